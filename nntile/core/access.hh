@@ -1,0 +1,26 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// How a task touches a buffer.
+
+#include <cstdint>
+
+namespace nntile {
+
+/// `read` sees what earlier writers left; `write` overwrites every byte and never looks; `update` reads and writes;
+/// `accumulate` adds, and is the only access whose tasks may be reordered among themselves.
+enum class Access : std::uint8_t { read, write, update, accumulate };
+
+constexpr bool reads(Access access) { return access != Access::write; }
+constexpr bool writes(Access access) { return access != Access::read; }
+
+constexpr char const* name_of(Access access) {
+  switch (access) {
+    case Access::read: return "read";
+    case Access::write: return "write";
+    case Access::update: return "update";
+    case Access::accumulate: return "accumulate";
+  }
+  return "?";
+}
+
+}  // namespace nntile

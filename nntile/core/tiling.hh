@@ -1,0 +1,125 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// How a tensor is cut into tiles: borders per dimension.
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nntile/core/shape.hh"
+
+namespace nntile {
+
+/// Borders of one dimension: 0 = b[0] < b[1] < ... < b[n] = extent. An empty dimension has one empty tile.
+class AxisTiling {
+ public:
+  AxisTiling() : AxisTiling(whole(1)) {}
+
+  /// One tile.
+  static AxisTiling whole(Index extent) { return AxisTiling({0, extent}); }
+
+  /// Tiles of `tile` elements, the last one shorter where it does not divide.
+  static AxisTiling uniform(Index extent, Index tile) {
+    if (tile <= 0) throw ShapeError(concat("tiling: tile extent ", tile, " where at least 1 is needed"));
+    std::vector<Index> borders{0};
+    for (Index border = tile; border < extent; border += tile) borders.push_back(border);
+    borders.push_back(extent);
+    return AxisTiling(std::move(borders));
+  }
+
+  /// Tiles of the given sizes, in turn: sizes({64, 192}).
+  static AxisTiling sizes(std::span<Index const> extents) {
+    std::vector<Index> borders{0};
+    for (Index const extent : extents) {
+      if (extent <= 0) throw ShapeError(concat("tiling: tile extent ", extent, " where at least 1 is needed"));
+      borders.push_back(borders.back() + extent);
+    }
+    if (borders.size() == 1) throw ShapeError("tiling: no tile sizes given");
+    return AxisTiling(std::move(borders));
+  }
+
+  Index count() const { return static_cast<Index>(borders_.size()) - 1; }
+  Index extent() const { return borders_.back(); }
+  Index begin(Index tile) const { return borders_[static_cast<std::size_t>(tile)]; }
+  Index size(Index tile) const { return borders_[static_cast<std::size_t>(tile) + 1] - begin(tile); }
+  std::span<Index const> borders() const { return borders_; }
+  /// Whether every inner border is a multiple of `step`.
+  bool multiple_of(Index step) const {
+    return std::all_of(borders_.begin(), borders_.end() - 1, [=](Index border) { return border % step == 0; });
+  }
+  bool operator==(AxisTiling const&) const = default;
+
+ private:
+  explicit AxisTiling(std::vector<Index> borders) : borders_(std::move(borders)) {}
+  std::vector<Index> borders_;
+};
+
+/// Position and extents of one tile.
+struct TileBox {
+  Shape begin;
+  Shape extent;
+};
+
+/// The grid of tiles of a tensor. Tiles are numbered column-major, dimension 0 fastest; each is stored contiguously.
+class Tiling {
+ public:
+  Tiling() = default;
+  explicit Tiling(std::vector<AxisTiling> axes) : axes_(std::move(axes)) {
+    if (axes_.size() > max_rank) throw ShapeError(concat("tiling: rank ", axes_.size(), " exceeds ", max_rank));
+  }
+  /// The whole tensor in one tile.
+  explicit Tiling(Shape const& shape) {
+    for (Index const extent : shape) axes_.push_back(AxisTiling::whole(extent));
+  }
+  /// Uniform tiles of the given extents.
+  Tiling(Shape const& shape, Shape const& tile) {
+    if (shape.size() != tile.size())
+      throw ShapeError(concat("tiling: shape ", to_string(shape), " but tile ", to_string(tile)));
+    for (std::size_t d = 0; d < shape.size(); ++d) axes_.push_back(AxisTiling::uniform(shape[d], tile[d]));
+  }
+
+  std::size_t rank() const { return axes_.size(); }
+  AxisTiling const& axis(std::size_t d) const { return axes_[d]; }
+  Shape shape() const {
+    Shape result;
+    for (auto const& axis : axes_) result.push_back(axis.extent());
+    return result;
+  }
+  Shape grid() const {
+    Shape result;
+    for (auto const& axis : axes_) result.push_back(axis.count());
+    return result;
+  }
+  Index tile_count() const { return element_count(grid()); }
+
+  /// Position in the grid of tile number `tile`.
+  Shape position(Index tile) const {
+    Shape result;
+    for (auto const& axis : axes_) {
+      result.push_back(tile % axis.count());
+      tile /= axis.count();
+    }
+    return result;
+  }
+  Index number(Shape const& position) const {
+    Index result = 0;
+    for (std::size_t d = axes_.size(); d-- > 0;) result = result * axes_[d].count() + position[d];
+    return result;
+  }
+  TileBox box(Index tile) const {
+    TileBox result;
+    Shape const at = position(tile);
+    for (std::size_t d = 0; d < axes_.size(); ++d) {
+      result.begin.push_back(axes_[d].begin(at[d]));
+      result.extent.push_back(axes_[d].size(at[d]));
+    }
+    return result;
+  }
+  bool operator==(Tiling const&) const = default;
+
+ private:
+  std::vector<AxisTiling> axes_;
+};
+
+}  // namespace nntile
