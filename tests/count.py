@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counts results in Meson's test logs and prints `N passed, N failed, N skipped`.
+
+usage: count.py BROKEN LOG...   BROKEN: stages that failed before their tests could run
+"""
+import json
+import sys
+
+PASSED, SKIPPED = {"OK", "EXPECTEDFAIL"}, {"SKIP"}
+
+
+def main(broken, logs):
+    passed, failed, skipped = 0, int(broken), 0
+    for log in logs:
+        with open(log, encoding="utf-8") as lines:
+            for test in map(json.loads, lines):
+                if test["result"] in PASSED:
+                    passed += 1
+                elif test["result"] in SKIPPED:
+                    skipped += 1
+                else:
+                    failed += 1
+                    print(f"{test['result']}: {test['name']} ({log})")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
