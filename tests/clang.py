@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Parses files with clang, syntax only, with all warnings as errors; nothing is generated.
+
+usage: clang.py CLANG ROOT headers FOLDER GLOB   each of these headers alone
+       clang.py CLANG ROOT commands BUILD MATCH  sources of BUILD whose output's path matches MATCH
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
+PACKAGES = ["starpu-1.4", "starpu-1.3", "nlohmann_json"]
+
+
+def package_flags():
+    """Include paths of the optional dependencies that are there, as system paths."""
+    flags = []
+    for package in PACKAGES:
+        found = subprocess.run(["pkg-config", "--cflags-only-I", package], capture_output=True,
+                               text=True)
+        flags += ["-isystem" + flag[2:] for flag in found.stdout.split()]
+    return flags
+
+
+def header_commands(clang, root, folder, pattern):
+    base = [clang, "-std=c++20", "-fsyntax-only", *WARNINGS, "-I", root, *package_flags()]
+    for header in sorted(pathlib.Path(folder).glob(pattern)):
+        name = header.relative_to(root).as_posix()
+        yield name, base + ["-include", name, "-x", "c++", os.devnull], root
+
+
+def build_commands(clang, build, match):
+    """The commands of a build, with its compiler replaced and its outputs left out."""
+    with open(pathlib.Path(build) / "compile_commands.json", encoding="utf-8") as file:
+        for entry in json.load(file):
+            if not re.search(match, entry["output"]):
+                continue
+            words, kept = shlex.split(entry["command"]), []
+            while not words[0].startswith("-"):
+                words.pop(0)  # the compiler, behind ccache or not
+            while words:
+                word = words.pop(0)
+                if word in ("-o", "-MF", "-MQ"):
+                    words.pop(0)
+                elif word not in ("-c", "-MD"):
+                    kept.append(word)
+            yield entry["file"], [clang, "-fsyntax-only", *WARNINGS, *kept], entry["directory"]
+
+
+def run(job):
+    name, command, folder = job
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return name, result.returncode, result.stderr
+
+
+def main(clang, root, mode, *arguments):
+    make = {"headers": lambda *where: header_commands(clang, root, *where),
+            "commands": lambda build, match: build_commands(clang, build, match)}[mode]
+    jobs, failed = list(make(*arguments)), 0
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for name, status, message in pool.map(run, jobs):
+            if status != 0:
+                failed += 1
+                print(f"== {name}\n{message}")
+    print(f"{len(jobs)} files, {failed} not accepted")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks that objects compiled for an instruction set define symbols of its namespace alone.
+
+A weak symbol shared with other objects would be a crash on an older CPU: the linker may keep the
+copy that was compiled for the newer one.
+
+usage: symbols.py NM ISA ARCHIVE
+"""
+import re
+import subprocess
+import sys
+
+# Defined by the compiler in any object that could unwind; the same bytes at every level.
+COMPILER_OWN = re.compile(r"^DW\.ref\.__gxx_personality")
+
+
+def main(nm, isa, archive):
+    own = f"7kernels{len(isa)}{isa}"  # nntile::kernels::<isa>, mangled
+    listing = subprocess.run([nm, "--defined-only", "--extern-only", "--print-file-name", archive],
+                             check=True, capture_output=True, text=True).stdout.splitlines()
+    foreign = []
+    for line in listing:
+        where, _, rest = line.rpartition(":")
+        name = rest.split()[-1]
+        if own not in name and not COMPILER_OWN.match(name):
+            foreign.append(f"{where.rpartition('/')[2]}: {name}")
+    for line in foreign[:40]:
+        print(line)
+    print(f"{len(listing)} symbols, {len(foreign)} outside nntile::kernels::{isa}")
+    return 1 if foreign or not listing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
