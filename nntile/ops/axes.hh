@@ -1,0 +1,168 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// From axes strings and shapes to a table of axes: shape inference and shape errors of every op.
+
+#include <span>
+#include <string>
+
+#include "nntile/core/error.hh"
+#include "nntile/core/shape.hh"
+#include "nntile/core/tiling.hh"
+#include "nntile/ops/operand.hh"
+
+namespace nntile {
+
+/// One axis of an op: a letter, its place within the letter's group, its extent, and whether it may be cut.
+struct Axis {
+  char group = 0;
+  std::uint8_t within = 0;
+  bool whole = false;
+  Index extent = -1;
+};
+
+inline constexpr std::size_t max_axes = 16;
+
+/// The axes of one call of an op, in order of first appearance, and which of them each operand's dimensions are.
+struct AxisTable {
+  inplace_vector<Axis, max_axes> axes;
+  inplace_vector<inplace_vector<std::uint8_t, max_rank>, max_operands> operands;
+
+  /// Shape of an operand, from the extents that the others gave.
+  Shape shape(std::size_t operand) const {
+    Shape result;
+    for (auto const axis : operands[operand]) result.push_back(axes[axis].extent);
+    return result;
+  }
+};
+
+namespace detail {
+
+struct AxisToken {
+  char group;
+  bool many;
+  bool whole;
+};
+
+constexpr inplace_vector<AxisToken, max_rank> axis_tokens(char const* text) {
+  inplace_vector<AxisToken, max_rank> tokens;
+  while (*text != 0) {
+    if (*text == ' ') {
+      ++text;
+      continue;
+    }
+    AxisToken token{*text++, false, false};
+    for (; *text == '.' || *text == '!'; ++text) (*text == '.' ? token.many : token.whole) = true;
+    tokens.push_back(token);
+  }
+  return tokens;
+}
+
+inline constexpr int unknown_rank = -1;
+
+/// Ranks of the letters a..z; groups that are not "..." have rank 1.
+class GroupTable {
+ public:
+  GroupTable() {
+    for (int& rank : ranks_) rank = unknown_rank;
+  }
+  int& operator[](char group) { return ranks_[group - 'a']; }
+
+ private:
+  int ranks_[26];
+};
+
+/// Settles the rank of every group that one operand's rank determines; true when something was learnt.
+inline bool learn_rank(GroupTable& ranks, char const* axes, Shape const& shape) {
+  char open = 0;
+  int known = 0;
+  for (AxisToken const token : axis_tokens(axes)) {
+    int& rank = ranks[token.group];
+    if (!token.many) rank = 1;
+    if (rank == unknown_rank) {
+      if (open != 0) return false;  // two unknown groups: another operand must tell
+      open = token.group;
+    } else {
+      known += rank;
+    }
+  }
+  if (open == 0 || static_cast<int>(shape.size()) < known) return false;
+  ranks[open] = static_cast<int>(shape.size()) - known;
+  return true;
+}
+
+inline std::string axis_name(Axis const& axis, GroupTable& ranks) {
+  return ranks[axis.group] > 1 ? concat(axis.group, axis.within) : std::string(1, axis.group);
+}
+
+}  // namespace detail
+
+/// An operand as the caller has it: its shape where it is known (results may be inferred), and what errors call it.
+struct GivenOperand {
+  Shape const* shape = nullptr;
+  std::string_view name;
+};
+
+/// Matches the operands' shapes with their axes strings. Throws ShapeError naming both operands:
+/// "gemm: a[k]=512 ('h1') but b[k]=768 ('w2')". Cost: operands x rank.
+inline AxisTable resolve_axes(char const* op, Operands const& operands, GroupRanks const& given_ranks,
+                              std::span<GivenOperand const> given) {
+  detail::GroupTable ranks;
+  for (auto const& [group, rank] : given_ranks) ranks[group] = rank;
+  for (bool learnt = true; learnt;) {
+    learnt = false;
+    for (std::size_t o = 0; o < operands.size(); ++o)
+      if (given[o].shape != nullptr) learnt |= detail::learn_rank(ranks, operands[o].axes, *given[o].shape);
+  }
+
+  AxisTable table;
+  struct Origin {
+    std::size_t operand;
+  };
+  inplace_vector<Origin, max_axes> origins;
+  for (std::size_t o = 0; o < operands.size(); ++o) {
+    table.operands.push_back({});
+    std::size_t dimension = 0;
+    Shape const* const shape = given[o].shape;
+    for (auto const token : detail::axis_tokens(operands[o].axes)) {
+      if (!token.many) ranks[token.group] = 1;
+      int const rank = ranks[token.group];
+      if (rank == detail::unknown_rank)
+        throw ShapeError(concat(op, ": the rank of axes '", token.group, "' of operand ", operands[o].name,
+                                " follows from no operand"));
+      for (int within = 0; within < rank; ++within, ++dimension) {
+        std::size_t id = 0;
+        while (id < table.axes.size() && !(table.axes[id].group == token.group && table.axes[id].within == within)) ++id;
+        if (id == table.axes.size()) {
+          table.axes.push_back({token.group, static_cast<std::uint8_t>(within), false, -1});
+          origins.push_back({o});
+        }
+        Axis& axis = table.axes[id];
+        axis.whole |= token.whole;
+        table.operands[o].push_back(static_cast<std::uint8_t>(id));
+        if (shape == nullptr || dimension >= shape->size()) continue;
+        Index const extent = (*shape)[dimension];
+        if (axis.extent < 0) {
+          axis.extent = extent;
+          origins[id] = {o};
+        } else if (axis.extent != extent) {
+          auto const& other = operands[origins[id].operand];
+          std::string const letter = detail::axis_name(axis, ranks);
+          throw ShapeError(concat(op, ": ", other.name, "[", letter, "]=", axis.extent, " ('",
+                                  given[origins[id].operand].name, "') but ", operands[o].name, "[", letter, "]=", extent,
+                                  " ('", given[o].name, "')"));
+        }
+      }
+    }
+    if (shape != nullptr && shape->size() != dimension)
+      throw ShapeError(concat(op, ": operand ", operands[o].name, " ('", given[o].name, "') has axes \"",
+                              operands[o].axes, "\", ", dimension, " dimensions here, but its shape is ",
+                              to_string(*shape)));
+  }
+  for (std::size_t id = 0; id < table.axes.size(); ++id)
+    if (table.axes[id].extent < 0)
+      throw ShapeError(concat(op, ": the extent of axis '", table.axes[id].group, "' of operand ",
+                              operands[origins[id].operand].name, " follows from no operand; declare it and pass it"));
+  return table;
+}
+
+}  // namespace nntile

@@ -1,0 +1,103 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of an op that one tile task computes.
+
+#include <cstdint>
+
+#include "nntile/core/tiling.hh"
+#include "nntile/ops/axes.hh"
+
+namespace nntile {
+
+/// One axis of a tile task: tile number `tile` begins at `tile_begin` and has `tile_extent` elements, of which the task
+/// takes `extent` from `offset` on (all of them, unless a contracted axis is walked index by index).
+struct AxisRange {
+  Index tile = 0;
+  Index tile_begin = 0;
+  Index tile_extent = 1;
+  Index offset = 0;
+  Index extent = 1;
+};
+
+/// What an op's `args` is computed from. Groups are letters of the axes strings; operands are positions.
+class TileRange {
+ public:
+  explicit TileRange(AxisTable const& table) : table_(&table), axes_(table.axes.size(), AxisRange{}) {}
+
+  /// -1: all phases in one task.
+  int phase = -1;
+  /// Operand bits: the task is the first, the last of the chain that ends in that result.
+  std::uint32_t first_bits = ~0u;
+  std::uint32_t last_bits = ~0u;
+  /// Operand bits: hidden operands that this call uses.
+  std::uint32_t carry_bits = 0;
+
+  bool first(int operand) const { return ((first_bits >> operand) & 1u) != 0; }
+  bool last(int operand) const { return ((last_bits >> operand) & 1u) != 0; }
+  bool carried(int operand) const { return ((carry_bits >> operand) & 1u) != 0; }
+
+  AxisTable const& table() const { return *table_; }
+  AxisRange& axis(std::size_t id) { return axes_[id]; }
+  AxisRange const& axis(std::size_t id) const { return axes_[id]; }
+
+  /// Elements along a group that the task takes.
+  Index extent(char group) const {
+    Index product = 1;
+    for (std::size_t id = 0; id < axes_.size(); ++id)
+      if (table_->axes[id].group == group) product *= axes_[id].extent;
+    return product;
+  }
+  /// Elements along a group in the whole tensor.
+  Index whole(char group) const {
+    Index product = 1;
+    for (Axis const& axis : table_->axes)
+      if (axis.group == group) product *= axis.extent;
+    return product;
+  }
+  /// Logical position of the task's first element along a letter of one dimension.
+  Index begin(char letter) const {
+    for (std::size_t id = 0; id < axes_.size(); ++id)
+      if (table_->axes[id].group == letter) return axes_[id].tile_begin + axes_[id].offset;
+    return 0;
+  }
+  /// Elements of the operand's tile that the task takes.
+  Index elements(std::size_t operand) const {
+    Index product = 1;
+    for (auto const id : table_->operands[operand]) product *= axes_[id].extent;
+    return product;
+  }
+  /// Where in the operand's tile the task's part begins, in elements.
+  Index offset(std::size_t operand) const {
+    Index sum = 0;
+    Index stride = 1;
+    for (auto const id : table_->operands[operand]) {
+      sum += stride * axes_[id].offset;
+      stride *= axes_[id].tile_extent;
+    }
+    return sum;
+  }
+  /// Distance in the operand's tile between neighbours along a group's first dimension; 0 where it lacks the group.
+  Index stride(std::size_t operand, char group) const {
+    Index product = 1;
+    for (auto const id : table_->operands[operand]) {
+      if (table_->axes[id].group == group) return product;
+      product *= axes_[id].tile_extent;
+    }
+    return 0;
+  }
+  /// Position and extents of the operand's tile.
+  TileBox box(std::size_t operand) const {
+    TileBox result;
+    for (auto const id : table_->operands[operand]) {
+      result.begin.push_back(axes_[id].tile_begin);
+      result.extent.push_back(axes_[id].tile_extent);
+    }
+    return result;
+  }
+
+ private:
+  AxisTable const* table_;
+  inplace_vector<AxisRange, max_axes> axes_;
+};
+
+}  // namespace nntile

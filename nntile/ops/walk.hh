@@ -1,0 +1,243 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The one walk over an op's tiles: which tile tasks there are, in which order, with which accesses.
+
+#include <span>
+#include <string_view>
+
+#include "nntile/ops/concept.hh"
+
+namespace nntile {
+
+/// One operand of a tile task.
+struct TileUse {
+  std::uint8_t operand;
+  Access access;
+  Index tile;
+};
+
+/// What the walk visits. `args` of the op is computed from the range.
+struct TileTask {
+  TileRange const& range;
+  inplace_vector<TileUse, max_operands> uses;
+};
+
+/// Receives tile tasks in submission order.
+class TileVisitor {
+ public:
+  virtual void visit(TileTask const& task) = 0;
+
+ protected:
+  ~TileVisitor() = default;
+};
+
+/// An op bound to attributes, axes and tilings.
+struct TiledCall {
+  OpInfo const* op = nullptr;
+  void const* attrs = nullptr;
+  DType element = DType::fp32;
+  Operands operands;
+  AxisTable table;
+  /// One per axis of the table.
+  inplace_vector<AxisTiling const*, max_axes> tilings;
+};
+
+namespace detail {
+
+inline std::uint32_t axes_of(AxisTable const& table, std::size_t operand) {
+  std::uint32_t bits = 0;
+  for (auto const id : table.operands[operand]) bits |= 1u << id;
+  return bits;
+}
+
+constexpr std::uint32_t bit(std::size_t i) { return 1u << i; }
+
+/// Axes that the results of some phase lack: those along which partial results are carried.
+inline std::uint32_t reduced_axes(TiledCall const& call, Phase const& phase) {
+  std::uint32_t used = 0;
+  std::uint32_t kept = 0;
+  for (auto const& use : phase.uses) {
+    used |= axes_of(call.table, use.operand);
+    if (writes(use.access)) kept |= axes_of(call.table, use.operand);
+  }
+  return used & ~kept;
+}
+
+inline bool cut(TiledCall const& call, std::uint32_t axes) {
+  for (std::size_t id = 0; id < call.tilings.size(); ++id)
+    if ((axes & bit(id)) != 0 && call.tilings[id]->count() > 1) return true;
+  return false;
+}
+
+/// The op's phases; an op without any has one that touches every operand as it is declared.
+inline Phases phases_of(TiledCall const& call) {
+  Phases phases = call.op->phases(call.attrs);
+  if (!phases.empty()) return phases;
+  Phase all;
+  for (std::size_t o = 0; o < call.operands.size(); ++o)
+    all.uses.push_back({static_cast<std::uint8_t>(o), call.operands[o].access});
+  phases.push_back(all);
+  return phases;
+}
+
+}  // namespace detail
+
+/// Whether some axis that results are reduced over is cut, so that partial results are carried between tasks.
+inline bool chain_is_cut(TiledCall const& call) {
+  for (Phase const& phase : detail::phases_of(call))
+    if (detail::cut(call, detail::reduced_axes(call, phase))) return true;
+  if (call.op->tiles == nullptr) return false;
+  std::uint32_t all = 0;  // an op that enumerates its tiles may cut any axis that some result lacks
+  for (std::size_t o = 0; o < call.operands.size(); ++o) all |= detail::axes_of(call.table, o);
+  for (std::size_t o = 0; o < call.operands.size(); ++o)
+    if (writes(call.operands[o].access) && detail::cut(call, all & ~detail::axes_of(call.table, o))) return true;
+  return false;
+}
+
+/// Bits of the hidden operands that exist under these tilings.
+inline std::uint32_t carries_of(TiledCall const& call) {
+  std::uint32_t bits = 0;
+  bool const split = chain_is_cut(call);
+  bool const narrow = accumulator_of(call.element) != call.element;
+  for (std::size_t o = 0; o < call.operands.size(); ++o) {
+    Carry const carry = call.operands[o].carry;
+    if (split && (carry == Carry::phases || (carry == Carry::narrow && narrow))) bits |= detail::bit(o);
+  }
+  return bits;
+}
+
+namespace detail {
+
+/// Turns a range into a tile task: tile numbers from positions, task accesses from chain positions.
+class Emitter final : public TileSink {
+ public:
+  Emitter(TiledCall const& call, std::uint32_t carries, TileVisitor& visitor)
+      : call_(call), carries_(carries), visitor_(visitor) {}
+
+  void uses(Phase const& phase) { phase_ = &phase; }
+
+  void task(TileRange const& range) override {
+    TileTask task{range, {}};
+    for (auto const& use : phase_->uses) {
+      Operand const& operand = call_.operands[use.operand];
+      if (operand.carry != Carry::none && (carries_ & bit(use.operand)) == 0) continue;
+      task.uses.push_back({use.operand, access(use, range), number(range, use.operand)});
+    }
+    visitor_.visit(task);
+  }
+
+ private:
+  Access access(PhaseUse const& use, TileRange const& range) const {
+    if (use.access == Access::read) return Access::read;
+    bool const fresh = use.access == Access::write || call_.op->overwrites(call_.attrs, use.operand) ||
+                       call_.operands[use.operand].carry != Carry::none;
+    // A narrow result is written once, by the last task of its chain; its first value sits in the carry.
+    return fresh && range.first(use.operand) ? Access::write : Access::update;
+  }
+  Index number(TileRange const& range, std::size_t operand) const {
+    Index result = 0;
+    auto const& axes = call_.table.operands[operand];
+    for (std::size_t d = axes.size(); d-- > 0;)
+      result = result * call_.tilings[axes[d]]->count() + range.axis(axes[d]).tile;
+    return result;
+  }
+
+  TiledCall const& call_;
+  std::uint32_t carries_;
+  TileVisitor& visitor_;
+  Phase const* phase_ = nullptr;
+};
+
+inline void take_tile(TiledCall const& call, TileRange& range, std::size_t id, Index tile) {
+  AxisTiling const& tiling = *call.tilings[id];
+  range.axis(id) = {tile, tiling.begin(tile), tiling.size(tile), 0, tiling.size(tile)};
+}
+
+/// Contracted axes outside the innermost cut one are walked index by index, so that elements keep their order.
+inline std::uint32_t by_index_axes(TiledCall const& call, std::uint32_t reduced) {
+  std::uint32_t bits = 0;
+  bool inner_cut = false;
+  for (std::size_t id = 0; id < call.tilings.size(); ++id) {
+    if ((reduced & bit(id)) == 0) continue;
+    if (inner_cut) bits |= bit(id);
+    inner_cut |= call.tilings[id]->count() > 1;
+  }
+  return bits;
+}
+
+/// Steps an odometer over the axes in `axes`, the first one fastest; false after the last position.
+inline bool next(TiledCall const& call, TileRange& range, std::uint32_t axes, std::uint32_t by_index) {
+  for (std::size_t id = 0; id < call.tilings.size(); ++id) {
+    if ((axes & bit(id)) == 0) continue;
+    AxisRange& axis = range.axis(id);
+    if ((by_index & bit(id)) != 0 && axis.offset + 1 < axis.tile_extent) {
+      ++axis.offset;
+      return true;
+    }
+    bool const more = axis.tile + 1 < call.tilings[id]->count();
+    take_tile(call, range, id, more ? axis.tile + 1 : 0);
+    if ((by_index & bit(id)) != 0) axis.extent = 1;
+    if (more) return true;
+  }
+  return false;
+}
+
+inline void walk_phase(TiledCall const& call, Phase const& phase, int number, std::uint32_t carries, Emitter& emitter) {
+  TileRange range(call.table);
+  range.phase = number;
+  range.carry_bits = carries;
+  emitter.uses(phase);
+  std::uint32_t used = 0;
+  for (auto const& use : phase.uses) used |= axes_of(call.table, use.operand);
+  std::uint32_t const reduced = number < 0 ? 0 : reduced_axes(call, phase);
+  std::uint32_t const by_index = by_index_axes(call, reduced);
+  for (std::size_t id = 0; id < call.tilings.size(); ++id) {
+    take_tile(call, range, id, 0);
+    if ((by_index & bit(id)) != 0) range.axis(id).extent = 1;
+  }
+  do {
+    bool first = true;
+    for (bool more = true; more;) {
+      TileRange const here = range;
+      more = next(call, range, reduced, by_index);
+      TileRange task = here;
+      task.first_bits = first ? ~0u : 0u;
+      task.last_bits = more ? 0u : ~0u;
+      emitter.task(task);
+      first = false;
+    }
+  } while (next(call, range, used & ~reduced, 0));
+}
+
+}  // namespace detail
+
+/// Visits the op's tile tasks in canonical order: kept tiles outside (first axis fastest), the tiles of a chain
+/// ascending inside, contracted axes as nested loops with the last outermost. Cost: linear in the number of tasks.
+inline void walk(TiledCall const& call, TileVisitor& visitor) {
+  for (AxisTiling const* tiling : call.tilings)
+    if (tiling->extent() == 0) return;
+  std::uint32_t const carries = carries_of(call);
+  detail::Emitter emitter(call, carries, visitor);
+  Phases const phases = detail::phases_of(call);
+  if (call.op->tiles != nullptr) {
+    TileRange range(call.table);
+    range.carry_bits = carries;
+    for (std::size_t id = 0; id < call.tilings.size(); ++id) detail::take_tile(call, range, id, 0);
+    emitter.uses(phases[0]);
+    call.op->tiles(call.attrs, range, emitter);
+    return;
+  }
+  bool const declared = !call.op->phases(call.attrs).empty();
+  if (!declared) return detail::walk_phase(call, phases[0], 0, carries, emitter);
+  if (chain_is_cut(call)) {
+    for (std::size_t p = 0; p < phases.size(); ++p)
+      detail::walk_phase(call, phases[p], static_cast<int>(p), carries, emitter);
+    return;
+  }
+  Phase all;
+  for (std::size_t o = 0; o < call.operands.size(); ++o)
+    all.uses.push_back({static_cast<std::uint8_t>(o), call.operands[o].access});
+  detail::walk_phase(call, all, -1, carries, emitter);
+}
+
+}  // namespace nntile
