@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What including the library costs: CPU seconds of the compiler at -O0, against the budgets.
+
+usage: compile_time.py [--quick] [--json FILE] [--check FACTOR] [--compiler "g++"]
+--check fails when the cheapest run of a case takes more than FACTOR times its budget.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# case: (headers, budget in CPU seconds, g++ 12 on the machine of bench/results)
+CASES = {
+    "core_and_concept": (["nntile/core/*.hh", "nntile/runtime/concept.hh"], 0.35),
+    "nntile": (["nntile/nntile.hh"], 1.5),
+}
+
+
+def seconds(compiler, source):
+    """User and system time of one compilation."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([*compiler, "-std=c++20", "-O0", "-I", str(ROOT), "-c", source, "-o",
+                    os.devnull], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def about(compiler):
+    """The first record: what the figures were taken on."""
+    version = subprocess.run([*compiler, "--version"], capture_output=True, text=True).stdout
+    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True,
+                            text=True).stdout.strip()
+    return {"bench": "compile_time", "machine": platform.processor() or platform.machine(),
+            "compiler": version.splitlines()[0], "flags": "-std=c++20 -O0", "commit": commit}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json")
+    parser.add_argument("--check", type=float)
+    parser.add_argument("--compiler", default="g++")
+    options = parser.parse_args()
+    compiler = options.compiler.split()
+    runs, records, over = 5 if options.quick else 21, [about(compiler)], []
+    for case, (patterns, budget) in CASES.items():
+        headers = sorted(path.relative_to(ROOT).as_posix()
+                         for pattern in patterns for path in ROOT.glob(pattern))
+        if not headers:
+            continue
+        with tempfile.NamedTemporaryFile("w", suffix=".cc") as source:
+            source.writelines(f'#include "{header}"\n' for header in headers)
+            source.flush()
+            times = sorted(seconds(compiler, source.name) for _ in range(runs))
+        low, high = times[round(0.05 * (runs - 1))], times[round(0.95 * (runs - 1))]
+        middle = statistics.median(times)
+        print(f"{case:18} {middle:.2f} s CPU ({low:.2f} to {high:.2f}), budget {budget:.2f}")
+        records.append({"bench": "compile_time", "case": case, "runtime": "", "metric": "cpu",
+                        "value": middle, "unit": "s", "low": low, "high": high, "runs": runs})
+        if options.check and times[0] > budget * options.check:
+            over.append(case)
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(records, indent=1) + "\n",
+                                              encoding="utf-8")
+    if over:
+        print("over budget:", ", ".join(over))
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
