@@ -1,0 +1,215 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Directories: making, listing, renaming, removing, and committing a file or directory under its
+// final name.
+
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "nntile/io/file.hh"
+
+namespace nntile::io {
+
+/// "a/b" for "a/b/c", "." where there is no slash.
+inline std::string parent_of(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  std::size_t const slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+/// Whether a file name is one component: not empty, no separator, neither "." nor "..".
+inline bool is_basename(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
+         name.find('\\') == std::string_view::npos && name.find('\0') == std::string_view::npos;
+}
+
+/// Whether there is anything under this name; a dangling link counts.
+inline bool path_exists(std::string const& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+/// Makes a directory; its parent must exist. Returns false where it was there already.
+inline bool make_directory(std::string const& path, Fault const* fault = nullptr) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return false;
+    detail::throw_system(FileStep::make_directory, path, ENOTDIR);
+  }
+  detail::retry(fault, FileStep::make_directory, path, [&] { return ::mkdir(path.c_str(), 0777); });
+  return true;
+}
+
+/// Makes a directory's name durable: files created, renamed or removed in it survive a crash
+/// afterwards.
+inline void sync_directory(std::string const& path, Fault const* fault = nullptr) {
+  detail::Descriptor const directory(detail::retry(fault, FileStep::sync_directory, path, [&] {
+    return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  }));
+  detail::retry(nullptr, FileStep::sync_directory, path, [&] {
+    int const result = ::fsync(directory.get());
+    // Some network file systems have no such call for directories, and keep names in order without
+    // it.
+    return result == -1 && (errno == EINVAL || errno == ENOTSUP) ? 0 : result;
+  });
+}
+
+/// Makes a directory with all its parents, durably.
+inline void make_directories(std::string const& path, Fault const* fault = nullptr) {
+  if (path_exists(path)) {
+    make_directory(path, fault);
+    return;
+  }
+  std::string const parent = parent_of(path);
+  if (parent != path) make_directories(parent, fault);
+  make_directory(path, fault);
+  sync_directory(parent, fault);
+}
+
+/// Names in a directory, sorted, without "." and "..".
+inline std::vector<std::string> list_directory(std::string const& path,
+                                               Fault const* fault = nullptr) {
+  std::size_t bytes = 0;
+  int const forced = fault == nullptr ? 0 : fault->ask(FileStep::list, path, bytes);
+  std::unique_ptr<DIR, int (*)(DIR*)> const directory(
+      forced != 0 ? nullptr : ::opendir(path.c_str()), ::closedir);
+  if (directory == nullptr)
+    detail::throw_system(FileStep::list, path, forced != 0 ? forced : errno);
+  std::vector<std::string> names;
+  errno = 0;
+  while (dirent const* const entry = ::readdir(directory.get())) {
+    std::string_view const name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+    errno = 0;
+  }
+  if (errno != 0) detail::throw_system(FileStep::list, path, errno);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Gives a file or directory another name; a file under the new name is replaced in one step.
+inline void rename_path(std::string const& from, std::string const& to,
+                        Fault const* fault = nullptr) {
+  detail::retry(fault, FileStep::rename, to, [&] { return ::rename(from.c_str(), to.c_str()); });
+}
+
+/// Swaps two names in one step. Returns false where the file system cannot.
+inline bool exchange_paths(std::string const& a, std::string const& b,
+                           Fault const* fault = nullptr) {
+#ifdef RENAME_EXCHANGE
+  std::size_t bytes = 0;
+  int const forced = fault == nullptr ? 0 : fault->ask(FileStep::exchange, b, bytes);
+  if (forced == 0 && ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0)
+    return true;
+  int const code = forced != 0 ? forced : errno;
+  if (code != EINVAL && code != ENOSYS && code != ENOTSUP)
+    detail::throw_system(FileStep::exchange, b, code);
+#else
+  static_cast<void>(a), static_cast<void>(b), static_cast<void>(fault);
+#endif
+  return false;
+}
+
+/// Removes a file, a link (not what it points to), or a directory with everything in it. Nothing
+/// there is no error.
+inline void remove_tree(std::string const& path, Fault const* fault = nullptr) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return;
+  bool const directory = S_ISDIR(status.st_mode);
+  if (directory)
+    for (std::string const& name : list_directory(path, fault))
+      remove_tree(path + "/" + name, fault);
+  detail::retry(fault, FileStep::remove, path,
+                [&] { return directory ? ::rmdir(path.c_str()) : ::unlink(path.c_str()); });
+}
+
+/// An advisory lock on a directory, held while the object lives and freed by the system when the
+/// process dies.
+class DirectoryLock {
+ public:
+  /// Throws Error when another process or object holds it. Where the file system has no locks, it
+  /// holds nothing.
+  explicit DirectoryLock(std::string const& path, Fault const* fault = nullptr)
+      : descriptor_(detail::retry(fault, FileStep::lock, path, [&] {
+          return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        })) {
+    if (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) == -1 && errno == EWOULDBLOCK)
+      throw Error(concat(
+          "'", path, "' is in use by another run; wait for its end or choose another directory"));
+  }
+
+ private:
+  detail::Descriptor descriptor_;
+};
+
+/// Whether a file is written beside its final name and renamed, or in place, in a directory that is
+/// renamed as a whole.
+enum class Appear : std::uint8_t { renamed, in_place };
+
+/// A file that appears under its name complete or not at all: written to `<path>.tmp`, synced,
+/// renamed. One writer at a time per path. Without commit() the destructor removes what was
+/// written.
+class PendingFile {
+ public:
+  explicit PendingFile(std::string path, Appear appear = Appear::renamed,
+                       Fault const* fault = nullptr)
+      : path_(std::move(path)),
+        appear_(appear),
+        fault_(fault),
+        file_(File::create(appear == Appear::renamed ? path_ + ".tmp" : path_, fault)) {}
+  PendingFile(PendingFile const&) = delete;
+  PendingFile& operator=(PendingFile const&) = delete;
+  ~PendingFile() {
+    if (!committed_) ::unlink(file_.path().c_str());
+  }
+
+  std::string const& path() const { return path_; }
+  File& file() { return file_; }
+
+  /// Makes the contents durable, then the name. A file in place gets its name's durability from its
+  /// directory's owner.
+  void commit() {
+    file_.sync();
+    file_.close();
+    if (appear_ == Appear::renamed) rename_path(file_.path(), path_, fault_);
+    committed_ = true;
+    if (appear_ == Appear::renamed) sync_directory(parent_of(path_), fault_);
+  }
+
+ private:
+  std::string path_;
+  Appear appear_;
+  Fault const* fault_;
+  File file_;
+  bool committed_ = false;
+};
+
+/// Writes a small file.
+inline void write_file(std::string const& path, std::string_view text,
+                       Appear appear = Appear::renamed, Fault const* fault = nullptr) {
+  PendingFile file(path, appear, fault);
+  file.file().write_at(0, std::as_bytes(std::span(text.data(), text.size())));
+  file.commit();
+}
+
+/// Reads a whole file. Throws FormatError when it is larger than `limit`, before anything is
+/// allocated.
+inline std::string read_file(std::string const& path, std::uint64_t limit,
+                             Fault const* fault = nullptr) {
+  File const file = File::open(path, fault);
+  std::uint64_t const bytes = file.size();
+  if (bytes > limit)
+    throw FormatError(
+        concat("'", path, "' has ", bytes, " bytes where at most ", limit, " are read"));
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(text.data(), text.size())));
+  return text;
+}
+
+}  // namespace nntile::io

@@ -1,0 +1,233 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// POSIX files that read and write whole requests or throw.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "nntile/core/error.hh"
+#include "nntile/io/fault.hh"
+
+namespace nntile::io {
+
+namespace detail {
+
+/// What a user can do about an errno; empty where the system's own words suffice.
+inline std::string_view advice_for(int code) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      return "; free space there or choose another directory";
+    case EFBIG:
+      return "; raise the limit of this process (ulimit -f) or of the file system";
+    case EACCES:
+    case EPERM:
+      return "; give this user access or choose another path";
+    case EROFS:
+      return "; choose a directory on a writable file system";
+    case ENOENT:
+      return "; check the path";
+    default:
+      return "";
+  }
+}
+
+[[noreturn]] inline void throw_system(FileStep step, std::string const& path, int code,
+                                      std::string_view what = "") {
+  throw Error(concat(name_of(step), " '", path, "'", what, ": ",
+                     std::generic_category().message(code), advice_for(code)));
+}
+
+/// Runs `call` until it succeeds or fails for another reason than a signal; returns its value,
+/// throws at -1.
+template <class Call>
+auto retry(Fault const* fault, FileStep step, std::string const& path, Call call) {
+  for (;;) {
+    std::size_t bytes = 0;
+    int const forced = fault == nullptr ? 0 : fault->ask(step, path, bytes);
+    auto const result = forced != 0 ? static_cast<decltype(call())>(-1) : call();
+    if (result != -1) return result;
+    int const code = forced != 0 ? forced : errno;
+    if (code != EINTR) throw_system(step, path, code);
+  }
+}
+
+/// While it lives, writing past RLIMIT_FSIZE returns EFBIG to this thread instead of ending the
+/// process by SIGXFSZ. Only the thread's mask is touched; a signal that was raised under the guard
+/// is taken off the thread before the mask is put back, one that was pending before stays.
+class FileSizeSignalGuard {
+ public:
+  FileSizeSignalGuard() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGXFSZ) == 1;
+    pthread_sigmask(SIG_BLOCK, &signal_, &mask_);
+  }
+  FileSizeSignalGuard(FileSizeSignalGuard const&) = delete;
+  FileSizeSignalGuard& operator=(FileSizeSignalGuard const&) = delete;
+  ~FileSizeSignalGuard() {
+    int const code = errno;
+    if (raised_ && !was_pending_) {
+      timespec const now{};
+      while (sigtimedwait(&signal_, nullptr, &now) == -1 && errno == EINTR) {
+      }
+    }
+    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+    errno = code;
+  }
+  /// Tells the guard that a write came back with EFBIG, so that the signal is there to be taken.
+  void raised() { raised_ = true; }
+
+ private:
+  sigset_t signal_;
+  sigset_t mask_;
+  bool was_pending_ = false;
+  bool raised_ = false;
+};
+
+/// A file descriptor that is closed once.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (number_ != -1) ::close(number_);
+  }
+  int get() const { return number_; }
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_ = -1;
+};
+
+}  // namespace detail
+
+/// One open regular file. System errors throw Error with step, path, the system's words and what to
+/// do; a file that ends early throws FormatError. Positions are bytes from the start: there is no
+/// cursor. A written file that was neither synced nor closed may be lost by a crash, and its
+/// destructor reports nothing.
+class File {
+ public:
+  /// Opens for reading. Throws Error where there is no such file or it is a directory, a pipe or a
+  /// device.
+  static File open(std::string path, Fault const* fault = nullptr) {
+    // Without O_NONBLOCK, opening a pipe nobody writes to would never return.
+    return File(std::move(path), FileStep::open, O_RDONLY | O_CLOEXEC | O_NONBLOCK, fault);
+  }
+  /// Creates for writing, or empties what is there.
+  static File create(std::string path, Fault const* fault = nullptr) {
+    return File(std::move(path), FileStep::create, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, fault);
+  }
+
+  std::string const& path() const { return path_; }
+
+  /// Bytes of the file at this moment.
+  std::uint64_t size() const { return static_cast<std::uint64_t>(status().st_size); }
+
+  /// Fills `out` from byte `offset`. Throws FormatError when the file ends before.
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const {
+    while (!out.empty()) {
+      std::size_t bytes = std::min(out.size(), largest_request);
+      ssize_t const got = request(FileStep::read, offset, bytes, [&] {
+        return ::pread(descriptor_.get(), out.data(), bytes, static_cast<off_t>(offset));
+      });
+      if (got == 0)
+        throw FormatError(concat("'", path_, "' ends at byte ", offset, " where ", out.size(),
+                                 " more were expected"));
+      out = out.subspan(static_cast<std::size_t>(got));
+      offset += static_cast<std::uint64_t>(got);
+    }
+  }
+
+  /// Writes all of `data` at byte `offset`. Throws Error when the disk is full or a limit is met.
+  void write_at(std::uint64_t offset, std::span<std::byte const> data) {
+    detail::FileSizeSignalGuard guard;
+    while (!data.empty()) {
+      std::size_t bytes = std::min(data.size(), largest_request);
+      ssize_t const put = request(FileStep::write, offset, bytes, [&] {
+        ssize_t const result =
+            ::pwrite(descriptor_.get(), data.data(), bytes, static_cast<off_t>(offset));
+        if (result == -1 && errno == EFBIG) guard.raised();
+        return result;
+      });
+      if (put == 0) detail::throw_system(FileStep::write, path_, EIO);
+      data = data.subspan(static_cast<std::size_t>(put));
+      offset += static_cast<std::uint64_t>(put);
+    }
+  }
+
+  /// Returns when the bytes are on the disk.
+  void sync() {
+    detail::retry(fault_, FileStep::sync, path_, [&] { return ::fsync(descriptor_.get()); });
+  }
+
+  /// Closes and reports what the destructor cannot: some file systems tell of a failed write only
+  /// here.
+  void close() {
+    std::size_t bytes = 0;
+    int const forced = fault_ == nullptr ? 0 : fault_->ask(FileStep::close, path_, bytes);
+    int const closed = ::close(descriptor_.release());
+    int const code = forced != 0 ? forced : closed == -1 ? errno : 0;
+    // After EINTR the descriptor is gone all the same (Linux), and sync() has told what matters.
+    if (code != 0 && code != EINTR) detail::throw_system(FileStep::close, path_, code);
+  }
+
+ private:
+  static constexpr std::size_t largest_request =
+      std::size_t{1} << 30;  // Linux moves at most 0x7ffff000 bytes a call
+
+  File(std::string path, FileStep step, int flags, Fault const* fault)
+      : path_(std::move(path)), fault_(fault) {
+    descriptor_ = detail::Descriptor(
+        detail::retry(fault_, step, path_, [&] { return ::open(path_.c_str(), flags, 0666); }));
+    mode_t const mode = status().st_mode;
+    if (S_ISDIR(mode)) detail::throw_system(step, path_, EISDIR);
+    if (step == FileStep::open && !S_ISREG(mode))
+      throw Error(concat("open '", path_, "': not a regular file; copy its contents into one"));
+  }
+
+  struct stat status() const {
+    struct stat result {};
+    detail::retry(fault_, FileStep::stat, path_,
+                  [&] { return ::fstat(descriptor_.get(), &result); });
+    return result;
+  }
+
+  /// One read or write of at most `bytes`, which the fault may lower.
+  template <class Call>
+  ssize_t request(FileStep step, std::uint64_t offset, std::size_t& bytes, Call call) const {
+    for (;;) {
+      int const forced = fault_ == nullptr ? 0 : fault_->ask(step, path_, bytes);
+      ssize_t const result = forced != 0 ? -1 : call();
+      if (result != -1) return result;
+      int const code = forced != 0 ? forced : errno;
+      if (code != EINTR) detail::throw_system(step, path_, code, concat(" at byte ", offset));
+    }
+  }
+
+  std::string path_;
+  detail::Descriptor descriptor_;
+  Fault const* fault_;
+};
+
+}  // namespace nntile::io

@@ -1,0 +1,127 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Writes safetensors files, in any order of the tensors and of the bytes of each.
+
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "nntile/io/directory.hh"
+#include "nntile/io/safetensors_header.hh"
+
+namespace nntile::io {
+
+/// A tensor that a file is going to hold.
+struct TensorSpec {
+  std::string name;
+  FileDType dtype = FileDType::f32;
+  FileShape shape;
+};
+
+/// Entries in the order of the reference's writer: wide dtypes first, so that all are aligned, then
+/// by name. Throws ValueError for a name that the format or our reader refuses, or one that comes
+/// twice; ShapeError for a size that does not fit.
+inline std::vector<TensorEntry> lay_out(std::vector<TensorSpec> specs) {
+  std::sort(specs.begin(), specs.end(), [](TensorSpec const& a, TensorSpec const& b) {
+    return a.dtype != b.dtype ? a.dtype > b.dtype : a.name < b.name;
+  });
+  std::vector<TensorEntry> entries;
+  std::uint64_t at = 0;
+  std::set<std::string_view> names;
+  for (TensorSpec const& spec : specs) {
+    if (std::string const problem = name_problem(spec.name); !problem.empty())
+      throw ValueError("safetensors: " + problem);
+    if (spec.name == metadata_key)
+      throw ValueError(concat("safetensors: ", in_quotes(spec.name), " is no tensor's name"));
+    if (!names.insert(spec.name).second)
+      throw ValueError(concat("safetensors: ", in_quotes(spec.name), " comes twice"));
+    auto const bytes = byte_count(spec.dtype, spec.shape);
+    std::uint64_t end = 0;
+    if (!bytes || spec.shape.size() > largest_file_rank || __builtin_add_overflow(at, *bytes, &end))
+      throw ShapeError(concat("safetensors: ", in_quotes(spec.name), ' ', to_string(spec.shape),
+                              " of ", name_of(spec.dtype), " cannot be stored"));
+    entries.push_back({spec.name, spec.dtype, spec.shape, at, end});
+    at = end;
+  }
+  return entries;
+}
+
+/// What a writer can be told besides the tensors.
+struct WriteOptions {
+  Appear appear = Appear::renamed;
+  /// Beside `format`, which is always there, because some loaders ask for it.
+  FileMetadata metadata = {};
+  Fault const* fault = nullptr;
+};
+
+/// A safetensors file being written. All names, dtypes and shapes come first; the data may then
+/// come in any order, and commit() checks that all of it came. Without commit() no file stays.
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(std::string path, std::vector<TensorSpec> specs, WriteOptions options = {})
+      : entries_(lay_out(std::move(specs))),
+        written_(entries_.size()),
+        header_(checked_header(path, options.metadata)),
+        file_(std::move(path), options.appear, options.fault) {
+    for (std::size_t i = 0; i < entries_.size(); ++i) places_.emplace(entries_[i].name, i);
+    file_.file().write_at(0, std::as_bytes(std::span(header_.data(), header_.size())));
+  }
+
+  /// In the order of their data.
+  std::vector<TensorEntry> const& entries() const { return entries_; }
+  /// The bytes in front of the data.
+  std::string const& header() const { return header_; }
+  /// Bytes that the finished file has.
+  std::uint64_t file_bytes() const {
+    return header_.size() + (entries_.empty() ? 0 : entries_.back().end);
+  }
+
+  /// Writes bytes of a tensor from byte `offset` on. Every byte is written once. Throws ShapeError
+  /// beyond its end.
+  void write(std::string_view name, std::uint64_t offset, std::span<std::byte const> bytes) {
+    auto const found = places_.find(name);
+    if (found == places_.end())
+      throw ValueError(
+          concat(in_quotes(file_.path()), ": no tensor ", in_quotes(name), " was announced"));
+    TensorEntry const& entry = entries_[found->second];
+    if (offset > entry.bytes() || bytes.size() > entry.bytes() - offset)
+      throw ShapeError(concat("write of ", bytes.size(), " bytes at ", offset, " of ",
+                              in_quotes(name), ", which has ", entry.bytes(), " in ",
+                              in_quotes(file_.path())));
+    if (entry.dtype == FileDType::boolean)
+      for (std::byte const value : bytes)
+        if (value > std::byte{1})
+          throw ValueError(concat(in_quotes(name), " is BOOL but holds a byte other than 0 and 1"));
+    file_.file().write_at(header_.size() + entry.begin + offset, bytes);
+    written_[found->second] += bytes.size();
+  }
+  /// Writes a whole tensor.
+  void write(std::string_view name, std::span<std::byte const> bytes) { write(name, 0, bytes); }
+
+  /// Makes the file durable and visible. Throws ValueError when bytes of a tensor are missing.
+  void commit() {
+    for (std::size_t i = 0; i < entries_.size(); ++i)
+      if (written_[i] != entries_[i].bytes())
+        throw ValueError(concat(in_quotes(file_.path()), ": ", written_[i], " of ",
+                                entries_[i].bytes(), " bytes of ", in_quotes(entries_[i].name),
+                                " were written"));
+    file_.commit();
+  }
+
+ private:
+  std::string checked_header(std::string const& path, FileMetadata metadata) const {
+    metadata.emplace("format", "pt");
+    std::string text = header_text(entries_, metadata);
+    if (text.size() - 8 <= largest_header) return text;
+    throw ValueError(concat(in_quotes(path), ": ", entries_.size(), " tensors need a header of ",
+                            text.size(), " bytes where readers take ", largest_header));
+  }
+
+  std::vector<TensorEntry> entries_;
+  std::map<std::string_view, std::size_t> places_;  // views of the names in entries_
+  std::vector<std::uint64_t> written_;
+  std::string header_;
+  PendingFile file_;
+};
+
+}  // namespace nntile::io

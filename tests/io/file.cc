@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "nntile/io/directory.hh"
+#include "tests/io/scratch.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::io;
+using namespace nntile::test;
+using Catch::Matchers::Contains;
+
+TEST_CASE("a file holds what was written at each position", "[io][file]") {
+  Scratch const scratch;
+  File file = File::create(scratch / "a");
+  file.write_at(3, bytes_of("def"));
+  file.write_at(0, bytes_of("abc"));
+  file.sync();
+  file.close();
+  CHECK(get(scratch / "a") == "abcdef");
+  std::string out(4, ' ');
+  File::open(scratch / "a").read_at(1, std::as_writable_bytes(std::span(out)));
+  CHECK(out == "bcde");
+}
+
+TEST_CASE("a read past the end says where the file ends", "[io][file]") {
+  Scratch const scratch;
+  put(scratch / "a", "0123456789");
+  std::string out(8, ' ');
+  File const file = File::open(scratch / "a");
+  std::string const text =
+      thrown<FormatError>([&] { file.read_at(5, std::as_writable_bytes(std::span(out))); });
+  CHECK_THAT(text, Contains("ends at byte 10 where 3 more were expected"));
+}
+
+TEST_CASE("what cannot be opened is named with the reason", "[io][file]") {
+  Scratch const scratch;
+  CHECK_THAT(thrown([&] { File::open(scratch / "none"); }), Contains("none': No such file"));
+  CHECK_THAT(thrown([&] { File::open(scratch.path()); }), Contains("Is a directory"));
+  CHECK_THAT(thrown([&] { File::open("/dev/null"); }), Contains("not a regular file"));
+  REQUIRE(::mkfifo((scratch / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(thrown([&] { File::open(scratch / "pipe"); }), Contains("not a regular file"));
+}
+
+TEST_CASE("short reads, short writes and signals are carried to the end", "[io][file]") {
+  Scratch const scratch;
+  int asked = 0;
+  Fault const fault{[&](FileStep, std::string const&, std::size_t& bytes) {
+    bytes = std::min<std::size_t>(bytes, 3);
+    return ++asked % 2 == 0 ? EINTR : 0;
+  }};
+  File file = File::create(scratch / "a", &fault);
+  file.write_at(0, bytes_of("0123456789"));
+  CHECK(get(scratch / "a") == "0123456789");
+  std::string out(10, ' ');
+  File::open(scratch / "a", &fault).read_at(0, std::as_writable_bytes(std::span(out)));
+  CHECK(out == "0123456789");
+}
+
+TEST_CASE("a full disk is an error that says so", "[io][file]") {
+  if (!path_exists("/dev/full")) return skip("no /dev/full");
+  File file = File::create("/dev/full");
+  CHECK_THAT(thrown([&] { file.write_at(0, bytes_of("x")); }),
+             Contains("write '/dev/full' at byte 0: No space left on device; free space"));
+}
+
+TEST_CASE("a file size limit is an error and not a signal", "[io][file]") {
+  Scratch const scratch;
+  CHECK(in_child([&] {
+          rlimit const limit{4096, 4096};
+          ::setrlimit(RLIMIT_FSIZE, &limit);
+          File file = File::create(scratch / "a");
+          std::string const text(10000, 'x');
+          std::string const error = thrown([&] { file.write_at(0, bytes_of(text)); });
+          sigset_t pending;
+          sigpending(&pending);
+          bool const clean = sigismember(&pending, SIGXFSZ) == 0;
+          return clean && error.find("File too large") != std::string::npos ? 0 : 1;
+        }) == 0);
+  CHECK(get(scratch / "a").size() == 4096);
+}
+
+TEST_CASE("a failing sync and a failing close are errors", "[io][file]") {
+  Scratch const scratch;
+  for (FileStep const broken : {FileStep::sync, FileStep::close}) {
+    Fault const fault{
+        [&](FileStep step, std::string const&, std::size_t&) { return step == broken ? EIO : 0; }};
+    PendingFile file(scratch / "a", Appear::renamed, &fault);
+    CHECK_THAT(thrown([&] { file.commit(); }),
+               Contains(name_of(broken)) && Contains("Input/output error"));
+    CHECK_FALSE(path_exists(scratch / "a"));
+  }
+}
+
+TEST_CASE("a pending file appears at commit and leaves nothing without", "[io][file]") {
+  Scratch const scratch;
+  put(scratch / "a", "old");
+  { PendingFile const dropped(scratch / "a"); }
+  CHECK(get(scratch / "a") == "old");
+  write_file(scratch / "a", "new");
+  CHECK(get(scratch / "a") == "new");
+  CHECK(list_directory(scratch.path()) == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("directories are made with their parents and removed with their contents", "[io][file]") {
+  Scratch const scratch;
+  make_directories(scratch / "a/b/c");
+  put(scratch / "a/b/file", "x");
+  put(scratch / "kept", "x");
+  REQUIRE(::symlink((scratch / "kept").c_str(), (scratch / "a/link").c_str()) == 0);
+  remove_tree(scratch / "a");
+  CHECK(list_directory(scratch.path()) == std::vector<std::string>{"kept"});
+  CHECK_THAT(thrown([&] { make_directories(scratch / "kept/a"); }), Contains("Not a directory"));
+}
+
+TEST_CASE("a locked directory refuses a second run until the first ends", "[io][file]") {
+  Scratch const scratch;
+  {
+    DirectoryLock const first(scratch.path());
+    CHECK_THAT(thrown([&] { DirectoryLock second(scratch.path()); }),
+               Contains("in use by another run"));
+  }
+  CHECK_NOTHROW(DirectoryLock(scratch.path()));
+}
+
+TEST_CASE("a large file is refused before it is read", "[io][file]") {
+  Scratch const scratch;
+  put(scratch / "a", "0123456789");
+  CHECK(read_file(scratch / "a", 10) == "0123456789");
+  CHECK_THAT(thrown<FormatError>([&] { read_file(scratch / "a", 9); }),
+             Contains("10 bytes where at most 9"));
+}
