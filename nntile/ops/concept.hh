@@ -40,7 +40,8 @@ class TileSink {
 ///   ranks(attrs)                    ranks of groups that attributes fix
 ///   phases(attrs)                   passes over a reduced axis
 ///   overwrites(attrs, operand)      whether an `update` result is overwritten (beta = 0)
-///   tiles(attrs, range, sink)       an irregular set of tile tasks
+///   tiles(attrs, range, sink)       an irregular set of tile tasks: moves `range` by take(), passes each to the sink
+///   blocked(attrs)                  letters of axes summed in blocks of 64: cuts elsewhere have bits of their own
 ///   gradient(builder)               appends the nodes of its derivative
 template <class Op>
 concept OpStruct = std::is_empty_v<Op> && requires(typename Op::Attrs const& attrs, TileRange const& range) {
@@ -75,6 +76,7 @@ struct OpInfo {
   void (*args)(void const* attrs, TileRange const& range, void* out);
   Cost (*cost)(void const* attrs, TileRange const& range);
   void (*tiles)(void const* attrs, TileRange const& range, TileSink& sink);  // null: the standard walk
+  char const* (*blocked)(void const* attrs);
   Codelet const* (*reference)(DType element);                                // null: none
 };
 
@@ -158,6 +160,11 @@ inline constexpr OpInfo op_info{
       else
         return Function{nullptr};
     }(),
+    .blocked = [](void const* attrs) -> char const* {
+      (void)attrs;
+      if constexpr (requires { Op::blocked(detail::attrs_of<Op>(attrs)); }) return Op::blocked(detail::attrs_of<Op>(attrs));
+      else return "";
+    },
     .reference = &detail::reference_of<Op>,
 };
 

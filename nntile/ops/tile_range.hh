@@ -22,7 +22,9 @@ struct AxisRange {
 /// What an op's `args` is computed from. Groups are letters of the axes strings; operands are positions.
 class TileRange {
  public:
-  explicit TileRange(AxisTable const& table) : table_(&table), axes_(table.axes.size(), AxisRange{}) {}
+  /// `tilings`, one per axis of the table, are what take() cuts by; without them the range has no tiles.
+  explicit TileRange(AxisTable const& table, AxisTiling const* const* tilings = nullptr)
+      : table_(&table), tilings_(tilings), axes_(table.axes.size(), AxisRange{}) {}
 
   /// -1: all phases in one task.
   int phase = -1;
@@ -39,6 +41,20 @@ class TileRange {
   AxisTable const& table() const { return *table_; }
   AxisRange& axis(std::size_t id) { return axes_[id]; }
   AxisRange const& axis(std::size_t id) const { return axes_[id]; }
+
+  /// Number of tiles along an axis.
+  Index tiles(std::size_t id) const { return tilings_[id]->count(); }
+  /// Moves to tile number `tile` of an axis, all of it.
+  void take(std::size_t id, Index tile) {
+    AxisTiling const& tiling = *tilings_[id];
+    axes_[id] = {tile, tiling.begin(tile), tiling.size(tile), 0, tiling.size(tile)};
+  }
+  /// The axis of a letter of one dimension.
+  std::size_t axis_of(char letter) const {
+    std::size_t id = 0;
+    while (table_->axes[id].group != letter) ++id;
+    return id;
+  }
 
   /// Elements along a group that the task takes.
   Index extent(char group) const {
@@ -97,6 +113,7 @@ class TileRange {
 
  private:
   AxisTable const* table_;
+  AxisTiling const* const* tilings_;
   inplace_vector<AxisRange, max_axes> axes_;
 };
 

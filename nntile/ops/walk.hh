@@ -220,9 +220,9 @@ inline void walk(TiledCall const& call, TileVisitor& visitor) {
   detail::Emitter emitter(call, carries, visitor);
   Phases const phases = detail::phases_of(call);
   if (call.op->tiles != nullptr) {
-    TileRange range(call.table);
+    TileRange range(call.table, call.tilings.data());
     range.carry_bits = carries;
-    for (std::size_t id = 0; id < call.tilings.size(); ++id) detail::take_tile(call, range, id, 0);
+    for (std::size_t id = 0; id < call.tilings.size(); ++id) range.take(id, 0);
     emitter.uses(phases[0]);
     call.op->tiles(call.attrs, range, emitter);
     return;
