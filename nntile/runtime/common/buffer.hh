@@ -1,0 +1,82 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What a runtime keeps of a buffer and of a task, and the handle that names a buffer.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "nntile/core/access.hh"
+#include "nntile/core/codelet.hh"
+#include "nntile/runtime/concept.hh"
+
+namespace nntile {
+
+/// Names a buffer of one runtime: a copyable value that owns nothing. A default one names none.
+struct DataHandle {
+  std::uint32_t index = UINT32_MAX;
+  std::uint32_t generation = 0;
+  bool operator==(DataHandle const&) const = default;
+};
+
+namespace common {
+
+/// Record of one buffer. The address is stable, and reused under another generation once the buffer
+/// is reclaimed. The first line belongs to the driving thread. Tasks read `mark` of the second, and
+/// only while some mark exists.
+struct alignas(64) Buffer {
+  static constexpr std::uint8_t live = 1;       // holds storage that must be released
+  static constexpr std::uint8_t unwritten = 2;  // no task, lock or adopt has written it
+  static constexpr std::uint8_t locked = 4;     // between lock and unlock
+  static constexpr std::uint8_t adopted = 8;    // the caller's memory
+
+  void* pointer = nullptr;
+  std::size_t bytes = 0;
+  std::uint32_t generation = 0;
+  std::uint32_t index = 0;
+  std::uint8_t state = 0;
+  Access lock_access = Access::read;
+  Lifetime lifetime = Lifetime::persistent;
+  /// Sequence of the last submitted task that names it; 0 if none does.
+  std::uint64_t last_use = 0;
+  /// The runtime's own: StarPU's data handle, for example.
+  void* native = nullptr;
+  std::uint64_t unused = 0;
+
+  /// 0, or 1 + the position of a failure in `Failures`.
+  alignas(64) std::atomic<std::uint32_t> mark{0};
+  /// Neighbours in the scope that owns it, as indices + 1.
+  std::uint32_t scope_previous = 0;
+  std::uint32_t scope_next = 0;
+  std::uint32_t scope = 0;  // serial number of that scope, 0 if none
+  Place place{};
+  Release release{};
+  Buffer* next_free = nullptr;
+
+  bool is(std::uint8_t flag) const noexcept { return (state & flag) != 0; }
+  void set(std::uint8_t flag) noexcept { state = static_cast<std::uint8_t>(state | flag); }
+  void drop(std::uint8_t flag) noexcept { state = static_cast<std::uint8_t>(state & ~flag); }
+};
+static_assert(sizeof(Buffer) == 128);
+
+/// One operand of a submitted task.
+struct BufferUse {
+  Buffer* buffer;
+  Access access;
+};
+
+/// A submitted task as `run_body` takes it. Nothing is copied: all of it lives until the task has
+/// ended.
+struct TaskBody {
+  Codelet const* codelet = nullptr;
+  std::uint64_t sequence = 0;
+  std::span<BufferUse const> uses;
+  /// One pointer a use, in order; they become KernelCall::buffers.
+  void* const* pointers = nullptr;
+  void const* attributes = nullptr;
+  TaskLabel label;
+};
+
+}  // namespace common
+}  // namespace nntile

@@ -1,0 +1,371 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The buffers of one runtime: handles, storage, scopes, locks, and every check of their lifetimes.
+//
+// How a runtime uses it (all on the driving thread, but `reclaim`):
+//   allocate   add(bytes, place, lifetime), with storage; or add_without_storage, where the runtime
+//   brings its own adopt      adopt(span, place, release) submit     bind(task, uses, pointers):
+//   checks everything, changes nothing; then commit(uses, sequence) lock       check_lock(handle,
+//   access); wait for the handle's tasks; failures.check_lock; begin_lock unlock end_lock(handle)
+//   retire     begin_retire(handle): from here on the handle is void; then reclaim(buffer), once,
+//   after its last task,
+//              on any thread: frees or releases the storage and makes the record available again
+//   scopes     open_scope(lifetime); close_scope(lifetime, retire_one)
+//   wait_all   check_nothing_locked()
+// The destructor releases what is still alive: wait for all tasks before.
+
+#include <time.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/common/aligned.hh"
+#include "nntile/runtime/common/buffer.hh"
+#include "nntile/runtime/common/failures.hh"
+
+namespace nntile::common {
+
+/// Where storage comes from, for a runtime that does not take it from the host's heap.
+struct StorageSource {
+  void* (*allocate)(void* state, std::size_t bytes, Place place) = nullptr;
+  void (*free)(void* state, void* pointer, std::size_t bytes, Place place) noexcept = nullptr;
+  void* state = nullptr;
+};
+
+constexpr char const* name_of(Lifetime lifetime) {
+  constexpr char const* names[] = {"persistent", "step", "scope", "scratch"};
+  return names[static_cast<int>(lifetime)];
+}
+
+/// Records with stable addresses, found by index without a lock. Cost of a look-up: two loads and a
+/// comparison.
+class BufferTable {
+ public:
+  explicit BufferTable(Failures& failures, StorageSource source = {})
+      : failures_(&failures), source_(source), first_generation_(seed()) {}
+  BufferTable(BufferTable const&) = delete;
+  BufferTable& operator=(BufferTable const&) = delete;
+  ~BufferTable() {
+    for (std::uint32_t i = 0; i < count_; ++i)
+      if (at(i).is(Buffer::live)) release_storage(at(i));
+  }
+
+  /// Makes an unwritten buffer. Throws ValueError (a place that this runtime lacks), OutOfMemory,
+  /// LifetimeError (no open scope of that lifetime).
+  DataHandle add(std::size_t bytes, Place place, Lifetime lifetime) {
+    if (source_.allocate == nullptr) check_host("allocate", place);
+    check_scope(lifetime);
+    Buffer& buffer = take_record();
+    try {
+      buffer.pointer = source_.allocate != nullptr ? source_.allocate(source_.state, bytes, place)
+                                                   : allocate_aligned(bytes);
+    } catch (...) {
+      give_back(buffer);
+      throw;
+    }
+    return fill(buffer, bytes, place, lifetime, Buffer::live | Buffer::unwritten, {});
+  }
+
+  /// Makes an unwritten buffer whose storage is the runtime's own affair: `pointer` is null,
+  /// reclaim frees nothing.
+  DataHandle add_without_storage(std::size_t bytes, Place place, Lifetime lifetime) {
+    check_scope(lifetime);
+    Buffer& buffer = take_record();
+    buffer.pointer = nullptr;
+    return fill(buffer, bytes, place, lifetime, Buffer::unwritten, {});
+  }
+
+  /// Names the caller's memory, which counts as written. Reclaiming calls `release`. Throws
+  /// ValueError (place; null pointer with bytes).
+  DataHandle adopt(std::span<std::byte> bytes, Place place, Release release) {
+    if (source_.allocate == nullptr) check_host("adopt", place);
+    if (bytes.data() == nullptr && !bytes.empty())
+      throw ValueError(concat("adopt: a null pointer to ", bytes.size(), " bytes"));
+    Buffer& buffer = take_record();
+    buffer.pointer = bytes.data();
+    return fill(buffer, bytes.size(), place, Lifetime::persistent, Buffer::live | Buffer::adopted,
+                release);
+  }
+
+  /// The record of a handle. Throws LifetimeError for one that is default, foreign or retired.
+  Buffer& find(DataHandle handle, char const* call) {
+    if (handle.index >= count_ || at(handle.index).generation != handle.generation) [[unlikely]]
+      fail_find(handle, call);
+    return at(handle.index);
+  }
+  Buffer& operator[](std::uint32_t index) noexcept { return at(index); }
+  DataHandle handle_of(Buffer const& buffer) const noexcept {
+    return {buffer.index, buffer.generation};
+  }
+  /// Records made so far; indices are below it.
+  std::uint32_t count() const noexcept { return count_; }
+
+  /// Checks a submission and writes one BufferUse and one pointer per use. Throws ValueError (no
+  /// codelet, or none of its entries runs on a CPU), LifetimeError (handle; a locked buffer; one
+  /// that is read before anything wrote it). Changes no buffer.
+  void bind(Task<DataHandle> const& task, BufferUse* uses, void** pointers) {
+    if (task.codelet == nullptr || (task.codelet->cpu == nullptr && task.codelet->async == nullptr))
+        [[unlikely]]
+      throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0),
+                              " has no entry for a CPU worker"));
+    for (std::size_t i = 0; i < task.uses.size(); ++i) {
+      auto const& [handle, access] = task.uses[i];
+      bool const known = handle.index < count_ && at(handle.index).generation == handle.generation;
+      if (!known ||
+          at(handle.index).is(reads(access) ? Buffer::locked | Buffer::unwritten : Buffer::locked))
+          [[unlikely]]
+        fail_bind(task, i);
+      uses[i] = {&at(handle.index), access};
+      pointers[i] = at(handle.index).pointer;
+    }
+  }
+
+  /// Notes that the task is submitted: what it writes counts as written, and `last_use` is its
+  /// sequence.
+  static void commit(std::span<BufferUse const> uses, std::uint64_t sequence) noexcept {
+    for (BufferUse const& use : uses) {
+      use.buffer->last_use = sequence;
+      if (writes(use.access)) use.buffer->drop(Buffer::unwritten);
+    }
+  }
+
+  /// Throws LifetimeError: handle; locked already; unwritten, and the access reads.
+  Buffer& check_lock(DataHandle handle, Access access) {
+    Buffer& buffer = find(handle, "lock");
+    if (buffer.is(Buffer::locked))
+      throw LifetimeError(
+          concat("lock: ", describe(buffer), " is locked already: unlock it first"));
+    if (reads(access) && buffer.is(Buffer::unwritten))
+      throw LifetimeError(concat("lock for ", name_of(access), ": nothing has written ",
+                                 describe(buffer),
+                                 ": submit a task that writes it or lock it for write first"));
+    return buffer;
+  }
+  std::span<std::byte> begin_lock(Buffer& buffer, Access access) noexcept {
+    buffer.set(Buffer::locked);
+    buffer.lock_access = access;
+    ++locked_;
+    return {static_cast<std::byte*>(buffer.pointer), buffer.bytes};
+  }
+  /// Ends the lock. After a lock for write the buffer is written and unmarked. Throws LifetimeError
+  /// if it is not locked.
+  Buffer& end_lock(DataHandle handle) {
+    Buffer& buffer = find(handle, "unlock");
+    if (!buffer.is(Buffer::locked))
+      throw LifetimeError(concat("unlock: ", describe(buffer), " is not locked"));
+    buffer.drop(Buffer::locked);
+    --locked_;
+    if (writes(buffer.lock_access)) buffer.drop(Buffer::unwritten);
+    if (buffer.lock_access == Access::write) failures_->clear(buffer);
+    return buffer;
+  }
+  /// Throws LifetimeError while a handle is locked.
+  void check_nothing_locked() const {
+    if (locked_ != 0)
+      throw LifetimeError(concat("wait_all: ", locked_, " handles are locked: unlock them first"));
+  }
+
+  /// Voids the handle. Throws LifetimeError: handle; retired already; locked.
+  Buffer& begin_retire(DataHandle handle) {
+    Buffer& buffer = find(handle, "retire");
+    if (buffer.is(Buffer::locked))
+      throw LifetimeError(concat("retire: ", describe(buffer), " is locked: unlock it first"));
+    leave_scope(buffer);
+    ++buffer.generation;
+    return buffer;
+  }
+
+  /// Frees the storage, or calls the owner's release, and recycles the record. Once, after the last
+  /// task; any thread.
+  void reclaim(Buffer& buffer) noexcept {
+    failures_->clear(buffer);
+    if (buffer.is(Buffer::live)) release_storage(buffer);
+    buffer.state = 0;
+    give_back(buffer);
+  }
+
+  /// Opens a scope that owns later allocations of its lifetime. Throws LifetimeError for
+  /// `persistent`.
+  void open_scope(Lifetime lifetime) {
+    if (lifetime == Lifetime::persistent)
+      throw LifetimeError("open_scope: persistent buffers belong to no scope");
+    scopes_.push_back({lifetime, ++scope_number_, 0});
+  }
+
+  /// Closes the innermost open scope of the lifetime and calls retire_one(handle) for each buffer
+  /// left in it, the latest first. Throws LifetimeError, having changed nothing, when no such scope
+  /// is open or a buffer in it is locked.
+  template <class RetireOne> void close_scope(Lifetime lifetime, RetireOne&& retire_one) {
+    Scope* const scope = innermost(lifetime);
+    if (scope == nullptr)
+      throw LifetimeError(concat("close_scope: no open scope of lifetime ", name_of(lifetime)));
+    for (std::uint32_t i = scope->last; i != 0; i = at(i - 1).scope_previous)
+      if (at(i - 1).is(Buffer::locked))
+        throw LifetimeError(
+            concat("close_scope: ", describe(at(i - 1)), " is locked: unlock it first"));
+    std::uint32_t next = scope->last;
+    scopes_.erase(scopes_.begin() + (scope - scopes_.data()));
+    while (next != 0) {
+      Buffer& buffer = at(next - 1);
+      next = buffer.scope_previous;
+      buffer.scope = 0;
+      retire_one(handle_of(buffer));
+    }
+  }
+
+  /// "buffer 12 (4096 bytes, step)".
+  static std::string describe(Buffer const& buffer) {
+    return concat("buffer ", buffer.index, " (", buffer.bytes, " bytes, ",
+                  buffer.is(Buffer::adopted) ? "adopted" : name_of(buffer.lifetime), ")");
+  }
+
+ private:
+  static constexpr std::uint32_t chunk_bits = 8;  // 256 records, 32 KiB
+  static constexpr std::uint32_t chunk_mask = (1u << chunk_bits) - 1;
+  /// Generations this far back are still told as retired, not as foreign.
+  static constexpr std::uint32_t remembered = 1u << 24;
+
+  struct Scope {
+    Lifetime lifetime;
+    std::uint32_t number;
+    std::uint32_t last;  // index + 1 of the latest buffer in it
+  };
+
+  /// Tables begin at generations of their own, so that a handle of another runtime is told (all but
+  /// surely).
+  std::uint32_t seed() const noexcept {
+    timespec now{};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    auto mixed = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(this)) ^
+                 (static_cast<std::uint64_t>(now.tv_nsec) << 32) ^
+                 static_cast<std::uint64_t>(now.tv_sec);
+    mixed =
+        (mixed ^ (mixed >> 31)) * 0x9e3779b97f4a7c15u;  // Fibonacci hashing: 2^64 / golden ratio
+    return static_cast<std::uint32_t>(mixed >> 32);
+  }
+
+  Buffer& at(std::uint32_t index) noexcept {
+    return chunks_[index >> chunk_bits][index & chunk_mask];
+  }
+
+  static void check_host(char const* call, Place place) {
+    if (place != host) throw ValueError(concat(call, ": this runtime has memory on the host only"));
+  }
+  void check_scope(Lifetime lifetime) {
+    if (lifetime != Lifetime::persistent && innermost(lifetime) == nullptr)
+      throw LifetimeError(concat("allocate: no open scope of lifetime ", name_of(lifetime),
+                                 ": open one, or ask for persistent"));
+  }
+  Scope* innermost(Lifetime lifetime) noexcept {
+    for (std::size_t i = scopes_.size(); i-- > 0;)
+      if (scopes_[i].lifetime == lifetime) return &scopes_[i];
+    return nullptr;
+  }
+
+  Buffer& take_record() {
+    if (free_ == nullptr) free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+    if (free_ == nullptr) {
+      if ((count_ & chunk_mask) == 0) {
+        if (count_ == UINT32_MAX - chunk_mask)
+          throw OutOfMemory("allocate: 2^32 buffers are in use");
+        chunks_.push_back(std::make_unique<Buffer[]>(chunk_mask + 1));
+      }
+      Buffer& buffer = at(count_);
+      buffer.index = count_++;
+      buffer.generation = first_generation_;
+      return buffer;
+    }
+    Buffer& buffer = *free_;
+    free_ = buffer.next_free;
+    return buffer;
+  }
+  /// Any thread pushes, and the driving thread takes all at once: nothing is popped singly, so
+  /// there is no ABA.
+  void give_back(Buffer& buffer) noexcept {
+    Buffer* head = returned_.load(std::memory_order_relaxed);
+    do buffer.next_free = head;
+    while (!returned_.compare_exchange_weak(head, &buffer, std::memory_order_release,
+                                            std::memory_order_relaxed));
+  }
+
+  DataHandle fill(Buffer& buffer, std::size_t bytes, Place place, Lifetime lifetime, int state,
+                  Release release) noexcept {
+    buffer.bytes = bytes;
+    buffer.state = static_cast<std::uint8_t>(state);
+    buffer.lifetime = lifetime;
+    buffer.place = place;
+    buffer.release = release;
+    buffer.last_use = 0;
+    buffer.native = nullptr;
+    buffer.scope = 0;
+    if (lifetime != Lifetime::persistent) join_scope(buffer, *innermost(lifetime));
+    return handle_of(buffer);
+  }
+  void join_scope(Buffer& buffer, Scope& scope) noexcept {
+    buffer.scope = scope.number;
+    buffer.scope_previous = scope.last;
+    buffer.scope_next = 0;
+    if (scope.last != 0) at(scope.last - 1).scope_next = buffer.index + 1;
+    scope.last = buffer.index + 1;
+  }
+  void leave_scope(Buffer& buffer) noexcept {
+    if (buffer.scope == 0) return;
+    if (buffer.scope_previous != 0) at(buffer.scope_previous - 1).scope_next = buffer.scope_next;
+    if (buffer.scope_next != 0) at(buffer.scope_next - 1).scope_previous = buffer.scope_previous;
+    for (Scope& scope : scopes_)
+      if (scope.number == buffer.scope && scope.last == buffer.index + 1)
+        scope.last = buffer.scope_previous;
+    buffer.scope = 0;
+  }
+
+  void release_storage(Buffer& buffer) noexcept {
+    if (buffer.is(Buffer::adopted)) return buffer.release();
+    if (source_.free != nullptr)
+      return source_.free(source_.state, buffer.pointer, buffer.bytes, buffer.place);
+    free_aligned(buffer.pointer);
+  }
+
+  [[noreturn]] void fail_find(DataHandle handle, std::string const& call) {
+    if (handle == DataHandle{})
+      throw LifetimeError(concat(call, ": the handle is empty: it was never allocated"));
+    bool const retired = handle.index < count_ &&
+                         at(handle.index).generation != handle.generation &&
+                         at(handle.index).generation - handle.generation < remembered;
+    if (retired)
+      throw LifetimeError(concat(call, ": buffer ", handle.index,
+                                 " was retired, or its scope closed, before this call"));
+    throw LifetimeError(concat(call, ": the handle belongs to another runtime"));
+  }
+  [[noreturn]] void fail_bind(Task<DataHandle> const& task, std::size_t operand) {
+    auto const& [handle, access] = task.uses[operand];
+    std::string const who = concat("submit: ", task_name(task.codelet, task.label, 0), ": operand ",
+                                   operand, " (", name_of(access), ")");
+    if (handle.index >= count_ || at(handle.index).generation != handle.generation)
+      fail_find(handle, who);
+    Buffer const& buffer = at(handle.index);
+    if (buffer.is(Buffer::locked))
+      throw LifetimeError(concat(who, ": ", describe(buffer), " is locked: unlock it first"));
+    throw LifetimeError(
+        concat(who, ": nothing has written ", describe(buffer),
+               ": submit a task that writes it, lock it for write, or adopt written memory"));
+  }
+
+  Failures* failures_;
+  StorageSource source_;
+  std::uint32_t first_generation_;
+  std::uint32_t count_ = 0;
+  std::uint32_t locked_ = 0;
+  std::uint32_t scope_number_ = 0;
+  std::vector<std::unique_ptr<Buffer[]>> chunks_;
+  std::vector<Scope> scopes_;
+  Buffer* free_ = nullptr;
+  alignas(64) std::atomic<Buffer*> returned_{nullptr};
+};
+
+}  // namespace nntile::common

@@ -1,0 +1,261 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What failed, what was cancelled for it, and the marks that carry failure along the data.
+//
+// A runtime holds one `Failures`, passes it to `BufferTable` and to `run_body` (marks.hh), which
+// together call everything about marks, and itself calls
+//   throw_if_failed(sequence)   in `wait`, after the task has ended
+//   report()                    in `wait_all`, after every task has ended
+//   check_lock(buffer, access)  in `lock`, after the handle's tasks
+// A mark is an index into the log, kept in the buffer. Marks are set before the failing task's end
+// is published, and a task that could see one starts after that, so relaxed loads suffice:
+// `any_marked` is all that a run without failures pays.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/common/buffer.hh"
+
+namespace nntile::common {
+
+/// "gelu of tensor 'h1', tile 3 (task 12)", leaving out what the label lacks. `sequence` 0: not
+/// submitted yet.
+inline std::string task_name(Codelet const* codelet, TaskLabel const& label,
+                             std::uint64_t sequence) {
+  std::string text = codelet != nullptr && codelet->name != nullptr ? codelet->name : "task";
+  if (label.tensor != nullptr) text += concat(" of tensor '", label.tensor, "'");
+  if (label.tile >= 0)
+    text += concat(label.tensor != nullptr ? ", tile " : " of tile ", label.tile);
+  if (sequence != 0) text += concat(" (task ", sequence, ")");
+  return text;
+}
+
+/// The failure log of one runtime. Every member may be called from any thread.
+class Failures {
+ public:
+  Failures() : failures_(1) {
+    failures_[0].text = "a task failed, and there was no memory to record which";
+  }
+  Failures(Failures const&) = delete;
+  Failures& operator=(Failures const&) = delete;
+
+  /// Whether some buffer carries a mark. Cost: one relaxed load of a word that only failures write.
+  bool any_marked() const noexcept { return marked_.load(std::memory_order_relaxed) != 0; }
+
+  /// Records that the task failed and marks what it writes.
+  void fail(TaskBody const& task, char const* cause) noexcept {
+    std::lock_guard guard(mutex_);
+    std::uint32_t const failure = add_failure(task, cause);
+    add_range(task.sequence, failure, task.codelet, false);
+    mark_outputs(task, failure);
+    collect(failure);
+  }
+
+  /// If a buffer that the task reads or updates is marked: records the task as cancelled, marks
+  /// what it writes, true. An accumulate looks at no mark of its target: which accumulates came
+  /// earlier may depend on timing.
+  bool cancel_if_marked(TaskBody const& task) noexcept {
+    std::lock_guard guard(mutex_);
+    std::uint32_t cause = none;
+    for (BufferUse const& use : task.uses) {
+      std::uint32_t const mark = use.buffer->mark.load(std::memory_order_relaxed);
+      if (mark == 0 || use.access == Access::write || use.access == Access::accumulate) continue;
+      if (cause == none || failures_[mark - 1].sequence < failures_[cause].sequence)
+        cause = mark - 1;
+    }
+    if (cause == none) return false;
+    add_range(task.sequence, cause, task.codelet, true);
+    mark_outputs(task, cause);
+    return true;
+  }
+
+  /// Clears the marks of what the task has written completely.
+  void succeed(TaskBody const& task) noexcept {
+    for (BufferUse const& use : task.uses)
+      if (use.access == Access::write) clear(*use.buffer);
+  }
+
+  /// Clears the buffer's mark, if any: it was rewritten, or is no more.
+  void clear(Buffer& buffer) noexcept {
+    if (buffer.mark.load(std::memory_order_relaxed) == 0) return;
+    std::lock_guard guard(mutex_);
+    std::uint32_t const mark = buffer.mark.exchange(0, std::memory_order_relaxed);
+    if (mark == 0) return;
+    marked_.fetch_sub(1, std::memory_order_relaxed);
+    drop(mark - 1);
+  }
+
+  /// Throws TaskError if that task failed or was cancelled, and no `report` has told so yet.
+  void throw_if_failed(std::uint64_t sequence) const {
+    if (unreported_.load(std::memory_order_relaxed) == 0) return;
+    std::lock_guard guard(mutex_);
+    std::size_t const at = first_range_after(sequence);
+    if (at == 0 || ranges_[at - 1].last < sequence) return;
+    throw TaskError(text_of(ranges_[at - 1], sequence), sequence, ranges_[at - 1].cancelled);
+  }
+
+  /// Throws TaskError for the oldest failed or cancelled task that was not reported, counting the
+  /// others; forgets all. Marks stay.
+  void report() {
+    if (unreported_.load(std::memory_order_relaxed) == 0) return;
+    std::lock_guard guard(mutex_);
+    std::uint64_t failed = lost_, cancelled = 0;
+    for (Range const& range : ranges_)
+      (range.cancelled ? cancelled : failed) += range.last - range.first + 1;
+    Range const oldest = ranges_.empty() ? Range{} : ranges_.front();
+    --(oldest.cancelled ? cancelled : failed);
+    std::string text = text_of(oldest, oldest.first);
+    if (failed + cancelled != 0)
+      text += concat("; of the other tasks ", failed, " failed and ", cancelled, " were cancelled");
+    for (Range const& range : ranges_) drop(range.failure);
+    ranges_.clear();
+    lost_ = 0;
+    unreported_.store(0, std::memory_order_relaxed);
+    throw TaskError(text, oldest.first, oldest.cancelled);
+  }
+
+  /// Throws the TaskError of a marked buffer that is to be read or updated.
+  void check_lock(Buffer const& buffer, Access access) const {
+    if (access == Access::write || buffer.mark.load(std::memory_order_relaxed) == 0) return;
+    std::lock_guard guard(mutex_);
+    Failure const& cause = failures_[buffer.mark.load(std::memory_order_relaxed) - 1];
+    throw TaskError(
+        concat("lock for ", name_of(access), ": the buffer was not computed, because ", cause.text),
+        cause.sequence, false);
+  }
+
+  /// Tasks that failed or were cancelled since the last report.
+  std::uint64_t unreported() const noexcept { return unreported_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr std::uint32_t none = UINT32_MAX;
+  /// Beyond this many, neighbouring ranges are joined although the codelets differ.
+  static constexpr std::size_t many_ranges = 1024;
+
+  struct Failure {
+    std::string text;
+    std::uint64_t sequence = 0;
+    std::uint64_t references = 0;  // marks and ranges
+  };
+  /// Consecutive tasks that failed or were cancelled for one failure; sorted, disjoint.
+  struct Range {
+    std::uint64_t first = 0;
+    std::uint64_t last = 0;
+    Codelet const* codelet = nullptr;
+    std::uint32_t failure = 0;
+    bool cancelled = false;
+  };
+
+  std::uint32_t add_failure(TaskBody const& task, char const* cause) noexcept {
+    try {
+      std::string text =
+          concat(task_name(task.codelet, task.label, task.sequence), " failed: ", cause);
+      if (free_.empty()) {
+        failures_.emplace_back();
+        if (free_.capacity() < failures_.size())
+          free_.reserve(2 * failures_.size());  // dropping never allocates
+        free_.push_back(static_cast<std::uint32_t>(failures_.size() - 1));
+      }
+      std::uint32_t const failure = free_.back();
+      free_.pop_back();
+      failures_[failure] = {static_cast<std::string&&>(text), task.sequence, 0};
+      return failure;
+    } catch (std::bad_alloc const&) {
+      return 0;
+    }
+  }
+
+  void add_range(std::uint64_t sequence, std::uint32_t failure, Codelet const* codelet,
+                 bool cancelled) noexcept {
+    unreported_.fetch_add(1, std::memory_order_relaxed);
+    std::size_t const at = first_range_after(sequence);
+    auto const joins = [&](Range const& range) {
+      return cancelled && range.cancelled && range.failure == failure &&
+             (range.codelet == codelet || ranges_.size() > many_ranges);
+    };
+    bool const left = at > 0 && ranges_[at - 1].last + 1 == sequence && joins(ranges_[at - 1]);
+    bool const right =
+        at < ranges_.size() && ranges_[at].first == sequence + 1 && joins(ranges_[at]);
+    if (left && right) {
+      join(ranges_[at - 1].codelet, ranges_[at].codelet);
+      ranges_[at - 1].last = ranges_[at].last;
+      ranges_.erase(ranges_.begin() + static_cast<std::ptrdiff_t>(at));
+      --failures_[failure].references;
+    }
+    if (left && !right) ranges_[at - 1].last = sequence;
+    if (right && !left) ranges_[at].first = sequence;
+    if (left) join(ranges_[at - 1].codelet, codelet);
+    if (right && !left) join(ranges_[at].codelet, codelet);
+    if (left || right) return;
+    try {
+      ranges_.insert(ranges_.begin() + static_cast<std::ptrdiff_t>(at),
+                     {sequence, sequence, codelet, failure, cancelled});
+      ++failures_[failure].references;
+    } catch (std::bad_alloc const&) {
+      ++lost_;
+    }
+  }
+
+  static void join(Codelet const*& codelet, Codelet const* other) noexcept {
+    if (codelet != other) codelet = nullptr;
+  }
+
+  /// Position of the first range that begins after the sequence.
+  std::size_t first_range_after(std::uint64_t sequence) const noexcept {
+    std::size_t low = 0, high = ranges_.size();
+    if (high != 0 && ranges_.back().first <= sequence) return high;  // the usual case
+    while (low < high) {
+      std::size_t const middle = (low + high) / 2;
+      (ranges_[middle].first <= sequence ? low : high) =
+          ranges_[middle].first <= sequence ? middle + 1 : middle;
+    }
+    return low;
+  }
+
+  void mark_outputs(TaskBody const& task, std::uint32_t failure) noexcept {
+    for (BufferUse const& use : task.uses) {
+      if (!writes(use.access)) continue;
+      std::uint32_t const old = use.buffer->mark.load(std::memory_order_relaxed);
+      // Of several accumulates that may be reordered, the oldest failure wins, whatever the timing.
+      if (old != 0 && use.access == Access::accumulate &&
+          failures_[old - 1].sequence <= failures_[failure].sequence)
+        continue;
+      ++failures_[failure].references;
+      if (old == 0) marked_.fetch_add(1, std::memory_order_relaxed);
+      use.buffer->mark.store(failure + 1, std::memory_order_relaxed);
+      if (old != 0) drop(old - 1);
+    }
+  }
+
+  void drop(std::uint32_t failure) noexcept {
+    --failures_[failure].references;
+    collect(failure);
+  }
+  void collect(std::uint32_t failure) noexcept {
+    if (failure != 0 && failures_[failure].references == 0) free_.push_back(failure);
+  }
+
+  std::string text_of(Range const& range, std::uint64_t sequence) const {
+    std::string const& cause = failures_[range.failure].text;
+    return range.cancelled
+               ? concat(task_name(range.codelet, {}, sequence), " was cancelled: ", cause)
+               : cause;
+  }
+
+  alignas(64) std::atomic<std::uint64_t> marked_{0};  // buffers that carry a mark
+  alignas(64) mutable std::mutex mutex_;
+  std::atomic<std::uint64_t> unreported_{0};
+  std::uint64_t lost_ = 0;  // failed or cancelled tasks that there was no memory to record
+  std::vector<Failure> failures_;
+  std::vector<std::uint32_t> free_;
+  std::vector<Range> ranges_;
+};
+
+}  // namespace nntile::common
