@@ -4,6 +4,8 @@
 // any data is touched.
 
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "nntile/io/safetensors_header.hh"
 
@@ -66,7 +68,7 @@ class HeaderEvents {
   bool start_object(std::size_t) {
     enter();
     if (depth_ <= 1 || field_ == Field::ignored) return true;
-    if (depth_ != 2) refuse("an object", expected());
+    if (depth_ != 2) refuse("an object", expected(depth_ - 1));
     entry_ = TensorEntry{};
     seen_ = {};
     return true;
@@ -88,7 +90,7 @@ class HeaderEvents {
     enter();
     if (field_ == Field::ignored) return true;
     if (depth_ != 3 || (field_ != Field::shape && field_ != Field::offsets))
-      refuse("an array", expected());
+      refuse("an array", expected(depth_ - 1));
     numbers_.clear();
     return true;
   }
@@ -131,21 +133,22 @@ class HeaderEvents {
     fail(concat(in_quotes(name_), ": ", name_of(field_), *name_of(field_) ? " is " : "is ", found,
                 " where ", wanted, " is needed"));
   }
-  char const* expected() const {
-    if (depth_ <= 2 && field_ == Field::none) return "an object";
+  /// What a value at this depth should have been; an array or object stands one above its inside.
+  char const* expected(int depth) const {
+    if (depth <= 1 && field_ == Field::none) return "an object";
     switch (field_) {
       case Field::dtype:
       case Field::metadata:
         return "a string";
       case Field::shape:
       case Field::offsets:
-        return depth_ >= 3 ? "an integer" : "an array of integers";
+        return depth >= 3 ? "an integer" : "an array of integers";
       default:
         return "an object";
     }
   }
   bool scalar(char const* found) {
-    if (field_ != Field::ignored) refuse(found, expected());
+    if (field_ != Field::ignored) refuse(found, expected(depth_));
     return true;
   }
   void enter() {
@@ -232,10 +235,10 @@ inline void check_layout(FileHeader& header, std::uint64_t data_bytes, std::stri
     check_entry(entry, source, reading);
     header.in_file_order.push_back(&entry);
   }
-  std::stable_sort(header.in_file_order.begin(), header.in_file_order.end(),
-                   [](auto const* a, auto const* b) {
-                     return a->begin != b->begin ? a->begin < b->begin : a->end < b->end;
-                   });
+  std::sort(header.in_file_order.begin(), header.in_file_order.end(),
+            [](auto const* a, auto const* b) {
+              return std::tie(a->begin, a->end, a->name) < std::tie(b->begin, b->end, b->name);
+            });
   std::uint64_t at = 0;
   for (TensorEntry const* const entry : header.in_file_order) {
     if (entry->begin != at)
