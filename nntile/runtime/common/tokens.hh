@@ -21,6 +21,7 @@
 
 #include "nntile/core/codelet.hh"
 #include "nntile/runtime/common/failures.hh"
+#include "nntile/runtime/common/wake.hh"
 
 namespace nntile::common {
 
@@ -32,7 +33,10 @@ class Tokens {
   /// marks.hh).
   using Ended = void (*)(void* runtime, void* task, Status status) noexcept;
 
-  Tokens(void* runtime, Ended ended) noexcept : runtime_(runtime), ended_(ended) {}
+  /// `wake`, if any, is notified when a poll was registered, so that who sleeps there goes on to
+  /// nap.
+  Tokens(void* runtime, Ended ended, Wake* wake = nullptr) noexcept
+      : runtime_(runtime), ended_(ended), wake_(wake) {}
   Tokens(Tokens const&) = delete;
   Tokens& operator=(Tokens const&) = delete;
   ~Tokens() { quiesce(); }
@@ -105,7 +109,9 @@ class Tokens {
       progress |= done;
       Poll* const same = &polls_[position_after(last - 1)];  // the vector may have moved
       same->busy = false;
-      if (done || same->dead) erase_poll(same);
+      if (!done && !same->dead) continue;
+      if (Record* const record = find(token.id); record != nullptr && !same->dead) --record->polls;
+      erase_poll(same);
     }
   }
 
@@ -222,6 +228,7 @@ class Tokens {
     self.polls_count_.fetch_add(1, std::memory_order_seq_cst);
     ++self.next_poll_;
     if (record->polls++ == 0) record->first_poll = self.next_poll_;
+    if (self.wake_ != nullptr) self.wake_->notify();
   }
 
   Record* find(std::uint64_t id) noexcept {
@@ -273,6 +280,7 @@ class Tokens {
 
   void* runtime_;
   Ended ended_;
+  Wake* wake_;
   std::atomic<std::uint64_t> outstanding_{0};
   std::atomic<std::uint64_t> polls_count_{0};
   mutable std::mutex mutex_;

@@ -1,0 +1,232 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The runtime that runs each task inside submit, and thereby defines correct.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/common/buffer_table.hh"
+#include "nntile/runtime/common/driving_thread.hh"
+#include "nntile/runtime/common/marks.hh"
+#include "nntile/runtime/common/options.hh"
+#include "nntile/runtime/common/wake.hh"
+#include "nntile/runtime/concept.hh"
+
+namespace nntile {
+
+/// Runs tasks one at a time, in submission order, on the driving thread: a CPU task has ended when
+/// `submit` returns. Only behind an asynchronous task that waits for its token do later ones queue,
+/// in order; `wait`, `lock` and `wait_all` drain the queue. Cost of a submission: look-up and
+/// checks of its handles. Allocates: only to queue, or beyond 16 uses.
+class Serial {
+ public:
+  using Handle = DataHandle;
+
+  Serial() = default;
+  /// Throws ValueError for more than one worker, or `own_driver`: there is no other thread.
+  explicit Serial(RuntimeOptions const& options) {
+    (void)common::check_options({options.workers.value_or(1), false, false}, "serial", 1);
+    if (options.own_driver)
+      throw ValueError("serial: own_driver needs a thread besides the driver, and serial has none");
+  }
+  Serial(Serial const&) = delete;
+  Serial& operator=(Serial const&) = delete;
+  /// Waits for tokens; never throws.
+  ~Serial() {
+    drain(submitted_);
+    tokens_.quiesce();
+  }
+
+  DataHandle allocate(std::size_t bytes, Place place = host,
+                      Lifetime lifetime = Lifetime::persistent) {
+    thread_.enter("allocate");
+    return buffers_.add(bytes, place, lifetime);
+  }
+  DataHandle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    thread_.enter("adopt");
+    return buffers_.adopt(bytes, place, release);
+  }
+  void retire(DataHandle handle) {
+    thread_.enter("retire");
+    retire_one(handle);
+  }
+  void open_scope(Lifetime lifetime) {
+    thread_.enter("open_scope");
+    buffers_.open_scope(lifetime);
+  }
+  void close_scope(Lifetime lifetime) {
+    thread_.enter("close_scope");
+    buffers_.close_scope(lifetime, [this](DataHandle handle) { retire_one(handle); });
+  }
+
+  Event submit(Task<DataHandle> const& task) {
+    thread_.enter("submit");
+    if (!queue_.empty()) run_queue(no_limit);
+    std::size_t const count = task.uses.size();
+    if (!queue_.empty() || count > inline_uses ||
+        (task.codelet != nullptr && task.codelet->cpu == nullptr)) [[unlikely]]
+      return enqueue(task);
+    common::BufferUse uses[inline_uses];
+    void* pointers[inline_uses];
+    buffers_.bind(task, uses, pointers);
+    std::uint64_t const sequence = ++submitted_;
+    buffers_.commit({uses, count}, sequence);
+    common::TaskBody const body{task.codelet,           sequence,  {uses, count}, pointers,
+                                task.attributes.data(), task.label};
+    {
+      common::DrivingThread::InTask const inside(thread_);
+      (void)common::run_body(failures_, tokens_, body, nullptr);
+    }
+    ended_.store(sequence, std::memory_order_release);
+    return {this, sequence};
+  }
+
+  void wait(Event event) {
+    thread_.enter("wait");
+    check_event(event, "wait");
+    drain(event.sequence);
+    failures_.throw_if_failed(event.sequence);
+  }
+  bool done(Event event) {
+    check_event(event, "done");
+    if (has_ended(event.sequence)) return true;
+    if (!thread_.here()) return false;
+    (void)tokens_.poll(true);
+    run_queue(1);
+    return has_ended(event.sequence);
+  }
+  void wait_all() {
+    thread_.enter("wait_all");
+    buffers_.check_nothing_locked();
+    drain(submitted_);
+    failures_.report();
+  }
+
+  std::span<std::byte> lock(DataHandle handle, Access access) {
+    thread_.enter("lock");
+    common::Buffer& buffer = buffers_.check_lock(handle, access);
+    drain(buffer.last_use);
+    failures_.check_lock(buffer, access);
+    return buffers_.begin_lock(buffer, access);
+  }
+  void unlock(DataHandle handle) {
+    thread_.enter("unlock");
+    (void)buffers_.end_lock(handle);
+  }
+
+  Workers workers() const { return {}; }
+  /// Names the tasks that wait for a token; "" if none does.
+  std::string waiting_for() const { return tokens_.waiting_for(); }
+
+ private:
+  static constexpr std::size_t inline_uses = 16;
+
+  /// A copied submission, or the end of a retired buffer, that waits for its turn.
+  struct Queued {
+    common::TaskBody body;
+    std::vector<common::BufferUse> uses;
+    std::vector<void*> pointers;
+    std::vector<std::byte> attributes;
+    common::Buffer* retired = nullptr;
+    bool started = false;
+  };
+
+  static constexpr std::uint64_t no_limit = UINT64_MAX;
+
+  void check_event(Event const& event, char const* call) const {
+    if (event.runtime != nullptr && event.runtime != this)
+      throw LifetimeError(concat(call, ": the event belongs to another runtime"));
+  }
+  bool has_ended(std::uint64_t sequence) const noexcept {
+    return sequence <= ended_.load(std::memory_order_acquire);
+  }
+
+  void retire_one(DataHandle handle) {
+    common::Buffer& buffer = buffers_.begin_retire(handle);
+    if (queue_.empty()) return buffers_.reclaim(buffer);
+    queue_.emplace_back().retired = &buffer;
+  }
+
+  Event enqueue(Task<DataHandle> const& task) {
+    Queued& last = queue_.emplace_back();
+    try {
+      last.uses.resize(task.uses.size());
+      last.pointers.resize(task.uses.size());
+      last.attributes.assign(task.attributes.begin(), task.attributes.end());
+      buffers_.bind(task, last.uses.data(), last.pointers.data());
+    } catch (...) {
+      queue_.pop_back();
+      throw;
+    }
+    std::uint64_t const sequence = ++submitted_;
+    common::BufferTable::commit(last.uses, sequence);
+    last.body = {task.codelet,           sequence,  last.uses, last.pointers.data(),
+                 last.attributes.data(), task.label};
+    run_queue(no_limit);
+    return {this, sequence};
+  }
+
+  /// Runs the queue from its head until a task waits for its token, or `most` tasks have ended.
+  void run_queue(std::uint64_t most) {
+    while (!queue_.empty() && most != 0) {
+      Queued& head = queue_.front();
+      if (head.retired != nullptr) {
+        buffers_.reclaim(*head.retired);
+      } else {
+        if (!head.started && start(head) == common::Ran::ended)
+          head_ended_.store(true, std::memory_order_relaxed);
+        if (!head_ended_.load(std::memory_order_seq_cst)) return;
+        ended_.store(head.body.sequence, std::memory_order_release);
+        --most;
+      }
+      queue_.pop_front();
+    }
+  }
+  common::Ran start(Queued& head) {
+    head.started = true;
+    head_ended_.store(false, std::memory_order_relaxed);
+    common::DrivingThread::InTask const inside(thread_);
+    return common::run_body(failures_, tokens_, head.body, &head);
+  }
+
+  /// Returns when the task of that sequence has ended.
+  void drain(std::uint64_t sequence) {
+    for (;;) {
+      run_queue(no_limit);
+      if (has_ended(sequence)) return;
+      if (tokens_.poll(true)) continue;
+      auto const ended = [this] { return head_ended_.load(std::memory_order_seq_cst); };
+      if (tokens_.polls() != 0)
+        wake_.nap(ended);
+      else
+        wake_.sleep([&] { return ended() || tokens_.polls() != 0; });
+    }
+  }
+
+  /// The token of the queue's head was completed, on any thread.
+  static void token_ended(void* runtime, void* task, Status status) noexcept {
+    auto& self = *static_cast<Serial*>(runtime);
+    common::settle(self.failures_, static_cast<Queued*>(task)->body, status);
+    self.head_ended_.store(true, std::memory_order_seq_cst);
+    self.wake_.notify();
+  }
+
+  common::Failures failures_;
+  common::BufferTable buffers_{failures_};
+  common::DrivingThread thread_;
+  std::uint64_t submitted_ = 0;
+  std::atomic<std::uint64_t> ended_{0};  // tasks end in order: all up to here have
+  std::deque<Queued> queue_;             // only the head has started
+  std::atomic<bool> head_ended_{false};
+  common::Wake wake_;
+  common::Tokens tokens_{this, &token_ended, &wake_};
+};
+static_assert(Runtime<Serial> && ScopedRuntime<Serial>);
+
+}  // namespace nntile

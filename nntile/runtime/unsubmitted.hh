@@ -1,0 +1,46 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What a layer above does when submission throws amid an op or a graph: the tiles left out are
+// marked, on any runtime.
+
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <span>
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/concept.hh"
+
+namespace nntile {
+
+namespace detail {
+
+inline Status fail_unsubmitted(KernelCall const& call) noexcept {
+  std::memcpy(call.text, call.attributes, status_text_bytes);
+  return {call.text};
+}
+
+}  // namespace detail
+
+/// What `mark_unsubmitted` submits; it writes its operand by failing.
+inline constexpr Codelet unsubmitted_codelet{"unsubmitted", &detail::fail_unsubmitted, nullptr,
+                                             nullptr};
+
+/// Marks a buffer that a task should have written but will not, because submission failed for
+/// `cause`: who reads it is cancelled until it is rewritten. A task of its own that fails, so a
+/// later `wait_all` reports it too. Blocks: for room. Never throws: a buffer that cannot be named
+/// any more (locked, retired) needs no mark.
+template <Runtime R>
+void mark_unsubmitted(R& runtime, typename R::Handle handle, char const* cause,
+                      TaskLabel label = {}) noexcept {
+  std::byte text[status_text_bytes]{};
+  std::memcpy(text, cause, strnlen(cause, status_text_bytes - 1));
+  Use<typename R::Handle> const use[] = {{handle, Access::write}};
+  try {
+    runtime.submit({&unsubmitted_codelet, use, text, {}, label});
+  } catch (Error const&) {
+  } catch (std::bad_alloc const&) {
+  }
+}
+
+}  // namespace nntile
