@@ -1,0 +1,88 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Adds a fiber along one axis: a bias.
+
+#include "nntile/ops/sum_slice.hh"
+
+namespace nntile {
+namespace ops {
+
+struct AddFiberAttrs {
+  int axis = 0;
+  double alpha = 1;
+};
+
+/// z[i,k,j] = x[i,k,j] + alpha f[k], k being dimension `axis` of x. One fma an element. dtypes {every float}.
+/// Cost: 2|x| * size bytes.
+struct AddFiber {
+  static constexpr char const* name = "add_fiber";
+  static constexpr std::span<DType const> dtypes{float_dtypes};
+  static constexpr Operands operands{{"x", "i... k j..."}, {"f", "k"}, {"z", "i... k j...", Access::write}};
+
+  using Attrs = AddFiberAttrs;
+  struct Args {
+    Index m, k, n;
+    double alpha;
+  };
+
+  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis}}; }
+  static Args args(Attrs const& attrs, TileRange const& range) {
+    return {range.extent('i'), range.extent('k'), range.extent('j'), attrs.alpha};
+  }
+  static Cost cost(Attrs const&, TileRange const& range) {
+    return {0, static_cast<Index>(sizeof(float)) * (2 * range.elements(0) + range.elements(1))};
+  }
+
+  template <Element T>
+    requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers buffers) {
+    using V = compute_t<T>;
+    T const* const x = buffers.at<T>(0);  // [i, k, j]
+    T const* const f = buffers.at<T>(1);  // [k]
+    T* const z = buffers.at<T>(2);        // [i, k, j]
+    for (Index j = 0; j < args.n; ++j)
+      for (Index k = 0; k < args.k; ++k)
+        for (Index i = 0; i < args.m; ++i) {
+          Index const at = i + args.m * (k + args.k * j);
+          z[at] = T(std::fma(V(args.alpha), V(f[k]), V(x[at])));
+        }
+  }
+
+  /// df sums dz over every other dimension, one after another, the innermost first; each stage is a tensor.
+  template <class Builder>
+  static void gradient(Builder& b) {
+    Attrs const& attrs = b.template attrs<AddFiber>();
+    if (b.wants(1)) {
+      auto node = b.grad(2);
+      Shape shape = b.shape(2);
+      if (shape.size() == 1) {
+        if (attrs.alpha != 1) b.fail("alpha of a tensor of one dimension; scale the fiber separately");
+        b.pass(1, 2);
+      }
+      for (int inside = attrs.axis; shape.size() > 1; --inside) {
+        int const axis = inside > 0 ? 0 : 1;
+        bool const last = shape.size() == 2;
+        Shape rest;
+        for (std::size_t d = 0; d < shape.size(); ++d)
+          if (d != static_cast<std::size_t>(axis)) rest.push_back(shape[d]);
+        shape = rest;
+        if (last) {
+          auto const df = b.target(1);
+          b.template op<SumSlice>({.axis = axis, .alpha = attrs.alpha, .beta = df.beta}, node, df.node);
+        } else {
+          auto const stage = b.temporary(shape, node.dtype(), concat(b.operand(1).name(), ".grad.stage"));
+          b.template op<SumSlice>({.axis = axis}, node, stage);
+          node = stage;
+        }
+      }
+    }
+    if (b.wants(0)) b.pass(0, 2);
+  }
+};
+
+}  // namespace ops
+
+inline constexpr Call<ops::AddFiber> add_fiber{};
+using add_fiber_ops = OpList<ops::AddFiber>;
+
+}  // namespace nntile

@@ -1,0 +1,146 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The norm of all gradients together, and clipping by it.
+
+#include <cmath>
+
+#include "nntile/ops/concept.hh"
+
+namespace nntile {
+namespace ops {
+
+struct SumSquaresAttrs {};
+
+/// y[j] = sum_k x[k,j]^2 over dimension 0, in fp64: blocks of 64, fma(x, x, lane). What is left of the dimensions is summed
+/// by sum_slice on fp64, innermost first. dtypes {every float}; an fp64 square may overflow to infinity.
+/// Cost: |x| * size bytes.
+struct SumSquares {
+  static constexpr char const* name = "sum_squares";
+  static constexpr std::span<DType const> dtypes{float_dtypes};
+  static constexpr Operands operands{{"x", "k j..."}, {"y", "j...", Access::write, Kind::fp64}};
+
+  using Attrs = SumSquaresAttrs;
+  struct Args {
+    Index k, n;
+    bool first;
+  };
+
+  static char const* blocked(Attrs const&) { return "k"; }
+  static Args args(Attrs const&, TileRange const& range) {
+    return {range.extent('k'), range.extent('j'), range.first(1)};
+  }
+  static Cost cost(Attrs const&, TileRange const& range) {
+    return {0, static_cast<Index>(sizeof(float)) * range.elements(0)};
+  }
+
+  template <Element T>
+    requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers buffers) {
+    T const* const x = buffers.at<T>(0);    // [k, j]
+    double* const y = buffers.at<double>(1);  // [j]
+    for (Index j = 0; j < args.n; ++j) {
+      double sum = args.first ? 0 : y[j];
+      for (Index k = 0; k < args.k; ++k) {
+        auto const value = static_cast<double>(static_cast<compute_t<T>>(x[k + args.k * j]));
+        sum = std::fma(value, value, sum);
+      }
+      y[j] = sum;
+    }
+  }
+};
+
+struct GlobalNormAddAttrs {
+  double beta = 1;
+};
+
+/// total = beta total + part: adds one tensor's sum of squares to that of all; fp64 scalars. Called in the order of the
+/// tensors' names, beta = 0 for the first.
+struct GlobalNormAdd {
+  static constexpr char const* name = "global_norm_add";
+  static constexpr DType fp64_only[] = {DType::fp64};
+  static constexpr std::span<DType const> dtypes{fp64_only};
+  static constexpr Operands operands{{"part", ""}, {"total", "", Access::update}};
+
+  using Attrs = GlobalNormAddAttrs;
+  struct Args {
+    double beta;
+  };
+
+  static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
+  static Args args(Attrs const& attrs, TileRange const&) { return {attrs.beta}; }
+  static Cost cost(Attrs const&, TileRange const&) { return {0, 3 * sizeof(double)}; }
+
+  template <Element T>
+    requires std::same_as<T, double>
+  static void reference(Args const& args, Buffers buffers) {
+    double& total = *buffers.at<double>(1);
+    double const part = *buffers.at<double>(0);
+    total = args.beta == 0 ? part : std::fma(args.beta, total, part);
+  }
+};
+
+struct ClipScaleAttrs {
+  double max_norm = 1;
+};
+
+/// scale = min(1, max_norm / (sqrt(total) + 1e-6)), total an fp64 sum of squares; in fp64, rounded to fp32 once. NaN where
+/// total is, 0 where it is infinite. Source: torch.nn.utils.clip_grad_norm_.
+struct ClipScale {
+  static constexpr char const* name = "clip_scale";
+  static constexpr DType fp32_only[] = {DType::fp32};
+  static constexpr std::span<DType const> dtypes{fp32_only};
+  static constexpr Operands operands{{"total", "", Access::read, Kind::fp64}, {"scale", "", Access::write}};
+
+  using Attrs = ClipScaleAttrs;
+  struct Args {
+    double max_norm;
+  };
+
+  static Args args(Attrs const& attrs, TileRange const&) { return {attrs.max_norm}; }
+  static Cost cost(Attrs const&, TileRange const&) { return {0, sizeof(double) + sizeof(float)}; }
+
+  template <Element T>
+    requires std::same_as<T, float>
+  static void reference(Args const& args, Buffers buffers) {
+    double const ratio = args.max_norm / (std::sqrt(*buffers.at<double>(0)) + 1e-6);
+    *buffers.at<float>(1) = static_cast<float>(ratio > 1 ? 1 : ratio);
+  }
+};
+
+struct ScaleByAttrs {};
+
+/// x = s x, s an fp32 scalar tensor: a factor that is data, as clipping's. dtypes {every float}.
+/// Cost: 2|x| * size bytes.
+struct ScaleBy {
+  static constexpr char const* name = "scale_by";
+  static constexpr std::span<DType const> dtypes{float_dtypes};
+  static constexpr Operands operands{{"s", "", Access::read, Kind::fp32}, {"x", "i...", Access::update}};
+
+  using Attrs = ScaleByAttrs;
+  struct Args {
+    Index n;
+  };
+
+  static Args args(Attrs const&, TileRange const& range) { return {range.extent('i')}; }
+  static Cost cost(Attrs const&, TileRange const& range) {
+    return {0, 2 * static_cast<Index>(sizeof(float)) * range.elements(1)};
+  }
+
+  template <Element T>
+    requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers buffers) {
+    using V = compute_t<T>;
+    T* const x = buffers.at<T>(1);  // [i]
+    for (Index i = 0; i < args.n; ++i) x[i] = T(V(*buffers.at<float>(0)) * V(x[i]));
+  }
+};
+
+}  // namespace ops
+
+inline constexpr Call<ops::SumSquares> sum_squares{};
+inline constexpr Call<ops::GlobalNormAdd> global_norm_add{};
+inline constexpr Call<ops::ClipScale> clip_scale{};
+inline constexpr Call<ops::ScaleBy> scale_by{};
+using global_norm_ops = OpList<ops::SumSquares, ops::GlobalNormAdd, ops::ClipScale, ops::ScaleBy>;
+
+}  // namespace nntile
