@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Finds kernels by name, and instruction sets of this CPU.
+#include <iterator>
+
+#include "kernels/cpu/kernel.hh"
+#include "nntile/ops/kernel.hh"
+
+// The lists of every instruction set that was built: `nntile::kernels::v3::gemm_kernels` and so on.
+#define NNTILE_KERNELS(op) extern KernelList const op##_kernels;
+#ifdef NNTILE_HAVE_PLAIN
+namespace nntile::kernels::plain {
+#include "kernel_list.inc"
+}
+#endif
+#ifdef NNTILE_HAVE_V2
+namespace nntile::kernels::v2 {
+#include "kernel_list.inc"
+}
+#endif
+#ifdef NNTILE_HAVE_V3
+namespace nntile::kernels::v3 {
+#include "kernel_list.inc"
+}
+#endif
+#ifdef NNTILE_HAVE_V4
+namespace nntile::kernels::v4 {
+#include "kernel_list.inc"
+}
+#endif
+#undef NNTILE_KERNELS
+#define NNTILE_KERNELS(op) &op##_kernels,
+
+namespace nntile::kernels {
+namespace {
+
+struct Table {
+  KernelList const* const* lists = nullptr;
+  std::size_t count = 0;
+};
+
+template <std::size_t n>
+Table table_of(KernelList const* const (&lists)[n]) {
+  return {lists, n};
+}
+
+Table table(Isa isa) {
+  switch (isa) {
+#ifdef NNTILE_HAVE_PLAIN
+    case Isa::plain: {
+      using namespace plain;
+      static constexpr KernelList const* lists[] = {
+#include "kernel_list.inc"
+      };
+      return table_of(lists);
+    }
+#endif
+#ifdef NNTILE_HAVE_V2
+    case Isa::v2: {
+      using namespace v2;
+      static constexpr KernelList const* lists[] = {
+#include "kernel_list.inc"
+      };
+      return table_of(lists);
+    }
+#endif
+#ifdef NNTILE_HAVE_V3
+    case Isa::v3: {
+      using namespace v3;
+      static constexpr KernelList const* lists[] = {
+#include "kernel_list.inc"
+      };
+      return table_of(lists);
+    }
+#endif
+#ifdef NNTILE_HAVE_V4
+    case Isa::v4: {
+      using namespace v4;
+      static constexpr KernelList const* lists[] = {
+#include "kernel_list.inc"
+      };
+      return table_of(lists);
+    }
+#endif
+    default: return {};
+  }
+}
+
+Codelet const* find_in(Table table, std::string_view op, DType element, DType source, Mode mode) {
+  for (std::size_t l = 0; l < table.count; ++l)
+    for (int i = 0; i < table.lists[l]->count; ++i) {
+      Kernel const& kernel = table.lists[l]->kernels[i];
+      if (kernel.element == element && kernel.source == source && kernel.mode == mode && op == kernel.codelet.name)
+        return &kernel.codelet;
+    }
+  return nullptr;
+}
+
+bool cpu_runs(Isa isa) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  bool const v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+  bool const v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                  __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  bool const v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl");
+  switch (isa) {
+    case Isa::v2: return v2;
+    case Isa::v3: return v3;
+    case Isa::v4: return v4;
+    default: return false;
+  }
+#else
+  return isa == Isa::plain;
+#endif
+}
+
+}  // namespace
+
+/// Kernels of vendors, for fast mode; gemm_blas.cc, built once.
+extern KernelList const blas_kernels;
+
+bool available(Isa isa) noexcept {
+  if (isa == Isa::best) isa = best();
+  return table(isa).count > 0 && cpu_runs(isa);
+}
+
+Isa best() noexcept {
+  for (Isa const isa : {Isa::v4, Isa::v3, Isa::v2})
+    if (available(isa)) return isa;
+  return Isa::plain;
+}
+
+Codelet const* find(std::string_view op, DType element, DType source, Mode mode, Isa isa) noexcept {
+  Table const own = table(isa == Isa::best ? best() : isa);
+  if (mode == Mode::fast) {
+    KernelList const* const vendors[] = {&blas_kernels};
+    if (auto const* found = find_in(table_of(vendors), op, element, source, mode)) return found;
+    if (auto const* found = find_in(own, op, element, source, mode)) return found;
+  }
+  return find_in(own, op, element, source, Mode::exact);
+}
+
+}  // namespace nntile::kernels

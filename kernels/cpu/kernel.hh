@@ -1,0 +1,97 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// How a file of kernels lists them, and how an entry reads its call.
+
+#include "nntile/core/codelet.hh"
+#include "nntile/core/dtype.hh"
+#include "nntile/core/macros.hh"
+#include "nntile/core/numerics.hh"
+#include "nntile/core/shape.hh"
+
+// The build says which instruction set a file is compiled for; tools that read a file alone do not.
+#ifndef NNTILE_ISA
+#define NNTILE_ISA plain
+#endif
+
+namespace nntile::kernels {
+
+/// One kernel. Its codelet is known by address: lists are constants of the objects that define them.
+struct Kernel {
+  Codelet codelet;
+  DType element = DType::fp32;
+  DType source = DType::fp32;  // what a cast reads; `element` otherwise
+  Mode mode = Mode::exact;
+};
+
+/// The kernels of one file, or none.
+struct KernelList {
+  Kernel const* kernels = nullptr;
+  int count = 0;
+};
+
+/// An array of kernels that can be joined while compiling. One place is spare, so that there may be none.
+template <int n>
+struct Kernels {
+  Kernel kernels[n + 1] = {};
+  constexpr operator KernelList() const { return {kernels, n}; }
+};
+
+template <int... counts>
+consteval auto join(Kernels<counts> const&... lists) {
+  Kernels<(0 + ... + counts)> result;
+  int at = 0;
+  auto const add = [&](Kernel const* list, int count) {
+    for (int i = 0; i < count; ++i) result.kernels[at++] = list[i];
+  };
+  (add(lists.kernels, counts), ...);
+  return result;
+}
+
+/// One entry for one dtype.
+template <class Op>
+consteval Kernels<1> kernel(CpuEntry entry, DType element, DType source, Mode mode = Mode::exact) {
+  Kernels<1> result;
+  result.kernels[0] = {Codelet{Op::name, entry, nullptr, nullptr}, element, source, mode};
+  return result;
+}
+template <class Op>
+consteval Kernels<1> kernel(CpuEntry entry, DType element) {
+  return kernel<Op>(entry, element, element);
+}
+
+/// Body<T>::run for every float dtype; the fp32_fast tags are float under another name.
+template <class Op, template <class> class Body>
+consteval Kernels<7> float_kernels() {
+  return join(kernel<Op>(&Body<double>::run, DType::fp64), kernel<Op>(&Body<float>::run, DType::fp32),
+              kernel<Op>(&Body<bf16_t>::run, DType::bf16), kernel<Op>(&Body<fp16_t>::run, DType::fp16),
+              kernel<Op>(&Body<float>::run, DType::fp32_fast_tf32),
+              kernel<Op>(&Body<float>::run, DType::fp32_fast_fp16),
+              kernel<Op>(&Body<float>::run, DType::fp32_fast_bf16));
+}
+
+namespace NNTILE_ISA {
+
+/// What the op's `args` filled in for this task.
+template <class Op>
+NNTILE_ALWAYS_INLINE typename Op::Args arguments(KernelCall const& call) {
+  typename Op::Args args;
+  __builtin_memcpy(&args, call.attributes, sizeof args);
+  return args;
+}
+
+/// Buffer number `position` among the task's uses: the op's operands in order, those left out that this task lacks
+/// (hidden operands that do not exist under these tilings, operands of other phases).
+template <class T>
+NNTILE_ALWAYS_INLINE T* buffer(KernelCall const& call, int position) {
+  return static_cast<T*>(call.buffers[position]);
+}
+
+}  // namespace NNTILE_ISA
+}  // namespace nntile::kernels
+
+/// Exports the constant list `kernels` of file <op>.cc, inside namespace nntile::kernels::NNTILE_ISA:
+///   namespace { constinit auto const kernels = join(float_kernels<ops::Softmax, Softmax>(), ...); }
+///   NNTILE_KERNEL_LIST(softmax, kernels)
+#define NNTILE_KERNEL_LIST(op, list)             \
+  extern ::nntile::kernels::KernelList const op##_kernels; \
+  constinit ::nntile::kernels::KernelList const op##_kernels = list;
