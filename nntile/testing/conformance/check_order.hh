@@ -1,0 +1,143 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks: tasks that touch the same buffers run in submission order.
+
+#include <vector>
+
+#include "nntile/testing/conformance/trial.hh"
+
+namespace nntile::testing::checks {
+
+inline void read_after_write(Trial const& trial) {
+  Script script(trial.seed, 4);
+  for (int i = 0; i < 10 * trial.rounds; ++i)
+    script.task({{0, write}}, nap).task({{0, read}, {2, write}}).task({{2, read}, {1, update}});
+  script.run(trial);
+}
+
+inline void write_after_read(Trial const& trial) {
+  Script script(trial.seed, 6);
+  script.task({{0, write}});
+  for (int i = 0; i < 10 * trial.rounds; ++i)
+    script.task({{0, read}, {1, write}}, nap).task({{0, read}, {3, write}}).task({{0, write}});
+  script.run(trial);
+}
+
+inline void write_after_write(Trial const& trial) {
+  Script script(trial.seed, 4);
+  for (int i = 0; i < 10 * trial.rounds; ++i)
+    script.task({{0, write}}, nap).task({{0, write}}).task({{0, read}, {1, update}});
+  script.run(trial);
+}
+
+inline void chain(Trial const& trial) {
+  Script script(trial.seed, 2);
+  for (int i = 0; i < 300 * trial.rounds; ++i) script.task({{1, update}});
+  script.run(trial);
+}
+
+inline void repeated_operand(Trial const& trial) {
+  Script script(trial.seed, 4);
+  for (int i = 0; i < 5 * trial.rounds; ++i)
+    script.task({{1, read}, {1, read}, {3, update}}, nap)
+        .task({{1, read}, {1, update}})
+        .task({{1, update}, {1, read}, {3, read}})
+        .task({{1, write}, {1, read}})
+        .task({{1, read}, {1, write}})
+        .task({{1, write}, {1, write}}, 1)
+        .task({{1, update}, {1, update}, {1, update}});
+  script.run(trial);
+}
+
+inline void unwritten_and_repeated(Trial const& trial) {
+  Script script(trial.seed, 3);
+  script.task({{0, write}, {0, read}})
+      .task({{0, write}, {0, write}})
+      .task({{0, read}, {1, update}});
+  script.run(trial);
+}
+
+inline void fan_out(Trial const& trial) {
+  std::uint32_t const width = 100;
+  Script script(trial.seed, width + 2);
+  for (int i = 0; i < trial.rounds; ++i) {
+    script.task({{0, write}}, nap);
+    for (std::uint32_t b = 1; b <= width; ++b)
+      script.task({{0, read}, {b, write}}, static_cast<std::uint8_t>(b % 3));
+  }
+  script.task({{0, update}});
+  script.run(trial);
+}
+
+inline void fan_in(Trial const& trial) {
+  std::uint32_t const width = max_operands - 1;
+  Script script(trial.seed, width + 2);
+  for (int i = 0; i < trial.rounds; ++i) {
+    std::vector<Operand> all;
+    for (std::uint32_t b = 0; b < width; ++b) {
+      script.task({{b, write}}, static_cast<std::uint8_t>(b == 7 ? nap : b % 3));
+      all.push_back({b, read});
+    }
+    all.push_back({width, i == 0 ? write : update});
+    script.task(all);
+  }
+  script.run(trial);
+}
+
+inline void many_readers_then_a_writer(Trial const& trial) {
+  std::uint32_t const width = 400;  // more readers than any list of fixed length holds
+  Script script(trial.seed, width + 2);
+  for (int i = 0; i < trial.rounds; ++i) {
+    script.task({{0, write}});
+    for (std::uint32_t b = 1; b <= width; ++b)
+      script.task({{0, read}, {b, write}}, static_cast<std::uint8_t>(b % 97 == 0 ? nap : 0));
+  }
+  script.run(trial);
+}
+
+inline void all_pairs(Trial const& trial) {
+  Access const accesses[] = {read, write, update, accumulate};
+  Script script(trial.seed, 4);
+  for (Access const first : accesses)
+    for (Access const second : accesses)
+      for (Access const third : accesses)
+        script.task({{1, first}, {3, update}}, 3)
+            .task({{1, second}}, 1)
+            .task({{1, third}})
+            .task({{1, read}, {3, update}});
+  script.run(trial);
+}
+
+inline void commuting_tasks_exclude_each_other(Trial const& trial) {
+  Script script(trial.seed, 4, 200);
+  for (int i = 0; i < 40 * trial.rounds; ++i)
+    script.task({{1, accumulate}}, static_cast<std::uint8_t>(i % 3));
+  script.task({{1, read}, {3, update}});
+  script.run(trial);
+}
+
+inline void a_submission_only_reads(Trial const& trial) {
+  Script script(trial.seed, 8);
+  for (int i = 0; i < 20 * trial.rounds; ++i)
+    script.task({{1, read}, {3, read}, {5, read}}, static_cast<std::uint8_t>(i % 4));
+  script.task({{1, update}, {3, update}, {5, update}});
+  script.run(trial);
+}
+
+inline std::vector<NamedCheck> order() {
+  return {
+      {"a reader sees the writer before it", read_after_write},
+      {"a writer leaves the readers before it their data", write_after_read},
+      {"of two writers the later one is the last", write_after_write},
+      {"a long chain of updates runs in order", chain},
+      {"every pair of accesses keeps its order", all_pairs},
+      {"a task may name a buffer more than once", repeated_operand},
+      {"a task that also reads the unwritten buffer it writes is refused", unwritten_and_repeated},
+      {"many tasks read what one wrote", fan_out},
+      {"a task waits for all of its 39 inputs", fan_in},
+      {"a writer waits for all of hundreds of readers", many_readers_then_a_writer},
+      {"accumulating tasks exclude each other and all count", commuting_tasks_exclude_each_other},
+      {"tasks that only read are legal", a_submission_only_reads}};
+}
+
+}  // namespace nntile::testing::checks

@@ -1,0 +1,92 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The law, executed one step after the other on plain arrays: the oracle of random programs.
+
+#include <vector>
+
+#include "nntile/testing/conformance/program.hh"
+
+namespace nntile::testing {
+
+/// What must become of a task.
+enum class Outcome : std::uint8_t { succeeds, fails, cancelled, refused };
+
+constexpr char const* name_of(Outcome outcome) {
+  constexpr char const* names[] = {"succeeds", "fails", "is cancelled", "is refused"};
+  return names[static_cast<int>(outcome)];
+}
+
+/// A buffer as the law sees it.
+struct ModelBuffer {
+  std::vector<std::uint64_t> words;
+  bool written = false;
+  bool marked = false;
+
+  std::uint64_t hash() const {
+    std::uint64_t hash = words.size();
+    for (std::uint64_t const word : words) hash = mix(hash, word);
+    return hash;
+  }
+};
+
+/// The initial contents of adopted memory, and what a lock for writing leaves.
+inline void fill_words(std::span<std::uint64_t> words, std::uint64_t salt) {
+  for (std::size_t w = 0; w < words.size(); ++w) words[w] = mix(salt, w);
+}
+inline void update_words(std::span<std::uint64_t> words, std::uint64_t salt) {
+  for (std::uint64_t& word : words) word = mix(word, salt);
+}
+
+/// Executes tasks in submission order. Shares nothing with any runtime but the arithmetic of a
+/// single task.
+class Model {
+ public:
+  explicit Model(std::vector<std::uint32_t> const& words) {
+    for (std::uint32_t const count : words)
+      buffers_.push_back({std::vector<std::uint64_t>(count), false, false});
+  }
+
+  ModelBuffer& buffer(std::uint32_t number) { return buffers_[number]; }
+  ModelBuffer const& buffer(std::uint32_t number) const { return buffers_[number]; }
+  std::size_t size() const { return buffers_.size(); }
+
+  Outcome task(Step const& step) {
+    bool cancelled = false;
+    for (Operand const& operand : step.operands) {
+      ModelBuffer const& buffer = buffers_[operand.buffer];
+      if (reads(operand.access) && !buffer.written) return Outcome::refused;
+      bool const looks = operand.access == Access::read || operand.access == Access::update;
+      cancelled |= looks && buffer.marked;
+    }
+    if (!cancelled) run(step);
+    bool const marks = cancelled || step.fails;
+    for (Operand const& operand : step.operands) {
+      if (!writes(operand.access)) continue;
+      ModelBuffer& buffer = buffers_[operand.buffer];
+      buffer.written = true;
+      if (marks)
+        buffer.marked = true;
+      else if (operand.access == Access::write)
+        buffer.marked = false;
+    }
+    return cancelled ? Outcome::cancelled : step.fails ? Outcome::fails : Outcome::succeeds;
+  }
+
+ private:
+  void run(Step const& step) {
+    Note note;
+    note.salt = step.salt;
+    std::vector<void*> pointers;
+    for (Operand const& operand : step.operands) {
+      auto& words = buffers_[operand.buffer].words;
+      note.operands[note.operand_count++] = {nullptr, static_cast<std::uint32_t>(words.size()),
+                                             operand.access, operand.access};
+      pointers.push_back(words.data());
+    }
+    write_outputs(note, pointers.data(), hash_inputs(note, pointers.data()));
+  }
+
+  std::vector<ModelBuffer> buffers_;
+};
+
+}  // namespace nntile::testing

@@ -1,0 +1,146 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// A runtime behind virtual calls, so that the battery is compiled once and not once for each
+// runtime.
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/concept.hh"
+
+namespace nntile::testing {
+
+/// The runtime under test; itself a Runtime, whose handles are numbers.
+class Subject {
+ public:
+  struct Handle {
+    std::uint32_t number = 0;
+  };
+
+  virtual ~Subject() = default;
+  virtual Handle allocate(std::size_t bytes, Place place, Lifetime lifetime) = 0;
+  virtual Handle adopt(std::span<std::byte> bytes, Place place, Release release) = 0;
+  virtual void retire(Handle handle) = 0;
+  virtual Event submit(Task<Handle> const& task) = 0;
+  virtual void wait(Event event) = 0;
+  virtual bool done(Event event) = 0;
+  virtual void wait_all() = 0;
+  virtual std::span<std::byte> lock(Handle handle, Access access) = 0;
+  virtual void unlock(Handle handle) = 0;
+  virtual Workers workers() const = 0;
+
+  /// Null programs mean that the runtime does not model ReplayingRuntime.
+  virtual bool replays() const = 0;
+  virtual std::size_t record(std::span<ProgramTask const> tasks, std::uint32_t bindings,
+                             std::span<ProgramParameter const> parameters) = 0;
+  virtual Event replay(std::size_t program, std::span<Handle const> bindings,
+                       std::span<std::byte const> block) = 0;
+
+  virtual bool has_scopes() const = 0;
+  virtual void open_scope(Lifetime lifetime) = 0;
+  virtual void close_scope(Lifetime lifetime) = 0;
+};
+static_assert(Runtime<Subject>);
+
+namespace detail {
+
+struct NoProgram {};
+template <class R> struct ProgramOf { using type = NoProgram; };
+template <ReplayingRuntime R> struct ProgramOf<R> { using type = typename R::Program; };
+
+/// Forwards to the runtime that `make` builds. Whatever the law says is copied lies in scratch
+/// memory that is overwritten as soon as the call returns.
+template <Runtime R> class SubjectOf final : public Subject {
+ public:
+  template <class Make>
+  SubjectOf(Make& make, RuntimeOptions const& options) : runtime_(make(options)) {}
+
+  Handle allocate(std::size_t bytes, Place place, Lifetime lifetime) override {
+    return add(runtime_.allocate(bytes, place, lifetime));
+  }
+  Handle adopt(std::span<std::byte> bytes, Place place, Release release) override {
+    return add(runtime_.adopt(bytes, place, release));
+  }
+  void retire(Handle handle) override { runtime_.retire(handles_[handle.number]); }
+
+  Event submit(Task<Handle> const& task) override {
+    scratch_uses_.clear();
+    for (auto const& use : task.uses)
+      scratch_uses_.push_back({handles_[use.handle.number], use.access});
+    copy_to_scratch(task.attributes);
+    Event const event = runtime_.submit(Task<typename R::Handle>{
+        task.codelet, scratch_uses_, scratch_bytes(), task.hints, task.label});
+    spoil();
+    return event;
+  }
+  void wait(Event event) override { runtime_.wait(event); }
+  bool done(Event event) override { return runtime_.done(event); }
+  void wait_all() override { runtime_.wait_all(); }
+  std::span<std::byte> lock(Handle handle, Access access) override {
+    return runtime_.lock(handles_[handle.number], access);
+  }
+  void unlock(Handle handle) override { runtime_.unlock(handles_[handle.number]); }
+  Workers workers() const override { return runtime_.workers(); }
+
+  bool replays() const override { return ReplayingRuntime<R>; }
+  std::size_t record(std::span<ProgramTask const> tasks, std::uint32_t bindings,
+                     std::span<ProgramParameter const> parameters) override {
+    if constexpr (ReplayingRuntime<R>)
+      programs_.push_back(std::make_unique<Program>(runtime_.record(tasks, bindings, parameters)));
+    return programs_.size() - 1;
+  }
+  Event replay(std::size_t program, std::span<Handle const> bindings,
+               std::span<std::byte const> block) override {
+    if constexpr (ReplayingRuntime<R>) {
+      std::vector<typename R::Handle> bound;
+      for (Handle const handle : bindings) bound.push_back(handles_[handle.number]);
+      copy_to_scratch(block);
+      Event const event = runtime_.replay(*programs_[program], bound, scratch_bytes());
+      if (!bound.empty()) std::fill(bound.begin(), bound.end(), bound.back());
+      spoil();
+      return event;
+    } else {
+      return {};
+    }
+  }
+
+  bool has_scopes() const override { return ScopedRuntime<R>; }
+  void open_scope(Lifetime lifetime) override {
+    if constexpr (ScopedRuntime<R>) runtime_.open_scope(lifetime);
+  }
+  void close_scope(Lifetime lifetime) override {
+    if constexpr (ScopedRuntime<R>) runtime_.close_scope(lifetime);
+  }
+
+ private:
+  using Program = typename ProgramOf<R>::type;
+
+  Handle add(typename R::Handle handle) {
+    handles_.push_back(handle);
+    return {static_cast<std::uint32_t>(handles_.size() - 1)};
+  }
+  void copy_to_scratch(std::span<std::byte const> bytes) {
+    scratch_attributes_.assign(bytes.begin(), bytes.end());
+  }
+  std::span<std::byte const> scratch_bytes() const { return scratch_attributes_; }
+  void spoil() {
+    std::fill(scratch_attributes_.begin(), scratch_attributes_.end(), std::byte{0xa5});
+    for (auto& use : scratch_uses_) use = {scratch_uses_.back().handle, Access::read};
+  }
+
+  std::vector<typename R::Handle> handles_;
+  std::vector<std::unique_ptr<Program>> programs_;
+  std::vector<Use<typename R::Handle>> scratch_uses_;
+  std::vector<std::byte> scratch_attributes_;
+  R runtime_;  // last: its destructor waits for tasks while the rest still stands
+};
+
+}  // namespace detail
+
+}  // namespace nntile::testing

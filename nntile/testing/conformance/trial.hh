@@ -1,0 +1,132 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// One check in one configuration of a runtime.
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nntile/testing/conformance/run_program.hh"
+
+namespace nntile::testing {
+
+/// Thrown by a check that has nothing to say about this runtime or configuration.
+struct LeftOut {
+  std::string reason;
+};
+
+/// What a check is given.
+struct Trial {
+  std::function<std::unique_ptr<Subject>(RuntimeOptions const&)> const& factory;
+  RuntimeOptions options;
+  std::uint64_t seed = 1;
+  int rounds = 1;
+
+  std::unique_ptr<Subject> make() const { return factory(options); }
+  int workers() const { return options.workers.value_or(1); }
+};
+
+struct NamedCheck {
+  char const* name;
+  void (*run)(Trial const&);
+  /// Takes long, and says little more when run with other numbers of workers.
+  bool heavy = false;
+};
+
+/// Runs a program on a fresh runtime and compares everything that can be seen with the model.
+inline void run_program(Trial const& trial, Program const& program) {
+  Journal journal;
+  Outside outside;
+  ProgramRun run(program, journal, outside);
+  {
+    auto const subject = trial.make();
+    run.run(*subject);
+  }
+  run.finish();
+}
+
+/// Programs written by hand.
+class Script {
+ public:
+  /// Buffers of `words` words; those with odd numbers are adopted, and so are written from the
+  /// start.
+  explicit Script(std::uint64_t seed, std::size_t buffers, std::uint32_t words = 8) {
+    program_.seed = seed;
+    program_.words.assign(buffers, words);
+  }
+
+  Script& task(std::vector<Operand> operands, std::uint8_t pauses = 0) {
+    Step step;
+    step.operands = std::move(operands);
+    step.salt = mix(program_.seed, program_.steps.size());
+    step.pauses = pauses;
+    return add(step);
+  }
+  Script& failing(std::vector<Operand> operands, Finish finish = Finish::returns,
+                  std::uint8_t pauses = 0) {
+    task(std::move(operands), pauses);
+    program_.steps.back().fails = true;
+    program_.steps.back().finish = finish;
+    return *this;
+  }
+  Script& late(std::vector<Operand> operands, Finish finish, std::uint8_t pauses = 0) {
+    task(std::move(operands), pauses);
+    program_.steps.back().finish = finish;
+    return *this;
+  }
+  Script& renew(std::uint32_t buffer) {
+    Step step;
+    step.kind = Step::Kind::renew;
+    step.buffer = buffer;
+    return add(step);
+  }
+  Script& lock(std::uint32_t buffer, Access access) {
+    Step step;
+    step.kind = Step::Kind::lock;
+    step.buffer = buffer;
+    step.access = access;
+    step.salt = mix(program_.seed, ~program_.steps.size());
+    return add(step);
+  }
+  /// Waits for the task `back` steps ago.
+  Script& wait(std::uint32_t back = 1) {
+    Step step;
+    step.kind = Step::Kind::wait;
+    step.step = static_cast<std::uint32_t>(program_.steps.size()) - back;
+    return add(step);
+  }
+  Script& wait_all() {
+    Step step;
+    step.kind = Step::Kind::wait_all;
+    return add(step);
+  }
+
+  Program const& program() const { return program_; }
+  void run(Trial const& trial) const { run_program(trial, program_); }
+
+ private:
+  Script& add(Step const& step) {
+    program_.steps.push_back(step);
+    return *this;
+  }
+  Program program_;
+};
+
+inline constexpr Access read = Access::read;
+inline constexpr Access write = Access::write;
+inline constexpr Access update = Access::update;
+inline constexpr Access accumulate = Access::accumulate;
+
+/// Calls `action`, which must throw E; `what` says what was wrong with the call.
+template <class E, class Action> void require_throws(Action&& action, std::string const& what) {
+  try {
+    action();
+  } catch (E const&) {
+    return;
+  }
+  throw Violation{what + " threw nothing"};
+}
+
+}  // namespace nntile::testing
