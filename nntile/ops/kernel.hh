@@ -38,5 +38,8 @@ bool available(Isa isa) noexcept;
 /// The best available instruction set.
 Isa best() noexcept;
 
+/// cos x, |x| <= 10, the same bits on every machine: what schedules and tables are computed with.
+double cosine(double x) noexcept;
+
 }  // namespace kernels
 }  // namespace nntile

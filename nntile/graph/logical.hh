@@ -1,0 +1,236 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// LogicalGraph: what to compute. No tiles, no memory, no runtime.
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "nntile/core/numerics.hh"
+#include "nntile/ops/concept.hh"
+
+namespace nntile {
+
+class LogicalGraph;
+class GradientBuilder;
+
+/// What a tensor is, apart from its name. `axes` names its dimensions, inner to outer ("embed seq batch"): tilings and
+/// canonical groups are asked for by these names. `file_shape` is the row-major shape in files where it is not simply
+/// the dimensions reversed; the bytes are the same.
+struct TensorSpec {
+  Shape shape;
+  DType dtype = DType::fp32;
+  std::string axes = {};
+  Shape file_shape = {};
+};
+
+/// From these follow the roles: parameter = persistent and requires_grad; state = persistent; input = external;
+/// constant = persistent and external; an output is kept until the next run.
+struct TensorAttributes {
+  bool requires_grad = false;
+  bool persistent = false;
+  bool external = false;
+  bool output = false;
+};
+
+/// A tensor of a graph: a copyable value, valid while the graph lives.
+class Node {
+ public:
+  Node() = default;
+  Node(LogicalGraph& graph, std::uint32_t id) : graph_(&graph), id_(id) {}
+
+  LogicalGraph& graph() const { return *graph_; }
+  std::uint32_t id() const { return id_; }
+  explicit operator bool() const { return graph_ != nullptr; }
+  inline Shape const& shape() const;
+  inline DType dtype() const;
+  inline std::string const& name() const;
+  /// Keeps the tensor's value after a run, for get_output.
+  inline Node const& mark_output() const;
+
+ private:
+  LogicalGraph* graph_ = nullptr;
+  std::uint32_t id_ = 0;
+};
+
+inline constexpr std::uint32_t no_id = ~0u;
+
+/// A tensor of the graph, as the graph keeps it. A view is one index of a dimension of its base, which must be cut into
+/// single indices there; it has no storage of its own.
+struct TensorNode {
+  std::string name;
+  TensorSpec spec;
+  TensorAttributes attributes;
+  std::uint32_t base = no_id;
+  std::size_t view_axis = 0;
+  Index view_index = 0;
+};
+
+/// A call of an op on tensors of the graph, hidden operands left out.
+struct OpNode {
+  OpInfo const* info = nullptr;
+  void (*gradient)(GradientBuilder&) = nullptr;
+  alignas(8) std::array<std::byte, max_attrs_bytes> attrs{};
+  std::vector<std::uint32_t> operands;
+  DType element = DType::fp32;
+  DType source = DType::fp32;
+  std::uint32_t phase = 0;
+};
+
+/// Declares tensors and collects ops in the order in which they are to be seen to happen.
+class LogicalGraph {
+ public:
+  explicit LogicalGraph(std::string name = "graph", Numerics numerics = {})
+      : name_(std::move(name)), numerics_(numerics) {
+    if (numerics.batch_groups != 1)
+      throw PlanError(concat("graph '", name_, "': batch_groups=", numerics.batch_groups,
+                             ", but only 1 canonical group can be planned in this version"));
+  }
+  LogicalGraph(LogicalGraph const&) = delete;
+  LogicalGraph& operator=(LogicalGraph const&) = delete;
+
+  std::string const& name() const { return name_; }
+  Numerics const& numerics() const { return numerics_; }
+
+  /// Declares a tensor. Throws GraphError when the name is taken, ShapeError when the shape has no size.
+  Node tensor(TensorSpec spec, std::string const& name, TensorAttributes attributes = {}) {
+    std::string full = prefix_ + name;
+    if (by_name_.contains(full)) throw GraphError(concat("graph '", name_, "': a tensor '", full, "' exists already"));
+    (void)element_count(spec.shape);
+    if (!spec.file_shape.empty() && element_count(spec.file_shape) != element_count(spec.shape))
+      throw ShapeError(concat("graph '", name_, "': tensor '", full, "' has shape ", to_string(spec.shape),
+                              " but file shape ", to_string(spec.file_shape)));
+    auto const id = static_cast<std::uint32_t>(tensors_.size());
+    by_name_.emplace(full, id);
+    TensorNode node;
+    node.name = std::move(full);
+    node.spec = std::move(spec);
+    node.attributes = attributes;
+    tensors_.push_back(std::move(node));
+    return {*this, id};
+  }
+  /// Bound by the caller before each run.
+  Node input(TensorSpec spec, std::string const& name) { return tensor(std::move(spec), name, {.external = true}); }
+  /// Kept between runs and trained.
+  Node parameter(TensorSpec spec, std::string const& name) {
+    return tensor(std::move(spec), name, {.requires_grad = true, .persistent = true});
+  }
+  /// Kept between runs and written by the graph: optimizer states, accumulated gradients.
+  Node state(TensorSpec spec, std::string const& name) { return tensor(std::move(spec), name, {.persistent = true}); }
+  /// Bound once, kept between runs.
+  Node constant(TensorSpec spec, std::string const& name) {
+    return tensor(std::move(spec), name, {.persistent = true, .external = true});
+  }
+
+  /// One index of a dimension, without copying: the view's tiles are the base's. The base is cut into single indices
+  /// along that dimension by every plan. Throws ShapeError outside the shape, GraphError on a view of a view.
+  Node slice(Node const& base, std::size_t axis, Index index, std::string const& name = {}) {
+    TensorNode const& from = tensor_of(base);
+    if (from.base != no_id) throw GraphError(concat("slice: '", from.name, "' is a view already; slice its base"));
+    if (axis >= from.spec.shape.size() || index < 0 || index >= from.spec.shape[axis])
+      throw ShapeError(concat("slice: index ", index, " of dimension ", axis, " is outside '", from.name, "' of shape ",
+                              to_string(from.spec.shape)));
+    TensorSpec spec{.shape = {}, .dtype = from.spec.dtype};
+    for (std::size_t d = 0; d < from.spec.shape.size(); ++d)
+      if (d != axis) spec.shape.push_back(from.spec.shape[d]);
+    Node const node = tensor(spec, unique(name.empty() ? "slice" : name));
+    TensorNode& view = tensors_[node.id()];
+    view.base = base.id();
+    view.view_axis = axis;
+    view.view_index = index;
+    return node;
+  }
+
+  /// Later names begin with `prefix`, until the returned guard ends. Nests.
+  class PrefixGuard {
+   public:
+    PrefixGuard(LogicalGraph& graph, std::string const& prefix) : graph_(graph), before_(graph.prefix_) {
+      graph_.prefix_ += prefix;
+    }
+    ~PrefixGuard() { graph_.prefix_ = std::move(before_); }
+    PrefixGuard(PrefixGuard const&) = delete;
+    PrefixGuard& operator=(PrefixGuard const&) = delete;
+
+   private:
+    LogicalGraph& graph_;
+    std::string before_;
+  };
+  [[nodiscard]] PrefixGuard prefix(std::string const& text) { return {*this, text}; }
+
+  /// Tags the ops added from now on: "forward", "backward", "optimizer".
+  void set_phase(std::string const& phase) {
+    for (phase_ = 0; phase_ < phases_.size(); ++phase_)
+      if (phases_[phase_] == phase) return;
+    phases_.push_back(phase);
+  }
+  std::string const& phase_name(std::uint32_t phase) const { return phases_[phase]; }
+  std::vector<std::string> const& phases() const { return phases_; }
+
+  /// A name that no tensor has yet: `stem`, or `stem` with a number.
+  std::string unique(std::string const& stem) {
+    if (!by_name_.contains(prefix_ + stem)) return stem;
+    std::uint32_t& count = counters_[prefix_ + stem];
+    std::string name;
+    do name = concat(stem, ".", ++count);
+    while (by_name_.contains(prefix_ + name));
+    return name;
+  }
+
+  /// Adds an op. `given` are its operands in order; results at the end that are left out are created. Returns all of
+  /// its visible operands. Throws ShapeError, TypeError, GraphError, all naming op and tensors.
+  inline std::vector<std::uint32_t> const& add_op(OpInfo const& info, void const* attrs,
+                                                  void (*gradient)(GradientBuilder&), std::span<Node const> given);
+
+  /// The tensor of a name, or an empty Node.
+  Node find(std::string const& name) {
+    auto const at = by_name_.find(name);
+    return at == by_name_.end() ? Node{} : Node{*this, at->second};
+  }
+  /// The tensor of a name; throws GraphError where there is none.
+  Node at(std::string const& name) {
+    if (Node const node = find(name)) return node;
+    throw GraphError(concat("graph '", name_, "': no tensor '", name, "' among its ", tensors_.size()));
+  }
+
+  std::size_t tensor_count() const { return tensors_.size(); }
+  std::size_t op_count() const { return ops_.size(); }
+  TensorNode const& tensor_at(std::uint32_t id) const { return tensors_[id]; }
+  TensorNode& tensor_at(std::uint32_t id) { return tensors_[id]; }
+  OpNode const& op_at(std::size_t id) const { return ops_[id]; }
+
+  TensorNode const& tensor_of(Node const& node) const {
+    if (!node || &node.graph() != this)
+      throw GraphError(concat("graph '", name_, "': a tensor of another graph was passed",
+                              node ? concat(": '", node.name(), "' of '", node.graph().name_, "'") : std::string{}));
+    return tensors_[node.id()];
+  }
+
+  /// 2mnk over the products of the graph, attention at what its mask leaves.
+  inline std::int64_t estimate_flops() const;
+
+ private:
+  std::string name_;
+  Numerics numerics_;
+  std::deque<TensorNode> tensors_;
+  std::deque<OpNode> ops_;
+  std::unordered_map<std::string, std::uint32_t> by_name_;
+  std::unordered_map<std::string, std::uint32_t> counters_;
+  std::string prefix_;
+  std::vector<std::string> phases_{"forward"};
+  std::uint32_t phase_ = 0;
+};
+
+inline Shape const& Node::shape() const { return graph_->tensor_at(id_).spec.shape; }
+inline DType Node::dtype() const { return graph_->tensor_at(id_).spec.dtype; }
+inline std::string const& Node::name() const { return graph_->tensor_at(id_).name; }
+inline Node const& Node::mark_output() const {
+  graph_->tensor_at(id_).attributes.output = true;
+  return *this;
+}
+
+}  // namespace nntile

@@ -1,0 +1,208 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The pass that cuts: dimensions that must agree form classes, and each class gets one tiling.
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "nntile/graph/plan.hh"
+#include "nntile/ops/walk.hh"
+
+namespace nntile::passes {
+
+/// Tables of axes of every op, once; ops that were pruned have none.
+struct OpAxes {
+  Operands operands;
+  AxisTable table;
+};
+
+inline OpAxes axes_of(LogicalGraph const& graph, OpNode const& op) {
+  OpAxes result{op.info->operands(op.attrs.data()), {}};
+  inplace_vector<GivenOperand, max_operands> given;
+  for (std::size_t i = 0; i < result.operands.size(); ++i) {
+    bool const visible = i < op.operands.size();
+    given.push_back(visible ? GivenOperand{&graph.tensor_at(op.operands[i]).spec.shape, graph.tensor_at(op.operands[i]).name}
+                            : GivenOperand{});
+  }
+  result.table = resolve_axes(op.info->name, result.operands, op.info->ranks(op.attrs.data()), {given.data(), given.size()});
+  return result;
+}
+
+/// Finds classes of dimensions by union, then cuts each class.
+class TilePass {
+ public:
+  TilePass(LogicalGraph const& graph, PlanOptions const& options, std::vector<bool> const& used)
+      : graph_(graph), options_(options), used_(used) {
+    first_.resize(graph.tensor_count() + 1);
+    for (std::size_t t = 0; t < graph.tensor_count(); ++t)
+      first_[t + 1] = first_[t] + graph.tensor_at(static_cast<std::uint32_t>(t)).spec.shape.size();
+    parent_.resize(first_.back());
+    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+    whole_.resize(first_.back());
+    single_.resize(first_.back());
+    inner_.resize(first_.back());
+    names_.resize(first_.back());
+  }
+
+  /// Tilings of all tensors, from the axes of the ops that are kept. Throws PlanError on cuts that contradict.
+  std::vector<Tiling> run(std::vector<OpAxes> const& axes, std::vector<std::size_t> const& ops) {
+    join_views();
+    for (std::size_t i = 0; i < ops.size(); ++i) join_op(graph_.op_at(ops[i]), axes[i]);
+    name_classes();
+    collect_marks();
+    for (std::size_t i = 0; i < ops.size(); ++i) collect_groups(graph_.op_at(ops[i]), axes[i]);
+    cut_.resize(parent_.size());
+    done_.assign(parent_.size(), false);
+    std::vector<Tiling> tilings;
+    for (std::size_t t = 0; t < graph_.tensor_count(); ++t) {
+      std::vector<AxisTiling> dimensions;
+      auto const& shape = graph_.tensor_at(static_cast<std::uint32_t>(t)).spec.shape;
+      for (std::size_t d = 0; d < shape.size(); ++d)
+        dimensions.push_back(used_[t] ? cut(find(first_[t] + d), shape[d]) : AxisTiling::whole(shape[d]));
+      tilings.push_back(Tiling(std::move(dimensions)));
+    }
+    for (AxisCut const& cut : options_.cuts)
+      if (std::find(known_.begin(), known_.end(), cut.axis) == known_.end()) throw PlanError(unknown_axis(cut.axis));
+    return tilings;
+  }
+
+ private:
+  std::size_t find(std::size_t id) {
+    while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
+    return id;
+  }
+  void join(std::size_t a, std::size_t b) { parent_[find(b)] = find(a); }
+
+  void join_views() {
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
+      TensorNode const& node = graph_.tensor_at(t);
+      if (node.base == no_id || !used_[t]) continue;
+      for (std::size_t d = 0, from = 0; d < graph_.tensor_at(node.base).spec.shape.size(); ++d) {
+        if (d == node.view_axis) single_[first_[node.base] + d] = true;
+        else join(first_[node.base] + d, first_[t] + from++);
+      }
+    }
+  }
+
+  void join_op(OpNode const& op, OpAxes const& axes) {
+    inplace_vector<std::size_t, max_axes> seen(axes.table.axes.size(), ~std::size_t{0});
+    for (std::size_t o = 0; o < op.operands.size(); ++o)
+      for (std::size_t d = 0; d < axes.table.operands[o].size(); ++d) {
+        std::size_t const id = first_[op.operands[o]] + d;
+        std::uint8_t const axis = axes.table.operands[o][d];
+        if (seen[axis] == ~std::size_t{0}) seen[axis] = id;
+        else join(seen[axis], id);
+        if (axes.table.axes[axis].whole) whole_[id] = true;
+      }
+  }
+
+  void name_classes() {
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
+      std::string const& text = graph_.tensor_at(t).spec.axes;
+      for (std::size_t d = 0, at = 0; d < graph_.tensor_at(t).spec.shape.size() && at < text.size(); ++d) {
+        std::size_t const end = std::min(text.find(' ', at), text.size());
+        std::string const name = text.substr(at, end - at);
+        at = end + 1;
+        std::string& of_class = names_[find(first_[t] + d)];
+        if (of_class.empty() || used_[t]) of_class = of_class.empty() ? name : of_class;
+        if (std::find(known_.begin(), known_.end(), name) == known_.end()) known_.push_back(name);
+      }
+    }
+  }
+
+  void collect_marks() {
+    for (std::size_t id = 0; id < parent_.size(); ++id) {
+      std::size_t const root = find(id);
+      if (whole_[id]) whole_[root] = true;
+      if (single_[id]) single_[root] = true;
+    }
+  }
+
+  /// Remembers, for each class, the class just inside it in a side of a matrix: the groups m, n and k of products.
+  void collect_groups(OpNode const& op, OpAxes const& axes) {
+    for (std::size_t o = 0; o < op.operands.size(); ++o)
+      for (std::size_t d = 1; d < axes.table.operands[o].size(); ++d) {
+        Axis const& axis = axes.table.axes[axes.table.operands[o][d]];
+        Axis const& before = axes.table.axes[axes.table.operands[o][d - 1]];
+        bool const side = axis.group == 'm' || axis.group == 'n' || axis.group == 'k';
+        if (!side || axis.group != before.group || before.within + 1 != axis.within) continue;
+        auto& inner = inner_[find(first_[op.operands[o]] + d)];
+        std::size_t const inside = find(first_[op.operands[o]] + d - 1);
+        if (std::find(inner.begin(), inner.end(), inside) == inner.end()) inner.push_back(inside);
+      }
+  }
+
+  AxisTiling const& cut(std::size_t root, Index extent) {
+    if (done_[root]) return cut_[root];
+    done_[root] = true;
+    return cut_[root] = choose(root, extent);
+  }
+
+  AxisTiling choose(std::size_t root, Index extent) {
+    AxisCut const* asked = nullptr;
+    for (AxisCut const& cut : options_.cuts)
+      if (cut.axis == names_[root]) asked = &cut;
+    if (single_[root]) {
+      if (whole_[root] && extent > 1) throw PlanError(concat("tile: axis '", names_[root], "' is sliced but must stay whole"));
+      return AxisTiling::uniform(extent, 1);
+    }
+    if (asked != nullptr && whole_[root] && !(asked->sizes.size() == 1 && asked->sizes[0] >= extent))
+      throw PlanError(concat("tile: axis '", asked->axis, "' must stay whole (", extent, "), an op needs it in one tile"));
+    if (asked != nullptr) return repeat(asked->sizes, extent, asked->axis);
+    if (options_.tile <= 0 || whole_[root] || extent <= 1) return AxisTiling::whole(extent);
+    Index inside = 1;
+    for (std::size_t const inner : inner_[root]) {
+      if (inner == root) continue;
+      inside = std::max(inside, inner_extent(inner));
+    }
+    return AxisTiling::uniform(extent, std::max<Index>(1, options_.tile / inside));
+  }
+
+  /// Elements that a tile of the class has along its group so far.
+  Index inner_extent(std::size_t root) {
+    Index const own = single_[root] ? 1 : cut(root, class_extent(root)).size(0);
+    Index inside = 1;
+    for (std::size_t const inner : inner_[root])
+      if (inner != root) inside = std::max(inside, inner_extent(inner));
+    return own * inside;
+  }
+  Index class_extent(std::size_t root) const {
+    auto const at = std::upper_bound(first_.begin(), first_.end(), root) - first_.begin() - 1;
+    return graph_.tensor_at(static_cast<std::uint32_t>(at)).spec.shape[root - first_[static_cast<std::size_t>(at)]];
+  }
+
+  static AxisTiling repeat(std::vector<Index> const& sizes, Index extent, std::string const& axis) {
+    std::vector<Index> all;
+    if (sizes.empty()) throw PlanError(concat("tile: no sizes given for axis '", axis, "'"));
+    for (Index left = extent, i = 0; left > 0; ++i) {
+      Index const size = sizes[static_cast<std::size_t>(i) % sizes.size()];
+      if (size <= 0) throw PlanError(concat("tile: size ", size, " for axis '", axis, "'; at least 1 is needed"));
+      all.push_back(std::min(size, left));
+      left -= size;
+    }
+    return AxisTiling::sizes(all);
+  }
+
+  std::string unknown_axis(std::string const& axis) const {
+    std::string list;
+    for (auto const& name : known_) list += concat(list.empty() ? "" : ", ", name);
+    return concat("tile: the graph '", graph_.name(), "' has no axis '", axis, "'; it has ", list);
+  }
+
+  LogicalGraph const& graph_;
+  PlanOptions const& options_;
+  std::vector<bool> const& used_;
+  std::vector<std::size_t> first_;   // of a tensor's dimensions
+  std::vector<std::size_t> parent_;  // of a dimension's class
+  std::vector<bool> whole_;
+  std::vector<bool> single_;
+  std::vector<std::vector<std::size_t>> inner_;
+  std::vector<std::string> names_;
+  std::vector<std::string> known_;
+  std::vector<AxisTiling> cut_;
+  std::vector<bool> done_;
+};
+
+}  // namespace nntile::passes

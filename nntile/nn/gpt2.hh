@@ -1,0 +1,84 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// GPT-2 with the tensor names of Hugging Face.
+
+#include <cmath>
+#include <optional>
+
+#include "nntile/nn/attention.hh"
+#include "nntile/nn/loss.hh"
+#include "nntile/nn/mlp.hh"
+#include "nntile/nn/norm.hh"
+#include "nntile/ops/add.hh"
+#include "nntile/ops/add_slice.hh"
+#include "nntile/ops/embedding.hh"
+
+namespace nntile::nn {
+
+/// Sizes of a GPT-2 model. Defaults are the smallest published one.
+struct Gpt2Config {
+  Index vocab = 50257;
+  Index positions = 1024;
+  Index width = 768;
+  Index layers = 12;
+  Index heads = 12;
+  double eps = 1e-5;
+  double stddev = 0.02;
+
+  bool operator==(Gpt2Config const&) const = default;
+};
+
+/// Token and position embeddings, `layers` pre-norm blocks, a final norm, and logits by the transposed token embedding.
+/// Initial weights N(0, 0.02), both c_proj N(0, 0.02 / sqrt(2 layers)), norms 1, biases 0. Source: Radford et al. 2019.
+class Gpt2 {
+ public:
+  Gpt2(LogicalGraph& graph, Gpt2Config const& config)
+      : config_(config), parameters_(graph),
+        wte_(parameters_.add({{config.width, config.vocab}, DType::fp32, "embed vocab", {}}, "wte.weight", 0, config.stddev, true)),
+        wpe_(parameters_.add({{config.width, config.positions}, DType::fp32, "embed position", {}}, "wpe.weight", 0,
+                             config.stddev, true)) {
+    double const projection = config.stddev / std::sqrt(2.0 * static_cast<double>(config.layers));
+    for (Index i = 0; i < config.layers; ++i) {
+      std::string const name = concat("h.", i);
+      blocks_.push_back({LayerNorm(parameters_, name + ".ln_1", config.width, "embed", config.eps),
+                         CausalSelfAttention(parameters_, name + ".attn", config.width, config.heads, projection),
+                         LayerNorm(parameters_, name + ".ln_2", config.width, "embed", config.eps),
+                         Mlp(parameters_, name + ".mlp", config.width, 4 * config.width, projection)});
+    }
+    final_norm_.emplace(parameters_, "ln_f", config.width, "embed", config.eps);
+  }
+
+  /// logits[vocab, seq, batch] of tokens int64 [seq, batch] at positions int64 [seq]. Throws ShapeError.
+  Node logits(Node const& tokens, Node const& positions, bool inference = false) const {
+    if (tokens.shape()[0] > config_.positions)
+      throw ShapeError(concat("gpt2: sequence of ", tokens.shape()[0], " tokens ('", tokens.name(),
+                              "') but the model has ", config_.positions, " positions"));
+    Node x = add_slice({.axis = 2}, embedding(tokens, wte_), embedding(positions, wpe_));  // [e, s, b]
+    for (auto const& block : blocks_) {
+      x = add(x, block.attention(block.norm_1(x)));
+      Node const normed = block.norm_2(x);
+      x = add(x, inference ? block.mlp.inference(normed) : block.mlp(normed));
+    }
+    return gemm({.trans_a = true}, wte_, (*final_norm_)(x));
+  }
+
+  Gpt2Config const& config() const { return config_; }
+  ParameterList const& parameters() const { return parameters_; }
+
+ private:
+  struct Block {
+    LayerNorm norm_1;
+    CausalSelfAttention attention;
+    LayerNorm norm_2;
+    Mlp mlp;
+  };
+
+  Gpt2Config config_;
+  ParameterList parameters_;
+  Node wte_;
+  Node wpe_;
+  std::vector<Block> blocks_;
+  std::optional<LayerNorm> final_norm_;
+};
+
+}  // namespace nntile::nn

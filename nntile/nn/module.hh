@@ -1,0 +1,60 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What modules share: a list of parameters with how each begins and whether it decays.
+
+#include <string>
+#include <vector>
+
+#include "nntile/core/random.hh"
+#include "nntile/graph/add_op.hh"
+#include "nntile/ops/fill.hh"
+#include "nntile/ops/randn.hh"
+
+namespace nntile::nn {
+
+/// A parameter, its initial distribution N(mean, stddev), and whether weight decay applies to it.
+struct Parameter {
+  Node node;
+  double mean = 0;
+  double stddev = 0;
+  bool decays = false;
+};
+
+/// The parameters of a model, in the order in which its modules declared them.
+class ParameterList {
+ public:
+  explicit ParameterList(LogicalGraph& graph) : graph_(&graph) {}
+
+  LogicalGraph& graph() const { return *graph_; }
+  Node add(TensorSpec spec, std::string const& name, double mean, double stddev, bool decays) {
+    parameters_.push_back({graph_->parameter(std::move(spec), name), mean, stddev, decays});
+    return parameters_.back().node;
+  }
+  std::vector<Parameter> const& all() const { return parameters_; }
+  /// Number of trained values.
+  Index count() const {
+    Index sum = 0;
+    for (auto const& parameter : parameters_) sum += element_count(parameter.node.shape());
+    return sum;
+  }
+
+ private:
+  LogicalGraph* graph_;
+  std::vector<Parameter> parameters_;
+};
+
+/// Fills `init` with ops that give every parameter of the list its first value: a draw that depends on the seed, the
+/// parameter's name and the element alone, never on tiles. Plan and run it once on the store of the model.
+inline void initialize(LogicalGraph& init, ParameterList const& parameters, std::uint64_t seed) {
+  for (auto const& parameter : parameters.all()) {
+    TensorNode const& declared = parameters.graph().tensor_of(parameter.node);
+    Node const node = init.parameter(declared.spec, declared.name);
+    if (parameter.stddev == 0) {
+      fill({.value = parameter.mean}, node);
+    } else {
+      randn({.seed = seed, .name = hash_name(declared.name), .mean = parameter.mean, .stddev = parameter.stddev}, node);
+    }
+  }
+}
+
+}  // namespace nntile::nn

@@ -1,0 +1,42 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// A constant in every element.
+
+#include "nntile/ops/concept.hh"
+
+namespace nntile {
+namespace ops {
+
+/// y = value, rounded to y's dtype. dtypes {every float}. Cost: |y| * size bytes.
+struct Fill {
+  static constexpr char const* name = "fill";
+  static constexpr std::span<DType const> dtypes{float_dtypes};
+  static constexpr Operands operands{{"y", "i...", Access::write}};
+
+  struct Attrs {
+    double value = 0;
+  };
+  struct Args {
+    Index n;
+    double value;
+  };
+
+  static Args args(Attrs const& attrs, TileRange const& range) { return {range.extent('i'), attrs.value}; }
+  static Cost cost(Attrs const&, TileRange const& range) {
+    return {0, static_cast<Index>(sizeof(float)) * range.extent('i')};
+  }
+
+  template <Element T>
+    requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers buffers) {
+    T* const y = buffers.at<T>(0);
+    for (Index i = 0; i < args.n; ++i) y[i] = T(static_cast<compute_t<T>>(args.value));
+  }
+};
+
+}  // namespace ops
+
+inline constexpr Call<ops::Fill> fill{};
+using fill_ops = OpList<ops::Fill>;
+
+}  // namespace nntile

@@ -1,0 +1,208 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The only place that hands a task to a runtime.
+
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "nntile/ops/kernel.hh"
+#include "nntile/ops/walk.hh"
+#include "nntile/runtime/concept.hh"
+#include "nntile/runtime/task_handle.hh"
+#include "nntile/runtime/unsubmitted.hh"
+
+namespace nntile {
+
+/// Submits one task. Allocates and blocks only as the runtime does.
+template <Runtime R>
+Event submit(R& runtime, Task<typename R::Handle> const& task) {
+  return runtime.submit(task);
+}
+
+/// An operand of an eager call: tiles of one tensor on one runtime.
+template <Runtime R>
+struct TiledOperand {
+  R* runtime;
+  DType dtype;
+  Tiling const* tiling;
+  typename R::Handle const* handles;
+  char const* name;
+};
+
+/// How eager calls compute: which kernels.
+struct Eager {
+  Mode mode = Mode::exact;
+  Isa isa = Isa::best;
+};
+
+namespace detail {
+
+/// The kernel of the library, or the op's own reference where the library has none. Throws TypeError.
+inline Codelet const* kernel_for(OpInfo const& op, DType element, DType source, Mode mode, Isa isa) {
+  if (auto const* found = kernels::find(op.name, element, source, mode, isa == Isa::best ? kernels::best() : isa))
+    return found;
+  if (auto const* reference = op.reference(element)) return reference;
+  throw TypeError(concat(op.name, ": no kernel for ", name_of(element), " on this machine, and no reference to fall back on"));
+}
+
+template <Runtime R>
+[[noreturn]] void fail_tiling(OpInfo const& op, Operands const& operands, AxisTable const& table, std::size_t axis,
+                              std::span<TiledOperand<R> const> given, std::size_t a, std::size_t b) {
+  throw ShapeError(concat(op.name, ": ", operands[a].name, " ('", given[a].name, "') and ", operands[b].name, " ('",
+                          given[b].name, "') are cut differently along axis '", table.axes[axis].group,
+                          "'; give both the same tiling"));
+}
+
+/// Submits the tile tasks that the walk visits.
+template <Runtime R>
+class SubmitTiles final : public TileVisitor {
+ public:
+  using Handle = typename R::Handle;
+  SubmitTiles(R& runtime, TiledCall const& call, Codelet const& codelet, std::span<TiledOperand<R> const> operands,
+              TaskGroup<R>& group)
+      : runtime_(runtime), call_(call), codelet_(codelet), operands_(operands), group_(group) {}
+
+  void visit(TileTask const& tile) override {
+    alignas(16) std::byte args[max_args_bytes];
+    call_.op->args(call_.attrs, tile.range, args);
+    inplace_vector<Use<Handle>, max_operands> uses;
+    TaskLabel label;
+    for (TileUse const& use : tile.uses) {
+      uses.push_back({operands_[use.operand].handles[use.tile], use.access});
+      if (label.tensor == nullptr && writes(use.access)) label = {operands_[use.operand].name, use.tile};
+    }
+    if (failed_ != nullptr) return mark(uses, label);
+    try {
+      Event const event =
+          submit(runtime_, Task<Handle>{&codelet_, {uses.data(), uses.size()}, {args, call_.op->args_bytes}, {}, label});
+      group_.add(TaskHandle<R>(runtime_, event));
+    } catch (std::exception const& error) {
+      failed_ = std::current_exception();
+      cause_ = error.what();
+      mark(uses, label);
+    }
+  }
+  /// Throws what a submission threw, now that the tiles left out are marked.
+  void finish() const {
+    if (failed_ != nullptr) std::rethrow_exception(failed_);
+  }
+
+ private:
+  void mark(inplace_vector<Use<Handle>, max_operands> const& uses, TaskLabel const& label) {
+    for (auto const& use : uses)
+      if (writes(use.access)) mark_unsubmitted(runtime_, use.handle, cause_.c_str(), label);
+  }
+
+  R& runtime_;
+  TiledCall const& call_;
+  Codelet const& codelet_;
+  std::span<TiledOperand<R> const> operands_;
+  TaskGroup<R>& group_;
+  std::exception_ptr failed_;
+  std::string cause_;
+};
+
+/// Tiles of a hidden operand, for the time of one call.
+template <Runtime R>
+class CarryTiles {
+ public:
+  CarryTiles(R& runtime, TiledCall const& call, std::size_t operand, DType dtype) : runtime_(runtime) {
+    std::vector<AxisTiling> axes;
+    for (auto const axis : call.table.operands[operand]) axes.push_back(*call.tilings[axis]);
+    tiling_ = Tiling(std::move(axes));
+    for (Index tile = 0; tile < tiling_.tile_count(); ++tile) {
+      auto const bytes = static_cast<std::size_t>(element_count(tiling_.box(tile).extent)) * size_of(dtype);
+      handles_.push_back(runtime.allocate(bytes, host, Lifetime::persistent));
+    }
+  }
+  CarryTiles(CarryTiles const&) = delete;
+  CarryTiles& operator=(CarryTiles const&) = delete;
+  ~CarryTiles() {
+    for (auto const handle : handles_) runtime_.retire(handle);
+  }
+  typename R::Handle const* handles() const { return handles_.data(); }
+
+ private:
+  R& runtime_;
+  Tiling tiling_;
+  std::vector<typename R::Handle> handles_;
+};
+
+}  // namespace detail
+
+/// Submits an op on tiled operands: checks shapes, dtypes and tilings, then walks its tiles. Returns what to wait for.
+/// Throws ShapeError, TypeError, LifetimeError. Blocks: only where the runtime's submit does.
+template <Runtime R>
+TaskGroup<R> submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> const> given, Eager const& eager = {}) {
+  TiledCall call;
+  call.op = &op;
+  call.attrs = attrs;
+  call.operands = op.operands(attrs);
+  std::size_t visible = 0;
+  while (visible < call.operands.size() && call.operands[visible].carry == Carry::none) ++visible;
+  if (given.size() != visible)
+    throw ShapeError(concat(op.name, ": ", given.size(), " operands given, but it takes ", visible));
+  R& runtime = *given[0].runtime;
+  DType source = call.element = DType::fp32;
+  for (std::size_t o = visible; o-- > 0;) {
+    if (call.operands[o].kind == Kind::element) call.element = given[o].dtype;
+    if (call.operands[o].kind == Kind::source) source = given[o].dtype;
+    if (given[o].runtime != &runtime)
+      throw LifetimeError(concat(op.name, ": '", given[o].name, "' is on another runtime object than '", given[0].name, "'"));
+  }
+  inplace_vector<Shape, max_operands> shapes;
+  inplace_vector<GivenOperand, max_operands> named;
+  for (std::size_t o = 0; o < visible; ++o) {
+    DType const wanted = dtype_of_kind(call.operands[o].kind, call.element, source);
+    if (given[o].dtype != wanted)
+      throw TypeError(concat(op.name, ": ", call.operands[o].name, " ('", given[o].name, "') is ", name_of(given[o].dtype),
+                             " but must be ", name_of(wanted)));
+    shapes.push_back(given[o].tiling->shape());
+  }
+  for (std::size_t o = 0; o < call.operands.size(); ++o)
+    named.push_back(o < visible ? GivenOperand{&shapes[o], given[o].name} : GivenOperand{});
+  call.table = resolve_axes(op.name, call.operands, op.ranks(attrs), {named.data(), named.size()});
+
+  inplace_vector<std::size_t, max_axes> owner;
+  for (std::size_t axis = 0; axis < call.table.axes.size(); ++axis) {
+    AxisTiling const* tiling = nullptr;
+    for (std::size_t o = 0; o < visible; ++o)
+      for (std::size_t d = 0; d < call.table.operands[o].size(); ++d) {
+        if (call.table.operands[o][d] != axis) continue;
+        AxisTiling const& own = given[o].tiling->axis(d);
+        if (tiling == nullptr) {
+          tiling = &own;
+          owner.push_back(o);
+        } else if (!(own == *tiling)) {
+          detail::fail_tiling(op, call.operands, call.table, axis, given, owner[axis], o);
+        }
+      }
+    if (call.table.axes[axis].whole && tiling->count() > 1)
+      throw ShapeError(concat(op.name, ": axis '", call.table.axes[axis].group, "' of '", given[owner[axis]].name,
+                              "' must stay in one tile, but has ", tiling->count()));
+    call.tilings.push_back(tiling);
+  }
+
+  inplace_vector<TiledOperand<R>, max_operands> all;
+  for (auto const& operand : given) all.push_back(operand);
+  std::vector<std::unique_ptr<detail::CarryTiles<R>>> carries;
+  std::uint32_t const bits = carries_of(call);
+  for (std::size_t o = visible; o < call.operands.size(); ++o) {
+    typename R::Handle const* handles = nullptr;
+    if ((bits >> o & 1u) != 0) {
+      DType const dtype = dtype_of_kind(call.operands[o].kind, call.element, source);
+      carries.push_back(std::make_unique<detail::CarryTiles<R>>(runtime, call, o, dtype));
+      handles = carries.back()->handles();
+    }
+    all.push_back({&runtime, call.element, nullptr, handles, call.operands[o].name});
+  }
+  TaskGroup<R> group;
+  Codelet const& codelet = *detail::kernel_for(op, call.element, source, eager.mode, eager.isa);
+  detail::SubmitTiles<R> visitor(runtime, call, codelet, {all.data(), all.size()}, group);
+  walk(call, visitor);
+  visitor.finish();
+  return group;
+}
+
+}  // namespace nntile
