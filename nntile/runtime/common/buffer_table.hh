@@ -16,7 +16,6 @@
 
 #include <time.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,6 +27,7 @@
 #include "nntile/runtime/common/aligned.hh"
 #include "nntile/runtime/common/buffer.hh"
 #include "nntile/runtime/common/failures.hh"
+#include "nntile/runtime/common/free_stack.hh"
 
 namespace nntile::common {
 
@@ -51,9 +51,15 @@ class BufferTable {
       : failures_(&failures), source_(source), first_generation_(seed()) {}
   BufferTable(BufferTable const&) = delete;
   BufferTable& operator=(BufferTable const&) = delete;
-  ~BufferTable() {
-    for (std::uint32_t i = 0; i < count_; ++i)
+  ~BufferTable() { release_all(); }
+
+  /// Frees or releases what is still alive; before a source of storage dies. Only the destructor
+  /// comes after.
+  void release_all() noexcept {
+    for (std::uint32_t i = 0; i < count_; ++i) {
       if (at(i).is(Buffer::live)) release_storage(at(i));
+      at(i).state = 0;
+    }
   }
 
   /// Makes an unwritten buffer. Throws ValueError (a place that this runtime lacks), OutOfMemory,
@@ -66,7 +72,7 @@ class BufferTable {
       buffer.pointer = source_.allocate != nullptr ? source_.allocate(source_.state, bytes, place)
                                                    : allocate_aligned(bytes);
     } catch (...) {
-      give_back(buffer);
+      free_.push(buffer);
       throw;
     }
     return fill(buffer, bytes, place, lifetime, Buffer::live | Buffer::unwritten, {});
@@ -187,7 +193,7 @@ class BufferTable {
     failures_->clear(buffer);
     if (buffer.is(Buffer::live)) release_storage(buffer);
     buffer.state = 0;
-    give_back(buffer);
+    free_.push(buffer);
   }
 
   /// Opens a scope that owns later allocations of its lifetime. Throws LifetimeError for
@@ -269,29 +275,15 @@ class BufferTable {
   }
 
   Buffer& take_record() {
-    if (free_ == nullptr) free_ = returned_.exchange(nullptr, std::memory_order_acquire);
-    if (free_ == nullptr) {
-      if ((count_ & chunk_mask) == 0) {
-        if (count_ == UINT32_MAX - chunk_mask)
-          throw OutOfMemory("allocate: 2^32 buffers are in use");
-        chunks_.push_back(std::make_unique<Buffer[]>(chunk_mask + 1));
-      }
-      Buffer& buffer = at(count_);
-      buffer.index = count_++;
-      buffer.generation = first_generation_;
-      return buffer;
+    if (Buffer* const buffer = free_.pop()) return *buffer;
+    if ((count_ & chunk_mask) == 0) {
+      if (count_ == UINT32_MAX - chunk_mask) throw OutOfMemory("allocate: 2^32 buffers are in use");
+      chunks_.push_back(std::make_unique<Buffer[]>(chunk_mask + 1));
     }
-    Buffer& buffer = *free_;
-    free_ = buffer.next_free;
+    Buffer& buffer = at(count_);
+    buffer.index = count_++;
+    buffer.generation = first_generation_;
     return buffer;
-  }
-  /// Any thread pushes, and the driving thread takes all at once: nothing is popped singly, so
-  /// there is no ABA.
-  void give_back(Buffer& buffer) noexcept {
-    Buffer* head = returned_.load(std::memory_order_relaxed);
-    do buffer.next_free = head;
-    while (!returned_.compare_exchange_weak(head, &buffer, std::memory_order_release,
-                                            std::memory_order_relaxed));
   }
 
   DataHandle fill(Buffer& buffer, std::size_t bytes, Place place, Lifetime lifetime, int state,
@@ -364,8 +356,7 @@ class BufferTable {
   std::uint32_t scope_number_ = 0;
   std::vector<std::unique_ptr<Buffer[]>> chunks_;
   std::vector<Scope> scopes_;
-  Buffer* free_ = nullptr;
-  alignas(64) std::atomic<Buffer*> returned_{nullptr};
+  FreeStack<Buffer> free_;
 };
 
 }  // namespace nntile::common

@@ -5,44 +5,52 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 
 namespace nntile::common {
 
-/// A place to sleep at. Law: whoever makes a condition true does so by a seq_cst operation and
-/// calls `notify` after it. Then either the notifier sees the sleeper, or the sleeper, who
-/// announces itself before it looks, sees the change.
+/// A place to sleep at. Law: whoever makes a condition true does so by a seq_cst operation (or
+/// under a lock that the sleeper's look takes too), and calls `notify` after it. Then either the
+/// notifier sees the sleeper, or the sleeper, who announces itself before it looks, sees the
+/// change.
 class Wake {
  public:
   /// Cost while nobody sleeps: one load.
   void notify() noexcept {
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-    std::lock_guard guard(mutex_);  // a sleeper is now either before its look or inside its sleep
+    std::lock_guard guard(mutex_);
+    ++notified_;
     changed_.notify_all();
   }
 
-  /// Returns once ready() holds. It is called under a lock: it must neither block nor call
-  /// `notify`.
-  template <class Ready> void sleep(Ready&& ready) {
-    std::unique_lock lock(mutex_);
+  /// Announces a sleeper, who then looks once more at what it waits for and calls `cancel`, `sleep`
+  /// or `nap`.
+  std::uint64_t prepare() noexcept {
+    std::lock_guard guard(mutex_);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    while (!ready()) changed_.wait(lock);
-    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    return notified_;
   }
-
-  /// Returns once ready() holds, or after about 50 microseconds: for callers who have polls to call
-  /// in between.
-  template <class Ready> void nap(Ready&& ready) {
+  void cancel() noexcept { sleepers_.fetch_sub(1, std::memory_order_relaxed); }
+  /// Returns after a `notify` later than `prepare`, whose value `ticket` is.
+  void sleep(std::uint64_t ticket) noexcept {
     std::unique_lock lock(mutex_);
-    sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    if (!ready()) changed_.wait_for(lock, std::chrono::microseconds(50));
-    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    while (notified_ == ticket) changed_.wait(lock);
+    cancel();
+  }
+  /// As sleep, but for about 50 microseconds at most: for callers who have polls to call in
+  /// between.
+  void nap(std::uint64_t ticket) noexcept {
+    std::unique_lock lock(mutex_);
+    if (notified_ == ticket) changed_.wait_for(lock, std::chrono::microseconds(50));
+    cancel();
   }
 
  private:
   std::atomic<int> sleepers_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::uint64_t notified_ = 0;
 };
 
 }  // namespace nntile::common

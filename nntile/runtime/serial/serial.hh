@@ -201,11 +201,13 @@ class Serial {
       run_queue(no_limit);
       if (has_ended(sequence)) return;
       if (tokens_.poll(true)) continue;
-      auto const ended = [this] { return head_ended_.load(std::memory_order_seq_cst); };
-      if (tokens_.polls() != 0)
-        wake_.nap(ended);
+      std::uint64_t const ticket = wake_.prepare();
+      if (head_ended_.load(std::memory_order_seq_cst))
+        wake_.cancel();
+      else if (tokens_.polls() != 0)
+        wake_.nap(ticket);
       else
-        wake_.sleep([&] { return ended() || tokens_.polls() != 0; });
+        wake_.sleep(ticket);
     }
   }
 

@@ -1,0 +1,376 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Handles, dependences, marks, tokens, scopes and locks over a user's threads: an executor in, a
+// runtime out.
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/common/buffer_table.hh"
+#include "nntile/runtime/common/dependency_map.hh"
+#include "nntile/runtime/common/driving_thread.hh"
+#include "nntile/runtime/common/events.hh"
+#include "nntile/runtime/common/marks.hh"
+#include "nntile/runtime/common/options.hh"
+#include "nntile/runtime/common/wake.hh"
+#include "nntile/runtime/concept.hh"
+
+namespace nntile {
+
+/// An executor that brings storage of its own. `free` is called from any thread.
+template <class X>
+concept StoringExecutor = Executor<X> &&
+    requires(X& executor, std::size_t bytes, Place place, void* pointer) {
+  { executor.allocate(bytes, place) } -> std::same_as<void*>;
+  executor.free(pointer, bytes, place);
+};
+
+/// Models Runtime over any executor. The driving thread executes tasks too, inside `wait`,
+/// `wait_all`, `lock` and a blocked `submit`, one at a time; unless a RuntimeOptions among the
+/// constructor's arguments says `own_driver`. At most `most_in_flight` tasks wait or run before
+/// `submit` blocks; while tokens are out it only helps, and lets more in. Memory: about 300 bytes a
+/// task in flight, kept for reuse. Allocates: nothing in a steady state. Tasks do not nest.
+template <Executor X> class Engine {
+ public:
+  using Handle = DataHandle;
+  static constexpr std::uint64_t most_in_flight = 65536;
+
+  /// Hands its arguments to the executor. Throws ValueError for a RuntimeOptions that asks for 0 or
+  /// too many workers.
+  template <class... Arguments>
+  requires std::constructible_from<X, Arguments...>
+  explicit Engine(Arguments&&... arguments)
+      : driver_helps_((check(arguments) && ...)),
+        executor_(std::in_place, static_cast<Arguments&&>(arguments)...),
+        thread_(executor_->workers().cpu) {}
+  Engine(Engine const&) = delete;
+  Engine& operator=(Engine const&) = delete;
+  /// Waits for all tasks; never throws.
+  ~Engine() {
+    drain();
+    tokens_.quiesce();
+    if (polls_when_idle_) executor_->on_idle({});
+    buffers_.release_all();
+    executor_.reset();  // joins its threads: they touch the other members until then
+  }
+
+  DataHandle allocate(std::size_t bytes, Place place = host,
+                      Lifetime lifetime = Lifetime::persistent) {
+    thread_.enter("allocate");
+    return known(buffers_.add(bytes, place, lifetime));
+  }
+  DataHandle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    thread_.enter("adopt");
+    return known(buffers_.adopt(bytes, place, release));
+  }
+  void retire(DataHandle handle) {
+    thread_.enter("retire");
+    retire_one(handle);
+  }
+  void open_scope(Lifetime lifetime) {
+    thread_.enter("open_scope");
+    buffers_.open_scope(lifetime);
+  }
+  void close_scope(Lifetime lifetime) {
+    thread_.enter("close_scope");
+    buffers_.close_scope(lifetime, [this](DataHandle handle) { retire_one(handle); });
+  }
+
+  Event submit(Task<DataHandle> const& task) {
+    thread_.enter("submit");
+    make_room();
+    common::TaskNode& node = take_node();
+    try {
+      fill(node, task);
+    } catch (...) {
+      free_nodes_.push(node);
+      throw;
+    }
+    std::uint64_t const sequence = ++submitted_;
+    common::BufferTable::commit(node.uses, sequence);
+    dependences_.insert(node, node.uses);
+    start(node);
+    return {this, sequence};
+  }
+
+  void wait(Event event) {
+    thread_.enter("wait");
+    check_event(event, "wait");
+    wait_for(event.sequence, [&] { return events_.has_ended(event.sequence); });
+    failures_.throw_if_failed(event.sequence);
+  }
+  bool done(Event event) {
+    check_event(event, "done");
+    if (events_.has_ended(event.sequence)) return true;
+    if (!thread_.here()) return false;
+    (void)tokens_.poll(true);
+    if (driver_helps_ && executor_->workers().cpu <= 1) (void)executor_->help();
+    return events_.has_ended(event.sequence);
+  }
+  void wait_all() {
+    thread_.enter("wait_all");
+    buffers_.check_nothing_locked();
+    drain();
+    if (polls_when_idle_) executor_->on_idle({});
+    polls_when_idle_ = false;
+    failures_.report();
+  }
+
+  std::span<std::byte> lock(DataHandle handle, Access access) {
+    thread_.enter("lock");
+    common::Buffer& buffer = buffers_.check_lock(handle, access);
+    wait_for(dependences_.writer(buffer.index));
+    if (writes(access))
+      for (common::TaskReference const& reader : dependences_.readers(buffer.index))
+        wait_for(reader);
+    failures_.check_lock(buffer, access);
+    return buffers_.begin_lock(buffer, access);
+  }
+  void unlock(DataHandle handle) {
+    thread_.enter("unlock");
+    (void)buffers_.end_lock(handle);
+  }
+
+  Workers workers() const { return executor_->workers(); }
+  /// Names the tasks that wait for a token; "" if none does.
+  std::string waiting_for() const { return tokens_.waiting_for(); }
+  X& executor() noexcept { return *executor_; }
+
+ private:
+  /// Whether the driver may execute tasks, as far as this argument of the constructor says.
+  template <class Argument> static bool check(Argument const& argument) {
+    if constexpr (std::same_as<std::remove_cvref_t<Argument>, RuntimeOptions>)
+      return !common::check_options(argument, "engine").own_driver;
+    return true;
+  }
+  common::StorageSource source() noexcept {
+    if constexpr (StoringExecutor<X>) {
+      return {[](void* x, std::size_t bytes, Place place) {
+                return static_cast<X*>(x)->allocate(bytes, place);
+              },
+              [](void* x, void* pointer, std::size_t bytes, Place place) noexcept {
+                static_cast<X*>(x)->free(pointer, bytes, place);
+              },
+              &*executor_};
+    }
+    return {};
+  }
+  void check_event(Event const& event, char const* call) const {
+    if (event.runtime != nullptr && event.runtime != this)
+      throw LifetimeError(concat(call, ": the event belongs to another runtime"));
+  }
+
+  DataHandle known(DataHandle handle) {
+    dependences_.reset(handle.index);
+    return handle;
+  }
+
+  common::TaskNode& take_node() {
+    common::TaskNode* node = free_nodes_.pop();
+    if (node == nullptr) {
+      auto& chunk = nodes_.emplace_back(std::make_unique<common::TaskNode[]>(nodes_per_chunk));
+      for (std::size_t i = 1; i < nodes_per_chunk; ++i) free_nodes_.push(chunk[i]);
+      node = &chunk[0];
+    }
+    node->number = ++numbers_;
+    node->engine = this;
+    node->retired = nullptr;
+    node->block = nullptr;
+    node->producers.clear();
+    node->successors.store(nullptr, std::memory_order_relaxed);
+    return *node;
+  }
+
+  /// Copies and checks a submission. Changes nothing but the node.
+  void fill(common::TaskNode& node, Task<DataHandle> const& task) {
+    node.uses.resize(task.uses.size());
+    node.pointers.resize(task.uses.size());
+    node.attributes.assign(task.attributes.begin(), task.attributes.end());
+    buffers_.bind(task, node.uses.data(), node.pointers.data());
+    dependences_.collect(node, node.uses);
+    node.edges.reserve(node.producers.size());
+    node.block = &events_.begin(submitted_ + 1);
+    node.body = {task.codelet,         submitted_ + 1,         node.uses,
+                 node.pointers.data(), node.attributes.data(), task.label};
+    if (task.codelet->cpu == nullptr && !polls_when_idle_) {
+      executor_->on_idle({&poll_idle, this});
+      polls_when_idle_ = true;
+    }
+  }
+
+  void start(common::TaskNode& node) {
+    issued_.store(issued_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (common::link(node)) ready(node);
+  }
+  void ready(common::TaskNode& node) noexcept {
+    if (node.retired != nullptr) {
+      buffers_.reclaim(*node.retired);
+      (void)end(node, false);
+      return;
+    }
+    try {
+      executor_->spawn({&run_job, &node});
+    } catch (...) {  // no memory for the executor's queue
+      run_job(&node);
+    }
+  }
+
+  /// Reclaims the buffer behind its tasks, as if a last task wrote it.
+  void retire_one(DataHandle handle) {
+    (void)buffers_.find(handle, "retire");
+    common::TaskNode& node = take_node();
+    common::Buffer* buffer = nullptr;
+    try {
+      common::BufferUse const use[] = {{&buffers_[handle.index], Access::write}};
+      dependences_.collect(node, use);
+      buffer = &buffers_.begin_retire(handle);
+    } catch (...) {
+      free_nodes_.push(node);
+      throw;
+    }
+    if (node.producers.empty()) {
+      free_nodes_.push(node);
+      return buffers_.reclaim(*buffer);
+    }
+    node.retired = buffer;
+    start(node);
+  }
+
+  /// Runs a task and then, on a worker, the first of its successors that becomes ready, and so on.
+  /// The driver returns after one: it has its own work to do.
+  static void run_job(void* state) noexcept {
+    auto* node = static_cast<common::TaskNode*>(state);
+    auto& self = *static_cast<Engine*>(node->engine);
+    bool const keep = !self.thread_.is_driver();
+    while (node != nullptr) node = self.run(*node, keep);
+  }
+  common::TaskNode* run(common::TaskNode& node, bool keep) noexcept {
+    common::Ran ran;
+    {
+      common::DrivingThread::InTask const inside(thread_);
+      ran = common::run_body(failures_, tokens_, node.body, &node);
+    }
+    if (ran == common::Ran::ended) return end(node, keep);
+    wake_.notify();  // a blocked submit may go on
+    return nullptr;
+  }
+  static void token_ended(void* runtime, void* task, Status status) noexcept {
+    auto& self = *static_cast<Engine*>(runtime);
+    auto& node = *static_cast<common::TaskNode*>(task);
+    common::settle(self.failures_, node.body, status);
+    (void)self.end(node, false);
+  }
+  static void poll_idle(void* state) noexcept {
+    (void)static_cast<Engine*>(state)->tokens_.poll(false);
+  }
+
+  /// Publishes the end of a node, and spawns what waited for it alone; but keeps and returns the
+  /// first of them if asked.
+  common::TaskNode* end(common::TaskNode& node, bool keep) noexcept {
+    common::TaskNode* kept = nullptr;
+    bool spawned = false;
+    common::unlink(node, [&](common::TaskNode& next) {
+      if (keep && kept == nullptr && next.retired == nullptr) {
+        kept = &next;
+        return;
+      }
+      spawned |= next.retired == nullptr;
+      ready(next);
+    });
+    std::uint64_t const sequence = node.block != nullptr ? node.body.sequence : 0;
+    if (sequence != 0) events_.end(*node.block, sequence);
+    free_nodes_.push(node);
+    std::uint64_t const ended = ended_.fetch_add(1, std::memory_order_seq_cst) + 1;
+    if (ended == wake_at_.load(std::memory_order_seq_cst) || (spawned && driver_helps_) ||
+        (sequence != 0 && sequence == wake_for_.load(std::memory_order_seq_cst)))
+      wake_.notify();
+    return kept;
+  }
+
+  /// Helps, polls and sleeps until reached() holds, which is to become true by the end of some
+  /// task.
+  template <class Reached> void wait_until(Reached&& reached) {
+    while (!reached()) {
+      if ((driver_helps_ && executor_->help()) || tokens_.poll(true)) continue;
+      std::uint64_t const ticket = wake_.prepare();
+      if (reached()) return wake_.cancel();
+      if (driver_helps_ && executor_->help())
+        wake_.cancel();
+      else if (tokens_.polls() != 0)
+        wake_.nap(ticket);
+      else
+        wake_.sleep(ticket);
+    }
+  }
+  template <class Reached> void wait_for(std::uint64_t sequence, Reached&& reached) {
+    wake_for_.store(sequence, std::memory_order_seq_cst);
+    wait_until(reached);
+  }
+  void wait_for(common::TaskReference const& task) {
+    if (!common::has_ended(task))
+      wait_for(task.node->body.sequence, [&] { return common::has_ended(task); });
+  }
+  /// Waits for the end of every node issued so far.
+  void drain() {
+    std::uint64_t const count = issued_.load(std::memory_order_relaxed);
+    wake_at_.store(count, std::memory_order_seq_cst);
+    wait_until([&] { return ended_.load(std::memory_order_seq_cst) >= count; });
+  }
+
+  /// Blocks while too many tasks are in flight. With tokens out, whoever completes them may be
+  /// waiting for the driver to go on: where nothing ends during a nap, some more tasks are let in.
+  void make_room() {
+    std::uint64_t const issued = issued_.load(std::memory_order_relaxed);
+    if (issued - ended_seen_ < limit_) [[likely]]
+      return;
+    limit_ = most_in_flight;
+    auto const has_room = [&] {
+      ended_seen_ = ended_.load(std::memory_order_seq_cst);
+      return issued - ended_seen_ < limit_;
+    };
+    wake_at_.store(issued - limit_ / 2, std::memory_order_seq_cst);
+    wait_until([&] { return has_room() || tokens_.outstanding() != 0; });
+    while (!has_room()) {
+      std::uint64_t const before = ended_seen_;
+      if ((driver_helps_ && executor_->help()) || tokens_.poll(true)) continue;
+      wake_.nap(wake_.prepare());
+      if (ended_.load(std::memory_order_seq_cst) == before) limit_ = issued - before + let_in;
+    }
+  }
+
+  static constexpr std::size_t nodes_per_chunk = 64;
+  static constexpr std::uint64_t let_in = 1024;
+
+  bool const driver_helps_;
+  std::optional<X> executor_;
+  common::DrivingThread thread_;
+  common::Failures failures_;
+  common::BufferTable buffers_{failures_, source()};
+  common::DependencyMap dependences_;
+  common::Events events_;
+  common::FreeStack<common::TaskNode> free_nodes_;
+  std::vector<std::unique_ptr<common::TaskNode[]>> nodes_;
+  std::uint64_t numbers_ = 0;
+  std::uint64_t submitted_ = 0;
+  std::uint64_t ended_seen_ = 0;  // not above ended_: so that a submission need not look
+  std::uint64_t limit_ = most_in_flight;
+  bool polls_when_idle_ = false;
+  std::atomic<std::uint64_t> issued_{0};  // nodes started; the driver's
+  alignas(64) std::atomic<std::uint64_t> ended_{0};
+  alignas(64) std::atomic<std::uint64_t> wake_at_{
+      0};                                   // count of ended nodes that the driver waits for
+  std::atomic<std::uint64_t> wake_for_{0};  // sequence that the driver waits for
+  common::Wake wake_;
+  common::Tokens tokens_{this, &token_ended, &wake_};
+};
+
+}  // namespace nntile

@@ -1,0 +1,96 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// A submitted task of the engine, and the edges between tasks.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "nntile/runtime/common/buffer.hh"
+#include "nntile/runtime/common/events.hh"
+
+namespace nntile::common {
+
+struct TaskNode;
+
+/// A link in the list of a producer's successors. It lives in the consumer.
+struct TaskEdge {
+  TaskNode* consumer;
+  TaskEdge* next;
+};
+
+/// A task names a node together with the number that the node had then: nodes are reused.
+struct TaskReference {
+  TaskNode* node = nullptr;
+  std::uint64_t number = 0;
+};
+
+/// One task that has not ended, or the end of a retired buffer that waits for its last tasks. The
+/// driver writes it and links it; then whichever thread drops `pending` to 0 owns it.
+struct alignas(64) TaskNode {
+  std::uint64_t number = 0;   // unique among the runtime's nodes; the driver alone looks at it
+  std::uint64_t seen_by = 0;  // number of the last consumer that was linked; the driver's
+  TaskBody body;
+  void* engine = nullptr;
+  Buffer* retired = nullptr;  // to be reclaimed; there is no body then
+  Events::Block* block = nullptr;
+  TaskNode* next_free = nullptr;
+  // These keep their capacity from task to task.
+  std::vector<BufferUse> uses;
+  std::vector<void*> pointers;
+  std::vector<std::byte> attributes;
+  std::vector<TaskReference> producers;
+  std::vector<TaskEdge> edges;
+
+  /// Producers that have not ended, and 1 until the node is linked.
+  alignas(64) std::atomic<std::int64_t> pending{0};
+  /// Grows by pushes of the driver, and is closed once, by the end of the task.
+  std::atomic<TaskEdge*> successors{nullptr};
+
+  /// Marks a list whose task has ended.
+  static TaskEdge* closed() noexcept {
+    return reinterpret_cast<TaskEdge*>(std::uintptr_t{1});  // no edge has an odd address
+  }
+};
+
+/// Whether the task that the reference names has ended; its effects are visible then. The driver
+/// only.
+inline bool has_ended(TaskReference const& task) noexcept {
+  return task.node == nullptr || task.node->number != task.number ||
+         task.node->successors.load(std::memory_order_seq_cst) == TaskNode::closed();
+}
+
+/// Links a filled node behind its `producers`; true if none of them is left and the caller is to
+/// run it.
+inline bool link(TaskNode& node) {
+  node.edges.resize(node.producers.size());
+  auto const count = static_cast<std::int64_t>(node.producers.size());
+  node.pending.store(1 + count, std::memory_order_relaxed);
+  std::int64_t satisfied = 1;
+  for (std::size_t i = 0; i < node.producers.size(); ++i) {
+    TaskEdge& edge = node.edges[i];
+    auto& list = node.producers[i].node->successors;
+    edge.consumer = &node;
+    edge.next = list.load(std::memory_order_acquire);
+    do {
+      if (edge.next == TaskNode::closed()) break;
+    } while (!list.compare_exchange_weak(edge.next, &edge, std::memory_order_acq_rel,
+                                         std::memory_order_acquire));
+    if (edge.next == TaskNode::closed()) ++satisfied;
+  }
+  return node.pending.fetch_sub(satisfied, std::memory_order_acq_rel) == satisfied;
+}
+
+/// Ends a node: closes its list and calls ready(consumer) for each successor that waits for nothing
+/// else.
+template <class Ready> void unlink(TaskNode& node, Ready&& ready) noexcept {
+  TaskEdge* edge = node.successors.exchange(TaskNode::closed(), std::memory_order_seq_cst);
+  while (edge != nullptr) {
+    TaskNode& consumer = *edge->consumer;
+    edge = edge->next;  // before the count drops: the edge lives in the consumer
+    if (consumer.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) ready(consumer);
+  }
+}
+
+}  // namespace nntile::common

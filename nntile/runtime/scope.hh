@@ -1,0 +1,72 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Buffers that end together, on any runtime.
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/concept.hh"
+
+namespace nntile {
+
+/// An open scope of one lifetime: closing it retires exactly the buffers that were allocated in it
+/// and not retired before, and never blocks; tasks in flight keep what they use. It closes when it
+/// dies. On a ScopedRuntime, runtime.allocate(.., lifetime) belongs to it too; elsewhere `allocate`
+/// of the scope is the only way in.
+template <Runtime R> class [[nodiscard]] Scope {
+ public:
+  /// Throws LifetimeError for `persistent`.
+  Scope(R& runtime, Lifetime lifetime) : runtime_(&runtime), lifetime_(lifetime) {
+    if (lifetime == Lifetime::persistent)
+      throw LifetimeError("scope: persistent buffers belong to no scope");
+    if constexpr (ScopedRuntime<R>) runtime.open_scope(lifetime);
+  }
+  Scope(Scope&& other) noexcept
+      : runtime_(std::exchange(other.runtime_, nullptr)),
+        lifetime_(other.lifetime_),
+        buffers_(std::move(other.buffers_)) {}
+  Scope& operator=(Scope&&) = delete;
+  ~Scope() {
+    try {
+      close();
+    } catch (...) {  // a buffer in it is locked: it ends with the runtime
+    }
+  }
+
+  /// Makes a buffer of this scope; the innermost one of its lifetime, on a ScopedRuntime. Throws as
+  /// Runtime::allocate.
+  typename R::Handle allocate(std::size_t bytes, Place place = host) {
+    if constexpr (ScopedRuntime<R>) {
+      return runtime_->allocate(bytes, place, lifetime_);
+    } else {
+      buffers_.reserve(buffers_.size() + 1);
+      return buffers_.emplace_back(runtime_->allocate(bytes, place, Lifetime::persistent));
+    }
+  }
+
+  /// Retires the buffers, once. Throws LifetimeError while one of them is locked.
+  void close() {
+    R* const runtime = runtime_;
+    if (runtime == nullptr) return;
+    if constexpr (ScopedRuntime<R>) runtime->close_scope(lifetime_);
+    while (!buffers_.empty()) {
+      runtime->retire(buffers_.back());
+      buffers_.pop_back();
+    }
+    runtime_ = nullptr;
+  }
+
+ private:
+  R* runtime_;
+  Lifetime lifetime_;
+  std::vector<typename R::Handle> buffers_;  // where the runtime keeps no scopes
+};
+
+/// Opens a scope: auto const step = scope(runtime, Lifetime::step).
+template <Runtime R> Scope<R> scope(R& runtime, Lifetime lifetime) {
+  return Scope<R>(runtime, lifetime);
+}
+
+}  // namespace nntile

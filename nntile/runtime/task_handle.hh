@@ -1,0 +1,117 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Owning a submitted task: wait for it, or let it go; and groups of such.
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/concept.hh"
+
+namespace nntile {
+
+/// Waits for one task when it dies, unless it was waited for or detached before. Move-only. Law:
+/// the destructor never throws; what failed is told by `wait`, and by the runtime's `wait_all` in
+/// any case. The runtime outlives it.
+template <Runtime R> class [[nodiscard]] TaskHandle {
+ public:
+  /// Names no task: it is complete.
+  TaskHandle() = default;
+  TaskHandle(R& runtime, Event event) : runtime_(&runtime), event_(event) {}
+  TaskHandle(TaskHandle&& other) noexcept
+      : runtime_(std::exchange(other.runtime_, nullptr)), event_(other.event_) {}
+  /// Waits for the task that it held.
+  TaskHandle& operator=(TaskHandle&& other) noexcept {
+    if (this == &other) return *this;
+    finish();
+    runtime_ = std::exchange(other.runtime_, nullptr);
+    event_ = other.event_;
+    return *this;
+  }
+  ~TaskHandle() { finish(); }
+
+  /// Returns when the task has ended; at once when it was waited for before. Throws TaskError if it
+  /// failed or was cancelled.
+  void wait() {
+    if (R* const runtime = std::exchange(runtime_, nullptr)) runtime->wait(event_);
+  }
+  /// Whether the task has ended, well or not. Blocks: no.
+  bool is_complete() const { return runtime_ == nullptr || runtime_->done(event_); }
+  /// Lets the task run on by itself, and returns its event.
+  Event detach() noexcept {
+    runtime_ = nullptr;
+    return event_;
+  }
+  Event event() const noexcept { return event_; }
+  /// Whether there is still a task to wait for.
+  explicit operator bool() const noexcept { return runtime_ != nullptr; }
+
+ private:
+  void finish() noexcept {
+    try {
+      wait();
+    } catch (...) {  // the runtime's wait_all tells it
+    }
+  }
+
+  R* runtime_ = nullptr;
+  Event event_{};
+};
+
+/// Tasks to be waited for together. Like its handles, it waits when it dies and never throws then.
+template <Runtime R> class [[nodiscard]] TaskGroup {
+ public:
+  void add(TaskHandle<R>&& task) { tasks_.push_back(std::move(task)); }
+
+  /// Waits for every task, then empties the group. Throws the TaskError of the first, in order of
+  /// `add`, that failed or was cancelled.
+  void wait_all() {
+    std::exception_ptr first;
+    for (TaskHandle<R>& task : tasks_) {
+      try {
+        task.wait();
+      } catch (...) {
+        if (first == nullptr) first = std::current_exception();
+      }
+    }
+    tasks_.clear();
+    if (first != nullptr) std::rethrow_exception(first);
+  }
+
+  /// Waits until some task that no call has returned yet is complete, and returns its position in
+  /// order of `add`. Throws its TaskError if it failed or was cancelled; ValueError when every task
+  /// was returned before.
+  std::size_t wait_any() {
+    constexpr int yields =
+        64;  // then the core is left alone: no runtime has a wait for one of many
+    for (int round = 0;; ++round) {
+      bool open = false;
+      for (std::size_t i = 0; i < tasks_.size(); ++i) {
+        if (!tasks_[i]) continue;
+        open = true;
+        if (!tasks_[i].is_complete()) continue;
+        tasks_[i].wait();
+        return i;
+      }
+      if (!open)
+        throw ValueError(concat("wait_any: none of ", tasks_.size(), " tasks is left to wait for"));
+      if (round < yields)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+  /// Tasks added since the last `wait_all`.
+  std::size_t size() const noexcept { return tasks_.size(); }
+  bool empty() const noexcept { return tasks_.empty(); }
+
+ private:
+  std::vector<TaskHandle<R>> tasks_;
+};
+
+}  // namespace nntile
