@@ -33,7 +33,7 @@ MAY = {
     "kernels": {"core", "ops", "ops.hh"},
     "examples": LIBRARY | {"testing", "nntile.hh", "ops.hh"},
     "bench": LIBRARY | {"testing", "nntile.hh", "ops.hh"},
-    "tests": LIBRARY | {"testing", "nntile.hh", "ops.hh", "examples", "comm"},
+    "tests": LIBRARY | {"testing", "nntile.hh", "ops.hh", "examples", "comm", "kernels"},
 }
 # Headers that cost too much to be included by everyone who includes a tensor.
 HEAVY = {"iostream", "regex", "functional", "map", "ranges"}

@@ -4,7 +4,8 @@
 
 namespace nntile::kernels::NNTILE_ISA {
 
-#if defined(__FP_FAST_FMA) && defined(__FP_FAST_FMAF)
+// NNTILE_SCALAR_FMA: a test that wants the definition, at libm's speed.
+#if (defined(__FP_FAST_FMA) && defined(__FP_FAST_FMAF)) || defined(NNTILE_SCALAR_FMA)
 inline constexpr bool has_fma = true;
 #else
 inline constexpr bool has_fma = false;
