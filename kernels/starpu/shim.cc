@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Buffers and tasks of StarPU, behind the plain interface of nntile/runtime/starpu/shim.hh.
+#include "nntile/runtime/starpu/shim.hh"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+#include "kernels/starpu/process.hh"
+#include "nntile/core/error.hh"
+
+namespace nntile::starpu_shim {
+
+namespace {
+
+starpu_data_handle_t handle_of(Data* data) { return reinterpret_cast<starpu_data_handle_t>(data); }
+
+starpu_data_access_mode mode_of(Access access) {
+  switch (access) {
+    case Access::read:
+      return STARPU_R;
+    case Access::write:
+      return STARPU_W;
+    // Accumulation is an update: StarPU's reductions would reorder it, and exact results forbid
+    // that.
+    case Access::update:
+    case Access::accumulate:
+      return STARPU_RW;
+  }
+  return STARPU_RW;
+}
+
+void run_job(void** descriptors, Job& job, void* stream) {
+  for (unsigned i = 0; i < job.use_count; ++i)
+    job.pointers[i] =
+        reinterpret_cast<void*>(STARPU_VARIABLE_GET_PTR(descriptors[job.operand_of_use[i]]));
+  worker_found_task();
+  job.run(job, job.pointers, stream);
+}
+
+void run_on_cpu(void** descriptors, void* argument) {
+  run_job(descriptors, *static_cast<Job*>(argument), nullptr);
+}
+
+#ifdef STARPU_USE_CUDA
+void run_on_cuda(void** descriptors, void* argument) {
+  run_job(descriptors, *static_cast<Job*>(argument), starpu_cuda_get_local_stream());
+}
+#endif
+
+void job_left(void* argument) {
+  Job& job = *static_cast<Job*>(argument);
+  job.left(job);
+  leave_flight();
+}
+
+/// The starpu_codelet of a library codelet, made on first sight. StarPU keeps its address, hence
+/// one for each.
+starpu_codelet* codelet_of(Codelet const& codelet) {
+  std::uint32_t where = STARPU_CPU;
+#ifdef STARPU_USE_CUDA
+  if (codelet.cuda != nullptr) where |= STARPU_CUDA;
+#endif
+  Process& p = process();
+  std::lock_guard guard(p.codelet_gate);
+  CodeletEntry*& bucket =
+      p.buckets[(reinterpret_cast<std::uintptr_t>(&codelet) >> 4) % Process::bucket_count];
+  for (CodeletEntry* entry = bucket; entry != nullptr; entry = entry->next)
+    if (entry->key == &codelet && entry->codelet.where == where) return &entry->codelet;
+  auto* const entry = new CodeletEntry{};
+  entry->key = &codelet;
+  entry->next = bucket;
+  starpu_codelet_init(&entry->codelet);
+  entry->codelet.where = where;
+  entry->codelet.cpu_funcs[0] = run_on_cpu;
+#ifdef STARPU_USE_CUDA
+  if (codelet.cuda != nullptr) {
+    entry->codelet.cuda_funcs[0] = run_on_cuda;
+    entry->codelet.cuda_flags[0] = STARPU_CUDA_ASYNC;
+  }
+#endif
+  entry->codelet.nbuffers = STARPU_VARIABLE_NBUFFERS;
+  bucket = entry;
+  return &entry->codelet;
+}
+
+void set_operands(starpu_task& task, Operand const* operands, unsigned count) {
+  task.nbuffers = static_cast<int>(count);
+  starpu_data_handle_t* handles = task.handles;
+  starpu_data_access_mode* modes = task.modes;
+  if (count > STARPU_NMAXBUFS) {  // StarPU frees both
+    task.dyn_handles = handles =
+        static_cast<starpu_data_handle_t*>(std::malloc(count * sizeof *handles));
+    task.dyn_modes = modes =
+        static_cast<starpu_data_access_mode*>(std::malloc(count * sizeof *modes));
+    if (handles == nullptr || modes == nullptr) throw std::bad_alloc();
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    handles[i] = handle_of(operands[i].data);
+    modes[i] = mode_of(operands[i].access);
+  }
+}
+
+void set_hints(starpu_task& task, Hints hints) {
+  Process const& p = process();
+  if (p.min_priority < p.max_priority)
+    task.priority = std::clamp(hints.priority, p.min_priority, p.max_priority);
+  if (hints.worker >= 0 && hints.worker < p.workers) {
+    task.execute_on_a_specific_worker = 1;
+    task.workerid = static_cast<unsigned>(p.worker_ids[hints.worker]);
+  }
+}
+
+void destroy_unsubmitted(starpu_task* task) {
+  task->cl_arg_free = 0;  // the job goes back to the caller
+  task->destroy = 0;
+  starpu_task_destroy(task);
+}
+
+struct Retirement {
+  starpu_data_handle_t handle;
+  int node;
+  Release after;
+};
+
+void finish_retirement(void* argument) {
+  Retirement const retirement = *static_cast<Retirement*>(argument);
+  delete static_cast<Retirement*>(argument);
+  // A home holds the only copy now, and unregistering looks at no contents: the owner may have
+  // them.
+  starpu_data_release_on_node(retirement.handle, retirement.node);
+  starpu_data_unregister_submit(retirement.handle);
+  retirement.after();
+  leave_flight();
+}
+
+void grant(void* argument) {
+  Release const granted = *static_cast<Release*>(argument);
+  delete static_cast<Release*>(argument);
+  leave_flight();
+  granted();
+}
+
+void release_end(void* task) { starpu_task_end_dep_release(static_cast<starpu_task*>(task)); }
+
+/// Ends the task from a worker, by the callback of an empty task there.
+void end_on_worker(starpu_task* held) {
+  starpu_task* const task = starpu_task_create();
+  task->cl = &process().end_codelet;
+  task->priority = process().max_priority;
+  task->callback_func = release_end;
+  task->callback_arg = held;
+  if (starpu_task_submit(task) == 0) return;  // as always, since a CPU worker exists
+  destroy_unsubmitted(task);
+  release_end(held);
+}
+
+}  // namespace
+
+Data* register_memory(void* pointer, std::size_t bytes) {
+  starpu_data_handle_t handle = nullptr;
+  starpu_variable_data_register(&handle, STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(pointer),
+                                bytes);
+  return reinterpret_cast<Data*>(handle);
+}
+
+Data* register_transient(std::size_t bytes) {
+  starpu_data_handle_t handle = nullptr;
+  starpu_variable_data_register(&handle, -1, 0, bytes);
+  return reinterpret_cast<Data*>(handle);
+}
+
+void retire(Data* data, Release after) {
+  starpu_data_handle_t const handle = handle_of(data);
+  bool const has_home = starpu_data_get_home_node(handle) >= 0;
+  // Writing is what a transient buffer that nothing has written allows, and it fetches nothing.
+  int const node = has_home ? STARPU_MAIN_RAM : STARPU_ACQUIRE_NO_NODE_LOCK_ALL;
+  auto* const retirement = new Retirement{handle, node, after};
+  enter_flight();
+  starpu_data_acquire_on_node_cb(handle, node, has_home ? STARPU_RW : STARPU_W, finish_retirement,
+                                 retirement);
+}
+
+void acquire(Data* data, Access access, Release granted) {
+  auto* const argument = new Release(granted);
+  enter_flight();
+  starpu_data_acquire_on_node_cb(handle_of(data), STARPU_MAIN_RAM, mode_of(access), grant,
+                                 argument);
+}
+
+void* host_pointer(Data* data) {
+  return starpu_data_handle_to_pointer(handle_of(data), STARPU_MAIN_RAM);
+}
+
+void release(Data* data) { starpu_data_release_on_node(handle_of(data), STARPU_MAIN_RAM); }
+
+void submit(Job& job, Codelet const& codelet, Operand const* operands, unsigned count, Hints hints,
+            bool held) {
+  starpu_codelet* const own = codelet_of(codelet);
+  starpu_task* const task = starpu_task_create();  // detached, destroyed by StarPU
+  task->name = codelet.name;
+  task->cl = own;
+  task->cl_arg = &job;
+  task->cl_arg_free = 1;
+  task->callback_func = job_left;
+  task->callback_arg = &job;
+  try {
+    set_operands(*task, operands, count);
+  } catch (...) {
+    destroy_unsubmitted(task);
+    throw;
+  }
+  set_hints(*task, hints);
+  if (held) starpu_task_end_dep_add(task, 1);
+  job.task = task;
+  enter_flight();
+  if (int const code = starpu_task_submit(task); code != 0) {
+    leave_flight();
+    destroy_unsubmitted(task);
+    throw Error(concat("StarPU: starpu_task_submit of ", codelet.name, " returned ", code));
+  }
+}
+
+void end(Job& job) noexcept {
+  Process& p = process();
+  auto* const task = static_cast<starpu_task*>(job.task);
+  p.enders.fetch_add(1);
+  if (p.end_needs_worker && !on_worker())
+    end_on_worker(task);
+  else
+    starpu_task_end_dep_release(task);
+  p.enders.fetch_sub(1);
+}
+
+}  // namespace nntile::starpu_shim

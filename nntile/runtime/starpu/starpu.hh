@@ -1,0 +1,371 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The runtime over StarPU. Needs the library nntile_starpu (pkg-config: nntile-starpu).
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/common/aligned.hh"
+#include "nntile/runtime/common/buffer_table.hh"
+#include "nntile/runtime/common/driving_thread.hh"
+#include "nntile/runtime/common/marks.hh"
+#include "nntile/runtime/common/options.hh"
+#include "nntile/runtime/common/wake.hh"
+#include "nntile/runtime/concept.hh"
+#include "nntile/runtime/starpu/finished.hh"
+#include "nntile/runtime/starpu/job.hh"
+#include "nntile/runtime/starpu/shim.hh"
+
+namespace nntile {
+
+/// Runs tasks on StarPU: its workers, its scheduler, its dependences and, on devices, its replicas.
+/// The driving thread only waits. Persistent and adopted buffers stay where they are on the host;
+/// the others exist from their first writer on. All objects of a process share StarPU, hence the
+/// number of workers. Cost of a submission: 2 to 5 us. Blocks: `submit`, while 65,536 tasks are in
+/// flight.
+class StarPU {
+ public:
+  using Handle = DataHandle;
+  static constexpr std::string_view runtime_name = "starpu";
+  static constexpr bool heeds_hints = true;
+
+  /// Throws ValueError: 0 workers, more than this build of StarPU has, or others than those that
+  /// run in this process already; no folder (STARPU_HOME, HOME) that StarPU can write to.
+  explicit StarPU(RuntimeOptions const& options = {}) {
+    check_not_on_worker("StarPU");
+    auto const checked = common::check_options(options, runtime_name);
+    workers_.cpu = starpu_shim::start({.workers = options.workers ? checked.workers : 0,
+                                       .cores = static_cast<int>(checked.cores.size()),
+                                       .pin = checked.pin,
+                                       .allocate = &allocate_or_null,
+                                       .free = &common::free_aligned});
+    workers_.oversubscribed = workers_.cpu > static_cast<int>(checked.cores.size());
+    starpu_shim::add_poller(poller_);
+  }
+  StarPU(StarPU const&) = delete;
+  StarPU& operator=(StarPU const&) = delete;
+  /// Waits for tasks and tokens, releases what was adopted; never throws.
+  ~StarPU() {
+    block_until_left(0);
+    for (std::uint32_t i = 0; i < buffers_.count(); ++i) end_buffer(buffers_[i]);
+    // StarPU calls back shortly after the last task: too soon to sleep for.
+    while (callbacks_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+    tokens_.quiesce();
+    starpu_shim::remove_poller(poller_);
+    starpu_shim::stop();
+  }
+
+  DataHandle allocate(std::size_t bytes, Place place = host,
+                      Lifetime lifetime = Lifetime::persistent) {
+    enter("allocate");
+    if (lifetime == Lifetime::persistent) {
+      DataHandle const handle = buffers_.add(bytes, place, lifetime);
+      common::Buffer& buffer = buffers_.find(handle, "allocate");
+      buffer.native = starpu_shim::register_memory(buffer.pointer, bytes);
+      return handle;
+    }
+    if (place != host) throw ValueError("allocate: this runtime has memory on the host only");
+    // StarPU allocates in a worker, which cannot report a refusal: ask now.
+    if (bytes >= probed_bytes) common::free_aligned(common::allocate_aligned(bytes));
+    DataHandle const handle = buffers_.add_without_storage(bytes, place, lifetime);
+    buffers_.find(handle, "allocate").native =
+        starpu_shim::register_transient(bytes == 0 ? 1 : bytes);
+    return handle;
+  }
+  DataHandle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    enter("adopt");
+    DataHandle const handle = buffers_.adopt(bytes, place, release);
+    buffers_.find(handle, "adopt").native =
+        starpu_shim::register_memory(bytes.data(), bytes.size());
+    return handle;
+  }
+  void retire(DataHandle handle) {
+    enter("retire");
+    retire_one(handle);
+  }
+  void open_scope(Lifetime lifetime) {
+    enter("open_scope");
+    buffers_.open_scope(lifetime);
+  }
+  void close_scope(Lifetime lifetime) {
+    enter("close_scope");
+    buffers_.close_scope(lifetime, [this](DataHandle handle) { retire_one(handle); });
+  }
+
+  Event submit(Task<DataHandle> const& task) {
+    enter("submit");
+    std::size_t const count = task.uses.size();
+    if (uses_.size() < count) {
+      pointers_.resize(count);
+      uses_.resize(count);
+    }
+    buffers_.bind(task, uses_.data(), pointers_.data());
+    if (submitted_ - ended_.load(std::memory_order_relaxed) >= most_in_flight)
+      block_until_left(most_in_flight / 4 * 3);
+    std::uint64_t const sequence = submitted_ + 1;
+    finished_.expect(sequence);
+    auto job = detail::make_starpu_job(task, {uses_.data(), count}, sequence);
+    job->runtime = this;
+    job->run = &run;
+    job->left = &left;
+    merge_operands({uses_.data(), count}, job->positions);
+    callbacks_.fetch_add(1, std::memory_order_relaxed);
+    try {
+      // A task without a CPU entry is ended by its token, not by its body's return.
+      starpu_shim::submit(*job, *task.codelet, operands_.data(),
+                          static_cast<unsigned>(operands_.size()), task.hints,
+                          task.codelet->cpu == nullptr);
+    } catch (...) {
+      callbacks_.fetch_sub(1, std::memory_order_relaxed);
+      throw;
+    }
+    (void)job.release();  // StarPU's, and perhaps gone by now
+    common::BufferTable::commit({uses_.data(), count}, sequence);
+    submitted_ = sequence;
+    return {this, sequence};
+  }
+
+  void wait(Event event) {
+    enter("wait");
+    check_event(event, "wait");
+    block_until_ended(event.sequence);
+    failures_.throw_if_failed(event.sequence);
+  }
+  bool done(Event event) {
+    check_event(event, "done");
+    if (has_ended(event.sequence)) return true;
+    if (!thread_.here() || !tokens_.poll(true)) return false;
+    return has_ended(event.sequence);
+  }
+  void wait_all() {
+    enter("wait_all");
+    buffers_.check_nothing_locked();
+    block_until_left(0);
+    failures_.report();
+  }
+
+  std::span<std::byte> lock(DataHandle handle, Access access) {
+    enter("lock");
+    common::Buffer& buffer = buffers_.check_lock(handle, access);
+    wait_for_host_copy(buffer, access);
+    try {
+      failures_.check_lock(buffer, access);
+    } catch (...) {
+      starpu_shim::release(data_of(buffer));
+      throw;
+    }
+    if (!buffer.is(common::Buffer::live))
+      buffer.pointer = starpu_shim::host_pointer(data_of(buffer));
+    return buffers_.begin_lock(buffer, access);
+  }
+  void unlock(DataHandle handle) {
+    enter("unlock");
+    starpu_shim::release(data_of(buffers_.end_lock(handle)));
+  }
+
+  Workers workers() const { return workers_; }
+  /// Names the tasks that wait for a token; "" if none does.
+  std::string waiting_for() const { return tokens_.waiting_for(); }
+
+ private:
+  using Job = detail::StarPUJob;
+
+  // StarPU keeps 1.3 kB of a task in flight, so this many take 85 MB.
+  static constexpr std::uint64_t most_in_flight = 65'536;
+  // glibc takes memory of this size and more from the system at once (its mmap threshold's
+  // maximum).
+  static constexpr std::size_t probed_bytes = std::size_t{32} << 20;
+
+  struct HostCopy {
+    StarPU* runtime;
+    std::atomic<bool> granted{false};
+  };
+
+  static void* allocate_or_null(std::size_t bytes) noexcept {
+    try {
+      return common::allocate_aligned(bytes);
+    } catch (...) {
+      return nullptr;
+    }
+  }
+  static starpu_shim::Data* data_of(common::Buffer const& buffer) {
+    return static_cast<starpu_shim::Data*>(buffer.native);
+  }
+
+  static void check_not_on_worker(char const* call) {
+    if (starpu_shim::on_worker()) [[unlikely]]
+      throw LifetimeError(
+          concat(call, ": called inside a task of StarPU, whose runtime does not nest tasks"));
+  }
+  void enter(char const* call) {
+    check_not_on_worker(call);
+    thread_.enter(call);
+  }
+  void check_event(Event const& event, char const* call) const {
+    if (event.runtime != nullptr && event.runtime != this)
+      throw LifetimeError(concat(call, ": the event belongs to another runtime"));
+  }
+
+  bool has_ended(std::uint64_t sequence) const noexcept { return finished_.contains(sequence); }
+
+  /// Returns once ready() holds; calls polls meanwhile.
+  template <class Ready> void block(Ready&& ready) {
+    while (!ready()) {
+      if (tokens_.poll(true)) continue;
+      std::uint64_t const ticket = wake_.prepare();
+      if (ready())
+        wake_.cancel();
+      else if (tokens_.polls() != 0)
+        wake_.nap(ticket);
+      else
+        wake_.sleep(ticket);
+    }
+  }
+  void block_until_ended(std::uint64_t sequence) {
+    if (has_ended(sequence)) return;
+    awaited_sequence_.store(sequence);
+    block([&] { return has_ended(sequence); });
+    awaited_sequence_.store(0);
+  }
+  /// Returns when at most `rest` tasks are in flight.
+  void block_until_left(std::uint64_t rest) {
+    if (submitted_ - ended_.load() <= rest) return;
+    awaited_count_.store(submitted_ - rest);
+    block([&] { return submitted_ - ended_.load() <= rest; });
+    awaited_count_.store(0);
+  }
+
+  /// Fills operands_ with the distinct buffers of the uses, and the position of each use among
+  /// them: a handle used twice is locked once, with the union of the accesses.
+  void merge_operands(std::span<common::BufferUse const> uses, unsigned* position_of_use) {
+    if (positions_.size() < buffers_.count()) positions_.resize(buffers_.count());
+    operands_.clear();
+    for (auto const& [buffer, access] : uses) {
+      unsigned& position = positions_[buffer->index];  // left by some submission before
+      if (position >= operands_.size() || operands_[position].data != data_of(*buffer)) {
+        position = static_cast<unsigned>(operands_.size());
+        operands_.push_back({data_of(*buffer), access});
+      } else if (operands_[position].access != access) {
+        operands_[position].access = Access::update;
+      }
+      *position_of_use++ = position;
+    }
+  }
+
+  /// Waits for the buffer's tasks and for its contents in host memory.
+  void wait_for_host_copy(common::Buffer& buffer, Access access) {
+    HostCopy copy{this};
+    callbacks_.fetch_add(1, std::memory_order_relaxed);
+    starpu_shim::acquire(data_of(buffer), access, {&host_copy_granted, &copy});
+    block([&] { return copy.granted.load(); });
+  }
+  static void host_copy_granted(void* state) noexcept {
+    auto& copy = *static_cast<HostCopy*>(state);
+    StarPU& self = *copy.runtime;
+    copy.granted.store(true);  // and `copy` is no more
+    self.wake_.notify();
+    self.callbacks_.fetch_sub(1, std::memory_order_release);
+  }
+
+  struct Retired {
+    StarPU* runtime;
+    common::Buffer* buffer;
+  };
+  void retire_one(DataHandle handle) {
+    auto retired = std::make_unique<Retired>();
+    common::Buffer& buffer = buffers_.begin_retire(handle);
+    starpu_shim::Data* const data = data_of(buffer);
+    buffer.native = nullptr;
+    *retired = {this, &buffer};
+    callbacks_.fetch_add(1, std::memory_order_relaxed);
+    starpu_shim::retire(data, {&retired_buffer_ended, retired.release()});
+  }
+  static void retired_buffer_ended(void* state) noexcept {
+    std::unique_ptr<Retired> const retired(static_cast<Retired*>(state));
+    StarPU& self = *retired->runtime;
+    self.buffers_.reclaim(*retired->buffer);
+    self.callbacks_.fetch_sub(1, std::memory_order_release);
+  }
+  void end_buffer(common::Buffer& buffer) {
+    if (buffer.native == nullptr) return;
+    DataHandle const handle = buffers_.handle_of(buffer);
+    if (buffer.is(common::Buffer::locked)) starpu_shim::release(data_of(buffers_.end_lock(handle)));
+    retire_one(handle);
+  }
+
+  static void run(starpu_shim::Job& base, void* const* pointers, void* stream) noexcept {
+    auto& job = static_cast<Job&>(base);
+    StarPU& self = *job.runtime;
+    if (stream != nullptr) return self.run_on_device(job, pointers, stream);
+    bool const held = job.body.codelet->cpu == nullptr;
+    if (common::run_body(self.failures_, self.tokens_, job.body, &job) == common::Ran::pending) {
+      if (self.tokens_.polls() != 0) starpu_shim::poll_soon();
+      return;
+    }
+    // Before StarPU lets successors start: tasks end in the order of their dependences.
+    self.end(job.body.sequence);
+    if (held) starpu_shim::end(job);
+  }
+  void run_on_device(Job& job, void* const* pointers, void* stream) noexcept {
+    job.on_device = true;  // ends when the stream has come to its end, in `left`
+    if (failures_.any_marked() && failures_.cancel_if_marked(job.body)) return;
+    char text[status_text_bytes];
+    text[status_text_bytes - 1] = 0;
+    common::settle(failures_, job.body,
+                   job.body.codelet->cuda({pointers, job.body.attributes, text}, stream));
+  }
+  static void left(starpu_shim::Job& base) noexcept {
+    auto& job = static_cast<Job&>(base);
+    StarPU& self = *job.runtime;
+    if (job.on_device) self.end(job.body.sequence);
+    self.callbacks_.fetch_sub(1, std::memory_order_release);  // the destructor may go on
+  }
+  static void token_ended(void* runtime, void* task, Status status) noexcept {
+    auto& self = *static_cast<StarPU*>(runtime);
+    auto& job = *static_cast<Job*>(task);
+    common::settle(self.failures_, job.body, status);
+    self.end(job.body.sequence);
+    starpu_shim::end(job);
+  }
+  void end(std::uint64_t sequence) noexcept {
+    finished_.add(sequence);
+    std::uint64_t const count = ended_.fetch_add(1) + 1;
+    // The driver says what it waits for before it looks: waking it for every task would cost more
+    // than the tasks.
+    if (sequence == awaited_sequence_.load() || count == awaited_count_.load()) wake_.notify();
+  }
+  static bool poll(void* runtime) noexcept {
+    auto& self = *static_cast<StarPU*>(runtime);
+    if (self.tokens_.polls() != 0) (void)self.tokens_.poll(false);
+    return self.tokens_.polls() != 0;
+  }
+
+  Workers workers_;
+  common::Failures failures_;
+  common::BufferTable buffers_{failures_};
+  common::DrivingThread thread_;
+  std::uint64_t submitted_ = 0;
+  detail::Finished finished_;
+  std::vector<common::BufferUse> uses_;  // of the submission at hand, as are the next three
+  std::vector<void*> pointers_;
+  std::vector<starpu_shim::Operand> operands_;
+  std::vector<unsigned> positions_;      // by buffer: where it may stand in operands_
+  std::atomic<std::uint64_t> ended_{0};  // how many tasks have
+  std::atomic<std::uint64_t> awaited_sequence_{0};
+  std::atomic<std::uint64_t> awaited_count_{0};
+  std::atomic<std::int64_t> callbacks_{0};  // StarPU's, still to come into this object
+  common::Wake wake_;
+  common::Tokens tokens_{this, &token_ended, &wake_};
+  starpu_shim::Poller poller_{&poll, this};
+};
+static_assert(Runtime<StarPU> && ScopedRuntime<StarPU> && HintedRuntime<StarPU>);
+
+}  // namespace nntile
