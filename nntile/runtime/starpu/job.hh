@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "nntile/runtime/common/buffer.hh"
+#include "nntile/runtime/common/events.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/starpu/shim.hh"
 
@@ -25,6 +26,7 @@ namespace detail {
 struct StarPUJob : starpu_shim::Job {
   StarPU* runtime = nullptr;
   common::TaskBody body;
+  common::Events::Block* block = nullptr;
   bool on_device = false;
   unsigned* positions = nullptr;  // what operand_of_use points to, for filling
 

@@ -16,11 +16,11 @@
 #include "nntile/runtime/common/aligned.hh"
 #include "nntile/runtime/common/buffer_table.hh"
 #include "nntile/runtime/common/driving_thread.hh"
+#include "nntile/runtime/common/events.hh"
 #include "nntile/runtime/common/marks.hh"
 #include "nntile/runtime/common/options.hh"
 #include "nntile/runtime/common/wake.hh"
 #include "nntile/runtime/concept.hh"
-#include "nntile/runtime/starpu/finished.hh"
 #include "nntile/runtime/starpu/job.hh"
 #include "nntile/runtime/starpu/shim.hh"
 
@@ -111,9 +111,10 @@ class StarPU {
     if (submitted_ - ended_.load(std::memory_order_relaxed) >= most_in_flight)
       block_until_left(most_in_flight / 4 * 3);
     std::uint64_t const sequence = submitted_ + 1;
-    finished_.expect(sequence);
+    common::Events::Block& block = events_.begin(sequence);
     auto job = detail::make_starpu_job(task, {uses_.data(), count}, sequence);
     job->runtime = this;
+    job->block = &block;
     job->run = &run;
     job->left = &left;
     merge_operands({uses_.data(), count}, job->positions);
@@ -214,7 +215,7 @@ class StarPU {
       throw LifetimeError(concat(call, ": the event belongs to another runtime"));
   }
 
-  bool has_ended(std::uint64_t sequence) const noexcept { return finished_.contains(sequence); }
+  bool has_ended(std::uint64_t sequence) const { return events_.has_ended(sequence); }
 
   /// Returns once ready() holds; calls polls meanwhile.
   template <class Ready> void block(Ready&& ready) {
@@ -311,7 +312,7 @@ class StarPU {
       return;
     }
     // Before StarPU lets successors start: tasks end in the order of their dependences.
-    self.end(job.body.sequence);
+    self.end(job);
     if (held) starpu_shim::end(job);
   }
   void run_on_device(Job& job, void* const* pointers, void* stream) noexcept {
@@ -325,18 +326,20 @@ class StarPU {
   static void left(starpu_shim::Job& base) noexcept {
     auto& job = static_cast<Job&>(base);
     StarPU& self = *job.runtime;
-    if (job.on_device) self.end(job.body.sequence);
+    if (job.on_device) self.end(job);
     self.callbacks_.fetch_sub(1, std::memory_order_release);  // the destructor may go on
   }
   static void token_ended(void* runtime, void* task, Status status) noexcept {
     auto& self = *static_cast<StarPU*>(runtime);
     auto& job = *static_cast<Job*>(task);
     common::settle(self.failures_, job.body, status);
-    self.end(job.body.sequence);
+    self.end(job);
     starpu_shim::end(job);
   }
-  void end(std::uint64_t sequence) noexcept {
-    finished_.add(sequence);
+  /// Publishes that the task has ended. The job may be gone as soon as StarPU may let go of it.
+  void end(Job& job) noexcept {
+    std::uint64_t const sequence = job.body.sequence;
+    events_.end(*job.block, sequence);
     std::uint64_t const count = ended_.fetch_add(1) + 1;
     // The driver says what it waits for before it looks: waking it for every task would cost more
     // than the tasks.
@@ -353,7 +356,7 @@ class StarPU {
   common::BufferTable buffers_{failures_};
   common::DrivingThread thread_;
   std::uint64_t submitted_ = 0;
-  detail::Finished finished_;
+  common::Events events_;
   std::vector<common::BufferUse> uses_;  // of the submission at hand, as are the next three
   std::vector<void*> pointers_;
   std::vector<starpu_shim::Operand> operands_;
