@@ -129,3 +129,6 @@ Node apply(Op, typename Op::Attrs const& attrs, Node const& first, Nodes const&.
 }
 
 }  // namespace nntile
+
+// Last, since it needs the above: the builder that ops' gradients are instantiated with.
+#include "nntile/graph/gradient.hh"

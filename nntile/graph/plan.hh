@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "nntile/core/tiling.hh"
-#include "nntile/graph/logical.hh"
+#include "nntile/graph/add_op.hh"
 
 namespace nntile {
 

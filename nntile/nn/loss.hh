@@ -9,13 +9,12 @@
 namespace nntile::nn {
 
 /// Mean over all tokens of -log softmax(logits)[label]: logits[v, s, b], labels int64 [s, b], result a scalar in nats.
-/// The mean is a sum over s, then over b, each scaled where it ends; labels of -100 count as tokens of loss 0.
-inline Node mean_cross_entropy(Node const& logits, Node const& labels) {
+/// The mean is a sum over s, then over b, scaled in the last stage; labels of -100 count as tokens of loss 0.
+inline Node mean_cross_entropy(Node const& logits, Node const& labels, std::string const& name = "loss") {
   Node total = cross_entropy(logits, labels);
   double const scale = 1.0 / static_cast<double>(element_count(labels.shape()));
-  while (!total.shape().empty())
-    total = sum_slice({.axis = 0, .alpha = total.shape().size() == 1 ? scale : 1.0}, total);
-  return total;
+  while (total.shape().size() > 1) total = sum_slice({.axis = 0}, total);
+  return sum_slice({.axis = 0, .alpha = scale}, total, logits.graph().tensor({.shape = {}, .dtype = total.dtype()}, name));
 }
 
 }  // namespace nntile::nn

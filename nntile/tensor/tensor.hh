@@ -75,11 +75,13 @@ class Tensor {
   std::vector<typename R::Handle> handles_;
 };
 
-/// Submits an op on tensors and returns what to wait for.
+/// Submits an op on tensors and returns its tile tasks, to be waited for.
 template <OpStruct Op, Element T, Runtime R, class... Tensors>
-auto apply_async(Op, typename Op::Attrs const& attrs, Tensor<T, R> const& first, Tensors const&... rest) {
+TaskGroup<R> apply_async(Op, typename Op::Attrs const& attrs, Tensor<T, R> const& first, Tensors const&... rest) {
   TiledOperand<R> const operands[] = {first.operand(), rest.operand()...};
-  return submit_op<R>(op_info<Op>, &attrs, operands);
+  TaskGroup<R> group;
+  submit_op<R>(op_info<Op>, &attrs, operands, [&](Event event) { group.add({first.runtime(), event}); });
+  return group;
 }
 
 /// Runs an op on tensors and waits for it alone.

@@ -5,6 +5,8 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "nntile/ops/kernel.hh"
 #include "nntile/ops/walk.hh"
@@ -54,14 +56,14 @@ template <Runtime R>
                           "'; give both the same tiling"));
 }
 
-/// Submits the tile tasks that the walk visits.
-template <Runtime R>
+/// Submits the tile tasks that the walk visits, and hands each task's event to `collect`.
+template <Runtime R, class Collect>
 class SubmitTiles final : public TileVisitor {
  public:
   using Handle = typename R::Handle;
   SubmitTiles(R& runtime, TiledCall const& call, Codelet const& codelet, std::span<TiledOperand<R> const> operands,
-              TaskGroup<R>& group)
-      : runtime_(runtime), call_(call), codelet_(codelet), operands_(operands), group_(group) {}
+              Collect& collect)
+      : runtime_(runtime), call_(call), codelet_(codelet), operands_(operands), collect_(collect) {}
 
   void visit(TileTask const& tile) override {
     alignas(16) std::byte args[max_args_bytes];
@@ -76,7 +78,7 @@ class SubmitTiles final : public TileVisitor {
     try {
       Event const event =
           submit(runtime_, Task<Handle>{&codelet_, {uses.data(), uses.size()}, {args, call_.op->args_bytes}, {}, label});
-      group_.add(TaskHandle<R>(runtime_, event));
+      collect_(event);
     } catch (std::exception const& error) {
       failed_ = std::current_exception();
       cause_ = error.what();
@@ -98,7 +100,7 @@ class SubmitTiles final : public TileVisitor {
   TiledCall const& call_;
   Codelet const& codelet_;
   std::span<TiledOperand<R> const> operands_;
-  TaskGroup<R>& group_;
+  Collect& collect_;
   std::exception_ptr failed_;
   std::string cause_;
 };
@@ -131,10 +133,11 @@ class CarryTiles {
 
 }  // namespace detail
 
-/// Submits an op on tiled operands: checks shapes, dtypes and tilings, then walks its tiles. Returns what to wait for.
+/// Submits an op on tiled operands: checks shapes, dtypes and tilings, then walks its tiles; collect(event) for each task.
 /// Throws ShapeError, TypeError, LifetimeError. Blocks: only where the runtime's submit does.
-template <Runtime R>
-TaskGroup<R> submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> const> given, Eager const& eager = {}) {
+template <Runtime R, class Collect>
+void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> const> given, Collect&& collect,
+               Eager const& eager = {}) {
   TiledCall call;
   call.op = &op;
   call.attrs = attrs;
@@ -197,12 +200,10 @@ TaskGroup<R> submit_op(OpInfo const& op, void const* attrs, std::span<TiledOpera
     }
     all.push_back({&runtime, call.element, nullptr, handles, call.operands[o].name});
   }
-  TaskGroup<R> group;
   Codelet const& codelet = *detail::kernel_for(op, call.element, source, eager.mode, eager.isa);
-  detail::SubmitTiles<R> visitor(runtime, call, codelet, {all.data(), all.size()}, group);
+  detail::SubmitTiles<R, std::remove_reference_t<Collect>> visitor(runtime, call, codelet, {all.data(), all.size()}, collect);
   walk(call, visitor);
   visitor.finish();
-  return group;
 }
 
 }  // namespace nntile

@@ -96,17 +96,19 @@ class Tile {
   std::unique_ptr<std::string> name_;
 };
 
-/// Submits an op on tiles and returns what to wait for.
+/// Submits an op on tiles, which is one task.
 template <OpStruct Op, Element T, Runtime R, class... Tiles>
-auto apply_async(Op, typename Op::Attrs const& attrs, Tile<T, R> const& first, Tiles const&... rest) {
+TaskHandle<R> apply_async(Op, typename Op::Attrs const& attrs, Tile<T, R> const& first, Tiles const&... rest) {
   TiledOperand<R> const operands[] = {first.operand(), rest.operand()...};
-  return submit_op<R>(op_info<Op>, &attrs, operands);
+  Event task;
+  submit_op<R>(op_info<Op>, &attrs, operands, [&](Event event) { task = event; });
+  return {first.runtime(), task};
 }
 
 /// Runs an op on tiles and waits for it alone.
 template <OpStruct Op, Element T, Runtime R, class... Tiles>
 void apply(Op op, typename Op::Attrs const& attrs, Tile<T, R> const& first, Tiles const&... rest) {
-  apply_async(op, attrs, first, rest...).wait_all();
+  apply_async(op, attrs, first, rest...).wait();
 }
 
 }  // namespace nntile
