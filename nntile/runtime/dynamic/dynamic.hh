@@ -1,0 +1,98 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// A runtime chosen by name at run time, for tests, benchmarks and bindings.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/concept.hh"
+#include "nntile/runtime/dynamic/model.hh"
+#include "nntile/runtime/name.hh"
+
+namespace nntile {
+
+/// One of the runtimes Rs, behind one indirect call: Dynamic<Serial, Ring> runtime("ring", {}).
+/// What they lack of the refinements it makes up: a program is submitted task by task, hints are
+/// ignored. Handles and events are the chosen runtime's, and die with it.
+template <class... Rs>
+requires(sizeof...(Rs) > 0 && (NamedRuntime<Rs> && ...)) class Dynamic {
+  using Erased = detail::ErasedHandles<typename Rs::Handle...>;
+  using Model = detail::DynamicModel<Erased>;
+
+ public:
+  using Handle = typename Erased::Handle;
+  using Program = std::unique_ptr<detail::DynamicProgram>;
+  static constexpr bool heeds_hints = (HintedRuntime<Rs> || ...);
+
+  /// Throws ValueError, listing the names there are, for another name; and what the constructor of
+  /// the chosen runtime throws. One that takes no options ignores them.
+  explicit Dynamic(std::string_view name, RuntimeOptions const& options = {})
+      : name_(name), model_(make(name, options)) {}
+
+  /// The name of the runtime that was chosen.
+  std::string_view name() const noexcept { return name_; }
+  /// The names to choose from, in order, separated by ", ".
+  static std::string names() {
+    std::string list;
+    ((list += list.empty() ? "" : ", ", list += runtime_name<Rs>), ...);
+    return list;
+  }
+
+  Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
+    return model_->allocate(bytes, place, lifetime);
+  }
+  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    return model_->adopt(bytes, place, release);
+  }
+  void retire(Handle handle) { model_->retire(handle); }
+  Event submit(Task<Handle> const& task) { return model_->submit(task); }
+  void wait(Event event) { model_->wait(event); }
+  bool done(Event event) { return model_->done(event); }
+  void wait_all() { model_->wait_all(); }
+  std::span<std::byte> lock(Handle handle, Access access) { return model_->lock(handle, access); }
+  void unlock(Handle handle) { model_->unlock(handle); }
+  Workers workers() const { return model_->workers(); }
+
+  void open_scope(Lifetime lifetime) requires(ScopedRuntime<Rs>&&...) {
+    model_->open_scope(lifetime);
+  }
+  void close_scope(Lifetime lifetime) requires(ScopedRuntime<Rs>&&...) {
+    model_->close_scope(lifetime);
+  }
+
+  /// Throws ValueError for a binding, task or byte range that is out of bounds.
+  Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
+                 std::span<ProgramParameter const> parameters) {
+    return model_->record(tasks, binding_count, parameters);
+  }
+  /// Where the runtime cannot replay, the event stands for all tasks of the program.
+  Event replay(Program const& program, std::span<Handle const> bindings,
+               std::span<std::byte const> block) {
+    return model_->replay(*program, bindings, block);
+  }
+
+ private:
+  static std::unique_ptr<Model> make(std::string_view name, RuntimeOptions const& options) {
+    std::unique_ptr<Model> model;
+    auto const try_one = [&]<class R>(std::type_identity<R>) {
+      if (model == nullptr && name == runtime_name<R>)
+        model = std::make_unique<detail::DynamicModelOf<R, Erased>>(options);
+    };
+    (try_one(std::type_identity<Rs>{}), ...);
+    if (model == nullptr) throw ValueError(concat("runtime '", name, "': there are ", names()));
+    return model;
+  }
+
+  std::string name_;
+  std::unique_ptr<Model> model_;
+};
+
+}  // namespace nntile
