@@ -11,7 +11,7 @@ namespace ops {
 
 struct SumSquaresAttrs {};
 
-/// y[j] = sum_k x[k,j]^2 over dimension 0, in fp64: blocks of 64, fma(x, x, lane). What is left of the dimensions is summed
+/// y[j] = sum_k x[k,j]^2 over dimension 0, in fp64, blocks of 64. What is left of the dimensions is summed
 /// by sum_slice on fp64, innermost first. dtypes {every float}; an fp64 square may overflow to infinity.
 /// Cost: |x| * size bytes.
 struct SumSquares {

@@ -13,7 +13,7 @@ struct LayerNormBackwardAttrs {
   double beta = 0;
 };
 
-/// dx = beta dx + rstd (g - (c1 + xhat c2) / E), with g = dy gamma, xhat = (x - mean) rstd, c1 = sum_e g,
+/// dx = beta dx + rstd (g - (xhat c2/E + c1/E)), with g = dy gamma, xhat = (x - mean) rstd, c1 = sum_e g,
 /// c2 = sum_e g xhat in blocks of 64. dtypes {every float}; statistics fp32 (fp64 for fp64).
 /// Cost: 3 to 4 |x| * size bytes, twice the reads where e is cut.
 struct LayerNormBackward {
@@ -101,7 +101,7 @@ struct LayerNormBackward {
       }
       for (Index e = 0; e < args.e; ++e) {
         T& out = v.dx[column + e];
-        V const value = v.rstd[i] * (g(e) - (c1 + xhat(e) * c2) / size);
+        V const value = v.rstd[i] * (g(e) - std::fma(xhat(e), c2 / size, c1 / size));
         out = T(args.beta == 0 ? value : std::fma(V(args.beta), V(out), value));
       }
     }

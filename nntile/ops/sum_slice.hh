@@ -72,9 +72,9 @@ struct BroadcastSlice {
 };
 
 /// y[i,j] = alpha sum_k x[i,k,j] + beta y[i,j], k being dimension `axis` of x. dtypes {every float}.
-/// Order: the chain starts from beta*y. Along dimension 0 in blocks of 64 by logical index (element e to lane e mod 16,
-/// lanes by the tree 16-8-4-2-1), alpha times each block's sum added upwards; along any other dimension element by
-/// element, fma(alpha, x, sum). Accumulates in fp32 (fp64 for fp64). Cost: (|x| + 2|y|) * size bytes.
+/// Order: the chain starts from beta*y. Along dimension 0 terms alpha*x in blocks of 64 by logical index (element e to lane
+/// e mod 16, lanes by the tree 16-8-4-2-1, blocks added upwards); along any other dimension element by element,
+/// fma(alpha, x, sum). Accumulates in fp32 (fp64 for fp64). Cost: (|x| + 2|y|) * size bytes.
 struct SumSlice {
   static constexpr char const* name = "sum_slice";
   static constexpr std::span<DType const> dtypes{float_dtypes};

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/ops/add_fiber.hh"
+
+#include "kernels/cpu/vec.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+template <class T>
+struct AddFiber {
+  using V = compute_t<T>;
+
+  static Status run(KernelCall const& call) noexcept {
+    auto const args = arguments<ops::AddFiber>(call);
+    T const* const x = buffer<T const>(call, 0);  // [m, k, n]
+    T const* const f = buffer<T const>(call, 1);  // [k]
+    T* const z = buffer<T>(call, 2);              // [m, k, n]
+    Vec<V> const alpha(args.alpha);
+    for (Index j = 0; j < args.n; ++j) {
+      if (args.m == 1) {
+        for_each_vec<V>(args.k, [&](Index k, auto part) {
+          store(z + j * args.k + k, fma(alpha, load(f + k, part), load(x + j * args.k + k, part)), part);
+        });
+        continue;
+      }
+      for (Index k = 0; k < args.k; ++k) {
+        Index const at = args.m * (k + args.k * j);
+        Vec<V> const value(static_cast<double>(static_cast<V>(f[k])));
+        for_each_vec<V>(args.m, [&](Index i, auto part) {
+          store(z + at + i, fma(alpha, value, load(x + at + i, part)), part);
+        });
+      }
+    }
+    return {};
+  }
+};
+
+constinit auto const kernels = float_kernels<ops::AddFiber, AddFiber>();
+
+}  // namespace
+NNTILE_KERNEL_LIST(add_fiber, kernels)
+}  // namespace nntile::kernels::NNTILE_ISA

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rows of a table by index, and their sum back into it.
+#include "nntile/ops/embedding.hh"
+
+#include "kernels/cpu/column_sums.hh"
+#include "kernels/cpu/text.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+NNTILE_ALWAYS_INLINE Status check_index(KernelCall const& call, Index const* index, Index n, Index rows) {
+  for (Index i = 0; i < n; ++i)
+    if (index[i] < 0 || index[i] >= rows)
+      return FailureText(call) << "index " << index[i] << " at position " << i << " of the tile is outside [0, " << rows << ")";
+  return {};
+}
+
+template <class T>
+struct Embedding {
+  static Status run(KernelCall const& call) noexcept {
+    auto const args = arguments<ops::Embedding>(call);
+    Index const* const index = buffer<Index const>(call, 0);  // [n]
+    T const* const table = buffer<T const>(call, 1);          // [e, v]
+    T* const out = buffer<T>(call, 2);                        // [e, n]
+    if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok()) return status;
+    std::size_t const bytes = static_cast<std::size_t>(args.e) * sizeof(T);
+    for (Index i = 0; i < args.n; ++i) {
+      Index const v = index[i] - args.v_begin;
+      if (v >= 0 && v < args.v) __builtin_memcpy(out + i * args.e, table + v * args.e, bytes);
+      else if (args.first) __builtin_memset(static_cast<void*>(out + i * args.e), 0, bytes);
+    }
+    return {};
+  }
+};
+
+template <class T>
+struct EmbeddingBackward {
+  using V = compute_t<T>;
+
+  static Status run(KernelCall const& call) noexcept {
+    auto const args = arguments<ops::EmbeddingBackward>(call);
+    Index const* const index = buffer<Index const>(call, 0) + args.index_offset;  // [n]
+    T const* const dy = buffer<T const>(call, 1) + args.dy_offset;                // [e, n]
+    T* const dtable = buffer<T>(call, 2);                                         // [e, v]
+    if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok()) return status;
+    if constexpr (sizeof(T) == sizeof(V)) {
+      if (!args.carried) {
+        start(args, dtable, dtable);
+        add_rows(args, index, dy, dtable);
+        return {};
+      }
+    }
+    if (args.carried) {
+      V* const carry = buffer<V>(call, 3);  // [e, v]
+      start(args, dtable, carry);
+      add_rows(args, index, dy, carry);
+      if (args.last)
+        for_each_vec<V>(args.e * args.v, [&](Index i, auto part) {
+          store(dtable + i, load(static_cast<V const*>(carry) + i, part), part);
+        });
+      return {};
+    }
+    add_rows_rounding_once(args, index, dy, dtable);
+    return {};
+  }
+
+  /// sums = beta dtable, where the chain begins.
+  template <class S>
+  NNTILE_ALWAYS_INLINE static void start(ops::EmbeddingBackward::Args const& args, T const* dtable, S* sums) {
+    if (!args.first) return;
+    Vec<V> const beta(args.beta);
+    for_each_vec<V>(args.e * args.v, [&](Index i, auto part) {
+      store(sums + i, args.beta == 0 ? Vec<V>(0) : beta * load(dtable + i, part), part);
+    });
+  }
+
+  template <class S>
+  NNTILE_ALWAYS_INLINE static void add_rows(ops::EmbeddingBackward::Args const& args, Index const* index, T const* dy,
+                                            S* sums) {
+    for (Index i = 0; i < args.n; ++i) {
+      Index const v = index[i] - args.v_begin;
+      if (v < 0 || v >= args.v) continue;
+      S* const row = sums + v * args.e;
+      for_each_vec<V>(args.e, [&](Index e, auto part) {
+        store(row + e, load(static_cast<S const*>(row) + e, part) + load(dy + i * args.e + e, part), part);
+      });
+    }
+  }
+
+  /// For a result narrower than its sums and no carry: a row is finished when its first token comes by, which looks ahead
+  /// for the others. Quadratic in the tokens of the tile, in comparisons alone.
+  NNTILE_ALWAYS_INLINE static void add_rows_rounding_once(ops::EmbeddingBackward::Args const& args, Index const* index,
+                                                          T const* dy, T* dtable) {
+    Vec<V> const beta(args.beta);
+    for_each_vec<V>(args.e * args.v, [&](Index i, auto part) {
+      if (args.beta == 0) store(dtable + i, Vec<V>(0), part);
+    });
+    auto const met_before = [&](Index i) {
+      for (Index other = 0; other < i; ++other)
+        if (index[other] == index[i]) return true;
+      return false;
+    };
+    for (Index i = 0; i < args.n; ++i) {
+      Index const v = index[i] - args.v_begin;
+      if (v < 0 || v >= args.v || met_before(i)) continue;
+      T* const row = dtable + v * args.e;
+      for_each_vec<V>(args.e, [&](Index e, auto part) {
+        Vec<V> sum = args.beta == 0 ? Vec<V>(0) : beta * load(static_cast<T const*>(row) + e, part);
+        for (Index other = i; other < args.n; ++other)
+          if (index[other] == index[i]) sum += load(dy + other * args.e + e, part);
+        store(row + e, sum, part);
+      });
+    }
+    if (args.beta == 0 || args.beta == 1) return;
+    auto const met = [&](Index v) {
+      for (Index i = 0; i < args.n; ++i)
+        if (index[i] == v + args.v_begin) return true;
+      return false;
+    };
+    for (Index v = 0; v < args.v; ++v)
+      if (!met(v))
+        for_each_vec<V>(args.e, [&](Index e, auto part) {
+          T* const at = dtable + v * args.e + e;
+          store(at, beta * load(static_cast<T const*>(at), part), part);
+        });
+  }
+};
+
+constinit auto const kernels =
+    join(float_kernels<ops::Embedding, Embedding>(), float_kernels<ops::EmbeddingBackward, EmbeddingBackward>());
+
+}  // namespace
+NNTILE_KERNEL_LIST(embedding, kernels)
+}  // namespace nntile::kernels::NNTILE_ISA

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sums of squares in fp64, and scaling by a factor that is data.
+#include "nntile/ops/global_norm.hh"
+
+#include "kernels/cpu/reduce.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+template <class T>
+struct SumSquares {
+  static Status run(KernelCall const& call) noexcept {
+    auto const args = arguments<ops::SumSquares>(call);
+    double* const y = buffer<double>(call, 1);  // [n]
+    for (Index j = 0; j < args.n; ++j) {
+      T const* const x = buffer<T const>(call, 0) + j * args.k;  // [k]
+      y[j] = canonical_sum<double>(args.k, args.first ? 0.0 : y[j],
+                                   [&](Index i, auto part) __attribute__((always_inline)) {
+                                     Vec<double> const value = load_as<double>(x + i, part);
+                                     return value * value;
+                                   });
+    }
+    return {};
+  }
+};
+
+struct GlobalNormAdd {
+  static Status run(KernelCall const& call) noexcept {
+    auto const args = arguments<ops::GlobalNormAdd>(call);
+    double const part = *buffer<double const>(call, 0);
+    double& total = *buffer<double>(call, 1);
+    total = args.beta == 0 ? part : args.beta * total + part;
+    return {};
+  }
+};
+
+struct ClipScale {
+  static Status run(KernelCall const& call) noexcept {
+    auto const args = arguments<ops::ClipScale>(call);
+    double norm[Vec<double>::lanes];
+    store(norm, sqrt(Vec<double>(*buffer<double const>(call, 0))));
+    double const ratio = args.max_norm / (norm[0] + 1e-6);
+    *buffer<float>(call, 1) = static_cast<float>(ratio > 1 ? 1 : ratio);
+    return {};
+  }
+};
+
+template <class T>
+struct ScaleBy {
+  static Status run(KernelCall const& call) noexcept {
+    using V = compute_t<T>;
+    auto const args = arguments<ops::ScaleBy>(call);
+    Vec<V> const factor(static_cast<double>(*buffer<float const>(call, 0)));
+    T* const x = buffer<T>(call, 1);  // [n]
+    for_each_vec<V>(args.n, [&](Index i, auto part) {
+      store(x + i, factor * load(static_cast<T const*>(x) + i, part), part);
+    });
+    return {};
+  }
+};
+
+constinit auto const kernels =
+    join(float_kernels<ops::SumSquares, SumSquares>(), kernel<ops::GlobalNormAdd>(&GlobalNormAdd::run, DType::fp64),
+         kernel<ops::ClipScale>(&ClipScale::run, DType::fp32), float_kernels<ops::ScaleBy, ScaleBy>());
+
+}  // namespace
+NNTILE_KERNEL_LIST(global_norm, kernels)
+}  // namespace nntile::kernels::NNTILE_ISA

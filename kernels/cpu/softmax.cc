@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Softmax along dimension 0, one column after another.
+#include "nntile/ops/softmax.hh"
+
+#include "kernels/cpu/functions.hh"
+#include "kernels/cpu/reduce.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+template <class T>
+struct Softmax {
+  using V = compute_t<T>;
+
+  static Status run(KernelCall const& call) noexcept {
+    auto const args = arguments<ops::Softmax>(call);
+    auto const view = ops::Softmax::view<T>(args.phase, call.buffers);
+    bool const begins = args.phase < 0 || args.first;
+    for (Index i = 0; i < args.n; ++i) {
+      T const* const x = view.x + i * args.v;
+      T* const y = view.y + (args.phase < 0 || args.phase == 2 ? i * args.v : 0);
+      V top = args.phase > 0 || !begins ? view.max[i] : -static_cast<V>(__builtin_inf());
+      if (args.phase <= 0)
+        top = canonical_max<V>(args.v, top,
+                               [&](Index p, auto part) __attribute__((always_inline)) { return load(x + p, part); });
+      if (args.phase == 0) {
+        view.max[i] = top;
+        continue;
+      }
+      Vec<V> const shift(static_cast<double>(top));
+      V sum = args.phase == 2 || !begins ? view.sum[i] : V(0);
+      if (args.phase != 2)
+        sum = canonical_sum<V>(args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
+          Vec<V> const power = exp(load(x + p, part) - shift);
+          // A result wide enough holds the powers until they are scaled.
+          if constexpr (sizeof(T) == sizeof(V))
+            if (args.phase < 0) store(y + p, power, part);
+          return power;
+        });
+      if (args.phase == 1) {
+        view.sum[i] = sum;
+        continue;
+      }
+      Vec<V> const factor = Vec<V>(1) / Vec<V>(static_cast<double>(sum));
+      bool const held = sizeof(T) == sizeof(V) && args.phase < 0;
+      for_each_vec<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
+        Vec<V> const power = held ? load(static_cast<T const*>(y) + p, part) : exp(load(x + p, part) - shift);
+        store(y + p, power * factor, part);
+      });
+    }
+    return {};
+  }
+};
+
+template <class T>
+struct SoftmaxBackward {
+  using V = compute_t<T>;
+
+  static Status run(KernelCall const& call) noexcept {
+    auto const args = arguments<ops::SoftmaxBackward>(call);
+    auto const view = ops::SoftmaxBackward::view<T>(args.phase, call.buffers);
+    Vec<V> const beta(args.beta);
+    for (Index i = 0; i < args.n; ++i) {
+      T const* const y = view.y + i * args.v;
+      T const* const dy = view.dy + i * args.v;
+      V sum = args.phase == 1 || (args.phase == 0 && !args.first) ? view.dot[i] : V(0);
+      if (args.phase != 1)
+        sum = canonical_sum<V>(args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
+          return load(y + p, part) * load(dy + p, part);
+        });
+      if (args.phase == 0) {
+        view.dot[i] = sum;
+        continue;
+      }
+      T* const dx = view.dx + i * args.v;
+      Vec<V> const dot(static_cast<double>(sum));
+      for_each_vec<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
+        Vec<V> const value = load(y + p, part) * (load(dy + p, part) - dot);
+        store(dx + p, args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(dx) + p, part), value), part);
+      });
+    }
+    return {};
+  }
+};
+
+constinit auto const kernels =
+    join(float_kernels<ops::Softmax, Softmax>(), float_kernels<ops::SoftmaxBackward, SoftmaxBackward>());
+
+}  // namespace
+NNTILE_KERNEL_LIST(softmax, kernels)
+}  // namespace nntile::kernels::NNTILE_ISA
