@@ -27,6 +27,7 @@ namespace nntile {
 class Serial {
  public:
   using Handle = DataHandle;
+  static constexpr char const* runtime_name = "serial";
 
   Serial() = default;
   /// Throws ValueError for more than one worker, or `own_driver`: there is no other thread.

@@ -8,7 +8,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -30,11 +29,11 @@ namespace nntile {
 /// The driving thread only waits. Persistent and adopted buffers stay where they are on the host;
 /// the others exist from their first writer on. All objects of a process share StarPU, hence the
 /// number of workers. Cost of a submission: 2 to 5 us. Blocks: `submit`, while 65,536 tasks are in
-/// flight.
+/// flight and no token is out.
 class StarPU {
  public:
   using Handle = DataHandle;
-  static constexpr std::string_view runtime_name = "starpu";
+  static constexpr char const* runtime_name = "starpu";
   static constexpr bool heeds_hints = true;
 
   /// Throws ValueError: 0 workers, more than this build of StarPU has, or others than those that
@@ -54,7 +53,7 @@ class StarPU {
   StarPU& operator=(StarPU const&) = delete;
   /// Waits for tasks and tokens, releases what was adopted; never throws.
   ~StarPU() {
-    block_until_left(0);
+    block_until_all_ended();
     for (std::uint32_t i = 0; i < buffers_.count(); ++i) end_buffer(buffers_[i]);
     // StarPU calls back shortly after the last task: too soon to sleep for.
     while (callbacks_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
@@ -108,8 +107,7 @@ class StarPU {
       uses_.resize(count);
     }
     buffers_.bind(task, uses_.data(), pointers_.data());
-    if (submitted_ - ended_.load(std::memory_order_relaxed) >= most_in_flight)
-      block_until_left(most_in_flight / 4 * 3);
+    if (submitted_ - ended_.load(std::memory_order_relaxed) >= most_in_flight) wait_for_room();
     std::uint64_t const sequence = submitted_ + 1;
     common::Events::Block& block = events_.begin(sequence);
     auto job = detail::make_starpu_job(task, {uses_.data(), count}, sequence);
@@ -149,7 +147,7 @@ class StarPU {
   void wait_all() {
     enter("wait_all");
     buffers_.check_nothing_locked();
-    block_until_left(0);
+    block_until_all_ended();
     failures_.report();
   }
 
@@ -236,11 +234,17 @@ class StarPU {
     block([&] { return has_ended(sequence); });
     awaited_sequence_.store(0);
   }
-  /// Returns when at most `rest` tasks are in flight.
-  void block_until_left(std::uint64_t rest) {
-    if (submitted_ - ended_.load() <= rest) return;
+  void block_until_all_ended() {
+    awaited_count_.store(submitted_);
+    block([&] { return ended_.load() == submitted_; });
+    awaited_count_.store(0);
+  }
+
+  /// Lets tasks end, unless they may all wait for a token that the driving thread will complete.
+  void wait_for_room() {
+    std::uint64_t const rest = most_in_flight / 4 * 3;
     awaited_count_.store(submitted_ - rest);
-    block([&] { return submitted_ - ended_.load() <= rest; });
+    block([&] { return submitted_ - ended_.load() <= rest || tokens_.outstanding() != 0; });
     awaited_count_.store(0);
   }
 
@@ -309,6 +313,7 @@ class StarPU {
     bool const held = job.body.codelet->cpu == nullptr;
     if (common::run_body(self.failures_, self.tokens_, job.body, &job) == common::Ran::pending) {
       if (self.tokens_.polls() != 0) starpu_shim::poll_soon();
+      self.wake_.notify();  // a driver that waits for room goes on while a token is out
       return;
     }
     // Before StarPU lets successors start: tasks end in the order of their dependences.
