@@ -1,0 +1,152 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// How a task's operands and attributes lie in its slot, or in the argument ring behind it.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "nntile/runtime/common/buffer.hh"
+#include "nntile/runtime/ring/slot.hh"
+
+namespace nntile::detail::ring {
+
+/// A ring of bytes, given out and taken back in submission order by the submitter alone. Blocks are
+/// aligned to 16.
+template <class Policy> class ArgumentRing {
+  static constexpr std::uint64_t size = Policy::Sizes::argument_bytes;
+
+ public:
+  /// A request of this size or more is for the heap: it would hold up too many others.
+  static constexpr std::size_t large = static_cast<std::size_t>(size / 4);
+
+  /// Null if it is full until an older block is taken back.
+  std::byte* take(std::size_t bytes) {
+    if (lines_ == nullptr) lines_ = std::make_unique<Line[]>(size / sizeof(Line));
+    std::uint64_t const need = (bytes + 15) & ~std::uint64_t{15};
+    std::uint64_t const offset = head_ & (size - 1);
+    std::uint64_t const skip = offset + need > size ? size - offset : 0;  // never straddles the end
+    if (head_ + skip + need - tail_ > size) return nullptr;
+    head_ += skip + need;
+    return lines_[0].bytes + ((head_ - need) & (size - 1));
+  }
+
+  /// The end of the latest block: taking back up to here frees it and all before it.
+  std::uint64_t position() const { return head_; }
+  void take_back_to(std::uint64_t position) { tail_ = position; }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::unique_ptr<Line[]> lines_;
+  std::uint64_t head_ = 0;
+  std::uint64_t tail_ = 0;
+};
+
+/// One operand in a slot: its memory, and the address of its record with the access in the low
+/// bits. A worker that only runs the body reads no line of the record, which the submitter writes.
+struct Operand {
+  void* pointer;
+  std::uintptr_t buffer_and_access;
+};
+
+/// The arguments of one task: attributes, padded to 8 bytes; operands; the label's tile. In a block
+/// of their own, where they do not fit into the slot, the operands are unpacked.
+struct Arguments {
+  static constexpr std::size_t inline_operands = 6;
+
+  static std::size_t padded(std::size_t attributes) { return (attributes + 7) & ~std::size_t{7}; }
+
+  /// Bytes of a block, or 0 if the slot has room.
+  static std::size_t block_bytes(std::size_t operands, std::size_t attributes) {
+    if (operands <= inline_operands &&
+        padded(attributes) + operands * sizeof(Operand) + sizeof(std::int64_t) <=
+            sizeof(ColdSlot::arguments))
+      return 0;
+    return padded(attributes) + operands * (sizeof(common::BufferUse) + sizeof(void*)) +
+           sizeof(std::int64_t);
+  }
+
+  /// Writes the arguments into the slot.
+  static void put(ColdSlot& cold, std::span<std::byte const> attributes,
+                  std::span<common::BufferUse const> uses, void* const* pointers,
+                  std::int64_t tile) {
+    std::byte* at = put_attributes(cold.arguments, attributes);
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      Operand const operand{pointers[i], reinterpret_cast<std::uintptr_t>(uses[i].buffer) |
+                                             static_cast<std::uintptr_t>(uses[i].access)};
+      at = append(at, &operand, sizeof operand);
+    }
+    append(at, &tile, sizeof tile);
+  }
+
+  /// Writes the arguments into a block, and its address and the attributes' size into the slot.
+  static void put_block(ColdSlot& cold, std::byte* block, std::span<std::byte const> attributes,
+                        std::span<common::BufferUse const> uses, void* const* pointers,
+                        std::int64_t tile) {
+    std::size_t const size = padded(attributes.size());
+    append(append(cold.arguments, &block, sizeof block), &size, sizeof size);
+    std::byte* at = put_attributes(block, attributes);
+    at = append(at, uses.data(), uses.size_bytes());
+    at = append(at, pointers, uses.size() * sizeof(void*));
+    append(at, &tile, sizeof tile);
+  }
+
+  /// The task's body as it was submitted. The unpacked operands of an inline one lie in this
+  /// object.
+  template <class Hot> common::TaskBody body(Hot const& slot, ColdSlot const& cold) {
+    std::size_t const count = slot.operands;
+    std::byte const* attributes = cold.arguments;
+    common::BufferUse const* uses = uses_;
+    void* const* pointers = pointers_;
+    std::byte const* tile;
+    if (slot.spilled) {
+      std::size_t size;
+      std::memcpy(&attributes, cold.arguments, sizeof attributes);
+      std::memcpy(&size, cold.arguments + sizeof attributes, sizeof size);
+      uses = reinterpret_cast<common::BufferUse const*>(attributes + size);
+      pointers = reinterpret_cast<void* const*>(uses + count);
+      tile = reinterpret_cast<std::byte const*>(pointers + count);
+    } else {
+      // The operands end where the tile begins: the slot notes only where that is.
+      std::byte const* at = cold.arguments + slot.attribute_bytes;
+      for (std::size_t i = 0; i < count; ++i) {
+        Operand operand;
+        std::memcpy(&operand, at + i * sizeof operand, sizeof operand);
+        pointers_[i] = operand.pointer;
+        uses_[i] = {reinterpret_cast<common::Buffer*>(operand.buffer_and_access & ~access_bits),
+                    static_cast<Access>(operand.buffer_and_access & access_bits)};
+      }
+      tile = at + count * sizeof(Operand);
+    }
+    TaskLabel label{cold.tensor, 0};
+    std::memcpy(&label.tile, tile, sizeof label.tile);
+    return {static_cast<Codelet const*>(cold.work),
+            slot.sequence(),
+            {uses, count},
+            pointers,
+            attributes,
+            label};
+  }
+
+ private:
+  static constexpr std::uintptr_t access_bits = 3;
+  static_assert(alignof(common::Buffer) > access_bits);
+
+  static std::byte* append(std::byte* at, void const* from, std::size_t bytes) {
+    if (bytes != 0) std::memcpy(at, from, bytes);
+    return at + bytes;
+  }
+  static std::byte* put_attributes(std::byte* at, std::span<std::byte const> attributes) {
+    append(at, attributes.data(), attributes.size());
+    return at + padded(attributes.size());
+  }
+
+  common::BufferUse uses_[inline_operands];
+  void* pointers_[inline_operands];
+};
+
+}  // namespace nntile::detail::ring

@@ -1,0 +1,71 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What the submitter knows of each buffer: who wrote it last, and who has read it since.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace nntile::detail::ring {
+
+/// Names a producer: the low 31 bits of a task's sequence, or an outstanding record.
+///
+/// Stale references need no clean-up: one outside the window is finished. They are swept long
+/// before 31 bits wrap.
+using Reference = std::uint32_t;
+inline constexpr Reference record_bit = 0x80000000u;
+inline constexpr Reference no_reference = 0xffffffffu;
+
+constexpr Reference reference_to(std::uint64_t sequence) {
+  return static_cast<Reference>(sequence) & ~record_bit;
+}
+constexpr Reference reference_to_record(std::uint32_t index) { return index | record_bit; }
+constexpr bool is_record(Reference reference) { return (reference & record_bit) != 0; }
+
+/// Readers kept by name; beyond that a join task stands for them.
+inline constexpr std::uint32_t readers_per_datum = 8;
+
+/// One line a buffer, touched by the submitter alone.
+struct alignas(64) Datum {
+  Reference writer = no_reference;
+  std::uint32_t reader_count = 0;
+  Reference readers[readers_per_datum] = {};
+  /// Outstanding records that name the buffer; it lives until they are closed.
+  std::uint32_t record_count = 0;
+  /// Its handle is void; the last user reclaims it.
+  bool retired = false;
+};
+static_assert(sizeof(Datum) == 64);
+
+/// Datums beside the buffer table, by the same index, at stable addresses.
+class Datums {
+ public:
+  Datum& operator[](std::uint32_t index) { return chunks_[index >> bits][index & mask]; }
+
+  /// Makes sure that there is a datum at `index`. Throws std::bad_alloc.
+  void prepare(std::uint32_t index) {
+    while (index >> bits >= chunks_.size()) chunks_.push_back(std::make_unique<Datum[]>(mask + 1));
+  }
+
+  /// Forgets every reference to a task for which `live` is false.
+  template <class Live> void sweep(Live live) {
+    for (auto& chunk : chunks_)
+      for (std::uint32_t i = 0; i <= mask; ++i) sweep(chunk[i], live);
+  }
+
+  /// Forgets the references of one buffer for which `live` is false.
+  template <class Live> static void sweep(Datum& datum, Live live) {
+    if (!live(datum.writer)) datum.writer = no_reference;
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = 0; i < datum.reader_count; ++i)
+      if (live(datum.readers[i])) datum.readers[kept++] = datum.readers[i];
+    datum.reader_count = kept;
+  }
+
+ private:
+  static constexpr std::uint32_t bits = 10;
+  static constexpr std::uint32_t mask = (1u << bits) - 1;
+  std::vector<std::unique_ptr<Datum[]>> chunks_;
+};
+
+}  // namespace nntile::detail::ring

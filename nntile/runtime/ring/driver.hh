@@ -1,0 +1,115 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// How the driving thread waits, and what it does meanwhile.
+
+#include <cstdint>
+#include <thread>
+
+#include "nntile/runtime/ring/reclaim.hh"
+#include "nntile/runtime/ring/worker.hh"
+
+namespace nntile::detail::ring {
+
+/// The driver's side of a ring: everything here is called by the driving thread only.
+template <class Policy> class Driver {
+ public:
+  explicit Driver(Domain<Policy>& domain)
+      : domain_(domain), reclaim_(domain), helps_(!domain.options.own_driver) {}
+
+  Reclaim<Policy>& reclaim() { return reclaim_; }
+  bool alone() const { return helps_ && domain_.scheduler.workers() == 1; }
+
+  /// Waits until over() holds. Before it sleeps it asks for a `target()`, a reference to a task or
+  /// record whose end will make a difference.
+  ///
+  /// Runs tasks meanwhile, one after the other and never one more than needed: a helper that ran
+  /// off along a chain would stop submitting.
+  template <class Over, class Target> void block_until(Over over, Target target) {
+    reclaim_.collect();
+    if (over()) return;
+    Spin<Policy> spin(domain_.options.oversubscribed);
+    Item item = no_item;
+    bool slept = false;
+    for (; !over(); reclaim_.collect()) {
+      if (helps_ && item == no_item) item = domain_.scheduler.next(0);
+      if (item != no_item) {
+        item = help(item);
+        spin.reset();
+      } else if (domain_.tokens.poll(true)) {
+        spin.reset();
+      } else if (!spin.again()) {
+        sleep(target());
+        slept = true;
+      }
+    }
+    if (item != no_item) domain_.give(item);
+    // A wake-up that was meant for work may have ended here.
+    if (slept && helps_ && domain_.scheduler.any()) domain_.parking.wake(1);
+  }
+
+  /// A target for whoever needs room: the oldest task of the window.
+  Reference oldest() const { return reference_to(domain_.window.watermark()); }
+
+  /// Runs one ready task, if there is one and this thread executes.
+  bool help_once() {
+    if (!helps_) return false;
+    Item const item = domain_.scheduler.next(0);
+    if (item == no_item) return false;
+    Item const kept = help(item);
+    if (kept != no_item) domain_.give(kept);
+    return true;
+  }
+
+  /// The first unfinished task or record that a host access to the buffer has to wait for, if any.
+  Reference next_user(common::Buffer const& buffer, Access access) {
+    Datum const& datum = reclaim_.datum(buffer);
+    if (!finished(datum.writer)) return datum.writer;
+    if (writes(access))
+      for (std::uint32_t i = 0; i < datum.reader_count; ++i)
+        if (!finished(datum.readers[i])) return datum.readers[i];
+    return no_reference;
+  }
+
+  /// Whether what a datum's reference names is finished.
+  bool finished(Reference reference) {
+    if (reference == no_reference) return true;
+    if (is_record(reference)) return domain_.records[reference].consumers.is_closed();
+    return !domain_.window.live(reference) || domain_.window.finished(sequence_of(reference));
+  }
+  /// Whether it is, or will be without anybody waiting for this thread.
+  bool finishing(Reference reference) {
+    return finished(reference) ||
+           (!is_record(reference) && domain_.window.finishing(sequence_of(reference)));
+  }
+
+ private:
+  Item help(Item item) {
+    typename common::DrivingThread::InTask const in_task(domain_.thread);
+    return domain_.run(0, item);
+  }
+
+  void sleep(Reference target) {
+    auto& parking = domain_.parking;
+    parking.expect(target);
+    if (helps_) parking.announce();
+    if (finishing(target) || (helps_ && domain_.scheduler.any())) {
+      if (helps_) parking.cancel();
+      std::this_thread::yield();  // a push, a pop or an end may be halfway, on a thread without a
+                                  // core
+    } else {
+      parking.sleep_driver(helps_, nap_of(domain_.tokens));
+    }
+    parking.stop_expecting();
+  }
+
+  std::uint64_t sequence_of(Reference reference) const {
+    std::uint64_t const mark = domain_.window.watermark();
+    return mark + ((reference - static_cast<Reference>(mark)) & ~record_bit);
+  }
+
+  Domain<Policy>& domain_;
+  Reclaim<Policy> reclaim_;
+  bool const helps_;
+};
+
+}  // namespace nntile::detail::ring

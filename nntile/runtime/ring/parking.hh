@@ -1,0 +1,143 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Where threads sleep that find nothing to do, and how they are woken.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "nntile/runtime/ring/datum.hh"
+#include "nntile/runtime/ring/policy.hh"
+
+namespace nntile::detail::ring {
+
+/// An eventcount for executing threads, and a bell for the driver, which also waits for
+/// completions.
+///
+/// Law: a sleeper announces itself, then looks at every queue, then sleeps; a producer pushes, then
+/// looks at the count of sleepers. All of these are sequentially consistent, so one of the two sees
+/// the other. Whoever takes a unit off the count owes one permit, so a burst of pushes wakes each
+/// sleeper once, not once per push.
+template <class Policy> class Parking {
+ public:
+  /// Announces a sleeper. Then look for work, and call `cancel` or one of the sleeps.
+  void announce() { sleepers_.fetch_add(1, std::memory_order_seq_cst); }
+
+  /// Takes the announcement back, or uses up the permit that has answered it.
+  void cancel() {
+    if (take(1) == 1) return;
+    std::unique_lock lock(mutex_);
+    work_.wait(lock, [this] { return permits_ > 0; });
+    --permits_;
+  }
+
+  /// Sleeps until a permit comes.
+  void sleep() {
+    std::unique_lock lock(mutex_);
+    work_.wait(lock, [this] { return permits_ > 0; });
+    --permits_;
+  }
+
+  /// Sleeps for at most `nanoseconds`: where somebody has to poll, nobody can sleep for long.
+  void nap(std::int64_t nanoseconds) {
+    std::unique_lock lock(mutex_);
+    if (work_.wait_for(lock, std::chrono::nanoseconds(nanoseconds),
+                       [this] { return permits_ > 0; })) {
+      --permits_;
+      return;
+    }
+    lock.unlock();
+    cancel();
+  }
+
+  /// Sleeps until the expected end has rung, or until a permit comes if the driver has announced
+  /// itself as well. `nanoseconds` below 0 is no limit. The driver may return to its caller without
+  /// looking for work, so it rather takes back an announcement than uses up a permit that a worker
+  /// was woken for.
+  void sleep_driver(bool announced, std::int64_t nanoseconds) {
+    std::unique_lock lock(mutex_);
+    auto const ready = [&] { return rung_ || (announced && permits_ > 0); };
+    driver_sleeps_ = true;
+    if (nanoseconds < 0)
+      bell_.wait(lock, ready);
+    else
+      bell_.wait_for(lock, std::chrono::nanoseconds(nanoseconds), ready);
+    driver_sleeps_ = false;
+    rung_ = false;
+    lock.unlock();
+    if (announced) cancel();
+  }
+
+  /// Wakes up to `count` sleepers, after work for them has been pushed.
+  void wake(std::uint32_t count) {
+    if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+    std::uint32_t const taken = take(count);
+    if (taken == 0) return;
+    bool driver_sleeps;
+    {
+      std::lock_guard lock(mutex_);
+      permits_ += taken;
+      driver_sleeps = driver_sleeps_;
+    }
+    if (taken == 1)
+      work_.notify_one();
+    else
+      work_.notify_all();
+    if (driver_sleeps) bell_.notify_one();
+  }
+
+  void wake_all() { wake(~0u); }
+
+  /// The driver announces that it waits for the end of a task or record. It looks at that one's
+  /// edge list next: a list that is open then will be closed by a thread that calls `completed`
+  /// afterwards.
+  void expect(Reference producer) { expected_.store(armed | producer, std::memory_order_seq_cst); }
+  void stop_expecting() { expected_.store(0, std::memory_order_relaxed); }
+
+  /// To be called after every end.
+  void completed(Reference producer) {
+    std::uint64_t expected = expected_.load(std::memory_order_seq_cst);
+    if (expected != (armed | producer)) [[likely]]
+      return;
+    if (expected_.compare_exchange_strong(expected, 0, std::memory_order_seq_cst)) ring();
+  }
+
+  /// Makes a driver that sleeps look around: there may be something to poll now.
+  void call_driver() {
+    if (expected_.load(std::memory_order_seq_cst) != 0) ring();
+  }
+
+ private:
+  static constexpr std::uint64_t armed = std::uint64_t{1} << 32;
+
+  void ring() {
+    {
+      std::lock_guard lock(mutex_);
+      rung_ = true;
+    }
+    bell_.notify_one();
+  }
+
+  /// Takes up to `count` announcements and says how many.
+  std::uint32_t take(std::uint32_t count) {
+    std::uint32_t sleepers = sleepers_.load(std::memory_order_seq_cst);
+    for (;;) {
+      std::uint32_t const taken = sleepers < count ? sleepers : count;
+      if (taken == 0) return 0;
+      if (sleepers_.compare_exchange_weak(sleepers, sleepers - taken, std::memory_order_seq_cst))
+        return taken;
+    }
+  }
+
+  alignas(apart) typename Policy::template Atomic<std::uint32_t> sleepers_{0};
+  typename Policy::template Atomic<std::uint64_t> expected_{0};  // what the driver waits for
+  alignas(apart) std::mutex mutex_;
+  std::condition_variable work_;
+  std::condition_variable bell_;
+  std::uint32_t permits_ = 0;
+  bool rung_ = false;
+  bool driver_sleeps_ = false;
+};
+
+}  // namespace nntile::detail::ring

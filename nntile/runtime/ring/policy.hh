@@ -1,0 +1,88 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What a ring is built from: its atomics, clock, trace and sizes, all replaceable at compile time.
+
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace nntile {
+
+/// Sizes of one domain. A test may ask for a window of 2, or for ids that wrap after a thousand
+/// tasks.
+struct RingSizes {
+  /// Task slots; a submitter that is further ahead of its oldest unfinished task is held back.
+  static constexpr std::uint32_t window = 4096;
+  /// Ready tasks that one worker keeps to itself; more go where every worker finds them.
+  static constexpr std::uint32_t deque = 1024;
+  /// Room for arguments that do not fit into a slot; a task that needs a quarter of it allocates.
+  static constexpr std::uint32_t argument_bytes = 1u << 20;
+  /// Replays in flight at a time.
+  static constexpr std::uint32_t flights = 64;
+  /// Sequence of the first task.
+  static constexpr std::uint64_t first_sequence = 1;
+  /// How long an idle worker looks for work before it sleeps: a wake costs 20 us, a look at a queue
+  /// 100 ns.
+  static constexpr std::int64_t spin_ns = 1000;
+};
+
+/// Times how long an idle worker spins; nothing else depends on it.
+struct RingClock {
+  static std::int64_t nanoseconds() {
+    using namespace std::chrono;
+    return duration_cast<std::chrono::nanoseconds>(steady_clock::now().time_since_epoch()).count();
+  }
+};
+
+/// Is told when a worker starts and ends a body; `worker` 0 is the driving thread unless it
+/// executes nothing.
+struct RingNoTrace {
+  static void begin(int /*worker*/, std::uint64_t /*sequence*/) {}
+  static void end(int /*worker*/, std::uint64_t /*sequence*/) {}
+};
+
+/// The default policy.
+struct RingPolicy {
+  template <class T> using Atomic = std::atomic<T>;
+  using Clock = RingClock;
+  using Trace = RingNoTrace;
+  using Sizes = RingSizes;
+};
+
+/// Law: the sizes that index are powers of two, the window is 2 to 2^20, and Atomic<T> behaves as
+/// std::atomic<T>.
+template <class P>
+concept RingPolicyType = requires {
+  typename P::template Atomic<std::uint32_t>;
+  { P::Clock::nanoseconds() } -> std::same_as<std::int64_t>;
+  P::Trace::begin(0, std::uint64_t{});
+  P::Trace::end(0, std::uint64_t{});
+  requires std::has_single_bit(P::Sizes::window);
+  requires P::Sizes::window >= 2 && P::Sizes::window <= (1u << 20);
+  requires std::has_single_bit(P::Sizes::deque);
+  requires std::has_single_bit(P::Sizes::argument_bytes);
+  requires P::Sizes::flights >= 1;
+};
+
+static_assert(RingPolicyType<RingPolicy>);
+
+namespace detail::ring {
+
+/// Bytes between words that different threads write: two 64-byte lines, which x86 prefetches as a
+/// pair.
+inline constexpr std::size_t apart = 128;
+
+/// Tells the core that this is a spin loop.
+inline void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace detail::ring
+}  // namespace nntile

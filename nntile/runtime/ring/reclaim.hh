@@ -1,0 +1,119 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What the submitter takes back when the watermark passes: buffers and arguments.
+
+#include <cstdint>
+#include <memory>
+
+#include "nntile/runtime/ring/domain.hh"
+
+namespace nntile::detail::ring {
+
+/// Lifetimes of one ring's buffers and arguments. Submitter only.
+///
+/// Law: a buffer is reclaimed once its handle is retired, the watermark is past its last task, and
+/// no outstanding record names it.
+template <class Policy> class Reclaim {
+ public:
+  explicit Reclaim(Domain<Policy>& domain)
+      : domain_(domain), claims_(std::make_unique<Claim[]>(Window<Policy>::size)) {}
+
+  Datum& datum(common::Buffer const& buffer) { return datums_[buffer.index]; }
+
+  /// Gives the buffer that make() returns a handle of an empty datum.
+  template <class Make> DataHandle begin(Make make) {
+    datums_.prepare(domain_.table.count());
+    DataHandle const handle = make();
+    datums_[handle.index] = Datum{};
+    return handle;
+  }
+
+  /// Gives the buffer of a retired handle back as soon as nothing uses it.
+  void retire(common::Buffer& buffer) {
+    datum(buffer).retired = true;
+    if (buffer.last_use < domain_.window.watermark()) return free_if_unused(buffer);
+    Claim& claim = claims_[Window<Policy>::slot_of(buffer.last_use)];
+    buffer.next_free = claim.buffers;
+    claim.buffers = &buffer;
+    claim.any = true;
+  }
+
+  /// Room for arguments until the given task, the next one, is finished. Null if there is none now.
+  std::byte* take(std::size_t bytes, std::uint64_t sequence) {
+    Claim& claim = claims_[Window<Policy>::slot_of(sequence)];
+    std::byte* block;
+    if (bytes >= ArgumentRing<Policy>::large) {
+      claim.large = std::make_unique_for_overwrite<std::byte[]>(bytes);
+      block = claim.large.get();
+    } else {
+      block = arguments_.take(bytes);
+      if (block == nullptr) return nullptr;
+      claim.arguments_end = arguments_.position();
+    }
+    claim.any = true;
+    return block;
+  }
+
+  /// Moves the watermark and takes back what has become free.
+  void collect() {
+    domain_.window.advance([this](std::uint64_t sequence) {
+      Claim& claim = claims_[Window<Policy>::slot_of(sequence)];
+      if (claim.any) [[unlikely]]
+        settle(claim);
+    });
+    domain_.records.collect([this](Record<Policy>& record) { forget(record); });
+  }
+
+  /// Forgets references that are older than the window, before their 31 bits come round again.
+  void sweep_if_due() {
+    std::uint64_t const head = domain_.window.head();
+    if (head - swept_ < std::uint64_t{1} << 29) return;
+    swept_ = head;
+    datums_.sweep([this](Reference reference) {
+      return is_record(reference) || domain_.window.live(reference);
+    });
+  }
+
+ private:
+  struct Claim {
+    common::Buffer* buffers = nullptr;  // retired ones whose last task is the slot's
+    std::unique_ptr<std::byte[]> large;
+    std::uint64_t arguments_end = 0;
+    bool any = false;
+  };
+
+  void settle(Claim& claim) {
+    if (claim.arguments_end != 0) arguments_.take_back_to(claim.arguments_end);
+    common::Buffer* buffer = claim.buffers;
+    claim = Claim{};
+    while (buffer != nullptr) {
+      common::Buffer* const next = buffer->next_free;
+      free_if_unused(*buffer);
+      buffer = next;
+    }
+  }
+
+  void free_if_unused(common::Buffer& buffer) {
+    if (datum(buffer).record_count == 0) domain_.table.reclaim(buffer);
+  }
+
+  /// Removes an ended record from the datums of its buffers.
+  void forget(Record<Policy>& record) {
+    Reference const ended = reference_to_record(record.index);
+    for (common::BufferUse const& use : record.body.uses) {
+      Datum& named = datum(*use.buffer);
+      Datums::sweep(named, [=](Reference reference) { return reference != ended; });
+      bool const last = --named.record_count == 0;
+      if (last && named.retired && use.buffer->last_use < domain_.window.watermark())
+        domain_.table.reclaim(*use.buffer);
+    }
+  }
+
+  Domain<Policy>& domain_;
+  std::unique_ptr<Claim[]> claims_;
+  Datums datums_;
+  ArgumentRing<Policy> arguments_;
+  std::uint64_t swept_ = Policy::Sizes::first_sequence;
+};
+
+}  // namespace nntile::detail::ring

@@ -1,0 +1,179 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The ring runtime: one submitter, a window of task slots, workers that steal.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "nntile/runtime/concept.hh"
+#include "nntile/runtime/ring/submit.hh"
+
+namespace nntile {
+
+/// Counters of a ring since its construction. Those of the workers may be a moment old.
+struct RingStats {
+  std::uint64_t submitted = 0;    // tasks, joins included
+  std::uint64_t joins = 0;        // of them, stand-ins for more producers or readers than fit
+  std::uint64_t executed = 0;     // tasks that a worker has taken
+  std::uint64_t stolen = 0;       // of them, from another worker
+  std::uint64_t blocked = 0;      // submissions that waited for a slot
+  std::uint64_t outstanding = 0;  // asynchronous tasks and replays that have not ended
+  bool oversubscribed = false;    // more workers than cores: nobody spins
+};
+
+/// Runs tasks on `workers` threads, ordered by what they do to their buffers. Law: concept.hh; how:
+/// README.md of this folder. Submission allocates nothing once the sizes of `Policy` are filled.
+template <class Policy = RingPolicy>
+requires RingPolicyType<Policy>
+class BasicRing {
+ public:
+  using Handle = DataHandle;
+  static constexpr std::string_view runtime_name = "ring";
+  static constexpr bool heeds_hints = true;
+
+  /// Throws ValueError for a worker count that is not 1 to 1,024.
+  explicit BasicRing(RuntimeOptions const& options = {})
+      : domain_(options), driver_(domain_), submitter_(domain_, driver_), workers_(domain_) {}
+  BasicRing(BasicRing const&) = delete;
+  BasicRing& operator=(BasicRing const&) = delete;
+  /// Waits for every task, asynchronous ones included.
+  ~BasicRing() { wait_for_everything(); }
+
+  Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
+    domain_.thread.enter("allocate");
+    driver_.reclaim().collect();
+    return driver_.reclaim().begin([&] { return domain_.table.add(bytes, place, lifetime); });
+  }
+
+  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    domain_.thread.enter("adopt");
+    return driver_.reclaim().begin([&] { return domain_.table.adopt(bytes, place, release); });
+  }
+
+  void retire(Handle handle) {
+    domain_.thread.enter("retire");
+    driver_.reclaim().collect();
+    driver_.reclaim().retire(domain_.table.begin_retire(handle));
+  }
+
+  Event submit(Task<Handle> const& task) {
+    domain_.thread.enter("submit");
+    return {this, submitter_.submit(task)};
+  }
+
+  void wait(Event event) {
+    domain_.thread.enter("wait");
+    if (!known(event, "wait")) return;
+    driver_.block_until([&] { return over(event.sequence); },
+                        [&] { return reference_of(event.sequence); });
+    domain_.failures.throw_if_failed(event.sequence);
+  }
+
+  bool done(Event event) {
+    if (!known(event, "done") || over(event.sequence)) return true;
+    if (!domain_.thread.here()) return false;
+    (void)domain_.tokens.poll(true);
+    if (driver_.alone()) (void)driver_.help_once();
+    driver_.reclaim().collect();
+    return over(event.sequence);
+  }
+
+  void wait_all() {
+    domain_.thread.enter("wait_all");
+    domain_.table.check_nothing_locked();
+    wait_for_everything();
+    domain_.failures.report();
+  }
+
+  std::span<std::byte> lock(Handle handle, Access access) {
+    domain_.thread.enter("lock");
+    common::Buffer& buffer = domain_.table.check_lock(handle, access);
+    auto const next = [&] { return driver_.next_user(buffer, access); };
+    driver_.block_until([&] { return next() == detail::ring::no_reference; }, next);
+    domain_.failures.check_lock(buffer, access);
+    return domain_.table.begin_lock(buffer, access);
+  }
+
+  void unlock(Handle handle) {
+    domain_.thread.enter("unlock");
+    (void)domain_.table.end_lock(handle);
+  }
+
+  void open_scope(Lifetime lifetime) {
+    domain_.thread.enter("open_scope");
+    domain_.table.open_scope(lifetime);
+  }
+  void close_scope(Lifetime lifetime) {
+    domain_.thread.enter("close_scope");
+    domain_.table.close_scope(lifetime, [this](Handle handle) { retire(handle); });
+  }
+
+  Workers workers() const { return {domain_.options.workers, 0, domain_.options.oversubscribed}; }
+
+  /// Names the tasks that wait for a token; "" if none does.
+  std::string waiting_for() const { return domain_.tokens.waiting_for(); }
+
+  RingStats stats() const {
+    RingStats stats;
+    stats.submitted = domain_.window.head() - Policy::Sizes::first_sequence;
+    stats.joins = submitter_.joins();
+    stats.blocked = submitter_.blocked();
+    stats.outstanding = domain_.records.open_count();
+    stats.oversubscribed = domain_.options.oversubscribed;
+    for (std::uint32_t i = 0; i < domain_.scheduler.workers(); ++i) {
+      auto const& worker = domain_.scheduler.worker(i);
+      stats.executed += worker.executed.load(std::memory_order_relaxed);
+      stats.stolen += worker.stolen.load(std::memory_order_relaxed);
+    }
+    return stats;
+  }
+
+ private:
+  /// False for the default event. Throws LifetimeError for another runtime's.
+  bool known(Event event, char const* call) const {
+    if (event.runtime == nullptr) return false;
+    if (event.runtime != this)
+      throw LifetimeError(concat(call, ": the event belongs to another runtime"));
+    return true;
+  }
+
+  /// Whether that task has ended. Any thread.
+  bool over(std::uint64_t sequence) const {
+    return domain_.window.finished(sequence) && !domain_.records.is_open(sequence);
+  }
+  detail::ring::Reference reference_of(std::uint64_t sequence) const {
+    return domain_.window.finished(sequence) ? domain_.records.reference_of(sequence)
+                                             : detail::ring::reference_to(sequence);
+  }
+
+  void wait_for_everything() {
+    auto& window = domain_.window;
+    driver_.block_until(
+        [&] { return window.watermark() == window.head() && domain_.records.open_count() == 0; },
+        [&] {
+          // The youngest task first: when it has ended, most of the others have.
+          if (!window.finished(window.head() - 1))
+            return detail::ring::reference_to(window.head() - 1);
+          if (window.watermark() != window.head()) return driver_.oldest();
+          return domain_.records.newest();
+        });
+    driver_.reclaim().collect();
+  }
+
+  detail::ring::Domain<Policy> domain_;
+  detail::ring::Driver<Policy> driver_;
+  detail::ring::Submitter<Policy> submitter_;
+  detail::ring::Workers<Policy> workers_;
+};
+
+/// The default runtime.
+using Ring = BasicRing<>;
+
+static_assert(Runtime<Ring>);
+static_assert(ScopedRuntime<Ring>);
+static_assert(HintedRuntime<Ring>);
+
+}  // namespace nntile

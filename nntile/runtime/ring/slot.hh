@@ -1,0 +1,87 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Task slots, and the edge lists that live in the consumers' slots.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "nntile/runtime/ring/policy.hh"
+
+namespace nntile::detail::ring {
+
+/// Incoming edges of one slot. A task with more producers waits for join tasks.
+inline constexpr std::uint32_t edges_per_slot = 8;
+
+/// One incoming edge: its slot and its place there.
+constexpr std::uint32_t edge_of(std::uint32_t slot, std::uint32_t place) {
+  return slot << 3 | place;
+}
+static_assert(edges_per_slot == 8);
+
+/// Consumers of one producer: a list through the consumers' own `next` links that can be closed
+/// once.
+///
+/// Law: only the submitter pushes, so that the list needs no protection against reuse; whoever
+/// completes the producer closes it, and owns the links from then on.
+template <class Policy> struct EdgeList {
+  static constexpr std::uint32_t none = 0xffffffffu;
+  static constexpr std::uint32_t closed = 0xfffffffeu;
+
+  typename Policy::template Atomic<std::uint32_t> head{closed};
+
+  /// Makes the list empty and open. The producer must not be reachable yet.
+  void open() { head.store(none, std::memory_order_relaxed); }
+
+  /// Adds an edge whose link is `next`; false if the producer has completed.
+  bool push(std::uint32_t edge, std::uint32_t& next) {
+    std::uint32_t first = head.load(std::memory_order_acquire);
+    do {
+      if (first == closed) return false;
+      next = first;
+    } while (!head.compare_exchange_weak(first, edge, std::memory_order_acq_rel,
+                                         std::memory_order_acquire));
+    return true;
+  }
+
+  /// Ends the list and returns its first edge. Sequentially consistent, because a driver that
+  /// sleeps until the producer completes announces that before it looks here (parking.hh).
+  std::uint32_t close() { return head.exchange(closed, std::memory_order_seq_cst); }
+  bool is_closed() const { return head.load(std::memory_order_seq_cst) == closed; }
+};
+
+/// What a slot runs. A join runs nothing: it stands for the producers of one that has too many.
+enum class SlotKind : std::uint8_t { task, record, join };
+
+/// The part of a slot that other tasks' workers touch.
+template <class Policy> struct alignas(64) HotSlot {
+  /// Added to `pending` while the submitter wires edges: nobody but it can start the task then.
+  static constexpr std::int32_t building = 1 << 30;
+
+  EdgeList<Policy> consumers;
+  typename Policy::template Atomic<std::int32_t> pending{0};  // producers to wait for
+  /// Low half of sequence + 1 once the task is finished; before, that of an earlier round.
+  typename Policy::template Atomic<std::uint32_t> done{0};
+  std::uint32_t id = 0;  // low half of the sequence
+  std::uint32_t high = 0;
+  std::uint32_t next[edges_per_slot] = {};
+  SlotKind kind = SlotKind::task;
+  std::uint8_t level = 0;
+  std::int16_t worker = -1;
+  std::uint32_t operands = 0;
+  std::uint8_t attribute_bytes = 0;  // of those in the slot, padded
+  bool spilled = false;              // the arguments do not fit into the slot
+
+  std::uint64_t sequence() const { return std::uint64_t{high} << 32 | id; }
+};
+static_assert(sizeof(HotSlot<RingPolicy>) == 64);
+
+/// The part of a slot that only the submitter and the worker that runs the task touch. What
+/// `arguments` holds, arguments.hh says.
+struct alignas(128) ColdSlot {
+  void const* work = nullptr;  // Codelet const*, or the Record* of a task that ends elsewhere
+  char const* tensor = nullptr;
+  std::byte arguments[112];
+};
+static_assert(sizeof(ColdSlot) == 128 && offsetof(ColdSlot, arguments) == 16);
+
+}  // namespace nntile::detail::ring

@@ -1,0 +1,154 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The ring of task slots: opening, wiring and publishing by the submitter, completion by workers.
+
+#include <cstdint>
+#include <memory>
+
+#include "nntile/runtime/ring/datum.hh"
+#include "nntile/runtime/ring/slot.hh"
+
+namespace nntile::detail::ring {
+
+/// Slots of the tasks from the watermark, the oldest unfinished one, up to the head.
+///
+/// Law: only the submitter opens slots and moves the watermark; workers publish `done` and nothing
+/// else. A producer that is in the window can be linked to, because nobody but the submitter could
+/// recycle its slot.
+template <class Policy> class Window {
+  template <class T> using Atomic = typename Policy::template Atomic<T>;
+
+ public:
+  using Hot = HotSlot<Policy>;
+  static constexpr std::uint32_t size = Policy::Sizes::window;
+  static constexpr std::uint32_t mask = size - 1;
+
+  Window()
+      : hot_(std::make_unique<Hot[]>(size)),
+        cold_(std::make_unique<ColdSlot[]>(size)),
+        seen_(std::make_unique<std::uint32_t[]>(size)) {
+    for (std::uint64_t s = head_; s < head_ + size; ++s)  // as if the round before had finished
+      hot_[s & mask].done.store(static_cast<std::uint32_t>(s + 1 - size),
+                                std::memory_order_relaxed);
+  }
+
+  Hot& hot(std::uint32_t id) { return hot_[id & mask]; }
+  ColdSlot& cold(std::uint32_t id) { return cold_[id & mask]; }
+  static std::uint32_t slot_of(std::uint64_t sequence) {
+    return static_cast<std::uint32_t>(sequence) & mask;
+  }
+
+  /// Sequence of the next task; submitter only.
+  std::uint64_t head() const { return head_; }
+  std::uint64_t watermark() const { return watermark_.load(std::memory_order_relaxed); }
+  bool full() const { return head_ - watermark() == size; }
+
+  /// Whether that task has finished. Any thread.
+  bool finished(std::uint64_t sequence) const {
+    if (sequence < watermark_.load(std::memory_order_acquire)) return true;
+    auto const end = static_cast<std::uint32_t>(sequence + 1);
+    return static_cast<std::int32_t>(hot_[sequence & mask].done.load(std::memory_order_acquire) -
+                                     end) >= 0;
+  }
+
+  /// Whether an unfinished task is about to finish: its list is closed. Submitter only.
+  bool finishing(std::uint64_t sequence) const {
+    return finished(sequence) || hot_[sequence & mask].consumers.is_closed();
+  }
+
+  /// Whether a reference to a task is inside the window; it may be finished nevertheless.
+  bool live(Reference reference) const {
+    return ((reference - static_cast<Reference>(watermark())) & ~record_bit) < head_ - watermark();
+  }
+
+  /// Moves the watermark over all finished tasks and calls retired(sequence) for each.
+  template <class Retired> void advance(Retired retired) {
+    std::uint64_t mark = watermark();
+    std::uint64_t const first = mark;
+    while (mark != head_ && hot_[mark & mask].done.load(std::memory_order_acquire) ==
+                                static_cast<std::uint32_t>(mark + 1))
+      retired(mark++);
+    if (mark != first) watermark_.store(mark, std::memory_order_release);
+  }
+
+  /// Takes the next slot, which must be free, for a task without edges so far.
+  Hot& open(SlotKind kind, std::uint8_t level, std::int16_t worker) {
+    Hot& slot = hot_[head_ & mask];
+    slot.id = static_cast<std::uint32_t>(head_);
+    slot.high = static_cast<std::uint32_t>(head_ >> 32);
+    slot.kind = kind;
+    slot.level = level;
+    slot.worker = worker;
+    slot.consumers.open();
+    slot.pending.store(Hot::building, std::memory_order_relaxed);
+    seen_[head_ & mask] = 0;
+    ++head_;
+    return slot;
+  }
+
+  /// Makes `consumer` wait for whoever completes the list; false if that has happened already.
+  bool link(EdgeList<Policy>& producer, Hot& consumer, std::uint32_t place) {
+    return producer.push(edge_of(consumer.id & mask, place), consumer.next[place]);
+  }
+
+  /// Ends the wiring of a slot; true if the task is ready now, and then the caller's to enqueue.
+  bool publish(Hot& slot, std::uint32_t edges) {
+    if (edges == 0) return true;  // nobody else knows of it
+    std::int32_t const dropped = Hot::building - static_cast<std::int32_t>(edges);
+    return slot.pending.fetch_sub(dropped, std::memory_order_acq_rel) == dropped;
+  }
+
+  /// Ends a task: afterwards its slot may be another's. Calls sink.ended(reference) for it, and
+  /// sink.ready(slot) for each task that waited for nothing else.
+  template <class Sink> void complete(Hot& slot, Sink& sink) { walk(finish(slot, sink), sink); }
+
+  /// Counts down the consumers of a closed list. Joins among them end here as well, in a loop: they
+  /// can form chains as long as the window.
+  template <class Sink> void walk(std::uint32_t edge, Sink& sink) {
+    std::uint32_t joins = EdgeList<Policy>::none;  // a stack through next[0], which is free by then
+    for (;;) {
+      while (edge != EdgeList<Policy>::none) {
+        std::uint32_t const index = edge / edges_per_slot;
+        Hot& consumer = hot_[index];
+        edge = consumer.next[edge % edges_per_slot];  // before the count: the slot may move on then
+        if (consumer.pending.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+        if (consumer.kind != SlotKind::join) {
+          sink.ready(consumer);
+          continue;
+        }
+        consumer.next[0] = joins;
+        joins = index;
+      }
+      if (joins == EdgeList<Policy>::none) return;
+      Hot& join = hot_[joins];
+      joins = join.next[0];
+      edge = finish(join, sink);
+    }
+  }
+
+  /// Whether this producer is met for the first time in the collection `tag`, which is not 0.
+  bool first_meeting(Reference producer, std::uint32_t tag) {
+    std::uint32_t& seen = seen_[producer & mask];
+    if (seen == tag) return false;
+    seen = tag;
+    return true;
+  }
+
+ private:
+  /// Closes the list and publishes the end, in this order: `done` is the last touch of the slot.
+  template <class Sink> static std::uint32_t finish(Hot& slot, Sink& sink) {
+    std::uint32_t const id = slot.id;
+    std::uint32_t const edges = slot.consumers.close();
+    slot.done.store(id + 1, std::memory_order_release);
+    sink.ended(reference_to(id));
+    return edges;
+  }
+
+  std::unique_ptr<Hot[]> hot_;
+  std::unique_ptr<ColdSlot[]> cold_;
+  std::unique_ptr<std::uint32_t[]> seen_;  // the last collection that met the slot's task
+  std::uint64_t head_ = Policy::Sizes::first_sequence;
+  alignas(apart) Atomic<std::uint64_t> watermark_{Policy::Sizes::first_sequence};
+};
+
+}  // namespace nntile::detail::ring

@@ -1,0 +1,137 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What the ring's own threads do all day.
+
+#include <thread>
+#include <vector>
+
+#include "nntile/runtime/ring/domain.hh"
+
+namespace nntile::detail::ring {
+
+/// How long a thread looks for work before it sleeps: not at all where threads share cores.
+template <class Policy> class Spin {
+ public:
+  explicit Spin(bool oversubscribed) : oversubscribed_(oversubscribed) {}
+
+  /// Waits a moment; false if it is time to sleep, and then the next wait is the first again.
+  bool again() {
+    if (oversubscribed_) return false;
+    if (rounds_++ == 0) started_ = Policy::Clock::nanoseconds();
+    for (int i = 0; i < 4; ++i) relax();
+    if (Policy::Clock::nanoseconds() - started_ < Policy::Sizes::spin_ns) return true;
+    rounds_ = 0;
+    return false;
+  }
+  void reset() { rounds_ = 0; }
+
+ private:
+  bool const oversubscribed_;
+  std::uint64_t rounds_ = 0;
+  std::int64_t started_ = 0;
+};
+
+/// How long a thread sleeps while there are polls to call, and while somebody could still add one.
+inline constexpr std::int64_t nap_ns = 50'000;
+inline constexpr std::int64_t long_nap_ns = 1'000'000;
+
+inline std::int64_t nap_of(common::Tokens const& tokens) {
+  return tokens.polls() != 0 ? nap_ns : tokens.outstanding() != 0 ? long_nap_ns : -1;
+}
+
+/// One executing thread of the ring.
+template <class Policy> class Worker {
+ public:
+  Worker(Domain<Policy>& domain, std::uint32_t self) : domain_(domain), self_(self) {}
+
+  /// Runs tasks until the domain stops.
+  void operator()() {
+    typename common::DrivingThread::InTask const in_task(domain_.thread);
+    if (domain_.options.pin) pin();
+    Item item = no_item;
+    for (;;) {
+      if (item == no_item) item = find();
+      if (item == no_item) return;
+      item = domain_.run(self_, item);
+      if (item == no_item) continue;
+      auto const& slot = domain_.window.hot(task_of(item));
+      if (!domain_.scheduler.more_urgent(slot.level)) continue;
+      domain_.scheduler.push_local(self_, slot.id, slot.level, slot.worker);
+      item = no_item;
+    }
+  }
+
+ private:
+  /// The next task, however long it takes to come; no_item when the domain stops.
+  Item find() {
+    Item item = domain_.scheduler.next(self_);
+    if (item != no_item) return item;
+    Spin<Policy> spin(domain_.options.oversubscribed);
+    for (;;) {
+      if (domain_.stop.load(std::memory_order_acquire)) return no_item;
+      bool const slept = !spin.again() && wait();
+      item = domain_.scheduler.next(self_);
+      if (item == no_item) continue;
+      // There may be work for two, or polls that nobody looks after any more.
+      if (slept && (domain_.scheduler.any() || nap_of(domain_.tokens) >= 0))
+        domain_.parking.wake(1);
+      return item;
+    }
+  }
+
+  /// Polls or sleeps. Always true.
+  bool wait() {
+    bool const polls = nap_of(domain_.tokens) >= 0 && !domain_.polling.exchange(true);
+    if (polls) (void)domain_.tokens.poll(false);
+    domain_.parking.announce();
+    std::int64_t const nap = polls ? nap_of(domain_.tokens) : -1;
+    if (domain_.scheduler.any() || domain_.stop.load(std::memory_order_seq_cst)) {
+      domain_.parking.cancel();
+      std::this_thread::yield();  // a push or a pop may be halfway, on a thread without a core
+    } else if (nap >= 0) {
+      domain_.parking.nap(nap);
+    } else {
+      domain_.parking.sleep();
+    }
+    if (polls) domain_.polling.store(false);
+    return true;
+  }
+
+  void pin() {
+    auto const& cores = domain_.options.cores;
+    (void)common::pin_to_core(cores[self_ % cores.size()]);
+  }
+
+  Domain<Policy>& domain_;
+  std::uint32_t const self_;
+};
+
+/// The threads of a ring. Destruction stops and joins them: by then there must be nothing to run.
+template <class Policy> class Workers {
+ public:
+  explicit Workers(Domain<Policy>& domain) : domain_(domain) {
+    auto const first = static_cast<std::uint32_t>(domain.options.own_driver ? 0 : 1);
+    try {
+      for (std::uint32_t i = first; i < domain.scheduler.workers(); ++i)
+        threads_.emplace_back(Worker<Policy>(domain, i));
+    } catch (...) {
+      join();
+      throw;
+    }
+  }
+  Workers(Workers const&) = delete;
+  Workers& operator=(Workers const&) = delete;
+  ~Workers() { join(); }
+
+ private:
+  void join() {
+    domain_.stop.store(true, std::memory_order_seq_cst);
+    domain_.parking.wake_all();
+    for (auto& thread : threads_) thread.join();
+  }
+
+  Domain<Policy>& domain_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace nntile::detail::ring
