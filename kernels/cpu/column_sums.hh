@@ -50,12 +50,12 @@ NNTILE_ALWAYS_INLINE void sum_columns(Index m, Index count, ColumnResult<T> cons
   alignas(64) V held[results][stretch];
   for (Index begin = 0; begin < m; begin += stretch) {
     Index const width = m - begin < stretch ? m - begin : stretch;
-    auto const sweep = [&](Index k, auto row_count, bool starts, bool ends) __attribute__((always_inline)) {
+    auto const sweep = [&](Index k, Index row_count, bool starts, bool ends) __attribute__((always_inline)) {
       for_each_vec<V>(width, [&](Index i, auto part) __attribute__((always_inline)) {
         Vec<V> sums[results];
         for (int r = 0; r < results; ++r)
           sums[r] = starts ? result[r].start(begin + i, part) : load(static_cast<V const*>(held[r]) + i, All{});
-        for (Index row = 0; row < row_count(); ++row) step(begin + i, k + row, part, sums);
+        for (Index row = 0; row < row_count; ++row) step(begin + i, k + row, part, sums);
         for (int r = 0; r < results; ++r) {
           if (ends) result[r].put(begin + i, sums[r], part);
           else store(held[r] + i, sums[r], All{});
@@ -64,12 +64,12 @@ NNTILE_ALWAYS_INLINE void sum_columns(Index m, Index count, ColumnResult<T> cons
     };
     Index k = 0;
     for (; k + rows < count; k += rows) {
-      if (k == 0) sweep(k, [] { return rows; }, true, false);
-      else sweep(k, [] { return rows; }, false, false);
+      if (k == 0) sweep(k, rows, true, false);
+      else sweep(k, rows, false, false);
     }
     Index const left = count - k;
-    if (k == 0) sweep(k, [=] { return left; }, true, true);
-    else sweep(k, [=] { return left; }, false, true);
+    if (k == 0) sweep(k, left, true, true);
+    else sweep(k, left, false, true);
   }
 }
 
