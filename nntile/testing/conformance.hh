@@ -11,8 +11,13 @@
 #include <vector>
 
 #include "nntile/runtime/concept.hh"
+#include "nntile/testing/conformance/check_capacity.hh"
+#include "nntile/testing/conformance/check_completion.hh"
+#include "nntile/testing/conformance/check_failure.hh"
 #include "nntile/testing/conformance/check_order.hh"
 #include "nntile/testing/conformance/check_random.hh"
+#include "nntile/testing/conformance/check_storage.hh"
+#include "nntile/testing/conformance/check_workers.hh"
 #include "nntile/testing/conformance/report.hh"
 #include "nntile/testing/conformance/subject.hh"
 #include "nntile/testing/conformance/trial.hh"
@@ -42,7 +47,9 @@ using Factory = std::function<std::unique_ptr<Subject>(RuntimeOptions const&)>;
 
 inline std::vector<NamedCheck> all_checks() {
   std::vector<NamedCheck> all;
-  for (auto const& topic : {checks::order(), checks::random()})
+  for (auto const& topic :
+       {checks::order(), checks::storage(), checks::failure(), checks::completion(),
+        checks::capacity(), checks::workers(), checks::random()})
     all.insert(all.end(), topic.begin(), topic.end());
   return all;
 }

@@ -16,17 +16,17 @@ constexpr char const* name_of(Outcome outcome) {
   return names[static_cast<int>(outcome)];
 }
 
+inline std::uint64_t hash_words(std::span<std::uint64_t const> words) {
+  std::uint64_t hash = words.size();
+  for (std::uint64_t const word : words) hash = mix(hash, word);
+  return hash;
+}
+
 /// A buffer as the law sees it.
 struct ModelBuffer {
   std::vector<std::uint64_t> words;
   bool written = false;
   bool marked = false;
-
-  std::uint64_t hash() const {
-    std::uint64_t hash = words.size();
-    for (std::uint64_t const word : words) hash = mix(hash, word);
-    return hash;
-  }
 };
 
 /// The initial contents of adopted memory, and what a lock for writing leaves.

@@ -11,7 +11,8 @@
 
 namespace nntile::testing {
 
-/// The caller's memory, and what its `release` saw. Outlives the runtime.
+/// The caller's memory, and what its `release` saw. Outlives the runtime. The owner puts released
+/// memory to another use at once, so that a task that is late reads garbage.
 struct Adopted {
   std::vector<std::uint64_t> words;
   std::atomic<int> released{0};
@@ -19,12 +20,12 @@ struct Adopted {
 
   explicit Adopted(std::size_t count) : words(count) {}
   std::span<std::byte> bytes() { return std::as_writable_bytes(std::span(words)); }
-  std::uint64_t hash() const { return ModelBuffer{words, true, false}.hash(); }
   Release release() {
     return {[](void* state) noexcept {
               auto* const adopted = static_cast<Adopted*>(state);
-              adopted->hash_at_release = adopted->hash();
-              adopted->released.fetch_add(1);
+              if (adopted->released.fetch_add(1) == 0)
+                adopted->hash_at_release = hash_words(adopted->words);
+              for (auto& word : adopted->words) word = 0xeeeeeeeeeeeeeeee;
             },
             this};
   }
@@ -122,7 +123,7 @@ class ProgramRun {
     if (memory_[b] == nullptr) return;
     std::size_t i = 0;
     while (adopted_[i].get() != memory_[b]) ++i;
-    expected_[i] = {model_.buffer(b).hash(), !model_.buffer(b).marked};
+    expected_[i] = {hash_words(model_.buffer(b).words), !model_.buffer(b).marked};
     memory_[b] = nullptr;
   }
 

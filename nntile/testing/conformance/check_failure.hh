@@ -1,0 +1,252 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks: failure is dataflow, so that what is cancelled depends on the program alone.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nntile/testing/conformance/scene.hh"
+
+namespace nntile::testing::checks {
+
+inline void marks_travel(Trial const& trial) {
+  Script script(trial.seed, 8);
+  for (int i = 0; i < 3 * trial.rounds; ++i)
+    script.failing({{0, write}}, Finish::returns, nap)
+        .task({{0, read}, {2, write}})
+        .task({{2, read}, {4, write}})
+        .task({{4, read}, {1, update}})
+        .task({{3, update}})
+        .task({{3, read}, {5, update}})
+        .wait(4)
+        .wait_all();
+  script.run(trial);
+}
+
+inline void late_consumers_see_marks(Trial const& trial) {
+  Script script(trial.seed, 6);
+  for (int i = 0; i < 3 * trial.rounds; ++i)
+    script.failing({{1, update}})
+        .wait()
+        .task({{1, read}, {0, write}})
+        .wait()
+        .wait_all()
+        .task({{1, update}})
+        .wait()
+        .task({{0, read}})
+        .wait_all()
+        .task({{1, write}})
+        .task({{1, read}, {0, write}})
+        .wait();
+  script.run(trial);
+}
+
+inline void writes_clear_marks(Trial const& trial) {
+  Script script(trial.seed, 6);
+  for (int i = 0; i < 3 * trial.rounds; ++i)
+    script.failing({{1, write}, {3, update}}, Finish::returns, nap)
+        .task({{1, write}})
+        .task({{1, read}, {0, write}})
+        .task({{3, read}, {2, write}})
+        .task({{2, write}})
+        .task({{2, read}, {3, write}})
+        .task({{0, read}, {3, update}})
+        .failing({{5, write}})
+        .failing({{5, write}})
+        .task({{5, read}})
+        .lock(5, write)
+        .task({{5, update}});
+  script.run(trial);
+}
+
+inline void a_cancelled_write_marks(Trial const& trial) {
+  Script script(trial.seed, 4);
+  script.failing({{1, update}}, Finish::returns, nap)
+      .task({{1, read}, {0, write}, {3, write}})  // cancelled: marks 0 and 3
+      .task({{0, read}})
+      .task({{3, update}})
+      .task({{3, write}})
+      .task({{3, read}, {0, write}})
+      .task({{0, read}, {3, update}});
+  script.run(trial);
+}
+
+inline void accumulating_into_marks(Trial const& trial) {
+  Script script(trial.seed, 6);
+  for (int i = 0; i < 2 * trial.rounds; ++i)
+    script.failing({{1, update}})
+        .task({{1, accumulate}})
+        .task({{1, accumulate}, {3, update}})
+        .task({{1, read}, {5, update}})
+        .task({{1, write}})
+        .task({{5, write}})
+        .failing({{3, accumulate}})
+        .task({{3, accumulate}})
+        .task({{3, read}})
+        .task({{3, write}})
+        .wait_all();
+  script.run(trial);
+}
+
+inline void every_way_to_fail(Trial const& trial) {
+  Script script(trial.seed, 6);
+  for (int i = 0; i < trial.rounds; ++i)
+    for (Finish const finish : {Finish::returns, Finish::early, Finish::outside, Finish::polled,
+                                Finish::polled_here, Finish::void_token})
+      script.failing({{1, update}}, finish)
+          .task({{1, read}, {3, update}})
+          .wait()
+          .task({{1, write}})
+          .task({{3, write}});
+  script.run(trial);
+}
+
+inline void many_failures(Trial const& trial) {
+  Script script(trial.seed, 20);
+  for (int i = 0; i < 300 * trial.rounds; ++i) {
+    auto const b = static_cast<std::uint32_t>(i % 17);
+    if (i % 3 == 0)
+      script.failing({{b, write}});
+    else
+      script.task({{b, i % 5 == 0 ? write : i < 20 ? write : update}, {19, read}});
+  }
+  script.run(trial);
+}
+
+inline void retired_marks(Trial const& trial) {
+  Script script(trial.seed, 4);
+  for (int i = 0; i < 3 * trial.rounds; ++i)
+    script.failing({{0, write}}, Finish::returns, nap)
+        .task({{0, read}, {2, write}})
+        .renew(0)
+        .task({{0, write}})
+        .task({{0, read}, {1, update}})
+        .failing({{3, update}})
+        .renew(3)
+        .task({{3, update}})
+        .task({{2, write}});
+  script.run(trial);
+}
+
+inline void error_texts(Trial const& trial) {
+  static constexpr char text[] = "the matrix is singular";
+  auto body = [](KernelCall const& call) {
+    std::memcpy(call.text, text, sizeof text);
+    return Status{call.text};
+  };
+  Scene scene(trial);
+  std::uint32_t const buffer = scene.allocate();
+  Event const event = scene.call({{buffer, write}}, body, {"h1", 47});
+  scene.task({{buffer, read}});
+  TaskError const error =
+      task_error_of([&] { scene.runtime().wait(event); }, "waiting for a failed task");
+  for (std::string const piece : {"call", "h1", "47", text})
+    require(std::string(error.what()).find(piece) != std::string::npos,
+            concat("the error '", error.what(), "' does not say '", piece, "'"));
+  require(error.sequence() == event.sequence,
+          "a TaskError has another sequence than the event waited for");
+  TaskError const all =
+      task_error_of([&] { scene.runtime().wait_all(); }, "wait_all after a failure");
+  require(std::string(all.what()).find(text) != std::string::npos,
+          concat("the error '", all.what(), "' does not say why"));
+}
+
+inline void late_error_texts(Trial const& trial) {
+  auto start = [](KernelCall const&, Completion token) {
+    char words[] = "the link is down";
+    token.complete({words});
+    std::memset(words, '#', sizeof words - 1);
+    return Status{};
+  };
+  Scene scene(trial);
+  std::uint32_t const buffer = scene.allocate();
+  Event const event = scene.start({{buffer, write}}, start);
+  TaskError const error =
+      task_error_of([&] { scene.runtime().wait(event); }, "waiting for a failed asynchronous task");
+  require(std::string(error.what()).find("the link is down") != std::string::npos,
+          concat("the text of an asynchronous failure was not copied: '", error.what(), "'"));
+}
+
+inline void wait_all_counts(Trial const& trial) {
+  Scene scene(trial);
+  std::uint32_t const good = scene.allocate();
+  std::uint32_t const bad = scene.allocate();
+  scene.task({{good, write}});
+  Event const oldest = scene.task({{bad, write}}, {.fails = true, .pauses = nap});
+  for (int i = 0; i < 36; ++i) scene.task({{bad, update}});
+  scene.task({{good, update}});
+  for (int i = 0; i < 5; ++i) scene.task({{good, write}}, {.fails = true});
+  TaskError const error =
+      task_error_of([&] { scene.runtime().wait_all(); }, "wait_all after failures");
+  std::string const text = error.what();
+  require(error.sequence() == oldest.sequence, "wait_all did not report the oldest failure");
+  bool const counts = text.find("41") != std::string::npos ||
+                      (text.find("36") != std::string::npos && text.find('5') != std::string::npos);
+  require(counts,
+          concat("wait_all does not say that 41 others failed or were cancelled: '", text, "'"));
+  scene.runtime().wait_all();  // all are reported now
+  Event const reader = scene.task({{bad, read}});
+  TaskError const again =
+      task_error_of([&] { scene.runtime().wait(reader); }, "reading a mark that wait_all reported");
+  require(again.cancelled(), "a task that read a mark was not cancelled");
+  (void)task_error_of([&] { scene.runtime().wait_all(); }, "wait_all after a new cancellation");
+  scene.task({{bad, write}});
+  scene.task({{good, write}});
+  scene.runtime().wait_all();
+}
+
+inline void waiting_twice(Trial const& trial) {
+  Scene scene(trial);
+  std::uint32_t const buffer = scene.allocate();
+  std::uint32_t const other = scene.allocate();
+  Event const good = scene.task({{other, write}});
+  Event const failed = scene.task({{buffer, write}}, {.fails = true});
+  Event const cancelled = scene.task({{buffer, update}});
+  for (int i = 0; i < 2; ++i) {
+    scene.runtime().wait(good);
+    require(!task_error_of([&] { scene.runtime().wait(failed); }, "waiting for a failed task")
+                 .cancelled(),
+            "a failed task is called cancelled");
+    require(task_error_of([&] { scene.runtime().wait(cancelled); }, "waiting for a cancelled task")
+                .cancelled(),
+            "a cancelled task is called failed");
+    require(scene.runtime().done(failed) && scene.runtime().done(cancelled),
+            "failed and cancelled tasks are not done");
+  }
+  (void)task_error_of([&] { scene.runtime().lock(scene.handle(buffer), read); },
+                      "locking a marked buffer to read");
+  (void)task_error_of([&] { scene.runtime().lock(scene.handle(buffer), update); },
+                      "locking a marked buffer to update");
+  (void)task_error_of([&] { scene.runtime().wait_all(); },
+                      "wait_all after a failure that wait has thrown");
+}
+
+inline void silent_destruction(Trial const& trial) {
+  Adopted memory(4);
+  Scene scene(trial);
+  std::uint32_t const buffer = scene.adopt(memory);
+  scene.task({{buffer, update}}, {.fails = true, .pauses = nap});
+  scene.task({{buffer, update}});
+  scene.destroy();  // must not throw
+  require(memory.released == 1, "marked memory was not released once");
+}
+
+inline std::vector<NamedCheck> failure() {
+  return {
+      {"marks travel along the data and nowhere else", marks_travel},
+      {"tasks submitted after a failure see its marks", late_consumers_see_marks},
+      {"a complete write clears a mark", writes_clear_marks},
+      {"a cancelled task marks all that it would have written", a_cancelled_write_marks},
+      {"accumulating leaves a mark standing", accumulating_into_marks},
+      {"a task may fail in every way in which it may end", every_way_to_fail},
+      {"hundreds of tasks may fail", many_failures},
+      {"a mark ends with its buffer", retired_marks},
+      {"an error names codelet, tensor, tile and cause", error_texts},
+      {"the text of an asynchronous failure is copied", late_error_texts},
+      {"wait_all throws the oldest failure, counts the others and reports once", wait_all_counts},
+      {"waiting for a failed task throws every time", waiting_twice},
+      {"destruction is silent about failures", silent_destruction}};
+}
+
+}  // namespace nntile::testing::checks

@@ -1,0 +1,289 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks: buffers live as long as the law says, and no longer than their owner can bear.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "nntile/testing/conformance/scene.hh"
+
+namespace nntile::testing::checks {
+
+inline void retire_in_use(Trial const& trial) {
+  Script script(trial.seed, 6, 64);
+  for (int i = 0; i < 10 * trial.rounds; ++i)
+    script.task({{0, write}}, nap)
+        .task({{0, read}, {2, write}}, nap)
+        .task({{0, read}, {3, update}})
+        .renew(0)
+        .task({{0, write}})
+        .task({{2, read}, {0, update}, {5, update}})
+        .renew(2);
+  script.run(trial);
+}
+
+inline void retire_in_use_late(Trial const& trial) {
+  Script script(trial.seed, 4, 16);
+  for (int i = 0; i < 5 * trial.rounds; ++i)
+    script.task({{0, write}})
+        .late({{0, read}, {1, update}}, Finish::outside, nap)
+        .renew(0)
+        .task({{0, write}})
+        .renew(0)
+        .late({{0, write}}, Finish::polled)
+        .task({{0, read}, {3, update}});
+  script.run(trial);
+}
+
+inline void release_once(Trial const& trial) {
+  Script script(trial.seed, 8, 16);
+  for (int i = 0; i < 10 * trial.rounds; ++i)
+    for (std::uint32_t b = 1; b < 8; b += 2)
+      script.task({{b, update}}, static_cast<std::uint8_t>(i % 4 == 0 ? nap : 0))
+          .task({{b, read}, {0, write}})
+          .renew(b)
+          .renew(b);
+  script.run(trial);
+}
+
+inline void release_of_many(Trial const& trial) {
+  std::vector<std::unique_ptr<Adopted>> memory;
+  Scene scene(trial, 2000);
+  for (std::size_t i = 0; i < 500; ++i) {
+    memory.push_back(std::make_unique<Adopted>(1 + i % 7));
+    std::uint32_t const buffer = scene.adopt(*memory.back());
+    if (i % 3 == 0) scene.task({{buffer, update}});
+    if (i % 3 == 1) scene.task({{buffer, read}});
+    if (i % 2 == 0) scene.retire(buffer);
+  }
+  scene.destroy();
+  for (auto const& one : memory)
+    require(one->released == 1,
+            concat("of 500 adopted buffers one was released ", one->released.load(), " times"));
+}
+
+inline void released_while_running(Trial const& trial) {
+  Adopted memory(4);
+  std::atomic<int> early{0};
+  auto body = [&](KernelCall const&) {
+    for (int i = 0; i < 20; ++i) {
+      std::this_thread::yield();
+      early += memory.released;
+    }
+    return Status{};
+  };
+  Scene scene(trial);
+  std::uint32_t const buffer = scene.adopt(memory);
+  for (int i = 0; i < 8; ++i) scene.call({{buffer, read}}, body);
+  scene.retire(buffer);
+  scene.destroy();
+  require(early == 0, "adopted memory was released while its last tasks ran");
+}
+
+inline void alignment(Trial const& trial) {
+  Scene scene(trial);
+  for (std::uint32_t words = 1; words < 200; words += 13) {
+    std::uint32_t const buffer = scene.allocate(words);
+    auto const span = scene.runtime().lock(scene.handle(buffer), write);
+    auto const address = reinterpret_cast<std::uintptr_t>(span.data());
+    scene.runtime().unlock(scene.handle(buffer));
+    require(address % 64 == 0,
+            concat("an allocation of ", words * 8, " bytes is not aligned to 64"));
+    require(span.size() == words * 8, concat("a lock of ", words * 8, " bytes gave ", span.size()));
+  }
+  auto body = [](KernelCall const& call) {
+    return reinterpret_cast<std::uintptr_t>(call.buffers[0]) % 64 == 0 ? Status{}
+                                                                       : Status{"misaligned"};
+  };
+  for (std::uint32_t words = 1; words < 50; words += 7)
+    scene.call({{scene.allocate(words), write}}, body);
+  scene.runtime().wait_all();
+}
+
+inline void adopted_in_place(Trial const& trial) {
+  Adopted memory(16);
+  void* seen = nullptr;
+  auto body = [&](KernelCall const& call) {
+    seen = call.buffers[0];
+    return Status{};
+  };
+  Scene scene(trial);
+  std::uint32_t const buffer = scene.adopt(memory);
+  scene.call({{buffer, update}}, body);
+  auto const span = scene.runtime().lock(scene.handle(buffer), read);
+  scene.runtime().unlock(scene.handle(buffer));
+  require(span.data() == memory.bytes().data(),
+          "adopted memory is locked elsewhere than where it lies");
+  require(seen == memory.bytes().data(),
+          "a task on the host saw adopted memory elsewhere than where it lies");
+}
+
+inline void empty_buffers(Trial const& trial) {
+  Adopted nothing(0);
+  {
+    Scene scene(trial);
+    std::uint32_t const empty = scene.allocate(0);
+    std::uint32_t const adopted = scene.adopt(nothing);
+    scene.task({{empty, write}});
+    scene.task({{empty, read}, {adopted, update}});
+    require(scene.words(empty).empty(), "a lock of an empty buffer gave bytes");
+    scene.retire(empty);
+    scene.retire(adopted);
+    scene.destroy();
+    require(scene.journal().times_run(0) == 1 && scene.journal().times_run(1) == 1,
+            "a task on an empty buffer did not run once");
+  }
+  require(nothing.released == 1, "empty adopted memory was not released once");
+}
+
+inline void unwritten(Trial const& trial) {
+  Scene scene(trial);
+  std::uint32_t const fresh = scene.allocate();
+  std::uint32_t const other = scene.allocate();
+  for (Access const access : {read, update, accumulate}) {
+    require_throws<LifetimeError>(
+        [&] {
+          scene.task({{fresh, access}});
+        },
+        concat("a task that may only ", name_of(access), " an unwritten buffer"));
+    require_throws<LifetimeError>(
+        [&] {
+          scene.task({{other, write}, {fresh, access}});
+        },
+        concat("a task whose second operand is to ", name_of(access), " what is unwritten"));
+  }
+  require_throws<LifetimeError>([&] { scene.runtime().lock(scene.handle(fresh), read); },
+                                "a lock to read an unwritten buffer");
+  require_throws<LifetimeError>([&] { scene.runtime().lock(scene.handle(fresh), update); },
+                                "a lock to update an unwritten buffer");
+  require_throws<LifetimeError>(
+      [&] {
+        scene.task({{other, read}});
+      },
+      "reading a buffer whose only writer was refused");
+  scene.task({{fresh, write}});
+  scene.task({{fresh, read}, {other, write}});
+  scene.task({{other, update}});
+  scene.runtime().wait_all();
+  std::uint32_t const locked = scene.allocate();
+  fill_words(words_of(scene.runtime().lock(scene.handle(locked), write)), 5);
+  scene.runtime().unlock(scene.handle(locked));
+  scene.task({{locked, read}});
+  scene.destroy();
+}
+
+inline void lock_sees_tasks(Trial const& trial) {
+  Script script(trial.seed, 4, 32);
+  for (int i = 0; i < 5 * trial.rounds; ++i)
+    script.task({{1, update}}, nap)
+        .lock(1, read)
+        .task({{1, read}, {0, write}}, nap)
+        .lock(1, update)
+        .task({{1, update}, {0, read}})
+        .late({{1, update}}, Finish::outside, nap)
+        .lock(1, update)
+        .task({{1, read}, {3, update}}, nap)
+        .lock(1, write)
+        .late({{1, update}}, Finish::polled)
+        .lock(1, read);
+  script.run(trial);
+}
+
+inline void locked_handles(Trial const& trial) {
+  Scene scene(trial);
+  std::uint32_t const locked = scene.allocate();
+  std::uint32_t const other = scene.allocate();
+  scene.task({{locked, write}});
+  for (Access const access : {read, write, update}) {
+    (void)scene.runtime().lock(scene.handle(locked), access);
+    require_throws<LifetimeError>(
+        [&] {
+          scene.task({{locked, read}, {other, write}});
+        },
+        "a task that names a locked handle");
+    require_throws<LifetimeError>([&] { scene.retire(locked); }, "retiring a locked handle");
+    require_throws<LifetimeError>([&] { scene.runtime().wait_all(); },
+                                  "wait_all while a handle is locked");
+    Event const event = scene.task({{other, write}});  // others go on
+    scene.runtime().wait(event);
+    scene.runtime().unlock(scene.handle(locked));
+    scene.task({{locked, read}, {other, write}});
+  }
+  scene.runtime().wait_all();
+}
+
+inline void scopes(Trial const& trial) {
+  Scene scene(trial);
+  Subject& runtime = scene.runtime();
+  if (!runtime.has_scopes()) throw LeftOut{"the runtime has no scopes of its own"};
+  for (Lifetime const lifetime : {Lifetime::step, Lifetime::scope, Lifetime::scratch})
+    require_throws<LifetimeError>([&] { scene.allocate(4, lifetime); },
+                                  "allocating without an open scope");
+  runtime.open_scope(Lifetime::step);
+  require_throws<LifetimeError>([&] { scene.allocate(4, Lifetime::scratch); },
+                                "a scratch buffer in a mere step");
+  std::uint32_t const outer = scene.allocate(4, Lifetime::step);
+  std::uint32_t const kept = scene.allocate(4);
+  scene.task({{outer, write}});
+  runtime.open_scope(Lifetime::scratch);
+  runtime.open_scope(Lifetime::step);
+  std::uint32_t const inner = scene.allocate(4, Lifetime::step);
+  std::uint32_t const scratch = scene.allocate(4, Lifetime::scratch);
+  scene.task({{inner, write}, {scratch, write}}, {.pauses = nap});
+  scene.task({{inner, read}, {kept, write}}, {.pauses = nap});
+  runtime.close_scope(Lifetime::step);  // inner ends, while its tasks may still run
+  scene.task({{outer, update}, {scratch, read}});
+  scene.retire(scratch);  // earlier than its scope
+  runtime.close_scope(Lifetime::scratch);
+  scene.task({{outer, update}, {kept, update}});
+  runtime.close_scope(Lifetime::step);
+  require_throws<LifetimeError>([&] { scene.allocate(4, Lifetime::step); },
+                                "allocating after the last scope closed");
+  scene.task({{kept, update}});
+  scene.destroy();
+}
+
+inline void scopes_do_not_wait(Trial const& trial) {
+  Scene scene(trial);
+  Subject& runtime = scene.runtime();
+  if (!runtime.has_scopes()) throw LeftOut{"the runtime has no scopes of its own"};
+  Outside::Hold const hold(scene.outside());
+  runtime.open_scope(Lifetime::step);
+  std::uint32_t const buffer = scene.allocate(4, Lifetime::step);
+  scene.task({{buffer, write}}, {.finish = Finish::outside});
+  scene.task({{buffer, update}});
+  runtime.close_scope(Lifetime::step);  // returns although the buffer is in use
+}
+
+inline void too_large(Trial const& trial) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  throw LeftOut{"a sanitizer ends the process at impossible sizes"};
+#endif
+  Scene scene(trial);
+  require_throws<OutOfMemory>(
+      [&] { scene.runtime().allocate(std::size_t{1} << 60, host, Lifetime::persistent); },
+      "allocating 2^60 bytes");
+  std::uint32_t const buffer = scene.allocate();
+  scene.task({{buffer, write}});
+  scene.destroy();
+}
+
+inline std::vector<NamedCheck> storage() {
+  return {{"retiring a buffer keeps the data for the tasks before", retire_in_use},
+          {"retiring a buffer that an asynchronous task holds keeps the data", retire_in_use_late},
+          {"adopted memory is released once, with its contents current", release_once},
+          {"hundreds of adopted buffers are released, retired or not", release_of_many},
+          {"adopted memory is not released while a task reads it", released_while_running},
+          {"allocations are aligned to 64 bytes", alignment},
+          {"adopted memory is used in place", adopted_in_place},
+          {"a buffer may be empty", empty_buffers},
+          {"nobody reads what nobody wrote", unwritten},
+          {"a lock sees the tasks before it, and tasks see the lock", lock_sees_tasks},
+          {"a locked handle is out of bounds until unlock", locked_handles},
+          {"scopes retire exactly what was allocated in them", scopes},
+          {"closing a scope does not wait", scopes_do_not_wait},
+          {"what cannot be allocated throws OutOfMemory", too_large}};
+}
+
+}  // namespace nntile::testing::checks

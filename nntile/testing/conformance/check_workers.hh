@@ -1,0 +1,165 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks: threads, and several runtimes side by side.
+
+#include <atomic>
+#include <cfenv>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "nntile/testing/conformance/scene.hh"
+
+namespace nntile::testing::checks {
+
+inline void impossible_workers(Trial const& trial) {
+  for (int const workers : {0, -1, 1025}) {
+    RuntimeOptions options = trial.options;
+    options.workers = workers;
+    require_throws<Error>([&] { trial.factory(options); },
+                          concat("building a runtime with ", workers, " workers"));
+  }
+}
+
+/// All workers must be inside a task at one time before any of them leaves.
+inline void workers_overlap(Trial const& trial) {
+  if (trial.workers() < 2) throw LeftOut{"one worker runs one task at a time"};
+  std::atomic<int> inside{0};
+  int const all = trial.workers();
+  auto body = [&](KernelCall const&) {
+    inside.fetch_add(1);
+    while (inside.load() < all) std::this_thread::yield();
+    return Status{};
+  };
+  for (int i = 0; i < trial.rounds; ++i) {
+    inside = 0;
+    Scene scene(trial);
+    for (int worker = 0; worker < all; ++worker) scene.call({{scene.allocate(), write}}, body);
+    scene.runtime().wait_all();
+  }
+}
+
+/// Two readers of one buffer must be able to run at one time.
+inline void readers_overlap(Trial const& trial) {
+  if (trial.workers() < 2) throw LeftOut{"one worker runs one task at a time"};
+  std::atomic<int> inside{0};
+  auto body = [&](KernelCall const&) {
+    inside.fetch_add(1);
+    while (inside.load() < 2) std::this_thread::yield();
+    return Status{};
+  };
+  Scene scene(trial);
+  std::uint32_t const shared = scene.allocate();
+  scene.task({{shared, write}});
+  scene.call({{shared, read}, {scene.allocate(), write}}, body);
+  scene.call({{shared, read}, {scene.allocate(), write}}, body);
+  scene.runtime().wait_all();
+}
+
+inline void tasks_do_not_submit(Trial const& trial) {
+  std::atomic<bool> threw{false};
+  std::atomic<bool> nested_ran{false};
+  auto nested = [&](KernelCall const&) {
+    nested_ran = true;
+    return Status{};
+  };
+  Scene* driver = nullptr;
+  auto body = [&](KernelCall const&) {
+    try {
+      driver->call({}, nested);
+    } catch (Error const&) {
+      threw = true;
+    }
+    return Status{};
+  };
+  {
+    Scene scene(trial);
+    driver = &scene;
+    scene.call({}, body);
+    scene.runtime().wait_all();
+  }
+  require(threw != nested_ran, threw ? "a task whose submission was refused ran"
+                                     : "a task submitted by a task was neither refused nor run");
+}
+
+inline void several_runtimes(Trial const& trial) {
+  Program const program = draw_program(trial.seed + 5, {.steps = 120, .failing = 2});
+  Journal journals[3];
+  Outside outside;
+  std::unique_ptr<ProgramRun> runs[3];
+  {
+    std::unique_ptr<Subject> runtimes[3];
+    for (int i = 0; i < 3; ++i) {
+      runtimes[i] = trial.make();
+      runs[i] = std::make_unique<ProgramRun>(program, journals[i], outside);
+    }
+    for (int i = 2; i >= 0; --i) runs[i]->run(*runtimes[i]);
+    runtimes[1].reset();  // neither the first made nor the last
+    runtimes[0]->wait_all();
+  }
+  for (auto const& run : runs) run->finish();
+}
+
+inline void runtimes_in_threads(Trial const& trial) {
+  std::string problems[3];
+  std::vector<std::thread> threads;
+  for (std::uint64_t i = 0; i < 3; ++i)
+    threads.emplace_back([&trial, i, &problem = problems[i]] {
+      try {
+        run_program(trial, draw_program(trial.seed + i, {.failing = 2, .unwritten = 2}));
+      } catch (Violation const& violation) {
+        problem = violation.text;
+      } catch (std::exception const& error) {
+        problem = concat("threw '", error.what(), "'");
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  for (auto const& problem : problems) require(problem.empty(), problem);
+}
+
+/// By arithmetic, because what std::fegetround looks at differs between processors.
+inline bool rounds_up() {
+  double const volatile one = 1.0;
+  double const volatile tiny = 1e-30;
+  return one + tiny > 1.0;
+}
+
+inline void floating_point_mode(Trial const& trial) {
+  struct Restore {
+    std::fenv_t environment;
+    Restore() { std::fegetenv(&environment); }
+    ~Restore() { std::fesetenv(&environment); }
+  } const restore;
+  std::atomic<int> rounding_up{0};
+  auto body = [&](KernelCall const&) {
+    rounding_up += rounds_up();
+    return Status{};
+  };
+  auto start = [&](KernelCall const& call, Completion token) {
+    token.complete(body(call));
+    return Status{};
+  };
+  std::fesetround(FE_UPWARD);
+  Scene scene(trial);  // threads inherit the mode of the thread that makes them
+  for (int i = 0; i < 20; ++i) {
+    scene.call({{scene.allocate(), write}}, body);
+    scene.start({{scene.allocate(), write}}, start);
+  }
+  scene.runtime().wait_all();
+  require(rounding_up == 0,
+          concat(rounding_up.load(), " of 40 tasks ran under the caller's rounding mode"));
+  require(rounds_up(), "the caller's rounding mode was not restored");
+}
+
+inline std::vector<NamedCheck> workers() {
+  return {{"0, -1 and 1,025 workers are an error", impossible_workers},
+          {"as many tasks run at one time as there are workers", workers_overlap},
+          {"two readers of a buffer run at one time", readers_overlap},
+          {"a task that submits is refused, or nested", tasks_do_not_submit},
+          {"several runtimes live side by side", several_runtimes},
+          {"several threads drive a runtime each", runtimes_in_threads},
+          {"tasks run under the default floating-point mode, and the caller's is restored",
+           floating_point_mode}};
+}
+
+}  // namespace nntile::testing::checks
