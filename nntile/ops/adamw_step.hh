@@ -1,0 +1,85 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// One step of AdamW on one tensor.
+
+#include <cmath>
+
+#include "nntile/ops/concept.hh"
+
+namespace nntile {
+namespace ops {
+
+struct AdamwStepAttrs {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+  bool scaled = false;  // operand `scale`, a factor of the gradient, stands last
+};
+
+/// With g' = scale*g, t = step (counted from 1), c1 = lr/(1 - beta1^t), c2 = 1/sqrt(1 - beta2^t), in this order:
+///   p = p (1 - lr weight_decay);  m = m + (1 - beta1)(g' - m);  v = beta2 v + (1 - beta2) g'^2;
+///   p = p - c1 m / (c2 sqrt(v) + eps)
+/// Constants are computed in fp64, elements in fp32 (fp64 for fp64); states are what PyTorch keeps (exp_avg,
+/// exp_avg_sq). lr, step and scale are data. dtypes {every float}. Cost: 7|p| * size bytes. Fails where step < 1.
+/// Source: Loshchilov and Hutter 2019; torch.optim.AdamW.
+struct AdamwStep {
+  static constexpr char const* name = "adamw_step";
+  static constexpr std::span<DType const> dtypes{float_dtypes};
+
+  using Attrs = AdamwStepAttrs;
+  struct Args {
+    Index n;
+    double beta1, beta2, eps, weight_decay;
+    bool scaled;
+  };
+
+  static Operands operands(Attrs const& attrs) {
+    Operands result{{"p", "i...", Access::update},          {"g", "i..."},
+                    {"m", "i...", Access::update},          {"v", "i...", Access::update},
+                    {"lr", "", Access::read, Kind::fp32},   {"step", "", Access::read, Kind::int64}};
+    if (attrs.scaled) result.push_back({"scale", "", Access::read, Kind::fp32});
+    return result;
+  }
+
+  static Args args(Attrs const& attrs, TileRange const& range) {
+    return {range.extent('i'), attrs.beta1, attrs.beta2, attrs.eps, attrs.weight_decay, attrs.scaled};
+  }
+  static Cost cost(Attrs const&, TileRange const& range) {
+    return {0, 7 * static_cast<Index>(sizeof(float)) * range.extent('i')};
+  }
+
+  template <Element T>
+    requires(is_float(dtype_of<T>))
+  static Status reference(Args const& args, Buffers buffers) {
+    using V = compute_t<T>;
+    T* const p = buffers.at<T>(0);
+    T const* const g = buffers.at<T>(1);
+    T* const m = buffers.at<T>(2);
+    T* const v = buffers.at<T>(3);
+    double const lr = *buffers.at<float>(4);
+    auto const step = *buffers.at<std::int64_t>(5);
+    V const scale = args.scaled ? V(*buffers.at<float>(6)) : V(1);
+    if (step < 1) return {"step is counted from 1"};
+    V const decay = V(1 - lr * args.weight_decay);
+    V const c1 = V(lr / (1 - std::pow(args.beta1, static_cast<double>(step))));
+    V const c2 = V(1 / std::sqrt(1 - std::pow(args.beta2, static_cast<double>(step))));
+    for (Index i = 0; i < args.n; ++i) {
+      V const gradient = scale * V(g[i]);
+      V const first = std::fma(V(1 - args.beta1), gradient - V(m[i]), V(m[i]));
+      V const second = std::fma(V(1 - args.beta2), gradient * gradient, V(args.beta2) * V(v[i]));
+      V const change = first / std::fma(c2, std::sqrt(second), V(args.eps));
+      p[i] = T(std::fma(-c1, change, decay * V(p[i])));
+      m[i] = T(first);
+      v[i] = T(second);
+    }
+    return {};
+  }
+};
+
+}  // namespace ops
+
+inline constexpr Call<ops::AdamwStep> adamw_step{};
+using adamw_step_ops = OpList<ops::AdamwStep>;
+
+}  // namespace nntile

@@ -1,0 +1,68 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the largest element along an axis is.
+
+#include "nntile/ops/concept.hh"
+
+namespace nntile {
+namespace ops {
+
+struct ArgmaxAttrs {
+  int axis = 0;
+};
+
+/// y[i,j] = the lowest v with x[i,v,j] = max_v x[i,v,j], along dimension `axis`; the first NaN where there is one.
+/// dtypes {every float}; y int64. The axis may be cut: the best value so far is carried. Cost: |x| * size bytes.
+struct Argmax {
+  static constexpr char const* name = "argmax";
+  static constexpr std::span<DType const> dtypes{float_dtypes};
+  static constexpr Operands operands{{"x", "m... v n..."},
+                                     {"y", "m... n...", Access::write, Kind::int64},
+                                     {"best", "m... n...", Access::update, Kind::accumulator, Carry::phases}};
+
+  using Attrs = ArgmaxAttrs;
+  struct Args {
+    Index m, v, n, v_begin;
+    bool first, carried;
+  };
+
+  static GroupRanks ranks(Attrs const& attrs) { return {{'m', attrs.axis}}; }
+  static Args args(Attrs const&, TileRange const& range) {
+    return {range.extent('m'), range.extent('v'), range.extent('n'), range.begin('v'), range.first(1), range.carried(2)};
+  }
+  static Cost cost(Attrs const&, TileRange const& range) {
+    return {0, static_cast<Index>(sizeof(float)) * range.elements(0)};
+  }
+
+  template <Element T>
+    requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers buffers) {
+    using V = compute_t<T>;
+    T const* const x = buffers.at<T>(0);       // [m, v, n]
+    Index* const y = buffers.at<Index>(1);     // [m, n]
+    V* const best = args.carried ? buffers.at<V>(2) : nullptr;
+    for (Index j = 0; j < args.n; ++j)
+      for (Index i = 0; i < args.m; ++i) {
+        T const* const line = x + i + j * args.v * args.m;
+        Index const at = i + j * args.m;
+        bool const fresh = args.first || best == nullptr;
+        V value = fresh ? V(line[0]) : best[at];
+        Index where = fresh ? args.v_begin : y[at];
+        for (Index v = fresh ? 1 : 0; v < args.v; ++v) {
+          V const next = V(line[v * args.m]);
+          if (value != value || !(next > value || next != next)) continue;
+          value = next;
+          where = args.v_begin + v;
+        }
+        y[at] = where;
+        if (best != nullptr) best[at] = value;
+      }
+  }
+};
+
+}  // namespace ops
+
+inline constexpr Call<ops::Argmax> argmax{};
+using argmax_ops = OpList<ops::Argmax>;
+
+}  // namespace nntile

@@ -1,0 +1,89 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Normally distributed numbers that depend on the seed, the tensor's name and the element alone.
+
+#include <cmath>
+
+#include "nntile/core/random.hh"
+#include "nntile/ops/concept.hh"
+
+namespace nntile {
+namespace ops {
+
+struct RandnAttrs {
+  std::uint64_t seed = 0;
+  std::uint64_t name = 0;  // hash_name of the tensor's full name
+  double mean = 0;
+  double stddev = 1;
+};
+
+/// y = mean + stddev * N(0, 1). Elements 2j and 2j+1, counted in the whole column-major tensor, are the two values of
+/// Box and Muller for block j of Philox4x32-10, in fp64, rounded to y's dtype. dtypes {every float}.
+/// Cost: |y| * size bytes. Source: Box and Muller 1958.
+struct Randn {
+  static constexpr char const* name = "randn";
+  static constexpr std::span<DType const> dtypes{float_dtypes};
+  static constexpr Operands operands{{"y", "i...", Access::write}};
+
+  using Attrs = RandnAttrs;
+  /// Extents of the tile, strides of the whole tensor, and where in it the tile begins.
+  struct Args {
+    std::uint64_t key;
+    double mean, stddev;
+    Index begin;
+    std::int64_t rank;
+    Index extent[max_rank], stride[max_rank];
+  };
+
+  static Args args(Attrs const& attrs, TileRange const& range) {
+    TileBox const box = range.box(0);
+    Shape const whole = range.table().shape(0);
+    Args args{};
+    args.key = random_key(attrs.seed, attrs.name);
+    args.mean = attrs.mean;
+    args.stddev = attrs.stddev;
+    args.rank = static_cast<std::int64_t>(whole.size());
+    Index stride = 1;
+    for (std::size_t d = 0; d < whole.size(); ++d) {
+      args.begin += stride * box.begin[d];
+      args.extent[d] = box.extent[d];
+      args.stride[d] = stride;
+      stride *= whole[d];
+    }
+    return args;
+  }
+
+  static Cost cost(Attrs const&, TileRange const& range) {
+    return {0, static_cast<Index>(sizeof(float)) * range.extent('i')};
+  }
+
+  template <Element T>
+    requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers buffers) {
+    T* const y = buffers.at<T>(0);
+    Index count = 1;
+    for (std::int64_t d = 0; d < args.rank; ++d) count *= args.extent[d];
+    for (Index i = 0; i < count; ++i) {
+      Index element = args.begin;
+      Index rest = i;
+      for (std::int64_t d = 0; d < args.rank; ++d) {
+        element += rest % args.extent[d] * args.stride[d];
+        rest /= args.extent[d];
+      }
+      RandomWords const words = philox(args.key, static_cast<std::uint64_t>(element / 2), 0);
+      double const u = static_cast<double>(bits53(words.word[0], words.word[1]) + 1) * 0x1p-53;  // (0, 1]
+      double const turn = static_cast<double>(bits53(words.word[2], words.word[3])) * 0x1p-53;
+      double const radius = std::sqrt(-2 * std::log(u));
+      double const angle = 6.283185307179586 * turn;
+      double const normal = radius * (element % 2 == 0 ? std::cos(angle) : std::sin(angle));
+      y[i] = T(static_cast<compute_t<T>>(std::fma(args.stddev, normal, args.mean)));
+    }
+  }
+};
+
+}  // namespace ops
+
+inline constexpr Call<ops::Randn> randn{};
+using randn_ops = OpList<ops::Randn>;
+
+}  // namespace nntile

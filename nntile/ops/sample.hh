@@ -1,0 +1,146 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Draws a class from each column of logits.
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "nntile/core/random.hh"
+#include "nntile/ops/concept.hh"
+
+namespace nntile {
+namespace ops {
+
+struct SampleAttrs {
+  std::uint64_t seed = 0;
+  std::uint64_t name = 0;  // hash_name of what is sampled, so that two samplers of one seed differ
+  double temperature = 1;  // 0: the largest logit
+  Index top_k = 0;         // 0: all classes
+  double top_p = 1;
+};
+
+/// y[j] = a class drawn from softmax(logits[:,j] / temperature), restricted to the `top_k` largest logits and then to the
+/// fewest largest whose probability reaches `top_p`; equal logits rank by class, the lowest first. The random number is
+/// Philox4x32-10 of {seed, name, step, j}. Weights are integers, 2^40 exp((x - max) / temperature) cut towards 0, so
+/// that their sums have no order; what has weight 0, as -inf has, is never drawn. dtypes {every float}; step and y int64;
+/// the class axis is not cut. Cost: several times |logits| * size bytes. Fails where a logit is NaN or none is finite.
+struct Sample {
+  static constexpr char const* name = "sample";
+  static constexpr std::span<DType const> dtypes{float_dtypes};
+  static constexpr Operands operands{{"logits", "v! j..."},
+                                     {"step", "", Access::read, Kind::int64},
+                                     {"y", "j...", Access::write, Kind::int64}};
+
+  using Attrs = SampleAttrs;
+  /// Columns are numbered in the whole tensor, as for randn.
+  struct Args {
+    Index v;
+    std::uint64_t key;
+    double temperature, top_p;
+    Index top_k, begin, count;
+    std::int64_t rank;
+    std::int32_t extent[max_rank];
+    Index stride[max_rank];
+  };
+
+  static Args args(Attrs const& attrs, TileRange const& range) {
+    TileBox const box = range.box(2);
+    Shape const whole = range.table().shape(2);
+    Args args{};
+    args.v = range.extent('v');
+    args.key = random_key(attrs.seed, attrs.name);
+    args.temperature = attrs.temperature;
+    args.top_p = attrs.top_p;
+    args.top_k = attrs.top_k;
+    args.count = range.extent('j');
+    args.rank = static_cast<std::int64_t>(whole.size());
+    Index stride = 1;
+    for (std::size_t d = 0; d < whole.size(); ++d) {
+      args.begin += stride * box.begin[d];
+      args.extent[d] = static_cast<std::int32_t>(box.extent[d]);
+      args.stride[d] = stride;
+      stride *= whole[d];
+    }
+    return args;
+  }
+
+  static Cost cost(Attrs const&, TileRange const& range) {
+    return {0, 4 * static_cast<Index>(sizeof(float)) * range.elements(0)};
+  }
+
+  /// Number of column `j` of the tile in the whole tensor.
+  NNTILE_ALWAYS_INLINE static Index column(Args const& args, Index j) {
+    Index result = args.begin;
+    for (std::int64_t d = 0; d < args.rank; ++d) {
+      result += j % args.extent[d] * args.stride[d];
+      j /= args.extent[d];
+    }
+    return result;
+  }
+
+  /// Weight of the largest logit.
+  static constexpr double unit = 0x1p40;
+
+  /// Least weight that is `top_p` of all, at least 1.
+  NNTILE_ALWAYS_INLINE static std::uint64_t wanted(double top_p, std::uint64_t total) {
+    double const share = top_p * static_cast<double>(total);
+    auto const cut = share > 0 ? static_cast<std::uint64_t>(share) : 0;
+    auto const enough = cut + (static_cast<double>(cut) < share ? 1 : 0);
+    return enough < 1 ? 1 : enough > total ? total : enough;
+  }
+
+  /// A number below `total`.
+  NNTILE_ALWAYS_INLINE static std::uint64_t draw(RandomWords const& words, std::uint64_t total) {
+    double const share = static_cast<double>(bits53(words.word[0], words.word[1])) * 0x1p-53;
+    auto const number = static_cast<std::uint64_t>(share * static_cast<double>(total));
+    return number < total ? number : total - 1;
+  }
+
+  template <Element T>
+    requires(is_float(dtype_of<T>))
+  static Status reference(Args const& args, Buffers buffers) {
+    auto const step = static_cast<std::uint64_t>(*buffers.at<std::int64_t>(1));
+    for (Index j = 0; j < args.count; ++j) {
+      T const* const logits = buffers.at<T>(0) + j * args.v;  // [v]
+      std::vector<double> x(logits, logits + args.v);
+      std::vector<std::size_t> order(x.size());
+      for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+      for (double const value : x)
+        if (value != value) return {"a logit is not a number"};
+      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x[a] > x[b]; });
+      if (std::isinf(x[order[0]])) return {"no logit is finite"};
+      if (args.temperature == 0) {
+        buffers.at<std::int64_t>(2)[j] = static_cast<std::int64_t>(order[0]);
+        continue;
+      }
+      auto const weight = [&](std::size_t v) {
+        return static_cast<std::uint64_t>(std::exp((x[v] - x[order[0]]) / args.temperature) * unit);
+      };
+      if (args.top_k > 0 && args.top_k < args.v) order.resize(static_cast<std::size_t>(args.top_k));
+      std::uint64_t total = 0;
+      for (auto const v : order) total += weight(v);
+      if (args.top_p < 1) {
+        std::uint64_t const enough = wanted(args.top_p, total);
+        std::uint64_t sum = 0;
+        std::size_t kept = 0;
+        while (sum < enough) sum += weight(order[kept++]);
+        order.resize(kept);
+        total = sum;
+      }
+      std::sort(order.begin(), order.end());
+      std::uint64_t left = draw(philox(args.key, static_cast<std::uint64_t>(column(args, j)), step), total);
+      std::size_t chosen = 0;
+      while (left >= weight(order[chosen])) left -= weight(order[chosen++]);
+      buffers.at<std::int64_t>(2)[j] = static_cast<std::int64_t>(order[chosen]);
+    }
+    return {};
+  }
+};
+
+}  // namespace ops
+
+inline constexpr Call<ops::Sample> sample{};
+using sample_ops = OpList<ops::Sample>;
+
+}  // namespace nntile
