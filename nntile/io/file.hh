@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,6 +63,18 @@ auto retry(Fault const* fault, FileStep step, std::string const& path, Call call
     if (result != -1) return result;
     int const code = forced != 0 ? forced : errno;
     if (code != EINTR) throw_system(step, path, code);
+  }
+}
+
+/// Runs a file operation; memory that cannot be had becomes an OutOfMemory that names the
+/// operation.
+template <class F>
+decltype(auto) with_memory_for(std::string_view operation, std::string const& path, F f) {
+  try {
+    return f();
+  } catch (std::bad_alloc const&) {
+    throw OutOfMemory(concat(operation, ' ', '\'', path, '\'',
+                             ": not enough memory for its header and one piece"));
   }
 }
 

@@ -14,7 +14,7 @@
 
 #include "nntile/core/dtype.hh"
 #include "nntile/core/shape.hh"
-#include "nntile/io/json.hh"
+#include "nntile/io/json_text.hh"
 
 namespace nntile::io {
 
@@ -205,7 +205,7 @@ inline std::string header_text(std::vector<TensorEntry> const& entries,
   std::string text = "{";
   if (!metadata.empty()) text += concat('"', metadata_key, "\":", to_text(Json(metadata)));
   for (TensorEntry const& entry : entries) {
-    text += concat(text.size() > 1 ? "," : "", to_text(Json(entry.name)), ":{\"dtype\":\"",
+    text += concat(text.size() > 1 ? "," : "", json_string(entry.name), ":{\"dtype\":\"",
                    name_of(entry.dtype), "\",\"shape\":", to_text(Json(entry.shape)),
                    ",\"data_offsets\":[", entry.begin, ',', entry.end, "]}");
   }

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "nntile/io/json.hh"
 #include "nntile/io/safetensors_header.hh"
 
 namespace nntile::io {
@@ -40,12 +41,12 @@ class HeaderEvents {
 
   bool null() { return scalar("null"); }
   bool boolean(bool) { return scalar("a boolean"); }
-  bool number_integer(Json::number_integer_t) { return scalar("a negative number"); }
-  bool number_float(Json::number_float_t, std::string const&) {
+  bool number_integer(std::int64_t) { return scalar("a negative number"); }
+  bool number_float(double, std::string const&) {
     return scalar("a number that is no 64-bit integer");
   }
-  bool binary(Json::binary_t&) { return scalar("binary"); }
-  bool number_unsigned(Json::number_unsigned_t value) {
+  bool binary(JsonParser::binary_t&) { return scalar("binary"); }
+  bool number_unsigned(std::uint64_t value) {
     if (field_ != Field::shape && field_ != Field::offsets) return scalar("a number");
     if (depth_ != 3) refuse("a number", "an array");
     if (numbers_.size() == (field_ == Field::shape ? largest_file_rank : 2))
@@ -105,7 +106,7 @@ class HeaderEvents {
     }
     return true;
   }
-  bool parse_error(std::size_t byte, std::string const&, Json::exception const&) {
+  bool parse_error(std::size_t byte, std::string const&, JsonParser::exception const&) {
     fail(concat("header is not JSON at byte ", byte));
   }
 
@@ -280,7 +281,7 @@ inline FileHeader parse_header(std::string_view text, std::uint64_t data_bytes,
   detail::check_header_bytes(text, source, reading);
   FileHeader header;
   detail::HeaderEvents events(header, source, reading);
-  Json::sax_parse(text.begin(), text.end(), &events);
+  detail::JsonParser::sax_parse(text.begin(), text.end(), &events);
   detail::check_layout(header, data_bytes, source, reading);
   return header;
 }

@@ -13,9 +13,10 @@ namespace nntile::io {
 class SafetensorsFile {
  public:
   /// Reads and checks the header. Allocates after the sizes have been compared with the file's.
-  static SafetensorsFile open(std::string path, Reading reading = Reading::lenient,
+  static SafetensorsFile open(std::string const& path, Reading reading = Reading::lenient,
                               Fault const* fault = nullptr) {
-    return SafetensorsFile(File::open(std::move(path), fault), reading);
+    return detail::with_memory_for(
+        "read", path, [&] { return SafetensorsFile(File::open(path, fault), reading); });
   }
 
   std::string const& path() const { return file_.path(); }

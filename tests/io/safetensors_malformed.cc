@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every check of the safetensors reader, each with a file that breaks it alone.
-#include <new>
-
 #include "nntile/io/safetensors.hh"
+#include "tests/io/allocations.hh"
 #include "tests/io/scratch.hh"
 #include "tests/support/catch.hh"
 
@@ -10,23 +9,6 @@ using namespace nntile;
 using namespace nntile::io;
 using namespace nntile::test;
 using Catch::Matchers::Contains;
-
-namespace {
-thread_local std::size_t largest_allocation = 0;
-}
-
-// Watches what the reader asks for: a lying header must not make it ask for more than the file has.
-void* operator new(std::size_t bytes) {
-  largest_allocation = std::max(largest_allocation, bytes);
-  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
-  largest_allocation = std::max(largest_allocation, bytes);
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -208,9 +190,9 @@ void check_refused(std::vector<Broken> const& corpus) {
     INFO(broken.title);
     std::string const bytes = file_of(broken.header, broken.data_bytes);
     put(scratch / "a", bytes);
-    largest_allocation = 0;
+    forget_allocations();
     std::string const text = thrown<FormatError>([&] { SafetensorsFile::open(scratch / "a"); });
-    CHECK(largest_allocation <= 2 * bytes.size() + 1024);
+    CHECK(largest_allocation() <= 2 * bytes.size() + 1024);
     CHECK_THAT(text, Contains(broken.words) && Contains(scratch / "a"));
     CHECK(text.find('\n') == std::string::npos);
     CHECK_FALSE(thrown<FormatError>([&] {
@@ -260,9 +242,9 @@ TEST_CASE("a length word that lies is refused before memory is asked for", "[io]
        {std::uint64_t{3}, std::uint64_t{99'999'999}, std::uint64_t{100'000'000},
         std::uint64_t{100'000'001}, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
     put(scratch / "a", length_word(length) + "{}");
-    largest_allocation = 0;
+    forget_allocations();
     CHECK_FALSE(thrown<FormatError>([&] { SafetensorsFile::open(scratch / "a"); }).empty());
-    CHECK(largest_allocation < 4096);
+    CHECK(largest_allocation() < 4096);
   }
 }
 

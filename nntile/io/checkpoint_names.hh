@@ -1,0 +1,62 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Names inside a directory of checkpoints, and which of them is the newest.
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nntile/io/manifest.hh"
+
+namespace nntile::io {
+
+/// Tensors of the optimizer are named so: "optim.exp_avg/h.0.ln_1.weight".
+inline constexpr std::string_view optimizer_prefix = "optim.";
+
+/// The file of a checkpoint that holds a tensor of this name.
+inline std::string_view checkpoint_file_of(std::string_view tensor) {
+  return tensor.starts_with(optimizer_prefix) ? "optimizer.safetensors" : "model.safetensors";
+}
+
+/// "step-0000000100".
+inline std::string checkpoint_name(std::uint64_t step) {
+  std::string const digits = std::to_string(step);
+  return concat("step-", std::string(digits.size() < 10 ? 10 - digits.size() : 0, '0'), digits);
+}
+
+/// The step of a checkpoint's name; none for any other name, "step-0000000100.tmp" included.
+inline std::optional<std::uint64_t> step_of(std::string_view name) {
+  if (!name.starts_with("step-") || name.size() < 15) return std::nullopt;
+  std::uint64_t step = 0;
+  auto const [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), step);
+  if (error != std::errc() || end != name.data() + name.size() || checkpoint_name(step) != name)
+    return std::nullopt;
+  return step;
+}
+
+/// Steps of the committed checkpoints in a directory, ascending. A directory without a manifest is
+/// not one.
+inline std::vector<std::uint64_t> checkpoint_steps(std::string const& directory,
+                                                   Fault const* fault = nullptr) {
+  std::vector<std::uint64_t> steps;
+  for (std::string const& name : list_directory(directory, fault))
+    if (auto const step = step_of(name);
+        step && path_exists(concat(directory, '/', name, '/', manifest_name)))
+      steps.push_back(*step);
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+/// Path of the newest committed checkpoint in a directory; none where there is none. What an
+/// interrupted save left is not looked at, and nothing is changed. Throws Error when the directory
+/// cannot be read.
+inline std::optional<std::string> latest_checkpoint(std::string const& directory,
+                                                    Fault const* fault = nullptr) {
+  auto const steps = checkpoint_steps(directory, fault);
+  if (steps.empty()) return std::nullopt;
+  return directory + "/" + checkpoint_name(steps.back());
+}
+
+}  // namespace nntile::io

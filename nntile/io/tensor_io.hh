@@ -1,0 +1,209 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Moves tensors between files and whoever holds them, in pieces, without knowing how they are held.
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "nntile/io/hash.hh"
+#include "nntile/io/safetensors.hh"
+
+namespace nntile::io {
+
+/// A tensor that can be read. Bytes are in a file's order (row-major in `shape`, which is
+/// column-major in our reversed shape); a request begins at `offset` bytes and covers whole rows of
+/// shape[0]. Requests come upwards, each byte once.
+struct TensorSource {
+  std::string name;
+  DType dtype = DType::fp32;
+  FileShape shape;
+  std::function<void(std::uint64_t offset, std::span<std::byte> out)> read;
+};
+
+/// A tensor that can be written, by the same rules.
+struct TensorTarget {
+  std::string name;
+  DType dtype = DType::fp32;
+  FileShape shape;
+  std::function<void(std::uint64_t offset, std::span<std::byte const> bytes)> write;
+};
+
+/// How much is held in memory at once: more only where one row of a tensor is longer.
+inline constexpr std::uint64_t default_piece_bytes = std::uint64_t{4} << 20;
+
+namespace detail {
+
+/// Calls f(offset, bytes) for pieces of whole rows that cover a tensor of `bytes` bytes.
+template <class F>
+void for_each_piece(FileShape const& shape, std::uint64_t bytes, std::uint64_t piece_bytes, F f) {
+  if (bytes == 0) return;
+  std::uint64_t const row = shape.empty() ? bytes : bytes / shape[0];
+  std::uint64_t const piece = std::max<std::uint64_t>(1, piece_bytes / row) * row;
+  for (std::uint64_t at = 0; at < bytes; at += piece) f(at, std::min(piece, bytes - at));
+}
+
+/// A buffer that grows to the largest piece and is reused.
+class PieceBuffer {
+ public:
+  std::span<std::byte> of(std::uint64_t bytes) {
+    if (bytes > memory_.size()) memory_.resize(static_cast<std::size_t>(bytes));
+    return std::span(memory_).first(static_cast<std::size_t>(bytes));
+  }
+
+ private:
+  std::vector<std::byte> memory_;
+};
+
+/// Bytes of a tensor that the caller describes. Throws ShapeError that names it when they do not
+/// fit into 64 bits.
+template <class Described> std::uint64_t bytes_of_tensor(Described const& tensor) {
+  auto const bytes = byte_count(file_dtype_of(tensor.dtype), tensor.shape);
+  if (!bytes)
+    throw ShapeError(concat(in_quotes(tensor.name), ' ', to_string(tensor.shape), " is too large"));
+  return *bytes;
+}
+
+/// "F32 [2, 3]".
+inline std::string describe(FileDType dtype, FileShape const& shape) {
+  return concat(name_of(dtype), ' ', to_string(shape));
+}
+
+}  // namespace detail
+
+/// A source that reads contiguous memory, which outlives it.
+inline TensorSource source_of(std::string name, DType dtype, Shape const& shape,
+                              std::span<std::byte const> memory) {
+  return {std::move(name), dtype, file_shape_of(shape),
+          [memory](std::uint64_t offset, std::span<std::byte> out) {
+            std::copy_n(memory.begin() + static_cast<std::ptrdiff_t>(offset), out.size(),
+                        out.begin());
+          }};
+}
+
+/// A target that fills contiguous memory, which outlives it.
+inline TensorTarget target_of(std::string name, DType dtype, Shape const& shape,
+                              std::span<std::byte> memory) {
+  return {std::move(name), dtype, file_shape_of(shape),
+          [memory](std::uint64_t offset, std::span<std::byte const> bytes) {
+            std::copy(bytes.begin(), bytes.end(),
+                      memory.begin() + static_cast<std::ptrdiff_t>(offset));
+          }};
+}
+
+/// The hash of names, dtypes, shapes and bytes of all tensors, in the order of their names: equal
+/// for equal tensors, however they are tiled or held.
+inline std::uint64_t hash_tensors(std::span<TensorSource const> tensors) {
+  std::vector<TensorSource const*> sorted;
+  for (TensorSource const& tensor : tensors) sorted.push_back(&tensor);
+  std::sort(sorted.begin(), sorted.end(),
+            [](auto const* a, auto const* b) { return a->name < b->name; });
+  Hash64 hash;
+  detail::PieceBuffer buffer;
+  for (TensorSource const* const tensor : sorted) {
+    hash.update(tensor->name.size());
+    hash.update(std::string_view(tensor->name));
+    hash.update(static_cast<std::uint64_t>(file_dtype_of(tensor->dtype)));
+    hash.update(tensor->shape.size());
+    for (std::uint64_t const extent : tensor->shape) hash.update(extent);
+    detail::for_each_piece(tensor->shape, detail::bytes_of_tensor(*tensor), default_piece_bytes,
+                           [&](std::uint64_t offset, std::uint64_t bytes) {
+                             tensor->read(offset, buffer.of(bytes));
+                             hash.update(buffer.of(bytes));
+                           });
+  }
+  return hash.digest();
+}
+
+/// Checksum of one tensor in a file that was written.
+struct TensorChecksum {
+  TensorEntry entry;
+  std::uint64_t checksum = 0;
+};
+
+/// What a written file consists of.
+struct WrittenFile {
+  std::uint64_t bytes = 0;
+  std::uint64_t checksum = 0;  // of the whole file
+  std::vector<TensorChecksum> tensors;
+};
+
+/// Writes tensors into one safetensors file and commits it. Blocks: until the file is on the disk.
+inline WrittenFile save_tensors(std::string const& path, std::span<TensorSource const> tensors,
+                                WriteOptions options = {},
+                                std::uint64_t piece_bytes = default_piece_bytes) {
+  std::vector<TensorSpec> specs;
+  std::map<std::string_view, TensorSource const*> sources;
+  for (TensorSource const& tensor : tensors) {
+    specs.push_back({tensor.name, file_dtype_of(tensor.dtype), tensor.shape});
+    sources.emplace(tensor.name, &tensor);
+  }
+  return detail::with_memory_for("write", path, [&] {
+    SafetensorsWriter writer(path, std::move(specs), std::move(options));
+    WrittenFile result{writer.file_bytes(), 0, {}};
+    Hash64 whole;
+    whole.update(std::string_view(writer.header()));
+    detail::PieceBuffer buffer;
+    for (TensorEntry const& entry : writer.entries()) {
+      Hash64 hash;
+      detail::for_each_piece(entry.shape, entry.bytes(), piece_bytes,
+                             [&](std::uint64_t offset, std::uint64_t bytes) {
+                               std::span<std::byte> const piece = buffer.of(bytes);
+                               sources.at(entry.name)->read(offset, piece);
+                               hash.update(piece);
+                               whole.update(piece);
+                               writer.write(entry.name, offset, piece);
+                             });
+      result.tensors.push_back({entry, hash.digest()});
+    }
+    writer.commit();
+    result.checksum = whole.digest();
+    return result;
+  });
+}
+
+/// Whether tensors of a file that no target asks for are an error.
+enum class Extra : std::uint8_t { refused, ignored };
+
+/// Compares what a file holds with what is wanted. Throws FormatError that names the tensor and
+/// both sides.
+inline void check_match(SafetensorsFile const& file, std::span<TensorTarget const> targets,
+                        Extra extra) {
+  std::set<std::string_view> wanted;
+  for (TensorTarget const& target : targets) {
+    TensorEntry const& entry = file.at(target.name);
+    FileDType const dtype = file_dtype_of(target.dtype);
+    if (entry.dtype != dtype || entry.shape != target.shape)
+      throw FormatError(concat(in_quotes(file.path()), ": ", in_quotes(target.name), " is ",
+                               detail::describe(entry.dtype, entry.shape), " there but ",
+                               detail::describe(dtype, target.shape), " here"));
+    wanted.insert(target.name);
+  }
+  if (extra == Extra::ignored) return;
+  for (TensorEntry const* const entry : file.entries())
+    if (!wanted.contains(entry->name) && !is_padding(entry->name))
+      throw FormatError(concat(in_quotes(file.path()), ": tensor ", in_quotes(entry->name),
+                               " has no place here"));
+}
+
+/// Reads tensors of a safetensors file into targets, after all names, dtypes and shapes have been
+/// compared.
+inline void load_tensors(SafetensorsFile const& file, std::span<TensorTarget const> targets,
+                         Extra extra = Extra::refused,
+                         std::uint64_t piece_bytes = default_piece_bytes) {
+  detail::with_memory_for("read", file.path(), [&] {
+    check_match(file, targets, extra);
+    detail::PieceBuffer buffer;
+    for (TensorTarget const& target : targets) {
+      TensorEntry const& entry = file.at(target.name);
+      detail::for_each_piece(entry.shape, entry.bytes(), piece_bytes,
+                             [&](std::uint64_t offset, std::uint64_t bytes) {
+                               file.read(entry, offset, buffer.of(bytes));
+                               target.write(offset, buffer.of(bytes));
+                             });
+    }
+  });
+}
+
+}  // namespace nntile::io

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Checkpoints against crashes, failing disks, failing memory and changed files.
+#include <sys/resource.h>
+
+#include "nntile/io/checkpoint.hh"
+#include "tests/io/allocations.hh"
+#include "tests/io/checkpoint_sample.hh"
+#include "tests/io/scratch.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::io;
+using namespace nntile::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// A directory with a checkpoint of step 100.
+void start(Scratch const& scratch) {
+  CheckpointDirectory directory(scratch.path());
+  save_step(directory, 100);
+}
+
+/// Saves two more checkpoints, so that the protocol goes through pruning, and one of a step that is
+/// there.
+void run(Scratch const& scratch, Fault const* fault) {
+  CheckpointDirectory directory(scratch.path(), {.keep = 1, .piece_bytes = 16, .fault = fault});
+  save_step(directory, 200);
+  save_step(directory, 200);
+}
+
+constexpr int crashed = 9;
+
+}  // namespace
+
+TEST_CASE("a crash before any step of a save leaves a good checkpoint", "[io][checkpoint_faults]") {
+  for (bool const exchange : {true, false}) {
+    int status = crashed;
+    int steps = 0;
+    for (; status == crashed; ++steps) {
+      Scratch const scratch;
+      start(scratch);
+      status = in_child([&] {
+        int left = steps;
+        Fault const fault{[&](FileStep step, std::string const&, std::size_t&) {
+          if (left-- == 0) ::_exit(crashed);
+          return step == FileStep::exchange && !exchange ? EINVAL : 0;
+        }};
+        run(scratch, &fault);
+        return 0;
+      });
+      INFO("crash before step " << steps);
+      CheckpointDirectory directory(scratch.path());  // the next start
+      int const good = good_step(scratch.path());
+      CHECK((good == 100 || good == 200));
+      for (std::string const& name : list_directory(scratch.path()))
+        CHECK(step_of(name).has_value());
+      save_step(directory, 300);
+      CHECK(good_step(scratch.path()) == 300);
+    }
+    CHECK(status == 0);
+    CHECK(steps > 60);
+  }
+}
+
+TEST_CASE("a disk that fails at any step, once or for good, leaves a good checkpoint",
+          "[io][checkpoint_faults]") {
+  for (bool const for_good : {false, true}) {
+    bool reached = true;
+    for (int steps = 0; reached; ++steps) {
+      Scratch const scratch;
+      start(scratch);
+      int left = steps;
+      reached = false;
+      Fault const fault{[&](FileStep step, std::string const&, std::size_t&) {
+        bool const fails = left == 0 || (for_good && left < 0);
+        --left;
+        reached = reached || fails;
+        return fails ? (step == FileStep::write ? ENOSPC : EIO) : 0;
+      }};
+      std::string const text = thrown([&] { run(scratch, &fault); });
+      INFO("failure at step " << steps << ": " << text);
+      CHECK(text.find('\n') == std::string::npos);
+      int const good = good_step(scratch.path());
+      CHECK((good == 100 || good == 200));
+      CheckpointDirectory directory(scratch.path());
+      save_step(directory, 300);
+      CHECK(good_step(scratch.path()) == 300);
+    }
+  }
+}
+
+TEST_CASE("memory that fails at any request of a save or a load is a typed error",
+          "[io][checkpoint_faults]") {
+  Scratch const scratch;
+  start(scratch);
+  SmallModel const saved(200);
+  auto const sources = saved.sources();
+  TrainingState const state = state_at(200);
+  SmallModel model;
+  auto const targets = model.targets();
+  auto const attempt = [&](auto const& work) {  // returns whether the failure was reached
+    for (long count = 0;; ++count) {
+      bool typed = true;
+      fail_allocation_after(count);
+      try {
+        work();
+      } catch (OutOfMemory const&) {
+      } catch (...) {
+        typed = false;
+      }
+      bool const reached = allocation_failed();
+      fail_allocation_after(-1);
+      CHECK(typed);
+      int const good = good_step(scratch.path());
+      CHECK((good == 100 || good == 200));
+      if (!reached) return count;
+    }
+  };
+  CheckpointDirectory directory(scratch.path());
+  CHECK(attempt([&] { directory.save(small_config, state, sources); }) > 100);
+  std::string const path = *latest_checkpoint(scratch.path());
+  CHECK(attempt([&] { Checkpoint::open(path).load(targets); }) > 100);
+}
+
+TEST_CASE("a full disk while saving is named and the last checkpoint stays",
+          "[io][checkpoint_faults]") {
+  Scratch const scratch;
+  start(scratch);
+  for (unsigned long limit = 0; limit < 1600; limit += 64) {
+    int const status = in_child([&] {
+      rlimit const bytes{limit, limit};
+      ::setrlimit(RLIMIT_FSIZE, &bytes);
+      CheckpointDirectory directory(scratch.path());
+      std::string const text = thrown([&] { save_step(directory, 200); });
+      return text.find("File too large; raise the limit") != std::string::npos ? 0
+             : text.empty()                                                    ? 1
+                                                                               : 2;
+    });
+    if (status == 1) break;  // the limit suffices
+    CHECK(status == 0);
+    CHECK(good_step(scratch.path()) == 100);
+    CHECK(list_directory(scratch.path()).size() == 1);
+  }
+}
+
+TEST_CASE("a directory that cannot be written is named", "[io][checkpoint_faults]") {
+  if (::geteuid() == 0) return skip("root writes everywhere");
+  Scratch const scratch;
+  start(scratch);
+  ::chmod(scratch.path().c_str(), 0555);
+  std::string const text = thrown([&] {
+    CheckpointDirectory directory(scratch.path());
+    save_step(directory, 200);
+  });
+  ::chmod(scratch.path().c_str(), 0755);
+  CHECK_THAT(text, Contains("Permission denied") && Contains(scratch.path()));
+  CHECK(good_step(scratch.path()) == 100);
+}
+
+TEST_CASE("a read-only file system is named", "[io][checkpoint_faults]") {
+  Scratch const scratch;
+  start(scratch);
+  Fault const fault{[](FileStep step, std::string const&, std::size_t&) {
+    return step == FileStep::make_directory || step == FileStep::create ? EROFS : 0;
+  }};
+  CheckpointDirectory directory(scratch.path(), {.fault = &fault});
+  CHECK_THAT(thrown([&] { save_step(directory, 200); }),
+             Contains("Read-only file system; choose a directory"));
+  CHECK(good_step(scratch.path()) == 100);
+}
+
+TEST_CASE("an old checkpoint that cannot be removed is a warning", "[io][checkpoint_faults]") {
+  Scratch const scratch;
+  start(scratch);
+  Fault const fault{[](FileStep step, std::string const&, std::size_t&) {
+    return step == FileStep::remove ? EBUSY : 0;
+  }};
+  CheckpointDirectory directory(scratch.path(), {.keep = 1, .fault = &fault});
+  CHECK_THAT(save_step(directory, 200).warning, Contains("an old checkpoint stays: remove '"));
+  CHECK(good_step(scratch.path()) == 200);
+}
+
+TEST_CASE("a checkpoint with any one bit flipped is refused before a tensor changes",
+          "[io][checkpoint_faults]") {
+  Scratch const scratch;
+  start(scratch);
+  std::string const path = *latest_checkpoint(scratch.path());
+  for (std::string const file : {"manifest.json", "model.safetensors", "optimizer.safetensors"}) {
+    std::string const whole = get(path + "/" + file);
+    for (std::size_t at = 0; at < whole.size(); ++at) {
+      std::string bytes = whole;
+      bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at * 5 + at / 8) % 8));
+      put(path + "/" + file, bytes);
+      SmallModel model;
+      std::string const text =
+          thrown<FormatError>([&] { Checkpoint::open(path).load(model.targets()); });
+      INFO(file << " byte " << at);
+      CHECK_FALSE(text.empty());
+      CHECK(text.find('\n') == std::string::npos);
+      CHECK(model == SmallModel());
+    }
+    put(path + "/" + file, whole);
+  }
+  CHECK(good_step(scratch.path()) == 100);
+}
+
+TEST_CASE("a checkpoint that lacks a file or has a longer or shorter one is refused",
+          "[io][checkpoint_faults]") {
+  Scratch const scratch;
+  start(scratch);
+  std::string const path = *latest_checkpoint(scratch.path());
+  auto const refusal = [&] { return thrown([&] { Checkpoint::open(path); }); };
+  std::string const model = get(path + "/model.safetensors");
+  put(path + "/model.safetensors", model + "x");
+  CHECK_THAT(refusal(), Contains(std::to_string(model.size() + 1) + " bytes where " +
+                                 std::to_string(model.size()) + " were written"));
+  put(path + "/model.safetensors", model.substr(0, model.size() - 1));
+  CHECK_THAT(refusal(), Contains("were written; use an older checkpoint"));
+  remove_tree(path + "/model.safetensors");
+  CHECK_THAT(refusal(), Contains("model.safetensors': No such file"));
+  put(path + "/model.safetensors", model);
+  CHECK(refusal().empty());
+  put(path + "/manifest.json", "{}");
+  CHECK_THAT(refusal(), Contains("not the manifest of a checkpoint"));
+}
+
+TEST_CASE("a tensor exchanged between two checkpoints is refused by name",
+          "[io][checkpoint_faults]") {
+  Scratch const scratch;
+  start(scratch);
+  CheckpointDirectory directory(scratch.path());
+  std::string const path = save_step(directory, 200).path;
+  put(path + "/model.safetensors", get(scratch / "step-0000000100/model.safetensors"));
+  CHECK_THAT(thrown<FormatError>([&] { Checkpoint::open(path).verify(); }),
+             Contains("tensor 'scale' was changed: checksum") ||
+                 Contains("tensor 'h.0.bias' was changed: checksum"));
+}
+
+TEST_CASE("a checkpoint of another version is refused", "[io][checkpoint_faults]") {
+  Manifest manifest;
+  std::string const text = manifest_text(manifest);
+  CHECK_NOTHROW(parse_manifest(text, "manifest"));
+  std::string body = text.substr(text.find(",") + 1);
+  body.replace(body.find("\"version\": 1"), 12, "\"version\": 2");
+  std::string const newer =
+      text.substr(0, text.find("xxh64:") + 6) + to_hex(hash64(body)) + "\"," + body;
+  CHECK_THAT(thrown<FormatError>([&] { parse_manifest(newer, "manifest"); }),
+             Contains("version 2 where 1 is read"));
+}
