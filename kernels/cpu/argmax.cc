@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/ops/argmax.hh"
+
+#include "kernels/cpu/kernel.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+template <class V>
+struct Best {
+  V value;
+  Index where;
+
+  NNTILE_ALWAYS_INLINE void offer(V next, Index at) {
+    if (value != value || !(next > value || next != next)) return;  // the first NaN stays
+    value = next;
+    where = at;
+  }
+};
+
+template <class T>
+struct Argmax {
+  static Status run(KernelCall const& call) noexcept {
+    auto const args = arguments<ops::Argmax>(call);
+    using V = compute_t<T>;
+    T const* const x = buffer<T>(call, 0);                          // [m, v, n]
+    Index* const y = buffer<Index>(call, 1);                        // [m, n]
+    V* const carry = args.carried ? buffer<V>(call, 2) : nullptr;  // [m, n]
+    bool const fresh = args.first || carry == nullptr;
+    for (Index j = 0; j < args.n; ++j)
+      for (Index i = 0; i < args.m; ++i) {
+        T const* const line = x + i + j * args.v * args.m;
+        Index const at = i + j * args.m;
+        Best<V> best{V(line[0]), args.v_begin};
+        if (!fresh) best = {carry[at], y[at]};
+        for (Index v = fresh ? 1 : 0; v < args.v; ++v) best.offer(V(line[v * args.m]), args.v_begin + v);
+        y[at] = best.where;
+        if (carry != nullptr) carry[at] = best.value;
+      }
+    return {};
+  }
+};
+
+constinit auto const kernels = float_kernels<ops::Argmax, Argmax>();
+
+}  // namespace
+NNTILE_KERNEL_LIST(argmax, kernels)
+}  // namespace nntile::kernels::NNTILE_ISA

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/ops/fill.hh"
+
+#include "kernels/cpu/vec.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+template <class T>
+struct Fill {
+  static Status run(KernelCall const& call) noexcept {
+    auto const args = arguments<ops::Fill>(call);
+    using V = compute_t<T>;
+    T* const y = buffer<T>(call, 0);
+    Vec<V> const value(args.value);
+    for_each_vec<V>(args.n, [&](Index i, auto part) { store(y + i, value, part); });
+    return {};
+  }
+};
+
+constinit auto const kernels = float_kernels<ops::Fill, Fill>();
+
+}  // namespace
+NNTILE_KERNEL_LIST(fill, kernels)
+}  // namespace nntile::kernels::NNTILE_ISA

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/ops/randn.hh"
+
+#include "kernels/cpu/angle.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+constexpr int block = 32;  // pairs worked on at once
+
+/// The normal pairs of Philox blocks first, first + 1, ...: elements 2*first to 2*(first + block).
+NNTILE_ALWAYS_INLINE void normal_pairs(std::uint64_t key, std::uint64_t first, double* normal) {
+  double u[block], turn[block];
+  for (int i = 0; i < block; ++i) {
+    RandomWords const words = philox(key, first + static_cast<std::uint64_t>(i), 0);
+    // 53-bit integers: the conversion from signed integers is the one with an instruction.
+    auto const a = static_cast<std::int64_t>(bits53(words.word[0], words.word[1]) + 1);
+    auto const b = static_cast<std::int64_t>(bits53(words.word[2], words.word[3]));
+    u[i] = static_cast<double>(a) * 0x1p-53;
+    turn[i] = static_cast<double>(b) * 0x1p-53;
+  }
+  using V = Vec<double>;
+  double sines[block], cosines[block];
+  for (int i = 0; i < block; i += V::lanes) {
+    V const radius = sqrt(V(-2) * log(load(u + i)));
+    V sine, cosine;
+    sin_cos_turn(load(turn + i), sine, cosine);
+    store(sines + i, radius * sine);
+    store(cosines + i, radius * cosine);
+  }
+  for (int i = 0; i < block; ++i) {
+    normal[2 * i] = cosines[i];
+    normal[2 * i + 1] = sines[i];
+  }
+}
+
+/// Elements first, ..., first + n - 1 of the whole tensor, to y.
+template <class T>
+void draw(ops::Randn::Args const& args, Index first, Index n, T* y) {
+  double normal[2 * block];
+  Index at = first / 2;
+  Index skip = first % 2;
+  for (Index done = 0; done < n; at += block, skip = 0) {
+    normal_pairs(args.key, static_cast<std::uint64_t>(at), normal);
+    Vec<double> const mean(args.mean), stddev(args.stddev);
+    for (int i = 0; i < 2 * block; i += Vec<double>::lanes) store(normal + i, fma(stddev, load(normal + i), mean));
+    for (Index i = skip; i < 2 * block && done < n; ++i, ++done) y[done] = T(static_cast<compute_t<T>>(normal[i]));
+  }
+}
+
+template <class T>
+struct Randn {
+  static Status run(KernelCall const& call) noexcept {
+    auto const args = arguments<ops::Randn>(call);
+    T* y = buffer<T>(call, 0);
+    Index const run_length = args.rank > 0 ? args.extent[0] : 1;
+    Index at[max_rank] = {};
+    Index element = args.begin;
+    for (;;) {
+      draw(args, element, run_length, y);
+      y += run_length;
+      int d = 1;
+      for (; d < args.rank; ++d) {
+        element += args.stride[d];
+        if (++at[d] < args.extent[d]) break;
+        element -= args.extent[d] * args.stride[d];
+        at[d] = 0;
+      }
+      if (d >= args.rank) return {};
+    }
+  }
+};
+
+constinit auto const kernels = float_kernels<ops::Randn, Randn>();
+
+}  // namespace
+NNTILE_KERNEL_LIST(randn, kernels)
+}  // namespace nntile::kernels::NNTILE_ISA
