@@ -1,0 +1,129 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Text as byte tokens: what is kept for validation, and which window a sample is.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nntile/io/directory.hh"
+#include "nntile/io/hash.hh"
+
+namespace nntile::io {
+
+namespace detail {
+__extension__ typedef unsigned __int128 Wide;  // for one product of 64-bit numbers
+}
+
+/// A byte is a token; so many there are.
+inline constexpr std::size_t byte_vocabulary = 256;
+
+/// A text whose bytes are tokens. The last twentieth (at least one window) is for validation, the
+/// rest for training. A window is `sequence` tokens and the one after each: labels are the tokens
+/// shifted by one.
+class Corpus {
+ public:
+  /// Reads files and joins them in the given order. Throws ValueError when none is given, Error
+  /// when one cannot be read, FormatError when one is empty or all are too short.
+  static Corpus load(std::vector<std::string> const& paths, std::size_t sequence,
+                     Fault const* fault = nullptr) {
+    if (paths.empty()) throw ValueError("no text: name at least one file");
+    return detail::with_memory_for("read", paths.front(), [&] {
+      std::string text;
+      for (std::string const& path : paths) {
+        std::string const piece = read_file(path, text.max_size() - text.size(), fault);
+        if (piece.empty())
+          throw FormatError(concat('\'', path, "' is empty; name a file with text"));
+        text += piece;
+      }
+      std::string name =
+          paths.size() == 1 ? concat('\'', paths.front(), '\'') : concat(paths.size(), " files");
+      return Corpus(std::move(text), sequence, std::move(name));
+    });
+  }
+
+  /// A text that is in memory; `name` is what errors call it.
+  Corpus(std::string text, std::size_t sequence, std::string name = "text")
+      : text_(std::move(text)), name_(std::move(name)), sequence_(sequence) {
+    if (sequence_ == 0) throw ValueError("sequence of 0 tokens where at least 1 is needed");
+    std::size_t const window = sequence_ + 1;
+    if (text_.size() < 2 * window)
+      throw FormatError(concat(name_, ": ", text_.size(), " bytes where sequences of ", sequence_,
+                               " need ", 2 * window, " (", window, " to train on and ", window,
+                               " to validate on); give more text or a shorter sequence"));
+    train_bytes_ = text_.size() - std::max(text_.size() / 20, window);
+  }
+
+  std::size_t sequence() const { return sequence_; }
+  std::string_view train() const { return std::string_view(text_).substr(0, train_bytes_); }
+  std::string_view validation() const { return std::string_view(text_).substr(train_bytes_); }
+  /// Of all bytes: a resumed run compares it, because another text would not give the same bits.
+  std::uint64_t hash() const { return hash64(text_); }
+  /// "'bible.txt': 4345020 bytes, 4127769 to train on, 217251 to validate on".
+  std::string describe() const {
+    return concat(name_, ": ", text_.size(), " bytes, ", train_bytes_, " to train on, ",
+                  validation().size(), " to validate on");
+  }
+
+  /// Where sample number `sample` begins in train(): the XXH64 of the eight bytes of `seed` and the
+  /// eight of `sample`, as a fraction of 2^64 of the positions there are. So the position in the
+  /// data is one number, and any worker or rank finds its samples without the others.
+  std::uint64_t position(std::uint64_t seed, std::uint64_t sample) const {
+    Hash64 hash;
+    hash.update(seed);
+    hash.update(sample);
+    auto const positions = static_cast<detail::Wide>(train_bytes_ - sequence_);
+    return static_cast<std::uint64_t>((static_cast<detail::Wide>(hash.digest()) * positions) >> 64);
+  }
+
+  /// Samples `sample` to `sample + batch - 1`. Both lists become {s, b}: one window after another.
+  void train_batch(std::uint64_t sample, std::size_t batch, std::uint64_t seed,
+                   std::vector<std::int64_t>& tokens, std::vector<std::int64_t>& labels) const {
+    prepare(batch, tokens, labels);
+    for (std::size_t b = 0; b < batch; ++b)
+      put_window(train().substr(static_cast<std::size_t>(position(seed, sample + b))), b, tokens,
+                 labels);
+  }
+
+  /// Windows of validation() that do not overlap.
+  std::size_t validation_windows() const { return (validation().size() - 1) / sequence_; }
+  /// Batches that hold all of them but a remainder; at least 1.
+  std::size_t validation_batches(std::size_t batch) const {
+    return std::max<std::size_t>(1, validation_windows() / std::max<std::size_t>(1, batch));
+  }
+  /// Batch number `index` of `batches`, which together are spread evenly over validation().
+  void validation_batch(std::size_t index, std::size_t batches, std::size_t batch,
+                        std::vector<std::int64_t>& tokens,
+                        std::vector<std::int64_t>& labels) const {
+    prepare(batch, tokens, labels);
+    for (std::size_t b = 0; b < batch; ++b) {
+      std::size_t const window = (index * batch + b) * validation_windows() / (batches * batch);
+      put_window(validation().substr(window * sequence_), b, tokens, labels);
+    }
+  }
+
+ private:
+  void prepare(std::size_t batch, std::vector<std::int64_t>& tokens,
+               std::vector<std::int64_t>& labels) const {
+    tokens.resize(sequence_ * batch);
+    labels.resize(sequence_ * batch);
+  }
+
+  /// Column b of both lists from the front of `text`.
+  void put_window(std::string_view text, std::size_t b, std::vector<std::int64_t>& tokens,
+                  std::vector<std::int64_t>& labels) const {
+    for (std::size_t s = 0; s < sequence_; ++s) {
+      tokens[b * sequence_ + s] = static_cast<unsigned char>(text[s]);
+      labels[b * sequence_ + s] = static_cast<unsigned char>(text[s + 1]);
+    }
+  }
+
+  std::string text_;
+  std::string name_;
+  std::size_t sequence_;
+  std::size_t train_bytes_ = 0;
+};
+
+}  // namespace nntile::io

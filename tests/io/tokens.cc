@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/io/tokens.hh"
+
+#include <set>
+
+#include "tests/io/scratch.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::io;
+using namespace nntile::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// Byte i is i mod 251: a window tells where it was cut.
+std::string counting(std::size_t bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes; ++i) text += static_cast<char>(i % 251);
+  return text;
+}
+
+struct Batch {
+  std::vector<std::int64_t> tokens;
+  std::vector<std::int64_t> labels;
+};
+
+}  // namespace
+
+TEST_CASE("the last twentieth of a text is kept for validation", "[io][tokens]") {
+  Corpus const corpus(counting(1000), 8);
+  CHECK(corpus.train().size() == 950);
+  CHECK(corpus.validation().size() == 50);
+  CHECK(corpus.describe() == "text: 1000 bytes, 950 to train on, 50 to validate on");
+  Corpus const small(counting(100), 8);  // a twentieth would be shorter than a window
+  CHECK(small.validation().size() == 9);
+}
+
+TEST_CASE("labels are the tokens one later, sample after sample", "[io][tokens]") {
+  Corpus const corpus(counting(240), 4);
+  Batch batch;
+  corpus.train_batch(10, 3, 7, batch.tokens, batch.labels);
+  REQUIRE(batch.tokens.size() == 12);
+  for (std::size_t b = 0; b < 3; ++b)
+    for (std::size_t s = 0; s < 4; ++s) {
+      auto const at = static_cast<std::int64_t>(corpus.position(7, 10 + b) + s);
+      CHECK(batch.tokens[4 * b + s] == at);
+      CHECK(batch.labels[4 * b + s] == at + 1);
+    }
+}
+
+TEST_CASE("a batch is the same wherever the run was resumed", "[io][tokens]") {
+  Corpus const corpus(counting(5000), 16);
+  Batch all, half;
+  corpus.train_batch(0, 8, 1, all.tokens, all.labels);
+  corpus.train_batch(4, 4, 1, half.tokens, half.labels);
+  CHECK(std::equal(half.tokens.begin(), half.tokens.end(), all.tokens.begin() + 64));
+  CHECK(std::equal(half.labels.begin(), half.labels.end(), all.labels.begin() + 64));
+}
+
+TEST_CASE("positions depend on seed and sample, stay inside and reach both ends", "[io][tokens]") {
+  Corpus const corpus(counting(60), 4);  // 55 bytes to train on: positions 0 to 50
+  std::set<std::uint64_t> seen;
+  for (std::uint64_t sample = 0; sample < 2000; ++sample) seen.insert(corpus.position(3, sample));
+  CHECK(seen.size() == 51);
+  CHECK(*seen.rbegin() == 50);
+  CHECK(corpus.position(3, 5) != corpus.position(4, 5));
+}
+
+TEST_CASE("positions are those that were documented", "[io][tokens]") {
+  Corpus const corpus(std::string(1'000'000, 'x'), 64);
+  std::uint64_t const words[2] = {42, 7};
+  std::uint64_t const hash = hash64(std::as_bytes(std::span(words)));
+  // 949,936 positions; the fraction in two halves, so that 64 bits suffice.
+  std::uint64_t const expected =
+      ((hash >> 32) * 949936 + ((hash & 0xffffffffu) * 949936 >> 32)) >> 32;
+  CHECK(corpus.position(42, 7) == expected);
+}
+
+TEST_CASE("validation batches are spread evenly and do not overlap", "[io][tokens]") {
+  Corpus const corpus(counting(20 * 201), 10);  // 201 bytes to validate on: 20 windows
+  CHECK(corpus.validation_windows() == 20);
+  CHECK(corpus.validation_batches(4) == 5);
+  CHECK(corpus.validation_batches(64) == 1);
+  Batch batch;
+  std::vector<std::int64_t> firsts;
+  for (std::size_t i = 0; i < 2; ++i) {
+    corpus.validation_batch(i, 2, 4, batch.tokens, batch.labels);
+    for (std::size_t b = 0; b < 4; ++b) firsts.push_back(batch.tokens[10 * b]);
+  }
+  auto const origin = static_cast<std::int64_t>(corpus.train().size() % 251);
+  std::vector<std::int64_t> expected;
+  for (std::int64_t const window : {0, 2, 5, 7, 10, 12, 15, 17})
+    expected.push_back((origin + 10 * window) % 251);
+  CHECK(firsts == expected);
+}
+
+TEST_CASE("files are joined in order", "[io][tokens]") {
+  Scratch const scratch;
+  put(scratch / "a", std::string(30, 'a'));
+  put(scratch / "b", std::string(30, 'b'));
+  Corpus const corpus = Corpus::load({scratch / "a", scratch / "b"}, 4);
+  CHECK(corpus.train().starts_with("aaa"));
+  CHECK(corpus.validation() == "bbbbb");
+  CHECK(corpus.hash() == hash64(std::string(30, 'a') + std::string(30, 'b')));
+  CHECK_THAT(corpus.describe(), Contains("2 files: 60 bytes"));
+}
+
+TEST_CASE("text that cannot be trained on is refused with what would suffice", "[io][tokens]") {
+  Scratch const scratch;
+  put(scratch / "empty", "");
+  put(scratch / "short", std::string(100, 'x'));
+  auto const refused = [](std::vector<std::string> const& paths) {
+    return thrown([&] { Corpus::load(paths, 64); });
+  };
+  CHECK_THAT(refused({}), Contains("name at least one file"));
+  CHECK_THAT(refused({scratch / "none"}), Contains("none': No such file"));
+  CHECK_THAT(refused({scratch.path()}), Contains("Is a directory"));
+  CHECK_THAT(refused({scratch / "short", scratch / "empty"}), Contains("empty' is empty"));
+  CHECK_THAT(refused({scratch / "short"}),
+             Contains("short': 100 bytes where sequences of 64 need 130"));
+  CHECK_THROWS_AS(Corpus("text", 0), ValueError);
+}
+
+TEST_CASE("bytes above 127 are tokens above 127", "[io][tokens]") {
+  Corpus const corpus(std::string(40, '\xff'), 4);
+  Batch batch;
+  corpus.train_batch(0, 1, 0, batch.tokens, batch.labels);
+  CHECK(batch.tokens == std::vector<std::int64_t>(4, 255));
+}
