@@ -116,6 +116,8 @@ def main(root):
             text = file.read_text(encoding="utf-8")
             for match in INCLUDE.finditer(text):
                 kind, name = match.groups()
+                if top == "examples" and (file.parent / name).is_file():
+                    name = (file.parent / name).relative_to(root).as_posix()  # as users write it
                 where = f"{path}:{text.count(chr(10), 0, match.start(2)) + 1}"
                 if why := complaint(path, kind, name):
                     errors.append(f"{where}: {why} ({name})")
