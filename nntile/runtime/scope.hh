@@ -11,10 +11,10 @@
 
 namespace nntile {
 
-/// An open scope of one lifetime: closing it retires exactly the buffers that were allocated in it
-/// and not retired before, and never blocks; tasks in flight keep what they use. It closes when it
-/// dies. On a ScopedRuntime, runtime.allocate(.., lifetime) belongs to it too; elsewhere `allocate`
-/// of the scope is the only way in.
+/// An open scope of one lifetime: closing it retires exactly the buffers that were allocated in it and
+/// not retired before, and never blocks; tasks in flight keep what they use. It closes when it dies. On
+/// a ScopedRuntime, runtime.allocate(.., lifetime) belongs to it too; elsewhere `allocate` of the scope
+/// is the only way in, and closing the only way out.
 template <Runtime R> class [[nodiscard]] Scope {
  public:
   /// Throws LifetimeError for `persistent`.

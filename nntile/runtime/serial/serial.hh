@@ -173,20 +173,20 @@ class Serial {
     return {this, sequence};
   }
 
-  /// Runs the queue from its head until a task waits for its token, or `most` tasks have ended.
+  /// Runs the queue from its head until a task waits for its token, or `most` tasks were started.
   void run_queue(std::uint64_t most) {
-    while (!queue_.empty() && most != 0) {
+    for (; !queue_.empty(); queue_.pop_front()) {
       Queued& head = queue_.front();
       if (head.retired != nullptr) {
         buffers_.reclaim(*head.retired);
-      } else {
-        if (!head.started && start(head) == common::Ran::ended)
-          head_ended_.store(true, std::memory_order_relaxed);
-        if (!head_ended_.load(std::memory_order_seq_cst)) return;
-        ended_.store(head.body.sequence, std::memory_order_release);
-        --most;
+        continue;
       }
-      queue_.pop_front();
+      if (!head.started) {
+        if (most-- == 0) return;
+        if (start(head) == common::Ran::ended) head_ended_.store(true, std::memory_order_relaxed);
+      }
+      if (!head_ended_.load(std::memory_order_seq_cst)) return;
+      ended_.store(head.body.sequence, std::memory_order_release);
     }
   }
   common::Ran start(Queued& head) {

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the serial runtime has of its own. What it shares is in buffers, marks, tokens, and the
+// battery.
+#include "nntile/runtime/serial/serial.hh"
+
+#include <vector>
+
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+TEST_CASE("serial has run a task when submit returns", "[runtime][serial]") {
+  Serial runtime;
+  long value = 1;
+  auto const a = runtime.adopt(std::as_writable_bytes(std::span(&value, 1)));
+  Event const event = submit(runtime, step_codelet, {{a, Access::update}}, 4L);
+  CHECK(value == 7);
+  CHECK(runtime.done(event));
+}
+
+TEST_CASE("serial is one worker and refuses to be more", "[runtime][serial]") {
+  CHECK(Serial(RuntimeOptions{1, false, false}).workers().cpu == 1);
+  CHECK(Serial(RuntimeOptions{}).workers().cpu == 1);
+  for (int const workers : {-1, 0, 2, 1025}) {
+    RuntimeOptions const options{workers, false, false};
+    CHECK(
+        contains(message_of<ValueError>([&] { Serial const runtime(options); }), concat(workers)));
+  }
+  CHECK_THROWS_AS(Serial(RuntimeOptions{1, true, false}), ValueError);
+}
+
+TEST_CASE("serial runs tasks with more operands than it keeps on the stack", "[runtime][serial]") {
+  static constexpr Codelet last{"last",
+                                +[](KernelCall const& call) noexcept -> Status {
+                                  cell_of(call, 99) = cell_of(call, 98) + 1;
+                                  return {};
+                                },
+                                nullptr, nullptr};
+  Serial runtime;
+  std::vector<Use<DataHandle>> uses;
+  for (long i = 0; i < 99; ++i) uses.push_back({cell(runtime, i), Access::read});
+  uses.push_back({cell(runtime), Access::write});
+  runtime.wait(runtime.submit({&last, uses, {}, {}, {}}));
+  CHECK(read(runtime, uses.back().handle) == 99);
+}
+
+TEST_CASE("serial runs what is queued behind a token in order, once the token is completed",
+          "[runtime][serial]") {
+  Serial runtime;
+  TokenKeeper keeper;
+  auto const a = cell(runtime, 1), b = cell(runtime, 1);
+  submit(runtime, keep_codelet, {{a, Access::update}}, &keeper);
+  Event const other = submit(runtime, step_codelet, {{b, Access::update}}, 1L);
+  CHECK_FALSE(runtime.done(other));  // although it does not need a
+  keeper.at(0).complete();
+  CHECK(runtime.done(other));
+  CHECK(read(runtime, b) == 4);
+}
+
+TEST_CASE("serial copies what it queues", "[runtime][serial]") {
+  Serial runtime;
+  TokenKeeper keeper;
+  auto const a = cell(runtime, 1);
+  submit(runtime, keep_codelet, {{a, Access::update}}, &keeper);
+  {
+    std::vector<long> attributes{5};
+    std::vector<Use<DataHandle>> uses{{a, Access::update}};
+    runtime.submit({&step_codelet, uses, std::as_bytes(std::span(attributes)), {}, {}});
+    attributes[0] = -1;
+    uses[0].handle = {};
+  }
+  keeper.at(0).complete();
+  CHECK(read(runtime, a) == 8);
+}
+
+TEST_CASE("serial throws when a task submits to it or waits", "[runtime][serial]") {
+  static constexpr Codelet nested{"nested",
+                                  +[](KernelCall const& call) noexcept -> Status {
+                                    auto& runtime = **static_cast<Serial* const*>(call.attributes);
+                                    try {
+                                      runtime.wait_all();
+                                    } catch (LifetimeError const&) {
+                                      try {
+                                        (void)runtime.submit({&put_codelet, {}, {}, {}, {}});
+                                      } catch (LifetimeError const&) {
+                                        return {};
+                                      }
+                                    }
+                                    return {"it did not throw"};
+                                  },
+                                  nullptr, nullptr};
+  Serial runtime;
+  submit(runtime, nested, {}, &runtime);
+  runtime.wait_all();
+}
+
+TEST_CASE("one serial runtime may drive another inside a task", "[runtime][serial]") {
+  static constexpr Codelet inner{"inner",
+                                 +[](KernelCall const& call) noexcept -> Status {
+                                   Serial runtime;
+                                   cell_of(call, 0) = read(runtime, cell(runtime, 11L));
+                                   return {};
+                                 },
+                                 nullptr, nullptr};
+  Serial runtime;
+  auto const a = cell(runtime);
+  submit(runtime, inner, {{a, Access::write}});
+  CHECK(read(runtime, a) == 11);
+}
+
+TEST_CASE("an event of serial that never was is finished when it is the default one",
+          "[runtime][serial]") {
+  Serial runtime;
+  CHECK(runtime.done({}));
+  runtime.wait({});
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/runtime/task_handle.hh"
+
+#include <type_traits>
+#include <utility>
+
+#include "nntile/runtime/archetype.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/runtime/models.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+template class nntile::TaskHandle<RuntimeArchetype>;  // asks for no more than the concept
+template class nntile::TaskGroup<RuntimeArchetype>;
+
+namespace {
+template <class R> TaskHandle<R> step(R& runtime, typename R::Handle handle) {
+  return {runtime, submit(runtime, step_codelet, {{handle, Access::update}}, 1L)};
+}
+template <class R> TaskHandle<R> broken(R& runtime) {
+  return {runtime, submit(runtime, fail_codelet, {{cell(runtime), Access::write}})};
+}
+}  // namespace
+
+TEST_CASE("a task handle moves and does not copy", "[runtime][task_handle]") {
+  static_assert(std::is_nothrow_move_constructible_v<TaskHandle<Serial>>);
+  static_assert(!std::is_copy_constructible_v<TaskHandle<Serial>> &&
+                !std::is_copy_assignable_v<TaskHandle<Serial>>);
+  TaskHandle<Serial> const none;
+  CHECK(none.is_complete());
+  CHECK_FALSE(static_cast<bool>(none));
+}
+
+TEMPLATE_TEST_CASE("a task handle waits for its task", "[runtime][task_handle]",
+                   NNTILE_TEST_MODELS) {
+  TestType runtime;
+  auto const a = cell(runtime, 1);
+  auto task = step(runtime, a);
+  task.wait();
+  CHECK(task.is_complete());
+  task.wait();  // at once
+  CHECK(read(runtime, a) == 4);
+}
+
+TEMPLATE_TEST_CASE("a task handle waits when it dies", "[runtime][task_handle]",
+                   NNTILE_TEST_MODELS) {
+  TestType runtime;
+  Event event;
+  {
+    auto const task = step(runtime, cell(runtime, 1));
+    event = task.event();
+  }
+  CHECK(runtime.done(event));
+}
+
+TEMPLATE_TEST_CASE("a detached task runs on by itself", "[runtime][task_handle]",
+                   NNTILE_TEST_MODELS) {
+  TestType runtime;
+  TokenKeeper keeper;
+  auto const a = cell(runtime, 1);
+  Event event;
+  {
+    TaskHandle<TestType> task(runtime,
+                              submit(runtime, keep_codelet, {{a, Access::update}}, &keeper));
+    event = task.detach();
+  }  // would hang here if it waited
+  CHECK_FALSE(runtime.done(event));
+  std::thread completer([&] { keeper.at(0).complete(); });
+  runtime.wait_all();
+  completer.join();
+}
+
+TEMPLATE_TEST_CASE("the destructor of a failed task does not throw, and wait_all tells",
+                   "[runtime][task_handle]", NNTILE_TEST_MODELS) {
+  TestType runtime;
+  { auto const task = broken(runtime); }
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+}
+
+TEMPLATE_TEST_CASE("assigning to a task handle waits for the task that it held",
+                   "[runtime][task_handle]", NNTILE_TEST_MODELS) {
+  TestType runtime;
+  auto task = step(runtime, cell(runtime, 1));
+  Event const first = task.event();
+  task = step(runtime, cell(runtime, 2));
+  CHECK(runtime.done(first));
+  TaskHandle<TestType> other = std::move(task);
+  other.wait();
+}
+
+TEMPLATE_TEST_CASE("a group waits for all its tasks and throws the first failure",
+                   "[runtime][task_handle]", NNTILE_TEST_MODELS) {
+  TestType runtime;
+  auto const a = cell(runtime, 1);
+  TaskGroup<TestType> group;
+  group.add(step(runtime, a));
+  group.add(broken(runtime));
+  group.add(step(runtime, a));
+  CHECK(group.size() == 3);
+  CHECK_THROWS_AS(group.wait_all(), TaskError);
+  CHECK(group.empty());
+  CHECK(read(runtime, a) == 13);
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+}
+
+TEMPLATE_TEST_CASE("wait_any returns each task once", "[runtime][task_handle]",
+                   NNTILE_TEST_MODELS) {
+  TestType runtime;
+  TaskGroup<TestType> group;
+  for (int i = 0; i < 5; ++i) group.add(step(runtime, cell(runtime, 1)));
+  std::size_t sum = 0;
+  for (int i = 0; i < 5; ++i) sum += group.wait_any();
+  CHECK(sum == 10);
+  CHECK_THROWS_AS(group.wait_any(), ValueError);
+}
+
+TEMPLATE_TEST_CASE("wait_any passes a pending task over", "[runtime][task_handle]", Alone, Four,
+                   Watched) {
+  TestType runtime;
+  TokenKeeper keeper;
+  TaskGroup<TestType> group;
+  group.add(
+      {runtime, submit(runtime, keep_codelet, {{cell(runtime, 1), Access::update}}, &keeper)});
+  group.add(step(runtime, cell(runtime, 1)));
+  CHECK(group.wait_any() == 1);
+  std::thread completer([&] { keeper.at(0).complete(); });
+  CHECK(group.wait_any() == 0);
+  completer.join();
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Asynchronous tasks, whose end somebody else tells.
+#include "nntile/runtime/common/tokens.hh"
+
+#include <atomic>
+#include <thread>
+
+#include "tests/runtime/codelets.hh"
+#include "tests/runtime/models.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// Completes in the entry; a failure when the attribute is not 0.
+constexpr Codelet at_once{
+    "at_once", nullptr, nullptr, +[](KernelCall const& call, Completion token) noexcept -> Status {
+      cell_of(call, 0) = 5;
+      token.complete(value_of(call) != 0 ? Status{"completed badly"} : Status{});
+      return {};
+    }};
+
+/// Fails in the entry, and keeps the token all the same.
+constexpr Codelet voided{"voided", nullptr, nullptr,
+                         +[](KernelCall const& call, Completion token) noexcept -> Status {
+                           (*static_cast<TokenKeeper* const*>(call.attributes))->add(token);
+                           return {"could not start"};
+                         }};
+
+struct Countdown {
+  std::atomic<int> left;
+  std::atomic<int> calls{0};
+  std::atomic<int> elsewhere{0};  // calls on a thread other than `driver`
+  std::thread::id driver = std::this_thread::get_id();
+};
+bool count_down(void* state, Completion token) {
+  auto& countdown = *static_cast<Countdown*>(state);
+  ++countdown.calls;
+  if (std::this_thread::get_id() != countdown.driver) ++countdown.elsewhere;
+  if (--countdown.left > 0) return false;
+  token.complete();
+  return true;
+}
+template <bool driver_only>
+Status start_countdown(KernelCall const& call, Completion token) noexcept {
+  token.poll(&count_down, *static_cast<Countdown* const*>(call.attributes), driver_only);
+  return {};
+}
+constexpr Codelet polled{"polled", nullptr, nullptr, &start_countdown<false>};
+constexpr Codelet polled_by_driver{"polled_by_driver", nullptr, nullptr, &start_countdown<true>};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a token completed inside the entry ends the task", "[runtime][tokens]",
+                   NNTILE_TEST_MODELS) {
+  TestType runtime;
+  auto const a = cell(runtime);
+  runtime.wait(submit(runtime, at_once, {{a, Access::write}}, 0L));
+  CHECK(read(runtime, a) == 5);
+  Event const failed = submit(runtime, at_once, {{a, Access::write}}, 1L);
+  CHECK(contains(message_of<TaskError>([&] { runtime.wait(failed); }), "completed badly"));
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+}
+
+TEMPLATE_TEST_CASE("a task behind a pending one waits for its token", "[runtime][tokens]",
+                   NNTILE_TEST_MODELS) {
+  TestType runtime;
+  TokenKeeper keeper;
+  auto const a = cell(runtime, 1);
+  Event const pending = submit(runtime, keep_codelet, {{a, Access::update}}, &keeper);
+  Event const behind = submit(runtime, step_codelet, {{a, Access::update}}, 1L);
+  CHECK_FALSE(runtime.done(pending));
+  CHECK_FALSE(runtime.done(behind));
+  std::thread completer([&] { keeper.at(0).complete(); });
+  runtime.wait(behind);
+  completer.join();
+  CHECK(runtime.done(pending));
+  CHECK(read(runtime, a) == 4);
+}
+
+TEMPLATE_TEST_CASE("a token that tells a failure cancels what reads behind it", "[runtime][tokens]",
+                   NNTILE_TEST_MODELS) {
+  TestType runtime;
+  TokenKeeper keeper;
+  auto const a = cell(runtime, 1);
+  submit(runtime, keep_codelet, {{a, Access::update}}, &keeper);
+  Event const behind = submit(runtime, step_codelet, {{a, Access::update}}, 1L);
+  std::thread completer([&] {
+    std::string const text = "lost the peer";  // dies before anyone reads it
+    keeper.at(0).complete({text.c_str()});
+  });
+  CHECK(contains(message_of<TaskError>([&] { runtime.wait(behind); }), "lost the peer"));
+  completer.join();
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+}
+
+TEMPLATE_TEST_CASE("an entry that fails ends its task and voids its token", "[runtime][tokens]",
+                   NNTILE_TEST_MODELS) {
+  TestType runtime;
+  TokenKeeper keeper;
+  auto const a = cell(runtime);
+  Event const failed = submit(runtime, voided, {{a, Access::write}}, &keeper);
+  CHECK(contains(message_of<TaskError>([&] { runtime.wait(failed); }), "could not start"));
+  submit(runtime, keep_codelet, {{a, Access::write}}, &keeper);
+  if (!runtime.done({&runtime, failed.sequence + 1})) (void)keeper.at(0);
+  keeper.at(0).complete();  // of the voided one: ignored
+  std::thread completer([&] { keeper.at(1).complete(); });
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+  completer.join();
+}
+
+TEMPLATE_TEST_CASE("completing a token twice ends one task", "[runtime][tokens]",
+                   NNTILE_TEST_MODELS) {
+  TestType runtime;
+  TokenKeeper keeper;
+  auto const a = cell(runtime, 1);
+  Event const first = submit(runtime, keep_codelet, {{a, Access::update}}, &keeper);
+  std::thread completer([&] {
+    keeper.at(0).complete();
+    keeper.at(0).complete({"again"});
+  });
+  runtime.wait(first);
+  completer.join();
+  Event const second = submit(runtime, keep_codelet, {{a, Access::update}}, &keeper);
+  std::thread other([&] { keeper.at(1).complete(); });
+  runtime.wait(second);
+  other.join();
+  keeper.at(0).complete({"and again"});
+  runtime.wait_all();
+}
+
+TEMPLATE_TEST_CASE("a blocked runtime polls until the poll completes its token",
+                   "[runtime][tokens]", NNTILE_TEST_MODELS) {
+  Countdown countdown{20};
+  TestType runtime;
+  auto const a = cell(runtime, 1);
+  submit(runtime, polled, {{a, Access::update}}, &countdown);
+  submit(runtime, step_codelet, {{a, Access::update}}, 1L);
+  CHECK(read(runtime, a) == 4);
+  runtime.wait_all();
+  CHECK(countdown.calls == 20);
+}
+
+TEMPLATE_TEST_CASE("a driver-only poll runs on the driving thread alone", "[runtime][tokens]",
+                   NNTILE_TEST_MODELS) {
+  Countdown countdown{50};
+  TestType runtime;
+  auto const a = cell(runtime, 1);
+  runtime.wait(submit(runtime, polled_by_driver, {{a, Access::update}}, &countdown));
+  CHECK(countdown.calls == 50);
+  CHECK(countdown.elsewhere == 0);
+}
+
+TEMPLATE_TEST_CASE("done from the driving thread polls", "[runtime][tokens]", NNTILE_TEST_MODELS) {
+  Countdown countdown{10};
+  TestType runtime;
+  auto const a = cell(runtime, 1);
+  Event const event = submit(runtime, polled_by_driver, {{a, Access::update}}, &countdown);
+  while (!runtime.done(event)) std::this_thread::yield();
+  CHECK(countdown.calls == 10);
+}
+
+TEMPLATE_TEST_CASE("done from another thread only looks", "[runtime][tokens]", NNTILE_TEST_MODELS) {
+  Countdown countdown{1};
+  TestType runtime;
+  auto const a = cell(runtime, 1);
+  Event const event = submit(runtime, polled_by_driver, {{a, Access::update}}, &countdown);
+  bool ended = true;
+  std::thread([&] { ended = runtime.done(event); }).join();
+  CHECK_FALSE(ended);
+  runtime.wait(event);
+  std::thread([&] { ended = runtime.done(event); }).join();
+  CHECK(ended);
+}
+
+TEMPLATE_TEST_CASE("a hundred thousand tasks pass one pending token that they do not need",
+                   "[runtime][tokens]", NNTILE_TEST_MODELS) {
+  TestType runtime;
+  TokenKeeper keeper;
+  auto const a = cell(runtime, 1);
+  submit(runtime, keep_codelet, {{a, Access::update}}, &keeper);
+  std::vector<typename TestType::Handle> cells;
+  for (int i = 0; i < 10; ++i) cells.push_back(cell(runtime, 0));
+  for (int i = 0; i < 100000; ++i)
+    submit(runtime, step_codelet, {{cells[static_cast<std::size_t>(i % 10)], Access::update}},
+           i % 2);
+  std::thread completer([&] { keeper.at(0).complete(); });
+  runtime.wait_all();
+  completer.join();
+  CHECK(read(runtime, cells[3]) == read(runtime, cells[5]));  // they had the same steps
+}
+
+TEMPLATE_TEST_CASE("what is waited for has a name", "[runtime][tokens]", NNTILE_TEST_MODELS) {
+  TestType runtime;
+  TokenKeeper keeper;
+  auto const a = cell(runtime, 1);
+  CHECK(runtime.waiting_for() == "");
+  Event const event = submit(runtime, keep_codelet, {{a, Access::update}}, &keeper, {"h1", 3});
+  while (runtime.waiting_for().empty())
+    (void)runtime.done(event);  // until some thread has started it
+  CHECK(contains(runtime.waiting_for(), "keep of tensor 'h1', tile 3"));
+  std::thread completer([&] { keeper.at(0).complete(); });
+  runtime.wait_all();
+  completer.join();
+  CHECK(runtime.waiting_for() == "");
+}
+
+TEMPLATE_TEST_CASE("tokens completed by many threads at once all count", "[runtime][tokens]",
+                   NNTILE_TEST_MODELS) {
+  static constexpr Codelet threaded{
+      "threaded", nullptr, nullptr,
+      +[](KernelCall const& call, Completion token) noexcept -> Status {
+        auto* const total = *static_cast<std::atomic<int>* const*>(call.attributes);
+        std::thread([=] {
+          ++*total;
+          token.complete();
+        }).detach();
+        return {};
+      }};
+  std::atomic<int> total{0};
+  {
+    TestType runtime;
+    for (int i = 0; i < 200; ++i)
+      submit(runtime, threaded, {{cell(runtime), Access::write}}, &total);
+    runtime.wait_all();
+    CHECK(total == 200);
+  }
+}
+
+TEST_CASE("a poll that answers true without completing is dropped and its token stays",
+          "[runtime][tokens]") {
+  common::Tokens tokens(
+      nullptr, +[](void*, void*, Status) noexcept {});
+  common::TaskBody body;
+  Completion const token = tokens.open(nullptr, body);
+  token.poll(
+      +[](void*, Completion) { return true; }, nullptr);
+  CHECK(tokens.polls() == 1);
+  CHECK(tokens.poll(true));
+  CHECK(tokens.polls() == 0);
+  CHECK(tokens.outstanding() == 1);
+  CHECK_FALSE(tokens.entry_returned(token, {}).ended);
+  token.complete();
+  CHECK(tokens.outstanding() == 0);
+}
+
+TEST_CASE("completing a token drops its polls and no other's", "[runtime][tokens]") {
+  common::Tokens tokens(
+      nullptr, +[](void*, void*, Status) noexcept {});
+  common::TaskBody body;
+  Completion const first = tokens.open(nullptr, body), second = tokens.open(nullptr, body);
+  for (int i = 0; i < 3; ++i)
+    for (Completion const& token : {first, second})
+      token.poll(
+          +[](void*, Completion) { return false; }, nullptr);
+  (void)tokens.entry_returned(first, {});
+  first.complete();
+  CHECK(tokens.polls() == 3);
+  CHECK(tokens.entry_returned(second, {"no"}).failed);
+  CHECK(tokens.polls() == 0);
+}
