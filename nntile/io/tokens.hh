@@ -27,7 +27,7 @@ class Corpus {
  public:
   /// Reads files and joins them in the given order. Throws ValueError when none is given, Error
   /// when one cannot be read, FormatError when one is empty or all are too short.
-  static Corpus load(std::vector<std::string> const& paths, std::size_t sequence,
+  static Corpus open(std::vector<std::string> const& paths, std::size_t sequence,
                      Fault const* fault = nullptr) {
     if (paths.empty()) throw ValueError("no text: name at least one file");
     return detail::with_memory_for("read", paths.front(), [&] {

@@ -99,7 +99,7 @@ TEST_CASE("files are joined in order", "[io][tokens]") {
   Scratch const scratch;
   put(scratch / "a", std::string(30, 'a'));
   put(scratch / "b", std::string(30, 'b'));
-  Corpus const corpus = Corpus::load({scratch / "a", scratch / "b"}, 4);
+  Corpus const corpus = Corpus::open({scratch / "a", scratch / "b"}, 4);
   CHECK(corpus.train().starts_with("aaa"));
   CHECK(corpus.validation() == "bbbbb");
   CHECK(corpus.hash() == hash64(std::string(30, 'a') + std::string(30, 'b')));
@@ -111,7 +111,7 @@ TEST_CASE("text that cannot be trained on is refused with what would suffice", "
   put(scratch / "empty", "");
   put(scratch / "short", std::string(100, 'x'));
   auto const refused = [](std::vector<std::string> const& paths) {
-    return thrown([&] { Corpus::load(paths, 64); });
+    return thrown([&] { Corpus::open(paths, 64); });
   };
   CHECK_THAT(refused({}), Contains("name at least one file"));
   CHECK_THAT(refused({scratch / "none"}), Contains("none': No such file"));
