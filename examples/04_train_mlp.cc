@@ -26,8 +26,8 @@ int main() {
 
   Ring runtime;
   TensorStore<Ring> store(runtime);
-  CompiledGraph<Ring> step(std::make_shared<Plan>(graph, PlanOptions{.tile = 64}), store);
-  CompiledGraph<Ring>(std::make_shared<Plan>(init, PlanOptions{.tile = 64}), store).execute();
+  CompiledGraph<Ring> step = compile(graph, store, {.tile = 64});
+  compile(init, store).execute();
 
   std::vector<float> points_now(2 * batch);
   std::vector<std::int64_t> labels_now(batch);

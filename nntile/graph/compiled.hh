@@ -243,4 +243,13 @@ class CompiledGraph {
   std::unique_ptr<Program> program_;
 };
 
+/// Plans a graph around what the store holds, and binds it.
+template <Runtime R>
+CompiledGraph<R> compile(LogicalGraph const& graph, TensorStore<R>& store, PlanOptions options = {},
+                         BindOptions const& bind = {}) {
+  auto const kept = store.tilings();
+  options.keep.insert(options.keep.end(), kept.begin(), kept.end());
+  return CompiledGraph<R>(std::make_shared<Plan const>(graph, options), store, bind);
+}
+
 }  // namespace nntile

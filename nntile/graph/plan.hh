@@ -19,11 +19,19 @@ struct AxisCut {
   std::vector<Index> sizes;
 };
 
+/// The tiling that a tensor has already.
+struct KeptTiling {
+  std::string tensor;
+  Tiling tiling;
+};
+
 /// What a plan is asked for. `tile` is the wished number of elements along each side of a tile's matrix; 0 leaves every
 /// tensor whole. An axis inside a group (heads of an embedding, batches of tokens) gets what its inner axes leave.
 struct PlanOptions {
   Index tile = 256;
   std::vector<AxisCut> cuts = {};
+  /// Tensors that exist, from TensorStore::tilings(): what agrees with them along an axis is cut like them.
+  std::vector<KeptTiling> keep = {};
 };
 
 /// Where a tensor's bytes are: kept by the store, in slots of the arena, or another tensor's.

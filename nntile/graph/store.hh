@@ -68,6 +68,12 @@ class TensorStore {
 
   /// All tensors, in the order in which they came.
   std::vector<std::unique_ptr<Stored>> const& tensors() const { return tensors_; }
+  /// How they are cut, for PlanOptions::keep.
+  std::vector<KeptTiling> tilings() const {
+    std::vector<KeptTiling> result;
+    for (auto const& stored : tensors_) result.push_back({stored->spec.name, stored->spec.tiling});
+    return result;
+  }
   bool contains(std::string const& name) const { return by_name_.contains(name); }
   /// Throws GraphError where there is none.
   Stored& at(std::string const& name) const {

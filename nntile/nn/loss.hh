@@ -13,8 +13,9 @@ namespace nntile::nn {
 inline Node mean_cross_entropy(Node const& logits, Node const& labels, std::string const& name = "loss") {
   Node total = cross_entropy(logits, labels);
   double const scale = 1.0 / static_cast<double>(element_count(labels.shape()));
-  while (total.shape().size() > 1) total = sum_slice({.axis = 0}, total);
-  return sum_slice({.axis = 0, .alpha = scale}, total, logits.graph().tensor({.shape = {}, .dtype = total.dtype()}, name));
+  bool later = false;
+  for (; total.shape().size() > 1; later = true) total = sum_slice({.axis = 0, .ascending = later}, total);
+  return sum_slice({.axis = 0, .alpha = scale, .ascending = later}, total, logits.graph().tensor({.shape = {}, .dtype = total.dtype()}, name));
 }
 
 }  // namespace nntile::nn

@@ -72,7 +72,7 @@ class AdamW {
     double beta = 0;
     for (Node const& parameter : list) {
       Node sum = sum_squares(gradients.find(parameter));
-      while (!sum.shape().empty()) sum = sum_slice({.axis = 0}, sum);
+      while (!sum.shape().empty()) sum = sum_slice({.axis = 0, .ascending = true}, sum);
       global_norm_add({.beta = beta}, sum, squared_norm_);
       beta = 1;
     }

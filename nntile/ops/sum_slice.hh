@@ -13,6 +13,9 @@ struct SumSliceAttrs {
   int axis = 0;
   double alpha = 1;
   double beta = 0;
+  /// Along dimension 0, elements follow one another too: for the later stages of a sum over several axes, where what is
+  /// dimension 0 now was not before.
+  bool ascending = false;
 };
 
 /// Extents of the axis view: m inside the axis, k along it, n outside.
@@ -30,7 +33,7 @@ inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range) 
   args.n = range.extent('j');
   args.alpha = attrs.alpha;
   args.beta = attrs.beta;
-  args.inner = attrs.axis == 0;
+  args.inner = attrs.axis == 0 && !attrs.ascending;
   return args;
 }
 
@@ -88,7 +91,7 @@ struct SumSlice {
 
   static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis}}; }
   static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
-  static char const* blocked(Attrs const& attrs) { return attrs.axis == 0 ? "k" : ""; }
+  static char const* blocked(Attrs const& attrs) { return attrs.axis == 0 && !attrs.ascending ? "k" : ""; }
   static Args args(Attrs const& attrs, TileRange const& range) {
     Args args = slice_args(attrs, range);
     args.first = range.first(1);

@@ -52,6 +52,7 @@ class TilePass {
     for (std::size_t i = 0; i < ops.size(); ++i) join_op(graph_.op_at(ops[i]), axes[i]);
     name_classes();
     collect_marks();
+    keep_tilings();
     for (std::size_t i = 0; i < ops.size(); ++i) collect_groups(graph_.op_at(ops[i]), axes[i]);
     cut_.resize(parent_.size());
     done_.assign(parent_.size(), false);
@@ -120,6 +121,22 @@ class TilePass {
     }
   }
 
+  /// Takes over the cuts of tensors that exist. Throws PlanError where two of them contradict.
+  void keep_tilings() {
+    kept_.assign(parent_.size(), nullptr);
+    for (KeptTiling const& kept : options_.keep)
+      for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
+        if (!used_[t] || graph_.tensor_at(t).name != kept.tensor || !(graph_.tensor_at(t).spec.shape == kept.tiling.shape())) continue;
+        for (std::size_t d = 0; d < kept.tiling.rank(); ++d) {
+          AxisTiling const*& of = kept_[find(first_[t] + d)];
+          if (of != nullptr && !(*of == kept.tiling.axis(d)))
+            throw PlanError(concat("tile: '", kept.tensor, "' exists and is cut into ", kept.tiling.axis(d).count(),
+                                   " tiles along dimension ", d, ", another tensor that must agree into ", of->count()));
+          of = &kept.tiling.axis(d);
+        }
+      }
+  }
+
   /// Remembers, for each class, the class just inside it in a side of a matrix: the groups m, n and k of products.
   void collect_groups(OpNode const& op, OpAxes const& axes) {
     for (std::size_t o = 0; o < op.operands.size(); ++o)
@@ -144,6 +161,12 @@ class TilePass {
     AxisCut const* asked = nullptr;
     for (AxisCut const& cut : options_.cuts)
       if (cut.axis == names_[root]) asked = &cut;
+    if (kept_[root] != nullptr) {
+      if ((whole_[root] && kept_[root]->count() > 1) || (single_[root] && kept_[root]->count() != extent))
+        throw PlanError(concat("tile: axis '", names_[root], "' must ", whole_[root] ? "stay whole" : "be cut into single indices",
+                               " in this graph, but a tensor that exists has ", kept_[root]->count(), " tiles along it"));
+      return *kept_[root];
+    }
     if (single_[root]) {
       if (whole_[root] && extent > 1) throw PlanError(concat("tile: axis '", names_[root], "' is sliced but must stay whole"));
       return AxisTiling::uniform(extent, 1);
@@ -201,6 +224,7 @@ class TilePass {
   std::vector<std::vector<std::size_t>> inner_;
   std::vector<std::string> names_;
   std::vector<std::string> known_;
+  std::vector<AxisTiling const*> kept_;
   std::vector<AxisTiling> cut_;
   std::vector<bool> done_;
 };

@@ -1,0 +1,89 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Text from a trained model, byte by byte. The window is recomputed for every byte.
+
+#include <cstdio>
+
+#include "nntile/io/checkpoint.hh"
+#include "nntile/ops/sample.hh"
+#include "session.hh"
+
+namespace gpt2 {
+
+/// Opens the newest checkpoint of a run, or the checkpoint itself.
+inline nntile::io::Checkpoint open_run(std::string const& run) {
+  if (auto const latest = nntile::io::latest_checkpoint(run)) return nntile::io::Checkpoint::open(*latest);
+  return nntile::io::Checkpoint::open(run);
+}
+
+/// A model that continues texts.
+template <nntile::Runtime R>
+class Generator {
+ public:
+  Generator(R& runtime, GenerateSettings const& settings)
+      : settings_(settings), checkpoint_(open_run(settings.run)), described_(model_from(checkpoint_.model(), checkpoint_.path())),
+        session_(runtime, settings.machine),
+        model_(ModelGraph::Kind::inference, described_.model, described_.seq, 1, numerics_of(settings.machine.numerics)) {
+    check();
+    LogicalGraph draw("sample", model_.graph.numerics());
+    Node const logits = draw.input({.shape = {described_.model.vocab}, .axes = "class"}, "row");
+    Node const step = draw.input({.shape = {}, .dtype = DType::int64}, "draw");
+    sample({.temperature = settings.temperature, .top_k = settings.top_k, .top_p = settings.top_p, .seed = settings.seed},
+           logits, step, draw.tensor({.shape = {}, .dtype = DType::int64}, "token"))
+        .mark_output();
+    forward_ = session_.compile(model_.graph);
+    draw_ = session_.compile(draw);
+    checkpoint_.load(nntile::io::targets_of(session_.store, nntile::io::is_parameter), nntile::io::Part::model);
+    session_.write_positions(described_.seq);
+  }
+
+  /// Prints the prompt and what follows, as it comes.
+  void run() {
+    std::vector<std::int64_t> text;
+    for (char const c : settings_.prompt) text.push_back(static_cast<unsigned char>(c));
+    std::fwrite(settings_.prompt.data(), 1, settings_.prompt.size(), stdout);
+    std::size_t const window = static_cast<std::size_t>(described_.seq);
+    std::vector<std::int64_t> tokens(window);
+    for (Index i = 0; i < settings_.tokens; ++i) {
+      std::size_t const length = std::min(text.size(), window);
+      std::fill(tokens.begin(), tokens.end(), 0);
+      std::copy(text.end() - static_cast<std::ptrdiff_t>(length), text.end(), tokens.begin());
+      text.push_back(next(tokens, length, i));
+      std::putchar(static_cast<int>(text.back()));
+      std::fflush(stdout);
+    }
+    std::putchar('\n');
+  }
+
+ private:
+  void check() const {
+    auto const fail = [](auto const&... text) { throw nntile::ValueError(nntile::concat(text...)); };
+    if (settings_.prompt.empty()) fail("--prompt: at least one byte is needed");
+    if (settings_.tokens < 0) fail("--tokens: ", settings_.tokens, " is negative");
+    if (!(settings_.temperature >= 0)) fail("--temperature: ", settings_.temperature, " where 0 (the likeliest) or more is needed");
+    if (settings_.top_k < 0) fail("--top-k: ", settings_.top_k, " is negative; 0 means all");
+    if (!(settings_.top_p > 0 && settings_.top_p <= 1)) fail("--top-p: ", settings_.top_p, " is outside (0, 1]");
+  }
+
+  /// The token after the first `length` ones; later positions are masked by causality.
+  std::int64_t next(std::vector<std::int64_t> const& tokens, std::size_t length, Index number) {
+    forward_->template bind_input<std::int64_t>("tokens", tokens);
+    forward_->execute();
+    auto const logits = forward_->template get_output<float>(model_.logits_name);  // [vocab, seq, 1]
+    auto const vocab = static_cast<std::size_t>(described_.model.vocab);
+    draw_->template bind_input<float>("row", std::span<float const>(logits).subspan((length - 1) * vocab, vocab));
+    draw_->template bind_input<std::int64_t>("draw", std::vector<std::int64_t>{number});
+    draw_->execute();
+    return draw_->template get_output<std::int64_t>("token")[0];
+  }
+
+  GenerateSettings settings_;
+  nntile::io::Checkpoint checkpoint_;
+  Described described_;
+  Session<R> session_;
+  ModelGraph model_;
+  std::unique_ptr<CompiledGraph<R>> forward_;
+  std::unique_ptr<CompiledGraph<R>> draw_;
+};
+
+}  // namespace gpt2

@@ -1,0 +1,70 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What the machine can do and what the process holds, for the progress line.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "nntile/core/error.hh"
+#include "nntile/ops/kernel.hh"
+
+namespace gpt2 {
+
+inline double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// fp32 multiply-add peak of one core in flop/s, the best of five short runs; 0 where it cannot be measured.
+inline double core_peak(nntile::Isa isa) {
+  auto const* const codelet = nntile::kernels::find("fma_peak", nntile::DType::fp32, nntile::DType::fp32,
+                                                    nntile::Mode::exact, isa == nntile::Isa::best ? nntile::kernels::best() : isa);
+  if (codelet == nullptr) return 0;
+  double best = 0;
+  for (int round = 0; round < 5; ++round) {
+    std::int64_t const iterations = 2'000'000;
+    double flops = 0;
+    float sink = 0;
+    void* const buffers[] = {&flops, &sink};
+    char text[nntile::status_text_bytes];
+    double const begin = seconds_now();
+    codelet->cpu({buffers, &iterations, text});
+    best = std::max(best, flops / (seconds_now() - begin));
+  }
+  return best;
+}
+
+/// Bytes of memory that the process holds now, as the kernel counts them; 0 where that is not told.
+inline std::size_t resident_bytes() {
+  std::size_t kilobytes = 0;
+  if (std::FILE* const file = std::fopen("/proc/self/status", "r")) {
+    char line[256];
+    while (std::fgets(line, sizeof line, file) != nullptr)
+      if (std::sscanf(line, "VmRSS: %zu", &kilobytes) == 1) break;
+    std::fclose(file);
+  }
+  return kilobytes * 1024;
+}
+
+/// "1.5 GB", "23 MB".
+inline std::string readable_bytes(double bytes) {
+  char text[32];
+  if (bytes >= 1e9) std::snprintf(text, sizeof text, "%.1f GB", bytes / 1e9);
+  else if (bytes >= 1e6) std::snprintf(text, sizeof text, "%.0f MB", bytes / 1e6);
+  else std::snprintf(text, sizeof text, "%.0f kB", bytes / 1e3);
+  return text;
+}
+
+/// "1:02:03", "2:03".
+inline std::string readable_time(double seconds) {
+  auto const whole = static_cast<long>(std::max(0.0, seconds) + 0.5);
+  char text[32];
+  if (whole >= 3600) std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+  else std::snprintf(text, sizeof text, "%ld:%02ld", whole / 60, whole % 60);
+  return text;
+}
+
+}  // namespace gpt2

@@ -1,0 +1,112 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// A model with its graphs, plans and tensors on one runtime.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "settings.hh"
+#include "nntile/graph/compiled.hh"
+#include "nntile/io/store.hh"
+#include "nntile/nn/optim.hh"
+
+namespace gpt2 {
+
+using nntile::CompiledGraph;
+using nntile::DType;
+using nntile::LogicalGraph;
+using nntile::Node;
+using nntile::Plan;
+
+/// A graph of the model over batches of [seq, batch] tokens, with the loss where it is wanted.
+class ModelGraph {
+ public:
+  enum class Kind { training, validation, inference };
+
+  ModelGraph(Kind kind, nntile::nn::Gpt2Config const& config, Index seq, Index batch, nntile::Numerics const& numerics,
+             nntile::nn::AdamWOptions const& adamw = {})
+      : graph(kind == Kind::training ? "train" : kind == Kind::validation ? "validate" : "generate", numerics),
+        model(graph, config) {
+    Node const tokens = graph.input({.shape = {seq, batch}, .dtype = DType::int64, .axes = "seq batch"}, "tokens");
+    Node const positions = graph.constant({.shape = {seq}, .dtype = DType::int64, .axes = "seq"}, "positions");
+    Node const logits = model.logits(tokens, positions, kind != Kind::training);  // [vocab, seq, batch]
+    if (kind == Kind::inference) {
+      logits_name = logits.mark_output().name();
+      return;
+    }
+    Node const labels = graph.input({.shape = {seq, batch}, .dtype = DType::int64, .axes = "seq batch"}, "labels");
+    Node const loss = nntile::nn::mean_cross_entropy(logits, labels, "loss");
+    loss.mark_output();
+    if (kind == Kind::training) {
+      optimizer = std::make_unique<nntile::nn::AdamW>(model.parameters(), add_gradients(graph, loss), adamw);
+      if (adamw.clip > 0) optimizer->squared_norm().mark_output();
+    }
+  }
+
+  LogicalGraph graph;
+  nntile::nn::Gpt2 model;
+  std::unique_ptr<nntile::nn::AdamW> optimizer;
+  std::string logits_name;
+};
+
+/// The tensors of a run and the ways to fill them.
+template <nntile::Runtime R>
+class Session {
+ public:
+  Session(R& runtime, Machine const& machine)
+      : store(runtime), options(tile_options(machine.tile)), isa(isa_of(machine.isa)) {}
+
+  std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph) {
+    return std::unique_ptr<CompiledGraph<R>>(new CompiledGraph<R>(nntile::compile(graph, store, options, {.isa = isa})));
+  }
+
+  /// First values of all parameters and states.
+  void initialize(ModelGraph const& of, std::uint64_t seed) {
+    LogicalGraph init("initialize", of.graph.numerics());
+    nntile::nn::initialize(init, of.model.parameters(), seed);
+    if (of.optimizer != nullptr) nntile::nn::initialize_states(init, *of.optimizer);
+    compile(init)->execute();
+  }
+  void write_positions(Index seq) {
+    std::vector<std::int64_t> positions(static_cast<std::size_t>(seq));
+    for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<std::int64_t>(i);
+    store.template write<std::int64_t>("positions", positions);
+  }
+
+  nntile::TensorStore<R> store;
+  nntile::PlanOptions options;
+  nntile::Isa isa;
+};
+
+/// What a checkpoint says of the model; checkpoints of another one are refused.
+inline nntile::io::Json describe(nntile::nn::Gpt2Config const& model, Index seq) {
+  return nntile::io::Json::object({{"model_type", "gpt2"},
+                                   {"vocab_size", model.vocab},
+                                   {"n_positions", model.positions},
+                                   {"n_embd", model.width},
+                                   {"n_layer", model.layers},
+                                   {"n_head", model.heads},
+                                   {"layer_norm_epsilon", model.eps},
+                                   {"trained_seq", seq}});
+}
+
+/// A model from its description, and the sequence it was trained on. Throws FormatError.
+struct Described {
+  nntile::nn::Gpt2Config model;
+  Index seq;
+};
+inline Described model_from(nntile::io::Json const& json, std::string const& path) {
+  auto const integer = [&](char const* key) {
+    auto const value = json[key].as<Index>();
+    if (!value || *value < 1) throw nntile::FormatError(nntile::concat("'", path, "': its model has no usable '", key, "'"));
+    return *value;
+  };
+  Described result{{}, integer("trained_seq")};
+  result.model = {.vocab = integer("vocab_size"), .positions = integer("n_positions"), .width = integer("n_embd"),
+                  .layers = integer("n_layer"), .heads = integer("n_head"),
+                  .eps = json["layer_norm_epsilon"].as<double>().value_or(1e-5)};
+  return result;
+}
+
+}  // namespace gpt2

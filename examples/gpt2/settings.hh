@@ -1,0 +1,155 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What the trainer and the generator are asked for.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nntile/core/numerics.hh"
+#include "nntile/graph/plan.hh"
+#include "nntile/nn/gpt2.hh"
+#include "nntile/ops/kernel.hh"
+
+namespace gpt2 {
+
+using nntile::Index;
+
+/// Sizes of a model and of its batches, by name.
+struct Preset {
+  char const* name;
+  nntile::nn::Gpt2Config model;
+  Index seq;
+  Index batch;
+};
+
+/// Byte-level models of three sizes; 124m has GPT-2's own vocabulary, of which bytes use the first 256.
+inline constexpr Preset presets[] = {
+    {"tiny", {.vocab = 256, .positions = 128, .width = 256, .layers = 4, .heads = 4}, 128, 8},
+    {"small", {.vocab = 256, .positions = 256, .width = 384, .layers = 6, .heads = 6}, 256, 8},
+    {"124m", {}, 64, 4},
+};
+
+/// Throws ValueError with the names there are.
+inline Preset const& preset_of(std::string const& name) {
+  std::string list;
+  for (Preset const& preset : presets) {
+    if (name == preset.name) return preset;
+    list += nntile::concat(list.empty() ? "" : ", ", preset.name);
+  }
+  throw nntile::ValueError(nntile::concat("--preset: no preset '", name, "'; there are ", list));
+}
+
+/// Where and how to compute.
+struct Machine {
+  std::string runtime = "ring";
+  std::optional<int> workers;
+  std::string tile = "256";
+  std::string numerics = "exact";
+  std::string isa = "best";
+};
+
+struct TrainSettings {
+  std::vector<std::string> data;
+  std::string preset = "tiny";
+  std::optional<Index> width, layers, heads, seq, batch;
+  std::int64_t steps = 1000;
+  double minutes = 0;  // 0: as many steps as `steps` says
+  double lr = 3e-3;
+  double warmup = 50;
+  double weight_decay = 0.1;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double clip = 0;
+  std::uint64_t seed = 1;
+  std::string out = "run";
+  bool resume = false;
+  bool hash = false;
+  std::int64_t eval_every = 100;
+  std::int64_t save_every = 500;
+  Machine machine;
+};
+
+struct GenerateSettings {
+  std::string run = "run";
+  std::string prompt = "In the beginning ";
+  Index tokens = 400;
+  double temperature = 0.8;
+  int top_k = 0;
+  double top_p = 0.95;
+  std::uint64_t seed = 1;
+  Machine machine;
+};
+
+/// "256", or "256,embed=64+192,seq=32": the wished tile, then cuts of named axes. Throws ValueError.
+inline nntile::PlanOptions tile_options(std::string const& text) {
+  nntile::PlanOptions options;
+  auto const number = [&](std::string_view digits) {
+    Index value = 0;
+    auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc{} || end != digits.data() + digits.size() || value < 0)
+      throw nntile::ValueError(nntile::concat("--tile: '", digits, "' in '", text, "' is no size; write 256 or 256,embed=64+192"));
+    return value;
+  };
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    std::string_view const item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    auto const equals = item.find('=');
+    if (equals == item.npos) {
+      options.tile = number(item);
+      continue;
+    }
+    nntile::AxisCut cut{std::string(item.substr(0, equals)), {}};
+    for (std::string_view sizes = item.substr(equals + 1); !sizes.empty();) {
+      std::string_view const size = sizes.substr(0, sizes.find('+'));
+      sizes.remove_prefix(std::min(sizes.size(), size.size() + 1));
+      cut.sizes.push_back(number(size));
+    }
+    options.cuts.push_back(std::move(cut));
+  }
+  return options;
+}
+
+inline nntile::Numerics numerics_of(std::string const& name) {
+  if (name == "exact") return {nntile::Mode::exact, 1};
+  if (name == "fast") return {nntile::Mode::fast, 1};
+  throw nntile::ValueError(nntile::concat("--numerics: '", name, "' is neither exact nor fast"));
+}
+
+inline nntile::Isa isa_of(std::string const& name) {
+  using nntile::Isa;
+  std::string list;
+  for (Isa const isa : {Isa::best, Isa::plain, Isa::v2, Isa::v3, Isa::v4}) {
+    if (name == name_of(isa) && nntile::kernels::available(isa)) return isa;
+    if (nntile::kernels::available(isa)) list += nntile::concat(list.empty() ? "" : ", ", name_of(isa));
+  }
+  throw nntile::ValueError(nntile::concat("--isa: '", name, "' is not available here; there are ", list));
+}
+
+/// The model of a preset with its overrides. Positions are the sequence's length, but for 124m.
+inline nntile::nn::Gpt2Config model_of(TrainSettings const& settings) {
+  Preset const& preset = preset_of(settings.preset);
+  nntile::nn::Gpt2Config model = preset.model;
+  model.width = settings.width.value_or(model.width);
+  model.layers = settings.layers.value_or(model.layers);
+  model.heads = settings.heads.value_or(model.heads);
+  Index const seq = settings.seq.value_or(preset.seq);
+  if (model.positions < 1024) model.positions = seq;
+  struct Bound {
+    char const* option;
+    Index value, least, most;
+  };
+  for (auto const& [option, value, least, most] :
+       {Bound{"--width", model.width, 1, 65536}, Bound{"--layers", model.layers, 1, 1000},
+        Bound{"--heads", model.heads, 1, model.width}, Bound{"--seq", seq, 2, model.positions},
+        Bound{"--batch", settings.batch.value_or(preset.batch), 1, 65536}})
+    if (value < least || value > most)
+      throw nntile::ValueError(nntile::concat(option, ": ", value, " is outside ", least, " to ", most));
+  if (model.width % model.heads != 0)
+    throw nntile::ValueError(nntile::concat("--heads: ", model.heads, " heads do not divide a width of ", model.width));
+  return model;
+}
+
+}  // namespace gpt2

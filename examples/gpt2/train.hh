@@ -1,0 +1,263 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The training loop: batches, steps, progress, validation, checkpoints.
+
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <optional>
+
+#include "corpus.hh"
+#include "machine.hh"
+#include "nntile/io/checkpoint.hh"
+#include "nntile/io/tokens.hh"
+#include "nntile/nn/schedule.hh"
+#include "plot.hh"
+#include "session.hh"
+
+namespace gpt2 {
+
+/// Set by Ctrl-C: the step in flight is finished, the run is saved, and training ends.
+inline volatile std::sig_atomic_t interrupted = 0;
+
+/// Losses so far, kept in checkpoints so that the picture of a resumed run is whole.
+struct History {
+  std::vector<double> train;  // of steps 1, 2, ...
+  std::vector<double> valid_step;
+  std::vector<double> valid;
+};
+
+/// One training run on a runtime.
+template <nntile::Runtime R>
+class Trainer {
+ public:
+  /// Reads the data, plans, allocates, and initialises or resumes. Throws whatever is wrong with any of it.
+  Trainer(R& runtime, TrainSettings const& settings)
+      : runtime_(runtime), settings_(settings), config_(model_of(settings)),
+        seq_(settings.seq.value_or(preset_of(settings.preset).seq)),
+        batch_(settings.batch.value_or(preset_of(settings.preset).batch)),
+        corpus_(open_corpus(settings.data, seq_)),
+        steps_(settings.steps), session_(runtime, settings.machine),
+        train_(ModelGraph::Kind::training, config_, seq_, batch_, numerics_of(settings.machine.numerics),
+               {settings.beta1, settings.beta2, 1e-8, settings.weight_decay, settings.clip}),
+        valid_(ModelGraph::Kind::validation, config_, seq_, batch_, numerics_of(settings.machine.numerics)),
+        directory_(open_directory(settings)) {
+    step_graph_ = session_.compile(train_.graph);
+    valid_graph_ = session_.compile(valid_.graph);
+    if (auto const path = directory_->latest()) resume(*path);
+    else session_.initialize(train_, settings.seed);
+    session_.write_positions(seq_);
+  }
+
+  /// Trains to the end, or to Ctrl-C. Returns false when a loss was not finite.
+  bool run() {
+    describe_run();
+    double const begin = seconds_now();
+    begin_ = last_line_ = begin;
+    first_step_ = step_;
+    if (step_ == 0) validate();
+    train_begin_ = seconds_now();
+    while (step_ < steps_ && interrupted == 0) {
+      if (!train_step()) return false;
+      calibrate();
+      show_progress(false);
+      if (settings_.eval_every > 0 && step_ % settings_.eval_every == 0 && step_ < steps_) validate();
+      if (settings_.save_every > 0 && step_ % settings_.save_every == 0 && step_ < steps_) save();
+    }
+    show_progress(true);
+    validate();
+    save();
+    if (interrupted != 0) std::printf("interrupted: saved at step %lld; continue with --resume\n", static_cast<long long>(step_));
+    return true;
+  }
+
+  /// 64-bit hash of all parameters: names, shapes and bytes.
+  std::uint64_t hash() { return nntile::io::hash_tensors(nntile::io::sources_of(session_.store, nntile::io::is_parameter)); }
+
+  double validation_loss() const { return history_.valid.empty() ? NAN : history_.valid.back(); }
+
+ private:
+  static std::unique_ptr<nntile::io::CheckpointDirectory> open_directory(TrainSettings const& settings) {
+    bool const holds = std::filesystem::is_directory(settings.out) && nntile::io::latest_checkpoint(settings.out);
+    if (holds && !settings.resume)
+      throw nntile::ValueError(nntile::concat("--out: '", settings.out, "' holds a run already; give --resume to continue it, or another folder"));
+    if (!holds && settings.resume)
+      throw nntile::ValueError(nntile::concat("--resume: '", settings.out, "' holds no checkpoint; train without --resume first"));
+    return std::make_unique<nntile::io::CheckpointDirectory>(settings.out);
+  }
+
+  void resume(std::string const& path) {
+    auto const checkpoint = nntile::io::Checkpoint::open(path);
+    checkpoint.require_model(describe(config_, seq_));
+    checkpoint.load(nntile::io::targets_of(session_.store, nntile::io::is_saved));
+    auto const& state = checkpoint.state();
+    step_ = static_cast<std::int64_t>(state.step);
+    sample_ = state.sample;
+    if (state.seed != settings_.seed)
+      throw nntile::ValueError(nntile::concat("--seed: ", settings_.seed, " but the run in '", path, "' began with ", state.seed));
+    history_.train = state.run["train"].template as<std::vector<double>>().value_or(std::vector<double>{});
+    history_.valid = state.run["valid"].template as<std::vector<double>>().value_or(std::vector<double>{});
+    history_.valid_step = state.run["valid_step"].template as<std::vector<double>>().value_or(std::vector<double>{});
+    if (settings_.minutes > 0) steps_ = state.run["steps"].template as<std::int64_t>().value_or(steps_);
+    std::printf("resumed '%s' at step %lld\n", path.c_str(), static_cast<long long>(step_));
+  }
+
+  void save() {
+    namespace io = nntile::io;
+    io::TrainingState state;
+    state.step = static_cast<std::uint64_t>(step_);
+    state.sample = sample_;
+    state.seed = settings_.seed;
+    state.optimizer = {{"lr", settings_.lr}, {"beta1", settings_.beta1}, {"beta2", settings_.beta2}, {"weight_decay", settings_.weight_decay}};
+    if (!history_.train.empty()) state.loss = history_.train.back();
+    auto const list = [](std::vector<double> const& values) {
+      io::Json json = io::Json::array();
+      for (double const value : values) json.push_back(value);
+      return json;
+    };
+    state.run = io::Json::object({{"train", list(history_.train)}, {"valid", list(history_.valid)},
+                                  {"valid_step", list(history_.valid_step)}, {"steps", steps_}});
+    auto const saved = directory_->save(describe(config_, seq_), state, io::sources_of(session_.store, io::is_saved));
+    if (!saved.warning.empty()) std::fprintf(stderr, "warning: %s\n", saved.warning.c_str());
+    try {
+      write_plot();
+    } catch (nntile::Error const& error) {  // a picture is never worth a run
+      std::fprintf(stderr, "warning: no picture: %s\n", error.what());
+    }
+  }
+
+  void write_plot() const;
+
+  double learning_rate(std::int64_t step) const {
+    nntile::nn::WarmupCosine schedule{settings_.lr, static_cast<std::int64_t>(settings_.warmup), steps_, 0.1};
+    if (settings_.minutes > 0 && !calibrated()) schedule.steps = 1 << 30;  // still within the warm-up
+    return schedule.at(step);
+  }
+
+  bool calibrated() const { return settings_.minutes <= 0 || step_ >= calibration_steps; }
+
+  /// With --minutes, the number of steps follows from the time of the first ones.
+  void calibrate() {
+    if (settings_.minutes <= 0 || step_ != calibration_steps) return;
+    double const per_step = (seconds_now() - train_begin_) / static_cast<double>(step_ - first_step_);
+    steps_ = std::max<std::int64_t>(2 * calibration_steps, static_cast<std::int64_t>(0.97 * settings_.minutes * 60 / per_step));
+  }
+
+  bool train_step() {
+    auto const number = step_ + 1;
+    corpus_.train_batch(sample_, static_cast<std::size_t>(batch_), settings_.seed, tokens_, labels_);
+    bind_batch(*step_graph_);
+    step_graph_->template bind_input<float>("lr", std::vector<float>{static_cast<float>(learning_rate(number))});
+    step_graph_->template bind_input<std::int64_t>("step", std::vector<std::int64_t>{number});
+    step_graph_->execute();
+    double const loss = static_cast<double>(step_graph_->template get_output<float>("loss")[0]);
+    if (!std::isfinite(loss)) {
+      std::fprintf(stderr, "\nthe loss of step %lld is %g: stopped; the last checkpoint in '%s' is untouched; try a smaller --lr\n",
+                   static_cast<long long>(number), loss, settings_.out.c_str());
+      return false;
+    }
+    step_ = number;
+    sample_ += static_cast<std::uint64_t>(batch_);
+    history_.train.push_back(loss);
+    return true;
+  }
+
+  void bind_batch(CompiledGraph<R>& graph) {
+    graph.template bind_input<std::int64_t>("tokens", tokens_);
+    graph.template bind_input<std::int64_t>("labels", labels_);
+  }
+
+  /// Mean loss over evenly spread windows of the validation part.
+  void validate() {
+    double sum = 0;
+    std::size_t const batches = std::min<std::size_t>(20, corpus_.validation_batches(static_cast<std::size_t>(batch_)));
+    double const begin = seconds_now();
+    for (std::size_t i = 0; i < batches; ++i) {
+      corpus_.validation_batch(i, batches, static_cast<std::size_t>(batch_), tokens_, labels_);
+      bind_batch(*valid_graph_);
+      valid_graph_->execute();
+      sum += static_cast<double>(valid_graph_->template get_output<float>("loss")[0]);
+    }
+    train_begin_ += seconds_now() - begin;  // not training time
+    history_.valid.push_back(sum / static_cast<double>(batches));
+    history_.valid_step.push_back(static_cast<double>(step_));
+    if (isatty(STDOUT_FILENO)) std::printf("\r\033[K");
+    std::printf("step %6lld  validation loss %.4f nats per byte\n", static_cast<long long>(step_), history_.valid.back());
+    std::fflush(stdout);
+  }
+
+  void describe_run() {
+    auto const& plan = step_graph_->plan();
+    core_peak_ = core_peak(session_.isa);
+    int const cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    peak_ = core_peak_ * std::min(runtime_.workers().cpu, cores);
+    std::printf("model   %lld parameters: width %lld, %lld layers, %lld heads, sequence %lld, batch %lld\n",
+                static_cast<long long>(train_.model.parameters().count()), static_cast<long long>(config_.width),
+                static_cast<long long>(config_.layers), static_cast<long long>(config_.heads), static_cast<long long>(seq_),
+                static_cast<long long>(batch_));
+    std::printf("data    %s\n", corpus_.describe().c_str());
+    std::printf("plan    %zu tile tasks a step, %.2f Gflop; memory %s = %s stored + %s arena (at least %s); %s\n",
+                plan.tasks().size(), static_cast<double>(plan.flops()) * 1e-9,
+                readable_bytes(static_cast<double>(plan.memory().total())).c_str(),
+                readable_bytes(static_cast<double>(plan.memory().stored)).c_str(),
+                readable_bytes(static_cast<double>(plan.memory().arena)).c_str(),
+                readable_bytes(static_cast<double>(plan.memory().arena_lower_bound)).c_str(),
+                plan.numerics().mode == nntile::Mode::fast ? "fast numerics: bits of this plan alone"
+                : plan.canonical()                          ? "exact bits"
+                                                            : ("bits of this plan alone: " + plan.uncanonical()).c_str());
+    std::printf("machine %s, %d workers, kernels %s, peak %.0f Gflop/s\n", settings_.machine.runtime.c_str(), runtime_.workers().cpu,
+                name_of(session_.isa == nntile::Isa::best ? nntile::kernels::best() : session_.isa), peak_ * 1e-9);
+    std::fflush(stdout);
+  }
+
+  void show_progress(bool last) {
+    double const now = seconds_now();
+    bool const terminal = isatty(STDOUT_FILENO) != 0;
+    if (!last && now - last_line_ < (terminal ? 0.5 : 10.0)) return;
+    if (step_ == first_step_) return;
+    last_line_ = now;
+    double const per_step = (now - train_begin_) / static_cast<double>(step_ - first_step_);
+    std::size_t const window = std::min<std::size_t>(history_.train.size(), 20);
+    double loss = 0;
+    for (std::size_t i = history_.train.size() - window; i < history_.train.size(); ++i) loss += history_.train[i];
+    std::string const left = calibrated() ? readable_time(per_step * static_cast<double>(steps_ - step_)) : "?";
+    std::string const total = calibrated() ? std::to_string(steps_) : "?";
+    std::printf("%sstep %6lld/%s  loss %.4f  val %.4f  %.0f tok/s  %.0f %% of peak  memory %s  left %s%s", terminal ? "\r\033[K" : "",
+                static_cast<long long>(step_), total.c_str(), loss / static_cast<double>(window), validation_loss(),
+                static_cast<double>(seq_ * batch_) / per_step,
+                peak_ > 0 ? 100 * static_cast<double>(step_graph_->plan().flops()) / per_step / peak_ : 0.0,
+                readable_bytes(static_cast<double>(resident_bytes())).c_str(), left.c_str(), terminal && !last ? "" : "\n");
+    std::fflush(stdout);
+  }
+
+  static constexpr std::int64_t calibration_steps = 20;
+
+  R& runtime_;
+  TrainSettings settings_;
+  nntile::nn::Gpt2Config config_;
+  Index seq_;
+  Index batch_;
+  nntile::io::Corpus corpus_;
+  std::int64_t steps_;
+  Session<R> session_;
+  ModelGraph train_;
+  ModelGraph valid_;
+  std::unique_ptr<nntile::io::CheckpointDirectory> directory_;
+  std::unique_ptr<CompiledGraph<R>> step_graph_;
+  std::unique_ptr<CompiledGraph<R>> valid_graph_;
+  std::vector<std::int64_t> tokens_;
+  std::vector<std::int64_t> labels_;
+  std::int64_t step_ = 0;
+  std::int64_t first_step_ = 0;
+  std::uint64_t sample_ = 0;
+  History history_;
+  double core_peak_ = 0;
+  double peak_ = 0;
+  double begin_ = 0;
+  double train_begin_ = 0;
+  double last_line_ = 0;
+};
+
+}  // namespace gpt2
