@@ -267,15 +267,15 @@ class StarPU {
 
   /// Waits for the buffer's tasks and for its contents in host memory.
   void wait_for_host_copy(common::Buffer& buffer, Access access) {
-    HostCopy copy{this};
+    HostCopy wanted{this};
     callbacks_.fetch_add(1, std::memory_order_relaxed);
-    starpu_shim::acquire(data_of(buffer), access, {&host_copy_granted, &copy});
-    block([&] { return copy.granted.load(); });
+    starpu_shim::acquire(data_of(buffer), access, {&host_copy_granted, &wanted});
+    block([&] { return wanted.granted.load(); });
   }
   static void host_copy_granted(void* state) noexcept {
-    auto& copy = *static_cast<HostCopy*>(state);
-    StarPU& self = *copy.runtime;
-    copy.granted.store(true);  // and `copy` is no more
+    auto& wanted = *static_cast<HostCopy*>(state);
+    StarPU& self = *wanted.runtime;
+    wanted.granted.store(true);  // and `wanted` is no more
     self.wake_.notify();
     self.callbacks_.fetch_sub(1, std::memory_order_release);
   }
