@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/ops/layer_norm.hh"
+
+#include "tests/support/eager_gradient.hh"
+#include "tests/support/op_driver.hh"
+
+namespace {
+
+using namespace nntile;
+using test::Array;
+using test::op_case;
+
+/// x, gamma, beta, y, mean, rstd.
+test::OpCase forward_case(Shape const& x) {
+  Shape tokens;
+  for (std::size_t d = 1; d < x.size(); ++d) tokens.push_back(x[d]);
+  auto c = op_case<ops::LayerNorm>({}, {x, Shape{x[0]}, Shape{x[0]}, x, tokens, tokens});
+  c.terms = static_cast<double>(x[0]);
+  c.scale = 8;
+  return c;
+}
+
+/// Makes rstd, operand `at`, positive.
+auto positive(std::size_t at) {
+  return [at](std::vector<Array>& operands) {
+    for (Index i = 0; i < operands[at].count(); ++i) operands[at].set(i, 1 + std::fabs(operands[at].get(i)));
+  };
+}
+
+TEST_CASE("layer_norm gives equal bits for every cut at multiples of 64", "[ops][layer_norm]") {
+  auto c = forward_case(Shape{256, 6, 3});
+  c.canonical = {{{"e", {64, 192}}}, {{"e", {128, 64, 64}}, {"i", {1, 5}}, {"i1", {2, 1}}}, {{"i", {2, 2, 2}}}};
+  c.other = {{{"e", {100, 156}}}};
+  test::check_op(c);
+}
+
+TEST_CASE("layer_norm takes widths that are no multiple of anything", "[ops][layer_norm]") {
+  for (Index const width : {1, 7, 50, 65, 768}) test::check_op(forward_case(Shape{width, 3}));
+}
+
+TEST_CASE("layer_norm subtracts the mean before it squares", "[ops][layer_norm]") {
+  auto c = forward_case(Shape{128, 2});
+  c.prepare = [](std::vector<Array>& operands) {
+    for (Index i = 0; i < operands[0].count(); ++i) operands[0].set(i, 4096 + static_cast<double>(i % 3));
+  };
+  auto const operands = test::make_operands(c, DType::fp32);
+  auto const got = test::run_kernel(c, DType::fp32, operands);
+  auto const exact = test::run_reference(c, DType::fp32, operands);
+  for (Index i = 0; i < 2; ++i) CHECK(std::fabs(got[5].get(i) / exact[5].get(i) - 1) < 1e-5);
+}
+
+TEST_CASE("layer_norm_backward gives equal bits for every cut at multiples of 64", "[ops][layer_norm]") {
+  for (double const beta : {0.0, 1.0}) {
+    Shape const x{256, 5, 2}, tokens{5, 2};
+    auto c = op_case<ops::LayerNormBackward>({.beta = beta}, {x, x, Shape{256}, tokens, tokens, x});
+    c.prepare = positive(4);
+    c.terms = 256;
+    c.scale = 8;
+    c.canonical = {{{"e", {64, 192}}}, {{"e", {192, 64}}, {"i", {1, 4}}, {"i1", {1, 1}}}};
+    test::check_op(c);
+  }
+}
+
+TEST_CASE("layer_norm_weight_backward may be cut anywhere", "[ops][layer_norm]") {
+  for (double const beta : {0.0, 1.0}) {
+    Shape const x{70, 11, 2}, tokens{11, 2}, sums{70, 2};
+    auto c = op_case<ops::LayerNormWeightBackward>({.beta_dgamma = beta, .beta_dbeta = 1 - beta},
+                                                   {x, x, tokens, tokens, sums, sums});
+    c.prepare = positive(3);
+    c.terms = 11;
+    c.scale = 8;
+    c.canonical = {{{"s", {4, 7}}}, {{"e", {33, 37}}, {"s", {1, 9, 1}}, {"j", {1, 1}}}};
+    test::check_op(c);
+  }
+}
+
+TEST_CASE("layer_norm has gradients for x, gamma and beta, with one token axis or more", "[ops][layer_norm]") {
+  for (Shape const& x : {Shape{5, 3}, Shape{5, 3, 2}, Shape{4, 2, 2, 2}})
+    for (std::vector<int> const& wanted : {std::vector<int>{0, 1, 2}, {0}, {2}})
+      test::check_gradient<ops::LayerNorm>(forward_case(x), 3, wanted);
+}
+
+}  // namespace

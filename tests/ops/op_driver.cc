@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The generic driver of tests of ops, and what it must notice.
+#include "tests/support/op_driver.hh"
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <random>
+
+#include "nntile/core/box.hh"
+#include "nntile/ops/sum_slice.hh"
+#include "nntile/runtime/dynamic/dynamic.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "nntile/tile/submit.hh"
+#include "tests/support/catch.hh"
+
+namespace nntile::test {
+namespace {
+
+using AnyRuntime = Dynamic<Serial>;
+constexpr std::uint64_t seed = 20250611;  // printed with every failure
+
+Operands visible(OpCase const& c) {
+  Operands result;
+  for (Operand const& operand : c.op->operands(c.attrs.data()))
+    if (operand.carry == Carry::none) result.push_back(operand);
+  return result;
+}
+
+bool overwritten(OpCase const& c, Operands const& operands, std::size_t o) {
+  if (!writes(operands[o].access)) return false;
+  return operands[o].access == Access::write || c.op->overwrites(c.attrs.data(), static_cast<int>(o));
+}
+
+AxisTable axes_of(OpCase const& c) {
+  Operands const operands = c.op->operands(c.attrs.data());
+  inplace_vector<GivenOperand, max_operands> given;
+  for (std::size_t o = 0; o < operands.size(); ++o)
+    given.push_back(o < c.shapes.size() ? GivenOperand{&c.shapes[o], operands[o].name} : GivenOperand{});
+  return resolve_axes(c.op->name, operands, c.op->ranks(c.attrs.data()), {given.data(), given.size()});
+}
+
+/// The tiling of each axis of the op.
+std::vector<AxisTiling> tilings_of(AxisTable const& table, Cuts const& cuts) {
+  std::vector<AxisTiling> result;
+  for (Axis const& axis : table.axes) {
+    AxisTiling tiling = AxisTiling::whole(axis.extent);
+    for (Cut const& cut : cuts) {
+      int const within = cut.axis.size() > 1 ? cut.axis[1] - '0' : 0;
+      if (cut.axis[0] == axis.group && within == axis.within) tiling = AxisTiling::sizes(cut.sizes);
+    }
+    result.push_back(tiling);
+  }
+  return result;
+}
+
+/// Tiles of one operand on a runtime.
+struct TiledArray {
+  Tiling tiling;
+  std::vector<AnyRuntime::Handle> handles;
+};
+
+TiledArray place(AnyRuntime& runtime, Array const& array, std::vector<AxisTiling> axes, bool write) {
+  TiledArray result{Tiling(std::move(axes)), {}};
+  std::size_t const bytes = size_of(array.dtype);
+  for (Index tile = 0; tile < result.tiling.tile_count(); ++tile) {
+    TileBox const box = result.tiling.box(tile);
+    auto const handle = runtime.allocate(static_cast<std::size_t>(element_count(box.extent)) * bytes);
+    result.handles.push_back(handle);
+    if (!write) continue;
+    copy_to_tile(runtime.lock(handle, Access::write).data(), box, array.bytes.data(), array.shape, bytes);
+    runtime.unlock(handle);
+  }
+  return result;
+}
+
+std::string describe(OpCase const& c, DType element, Execution const& how) {
+  std::string text = concat(c.op->name, " ", name_of(element), " ", name_of(how.isa), " ", how.runtime, " seed ",
+                            seed, " shapes");
+  for (Shape const& shape : c.shapes) text += concat(" ", to_string(shape));
+  for (Cut const& cut : how.cuts) {
+    text += concat(" cut ", cut.axis, ":");
+    for (Index const size : cut.sizes) text += concat(" ", size);
+  }
+  return text;
+}
+
+/// The first element of a result that is too far from the reference, in words; empty where none is.
+std::string deviation(OpCase const& c, DType element, std::vector<Array> const& got, std::vector<Array> const& exact) {
+  Operands const operands = visible(c);
+  auto const unit = [](DType dtype) {
+    switch (dtype) {
+      case DType::fp64: return 0x1p-53;
+      case DType::bf16: return 0x1p-8;
+      case DType::fp16: return 0x1p-11;
+      default: return 0x1p-24;
+    }
+  };
+  for (std::size_t o = 0; o < got.size(); ++o) {
+    if (!writes(operands[o].access)) continue;
+    double largest = 0;
+    for (Index i = 0; i < exact[o].count(); ++i)
+      if (std::isfinite(exact[o].get(i))) largest = std::max(largest, std::fabs(exact[o].get(i)));
+    for (Index i = 0; i < got[o].count(); ++i) {
+      double const want = exact[o].get(i);
+      double const have = got[o].get(i);
+      double bound = 4 * std::sqrt(c.terms) * unit(accumulator_of(element)) * c.scale * largest +
+                     unit(got[o].dtype) * std::fabs(want);
+      if (got[o].dtype == DType::fp16) bound += 0x1p-25;  // its subnormals are that far apart, halved
+      if (want == have || (std::isnan(want) && std::isnan(have)) || std::fabs(want - have) <= bound) continue;
+      return concat(operands[o].name, "[", i, "] = ", have, ", expected ", want, " within ", bound);
+    }
+  }
+  return {};
+}
+
+/// The first result whose bytes differ; empty where none does.
+std::string difference(OpCase const& c, std::vector<Array> const& a, std::vector<Array> const& b) {
+  Operands const operands = visible(c);
+  for (std::size_t o = 0; o < a.size(); ++o) {
+    if (a[o].bytes == b[o].bytes) continue;
+    Index i = 0;
+    std::size_t const size = size_of(a[o].dtype);
+    while (std::memcmp(a[o].bytes.data() + static_cast<std::size_t>(i) * size,
+                       b[o].bytes.data() + static_cast<std::size_t>(i) * size, size) == 0)
+      ++i;
+    return concat(operands[o].name, "[", i, "] = ", a[o].get(i), " but ", b[o].get(i));
+  }
+  return {};
+}
+
+bool takes(OpCase const& c, DType element) {
+  for (DType const dtype : c.op->dtypes)
+    if (dtype == element) return true;
+  return false;
+}
+
+void check_dtype(OpCase const& c, DType element) {
+  auto const operands = make_operands(c, element);
+  auto const exact = run_reference(c, element, operands);
+  std::vector<Array> best, avx2;
+  for (Isa const isa : instruction_sets()) {
+    Execution const how{.isa = isa};
+    INFO(describe(c, element, how));
+    REQUIRE(kernels::find(c.op->name, element, element, Mode::exact, isa) != nullptr);
+    best = run_kernel(c, element, operands, how);
+    CHECK(deviation(c, element, best, exact) == "");
+    if (isa == Isa::v3) avx2 = best;
+    if (isa == Isa::v4 && !avx2.empty()) CHECK(difference(c, best, avx2) == "");
+  }
+  auto const check_cut = [&](Execution const& how, bool equal) {
+    INFO(describe(c, element, how));
+    auto const got = run_kernel(c, element, operands, how);
+    CHECK(deviation(c, element, got, exact) == "");
+    if (equal) CHECK(difference(c, got, best) == "");
+  };
+  for (Cuts const& cuts : c.canonical) check_cut({.cuts = cuts}, true);
+  for (Cuts const& cuts : c.other) check_cut({.cuts = cuts}, false);
+  if (element == DType::fp32)
+    for (std::string const runtime : {"ring"})
+      for (Cuts const& cuts : c.canonical)
+        if (AnyRuntime::names().find(runtime) != std::string::npos)
+          check_cut({.cuts = cuts, .runtime = runtime, .workers = 2}, true);
+}
+
+void check_whole_numbers(OpCase const& c, DType element) {
+  auto const operands = make_operands(c, element, true);
+  auto const exact = run_reference(c, element, operands);
+  Operands const declared = visible(c);
+  auto check = [&](Execution const& how) {
+    INFO("whole numbers: " << describe(c, element, how));
+    auto const got = run_kernel(c, element, operands, how);
+    for (std::size_t o = 0; o < got.size(); ++o)
+      if (writes(declared[o].access)) CHECK(got[o].bytes == exact[o].as(got[o].dtype).bytes);
+  };
+  for (Isa const isa : instruction_sets()) check({.isa = isa});
+  for (Cuts const& cuts : c.canonical) check({.cuts = cuts});
+  for (Cuts const& cuts : c.other) check({.cuts = cuts});
+}
+
+}  // namespace
+
+std::vector<Array> make_operands(OpCase const& c, DType element, bool whole_numbers) {
+  std::mt19937_64 random(seed);
+  std::vector<Array> result;
+  for (std::size_t o = 0; o < c.shapes.size(); ++o) {
+    Operand const operand = visible(c)[o];
+    Array array(dtype_of_kind(operand.kind, element, element), c.shapes[o]);
+    for (Index i = 0; i < array.count(); ++i) {
+      double const value = static_cast<double>(random() >> 11) * 0x1p-52 - 1;  // [-1, 1)
+      array.set(i, !is_float(array.dtype) ? 0 : whole_numbers ? std::floor(4 * value) : value);
+    }
+    result.push_back(std::move(array));
+  }
+  if (c.prepare) c.prepare(result);
+  return result;
+}
+
+std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array> operands, Execution const& how) {
+  AnyRuntime runtime(how.runtime, {.workers = how.workers});
+  Operands const declared = visible(c);
+  AxisTable const table = axes_of(c);
+  auto const tilings = tilings_of(table, how.cuts);
+  std::vector<TiledArray> tiled;
+  inplace_vector<TiledOperand<AnyRuntime>, max_operands> given;
+  for (std::size_t o = 0; o < operands.size(); ++o) {
+    bool const fresh = overwritten(c, declared, o);
+    if (fresh && is_float(operands[o].dtype))
+      for (Index i = 0; i < operands[o].count(); ++i) operands[o].set(i, std::numeric_limits<double>::quiet_NaN());
+    std::vector<AxisTiling> axes;
+    for (auto const axis : table.operands[o]) axes.push_back(tilings[axis]);
+    tiled.push_back(place(runtime, operands[o], std::move(axes), !fresh || how.cuts.empty()));
+  }
+  for (std::size_t o = 0; o < operands.size(); ++o)
+    given.push_back({&runtime, operands[o].dtype, &tiled[o].tiling, tiled[o].handles.data(), declared[o].name});
+  submit_op<AnyRuntime>(*c.op, c.attrs.data(), {given.data(), given.size()}, [](Event) {}, {Mode::exact, how.isa});
+  (void)element;
+  runtime.wait_all();
+  for (std::size_t o = 0; o < operands.size(); ++o)
+    for (Index tile = 0; tile < tiled[o].tiling.tile_count(); ++tile) {
+      auto const handle = tiled[o].handles[static_cast<std::size_t>(tile)];
+      copy_from_tile(runtime.lock(handle, Access::read).data(), tiled[o].tiling.box(tile), operands[o].bytes.data(),
+                     operands[o].shape, size_of(operands[o].dtype));
+      runtime.unlock(handle);
+    }
+  return operands;
+}
+
+std::vector<Array> run_reference(OpCase const& c, DType element, std::vector<Array> const& operands) {
+  if (c.op->reference(DType::fp64) != nullptr) element = DType::fp64;
+  Operands const declared = visible(c);
+  std::vector<Array> result;
+  inplace_vector<void*, max_operands> buffers;
+  for (std::size_t o = 0; o < operands.size(); ++o)
+    result.push_back(operands[o].as(dtype_of_kind(declared[o].kind, element, element)));
+  for (Array& array : result) buffers.push_back(array.bytes.data());
+  AxisTable const table = axes_of(c);
+  TileRange range(table);
+  for (std::size_t id = 0; id < table.axes.size(); ++id)
+    range.axis(id) = {0, 0, table.axes[id].extent, 0, table.axes[id].extent};
+  alignas(16) std::byte args[max_args_bytes];
+  c.op->args(c.attrs.data(), range, args);
+  char text[status_text_bytes];
+  REQUIRE(c.op->reference(element)->cpu({buffers.data(), args, text}).ok());
+  return result;
+}
+
+std::vector<Isa> instruction_sets() {
+  std::vector<Isa> result;
+  for (Isa const isa : {Isa::plain, Isa::v2, Isa::v3, Isa::v4})
+    if (kernels::available(isa)) result.push_back(isa);
+  return result;
+}
+
+void check_op(OpCase const& c) {
+  for (DType const element : {DType::fp64, DType::fp32, DType::bf16, DType::fp16, DType::fp32_fast_tf32}) {
+    if (!takes(c, element)) continue;
+    check_dtype(c, element);
+    if (c.whole_numbers) check_whole_numbers(c, element);
+  }
+}
+
+}  // namespace nntile::test
+
+namespace {
+
+using namespace nntile;
+
+TEST_CASE("the driver writes nothing into what an op overwrites, and the op writes all of it", "[ops][driver]") {
+  auto c = test::op_case<ops::SumSlice>({.axis = 0}, {Shape{64, 3}, Shape{3}});
+  auto const operands = test::make_operands(c, DType::fp32);
+  for (auto const& cuts : {test::Cuts{}, test::Cuts{{"j", {1, 2}}}}) {
+    auto const got = test::run_kernel(c, DType::fp32, operands, {.cuts = cuts});
+    for (Index i = 0; i < 3; ++i) CHECK(std::isfinite(got[1].get(i)));
+  }
+}
+
+}  // namespace

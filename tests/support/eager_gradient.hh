@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Finite differences against an op's `gradient`, which runs at once, in fp64, on references.
+#include <cmath>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "nntile/ops/sum_slice.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/op_driver.hh"
+
+namespace nntile::test {
+
+/// What an op's `gradient` is given, as graph/gradient.hh has it: operands are positions, nodes are arrays here.
+class EagerBuilder {
+ public:
+  class Node {
+   public:
+    Node(EagerBuilder& builder, std::size_t id) : builder_(&builder), id_(id) {}
+    Array& array() const { return builder_->arrays_[id_]; }
+    Shape const& shape() const { return array().shape; }
+    DType dtype() const { return array().dtype; }
+    std::string name() const { return concat("array", id_); }
+    std::size_t id() const { return id_; }
+
+   private:
+    EagerBuilder* builder_;
+    std::size_t id_;
+  };
+  struct Target {
+    Node node;
+    double beta;
+  };
+
+  EagerBuilder(OpCase const& c, std::vector<Array> const& operands, std::vector<int> wanted, bool accumulate)
+      : case_(c), wanted_(std::move(wanted)), targets_(operands.size()), gradients_(operands.size()),
+        accumulate_(accumulate) {
+    for (Array const& operand : operands) arrays_.push_back(operand);
+  }
+  /// The gradient of result i, which comes from outside.
+  void give(int i, Array gradient) {
+    arrays_.push_back(std::move(gradient));
+    gradients_[static_cast<std::size_t>(i)] = arrays_.size() - 1;
+  }
+  /// What was added to operand i's gradient, started from 1 where the builder accumulates.
+  Array const& gradient_of(int i) { return arrays_[targets_[static_cast<std::size_t>(i)].value()]; }
+
+  template <OpStruct Op>
+  typename Op::Attrs const& attrs() const {
+    return *reinterpret_cast<typename Op::Attrs const*>(case_.attrs.data());
+  }
+  Node operand(int i) { return {*this, static_cast<std::size_t>(i)}; }
+  Shape const& shape(int i) { return operand(i).shape(); }
+  int rank(int i) { return static_cast<int>(shape(i).size()); }
+  bool wants(int i) const { return std::find(wanted_.begin(), wanted_.end(), i) != wanted_.end(); }
+  Node grad(int i) { return {*this, gradients_[static_cast<std::size_t>(i)].value()}; }
+  Target target(int i) {
+    auto& slot = targets_[static_cast<std::size_t>(i)];
+    double const beta = slot || accumulate_ ? 1 : 0;
+    if (!slot) {
+      slot = arrays_.size();
+      arrays_.push_back(Array(DType::fp64, shape(i)));
+      for (Index e = 0; e < arrays_.back().count(); ++e) arrays_.back().set(e, accumulate_ ? 1 : std::nan(""));
+    }
+    return {{*this, *slot}, beta};
+  }
+  void pass(int i, int from) { add(grad(from), target(i)); }
+  void sum_trailing(Node node, int i) {
+    int const kept = rank(i);
+    while (static_cast<int>(node.shape().size()) > kept + 1) {
+      Shape rest;
+      for (std::size_t d = 0; d < node.shape().size(); ++d)
+        if (d != static_cast<std::size_t>(kept)) rest.push_back(node.shape()[d]);
+      Node const stage = temporary(rest, node.dtype(), "stage");
+      op<ops::SumSlice>({.axis = kept}, node, stage);
+      node = stage;
+    }
+    Target const to = target(i);
+    if (static_cast<int>(node.shape().size()) == kept) return add(node, to);
+    op<ops::SumSlice>({.axis = kept, .beta = to.beta}, node, to.node);
+  }
+  Node temporary(Shape const& shape, DType dtype, std::string const&) {
+    arrays_.push_back(Array(dtype, shape));
+    return {*this, arrays_.size() - 1};
+  }
+  template <OpStruct Op, class... Nodes>
+  void op(typename Op::Attrs const& attributes, Nodes const&... nodes) {
+    OpCase const call = op_case<Op>(attributes, {nodes.shape()...});
+    std::vector<Array> operands{nodes.array()...};
+    auto const results = run_reference(call, DType::fp64, operands);
+    std::size_t at = 0;
+    ((nodes.array() = results[at++]), ...);
+  }
+  [[noreturn]] void fail(std::string_view why) const { throw GraphError(std::string(why)); }
+
+ private:
+  static void add(Node const& from, Target const& to) {
+    for (Index i = 0; i < from.array().count(); ++i)
+      to.node.array().set(i, from.array().get(i) + (to.beta == 0 ? 0 : to.node.array().get(i)));
+  }
+
+  OpCase const& case_;
+  std::deque<Array> arrays_;
+  std::vector<int> wanted_;
+  std::vector<std::optional<std::size_t>> targets_;
+  std::vector<std::optional<std::size_t>> gradients_;
+  bool accumulate_;
+};
+
+/// CHECKs the gradients of the operands `wanted` with respect to result `result`, each weighted by a fixed pattern, with
+/// nothing there before and with ones there. Central differences of step h: error h^2 f''' + u/h, about 1e-9 for h = 1e-5.
+template <OpStruct Op>
+void check_gradient(OpCase const& c, int result, std::vector<int> const& wanted) {
+  constexpr double step = 1e-5;
+  constexpr double tolerance = 1e-7;
+  auto const position = static_cast<std::size_t>(result);
+  auto operands = run_reference(c, DType::fp64, make_operands(c, DType::fp64));
+  Array weights = operands[position];
+  for (Index i = 0; i < weights.count(); ++i) weights.set(i, 1 + 0.5 * std::cos(static_cast<double>(3 * i)));
+  auto const loss = [&] {
+    auto const after = run_reference(c, DType::fp64, operands);
+    double sum = 0;
+    for (Index i = 0; i < weights.count(); ++i) sum += weights.get(i) * after[position].get(i);
+    return sum;
+  };
+  for (bool const accumulate : {false, true}) {
+    EagerBuilder builder(c, operands, wanted, accumulate);
+    builder.give(result, weights);
+    Op::gradient(builder);
+    for (int const i : wanted) {
+      Array const gradient = builder.gradient_of(i);
+      Array& x = operands[static_cast<std::size_t>(i)];
+      double largest = 1;
+      for (Index e = 0; e < x.count(); ++e) largest = std::max(largest, std::fabs(gradient.get(e)));
+      for (Index e = 0; e < x.count(); ++e) {
+        double const value = x.get(e);
+        x.set(e, value + step);
+        double const above = loss();
+        x.set(e, value - step);
+        double const below = loss();
+        x.set(e, value);
+        double const numeric = (above - below) / (2 * step) + (accumulate ? 1 : 0);
+        INFO(c.op->name << ": gradient of operand " << i << ", element " << e << ", accumulate " << accumulate);
+        CHECK(std::fabs(gradient.get(e) - numeric) <= tolerance * largest);
+      }
+    }
+  }
+}
+
+}  // namespace nntile::test
