@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is StarPU's own; the law that it shares with other runtimes is the battery's.
+#ifdef NNTILE_HAVE_STARPU
+#include "nntile/runtime/starpu/starpu.hh"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "nntile/testing/conformance.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using nntile::test::contains;
+using nntile::test::message_of;
+
+namespace {
+
+using Uses = std::vector<Use<DataHandle>>;
+
+Status clear(KernelCall const& call) noexcept {
+  *static_cast<long*>(call.buffers[0]) = 0;
+  return {};
+}
+Status increment(KernelCall const& call) noexcept {
+  ++*static_cast<long*>(call.buffers[0]);
+  return {};
+}
+constexpr Codelet clear_codelet{"clear", clear, nullptr, nullptr};
+constexpr Codelet increment_codelet{"increment", increment, nullptr, nullptr};
+
+/// What a task without operands does, told by a pointer in its attributes.
+struct Action {
+  virtual Status run() = 0;
+  virtual ~Action() = default;
+};
+Status run_action(KernelCall const& call) noexcept {
+  Action* action;
+  std::memcpy(&action, call.attributes, sizeof action);
+  return action->run();
+}
+constexpr Codelet action_codelet{"action", run_action, nullptr, nullptr};
+
+template <class Body> struct Doing final : Action {
+  explicit Doing(Body what) : body(std::move(what)) {}
+  Status run() override {
+    body();
+    return {};
+  }
+  Body body;
+};
+
+std::span<std::byte const> bytes_of(Action* const& action) {
+  return std::as_bytes(std::span(&action, 1));
+}
+Event submit(StarPU& runtime, Action& action, Hints hints = {}) {
+  Action* const pointer = &action;
+  return runtime.submit({&action_codelet, {}, bytes_of(pointer), hints, {}});
+}
+Event submit(StarPU& runtime, Codelet const& codelet, Uses const& uses) {
+  return runtime.submit({&codelet, uses, {}, {}, {}});
+}
+
+Status keep_token(KernelCall const& call, Completion token) noexcept {
+  std::atomic<Completion*>* kept;
+  std::memcpy(&kept, call.attributes, sizeof kept);
+  kept->store(new Completion(token));
+  return {};
+}
+constexpr Codelet keep_codelet{"keep", nullptr, nullptr, keep_token};
+
+/// An asynchronous task that ends when the test says so.
+class Kept {
+ public:
+  Event submit(StarPU& runtime, Uses const& uses) {
+    auto* const pointer = &token_;
+    return runtime.submit({&keep_codelet, uses, std::as_bytes(std::span(&pointer, 1)), {}, {}});
+  }
+  void complete(Status status = {}) {
+    while (token_.load() == nullptr) std::this_thread::yield();
+    Completion* const token = token_.exchange(nullptr);
+    token->complete(status);
+    delete token;
+  }
+
+ private:
+  std::atomic<Completion*> token_{nullptr};
+};
+
+/// Sets an environment variable while it lives.
+class Variable {
+ public:
+  Variable(char const* name, char const* value) : name_(name) {
+    if (char const* const old = getenv(name)) old_ = old;
+    setenv(name, value, 1);
+  }
+  ~Variable() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
+  Variable(Variable const&) = delete;
+  Variable& operator=(Variable const&) = delete;
+
+ private:
+  char const* name_;
+  std::optional<std::string> old_;
+};
+
+long value_of(StarPU& runtime, DataHandle handle) {
+  long value;
+  std::memcpy(&value, runtime.lock(handle, Access::read).data(), sizeof value);
+  runtime.unlock(handle);
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("StarPU keeps the law with 1, 2 and 4 workers", "[runtime][starpu]") {
+  auto const report =
+      testing::conformance([](RuntimeOptions const& options) { return StarPU(options); },
+                           {.max_workers = 4, .helping_driver = false, .rounds = 1});
+  INFO(to_string(report));
+  CHECK(report.passed());
+  CHECK(report.configurations.size() == 3);
+}
+
+TEST_CASE("more workers than StarPU was built with are an error that names the limit",
+          "[runtime][starpu]") {
+  int const limit = starpu_shim::worker_limit();
+  auto const text = message_of<ValueError>([&] { StarPU runtime({.workers = limit + 1}); });
+  CHECK(contains(text, concat("workers=", limit + 1)));
+  CHECK(contains(text, concat("at most ", limit)));
+}
+
+TEST_CASE("a second object shares the workers of the first, and may ask for no others",
+          "[runtime][starpu]") {
+  StarPU const first({.workers = 2});
+  CHECK(StarPU().workers().cpu == 2);
+  CHECK(StarPU({.workers = 2}).workers().cpu == 2);
+  CHECK(contains(message_of<ValueError>([] { StarPU({.workers = 1}); }), "ask for 2"));
+}
+
+TEST_CASE("StarPU starts again after its last object has ended", "[runtime][starpu]") {
+  for (int const workers : {1, 2, 1}) {
+    StarPU runtime({.workers = workers});
+    DataHandle const buffer = runtime.allocate(sizeof(long));
+    submit(runtime, clear_codelet, {{buffer, Access::write}});
+    submit(runtime, increment_codelet, {{buffer, Access::update}});
+    CHECK(value_of(runtime, buffer) == 1);
+  }
+}
+
+TEST_CASE("a folder that StarPU cannot write to is an error", "[runtime][starpu]") {
+  std::string const too_long = "/tmp/" + std::string(200, 'x');
+  for (char const* const folder : {"/dev/null", "/proc/nntile", too_long.c_str()}) {
+    Variable const home("STARPU_HOME", folder);
+    auto const text = message_of<ValueError>([] { StarPU(); });
+    CHECK(contains(text, folder));
+    CHECK(contains(text, "set STARPU_HOME"));
+  }
+}
+
+TEST_CASE("environment variables change neither the number of workers nor the policy's safety",
+          "[runtime][starpu]") {
+  Variable const count("STARPU_NCPU", "1"), bind("STARPU_MAIN_THREAD_BIND", "1");
+  for (char const* const policy :
+       {"dmdas", "heteroprio", "prio", "eager", "ws", "no such policy"}) {
+    Variable const scheduler("STARPU_SCHED", policy);
+    StarPU runtime({.workers = 2});
+    CHECK(runtime.workers().cpu == 2);
+    DataHandle const buffer = runtime.allocate(sizeof(long));
+    submit(runtime, clear_codelet, {{buffer, Access::write}});
+    Uses const uses{{buffer, Access::update}};
+    for (int priority : {-7, 0, 1'000'000})
+      runtime.submit({&increment_codelet, uses, {}, {.priority = priority}, {}});
+    Kept kept;
+    kept.submit(runtime, uses);
+    submit(runtime, increment_codelet, uses);
+    std::thread([&] { kept.complete(); }).join();
+    CHECK(value_of(runtime, buffer) == 4);
+  }
+}
+
+TEST_CASE("a task that hints at a worker runs there, and one that hints at none there is runs",
+          "[runtime][starpu]") {
+  StarPU runtime({.workers = 2});
+  std::mutex mutex;
+  std::vector<std::thread::id> threads;
+  auto note = Doing([&] {
+    std::lock_guard const guard(mutex);
+    threads.push_back(std::this_thread::get_id());
+  });
+  for (int i = 0; i < 50; ++i) submit(runtime, note, {.worker = 1});
+  runtime.wait_all();
+  CHECK(std::count(threads.begin(), threads.end(), threads.front()) == 50);
+  submit(runtime, note, {.worker = 0});
+  runtime.wait_all();
+  CHECK(threads.back() != threads.front());
+  submit(runtime, note, {.worker = 17});
+  runtime.wait_all();
+  CHECK(threads.size() == 52);
+}
+
+TEST_CASE("of two tasks that are ready the one of higher priority goes first",
+          "[runtime][starpu]") {
+  StarPU runtime({.workers = 1});
+  std::atomic<bool> open{false};
+  std::vector<int> order;
+  auto gate = Doing([&] {
+    while (!open) std::this_thread::yield();
+  });
+  auto low = Doing([&] { order.push_back(0); });
+  auto high = Doing([&] { order.push_back(1); });
+  submit(runtime, gate);
+  submit(runtime, low, {.priority = -1});
+  submit(runtime, high, {.priority = 1});
+  open = true;
+  runtime.wait_all();
+  CHECK(order == std::vector{1, 0});
+}
+
+TEST_CASE("ten thousand adopted buffers are each released once", "[runtime][starpu]") {
+  constexpr std::size_t count = 10'000;
+  static std::atomic<int> releases[count];
+  std::vector<long> memory(count);
+  {
+    StarPU runtime({.workers = 2});
+    for (std::size_t i = 0; i < count; ++i) {
+      DataHandle const buffer = runtime.adopt(
+          std::as_writable_bytes(std::span(&memory[i], 1)), host,
+          {[](void* state) noexcept { ++*static_cast<std::atomic<int>*>(state); }, &releases[i]});
+      submit(runtime, increment_codelet, {{buffer, Access::update}});
+      if (i % 3 != 0) runtime.retire(buffer);
+    }
+  }
+  CHECK(std::count(std::begin(releases), std::end(releases), 1) == count);
+  CHECK(std::count(memory.begin(), memory.end(), 1) == count);
+}
+
+TEST_CASE("a transient buffer has storage from its first writer on", "[runtime][starpu]") {
+  StarPU runtime({.workers = 2});
+  runtime.open_scope(Lifetime::scratch);
+  std::vector<DataHandle> buffers;
+  for (int i = 0; i < 1000; ++i)
+    buffers.push_back(runtime.allocate(std::size_t{1} << 30, host, Lifetime::scratch));
+  DataHandle const small = runtime.allocate(sizeof(long), host, Lifetime::scratch);
+  submit(runtime, clear_codelet, {{small, Access::write}});
+  auto const bytes = runtime.lock(small, Access::update);
+  CHECK(reinterpret_cast<std::uintptr_t>(bytes.data()) % 64 == 0);
+  CHECK(bytes.size() == sizeof(long));
+  runtime.unlock(small);
+  runtime.close_scope(Lifetime::scratch);
+  CHECK_THROWS_AS(runtime.lock(small, Access::read), LifetimeError);
+}
+
+TEST_CASE("a runtime that ends while buffers are locked releases them", "[runtime][starpu]") {
+  long value = 3;
+  static std::atomic<int> released;
+  released = 0;
+  {
+    StarPU runtime({.workers = 1});
+    DataHandle const buffer = runtime.adopt(std::as_writable_bytes(std::span(&value, 1)), host,
+                                            {[](void*) noexcept { ++released; }, nullptr});
+    runtime.lock(buffer, Access::update);
+  }
+  CHECK(released == 1);
+}
+
+TEST_CASE("inside a task of one object another is out of bounds", "[runtime][starpu]") {
+  StarPU outer({.workers = 2}), inner({.workers = 2});
+  std::string from_wait, from_start;
+  auto nest = Doing([&] {
+    from_wait = message_of<LifetimeError>([&] { inner.wait_all(); });
+    from_start = message_of<LifetimeError>([&] { StarPU runtime; });
+  });
+  outer.wait(submit(outer, nest));
+  CHECK(contains(from_wait, "inside a task"));
+  CHECK(contains(from_start, "inside a task"));
+}
+
+TEST_CASE("workers sleep while nothing is in flight, and wake for the next task",
+          "[runtime][starpu]") {
+  StarPU runtime({.workers = 2});
+  auto nothing = Doing([] {});
+  auto const cpu_seconds = [] {
+    timespec now{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  };
+  for (int round = 0; round < 3; ++round) {
+    runtime.wait(submit(runtime, nothing));
+    double used = 1;
+    while (used > 0.001) {  // s of CPU time in 20 ms, of which two spinning workers take up to 0.04
+      double const before = cpu_seconds();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      used = cpu_seconds() - before;
+    }
+  }
+  SUCCEED("they slept three times, and ran each task in between");
+}
+
+TEST_CASE("a driver that waits for room goes on while a token is out", "[runtime][starpu]") {
+  StarPU runtime({.workers = 2});
+  DataHandle const buffer = runtime.allocate(sizeof(long));
+  submit(runtime, clear_codelet, {{buffer, Access::write}});
+  Kept kept;
+  kept.submit(runtime, {{buffer, Access::update}});
+  constexpr long count = 70'000;  // more than may be in flight otherwise
+  for (long i = 0; i < count; ++i) submit(runtime, increment_codelet, {{buffer, Access::update}});
+  kept.complete();
+  CHECK(value_of(runtime, buffer) == count);
+}
+#endif
