@@ -166,6 +166,10 @@ inline std::string manifest_text(Manifest const& manifest) {
                                             {"file", tensor.file},
                                             {"checksum", to_hex(tensor.checksum)}}));
   std::string const body = to_text(json, 1).substr(1) + "\n";
+  if (body.size() > largest_manifest - 64)
+    throw ValueError(concat("checkpoint of step ", manifest.state.step, ": a manifest of ",
+                            body.size(), " bytes where ", largest_manifest,
+                            " are read; keep less in `run`"));
   return concat(detail::manifest_opening, to_hex(hash64(body)), detail::manifest_after_checksum,
                 body);
 }

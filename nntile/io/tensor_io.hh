@@ -163,29 +163,41 @@ inline WrittenFile save_tensors(std::string const& path, std::span<TensorSource 
   });
 }
 
-/// Whether tensors of a file that no target asks for are an error.
-enum class Extra : std::uint8_t { refused, ignored };
+namespace detail {
 
-/// Compares what a file holds with what is wanted. Throws FormatError that names the tensor and
-/// both sides.
-inline void check_match(SafetensorsFile const& file, std::span<TensorTarget const> targets,
-                        Extra extra) {
-  std::set<std::string_view> wanted;
+/// Compares what files hold with what is wanted, then reads. `find(name)` is a LocatedTensor, and
+/// throws where there is none.
+template <class Find>
+void load_located(std::span<TensorTarget const> targets, Find find, std::uint64_t piece_bytes) {
+  std::vector<LocatedTensor> located;
   for (TensorTarget const& target : targets) {
-    TensorEntry const& entry = file.at(target.name);
+    auto const [file, entry] = located.emplace_back(find(target.name));
     FileDType const dtype = file_dtype_of(target.dtype);
-    if (entry.dtype != dtype || entry.shape != target.shape)
-      throw FormatError(concat(in_quotes(file.path()), ": ", in_quotes(target.name), " is ",
-                               detail::describe(entry.dtype, entry.shape), " there but ",
-                               detail::describe(dtype, target.shape), " here"));
-    wanted.insert(target.name);
+    if (entry->dtype != dtype || entry->shape != target.shape)
+      throw FormatError(concat(in_quotes(file->path()), ": ", in_quotes(target.name), " is ",
+                               describe(entry->dtype, entry->shape), " there but ",
+                               describe(dtype, target.shape), " here"));
   }
-  if (extra == Extra::ignored) return;
-  for (TensorEntry const* const entry : file.entries())
-    if (!wanted.contains(entry->name) && !is_padding(entry->name))
-      throw FormatError(concat(in_quotes(file.path()), ": tensor ", in_quotes(entry->name),
-                               " has no place here"));
+  PieceBuffer buffer;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    LocatedTensor const from = located[i];
+    for_each_piece(from.entry->shape, from.entry->bytes(), piece_bytes,
+                   [&](std::uint64_t offset, std::uint64_t bytes) {
+                     from.file->read(*from.entry, offset, buffer.of(bytes));
+                     targets[i].write(offset, buffer.of(bytes));
+                   });
+  }
 }
+
+inline void refuse_unwanted(std::span<TensorTarget const> targets, std::string_view name,
+                            std::string const& path) {
+  if (is_padding(name)) return;
+  if (std::none_of(targets.begin(), targets.end(),
+                   [&](TensorTarget const& target) { return target.name == name; }))
+    throw FormatError(concat(in_quotes(path), ": tensor ", in_quotes(name), " has no place here"));
+}
+
+}  // namespace detail
 
 /// Reads tensors of a safetensors file into targets, after all names, dtypes and shapes have been
 /// compared.
@@ -193,16 +205,28 @@ inline void load_tensors(SafetensorsFile const& file, std::span<TensorTarget con
                          Extra extra = Extra::refused,
                          std::uint64_t piece_bytes = default_piece_bytes) {
   detail::with_memory_for("read", file.path(), [&] {
-    check_match(file, targets, extra);
-    detail::PieceBuffer buffer;
-    for (TensorTarget const& target : targets) {
-      TensorEntry const& entry = file.at(target.name);
-      detail::for_each_piece(entry.shape, entry.bytes(), piece_bytes,
-                             [&](std::uint64_t offset, std::uint64_t bytes) {
-                               file.read(entry, offset, buffer.of(bytes));
-                               target.write(offset, buffer.of(bytes));
-                             });
-    }
+    if (extra == Extra::refused)
+      for (TensorEntry const* const entry : file.entries())
+        detail::refuse_unwanted(targets, entry->name, file.path());
+    detail::load_located(
+        targets,
+        [&](std::string const& name) {
+          return LocatedTensor{&file, &file.at(name)};
+        },
+        piece_bytes);
+  });
+}
+
+/// The same from a set of files.
+inline void load_tensors(SafetensorsSet const& set, std::span<TensorTarget const> targets,
+                         Extra extra = Extra::refused,
+                         std::uint64_t piece_bytes = default_piece_bytes) {
+  detail::with_memory_for("read", set.path(), [&] {
+    if (extra == Extra::refused)
+      for (auto const& [name, located] : set.tensors())
+        detail::refuse_unwanted(targets, name, located.file->path());
+    detail::load_located(
+        targets, [&](std::string const& name) { return set.at(name); }, piece_bytes);
   });
 }
 

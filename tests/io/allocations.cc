@@ -45,9 +45,9 @@ TEST_CASE("requests for memory are watched and fail on demand", "[io][allocation
   nntile::test::fail_allocation_after(1);
   void* const first = ::operator new(8);
   void* const second = ::operator new(8, std::nothrow);
-  bool const failed = nntile::test::allocation_failed();
+  bool const reached = nntile::test::allocation_failed();
   nntile::test::fail_allocation_after(-1);
-  CHECK(failed);
+  CHECK(reached);
   CHECK(first != nullptr);
   CHECK(second == nullptr);
   ::operator delete(first);
