@@ -57,7 +57,7 @@ inline void asking_is_enough(Trial const& trial) {
 }
 
 inline void events(Trial const& trial) {
-  Scene scene(trial);
+  Scene scene(trial, 2000);
   require(scene.runtime().done(Event{}), "a default event is not done");
   scene.runtime().wait(Event{});
   scene.runtime().wait_all();  // nothing to wait for
