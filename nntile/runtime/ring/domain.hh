@@ -3,6 +3,7 @@
 // Everything that one ring owns, and how a ready task is run and ended.
 
 #include <cstdint>
+#include <utility>
 
 #include "nntile/runtime/common/buffer_table.hh"
 #include "nntile/runtime/common/driving_thread.hh"
@@ -36,8 +37,11 @@ template <class Policy> class Domain {
   /// Runs one ready task as worker `self`. Returns a task that it made ready, which the caller runs
   /// or gives away, or no_item.
   Item run(std::uint32_t self, Item item) {
-    Hot& slot = window.hot(task_of(item));
     count(scheduler.worker(self).executed);
+    if (is_program(item))
+      return run_program(self, scheduler.flights[flight_of(item)], task_of(item));
+    flush(self);
+    Hot& slot = window.hot(task_of(item));
     if (slot.kind == SlotKind::task)
       run_task(self, slot);
     else
@@ -52,7 +56,21 @@ template <class Policy> class Domain {
     scheduler.push_shared(slot.id, slot.level, slot.worker);
     parking.wake(1);
   }
-  void give(Item item) { give(window.hot(task_of(item))); }
+  void give(Item item) {
+    if (!is_program(item)) return give(window.hot(task_of(item)));
+    scheduler.flights[flight_of(item)].lane(level_of(item)).push(task_of(item));
+    parking.wake(1);
+  }
+
+  /// Whether something more urgent waits than this task, which is the caller's to run.
+  bool should_wait(Item item) { return scheduler.more_urgent(level_of(item)); }
+
+  /// Tells a flight of ended tasks that the worker has not told it of; before the worker does
+  /// anything else.
+  void flush(std::uint32_t self) {
+    auto& worker = scheduler.worker(self);
+    if (worker.sinks != 0) flush(worker);
+  }
 
   common::CheckedOptions const options;
   common::Failures failures;
@@ -107,13 +125,96 @@ template <class Policy> class Domain {
 
   void run_record(std::uint32_t self, Hot& slot) {
     auto& record = *static_cast<Record<Policy>*>(const_cast<void*>(window.cold(slot.id).work));
+    if (record.flight != nullptr) return launch(*record.flight);
     Policy::Trace::begin(static_cast<int>(self), slot.sequence());
-    bool const ended =
-        common::run_body(failures, tokens, record.body, &record) == common::Ran::ended;
+    bool const ended = run_outstanding(record);
     Policy::Trace::end(static_cast<int>(self), slot.sequence());
-    if (ended) return end_record(record);
+    if (ended) end_record(record);
+  }
+
+  /// Runs a body that may end elsewhere; true if it has ended, else it must not be touched again.
+  template <class Task> bool run_outstanding(Task& task) {
+    auto* const token = static_cast<Outstanding<Policy>*>(&task);
+    if (common::run_body(failures, tokens, task.body, token) == common::Ran::ended) return true;
     parking.wake(1);  // somebody must poll, if only to learn that there is nothing to poll
     parking.call_driver();
+    return false;
+  }
+
+  void launch(Flight<Policy>& flight) {
+    if (flight.image().tasks.empty()) return end_record(flight.record());
+    auto const ready = static_cast<std::uint32_t>(flight.image().roots.size());
+    flight.open_lanes();
+    scheduler.flights.activate(flight);
+    parking.wake(ready);
+  }
+
+  Item run_program(std::uint32_t self, Flight<Policy>& flight, std::uint32_t number) {
+    ImageTask const& task = flight.image().tasks[number];
+    auto& worker = scheduler.worker(self);
+    if (worker.sinks != 0 && worker.sink_flight != &flight) flush(worker);
+    std::uint64_t const sequence = flight.sequence();
+    Policy::Trace::begin(static_cast<int>(self), sequence);
+    bool ended = true;
+    if (task.prepared != ImageTask::unprepared) {
+      ended = run_outstanding(flight.prepared(task.prepared));
+    } else {
+      common::BufferUse uses[unpacked_operands];
+      void* pointers[unpacked_operands];
+      (void)common::run_body(failures, tokens, flight.body(number, uses, pointers), nullptr);
+    }
+    Policy::Trace::end(static_cast<int>(self), sequence);
+    return ended ? end_program_task(self, flight, task) : no_item;
+  }
+
+  /// Counts the successors down. From the last count on the flight may be another's, but for those
+  /// whose ready tasks this thread still holds.
+  Item end_program_task(std::uint32_t self, Flight<Policy>& flight, ImageTask const& task) {
+    std::uint32_t const successors = task.successor_count;
+    if (successors == 0) {
+      end_sink(self, flight);
+      return no_item;
+    }
+    ImageTask const* const tasks = flight.image().tasks.data();
+    Successor const* const first = flight.image().successors.data() + task.successors;
+    Item kept = no_item;
+    std::uint32_t shared = 0;
+    auto const share = [&](std::uint32_t ready) {
+      scheduler.push_program(self, flight, ready, tasks[ready].level);
+      ++shared;
+    };
+    // From the youngest to the oldest, as in a slot's list: see Successors.
+    for (std::uint32_t i = successors; i-- > 0;) {
+      auto const [ready, only] = first[i];
+      if (only == 0 && !flight.count_down(ready)) continue;
+      if (self == outside || (kept != no_item && tasks[ready].level < tasks[task_of(kept)].level)) {
+        share(ready);
+        continue;
+      }
+      if (kept != no_item) share(task_of(kept));
+      kept = program_item(flight.number(), ready);
+    }
+    if (shared != 0) parking.wake(shared);
+    return kept;
+  }
+
+  void end_sink(std::uint32_t self, Flight<Policy>& flight) {
+    if (self == outside) {
+      if (flight.count_sinks(1)) end_flight(flight);
+      return;
+    }
+    scheduler.worker(self).sink_flight = &flight;
+    ++scheduler.worker(self).sinks;
+  }
+
+  void flush(WorkerState<Policy>& worker) {
+    std::uint32_t const sinks = std::exchange(worker.sinks, 0);
+    if (worker.sink_flight->count_sinks(sinks)) end_flight(*worker.sink_flight);
+  }
+
+  void end_flight(Flight<Policy>& flight) {
+    scheduler.flights.deactivate(flight);
+    end_record(flight.record());
   }
 
   /// The tasks that waited for a record go to everybody: its end has no worker to keep one.
@@ -128,9 +229,20 @@ template <class Policy> class Domain {
 
   static void token_ended(void* runtime, void* task, Status status) noexcept {
     auto& self = *static_cast<Domain*>(runtime);
-    auto& record = *static_cast<Record<Policy>*>(task);
-    common::settle(self.failures, record.body, status);
-    self.end_record(record);
+    auto& outstanding = *static_cast<Outstanding<Policy>*>(task);
+    if (outstanding.is_record) {
+      auto& record = static_cast<Record<Policy>&>(outstanding);
+      common::settle(self.failures, record.body, status);
+      return self.end_record(record);
+    }
+    Flight<Policy>& flight = *outstanding.flight;
+    common::settle(self.failures, static_cast<Prepared<Policy>&>(outstanding).body, status);
+    (void)self.end_program_task(outside, flight, flight.image().tasks[outstanding.task]);
+  }
+
+  std::uint32_t level_of(Item item) {
+    if (!is_program(item)) return window.hot(task_of(item)).level;
+    return scheduler.flights[flight_of(item)].image().tasks[task_of(item)].level;
   }
 
   static void count(Atomic<std::uint64_t>& counter) {

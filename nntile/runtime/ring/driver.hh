@@ -84,8 +84,12 @@ template <class Policy> class Driver {
 
  private:
   Item help(Item item) {
-    typename common::DrivingThread::InTask const in_task(domain_.thread);
-    return domain_.run(0, item);
+    common::DrivingThread::InTask const in_task(domain_.thread);
+    Item const kept = domain_.run(0, item);
+    domain_.flush(0);
+    if (kept == no_item || !domain_.should_wait(kept)) return kept;
+    domain_.give(kept);
+    return no_item;
   }
 
   void sleep(Reference target) {

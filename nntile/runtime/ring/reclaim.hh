@@ -107,6 +107,8 @@ template <class Policy> class Reclaim {
       if (last && named.retired && use.buffer->last_use < domain_.window.watermark())
         domain_.table.reclaim(*use.buffer);
     }
+    if (record.flight != nullptr) domain_.scheduler.flights.give_back(*record.flight);
+    record.flight = nullptr;
   }
 
   Domain<Policy>& domain_;

@@ -10,15 +10,16 @@
 
 #include "nntile/runtime/common/buffer.hh"
 #include "nntile/runtime/ring/datum.hh"
+#include "nntile/runtime/ring/flight.hh"
 #include "nntile/runtime/ring/slot.hh"
 
 namespace nntile::detail::ring {
 
-template <class Policy> class Flight;
-
 /// Stands in the datums for an asynchronous task or a replay, so that its slot need not wait for
 /// its end: consumers hang from here, and the record alone holds its buffers.
-template <class Policy> struct Record {
+template <class Policy> struct Record : Outstanding<Policy> {
+  Record() { this->is_record = true; }
+
   EdgeList<Policy> consumers;
   std::uint32_t index = 0;
   std::uint32_t seen = 0;  // the last collection of producers that met it
@@ -27,8 +28,7 @@ template <class Policy> struct Record {
   std::vector<common::BufferUse> uses;
   std::vector<void*> pointers;
   std::vector<std::byte> attributes;
-  Flight<Policy>* flight = nullptr;  // what a replay starts; null for a task
-  Record* next = nullptr;            // in the stack of ended records
+  Record* next = nullptr;  // in the stack of ended records
 };
 
 /// The records of one ring. The submitter takes and recycles; any thread may end one or ask.
@@ -88,12 +88,19 @@ template <class Policy> class Records {
            !at->record->consumers.is_closed();
   }
 
-  /// The record of that sequence, or the newest open one; no_reference if there is none.
+  /// The record of that sequence, the oldest open one, the newest; no_reference if there is none.
   Reference reference_of(std::uint64_t sequence) const {
     std::lock_guard guard(mutex_);
     auto const at = find(sequence);
     bool const open = at != entries_.end() && at->sequence == sequence && at->record != nullptr;
     return open ? reference_to_record(at->record->index) : no_reference;
+  }
+  Reference oldest() const {
+    std::lock_guard guard(mutex_);
+    for (Entry const& entry : entries_)
+      if (entry.record != nullptr && !entry.record->consumers.is_closed())
+        return reference_to_record(entry.record->index);
+    return no_reference;
   }
   Reference newest() const {
     std::lock_guard guard(mutex_);

@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "nntile/runtime/concept.hh"
-#include "nntile/runtime/ring/submit.hh"
+#include "nntile/runtime/ring/recorder.hh"
+#include "nntile/runtime/ring/replay.hh"
 
 namespace nntile {
 
@@ -31,12 +33,17 @@ requires RingPolicyType<Policy>
 class BasicRing {
  public:
   using Handle = DataHandle;
+  using Program = RingProgram;
   static constexpr std::string_view runtime_name = "ring";
   static constexpr bool heeds_hints = true;
 
   /// Throws ValueError for a worker count that is not 1 to 1,024.
   explicit BasicRing(RuntimeOptions const& options = {})
-      : domain_(options), driver_(domain_), submitter_(domain_, driver_), workers_(domain_) {}
+      : domain_(options),
+        driver_(domain_),
+        submitter_(domain_, driver_),
+        replayer_(domain_, driver_, submitter_),
+        workers_(domain_) {}
   BasicRing(BasicRing const&) = delete;
   BasicRing& operator=(BasicRing const&) = delete;
   /// Waits for every task, asynchronous ones included.
@@ -62,6 +69,21 @@ class BasicRing {
   Event submit(Task<Handle> const& task) {
     domain_.thread.enter("submit");
     return {this, submitter_.submit(task)};
+  }
+
+  /// Compiles tasks into a program. Cost: linear in their operands. Throws ValueError: a binding,
+  /// parameter or codelet that cannot be.
+  Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
+                 std::span<ProgramParameter const> parameters = {}) {
+    using namespace detail::ring;
+    return Program(std::make_shared<Image const>(Recorder(tasks, binding_count).image(parameters)));
+  }
+
+  /// Runs a program once. May block for room, or where `Policy::Sizes::flights` are in flight.
+  Event replay(Program const& program, std::span<Handle const> bindings,
+               std::span<std::byte const> block = {}) {
+    domain_.thread.enter("replay");
+    return {this, replayer_.replay(program.image_, bindings, block)};
   }
 
   void wait(Event event) {
@@ -166,6 +188,7 @@ class BasicRing {
   detail::ring::Domain<Policy> domain_;
   detail::ring::Driver<Policy> driver_;
   detail::ring::Submitter<Policy> submitter_;
+  detail::ring::Replayer<Policy> replayer_;
   detail::ring::Workers<Policy> workers_;
 };
 
@@ -175,5 +198,6 @@ using Ring = BasicRing<>;
 static_assert(Runtime<Ring>);
 static_assert(ScopedRuntime<Ring>);
 static_assert(HintedRuntime<Ring>);
+static_assert(ReplayingRuntime<Ring>);
 
 }  // namespace nntile

@@ -2,37 +2,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where ready tasks wait for a worker, and in which order a worker looks for them.
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "nntile/runtime/ring/deque.hh"
+#include "nntile/runtime/ring/flight.hh"
+#include "nntile/runtime/ring/item.hh"
 #include "nntile/runtime/ring/parking.hh"
 #include "nntile/runtime/ring/queue.hh"
 
 namespace nntile::detail::ring {
-
-/// Priorities -2 to 5 are told apart; others count as the nearest of these.
-inline constexpr std::uint32_t level_count = 8;
-inline constexpr std::uint32_t normal_level = 2;
-
-constexpr std::uint8_t level_of(int priority) {
-  return static_cast<std::uint8_t>(std::clamp(priority, -2, 5) + 2);
-}
-
-/// A ready task: the id of a slot's task, or a task of a program in flight.
-using Item = std::uint64_t;
-inline constexpr Item no_item = ~Item{0};
-
-constexpr Item program_item(std::uint32_t flight, std::uint32_t task) {
-  return Item{1} << 63 | Item{flight} << 32 | task;
-}
-constexpr bool is_program(Item item) { return item >> 63 != 0; }
-constexpr std::uint32_t flight_of(Item item) {
-  return static_cast<std::uint32_t>(item >> 32) & 0x7fffffffu;
-}
-constexpr std::uint32_t task_of(Item item) { return static_cast<std::uint32_t>(item); }
 
 /// What one executing thread owns.
 template <class Policy> struct alignas(apart) WorkerState {
@@ -40,6 +20,10 @@ template <class Policy> struct alignas(apart) WorkerState {
   typename Policy::template Atomic<ReadyQueue<Policy>*> inbox{
       nullptr};  // tasks that wish for this worker
   std::uint32_t victim = 0;
+  // Ended tasks without successors that their flight has not been told of: one word that every
+  // worker counts down would cost each of them a transfer of its line.
+  Flight<Policy>* sink_flight = nullptr;
+  std::uint32_t sinks = 0;
   // Written by the worker alone; atomic so that `stats` may look at any time.
   typename Policy::template Atomic<std::uint64_t> executed{0};
   typename Policy::template Atomic<std::uint64_t> stolen{0};
@@ -80,6 +64,14 @@ template <class Policy> class Scheduler {
     if (!mine || !workers_[self].deque.push(id)) push_shared(id, level, wish);
   }
 
+  /// Makes a task of a flight available, to this worker first if the program has no priorities.
+  void push_program(std::uint32_t self, Flight<Policy>& flight, std::uint32_t task,
+                    std::uint32_t level) {
+    bool const mine = self < workers() && flight.local();
+    if (!mine || !workers_[self].deque.push(program_item(flight.number(), task)))
+      flight.lane(level).push(task);
+  }
+
   /// The next task for a worker: urgent ones, its own, everybody's, somebody else's, those that may
   /// wait.
   Item next(std::uint32_t self) {
@@ -88,6 +80,7 @@ template <class Policy> class Scheduler {
     if (used >> (normal_level + 1) != 0)
       for (std::uint32_t level = level_count - 1; level > normal_level; --level)
         if (pop_level(used, level, id)) return id;
+    if (Item const item = pop_lane(self, ~0u << (normal_level + 1)); item != no_item) return item;
     WorkerState<Policy>& own = workers_[self];
     if (Queue* inbox = own.inbox.load(std::memory_order_acquire);
         inbox != nullptr && inbox->pop(id))
@@ -95,25 +88,25 @@ template <class Policy> class Scheduler {
     Item item;
     if (own.deque.pop(item)) return item;
     if (pop_level(used, normal_level, id)) return id;
+    if (item = pop_lane(self, 1u << normal_level); item != no_item) return item;
     if (Item const stolen = steal(self); stolen != no_item) return stolen;
     for (std::uint32_t level = normal_level; level-- > 0;)
       if (pop_level(used, level, id)) return id;
-    return no_item;
+    return pop_lane(self, (1u << normal_level) - 1);
   }
 
   /// Whether a task above this level waits.
-  bool more_urgent(std::uint8_t level) const {
+  bool more_urgent(std::uint32_t level) {
     std::uint32_t const used = used_.load(std::memory_order_relaxed);
-    if (used >> (level + 1) == 0) return false;
-    for (std::uint32_t above = level + 1u; above < level_count; ++above)
+    for (std::uint32_t above = level + 1; used >> above != 0; ++above)
       if ((used >> above & 1u) != 0 && !levels_[above].load(std::memory_order_acquire)->empty())
         return true;
-    return false;
+    return flights.any_lane(~1u << level, has_some);
   }
 
   /// Whether any task waits. Sequentially consistent with pushes, for sleepers that have announced
   /// themselves.
-  bool any() const {
+  bool any() {
     for (auto const& level : levels_)
       if (Queue const* queue = level.load(std::memory_order_seq_cst);
           queue != nullptr && !queue->empty())
@@ -123,12 +116,37 @@ template <class Policy> class Scheduler {
       Queue const* inbox = worker.inbox.load(std::memory_order_seq_cst);
       if (inbox != nullptr && !inbox->empty()) return true;
     }
-    return false;
+    return flights.any_lane(~0u, has_some);
   }
+
+  Flights<Policy> flights;
 
  private:
   bool pop_level(std::uint32_t used, std::uint32_t level, std::uint32_t& id) {
     return (used >> level & 1u) != 0 && levels_[level].load(std::memory_order_acquire)->pop(id);
+  }
+
+  static bool has_some(Flight<Policy>& flight, std::uint32_t level) {
+    return !flight.lane(level).empty();
+  }
+
+  /// A task from the lanes of these levels. Without priorities the worker takes some more for its
+  /// own deque, which is empty then.
+  Item pop_lane(std::uint32_t self, std::uint32_t mask) {
+    constexpr std::uint32_t batch =
+        lane_batch < Policy::Sizes::deque ? lane_batch : Policy::Sizes::deque;
+    Item item = no_item;
+    flights.any_lane(mask, [&](Flight<Policy>& flight, std::uint32_t level) {
+      std::uint32_t tasks[batch];
+      std::uint32_t count =
+          flight.lane(level).pop(tasks, flight.local() ? batch : 1, 2 * workers());
+      if (count == 0) return false;
+      while (--count != 0)
+        (void)workers_[self].deque.push(program_item(flight.number(), tasks[count]));
+      item = program_item(flight.number(), tasks[0]);
+      return true;
+    });
+    return item;
   }
 
   Item steal(std::uint32_t self) {

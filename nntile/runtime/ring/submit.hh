@@ -69,6 +69,7 @@ template <class Policy> class Submitter {
     std::uint64_t const sequence = slot.sequence();
     domain_.window.cold(slot.id).work = &record;
     record.body.sequence = sequence;
+    if (record.flight != nullptr) record.flight->begin(record, sequence);
     domain_.records.open(record, sequence);
     note(record.body.uses, reference_to_record(record.index), sequence);
     for (common::BufferUse const& use : record.body.uses)

@@ -46,7 +46,7 @@ template <class Policy> class Worker {
 
   /// Runs tasks until the domain stops.
   void operator()() {
-    typename common::DrivingThread::InTask const in_task(domain_.thread);
+    common::DrivingThread::InTask const in_task(domain_.thread);
     if (domain_.options.pin) pin();
     Item item = no_item;
     for (;;) {
@@ -54,9 +54,8 @@ template <class Policy> class Worker {
       if (item == no_item) return;
       item = domain_.run(self_, item);
       if (item == no_item) continue;
-      auto const& slot = domain_.window.hot(task_of(item));
-      if (!domain_.scheduler.more_urgent(slot.level)) continue;
-      domain_.scheduler.push_local(self_, slot.id, slot.level, slot.worker);
+      if (!domain_.should_wait(item)) continue;
+      domain_.give(item);
       item = no_item;
     }
   }
@@ -66,6 +65,7 @@ template <class Policy> class Worker {
   Item find() {
     Item item = domain_.scheduler.next(self_);
     if (item != no_item) return item;
+    domain_.flush(self_);
     Spin<Policy> spin(domain_.options.oversubscribed);
     for (;;) {
       if (domain_.stop.load(std::memory_order_acquire)) return no_item;

@@ -1,0 +1,260 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Programs in flight: the counters, bindings and ready tasks of one replay.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "nntile/runtime/common/buffer.hh"
+#include "nntile/runtime/ring/item.hh"
+#include "nntile/runtime/ring/lane.hh"
+#include "nntile/runtime/ring/program.hh"
+
+namespace nntile::detail::ring {
+
+template <class Policy> struct Record;
+template <class Policy> class Flight;
+
+/// What a token stands for: a record, or a task of a program in flight.
+template <class Policy> struct Outstanding {
+  Flight<Policy>* flight = nullptr;  // of the task, or that a record starts
+  std::uint32_t task = 0;
+  bool is_record = false;
+};
+
+/// A task whose operands were unpacked when its program was replayed.
+template <class Policy> struct Prepared : Outstanding<Policy> {
+  common::TaskBody body;
+  std::vector<common::BufferUse> uses;
+  std::vector<void*> pointers;
+};
+
+/// One replay. The submitter sets it up, the workers run it, the submitter recycles it. Workers
+/// look at the lanes of any flight at any time; the rest belongs to those who run its tasks.
+template <class Policy> class Flight {
+  template <class T> using Atomic = typename Policy::template Atomic<T>;
+
+ public:
+  explicit Flight(std::uint32_t number) : number_(number) {}
+
+  std::uint32_t number() const { return number_; }
+  Image const& image() const { return *image_; }
+  Record<Policy>& record() const { return *record_; }
+  std::uint64_t sequence() const { return sequence_; }
+
+  Lane<Policy>& lane(std::uint32_t level) { return lanes_[level]; }
+  Lane<Policy> const& lane(std::uint32_t level) const { return lanes_[level]; }
+  /// One bit a level that has tasks.
+  std::uint32_t levels() const { return levels_.load(std::memory_order_relaxed); }
+  /// Whether no task has a priority: then workers may keep to themselves what they make ready.
+  bool local() const { return levels() == 1u << normal_level; }
+
+  /// Whether it ran this program last, and so is set up faster.
+  bool knows(std::shared_ptr<Image const> const& image) const {
+    return !last_.owner_before(image) && !image.owner_before(last_);
+  }
+
+  /// Makes it ready for a replay. `buffers` are those of the bindings, null where none is used.
+  /// Throws std::bad_alloc; it can be used again then.
+  void set_up(std::shared_ptr<Image const> image, std::span<common::Buffer* const> buffers,
+              std::span<std::byte const> block) {
+    if (!knows(image)) adapt(image);
+    image_ = std::move(image);
+    buffers_.assign(buffers.begin(), buffers.end());
+    pointers_.resize(buffers.size());
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      pointers_[i] = buffers[i] == nullptr ? nullptr : buffers[i]->pointer;
+    for (Patch const& patch : image_->patches)
+      std::memcpy(varying_.data() + patch.to, block.data() + patch.from, patch.bytes);
+    for (std::uint32_t i = 0; i < image_->prepared.size(); ++i) unpack(i);
+    ++lap_;
+    for (std::uint32_t level = 0; level < level_count; ++level) {
+      std::uint32_t position = 0;
+      for (std::uint32_t const root : image_->roots_of(level))
+        lanes_[level].put(lap_, position++, root);
+    }
+    sinks_.store(image_->sinks, std::memory_order_relaxed);
+  }
+
+  /// Lets workers find the tasks that wait for no other.
+  void open_lanes() {
+    for (std::uint32_t level = 0; level < level_count; ++level)
+      if ((levels() >> level & 1u) != 0)
+        lanes_[level].open(lap_, static_cast<std::uint32_t>(image_->roots_of(level).size()));
+  }
+
+  /// Drops the program, when the replay has ended.
+  void finish() { image_.reset(); }
+
+  /// The body of a task that is not prepared; its operands lie in the arrays.
+  common::TaskBody body(std::uint32_t number, common::BufferUse* uses, void** pointers) const {
+    ImageTask const& task = image_->tasks[number];
+    ProgramUse const* const recorded = image_->uses.data() + task.uses;
+    for (std::uint32_t i = 0; i < task.use_count; ++i) {
+      pointers[i] = pointers_[recorded[i].binding];
+      uses[i] = {buffers_[recorded[i].binding], recorded[i].access};
+    }
+    auto const& attributes = task.varying ? varying_ : image_->constant;
+    return {task.codelet,
+            sequence_,
+            {uses, task.use_count},
+            pointers,
+            attributes.data() + task.attributes,
+            image_->labels[number]};
+  }
+  Prepared<Policy>& prepared(std::uint32_t index) { return *prepared_[index]; }
+  /// Notes what the replay is called among the ring's tasks.
+  void begin(Record<Policy>& replay, std::uint64_t sequence) {
+    record_ = &replay;
+    sequence_ = sequence;
+    for (std::uint32_t i = 0; i < image_->prepared.size(); ++i)
+      prepared_[i]->body.sequence = sequence;
+  }
+
+  /// Counts one producer of a task down; true if it was the last. The counter is then ready for the
+  /// next lap: nobody else touches it in this one.
+  bool count_down(std::uint32_t task) {
+    if (counters_[task].fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+    counters_[task].store(image_->tasks[task].producers, std::memory_order_relaxed);
+    return true;
+  }
+  /// Counts ended tasks without successors; true if they were the last of the program.
+  bool count_sinks(std::uint32_t count) {
+    return sinks_.fetch_sub(count, std::memory_order_acq_rel) == count;
+  }
+
+ private:
+  void adapt(std::shared_ptr<Image const> const& image) {
+    last_.reset();
+    std::size_t const count = image->tasks.size();
+    if (count > room_) {
+      counters_ = std::make_unique<Atomic<std::uint32_t>[]>(count);
+      // Twice as many: a late worker adds a position of an earlier lap to where a lane is now.
+      entries_.push_back(std::make_unique<typename Lane<Policy>::Entry[]>(2 * count + lane_batch));
+      room_ = count;
+    }
+    for (std::size_t i = 0; i < count; ++i)
+      counters_[i].store(image->tasks[i].producers, std::memory_order_relaxed);
+    varying_ = image->varying;
+    while (prepared_.size() < image->prepared.size())
+      prepared_.push_back(std::make_unique<Prepared<Policy>>());
+    std::uint32_t levels = 0;
+    for (std::uint32_t level = 0; level < level_count; ++level) {
+      if (image->count_at(level) == 0) continue;
+      levels |= 1u << level;
+      lanes_[level].set_entries(entries_.back().get() + image->tasks_at[level]);
+    }
+    levels_.store(levels, std::memory_order_relaxed);
+    last_ = image;
+  }
+
+  void unpack(std::uint32_t index) {
+    std::uint32_t const task = image_->prepared[index];
+    Prepared<Policy>& prepared = *prepared_[index];
+    prepared.flight = this;
+    prepared.task = task;
+    prepared.uses.resize(image_->tasks[task].use_count);
+    prepared.pointers.resize(prepared.uses.size());
+    prepared.body = body(task, prepared.uses.data(), prepared.pointers.data());
+  }
+
+  std::uint32_t const number_;
+  std::uint32_t lap_ = 0;
+  Record<Policy>* record_ = nullptr;
+  std::uint64_t sequence_ = 0;
+  std::shared_ptr<Image const> image_;
+  std::weak_ptr<Image const> last_;
+  std::vector<common::Buffer*> buffers_;
+  std::vector<void*> pointers_;
+  std::vector<std::byte> varying_;
+  std::vector<std::unique_ptr<Prepared<Policy>>> prepared_;
+  std::unique_ptr<Atomic<std::uint32_t>[]> counters_;
+  std::size_t room_ = 0;  // tasks that counters and entries are for
+  // All that were ever in use: a worker that is late may still look at an old one.
+  std::vector<std::unique_ptr<typename Lane<Policy>::Entry[]>> entries_;
+  Atomic<std::uint32_t> levels_{0};
+  alignas(apart) Atomic<std::uint32_t> sinks_{0};
+  Lane<Policy> lanes_[level_count];
+};
+
+/// The flights of one ring. They are made when needed and never freed before the ring.
+template <class Policy> class Flights {
+  template <class T> using Atomic = typename Policy::template Atomic<T>;
+  static constexpr std::uint32_t most = Policy::Sizes::flights;
+  static_assert(most <= 64, "active flights are the bits of one word");
+
+ public:
+  /// One that is not in use, if possible one that knows the program; null if all are in use.
+  /// Submitter only. Throws std::bad_alloc.
+  Flight<Policy>* take(std::shared_ptr<Image const> const& image) {
+    auto at = std::find_if(free_.begin(), free_.end(),
+                           [&](auto const* flight) { return flight->knows(image); });
+    if (at == free_.end()) {
+      if (flights_.size() < most) return make();
+      if (free_.empty()) return nullptr;
+      at = free_.begin();  // the one that has been free for longest
+    }
+    Flight<Policy>* const flight = *at;
+    free_.erase(at);
+    return flight;
+  }
+  void give_back(Flight<Policy>& flight) {
+    flight.finish();
+    free_.push_back(&flight);
+  }
+
+  Flight<Policy>& operator[](std::uint32_t number) {
+    return *table_[number].load(std::memory_order_acquire);
+  }
+
+  /// Flights whose lanes may hold ready tasks, a bit each.
+  std::uint64_t active() const { return active_.load(std::memory_order_seq_cst); }
+  void activate(Flight<Policy> const& flight) {
+    active_.fetch_or(std::uint64_t{1} << flight.number(), std::memory_order_seq_cst);
+  }
+  void deactivate(Flight<Policy> const& flight) {
+    active_.fetch_and(~(std::uint64_t{1} << flight.number()), std::memory_order_seq_cst);
+  }
+
+  /// Calls visit(flight, level) for each lane of the active flights with a level of `mask`, the
+  /// highest level first, until it returns true; whether it did.
+  template <class Visit> bool any_lane(std::uint32_t mask, Visit visit) {
+    std::uint64_t const active = this->active();
+    if (active == 0) return false;
+    std::uint32_t used = 0;
+    for (std::uint64_t rest = active; rest != 0; rest &= rest - 1) used |= at(rest).levels();
+    used &= mask;
+    for (std::uint32_t level = level_count; used != 0 && level-- > 0;) {
+      if ((used >> level & 1u) == 0) continue;
+      for (std::uint64_t rest = active; rest != 0; rest &= rest - 1)
+        if ((at(rest).levels() >> level & 1u) != 0 && visit(at(rest), level)) return true;
+    }
+    return false;
+  }
+
+ private:
+  Flight<Policy>* make() {
+    free_.reserve(most);
+    flights_.push_back(
+        std::make_unique<Flight<Policy>>(static_cast<std::uint32_t>(flights_.size())));
+    Flight<Policy>* const flight = flights_.back().get();
+    table_[flight->number()].store(flight, std::memory_order_release);
+    return flight;
+  }
+  Flight<Policy>& at(std::uint64_t bits) {
+    return (*this)[static_cast<std::uint32_t>(std::countr_zero(bits))];
+  }
+
+  std::vector<std::unique_ptr<Flight<Policy>>> flights_;
+  std::vector<Flight<Policy>*> free_;
+  Atomic<Flight<Policy>*> table_[most] = {};
+  alignas(apart) Atomic<std::uint64_t> active_{0};
+};
+
+}  // namespace nntile::detail::ring
