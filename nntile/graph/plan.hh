@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Plan: how a graph is cut, ordered and laid out in memory. A value without runtime, hardware or pointers.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -49,6 +50,12 @@ struct PlannedTensor {
   std::size_t view_axis = 0;
   Index view_index = 0;
 };
+
+/// Bytes of a tile's buffer: whole cache lines.
+constexpr Index buffer_bytes(Shape const& extent, DType dtype) {
+  Index const bytes = std::max<Index>(1, element_count(extent) * static_cast<Index>(size_of(dtype)));
+  return (bytes + 63) / 64 * 64;
+}
 
 /// A tile's place: a handle of the store, or a slot of the arena that tiles use in turn.
 struct PlannedBuffer {

@@ -57,8 +57,8 @@ class TensorStore {
       for (std::size_t d = shape.size(); d-- > 0;) file.push_back(shape[d]);
     stored->spec = {planned.name, planned.dtype, planned.tiling, file, planned.attributes};
     for (Index tile = 0; tile < planned.tiling.tile_count(); ++tile) {
-      auto const elements = static_cast<std::size_t>(element_count(planned.tiling.box(tile).extent));
-      stored->tiles.push_back(runtime_.allocate(elements * size_of(planned.dtype), host, Lifetime::persistent));
+      Index const bytes = buffer_bytes(planned.tiling.box(tile).extent, planned.dtype);
+      stored->tiles.push_back(runtime_.allocate(static_cast<std::size_t>(bytes), host, Lifetime::persistent));
     }
     Stored& result = *stored;
     by_name_.emplace(planned.name, &result);

@@ -10,10 +10,6 @@
 
 namespace nntile::passes {
 
-/// Unit of every buffer: a cache line.
-inline constexpr Index buffer_unit = 64;
-constexpr Index rounded(Index bytes) { return (std::max<Index>(bytes, 1) + buffer_unit - 1) / buffer_unit * buffer_unit; }
-
 /// First and last task that uses a buffer; `first` is `never` where nothing does.
 struct Life {
   static constexpr std::uint32_t never = ~0u;

@@ -65,9 +65,8 @@ class Planner final : private TileVisitor {
     tensor.first_buffer = static_cast<std::uint32_t>(plan_.buffers_.size());
     if (used && tensor.storage != Storage::view)
       for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
-        Index const elements = element_count(tensor.tiling.box(tile).extent);
         plan_.buffers_.push_back({id, static_cast<std::uint32_t>(tile), no_id,
-                                  passes::rounded(elements * static_cast<Index>(size_of(tensor.dtype)))});
+                                  buffer_bytes(tensor.tiling.box(tile).extent, tensor.dtype)});
         in_arena_.push_back(tensor.storage == Storage::arena);
         written_.push_back(tensor.attributes.persistent || tensor.attributes.external);
       }

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/graph/gradient.hh"
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "nntile/graph/compiled.hh"
+#include "nntile/ops/attention.hh"
+#include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/gemm.hh"
+#include "nntile/ops/layer_norm.hh"
+#include "nntile/ops/sum_slice.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// Numbers in (-1, 1) from a fixed generator.
+std::vector<double> numbers(Shape const& shape, std::uint64_t seed) {
+  std::vector<double> values(static_cast<std::size_t>(element_count(shape)));
+  for (double& value : values) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    value = static_cast<double>(seed >> 11) * 0x1p-52 - 1;
+  }
+  return values;
+}
+
+/// Weighted sum of all elements, so that each has a gradient of its own.
+Node weighed(Node const& y) {
+  LogicalGraph& graph = y.graph();
+  Node const weights = graph.constant({.shape = y.shape(), .dtype = DType::fp64}, "weights");
+  return gemm({.trans_a = true, .ndim = static_cast<int>(y.shape().size())}, weights, y);
+}
+
+/// Builds a graph of fp64 parameters, differentiates it, and compares every derivative with a central difference.
+void check_gradients(std::vector<Shape> const& shapes, std::function<Node(LogicalGraph&, std::vector<Node> const&)> build,
+                     PlanOptions const& options = {.tile = 0}) {
+  LogicalGraph graph;
+  std::vector<Node> inputs;
+  for (std::size_t i = 0; i < shapes.size(); ++i)
+    inputs.push_back(graph.parameter({.shape = shapes[i], .dtype = DType::fp64}, concat("p", i)));
+  Node const loss = weighed(build(graph, inputs));
+  loss.mark_output();
+  Gradients const gradients = add_gradients(graph, loss);
+  for (Node const& input : inputs) gradients.find(input).mark_output();
+
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  auto run = compile(graph, store, options);
+  store.write<double>("weights", numbers(graph.at("weights").shape(), 99));
+  std::vector<std::vector<double>> values;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    values.push_back(numbers(shapes[i], i + 1));
+    store.write<double>(inputs[i].name(), values[i]);
+  }
+  run.execute();
+  std::vector<std::vector<double>> derivatives;
+  for (Node const& input : inputs) derivatives.push_back(store.read<double>(gradients.find(input).name()));
+  constexpr double step = 1e-5;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    for (std::size_t at = 0; at < values[i].size(); ++at) {
+      auto const loss_at = [&](double shift) {
+        auto moved = values[i];
+        moved[at] += shift;
+        store.write<double>(inputs[i].name(), moved);
+        run.execute();
+        return store.read<double>(loss.name())[0];
+      };
+      double const difference = (loss_at(step) - loss_at(-step)) / (2 * step);
+      store.write<double>(inputs[i].name(), values[i]);
+      INFO("parameter " << i << ", element " << at);
+      // The central difference errs by step^2 times the third derivative, and by rounding, eps / step.
+      CHECK(std::abs(derivatives[i][at] - difference) < 1e-7 * (1 + std::abs(difference)));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("products are differentiated however they are transposed", "[graph][gradient]") {
+  bool const trans_a = GENERATE(false, true);
+  bool const trans_b = GENERATE(false, true);
+  check_gradients({trans_a ? Shape{4, 3} : Shape{3, 4}, trans_b ? Shape{2, 4} : Shape{4, 2}},
+                  [&](LogicalGraph&, std::vector<Node> const& p) {
+                    return gemm({.trans_a = trans_a, .trans_b = trans_b, .alpha = 0.5}, p[0], p[1]);
+                  });
+}
+
+TEST_CASE("products over groups of dimensions, with a bias, are differentiated", "[graph][gradient]") {
+  check_gradients({{2, 3, 4}, {4, 5, 2}, {2, 3}}, [](LogicalGraph&, std::vector<Node> const& p) {
+    return gemm({.bias = true}, p[0], p[1], p[2]);  // [2, 3, 5, 2]
+  });
+}
+
+TEST_CASE("batched products are differentiated", "[graph][gradient]") {
+  check_gradients({{2, 3, 2}, {3, 4, 2}}, [](LogicalGraph&, std::vector<Node> const& p) {
+    return gemm({.batch_ndim = 1}, p[0], p[1]);
+  });
+}
+
+TEST_CASE("a tensor that is used twice gets the sum of both derivatives", "[graph][gradient]") {
+  check_gradients({{3, 3}}, [](LogicalGraph&, std::vector<Node> const& p) { return add(gelutanh(p[0]), gemm(p[0], p[0])); });
+}
+
+TEST_CASE("a residual sum whose trunk is used in between is differentiated", "[graph][gradient]") {
+  // The trunk's gradient grows while the branch's, which begins as the same tensor, is still to be read.
+  check_gradients({{3, 4}, {3, 3}, {3}, {3}}, [](LogicalGraph&, std::vector<Node> const& p) {
+    Node const x = gelutanh(p[0]);
+    Node const branch = gemm(p[1], layer_norm(x, p[2], p[3]));
+    Node const between = gelutanh(x);
+    return add(add(x, branch), between);
+  });
+}
+
+TEST_CASE("a sum with factors is differentiated", "[graph][gradient]") {
+  check_gradients({{3}, {3}}, [](LogicalGraph&, std::vector<Node> const& p) {
+    return add({.alpha = 2, .beta = -3}, p[0], add(p[0], p[1]));
+  });
+}
+
+TEST_CASE("slices of one tensor give their gradients to its parts", "[graph][gradient]") {
+  check_gradients({{4, 3, 2}}, [](LogicalGraph& graph, std::vector<Node> const& p) {
+    return add(gelutanh(graph.slice(p[0], 1, 0)), graph.slice(p[0], 1, 2));  // nothing reads index 1
+  });
+}
+
+TEST_CASE("a tensor and a slice of it give their gradients to the same tensor", "[graph][gradient]") {
+  check_gradients({{4, 2}}, [](LogicalGraph& graph, std::vector<Node> const& p) {
+    Node const whole = sum_slice({.axis = 1}, gelutanh(p[0]));
+    return add(whole, graph.slice(p[0], 1, 1));
+  });
+}
+
+TEST_CASE("tiled gradients are the gradients", "[graph][gradient]") {
+  check_gradients({{5, 7}, {7, 6}, {5}, {5}},
+                  [](LogicalGraph&, std::vector<Node> const& p) { return layer_norm(gemm(p[0], p[1]), p[2], p[3]); },
+                  {.tile = 3});
+}
+
+TEST_CASE("a loss of more than one element is refused", "[graph][gradient]") {
+  LogicalGraph graph;
+  Node const x = graph.parameter({.shape = {8}}, "x");
+  CHECK(contains(message_of<ShapeError>([&] { add_gradients(graph, gelutanh(x)); }), "a loss has one element"));
+}
+
+TEST_CASE("a loss that depends on no parameter is refused", "[graph][gradient]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {8}}, "x");
+  CHECK_THROWS_AS(add_gradients(graph, sum_slice(x)), GraphError);
+}
+
+TEST_CASE("a fused activation is not differentiated, and the error says what to do", "[graph][gradient]") {
+  LogicalGraph graph;
+  Node const w = graph.parameter({.shape = {1, 8}}, "w");
+  Node const x = graph.input({.shape = {8, 1}}, "x");
+  Node const y = gemm({.activation = Activation::gelu_tanh}, w, x);
+  CHECK(contains(message_of<GraphError>([&] { add_gradients(graph, y); }), "use a separate op"));
+}
+
+TEST_CASE("persistent gradients of two batches add up", "[graph][gradient]") {
+  auto const build = [](LogicalGraph& graph, bool accumulate) {
+    Node const w = graph.parameter({.shape = {1, 4}, .dtype = DType::fp64}, "w");
+    Node const x = graph.input({.shape = {4, 1}, .dtype = DType::fp64}, "x");
+    add_gradients(graph, gemm(w, x), {.persistent = true, .accumulate = accumulate});
+  };
+  LogicalGraph first("first"), later("later");
+  build(first, false);
+  build(later, true);
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  auto run_first = compile(first, store), run_later = compile(later, store);
+  store.write<double>("w", std::vector<double>{1, 1, 1, 1});
+  store.write<double>("x", std::vector<double>{1, 2, 3, 4});
+  run_first.execute();
+  store.write<double>("x", std::vector<double>{10, 20, 30, 40});
+  run_later.execute();
+  CHECK(store.read<double>("w.grad") == std::vector<double>{11, 22, 33, 44});
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/graph/plan.hh"
+
+#include <map>
+#include <set>
+
+#include "nntile/graph/draw.hh"
+#include "nntile/graph/passes/lower.hh"
+#include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/gemm.hh"
+#include "nntile/ops/layer_norm.hh"
+#include "nntile/ops/sum_slice.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/tiny_gpt.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// Proves, from the tasks alone, that no two tiles are in a slot at once and that each begins by being overwritten.
+/// Returns the largest number of bytes in use at a task.
+Index verify_slots(Plan const& plan) {
+  std::map<std::uint32_t, std::uint32_t> holds;  // slot -> buffer
+  std::set<std::uint32_t> left;                  // buffers that gave up their slot
+  std::map<std::uint32_t, std::pair<std::size_t, std::size_t>> life;
+  for (std::size_t t = 0; t < plan.tasks().size(); ++t)
+    for (PlannedUse const& use : plan.uses(plan.tasks()[t])) {
+      PlannedBuffer const& buffer = plan.buffers()[use.buffer];
+      if (buffer.slot == no_id) continue;
+      REQUIRE(buffer.bytes <= plan.slots()[buffer.slot]);
+      auto const at = holds.find(buffer.slot);
+      if (at == holds.end() || at->second != use.buffer) {
+        REQUIRE(use.access == Access::write);
+        REQUIRE(left.count(use.buffer) == 0);
+        if (at != holds.end()) left.insert(at->second);
+        holds[buffer.slot] = use.buffer;
+        life[use.buffer].first = t;
+      }
+      life[use.buffer].second = t;
+    }
+  Index most = 0;
+  for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
+    Index live = 0;
+    for (auto const& [buffer, span] : life)
+      if (span.first <= t && t <= span.second) live += plan.buffers()[buffer].bytes;
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("a slot holds one tile at a time, and the lower bound is the most that lives", "[graph][plan]") {
+  TinyGptGraph const gpt;
+  Plan const plan(gpt.graph, {.tile = GENERATE(Index{0}, Index{64})});
+  CHECK(verify_slots(plan) == plan.memory().arena_lower_bound);
+  CHECK(plan.memory().arena >= plan.memory().arena_lower_bound);
+}
+
+TEST_CASE("an axis is cut alike in every tensor that has it", "[graph][plan]") {
+  LogicalGraph graph;
+  Node const w = graph.parameter({.shape = {300, 100}, .axes = "out in"}, "w");
+  Node const x = graph.input({.shape = {100, 50}, .axes = "in batch"}, "x");
+  Node const y = gemm(w, x).mark_output();
+  Plan const plan(graph, {.tile = 128, .cuts = {{"in", {64, 36}}}});
+  CHECK(plan.tensors()[w.id()].tiling.grid() == Shape{3, 2});
+  CHECK(plan.tensors()[x.id()].tiling.axis(0).size(0) == 64);
+  CHECK(plan.tensors()[y.id()].tiling.grid() == Shape{3, 1});
+}
+
+TEST_CASE("cut sizes repeat until the axis is covered", "[graph][plan]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {256 + 64 + 100}, .axes = "n"}, "x");
+  gelutanh(x).mark_output();
+  Plan const plan(graph, {.cuts = {{"n", {64, 192}}}});
+  auto const& axis = plan.tensors()[x.id()].tiling.axis(0);
+  CHECK(std::vector<Index>(axis.borders().begin(), axis.borders().end()) == std::vector<Index>{0, 64, 256, 320, 420});
+}
+
+TEST_CASE("an unknown axis is refused with those there are", "[graph][plan]") {
+  LogicalGraph graph("g");
+  gelutanh(graph.input({.shape = {8, 8}, .axes = "embed batch"}, "x")).mark_output();
+  CHECK(message_of<PlanError>([&] { Plan(graph, {.cuts = {{"sequence", {4}}}}); }) ==
+        "tile: the graph 'g' has no axis 'sequence'; it has embed, batch");
+}
+
+TEST_CASE("a cut at no multiple of 64 is named as one with bits of its own", "[graph][plan]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {128, 4}, .axes = "embed batch"}, "x");
+  sum_slice({.axis = 0}, x).mark_output();
+  CHECK(Plan(graph, {.cuts = {{"embed", {64}}}}).canonical());
+  Plan const own(graph, {.cuts = {{"embed", {48}}}});
+  CHECK_FALSE(own.canonical());
+  CHECK(contains(own.uncanonical(), "no multiple of 64"));
+}
+
+TEST_CASE("what leads to no output is not planned", "[graph][plan]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {8}}, "x");
+  gelutanh(gelutanh(x));
+  gelutanh(x).mark_output();
+  CHECK(Plan(graph).tasks().size() == 1);
+}
+
+TEST_CASE("a graph without outputs is refused", "[graph][plan]") {
+  LogicalGraph graph("g");
+  gelutanh(graph.input({.shape = {8}}, "x"));
+  CHECK(contains(message_of<PlanError>([&] { Plan{graph}; }), "mark_output()"));
+}
+
+TEST_CASE("reading a tensor that nothing wrote is refused", "[graph][plan]") {
+  LogicalGraph graph("g");
+  gelutanh(graph.tensor({.shape = {8}}, "t")).mark_output();
+  CHECK(contains(message_of<PlanError>([&] { Plan{graph}; }), "'t', which nothing has written"));
+}
+
+TEST_CASE("a plan keeps the cuts of tensors that exist", "[graph][plan]") {
+  LogicalGraph graph;
+  Node const w = graph.parameter({.shape = {64, 64}}, "w");
+  gemm(w, graph.input({.shape = {64, 8}}, "x")).mark_output();
+  Plan const plan(graph, {.tile = 16, .keep = {{"w", Tiling({64, 64}, {32, 64})}}});
+  CHECK(plan.tensors()[w.id()].tiling.grid() == Shape{2, 1});
+}
+
+TEST_CASE("optimizer steps follow the last use of their gradients", "[graph][plan]") {
+  TinyGptGraph const gpt({.clip = 0});
+  Plan const plan(gpt.graph);
+  std::size_t first_update = plan.tasks().size(), last_backward = 0;
+  for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
+    std::string_view const op = plan.kernels()[plan.tasks()[t].kernel].op->name;
+    if (op == "adamw_step") first_update = std::min(first_update, t);
+    if (op == "attention_backward") last_backward = t;
+  }
+  CHECK(first_update < last_backward);
+}
+
+TEST_CASE("a dump says what was planned and is the same each time", "[graph][plan]") {
+  TinyGptGraph const gpt;
+  auto const text = dump(Plan(gpt.graph, {.tile = 64}), 5);
+  CHECK(text == dump(Plan(gpt.graph, {.tile = 64}), 5));
+  CHECK(contains(text, "plan 'tiny'"));
+  CHECK(contains(text, "bits: canonical"));
+  CHECK(contains(text, "kernel attention_backward fp32"));
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/nn/gpt2.hh"
+
+#include <cmath>
+
+#include "nntile/graph/compiled.hh"
+#include "nntile/nn/optim.hh"
+#include "nntile/nn/schedule.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/tiny_gpt.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+TEST_CASE("the smallest published GPT-2 has its 124,439,808 parameters in 148 tensors", "[nn][gpt2]") {
+  LogicalGraph graph;
+  nn::Gpt2 const model(graph, {});
+  CHECK(model.parameters().count() == 124'439'808);
+  CHECK(model.parameters().all().size() == 148);
+}
+
+TEST_CASE("parameters have Hugging Face's names and file shapes", "[nn][gpt2]") {
+  LogicalGraph graph;
+  nn::Gpt2 const model(graph, {});
+  auto const spec = [&](char const* name) { return graph.tensor_of(graph.at(name)).spec; };
+  CHECK(spec("h.11.attn.c_attn.weight").file_shape == Shape{768, 2304});
+  CHECK(spec("h.0.attn.c_attn.bias").file_shape == Shape{2304});
+  CHECK(spec("h.0.attn.c_proj.weight").file_shape == Shape{768, 768});
+  CHECK(spec("h.0.mlp.c_fc.weight").file_shape == Shape{768, 3072});
+  CHECK(spec("h.0.mlp.c_proj.weight").file_shape == Shape{3072, 768});
+  CHECK(spec("wte.weight").shape == Shape{768, 50257});
+  for (char const* name : {"wpe.weight", "h.3.ln_1.weight", "h.3.ln_2.bias", "ln_f.weight", "ln_f.bias"})
+    CHECK(bool(graph.find(name)));
+}
+
+TEST_CASE("a sequence longer than the positions is refused", "[nn][gpt2]") {
+  LogicalGraph graph;
+  nn::Gpt2 const model(graph, {.vocab = 16, .positions = 8, .width = 8, .layers = 1, .heads = 2});
+  Node const tokens = graph.input({.shape = {9, 1}, .dtype = DType::int64}, "tokens");
+  Node const positions = graph.input({.shape = {9}, .dtype = DType::int64}, "positions");
+  CHECK(contains(message_of<ShapeError>([&] { model.logits(tokens, positions); }), "9 tokens ('tokens') but the model has 8"));
+}
+
+TEST_CASE("heads that do not divide the width are refused", "[nn][gpt2]") {
+  LogicalGraph graph;
+  CHECK_THROWS_AS(nn::Gpt2(graph, {.vocab = 16, .positions = 8, .width = 10, .layers = 1, .heads = 3}), ShapeError);
+}
+
+TEST_CASE("a model that was just initialised predicts every token alike", "[nn][gpt2]") {
+  Serial runtime;
+  TinyGptGraph const gpt;
+  TinyGptRun<Serial> run(runtime, gpt, {.tile = 64});
+  CHECK_THAT(double(run.train(1)), Catch::Matchers::WithinAbs(std::log(96.0), 0.05));
+}
+
+TEST_CASE("initial values depend on seed and name, not on tiles", "[nn][gpt2]") {
+  Serial runtime;
+  TinyGptGraph const gpt;
+  TinyGptRun<Serial> const a(runtime, gpt, {.tile = 0}), b(runtime, gpt, {.tile = 64});
+  CHECK(a.parameters() == b.parameters());
+  CHECK(a.parameters().at("h.0.mlp.c_fc.weight") != a.parameters().at("h.0.mlp.c_proj.weight"));
+}
+
+TEST_CASE("initial weights have mean 0 and the deviation that is asked for", "[nn][gpt2]") {
+  Serial runtime;
+  TinyGptGraph const gpt;
+  TinyGptRun<Serial> const run(runtime, gpt, {.tile = 64});
+  auto const values = run.parameters().at("h.0.mlp.c_fc.weight");
+  double sum = 0, squares = 0;
+  for (float const value : values) {
+    sum += double(value);
+    squares += double(value) * double(value);
+  }
+  double const n = static_cast<double>(values.size());
+  CHECK(std::abs(sum / n) < 5 * 0.02 / std::sqrt(n));  // five standard errors
+  CHECK_THAT(std::sqrt(squares / n), Catch::Matchers::WithinRel(0.02, 5 / std::sqrt(2 * n)));
+  for (float const value : run.parameters().at("h.0.ln_1.weight")) CHECK(value == 1);
+}
+
+TEST_CASE("the fused activation of inference has the bits of the separate one", "[nn][gpt2]") {
+  Serial runtime;
+  TinyGpt const sizes;
+  TinyGptGraph const gpt(sizes);
+  TinyGptRun<Serial> run(runtime, gpt, {.tile = 64});
+  auto const logits = [&](bool inference) {
+    LogicalGraph graph(inference ? "fused" : "separate");
+    nn::Gpt2 const model(graph, sizes.config);
+    Node const tokens = graph.input({.shape = {sizes.seq, sizes.batch}, .dtype = DType::int64, .axes = "seq batch"}, "tokens");
+    Node const positions = graph.constant({.shape = {sizes.seq}, .dtype = DType::int64, .axes = "seq"}, "positions");
+    std::string const name = model.logits(tokens, positions, inference).mark_output().name();
+    auto forward = compile(graph, run.store, {.tile = 64});
+    run.bind(1);
+    forward.execute();
+    auto const values = forward.template get_output<float>(name);
+    return values;
+  };
+  CHECK(logits(true) == logits(false));
+}
+
+TEST_CASE("the learning rate rises linearly and falls along a half cosine", "[nn][gpt2]") {
+  nn::WarmupCosine const schedule{.peak = 1, .warmup = 10, .steps = 110, .floor = 0.1};
+  CHECK(schedule.at(1) == 0.1);
+  CHECK(schedule.at(10) == 1);
+  CHECK_THAT(schedule.at(60), Catch::Matchers::WithinAbs(0.55, 1e-12));
+  CHECK_THAT(schedule.at(110), Catch::Matchers::WithinAbs(0.1, 1e-12));
+  CHECK(schedule.at(1000) == 0.1);
+}

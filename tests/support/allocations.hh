@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Counts what the process allocates, through a malloc family of the test executable's own: a witness that does not ask
+// the library. Link support/allocations.cc.
+
+#include <cstddef>
+
+namespace nntile::test {
+
+/// False where a sanitizer brings its own malloc.
+bool allocations_are_counted();
+
+struct AllocationTotals {
+  std::size_t aligned_bytes = 0;  // asked for with an alignment of a cache line or more
+  std::size_t large = 0;          // calls for 4 KiB or more
+};
+AllocationTotals allocation_totals();
+
+/// What was allocated since this object was made, by any thread.
+class AllocationCount {
+ public:
+  AllocationCount() : begin_(allocation_totals()) {}
+  std::size_t aligned_bytes() const { return allocation_totals().aligned_bytes - begin_.aligned_bytes; }
+  std::size_t large() const { return allocation_totals().large - begin_.large; }
+
+ private:
+  AllocationTotals begin_;
+};
+
+}  // namespace nntile::test

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/tensor/tensor.hh"
+
+#include <cstring>
+#include <numeric>
+
+#include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/gemm.hh"
+#include "nntile/ops/layer_norm.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+std::vector<float> ramp(std::size_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 0.0f);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("what is written into tiles comes out of them", "[tensor][tensor]") {
+  Serial runtime;
+  auto const tile = GENERATE(Shape{7, 5, 3}, Shape{2, 2, 2}, Shape{3, 5, 1}, Shape{1, 1, 1}, Shape{4, 3, 3});
+  Tensor<float, Serial> const tensor(runtime, Tiling({7, 5, 3}, tile));
+  tensor.write(ramp(105));
+  CHECK(tensor.read() == ramp(105));
+}
+
+TEST_CASE("a tile holds its box, dimension 0 fastest", "[tensor][tensor]") {
+  Serial runtime;
+  Tensor<float, Serial> const tensor(runtime, Tiling({4, 3}, {2, 2}));
+  tensor.write(ramp(12));
+  auto const view = tensor.lock(3, Access::read);  // rows 2 and 3, column 2
+  CHECK(std::vector<float>(view.span().begin(), view.span().end()) == std::vector<float>{10, 11});
+}
+
+TEST_CASE("a scalar tensor has one tile", "[tensor][tensor]") {
+  Serial runtime;
+  Tensor<double, Serial> const tensor(runtime, Tiling(Shape{}));
+  tensor.write(std::vector<double>{3});
+  CHECK(tensor.read() == std::vector<double>{3});
+}
+
+TEST_CASE("products of any tiling have the untiled product's bits", "[tensor][tensor]") {
+  Ring runtime({.workers = 2});
+  bool const trans = GENERATE(false, true);
+  auto const product = [&](Index m, Index n, Index k) {
+    Tensor<float, Ring> const a(runtime, trans ? Tiling({70, 90}, {k, m}) : Tiling({90, 70}, {m, k}));
+    Tensor<float, Ring> const b(runtime, Tiling({70, 50}, {k, n})), c(runtime, Tiling({90, 50}, {m, n}));
+    auto values = ramp(6300);
+    for (float& value : values) value = 1 / (value + 1);
+    a.write(values);
+    b.write(std::span(values).first(3500));
+    gemm({.trans_a = trans}, a, b, c);
+    return c.read();
+  };
+  auto const whole = product(90, 50, 70), tiled = product(17, 23, 29);
+  CHECK(std::memcmp(whole.data(), tiled.data(), whole.size() * sizeof(float)) == 0);
+}
+
+TEST_CASE("an op over a cut axis runs its phases over the tiles", "[tensor][tensor]") {
+  Serial runtime;
+  auto const normalised = [&](Index tile) {
+    Tiling const rows({128, 6}, {tile, 4}), weights({128}, {tile}), columns({6}, {4});
+    Tensor<float, Serial> const x(runtime, rows), gamma(runtime, weights), beta(runtime, weights), y(runtime, rows),
+        mean(runtime, columns), rstd(runtime, columns);
+    x.write(ramp(768));
+    gamma.write(std::vector<float>(128, 2));
+    beta.write(std::vector<float>(128, 1));
+    layer_norm(x, gamma, beta, y, mean, rstd);
+    return y.read();
+  };
+  CHECK(normalised(128) == normalised(64));
+}
+
+TEST_CASE("narrow results of a cut sum are rounded once", "[tensor][tensor]") {
+  Serial runtime;
+  auto const product = [&](Index tile) {
+    Tensor<bf16_t, Serial> const a(runtime, Tiling({8, 96}, {8, tile})), b(runtime, Tiling({96, 8}, {tile, 8})),
+        c(runtime, Tiling({8, 8}, {8, 8}));
+    std::vector<bf16_t> values;
+    for (int i = 0; i < 768; ++i) values.push_back(bf16_t(1.0f / static_cast<float>(i + 3)));
+    a.write(values);
+    b.write(values);
+    gemm(a, b, c);
+    return c.read();
+  };
+  auto const whole = product(96), tiled = product(32);
+  CHECK(std::memcmp(whole.data(), tiled.data(), whole.size() * sizeof(bf16_t)) == 0);
+}
+
+TEST_CASE("tensors that are cut differently are refused", "[tensor][tensor]") {
+  Serial runtime;
+  Tensor<float, Serial> const x(runtime, Tiling({8}, {4}), "x"), y(runtime, Tiling({8}, {2}), "y");
+  CHECK(contains(message_of<ShapeError>([&] { gelutanh(x, y); }), "'x') and y ('y') are cut differently along axis 'i'"));
+}
+
+TEST_CASE("an empty tensor is legal and its ops have no tasks", "[tensor][tensor]") {
+  Serial runtime;
+  Tensor<float, Serial> const x(runtime, Tiling(Shape{0, 3})), y(runtime, Tiling(Shape{0, 3}));
+  x.write(std::vector<float>{});
+  CHECK(gelutanh.async(x, y).empty());
+}
