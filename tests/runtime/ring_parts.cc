@@ -65,13 +65,17 @@ TEST_CASE("owner and thieves share a deque without losing an item", "[runtime][r
     thieves.emplace_back([&] {
       std::uint64_t item;
       while (!finished.load() || !deque.empty())
-        if (deque.steal(item)) taken.add(item);
-        else std::this_thread::yield();
+        if (deque.steal(item))
+          taken.add(item);
+        else
+          std::this_thread::yield();
     });
   std::uint64_t item;
   for (std::uint64_t i = 0; i < count;) {
-    if (deque.push(i)) ++i;
-    else if (deque.pop(item)) taken.add(item);
+    if (deque.push(i))
+      ++i;
+    else if (deque.pop(item))
+      taken.add(item);
   }
   while (deque.pop(item)) taken.add(item);
   finished.store(true);
@@ -89,8 +93,10 @@ TEST_CASE("a ready queue hands each id to one of several takers", "[runtime][rin
     threads.emplace_back([&] {
       std::uint32_t id;
       while (popped.load() < rounds * batch)
-        if (queue.pop(id)) taken.add(id), popped.fetch_add(1);
-        else std::this_thread::yield();
+        if (queue.pop(id))
+          taken.add(id), popped.fetch_add(1);
+        else
+          std::this_thread::yield();
     });
   for (int t = 0; t < 2; ++t)
     threads.emplace_back([&] {  // at most a window of ids is in the queue, as in the ring
@@ -116,8 +122,10 @@ TEST_CASE("a sleeper that looks after its announcement never misses work", "[run
         continue;
       }
       parking.announce();
-      if (work.load() > 0) parking.cancel();
-      else parking.sleep();
+      if (work.load() > 0)
+        parking.cancel();
+      else
+        parking.sleep();
     }
   });
   for (int i = 0; i < count; ++i) {
@@ -170,7 +178,8 @@ TEST_CASE("the watermark stops at the first unfinished task, also where ids wrap
   window.complete(*slots[0], sink);
   window.advance([&](std::uint64_t) { ++retired; });
   REQUIRE((retired == 5 && window.watermark() == first + 5 && window.watermark() > 0xffffffffu));
-  REQUIRE((window.finished(first + 6) && !window.finished(first + 5) && window.live(reference_to(first + 5))));
+  REQUIRE((window.finished(first + 6) && !window.finished(first + 5) &&
+           window.live(reference_to(first + 5))));
   REQUIRE((!window.live(reference_to(first + 4)) && !window.live(reference_to(first + 8))));
 }
 
