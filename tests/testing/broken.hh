@@ -8,6 +8,7 @@
 #include <cfenv>
 #include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,28 +22,52 @@ namespace nntile::test {
 
 enum class Defect {
   none,
+  // order
   drops_write_after_read,
   reorders_two_writers,
   skips_read_after_write,
-  sees_first_operand_only,
-  loses_mark,
-  keeps_mark_after_write,
-  runs_cancelled_tasks,
-  reports_youngest_failure,
+  takes_updates_for_reads,
+  runs_accumulates_at_once,
+  sees_one_operand,
+  forgets_repeated_operands,
+  remembers_eight_readers,
+  // storage
   frees_under_reader,
   releases_twice,
   never_releases,
+  misaligns,
+  copies_adopted_memory,
+  refuses_empty_buffers,
   reads_unwritten,
   half_refuses,
+  counts_own_write,
   lock_does_not_wait,
+  ignores_locks,
+  closes_outer_scope,
+  // failure
+  loses_mark,
+  keeps_mark_after_write,
+  accumulate_clears_mark,
+  reporting_clears_marks,
+  runs_cancelled_tasks,
+  reports_youngest_failure,
+  counts_no_failures,
+  throws_once,
+  names_no_task,
+  // completion
+  forgets_completion_status,
   wait_returns_early,
   done_says_yes,
-  forgets_completion_status,
-  ignores_locks,
+  ends_at_return,
+  abandons_tasks,
+  // the rest
+  truncates_attributes,
+  accepts_any_workers,
+  drops_nested_tasks,
   leaks_rounding_mode,
 };
 
-/// One thread, no promises about order but the law's.
+/// One thread, and no promises about order but the law's.
 class Broken {
  public:
   struct Handle {
@@ -50,47 +75,66 @@ class Broken {
   };
 
   explicit Broken(Defect defect, RuntimeOptions const& options = {}) : defect_(defect) {
-    if (options.workers.value_or(1) != 1) throw ValueError("broken: one worker only");
-    if (options.own_driver) throw ValueError("broken: the driver executes");
+    bool const possible = options.workers.value_or(1) == 1 && !options.own_driver;
+    if (!possible && !is(Defect::accepts_any_workers))
+      throw ValueError("broken: one worker, and that is the driver");
   }
   Broken(Broken const&) = delete;
   ~Broken() {
-    drain([&] { return finished_ == tasks_.size(); });
+    if (is(Defect::abandons_tasks)) ready_.clear();
+    drain([&] { return tokens_ == 0 && ready_.empty(); });
     for (std::uint32_t b = 0; b < buffers_.size(); ++b) retire_now(b);
   }
 
   Handle allocate(std::size_t bytes, Place, Lifetime lifetime) {
-    if (lifetime != Lifetime::persistent) throw LifetimeError("broken: no scopes");
+    if (bytes == 0 && is(Defect::refuses_empty_buffers)) throw ValueError("broken: no bytes");
+    Scope* const scope = innermost(lifetime);
+    if (lifetime != Lifetime::persistent && scope == nullptr)
+      throw LifetimeError("broken: no open scope");
     Buffer buffer;
-    // A block freed a moment ago comes back first, as from any allocator.
-    auto const found =
-        std::find_if(free_.begin(), free_.end(), [&](auto& block) { return block.bytes == bytes; });
-    if (found != free_.end()) {
-      buffer.block = std::move(*found);
-      free_.erase(found);
-    } else {
-      buffer.block = {std::make_unique<Line[]>(bytes / sizeof(Line) + 1), bytes};
-    }
-    buffer.bytes = {buffer.block.lines[0].bytes, bytes};
-    return add(std::move(buffer));
+    buffer.block = take_block(bytes);
+    buffer.bytes = {buffer.block.lines[0].bytes + (is(Defect::misaligns) ? 8 : 0), bytes};
+    buffers_.push_back(std::move(buffer));
+    if (scope != nullptr) scope->buffers.push_back(last());
+    return last();
   }
   Handle adopt(std::span<std::byte> bytes, Place, Release release) {
     Buffer buffer;
-    buffer.bytes = bytes;
+    buffer.bytes = buffer.adopted = bytes;
     buffer.release = release;
     buffer.written = true;
-    return add(std::move(buffer));
+    if (is(Defect::copies_adopted_memory)) {
+      buffer.block = take_block(bytes.size());
+      buffer.bytes = {buffer.block.lines[0].bytes, bytes.size()};
+      std::copy(bytes.begin(), bytes.end(), buffer.bytes.begin());
+    }
+    buffers_.push_back(std::move(buffer));
+    return last();
   }
   void retire(Handle handle) {
     Buffer& buffer = buffers_[handle.number];
-    if (buffer.locked) throw LifetimeError("broken: retired while locked");
+    if (buffer.locked && !is(Defect::ignores_locks))
+      throw LifetimeError("broken: retired while locked");
     buffer.retired = true;
     bool const only_read = buffer.writer == 0 || tasks_[buffer.writer - 1].finished();
-    if (buffer.users == 0 || (defect_ == Defect::frees_under_reader && only_read))
+    if (buffer.users == 0 || (is(Defect::frees_under_reader) && only_read))
       retire_now(handle.number);
   }
 
+  void open_scope(Lifetime lifetime) { scopes_.push_back({lifetime, {}}); }
+  void close_scope(Lifetime lifetime) {
+    Scope* scope = innermost(lifetime);
+    if (is(Defect::closes_outer_scope))
+      for (Scope& other : scopes_)
+        if (other.lifetime == lifetime) std::swap(other.buffers, scope->buffers);
+    std::vector<Handle> const buffers = scope->buffers;
+    scopes_.erase(scopes_.begin() + (scope - scopes_.data()));
+    for (Handle const handle : buffers)
+      if (!buffers_[handle.number].retired) retire(handle);
+  }
+
   Event submit(Task<Handle> const& task) {
+    if (executing_ && is(Defect::drops_nested_tasks)) return {};
     if (executing_) throw LifetimeError("broken: a task may not submit");
     check(task);
     tasks_.emplace_back();
@@ -99,56 +143,51 @@ class Broken {
     record.codelet = task.codelet;
     record.uses.assign(task.uses.begin(), task.uses.end());
     record.attributes.resize(task.attributes.size() / sizeof(Line) + 1);
-    if (!task.attributes.empty())
-      std::memcpy(record.attributes[0].bytes, task.attributes.data(), task.attributes.size());
-    record.name = concat(task.codelet->name, " ", task.label.tensor ? task.label.tensor : "", "[",
-                         task.label.tile, "]");
-    for (std::size_t u = 0; u < record.uses.size(); ++u) {
-      if (defect_ == Defect::sees_first_operand_only && u > 0)
-        ++buffers_[record.uses[u].handle.number].users;
-      else
-        link(id, record.uses[u]);
-    }
+    std::size_t const most = is(Defect::truncates_attributes) ? 128 : task.attributes.size();
+    for (std::size_t i = 0; i < std::min(most, task.attributes.size()); ++i)
+      record.attributes[i / sizeof(Line)].bytes[i % sizeof(Line)] = task.attributes[i];
+    if (!is(Defect::names_no_task))
+      record.name = concat(task.codelet->name, " ", task.label.tensor ? task.label.tensor : "", "[",
+                           task.label.tile, "]");
+    for (auto const& use : record.uses) ++buffers_[use.handle.number].users;
+    link(id);
     if (record.missing == 0) ready_.push_back(id);
     return {this, id};
   }
 
   void wait(Event event) {
-    if (event.sequence == 0 || defect_ == Defect::wait_returns_early) return;
-    drain([&] { return tasks_[event.sequence - 1].finished(); });
-    Record const& record = tasks_[event.sequence - 1];
-    if (record.state != State::succeeded && !record.reported) throw error_of(event.sequence);
+    if (event.sequence == 0 || is(Defect::wait_returns_early)) return;
+    Record& record = tasks_[event.sequence - 1];
+    drain([&] { return record.finished(); });
+    if (record.state == State::succeeded || record.reported) return;
+    record.reported = is(Defect::throws_once);
+    throw error_of(event.sequence);
   }
   bool done(Event event) {
-    if (event.sequence == 0 || defect_ == Defect::done_says_yes) return true;
+    if (event.sequence == 0 || is(Defect::done_says_yes)) return true;
     if (std::this_thread::get_id() == driver_ && !executing_) advance();
     std::lock_guard const hold(mutex_);
     return tasks_[event.sequence - 1].finished();
   }
   void wait_all() {
     for (auto const& buffer : buffers_)
-      if (buffer.locked && defect_ != Defect::ignores_locks)
+      if (buffer.locked && !is(Defect::ignores_locks))
         throw LifetimeError("broken: wait_all while a handle is locked");
     drain([&] { return finished_ == tasks_.size(); });
     std::vector<std::uint64_t> failed;
-    for (std::uint64_t id = first_unreported_; id <= tasks_.size(); ++id)
-      if (tasks_[id - 1].state != State::succeeded) failed.push_back(id);
-    first_unreported_ = tasks_.size() + 1;
-    if (failed.empty()) return;
-    if (defect_ == Defect::reports_youngest_failure) std::reverse(failed.begin(), failed.end());
-    TaskError const error = error_of(failed.front());
-    for (auto const id : failed) tasks_[id - 1].reported = true;
-    throw TaskError(
-        concat(error.what(), "; ", failed.size() - 1, " other tasks failed or were cancelled"),
-        error.sequence(), error.cancelled());
+    for (; first_unreported_ <= tasks_.size(); ++first_unreported_)
+      if (tasks_[first_unreported_ - 1].state != State::succeeded)
+        failed.push_back(first_unreported_);
+    if (is(Defect::reporting_clears_marks))
+      for (auto& buffer : buffers_) buffer.mark = 0;
+    if (!failed.empty()) report(failed);
   }
 
   std::span<std::byte> lock(Handle handle, Access access) {
     Buffer& buffer = buffers_[handle.number];
     if (buffer.locked) throw LifetimeError("broken: locked twice");
     if (reads(access) && !buffer.written) throw LifetimeError("broken: nothing was written yet");
-    if (defect_ != Defect::lock_does_not_wait)
-      drain([&] { return buffers_[handle.number].users == 0; });
+    if (!is(Defect::lock_does_not_wait)) drain([&] { return buffer.users == 0; });
     if (buffer.mark != 0 && reads(access)) throw error_of(buffer.mark);
     buffer.locked = true;
     buffer.lock_access = access;
@@ -171,11 +210,13 @@ class Broken {
     std::size_t bytes = 0;
   };
   struct Buffer {
-    Block block;
+    Block block;  // none: adopted memory
     std::span<std::byte> bytes;
+    std::span<std::byte> adopted;
     Release release;
-    std::uint64_t writer = 0;            // the last submitted
+    std::uint64_t writer = 0;            // the last submitted, or the last accumulate
     std::vector<std::uint64_t> readers;  // submitted after it
+    std::vector<std::uint64_t> group;    // accumulates since the last other access
     std::uint64_t mark = 0;              // the task that left it
     int users = 0;                       // unfinished uses
     bool written = false;
@@ -183,6 +224,10 @@ class Broken {
     bool gone = false;
     bool locked = false;
     Access lock_access = Access::read;
+  };
+  struct Scope {
+    Lifetime lifetime;
+    std::vector<Handle> buffers;
   };
   enum class State : std::uint8_t { queued, pending, succeeded, failed, cancelled };
   struct Record {
@@ -208,40 +253,91 @@ class Broken {
     std::string cause;
   };
 
-  Handle add(Buffer buffer) {
-    buffers_.push_back(std::move(buffer));
-    return {static_cast<std::uint32_t>(buffers_.size() - 1)};
+  bool is(Defect defect) const { return defect_ == defect; }
+  Handle last() const { return {static_cast<std::uint32_t>(buffers_.size() - 1)}; }
+
+  /// A block freed a moment ago comes back first, as from any allocator.
+  Block take_block(std::size_t bytes) {
+    auto const found =
+        std::find_if(free_.begin(), free_.end(), [&](auto& block) { return block.bytes == bytes; });
+    if (found == free_.end()) try {
+        return {std::make_unique<Line[]>(bytes / sizeof(Line) + 2), bytes};
+      } catch (std::bad_alloc const&) {
+        throw OutOfMemory(concat("broken: no ", bytes, " bytes"));
+      }
+    Block block = std::move(*found);
+    free_.erase(found);
+    return block;
+  }
+  Scope* innermost(Lifetime lifetime) {
+    for (std::size_t i = scopes_.size(); i-- > 0;)
+      if (scopes_[i].lifetime == lifetime) return &scopes_[i];
+    return nullptr;
   }
 
   void check(Task<Handle> const& task) {
     for (auto const& use : task.uses) {
       Buffer& buffer = buffers_[use.handle.number];
-      if (buffer.locked && defect_ != Defect::ignores_locks)
+      if (buffer.locked && !is(Defect::ignores_locks))
         throw LifetimeError("broken: a task names a locked handle");
-      if (defect_ == Defect::half_refuses && use.access == Access::write) buffer.written = true;
-      if (reads(use.access) && !buffer.written && defect_ != Defect::reads_unwritten)
-        throw LifetimeError(
-            concat("broken: ", task.codelet->name, " reads what nobody has written"));
+      bool own = false;  // written by this very task
+      for (auto const& other : task.uses)
+        own |= other.handle.number == use.handle.number && other.access == Access::write;
+      if (is(Defect::half_refuses) && use.access == Access::write) buffer.written = true;
+      bool const enough =
+          buffer.written || is(Defect::reads_unwritten) || (own && is(Defect::counts_own_write));
+      if (reads(use.access) && !enough)
+        throw LifetimeError(concat("broken: ", task.codelet->name, " reads what nobody wrote"));
     }
     for (auto const& use : task.uses)
       if (writes(use.access)) buffers_[use.handle.number].written = true;
   }
 
-  void link(std::uint64_t id, Use<Handle> const& use) {
-    Buffer& buffer = buffers_[use.handle.number];
-    ++buffer.users;
-    bool const skips_writer =
-        (defect_ == Defect::skips_read_after_write && use.access == Access::read) ||
-        (defect_ == Defect::reorders_two_writers && use.access == Access::write);
-    if (!skips_writer) follow(id, buffer.writer);
-    if (!writes(use.access)) {
-      buffer.readers.push_back(id);
-      return;
+  /// What a task does to each of its buffers: the union of its uses.
+  std::vector<Use<Handle>> unite(std::vector<Use<Handle>> const& uses) const {
+    std::vector<Use<Handle>> united;
+    for (auto const& use : uses) {
+      auto const found = std::find_if(united.begin(), united.end(), [&](auto const& other) {
+        return other.handle.number == use.handle.number;
+      });
+      if (found == united.end())
+        united.push_back(use);
+      else if (found->access != use.access && !is(Defect::forgets_repeated_operands))
+        found->access = Access::update;
+      if (is(Defect::sees_one_operand)) break;
     }
-    if (defect_ != Defect::drops_write_after_read)
-      for (std::uint64_t const reader : buffer.readers) follow(id, reader);
-    buffer.readers.clear();
-    buffer.writer = id;
+    return united;
+  }
+
+  void link(std::uint64_t id) {
+    for (auto use : unite(tasks_[id - 1].uses)) {
+      if (is(Defect::takes_updates_for_reads) && use.access == Access::update)
+        use.access = Access::read;
+      Buffer& buffer = buffers_[use.handle.number];
+      bool const at_once = use.access == Access::accumulate && is(Defect::runs_accumulates_at_once);
+      bool const skips_writer =
+          (is(Defect::skips_read_after_write) && use.access == Access::read) ||
+          (is(Defect::reorders_two_writers) && use.access == Access::write) || at_once;
+      if (!skips_writer) {
+        follow(id, buffer.writer);
+        for (std::uint64_t const earlier : buffer.group) follow(id, earlier);
+      }
+      if (at_once) {
+        buffer.group.push_back(id);
+        continue;
+      }
+      buffer.group.clear();
+      if (!writes(use.access)) {
+        if (buffer.readers.size() == 8 && is(Defect::remembers_eight_readers))
+          buffer.readers.erase(buffer.readers.begin());
+        buffer.readers.push_back(id);
+        continue;
+      }
+      if (!is(Defect::drops_write_after_read))
+        for (std::uint64_t const reader : buffer.readers) follow(id, reader);
+      buffer.readers.clear();
+      buffer.writer = id;
+    }
   }
   void follow(std::uint64_t id, std::uint64_t earlier) {
     if (earlier == 0 || earlier == id || tasks_[earlier - 1].finished()) return;
@@ -250,10 +346,9 @@ class Broken {
   }
 
   /// Does one thing: ends a task that completed outside, polls, or runs the youngest ready task.
-  /// False: nothing to do.
+  /// False: there was nothing to do.
   bool advance() {
-    if (end_completed()) return true;
-    if (poll()) return true;
+    if (end_completed() || poll()) return true;
     if (ready_.empty()) return false;
     auto const youngest = std::max_element(ready_.begin(), ready_.end());
     std::uint64_t const id = *youngest;
@@ -275,7 +370,9 @@ class Broken {
     Ending const ending = endings_.back();
     endings_.pop_back();
     lock.unlock();
-    end(ending.id, ending.failed ? State::failed : State::succeeded, ending.cause);
+    --tokens_;
+    if (!tasks_[ending.id - 1].finished())
+      end(ending.id, ending.failed ? State::failed : State::succeeded, ending.cause);
     return true;
   }
   bool poll() {
@@ -286,46 +383,49 @@ class Broken {
     }
     bool any = false;
     for (Poll const& poll : polls) {
-      if (poll.function(poll.state, poll.token)) {
-        any = true;
-      } else {
-        std::lock_guard const hold(mutex_);
-        polls_.push_back(poll);
-      }
+      bool const ended = poll.function(poll.state, poll.token);
+      any |= ended;
+      std::lock_guard const hold(mutex_);
+      if (!ended) polls_.push_back(poll);
     }
     return any;
   }
 
   void run(std::uint64_t id) {
+    Record& record = tasks_[id - 1];
     std::vector<void*> pointers;
     bool cancelled = false;
-    for (auto const& use : tasks_[id - 1].uses) {
+    for (auto const& use : record.uses) {
       Buffer& buffer = buffers_[use.handle.number];
       pointers.push_back(buffer.bytes.data());
       bool const looks = use.access == Access::read || use.access == Access::update;
       cancelled = cancelled || (looks && buffer.mark != 0);
     }
-    if (cancelled && defect_ != Defect::runs_cancelled_tasks)
+    if (cancelled && !is(Defect::runs_cancelled_tasks))
       return end(id, State::cancelled, "a failed input");
-    char text[status_text_bytes] = "";
-    KernelCall const call{pointers.data(), tasks_[id - 1].attributes[0].bytes, text};
     {
       std::lock_guard const hold(mutex_);
-      tasks_[id - 1].state = State::pending;
+      record.state = State::pending;
     }
+    char text[status_text_bytes] = "";
+    Status const status = execute(id, {pointers.data(), record.attributes[0].bytes, text});
+    bool const here = record.codelet->cpu != nullptr;
+    if (!here && !status.ok()) --tokens_;
+    if (here || !status.ok() || is(Defect::ends_at_return))
+      end(id, status.ok() ? State::succeeded : State::failed, status.ok() ? "" : status.error);
+  }
+  Status execute(std::uint64_t id, KernelCall const& call) {
     Codelet const& codelet = *tasks_[id - 1].codelet;
     std::fenv_t environment;
     std::fegetenv(&environment);
-    if (defect_ != Defect::leaks_rounding_mode) std::fesetenv(FE_DFL_ENV);
+    if (!is(Defect::leaks_rounding_mode)) std::fesetenv(FE_DFL_ENV);
     executing_ = true;
+    if (codelet.cpu == nullptr) ++tokens_;
     Status const status =
-        codelet.cpu != nullptr
-            ? codelet.cpu(call)
-            : codelet.async(call, {this, id, &Broken::complete, &Broken::add_poll});
+        codelet.cpu != nullptr ? codelet.cpu(call) : codelet.async(call, token(id));
     executing_ = false;
     std::fesetenv(&environment);
-    if (codelet.cpu != nullptr || !status.ok())
-      end(id, status.ok() ? State::succeeded : State::failed, status.ok() ? "" : status.error);
+    return status;
   }
 
   void end(std::uint64_t id, State state, std::string cause) {
@@ -337,12 +437,13 @@ class Broken {
     }
     ++finished_;
     bool const marks =
-        state == State::failed || (state == State::cancelled && defect_ != Defect::loses_mark);
+        state == State::failed || (state == State::cancelled && !is(Defect::loses_mark));
     for (auto const& use : record.uses) {
       Buffer& buffer = buffers_[use.handle.number];
+      bool const clears = (use.access == Access::write && !is(Defect::keeps_mark_after_write)) ||
+                          (use.access == Access::accumulate && is(Defect::accumulate_clears_mark));
       if (writes(use.access) && marks) buffer.mark = id;
-      if (use.access == Access::write && !marks && defect_ != Defect::keeps_mark_after_write)
-        buffer.mark = 0;
+      if (clears && state == State::succeeded) buffer.mark = 0;
     }
     for (auto const& use : record.uses) {
       Buffer& buffer = buffers_[use.handle.number];
@@ -359,40 +460,52 @@ class Broken {
     Buffer& buffer = buffers_[number];
     if (buffer.gone) return;
     buffer.gone = true;
-    if (buffer.block.lines != nullptr) {
-      std::memset(buffer.bytes.data(), 0xdd, buffer.bytes.size());
-      free_.push_back(std::move(buffer.block));
-    } else if (defect_ != Defect::never_releases) {
-      buffer.release();
-      if (defect_ == Defect::releases_twice) buffer.release();
-    }
+    if (buffer.adopted.data() != nullptr)
+      std::copy(buffer.bytes.begin(), buffer.bytes.end(), buffer.adopted.begin());
+    else
+      std::fill(buffer.bytes.begin(), buffer.bytes.end(), std::byte{0xdd});
+    if (buffer.block.lines != nullptr) free_.push_back(std::move(buffer.block));
+    if (is(Defect::never_releases)) return;
+    buffer.release();
+    if (is(Defect::releases_twice)) buffer.release();
   }
 
   TaskError error_of(std::uint64_t id) const {
     Record const& record = tasks_[id - 1];
     return {concat(record.name, ": ", record.cause), id, record.state == State::cancelled};
   }
+  [[noreturn]] void report(std::vector<std::uint64_t> const& failed) {
+    for (auto const id : failed) tasks_[id - 1].reported = true;
+    TaskError const error =
+        error_of(is(Defect::reports_youngest_failure) ? failed.back() : failed.front());
+    std::string const others = is(Defect::counts_no_failures) ? "" : concat(failed.size() - 1);
+    throw TaskError(concat(error.what(), "; ", others, " other tasks failed or were cancelled"),
+                    error.sequence(), error.cancelled());
+  }
 
+  Completion token(std::uint64_t id) { return {this, id, &Broken::complete, &Broken::add_poll}; }
   static void complete(void* owner, std::uint64_t id, Status status) noexcept {
     auto& self = *static_cast<Broken*>(owner);
     std::lock_guard const hold(self.mutex_);
-    bool const failed = !status.ok() && self.defect_ != Defect::forgets_completion_status;
+    bool const failed = !status.ok() && !self.is(Defect::forgets_completion_status);
     self.endings_.push_back({id, failed, failed ? status.error : ""});
     self.wake_.notify_all();
   }
   static void add_poll(void* owner, std::uint64_t id, Completion::Poll poll, void* state, bool) {
     auto& self = *static_cast<Broken*>(owner);
     std::lock_guard const hold(self.mutex_);
-    self.polls_.push_back({poll, state, {owner, id, &Broken::complete, &Broken::add_poll}});
+    self.polls_.push_back({poll, state, self.token(id)});
   }
 
   Defect const defect_;
   std::thread::id const driver_ = std::this_thread::get_id();
-  std::vector<Buffer> buffers_;
+  std::deque<Buffer> buffers_;
   std::vector<Block> free_;
-  std::vector<Record> tasks_;  // task of sequence n at n - 1
+  std::vector<Scope> scopes_;
+  std::deque<Record> tasks_;  // the task of sequence n at n - 1
   std::vector<std::uint64_t> ready_;
   std::size_t finished_ = 0;
+  std::size_t tokens_ = 0;
   std::uint64_t first_unreported_ = 1;
   bool executing_ = false;
   std::mutex mutex_;  // guards states, endings and polls, which other threads see
@@ -400,6 +513,6 @@ class Broken {
   std::vector<Ending> endings_;
   std::vector<Poll> polls_;
 };
-static_assert(Runtime<Broken>);
+static_assert(Runtime<Broken> && ScopedRuntime<Broken>);
 
 }  // namespace nntile::test

@@ -169,7 +169,11 @@ inline void completed_in_any_order(Trial const& trial) {
       events.push_back(scene.task({{buffer, update}}));
     }
   }
-  for (Event const event : events) scene.runtime().wait(event);
+  for (std::size_t i = events.size(); i-- > 0;) {
+    scene.runtime().wait(events[i]);
+    require(scene.journal().times_run(2 * i + 1) == 1, "wait returned before its task had run");
+    require(scene.runtime().done(events[i]), "a task that was waited for is not done");
+  }
 }
 
 inline void destruction_waits(Trial const& trial) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks: tasks that touch the same buffers run in submission order.
 
+#include <algorithm>
 #include <vector>
 
 #include "nntile/testing/conformance/trial.hh"
@@ -71,15 +72,19 @@ inline void fan_out(Trial const& trial) {
 
 inline void fan_in(Trial const& trial) {
   std::uint32_t const width = max_operands - 1;
-  Script script(trial.seed, width + 2);
+  Script script(trial.seed, width + 3);
   for (int i = 0; i < trial.rounds; ++i) {
     std::vector<Operand> all;
     for (std::uint32_t b = 0; b < width; ++b) {
       script.task({{b, write}}, static_cast<std::uint8_t>(b == 7 ? nap : b % 3));
       all.push_back({b, read});
     }
-    all.push_back({width, i == 0 ? write : update});
-    script.task(all);
+    for (std::uint32_t const target : {width, width + 1, width + 2}) {
+      all.push_back({target, write});
+      script.task(all);
+      all.pop_back();
+      std::rotate(all.begin(), all.begin() + 13, all.end());
+    }
   }
   script.run(trial);
 }
@@ -91,6 +96,7 @@ inline void many_readers_then_a_writer(Trial const& trial) {
     script.task({{0, write}});
     for (std::uint32_t b = 1; b <= width; ++b)
       script.task({{0, read}, {b, write}}, static_cast<std::uint8_t>(b % 97 == 0 ? nap : 0));
+    script.task({{0, write}});
   }
   script.run(trial);
 }
@@ -112,6 +118,8 @@ inline void commuting_tasks_exclude_each_other(Trial const& trial) {
   Script script(trial.seed, 4, 200);
   for (int i = 0; i < 40 * trial.rounds; ++i)
     script.task({{1, accumulate}}, static_cast<std::uint8_t>(i % 3));
+  for (int i = 0; i < 4 * trial.rounds; ++i)
+    script.late({{1, accumulate}}, Finish::outside, nap).late({{1, accumulate}}, Finish::polled);
   script.task({{1, read}, {3, update}});
   script.run(trial);
 }

@@ -12,14 +12,12 @@ namespace nntile::testing::checks {
 
 inline void retire_in_use(Trial const& trial) {
   Script script(trial.seed, 6, 64);
-  for (int i = 0; i < 10 * trial.rounds; ++i)
-    script.task({{0, write}}, nap)
-        .task({{0, read}, {2, write}}, nap)
-        .task({{0, read}, {3, update}})
-        .renew(0)
-        .task({{0, write}})
-        .task({{2, read}, {0, update}, {5, update}})
-        .renew(2);
+  for (int i = 0; i < 10 * trial.rounds; ++i) {
+    script.task({{0, write}}, nap);
+    if (i % 2 == 0) script.wait();  // then only readers are in flight
+    script.task({{0, read}, {2, write}}, nap).task({{0, read}, {3, update}}).renew(0);
+    script.task({{0, write}}).task({{2, read}, {0, update}, {5, update}}).renew(2);
+  }
   script.run(trial);
 }
 
@@ -39,11 +37,11 @@ inline void retire_in_use_late(Trial const& trial) {
 inline void release_once(Trial const& trial) {
   Script script(trial.seed, 8, 16);
   for (int i = 0; i < 10 * trial.rounds; ++i)
-    for (std::uint32_t b = 1; b < 8; b += 2)
-      script.task({{b, update}}, static_cast<std::uint8_t>(i % 4 == 0 ? nap : 0))
-          .task({{b, read}, {0, write}})
-          .renew(b)
-          .renew(b);
+    for (std::uint32_t b = 1; b < 8; b += 2) {
+      auto const pauses = static_cast<std::uint8_t>(i % 4 == 0 ? nap : 0);
+      script.task({{b, update}}, pauses).task({{b, read}, {0, write}}).renew(b);
+      script.task({{b, read}, {2, write}}, pauses).renew(b).renew(b);
+    }
   script.run(trial);
 }
 
@@ -232,7 +230,10 @@ inline void scopes(Trial const& trial) {
   std::uint32_t const scratch = scene.allocate(4, Lifetime::scratch);
   scene.task({{inner, write}, {scratch, write}}, {.pauses = nap});
   scene.task({{inner, read}, {kept, write}}, {.pauses = nap});
+  auto const before = scene.words(outer);
   runtime.close_scope(Lifetime::step);  // inner ends, while its tasks may still run
+  scene.task({{scene.allocate(4), write}});
+  require(scene.words(outer) == before, "a buffer of an outer scope ended with the inner one");
   scene.task({{outer, update}, {scratch, read}});
   scene.retire(scratch);  // earlier than its scope
   runtime.close_scope(Lifetime::scratch);

@@ -54,8 +54,8 @@ struct NoProgram {};
 template <class R> struct ProgramOf { using type = NoProgram; };
 template <ReplayingRuntime R> struct ProgramOf<R> { using type = typename R::Program; };
 
-/// Forwards to the runtime that `make` builds. Whatever the law says is copied lies in scratch
-/// memory that is overwritten as soon as the call returns.
+/// Forwards to the runtime that `make` builds. What the law says is copied is
+/// overwritten as soon as the call returns.
 template <Runtime R> class SubjectOf final : public Subject {
  public:
   template <class Make>
@@ -70,13 +70,14 @@ template <Runtime R> class SubjectOf final : public Subject {
   void retire(Handle handle) override { runtime_.retire(handles_[handle.number]); }
 
   Event submit(Task<Handle> const& task) override {
-    scratch_uses_.clear();
-    for (auto const& use : task.uses)
-      scratch_uses_.push_back({handles_[use.handle.number], use.access});
-    copy_to_scratch(task.attributes);
-    Event const event = runtime_.submit(Task<typename R::Handle>{
-        task.codelet, scratch_uses_, scratch_bytes(), task.hints, task.label});
-    spoil();
+    std::vector<Use<typename R::Handle>>
+        uses;  // no member: a task of another thread may be here too
+    for (auto const& use : task.uses) uses.push_back({handles_[use.handle.number], use.access});
+    std::vector<std::byte> attributes(task.attributes.begin(), task.attributes.end());
+    Event const event = runtime_.submit(
+        Task<typename R::Handle>{task.codelet, uses, attributes, task.hints, task.label});
+    for (auto& use : uses) use = {uses.back().handle, Access::read};
+    spoil(attributes);
     return event;
   }
   void wait(Event event) override { runtime_.wait(event); }
@@ -100,10 +101,10 @@ template <Runtime R> class SubjectOf final : public Subject {
     if constexpr (ReplayingRuntime<R>) {
       std::vector<typename R::Handle> bound;
       for (Handle const handle : bindings) bound.push_back(handles_[handle.number]);
-      copy_to_scratch(block);
-      Event const event = runtime_.replay(*programs_[program], bound, scratch_bytes());
-      if (!bound.empty()) std::fill(bound.begin(), bound.end(), bound.back());
-      spoil();
+      std::vector<std::byte> parameters(block.begin(), block.end());
+      Event const event = runtime_.replay(*programs_[program], bound, parameters);
+      for (auto& one : bound) one = bound.back();
+      spoil(parameters);
       return event;
     } else {
       return {};
@@ -125,19 +126,12 @@ template <Runtime R> class SubjectOf final : public Subject {
     handles_.push_back(handle);
     return {static_cast<std::uint32_t>(handles_.size() - 1)};
   }
-  void copy_to_scratch(std::span<std::byte const> bytes) {
-    scratch_attributes_.assign(bytes.begin(), bytes.end());
-  }
-  std::span<std::byte const> scratch_bytes() const { return scratch_attributes_; }
-  void spoil() {
-    std::fill(scratch_attributes_.begin(), scratch_attributes_.end(), std::byte{0xa5});
-    for (auto& use : scratch_uses_) use = {scratch_uses_.back().handle, Access::read};
+  static void spoil(std::vector<std::byte>& bytes) {
+    std::fill(bytes.begin(), bytes.end(), std::byte{0xa5});
   }
 
   std::vector<typename R::Handle> handles_;
   std::vector<std::unique_ptr<Program>> programs_;
-  std::vector<Use<typename R::Handle>> scratch_uses_;
-  std::vector<std::byte> scratch_attributes_;
   R runtime_;  // last: its destructor waits for tasks while the rest still stands
 };
 
