@@ -28,7 +28,7 @@ class Generator {
     LogicalGraph draw("sample", model_.graph.numerics());
     Node const logits = draw.input({.shape = {described_.model.vocab}, .axes = "class"}, "row");
     Node const step = draw.input({.shape = {}, .dtype = DType::int64}, "draw");
-    sample({.temperature = settings.temperature, .top_k = settings.top_k, .top_p = settings.top_p, .seed = settings.seed},
+    nntile::sample({.seed = settings.seed, .temperature = settings.temperature, .top_k = settings.top_k, .top_p = settings.top_p},
            logits, step, draw.tensor({.shape = {}, .dtype = DType::int64}, "token"))
         .mark_output();
     forward_ = session_.compile(model_.graph);

@@ -49,6 +49,18 @@ inline std::size_t resident_bytes() {
   return kilobytes * 1024;
 }
 
+/// Bytes that the machine can still give, as the kernel estimates them; 0 where that is not told.
+inline std::size_t available_bytes() {
+  std::size_t kilobytes = 0;
+  if (std::FILE* const file = std::fopen("/proc/meminfo", "r")) {
+    char line[256];
+    while (std::fgets(line, sizeof line, file) != nullptr)
+      if (std::sscanf(line, "MemAvailable: %zu", &kilobytes) == 1) break;
+    std::fclose(file);
+  }
+  return kilobytes * 1024;
+}
+
 /// "1.5 GB", "23 MB".
 inline std::string readable_bytes(double bytes) {
   char text[32];

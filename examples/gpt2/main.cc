@@ -93,6 +93,10 @@ int info(InfoSettings const& settings) {
 int main(int argc, char** argv) {
   CLI::App app("Trains a GPT-2 on text, byte by byte, on a runtime of your choice; and generates text with it.");
   app.require_subcommand(1);
+  app.option_defaults()->take_last();
+  app.failure_message([](CLI::App const*, CLI::Error const& error) {
+    return nntile::concat("gpt2: ", std::string_view(error.what()), "; gpt2 --help tells more\n");
+  });
   app.footer("Example: gpt2 train --preset tiny --steps 500 --out run && gpt2 generate --run run --prompt 'And God said'");
 
   TrainSettings train_settings;

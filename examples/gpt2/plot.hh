@@ -43,7 +43,7 @@ inline std::string fixed(double value, int decimals) {
 /// "12,000".
 inline std::string grouped(double value) {
   std::string text = fixed(value, 0);
-  for (std::size_t at = text.size(); at > 3 && text[at - 4] != '-';) text.insert(at -= 3, ",");
+  for (std::size_t at = text.size(); at > 3 && text[at - 4] != '-';) text.insert(at -= 3, 1, ',');
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "machine.hh"
 #include "settings.hh"
 #include "nntile/graph/compiled.hh"
 #include "nntile/io/store.hh"
@@ -57,8 +58,17 @@ class Session {
   Session(R& runtime, Machine const& machine)
       : store(runtime), options(tile_options(machine.tile)), isa(isa_of(machine.isa)) {}
 
+  /// Plans and binds. Throws OutOfMemory, before a byte is allocated, where the machine has less than the plan needs.
   std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph) {
-    return std::unique_ptr<CompiledGraph<R>>(new CompiledGraph<R>(nntile::compile(graph, store, options, {.isa = isa})));
+    auto kept = options;
+    for (auto& tiling : store.tilings()) kept.keep.push_back(std::move(tiling));
+    auto const plan = std::make_shared<Plan const>(graph, kept);
+    auto const needed = static_cast<std::size_t>(plan->memory().total());
+    if (std::size_t const available = available_bytes(); available != 0 && needed > available)
+      throw nntile::OutOfMemory(nntile::concat("the plan '", graph.name(), "' needs ", readable_bytes(static_cast<double>(needed)),
+                                               " but ", readable_bytes(static_cast<double>(available)),
+                                               " are available; use a smaller --width, --layers, --seq or --batch"));
+    return std::make_unique<CompiledGraph<R>>(plan, store, nntile::BindOptions{.isa = isa});
   }
 
   /// First values of all parameters and states.

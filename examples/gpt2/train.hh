@@ -97,6 +97,9 @@ class Trainer {
     sample_ = state.sample;
     if (state.seed != settings_.seed)
       throw nntile::ValueError(nntile::concat("--seed: ", settings_.seed, " but the run in '", path, "' began with ", state.seed));
+    if (auto const data = state.run["data"].template as<std::uint64_t>(); data && *data != corpus_.hash())
+      throw nntile::ValueError(nntile::concat("--resume: the run in '", path, "' was trained on another text than ", corpus_name(),
+                                              "; name its files with --data"));
     history_.train = state.run["train"].template as<std::vector<double>>().value_or(std::vector<double>{});
     history_.valid = state.run["valid"].template as<std::vector<double>>().value_or(std::vector<double>{});
     history_.valid_step = state.run["valid_step"].template as<std::vector<double>>().value_or(std::vector<double>{});
@@ -118,7 +121,8 @@ class Trainer {
       return json;
     };
     state.run = io::Json::object({{"train", list(history_.train)}, {"valid", list(history_.valid)},
-                                  {"valid_step", list(history_.valid_step)}, {"steps", steps_}});
+                                  {"valid_step", list(history_.valid_step)}, {"steps", steps_},
+                                  {"data", corpus_.hash()}});
     auto const saved = directory_->save(describe(config_, seq_), state, io::sources_of(session_.store, io::is_saved));
     if (!saved.warning.empty()) std::fprintf(stderr, "warning: %s\n", saved.warning.c_str());
     try {
@@ -128,7 +132,18 @@ class Trainer {
     }
   }
 
-  void write_plot() const;
+  void write_plot() const {
+    LossCurve curve;
+    curve.title = nntile::concat("GPT-2, ", train_.model.parameters().count(), " parameters, on ", corpus_name());
+    curve.train = history_.train;
+    curve.valid_step = history_.valid_step;
+    curve.valid = history_.valid;
+    nntile::io::write_file(settings_.out + "/loss.svg", loss_svg(curve));
+  }
+  std::string corpus_name() const {
+    std::string const text = corpus_.describe();
+    return text.substr(0, text.find(':'));
+  }
 
   double learning_rate(std::int64_t step) const {
     nntile::nn::WarmupCosine schedule{settings_.lr, static_cast<std::int64_t>(settings_.warmup), steps_, 0.1};

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The passes in turn: from a graph to flat arrays of tile tasks, buffers and slots.
 
-#include <unordered_map>
+#include <new>
 #include <vector>
 
 #include "nntile/graph/passes/lifetime.hh"
@@ -193,6 +193,13 @@ class Planner final : private TileVisitor {
   std::uint32_t kernel_ = 0;
 };
 
-inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options) { Planner(*this, graph, options).run(); }
+inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options) {
+  try {
+    Planner(*this, graph, options).run();
+  } catch (std::bad_alloc const&) {
+    throw OutOfMemory(concat("plan '", graph.name(), "': after ", tasks_.size(), " tile tasks of ", tensors_.size(),
+                             " tensors there was no memory left for the plan itself; use larger tiles or a smaller model"));
+  }
+}
 
 }  // namespace nntile

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The trainer's life: train, be interrupted, resume, draw a picture, generate; and help texts are there."""
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import xml.dom.minidom
+
+from runs import Runs
+
+SIZES = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--batch', 4]
+
+
+def need(condition, what):
+    print(f'{"ok " if condition else "BAD"} {what}', flush=True)
+    if not condition:
+        sys.exit(what)
+
+
+def main():
+    runs = Runs(sys.argv[1])
+    out = runs.new_folder()
+    done = runs.call('train', '--data', runs.data, '--out', out, *SIZES, '--steps', 60, '--eval-every', 30)
+    need(done.returncode == 0, 'a run of 60 steps ends well')
+    losses = [float(line.split()[4]) for line in done.stdout.splitlines() if 'validation loss' in line]
+    need(len(losses) == 3 and losses[-1] < losses[0] - 1, f'the validation loss falls: {losses}')
+    picture = pathlib.Path(out, 'loss.svg')
+    need(xml.dom.minidom.parse(str(picture)).documentElement.tagName == 'svg', 'the picture is an SVG')
+
+    first = runs.call('generate', '--run', out, '--tokens', 50, '--prompt', 'The ')
+    again = runs.call('generate', '--run', out, '--tokens', 50, '--prompt', 'The ', '--runtime', 'serial')
+    other = runs.call('generate', '--run', out, '--tokens', 50, '--prompt', 'The ', '--seed', 2)
+    need(first.returncode == 0 and first.stdout.startswith('The ') and len(first.stdout) >= 54, 'it continues a prompt')
+    need(first.stdout == again.stdout, 'a seed gives the same text on every runtime')
+    need(first.stdout != other.stdout, 'another seed gives another text')
+    sure = [runs.call('generate', '--run', out, '--tokens', 20, '--temperature', 0, '--seed', seed).stdout for seed in (1, 2)]
+    need(sure[0] == sure[1], 'temperature 0 takes the likeliest byte whatever the seed')
+    longer = runs.call('generate', '--run', out, '--tokens', 60, '--prompt', 'x' * 100, '--top-k', 5)
+    need(longer.returncode == 0, 'a prompt longer than the sequence is continued')
+
+    info = runs.call('info', '--run', out)
+    need(info.returncode == 0 and 'step 60' in info.stdout and 'all right' in info.stdout, 'info checks a run')
+
+    stopped = runs.new_folder()
+    process = subprocess.Popen([runs.program, 'train', '--data', str(runs.data), '--out', stopped, *map(str, SIZES), '--steps',
+                                '1000000', '--eval-every', '0'], stdout=subprocess.PIPE, text=True, env=runs.environment)
+    for line in process.stdout:
+        if line.startswith('machine'):
+            break
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    rest = process.stdout.read()
+    need(process.wait() == 0 and '--resume' in rest, 'Ctrl-C saves, says how to go on, and ends cleanly')
+    need(list(pathlib.Path(stopped).glob('step-*')), 'there is a checkpoint after Ctrl-C')
+
+    nothing = runs.call('train', '--data', runs.data, '--out', runs.new_folder(), *SIZES, '--steps', 50, '--lr', 1e30, '--warmup', 1)
+    need(nothing.returncode == 3 and 'the loss of step' in nothing.stderr, f'a loss that is not finite stops: {nothing.stderr.strip()}')
+    for command in ([], ['train'], ['generate'], ['info']):
+        help_text = runs.call(*command, '--help')
+        need(help_text.returncode == 0 and '--help' in help_text.stdout, f'gpt2 {" ".join(command)} --help')
+
+
+main()

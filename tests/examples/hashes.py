@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Equal bits, end to end: one training run has one hash on every runtime, with any number of workers, for every
+canonical tiling, on both vector instruction sets, twice in a row, and when resumed; and it is the golden one.
+
+    hashes.py build/examples/gpt2            3 steps of 2 sequences: the suite
+    hashes.py build/examples/gpt2 --full     50 steps of the preset's batch
+"""
+import sys
+
+from runs import GOLDEN, Runs
+
+
+def tilings():
+    every = 'embed=64+192,hidden=64+192,seq=64,batch=1,head=1,vocab=64+192,position=64'
+    return ['0', '128', every]
+
+
+def main():
+    full = '--full' in sys.argv
+    runs = Runs(sys.argv[1])
+    size = ['--preset', 'tiny', '--steps', 50] if full else ['--preset', 'tiny', '--batch', 2, '--steps', 4]
+    half = 25 if full else 2
+    fma = [isa for isa in runs.isas() if isa in ('v3', 'v4')]
+    golden = dict(line.split() for line in (GOLDEN / 'gpt2_tiny.txt').read_text().splitlines() if line[:1] != '#')
+    expected = golden['full' if full else 'suite'] if fma else runs.train(*size, '--runtime', 'serial')
+    wrong = 0
+
+    def check(what, found):
+        nonlocal wrong
+        good = found == expected
+        wrong += not good
+        print(f'{"ok " if good else "BAD"} {found} {what}', flush=True)
+
+    cases = [('serial', 1)] + [('ring', workers) for workers in (1, 2, 4, 8)]
+    cases += [('starpu', workers) for workers in (1, 2, 4) if 'starpu' in runs.runtimes()]
+    for runtime, workers in cases:
+        for again in ('', ' again'):
+            if again and not full and (runtime, workers) != ('ring', 4):
+                continue
+            check(f'{runtime} {workers}{again}', runs.train(*size, '--runtime', runtime, '--workers', workers))
+    for tiling in tilings():
+        check(f'tile {tiling}', runs.train(*size, '--tile', tiling, '--workers', 2))
+    for isa in fma:
+        check(f'isa {isa}', runs.train(*size, '--isa', isa, '--workers', 2))
+    out = runs.new_folder()
+    steps = size.index('--steps') + 1
+    runs.train(*size[:steps], half, *size[steps + 1:], out=out)
+    check('resumed', runs.train(*size, '--resume', '--tile', 64, out=out))
+    if wrong:
+        sys.exit(f'{wrong} hashes differ from {expected}')
+
+
+main()

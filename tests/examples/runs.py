@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the trainer as its user does, on a text that a fixed generator writes. Shared by the scripts here."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+GOLDEN = pathlib.Path(__file__).parent.parent / 'golden'
+
+WORDS = ('the', 'of', 'and', 'a', 'to', 'in', 'he', 'was', 'that', 'it', 'his', 'her', 'with', 'as', 'had', 'for',
+         'she', 'not', 'at', 'but', 'be', 'on', 'they', 'have', 'him', 'which', 'said', 'from', 'all', 'this', 'sea',
+         'stone', 'light', 'house', 'river', 'morning', 'under', 'heard', 'walked', 'silver', 'window', 'garden')
+
+
+def text(sentences=2000):
+    """English-like sentences from a linear congruential generator (Knuth's MMIX constants): the same everywhere."""
+    state = 2026
+    lines = []
+    for _ in range(sentences):
+        words = []
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        for _ in range(4 + (state >> 33) % 12):
+            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+            rank = (state >> 33) % 1000
+            words.append(WORDS[rank * rank * len(WORDS) // 1_000_000])  # frequent words first
+        lines.append(' '.join(words).capitalize() + '.\n')
+    return ''.join(lines)
+
+
+class Runs:
+    """The executable, a folder of its own for runs, and the fixed text in it."""
+
+    def __init__(self, program):
+        self.program = program
+        self._folder = tempfile.TemporaryDirectory(prefix='nntile-')
+        self.folder = pathlib.Path(self._folder.name)
+        self.data = self.folder / 'text.txt'
+        self.data.write_text(text())
+        self.environment = dict(os.environ, STARPU_SILENT='1')
+        self.environment.setdefault('STARPU_HOME', self._folder.name)
+        self.count = 0
+
+    def new_folder(self):
+        self.count += 1
+        return str(self.folder / f'run{self.count}')
+
+    def call(self, *arguments, **options):
+        """Runs one subcommand; the caller looks at returncode, stdout and stderr."""
+        return subprocess.run([self.program, *map(str, arguments)], capture_output=True, text=True, errors='replace',
+                              env=self.environment, **options)
+
+    def train(self, *arguments, out=None):
+        """Trains and returns the hash. Exits when that fails."""
+        done = self.call('train', '--data', self.data, '--out', out or self.new_folder(), '--hash', '--eval-every', 0,
+                         *arguments)
+        if done.returncode != 0:
+            sys.exit(f'train {" ".join(map(str, arguments))}: exit {done.returncode}: {done.stderr.strip()}')
+        return done.stdout.strip().splitlines()[-1]
+
+    def runtimes(self):
+        """The names that the build has."""
+        for line in self.call('info').stdout.splitlines():
+            if line.startswith('runtimes'):
+                return [name.strip() for name in line.removeprefix('runtimes').split(',')]
+        sys.exit('info names no runtimes')
+
+    def isas(self):
+        for line in self.call('info').stdout.splitlines():
+            if line.startswith('kernels'):
+                return [name.strip() for name in line.removeprefix('kernels').split('(')[0].split(',')]
+        sys.exit('info names no kernels')
