@@ -147,13 +147,15 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
   if (given.size() != visible)
     throw ShapeError(concat(op.name, ": ", given.size(), " operands given, but it takes ", visible));
   R& runtime = *given[0].runtime;
-  DType source = call.element = DType::fp32;
+  call.element = DType::fp32;
+  DType const* read_as = nullptr;  // by a cast, which alone reads another dtype
   for (std::size_t o = visible; o-- > 0;) {
     if (call.operands[o].kind == Kind::element) call.element = given[o].dtype;
-    if (call.operands[o].kind == Kind::source) source = given[o].dtype;
+    if (call.operands[o].kind == Kind::source) read_as = &given[o].dtype;
     if (given[o].runtime != &runtime)
       throw LifetimeError(concat(op.name, ": '", given[o].name, "' is on another runtime object than '", given[0].name, "'"));
   }
+  DType const source = read_as != nullptr ? *read_as : call.element;
   inplace_vector<Shape, max_operands> shapes;
   inplace_vector<GivenOperand, max_operands> named;
   for (std::size_t o = 0; o < visible; ++o) {
