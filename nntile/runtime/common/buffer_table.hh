@@ -234,8 +234,9 @@ class BufferTable {
  private:
   static constexpr std::uint32_t chunk_bits = 8;  // 256 records, 32 KiB
   static constexpr std::uint32_t chunk_mask = (1u << chunk_bits) - 1;
-  /// Generations this far back are still told as retired, not as foreign.
-  static constexpr std::uint32_t remembered = 1u << 24;
+  /// Generations this far back are told as retired; among 2^32, a foreign one is there by chance 1
+  /// in 2^22.
+  static constexpr std::uint32_t remembered = 1u << 10;
 
   struct Scope {
     Lifetime lifetime;
@@ -332,7 +333,8 @@ class BufferTable {
     if (retired)
       throw LifetimeError(concat(call, ": buffer ", handle.index,
                                  " was retired, or its scope closed, before this call"));
-    throw LifetimeError(concat(call, ": the handle belongs to another runtime"));
+    throw LifetimeError(
+        concat(call, ": the handle belongs to another runtime, or was retired long ago"));
   }
   [[noreturn]] void fail_bind(Task<DataHandle> const& task, std::size_t operand) {
     auto const& [handle, access] = task.uses[operand];

@@ -45,12 +45,12 @@ inline Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& 
     return Ran::ended;
   }
   char text[status_text_bytes];
-  text[status_text_bytes - 1] = 0;
   Status status;
   {
     DefaultFloatEnvironment const environment;
     status = body.codelet->async({body.pointers, body.attributes, text}, token);
   }
+  text[status_text_bytes - 1] = 0;
   Tokens::Return const result = tokens.entry_returned(token, status);
   if (!result.ended) return Ran::pending;
   settle(failures, body, result.failed ? Status{result.text} : Status{});
@@ -72,12 +72,12 @@ inline Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, vo
     return Ran::ended;
   }
   char text[status_text_bytes];
-  text[status_text_bytes - 1] = 0;
   Status status;
   {
     DefaultFloatEnvironment const environment;
     status = body.codelet->cpu({body.pointers, body.attributes, text});
   }
+  text[status_text_bytes - 1] = 0;  // a body may have filled it all
   settle(failures, body, status);
   return Ran::ended;
 }
