@@ -32,14 +32,11 @@ class DynamicRing : public Dynamic<Serial, Ring> {
   explicit DynamicRing(RuntimeOptions const& options = {}) : Dynamic("ring", options) {}
 };
 
-using AllRuntimes = std::tuple<
-    Serial,
+using AllRuntimes = std::tuple<Serial,
 #ifdef NNTILE_HAVE_STARPU
-    StarPU,
+                               StarPU,
 #endif
-    Threads,
-    DynamicRing,
-    Ring>;
+                               Threads, DynamicRing, Ring>;
 
 /// The most workers that tests ask for.
 template <class R> inline constexpr int most_workers = 8;

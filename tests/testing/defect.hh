@@ -1,0 +1,54 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The laws that a runtime can break: one each.
+
+namespace nntile::test {
+
+enum class Defect {
+  none,
+  // order
+  drops_write_after_read,
+  reorders_two_writers,
+  skips_read_after_write,
+  takes_updates_for_reads,
+  runs_accumulates_at_once,
+  sees_one_operand,
+  forgets_repeated_operands,
+  remembers_eight_readers,
+  // storage
+  frees_under_reader,
+  releases_twice,
+  never_releases,
+  misaligns,
+  copies_adopted_memory,
+  refuses_empty_buffers,
+  reads_unwritten,
+  half_refuses,
+  counts_own_write,
+  lock_does_not_wait,
+  ignores_locks,
+  closes_outer_scope,
+  // failure
+  loses_mark,
+  keeps_mark_after_write,
+  accumulate_clears_mark,
+  reporting_clears_marks,
+  runs_cancelled_tasks,
+  reports_youngest_failure,
+  counts_no_failures,
+  throws_once,
+  names_no_task,
+  // completion
+  forgets_completion_status,
+  wait_returns_early,
+  done_says_yes,
+  ends_at_return,
+  abandons_tasks,
+  // the rest
+  truncates_attributes,
+  accepts_any_workers,
+  drops_nested_tasks,
+  leaks_rounding_mode,
+};
+
+}  // namespace nntile::test
