@@ -246,6 +246,22 @@ std::vector<Array> run_reference(OpCase const& c, DType element, std::vector<Arr
   return result;
 }
 
+Cost total_cost(OpCase const& c, Cuts const& cuts) {
+  struct Sum final : TileVisitor {
+    TiledCall const& call;
+    Cost cost;
+    explicit Sum(TiledCall const& of) : call(of) {}
+    void visit(TileTask const& task) override { cost += call.op->cost(call.attrs, task.range); }
+  };
+  auto const table = axes_of(c);
+  auto const tilings = tilings_of(table, cuts);
+  TiledCall call{c.op, c.attrs.data(), DType::fp32, c.op->operands(c.attrs.data()), table, {}};
+  for (AxisTiling const& tiling : tilings) call.tilings.push_back(&tiling);
+  Sum sum(call);
+  walk(call, sum);
+  return sum.cost;
+}
+
 std::vector<Isa> instruction_sets() {
   std::vector<Isa> result;
   for (Isa const isa : {Isa::plain, Isa::v2, Isa::v3, Isa::v4})

@@ -67,6 +67,9 @@ std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array>
 /// Runs the op's reference on copies of the operands, widened to fp64 where it has such a reference.
 std::vector<Array> run_reference(OpCase const& c, DType element, std::vector<Array> const& operands);
 
+/// What the tile tasks of a call cost together.
+Cost total_cost(OpCase const& c, Cuts const& cuts = {});
+
 /// Instruction sets that this build and CPU have, the best last.
 std::vector<Isa> instruction_sets();
 
