@@ -1,0 +1,187 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The register tile of matrix products: C[MR,NR] += A[MR,k] B[k,NR], every element a chain of FMAs in ascending k, lanes
+// over rows. The one place that the rate of all products depends on.
+
+#include <utility>
+
+#include "kernels/cpu/vec.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+
+/// Rows and columns of the largest tile: 24 accumulators of 32 registers, 12 of 16.
+#if defined(__AVX512F__)
+template <class T> inline constexpr int tile_vectors = 3;
+inline constexpr int tile_columns = 8;
+#else
+template <class T> inline constexpr int tile_vectors = 2;
+inline constexpr int tile_columns = 6;
+#endif
+template <class T> inline constexpr int tile_rows = tile_vectors<T> * Vec<T>::lanes;
+
+/// c = a*b + c. The assembly fixes the form of the instruction: g++ 12 mixes forms and moves accumulators about, which
+/// costs up to a third of the rate.
+NNTILE_ALWAYS_INLINE void fma_into(Vec<float>& c, Vec<float> a, Vec<float> b) {
+#if defined(__AVX512F__)
+  asm("vfmadd231ps %2, %1, %0" : "+v"(c.v) : "v"(a.v), "v"(b.v));
+#elif defined(__AVX2__)
+  asm("vfmadd231ps %2, %1, %0" : "+x"(c.v) : "x"(a.v), "x"(b.v));
+#else
+  c = fma(a, b, c);
+#endif
+}
+NNTILE_ALWAYS_INLINE void fma_into(Vec<double>& c, Vec<double> a, Vec<double> b) {
+#if defined(__AVX512F__)
+  asm("vfmadd231pd %2, %1, %0" : "+v"(c.v) : "v"(a.v), "v"(b.v));
+#elif defined(__AVX2__)
+  asm("vfmadd231pd %2, %1, %0" : "+x"(c.v) : "x"(a.v), "x"(b.v));
+#else
+  c = fma(a, b, c);
+#endif
+}
+
+/// What a chain starts from.
+enum class Start : std::uint8_t { zero, stored, scaled };
+
+/// Where B's element (p, j) of a tile is.
+enum class Layout : std::uint8_t {
+  packed,   // b[p*tile_columns + j]; A is packed too, a[p*tile_rows + i]
+  columns,  // b[p + j*ld]: k contiguous
+  rows      // b[p*ld + j]: n contiguous
+};
+
+/// One tile. A's rows are contiguous at each k, `lda` elements from one k to the next; C is column-major. Packed layouts
+/// do not look at lda and ldb. `next` is where the following tile's C is, to be fetched.
+template <class T>
+struct TileCall {
+  Index k;
+  T const* a;
+  Index lda;
+  T const* b;
+  Index ldb;
+  T* c;
+  Index ldc;
+  T const* next;
+  int rows;
+  Start start;
+  T beta;
+};
+
+namespace detail {
+
+/// Visits c[j][i] with the pointer and the part of C it belongs to.
+template <int vectors, int columns, class T, class Visit>
+NNTILE_ALWAYS_INLINE void for_each_accumulator(TileCall<T> const& call, Visit visit) {
+  constexpr int lanes = Vec<T>::lanes;
+  if (call.rows == vectors * lanes) {
+#pragma GCC unroll 16
+    for (int j = 0; j < columns; ++j)
+#pragma GCC unroll 16
+      for (int i = 0; i < vectors; ++i) visit(j, i, call.c + j * call.ldc + i * lanes, All{});
+  } else {
+    First const rest{call.rows - (vectors - 1) * lanes};
+#pragma GCC unroll 16
+    for (int j = 0; j < columns; ++j) {
+#pragma GCC unroll 16
+      for (int i = 0; i < vectors - 1; ++i) visit(j, i, call.c + j * call.ldc + i * lanes, All{});
+      visit(j, vectors - 1, call.c + j * call.ldc + (vectors - 1) * lanes, rest);
+    }
+  }
+}
+
+template <class T>
+NNTILE_ALWAYS_INLINE void prefetch_tile(T const* c, Index ldc, int rows, int columns) {
+  for (int j = 0; j < columns; ++j)
+    for (int i = 0; i < rows; i += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(c + j * ldc + i, 1, 3);
+}
+
+}  // namespace detail
+
+/// Computes a tile of `vectors` registers by `columns`; the last register may be partial in C, and with `masked_a` is so
+/// in A too. Otherwise A can be read up to whole registers.
+template <class T, int vectors, int columns, Layout layout, bool masked_a>
+void compute_tile(TileCall<T> const& call) {
+  using V = Vec<T>;
+  constexpr int lanes = V::lanes;
+  V c[columns][vectors];
+  if (call.start == Start::zero) {
+#pragma GCC unroll 16
+    for (int j = 0; j < columns; ++j)
+#pragma GCC unroll 16
+      for (int i = 0; i < vectors; ++i) c[j][i] = V(0);
+  } else {
+    detail::for_each_accumulator<vectors, columns>(
+        call, [&](int j, int i, T* at, auto part) __attribute__((always_inline)) {
+          c[j][i] = load(static_cast<T const*>(at), part);
+        });
+    if (call.start == Start::scaled) {
+      V const beta(static_cast<double>(call.beta));
+#pragma GCC unroll 16
+      for (int j = 0; j < columns; ++j)
+#pragma GCC unroll 16
+        for (int i = 0; i < vectors; ++i) c[j][i] = beta * c[j][i];
+    }
+  }
+  detail::prefetch_tile(call.next, call.ldc, vectors * lanes, columns);
+
+  T const* a = call.a;
+  T const* b = call.b;
+  constexpr bool packed = layout == Layout::packed;
+  Index const lda = packed ? tile_rows<T> : call.lda;
+  Index const ldb = call.ldb;
+  [[maybe_unused]] First const rest{call.rows - (vectors - 1) * lanes};
+  auto const step = [&](T const* row, T const* column) __attribute__((always_inline)) {
+    V x[vectors];
+#pragma GCC unroll 16
+    for (int i = 0; i < vectors - 1; ++i) x[i] = load(row + i * lanes);
+    if constexpr (masked_a) x[vectors - 1] = load(row + (vectors - 1) * lanes, rest);
+    else x[vectors - 1] = load(row + (vectors - 1) * lanes);
+#pragma GCC unroll 16
+    for (int j = 0; j < columns; ++j) {
+      V const y(static_cast<double>(layout == Layout::columns ? column[j * ldb] : column[j]));
+#pragma GCC unroll 16
+      for (int i = 0; i < vectors; ++i) fma_into(c[j][i], x[i], y);
+    }
+  };
+  constexpr Index ahead = 16;  // steps between the fetch of a row of A and its use
+  Index const b_step = packed ? tile_columns : layout == Layout::rows ? ldb : 1;
+  Index p = 0;
+  for (; p + 4 <= call.k; p += 4) {
+#pragma GCC unroll 4
+    for (int u = 0; u < 4; ++u) {
+#pragma GCC unroll 16
+      for (int i = 0; i < vectors * lanes; i += 64 / static_cast<int>(sizeof(T)))
+        __builtin_prefetch(a + (u + ahead) * lda + i, 0, 3);
+      step(a + u * lda, b + u * b_step);
+    }
+    a += 4 * lda;
+    b += 4 * b_step;
+  }
+  for (; p < call.k; ++p, a += lda, b += b_step) step(a, b);
+
+  detail::for_each_accumulator<vectors, columns>(
+      call, [&](int j, int i, T* at, auto part) __attribute__((always_inline)) { store(at, c[j][i], part); });
+}
+
+/// compute_tile for up to `tile_vectors` registers and `tile_columns` columns, by their numbers.
+template <class T>
+struct Tiles {
+  static constexpr int count = tile_vectors<T> * tile_columns;
+  void (*tile[count])(TileCall<T> const&);
+
+  NNTILE_ALWAYS_INLINE void operator()(int columns, TileCall<T> const& call) const {
+    int const vectors = (call.rows + Vec<T>::lanes - 1) / Vec<T>::lanes;
+    tile[(vectors - 1) * tile_columns + columns - 1](call);
+  }
+};
+
+template <class T, Layout layout, bool masked_a, int... i>
+consteval Tiles<T> make_tiles(std::integer_sequence<int, i...>) {
+  return {{&compute_tile<T, i / tile_columns + 1, i % tile_columns + 1, layout, masked_a>...}};
+}
+template <class T, Layout layout, bool masked_a>
+consteval Tiles<T> make_tiles() {
+  return make_tiles<T, layout, masked_a>(std::make_integer_sequence<int, Tiles<T>::count>{});
+}
+
+}  // namespace nntile::kernels::NNTILE_ISA

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Matrix products against their definition, bit for bit.
+#include "nntile/ops/gemm.hh"
+
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "nntile/ops/kernel.hh"
+#include "tests/support/catch.hh"
+
+namespace {
+
+using namespace nntile;
+
+std::vector<Isa> sets_with_fma() {
+  std::vector<Isa> result;
+  for (Isa const isa : {Isa::plain, Isa::v3, Isa::v4})
+    if (kernels::available(isa)) result.push_back(isa);
+  return result;
+}
+
+/// A product with gaps between the columns of all three matrices.
+template <class T>
+struct Problem {
+  using V = compute_t<T>;
+  ops::Gemm::Args args{};
+  std::vector<T> a, b, bias, c;
+  std::vector<V> carry;
+
+  Problem(Index m, Index n, Index k, bool trans_a, bool trans_b, unsigned seed = 1) {
+    args.m = m, args.n = n, args.k = k, args.batch = 1;
+    args.trans_a = trans_a, args.trans_b = trans_b, args.first = args.last = true;
+    args.alpha = 1, args.beta = 0;
+    args.lda = (trans_a ? k : m) + 3;
+    args.ldb = (trans_b ? n : k) + 1;
+    args.ldc = m + 2;
+    std::mt19937 engine(seed);
+    auto const fill = [&](std::vector<T>& x, Index count) {
+      std::uniform_real_distribution<float> uniform(-1, 1);
+      for (Index i = 0; i < count; ++i) x.push_back(T(static_cast<V>(uniform(engine))));
+    };
+    fill(a, args.lda * (trans_a ? m : k));
+    fill(b, args.ldb * (trans_b ? k : n));
+    fill(bias, m);
+    fill(c, args.ldc * n);
+    carry.assign(c.size(), V(0));
+  }
+  std::vector<void*> buffers() {
+    std::vector<void*> list{a.data(), b.data()};
+    if (args.bias) list.push_back(bias.data());
+    list.push_back(c.data());
+    if (args.carried) list.push_back(carry.data());
+    return list;
+  }
+  void run(Isa isa) {
+    Codelet const* const kernel = kernels::find("gemm", dtype_of<T>, dtype_of<T>, Mode::exact, isa);
+    REQUIRE(kernel != nullptr);
+    auto const list = buffers();
+    CHECK(kernel->cpu({list.data(), &args, nullptr}).ok());
+  }
+  void define() {
+    auto const list = buffers();
+    ops::Gemm::reference<T>(args, Buffers{list.data()});
+  }
+  /// The same product in pieces of k, one after the other.
+  void run_split(Isa isa, std::vector<Index> const& pieces) {
+    ops::Gemm::Args const whole = args;
+    Index p = 0;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      args.k = pieces[i];
+      args.a_offset = whole.trans_a ? p : p * whole.lda;
+      args.b_offset = whole.trans_b ? p * whole.ldb : p;
+      args.first = i == 0;
+      args.last = i + 1 == pieces.size();
+      run(isa);
+      p += pieces[i];
+    }
+    args = whole;
+  }
+};
+
+template <class T>
+bool same_bits(std::vector<T> const& x, std::vector<T> const& y) {
+  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
+}
+
+template <class T>
+std::string text(Problem<T> const& x) {
+  return concat(name_of(dtype_of<T>), " m=", x.args.m, " n=", x.args.n, " k=", x.args.k, x.args.trans_a ? " T" : " N",
+                x.args.trans_b ? "T" : "N", " alpha=", x.args.alpha, " beta=", x.args.beta);
+}
+
+template <class T>
+void check_definition(Problem<T> problem, std::vector<Index> const& pieces = {}) {
+  Problem<T> expected = problem;
+  expected.define();
+  for (Isa const isa : sets_with_fma()) {
+    INFO(text(problem) << " on " << name_of(isa));
+    Problem<T> got = problem;
+    if (pieces.empty()) got.run(isa);
+    else got.run_split(isa, pieces);
+    CHECK(same_bits(got.c, expected.c));
+  }
+}
+
+/// Products of all four kinds with extents around the sizes of tiles.
+template <class T>
+void check_shapes(unsigned count, Index largest) {
+  std::mt19937 engine(7);
+  auto const extent = [&] { return static_cast<Index>(1 + engine() % static_cast<unsigned>(largest)); };
+  for (unsigned i = 0; i < count; ++i) {
+    Problem<T> problem(extent(), extent(), extent(), i % 2 == 1, i % 4 >= 2, i);
+    double const factors[] = {0, 1, -0.7};
+    problem.args.alpha = i % 5 == 0 ? 0.3 : 1;
+    problem.args.beta = factors[i % 3];
+    problem.args.bias = i % 7 == 0;
+    check_definition(std::move(problem));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a product has the bits of its definition at every small shape", "[ops][gemm]") {
+  for (Index m = 1; m <= 5; ++m)
+    for (Index n = 1; n <= 9; ++n) check_definition(Problem<float>(m, n, m + n, m % 2 == 0, n % 2 == 0));
+}
+
+TEST_CASE("products of floats have the bits of their definition", "[ops][gemm]") { check_shapes<float>(240, 100); }
+TEST_CASE("products of doubles have the bits of their definition", "[ops][gemm]") { check_shapes<double>(80, 80); }
+TEST_CASE("products of bf16 are widened, summed in fp32 and rounded once", "[ops][gemm]") { check_shapes<bf16_t>(60, 80); }
+TEST_CASE("products of fp16 are widened, summed in fp32 and rounded once", "[ops][gemm]") { check_shapes<fp16_t>(60, 80); }
+
+TEST_CASE("products larger than a block have the bits of their definition", "[ops][gemm]") {
+  for (bool const trans_a : {false, true})
+    for (bool const trans_b : {false, true}) {
+      check_definition(Problem<float>(310, 33, 530, trans_a, trans_b));
+      check_definition(Problem<float>(49, 451, 270, trans_a, trans_b));
+    }
+  check_definition(Problem<double>(130, 260, 300, true, false));
+  check_definition(Problem<bf16_t>(250, 270, 300, true, false));
+}
+
+TEST_CASE("a product cut along k has the bits of the uncut one", "[ops][gemm]") {
+  for (auto const& pieces : {std::vector<Index>{1, 69}, {64, 6}, {20, 17, 33}, {69, 1}}) {
+    Problem<float> problem(53, 41, 70, true, false);
+    problem.args.beta = 0.5;
+    problem.args.bias = true;
+    check_definition(problem, pieces);
+  }
+}
+
+TEST_CASE("a narrow product cut along k goes through its carry", "[ops][gemm]") {
+  Problem<bf16_t> whole(53, 41, 70, false, true);
+  whole.args.beta = 0.5;
+  whole.args.bias = true;
+  Problem<bf16_t> expected = whole;
+  expected.define();
+  for (Isa const isa : sets_with_fma()) {
+    Problem<bf16_t> cut = whole;
+    cut.args.carried = true;
+    cut.run_split(isa, {16, 50, 4});
+    CHECK(same_bits(cut.c, expected.c));
+  }
+}
+
+TEST_CASE("beta 0 does not look at the result", "[ops][gemm]") {
+  Problem<float> problem(50, 20, 30, false, false);
+  Problem<float> dirty = problem;
+  for (float& value : dirty.c) value = std::numeric_limits<float>::quiet_NaN();
+  problem.run(Isa::best);
+  dirty.run(Isa::best);
+  for (Index j = 0; j < 20; ++j)
+    for (Index i = 0; i < 50; ++i)
+      REQUIRE(dirty.c[static_cast<std::size_t>(i + j * 52)] == problem.c[static_cast<std::size_t>(i + j * 52)]);
+}
+
+TEST_CASE("a fused activation has the bits of the separate op", "[ops][gemm]") {
+  for (Isa const isa : sets_with_fma()) {
+    Problem<float> fused(70, 19, 40, true, false);
+    fused.args.bias = true;
+    Problem<float> apart = fused;
+    fused.args.activation = Activation::gelu_tanh;
+    fused.run(isa);
+    apart.run(isa);
+    Codelet const* const gelu = kernels::find("gelutanh", DType::fp32, DType::fp32, Mode::exact, isa);
+    ops::Gelutanh::Args const args{70, {}};
+    for (Index j = 0; j < 19; ++j) {
+      float* const column = apart.c.data() + j * apart.args.ldc;
+      void* const buffers[] = {column, column};
+      gelu->cpu({buffers, &args, nullptr});
+    }
+    CHECK(same_bits(fused.c, apart.c));
+  }
+}
+
+TEST_CASE("batches of a product follow one another at their strides", "[ops][gemm]") {
+  Problem<float> problem(10, 36, 12, false, false);
+  problem.args.n = 12;
+  problem.args.batch = 3;
+  problem.args.a_stride = 0;
+  problem.args.b_stride = 12 * problem.args.ldb;
+  problem.args.c_stride = 12 * problem.args.ldc;
+  check_definition(problem);
+}
+
+TEST_CASE("a product without FMA is within the bound of its sums", "[ops][gemm]") {
+  if (!kernels::available(Isa::v2)) return test::skip("no kernels for v2");
+  Problem<float> problem(37, 29, 90, true, false);
+  Problem<float> expected = problem;
+  problem.run(Isa::v2);
+  expected.define();
+  // 4 sqrt(k) u |A||B|, and |A||B| is at most k here.
+  float const bound = 4 * std::sqrt(90.0f) * 6e-8f * 90;
+  for (std::size_t i = 0; i < problem.c.size(); ++i) REQUIRE(std::fabs(problem.c[i] - expected.c[i]) <= bound);
+}
