@@ -35,8 +35,10 @@ void* operator new(std::size_t bytes) {
   throw std::bad_alloc();
 }
 void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept { return request(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 TEST_CASE("requests for memory are watched and fail on demand", "[io][allocations]") {
   nntile::test::forget_allocations();
