@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How an op joins a graph: dtypes, shapes, results; and the call operator's way here.
+// How an op joins a graph: dtypes, shapes, results.
 
 #include "nntile/graph/logical.hh"
 #include "nntile/ops/walk.hh"
@@ -115,20 +115,4 @@ inline std::int64_t LogicalGraph::estimate_flops() const {
   return flops;
 }
 
-/// y = op(attrs, x...): adds the op to the graph of its operands and returns its first result.
-template <OpStruct Op, class... Nodes>
-  requires(std::same_as<std::remove_cvref_t<Nodes>, Node> && ...)
-Node apply(Op, typename Op::Attrs const& attrs, Node const& first, Nodes const&... rest) {
-  Node const given[] = {first, rest...};
-  LogicalGraph& graph = first.graph();
-  auto const& operands = graph.add_op(op_info<Op>, &attrs, detail::gradient_of<Op>(), given);
-  Operands const declared = op_info<Op>.operands(&attrs);
-  for (std::size_t i = 0; i < operands.size(); ++i)
-    if (writes(declared[i].access)) return {graph, operands[i]};
-  return {graph, operands.back()};
-}
-
 }  // namespace nntile
-
-// Last, since it needs the above: the builder that ops' gradients are instantiated with.
-#include "nntile/graph/gradient.hh"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "nntile/core/tiling.hh"
-#include "nntile/graph/add_op.hh"
+#include "nntile/graph/apply.hh"
 
 namespace nntile {
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The loss of a language model.
 
-#include "nntile/graph/add_op.hh"
+#include "nntile/graph/apply.hh"
 #include "nntile/ops/cross_entropy.hh"
 #include "nntile/ops/sum_slice.hh"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nntile/core/random.hh"
-#include "nntile/graph/add_op.hh"
+#include "nntile/graph/apply.hh"
 #include "nntile/ops/fill.hh"
 #include "nntile/ops/randn.hh"
 

@@ -173,7 +173,6 @@ TEST_CASE("persistent gradients of two batches add up", "[graph][gradient]") {
   Serial runtime;
   TensorStore<Serial> store(runtime);
   auto run_first = compile(first, store), run_later = compile(later, store);
-  store.write<double>("w", std::vector<double>{1, 1, 1, 1});
   store.write<double>("x", std::vector<double>{1, 2, 3, 4});
   run_first.execute();
   store.write<double>("x", std::vector<double>{10, 20, 30, 40});

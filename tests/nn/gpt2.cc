@@ -52,7 +52,8 @@ TEST_CASE("a model that was just initialised predicts every token alike", "[nn][
   Serial runtime;
   TinyGptGraph const gpt;
   TinyGptRun<Serial> run(runtime, gpt, {.tile = 64});
-  CHECK_THAT(double(run.train(1)), Catch::Matchers::WithinAbs(std::log(96.0), 0.05));
+  // Logits of deviation 0.02 sqrt(128) = 0.23 raise the expected loss by half their variance, 0.03.
+  CHECK_THAT(double(run.train(1)), Catch::Matchers::WithinAbs(std::log(96.0), 0.1));
 }
 
 TEST_CASE("initial values depend on seed and name, not on tiles", "[nn][gpt2]") {
@@ -67,7 +68,8 @@ TEST_CASE("initial weights have mean 0 and the deviation that is asked for", "[n
   Serial runtime;
   TinyGptGraph const gpt;
   TinyGptRun<Serial> const run(runtime, gpt, {.tile = 64});
-  auto const values = run.parameters().at("h.0.mlp.c_fc.weight");
+  auto const parameters = run.parameters();
+  auto const& values = parameters.at("h.0.mlp.c_fc.weight");
   double sum = 0, squares = 0;
   for (float const value : values) {
     sum += double(value);
@@ -76,7 +78,7 @@ TEST_CASE("initial weights have mean 0 and the deviation that is asked for", "[n
   double const n = static_cast<double>(values.size());
   CHECK(std::abs(sum / n) < 5 * 0.02 / std::sqrt(n));  // five standard errors
   CHECK_THAT(std::sqrt(squares / n), Catch::Matchers::WithinRel(0.02, 5 / std::sqrt(2 * n)));
-  for (float const value : run.parameters().at("h.0.ln_1.weight")) CHECK(value == 1);
+  for (float const value : parameters.at("h.0.ln_1.weight")) CHECK(value == 1);
 }
 
 TEST_CASE("the fused activation of inference has the bits of the separate one", "[nn][gpt2]") {

@@ -37,32 +37,33 @@ inline std::vector<std::size_t> prune(LogicalGraph const& graph) {
   return kept;
 }
 
-/// Moves each op of the phase "optimizer" right behind the last op that touches any of its tensors, so that gradients
-/// die young and updates overlap with the backward pass. Other ops keep the graph's order.
+/// Moves each op of the phase "optimizer" right behind the last op that it must follow (one that writes what it touches,
+/// or reads what it writes), so that gradients die young and updates overlap with the backward pass. Other ops keep the
+/// graph's order.
 inline std::vector<std::size_t> order(LogicalGraph const& graph, std::vector<std::size_t> const& ops) {
-  std::vector<std::size_t> last(graph.tensor_count(), 0);  // 1 + slot of the last op that touches the tensor
+  std::vector<std::size_t> written(graph.tensor_count());  // 1 + slot of the last op that writes the tensor
+  std::vector<std::size_t> touched(graph.tensor_count());  // ... that reads or writes it
   std::vector<std::vector<std::size_t>> behind(ops.size() + 1);
-  std::vector<std::size_t> slot_of(ops.size());
   for (std::size_t i = 0; i < ops.size(); ++i) {
     OpNode const& op = graph.op_at(ops[i]);
+    Operands const declared = op.info->operands(op.attrs.data());
     std::size_t slot = i + 1;
     if (graph.phase_name(op.phase) == "optimizer") {
       slot = 0;
-      for (std::uint32_t const operand : op.operands) slot = std::max(slot, last[root_of(graph, operand)]);
+      for (std::size_t o = 0; o < op.operands.size(); ++o) {
+        std::uint32_t const root = root_of(graph, op.operands[o]);
+        slot = std::max(slot, writes(declared[o].access) ? touched[root] : written[root]);
+      }
     }
-    behind[slot].push_back(i);
-    for (std::uint32_t const operand : op.operands) {
-      std::size_t& of = last[root_of(graph, operand)];
-      of = std::max(of, slot);
+    behind[slot].push_back(ops[i]);  // the slot's own op comes first, since later ones are seen later
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      std::uint32_t const root = root_of(graph, op.operands[o]);
+      touched[root] = std::max(touched[root], slot);
+      if (writes(declared[o].access)) written[root] = std::max(written[root], slot);
     }
   }
   std::vector<std::size_t> result;
-  for (auto const& group : behind) {
-    // The op that owns the slot comes first; the optimizer ops behind it follow in their own order.
-    std::vector<std::size_t> sorted = group;
-    std::stable_sort(sorted.begin(), sorted.end());
-    for (std::size_t const i : sorted) result.push_back(ops[i]);
-  }
+  for (auto const& group : behind) result.insert(result.end(), group.begin(), group.end());
   return result;
 }
 
