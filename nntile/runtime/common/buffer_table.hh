@@ -120,15 +120,18 @@ class BufferTable {
         [[unlikely]]
       throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0),
                               " has no entry for a CPU worker"));
+    std::unique_ptr<Buffer[]> const* const chunks = chunks_.data();
+    std::uint32_t const count = count_;
     for (std::size_t i = 0; i < task.uses.size(); ++i) {
-      auto const& [handle, access] = task.uses[i];
-      bool const known = handle.index < count_ && at(handle.index).generation == handle.generation;
-      if (!known ||
-          at(handle.index).is(reads(access) ? Buffer::locked | Buffer::unwritten : Buffer::locked))
-          [[unlikely]]
+      auto const [handle, access] = task.uses[i];
+      if (handle.index >= count) [[unlikely]]
         fail_bind(task, i);
-      uses[i] = {&at(handle.index), access};
-      pointers[i] = at(handle.index).pointer;
+      Buffer& buffer = chunks[handle.index >> chunk_bits][handle.index & chunk_mask];
+      int const forbidden = reads(access) ? Buffer::locked | Buffer::unwritten : Buffer::locked;
+      if (buffer.generation != handle.generation || (buffer.state & forbidden) != 0) [[unlikely]]
+        fail_bind(task, i);
+      uses[i] = {&buffer, access};
+      pointers[i] = buffer.pointer;
     }
   }
 

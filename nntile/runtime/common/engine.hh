@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/runtime/archetype.hh"
 #include "nntile/runtime/common/buffer_table.hh"
 #include "nntile/runtime/common/dependency_map.hh"
 #include "nntile/runtime/common/driving_thread.hh"
@@ -194,7 +196,9 @@ template <Executor X> class Engine {
   void fill(common::TaskNode& node, Task<DataHandle> const& task) {
     node.uses.resize(task.uses.size());
     node.pointers.resize(task.uses.size());
-    node.attributes.assign(task.attributes.begin(), task.attributes.end());
+    node.attributes.resize(task.attributes.size());
+    if (!task.attributes.empty())
+      std::memcpy(node.attributes.data(), task.attributes.data(), task.attributes.size());
     buffers_.bind(task, node.uses.data(), node.pointers.data());
     dependences_.collect(node, node.uses);
     node.edges.reserve(node.producers.size());
@@ -372,5 +376,6 @@ template <Executor X> class Engine {
   common::Wake wake_;
   common::Tokens tokens_{this, &token_ended, &wake_};
 };
+static_assert(Runtime<Engine<ExecutorArchetype>> && ScopedRuntime<Engine<ExecutorArchetype>>);
 
 }  // namespace nntile

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which tasks of a runtime have ended, where they end out of order.
 
-#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -52,10 +52,10 @@ class Events {
     if (sequence == 0) return true;
     std::lock_guard guard(mutex_);
     std::uint64_t const number = number_of(sequence);
-    auto const at = std::lower_bound(open_.begin(), open_.end(), number, before);
-    if (at == open_.end() || (*at)->number != number) return number < next_number_;
-    return ((*at)->words[word_of(sequence)].load(std::memory_order_seq_cst) & bit_of(sequence)) !=
-           0;
+    std::size_t const at = position_of(number);
+    if (at == open_.size() || open_[at]->number != number) return number < next_number_;
+    return (open_[at]->words[word_of(sequence)].load(std::memory_order_seq_cst) &
+            bit_of(sequence)) != 0;
   }
 
  private:
@@ -71,8 +71,17 @@ class Events {
   static std::uint64_t bit_of(std::uint64_t sequence) noexcept {
     return std::uint64_t{1} << ((sequence - 1) % block_size >> 6);
   }
-  static bool before(std::unique_ptr<Block> const& block, std::uint64_t number) {
-    return block->number < number;
+  /// Where in `open_` the block of that number is, or would be.
+  std::size_t position_of(std::uint64_t number) const noexcept {
+    std::size_t low = 0, high = open_.size();
+    while (low < high) {
+      std::size_t const middle = (low + high) / 2;
+      if (open_[middle]->number < number)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low;
   }
 
   void add_block(std::uint64_t number) {
@@ -92,9 +101,9 @@ class Events {
 
   void remove(Block const& block) noexcept {
     std::lock_guard guard(mutex_);
-    auto const at = std::lower_bound(open_.begin(), open_.end(), block.number, before);
-    spare_.push_back(static_cast<std::unique_ptr<Block>&&>(*at));
-    open_.erase(at);
+    std::size_t const at = position_of(block.number);
+    spare_.push_back(static_cast<std::unique_ptr<Block>&&>(open_[at]));
+    open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
   Block* newest_ = nullptr;  // the driver's

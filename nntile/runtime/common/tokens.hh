@@ -14,7 +14,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -45,14 +44,14 @@ class Tokens {
   Completion open(void* task, TaskBody const& body) {
     std::lock_guard guard(mutex_);
     if (free_.empty()) {
-      records_.push_back(std::make_unique<Record>());
+      records_.emplace_back();
       if (free_.capacity() < records_.size())
         free_.reserve(2 * records_.size());  // closing never allocates
       free_.push_back(static_cast<std::uint32_t>(records_.size() - 1));
     }
     std::uint32_t const index = free_.back();
     free_.pop_back();
-    Record& record = *records_[index];
+    Record& record = records_[index];
     record.task = task;
     record.name = {body.codelet, body.label, body.sequence};
     record.state = State::in_entry;
@@ -72,7 +71,7 @@ class Tokens {
   Return entry_returned(Completion const& token, Status status) noexcept {
     std::lock_guard guard(mutex_);
     std::uint32_t const index = index_of(token.id);
-    Record& record = *records_[index];
+    Record& record = records_[index];
     Return result{true, !status.ok() || record.failed, {}};
     if (status.ok() && record.state == State::in_entry) {
       record.state = State::pending;
@@ -128,11 +127,11 @@ class Tokens {
     std::lock_guard guard(mutex_);
     std::string names;
     std::uint64_t count = 0;
-    for (auto const& record : records_) {
-      if (record->state == State::closed) continue;
+    for (Record const& record : records_) {
+      if (record.state == State::closed) continue;
       if (++count <= 4)
         names += concat(count == 1 ? "" : ", ",
-                        task_name(record->name.codelet, record->name.label, record->name.sequence));
+                        task_name(record.name.codelet, record.name.label, record.name.sequence));
     }
     if (count == 0) return "";
     return concat(count,
@@ -233,13 +232,13 @@ class Tokens {
 
   Record* find(std::uint64_t id) noexcept {
     if (index_of(id) >= records_.size()) return nullptr;
-    Record& record = *records_[index_of(id)];
+    Record& record = records_[index_of(id)];
     return record.state != State::closed && id_of(index_of(id), record.generation) == id ? &record
                                                                                          : nullptr;
   }
 
   void close(std::uint32_t index) noexcept {
-    Record& record = *records_[index];
+    Record& record = records_[index];
     std::uint64_t const id = id_of(index, record.generation);
     for (auto i = position_after(record.first_poll - 1); record.polls != 0; ++i) {
       while (polls_[i].token.id != id) ++i;
@@ -287,7 +286,7 @@ class Tokens {
   std::condition_variable finished_;
   std::uint64_t finishing_ = 0;
   std::uint64_t next_poll_ = 0;
-  std::vector<std::unique_ptr<Record>> records_;
+  std::vector<Record> records_;
   std::vector<std::uint32_t> free_;
   std::vector<Poll> polls_;
 };

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <span>
 #include <string>
@@ -159,7 +160,9 @@ class Serial {
     try {
       last.uses.resize(task.uses.size());
       last.pointers.resize(task.uses.size());
-      last.attributes.assign(task.attributes.begin(), task.attributes.end());
+      last.attributes.resize(task.attributes.size());
+      if (!task.attributes.empty())
+        std::memcpy(last.attributes.data(), task.attributes.data(), task.attributes.size());
       buffers_.bind(task, last.uses.data(), last.pointers.data());
     } catch (...) {
       queue_.pop_back();
