@@ -16,6 +16,7 @@
 #include "nntile/testing/conformance/check_failure.hh"
 #include "nntile/testing/conformance/check_order.hh"
 #include "nntile/testing/conformance/check_random.hh"
+#include "nntile/testing/conformance/check_replay.hh"
 #include "nntile/testing/conformance/check_storage.hh"
 #include "nntile/testing/conformance/check_workers.hh"
 #include "nntile/testing/conformance/report.hh"
@@ -50,7 +51,7 @@ inline std::vector<NamedCheck> checks_named(std::string const& part) {
   std::vector<NamedCheck> named;
   for (auto const& topic :
        {checks::order(), checks::storage(), checks::failure(), checks::completion(),
-        checks::capacity(), checks::workers(), checks::random()})
+        checks::capacity(), checks::workers(), checks::random(), checks::replay()})
     for (NamedCheck const& check : topic)
       if (std::string(check.name).find(part) != std::string::npos) named.push_back(check);
   return named;

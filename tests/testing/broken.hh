@@ -155,6 +155,12 @@ class Broken {
   }
   Workers workers() const { return {}; }
 
+ protected:
+  bool is(Defect defect) const { return defect_ == defect; }
+  bool is_written(Handle handle) const { return buffers_[handle.number].written; }
+
+  bool replaying_ = false;  // the task being submitted belongs to a replay
+
  private:
   struct alignas(64) Line {
     std::byte bytes[64];
@@ -207,7 +213,6 @@ class Broken {
     std::string cause;
   };
 
-  bool is(Defect defect) const { return defect_ == defect; }
   Handle last() const { return {static_cast<std::uint32_t>(buffers_.size() - 1)}; }
 
   /// A block freed a moment ago comes back first, as from any allocator.
@@ -271,6 +276,7 @@ class Broken {
       bool const at_once = use.access == Access::accumulate && is(Defect::runs_accumulates_at_once);
       bool const skips_writer =
           (is(Defect::skips_read_after_write) && use.access == Access::read) ||
+          (is(Defect::replays_at_once) && replaying_) ||
           (is(Defect::reorders_two_writers) && use.access == Access::write) || at_once;
       if (!skips_writer) {
         follow(id, buffer.writer);
@@ -284,7 +290,7 @@ class Broken {
       if (!writes(use.access)) {
         if (buffer.readers.size() == 8 && is(Defect::remembers_eight_readers))
           buffer.readers.erase(buffer.readers.begin());
-        buffer.readers.push_back(id);
+        if (!replaying_ || !is(Defect::replay_leaves_no_readers)) buffer.readers.push_back(id);
         continue;
       }
       if (!is(Defect::drops_write_after_read))

@@ -6,12 +6,12 @@
 
 #include "nntile/runtime/archetype.hh"
 #include "tests/support/catch.hh"
-#include "tests/testing/broken.hh"
+#include "tests/testing/broken_replay.hh"
 
 namespace {
 
 using namespace nntile;
-using test::Broken;
+using test::BrokenReplay;
 using test::Defect;
 
 testing::Report run(Defect defect, std::string const& only = {}) {
@@ -19,7 +19,7 @@ testing::Report run(Defect defect, std::string const& only = {}) {
   options.rounds = 1;
   options.only = only;
   return testing::conformance(
-      [=](RuntimeOptions const& runtime_options) { return Broken(defect, runtime_options); },
+      [=](RuntimeOptions const& runtime_options) { return BrokenReplay(defect, runtime_options); },
       options);
 }
 
@@ -65,6 +65,13 @@ constexpr Expectation expectations[] = {
     {Defect::done_says_yes, "events say what is done"},
     {Defect::ends_at_return, "an asynchronous task keeps its place in the order"},
     {Defect::abandons_tasks, "destruction waits for tasks and tokens"},
+    {Defect::replays_at_once, "a replay and the tasks around it keep their order"},
+    {Defect::replay_leaves_no_readers, "a replay leaves each handle's last writer and readers"},
+    {Defect::keeps_first_parameters, "one program may be in flight several times"},
+    {Defect::replays_first_task_only, "hundreds of replays queue"},
+    {Defect::replay_succeeds_always, "a failure within a replay marks"},
+    {Defect::accepts_aliases, "bindings that alias"},
+    {Defect::replays_at_once, "random programs with replays and failures"},
     {Defect::truncates_attributes, "attributes are copied whole"},
     {Defect::accepts_any_workers, "0, -1 and 1,025 workers are an error"},
     {Defect::drops_nested_tasks, "a task that submits is refused, or nested"},
@@ -118,7 +125,7 @@ TEST_CASE("the battery announces each check before it runs", "[testing][conforma
   options.only = "a reader sees";
   std::string announced;
   options.progress = [&](std::string const& text) { announced += text; };
-  (void)testing::conformance([](RuntimeOptions const& o) { return Broken(Defect::none, o); },
+  (void)testing::conformance([](RuntimeOptions const& o) { return BrokenReplay(Defect::none, o); },
                              options);
   CHECK(announced == "1 worker: a reader sees the writer before it");
 }

@@ -44,6 +44,13 @@ enum class Defect {
   done_says_yes,
   ends_at_return,
   abandons_tasks,
+  // replay
+  replays_at_once,
+  replay_leaves_no_readers,
+  keeps_first_parameters,
+  replays_first_task_only,
+  replay_succeeds_always,
+  accepts_aliases,
   // the rest
   truncates_attributes,
   accepts_any_workers,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks: random programs leave the bits, the marks and the errors of one task at a time.
 
+#include "nntile/testing/conformance/draw.hh"
 #include "nntile/testing/conformance/trial.hh"
 
 namespace nntile::testing::checks {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "nntile/testing/conformance/draw.hh"
 #include "nntile/testing/conformance/scene.hh"
 
 namespace nntile::testing::checks {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The law, executed one step after the other on plain arrays: the oracle of random programs.
 
+#include <optional>
 #include <vector>
 
 #include "nntile/testing/conformance/program.hh"
@@ -9,10 +10,10 @@
 namespace nntile::testing {
 
 /// What must become of a task.
-enum class Outcome : std::uint8_t { succeeds, fails, cancelled, refused };
+enum class Outcome : std::uint8_t { succeeds, cancelled, fails, refused };
 
 constexpr char const* name_of(Outcome outcome) {
-  constexpr char const* names[] = {"succeeds", "fails", "is cancelled", "is refused"};
+  constexpr char const* names[] = {"succeeds", "is cancelled", "fails", "is refused"};
   return names[static_cast<int>(outcome)];
 }
 
@@ -70,6 +71,24 @@ class Model {
         buffer.marked = false;
     }
     return cancelled ? Outcome::cancelled : step.fails ? Outcome::fails : Outcome::succeeds;
+  }
+
+  /// What becomes of the tasks of a replay, one after the other; nothing if it is refused.
+  std::optional<std::vector<Outcome>> replay(Recording const& recording, Step const& step) {
+    for (std::uint32_t i = 0; i < recording.bindings; ++i) {
+      if (recording.needs(i) && !buffers_[step.bindings[i]].written) return std::nullopt;
+      for (std::uint32_t j = 0; j < i; ++j)
+        if (step.bindings[i] == step.bindings[j]) return std::nullopt;
+    }
+    std::vector<Outcome> outcomes;
+    for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
+      Step one = recording.tasks[i];
+      for (Operand& operand : one.operands) operand.buffer = step.bindings[operand.buffer];
+      one.salt = mix(step.salt, i);
+      one.fails = step.failing == static_cast<int>(i);
+      outcomes.push_back(task(one));
+    }
+    return outcomes;
   }
 
  private:

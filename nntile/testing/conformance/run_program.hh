@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Drives a runtime through a program, the model at its side.
 
+#include <algorithm>
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <vector>
 
 #include "nntile/testing/conformance/model.hh"
+#include "nntile/testing/conformance/recorded.hh"
 #include "nntile/testing/conformance/subject.hh"
 
 namespace nntile::testing {
@@ -35,28 +38,21 @@ inline std::span<std::uint64_t> words_of(std::span<std::byte> bytes) {
   return {reinterpret_cast<std::uint64_t*>(bytes.data()), bytes.size() / sizeof(std::uint64_t)};
 }
 
-/// Fills in what a body must know of its operands. `guards` and `words` are indexed by buffer.
-inline void note_operands(Note& note, std::span<Operand const> operands,
-                          std::span<Guard* const> guards, std::span<std::uint32_t const> words) {
-  for (Operand const& operand : operands) {
-    OperandNote entry{guards[operand.buffer], words[operand.buffer], operand.access,
-                      operand.access};
-    for (auto& earlier : std::span(note.operands).first(note.operand_count)) {
-      if (earlier.guard != entry.guard) continue;
-      if (writes(entry.access)) earlier.guarded = Access::update;
-      entry.guard = nullptr;
-    }
-    note.operands[note.operand_count++] = entry;
-  }
-}
-
 /// One execution of one program. Keeps what must outlive the runtime; `finish` is called after its
 /// destruction.
 class ProgramRun {
  public:
   ProgramRun(Program const& program, Journal& journal, Outside& outside)
       : program_(program), journal_(journal), outside_(outside), model_(program.words) {
-    journal_.expect_tasks(program.steps.size());
+    for (Step const& step : program.steps) {
+      first_.push_back(tasks_);
+      if (step.kind == Step::Kind::task) ++tasks_;
+      if (step.kind == Step::Kind::replay)
+        tasks_ += static_cast<std::uint32_t>(program.recordings[step.recording].tasks.size());
+    }
+    journal_.expect_tasks(tasks_);
+    first_.push_back(tasks_);
+    task_outcomes_.resize(tasks_, Outcome::refused);
     events_.resize(program.steps.size());
     outcomes_.resize(program.steps.size(), Outcome::refused);
     reported_.resize(program.steps.size(), false);
@@ -70,6 +66,8 @@ class ProgramRun {
       memory_.push_back(nullptr);
       bind(subject, b, program_.seed + b);
     }
+    for (Recording const& recording : program_.recordings)
+      recorded_.emplace_back(recording, journal_, outside_, subject);
     for (std::size_t s = 0; s < program_.steps.size(); ++s) step(subject, s);
     wait_all(subject, program_.steps.size());
     for (std::uint32_t b = 0; b < model_.size(); ++b) compare(subject, b, program_.steps.size());
@@ -138,6 +136,9 @@ class ProgramRun {
       case Step::Kind::task:
         submit(subject, s);
         break;
+      case Step::Kind::replay:
+        replay(subject, s);
+        break;
       case Step::Kind::renew:
         retire(subject, step.buffer);
         bind(subject, step.buffer, program_.seed ^ (s << 20));
@@ -156,15 +157,15 @@ class ProgramRun {
 
   void submit(Subject& subject, std::size_t s) {
     Step const& step = program_.steps[s];
-    Note note{&journal_,  &outside_,   step.salt, static_cast<std::uint32_t>(s), 0, step.finish,
-              step.fails, step.pauses, {}};
+    Note note{&journal_,   &outside_,  step.salt,   first_[s], 0,
+              step.finish, step.fails, step.pauses, {}};
     note_operands(note, step.operands, guards_, program_.words);
     std::vector<Use<Subject::Handle>> uses;
     for (Operand const& operand : step.operands)
       uses.push_back({handles_[operand.buffer], operand.access});
     Codelet const& codelet = step.finish == Finish::returns ? mix_codelet : late_mix_codelet;
     Outcome const outcome = model_.task(step);
-    outcomes_[s] = outcome;
+    outcomes_[s] = task_outcomes_[first_[s]] = outcome;
     try {
       events_[s] = subject.submit({&codelet, uses, note.bytes(), step.hints, {}});
     } catch (LifetimeError const& error) {
@@ -175,6 +176,28 @@ class ProgramRun {
     require(outcome != Outcome::refused,
             concat("a task that reads an unwritten buffer was accepted", where(s)));
     if (outcome != Outcome::succeeds) unreported_.push_back(s);
+  }
+
+  void replay(Subject& subject, std::size_t s) {
+    Step const& step = program_.steps[s];
+    Recorded const& recorded = recorded_[step.recording];
+    std::vector<Subject::Handle> bindings;
+    for (std::uint32_t const buffer : step.bindings) bindings.push_back(handles_[buffer]);
+    auto const block = recorded.block(step, first_[s], guards_, program_.words);
+    auto const expected = model_.replay(program_.recordings[step.recording], step);
+    try {
+      events_[s] = recorded.replay(subject, bindings, block);
+    } catch (Error const& error) {
+      require(!expected.has_value(),
+              concat("replay threw '", error.what(), "' for lawful bindings", where(s)));
+      return;
+    }
+    require(expected.has_value(),
+            concat("bindings that alias, or that nobody wrote, were accepted", where(s)));
+    std::copy(expected->begin(), expected->end(), task_outcomes_.begin() + first_[s]);
+    outcomes_[s] = Outcome::succeeds;
+    for (Outcome const outcome : *expected) outcomes_[s] = std::max(outcomes_[s], outcome);
+    if (outcomes_[s] != Outcome::succeeds) unreported_.push_back(s);
   }
 
   void lock(Subject& subject, std::size_t s) {
@@ -207,6 +230,7 @@ class ProgramRun {
     try {
       subject.wait(events_[waited]);
     } catch (TaskError const& error) {
+      if (program_.steps[waited].kind == Step::Kind::replay && outcome != Outcome::succeeds) return;
       require(outcome == Outcome::fails || outcome == Outcome::cancelled,
               concat("waiting for step ", waited, ", which ", name_of(outcome), ", threw '",
                      error.what(), "'", where(s)));
@@ -230,7 +254,8 @@ class ProgramRun {
               concat("wait_all threw '", error.what(), "' where nothing had failed", where(s)));
       std::size_t const oldest = unreported_.front();
       require(
-          outcomes_[oldest] != Outcome::fails || error.sequence() == events_[oldest].sequence,
+          program_.steps[oldest].kind == Step::Kind::replay ||
+              outcomes_[oldest] != Outcome::fails || error.sequence() == events_[oldest].sequence,
           concat("wait_all reported another failure than the oldest, of step ", oldest, where(s)));
     }
     require(threw || unreported_.empty(),
@@ -239,8 +264,7 @@ class ProgramRun {
     unreported_.clear();
     for (std::size_t i = 0; i < s; ++i) reported_[i] = true;
     for (std::size_t i = 0; i < s; ++i)
-      require(program_.steps[i].kind != Step::Kind::task || outcomes_[i] == Outcome::refused ||
-                  subject.done(events_[i]),
+      require(outcomes_[i] == Outcome::refused || subject.done(events_[i]),
               concat("step ", i, " is not done after wait_all", where(s)));
   }
 
@@ -271,14 +295,15 @@ class ProgramRun {
   }
 
   void check_runs() {
-    for (std::size_t s = 0; s < program_.steps.size(); ++s) {
-      if (program_.steps[s].kind != Step::Kind::task) continue;
-      bool const must_run = outcomes_[s] == Outcome::succeeds || outcomes_[s] == Outcome::fails;
-      int const times = journal_.times_run(s);
-      require(times == (must_run ? 1 : 0),
-              concat(to_string(program_.steps[s], s), ", ", name_of(outcomes_[s]), ", and ran ",
-                     times, " times", where(s)));
-    }
+    for (std::size_t s = 0; s < program_.steps.size(); ++s)
+      for (std::uint32_t task = first_[s]; task < first_[s + 1]; ++task) {
+        Outcome const outcome = task_outcomes_[task];
+        bool const must_run = outcome == Outcome::succeeds || outcome == Outcome::fails;
+        int const times = journal_.times_run(task);
+        require(times == (must_run ? 1 : 0),
+                concat(to_string(program_.steps[s], s), ", whose task ", task - first_[s], " ",
+                       name_of(outcome), ", and ran ", times, " times", where(s)));
+      }
   }
 
   Program const& program_;
@@ -290,7 +315,11 @@ class ProgramRun {
   std::vector<Adopted*> memory_;  // null: allocated by the runtime
   std::vector<std::unique_ptr<Adopted>> adopted_;
   std::vector<Expected> expected_;
-  std::vector<Event> events_;
+  std::deque<Recorded> recorded_;  // by recording
+  std::uint32_t tasks_ = 0;
+  std::vector<std::uint32_t> first_;    // the number of each step's first task, and one more
+  std::vector<Outcome> task_outcomes_;  // by number of task
+  std::vector<Event> events_;           // from here on by step
   std::vector<Outcome> outcomes_;
   std::vector<bool> reported_;
   std::vector<std::size_t> unreported_;

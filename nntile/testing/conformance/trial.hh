@@ -76,6 +76,22 @@ class Script {
     program_.steps.back().finish = finish;
     return *this;
   }
+  /// Adds a recording of the tasks of another script, whose buffers become bindings.
+  Script& record(Script const& tasks) {
+    program_.recordings.push_back(
+        {static_cast<std::uint32_t>(tasks.program_.words.size()), tasks.program_.steps});
+    return *this;
+  }
+  Script& replay(std::vector<std::uint32_t> bindings, std::uint32_t recording = 0,
+                 int failing = -1) {
+    Step step;
+    step.kind = Step::Kind::replay;
+    step.recording = recording;
+    step.bindings = std::move(bindings);
+    step.salt = mix(program_.seed, 3 * program_.steps.size());
+    step.failing = failing;
+    return add(step);
+  }
   Script& renew(std::uint32_t buffer) {
     Step step;
     step.kind = Step::Kind::renew;

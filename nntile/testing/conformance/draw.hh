@@ -1,0 +1,171 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Drawing programs from a seed.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "nntile/testing/conformance/program.hh"
+
+namespace nntile::testing {
+
+/// What programs are made of, in percent of the steps or tasks.
+struct ProgramShape {
+  int buffers = 10;
+  int steps = 250;
+  int max_operands = 5;
+  int failing = 0;
+  int late = 10;      // asynchronous tasks
+  int other = 8;      // renew, lock, wait, wait_all
+  int unwritten = 0;  // tasks that read what nobody wrote, and so are refused
+  int replays = 0;    // replays of one of three recordings
+  int replayed = 12;  // the number of tasks of a recording, at most
+};
+
+namespace detail {
+
+/// Draws step after step. Whether a buffer is written at some step is known here, because it
+/// depends on nothing but the order of submission; tasks that would read an unwritten one are
+/// turned into writers but for `unwritten` percent.
+class Drawer {
+ public:
+  Drawer(std::uint64_t seed, ProgramShape const& shape) : shape_(shape), random_(seed) {
+    program_.seed = seed;
+  }
+
+  Program draw() {
+    for (std::uint32_t b = 0; b < buffer_count(); ++b) {
+      program_.words.push_back(1 + random_.below(b == 0 ? 2000 : 24));
+      written_.push_back(Program::adopted(b));
+    }
+    for (int r = 0; r < 3 && shape_.replays > 0; ++r) draw_recording();
+    for (int s = 0; s < shape_.steps; ++s) {
+      Step step;
+      if (random_.chance(shape_.other))
+        draw_other(step);
+      else if (random_.chance(shape_.replays))
+        draw_replay(step);
+      else
+        draw_legal_task(step);
+      program_.steps.push_back(step);
+    }
+    return std::move(program_);
+  }
+
+ private:
+  std::uint32_t buffer_count() const { return static_cast<std::uint32_t>(shape_.buffers); }
+
+  Access draw_access() {
+    std::uint32_t const x = random_.below(100);
+    return x < 45   ? Access::read
+           : x < 68 ? Access::write
+           : x < 94 ? Access::update
+                    : Access::accumulate;
+  }
+
+  void draw_task(Step& step, std::uint32_t buffers) {
+    std::size_t const count = 1 + random_.below(static_cast<std::size_t>(shape_.max_operands));
+    for (std::size_t i = 0; i < count; ++i)
+      step.operands.push_back({random_.below(buffers), draw_access()});
+    // What a mixture of write and accumulate on one buffer means for a mark is nobody's business.
+    for (Operand& operand : step.operands)
+      for (Operand const& other : step.operands)
+        if (&other != &operand && other.buffer == operand.buffer &&
+            operand.access == Access::accumulate)
+          operand.access = Access::update;
+    step.salt = random_.bits();
+    if (random_.chance(shape_.late)) step.finish = static_cast<Finish>(1 + random_.below(4));
+    step.pauses = static_cast<std::uint8_t>(random_.chance(20) ? random_.below(8) : 0);
+    // Hints are wishes: neither odd workers nor odd priorities may do harm.
+    step.hints = {static_cast<int>(random_.below(12)) - 2, static_cast<int>(random_.below(5)) - 2};
+  }
+
+  void draw_legal_task(Step& step) {
+    draw_task(step, buffer_count());
+    step.fails = random_.chance(shape_.failing);
+    if (step.fails && random_.chance(shape_.late)) step.finish = Finish::void_token;
+    bool const refused = random_.chance(shape_.unwritten);
+    bool legal = true;
+    for (Operand& operand : step.operands) {
+      if (!refused && !written_[operand.buffer]) operand.access = Access::write;
+      legal &= written_[operand.buffer] || !reads(operand.access);
+    }
+    if (!legal) return;
+    for (Operand const& operand : step.operands)
+      if (writes(operand.access)) written_[operand.buffer] = true;
+    waitable_.push_back(static_cast<std::uint32_t>(program_.steps.size()));
+  }
+
+  void draw_other(Step& step) {
+    std::uint32_t const x = random_.below(100);
+    step.buffer = random_.below(buffer_count());
+    if (x < 40) {
+      step.kind = Step::Kind::renew;
+      written_[step.buffer] = Program::adopted(step.buffer);
+    } else if (x < 65) {
+      step.kind = Step::Kind::lock;
+      step.access = x < 50 ? Access::read : x < 57 ? Access::write : Access::update;
+      if (!written_[step.buffer]) step.access = Access::write;
+      step.salt = random_.bits();
+      written_[step.buffer] = true;
+    } else if (x < 92 && !waitable_.empty()) {
+      step.kind = Step::Kind::wait;
+      step.step = waitable_[random_.below(waitable_.size())];
+    } else {
+      step.kind = Step::Kind::wait_all;
+    }
+  }
+
+  void draw_recording() {
+    Recording recording;
+    recording.bindings = 2 + random_.below(std::min(6u, buffer_count() - 1));
+    std::uint32_t const tasks = 1 + random_.below(static_cast<std::size_t>(shape_.replayed));
+    for (std::uint32_t i = 0; i < tasks; ++i)
+      draw_task(recording.tasks.emplace_back(), recording.bindings);
+    program_.recordings.push_back(recording);
+  }
+
+  void draw_replay(Step& step) {
+    step.kind = Step::Kind::replay;
+    step.recording = random_.below(program_.recordings.size());
+    Recording const& recording = program_.recordings[step.recording];
+    std::vector<std::uint32_t> buffers(buffer_count());
+    for (std::uint32_t b = 0; b < buffer_count(); ++b) buffers[b] = b;
+    bool legal = true;
+    for (std::uint32_t i = 0; i < recording.bindings; ++i) {
+      std::swap(buffers[i], buffers[i + random_.below(buffer_count() - i)]);
+      legal &= written_[buffers[i]] || !recording.needs(i);
+    }
+    if (!legal && !random_.chance(shape_.unwritten)) return draw_legal_task(make_task(step));
+    step.bindings.assign(buffers.begin(), buffers.begin() + recording.bindings);
+    step.salt = random_.bits();
+    if (random_.chance(3 * shape_.failing))
+      step.failing = static_cast<int>(random_.below(recording.tasks.size()));
+    bool const aliases = recording.uses(0) && recording.uses(1) && random_.chance(shape_.unwritten);
+    if (aliases) step.bindings[1] = step.bindings[0];
+    if (!legal || aliases) return;  // refused
+    for (std::uint32_t i = 0; i < recording.bindings; ++i)
+      if (recording.writes_to(i)) written_[step.bindings[i]] = true;
+    waitable_.push_back(static_cast<std::uint32_t>(program_.steps.size()));
+  }
+  static Step& make_task(Step& step) {
+    step = {};
+    return step;
+  }
+
+  ProgramShape const& shape_;
+  Random random_;
+  Program program_;
+  std::vector<bool> written_;
+  std::vector<std::uint32_t> waitable_;  // steps that submitted something
+};
+
+}  // namespace detail
+
+/// The program of that seed and shape: always the same.
+inline Program draw_program(std::uint64_t seed, ProgramShape const& shape) {
+  return detail::Drawer(seed, shape).draw();
+}
+
+}  // namespace nntile::testing
