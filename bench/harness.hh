@@ -24,18 +24,23 @@ struct Options {
   std::string isa = "best";
 };
 
-/// --quick, --json FILE, --isa NAME, --help; anything else ends the program with a line that says so.
+/// --quick, --json FILE, --isa NAME, --help; anything else ends the program with a line that says
+/// so.
 inline Options parse(int argc, char** argv, char const* what) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     std::string_view const argument = argv[i];
     bool const more = i + 1 < argc;
-    if (argument == "--quick") options.quick = true;
-    else if (argument == "--json" && more) options.json = argv[++i];
-    else if (argument == "--isa" && more) options.isa = argv[++i];
+    if (argument == "--quick")
+      options.quick = true;
+    else if (argument == "--json" && more)
+      options.json = argv[++i];
+    else if (argument == "--isa" && more)
+      options.isa = argv[++i];
     else {
       bool const help = argument == "--help";
-      std::fprintf(help ? stdout : stderr, "%s%s\nusage: %s [--quick] [--json FILE] [--isa best|v2|v3|v4]\n",
+      std::fprintf(help ? stdout : stderr,
+                   "%s%s\nusage: %s [--quick] [--json FILE] [--isa best|v2|v3|v4]\n",
                    help ? "" : concat("unknown option '", argument, "'\n").c_str(), what, argv[0]);
       std::exit(help ? 0 : 2);
     }
@@ -59,9 +64,11 @@ inline double quantile(std::vector<double> samples, double q) {
 /// Prints each figure as it comes, and writes all of them where that is asked for.
 class Records {
  public:
-  Records(std::string bench, Options options) : bench_(std::move(bench)), options_(std::move(options)) {
+  Records(std::string bench, Options options)
+      : bench_(std::move(bench)), options_(std::move(options)) {
     records_.push_back(machine());
-    std::printf("%-28s %-14s %-22s %12s %12s %12s  %s\n", "case", "runtime", "metric", "median", "5 %", "95 %", "unit");
+    std::printf("%-28s %-14s %-22s %12s %12s %12s  %s\n", "case", "runtime", "metric", "median",
+                "5 %", "95 %", "unit");
   }
   Records(Records const&) = delete;
   Records& operator=(Records const&) = delete;
@@ -74,21 +81,29 @@ class Records {
 
   Options const& options() const { return options_; }
 
-  void add(std::string const& name, std::string const& runtime, std::string const& metric, std::string const& unit,
-           std::vector<double> const& samples) {
-    double const median = quantile(samples, 0.5), low = quantile(samples, 0.05), high = quantile(samples, 0.95);
-    std::printf("%-28s %-14s %-22s %12.5g %12.5g %12.5g  %s\n", name.c_str(), runtime.c_str(), metric.c_str(), median, low,
-                high, unit.c_str());
+  void add(std::string const& name, std::string const& runtime, std::string const& metric,
+           std::string const& unit, std::vector<double> const& samples) {
+    double const median = quantile(samples, 0.5), low = quantile(samples, 0.05),
+                 high = quantile(samples, 0.95);
+    std::printf("%-28s %-14s %-22s %12.5g %12.5g %12.5g  %s\n", name.c_str(), runtime.c_str(),
+                metric.c_str(), median, low, high, unit.c_str());
     std::fflush(stdout);
-    records_.push_back(io::Json::object({{"bench", bench_}, {"case", name}, {"runtime", runtime}, {"metric", metric},
-                                         {"value", median}, {"unit", unit}, {"low", low}, {"high", high},
+    records_.push_back(io::Json::object({{"bench", bench_},
+                                         {"case", name},
+                                         {"runtime", runtime},
+                                         {"metric", metric},
+                                         {"value", median},
+                                         {"unit", unit},
+                                         {"low", low},
+                                         {"high", high},
                                          {"runs", static_cast<std::int64_t>(samples.size())}}));
   }
   /// Sample by sample, rival over ours.
   void add_ratio(std::string const& name, std::string const& runtime, std::string const& metric,
                  std::vector<double> const& rival, std::vector<double> const& ours) {
     std::vector<double> ratios;
-    for (std::size_t i = 0; i < std::min(rival.size(), ours.size()); ++i) ratios.push_back(rival[i] / ours[i]);
+    for (std::size_t i = 0; i < std::min(rival.size(), ours.size()); ++i)
+      ratios.push_back(rival[i] / ours[i]);
     add(name, runtime, metric, "ratio", ratios);
   }
 
@@ -100,15 +115,16 @@ class Records {
     return "unknown";
   }
   static io::Json machine() {
-    return io::Json::object({{"cpu", cpu_name()},
-                             {"cores", static_cast<std::int64_t>(std::thread::hardware_concurrency())},
-                             {"kernels", name_of(kernels::best())},
-                             {"compiler", __VERSION__},
+    return io::Json::object({
+        {"cpu", cpu_name()},
+        {"cores", static_cast<std::int64_t>(std::thread::hardware_concurrency())},
+        {"kernels", name_of(kernels::best())},
+        {"compiler", __VERSION__},
 #ifdef NNTILE_BENCH_FLAGS
-                             {"flags", NNTILE_BENCH_FLAGS},
+        {"flags", NNTILE_BENCH_FLAGS},
 #endif
 #ifdef NNTILE_BENCH_COMMIT
-                             {"commit", NNTILE_BENCH_COMMIT},
+        {"commit", NNTILE_BENCH_COMMIT},
 #endif
     });
   }

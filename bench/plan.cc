@@ -17,10 +17,14 @@ using namespace nntile;
 struct Step {
   LogicalGraph graph{"step"};
   nn::Gpt2 model;
-  explicit Step(Index layers) : model(graph, {.vocab = 256, .positions = 256, .width = 256, .layers = layers, .heads = 4}) {
-    Node const tokens = graph.input({.shape = {256, 8}, .dtype = DType::int64, .axes = "seq batch"}, "tokens");
-    Node const positions = graph.constant({.shape = {256}, .dtype = DType::int64, .axes = "seq"}, "positions");
-    Node const labels = graph.input({.shape = {256, 8}, .dtype = DType::int64, .axes = "seq batch"}, "labels");
+  explicit Step(Index layers)
+      : model(graph, {.vocab = 256, .positions = 256, .width = 256, .layers = layers, .heads = 4}) {
+    Node const tokens =
+        graph.input({.shape = {256, 8}, .dtype = DType::int64, .axes = "seq batch"}, "tokens");
+    Node const positions =
+        graph.constant({.shape = {256}, .dtype = DType::int64, .axes = "seq"}, "positions");
+    Node const labels =
+        graph.input({.shape = {256, 8}, .dtype = DType::int64, .axes = "seq batch"}, "labels");
     Node const loss = nn::mean_cross_entropy(model.logits(tokens, positions), labels);
     loss.mark_output();
     nn::AdamW const adamw(model.parameters(), add_gradients(graph, loss));
@@ -30,7 +34,8 @@ struct Step {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bench::Records records("plan", bench::parse(argc, argv, "Time of planning and of binding to ring, per tile task."));
+  bench::Records records(
+      "plan", bench::parse(argc, argv, "Time of planning and of binding to ring, per tile task."));
   int const runs = records.options().quick ? 3 : 9;
   std::vector<double> logs_n, logs_t;
   for (Index const layers : {1, 2, 4, 8, 16, 32, 64}) {
@@ -59,6 +64,7 @@ int main(int argc, char** argv) {
   // Slope of log time over log tasks, by least squares: 1 is linear.
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (std::size_t i = 0; i < logs_n.size(); ++i)
-    n += 1, x += logs_n[i], y += logs_t[i], xx += logs_n[i] * logs_n[i], xy += logs_n[i] * logs_t[i];
+    n += 1, x += logs_n[i], y += logs_t[i], xx += logs_n[i] * logs_n[i],
+        xy += logs_n[i] * logs_t[i];
   records.add("growth", "plan", "exponent", "power", {(n * xy - x * y) / (n * xx - x * x)});
 }

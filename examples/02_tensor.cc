@@ -10,13 +10,15 @@ using Matrix = nntile::Tensor<float, nntile::Ring>;
 std::vector<float> compute(nntile::Ring& runtime, nntile::Shape const& tile) {
   nntile::Shape const shape{200, 200};
   nntile::Tiling const tiling(shape, tile);
-  Matrix a(runtime, tiling, "a"), b(runtime, tiling, "b"), c(runtime, tiling, "c"), d(runtime, tiling, "d");
+  Matrix a(runtime, tiling, "a"), b(runtime, tiling, "b"), c(runtime, tiling, "c"),
+      d(runtime, tiling, "d");
   std::vector<float> values(200 * 200);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 17) / 17 - 0.5f;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(i % 17) / 17 - 0.5f;
   a.write(values);
   b.write(values);
-  auto product = nntile::gemm.async(a, b, c);       // submits and returns
-  auto activation = nntile::gelutanh.async(c, d);   // ordered after it by the tiles that it reads
+  auto product = nntile::gemm.async(a, b, c);      // submits and returns
+  auto activation = nntile::gelutanh.async(c, d);  // ordered after it by the tiles that it reads
   activation.wait_all();
   product.wait_all();
   return d.read();

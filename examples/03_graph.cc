@@ -13,7 +13,8 @@ int main() {
   gelutanh(y, graph.tensor({.shape = {512, 64}}, "z")).mark_output();
 
   auto const plan = std::make_shared<Plan>(graph, PlanOptions{.tile = 128});  // how: no memory yet
-  std::printf("%zu tile tasks, %lld bytes\n", plan->tasks().size(), static_cast<long long>(plan->memory().total()));
+  std::printf("%zu tile tasks, %lld bytes\n", plan->tasks().size(),
+              static_cast<long long>(plan->memory().total()));
 
   Ring runtime({.workers = 2});  // where: Serial, StarPU or a runtime of your own work as well
   TensorStore<Ring> store(runtime);

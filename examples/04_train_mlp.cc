@@ -15,7 +15,8 @@ int main() {
   nn::Linear const first(parameters, "first", {{hidden}, "hidden"}, {{2}, "point"}, 0.5);
   nn::Linear const second(parameters, "second", {{classes}, "class"}, {{hidden}, "hidden"}, 0.2);
   Node const points = graph.input({.shape = {2, batch}, .axes = "point batch"}, "points");
-  Node const labels = graph.input({.shape = {batch}, .dtype = DType::int64, .axes = "batch"}, "labels");
+  Node const labels =
+      graph.input({.shape = {batch}, .dtype = DType::int64, .axes = "batch"}, "labels");
   Node const loss = nn::mean_cross_entropy(second(gelutanh(first(points))), labels, "loss");
   loss.mark_output();
   nn::AdamW const optimizer(parameters, add_gradients(graph, loss), {.weight_decay = 0});
@@ -42,11 +43,13 @@ int main() {
     }
     step.bind_input<float>("points", points_now);
     step.bind_input<std::int64_t>("labels", labels_now);
-    step.bind_input<float>("lr", std::vector<float>{0.01f});  // data, so that one compiled graph serves the run
+    step.bind_input<float>(
+        "lr", std::vector<float>{0.01f});  // data, so that one compiled graph serves the run
     step.bind_input<std::int64_t>("step", std::vector<std::int64_t>{number});
     step.execute();
     if (number == 1 || number % 50 == 0)
-      std::printf("step %3d  loss %.4f\n", static_cast<int>(number), static_cast<double>(step.get_output<float>("loss")[0]));
+      std::printf("step %3d  loss %.4f\n", static_cast<int>(number),
+                  static_cast<double>(step.get_output<float>("loss")[0]));
   }
   return step.get_output<float>("loss")[0] < 0.2f ? 0 : 1;
 }

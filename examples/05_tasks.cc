@@ -33,7 +33,8 @@ int main() {
   std::printf("the first is %s\n", first.is_complete() ? "complete" : "still running");
 
   // 5. A tensor's op gives the group of its tile tasks.
-  Tensor<float, R> x(runtime, Tiling({256, 256}, {64, 64}), "x"), y(runtime, Tiling({256, 256}, {64, 64}), "y");
+  Tensor<float, R> x(runtime, Tiling({256, 256}, {64, 64}), "x"),
+      y(runtime, Tiling({256, 256}, {64, 64}), "y");
   x.write(std::vector<float>(256 * 256, 1.0f));
   TaskGroup<R> tasks = gelutanh.async(x, y);
   std::printf("%zu tile tasks\n", tasks.size());

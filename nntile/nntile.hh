@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The umbrella: graphs, plans, tensors, tiles, ops, and the runtimes serial and ring. Other runtimes, io and nn are
-// included by name.
+// The umbrella: graphs, plans, tensors, tiles, ops, and the runtimes serial and ring. Other
+// runtimes, io and nn are included by name.
 
 #include "nntile/graph/compiled.hh"
 #include "nntile/graph/gradient.hh"

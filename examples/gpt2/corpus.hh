@@ -24,7 +24,8 @@ inline std::string output_of(char const* command) {
   return text;
 }
 
-/// The King James Bible as Debian's package bible-kjv prints it, 4.3 MB; empty where that is not installed.
+/// The King James Bible as Debian's package bible-kjv prints it, 4.3 MB; empty where that is not
+/// installed.
 inline std::string bible() { return output_of("bible -l100 gen1:1-rev22:21 2>/dev/null"); }
 
 /// The texts of Debian's licenses, in the order of their names: about 0.3 MB.
@@ -37,14 +38,17 @@ inline std::vector<std::string> license_files() {
   return files;
 }
 
-/// The corpus of the files given, or else of the bible, or else of the licenses. Throws where none is there.
+/// The corpus of the files given, or else of the bible, or else of the licenses. Throws where none
+/// is there.
 inline nntile::io::Corpus open_corpus(std::vector<std::string> const& files, nntile::Index seq) {
   auto const length = static_cast<std::size_t>(seq);
   if (!files.empty()) return nntile::io::Corpus::open(files, length);
-  if (std::string text = bible(); !text.empty()) return nntile::io::Corpus(std::move(text), length, "the King James Bible");
+  if (std::string text = bible(); !text.empty())
+    return nntile::io::Corpus(std::move(text), length, "the King James Bible");
   auto const licenses = license_files();
   if (licenses.empty())
-    throw nntile::ValueError("--data: no text: install Debian's package bible-kjv, or name files with --data FILE...");
+    throw nntile::ValueError(
+        "--data: no text: install Debian's package bible-kjv, or name files with --data FILE...");
   return nntile::io::Corpus::open(licenses, length);
 }
 

@@ -12,28 +12,35 @@ namespace gpt2 {
 
 /// Opens the newest checkpoint of a run, or the checkpoint itself.
 inline nntile::io::Checkpoint open_run(std::string const& run) {
-  if (auto const latest = nntile::io::latest_checkpoint(run)) return nntile::io::Checkpoint::open(*latest);
+  if (auto const latest = nntile::io::latest_checkpoint(run))
+    return nntile::io::Checkpoint::open(*latest);
   return nntile::io::Checkpoint::open(run);
 }
 
 /// A model that continues texts.
-template <nntile::Runtime R>
-class Generator {
+template <nntile::Runtime R> class Generator {
  public:
   Generator(R& runtime, GenerateSettings const& settings)
-      : settings_(settings), checkpoint_(open_run(settings.run)), described_(model_from(checkpoint_.model(), checkpoint_.path())),
+      : settings_(settings),
+        checkpoint_(open_run(settings.run)),
+        described_(model_from(checkpoint_.model(), checkpoint_.path())),
         session_(runtime, settings.machine),
-        model_(ModelGraph::Kind::inference, described_.model, described_.seq, 1, numerics_of(settings.machine.numerics)) {
+        model_(ModelGraph::Kind::inference, described_.model, described_.seq, 1,
+               numerics_of(settings.machine.numerics)) {
     check();
     LogicalGraph draw("sample", model_.graph.numerics());
     Node const logits = draw.input({.shape = {described_.model.vocab}, .axes = "class"}, "row");
     Node const step = draw.input({.shape = {}, .dtype = DType::int64}, "draw");
-    nntile::sample({.seed = settings.seed, .temperature = settings.temperature, .top_k = settings.top_k, .top_p = settings.top_p},
-           logits, step, draw.tensor({.shape = {}, .dtype = DType::int64}, "token"))
+    nntile::sample({.seed = settings.seed,
+                    .temperature = settings.temperature,
+                    .top_k = settings.top_k,
+                    .top_p = settings.top_p},
+                   logits, step, draw.tensor({.shape = {}, .dtype = DType::int64}, "token"))
         .mark_output();
     forward_ = session_.compile(model_.graph);
     draw_ = session_.compile(draw);
-    checkpoint_.load(nntile::io::targets_of(session_.store, nntile::io::is_parameter), nntile::io::Part::model);
+    checkpoint_.load(nntile::io::targets_of(session_.store, nntile::io::is_parameter),
+                     nntile::io::Part::model);
     session_.write_positions(described_.seq);
   }
 
@@ -57,21 +64,27 @@ class Generator {
 
  private:
   void check() const {
-    auto const fail = [](auto const&... text) { throw nntile::ValueError(nntile::concat(text...)); };
+    auto const fail = [](auto const&... text) {
+      throw nntile::ValueError(nntile::concat(text...));
+    };
     if (settings_.prompt.empty()) fail("--prompt: at least one byte is needed");
     if (settings_.tokens < 0) fail("--tokens: ", settings_.tokens, " is negative");
-    if (!(settings_.temperature >= 0)) fail("--temperature: ", settings_.temperature, " where 0 (the likeliest) or more is needed");
+    if (!(settings_.temperature >= 0))
+      fail("--temperature: ", settings_.temperature, " where 0 (the likeliest) or more is needed");
     if (settings_.top_k < 0) fail("--top-k: ", settings_.top_k, " is negative; 0 means all");
-    if (!(settings_.top_p > 0 && settings_.top_p <= 1)) fail("--top-p: ", settings_.top_p, " is outside (0, 1]");
+    if (!(settings_.top_p > 0 && settings_.top_p <= 1))
+      fail("--top-p: ", settings_.top_p, " is outside (0, 1]");
   }
 
   /// The token after the first `length` ones; later positions are masked by causality.
   std::int64_t next(std::vector<std::int64_t> const& tokens, std::size_t length, Index number) {
     forward_->template bind_input<std::int64_t>("tokens", tokens);
     forward_->execute();
-    auto const logits = forward_->template get_output<float>(model_.logits_name);  // [vocab, seq, 1]
+    auto const logits =
+        forward_->template get_output<float>(model_.logits_name);  // [vocab, seq, 1]
     auto const vocab = static_cast<std::size_t>(described_.model.vocab);
-    draw_->template bind_input<float>("row", std::span<float const>(logits).subspan((length - 1) * vocab, vocab));
+    draw_->template bind_input<float>(
+        "row", std::span<float const>(logits).subspan((length - 1) * vocab, vocab));
     draw_->template bind_input<std::int64_t>("draw", std::vector<std::int64_t>{number});
     draw_->execute();
     return draw_->template get_output<std::int64_t>("token")[0];

@@ -18,10 +18,12 @@ inline double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// fp32 multiply-add peak of one core in flop/s, the best of five short runs; 0 where it cannot be measured.
+/// fp32 multiply-add peak of one core in flop/s, the best of five short runs; 0 where it cannot be
+/// measured.
 inline double core_peak(nntile::Isa isa) {
-  auto const* const codelet = nntile::kernels::find("fma_peak", nntile::DType::fp32, nntile::DType::fp32,
-                                                    nntile::Mode::exact, isa == nntile::Isa::best ? nntile::kernels::best() : isa);
+  auto const* const codelet = nntile::kernels::find(
+      "fma_peak", nntile::DType::fp32, nntile::DType::fp32, nntile::Mode::exact,
+      isa == nntile::Isa::best ? nntile::kernels::best() : isa);
   if (codelet == nullptr) return 0;
   double best = 0;
   for (int round = 0; round < 5; ++round) {
@@ -64,9 +66,12 @@ inline std::size_t available_bytes() {
 /// "1.5 GB", "23 MB".
 inline std::string readable_bytes(double bytes) {
   char text[32];
-  if (bytes >= 1e9) std::snprintf(text, sizeof text, "%.1f GB", bytes / 1e9);
-  else if (bytes >= 1e6) std::snprintf(text, sizeof text, "%.0f MB", bytes / 1e6);
-  else std::snprintf(text, sizeof text, "%.0f kB", bytes / 1e3);
+  if (bytes >= 1e9)
+    std::snprintf(text, sizeof text, "%.1f GB", bytes / 1e9);
+  else if (bytes >= 1e6)
+    std::snprintf(text, sizeof text, "%.0f MB", bytes / 1e6);
+  else
+    std::snprintf(text, sizeof text, "%.0f kB", bytes / 1e3);
   return text;
 }
 
@@ -74,8 +79,10 @@ inline std::string readable_bytes(double bytes) {
 inline std::string readable_time(double seconds) {
   auto const whole = static_cast<long>(std::max(0.0, seconds) + 0.5);
   char text[32];
-  if (whole >= 3600) std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
-  else std::snprintf(text, sizeof text, "%ld:%02ld", whole / 60, whole % 60);
+  if (whole >= 3600)
+    std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+  else
+    std::snprintf(text, sizeof text, "%ld:%02ld", whole / 60, whole % 60);
   return text;
 }
 

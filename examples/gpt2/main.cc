@@ -28,40 +28,61 @@ AnyRuntime open_runtime(Machine const& machine) {
 }
 
 void add_machine_options(CLI::App& app, Machine& machine) {
-  app.add_option("--runtime", machine.runtime, "One of " + AnyRuntime::names())->capture_default_str();
-  app.add_option("--workers", machine.workers, "Threads that execute tasks, 1 to 1024 [one per core]");
-  app.add_option("--tile", machine.tile, "Wished tile size, then cuts of named axes: 256,embed=64+192; 0 leaves tensors whole")
+  app.add_option("--runtime", machine.runtime, "One of " + AnyRuntime::names())
       ->capture_default_str();
-  app.add_option("--numerics", machine.numerics, "exact (equal bits everywhere) or fast (vendor GEMM)")->capture_default_str();
+  app.add_option("--workers", machine.workers,
+                 "Threads that execute tasks, 1 to 1024 [one per core]");
+  app.add_option(
+         "--tile", machine.tile,
+         "Wished tile size, then cuts of named axes: 256,embed=64+192; 0 leaves tensors whole")
+      ->capture_default_str();
+  app.add_option("--numerics", machine.numerics,
+                 "exact (equal bits everywhere) or fast (vendor GEMM)")
+      ->capture_default_str();
   app.add_option("--isa", machine.isa, "Kernels: best, v2, v3, v4")->capture_default_str();
 }
 
 void add_model_options(CLI::App& app, TrainSettings& settings) {
-  app.add_option("--preset", settings.preset, "tiny (width 256), small (384) or 124m (GPT-2's smallest)")->capture_default_str();
+  app.add_option("--preset", settings.preset,
+                 "tiny (width 256), small (384) or 124m (GPT-2's smallest)")
+      ->capture_default_str();
   app.add_option("--width", settings.width, "Width of the model [the preset's]");
   app.add_option("--layers", settings.layers, "Number of blocks [the preset's]");
-  app.add_option("--heads", settings.heads, "Attention heads; they divide the width [the preset's]");
+  app.add_option("--heads", settings.heads,
+                 "Attention heads; they divide the width [the preset's]");
   app.add_option("--seq", settings.seq, "Tokens of a sequence [the preset's]");
   app.add_option("--batch", settings.batch, "Sequences of a step [the preset's]");
   add_machine_options(app, settings.machine);
 }
 
 void add_train_options(CLI::App& app, TrainSettings& settings) {
-  app.add_option("--data", settings.data, "Text files [the King James Bible of Debian's package bible-kjv]");
+  app.add_option("--data", settings.data,
+                 "Text files [the King James Bible of Debian's package bible-kjv]");
   add_model_options(app, settings);
-  app.add_option("--steps", settings.steps, "Steps in all, those before a --resume included")->capture_default_str();
-  app.add_option("--minutes", settings.minutes, "Train about this long instead: the first steps are timed");
-  app.add_option("--lr", settings.lr, "Peak learning rate; linear warm-up, then a half cosine to a tenth")->capture_default_str();
+  app.add_option("--steps", settings.steps, "Steps in all, those before a --resume included")
+      ->capture_default_str();
+  app.add_option("--minutes", settings.minutes,
+                 "Train about this long instead: the first steps are timed");
+  app.add_option("--lr", settings.lr,
+                 "Peak learning rate; linear warm-up, then a half cosine to a tenth")
+      ->capture_default_str();
   app.add_option("--warmup", settings.warmup, "Steps of the warm-up")->capture_default_str();
-  app.add_option("--weight-decay", settings.weight_decay, "Of weights, not of biases and norms")->capture_default_str();
+  app.add_option("--weight-decay", settings.weight_decay, "Of weights, not of biases and norms")
+      ->capture_default_str();
   app.add_option("--beta1", settings.beta1, "AdamW")->capture_default_str();
   app.add_option("--beta2", settings.beta2, "AdamW")->capture_default_str();
-  app.add_option("--clip", settings.clip, "Largest global norm of the gradients; 0 for none")->capture_default_str();
-  app.add_option("--seed", settings.seed, "Of the first weights and of the data order")->capture_default_str();
-  app.add_option("--out", settings.out, "Folder of the run: checkpoints and loss.svg")->capture_default_str();
+  app.add_option("--clip", settings.clip, "Largest global norm of the gradients; 0 for none")
+      ->capture_default_str();
+  app.add_option("--seed", settings.seed, "Of the first weights and of the data order")
+      ->capture_default_str();
+  app.add_option("--out", settings.out, "Folder of the run: checkpoints and loss.svg")
+      ->capture_default_str();
   app.add_flag("--resume", settings.resume, "Continue the run in --out");
-  app.add_option("--eval-every", settings.eval_every, "Steps between validations; 0 for none")->capture_default_str();
-  app.add_option("--save-every", settings.save_every, "Steps between checkpoints; 0 for the end only")->capture_default_str();
+  app.add_option("--eval-every", settings.eval_every, "Steps between validations; 0 for none")
+      ->capture_default_str();
+  app.add_option("--save-every", settings.save_every,
+                 "Steps between checkpoints; 0 for the end only")
+      ->capture_default_str();
   app.add_flag("--hash", settings.hash, "Print a 64-bit hash of all parameters as the last line");
 }
 
@@ -82,8 +103,10 @@ int generate(GenerateSettings const& settings) {
 }
 
 int info(InfoSettings const& settings) {
-  if (settings.run.empty()) show_model(settings);
-  else show_run(settings.run);
+  if (settings.run.empty())
+    show_model(settings);
+  else
+    show_run(settings.run);
   show_machine(AnyRuntime::names());
   return 0;
 }
@@ -91,35 +114,55 @@ int info(InfoSettings const& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains a GPT-2 on text, byte by byte, on a runtime of your choice; and generates text with it.");
+  CLI::App app(
+      "Trains a GPT-2 on text, byte by byte, on a runtime of your choice; and generates text with "
+      "it.");
   app.require_subcommand(1);
   app.option_defaults()->take_last();
   app.failure_message([](CLI::App const*, CLI::Error const& error) {
     return nntile::concat("gpt2: ", std::string_view(error.what()), "; gpt2 --help tells more\n");
   });
-  app.footer("Example: gpt2 train --preset tiny --steps 500 --out run && gpt2 generate --run run --prompt 'And God said'");
+  app.footer(
+      "Example: gpt2 train --preset tiny --steps 500 --out run && gpt2 generate --run run --prompt "
+      "'And God said'");
 
   TrainSettings train_settings;
   auto* const train_command = app.add_subcommand("train", "Train a model");
   add_train_options(*train_command, train_settings);
 
   GenerateSettings generate_settings;
-  auto* const generate_command = app.add_subcommand("generate", "Continue a text with a trained model");
-  generate_command->add_option("--run", generate_settings.run, "Folder of a run, or of one checkpoint")->capture_default_str();
-  generate_command->add_option("--prompt", generate_settings.prompt, "Text to continue")->capture_default_str();
-  generate_command->add_option("--tokens", generate_settings.tokens, "Bytes to generate")->capture_default_str();
-  generate_command->add_option("--temperature", generate_settings.temperature, "0 takes the likeliest byte")->capture_default_str();
-  generate_command->add_option("--top-k", generate_settings.top_k, "Draw among the k likeliest; 0 for all")->capture_default_str();
-  generate_command->add_option("--top-p", generate_settings.top_p, "Draw among the likeliest that sum to p")->capture_default_str();
-  generate_command->add_option("--seed", generate_settings.seed, "Of the draws")->capture_default_str();
+  auto* const generate_command =
+      app.add_subcommand("generate", "Continue a text with a trained model");
+  generate_command
+      ->add_option("--run", generate_settings.run, "Folder of a run, or of one checkpoint")
+      ->capture_default_str();
+  generate_command->add_option("--prompt", generate_settings.prompt, "Text to continue")
+      ->capture_default_str();
+  generate_command->add_option("--tokens", generate_settings.tokens, "Bytes to generate")
+      ->capture_default_str();
+  generate_command
+      ->add_option("--temperature", generate_settings.temperature, "0 takes the likeliest byte")
+      ->capture_default_str();
+  generate_command
+      ->add_option("--top-k", generate_settings.top_k, "Draw among the k likeliest; 0 for all")
+      ->capture_default_str();
+  generate_command
+      ->add_option("--top-p", generate_settings.top_p, "Draw among the likeliest that sum to p")
+      ->capture_default_str();
+  generate_command->add_option("--seed", generate_settings.seed, "Of the draws")
+      ->capture_default_str();
   add_machine_options(*generate_command, generate_settings.machine);
 
   InfoSettings info_settings;
-  auto* const info_command = app.add_subcommand("info", "Say what a model needs, or what a run holds, and what this machine offers");
-  info_command->add_option("--run", info_settings.run, "Check a run's newest checkpoint instead of planning a model");
+  auto* const info_command = app.add_subcommand(
+      "info", "Say what a model needs, or what a run holds, and what this machine offers");
+  info_command->add_option("--run", info_settings.run,
+                           "Check a run's newest checkpoint instead of planning a model");
   add_model_options(*info_command, info_settings.model);
-  info_command->add_option("--dot", info_settings.dot, "Write the graph of a training step, for dot -Tsvg");
-  info_command->add_option("--plan", info_settings.plan, "Write the plan of a training step as text");
+  info_command->add_option("--dot", info_settings.dot,
+                           "Write the graph of a training step, for dot -Tsvg");
+  info_command->add_option("--plan", info_settings.plan,
+                           "Write the plan of a training step as text");
 
   CLI11_PARSE(app, argc, argv);
   try {

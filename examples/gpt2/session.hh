@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "machine.hh"
-#include "settings.hh"
 #include "nntile/graph/compiled.hh"
 #include "nntile/io/store.hh"
 #include "nntile/nn/optim.hh"
+#include "settings.hh"
 
 namespace gpt2 {
 
@@ -25,22 +25,30 @@ class ModelGraph {
  public:
   enum class Kind { training, validation, inference };
 
-  ModelGraph(Kind kind, nntile::nn::Gpt2Config const& config, Index seq, Index batch, nntile::Numerics const& numerics,
-             nntile::nn::AdamWOptions const& adamw = {})
-      : graph(kind == Kind::training ? "train" : kind == Kind::validation ? "validate" : "generate", numerics),
+  ModelGraph(Kind kind, nntile::nn::Gpt2Config const& config, Index seq, Index batch,
+             nntile::Numerics const& numerics, nntile::nn::AdamWOptions const& adamw = {})
+      : graph(kind == Kind::training     ? "train"
+              : kind == Kind::validation ? "validate"
+                                         : "generate",
+              numerics),
         model(graph, config) {
-    Node const tokens = graph.input({.shape = {seq, batch}, .dtype = DType::int64, .axes = "seq batch"}, "tokens");
-    Node const positions = graph.constant({.shape = {seq}, .dtype = DType::int64, .axes = "seq"}, "positions");
-    Node const logits = model.logits(tokens, positions, kind != Kind::training);  // [vocab, seq, batch]
+    Node const tokens =
+        graph.input({.shape = {seq, batch}, .dtype = DType::int64, .axes = "seq batch"}, "tokens");
+    Node const positions =
+        graph.constant({.shape = {seq}, .dtype = DType::int64, .axes = "seq"}, "positions");
+    Node const logits =
+        model.logits(tokens, positions, kind != Kind::training);  // [vocab, seq, batch]
     if (kind == Kind::inference) {
       logits_name = logits.mark_output().name();
       return;
     }
-    Node const labels = graph.input({.shape = {seq, batch}, .dtype = DType::int64, .axes = "seq batch"}, "labels");
+    Node const labels =
+        graph.input({.shape = {seq, batch}, .dtype = DType::int64, .axes = "seq batch"}, "labels");
     Node const loss = nntile::nn::mean_cross_entropy(logits, labels, "loss");
     loss.mark_output();
     if (kind == Kind::training) {
-      optimizer = std::make_unique<nntile::nn::AdamW>(model.parameters(), add_gradients(graph, loss), adamw);
+      optimizer = std::make_unique<nntile::nn::AdamW>(model.parameters(),
+                                                      add_gradients(graph, loss), adamw);
       if (adamw.clip > 0) optimizer->squared_norm().mark_output();
     }
   }
@@ -52,22 +60,23 @@ class ModelGraph {
 };
 
 /// The tensors of a run and the ways to fill them.
-template <nntile::Runtime R>
-class Session {
+template <nntile::Runtime R> class Session {
  public:
   Session(R& runtime, Machine const& machine)
       : store(runtime), options(tile_options(machine.tile)), isa(isa_of(machine.isa)) {}
 
-  /// Plans and binds. Throws OutOfMemory, before a byte is allocated, where the machine has less than the plan needs.
+  /// Plans and binds. Throws OutOfMemory, before a byte is allocated, where the machine has less
+  /// than the plan needs.
   std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph) {
     auto kept = options;
     for (auto& tiling : store.tilings()) kept.keep.push_back(std::move(tiling));
     auto const plan = std::make_shared<Plan const>(graph, kept);
     auto const needed = static_cast<std::size_t>(plan->memory().total());
     if (std::size_t const available = available_bytes(); available != 0 && needed > available)
-      throw nntile::OutOfMemory(nntile::concat("the plan '", graph.name(), "' needs ", readable_bytes(static_cast<double>(needed)),
-                                               " but ", readable_bytes(static_cast<double>(available)),
-                                               " are available; use a smaller --width, --layers, --seq or --batch"));
+      throw nntile::OutOfMemory(nntile::concat(
+          "the plan '", graph.name(), "' needs ", readable_bytes(static_cast<double>(needed)),
+          " but ", readable_bytes(static_cast<double>(available)),
+          " are available; use a smaller --width, --layers, --seq or --batch"));
     return std::make_unique<CompiledGraph<R>>(plan, store, nntile::BindOptions{.isa = isa});
   }
 
@@ -109,12 +118,17 @@ struct Described {
 inline Described model_from(nntile::io::Json const& json, std::string const& path) {
   auto const integer = [&](char const* key) {
     auto const value = json[key].as<Index>();
-    if (!value || *value < 1) throw nntile::FormatError(nntile::concat("'", path, "': its model has no usable '", key, "'"));
+    if (!value || *value < 1)
+      throw nntile::FormatError(
+          nntile::concat("'", path, "': its model has no usable '", key, "'"));
     return *value;
   };
   Described result{{}, integer("trained_seq")};
-  result.model = {.vocab = integer("vocab_size"), .positions = integer("n_positions"), .width = integer("n_embd"),
-                  .layers = integer("n_layer"), .heads = integer("n_head"),
+  result.model = {.vocab = integer("vocab_size"),
+                  .positions = integer("n_positions"),
+                  .width = integer("n_embd"),
+                  .layers = integer("n_layer"),
+                  .heads = integer("n_head"),
                   .eps = json["layer_norm_epsilon"].as<double>().value_or(1e-5)};
   return result;
 }

@@ -24,7 +24,8 @@ struct Preset {
   Index batch;
 };
 
-/// Byte-level models of three sizes; 124m has GPT-2's own vocabulary, of which bytes use the first 256.
+/// Byte-level models of three sizes; 124m has GPT-2's own vocabulary, of which bytes use the first
+/// 256.
 inline constexpr Preset presets[] = {
     {"tiny", {.vocab = 256, .positions = 128, .width = 256, .layers = 4, .heads = 4}, 128, 8},
     {"small", {.vocab = 256, .positions = 256, .width = 384, .layers = 6, .heads = 6}, 256, 8},
@@ -82,14 +83,16 @@ struct GenerateSettings {
   Machine machine;
 };
 
-/// "256", or "256,embed=64+192,seq=32": the wished tile, then cuts of named axes. Throws ValueError.
+/// "256", or "256,embed=64+192,seq=32": the wished tile, then cuts of named axes. Throws
+/// ValueError.
 inline nntile::PlanOptions tile_options(std::string const& text) {
   nntile::PlanOptions options;
   auto const number = [&](std::string_view digits) {
     Index value = 0;
     auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc{} || end != digits.data() + digits.size() || value < 0)
-      throw nntile::ValueError(nntile::concat("--tile: '", digits, "' in '", text, "' is no size; write 256 or 256,embed=64+192"));
+      throw nntile::ValueError(nntile::concat("--tile: '", digits, "' in '", text,
+                                              "' is no size; write 256 or 256,embed=64+192"));
     return value;
   };
   std::string_view rest = text;
@@ -123,9 +126,11 @@ inline nntile::Isa isa_of(std::string const& name) {
   std::string list;
   for (Isa const isa : {Isa::best, Isa::plain, Isa::v2, Isa::v3, Isa::v4}) {
     if (name == name_of(isa) && nntile::kernels::available(isa)) return isa;
-    if (nntile::kernels::available(isa)) list += nntile::concat(list.empty() ? "" : ", ", name_of(isa));
+    if (nntile::kernels::available(isa))
+      list += nntile::concat(list.empty() ? "" : ", ", name_of(isa));
   }
-  throw nntile::ValueError(nntile::concat("--isa: '", name, "' is not available here; there are ", list));
+  throw nntile::ValueError(
+      nntile::concat("--isa: '", name, "' is not available here; there are ", list));
 }
 
 /// The model of a preset with its overrides. Positions are the sequence's length, but for 124m.
@@ -146,9 +151,11 @@ inline nntile::nn::Gpt2Config model_of(TrainSettings const& settings) {
         Bound{"--heads", model.heads, 1, model.width}, Bound{"--seq", seq, 2, model.positions},
         Bound{"--batch", settings.batch.value_or(preset.batch), 1, 65536}})
     if (value < least || value > most)
-      throw nntile::ValueError(nntile::concat(option, ": ", value, " is outside ", least, " to ", most));
+      throw nntile::ValueError(
+          nntile::concat(option, ": ", value, " is outside ", least, " to ", most));
   if (model.width % model.heads != 0)
-    throw nntile::ValueError(nntile::concat("--heads: ", model.heads, " heads do not divide a width of ", model.width));
+    throw nntile::ValueError(
+        nntile::concat("--heads: ", model.heads, " heads do not divide a width of ", model.width));
   return model;
 }
 

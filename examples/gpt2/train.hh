@@ -30,24 +30,31 @@ struct History {
 };
 
 /// One training run on a runtime.
-template <nntile::Runtime R>
-class Trainer {
+template <nntile::Runtime R> class Trainer {
  public:
-  /// Reads the data, plans, allocates, and initialises or resumes. Throws whatever is wrong with any of it.
+  /// Reads the data, plans, allocates, and initialises or resumes. Throws whatever is wrong with
+  /// any of it.
   Trainer(R& runtime, TrainSettings const& settings)
-      : runtime_(runtime), settings_(settings), config_(model_of(settings)),
+      : runtime_(runtime),
+        settings_(settings),
+        config_(model_of(settings)),
         seq_(settings.seq.value_or(preset_of(settings.preset).seq)),
         batch_(settings.batch.value_or(preset_of(settings.preset).batch)),
         corpus_(open_corpus(settings.data, seq_)),
-        steps_(settings.steps), session_(runtime, settings.machine),
-        train_(ModelGraph::Kind::training, config_, seq_, batch_, numerics_of(settings.machine.numerics),
+        steps_(settings.steps),
+        session_(runtime, settings.machine),
+        train_(ModelGraph::Kind::training, config_, seq_, batch_,
+               numerics_of(settings.machine.numerics),
                {settings.beta1, settings.beta2, 1e-8, settings.weight_decay, settings.clip}),
-        valid_(ModelGraph::Kind::validation, config_, seq_, batch_, numerics_of(settings.machine.numerics)),
+        valid_(ModelGraph::Kind::validation, config_, seq_, batch_,
+               numerics_of(settings.machine.numerics)),
         directory_(open_directory(settings)) {
     step_graph_ = session_.compile(train_.graph);
     valid_graph_ = session_.compile(valid_.graph);
-    if (auto const path = directory_->latest()) resume(*path);
-    else session_.initialize(train_, settings.seed);
+    if (auto const path = directory_->latest())
+      resume(*path);
+    else
+      session_.initialize(train_, settings.seed);
     session_.write_positions(seq_);
   }
 
@@ -63,28 +70,39 @@ class Trainer {
       if (!train_step()) return false;
       calibrate();
       show_progress(false);
-      if (settings_.eval_every > 0 && step_ % settings_.eval_every == 0 && step_ < steps_) validate();
+      if (settings_.eval_every > 0 && step_ % settings_.eval_every == 0 && step_ < steps_)
+        validate();
       if (settings_.save_every > 0 && step_ % settings_.save_every == 0 && step_ < steps_) save();
     }
     show_progress(true);
     validate();
     save();
-    if (interrupted != 0) std::printf("interrupted: saved at step %lld; continue with --resume\n", static_cast<long long>(step_));
+    if (interrupted != 0)
+      std::printf("interrupted: saved at step %lld; continue with --resume\n",
+                  static_cast<long long>(step_));
     return true;
   }
 
   /// 64-bit hash of all parameters: names, shapes and bytes.
-  std::uint64_t hash() { return nntile::io::hash_tensors(nntile::io::sources_of(session_.store, nntile::io::is_parameter)); }
+  std::uint64_t hash() {
+    return nntile::io::hash_tensors(
+        nntile::io::sources_of(session_.store, nntile::io::is_parameter));
+  }
 
   double validation_loss() const { return history_.valid.empty() ? NAN : history_.valid.back(); }
 
  private:
-  static std::unique_ptr<nntile::io::CheckpointDirectory> open_directory(TrainSettings const& settings) {
-    bool const holds = std::filesystem::is_directory(settings.out) && nntile::io::latest_checkpoint(settings.out);
+  static std::unique_ptr<nntile::io::CheckpointDirectory> open_directory(
+      TrainSettings const& settings) {
+    bool const holds =
+        std::filesystem::is_directory(settings.out) && nntile::io::latest_checkpoint(settings.out);
     if (holds && !settings.resume)
-      throw nntile::ValueError(nntile::concat("--out: '", settings.out, "' holds a run already; give --resume to continue it, or another folder"));
+      throw nntile::ValueError(
+          nntile::concat("--out: '", settings.out,
+                         "' holds a run already; give --resume to continue it, or another folder"));
     if (!holds && settings.resume)
-      throw nntile::ValueError(nntile::concat("--resume: '", settings.out, "' holds no checkpoint; train without --resume first"));
+      throw nntile::ValueError(nntile::concat(
+          "--resume: '", settings.out, "' holds no checkpoint; train without --resume first"));
     return std::make_unique<nntile::io::CheckpointDirectory>(settings.out);
   }
 
@@ -96,14 +114,21 @@ class Trainer {
     step_ = static_cast<std::int64_t>(state.step);
     sample_ = state.sample;
     if (state.seed != settings_.seed)
-      throw nntile::ValueError(nntile::concat("--seed: ", settings_.seed, " but the run in '", path, "' began with ", state.seed));
-    if (auto const data = state.run["data"].template as<std::uint64_t>(); data && *data != corpus_.hash())
-      throw nntile::ValueError(nntile::concat("--resume: the run in '", path, "' was trained on another text than ", corpus_name(),
+      throw nntile::ValueError(nntile::concat("--seed: ", settings_.seed, " but the run in '", path,
+                                              "' began with ", state.seed));
+    if (auto const data = state.run["data"].template as<std::uint64_t>();
+        data && *data != corpus_.hash())
+      throw nntile::ValueError(nntile::concat("--resume: the run in '", path,
+                                              "' was trained on another text than ", corpus_name(),
                                               "; name its files with --data"));
-    history_.train = state.run["train"].template as<std::vector<double>>().value_or(std::vector<double>{});
-    history_.valid = state.run["valid"].template as<std::vector<double>>().value_or(std::vector<double>{});
-    history_.valid_step = state.run["valid_step"].template as<std::vector<double>>().value_or(std::vector<double>{});
-    if (settings_.minutes > 0) steps_ = state.run["steps"].template as<std::int64_t>().value_or(steps_);
+    history_.train =
+        state.run["train"].template as<std::vector<double>>().value_or(std::vector<double>{});
+    history_.valid =
+        state.run["valid"].template as<std::vector<double>>().value_or(std::vector<double>{});
+    history_.valid_step =
+        state.run["valid_step"].template as<std::vector<double>>().value_or(std::vector<double>{});
+    if (settings_.minutes > 0)
+      steps_ = state.run["steps"].template as<std::int64_t>().value_or(steps_);
     std::printf("resumed '%s' at step %lld\n", path.c_str(), static_cast<long long>(step_));
   }
 
@@ -113,17 +138,23 @@ class Trainer {
     state.step = static_cast<std::uint64_t>(step_);
     state.sample = sample_;
     state.seed = settings_.seed;
-    state.optimizer = {{"lr", settings_.lr}, {"beta1", settings_.beta1}, {"beta2", settings_.beta2}, {"weight_decay", settings_.weight_decay}};
+    state.optimizer = {{"lr", settings_.lr},
+                       {"beta1", settings_.beta1},
+                       {"beta2", settings_.beta2},
+                       {"weight_decay", settings_.weight_decay}};
     if (!history_.train.empty()) state.loss = history_.train.back();
     auto const list = [](std::vector<double> const& values) {
       io::Json json = io::Json::array();
       for (double const value : values) json.push_back(value);
       return json;
     };
-    state.run = io::Json::object({{"train", list(history_.train)}, {"valid", list(history_.valid)},
-                                  {"valid_step", list(history_.valid_step)}, {"steps", steps_},
+    state.run = io::Json::object({{"train", list(history_.train)},
+                                  {"valid", list(history_.valid)},
+                                  {"valid_step", list(history_.valid_step)},
+                                  {"steps", steps_},
                                   {"data", corpus_.hash()}});
-    auto const saved = directory_->save(describe(config_, seq_), state, io::sources_of(session_.store, io::is_saved));
+    auto const saved = directory_->save(describe(config_, seq_), state,
+                                        io::sources_of(session_.store, io::is_saved));
     if (!saved.warning.empty()) std::fprintf(stderr, "warning: %s\n", saved.warning.c_str());
     try {
       write_plot();
@@ -134,7 +165,8 @@ class Trainer {
 
   void write_plot() const {
     LossCurve curve;
-    curve.title = nntile::concat("GPT-2, ", train_.model.parameters().count(), " parameters, on ", corpus_name());
+    curve.title = nntile::concat("GPT-2, ", train_.model.parameters().count(), " parameters, on ",
+                                 corpus_name());
     curve.train = history_.train;
     curve.valid_step = history_.valid_step;
     curve.valid = history_.valid;
@@ -146,8 +178,10 @@ class Trainer {
   }
 
   double learning_rate(std::int64_t step) const {
-    nntile::nn::WarmupCosine schedule{settings_.lr, static_cast<std::int64_t>(settings_.warmup), steps_, 0.1};
-    if (settings_.minutes > 0 && !calibrated()) schedule.steps = 1 << 30;  // still within the warm-up
+    nntile::nn::WarmupCosine schedule{settings_.lr, static_cast<std::int64_t>(settings_.warmup),
+                                      steps_, 0.1};
+    if (settings_.minutes > 0 && !calibrated())
+      schedule.steps = 1 << 30;  // still within the warm-up
     return schedule.at(step);
   }
 
@@ -156,20 +190,26 @@ class Trainer {
   /// With --minutes, the number of steps follows from the time of the first ones.
   void calibrate() {
     if (settings_.minutes <= 0 || step_ != calibration_steps) return;
-    double const per_step = (seconds_now() - train_begin_) / static_cast<double>(step_ - first_step_);
-    steps_ = std::max<std::int64_t>(2 * calibration_steps, static_cast<std::int64_t>(0.97 * settings_.minutes * 60 / per_step));
+    double const per_step =
+        (seconds_now() - train_begin_) / static_cast<double>(step_ - first_step_);
+    steps_ = std::max<std::int64_t>(
+        2 * calibration_steps, static_cast<std::int64_t>(0.97 * settings_.minutes * 60 / per_step));
   }
 
   bool train_step() {
     auto const number = step_ + 1;
-    corpus_.train_batch(sample_, static_cast<std::size_t>(batch_), settings_.seed, tokens_, labels_);
+    corpus_.train_batch(sample_, static_cast<std::size_t>(batch_), settings_.seed, tokens_,
+                        labels_);
     bind_batch(*step_graph_);
-    step_graph_->template bind_input<float>("lr", std::vector<float>{static_cast<float>(learning_rate(number))});
+    step_graph_->template bind_input<float>(
+        "lr", std::vector<float>{static_cast<float>(learning_rate(number))});
     step_graph_->template bind_input<std::int64_t>("step", std::vector<std::int64_t>{number});
     step_graph_->execute();
     double const loss = static_cast<double>(step_graph_->template get_output<float>("loss")[0]);
     if (!std::isfinite(loss)) {
-      std::fprintf(stderr, "\nthe loss of step %lld is %g: stopped; the last checkpoint in '%s' is untouched; try a smaller --lr\n",
+      std::fprintf(stderr,
+                   "\nthe loss of step %lld is %g: stopped; the last checkpoint in '%s' is "
+                   "untouched; try a smaller --lr\n",
                    static_cast<long long>(number), loss, settings_.out.c_str());
       return false;
     }
@@ -187,7 +227,8 @@ class Trainer {
   /// Mean loss over evenly spread windows of the validation part.
   void validate() {
     double sum = 0;
-    std::size_t const batches = std::min<std::size_t>(20, corpus_.validation_batches(static_cast<std::size_t>(batch_)));
+    std::size_t const batches =
+        std::min<std::size_t>(20, corpus_.validation_batches(static_cast<std::size_t>(batch_)));
     double const begin = seconds_now();
     for (std::size_t i = 0; i < batches; ++i) {
       corpus_.validation_batch(i, batches, static_cast<std::size_t>(batch_), tokens_, labels_);
@@ -199,7 +240,8 @@ class Trainer {
     history_.valid.push_back(sum / static_cast<double>(batches));
     history_.valid_step.push_back(static_cast<double>(step_));
     if (isatty(STDOUT_FILENO)) std::printf("\r\033[K");
-    std::printf("step %6lld  validation loss %.4f nats per byte\n", static_cast<long long>(step_), history_.valid.back());
+    std::printf("step %6lld  validation loss %.4f nats per byte\n", static_cast<long long>(step_),
+                history_.valid.back());
     std::fflush(stdout);
   }
 
@@ -208,22 +250,28 @@ class Trainer {
     core_peak_ = core_peak(session_.isa);
     int const cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     peak_ = core_peak_ * std::min(runtime_.workers().cpu, cores);
-    std::printf("model   %lld parameters: width %lld, %lld layers, %lld heads, sequence %lld, batch %lld\n",
-                static_cast<long long>(train_.model.parameters().count()), static_cast<long long>(config_.width),
-                static_cast<long long>(config_.layers), static_cast<long long>(config_.heads), static_cast<long long>(seq_),
-                static_cast<long long>(batch_));
+    std::printf(
+        "model   %lld parameters: width %lld, %lld layers, %lld heads, sequence %lld, batch %lld\n",
+        static_cast<long long>(train_.model.parameters().count()),
+        static_cast<long long>(config_.width), static_cast<long long>(config_.layers),
+        static_cast<long long>(config_.heads), static_cast<long long>(seq_),
+        static_cast<long long>(batch_));
     std::printf("data    %s\n", corpus_.describe().c_str());
-    std::printf("plan    %zu tile tasks a step, %.2f Gflop; memory %s = %s stored + %s arena (at least %s); %s\n",
-                plan.tasks().size(), static_cast<double>(plan.flops()) * 1e-9,
-                readable_bytes(static_cast<double>(plan.memory().total())).c_str(),
-                readable_bytes(static_cast<double>(plan.memory().stored)).c_str(),
-                readable_bytes(static_cast<double>(plan.memory().arena)).c_str(),
-                readable_bytes(static_cast<double>(plan.memory().arena_lower_bound)).c_str(),
-                plan.numerics().mode == nntile::Mode::fast ? "fast numerics: bits of this plan alone"
-                : plan.canonical()                          ? "exact bits"
-                                                            : ("bits of this plan alone: " + plan.uncanonical()).c_str());
-    std::printf("machine %s, %d workers, kernels %s, peak %.0f Gflop/s\n", settings_.machine.runtime.c_str(), runtime_.workers().cpu,
-                name_of(session_.isa == nntile::Isa::best ? nntile::kernels::best() : session_.isa), peak_ * 1e-9);
+    std::printf(
+        "plan    %zu tile tasks a step, %.2f Gflop; memory %s = %s stored + %s arena (at least "
+        "%s); %s\n",
+        plan.tasks().size(), static_cast<double>(plan.flops()) * 1e-9,
+        readable_bytes(static_cast<double>(plan.memory().total())).c_str(),
+        readable_bytes(static_cast<double>(plan.memory().stored)).c_str(),
+        readable_bytes(static_cast<double>(plan.memory().arena)).c_str(),
+        readable_bytes(static_cast<double>(plan.memory().arena_lower_bound)).c_str(),
+        plan.numerics().mode == nntile::Mode::fast ? "fast numerics: bits of this plan alone"
+        : plan.canonical()                         ? "exact bits"
+                           : ("bits of this plan alone: " + plan.uncanonical()).c_str());
+    std::printf("machine %s, %d workers, kernels %s, peak %.0f Gflop/s\n",
+                settings_.machine.runtime.c_str(), runtime_.workers().cpu,
+                name_of(session_.isa == nntile::Isa::best ? nntile::kernels::best() : session_.isa),
+                peak_ * 1e-9);
     std::fflush(stdout);
   }
 
@@ -236,14 +284,19 @@ class Trainer {
     double const per_step = (now - train_begin_) / static_cast<double>(step_ - first_step_);
     std::size_t const window = std::min<std::size_t>(history_.train.size(), 20);
     double loss = 0;
-    for (std::size_t i = history_.train.size() - window; i < history_.train.size(); ++i) loss += history_.train[i];
-    std::string const left = calibrated() ? readable_time(per_step * static_cast<double>(steps_ - step_)) : "?";
+    for (std::size_t i = history_.train.size() - window; i < history_.train.size(); ++i)
+      loss += history_.train[i];
+    std::string const left =
+        calibrated() ? readable_time(per_step * static_cast<double>(steps_ - step_)) : "?";
     std::string const total = calibrated() ? std::to_string(steps_) : "?";
-    std::printf("%sstep %6lld/%s  loss %.4f  val %.4f  %.0f tok/s  %.0f %% of peak  memory %s  left %s%s", terminal ? "\r\033[K" : "",
-                static_cast<long long>(step_), total.c_str(), loss / static_cast<double>(window), validation_loss(),
-                static_cast<double>(seq_ * batch_) / per_step,
-                peak_ > 0 ? 100 * static_cast<double>(step_graph_->plan().flops()) / per_step / peak_ : 0.0,
-                readable_bytes(static_cast<double>(resident_bytes())).c_str(), left.c_str(), terminal && !last ? "" : "\n");
+    std::printf(
+        "%sstep %6lld/%s  loss %.4f  val %.4f  %.0f tok/s  %.0f %% of peak  memory %s  left %s%s",
+        terminal ? "\r\033[K" : "", static_cast<long long>(step_), total.c_str(),
+        loss / static_cast<double>(window), validation_loss(),
+        static_cast<double>(seq_ * batch_) / per_step,
+        peak_ > 0 ? 100 * static_cast<double>(step_graph_->plan().flops()) / per_step / peak_ : 0.0,
+        readable_bytes(static_cast<double>(resident_bytes())).c_str(), left.c_str(),
+        terminal && !last ? "" : "\n");
     std::fflush(stdout);
   }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cosine of schedules. Compiled once, without contraction, so that every machine computes the same bits.
+// The cosine of schedules. Compiled once, without contraction, so that every machine computes the
+// same bits.
 #include "nntile/ops/kernel.hh"
 
 namespace nntile::kernels {
 
-/// Reduces to [-pi/4, pi/4] by quarter turns, then sums the Taylor series of sin or cos to x^16: error below 2e-15.
+/// Reduces to [-pi/4, pi/4] by quarter turns, then sums the Taylor series of sin or cos to x^16:
+/// error below 2e-15.
 double cosine(double x) noexcept {
   constexpr double half_pi = 1.5707963267948966;
   constexpr double half_pi_low = 6.123233995736766e-17;  // pi/2 minus its double

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What one core can do at most: independent multiply-adds in registers. The denominator of "share of peak".
+// What one core can do at most: independent multiply-adds in registers. The denominator of "share
+// of peak".
 #include "kernels/cpu/vec.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
@@ -15,7 +16,8 @@ struct Peak {
 /// Buffer 0 receives the number of flops done, buffer 1 a value that depends on all of them.
 Status run(KernelCall const& call) noexcept {
   auto const iterations = arguments<Peak>(call).iterations;
-  constexpr int chains = 12;  // latency 4 to 5 cycles, two a cycle; more would spill on 16 registers
+  constexpr int chains =
+      12;  // latency 4 to 5 cycles, two a cycle; more would spill on 16 registers
   Vec<float> sums[chains];
   for (int i = 0; i < chains; ++i) sums[i] = Vec<float>(1e-3 * i);
   Vec<float> const a(0.999), b(1e-3);

@@ -6,8 +6,9 @@
 
 namespace nntile {
 
-/// `read` sees what earlier writers left; `write` overwrites every byte and never looks; `update` reads and writes;
-/// `accumulate` adds, and is the only access whose tasks may be reordered among themselves.
+/// `read` sees what earlier writers left; `write` overwrites every byte and never looks; `update`
+/// reads and writes; `accumulate` adds, and is the only access whose tasks may be reordered among
+/// themselves.
 enum class Access : std::uint8_t { read, write, update, accumulate };
 
 constexpr bool reads(Access access) { return access != Access::write; }
@@ -15,10 +16,14 @@ constexpr bool writes(Access access) { return access != Access::read; }
 
 constexpr char const* name_of(Access access) {
   switch (access) {
-    case Access::read: return "read";
-    case Access::write: return "write";
-    case Access::update: return "update";
-    case Access::accumulate: return "accumulate";
+    case Access::read:
+      return "read";
+    case Access::write:
+      return "write";
+    case Access::update:
+      return "update";
+    case Access::accumulate:
+      return "accumulate";
   }
   return "?";
 }

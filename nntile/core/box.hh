@@ -11,7 +11,8 @@ namespace nntile {
 
 namespace detail {
 
-/// Calls run(offset in the array, offset in the tile, bytes) for each contiguous run of the tile. Offsets in bytes.
+/// Calls run(offset in the array, offset in the tile, bytes) for each contiguous run of the tile.
+/// Offsets in bytes.
 template <class Run>
 void for_each_run(TileBox const& box, Shape const& array, std::size_t element_bytes, Run&& run) {
   std::size_t const rank = array.size();
@@ -42,17 +43,23 @@ void for_each_run(TileBox const& box, Shape const& array, std::size_t element_by
 }  // namespace detail
 
 /// Copies a tile out of a column-major array of shape `array`.
-inline void copy_to_tile(void* tile, TileBox const& box, void const* whole, Shape const& array, std::size_t element_bytes) {
-  detail::for_each_run(box, array, element_bytes, [&](std::size_t from, std::size_t to, std::size_t bytes) {
-    std::memcpy(static_cast<std::byte*>(tile) + to, static_cast<std::byte const*>(whole) + from, bytes);
-  });
+inline void copy_to_tile(void* tile, TileBox const& box, void const* whole, Shape const& array,
+                         std::size_t element_bytes) {
+  detail::for_each_run(box, array, element_bytes,
+                       [&](std::size_t from, std::size_t to, std::size_t bytes) {
+                         std::memcpy(static_cast<std::byte*>(tile) + to,
+                                     static_cast<std::byte const*>(whole) + from, bytes);
+                       });
 }
 
 /// Copies a tile into its place in a column-major array of shape `array`.
-inline void copy_from_tile(void const* tile, TileBox const& box, void* whole, Shape const& array, std::size_t element_bytes) {
-  detail::for_each_run(box, array, element_bytes, [&](std::size_t to, std::size_t from, std::size_t bytes) {
-    std::memcpy(static_cast<std::byte*>(whole) + to, static_cast<std::byte const*>(tile) + from, bytes);
-  });
+inline void copy_from_tile(void const* tile, TileBox const& box, void* whole, Shape const& array,
+                           std::size_t element_bytes) {
+  detail::for_each_run(box, array, element_bytes,
+                       [&](std::size_t to, std::size_t from, std::size_t bytes) {
+                         std::memcpy(static_cast<std::byte*>(whole) + to,
+                                     static_cast<std::byte const*>(tile) + from, bytes);
+                       });
 }
 
 }  // namespace nntile

@@ -16,14 +16,16 @@ struct Status {
 /// Bytes of `KernelCall::text`.
 inline constexpr std::size_t status_text_bytes = 192;
 
-/// What an entry is given. Buffers stand in the order of the task's uses; both arrays live as long as the call only.
+/// What an entry is given. Buffers stand in the order of the task's uses; both arrays live as long
+/// as the call only.
 struct KernelCall {
   void* const* buffers;
   void const* attributes;
   char* text;  // status_text_bytes long, for a failure that has words of its own
 };
 
-/// Finishes an asynchronous task, from any thread, once. A copyable value; whoever holds it may outlive the entry.
+/// Finishes an asynchronous task, from any thread, once. A copyable value; whoever holds it may
+/// outlive the entry.
 struct Completion {
   /// Returns true when the work is done, having called `complete` of the token itself.
   using Poll = bool (*)(void* state, Completion token);
@@ -31,11 +33,13 @@ struct Completion {
   void* owner = nullptr;
   std::uint64_t id = 0;
   void (*finish)(void* owner, std::uint64_t id, Status status) noexcept = nullptr;
-  void (*add_poll)(void* owner, std::uint64_t id, Poll poll, void* state, bool driver_only) = nullptr;
+  void (*add_poll)(void* owner, std::uint64_t id, Poll poll, void* state,
+                   bool driver_only) = nullptr;
 
   /// Ends the task. The text of a failure is copied before this returns.
   void complete(Status status = {}) const noexcept { finish(owner, id, status); }
-  /// Asks every blocking place (and one idle worker, unless `driver_only`) to call `poll` until it returns true.
+  /// Asks every blocking place (and one idle worker, unless `driver_only`) to call `poll` until it
+  /// returns true.
   void poll(Poll function, void* state, bool driver_only = false) const {
     add_poll(owner, id, function, state, driver_only);
   }
@@ -45,7 +49,8 @@ struct Completion {
 using CpuEntry = Status (*)(KernelCall const&) noexcept;
 /// Enqueues on the stream (a cudaStream_t) and returns.
 using CudaEntry = Status (*)(KernelCall const&, void* stream) noexcept;
-/// Starts the work and returns; the token's holder ends the task. A failed status ends it at once, and the token is void.
+/// Starts the work and returns; the token's holder ends the task. A failed status ends it at once,
+/// and the token is void.
 using AsyncEntry = Status (*)(KernelCall const&, Completion token) noexcept;
 
 /// One computation for every kind of device. Codelets are constants: runtimes know them by address.

@@ -6,7 +6,8 @@
 
 namespace nntile {
 
-/// Floating-point operations of products (2mnk of GEMM and attention, nothing else) and bytes read and written once.
+/// Floating-point operations of products (2mnk of GEMM and attention, nothing else) and bytes read
+/// and written once.
 struct Cost {
   std::int64_t flops = 0;
   std::int64_t bytes = 0;

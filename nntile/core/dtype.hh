@@ -13,9 +13,19 @@
 
 namespace nntile {
 
-/// Element type of a tensor. The fp32_fast tags store fp32 and allow GEMM in a reduced format in `Numerics::fast`.
+/// Element type of a tensor. The fp32_fast tags store fp32 and allow GEMM in a reduced format in
+/// `Numerics::fast`.
 enum class DType : std::uint8_t {
-  fp64, fp32, bf16, fp16, fp32_fast_tf32, fp32_fast_fp16, fp32_fast_bf16, int64, int32, boolean
+  fp64,
+  fp32,
+  bf16,
+  fp16,
+  fp32_fast_tf32,
+  fp32_fast_fp16,
+  fp32_fast_bf16,
+  int64,
+  int32,
+  boolean
 };
 inline constexpr int dtype_count = 10;
 
@@ -39,8 +49,10 @@ NNTILE_ALWAYS_INLINE constexpr std::uint16_t fp16_from_float(float value) {
   std::uint32_t const magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u)  // NaN: keep the payload's upper bits, quiet
     return static_cast<std::uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
-  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // 65520 and more round to infinity
-  if (magnitude < 0x33000001u) return static_cast<std::uint16_t>(sign);             // 2^-25 and less round to zero
+  if (magnitude >= 0x477ff000u)
+    return static_cast<std::uint16_t>(sign | 0x7c00u);  // 65520 and more round to infinity
+  if (magnitude < 0x33000001u)
+    return static_cast<std::uint16_t>(sign);  // 2^-25 and less round to zero
   std::uint32_t const exponent = magnitude >> 23;
   if (exponent >= 113) {  // normal: rebias 127 -> 15
     std::uint32_t const rebiased = magnitude - (112u << 23);
@@ -49,7 +61,8 @@ NNTILE_ALWAYS_INLINE constexpr std::uint16_t fp16_from_float(float value) {
   std::uint32_t const mantissa = (magnitude & 0x7fffffu) | 0x800000u;
   std::uint32_t const shift = 126 - exponent;  // 14..24
   std::uint32_t const half = (1u << (shift - 1)) - 1u;
-  return static_cast<std::uint16_t>(sign | ((mantissa + half + ((mantissa >> shift) & 1u)) >> shift));
+  return static_cast<std::uint16_t>(sign |
+                                    ((mantissa + half + ((mantissa >> shift) & 1u)) >> shift));
 }
 
 NNTILE_ALWAYS_INLINE constexpr float fp16_to_float(std::uint16_t bits) {
@@ -57,7 +70,8 @@ NNTILE_ALWAYS_INLINE constexpr float fp16_to_float(std::uint16_t bits) {
   std::uint32_t const exponent = (bits >> 10) & 0x1fu;
   std::uint32_t const mantissa = bits & 0x3ffu;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
   if (mantissa == 0) return std::bit_cast<float>(sign);
   // Subnormal: mantissa * 2^-24; the leading one is at position p, and the value is exact in fp32.
   auto const p = static_cast<std::uint32_t>(31 - std::countl_zero(mantissa));
@@ -70,7 +84,8 @@ NNTILE_ALWAYS_INLINE constexpr float fp16_to_float(std::uint16_t bits) {
 struct bf16_t {
   std::uint16_t bits;
   bf16_t() = default;
-  NNTILE_ALWAYS_INLINE constexpr explicit bf16_t(float value) : bits(detail::bf16_from_float(value)) {}
+  NNTILE_ALWAYS_INLINE constexpr explicit bf16_t(float value)
+      : bits(detail::bf16_from_float(value)) {}
   NNTILE_ALWAYS_INLINE constexpr operator float() const { return detail::bf16_to_float(bits); }
 };
 
@@ -78,15 +93,15 @@ struct bf16_t {
 struct fp16_t {
   std::uint16_t bits;
   fp16_t() = default;
-  NNTILE_ALWAYS_INLINE constexpr explicit fp16_t(float value) : bits(detail::fp16_from_float(value)) {}
+  NNTILE_ALWAYS_INLINE constexpr explicit fp16_t(float value)
+      : bits(detail::fp16_from_float(value)) {}
   NNTILE_ALWAYS_INLINE constexpr operator float() const { return detail::fp16_to_float(bits); }
 };
 
 namespace detail {
 
 /// fp32 storage under a name of its own.
-template <DType D>
-struct tagged_float {
+template <DType D> struct tagged_float {
   float value;
   tagged_float() = default;
   NNTILE_ALWAYS_INLINE constexpr explicit tagged_float(float v) : value(v) {}
@@ -99,24 +114,33 @@ using fp32_fast_tf32_t = detail::tagged_float<DType::fp32_fast_tf32>;
 using fp32_fast_fp16_t = detail::tagged_float<DType::fp32_fast_fp16>;
 using fp32_fast_bf16_t = detail::tagged_float<DType::fp32_fast_bf16>;
 
-/// Names a C++ type without a value of it: for_dtype(d, [](auto tag) { using T = typename decltype(tag)::type; }).
-template <class T>
-struct type_tag { using type = T; };
+/// Names a C++ type without a value of it: for_dtype(d, [](auto tag) { using T = typename
+/// decltype(tag)::type; }).
+template <class T> struct type_tag { using type = T; };
 
 /// Calls f with the type_tag of a dtype.
-template <class F>
-constexpr decltype(auto) for_dtype(DType dtype, F&& f) {
+template <class F> constexpr decltype(auto) for_dtype(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::fp64: return f(type_tag<double>{});
-    case DType::fp32: return f(type_tag<float>{});
-    case DType::bf16: return f(type_tag<bf16_t>{});
-    case DType::fp16: return f(type_tag<fp16_t>{});
-    case DType::fp32_fast_tf32: return f(type_tag<fp32_fast_tf32_t>{});
-    case DType::fp32_fast_fp16: return f(type_tag<fp32_fast_fp16_t>{});
-    case DType::fp32_fast_bf16: return f(type_tag<fp32_fast_bf16_t>{});
-    case DType::int64: return f(type_tag<std::int64_t>{});
-    case DType::int32: return f(type_tag<std::int32_t>{});
-    case DType::boolean: break;
+    case DType::fp64:
+      return f(type_tag<double>{});
+    case DType::fp32:
+      return f(type_tag<float>{});
+    case DType::bf16:
+      return f(type_tag<bf16_t>{});
+    case DType::fp16:
+      return f(type_tag<fp16_t>{});
+    case DType::fp32_fast_tf32:
+      return f(type_tag<fp32_fast_tf32_t>{});
+    case DType::fp32_fast_fp16:
+      return f(type_tag<fp32_fast_fp16_t>{});
+    case DType::fp32_fast_bf16:
+      return f(type_tag<fp32_fast_bf16_t>{});
+    case DType::int64:
+      return f(type_tag<std::int64_t>{});
+    case DType::int32:
+      return f(type_tag<std::int32_t>{});
+    case DType::boolean:
+      break;
   }
   return f(type_tag<bool>{});
 }
@@ -124,25 +148,37 @@ constexpr decltype(auto) for_dtype(DType dtype, F&& f) {
 /// The dtype of a C++ element type.
 template <class T>
 inline constexpr DType dtype_of = [] {
-  if constexpr (std::same_as<T, double>) return DType::fp64;
-  else if constexpr (std::same_as<T, float>) return DType::fp32;
-  else if constexpr (std::same_as<T, bf16_t>) return DType::bf16;
-  else if constexpr (std::same_as<T, fp16_t>) return DType::fp16;
-  else if constexpr (std::same_as<T, fp32_fast_tf32_t>) return DType::fp32_fast_tf32;
-  else if constexpr (std::same_as<T, fp32_fast_fp16_t>) return DType::fp32_fast_fp16;
-  else if constexpr (std::same_as<T, fp32_fast_bf16_t>) return DType::fp32_fast_bf16;
-  else if constexpr (std::same_as<T, std::int64_t>) return DType::int64;
-  else if constexpr (std::same_as<T, std::int32_t>) return DType::int32;
-  else if constexpr (std::same_as<T, bool>) return DType::boolean;
-  else static_assert(!sizeof(T*), "nntile has no dtype for this element type; DType lists the ones there are");
+  if constexpr (std::same_as<T, double>)
+    return DType::fp64;
+  else if constexpr (std::same_as<T, float>)
+    return DType::fp32;
+  else if constexpr (std::same_as<T, bf16_t>)
+    return DType::bf16;
+  else if constexpr (std::same_as<T, fp16_t>)
+    return DType::fp16;
+  else if constexpr (std::same_as<T, fp32_fast_tf32_t>)
+    return DType::fp32_fast_tf32;
+  else if constexpr (std::same_as<T, fp32_fast_fp16_t>)
+    return DType::fp32_fast_fp16;
+  else if constexpr (std::same_as<T, fp32_fast_bf16_t>)
+    return DType::fp32_fast_bf16;
+  else if constexpr (std::same_as<T, std::int64_t>)
+    return DType::int64;
+  else if constexpr (std::same_as<T, std::int32_t>)
+    return DType::int32;
+  else if constexpr (std::same_as<T, bool>)
+    return DType::boolean;
+  else
+    static_assert(!sizeof(T*),
+                  "nntile has no dtype for this element type; DType lists the ones there are");
 }();
 
 /// A type that can be the element of a tile: one of those behind DType.
 template <class T>
 concept Element = std::same_as<T, double> || std::same_as<T, float> || std::same_as<T, bf16_t> ||
-                  std::same_as<T, fp16_t> || std::same_as<T, fp32_fast_tf32_t> || std::same_as<T, fp32_fast_fp16_t> ||
-                  std::same_as<T, fp32_fast_bf16_t> || std::same_as<T, std::int64_t> ||
-                  std::same_as<T, std::int32_t> || std::same_as<T, bool>;
+    std::same_as<T, fp16_t> || std::same_as<T, fp32_fast_tf32_t> ||
+    std::same_as<T, fp32_fast_fp16_t> || std::same_as<T, fp32_fast_bf16_t> ||
+    std::same_as<T, std::int64_t> || std::same_as<T, std::int32_t> || std::same_as<T, bool>;
 
 constexpr std::size_t size_of(DType dtype) {
   return for_dtype(dtype, [](auto tag) { return sizeof(typename decltype(tag)::type); });
@@ -150,7 +186,8 @@ constexpr std::size_t size_of(DType dtype) {
 
 constexpr bool is_float(DType dtype) { return dtype <= DType::fp32_fast_bf16; }
 
-/// What sums of this type are held in: fp64 for fp64, fp32 for every other float, the type itself otherwise.
+/// What sums of this type are held in: fp64 for fp64, fp32 for every other float, the type itself
+/// otherwise.
 constexpr DType accumulator_of(DType dtype) {
   return dtype == DType::fp64 || !is_float(dtype) ? dtype : DType::fp32;
 }
@@ -160,8 +197,9 @@ template <class T>
 using compute_t = std::conditional_t<std::same_as<T, double> || std::integral<T>, T, float>;
 
 constexpr std::string_view name_of(DType dtype) {
-  constexpr std::string_view names[dtype_count] = {"fp64",           "fp32",           "bf16",  "fp16",  "fp32_fast_tf32",
-                                                   "fp32_fast_fp16", "fp32_fast_bf16", "int64", "int32", "bool"};
+  constexpr std::string_view names[dtype_count] = {
+      "fp64",           "fp32",           "bf16",  "fp16",  "fp32_fast_tf32",
+      "fp32_fast_fp16", "fp32_fast_bf16", "int64", "int32", "bool"};
   return names[static_cast<int>(dtype)];
 }
 

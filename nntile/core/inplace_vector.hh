@@ -11,9 +11,10 @@
 
 namespace nntile {
 
-/// Holds up to N trivially copyable values in place. Throws ShapeError when a value beyond the capacity is added.
+/// Holds up to N trivially copyable values in place. Throws ShapeError when a value beyond the
+/// capacity is added.
 template <class T, std::size_t N>
-  requires std::is_trivially_copyable_v<T>
+requires std::is_trivially_copyable_v<T>
 class inplace_vector {
  public:
   using value_type = T;

@@ -18,12 +18,14 @@ inline constexpr std::size_t max_rank = 8;
 /// Extents, inner to outer. An empty shape is a scalar of one element.
 using Shape = inplace_vector<Index, max_rank>;
 
-/// Number of elements; 0 when an extent is 0. Throws ShapeError when it does not fit into 63 bits or an extent is negative.
+/// Number of elements; 0 when an extent is 0. Throws ShapeError when it does not fit into 63 bits
+/// or an extent is negative.
 constexpr Index element_count(Shape const& shape) {
   Index count = 1;
   for (Index const extent : shape) {
     if (extent < 0) throw ShapeError(concat("shape: negative extent ", extent));
-    if (__builtin_mul_overflow(count, extent, &count)) throw ShapeError("shape: more than 2^63 - 1 elements");
+    if (__builtin_mul_overflow(count, extent, &count))
+      throw ShapeError("shape: more than 2^63 - 1 elements");
   }
   return count;
 }

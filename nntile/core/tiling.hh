@@ -11,7 +11,8 @@
 
 namespace nntile {
 
-/// Borders of one dimension: 0 = b[0] < b[1] < ... < b[n] = extent. An empty dimension has one empty tile.
+/// Borders of one dimension: 0 = b[0] < b[1] < ... < b[n] = extent. An empty dimension has one
+/// empty tile.
 class AxisTiling {
  public:
   AxisTiling() : AxisTiling(whole(1)) {}
@@ -21,7 +22,8 @@ class AxisTiling {
 
   /// Tiles of `tile` elements, the last one shorter where it does not divide.
   static AxisTiling uniform(Index extent, Index tile) {
-    if (tile <= 0) throw ShapeError(concat("tiling: tile extent ", tile, " where at least 1 is needed"));
+    if (tile <= 0)
+      throw ShapeError(concat("tiling: tile extent ", tile, " where at least 1 is needed"));
     std::vector<Index> borders{0};
     for (Index border = tile; border < extent; border += tile) borders.push_back(border);
     borders.push_back(extent);
@@ -32,7 +34,8 @@ class AxisTiling {
   static AxisTiling sizes(std::span<Index const> extents) {
     std::vector<Index> borders{0};
     for (Index const extent : extents) {
-      if (extent <= 0) throw ShapeError(concat("tiling: tile extent ", extent, " where at least 1 is needed"));
+      if (extent <= 0)
+        throw ShapeError(concat("tiling: tile extent ", extent, " where at least 1 is needed"));
       borders.push_back(borders.back() + extent);
     }
     if (borders.size() == 1) throw ShapeError("tiling: no tile sizes given");
@@ -42,11 +45,14 @@ class AxisTiling {
   Index count() const { return static_cast<Index>(borders_.size()) - 1; }
   Index extent() const { return borders_.back(); }
   Index begin(Index tile) const { return borders_[static_cast<std::size_t>(tile)]; }
-  Index size(Index tile) const { return borders_[static_cast<std::size_t>(tile) + 1] - begin(tile); }
+  Index size(Index tile) const {
+    return borders_[static_cast<std::size_t>(tile) + 1] - begin(tile);
+  }
   std::span<Index const> borders() const { return borders_; }
   /// Whether every inner border is a multiple of `step`.
   bool multiple_of(Index step) const {
-    return std::all_of(borders_.begin(), borders_.end() - 1, [=](Index border) { return border % step == 0; });
+    return std::all_of(borders_.begin(), borders_.end() - 1,
+                       [=](Index border) { return border % step == 0; });
   }
   bool operator==(AxisTiling const&) const = default;
 
@@ -61,12 +67,14 @@ struct TileBox {
   Shape extent;
 };
 
-/// The grid of tiles of a tensor. Tiles are numbered column-major, dimension 0 fastest; each is stored contiguously.
+/// The grid of tiles of a tensor. Tiles are numbered column-major, dimension 0 fastest; each is
+/// stored contiguously.
 class Tiling {
  public:
   Tiling() = default;
   explicit Tiling(std::vector<AxisTiling> axes) : axes_(std::move(axes)) {
-    if (axes_.size() > max_rank) throw ShapeError(concat("tiling: rank ", axes_.size(), " exceeds ", max_rank));
+    if (axes_.size() > max_rank)
+      throw ShapeError(concat("tiling: rank ", axes_.size(), " exceeds ", max_rank));
   }
   /// The whole tensor in one tile.
   explicit Tiling(Shape const& shape) {
@@ -76,7 +84,8 @@ class Tiling {
   Tiling(Shape const& shape, Shape const& tile) {
     if (shape.size() != tile.size())
       throw ShapeError(concat("tiling: shape ", to_string(shape), " but tile ", to_string(tile)));
-    for (std::size_t d = 0; d < shape.size(); ++d) axes_.push_back(AxisTiling::uniform(shape[d], tile[d]));
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      axes_.push_back(AxisTiling::uniform(shape[d], tile[d]));
   }
 
   std::size_t rank() const { return axes_.size(); }

@@ -8,7 +8,8 @@
 namespace nntile {
 namespace detail {
 
-/// Dtypes of the op's element and source operands, from the tensors given. Throws TypeError on a mixture.
+/// Dtypes of the op's element and source operands, from the tensors given. Throws TypeError on a
+/// mixture.
 struct CallTypes {
   DType element;
   DType source;
@@ -27,8 +28,8 @@ inline CallTypes call_types(OpInfo const& info, Operands const& operands, Logica
       operand[which] = operands[i].name;
     } else if (first[which]->dtype() != dtype) {
       throw TypeError(concat(info.name, ": ", operand[which], " ('", first[which]->name(), "') is ",
-                             name_of(first[which]->dtype()), " but ", operands[i].name, " ('", given[i].name(), "') is ",
-                             name_of(dtype), "; insert a cast"));
+                             name_of(first[which]->dtype()), " but ", operands[i].name, " ('",
+                             given[i].name(), "') is ", name_of(dtype), "; insert a cast"));
     }
   }
   DType const element = first[0] != nullptr ? first[0]->dtype() : DType::fp32;
@@ -37,11 +38,12 @@ inline CallTypes call_types(OpInfo const& info, Operands const& operands, Logica
   if (!known) {
     std::string list;
     for (DType const dtype : info.dtypes) list += concat(list.empty() ? "" : ", ", name_of(dtype));
-    throw TypeError(concat(info.name, ": no kernel for ", name_of(element), " ('", first[0] ? first[0]->name() : "",
-                           "'); it takes ", list));
+    throw TypeError(concat(info.name, ": no kernel for ", name_of(element), " ('",
+                           first[0] ? first[0]->name() : "", "'); it takes ", list));
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
-    DType const wanted = dtype_of_kind(operands[i].kind, element, first[1] != nullptr ? first[1]->dtype() : element);
+    DType const wanted =
+        dtype_of_kind(operands[i].kind, element, first[1] != nullptr ? first[1]->dtype() : element);
     if (given[i].dtype() != wanted)
       throw TypeError(concat(info.name, ": ", operands[i].name, " ('", given[i].name(), "') is ",
                              name_of(given[i].dtype()), " but must be ", name_of(wanted)));
@@ -49,10 +51,11 @@ inline CallTypes call_types(OpInfo const& info, Operands const& operands, Logica
   return {element, first[1] != nullptr ? first[1]->dtype() : element};
 }
 
-template <class Op>
-constexpr auto gradient_of() -> void (*)(GradientBuilder&) {
-  if constexpr (requires(GradientBuilder& builder) { Op::gradient(builder); }) return &Op::gradient;
-  else return nullptr;
+template <class Op> constexpr auto gradient_of() -> void (*)(GradientBuilder&) {
+  if constexpr (requires(GradientBuilder & builder) { Op::gradient(builder); })
+    return &Op::gradient;
+  else
+    return nullptr;
 }
 
 }  // namespace detail
@@ -67,14 +70,17 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
   for (std::size_t i = 0; i < visible; ++i)
     if (operands[i].access == Access::read) needed = i + 1;
   if (given.size() < needed || given.size() > visible)
-    throw GraphError(concat(info.name, ": ", given.size(), " operands given, but it takes ", needed, " to ", visible));
+    throw GraphError(concat(info.name, ": ", given.size(), " operands given, but it takes ", needed,
+                            " to ", visible));
 
   auto const types = detail::call_types(info, operands, *this, given);
   inplace_vector<GivenOperand, max_operands> shapes;
   for (std::size_t i = 0; i < operands.size(); ++i)
-    shapes.push_back(i < given.size() ? GivenOperand{&tensor_of(given[i]).spec.shape, given[i].name()}
-                                      : GivenOperand{nullptr, "result"});
-  AxisTable const table = resolve_axes(info.name, operands, info.ranks(attrs), {shapes.data(), shapes.size()});
+    shapes.push_back(i < given.size()
+                         ? GivenOperand{&tensor_of(given[i]).spec.shape, given[i].name()}
+                         : GivenOperand{nullptr, "result"});
+  AxisTable const table =
+      resolve_axes(info.name, operands, info.ranks(attrs), {shapes.data(), shapes.size()});
 
   OpNode op;
   op.info = &info;
@@ -88,11 +94,14 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
       op.operands.push_back(given[i].id());
       continue;
     }
-    TensorSpec const spec{.shape = table.shape(i), .dtype = dtype_of_kind(operands[i].kind, types.element, types.source)};
+    TensorSpec const spec{.shape = table.shape(i),
+                          .dtype = dtype_of_kind(operands[i].kind, types.element, types.source)};
     std::size_t results = 0;
     for (std::size_t j = 0; j < visible; ++j) results += writes(operands[j].access) ? 1 : 0;
     op.operands.push_back(
-        tensor(spec, unique(results == 1 ? std::string(info.name) : concat(info.name, ".", operands[i].name))).id());
+        tensor(spec, unique(results == 1 ? std::string(info.name)
+                                         : concat(info.name, ".", operands[i].name)))
+            .id());
   }
   ops_.push_back(std::move(op));
   return ops_.back().operands;
@@ -104,9 +113,11 @@ inline std::int64_t LogicalGraph::estimate_flops() const {
     Operands const operands = op.info->operands(op.attrs.data());
     inplace_vector<GivenOperand, max_operands> shapes;
     for (std::size_t i = 0; i < operands.size(); ++i)
-      shapes.push_back(i < op.operands.size() ? GivenOperand{&tensors_[op.operands[i]].spec.shape, ""} : GivenOperand{});
-    AxisTable const table =
-        resolve_axes(op.info->name, operands, op.info->ranks(op.attrs.data()), {shapes.data(), shapes.size()});
+      shapes.push_back(i < op.operands.size()
+                           ? GivenOperand{&tensors_[op.operands[i]].spec.shape, ""}
+                           : GivenOperand{});
+    AxisTable const table = resolve_axes(op.info->name, operands, op.info->ranks(op.attrs.data()),
+                                         {shapes.data(), shapes.size()});
     TileRange range(table);
     for (std::size_t id = 0; id < table.axes.size(); ++id)
       range.axis(id) = {0, 0, table.axes[id].extent, 0, table.axes[id].extent};

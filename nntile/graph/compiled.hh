@@ -46,8 +46,7 @@ struct BindOptions {
 };
 
 /// One run in flight; a copyable value, valid while its graph lives.
-template <Runtime R>
-class GraphRun {
+template <Runtime R> class GraphRun {
  public:
   GraphRun(R& runtime, std::span<Event const> events) : runtime_(&runtime), events_(events) {}
 
@@ -74,21 +73,23 @@ class GraphRun {
   std::span<Event const> events_;
 };
 
-/// Runs a plan any number of times. Storage that outlives a run is the store's; the arena is this object's. Nothing is
-/// allocated during a run, and nothing in it waits for more than room.
-template <Runtime R>
-class CompiledGraph {
+/// Runs a plan any number of times. Storage that outlives a run is the store's; the arena is this
+/// object's. Nothing is allocated during a run, and nothing in it waits for more than room.
+template <Runtime R> class CompiledGraph {
  public:
   using Handle = typename R::Handle;
 
   /// Throws PlanError (the store cuts a tensor otherwise), TypeError (no kernel), OutOfMemory.
-  CompiledGraph(std::shared_ptr<Plan const> plan, TensorStore<R>& store, BindOptions const& options = {})
+  CompiledGraph(std::shared_ptr<Plan const> plan, TensorStore<R>& store,
+                BindOptions const& options = {})
       : plan_(std::move(plan)), store_(store), runtime_(store.runtime()) {
     if (!kernels::available(options.isa))
-      throw ValueError(concat("compile: kernels for ", name_of(options.isa), " are not in this build or this CPU lacks it"));
+      throw ValueError(concat("compile: kernels for ", name_of(options.isa),
+                              " are not in this build or this CPU lacks it"));
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
     for (auto const& kernel : plan_->kernels())
-      codelets_.push_back(detail::kernel_for(*kernel.op, kernel.element, kernel.source, kernel.mode, isa));
+      codelets_.push_back(
+          detail::kernel_for(*kernel.op, kernel.element, kernel.source, kernel.mode, isa));
     bind_buffers();
     find_sinks();
     if constexpr (ReplayingRuntime<R>)
@@ -104,21 +105,21 @@ class CompiledGraph {
   TensorStore<R>& store() const { return store_; }
 
   /// Copies a whole column-major array into an input. Waits for that tensor's tasks alone.
-  template <Element T>
-  void bind_input(std::string const& name, std::span<T const> values) {
+  template <Element T> void bind_input(std::string const& name, std::span<T const> values) {
     store_.template write<T>(name, values);
   }
   /// Copies an output, parameter or state out. Waits for that tensor's tasks alone.
-  template <Element T>
-  std::vector<T> get_output(std::string const& name) const {
+  template <Element T> std::vector<T> get_output(std::string const& name) const {
     return store_.template read<T>(name);
   }
 
-  /// Submits one run and returns. Throws LifetimeError where a stored tensor that is read was never written.
+  /// Submits one run and returns. Throws LifetimeError where a stored tensor that is read was never
+  /// written.
   GraphRun<R> execute_async() {
     if constexpr (ReplayingRuntime<R>) {
       if (program_ != nullptr) {
-        events_[0] = runtime_.replay(*program_, std::span<Handle const>(bindings_), std::span<std::byte const>{});
+        events_[0] = runtime_.replay(*program_, std::span<Handle const>(bindings_),
+                                     std::span<std::byte const>{});
         return {runtime_, {events_.data(), 1}};
       }
     }
@@ -135,9 +136,11 @@ class CompiledGraph {
     for (Index const bytes : plan.slots()) arena += bytes;
     if (!plan.slots().empty()) {
       detail::ArenaBlock* block = nullptr;
-      std::byte* at = detail::ArenaBlock::allocate(static_cast<std::size_t>(arena), plan.slots().size(), block);
+      std::byte* at =
+          detail::ArenaBlock::allocate(static_cast<std::size_t>(arena), plan.slots().size(), block);
       for (Index const bytes : plan.slots()) {
-        slots_.push_back(runtime_.adopt({at, static_cast<std::size_t>(bytes)}, host, {&detail::ArenaBlock::release, block}));
+        slots_.push_back(runtime_.adopt({at, static_cast<std::size_t>(bytes)}, host,
+                                        {&detail::ArenaBlock::release, block}));
         at += bytes;
       }
     }
@@ -179,23 +182,28 @@ class CompiledGraph {
     events_.resize(std::max<std::size_t>(sinks_.size(), 1));
   }
 
-  TaskLabel label(PlannedTask const& task) const { return {plan_->tensors()[task.tensor].name.c_str(), task.tile}; }
+  TaskLabel label(PlannedTask const& task) const {
+    return {plan_->tensors()[task.tensor].name.c_str(), task.tile};
+  }
 
-  void record()
-    requires ReplayingRuntime<R>
-  {
+  void record() requires ReplayingRuntime<R> {
     std::vector<ProgramUse> uses;
     std::vector<ProgramTask> tasks;
     for (auto const& task : plan_->tasks())
       for (auto const& use : plan_->uses(task)) uses.push_back({binding_[use.buffer], use.access});
     std::size_t at = 0;
     for (auto const& task : plan_->tasks()) {
-      tasks.push_back({codelets_[task.kernel], {uses.data() + at, task.use_count}, plan_->args(task),
-                       {-1, task.priority}, label(task)});
+      tasks.push_back({codelets_[task.kernel],
+                       {uses.data() + at, task.use_count},
+                       plan_->args(task),
+                       {-1, task.priority},
+                       label(task)});
       at += task.use_count;
     }
-    program_ = std::make_unique<decltype(runtime_.record(tasks, 0u, std::span<ProgramParameter const>{}))>(
-        runtime_.record(tasks, static_cast<std::uint32_t>(bindings_.size()), std::span<ProgramParameter const>{}));
+    program_ =
+        std::make_unique<decltype(runtime_.record(tasks, 0u, std::span<ProgramParameter const>{}))>(
+            runtime_.record(tasks, static_cast<std::uint32_t>(bindings_.size()),
+                            std::span<ProgramParameter const>{}));
   }
 
   void submit_tasks() {
@@ -206,28 +214,27 @@ class CompiledGraph {
       for (; number < plan_->tasks().size(); ++number) {
         PlannedTask const& task = plan_->tasks()[number];
         uses.clear();
-        for (auto const& use : plan_->uses(task)) uses.push_back({bindings_[binding_[use.buffer]], use.access});
-        Event const event = submit(runtime_, Task<Handle>{codelets_[task.kernel], {uses.data(), uses.size()},
-                                                          plan_->args(task), {-1, task.priority}, label(task)});
+        for (auto const& use : plan_->uses(task))
+          uses.push_back({bindings_[binding_[use.buffer]], use.access});
+        Event const event = submit(runtime_, Task<Handle>{codelets_[task.kernel],
+                                                          {uses.data(), uses.size()},
+                                                          plan_->args(task),
+                                                          {-1, task.priority},
+                                                          label(task)});
         if (sink < sinks_.size() && sinks_[sink] == number) events_[sink++] = event;
       }
     } catch (std::exception const& error) {
       for (; number < plan_->tasks().size(); ++number)
         for (auto const& use : plan_->uses(plan_->tasks()[number]))
           if (writes(use.access))
-            mark_unsubmitted(runtime_, bindings_[binding_[use.buffer]], error.what(), label(plan_->tasks()[number]));
+            mark_unsubmitted(runtime_, bindings_[binding_[use.buffer]], error.what(),
+                             label(plan_->tasks()[number]));
       throw;
     }
   }
 
-  template <class Self>
-  struct ProgramOf {
-    using type = void;
-  };
-  template <ReplayingRuntime Self>
-  struct ProgramOf<Self> {
-    using type = typename Self::Program;
-  };
+  template <class Self> struct ProgramOf { using type = void; };
+  template <ReplayingRuntime Self> struct ProgramOf<Self> { using type = typename Self::Program; };
   struct NoProgram {};
   using Program = std::conditional_t<ReplayingRuntime<R>, typename ProgramOf<R>::type, NoProgram>;
 

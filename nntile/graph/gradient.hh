@@ -45,10 +45,10 @@ class Gradients {
 /// What an op's `gradient` is given; operands are positions in the op's list.
 class GradientBuilder {
  public:
-  GradientBuilder(LogicalGraph& graph, GradientOptions const& options) : graph_(graph), options_(options) {}
+  GradientBuilder(LogicalGraph& graph, GradientOptions const& options)
+      : graph_(graph), options_(options) {}
 
-  template <OpStruct Op>
-  typename Op::Attrs const& attrs() const {
+  template <OpStruct Op> typename Op::Attrs const& attrs() const {
     return *reinterpret_cast<typename Op::Attrs const*>(op_->attrs.data());
   }
   Node operand(int i) const { return {graph_, op_->operands[static_cast<std::size_t>(i)]}; }
@@ -71,21 +71,25 @@ class GradientBuilder {
   /// Where the gradient of operand i is added to.
   GradientTarget target(int i) { return target_of(operand(i)); }
 
-  /// The gradient of result `from` is also that of operand i: shared where nothing was there, added otherwise.
+  /// The gradient of result `from` is also that of operand i: shared where nothing was there, added
+  /// otherwise.
   void pass(int i, int from) {
     Node const of = operand(i);
     Node const gradient = grad(from);
-    bool const keeps = tensor(of).base != no_id || tensor(of).attributes.persistent || entries_.contains(of.id());
+    bool const keeps =
+        tensor(of).base != no_id || tensor(of).attributes.persistent || entries_.contains(of.id());
     if (!keeps) {
       entries_[of.id()] = {gradient, true, {}};
       ++users_[gradient.id()];
       return;
     }
     GradientTarget const to = target_of(of);
-    op<ops::Add>({.alpha = 1, .beta = to.beta}, gradient, to.beta == 0 ? gradient : to.node, to.node);
+    op<ops::Add>({.alpha = 1, .beta = to.beta}, gradient, to.beta == 0 ? gradient : to.node,
+                 to.node);
   }
 
-  /// Adds the sum of `node` over its trailing dimensions, innermost first, to the gradient of operand i.
+  /// Adds the sum of `node` over its trailing dimensions, innermost first, to the gradient of
+  /// operand i.
   void sum_trailing(Node node, int i) {
     int const kept = rank(i);
     while (static_cast<int>(node.shape().size()) > kept + 1) {
@@ -113,15 +117,16 @@ class GradientBuilder {
   }
 
   [[noreturn]] void fail(std::string_view why) const {
-    throw GraphError(concat(op_->info->name, " ('", graph_.tensor_at(op_->operands.back()).name, "'): no gradient, since ", why));
+    throw GraphError(concat(op_->info->name, " ('", graph_.tensor_at(op_->operands.back()).name,
+                            "'): no gradient, since ", why));
   }
 
   /// Differentiates `loss`, a tensor of one element, by everything that requires it.
   Gradients run(Node const& loss) {
     TensorNode const& scalar = graph_.tensor_of(loss);
     if (element_count(scalar.spec.shape) != 1)
-      throw ShapeError(concat("add_gradients: '", scalar.name, "' has shape ", to_string(scalar.spec.shape),
-                              "; a loss has one element"));
+      throw ShapeError(concat("add_gradients: '", scalar.name, "' has shape ",
+                              to_string(scalar.spec.shape), "; a loss has one element"));
     std::size_t const count = graph_.op_count();
     find_wanted(count);
     if (!wanted_[loss.id()])
@@ -151,7 +156,8 @@ class GradientBuilder {
     auto const scan = [&](std::size_t until) {
       for (; scanned < until; ++scanned) {
         TensorNode const& node = graph_.tensor_at(static_cast<std::uint32_t>(scanned));
-        wanted_[scanned] = node.attributes.requires_grad || (node.base != no_id && wanted_[node.base]);
+        wanted_[scanned] =
+            node.attributes.requires_grad || (node.base != no_id && wanted_[node.base]);
       }
     };
     scan(graph_.tensor_count());
@@ -180,8 +186,10 @@ class GradientBuilder {
     bool reached = false;
     bool any = false;
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
-      if (writes(declared[o].access)) reached |= finished({graph_, op.operands[o]}) != nullptr;
-      else any |= wanted_[op.operands[o]];
+      if (writes(declared[o].access))
+        reached |= finished({graph_, op.operands[o]}) != nullptr;
+      else
+        any |= wanted_[op.operands[o]];
     }
     if (!reached || !any) return;
     op_ = &op;
@@ -197,7 +205,8 @@ class GradientBuilder {
     TensorNode const& from = tensor(of);
     TensorSpec spec = from.spec;
     bool const kept = from.attributes.persistent && options_.persistent;
-    return graph_.tensor(spec, kept ? from.name + ".grad" : graph_.unique(from.name + ".grad"), {.persistent = kept});
+    return graph_.tensor(spec, kept ? from.name + ".grad" : graph_.unique(from.name + ".grad"),
+                         {.persistent = kept});
   }
 
   void zero_fill(Node const& node) { op<ops::Fill>({.value = 0}, node); }
@@ -225,7 +234,8 @@ class GradientBuilder {
   void complete(Node const& of, Entry& entry) {
     for (std::size_t i = 0; i < entry.slices.size(); ++i)
       if (!entry.slices[i])
-        zero_fill(graph_.slice(entry.node, slice_axis_.at(of.id()), static_cast<Index>(i), entry.node.name() + ".slice"));
+        zero_fill(graph_.slice(entry.node, slice_axis_.at(of.id()), static_cast<Index>(i),
+                               entry.node.name() + ".slice"));
     entry.slices.clear();
     entry.written = true;
   }
@@ -260,13 +270,15 @@ class GradientBuilder {
     TensorNode const whole = tensor(base);
     auto found = entries_.find(view.base);
     if (found == entries_.end()) {
-      Entry entry{create(base), false, std::vector<bool>(static_cast<std::size_t>(whole.spec.shape[view.view_axis]))};
+      Entry entry{create(base), false,
+                  std::vector<bool>(static_cast<std::size_t>(whole.spec.shape[view.view_axis]))};
       ++users_[entry.node.id()];
       found = entries_.emplace(view.base, std::move(entry)).first;
       slice_axis_[view.base] = view.view_axis;
     }
     bool const written = found->second.written;
-    Node const slice = graph_.slice(found->second.node, view.view_axis, view.view_index, view.name + ".grad");
+    Node const slice =
+        graph_.slice(found->second.node, view.view_axis, view.view_index, view.name + ".grad");
     if (!written) found->second.slices[static_cast<std::size_t>(view.view_index)] = true;
     entries_[of.id()] = {slice, true, {}};
     ++users_[slice.id()];
@@ -282,9 +294,11 @@ class GradientBuilder {
   std::unordered_map<std::uint32_t, int> users_;
 };
 
-/// Appends d loss / d tensor for every tensor that requires it, as ordinary nodes named "<tensor>.grad". The result can
-/// be drawn, edited, or written by hand instead. Throws GraphError where an op on the way has no gradient.
-inline Gradients add_gradients(LogicalGraph& graph, Node const& loss, GradientOptions const& options = {}) {
+/// Appends d loss / d tensor for every tensor that requires it, as ordinary nodes named
+/// "<tensor>.grad". The result can be drawn, edited, or written by hand instead. Throws GraphError
+/// where an op on the way has no gradient.
+inline Gradients add_gradients(LogicalGraph& graph, Node const& loss,
+                               GradientOptions const& options = {}) {
   return GradientBuilder(graph, options).run(loss);
 }
 

@@ -19,9 +19,9 @@ namespace nntile {
 class LogicalGraph;
 class GradientBuilder;
 
-/// What a tensor is, apart from its name. `axes` names its dimensions, inner to outer ("embed seq batch"): tilings and
-/// canonical groups are asked for by these names. `file_shape` is the row-major shape in files where it is not simply
-/// the dimensions reversed; the bytes are the same.
+/// What a tensor is, apart from its name. `axes` names its dimensions, inner to outer ("embed seq
+/// batch"): tilings and canonical groups are asked for by these names. `file_shape` is the
+/// row-major shape in files where it is not simply the dimensions reversed; the bytes are the same.
 struct TensorSpec {
   Shape shape;
   DType dtype = DType::fp32;
@@ -29,8 +29,8 @@ struct TensorSpec {
   Shape file_shape = {};
 };
 
-/// From these follow the roles: parameter = persistent and requires_grad; state = persistent; input = external;
-/// constant = persistent and external; an output is kept until the next run.
+/// From these follow the roles: parameter = persistent and requires_grad; state = persistent; input
+/// = external; constant = persistent and external; an output is kept until the next run.
 struct TensorAttributes {
   bool requires_grad = false;
   bool persistent = false;
@@ -60,8 +60,8 @@ class Node {
 
 inline constexpr std::uint32_t no_id = ~0u;
 
-/// A tensor of the graph, as the graph keeps it. A view is one index of a dimension of its base, which must be cut into
-/// single indices there; it has no storage of its own.
+/// A tensor of the graph, as the graph keeps it. A view is one index of a dimension of its base,
+/// which must be cut into single indices there; it has no storage of its own.
 struct TensorNode {
   std::string name;
   TensorSpec spec;
@@ -97,14 +97,17 @@ class LogicalGraph {
   std::string const& name() const { return name_; }
   Numerics const& numerics() const { return numerics_; }
 
-  /// Declares a tensor. Throws GraphError when the name is taken, ShapeError when the shape has no size.
+  /// Declares a tensor. Throws GraphError when the name is taken, ShapeError when the shape has no
+  /// size.
   Node tensor(TensorSpec spec, std::string const& name, TensorAttributes attributes = {}) {
     std::string full = prefix_ + name;
-    if (by_name_.contains(full)) throw GraphError(concat("graph '", name_, "': a tensor '", full, "' exists already"));
+    if (by_name_.contains(full))
+      throw GraphError(concat("graph '", name_, "': a tensor '", full, "' exists already"));
     (void)element_count(spec.shape);
     if (!spec.file_shape.empty() && element_count(spec.file_shape) != element_count(spec.shape))
-      throw ShapeError(concat("graph '", name_, "': tensor '", full, "' has shape ", to_string(spec.shape),
-                              " but file shape ", to_string(spec.file_shape)));
+      throw ShapeError(concat("graph '", name_, "': tensor '", full, "' has shape ",
+                              to_string(spec.shape), " but file shape ",
+                              to_string(spec.file_shape)));
     auto const id = static_cast<std::uint32_t>(tensors_.size());
     by_name_.emplace(full, id);
     TensorNode node;
@@ -115,26 +118,32 @@ class LogicalGraph {
     return {*this, id};
   }
   /// Bound by the caller before each run.
-  Node input(TensorSpec spec, std::string const& name) { return tensor(std::move(spec), name, {.external = true}); }
+  Node input(TensorSpec spec, std::string const& name) {
+    return tensor(std::move(spec), name, {.external = true});
+  }
   /// Kept between runs and trained.
   Node parameter(TensorSpec spec, std::string const& name) {
     return tensor(std::move(spec), name, {.requires_grad = true, .persistent = true});
   }
   /// Kept between runs and written by the graph: optimizer states, accumulated gradients.
-  Node state(TensorSpec spec, std::string const& name) { return tensor(std::move(spec), name, {.persistent = true}); }
+  Node state(TensorSpec spec, std::string const& name) {
+    return tensor(std::move(spec), name, {.persistent = true});
+  }
   /// Bound once, kept between runs.
   Node constant(TensorSpec spec, std::string const& name) {
     return tensor(std::move(spec), name, {.persistent = true, .external = true});
   }
 
-  /// One index of a dimension, without copying: the view's tiles are the base's. The base is cut into single indices
-  /// along that dimension by every plan. Throws ShapeError outside the shape, GraphError on a view of a view.
+  /// One index of a dimension, without copying: the view's tiles are the base's. The base is cut
+  /// into single indices along that dimension by every plan. Throws ShapeError outside the shape,
+  /// GraphError on a view of a view.
   Node slice(Node const& base, std::size_t axis, Index index, std::string const& name = {}) {
     TensorNode const& from = tensor_of(base);
-    if (from.base != no_id) throw GraphError(concat("slice: '", from.name, "' is a view already; slice its base"));
+    if (from.base != no_id)
+      throw GraphError(concat("slice: '", from.name, "' is a view already; slice its base"));
     if (axis >= from.spec.shape.size() || index < 0 || index >= from.spec.shape[axis])
-      throw ShapeError(concat("slice: index ", index, " of dimension ", axis, " is outside '", from.name, "' of shape ",
-                              to_string(from.spec.shape)));
+      throw ShapeError(concat("slice: index ", index, " of dimension ", axis, " is outside '",
+                              from.name, "' of shape ", to_string(from.spec.shape)));
     TensorSpec spec{.shape = {}, .dtype = from.spec.dtype};
     for (std::size_t d = 0; d < from.spec.shape.size(); ++d)
       if (d != axis) spec.shape.push_back(from.spec.shape[d]);
@@ -149,7 +158,8 @@ class LogicalGraph {
   /// Later names begin with `prefix`, until the returned guard ends. Nests.
   class PrefixGuard {
    public:
-    PrefixGuard(LogicalGraph& graph, std::string const& prefix) : graph_(graph), before_(graph.prefix_) {
+    PrefixGuard(LogicalGraph& graph, std::string const& prefix)
+        : graph_(graph), before_(graph.prefix_) {
       graph_.prefix_ += prefix;
     }
     ~PrefixGuard() { graph_.prefix_ = std::move(before_); }
@@ -181,10 +191,12 @@ class LogicalGraph {
     return name;
   }
 
-  /// Adds an op. `given` are its operands in order; results at the end that are left out are created. Returns all of
-  /// its visible operands. Throws ShapeError, TypeError, GraphError, all naming op and tensors.
+  /// Adds an op. `given` are its operands in order; results at the end that are left out are
+  /// created. Returns all of its visible operands. Throws ShapeError, TypeError, GraphError, all
+  /// naming op and tensors.
   inline std::vector<std::uint32_t> const& add_op(OpInfo const& info, void const* attrs,
-                                                  void (*gradient)(GradientBuilder&), std::span<Node const> given);
+                                                  void (*gradient)(GradientBuilder&),
+                                                  std::span<Node const> given);
 
   /// The tensor of a name, or an empty Node.
   Node find(std::string const& name) {
@@ -194,7 +206,8 @@ class LogicalGraph {
   /// The tensor of a name; throws GraphError where there is none.
   Node at(std::string const& name) {
     if (Node const node = find(name)) return node;
-    throw GraphError(concat("graph '", name_, "': no tensor '", name, "' among its ", tensors_.size()));
+    throw GraphError(
+        concat("graph '", name_, "': no tensor '", name, "' among its ", tensors_.size()));
   }
 
   std::size_t tensor_count() const { return tensors_.size(); }
@@ -205,8 +218,9 @@ class LogicalGraph {
 
   TensorNode const& tensor_of(Node const& node) const {
     if (!node || &node.graph() != this)
-      throw GraphError(concat("graph '", name_, "': a tensor of another graph was passed",
-                              node ? concat(": '", node.name(), "' of '", node.graph().name_, "'") : std::string{}));
+      throw GraphError(concat(
+          "graph '", name_, "': a tensor of another graph was passed",
+          node ? concat(": '", node.name(), "' of '", node.graph().name_, "'") : std::string{}));
     return tensors_[node.id()];
   }
 

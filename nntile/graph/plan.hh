@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Plan: how a graph is cut, ordered and laid out in memory. A value without runtime, hardware or pointers.
+// Plan: how a graph is cut, ordered and laid out in memory. A value without runtime, hardware or
+// pointers.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +15,8 @@
 
 namespace nntile {
 
-/// How one named axis is cut: uniformly, or in the given sizes that are repeated until the extent is covered.
+/// How one named axis is cut: uniformly, or in the given sizes that are repeated until the extent
+/// is covered.
 struct AxisCut {
   std::string axis;
   std::vector<Index> sizes;
@@ -26,12 +28,14 @@ struct KeptTiling {
   Tiling tiling;
 };
 
-/// What a plan is asked for. `tile` is the wished number of elements along each side of a tile's matrix; 0 leaves every
-/// tensor whole. An axis inside a group (heads of an embedding, batches of tokens) gets what its inner axes leave.
+/// What a plan is asked for. `tile` is the wished number of elements along each side of a tile's
+/// matrix; 0 leaves every tensor whole. An axis inside a group (heads of an embedding, batches of
+/// tokens) gets what its inner axes leave.
 struct PlanOptions {
   Index tile = 256;
   std::vector<AxisCut> cuts = {};
-  /// Tensors that exist, from TensorStore::tilings(): what agrees with them along an axis is cut like them.
+  /// Tensors that exist, from TensorStore::tilings(): what agrees with them along an axis is cut
+  /// like them.
   std::vector<KeptTiling> keep = {};
 };
 
@@ -53,7 +57,8 @@ struct PlannedTensor {
 
 /// Bytes of a tile's buffer: whole cache lines.
 constexpr Index buffer_bytes(Shape const& extent, DType dtype) {
-  Index const bytes = std::max<Index>(1, element_count(extent) * static_cast<Index>(size_of(dtype)));
+  Index const bytes =
+      std::max<Index>(1, element_count(extent) * static_cast<Index>(size_of(dtype)));
   return (bytes + 63) / 64 * 64;
 }
 
@@ -92,8 +97,9 @@ struct PlannedTask {
   Cost cost;
 };
 
-/// Exact bytes: what the store keeps, the arena of everything else, and the least that any arena could be, the largest
-/// number of live bytes at a position of the plan. Tiles count in units of 64 bytes.
+/// Exact bytes: what the store keeps, the arena of everything else, and the least that any arena
+/// could be, the largest number of live bytes at a position of the plan. Tiles count in units of 64
+/// bytes.
 struct MemoryReport {
   Index stored = 0;
   Index arena = 0;
@@ -104,7 +110,8 @@ struct MemoryReport {
 /// The result of planning.
 class Plan {
  public:
-  /// Runs the passes check, prune, tile, order, lower and lifetime. Throws PlanError with what would work.
+  /// Runs the passes check, prune, tile, order, lower and lifetime. Throws PlanError with what
+  /// would work.
   inline Plan(LogicalGraph const& graph, PlanOptions const& options = {});
 
   std::string const& name() const { return name_; }
@@ -117,11 +124,14 @@ class Plan {
   std::span<PlannedUse const> uses(PlannedTask const& task) const {
     return {uses_.data() + task.first_use, task.use_count};
   }
-  std::span<std::byte const> args(PlannedTask const& task) const { return {args_.data() + task.args, task.args_bytes}; }
+  std::span<std::byte const> args(PlannedTask const& task) const {
+    return {args_.data() + task.args, task.args_bytes};
+  }
   MemoryReport const& memory() const { return memory_; }
   /// 2mnk over all tasks.
   std::int64_t flops() const { return flops_; }
-  /// Whether every cut is canonical, so that the bits are those of any other canonical tiling; else says which is not.
+  /// Whether every cut is canonical, so that the bits are those of any other canonical tiling; else
+  /// says which is not.
   bool canonical() const { return uncanonical_.empty(); }
   std::string const& uncanonical() const { return uncanonical_; }
 
@@ -129,7 +139,8 @@ class Plan {
   std::uint32_t tensor(std::string_view name) const {
     for (std::size_t i = 0; i < tensors_.size(); ++i)
       if (tensors_[i].name == name && used_[i]) return static_cast<std::uint32_t>(i);
-    throw PlanError(concat("plan '", name_, "': no tensor '", name, "' is used; a tensor that nothing reads is pruned"));
+    throw PlanError(concat("plan '", name_, "': no tensor '", name,
+                           "' is used; a tensor that nothing reads is pruned"));
   }
   bool used(std::size_t tensor) const { return used_[tensor]; }
   /// The buffer of a tile, a view's being its base's.
@@ -154,11 +165,13 @@ class Plan {
 
 inline std::uint32_t Plan::buffer_of(std::uint32_t id, Index tile) const {
   PlannedTensor const& tensor = tensors_[id];
-  if (tensor.storage != Storage::view) return tensor.first_buffer + static_cast<std::uint32_t>(tile);
+  if (tensor.storage != Storage::view)
+    return tensor.first_buffer + static_cast<std::uint32_t>(tile);
   Tiling const& base = tensors_[tensor.base].tiling;
   Shape const at = tensor.tiling.position(tile);
   Shape full;
-  for (std::size_t d = 0, from = 0; d < base.rank(); ++d) full.push_back(d == tensor.view_axis ? tensor.view_index : at[from++]);
+  for (std::size_t d = 0, from = 0; d < base.rank(); ++d)
+    full.push_back(d == tensor.view_axis ? tensor.view_index : at[from++]);
   return tensors_[tensor.base].first_buffer + static_cast<std::uint32_t>(base.number(full));
 }
 

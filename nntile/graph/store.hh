@@ -22,10 +22,10 @@ struct StoredSpec {
   TensorAttributes attributes;
 };
 
-/// Owns the parameters, states, inputs and outputs of one or more compiled graphs on one runtime. A graph that is
-/// compiled adds what it stores and is not here yet; what is here keeps its dtype, shape and tiling. Outlives its graphs.
-template <Runtime R>
-class TensorStore {
+/// Owns the parameters, states, inputs and outputs of one or more compiled graphs on one runtime. A
+/// graph that is compiled adds what it stores and is not here yet; what is here keeps its dtype,
+/// shape and tiling. Outlives its graphs.
+template <Runtime R> class TensorStore {
  public:
   using Handle = typename R::Handle;
   struct Stored {
@@ -43,7 +43,8 @@ class TensorStore {
 
   R& runtime() const { return runtime_; }
 
-  /// The tensor of that name, allocated if it is new. Throws PlanError when dtype, shape or tiling differ, OutOfMemory.
+  /// The tensor of that name, allocated if it is new. Throws PlanError when dtype, shape or tiling
+  /// differ, OutOfMemory.
   Stored& ensure(PlannedTensor const& planned) {
     if (auto const at = by_name_.find(planned.name); at != by_name_.end()) {
       check_same(*at->second, planned);
@@ -58,7 +59,8 @@ class TensorStore {
     stored->spec = {planned.name, planned.dtype, planned.tiling, file, planned.attributes};
     for (Index tile = 0; tile < planned.tiling.tile_count(); ++tile) {
       Index const bytes = buffer_bytes(planned.tiling.box(tile).extent, planned.dtype);
-      stored->tiles.push_back(runtime_.allocate(static_cast<std::size_t>(bytes), host, Lifetime::persistent));
+      stored->tiles.push_back(
+          runtime_.allocate(static_cast<std::size_t>(bytes), host, Lifetime::persistent));
     }
     Stored& result = *stored;
     by_name_.emplace(planned.name, &result);
@@ -79,19 +81,20 @@ class TensorStore {
   Stored& at(std::string const& name) const {
     auto const found = by_name_.find(name);
     if (found == by_name_.end())
-      throw GraphError(concat("store: no tensor '", name, "' among its ", tensors_.size(), "; compile the graph that declares it"));
+      throw GraphError(concat("store: no tensor '", name, "' among its ", tensors_.size(),
+                              "; compile the graph that declares it"));
     return *found->second;
   }
 
-  /// Copies a whole column-major array into a tensor, waiting for that tensor's tasks alone. Throws ShapeError, TypeError.
-  template <Element T>
-  void write(std::string const& name, std::span<T const> values) {
+  /// Copies a whole column-major array into a tensor, waiting for that tensor's tasks alone. Throws
+  /// ShapeError, TypeError.
+  template <Element T> void write(std::string const& name, std::span<T const> values) {
     Stored const& stored = check<T>(name, values.size(), "write");
     write_bytes(stored, reinterpret_cast<std::byte const*>(values.data()));
   }
-  /// Copies a tensor out, waiting for its tasks alone. Throws TypeError; TaskError where a task that wrote it failed.
-  template <Element T>
-  std::vector<T> read(std::string const& name) const {
+  /// Copies a tensor out, waiting for its tasks alone. Throws TypeError; TaskError where a task
+  /// that wrote it failed.
+  template <Element T> std::vector<T> read(std::string const& name) const {
     Stored const& stored = at(name);
     std::vector<T> values(static_cast<std::size_t>(element_count(stored.spec.tiling.shape())));
     check<T>(name, values.size(), "read");
@@ -101,24 +104,25 @@ class TensorStore {
 
   /// The same without types: column-major bytes of the whole tensor.
   void write_bytes(Stored const& stored, std::byte const* values) {
-    for_each_tile(stored, Access::write, [&](std::byte* tile, TileBox const& box, Shape const& shape, std::size_t size) {
-      copy_to_tile(tile, box, values, shape, size);
-    });
+    for_each_tile(stored, Access::write,
+                  [&](std::byte* tile, TileBox const& box, Shape const& shape, std::size_t size) {
+                    copy_to_tile(tile, box, values, shape, size);
+                  });
   }
   void read_bytes(Stored const& stored, std::byte* values) const {
-    for_each_tile(stored, Access::read, [&](std::byte* tile, TileBox const& box, Shape const& shape, std::size_t size) {
-      copy_from_tile(tile, box, values, shape, size);
-    });
+    for_each_tile(stored, Access::read,
+                  [&](std::byte* tile, TileBox const& box, Shape const& shape, std::size_t size) {
+                    copy_from_tile(tile, box, values, shape, size);
+                  });
   }
 
  private:
-  template <class F>
-  void for_each_tile(Stored const& stored, Access access, F&& f) const {
+  template <class F> void for_each_tile(Stored const& stored, Access access, F&& f) const {
     Shape const shape = stored.spec.tiling.shape();
     for (std::size_t tile = 0; tile < stored.tiles.size(); ++tile) {
       HostView<std::int32_t, R> const view(runtime_, stored.tiles[tile], access);
-      f(reinterpret_cast<std::byte*>(view.span().data()), stored.spec.tiling.box(static_cast<Index>(tile)), shape,
-        size_of(stored.spec.dtype));
+      f(reinterpret_cast<std::byte*>(view.span().data()),
+        stored.spec.tiling.box(static_cast<Index>(tile)), shape, size_of(stored.spec.dtype));
     }
   }
 
@@ -126,22 +130,26 @@ class TensorStore {
   Stored const& check(std::string const& name, std::size_t count, char const* call) const {
     Stored const& stored = at(name);
     if (stored.spec.dtype != dtype_of<T>)
-      throw TypeError(concat(call, ": '", name, "' is ", name_of(stored.spec.dtype), ", not ", name_of(dtype_of<T>)));
+      throw TypeError(concat(call, ": '", name, "' is ", name_of(stored.spec.dtype), ", not ",
+                             name_of(dtype_of<T>)));
     if (static_cast<Index>(count) != element_count(stored.spec.tiling.shape()))
-      throw ShapeError(concat(call, ": ", count, " values for '", name, "' of shape ", to_string(stored.spec.tiling.shape())));
+      throw ShapeError(concat(call, ": ", count, " values for '", name, "' of shape ",
+                              to_string(stored.spec.tiling.shape())));
     return stored;
   }
 
   static void check_same(Stored const& stored, PlannedTensor const& planned) {
     if (stored.spec.dtype != planned.dtype)
-      throw PlanError(concat("store: '", planned.name, "' is ", name_of(stored.spec.dtype), " here but ",
-                             name_of(planned.dtype), " in the new graph"));
+      throw PlanError(concat("store: '", planned.name, "' is ", name_of(stored.spec.dtype),
+                             " here but ", name_of(planned.dtype), " in the new graph"));
     if (!(stored.spec.tiling.shape() == planned.tiling.shape()))
-      throw PlanError(concat("store: '", planned.name, "' has shape ", to_string(stored.spec.tiling.shape()), " here but ",
+      throw PlanError(concat("store: '", planned.name, "' has shape ",
+                             to_string(stored.spec.tiling.shape()), " here but ",
                              to_string(planned.tiling.shape()), " in the new graph"));
     if (!(stored.spec.tiling == planned.tiling))
-      throw PlanError(concat("store: '", planned.name, "' is cut into a grid of ", to_string(stored.spec.tiling.grid()),
-                             " tiles here but ", to_string(planned.tiling.grid()),
+      throw PlanError(concat("store: '", planned.name, "' is cut into a grid of ",
+                             to_string(stored.spec.tiling.grid()), " tiles here but ",
+                             to_string(planned.tiling.grid()),
                              " in the new graph; plan both with the same tile options"));
   }
 

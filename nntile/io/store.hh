@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// A TensorStore seen by files: its tensors as sources and targets, in the order of file bytes, whatever their tiles.
+// A TensorStore seen by files: its tensors as sources and targets, in the order of file bytes,
+// whatever their tiles.
 
 #include <algorithm>
 #include <string>
@@ -13,10 +14,11 @@ namespace nntile::io {
 
 namespace detail {
 
-/// Copies the bytes [offset, offset + size) of the whole column-major array between `values` and the tiles.
+/// Copies the bytes [offset, offset + size) of the whole column-major array between `values` and
+/// the tiles.
 template <Runtime R, class Copy>
-void for_range(TensorStore<R>& store, typename TensorStore<R>::Stored const& stored, Access access, std::uint64_t offset,
-               std::uint64_t size, Copy&& copy) {
+void for_range(TensorStore<R>& store, typename TensorStore<R>::Stored const& stored, Access access,
+               std::uint64_t offset, std::uint64_t size, Copy&& copy) {
   Shape const shape = stored.spec.tiling.shape();
   std::size_t const element = size_of(stored.spec.dtype);
   Index outer = 1;  // elements of one index of the outermost dimension
@@ -31,11 +33,12 @@ void for_range(TensorStore<R>& store, typename TensorStore<R>::Stored const& sto
     }
     HostView<std::int32_t, R> const view(store.runtime(), stored.tiles[tile], access);
     auto* const bytes = reinterpret_cast<std::byte*>(view.span().data());
-    nntile::detail::for_each_run(box, shape, element, [&](std::size_t at, std::size_t in_tile, std::size_t length) {
-      std::uint64_t const begin = std::max<std::uint64_t>(at, offset);
-      std::uint64_t const end = std::min<std::uint64_t>(at + length, offset + size);
-      if (begin < end) copy(bytes + in_tile + (begin - at), begin - offset, end - begin);
-    });
+    nntile::detail::for_each_run(
+        box, shape, element, [&](std::size_t at, std::size_t in_tile, std::size_t length) {
+          std::uint64_t const begin = std::max<std::uint64_t>(at, offset);
+          std::uint64_t const end = std::min<std::uint64_t>(at + length, offset + size);
+          if (begin < end) copy(bytes + in_tile + (begin - at), begin - offset, end - begin);
+        });
   }
 }
 
@@ -47,8 +50,8 @@ inline FileShape file_shape_of_stored(StoredSpec const& spec) {
 
 }  // namespace detail
 
-/// The store's tensors that `wanted(spec)` admits, to be read. They refer to the store. Reading waits for each tensor's
-/// tasks alone.
+/// The store's tensors that `wanted(spec)` admits, to be read. They refer to the store. Reading
+/// waits for each tensor's tasks alone.
 template <Runtime R, class Wanted>
 std::vector<TensorSource> sources_of(TensorStore<R>& store, Wanted&& wanted) {
   std::vector<TensorSource> sources;
@@ -57,10 +60,11 @@ std::vector<TensorSource> sources_of(TensorStore<R>& store, Wanted&& wanted) {
     auto* const from = stored.get();
     sources.push_back({from->spec.name, from->spec.dtype, detail::file_shape_of_stored(from->spec),
                        [&store, from](std::uint64_t offset, std::span<std::byte> out) {
-                         detail::for_range(store, *from, Access::read, offset, out.size(),
-                                           [&](std::byte const* tile, std::uint64_t at, std::uint64_t bytes) {
-                                             std::memcpy(out.data() + at, tile, bytes);
-                                           });
+                         detail::for_range(
+                             store, *from, Access::read, offset, out.size(),
+                             [&](std::byte const* tile, std::uint64_t at, std::uint64_t bytes) {
+                               std::memcpy(out.data() + at, tile, bytes);
+                             });
                        }});
   }
   return sources;
@@ -75,20 +79,25 @@ std::vector<TensorTarget> targets_of(TensorStore<R>& store, Wanted&& wanted) {
     auto* const to = stored.get();
     targets.push_back({to->spec.name, to->spec.dtype, detail::file_shape_of_stored(to->spec),
                        [&store, to](std::uint64_t offset, std::span<std::byte const> bytes) {
-                         // A piece may cover a part of a tile only; the pieces together cover it, so `write`, which
-                         // keeps what the storage holds, lets each add its part.
-                         detail::for_range(store, *to, Access::write, offset, bytes.size(),
-                                           [&](std::byte* tile, std::uint64_t at, std::uint64_t count) {
-                                             std::memcpy(tile, bytes.data() + at, count);
-                                           });
+                         // A piece may cover a part of a tile only; the pieces together cover it,
+                         // so `write`, which keeps what the storage holds, lets each add its part.
+                         detail::for_range(
+                             store, *to, Access::write, offset, bytes.size(),
+                             [&](std::byte* tile, std::uint64_t at, std::uint64_t count) {
+                               std::memcpy(tile, bytes.data() + at, count);
+                             });
                        }});
   }
   return targets;
 }
 
 /// What a checkpoint holds: parameters and states, not constants, inputs or outputs.
-inline bool is_saved(StoredSpec const& spec) { return spec.attributes.persistent && !spec.attributes.external; }
+inline bool is_saved(StoredSpec const& spec) {
+  return spec.attributes.persistent && !spec.attributes.external;
+}
 /// Parameters alone: what `--hash` covers.
-inline bool is_parameter(StoredSpec const& spec) { return spec.attributes.persistent && spec.attributes.requires_grad; }
+inline bool is_parameter(StoredSpec const& spec) {
+  return spec.attributes.persistent && spec.attributes.requires_grad;
+}
 
 }  // namespace nntile::io

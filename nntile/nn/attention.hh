@@ -7,16 +7,18 @@
 
 namespace nntile::nn {
 
-/// y = c_proj(attention(q, k, v)), q, k, v = c_attn(x), each of `heads` heads. c_attn's outputs are {head_dim, head, 3}:
-/// the three are cut apart by every plan, so that q, k and v are views and nothing is copied.
+/// y = c_proj(attention(q, k, v)), q, k, v = c_attn(x), each of `heads` heads. c_attn's outputs are
+/// {head_dim, head, 3}: the three are cut apart by every plan, so that q, k and v are views and
+/// nothing is copied.
 class CausalSelfAttention {
  public:
   /// Throws ShapeError where the heads do not divide the width.
   CausalSelfAttention(ParameterList& parameters, std::string const& name, Index width, Index heads,
                       double projection_stddev = 0.02)
-      : attn_(parameters, name + ".c_attn", {{head_dim(width, heads), heads, 3}, "head_dim head qkv"}, {{width}, "embed"}),
-        projection_(parameters, name + ".c_proj", {{width}, "embed"}, {{head_dim(width, heads), heads}, "head_dim head"},
-                    projection_stddev) {}
+      : attn_(parameters, name + ".c_attn",
+              {{head_dim(width, heads), heads, 3}, "head_dim head qkv"}, {{width}, "embed"}),
+        projection_(parameters, name + ".c_proj", {{width}, "embed"},
+                    {{head_dim(width, heads), heads}, "head_dim head"}, projection_stddev) {}
 
   /// x[embed, seq, batch] to the same shape.
   Node operator()(Node const& x) const {

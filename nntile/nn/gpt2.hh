@@ -28,32 +28,38 @@ struct Gpt2Config {
   bool operator==(Gpt2Config const&) const = default;
 };
 
-/// Token and position embeddings, `layers` pre-norm blocks, a final norm, and logits by the transposed token embedding.
-/// Initial weights N(0, 0.02), both c_proj N(0, 0.02 / sqrt(2 layers)), norms 1, biases 0. Source: Radford et al. 2019.
+/// Token and position embeddings, `layers` pre-norm blocks, a final norm, and logits by the
+/// transposed token embedding. Initial weights N(0, 0.02), both c_proj N(0, 0.02 / sqrt(2 layers)),
+/// norms 1, biases 0. Source: Radford et al. 2019.
 class Gpt2 {
  public:
   Gpt2(LogicalGraph& graph, Gpt2Config const& config)
-      : config_(config), parameters_(graph),
-        wte_(parameters_.add({{config.width, config.vocab}, DType::fp32, "embed vocab", {}}, "wte.weight", 0, config.stddev, true)),
-        wpe_(parameters_.add({{config.width, config.positions}, DType::fp32, "embed position", {}}, "wpe.weight", 0,
-                             config.stddev, true)) {
+      : config_(config),
+        parameters_(graph),
+        wte_(parameters_.add({{config.width, config.vocab}, DType::fp32, "embed vocab", {}},
+                             "wte.weight", 0, config.stddev, true)),
+        wpe_(parameters_.add({{config.width, config.positions}, DType::fp32, "embed position", {}},
+                             "wpe.weight", 0, config.stddev, true)) {
     double const projection = config.stddev / std::sqrt(2.0 * static_cast<double>(config.layers));
     for (Index i = 0; i < config.layers; ++i) {
       std::string const name = concat("h.", i);
-      blocks_.push_back({LayerNorm(parameters_, name + ".ln_1", config.width, "embed", config.eps),
-                         CausalSelfAttention(parameters_, name + ".attn", config.width, config.heads, projection),
-                         LayerNorm(parameters_, name + ".ln_2", config.width, "embed", config.eps),
-                         Mlp(parameters_, name + ".mlp", config.width, 4 * config.width, projection)});
+      blocks_.push_back(
+          {LayerNorm(parameters_, name + ".ln_1", config.width, "embed", config.eps),
+           CausalSelfAttention(parameters_, name + ".attn", config.width, config.heads, projection),
+           LayerNorm(parameters_, name + ".ln_2", config.width, "embed", config.eps),
+           Mlp(parameters_, name + ".mlp", config.width, 4 * config.width, projection)});
     }
     final_norm_.emplace(parameters_, "ln_f", config.width, "embed", config.eps);
   }
 
-  /// logits[vocab, seq, batch] of tokens int64 [seq, batch] at positions int64 [seq]. Throws ShapeError.
+  /// logits[vocab, seq, batch] of tokens int64 [seq, batch] at positions int64 [seq]. Throws
+  /// ShapeError.
   Node logits(Node const& tokens, Node const& positions, bool inference = false) const {
     if (tokens.shape()[0] > config_.positions)
       throw ShapeError(concat("gpt2: sequence of ", tokens.shape()[0], " tokens ('", tokens.name(),
                               "') but the model has ", config_.positions, " positions"));
-    Node x = add_slice({.axis = 2}, embedding(tokens, wte_), embedding(positions, wpe_));  // [e, s, b]
+    Node x =
+        add_slice({.axis = 2}, embedding(tokens, wte_), embedding(positions, wpe_));  // [e, s, b]
     for (auto const& block : blocks_) {
       x = add(x, block.attention(block.norm_1(x)));
       Node const normed = block.norm_2(x);

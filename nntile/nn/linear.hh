@@ -13,11 +13,13 @@ struct Group {
   std::string axes;
 };
 
-/// y[out.., n..] = sum_in W[out.., in..] x[in.., n..] + bias[out..]. W is stored {out.., in..}: the bytes of a row-major
-/// file of shape [in, out], as GPT-2's Conv1D has it. Parameters `<name>.weight` ~ N(0, stddev), `<name>.bias` = 0.
+/// y[out.., n..] = sum_in W[out.., in..] x[in.., n..] + bias[out..]. W is stored {out.., in..}: the
+/// bytes of a row-major file of shape [in, out], as GPT-2's Conv1D has it. Parameters
+/// `<name>.weight` ~ N(0, stddev), `<name>.bias` = 0.
 class Linear {
  public:
-  Linear(ParameterList& parameters, std::string const& name, Group const& out, Group const& in, double stddev = 0.02)
+  Linear(ParameterList& parameters, std::string const& name, Group const& out, Group const& in,
+         double stddev = 0.02)
       : in_rank_(static_cast<int>(in.shape.size())) {
     TensorSpec weight{.shape = out.shape, .dtype = DType::fp32, .axes = out.axes + " " + in.axes};
     for (Index const extent : in.shape) weight.shape.push_back(extent);

@@ -9,9 +9,11 @@ namespace nntile::nn {
 /// y = c_proj(gelutanh(c_fc(x))): `width` to `hidden` and back.
 class Mlp {
  public:
-  Mlp(ParameterList& parameters, std::string const& name, Index width, Index hidden, double projection_stddev = 0.02)
+  Mlp(ParameterList& parameters, std::string const& name, Index width, Index hidden,
+      double projection_stddev = 0.02)
       : fc_(parameters, name + ".c_fc", {{hidden}, "hidden"}, {{width}, "embed"}),
-        projection_(parameters, name + ".c_proj", {{width}, "embed"}, {{hidden}, "hidden"}, projection_stddev) {}
+        projection_(parameters, name + ".c_proj", {{width}, "embed"}, {{hidden}, "hidden"},
+                    projection_stddev) {}
 
   Node operator()(Node const& x) const { return projection_(gelutanh(fc_(x))); }
   /// The same bits with the activation fused into the product; it cannot be differentiated.

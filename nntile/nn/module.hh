@@ -43,8 +43,9 @@ class ParameterList {
   std::vector<Parameter> parameters_;
 };
 
-/// Fills `init` with ops that give every parameter of the list its first value: a draw that depends on the seed, the
-/// parameter's name and the element alone, never on tiles. Plan and run it once on the store of the model.
+/// Fills `init` with ops that give every parameter of the list its first value: a draw that depends
+/// on the seed, the parameter's name and the element alone, never on tiles. Plan and run it once on
+/// the store of the model.
 inline void initialize(LogicalGraph& init, ParameterList const& parameters, std::uint64_t seed) {
   for (auto const& parameter : parameters.all()) {
     TensorNode const& declared = parameters.graph().tensor_of(parameter.node);
@@ -52,7 +53,11 @@ inline void initialize(LogicalGraph& init, ParameterList const& parameters, std:
     if (parameter.stddev == 0) {
       fill({.value = parameter.mean}, node);
     } else {
-      randn({.seed = seed, .name = hash_name(declared.name), .mean = parameter.mean, .stddev = parameter.stddev}, node);
+      randn({.seed = seed,
+             .name = hash_name(declared.name),
+             .mean = parameter.mean,
+             .stddev = parameter.stddev},
+            node);
     }
   }
 }

@@ -7,10 +7,12 @@
 
 namespace nntile::nn {
 
-/// y = (x - mean) / sqrt(var + eps) * weight + bias over dimension 0. Parameters `<name>.weight` = 1, `<name>.bias` = 0.
+/// y = (x - mean) / sqrt(var + eps) * weight + bias over dimension 0. Parameters `<name>.weight` =
+/// 1, `<name>.bias` = 0.
 class LayerNorm {
  public:
-  LayerNorm(ParameterList& parameters, std::string const& name, Index width, std::string const& axis, double eps = 1e-5)
+  LayerNorm(ParameterList& parameters, std::string const& name, Index width,
+            std::string const& axis, double eps = 1e-5)
       : eps_(eps),
         weight_(parameters.add({{width}, DType::fp32, axis, {}}, name + ".weight", 1, 0, false)),
         bias_(parameters.add({{width}, DType::fp32, axis, {}}, name + ".bias", 0, 0, false)) {}

@@ -11,21 +11,25 @@
 
 namespace nntile::nn {
 
-/// Constants of the optimizer. The learning rate and the step are data: inputs `lr` (fp32) and `step` (int64, from 1).
+/// Constants of the optimizer. The learning rate and the step are data: inputs `lr` (fp32) and
+/// `step` (int64, from 1).
 struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.99;
   double eps = 1e-8;
   double weight_decay = 0.1;
-  /// Largest global norm of the gradients; 0 leaves them as they are, and updates then overlap with the backward pass.
+  /// Largest global norm of the gradients; 0 leaves them as they are, and updates then overlap with
+  /// the backward pass.
   double clip = 0;
 };
 
-/// Appends the update of every parameter that has a gradient, in phase "optimizer". States are kept as PyTorch keeps
-/// them, named `optim.exp_avg/<parameter>` and `optim.exp_avg_sq/<parameter>`. Source: Loshchilov and Hutter 2019.
+/// Appends the update of every parameter that has a gradient, in phase "optimizer". States are kept
+/// as PyTorch keeps them, named `optim.exp_avg/<parameter>` and `optim.exp_avg_sq/<parameter>`.
+/// Source: Loshchilov and Hutter 2019.
 class AdamW {
  public:
-  AdamW(ParameterList const& parameters, Gradients const& gradients, AdamWOptions const& options = {})
+  AdamW(ParameterList const& parameters, Gradients const& gradients,
+        AdamWOptions const& options = {})
       : graph_(parameters.graph()) {
     graph_.set_phase("optimizer");
     lr_ = graph_.input({{}, DType::fp32, {}, {}}, "lr");
@@ -44,8 +48,10 @@ class AdamW {
       attrs.eps = options.eps;
       attrs.weight_decay = parameter.decays ? options.weight_decay : 0;
       attrs.scaled = bool(scale);
-      if (scale) adamw_step(attrs, parameter.node, gradient, m, v, lr_, step_, scale);
-      else adamw_step(attrs, parameter.node, gradient, m, v, lr_, step_);
+      if (scale)
+        adamw_step(attrs, parameter.node, gradient, m, v, lr_, step_, scale);
+      else
+        adamw_step(attrs, parameter.node, gradient, m, v, lr_, step_);
     }
   }
 
@@ -67,7 +73,8 @@ class AdamW {
     std::vector<Node> list;
     for (Parameter const& parameter : parameters.all())
       if (gradients.find(parameter.node)) list.push_back(parameter.node);
-    std::sort(list.begin(), list.end(), [](Node const& a, Node const& b) { return a.name() < b.name(); });
+    std::sort(list.begin(), list.end(),
+              [](Node const& a, Node const& b) { return a.name() < b.name(); });
     squared_norm_ = graph_.tensor({{}, DType::fp64, {}, {}}, "optim.squared_norm");
     double beta = 0;
     for (Node const& parameter : list) {

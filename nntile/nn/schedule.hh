@@ -8,14 +8,16 @@
 
 namespace nntile::nn {
 
-/// Rises linearly to `peak` over `warmup` steps, then falls along a half cosine to `floor * peak` at step `steps`.
+/// Rises linearly to `peak` over `warmup` steps, then falls along a half cosine to `floor * peak`
+/// at step `steps`.
 struct WarmupCosine {
   double peak = 3e-3;
   std::int64_t warmup = 50;
   std::int64_t steps = 1000;
   double floor = 0.1;
 
-  /// Learning rate of a step, counted from 1. Part of the bits of a run, so its cosine is the kernel library's.
+  /// Learning rate of a step, counted from 1. Part of the bits of a run, so its cosine is the
+  /// kernel library's.
   double at(std::int64_t step) const {
     if (step <= warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
     if (step >= steps) return peak * floor;

@@ -12,7 +12,8 @@
 
 namespace nntile {
 
-/// One axis of an op: a letter, its place within the letter's group, its extent, and whether it may be cut.
+/// One axis of an op: a letter, its place within the letter's group, its extent, and whether it may
+/// be cut.
 struct Axis {
   char group = 0;
   std::uint8_t within = 0;
@@ -22,7 +23,8 @@ struct Axis {
 
 inline constexpr std::size_t max_axes = 16;
 
-/// The axes of one call of an op, in order of first appearance, and which of them each operand's dimensions are.
+/// The axes of one call of an op, in order of first appearance, and which of them each operand's
+/// dimensions are.
 struct AxisTable {
   inplace_vector<Axis, max_axes> axes;
   inplace_vector<inplace_vector<std::uint8_t, max_rank>, max_operands> operands;
@@ -71,7 +73,8 @@ class GroupTable {
   int ranks_[26];
 };
 
-/// Settles the rank of every group that one operand's rank determines; true when something was learnt.
+/// Settles the rank of every group that one operand's rank determines; true when something was
+/// learnt.
 inline bool learn_rank(GroupTable& ranks, char const* axes, Shape const& shape) {
   char open = 0;
   int known = 0;
@@ -96,7 +99,8 @@ inline std::string axis_name(Axis const& axis, GroupTable& ranks) {
 
 }  // namespace detail
 
-/// An operand as the caller has it: its shape where it is known (results may be inferred), and what errors call it.
+/// An operand as the caller has it: its shape where it is known (results may be inferred), and what
+/// errors call it.
 struct GivenOperand {
   Shape const* shape = nullptr;
   std::string_view name;
@@ -104,14 +108,15 @@ struct GivenOperand {
 
 /// Matches the operands' shapes with their axes strings. Throws ShapeError naming both operands:
 /// "gemm: a[k]=512 ('h1') but b[k]=768 ('w2')". Cost: operands x rank.
-inline AxisTable resolve_axes(char const* op, Operands const& operands, GroupRanks const& given_ranks,
-                              std::span<GivenOperand const> given) {
+inline AxisTable resolve_axes(char const* op, Operands const& operands,
+                              GroupRanks const& given_ranks, std::span<GivenOperand const> given) {
   detail::GroupTable ranks;
   for (auto const& [group, rank] : given_ranks) ranks[group] = rank;
   for (bool learnt = true; learnt;) {
     learnt = false;
     for (std::size_t o = 0; o < operands.size(); ++o)
-      if (given[o].shape != nullptr) learnt |= detail::learn_rank(ranks, operands[o].axes, *given[o].shape);
+      if (given[o].shape != nullptr)
+        learnt |= detail::learn_rank(ranks, operands[o].axes, *given[o].shape);
   }
 
   AxisTable table;
@@ -127,11 +132,13 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands, GroupRan
       if (!token.many) ranks[token.group] = 1;
       int const rank = ranks[token.group];
       if (rank == detail::unknown_rank)
-        throw ShapeError(concat(op, ": the rank of axes '", token.group, "' of operand ", operands[o].name,
-                                " follows from no operand"));
+        throw ShapeError(concat(op, ": the rank of axes '", token.group, "' of operand ",
+                                operands[o].name, " follows from no operand"));
       for (int within = 0; within < rank; ++within, ++dimension) {
         std::size_t id = 0;
-        while (id < table.axes.size() && !(table.axes[id].group == token.group && table.axes[id].within == within)) ++id;
+        while (id < table.axes.size() &&
+               !(table.axes[id].group == token.group && table.axes[id].within == within))
+          ++id;
         if (id == table.axes.size()) {
           table.axes.push_back({token.group, static_cast<std::uint8_t>(within), false, -1});
           origins.push_back({o});
@@ -148,20 +155,21 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands, GroupRan
           auto const& other = operands[origins[id].operand];
           std::string const letter = detail::axis_name(axis, ranks);
           throw ShapeError(concat(op, ": ", other.name, "[", letter, "]=", axis.extent, " ('",
-                                  given[origins[id].operand].name, "') but ", operands[o].name, "[", letter, "]=", extent,
-                                  " ('", given[o].name, "')"));
+                                  given[origins[id].operand].name, "') but ", operands[o].name, "[",
+                                  letter, "]=", extent, " ('", given[o].name, "')"));
         }
       }
     }
     if (shape != nullptr && shape->size() != dimension)
-      throw ShapeError(concat(op, ": operand ", operands[o].name, " ('", given[o].name, "') has axes \"",
-                              operands[o].axes, "\", ", dimension, " dimensions here, but its shape is ",
-                              to_string(*shape)));
+      throw ShapeError(concat(op, ": operand ", operands[o].name, " ('", given[o].name,
+                              "') has axes \"", operands[o].axes, "\", ", dimension,
+                              " dimensions here, but its shape is ", to_string(*shape)));
   }
   for (std::size_t id = 0; id < table.axes.size(); ++id)
     if (table.axes[id].extent < 0)
       throw ShapeError(concat(op, ": the extent of axis '", table.axes[id].group, "' of operand ",
-                              operands[origins[id].operand].name, " follows from no operand; declare it and pass it"));
+                              operands[origins[id].operand].name,
+                              " follows from no operand; declare it and pass it"));
   return table;
 }
 

@@ -35,35 +35,38 @@ class TileSink {
 ///   dtypes     what the operands of Kind::element may be
 ///   Args       what a kernel sees; args(attrs, range) fills it for one tile task
 ///   cost       of one tile task
-///   reference  the definition, sequential: reference<T>(args, buffers), the oracle when T is double
+///   reference  the definition, sequential: reference<T>(args, buffers), the oracle when T is
+///   double
 /// and, where it has them:
 ///   ranks(attrs)                    ranks of groups that attributes fix
 ///   phases(attrs)                   passes over a reduced axis
 ///   overwrites(attrs, operand)      whether an `update` result is overwritten (beta = 0)
-///   tiles(attrs, range, sink)       an irregular set of tile tasks: moves `range` by take(), passes each to the sink
-///   blocked(attrs)                  letters of axes summed in blocks of 64: cuts elsewhere have bits of their own
-///   gradient(builder)               appends the nodes of its derivative
+///   tiles(attrs, range, sink)       an irregular set of tile tasks: moves `range` by take(),
+///   passes each to the sink blocked(attrs)                  letters of axes summed in blocks of
+///   64: cuts elsewhere have bits of their own gradient(builder)               appends the nodes of
+///   its derivative
 template <class Op>
-concept OpStruct = std::is_empty_v<Op> && requires(typename Op::Attrs const& attrs, TileRange const& range) {
+concept OpStruct = std::is_empty_v<Op> &&
+    requires(typename Op::Attrs const& attrs, TileRange const& range) {
   { Op::name } -> std::convertible_to<char const*>;
   Op::operands;
   Op::dtypes;
   { Op::args(attrs, range) } -> std::same_as<typename Op::Args>;
   { Op::cost(attrs, range) } -> std::same_as<Cost>;
-  requires std::is_trivially_copyable_v<typename Op::Attrs> && sizeof(typename Op::Attrs) <= max_attrs_bytes;
-  requires std::is_trivially_copyable_v<typename Op::Args> && sizeof(typename Op::Args) <= max_args_bytes;
+  requires std::is_trivially_copyable_v<typename Op::Attrs> &&
+      sizeof(typename Op::Attrs) <= max_attrs_bytes;
+  requires std::is_trivially_copyable_v<typename Op::Args> &&
+      sizeof(typename Op::Args) <= max_args_bytes;
 };
 
 /// Buffers of a reference call, by position of the operand in the task.
 struct Buffers {
   void* const* pointers;
-  template <class T>
-  T* at(int operand) const {
-    return static_cast<T*>(pointers[operand]);
-  }
+  template <class T> T* at(int operand) const { return static_cast<T*>(pointers[operand]); }
 };
 
-/// An op without its type: constants and plain functions, so that graphs and plans are no templates.
+/// An op without its type: constants and plain functions, so that graphs and plans are no
+/// templates.
 struct OpInfo {
   char const* name;
   std::size_t attrs_bytes;
@@ -75,29 +78,30 @@ struct OpInfo {
   bool (*overwrites)(void const* attrs, int operand);
   void (*args)(void const* attrs, TileRange const& range, void* out);
   Cost (*cost)(void const* attrs, TileRange const& range);
-  void (*tiles)(void const* attrs, TileRange const& range, TileSink& sink);  // null: the standard walk
+  void (*tiles)(void const* attrs, TileRange const& range,
+                TileSink& sink);  // null: the standard walk
   char const* (*blocked)(void const* attrs);
-  Codelet const* (*reference)(DType element);                                // null: none
+  Codelet const* (*reference)(DType element);  // null: none
 };
 
 namespace detail {
 
-template <class Op>
-typename Op::Attrs const& attrs_of(void const* attrs) {
+template <class Op> typename Op::Attrs const& attrs_of(void const* attrs) {
   return *static_cast<typename Op::Attrs const*>(attrs);
 }
 
-template <class Op>
-Operands operands_of(void const* attrs) {
-  if constexpr (requires { Op::operands(attrs_of<Op>(attrs)); }) return Op::operands(attrs_of<Op>(attrs));
-  else return Op::operands;
+template <class Op> Operands operands_of(void const* attrs) {
+  if constexpr (requires { Op::operands(attrs_of<Op>(attrs)); })
+    return Op::operands(attrs_of<Op>(attrs));
+  else
+    return Op::operands;
 }
 
-template <class Op, class T>
-Status run_reference(KernelCall const& call) noexcept {
+template <class Op, class T> Status run_reference(KernelCall const& call) noexcept {
   typename Op::Args args;
   std::memcpy(&args, call.attributes, sizeof args);
-  if constexpr (std::same_as<decltype(Op::template reference<T>(args, Buffers{call.buffers})), Status>)
+  if constexpr (std::same_as<decltype(Op::template reference<T>(args, Buffers{call.buffers})),
+                             Status>)
     return Op::template reference<T>(args, Buffers{call.buffers});
   else
     return Op::template reference<T>(args, Buffers{call.buffers}), Status{};
@@ -106,11 +110,12 @@ Status run_reference(KernelCall const& call) noexcept {
 template <class Op, class T>
 inline constexpr Codelet reference_codelet{Op::name, &run_reference<Op, T>, nullptr, nullptr};
 
-template <class Op>
-Codelet const* reference_of(DType element) {
+template <class Op> Codelet const* reference_of(DType element) {
   return for_dtype(element, [](auto tag) -> Codelet const* {
     using T = typename decltype(tag)::type;
-    if constexpr (requires(typename Op::Args const& args, Buffers buffers) { Op::template reference<T>(args, buffers); })
+    if constexpr (requires(typename Op::Args const& args, Buffers buffers) {
+                    Op::template reference<T>(args, buffers);
+                  })
       return &reference_codelet<Op, T>;
     else
       return nullptr;
@@ -129,13 +134,17 @@ inline constexpr OpInfo op_info{
     .operands = &detail::operands_of<Op>,
     .ranks = [](void const* attrs) -> GroupRanks {
       (void)attrs;
-      if constexpr (requires { Op::ranks(detail::attrs_of<Op>(attrs)); }) return Op::ranks(detail::attrs_of<Op>(attrs));
-      else return {};
+      if constexpr (requires { Op::ranks(detail::attrs_of<Op>(attrs)); })
+        return Op::ranks(detail::attrs_of<Op>(attrs));
+      else
+        return {};
     },
     .phases = [](void const* attrs) -> Phases {
       (void)attrs;
-      if constexpr (requires { Op::phases(detail::attrs_of<Op>(attrs)); }) return Op::phases(detail::attrs_of<Op>(attrs));
-      else return {};
+      if constexpr (requires { Op::phases(detail::attrs_of<Op>(attrs)); })
+        return Op::phases(detail::attrs_of<Op>(attrs));
+      else
+        return {};
     },
     .overwrites = [](void const* attrs, int operand) -> bool {
       (void)attrs, (void)operand;
@@ -144,35 +153,41 @@ inline constexpr OpInfo op_info{
       else
         return false;
     },
-    .args = [](void const* attrs, TileRange const& range, void* out) {
-      auto const args = Op::args(detail::attrs_of<Op>(attrs), range);
-      std::memcpy(out, &args, sizeof args);
-    },
-    .cost = [](void const* attrs, TileRange const& range) { return Op::cost(detail::attrs_of<Op>(attrs), range); },
-    .tiles = [] {
-      using Function = void (*)(void const*, TileRange const&, TileSink&);
-      if constexpr (requires(TileRange const& range, TileSink& sink, typename Op::Attrs const& attrs) {
-                      Op::tiles(attrs, range, sink);
-                    })
-        return Function{[](void const* attrs, TileRange const& range, TileSink& sink) {
-          Op::tiles(detail::attrs_of<Op>(attrs), range, sink);
-        }};
-      else
-        return Function{nullptr};
-    }(),
+    .args =
+        [](void const* attrs, TileRange const& range, void* out) {
+          auto const args = Op::args(detail::attrs_of<Op>(attrs), range);
+          std::memcpy(out, &args, sizeof args);
+        },
+    .cost = [](void const* attrs,
+               TileRange const& range) { return Op::cost(detail::attrs_of<Op>(attrs), range); },
+    .tiles =
+        [] {
+          using Function = void (*)(void const*, TileRange const&, TileSink&);
+          if constexpr (requires(TileRange const& range, TileSink& sink,
+                                 typename Op::Attrs const& attrs) {
+                          Op::tiles(attrs, range, sink);
+                        })
+            return Function{[](void const* attrs, TileRange const& range, TileSink& sink) {
+              Op::tiles(detail::attrs_of<Op>(attrs), range, sink);
+            }};
+          else
+            return Function{nullptr};
+        }(),
     .blocked = [](void const* attrs) -> char const* {
       (void)attrs;
-      if constexpr (requires { Op::blocked(detail::attrs_of<Op>(attrs)); }) return Op::blocked(detail::attrs_of<Op>(attrs));
-      else return "";
+      if constexpr (requires { Op::blocked(detail::attrs_of<Op>(attrs)); })
+        return Op::blocked(detail::attrs_of<Op>(attrs));
+      else
+        return "";
     },
     .reference = &detail::reference_of<Op>,
 };
 
-/// The callable object of an op. It forwards to `apply(op, attrs, operands...)`, found in the layer of the operands:
-/// gelu(tile, tile) and gelu(tensor, tensor) block until that call is done, gelu.async(...) returns what to wait for,
-/// y = gelu(node) adds a node to a graph. Attributes come first: gemm({.trans_a = true}, a, b).
-template <OpStruct Op>
-struct Call {
+/// The callable object of an op. It forwards to `apply(op, attrs, operands...)`, found in the layer
+/// of the operands: gelu(tile, tile) and gelu(tensor, tensor) block until that call is done,
+/// gelu.async(...) returns what to wait for, y = gelu(node) adds a node to a graph. Attributes come
+/// first: gemm({.trans_a = true}, a, b).
+template <OpStruct Op> struct Call {
   using op_type = Op;
 
   template <class... Operands>
@@ -180,8 +195,8 @@ struct Call {
     return apply(Op{}, attrs, operands...);
   }
   template <class First, class... Rest>
-    requires(!std::convertible_to<First, typename Op::Attrs const&>)
-  auto operator()(First&& first, Rest&&... rest) const {
+  requires(!std::convertible_to<First, typename Op::Attrs const&>) auto operator()(
+      First&& first, Rest&&... rest) const {
     return apply(Op{}, typename Op::Attrs{}, first, rest...);
   }
   template <class... Operands>
@@ -189,18 +204,19 @@ struct Call {
     return apply_async(Op{}, attrs, operands...);
   }
   template <class First, class... Rest>
-    requires(!std::convertible_to<First, typename Op::Attrs const&>)
-  auto async(First&& first, Rest&&... rest) const {
+  requires(!std::convertible_to<First, typename Op::Attrs const&>) auto async(
+      First&& first, Rest&&... rest) const {
     return apply_async(Op{}, typename Op::Attrs{}, first, rest...);
   }
 };
 
-/// The ops of a header, for the build: `using gelutanh_ops = OpList<ops::Gelutanh, ops::GelutanhBackward>;`.
-template <OpStruct... Ops>
-struct OpList {};
+/// The ops of a header, for the build: `using gelutanh_ops = OpList<ops::Gelutanh,
+/// ops::GelutanhBackward>;`.
+template <OpStruct... Ops> struct OpList {};
 
 /// Every float dtype: what most ops take.
-inline constexpr DType float_dtypes[] = {DType::fp64, DType::fp32, DType::bf16, DType::fp16, DType::fp32_fast_tf32,
-                                         DType::fp32_fast_fp16, DType::fp32_fast_bf16};
+inline constexpr DType float_dtypes[] = {
+    DType::fp64,           DType::fp32,           DType::bf16,          DType::fp16,
+    DType::fp32_fast_tf32, DType::fp32_fast_fp16, DType::fp32_fast_bf16};
 
 }  // namespace nntile

@@ -14,13 +14,9 @@ struct Copy : Elementwise<Copy, CopyAttrs> {
   static constexpr char const* name = "copy";
   static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}};
 
-  template <class V>
-  static V apply(Attrs const&, V x) {
-    return x;
-  }
+  template <class V> static V apply(Attrs const&, V x) { return x; }
 
-  template <class Builder>
-  static void gradient(Builder& b) {
+  template <class Builder> static void gradient(Builder& b) {
     if (b.wants(0)) b.pass(0, 1);
   }
 };

@@ -21,14 +21,15 @@ struct Fill {
     double value;
   };
 
-  static Args args(Attrs const& attrs, TileRange const& range) { return {range.extent('i'), attrs.value}; }
+  static Args args(Attrs const& attrs, TileRange const& range) {
+    return {range.extent('i'), attrs.value};
+  }
   static Cost cost(Attrs const&, TileRange const& range) {
     return {0, static_cast<Index>(sizeof(float)) * range.extent('i')};
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     T* const y = buffers.at<T>(0);
     for (Index i = 0; i < args.n; ++i) y[i] = T(static_cast<compute_t<T>>(args.value));
   }

@@ -8,8 +8,7 @@ namespace nntile {
 namespace ops {
 
 /// u(x) = sqrt(2/pi) (x + 0.044715 x^3), and gelutanh(x) = x/2 (1 + tanh u) = x / (1 + exp(-2u)).
-template <class V>
-V gelutanh_minus_2u(V x) {
+template <class V> V gelutanh_minus_2u(V x) {
   V const cubic = V(-2 * 0.7978845608028654 * 0.044715);
   V const linear = V(-2 * 0.7978845608028654);
   using math::fma;
@@ -26,8 +25,7 @@ struct GelutanhBackward : Elementwise<GelutanhBackward, GelutanhBackwardAttrs> {
   static constexpr char const* name = "gelutanh_backward";
   static constexpr Operands operands{{"x", "i..."}, {"dy", "i..."}, {"dx", "i...", Access::update}};
 
-  template <class V>
-  static V apply(Attrs const&, V x, V dy) {
+  template <class V> static V apply(Attrs const&, V x, V dy) {
     using math::exp;
     using math::fma;
     V const s = V(1) / (V(1) + exp(gelutanh_minus_2u(x)));
@@ -36,19 +34,18 @@ struct GelutanhBackward : Elementwise<GelutanhBackward, GelutanhBackwardAttrs> {
   }
 };
 
-/// y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). Source: Hendrycks and Gimpel 2016, the form GPT-2 uses.
+/// y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). Source: Hendrycks and Gimpel 2016, the form
+/// GPT-2 uses.
 struct Gelutanh : Elementwise<Gelutanh, GelutanhAttrs> {
   static constexpr char const* name = "gelutanh";
   static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}};
 
-  template <class V>
-  static V apply(Attrs const&, V x) {
+  template <class V> static V apply(Attrs const&, V x) {
     using math::exp;
     return x / (V(1) + exp(gelutanh_minus_2u(x)));
   }
 
-  template <class Builder>
-  static void gradient(Builder& b) {
+  template <class Builder> static void gradient(Builder& b) {
     if (!b.wants(0)) return;
     auto const dx = b.target(0);
     b.template op<GelutanhBackward>({.beta = dx.beta}, b.operand(0), b.grad(1), dx.node);

@@ -9,16 +9,18 @@
 
 namespace nntile {
 
-/// Elementwise function applied to the finished sum. What an epilogue fuses cannot be differentiated through.
+/// Elementwise function applied to the finished sum. What an epilogue fuses cannot be
+/// differentiated through.
 enum class Activation : std::uint8_t { none, gelu_tanh };
 
 namespace ops {
 
-/// C[m,n,b] = act(alpha sum_k op(A)[m,k,b] op(B)[k,n,b] + bias[m] + beta C[m,n,b]); m, k, n, b are groups of dimensions,
-/// `ndim` contracted and `batch_ndim` trailing ones. A is stored {m.., k.., b..} ({k.., m.., b..} if trans_a), B
-/// {k.., n.., b..} ({n.., k.., b..} if trans_b); column-major, dtypes {every float}.
-/// Cost: 2mnkb flops. Every C element is a chain of FMAs in ascending k that starts from beta*C; alpha scales A, with one
-/// rounding; then bias, then the activation. Accumulates in fp32 (fp64 for fp64). Source: BLAS 3 gemm; NUMERICS.
+/// C[m,n,b] = act(alpha sum_k op(A)[m,k,b] op(B)[k,n,b] + bias[m] + beta C[m,n,b]); m, k, n, b are
+/// groups of dimensions, `ndim` contracted and `batch_ndim` trailing ones. A is stored {m.., k..,
+/// b..} ({k.., m.., b..} if trans_a), B {k.., n.., b..} ({n.., k.., b..} if trans_b); column-major,
+/// dtypes {every float}. Cost: 2mnkb flops. Every C element is a chain of FMAs in ascending k that
+/// starts from beta*C; alpha scales A, with one rounding; then bias, then the activation.
+/// Accumulates in fp32 (fp64 for fp64). Source: BLAS 3 gemm; NUMERICS.
 struct Gemm {
   static constexpr char const* name = "gemm";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -54,14 +56,20 @@ struct Gemm {
     return result;
   }
 
-  static GroupRanks ranks(Attrs const& attrs) { return {{'k', attrs.ndim}, {'b', attrs.batch_ndim}}; }
+  static GroupRanks ranks(Attrs const& attrs) {
+    return {{'k', attrs.ndim}, {'b', attrs.batch_ndim}};
+  }
 
   static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
 
   static Args args(Attrs const& attrs, TileRange const& range) {
     int const c = attrs.bias ? 3 : 2;
-    auto const offset = [&](int operand) { return range.offset(static_cast<std::size_t>(operand)); };
-    auto const stride = [&](int operand, char group) { return range.stride(static_cast<std::size_t>(operand), group); };
+    auto const offset = [&](int operand) {
+      return range.offset(static_cast<std::size_t>(operand));
+    };
+    auto const stride = [&](int operand, char group) {
+      return range.stride(static_cast<std::size_t>(operand), group);
+    };
     Args args{};
     args.m = range.extent('m');
     args.n = range.extent('n');
@@ -90,13 +98,13 @@ struct Gemm {
   }
 
   static Cost cost(Attrs const&, TileRange const& range) {
-    Index const m = range.extent('m'), n = range.extent('n'), k = range.extent('k'), b = range.extent('b');
+    Index const m = range.extent('m'), n = range.extent('n'), k = range.extent('k'),
+                b = range.extent('b');
     return {2 * m * n * k * b, static_cast<Index>(sizeof(float)) * (m * k + k * n + 2 * m * n) * b};
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     int const c = args.bias ? 3 : 2;
     for (Index batch = 0; batch < args.batch; ++batch) {
@@ -104,7 +112,8 @@ struct Gemm {
       T const* const b = buffers.at<T>(1) + args.b_offset + batch * args.b_stride;
       T const* const bias = args.bias ? buffers.at<T>(2) + args.bias_offset : nullptr;
       T* const out = buffers.at<T>(c) + args.c_offset + batch * args.c_stride;
-      V* const carry = args.carried ? buffers.at<V>(c + 1) + args.c_offset + batch * args.c_stride : nullptr;
+      V* const carry =
+          args.carried ? buffers.at<V>(c + 1) + args.c_offset + batch * args.c_stride : nullptr;
       for (Index j = 0; j < args.n; ++j)
         for (Index i = 0; i < args.m; ++i) {
           Index const at = i + j * args.ldc;
@@ -118,15 +127,17 @@ struct Gemm {
           }
           if (args.last && bias != nullptr) sum += V(bias[i]);
           if (args.last && args.activation == Activation::gelu_tanh) sum = Gelutanh::apply({}, sum);
-          if (carry != nullptr && !args.last) carry[at] = sum;
-          else out[at] = T(sum);
+          if (carry != nullptr && !args.last)
+            carry[at] = sum;
+          else
+            out[at] = T(sum);
         }
     }
   }
 
-  /// dA = op(dC B^T), dB = op(A^T dC); dbias sums dC over n, innermost dimension first, each stage a tensor.
-  template <class Builder>
-  static void gradient(Builder& b) {
+  /// dA = op(dC B^T), dB = op(A^T dC); dbias sums dC over n, innermost dimension first, each stage
+  /// a tensor.
+  template <class Builder> static void gradient(Builder& b) {
     Attrs const& attrs = b.template attrs<Gemm>();
     if (attrs.activation != Activation::none)
       b.fail("its activation is fused; use a separate op where a gradient is wanted");
@@ -139,7 +150,9 @@ struct Gemm {
   }
 
  private:
-  static Index leading(Index stride, Index fallback) { return stride > 0 ? stride : (fallback > 0 ? fallback : 1); }
+  static Index leading(Index stride, Index fallback) {
+    return stride > 0 ? stride : (fallback > 0 ? fallback : 1);
+  }
 
   /// The gradient of operand `which`, laid out as it is stored.
   template <class Builder, class Node>
@@ -155,7 +168,8 @@ struct Gemm {
     next.beta = target.beta;
     next.ndim = which == 0 ? n_dims : m_dims;
     bool const stored_transposed = which == 0 ? attrs.trans_a : attrs.trans_b;
-    // The target's own outer group comes from `other` where it is stored as in the product, from dC where transposed.
+    // The target's own outer group comes from `other` where it is stored as in the product, from dC
+    // where transposed.
     if (which == 0 && !stored_transposed) {  // dA{m,k} = dC{m,n} op(B)^T
       next.trans_b = !attrs.trans_b;
       b.template op<Gemm>(next, dc, other, target.node);

@@ -11,25 +11,32 @@
 
 namespace nntile {
 
-/// Instruction set of the CPU kernels: x86-64-v2 (no FMA, bits of its own), -v3 (AVX2), -v4 (AVX-512); plain elsewhere.
-/// An argument of binding, never process-wide state. `best` is the best that both the CPU and the build have.
+/// Instruction set of the CPU kernels: x86-64-v2 (no FMA, bits of its own), -v3 (AVX2), -v4
+/// (AVX-512); plain elsewhere. An argument of binding, never process-wide state. `best` is the best
+/// that both the CPU and the build have.
 enum class Isa : std::uint8_t { best, plain, v2, v3, v4 };
 
 constexpr char const* name_of(Isa isa) {
   switch (isa) {
-    case Isa::best: return "best";
-    case Isa::plain: return "plain";
-    case Isa::v2: return "v2";
-    case Isa::v3: return "v3";
-    case Isa::v4: return "v4";
+    case Isa::best:
+      return "best";
+    case Isa::plain:
+      return "plain";
+    case Isa::v2:
+      return "v2";
+    case Isa::v3:
+      return "v3";
+    case Isa::v4:
+      return "v4";
   }
   return "?";
 }
 
 namespace kernels {
 
-/// The kernel of an op for dtype `element` (and `source`, which only a cast has), or null where the library has none.
-/// In fast mode a fast kernel if there is one, else the exact one. `isa` must be available. Allocates: no.
+/// The kernel of an op for dtype `element` (and `source`, which only a cast has), or null where the
+/// library has none. In fast mode a fast kernel if there is one, else the exact one. `isa` must be
+/// available. Allocates: no.
 Codelet const* find(std::string_view op, DType element, DType source, Mode mode, Isa isa) noexcept;
 
 /// Whether this build has kernels for the instruction set and this CPU runs them.

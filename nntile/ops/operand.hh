@@ -15,25 +15,34 @@ enum class Kind : std::uint8_t { element, source, accumulator, fp32, fp64, int64
 
 constexpr DType dtype_of_kind(Kind kind, DType element, DType source) {
   switch (kind) {
-    case Kind::element: return element;
-    case Kind::source: return source;
-    case Kind::accumulator: return accumulator_of(element);
-    case Kind::fp32: return DType::fp32;
-    case Kind::fp64: return DType::fp64;
-    case Kind::int64: return DType::int64;
-    case Kind::boolean: break;
+    case Kind::element:
+      return element;
+    case Kind::source:
+      return source;
+    case Kind::accumulator:
+      return accumulator_of(element);
+    case Kind::fp32:
+      return DType::fp32;
+    case Kind::fp64:
+      return DType::fp64;
+    case Kind::int64:
+      return DType::int64;
+    case Kind::boolean:
+      break;
   }
   return DType::boolean;
 }
 
-/// Hidden operands that hold a partial result between the tiles of a chain. They exist only where a chain is cut:
-/// `narrow` ones only if, besides, the result's dtype is narrower than its accumulator; `phases` ones always then.
+/// Hidden operands that hold a partial result between the tiles of a chain. They exist only where a
+/// chain is cut: `narrow` ones only if, besides, the result's dtype is narrower than its
+/// accumulator; `phases` ones always then.
 enum class Carry : std::uint8_t { none, narrow, phases };
 
-/// One operand. `axes` lists its dimensions, inner to outer, one letter each, separated by blanks; "k..." is a group of
-/// any number of dimensions, "d!" is never cut. The same letter on two operands means the same extent and the same tiles.
-/// An operand that is not read is a result: `write` overwrites, `update` adds to what is there, unless the op
-/// `overwrites` it. A result that lacks an axis of the other operands is reduced over it, tile after tile, upwards.
+/// One operand. `axes` lists its dimensions, inner to outer, one letter each, separated by blanks;
+/// "k..." is a group of any number of dimensions, "d!" is never cut. The same letter on two
+/// operands means the same extent and the same tiles. An operand that is not read is a result:
+/// `write` overwrites, `update` adds to what is there, unless the op `overwrites` it. A result that
+/// lacks an axis of the other operands is reduced over it, tile after tile, upwards.
 struct Operand {
   char const* name;
   char const* axes;
@@ -45,8 +54,9 @@ struct Operand {
 inline constexpr std::size_t max_operands = 16;
 using Operands = inplace_vector<Operand, max_operands>;
 
-/// One pass of an op that reduces an axis before it uses it: the operands it touches, by position, and how.
-/// On a single tile all phases run in one task (phase -1), in the same sequence of IEEE operations.
+/// One pass of an op that reduces an axis before it uses it: the operands it touches, by position,
+/// and how. On a single tile all phases run in one task (phase -1), in the same sequence of IEEE
+/// operations.
 struct PhaseUse {
   std::uint8_t operand;
   Access access;

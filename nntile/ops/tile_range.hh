@@ -9,8 +9,9 @@
 
 namespace nntile {
 
-/// One axis of a tile task: tile number `tile` begins at `tile_begin` and has `tile_extent` elements, of which the task
-/// takes `extent` from `offset` on (all of them, unless a contracted axis is walked index by index).
+/// One axis of a tile task: tile number `tile` begins at `tile_begin` and has `tile_extent`
+/// elements, of which the task takes `extent` from `offset` on (all of them, unless a contracted
+/// axis is walked index by index).
 struct AxisRange {
   Index tile = 0;
   Index tile_begin = 0;
@@ -19,10 +20,12 @@ struct AxisRange {
   Index extent = 1;
 };
 
-/// What an op's `args` is computed from. Groups are letters of the axes strings; operands are positions.
+/// What an op's `args` is computed from. Groups are letters of the axes strings; operands are
+/// positions.
 class TileRange {
  public:
-  /// `tilings`, one per axis of the table, are what take() cuts by; without them the range has no tiles.
+  /// `tilings`, one per axis of the table, are what take() cuts by; without them the range has no
+  /// tiles.
   explicit TileRange(AxisTable const& table, AxisTiling const* const* tilings = nullptr)
       : table_(&table), tilings_(tilings), axes_(table.axes.size(), AxisRange{}) {}
 
@@ -92,7 +95,8 @@ class TileRange {
     }
     return sum;
   }
-  /// Distance in the operand's tile between neighbours along a group's first dimension; 0 where it lacks the group.
+  /// Distance in the operand's tile between neighbours along a group's first dimension; 0 where it
+  /// lacks the group.
   Index stride(std::size_t operand, char group) const {
     Index product = 1;
     for (auto const id : table_->operands[operand]) {

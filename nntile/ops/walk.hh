@@ -82,7 +82,8 @@ inline Phases phases_of(TiledCall const& call) {
 
 }  // namespace detail
 
-/// Whether some axis that results are reduced over is cut, so that partial results are carried between tasks.
+/// Whether some axis that results are reduced over is cut, so that partial results are carried
+/// between tasks.
 inline bool chain_is_cut(TiledCall const& call) {
   for (Phase const& phase : detail::phases_of(call))
     if (detail::cut(call, detail::reduced_axes(call, phase))) return true;
@@ -90,7 +91,8 @@ inline bool chain_is_cut(TiledCall const& call) {
   std::uint32_t all = 0;  // an op that enumerates its tiles may cut any axis that some result lacks
   for (std::size_t o = 0; o < call.operands.size(); ++o) all |= detail::axes_of(call.table, o);
   for (std::size_t o = 0; o < call.operands.size(); ++o)
-    if (writes(call.operands[o].access) && detail::cut(call, all & ~detail::axes_of(call.table, o))) return true;
+    if (writes(call.operands[o].access) && detail::cut(call, all & ~detail::axes_of(call.table, o)))
+      return true;
   return false;
 }
 
@@ -101,7 +103,8 @@ inline std::uint32_t carries_of(TiledCall const& call) {
   bool const narrow = accumulator_of(call.element) != call.element;
   for (std::size_t o = 0; o < call.operands.size(); ++o) {
     Carry const carry = call.operands[o].carry;
-    if (split && (carry == Carry::phases || (carry == Carry::narrow && narrow))) bits |= detail::bit(o);
+    if (split && (carry == Carry::phases || (carry == Carry::narrow && narrow)))
+      bits |= detail::bit(o);
   }
   return bits;
 }
@@ -129,9 +132,11 @@ class Emitter final : public TileSink {
  private:
   Access access(PhaseUse const& use, TileRange const& range) const {
     if (use.access == Access::read) return Access::read;
-    bool const fresh = use.access == Access::write || call_.op->overwrites(call_.attrs, use.operand) ||
+    bool const fresh = use.access == Access::write ||
+                       call_.op->overwrites(call_.attrs, use.operand) ||
                        call_.operands[use.operand].carry != Carry::none;
-    // A narrow result is written once, by the last task of its chain; its first value sits in the carry.
+    // A narrow result is written once, by the last task of its chain; its first value sits in the
+    // carry.
     return fresh && range.first(use.operand) ? Access::write : Access::update;
   }
   Index number(TileRange const& range, std::size_t operand) const {
@@ -153,7 +158,8 @@ inline void take_tile(TiledCall const& call, TileRange& range, std::size_t id, I
   range.axis(id) = {tile, tiling.begin(tile), tiling.size(tile), 0, tiling.size(tile)};
 }
 
-/// Contracted axes outside the innermost cut one are walked index by index, so that elements keep their order.
+/// Contracted axes outside the innermost cut one are walked index by index, so that elements keep
+/// their order.
 inline std::uint32_t by_index_axes(TiledCall const& call, std::uint32_t reduced) {
   std::uint32_t bits = 0;
   bool inner_cut = false;
@@ -166,7 +172,8 @@ inline std::uint32_t by_index_axes(TiledCall const& call, std::uint32_t reduced)
 }
 
 /// Steps an odometer over the axes in `axes`, the first one fastest; false after the last position.
-inline bool next(TiledCall const& call, TileRange& range, std::uint32_t axes, std::uint32_t by_index) {
+inline bool next(TiledCall const& call, TileRange& range, std::uint32_t axes,
+                 std::uint32_t by_index) {
   for (std::size_t id = 0; id < call.tilings.size(); ++id) {
     if ((axes & bit(id)) == 0) continue;
     AxisRange& axis = range.axis(id);
@@ -182,7 +189,8 @@ inline bool next(TiledCall const& call, TileRange& range, std::uint32_t axes, st
   return false;
 }
 
-inline void walk_phase(TiledCall const& call, Phase const& phase, int number, std::uint32_t carries, Emitter& emitter) {
+inline void walk_phase(TiledCall const& call, Phase const& phase, int number, std::uint32_t carries,
+                       Emitter& emitter) {
   TileRange range(call.table);
   range.phase = number;
   range.carry_bits = carries;
@@ -211,8 +219,9 @@ inline void walk_phase(TiledCall const& call, Phase const& phase, int number, st
 
 }  // namespace detail
 
-/// Visits the op's tile tasks in canonical order: kept tiles outside (first axis fastest), the tiles of a chain
-/// ascending inside, contracted axes as nested loops with the last outermost. Cost: linear in the number of tasks.
+/// Visits the op's tile tasks in canonical order: kept tiles outside (first axis fastest), the
+/// tiles of a chain ascending inside, contracted axes as nested loops with the last outermost.
+/// Cost: linear in the number of tasks.
 inline void walk(TiledCall const& call, TileVisitor& visitor) {
   for (AxisTiling const* tiling : call.tilings)
     if (tiling->extent() == 0) return;

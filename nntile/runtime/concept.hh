@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a runtime must offer, and the law it keeps. Smallest model: runtime/archetype.hh; simplest: runtime/serial/.
+// What a runtime must offer, and the law it keeps. Smallest model: runtime/archetype.hh; simplest:
+// runtime/serial/.
 
 #include <concepts>
 #include <cstddef>
@@ -22,7 +23,8 @@ struct Place {
 };
 inline constexpr Place host{};
 
-/// How long an allocation lives. All but `persistent` belong to the innermost open scope of their class.
+/// How long an allocation lives. All but `persistent` belong to the innermost open scope of their
+/// class.
 enum class Lifetime : std::uint8_t { persistent, step, scope, scratch };
 
 /// A submitted task: a copyable value, valid while its runtime lives. A default one is finished.
@@ -31,7 +33,8 @@ struct Event {
   std::uint64_t sequence = 0;
 };
 
-/// What an owner of adopted memory wants called when the runtime has let go of it; any thread may call it.
+/// What an owner of adopted memory wants called when the runtime has let go of it; any thread may
+/// call it.
 struct Release {
   void (*call)(void* state) noexcept = nullptr;
   void* state = nullptr;
@@ -40,7 +43,8 @@ struct Release {
   }
 };
 
-/// Wishes, not orders. `worker` -1 is any; a larger `priority` goes first where the runtime has priorities.
+/// Wishes, not orders. `worker` -1 is any; a larger `priority` goes first where the runtime has
+/// priorities.
 struct Hints {
   int worker = -1;
   int priority = 0;
@@ -53,15 +57,14 @@ struct TaskLabel {
 };
 
 /// One operand of a task.
-template <class Handle>
-struct Use {
+template <class Handle> struct Use {
   Handle handle;
   Access access;
 };
 
-/// One submission. Everything it points to (but the codelet and the label's string) is copied by `submit`.
-template <class Handle>
-struct Task {
+/// One submission. Everything it points to (but the codelet and the label's string) is copied by
+/// `submit`.
+template <class Handle> struct Task {
   Codelet const* codelet = nullptr;
   std::span<Use<Handle> const> uses;
   std::span<std::byte const> attributes;
@@ -77,8 +80,8 @@ struct Workers {
   bool oversubscribed = false;
 };
 
-/// How a CPU runtime is set up. `workers` counts the threads that execute tasks: 1 to 1,024, by default as many as the
-/// affinity mask allows, the driving thread among them unless `own_driver`.
+/// How a CPU runtime is set up. `workers` counts the threads that execute tasks: 1 to 1,024, by
+/// default as many as the affinity mask allows, the driving thread among them unless `own_driver`.
 struct RuntimeOptions {
   std::optional<int> workers;
   bool own_driver = false;
@@ -87,23 +90,27 @@ struct RuntimeOptions {
 
 /// Owns storage and runs tasks.
 ///
-/// Law. After `wait_all` every buffer holds what the tasks would have left had they run one at a time in submission
-/// order; only `accumulate` may reorder. A buffer that nothing has written yet may only be written. A failed task marks
-/// what it writes; a task that reads or updates a marked buffer is cancelled and marks its own outputs; a complete
-/// successful write clears the mark. `submit` never waits for the task it submits. `wait` throws TaskError if and only
-/// if that task failed or was cancelled; `wait_all` throws the oldest failure not yet reported, and so reports all.
-/// An object is driven by one thread at a time; any number of objects live in one process.
+/// Law. After `wait_all` every buffer holds what the tasks would have left had they run one at a
+/// time in submission order; only `accumulate` may reorder. A buffer that nothing has written yet
+/// may only be written. A failed task marks what it writes; a task that reads or updates a marked
+/// buffer is cancelled and marks its own outputs; a complete successful write clears the mark.
+/// `submit` never waits for the task it submits. `wait` throws TaskError if and only if that task
+/// failed or was cancelled; `wait_all` throws the oldest failure not yet reported, and so reports
+/// all. An object is driven by one thread at a time; any number of objects live in one process.
 ///
-/// allocate(bytes, place, lifetime)  64-byte aligned, unwritten. Throws OutOfMemory, LifetimeError (no open scope).
-/// adopt(span, place, release)       the caller's written memory; `release` is called exactly once after the retired
+/// allocate(bytes, place, lifetime)  64-byte aligned, unwritten. Throws OutOfMemory, LifetimeError
+/// (no open scope). adopt(span, place, release)       the caller's written memory; `release` is
+/// called exactly once after the retired
 ///                                   handle's last task, contents current; destruction waits first.
 /// retire(handle)                    no later task names it.
 /// submit(task)                      copies uses and attributes; may block for room.
 /// wait(event), done(event), wait_all()
-/// lock(handle, access) / unlock     host view after the handle's tasks; until unlock no task may name the handle.
+/// lock(handle, access) / unlock     host view after the handle's tasks; until unlock no task may
+/// name the handle.
 template <class R>
-concept Runtime = requires(R& runtime, R const& constant, typename R::Handle handle, Event event, Task<typename R::Handle> const& task,
-                           std::span<std::byte> bytes, std::size_t size, Place place, Lifetime lifetime, Release release,
+concept Runtime = requires(R& runtime, R const& constant, typename R::Handle handle, Event event,
+                           Task<typename R::Handle> const& task, std::span<std::byte> bytes,
+                           std::size_t size, Place place, Lifetime lifetime, Release release,
                            Access access) {
   requires std::copyable<typename R::Handle>;
   { runtime.allocate(size, place, lifetime) } -> std::same_as<typename R::Handle>;
@@ -153,24 +160,26 @@ struct ProgramParameter {
   std::uint32_t bytes;
 };
 
-/// Compiles a list of tasks once and runs it many times. `replay` copies bindings and parameters, orders itself like one
-/// task with the union of the accesses, and leaves each bound handle's last writer and readers as the tasks would have.
-/// Bindings that alias where the recording was distinct throw; one program may be in flight several times.
+/// Compiles a list of tasks once and runs it many times. `replay` copies bindings and parameters,
+/// orders itself like one task with the union of the accesses, and leaves each bound handle's last
+/// writer and readers as the tasks would have. Bindings that alias where the recording was distinct
+/// throw; one program may be in flight several times.
 template <class R>
-concept ReplayingRuntime =
-    Runtime<R> && requires(R& runtime, std::span<ProgramTask const> tasks, std::uint32_t binding_count,
-                           std::span<ProgramParameter const> parameters, typename R::Program const& program,
-                           std::span<typename R::Handle const> bindings, std::span<std::byte const> block) {
-      { runtime.record(tasks, binding_count, parameters) } -> std::same_as<typename R::Program>;
-      { runtime.replay(program, bindings, block) } -> std::same_as<Event>;
-    };
+concept ReplayingRuntime = Runtime<R> &&
+    requires(R& runtime, std::span<ProgramTask const> tasks, std::uint32_t binding_count,
+             std::span<ProgramParameter const> parameters, typename R::Program const& program,
+             std::span<typename R::Handle const> bindings, std::span<std::byte const> block) {
+  { runtime.record(tasks, binding_count, parameters) } -> std::same_as<typename R::Program>;
+  { runtime.replay(program, bindings, block) } -> std::same_as<Event>;
+};
 
 /// Threads without handles or dependences; `Engine<Executor>` of it models Runtime.
 ///
-/// spawn(job)    runs the job once on some thread, soon; never on the calling thread before it returns; from any thread.
-/// help()        runs one spawned job on the calling thread; false if there is none.
-/// workers()     threads that execute jobs, the helping driver included.
-/// on_idle(job)  runs the job every now and then on a thread that finds nothing to do; a null job ends that.
+/// spawn(job)    runs the job once on some thread, soon; never on the calling thread before it
+/// returns; from any thread. help()        runs one spawned job on the calling thread; false if
+/// there is none. workers()     threads that execute jobs, the helping driver included.
+/// on_idle(job)  runs the job every now and then on a thread that finds nothing to do; a null job
+/// ends that.
 struct Job {
   void (*call)(void* state) noexcept = nullptr;
   void* state = nullptr;

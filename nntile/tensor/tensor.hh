@@ -7,22 +7,25 @@
 
 namespace nntile {
 
-/// Owns the tiles of one tensor, cut by any Tiling. Move-only. Ops on tensors submit one task per tile of the op; tensors
-/// that share an axis must be cut alike along it.
-template <Element T, Runtime R>
-class Tensor {
+/// Owns the tiles of one tensor, cut by any Tiling. Move-only. Ops on tensors submit one task per
+/// tile of the op; tensors that share an axis must be cut alike along it.
+template <Element T, Runtime R> class Tensor {
  public:
   /// Allocates every tile. Throws OutOfMemory.
   Tensor(R& runtime, Tiling tiling, std::string name = "tensor")
-      : runtime_(&runtime), tiling_(std::make_unique<Tiling>(std::move(tiling))),
+      : runtime_(&runtime),
+        tiling_(std::make_unique<Tiling>(std::move(tiling))),
         name_(std::make_unique<std::string>(std::move(name))) {
     for (Index tile = 0; tile < tiling_->tile_count(); ++tile) {
-      auto const bytes = static_cast<std::size_t>(element_count(tiling_->box(tile).extent)) * sizeof(T);
+      auto const bytes =
+          static_cast<std::size_t>(element_count(tiling_->box(tile).extent)) * sizeof(T);
       handles_.push_back(runtime.allocate(bytes, host, Lifetime::persistent));
     }
   }
   Tensor(Tensor&& other) noexcept
-      : runtime_(std::exchange(other.runtime_, nullptr)), tiling_(std::move(other.tiling_)), name_(std::move(other.name_)),
+      : runtime_(std::exchange(other.runtime_, nullptr)),
+        tiling_(std::move(other.tiling_)),
+        name_(std::move(other.name_)),
         handles_(std::move(other.handles_)) {}
   Tensor& operator=(Tensor&& other) noexcept {
     std::swap(runtime_, other.runtime_);
@@ -45,28 +48,34 @@ class Tensor {
   /// Waits for one tile's tasks and gives access to its elements.
   HostView<T, R> lock(Index tile, Access access) const { return {*runtime_, handle(tile), access}; }
 
-  /// Copies a whole column-major array in, tile by tile, waiting for the tensor's tasks alone. Throws ShapeError.
+  /// Copies a whole column-major array in, tile by tile, waiting for the tensor's tasks alone.
+  /// Throws ShapeError.
   void write(std::span<T const> values) const {
     check(values.size());
     Shape const whole = shape();
     for (Index tile = 0; tile < tiling_->tile_count(); ++tile)
-      copy_to_tile(lock(tile, Access::write).span().data(), tiling_->box(tile), values.data(), whole, sizeof(T));
+      copy_to_tile(lock(tile, Access::write).span().data(), tiling_->box(tile), values.data(),
+                   whole, sizeof(T));
   }
   /// Copies the tensor out as one column-major array, waiting for its tasks alone.
   std::vector<T> read() const {
     Shape const whole = shape();
     std::vector<T> values(static_cast<std::size_t>(element_count(whole)));
     for (Index tile = 0; tile < tiling_->tile_count(); ++tile)
-      copy_from_tile(lock(tile, Access::read).span().data(), tiling_->box(tile), values.data(), whole, sizeof(T));
+      copy_from_tile(lock(tile, Access::read).span().data(), tiling_->box(tile), values.data(),
+                     whole, sizeof(T));
     return values;
   }
 
-  TiledOperand<R> operand() const { return {runtime_, dtype_of<T>, tiling_.get(), handles_.data(), name_->c_str()}; }
+  TiledOperand<R> operand() const {
+    return {runtime_, dtype_of<T>, tiling_.get(), handles_.data(), name_->c_str()};
+  }
 
  private:
   void check(std::size_t count) const {
     if (static_cast<Index>(count) != element_count(shape()))
-      throw ShapeError(concat("tensor '", *name_, "': ", count, " values for shape ", to_string(shape())));
+      throw ShapeError(
+          concat("tensor '", *name_, "': ", count, " values for shape ", to_string(shape())));
   }
 
   R* runtime_;
@@ -77,16 +86,20 @@ class Tensor {
 
 /// Submits an op on tensors and returns its tile tasks, to be waited for.
 template <OpStruct Op, Element T, Runtime R, class... Tensors>
-TaskGroup<R> apply_async(Op, typename Op::Attrs const& attrs, Tensor<T, R> const& first, Tensors const&... rest) {
+TaskGroup<R> apply_async(Op, typename Op::Attrs const& attrs, Tensor<T, R> const& first,
+                         Tensors const&... rest) {
   TiledOperand<R> const operands[] = {first.operand(), rest.operand()...};
   TaskGroup<R> group;
-  submit_op<R>(op_info<Op>, &attrs, operands, [&](Event event) { group.add({first.runtime(), event}); });
+  submit_op<R>(op_info<Op>, &attrs, operands, [&](Event event) {
+    group.add({first.runtime(), event});
+  });
   return group;
 }
 
 /// Runs an op on tensors and waits for it alone.
 template <OpStruct Op, Element T, Runtime R, class... Tensors>
-void apply(Op op, typename Op::Attrs const& attrs, Tensor<T, R> const& first, Tensors const&... rest) {
+void apply(Op op, typename Op::Attrs const& attrs, Tensor<T, R> const& first,
+           Tensors const&... rest) {
   apply_async(op, attrs, first, rest...).wait_all();
 }
 

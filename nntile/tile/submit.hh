@@ -17,14 +17,12 @@
 namespace nntile {
 
 /// Submits one task. Allocates and blocks only as the runtime does.
-template <Runtime R>
-Event submit(R& runtime, Task<typename R::Handle> const& task) {
+template <Runtime R> Event submit(R& runtime, Task<typename R::Handle> const& task) {
   return runtime.submit(task);
 }
 
 /// An operand of an eager call: tiles of one tensor on one runtime.
-template <Runtime R>
-struct TiledOperand {
+template <Runtime R> struct TiledOperand {
   R* runtime;
   DType dtype;
   Tiling const* tiling;
@@ -40,29 +38,34 @@ struct Eager {
 
 namespace detail {
 
-/// The kernel of the library, or the op's own reference where the library has none. Throws TypeError.
-inline Codelet const* kernel_for(OpInfo const& op, DType element, DType source, Mode mode, Isa isa) {
-  if (auto const* found = kernels::find(op.name, element, source, mode, isa == Isa::best ? kernels::best() : isa))
+/// The kernel of the library, or the op's own reference where the library has none. Throws
+/// TypeError.
+inline Codelet const* kernel_for(OpInfo const& op, DType element, DType source, Mode mode,
+                                 Isa isa) {
+  if (auto const* found =
+          kernels::find(op.name, element, source, mode, isa == Isa::best ? kernels::best() : isa))
     return found;
   if (auto const* reference = op.reference(element)) return reference;
-  throw TypeError(concat(op.name, ": no kernel for ", name_of(element), " on this machine, and no reference to fall back on"));
+  throw TypeError(concat(op.name, ": no kernel for ", name_of(element),
+                         " on this machine, and no reference to fall back on"));
 }
 
 template <Runtime R>
-[[noreturn]] void fail_tiling(OpInfo const& op, Operands const& operands, AxisTable const& table, std::size_t axis,
-                              std::span<TiledOperand<R> const> given, std::size_t a, std::size_t b) {
-  throw ShapeError(concat(op.name, ": ", operands[a].name, " ('", given[a].name, "') and ", operands[b].name, " ('",
-                          given[b].name, "') are cut differently along axis '", table.axes[axis].group,
+[[noreturn]] void fail_tiling(OpInfo const& op, Operands const& operands, AxisTable const& table,
+                              std::size_t axis, std::span<TiledOperand<R> const> given,
+                              std::size_t a, std::size_t b) {
+  throw ShapeError(concat(op.name, ": ", operands[a].name, " ('", given[a].name, "') and ",
+                          operands[b].name, " ('", given[b].name,
+                          "') are cut differently along axis '", table.axes[axis].group,
                           "'; give both the same tiling"));
 }
 
 /// Submits the tile tasks that the walk visits, and hands each task's event to `collect`.
-template <Runtime R, class Collect>
-class SubmitTiles final : public TileVisitor {
+template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor {
  public:
   using Handle = typename R::Handle;
-  SubmitTiles(R& runtime, TiledCall const& call, Codelet const& codelet, std::span<TiledOperand<R> const> operands,
-              Collect& collect)
+  SubmitTiles(R& runtime, TiledCall const& call, Codelet const& codelet,
+              std::span<TiledOperand<R> const> operands, Collect& collect)
       : runtime_(runtime), call_(call), codelet_(codelet), operands_(operands), collect_(collect) {}
 
   void visit(TileTask const& tile) override {
@@ -72,12 +75,15 @@ class SubmitTiles final : public TileVisitor {
     TaskLabel label;
     for (TileUse const& use : tile.uses) {
       uses.push_back({operands_[use.operand].handles[use.tile], use.access});
-      if (label.tensor == nullptr && writes(use.access)) label = {operands_[use.operand].name, use.tile};
+      if (label.tensor == nullptr && writes(use.access))
+        label = {operands_[use.operand].name, use.tile};
     }
     if (failed_ != nullptr) return mark(uses, label);
     try {
-      Event const event =
-          submit(runtime_, Task<Handle>{&codelet_, {uses.data(), uses.size()}, {args, call_.op->args_bytes}, {}, label});
+      Event const event = submit(
+          runtime_,
+          Task<Handle>{
+              &codelet_, {uses.data(), uses.size()}, {args, call_.op->args_bytes}, {}, label});
       collect_(event);
     } catch (std::exception const& error) {
       failed_ = std::current_exception();
@@ -106,15 +112,16 @@ class SubmitTiles final : public TileVisitor {
 };
 
 /// Tiles of a hidden operand, for the time of one call.
-template <Runtime R>
-class CarryTiles {
+template <Runtime R> class CarryTiles {
  public:
-  CarryTiles(R& runtime, TiledCall const& call, std::size_t operand, DType dtype) : runtime_(runtime) {
+  CarryTiles(R& runtime, TiledCall const& call, std::size_t operand, DType dtype)
+      : runtime_(runtime) {
     std::vector<AxisTiling> axes;
     for (auto const axis : call.table.operands[operand]) axes.push_back(*call.tilings[axis]);
     tiling_ = Tiling(std::move(axes));
     for (Index tile = 0; tile < tiling_.tile_count(); ++tile) {
-      auto const bytes = static_cast<std::size_t>(element_count(tiling_.box(tile).extent)) * size_of(dtype);
+      auto const bytes =
+          static_cast<std::size_t>(element_count(tiling_.box(tile).extent)) * size_of(dtype);
       handles_.push_back(runtime.allocate(bytes, host, Lifetime::persistent));
     }
   }
@@ -133,11 +140,12 @@ class CarryTiles {
 
 }  // namespace detail
 
-/// Submits an op on tiled operands: checks shapes, dtypes and tilings, then walks its tiles; collect(event) for each task.
-/// Throws ShapeError, TypeError, LifetimeError. Blocks: only where the runtime's submit does.
+/// Submits an op on tiled operands: checks shapes, dtypes and tilings, then walks its tiles;
+/// collect(event) for each task. Throws ShapeError, TypeError, LifetimeError. Blocks: only where
+/// the runtime's submit does.
 template <Runtime R, class Collect>
-void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> const> given, Collect&& collect,
-               Eager const& eager = {}) {
+void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> const> given,
+               Collect&& collect, Eager const& eager = {}) {
   TiledCall call;
   call.op = &op;
   call.attrs = attrs;
@@ -145,7 +153,8 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
   std::size_t visible = 0;
   while (visible < call.operands.size() && call.operands[visible].carry == Carry::none) ++visible;
   if (given.size() != visible)
-    throw ShapeError(concat(op.name, ": ", given.size(), " operands given, but it takes ", visible));
+    throw ShapeError(
+        concat(op.name, ": ", given.size(), " operands given, but it takes ", visible));
   R& runtime = *given[0].runtime;
   call.element = DType::fp32;
   DType const* read_as = nullptr;  // by a cast, which alone reads another dtype
@@ -153,7 +162,8 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
     if (call.operands[o].kind == Kind::element) call.element = given[o].dtype;
     if (call.operands[o].kind == Kind::source) read_as = &given[o].dtype;
     if (given[o].runtime != &runtime)
-      throw LifetimeError(concat(op.name, ": '", given[o].name, "' is on another runtime object than '", given[0].name, "'"));
+      throw LifetimeError(concat(op.name, ": '", given[o].name,
+                                 "' is on another runtime object than '", given[0].name, "'"));
   }
   DType const source = read_as != nullptr ? *read_as : call.element;
   inplace_vector<Shape, max_operands> shapes;
@@ -161,8 +171,8 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
   for (std::size_t o = 0; o < visible; ++o) {
     DType const wanted = dtype_of_kind(call.operands[o].kind, call.element, source);
     if (given[o].dtype != wanted)
-      throw TypeError(concat(op.name, ": ", call.operands[o].name, " ('", given[o].name, "') is ", name_of(given[o].dtype),
-                             " but must be ", name_of(wanted)));
+      throw TypeError(concat(op.name, ": ", call.operands[o].name, " ('", given[o].name, "') is ",
+                             name_of(given[o].dtype), " but must be ", name_of(wanted)));
     shapes.push_back(given[o].tiling->shape());
   }
   for (std::size_t o = 0; o < call.operands.size(); ++o)
@@ -184,8 +194,9 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
         }
       }
     if (call.table.axes[axis].whole && tiling->count() > 1)
-      throw ShapeError(concat(op.name, ": axis '", call.table.axes[axis].group, "' of '", given[owner[axis]].name,
-                              "' must stay in one tile, but has ", tiling->count()));
+      throw ShapeError(concat(op.name, ": axis '", call.table.axes[axis].group, "' of '",
+                              given[owner[axis]].name, "' must stay in one tile, but has ",
+                              tiling->count()));
     call.tilings.push_back(tiling);
   }
 
@@ -203,7 +214,8 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
     all.push_back({&runtime, call.element, nullptr, handles, call.operands[o].name});
   }
   Codelet const& codelet = *detail::kernel_for(op, call.element, source, eager.mode, eager.isa);
-  detail::SubmitTiles<R, std::remove_reference_t<Collect>> visitor(runtime, call, codelet, {all.data(), all.size()}, collect);
+  detail::SubmitTiles<R, std::remove_reference_t<Collect>> visitor(
+      runtime, call, codelet, {all.data(), all.size()}, collect);
   walk(call, visitor);
   visitor.finish();
 }

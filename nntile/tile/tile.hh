@@ -10,9 +10,9 @@
 
 namespace nntile {
 
-/// Host access to a tile or buffer: waits for its tasks, and until it ends no task may name the handle.
-template <Element T, Runtime R>
-class HostView {
+/// Host access to a tile or buffer: waits for its tasks, and until it ends no task may name the
+/// handle.
+template <Element T, Runtime R> class HostView {
  public:
   HostView(R& runtime, typename R::Handle handle, Access access)
       : runtime_(&runtime), handle_(handle), bytes_(runtime.lock(handle, access)) {}
@@ -20,7 +20,9 @@ class HostView {
   HostView& operator=(HostView const&) = delete;
   ~HostView() { runtime_->unlock(handle_); }
 
-  std::span<T> span() const { return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)}; }
+  std::span<T> span() const {
+    return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
+  }
   T& operator[](std::size_t i) const { return span()[i]; }
 
  private:
@@ -29,28 +31,35 @@ class HostView {
   std::span<std::byte> bytes_;
 };
 
-/// Owns one buffer of a runtime: column-major, contiguous, 64-byte aligned. Move-only; its end retires the buffer, which
-/// is reclaimed after its last task. Unwritten until something writes it.
-template <Element T, Runtime R>
-class Tile {
+/// Owns one buffer of a runtime: column-major, contiguous, 64-byte aligned. Move-only; its end
+/// retires the buffer, which is reclaimed after its last task. Unwritten until something writes it.
+template <Element T, Runtime R> class Tile {
  public:
   /// Throws OutOfMemory.
   Tile(R& runtime, Shape const& shape, std::string name = "tile")
-      : runtime_(&runtime), tiling_(std::make_unique<Tiling>(shape)), name_(std::make_unique<std::string>(std::move(name))) {
+      : runtime_(&runtime),
+        tiling_(std::make_unique<Tiling>(shape)),
+        name_(std::make_unique<std::string>(std::move(name))) {
     auto const bytes = static_cast<std::size_t>(element_count(shape)) * sizeof(T);
     handle_ = runtime.allocate(bytes, host, Lifetime::persistent);
   }
-  /// Names the caller's memory without copying; it must live until `release` is called (by default, until the tile's
-  /// tasks are done). Throws ShapeError when sizes differ.
-  Tile(R& runtime, Shape const& shape, std::span<T> memory, Release release = {}, std::string name = "tile")
-      : runtime_(&runtime), tiling_(std::make_unique<Tiling>(shape)), name_(std::make_unique<std::string>(std::move(name))) {
+  /// Names the caller's memory without copying; it must live until `release` is called (by default,
+  /// until the tile's tasks are done). Throws ShapeError when sizes differ.
+  Tile(R& runtime, Shape const& shape, std::span<T> memory, Release release = {},
+       std::string name = "tile")
+      : runtime_(&runtime),
+        tiling_(std::make_unique<Tiling>(shape)),
+        name_(std::make_unique<std::string>(std::move(name))) {
     if (static_cast<Index>(memory.size()) != element_count(shape))
-      throw ShapeError(concat("tile '", *name_, "': shape ", to_string(shape), " has ", element_count(shape),
-                              " elements, but the memory has ", memory.size()));
+      throw ShapeError(concat("tile '", *name_, "': shape ", to_string(shape), " has ",
+                              element_count(shape), " elements, but the memory has ",
+                              memory.size()));
     handle_ = runtime.adopt(std::as_writable_bytes(memory), host, release);
   }
   Tile(Tile&& other) noexcept
-      : runtime_(std::exchange(other.runtime_, nullptr)), handle_(other.handle_), tiling_(std::move(other.tiling_)),
+      : runtime_(std::exchange(other.runtime_, nullptr)),
+        handle_(other.handle_),
+        tiling_(std::move(other.tiling_)),
         name_(std::move(other.name_)) {}
   Tile& operator=(Tile&& other) noexcept {
     std::swap(runtime_, other.runtime_);
@@ -82,12 +91,15 @@ class Tile {
     return {view.span().begin(), view.span().end()};
   }
 
-  TiledOperand<R> operand() const { return {runtime_, dtype_of<T>, tiling_.get(), &handle_, name_->c_str()}; }
+  TiledOperand<R> operand() const {
+    return {runtime_, dtype_of<T>, tiling_.get(), &handle_, name_->c_str()};
+  }
 
  private:
   void check(std::size_t count) const {
     if (static_cast<Index>(count) != element_count(shape()))
-      throw ShapeError(concat("tile '", *name_, "': ", count, " values for shape ", to_string(shape())));
+      throw ShapeError(
+          concat("tile '", *name_, "': ", count, " values for shape ", to_string(shape())));
   }
 
   R* runtime_;
@@ -98,7 +110,8 @@ class Tile {
 
 /// Submits an op on tiles, which is one task.
 template <OpStruct Op, Element T, Runtime R, class... Tiles>
-TaskHandle<R> apply_async(Op, typename Op::Attrs const& attrs, Tile<T, R> const& first, Tiles const&... rest) {
+TaskHandle<R> apply_async(Op, typename Op::Attrs const& attrs, Tile<T, R> const& first,
+                          Tiles const&... rest) {
   TiledOperand<R> const operands[] = {first.operand(), rest.operand()...};
   Event task;
   submit_op<R>(op_info<Op>, &attrs, operands, [&](Event event) { task = event; });

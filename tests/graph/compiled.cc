@@ -18,7 +18,8 @@ namespace {
 
 using Parameters = std::map<std::string, std::vector<float>>;
 
-template <class R> Parameters trained(R& runtime, PlanOptions const& options, BindOptions const& bind = {}) {
+template <class R>
+Parameters trained(R& runtime, PlanOptions const& options, BindOptions const& bind = {}) {
   TinyGptGraph const gpt;
   TinyGptRun<R> run(runtime, gpt, options, bind);
   run.train(2);
@@ -36,7 +37,8 @@ Parameters const& reference() {
 /// The name of the first tensor whose bits differ.
 std::string difference(Parameters const& a, Parameters const& b) {
   for (auto const& [name, values] : a)
-    if (std::memcmp(values.data(), b.at(name).data(), values.size() * sizeof(float)) != 0) return name;
+    if (std::memcmp(values.data(), b.at(name).data(), values.size() * sizeof(float)) != 0)
+      return name;
   return "none";
 }
 
@@ -51,13 +53,15 @@ TEST_CASE("a training step brings the loss down", "[graph][compiled]") {
 }
 
 TEST_CASE("every canonical tiling gives the same bits", "[graph][compiled]") {
-  auto const options = GENERATE(PlanOptions{.tile = 64}, PlanOptions{.tile = 128},
-                                PlanOptions{.tile = 64, .cuts = {{"hidden", {64, 192}}, {"seq", {64}}, {"batch", {1}}}});
+  auto const options = GENERATE(
+      PlanOptions{.tile = 64}, PlanOptions{.tile = 128},
+      PlanOptions{.tile = 64, .cuts = {{"hidden", {64, 192}}, {"seq", {64}}, {"batch", {1}}}});
   Serial runtime;
   CHECK(difference(reference(), trained(runtime, options)) == "none");
 }
 
-TEMPLATE_LIST_TEST_CASE("every runtime with any number of workers gives the same bits", "[graph][compiled]", AllRuntimes) {
+TEMPLATE_LIST_TEST_CASE("every runtime with any number of workers gives the same bits",
+                        "[graph][compiled]", AllRuntimes) {
   for (int const workers : worker_counts<TestType>()) {
     INFO(workers << " workers");
     TestType runtime(RuntimeOptions{.workers = workers});
@@ -71,9 +75,11 @@ TEST_CASE("replayed and submitted runs give the same bits", "[graph][compiled]")
 }
 
 TEST_CASE("both vector instruction sets give the same bits", "[graph][compiled]") {
-  if (!kernels::available(Isa::v3) || !kernels::available(Isa::v4)) return skip("this CPU or build lacks AVX2 or AVX-512");
+  if (!kernels::available(Isa::v3) || !kernels::available(Isa::v4))
+    return skip("this CPU or build lacks AVX2 or AVX-512");
   Serial runtime;
-  CHECK(difference(trained(runtime, {.tile = 64}, {.isa = Isa::v3}), trained(runtime, {.tile = 64}, {.isa = Isa::v4})) == "none");
+  CHECK(difference(trained(runtime, {.tile = 64}, {.isa = Isa::v3}),
+                   trained(runtime, {.tile = 64}, {.isa = Isa::v4})) == "none");
 }
 
 TEST_CASE("a run waits for nothing but its end", "[graph][compiled]") {
@@ -91,7 +97,8 @@ TEST_CASE("a run waits for nothing but its end", "[graph][compiled]") {
   CHECK(runtime.counts().wait_alls == 0);
 }
 
-TEST_CASE("binding allocates what memory() says, and a run allocates nothing", "[graph][compiled]") {
+TEST_CASE("binding allocates what memory() says, and a run allocates nothing",
+          "[graph][compiled]") {
   if (!allocations_are_counted()) return skip("a sanitizer owns malloc");
   Serial runtime;
   TinyGptGraph const gpt;
@@ -101,7 +108,8 @@ TEST_CASE("binding allocates what memory() says, and a run allocates nothing", "
   auto const shared = std::make_shared<Plan const>(plan);
   AllocationCount const binding;
   CompiledGraph<Serial> step(shared, store);
-  // Buffers are in units of 64 bytes and the table's own small pieces come on top: compare blocks of a tile and more.
+  // Buffers are in units of 64 bytes and the table's own small pieces come on top: compare blocks
+  // of a tile and more.
   CHECK(binding.aligned_bytes() == static_cast<std::size_t>(plan.memory().total()));
 }
 
@@ -117,7 +125,8 @@ TEST_CASE("a run allocates nothing of 4 KiB or more", "[graph][compiled]") {
   CHECK(running.large() == 0);
 }
 
-TEST_CASE("a failed task names op, tensor and cause, and the graph runs on with good data", "[graph][compiled]") {
+TEST_CASE("a failed task names op, tensor and cause, and the graph runs on with good data",
+          "[graph][compiled]") {
   Ring runtime({.workers = 2});
   LogicalGraph graph;
   Node const tokens = graph.input({.shape = {4}, .dtype = DType::int64}, "tokens");

@@ -37,8 +37,10 @@ Node weighed(Node const& y) {
   return gemm({.trans_a = true, .ndim = static_cast<int>(y.shape().size())}, weights, y);
 }
 
-/// Builds a graph of fp64 parameters, differentiates it, and compares every derivative with a central difference.
-void check_gradients(std::vector<Shape> const& shapes, std::function<Node(LogicalGraph&, std::vector<Node> const&)> build,
+/// Builds a graph of fp64 parameters, differentiates it, and compares every derivative with a
+/// central difference.
+void check_gradients(std::vector<Shape> const& shapes,
+                     std::function<Node(LogicalGraph&, std::vector<Node> const&)> build,
                      PlanOptions const& options = {.tile = 0}) {
   LogicalGraph graph;
   std::vector<Node> inputs;
@@ -60,7 +62,8 @@ void check_gradients(std::vector<Shape> const& shapes, std::function<Node(Logica
   }
   run.execute();
   std::vector<std::vector<double>> derivatives;
-  for (Node const& input : inputs) derivatives.push_back(store.read<double>(gradients.find(input).name()));
+  for (Node const& input : inputs)
+    derivatives.push_back(store.read<double>(gradients.find(input).name()));
   constexpr double step = 1e-5;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     for (std::size_t at = 0; at < values[i].size(); ++at) {
@@ -74,7 +77,8 @@ void check_gradients(std::vector<Shape> const& shapes, std::function<Node(Logica
       double const difference = (loss_at(step) - loss_at(-step)) / (2 * step);
       store.write<double>(inputs[i].name(), values[i]);
       INFO("parameter " << i << ", element " << at);
-      // The central difference errs by step^2 times the third derivative, and by rounding, eps / step.
+      // The central difference errs by step^2 times the third derivative, and by rounding, eps /
+      // step.
       CHECK(std::abs(derivatives[i][at] - difference) < 1e-7 * (1 + std::abs(difference)));
     }
 }
@@ -90,7 +94,8 @@ TEST_CASE("products are differentiated however they are transposed", "[graph][gr
                   });
 }
 
-TEST_CASE("products over groups of dimensions, with a bias, are differentiated", "[graph][gradient]") {
+TEST_CASE("products over groups of dimensions, with a bias, are differentiated",
+          "[graph][gradient]") {
   check_gradients({{2, 3, 4}, {4, 5, 2}, {2, 3}}, [](LogicalGraph&, std::vector<Node> const& p) {
     return gemm({.bias = true}, p[0], p[1], p[2]);  // [2, 3, 5, 2]
   });
@@ -103,11 +108,14 @@ TEST_CASE("batched products are differentiated", "[graph][gradient]") {
 }
 
 TEST_CASE("a tensor that is used twice gets the sum of both derivatives", "[graph][gradient]") {
-  check_gradients({{3, 3}}, [](LogicalGraph&, std::vector<Node> const& p) { return add(gelutanh(p[0]), gemm(p[0], p[0])); });
+  check_gradients({{3, 3}}, [](LogicalGraph&, std::vector<Node> const& p) {
+    return add(gelutanh(p[0]), gemm(p[0], p[0]));
+  });
 }
 
 TEST_CASE("a residual sum whose trunk is used in between is differentiated", "[graph][gradient]") {
-  // The trunk's gradient grows while the branch's, which begins as the same tensor, is still to be read.
+  // The trunk's gradient grows while the branch's, which begins as the same tensor, is still to be
+  // read.
   check_gradients({{3, 4}, {3, 3}, {3}, {3}}, [](LogicalGraph&, std::vector<Node> const& p) {
     Node const x = gelutanh(p[0]);
     Node const branch = gemm(p[1], layer_norm(x, p[2], p[3]));
@@ -124,11 +132,13 @@ TEST_CASE("a sum with factors is differentiated", "[graph][gradient]") {
 
 TEST_CASE("slices of one tensor give their gradients to its parts", "[graph][gradient]") {
   check_gradients({{4, 3, 2}}, [](LogicalGraph& graph, std::vector<Node> const& p) {
-    return add(gelutanh(graph.slice(p[0], 1, 0)), graph.slice(p[0], 1, 2));  // nothing reads index 1
+    return add(gelutanh(graph.slice(p[0], 1, 0)),
+               graph.slice(p[0], 1, 2));  // nothing reads index 1
   });
 }
 
-TEST_CASE("a tensor and a slice of it give their gradients to the same tensor", "[graph][gradient]") {
+TEST_CASE("a tensor and a slice of it give their gradients to the same tensor",
+          "[graph][gradient]") {
   check_gradients({{4, 2}}, [](LogicalGraph& graph, std::vector<Node> const& p) {
     Node const whole = sum_slice({.axis = 1}, gelutanh(p[0]));
     return add(whole, graph.slice(p[0], 1, 1));
@@ -137,14 +147,17 @@ TEST_CASE("a tensor and a slice of it give their gradients to the same tensor", 
 
 TEST_CASE("tiled gradients are the gradients", "[graph][gradient]") {
   check_gradients({{5, 7}, {7, 6}, {5}, {5}},
-                  [](LogicalGraph&, std::vector<Node> const& p) { return layer_norm(gemm(p[0], p[1]), p[2], p[3]); },
+                  [](LogicalGraph&, std::vector<Node> const& p) {
+                    return layer_norm(gemm(p[0], p[1]), p[2], p[3]);
+                  },
                   {.tile = 3});
 }
 
 TEST_CASE("a loss of more than one element is refused", "[graph][gradient]") {
   LogicalGraph graph;
   Node const x = graph.parameter({.shape = {8}}, "x");
-  CHECK(contains(message_of<ShapeError>([&] { add_gradients(graph, gelutanh(x)); }), "a loss has one element"));
+  CHECK(contains(message_of<ShapeError>([&] { add_gradients(graph, gelutanh(x)); }),
+                 "a loss has one element"));
 }
 
 TEST_CASE("a loss that depends on no parameter is refused", "[graph][gradient]") {
@@ -153,7 +166,8 @@ TEST_CASE("a loss that depends on no parameter is refused", "[graph][gradient]")
   CHECK_THROWS_AS(add_gradients(graph, sum_slice(x)), GraphError);
 }
 
-TEST_CASE("a fused activation is not differentiated, and the error says what to do", "[graph][gradient]") {
+TEST_CASE("a fused activation is not differentiated, and the error says what to do",
+          "[graph][gradient]") {
   LogicalGraph graph;
   Node const w = graph.parameter({.shape = {1, 8}}, "w");
   Node const x = graph.input({.shape = {8, 1}}, "x");

@@ -48,7 +48,8 @@ TEST_CASE("mixed dtypes are refused and a cast is proposed", "[graph][logical]")
   LogicalGraph graph;
   Node const x = graph.input({.shape = {8}, .dtype = DType::fp32}, "x");
   Node const y = graph.input({.shape = {8}, .dtype = DType::bf16}, "y");
-  CHECK(message_of<TypeError>([&] { add(x, y); }) == "add: x ('x') is fp32 but y ('y') is bf16; insert a cast");
+  CHECK(message_of<TypeError>([&] { add(x, y); }) ==
+        "add: x ('x') is fp32 but y ('y') is bf16; insert a cast");
 }
 
 TEST_CASE("labels that are no integers are refused", "[graph][logical]") {
@@ -69,7 +70,8 @@ TEST_CASE("a dtype without a kernel is refused with those that have one", "[grap
 TEST_CASE("a name is taken once", "[graph][logical]") {
   LogicalGraph graph("g");
   graph.input({.shape = {8}}, "x");
-  CHECK(message_of<GraphError>([&] { graph.input({.shape = {4}}, "x"); }) == "graph 'g': a tensor 'x' exists already");
+  CHECK(message_of<GraphError>([&] { graph.input({.shape = {4}}, "x"); }) ==
+        "graph 'g': a tensor 'x' exists already");
 }
 
 TEST_CASE("results are named after their op, and counted", "[graph][logical]") {

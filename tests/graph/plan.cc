@@ -19,8 +19,8 @@ using namespace nntile::test;
 
 namespace {
 
-/// Proves, from the tasks alone, that no two tiles are in a slot at once and that each begins by being overwritten.
-/// Returns the largest number of bytes in use at a task.
+/// Proves, from the tasks alone, that no two tiles are in a slot at once and that each begins by
+/// being overwritten. Returns the largest number of bytes in use at a task.
 Index verify_slots(Plan const& plan) {
   std::map<std::uint32_t, std::uint32_t> holds;  // slot -> buffer
   std::set<std::uint32_t> left;                  // buffers that gave up their slot
@@ -52,7 +52,8 @@ Index verify_slots(Plan const& plan) {
 
 }  // namespace
 
-TEST_CASE("a slot holds one tile at a time, and the lower bound is the most that lives", "[graph][plan]") {
+TEST_CASE("a slot holds one tile at a time, and the lower bound is the most that lives",
+          "[graph][plan]") {
   TinyGptGraph const gpt;
   Plan const plan(gpt.graph, {.tile = GENERATE(Index{0}, Index{64})});
   CHECK(verify_slots(plan) == plan.memory().arena_lower_bound);
@@ -76,14 +77,16 @@ TEST_CASE("cut sizes repeat until the axis is covered", "[graph][plan]") {
   gelutanh(x).mark_output();
   Plan const plan(graph, {.cuts = {{"n", {64, 192}}}});
   auto const& axis = plan.tensors()[x.id()].tiling.axis(0);
-  CHECK(std::vector<Index>(axis.borders().begin(), axis.borders().end()) == std::vector<Index>{0, 64, 256, 320, 420});
+  CHECK(std::vector<Index>(axis.borders().begin(), axis.borders().end()) ==
+        std::vector<Index>{0, 64, 256, 320, 420});
 }
 
 TEST_CASE("an unknown axis is refused with those there are", "[graph][plan]") {
   LogicalGraph graph("g");
   gelutanh(graph.input({.shape = {8, 8}, .axes = "embed batch"}, "x")).mark_output();
-  CHECK(message_of<PlanError>([&] { Plan(graph, {.cuts = {{"sequence", {4}}}}); }) ==
-        "tile: the graph 'g' has no axis 'sequence'; it has embed, batch");
+  CHECK(message_of<PlanError>([&] {
+          Plan(graph, {.cuts = {{"sequence", {4}}}});
+        }) == "tile: the graph 'g' has no axis 'sequence'; it has embed, batch");
 }
 
 TEST_CASE("a cut at no multiple of 64 is named as one with bits of its own", "[graph][plan]") {

@@ -14,7 +14,8 @@
 using namespace nntile;
 using namespace nntile::test;
 
-TEST_CASE("the smallest published GPT-2 has its 124,439,808 parameters in 148 tensors", "[nn][gpt2]") {
+TEST_CASE("the smallest published GPT-2 has its 124,439,808 parameters in 148 tensors",
+          "[nn][gpt2]") {
   LogicalGraph graph;
   nn::Gpt2 const model(graph, {});
   CHECK(model.parameters().count() == 124'439'808);
@@ -31,7 +32,8 @@ TEST_CASE("parameters have Hugging Face's names and file shapes", "[nn][gpt2]") 
   CHECK(spec("h.0.mlp.c_fc.weight").file_shape == Shape{768, 3072});
   CHECK(spec("h.0.mlp.c_proj.weight").file_shape == Shape{3072, 768});
   CHECK(spec("wte.weight").shape == Shape{768, 50257});
-  for (char const* name : {"wpe.weight", "h.3.ln_1.weight", "h.3.ln_2.bias", "ln_f.weight", "ln_f.bias"})
+  for (char const* name :
+       {"wpe.weight", "h.3.ln_1.weight", "h.3.ln_2.bias", "ln_f.weight", "ln_f.bias"})
     CHECK(bool(graph.find(name)));
 }
 
@@ -40,12 +42,15 @@ TEST_CASE("a sequence longer than the positions is refused", "[nn][gpt2]") {
   nn::Gpt2 const model(graph, {.vocab = 16, .positions = 8, .width = 8, .layers = 1, .heads = 2});
   Node const tokens = graph.input({.shape = {9, 1}, .dtype = DType::int64}, "tokens");
   Node const positions = graph.input({.shape = {9}, .dtype = DType::int64}, "positions");
-  CHECK(contains(message_of<ShapeError>([&] { model.logits(tokens, positions); }), "9 tokens ('tokens') but the model has 8"));
+  CHECK(contains(message_of<ShapeError>([&] { model.logits(tokens, positions); }),
+                 "9 tokens ('tokens') but the model has 8"));
 }
 
 TEST_CASE("heads that do not divide the width are refused", "[nn][gpt2]") {
   LogicalGraph graph;
-  CHECK_THROWS_AS(nn::Gpt2(graph, {.vocab = 16, .positions = 8, .width = 10, .layers = 1, .heads = 3}), ShapeError);
+  CHECK_THROWS_AS(
+      nn::Gpt2(graph, {.vocab = 16, .positions = 8, .width = 10, .layers = 1, .heads = 3}),
+      ShapeError);
 }
 
 TEST_CASE("a model that was just initialised predicts every token alike", "[nn][gpt2]") {
@@ -89,8 +94,10 @@ TEST_CASE("the fused activation of inference has the bits of the separate one", 
   auto const logits = [&](bool inference) {
     LogicalGraph graph(inference ? "fused" : "separate");
     nn::Gpt2 const model(graph, sizes.config);
-    Node const tokens = graph.input({.shape = {sizes.seq, sizes.batch}, .dtype = DType::int64, .axes = "seq batch"}, "tokens");
-    Node const positions = graph.constant({.shape = {sizes.seq}, .dtype = DType::int64, .axes = "seq"}, "positions");
+    Node const tokens = graph.input(
+        {.shape = {sizes.seq, sizes.batch}, .dtype = DType::int64, .axes = "seq batch"}, "tokens");
+    Node const positions =
+        graph.constant({.shape = {sizes.seq}, .dtype = DType::int64, .axes = "seq"}, "positions");
     std::string const name = model.logits(tokens, positions, inference).mark_output().name();
     auto forward = compile(graph, run.store, {.tile = 64});
     run.bind(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Counts what the process allocates, through a malloc family of the test executable's own: a witness that does not ask
-// the library. Link support/allocations.cc.
+// Counts what the process allocates, through a malloc family of the test executable's own: a
+// witness that does not ask the library. Link support/allocations.cc.
 
 #include <cstddef>
 
@@ -20,7 +20,9 @@ AllocationTotals allocation_totals();
 class AllocationCount {
  public:
   AllocationCount() : begin_(allocation_totals()) {}
-  std::size_t aligned_bytes() const { return allocation_totals().aligned_bytes - begin_.aligned_bytes; }
+  std::size_t aligned_bytes() const {
+    return allocation_totals().aligned_bytes - begin_.aligned_bytes;
+  }
   std::size_t large() const { return allocation_totals().large - begin_.large; }
 
  private:

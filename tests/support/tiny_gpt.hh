@@ -25,9 +25,11 @@ struct TinyGpt {
 /// The graph of one training step: loss, gradients, AdamW.
 class TinyGptGraph {
  public:
-  explicit TinyGptGraph(TinyGpt const& sizes = {}) : sizes_(sizes), graph("tiny"), model(graph, sizes.config) {
+  explicit TinyGptGraph(TinyGpt const& sizes = {})
+      : sizes_(sizes), graph("tiny"), model(graph, sizes.config) {
     Node const tokens = batch("tokens"), labels = batch("labels");
-    Node const positions = graph.constant({.shape = {sizes.seq}, .dtype = DType::int64, .axes = "seq"}, "positions");
+    Node const positions =
+        graph.constant({.shape = {sizes.seq}, .dtype = DType::int64, .axes = "seq"}, "positions");
     Node const loss = nn::mean_cross_entropy(model.logits(tokens, positions), labels, "loss");
     loss.mark_output();
     optimizer = std::make_unique<nn::AdamW>(model.parameters(), add_gradients(graph, loss),
@@ -37,7 +39,8 @@ class TinyGptGraph {
 
  private:
   Node batch(std::string const& name) {
-    return graph.input({.shape = {sizes_.seq, sizes_.batch}, .dtype = DType::int64, .axes = "seq batch"}, name);
+    return graph.input(
+        {.shape = {sizes_.seq, sizes_.batch}, .dtype = DType::int64, .axes = "seq batch"}, name);
   }
   TinyGpt sizes_;
 
@@ -50,7 +53,8 @@ class TinyGptGraph {
 /// The step bound to a runtime, with first values and a fixed text.
 template <Runtime R> class TinyGptRun {
  public:
-  TinyGptRun(R& runtime, TinyGptGraph const& of, PlanOptions const& options, BindOptions const& bind = {})
+  TinyGptRun(R& runtime, TinyGptGraph const& of, PlanOptions const& options,
+             BindOptions const& bind = {})
       : of_(of), store(runtime), step(compile(of.graph, store, options, bind)) {
     LogicalGraph init("init");
     nn::initialize(init, of.model.parameters(), 1);
@@ -66,7 +70,8 @@ template <Runtime R> class TinyGptRun {
     std::vector<std::int64_t> tokens(count), labels(count);
     for (std::size_t i = 0; i < count; ++i) {
       auto const vocab = static_cast<std::size_t>(of_.sizes().config.vocab);
-      tokens[i] = static_cast<std::int64_t>((i * 7 + 3 * (i / 5) + static_cast<std::size_t>(number)) % vocab);
+      tokens[i] = static_cast<std::int64_t>(
+          (i * 7 + 3 * (i / 5) + static_cast<std::size_t>(number)) % vocab);
       labels[i] = (tokens[i] + 1) % static_cast<std::int64_t>(vocab);
     }
     step.template bind_input<std::int64_t>("tokens", tokens);

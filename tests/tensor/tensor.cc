@@ -27,7 +27,8 @@ std::vector<float> ramp(std::size_t count) {
 
 TEST_CASE("what is written into tiles comes out of them", "[tensor][tensor]") {
   Serial runtime;
-  auto const tile = GENERATE(Shape{7, 5, 3}, Shape{2, 2, 2}, Shape{3, 5, 1}, Shape{1, 1, 1}, Shape{4, 3, 3});
+  auto const tile =
+      GENERATE(Shape{7, 5, 3}, Shape{2, 2, 2}, Shape{3, 5, 1}, Shape{1, 1, 1}, Shape{4, 3, 3});
   Tensor<float, Serial> const tensor(runtime, Tiling({7, 5, 3}, tile));
   tensor.write(ramp(105));
   CHECK(tensor.read() == ramp(105));
@@ -52,8 +53,10 @@ TEST_CASE("products of any tiling have the untiled product's bits", "[tensor][te
   Ring runtime({.workers = 2});
   bool const trans = GENERATE(false, true);
   auto const product = [&](Index m, Index n, Index k) {
-    Tensor<float, Ring> const a(runtime, trans ? Tiling({70, 90}, {k, m}) : Tiling({90, 70}, {m, k}));
-    Tensor<float, Ring> const b(runtime, Tiling({70, 50}, {k, n})), c(runtime, Tiling({90, 50}, {m, n}));
+    Tensor<float, Ring> const a(runtime,
+                                trans ? Tiling({70, 90}, {k, m}) : Tiling({90, 70}, {m, k}));
+    Tensor<float, Ring> const b(runtime, Tiling({70, 50}, {k, n})),
+        c(runtime, Tiling({90, 50}, {m, n}));
     auto values = ramp(6300);
     for (float& value : values) value = 1 / (value + 1);
     a.write(values);
@@ -69,8 +72,8 @@ TEST_CASE("an op over a cut axis runs its phases over the tiles", "[tensor][tens
   Serial runtime;
   auto const normalised = [&](Index tile) {
     Tiling const rows({128, 6}, {tile, 4}), weights({128}, {tile}), columns({6}, {4});
-    Tensor<float, Serial> const x(runtime, rows), gamma(runtime, weights), beta(runtime, weights), y(runtime, rows),
-        mean(runtime, columns), rstd(runtime, columns);
+    Tensor<float, Serial> const x(runtime, rows), gamma(runtime, weights), beta(runtime, weights),
+        y(runtime, rows), mean(runtime, columns), rstd(runtime, columns);
     x.write(ramp(768));
     gamma.write(std::vector<float>(128, 2));
     beta.write(std::vector<float>(128, 1));
@@ -83,8 +86,8 @@ TEST_CASE("an op over a cut axis runs its phases over the tiles", "[tensor][tens
 TEST_CASE("narrow results of a cut sum are rounded once", "[tensor][tensor]") {
   Serial runtime;
   auto const product = [&](Index tile) {
-    Tensor<bf16_t, Serial> const a(runtime, Tiling({8, 96}, {8, tile})), b(runtime, Tiling({96, 8}, {tile, 8})),
-        c(runtime, Tiling({8, 8}, {8, 8}));
+    Tensor<bf16_t, Serial> const a(runtime, Tiling({8, 96}, {8, tile})),
+        b(runtime, Tiling({96, 8}, {tile, 8})), c(runtime, Tiling({8, 8}, {8, 8}));
     std::vector<bf16_t> values;
     for (int i = 0; i < 768; ++i) values.push_back(bf16_t(1.0f / static_cast<float>(i + 3)));
     a.write(values);
@@ -99,7 +102,8 @@ TEST_CASE("narrow results of a cut sum are rounded once", "[tensor][tensor]") {
 TEST_CASE("tensors that are cut differently are refused", "[tensor][tensor]") {
   Serial runtime;
   Tensor<float, Serial> const x(runtime, Tiling({8}, {4}), "x"), y(runtime, Tiling({8}, {2}), "y");
-  CHECK(contains(message_of<ShapeError>([&] { gelutanh(x, y); }), "'x') and y ('y') are cut differently along axis 'i'"));
+  CHECK(contains(message_of<ShapeError>([&] { gelutanh(x, y); }),
+                 "'x') and y ('y') are cut differently along axis 'i'"));
 }
 
 TEST_CASE("an empty tensor is legal and its ops have no tasks", "[tensor][tensor]") {

@@ -27,7 +27,8 @@ constexpr double gelutanh_of_1 = 0.8411919906082768;
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("pattern 1: a detached task runs on, and its result is there", "[tile][tile]", AllRuntimes) {
+TEMPLATE_LIST_TEST_CASE("pattern 1: a detached task runs on, and its result is there",
+                        "[tile][tile]", AllRuntimes) {
   TestType runtime;
   auto const x = filled(runtime, 1), y = filled(runtime, 0);
   auto task = gelutanh.async(x, y);
@@ -35,14 +36,16 @@ TEMPLATE_LIST_TEST_CASE("pattern 1: a detached task runs on, and its result is t
   CHECK_THAT(double(y.read()[0]), Catch::Matchers::WithinAbs(gelutanh_of_1, 2e-7));
 }
 
-TEMPLATE_LIST_TEST_CASE("pattern 2: a call blocks until its task is done", "[tile][tile]", AllRuntimes) {
+TEMPLATE_LIST_TEST_CASE("pattern 2: a call blocks until its task is done", "[tile][tile]",
+                        AllRuntimes) {
   TestType runtime;
   auto const x = filled(runtime, 1), y = filled(runtime, 0);
   gelutanh(x, y);
   CHECK_THAT(double(y.read()[63]), Catch::Matchers::WithinAbs(gelutanh_of_1, 2e-7));
 }
 
-TEMPLATE_LIST_TEST_CASE("pattern 3: a group of tasks is waited for together", "[tile][tile]", AllRuntimes) {
+TEMPLATE_LIST_TEST_CASE("pattern 3: a group of tasks is waited for together", "[tile][tile]",
+                        AllRuntimes) {
   TestType runtime;
   std::vector<Tile<float, TestType>> x, y;
   TaskGroup<TestType> group;
@@ -52,10 +55,12 @@ TEMPLATE_LIST_TEST_CASE("pattern 3: a group of tasks is waited for together", "[
     group.add(gelutanh.async(x.back(), y.back()));
   }
   group.wait_all();
-  for (auto const& tile : y) CHECK_THAT(double(tile.read()[5]), Catch::Matchers::WithinAbs(gelutanh_of_1, 2e-7));
+  for (auto const& tile : y)
+    CHECK_THAT(double(tile.read()[5]), Catch::Matchers::WithinAbs(gelutanh_of_1, 2e-7));
 }
 
-TEMPLATE_LIST_TEST_CASE("pattern 4: waiting for the end of a chain waits for its beginning", "[tile][tile]", AllRuntimes) {
+TEMPLATE_LIST_TEST_CASE("pattern 4: waiting for the end of a chain waits for its beginning",
+                        "[tile][tile]", AllRuntimes) {
   TestType runtime;
   auto const a = filled(runtime, 1), b = filled(runtime, 0), c = filled(runtime, 0);
   auto first = add.async(a, a, b);
@@ -65,7 +70,8 @@ TEMPLATE_LIST_TEST_CASE("pattern 4: waiting for the end of a chain waits for its
   CHECK(c.read()[0] == 4);
 }
 
-TEMPLATE_LIST_TEST_CASE("pattern 5: an op on tensors gives the group of its tile tasks", "[tile][tile]", AllRuntimes) {
+TEMPLATE_LIST_TEST_CASE("pattern 5: an op on tensors gives the group of its tile tasks",
+                        "[tile][tile]", AllRuntimes) {
   TestType runtime;
   Tiling const tiling({20, 20}, {8, 8});
   Tensor<float, TestType> x(runtime, tiling, "x"), y(runtime, tiling, "y");
@@ -80,14 +86,16 @@ TEST_CASE("a blocking call waits for its task alone", "[tile][tile]") {
   Ring runtime({.workers = 2, .own_driver = true});
   std::atomic<bool> open{false};
   static constexpr Codelet gate{"gate", [](KernelCall const& call) noexcept -> Status {
-    auto const* const flag = *static_cast<std::atomic<bool>* const*>(call.attributes);
-    while (!flag->load()) std::this_thread::yield();
-    return {};
-  }};
+                                  auto const* const flag =
+                                      *static_cast<std::atomic<bool>* const*>(call.attributes);
+                                  while (!flag->load()) std::this_thread::yield();
+                                  return {};
+                                }};
   auto const held = filled(runtime, 0), x = filled(runtime, 1), y = filled(runtime, 0);
   auto* const flag = &open;
   Use<Ring::Handle> const use[] = {{held.handle(), Access::update}};
-  Event const blocked = submit(runtime, Task<Ring::Handle>{&gate, use, std::as_bytes(std::span(&flag, 1))});
+  Event const blocked =
+      submit(runtime, Task<Ring::Handle>{&gate, use, std::as_bytes(std::span(&flag, 1))});
   gelutanh(x, y);  // returns although the gate is shut
   CHECK_FALSE(runtime.done(blocked));
   open.store(true);
@@ -99,7 +107,9 @@ TEST_CASE("a tile names the caller's memory without copying it", "[tile][tile]")
   std::atomic<int> released{0};
   {
     Serial runtime;
-    Tile<float, Serial> const tile(runtime, {8, 8}, memory, {[](void* count) noexcept { ++*static_cast<std::atomic<int>*>(count); }, &released});
+    Tile<float, Serial> const tile(
+        runtime, {8, 8}, memory,
+        {[](void* count) noexcept { ++*static_cast<std::atomic<int>*>(count); }, &released});
     add(tile, tile, tile);
     CHECK(memory[0] == 2);
     CHECK(released == 0);
@@ -109,15 +119,18 @@ TEST_CASE("a tile names the caller's memory without copying it", "[tile][tile]")
 
 TEST_CASE("tiles of sizes that do not fit are refused by name", "[tile][tile]") {
   Serial runtime;
-  Tile<float, Serial> const a(runtime, {4, 3}, "a"), b(runtime, {2, 4}, "b"), c(runtime, {4, 4}, "c");
+  Tile<float, Serial> const a(runtime, {4, 3}, "a"), b(runtime, {2, 4}, "b"),
+      c(runtime, {4, 4}, "c");
   CHECK(message_of<ShapeError>([&] { gemm(a, b, c); }) == "gemm: a[k]=3 ('a') but b[k]=2 ('b')");
-  CHECK(message_of<ShapeError>([&] { a.write(std::vector<float>(5)); }) == "tile 'a': 5 values for shape {4, 3}");
+  CHECK(message_of<ShapeError>([&] { a.write(std::vector<float>(5)); }) ==
+        "tile 'a': 5 values for shape {4, 3}");
 }
 
 TEST_CASE("tiles of two runtime objects do not meet", "[tile][tile]") {
   Serial one, two;
   auto const a = filled(one, 1, "a"), b = filled(two, 1, "b");
-  CHECK(contains(message_of<LifetimeError>([&] { gelutanh(a, b); }), "'b' is on another runtime object than 'a'"));
+  CHECK(contains(message_of<LifetimeError>([&] { gelutanh(a, b); }),
+                 "'b' is on another runtime object than 'a'"));
 }
 
 TEST_CASE("a tile that nothing wrote cannot be read", "[tile][tile]") {

@@ -23,9 +23,10 @@ struct SlotLayout {
   Index lower_bound = 0;
 };
 
-/// Gives each buffer that lives in the arena a slot. A slot is one handle: it serves one tile at a time, and as many
-/// bytes as the largest of them. A free slot that fits best is taken, among equals the one that has been free longest,
-/// since its next user waits least; where none fits, the largest free one grows. Cost: n log n in the number of buffers.
+/// Gives each buffer that lives in the arena a slot. A slot is one handle: it serves one tile at a
+/// time, and as many bytes as the largest of them. A free slot that fits best is taken, among
+/// equals the one that has been free longest, since its next user waits least; where none fits, the
+/// largest free one grows. Cost: n log n in the number of buffers.
 inline SlotLayout assign_slots(std::vector<Life> const& lives, std::vector<Index> const& bytes,
                                std::vector<bool> const& in_arena, std::size_t task_count) {
   SlotLayout layout;

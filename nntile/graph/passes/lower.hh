@@ -22,8 +22,9 @@ class Planner final : private TileVisitor {
     plan_.numerics_ = graph_.numerics();
     std::vector<std::size_t> const ops = passes::order(graph_, passes::prune(graph_));
     if (ops.empty())
-      throw PlanError(concat("plan '", graph_.name(), "': none of its ", graph_.op_count(),
-                             " ops leads to an output or a kept tensor; mark one with mark_output()"));
+      throw PlanError(
+          concat("plan '", graph_.name(), "': none of its ", graph_.op_count(),
+                 " ops leads to an output or a kept tensor; mark one with mark_output()"));
     mark_used(ops);
     std::vector<passes::OpAxes> axes;
     for (std::size_t const op : ops) axes.push_back(passes::axes_of(graph_, graph_.op_at(op)));
@@ -54,8 +55,11 @@ class Planner final : private TileVisitor {
       tensor.base = node.base;
       tensor.view_axis = node.view_axis;
       tensor.view_index = node.view_index;
-      bool const stored = node.attributes.persistent || node.attributes.external || node.attributes.output;
-      tensor.storage = node.base != no_id ? Storage::view : stored ? Storage::stored : Storage::arena;
+      bool const stored =
+          node.attributes.persistent || node.attributes.external || node.attributes.output;
+      tensor.storage = node.base != no_id ? Storage::view
+                       : stored           ? Storage::stored
+                                          : Storage::arena;
       add_tensor(std::move(tensor), plan_.used_[t]);
     }
   }
@@ -86,7 +90,8 @@ class Planner final : private TileVisitor {
     OpNode const& op = graph_.op_at(position);
     call_ = {op.info, op.attrs.data(), op.element, axes.operands, axes.table, {}};
     tilings_.clear();  // copies: the list of tensors grows by hidden operands below
-    for (std::size_t id = 0; id < axes.table.axes.size(); ++id) tilings_.push_back(tiling_of(op, axes.table, id));
+    for (std::size_t id = 0; id < axes.table.axes.size(); ++id)
+      tilings_.push_back(tiling_of(op, axes.table, id));
     for (AxisTiling const& tiling : tilings_) call_.tilings.push_back(&tiling);
     position_ = position;
     kernel_ = kernel(op);
@@ -102,7 +107,8 @@ class Planner final : private TileVisitor {
     for (std::size_t o = 0; o < op.operands.size(); ++o)
       for (std::size_t d = 0; d < table.operands[o].size(); ++d)
         if (table.operands[o][d] == axis) return plan_.tensors_[op.operands[o]].tiling.axis(d);
-    throw PlanError(concat("plan '", graph_.name(), "': ", op.info->name, ": an axis of a hidden operand alone"));
+    throw PlanError(concat("plan '", graph_.name(), "': ", op.info->name,
+                           ": an axis of a hidden operand alone"));
   }
 
   std::uint32_t carry(OpNode const& op, passes::OpAxes const& axes, std::size_t operand) {
@@ -120,9 +126,11 @@ class Planner final : private TileVisitor {
   void note_canonical(OpNode const& op) {
     for (char const* letter = op.info->blocked(op.attrs.data()); *letter != 0; ++letter)
       for (std::size_t id = 0; id < call_.tilings.size(); ++id)
-        if (call_.table.axes[id].group == *letter && !call_.tilings[id]->multiple_of(64) && plan_.uncanonical_.empty())
-          plan_.uncanonical_ = concat(op.info->name, " of '", plan_.tensors_[op.operands.back()].name, "': axis '", *letter,
-                                      "' is cut at a border that is no multiple of 64");
+        if (call_.table.axes[id].group == *letter && !call_.tilings[id]->multiple_of(64) &&
+            plan_.uncanonical_.empty())
+          plan_.uncanonical_ =
+              concat(op.info->name, " of '", plan_.tensors_[op.operands.back()].name, "': axis '",
+                     *letter, "' is cut at a border that is no multiple of 64");
   }
 
   void visit(TileTask const& tile) override {
@@ -161,9 +169,10 @@ class Planner final : private TileVisitor {
   void check(std::uint32_t tensor, std::uint32_t buffer, TileUse const& use) {
     if (lives_.size() < plan_.buffers_.size()) lives_.resize(plan_.buffers_.size());
     if (reads(use.access) && !written_[buffer])
-      throw PlanError(concat("plan '", graph_.name(), "': ", call_.op->name, " ",
-                             use.access == Access::read ? "reads" : "adds to", " '", plan_.tensors_[tensor].name,
-                             "', which nothing has written; declare it an input or a parameter, or fill it"));
+      throw PlanError(concat(
+          "plan '", graph_.name(), "': ", call_.op->name, " ",
+          use.access == Access::read ? "reads" : "adds to", " '", plan_.tensors_[tensor].name,
+          "', which nothing has written; declare it an input or a parameter, or fill it"));
   }
 
   void place() {
@@ -197,8 +206,10 @@ inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options) {
   try {
     Planner(*this, graph, options).run();
   } catch (std::bad_alloc const&) {
-    throw OutOfMemory(concat("plan '", graph.name(), "': after ", tasks_.size(), " tile tasks of ", tensors_.size(),
-                             " tensors there was no memory left for the plan itself; use larger tiles or a smaller model"));
+    throw OutOfMemory(concat("plan '", graph.name(), "': after ", tasks_.size(), " tile tasks of ",
+                             tensors_.size(),
+                             " tensors there was no memory left for the plan itself; use larger "
+                             "tiles or a smaller model"));
   }
 }
 

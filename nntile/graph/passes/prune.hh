@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The passes that choose and order ops: dead ones go, optimizer steps move up to where their inputs are ready.
+// The passes that choose and order ops: dead ones go, optimizer steps move up to where their inputs
+// are ready.
 
 #include <algorithm>
 #include <vector>
@@ -37,11 +38,13 @@ inline std::vector<std::size_t> prune(LogicalGraph const& graph) {
   return kept;
 }
 
-/// Moves each op of the phase "optimizer" right behind the last op that it must follow (one that writes what it touches,
-/// or reads what it writes), so that gradients die young and updates overlap with the backward pass. Other ops keep the
-/// graph's order.
-inline std::vector<std::size_t> order(LogicalGraph const& graph, std::vector<std::size_t> const& ops) {
-  std::vector<std::size_t> written(graph.tensor_count());  // 1 + slot of the last op that writes the tensor
+/// Moves each op of the phase "optimizer" right behind the last op that it must follow (one that
+/// writes what it touches, or reads what it writes), so that gradients die young and updates
+/// overlap with the backward pass. Other ops keep the graph's order.
+inline std::vector<std::size_t> order(LogicalGraph const& graph,
+                                      std::vector<std::size_t> const& ops) {
+  std::vector<std::size_t> written(
+      graph.tensor_count());  // 1 + slot of the last op that writes the tensor
   std::vector<std::size_t> touched(graph.tensor_count());  // ... that reads or writes it
   std::vector<std::vector<std::size_t>> behind(ops.size() + 1);
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -55,7 +58,8 @@ inline std::vector<std::size_t> order(LogicalGraph const& graph, std::vector<std
         slot = std::max(slot, writes(declared[o].access) ? touched[root] : written[root]);
       }
     }
-    behind[slot].push_back(ops[i]);  // the slot's own op comes first, since later ones are seen later
+    behind[slot].push_back(
+        ops[i]);  // the slot's own op comes first, since later ones are seen later
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       std::uint32_t const root = root_of(graph, op.operands[o]);
       touched[root] = std::max(touched[root], slot);

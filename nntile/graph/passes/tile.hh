@@ -23,10 +23,12 @@ inline OpAxes axes_of(LogicalGraph const& graph, OpNode const& op) {
   inplace_vector<GivenOperand, max_operands> given;
   for (std::size_t i = 0; i < result.operands.size(); ++i) {
     bool const visible = i < op.operands.size();
-    given.push_back(visible ? GivenOperand{&graph.tensor_at(op.operands[i]).spec.shape, graph.tensor_at(op.operands[i]).name}
+    given.push_back(visible ? GivenOperand{&graph.tensor_at(op.operands[i]).spec.shape,
+                                           graph.tensor_at(op.operands[i]).name}
                             : GivenOperand{});
   }
-  result.table = resolve_axes(op.info->name, result.operands, op.info->ranks(op.attrs.data()), {given.data(), given.size()});
+  result.table = resolve_axes(op.info->name, result.operands, op.info->ranks(op.attrs.data()),
+                              {given.data(), given.size()});
   return result;
 }
 
@@ -46,7 +48,8 @@ class TilePass {
     names_.resize(first_.back());
   }
 
-  /// Tilings of all tensors, from the axes of the ops that are kept. Throws PlanError on cuts that contradict.
+  /// Tilings of all tensors, from the axes of the ops that are kept. Throws PlanError on cuts that
+  /// contradict.
   std::vector<Tiling> run(std::vector<OpAxes> const& axes, std::vector<std::size_t> const& ops) {
     join_views();
     for (std::size_t i = 0; i < ops.size(); ++i) join_op(graph_.op_at(ops[i]), axes[i]);
@@ -61,11 +64,13 @@ class TilePass {
       std::vector<AxisTiling> dimensions;
       auto const& shape = graph_.tensor_at(static_cast<std::uint32_t>(t)).spec.shape;
       for (std::size_t d = 0; d < shape.size(); ++d)
-        dimensions.push_back(used_[t] ? cut(find(first_[t] + d), shape[d]) : AxisTiling::whole(shape[d]));
+        dimensions.push_back(used_[t] ? cut(find(first_[t] + d), shape[d])
+                                      : AxisTiling::whole(shape[d]));
       tilings.push_back(Tiling(std::move(dimensions)));
     }
     for (AxisCut const& cut : options_.cuts)
-      if (std::find(known_.begin(), known_.end(), cut.axis) == known_.end()) throw PlanError(unknown_axis(cut.axis));
+      if (std::find(known_.begin(), known_.end(), cut.axis) == known_.end())
+        throw PlanError(unknown_axis(cut.axis));
     return tilings;
   }
 
@@ -81,8 +86,10 @@ class TilePass {
       TensorNode const& node = graph_.tensor_at(t);
       if (node.base == no_id || !used_[t]) continue;
       for (std::size_t d = 0, from = 0; d < graph_.tensor_at(node.base).spec.shape.size(); ++d) {
-        if (d == node.view_axis) single_[first_[node.base] + d] = true;
-        else join(first_[node.base] + d, first_[t] + from++);
+        if (d == node.view_axis)
+          single_[first_[node.base] + d] = true;
+        else
+          join(first_[node.base] + d, first_[t] + from++);
       }
     }
   }
@@ -93,8 +100,10 @@ class TilePass {
       for (std::size_t d = 0; d < axes.table.operands[o].size(); ++d) {
         std::size_t const id = first_[op.operands[o]] + d;
         std::uint8_t const axis = axes.table.operands[o][d];
-        if (seen[axis] == ~std::size_t{0}) seen[axis] = id;
-        else join(seen[axis], id);
+        if (seen[axis] == ~std::size_t{0})
+          seen[axis] = id;
+        else
+          join(seen[axis], id);
         if (axes.table.axes[axis].whole) whole_[id] = true;
       }
   }
@@ -102,7 +111,8 @@ class TilePass {
   void name_classes() {
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
       std::string const& text = graph_.tensor_at(t).spec.axes;
-      for (std::size_t d = 0, at = 0; d < graph_.tensor_at(t).spec.shape.size() && at < text.size(); ++d) {
+      for (std::size_t d = 0, at = 0; d < graph_.tensor_at(t).spec.shape.size() && at < text.size();
+           ++d) {
         std::size_t const end = std::min(text.find(' ', at), text.size());
         std::string const name = text.substr(at, end - at);
         at = end + 1;
@@ -126,18 +136,22 @@ class TilePass {
     kept_.assign(parent_.size(), nullptr);
     for (KeptTiling const& kept : options_.keep)
       for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
-        if (!used_[t] || graph_.tensor_at(t).name != kept.tensor || !(graph_.tensor_at(t).spec.shape == kept.tiling.shape())) continue;
+        if (!used_[t] || graph_.tensor_at(t).name != kept.tensor ||
+            !(graph_.tensor_at(t).spec.shape == kept.tiling.shape()))
+          continue;
         for (std::size_t d = 0; d < kept.tiling.rank(); ++d) {
           AxisTiling const*& of = kept_[find(first_[t] + d)];
           if (of != nullptr && !(*of == kept.tiling.axis(d)))
-            throw PlanError(concat("tile: '", kept.tensor, "' exists and is cut into ", kept.tiling.axis(d).count(),
-                                   " tiles along dimension ", d, ", another tensor that must agree into ", of->count()));
+            throw PlanError(concat("tile: '", kept.tensor, "' exists and is cut into ",
+                                   kept.tiling.axis(d).count(), " tiles along dimension ", d,
+                                   ", another tensor that must agree into ", of->count()));
           of = &kept.tiling.axis(d);
         }
       }
   }
 
-  /// Remembers, for each class, the class just inside it in a side of a matrix: the groups m, n and k of products.
+  /// Remembers, for each class, the class just inside it in a side of a matrix: the groups m, n and
+  /// k of products.
   void collect_groups(OpNode const& op, OpAxes const& axes) {
     for (std::size_t o = 0; o < op.operands.size(); ++o)
       for (std::size_t d = 1; d < axes.table.operands[o].size(); ++d) {
@@ -162,17 +176,23 @@ class TilePass {
     for (AxisCut const& cut : options_.cuts)
       if (cut.axis == names_[root]) asked = &cut;
     if (kept_[root] != nullptr) {
-      if ((whole_[root] && kept_[root]->count() > 1) || (single_[root] && kept_[root]->count() != extent))
-        throw PlanError(concat("tile: axis '", names_[root], "' must ", whole_[root] ? "stay whole" : "be cut into single indices",
-                               " in this graph, but a tensor that exists has ", kept_[root]->count(), " tiles along it"));
+      if ((whole_[root] && kept_[root]->count() > 1) ||
+          (single_[root] && kept_[root]->count() != extent))
+        throw PlanError(concat("tile: axis '", names_[root], "' must ",
+                               whole_[root] ? "stay whole" : "be cut into single indices",
+                               " in this graph, but a tensor that exists has ",
+                               kept_[root]->count(), " tiles along it"));
       return *kept_[root];
     }
     if (single_[root]) {
-      if (whole_[root] && extent > 1) throw PlanError(concat("tile: axis '", names_[root], "' is sliced but must stay whole"));
+      if (whole_[root] && extent > 1)
+        throw PlanError(concat("tile: axis '", names_[root], "' is sliced but must stay whole"));
       return AxisTiling::uniform(extent, 1);
     }
-    if (asked != nullptr && whole_[root] && !(asked->sizes.size() == 1 && asked->sizes[0] >= extent))
-      throw PlanError(concat("tile: axis '", asked->axis, "' must stay whole (", extent, "), an op needs it in one tile"));
+    if (asked != nullptr && whole_[root] &&
+        !(asked->sizes.size() == 1 && asked->sizes[0] >= extent))
+      throw PlanError(concat("tile: axis '", asked->axis, "' must stay whole (", extent,
+                             "), an op needs it in one tile"));
     if (asked != nullptr) return repeat(asked->sizes, extent, asked->axis);
     if (options_.tile <= 0 || whole_[root] || extent <= 1) return AxisTiling::whole(extent);
     Index inside = 1;
@@ -193,7 +213,8 @@ class TilePass {
   }
   Index class_extent(std::size_t root) const {
     auto const at = std::upper_bound(first_.begin(), first_.end(), root) - first_.begin() - 1;
-    return graph_.tensor_at(static_cast<std::uint32_t>(at)).spec.shape[root - first_[static_cast<std::size_t>(at)]];
+    return graph_.tensor_at(static_cast<std::uint32_t>(at))
+        .spec.shape[root - first_[static_cast<std::size_t>(at)]];
   }
 
   static AxisTiling repeat(std::vector<Index> const& sizes, Index extent, std::string const& axis) {
@@ -201,7 +222,9 @@ class TilePass {
     if (sizes.empty()) throw PlanError(concat("tile: no sizes given for axis '", axis, "'"));
     for (Index left = extent, i = 0; left > 0; ++i) {
       Index const size = sizes[static_cast<std::size_t>(i) % sizes.size()];
-      if (size <= 0) throw PlanError(concat("tile: size ", size, " for axis '", axis, "'; at least 1 is needed"));
+      if (size <= 0)
+        throw PlanError(
+            concat("tile: size ", size, " for axis '", axis, "'; at least 1 is needed"));
       all.push_back(std::min(size, left));
       left -= size;
     }
