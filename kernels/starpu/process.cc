@@ -153,7 +153,10 @@ int start(Start const& start) {
   starpu_malloc_set_align(64);
   read_scheduler(p);
   p.idle_hook = starpu_idle_hook_register(idle_hook, nullptr);
+#ifndef STARPU_NON_BLOCKING_DRIVERS
+  // Asked before a worker sleeps. Where none does, it would cost every task 16 read locks.
   p.progression_hook = starpu_progression_hook_register(progression_hook, nullptr);
+#endif
   bool const oversubscribed = p.workers > start.cores;
   p.looks_before_nap = oversubscribed ? 1 : looks_while_spinning;
   p.spin_ns = oversubscribed ? 0 : spin_ns;
@@ -169,6 +172,7 @@ void stop() noexcept {
   p.paused = false;
   if (p.idle_hook >= 0) starpu_idle_hook_deregister(p.idle_hook);
   if (p.progression_hook >= 0) starpu_progression_hook_deregister(p.progression_hook);
+  p.progression_hook = -1;
   // A thread that ended a task may still be on its way out of StarPU.
   while (p.enders.load() != 0) std::this_thread::yield();
   starpu_shutdown();

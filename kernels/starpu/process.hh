@@ -65,8 +65,10 @@ void leave_flight() noexcept;
 /// Notes that the calling worker runs a task.
 void worker_found_task() noexcept;
 
-/// Called by workers that find no task, and by every worker between tasks.
+/// Called by workers that find no task: polls, and puts them to sleep. Not a progression hook, for
+/// StarPU may call those while it holds a worker's lock, and ending a task needs that.
 unsigned idle_hook(void*) noexcept;
+/// Tells StarPU whether its workers may sleep, where it is built so that they do.
 unsigned progression_hook(void*) noexcept;
 
 /// Holds, while it lives, the right to start StarPU with this machine's calibration files.
