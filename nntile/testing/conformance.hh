@@ -37,9 +37,9 @@ struct ConformanceOptions {
   int rounds = 2;
   std::uint64_t seed = 1;
   /// Checks whose name does not contain this are not run.
-  std::string only;
+  std::string only{};
   /// Called before each check, with configuration and name: the last call names a check that hangs.
-  std::function<void(std::string const&)> progress;
+  std::function<void(std::string const&)> progress{};
 };
 
 namespace detail {
