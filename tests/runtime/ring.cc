@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the ring does beyond the law: hints, back-pressure, joins, its smallest sizes, its counters.
+
+#include "nntile/runtime/ring/ring.hh"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "nntile/testing/conformance.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// A ring of the given window, whose ids wrap after a thousand tasks.
+template <std::uint32_t Window> struct SmallPolicy : RingPolicy {
+  struct Sizes : RingSizes {
+    static constexpr std::uint32_t window = Window;
+    static constexpr std::uint32_t deque = 2;
+    static constexpr std::uint32_t argument_bytes = 8192;
+    static constexpr std::uint64_t first_sequence = (std::uint64_t{1} << 32) - 1000;
+  };
+};
+template <std::uint32_t Window> using SmallRing = BasicRing<SmallPolicy<Window>>;
+
+template <class R> testing::Report battery(int max_workers, char const* only) {
+  testing::ConformanceOptions options;
+  options.max_workers = max_workers;
+  options.rounds = 1;
+  options.only = only;
+  return testing::conformance([](RuntimeOptions const& o) { return R(o); }, options);
+}
+
+RuntimeOptions workers(int count, bool own_driver = false) { return {count, own_driver, false}; }
+
+/// Appends its value to the vector whose address comes with it.
+struct Entry {
+  std::vector<int>* list;
+  int value;
+};
+Codelet const append_codelet{"append",
+                             +[](KernelCall const& call) noexcept -> Status {
+                               Entry entry;
+                               std::memcpy(&entry, call.attributes, sizeof entry);
+                               entry.list->push_back(entry.value);
+                               return {};
+                             },
+                             nullptr, nullptr};
+
+Event append(Ring& ring, std::vector<int>& list, int value, Hints hints) {
+  Entry const entry{&list, value};
+  return ring.submit({&append_codelet, {}, std::as_bytes(std::span(&entry, 1)), hints, {}});
+}
+
+/// first = sum of the others + sum of the attributes' bytes
+Codelet const sum_codelet{
+    "sum",
+    +[](KernelCall const& call) noexcept -> Status {
+      std::uint32_t counts[2];
+      std::memcpy(counts, call.attributes, sizeof counts);
+      auto const* const bytes = static_cast<unsigned char const*>(call.attributes);
+      long sum = std::accumulate(bytes + sizeof counts, bytes + counts[1], 0L);
+      for (std::uint32_t i = 1; i < counts[0]; ++i) sum += cell_of(call, static_cast<int>(i));
+      cell_of(call, 0) = sum;
+      return {};
+    },
+    nullptr, nullptr};
+
+/// Sums `operands` - 1 cells of 1 and `bytes` attribute bytes of 1, and waits.
+template <class R> long sum(R& ring, std::uint32_t operands, std::uint32_t bytes) {
+  std::vector<Use<DataHandle>> uses{{cell(ring), Access::write}};
+  while (uses.size() < operands) uses.push_back({cell(ring, 1), Access::read});
+  std::vector<std::byte> attributes(8 + bytes, std::byte{1});
+  std::uint32_t const counts[] = {operands, 8 + bytes};
+  std::memcpy(attributes.data(), counts, sizeof counts);
+  ring.submit({&sum_codelet, uses, attributes, {}, {}});
+  std::fill(attributes.begin(), attributes.end(), std::byte{});  // submit has copied them
+  return read(ring, uses[0].handle);
+}
+
+}  // namespace
+
+TEST_CASE("a ring whose ids wrap keeps the law", "[runtime][ring]") {
+  auto const report = battery<SmallRing<256>>(4, "");
+  INFO(to_string(report));
+  REQUIRE(report.passed());
+}
+
+TEST_CASE("rings of the smallest windows keep the law", "[runtime][ring]") {
+  auto const two = battery<SmallRing<2>>(3, "random"), four = battery<SmallRing<4>>(3, "random"),
+             eight = battery<SmallRing<8>>(3, "random");
+  INFO(to_string(two) << to_string(four) << to_string(eight));
+  REQUIRE((two.passed() && four.passed() && eight.passed()));
+}
+
+TEST_CASE("arguments of any size reach the task", "[runtime][ring]") {
+  Ring ring(workers(GENERATE(1, 2)));
+  for (std::uint32_t const operands : {1u, 2u, 5u, 6u, 7u, 16u, 17u, 40u, 300u})
+    for (std::uint32_t const bytes : {0u, 1u, 48u, 104u, 105u, 5000u})
+      REQUIRE(sum(ring, operands, bytes) == operands - 1 + bytes);
+  REQUIRE(sum(ring, 1, 1u << 20) == 1 << 20);  // larger than the argument ring
+}
+
+TEST_CASE("arguments wait for room behind unfinished tasks", "[runtime][ring]") {
+  SmallRing<256> ring(workers(GENERATE(1, 3), GENERATE(false, true)));
+  auto const target = cell(ring, 0);
+  std::array<long, 100> value{};
+  for (int i = 0; i < 500; ++i) {
+    value[0] = i;
+    submit(ring, step_codelet, {{target, Access::update}}, value);
+    value[0] = 0;
+  }
+  long expected = 0;
+  for (int i = 0; i < 500; ++i) expected = expected * 3 + i;
+  REQUIRE(read(ring, target) == expected);
+}
+
+TEST_CASE("a lone worker runs the most urgent task first", "[runtime][ring]") {
+  std::vector<int> order;
+  Ring ring(workers(1));
+  int const priorities[] = {-9, -1, 0, 1, 2, 3, 4, 99};
+  for (int const priority : priorities) append(ring, order, priority, {-1, priority});
+  ring.wait_all();
+  REQUIRE(order == std::vector<int>{99, 4, 3, 2, 1, 0, -1, -9});
+}
+
+TEST_CASE("a lone worker runs a program's most urgent task first", "[runtime][ring]") {
+  std::vector<int> order;
+  std::vector<Entry> entries;
+  std::vector<ProgramTask> tasks;
+  for (int i = 0; i < 16; ++i) entries.push_back({&order, 10 * i});
+  for (Entry const& entry : entries)
+    tasks.push_back(
+        {&append_codelet, {}, std::as_bytes(std::span(&entry, 1)), {-1, entry.value}, {}});
+  Ring ring(workers(1));
+  ring.wait(ring.replay(ring.record(tasks, 0), {}));
+  REQUIRE(order ==
+          std::vector<int>{140, 150, 120, 130, 100, 110, 80, 90, 60, 70, 40, 50, 20, 30, 0, 10});
+}
+
+TEST_CASE("wishes for workers are kept or not, but the task runs", "[runtime][ring]") {
+  Ring ring(workers(GENERATE(1, 3), GENERATE(false, true)));
+  std::vector<int> order;
+  for (int i = 0; i < 300; ++i) {
+    append(ring, order, i, {i % 7 - 2, i % 3 - 1});
+    ring.wait_all();
+  }
+  REQUIRE(order.size() == 300);
+}
+
+TEST_CASE("more readers or producers than a slot has edges wait through joins", "[runtime][ring]") {
+  Ring ring(workers(1));
+  auto const source = cell(ring, 1);
+  std::vector<DataHandle> copies;
+  for (int i = 0; i < 100; ++i) {
+    copies.push_back(cell(ring));
+    submit(ring, copy_codelet, {{copies.back(), Access::write}, {source, Access::read}}, 0L);
+  }
+  submit(ring, put_codelet, {{source, Access::write}}, 5L);
+  auto const stats = ring.stats();
+  REQUIRE((stats.joins >= 12 && stats.submitted == 102 + stats.joins));
+  for (auto const copy : copies) REQUIRE(read(ring, copy) == 1);
+}
+
+TEST_CASE("a blocked submission runs one task at a time", "[runtime][ring]") {
+  SmallRing<8> ring(workers(1));
+  auto const target = cell(ring, 0);
+  ring.wait_all();
+  for (std::uint64_t i = 1; i <= 50; ++i) {
+    submit(ring, step_codelet, {{target, Access::update}}, 1L);
+    REQUIRE(ring.stats().executed == 1 + (i > 8 ? i - 8 : 0));
+  }
+}
+
+TEST_CASE("memory comes back without anybody waiting for it", "[runtime][ring]") {
+  Ring ring(workers(2));
+  std::array<std::atomic<int>, 2000> released{};
+  std::array<std::byte, 64> memory{};
+  auto const add = [](void* state) noexcept {
+    static_cast<std::atomic<int>*>(state)->fetch_add(1);
+  };
+  for (auto& times : released) {
+    auto const handle = ring.adopt(memory, host, {add, &times});
+    submit(ring, step_codelet, {{handle, Access::update}}, 1L);
+    ring.retire(handle);
+  }
+  while (released[1000].load() == 0) ring.retire(ring.allocate(8));
+  ring.wait_all();
+  for (auto const& times : released) REQUIRE(times.load() == 1);
+}
+
+TEST_CASE("counters tell what a ring has done", "[runtime][ring]") {
+  Ring ring(workers(2, true));
+  auto const target = cell(ring, 0);
+  for (int i = 0; i < 10; ++i) submit(ring, step_codelet, {{target, Access::update}}, 1L);
+  ring.wait_all();
+  auto const stats = ring.stats();
+  REQUIRE((stats.submitted == 11 && stats.executed == 11 && stats.outstanding == 0));
+  REQUIRE((stats.joins == 0 && stats.blocked == 0 && stats.stolen <= 11));
+  REQUIRE(ring.waiting_for().empty());
+}
+
+TEST_CASE("a ring is built and destroyed with any number of workers", "[runtime][ring]") {
+  for (int round = 0; round < 20; ++round)
+    for (int const count : {1, 2, 7, 30}) {
+      Ring ring(workers(count, round % 2 == 0));
+      for (int i = 0; i < round; ++i) (void)cell(ring, i);
+    }
+  RuntimeOptions const pinned{.workers = 1, .own_driver = true, .pin = true};
+  Ring ring(pinned);
+  REQUIRE(read(ring, cell(ring, 4)) == 4);
+}
+
+TEST_CASE("a ring that has just been idle wakes up", "[runtime][ring]") {
+  Ring ring(workers(GENERATE(2, 4), GENERATE(false, true)));
+  auto const target = cell(ring, 0);
+  for (int i = 0; i < 100; ++i) {
+    std::this_thread::sleep_for(std::chrono::microseconds(i % 5 * 20));
+    submit(ring, step_codelet, {{target, Access::update}}, 1L);
+    if (i % 3 == 0) ring.wait_all();
+  }
+  long expected = 0;
+  for (int i = 0; i < 100; ++i) expected = expected * 3 + 1;
+  REQUIRE(read(ring, target) == expected);
+}
