@@ -1,0 +1,176 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// An adaptor that watches every task: a race detector, and a spy on what bodies touch.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nntile/runtime/adaptors/checked_body.hh"
+#include "nntile/runtime/adaptors/forward.hh"
+#include "nntile/runtime/archetype.hh"
+
+namespace nntile {
+
+/// Runs what an R runs and verifies, for every task with a CPU or asynchronous entry:
+///   it runs after the writers before it, and before the writers after it;
+///   who writes a buffer is alone with it;
+///   a buffer holds what its last writer left, so that nobody wrote it who did not name it;
+///   a buffer that is only read stays as it was;
+///   nobody submits what reads an unwritten buffer or names a retired one, even where R lets it
+///   pass.
+/// A task that is found out fails with words of its own, and its problem is kept in `problems`.
+/// Tasks are called "checked" by R; what they are stands before the cause. Does not replay, so that
+/// every task is seen. Cost: two sums over each operand.
+template <Runtime R> class Check {
+ public:
+  struct Handle {
+    typename R::Handle inner;
+    detail::WatchedBuffer* buffer;
+  };
+
+  /// Builds the runtime from the arguments.
+  template <class... Arguments>
+  requires std::constructible_from<R, Arguments...>
+  explicit Check(Arguments&&... arguments) : runtime_(static_cast<Arguments&&>(arguments)...) {}
+  Check(Check const&) = delete;
+  Check& operator=(Check const&) = delete;
+
+  R& inner() noexcept { return runtime_; }
+  /// The first hundred problems found so far, in words.
+  std::vector<std::string> problems() const { return problems_.texts(); }
+
+  Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
+    return watch(runtime_.allocate(bytes, place, lifetime), bytes);
+  }
+  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    std::uint64_t const sum = detail::checksum(bytes.data(), bytes.size());
+    Handle const handle = watch(runtime_.adopt(bytes, place, release), bytes.size());
+    handle.buffer->written = true;
+    handle.buffer->sum = sum;
+    handle.buffer->summed = true;
+    return handle;
+  }
+  void retire(Handle handle) {
+    runtime_.retire(handle.inner);
+    handle.buffer->retired = true;
+  }
+
+  Event submit(Task<Handle> const& task) {
+    std::vector<Use<typename R::Handle>> uses;
+    for (auto const& use : task.uses) {
+      check_lifetime(task, use);
+      uses.push_back({use.handle.inner, use.access});
+    }
+    bool const here = task.codelet != nullptr && task.codelet->cpu != nullptr;
+    bool const late = task.codelet != nullptr && task.codelet->async != nullptr;
+    std::vector<detail::WatchedUse> const united = unite(task.uses);
+    std::vector<std::byte> const attributes = wrap(task, united);
+    Event const event =
+        here || late
+            ? runtime_.submit({here ? &detail::checked_codelet : &detail::checked_late_codelet,
+                               uses, attributes, task.hints, task.label})
+            : runtime_.submit({task.codelet, uses, task.attributes, task.hints, task.label});
+    for (detail::WatchedUse const& use : united) {
+      if (use.buffer == nullptr || !writes(use.access)) continue;
+      use.buffer->written = true;
+      ++use.buffer->issued;
+    }
+    return event;
+  }
+  void wait(Event event) { runtime_.wait(event); }
+  bool done(Event event) { return runtime_.done(event); }
+  void wait_all() { runtime_.wait_all(); }
+
+  std::span<std::byte> lock(Handle handle, Access access) {
+    detail::WatchedBuffer& buffer = *handle.buffer;
+    auto const bytes = runtime_.lock(handle.inner, access);
+    if (access != Access::write && buffer.summed.load() && buffer.sum.load() != sum_of(bytes))
+      problems_.add(concat("lock: buffer ", buffer.number,
+                           " changed though no task or lock that names it wrote"));
+    buffer.locked = access;
+    buffer.view = bytes;
+    return bytes;
+  }
+  void unlock(Handle handle) {
+    detail::WatchedBuffer& buffer = *handle.buffer;
+    std::uint64_t const sum = sum_of(buffer.view);
+    if (writes(buffer.locked)) {
+      buffer.version = ++buffer.issued;
+      buffer.sum = sum;
+      buffer.summed = buffer.written = true;
+    } else if (buffer.summed.load() && buffer.sum.load() != sum) {
+      problems_.add(concat("unlock: buffer ", buffer.number, " changed under a lock for reading"));
+    }
+    runtime_.unlock(handle.inner);
+  }
+  Workers workers() const { return runtime_.workers(); }
+
+  void open_scope(Lifetime lifetime) requires ScopedRuntime<R> { runtime_.open_scope(lifetime); }
+  void close_scope(Lifetime lifetime) requires ScopedRuntime<R> { runtime_.close_scope(lifetime); }
+  static constexpr bool heeds_hints = HintedRuntime<R>;
+
+ private:
+  static std::uint64_t sum_of(std::span<std::byte const> bytes) {
+    return detail::checksum(bytes.data(), bytes.size());
+  }
+
+  Handle watch(typename R::Handle inner, std::size_t bytes) {
+    detail::WatchedBuffer& buffer = buffers_.emplace_back();
+    buffer.number = static_cast<std::uint32_t>(buffers_.size() - 1);
+    buffer.bytes = bytes;
+    return {inner, &buffer};
+  }
+
+  void check_lifetime(Task<Handle> const& task, Use<Handle> const& use) {
+    detail::WatchedBuffer const& buffer = *use.handle.buffer;
+    char const* const name = task.codelet != nullptr ? task.codelet->name : "task";
+    if (buffer.retired)
+      throw LifetimeError(
+          concat("check: ", name, " names buffer ", buffer.number, ", which was retired"));
+    if (reads(use.access) && !buffer.written)
+      throw LifetimeError(concat("check: ", name, " is to ", name_of(use.access), " buffer ",
+                                 buffer.number, ", which nothing has written"));
+  }
+
+  static std::vector<detail::WatchedUse> unite(std::span<Use<Handle> const> uses) {
+    std::vector<detail::WatchedUse> united;
+    for (auto const& use : uses) {
+      detail::WatchedBuffer* buffer = use.handle.buffer;
+      for (auto& earlier : united) {
+        if (buffer == nullptr || earlier.buffer != buffer) continue;
+        if (earlier.access != use.access) earlier.access = Access::update;
+        buffer = nullptr;
+      }
+      united.push_back({buffer, use.access, buffer != nullptr ? buffer->issued : 0});
+    }
+    return united;
+  }
+
+  /// Header, uses and the task's own attributes, each aligned for every type.
+  std::vector<std::byte> wrap(Task<Handle> const& task,
+                              std::vector<detail::WatchedUse> const& uses) {
+    std::size_t const use_bytes = uses.size() * sizeof(detail::WatchedUse);
+    std::size_t const own_at = (sizeof(detail::CheckedHeader) + use_bytes + 15) / 16 * 16;
+    std::vector<std::byte> bytes(own_at + task.attributes.size());
+    detail::CheckedHeader const header{&problems_, task.codelet,
+                                       static_cast<std::uint32_t>(uses.size()),
+                                       static_cast<std::uint32_t>(own_at)};
+    std::memcpy(bytes.data(), &header, sizeof header);
+    if (!uses.empty()) std::memcpy(bytes.data() + sizeof header, uses.data(), use_bytes);
+    if (!task.attributes.empty())
+      std::memcpy(bytes.data() + own_at, task.attributes.data(), task.attributes.size());
+    return bytes;
+  }
+
+  detail::Problems problems_;
+  std::deque<detail::WatchedBuffer> buffers_;
+  R runtime_;  // last: its destructor waits for tasks that use the rest
+};
+static_assert(Runtime<Check<RuntimeArchetype>>);
+
+}  // namespace nntile

@@ -1,0 +1,232 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The bodies that Check submits in place of a task's own: they look at every operand before and
+// after.
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nntile/core/access.hh"
+#include "nntile/core/codelet.hh"
+#include "nntile/core/error.hh"
+
+namespace nntile::detail {
+
+/// A buffer under watch. The sum is of its bytes as the last lawful writer left them.
+struct WatchedBuffer {
+  std::uint32_t number = 0;
+  std::size_t bytes = 0;
+  std::atomic<int> readers{0};
+  std::atomic<int> writers{0};
+  std::atomic<std::uint64_t> version{0};  // writes that have ended
+  std::atomic<std::uint64_t> sum{0};
+  std::atomic<bool> summed{false};
+  // of the driving thread
+  std::uint64_t issued = 0;  // writes that were submitted; version, where all is done
+  bool written = false;
+  bool retired = false;
+  Access locked = Access::read;
+  std::span<std::byte> view;  // while locked
+};
+
+/// FNV-1a over words, then over the bytes that are left.
+inline std::uint64_t checksum(void const* data, std::size_t bytes) {
+  auto const* const begin = static_cast<unsigned char const*>(data);
+  std::uint64_t sum = 0xcbf29ce484222325u;
+  std::size_t at = 0;
+  for (; at + sizeof(std::uint64_t) <= bytes; at += sizeof(std::uint64_t)) {
+    std::uint64_t word;
+    std::memcpy(&word, begin + at, sizeof word);
+    sum = (sum ^ word) * 0x100000001b3u;
+    sum ^= sum >> 29;
+  }
+  for (; at < bytes; ++at) sum = (sum ^ begin[at]) * 0x100000001b3u;
+  return sum;
+}
+
+/// What was found, from any thread.
+class Problems {
+ public:
+  void add(std::string const& text) {
+    std::lock_guard const hold(mutex_);
+    if (texts_.size() < most_texts) texts_.push_back(text);
+  }
+  std::vector<std::string> texts() const {
+    std::lock_guard const hold(mutex_);
+    return texts_;
+  }
+
+ private:
+  static constexpr std::size_t most_texts = 100;
+  mutable std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
+
+/// An operand of a checked task. `access` is the union over the operands that are the same buffer,
+/// of which only the first has a buffer here.
+struct WatchedUse {
+  WatchedBuffer* buffer;
+  Access access;
+  std::uint64_t version;  // how many writes were submitted before the task
+};
+
+/// What stands before the task's own attributes; the uses stand between.
+struct CheckedHeader {
+  Problems* problems;
+  Codelet const* codelet;
+  std::uint32_t use_count;
+  std::uint32_t attributes_at;
+};
+
+/// One execution of a checked task.
+class CheckedRun {
+ public:
+  explicit CheckedRun(KernelCall const& call) : call_(call) {
+    auto const* const bytes = static_cast<std::byte const*>(call.attributes);
+    std::memcpy(&header_, bytes, sizeof header_);
+    uses_.resize(header_.use_count);
+    if (!uses_.empty())
+      std::memcpy(uses_.data(), bytes + sizeof header_, uses_.size() * sizeof(WatchedUse));
+    buffers_.assign(call.buffers, call.buffers + uses_.size());
+  }
+
+  Codelet const& codelet() const { return *header_.codelet; }
+  /// The call that the task's own body is to get.
+  KernelCall inner() const {
+    auto const* const bytes = static_cast<std::byte const*>(call_.attributes);
+    return {call_.buffers, bytes + header_.attributes_at, call_.text};
+  }
+
+  void enter() {
+    for (std::size_t i = 0; i < uses_.size(); ++i) {
+      if (uses_[i].buffer == nullptr) continue;
+      WatchedBuffer& buffer = *uses_[i].buffer;
+      bool const writer = writes(uses_[i].access);
+      int const writers = writer ? buffer.writers.fetch_add(1) : buffer.writers.load();
+      int const readers = writer ? buffer.readers.load() : buffer.readers.fetch_add(1);
+      if (writers != 0 || (writer && readers != 0))
+        complain(concat("entered to ", name_of(uses_[i].access), " operand ", i, ", buffer ",
+                        buffer.number, ", while ", writers, " writers and ", readers,
+                        " readers were using it"));
+      compare_version(i);
+      compare(i, "before the task, though no task or lock that names it wrote");
+    }
+  }
+
+  /// The task's status, or what was found.
+  Status leave(Status status, char* text) {
+    for (std::size_t i = 0; i < uses_.size(); ++i) {
+      if (uses_[i].buffer == nullptr) continue;
+      WatchedBuffer& buffer = *uses_[i].buffer;
+      if (writes(uses_[i].access)) {
+        if (uses_[i].access == Access::accumulate)
+          buffer.version.fetch_add(1);
+        else
+          buffer.version.store(uses_[i].version + 1);
+        buffer.sum.store(checksum(buffers_[i], buffer.bytes), std::memory_order_relaxed);
+        buffer.summed.store(true, std::memory_order_relaxed);
+        buffer.writers.fetch_sub(1);
+      } else {
+        compare(i, "during the task, which may only read it");
+        buffer.readers.fetch_sub(1);
+      }
+    }
+    if (status.ok() && !problem_.empty()) status = {problem_.c_str()};
+    if (status.ok()) return status;
+    std::string const words = concat(header_.codelet->name, ": ", status.error);
+    std::size_t const length = std::min(words.size(), status_text_bytes - 1);
+    std::memcpy(text, words.data(), length);
+    text[length] = 0;
+    return {text};
+  }
+
+ private:
+  void compare(std::size_t i, char const* when) {
+    WatchedBuffer const& buffer = *uses_[i].buffer;
+    bool const looks =
+        uses_[i].access != Access::write && buffer.summed.load(std::memory_order_relaxed);
+    if (looks && checksum(buffers_[i], buffer.bytes) != buffer.sum.load(std::memory_order_relaxed))
+      complain(concat("operand ", i, ", buffer ", buffer.number, ", changed ", when));
+  }
+  /// A task that runs has successful writers before it, unless it overwrites or accumulates: then
+  /// some may have been cancelled. Never may a later one have come first.
+  void compare_version(std::size_t i) {
+    std::uint64_t const expected = uses_[i].version;
+    std::uint64_t const seen = uses_[i].buffer->version.load();
+    bool const exact = uses_[i].access == Access::read || uses_[i].access == Access::update;
+    bool const late = seen > expected && uses_[i].access != Access::accumulate;
+    if (late || (exact && seen < expected))
+      complain(concat("operand ", i, ", buffer ", uses_[i].buffer->number, ", to ",
+                      name_of(uses_[i].access), " after ", expected, " writes, had seen ", seen));
+  }
+  void complain(std::string const& text) {
+    header_.problems->add(concat(header_.codelet->name, ": ", text));
+    if (problem_.empty()) problem_ = text;
+  }
+
+  KernelCall call_;
+  CheckedHeader header_{};
+  std::vector<WatchedUse> uses_;
+  std::vector<void*> buffers_;
+  std::string problem_;
+};
+
+/// An asynchronous task in flight: what its own token stands for.
+struct CheckedFlight {
+  CheckedRun run;
+  Completion outer;
+  // A poll of the task's own; one at most.
+  Completion::Poll poll = nullptr;
+  void* poll_state = nullptr;
+
+  Completion token() { return {this, outer.id, &finish, &add_poll}; }
+
+  static void finish(void* owner, std::uint64_t, Status status) noexcept {
+    std::unique_ptr<CheckedFlight> const flight(static_cast<CheckedFlight*>(owner));
+    char text[status_text_bytes];
+    Status const checked = flight->run.leave(status, text);
+    flight->outer.complete(checked);
+  }
+  static void add_poll(void* owner, std::uint64_t, Completion::Poll poll, void* state,
+                       bool driver_only) {
+    auto* const flight = static_cast<CheckedFlight*>(owner);
+    flight->poll = poll;
+    flight->poll_state = state;
+    flight->outer.poll(&call_poll, flight, driver_only);
+  }
+  static bool call_poll(void* state, Completion) {
+    auto* const flight = static_cast<CheckedFlight*>(state);
+    return flight->poll(flight->poll_state, flight->token());
+  }
+};
+
+inline Status run_checked(KernelCall const& call) noexcept {
+  CheckedRun run(call);
+  run.enter();
+  return run.leave(run.codelet().cpu(run.inner()), call.text);
+}
+
+inline Status start_checked(KernelCall const& call, Completion token) noexcept {
+  auto flight = std::make_unique<CheckedFlight>(CheckedFlight{CheckedRun(call), token});
+  flight->run.enter();
+  CheckedFlight& started = *flight.release();  // `finish` may delete it before the entry returns
+  Codelet const& codelet = started.run.codelet();
+  KernelCall const inner = started.run.inner();
+  Status const status = codelet.async(inner, started.token());
+  if (status.ok()) return status;
+  flight.reset(&started);
+  return flight->run.leave(status, call.text);
+}
+
+inline constexpr Codelet checked_codelet{"checked", &run_checked, nullptr, nullptr};
+inline constexpr Codelet checked_late_codelet{"checked", nullptr, nullptr, &start_checked};
+
+}  // namespace nntile::detail

@@ -1,0 +1,70 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What adaptors have in common: a runtime of their own, and every call handed on to it.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "nntile/runtime/concept.hh"
+
+namespace nntile {
+
+namespace detail {
+
+struct NoProgram {};
+template <class R> struct AdaptedProgram { using type = NoProgram; };
+template <ReplayingRuntime R> struct AdaptedProgram<R> { using type = typename R::Program; };
+
+}  // namespace detail
+
+/// Owns an R and models what it models. An adaptor derives from it and hides what it changes.
+template <Runtime R> class Forward {
+ public:
+  using Handle = typename R::Handle;
+  using Program = typename detail::AdaptedProgram<R>::type;
+  static constexpr bool heeds_hints = HintedRuntime<R>;
+
+  /// Builds the runtime from the arguments.
+  template <class... Arguments>
+  requires std::constructible_from<R, Arguments...>
+  explicit Forward(Arguments&&... arguments) : runtime_(static_cast<Arguments&&>(arguments)...) {}
+  Forward(Forward const&) = delete;
+  Forward& operator=(Forward const&) = delete;
+
+  /// The runtime underneath.
+  R& inner() noexcept { return runtime_; }
+
+  Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
+    return runtime_.allocate(bytes, place, lifetime);
+  }
+  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    return runtime_.adopt(bytes, place, release);
+  }
+  void retire(Handle handle) { runtime_.retire(handle); }
+  Event submit(Task<Handle> const& task) { return runtime_.submit(task); }
+  void wait(Event event) { runtime_.wait(event); }
+  bool done(Event event) { return runtime_.done(event); }
+  void wait_all() { runtime_.wait_all(); }
+  std::span<std::byte> lock(Handle handle, Access access) { return runtime_.lock(handle, access); }
+  void unlock(Handle handle) { runtime_.unlock(handle); }
+  Workers workers() const { return runtime_.workers(); }
+
+  void open_scope(Lifetime lifetime) requires ScopedRuntime<R> { runtime_.open_scope(lifetime); }
+  void close_scope(Lifetime lifetime) requires ScopedRuntime<R> { runtime_.close_scope(lifetime); }
+
+  Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
+                 std::span<ProgramParameter const> parameters) requires ReplayingRuntime<R> {
+    return runtime_.record(tasks, binding_count, parameters);
+  }
+  Event replay(Program const& program, std::span<Handle const> bindings,
+               std::span<std::byte const> block) requires ReplayingRuntime<R> {
+    return runtime_.replay(program, bindings, block);
+  }
+
+ private:
+  R runtime_;
+};
+
+}  // namespace nntile

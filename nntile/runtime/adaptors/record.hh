@@ -1,0 +1,121 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// An adaptor that counts and logs what is asked of a runtime.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nntile/runtime/adaptors/forward.hh"
+#include "nntile/runtime/archetype.hh"
+
+namespace nntile {
+
+/// How often a runtime was asked for what. `done` is not counted: any thread may ask.
+struct CallCounts {
+  std::uint64_t allocates = 0;
+  std::uint64_t adopts = 0;
+  std::uint64_t retires = 0;
+  std::uint64_t submits = 0;
+  std::uint64_t records = 0;
+  std::uint64_t replays = 0;
+  std::uint64_t waits = 0;
+  std::uint64_t wait_alls = 0;
+  std::uint64_t locks = 0;
+
+  bool operator==(CallCounts const&) const = default;
+};
+
+/// One call that orders tasks, in the order of the calls.
+struct LoggedCall {
+  enum class Kind : std::uint8_t { submit, replay, wait, wait_all, lock };
+  Kind kind;
+  std::uint64_t sequence = 0;        // submit, replay, wait
+  Codelet const* codelet = nullptr;  // submit
+  std::string tensor{};                // submit: the label's, "" where it has none
+  std::int64_t tile = -1;
+  std::uint32_t operands = 0;    // submit; replay: bindings
+  Access access = Access::read;  // lock
+
+  bool operator==(LoggedCall const&) const = default;
+};
+
+/// Keeps the law of R. Calls that throw are neither counted nor logged, but for waits.
+template <Runtime R> class Record : public Forward<R> {
+  using Base = Forward<R>;
+  using Kind = LoggedCall::Kind;
+
+ public:
+  using Handle = typename Base::Handle;
+  using Program = typename Base::Program;
+  using Base::Base;
+
+  CallCounts const& counts() const { return counts_; }
+  std::vector<LoggedCall> const& log() const { return log_; }
+  /// Forgets what was counted and logged.
+  void clear() {
+    counts_ = {};
+    log_.clear();
+  }
+
+  Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
+    Handle const handle = Base::allocate(bytes, place, lifetime);
+    ++counts_.allocates;
+    return handle;
+  }
+  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    Handle const handle = Base::adopt(bytes, place, release);
+    ++counts_.adopts;
+    return handle;
+  }
+  void retire(Handle handle) {
+    Base::retire(handle);
+    ++counts_.retires;
+  }
+  Event submit(Task<Handle> const& task) {
+    Event const event = Base::submit(task);
+    ++counts_.submits;
+    log_.push_back({Kind::submit, event.sequence, task.codelet,
+                    task.label.tensor != nullptr ? task.label.tensor : "", task.label.tile,
+                    static_cast<std::uint32_t>(task.uses.size())});
+    return event;
+  }
+  void wait(Event event) {
+    ++counts_.waits;
+    log_.push_back({Kind::wait, event.sequence});
+    Base::wait(event);
+  }
+  void wait_all() {
+    ++counts_.wait_alls;
+    log_.push_back({Kind::wait_all});
+    Base::wait_all();
+  }
+  std::span<std::byte> lock(Handle handle, Access access) {
+    auto const bytes = Base::lock(handle, access);
+    ++counts_.locks;
+    log_.push_back({.kind = Kind::lock, .access = access});
+    return bytes;
+  }
+  Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
+                 std::span<ProgramParameter const> parameters) requires ReplayingRuntime<R> {
+    Program program = Base::record(tasks, binding_count, parameters);
+    ++counts_.records;
+    return program;
+  }
+  Event replay(Program const& program, std::span<Handle const> bindings,
+               std::span<std::byte const> block) requires ReplayingRuntime<R> {
+    Event const event = Base::replay(program, bindings, block);
+    ++counts_.replays;
+    log_.push_back({.kind = Kind::replay,
+                    .sequence = event.sequence,
+                    .operands = static_cast<std::uint32_t>(bindings.size())});
+    return event;
+  }
+
+ private:
+  CallCounts counts_;
+  std::vector<LoggedCall> log_;
+};
+static_assert(Runtime<Record<RuntimeArchetype>>);
+
+}  // namespace nntile

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runtimes that wrap runtimes: what they add, and that they take nothing away.
+#include <array>
+#include <string>
+#include <vector>
+
+#include "nntile/runtime/adaptors/check.hh"
+#include "nntile/runtime/adaptors/null.hh"
+#include "nntile/runtime/adaptors/record.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "nntile/testing/conformance.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+#include "tests/testing/broken.hh"
+
+namespace {
+
+using namespace nntile;
+using test::Broken;
+using test::cell;
+using test::Defect;
+using test::submit;
+using Kind = LoggedCall::Kind;
+
+static_assert(ReplayingRuntime<Record<Ring>> && ScopedRuntime<Record<Ring>>);
+static_assert(!ReplayingRuntime<Record<Serial>> && !ReplayingRuntime<Check<Ring>>);
+static_assert(bool(HintedRuntime<Record<Ring>>) == bool(HintedRuntime<Ring>));
+static_assert(bool(HintedRuntime<Check<Serial>>) == bool(HintedRuntime<Serial>));
+
+template <class R> testing::Report battery() {
+  testing::ConformanceOptions options;
+  options.max_workers = 2;
+  options.rounds = 1;
+  return testing::conformance([](RuntimeOptions const& o) { return R(o); }, options);
+}
+
+/// Writes to its first operand, whatever it was said to do, and to what its attribute points to.
+constexpr Codelet scribble_codelet{"scribble",
+                                   +[](KernelCall const& call) noexcept -> Status {
+                                     test::cell_of(call, 0) = 99;
+                                     long* const other =
+                                         *static_cast<long* const*>(call.attributes);
+                                     if (other != nullptr) *other = 98;
+                                     return {};
+                                   },
+                                   nullptr, nullptr};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("an adaptor keeps the law", "[runtime][adaptors]", Record<Ring>, Check<Serial>,
+                   Check<Record<Ring>>) {
+  auto const report = battery<TestType>();
+  INFO(to_string(report));
+  CHECK(report.passed());
+}
+
+TEST_CASE("record counts and logs what orders tasks", "[runtime][adaptors]") {
+  Record<Serial> runtime;
+  auto const a = cell(runtime, 1);
+  Event const event = submit(runtime, test::step_codelet, {{a, Access::update}}, 5, {"h1", 3});
+  runtime.wait(event);
+  (void)runtime.lock(a, Access::read);
+  runtime.unlock(a);
+  runtime.wait_all();
+  runtime.retire(a);
+  CHECK(runtime.counts() ==
+        CallCounts{
+            .allocates = 1, .retires = 1, .submits = 2, .waits = 1, .wait_alls = 1, .locks = 1});
+  REQUIRE(runtime.log().size() == 5);
+  CHECK(runtime.log()[1] ==
+        LoggedCall{Kind::submit, event.sequence, &test::step_codelet, "h1", 3, 1});
+  CHECK(runtime.log()[2] == LoggedCall{.kind = Kind::wait, .sequence = event.sequence});
+  CHECK(runtime.log()[3] == LoggedCall{.kind = Kind::lock});
+  CHECK(runtime.log()[4] == LoggedCall{.kind = Kind::wait_all});
+  runtime.clear();
+  CHECK(runtime.counts() == CallCounts{});
+  CHECK(runtime.log().empty());
+}
+
+TEST_CASE("record logs a submission only if it was accepted", "[runtime][adaptors]") {
+  Record<Serial> runtime;
+  auto const unwritten = runtime.allocate(sizeof(long));
+  CHECK_THROWS_AS(submit(runtime, test::step_codelet, {{unwritten, Access::update}}, 0),
+                  LifetimeError);
+  CHECK(runtime.counts().submits == 0);
+  CHECK(runtime.log().empty());
+}
+
+TEST_CASE("record counts replays and their recordings", "[runtime][adaptors]") {
+  Record<Ring> runtime(RuntimeOptions{.workers = 1});
+  auto const a = cell(runtime, 1);
+  long const value = 2;
+  ProgramUse const uses[] = {{0, Access::update}};
+  ProgramTask const tasks[] = {
+      {&test::step_codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {}}};
+  auto const program = runtime.record(tasks, 1, {});
+  runtime.wait(runtime.replay(program, std::array{a}, {}));
+  CHECK(runtime.counts().records == 1);
+  CHECK(runtime.counts().replays == 1);
+  CHECK(runtime.counts().submits == 1);
+}
+
+TEST_CASE("null counts what it is asked for and runs nothing", "[runtime][adaptors]") {
+  Null runtime;
+  auto const a = runtime.allocate(100);
+  auto const b = runtime.allocate(60);
+  submit(runtime, test::fail_codelet, {{a, Access::write}, {b, Access::read}}, 0);
+  submit(runtime, test::fail_codelet, {{b, Access::update}}, 0);
+  runtime.retire(a);
+  (void)runtime.allocate(10);
+  runtime.wait_all();
+  CHECK(runtime.costs() == NullCosts{.tasks = 2,
+                                     .operands = 3,
+                                     .bytes_read = 120,
+                                     .bytes_written = 160,
+                                     .allocations = 3,
+                                     .live_bytes = 70,
+                                     .peak_bytes = 160});
+}
+
+TEST_CASE("null counts the tasks of a replay", "[runtime][adaptors]") {
+  Null runtime;
+  auto const a = runtime.allocate(8);
+  ProgramUse const uses[] = {{0, Access::update}};
+  ProgramTask const tasks[] = {{&test::step_codelet, uses, {}, {}, {}},
+                               {&test::step_codelet, uses, {}, {}, {}}};
+  auto const program = runtime.record(tasks, 1, {});
+  runtime.replay(program, std::array{a}, {});
+  CHECK(runtime.costs().replays == 1);
+  CHECK(runtime.costs().tasks == 2);
+  CHECK(runtime.costs().bytes_written == 16);
+}
+
+TEST_CASE("null releases adopted memory once, and gives zeros to a lock", "[runtime][adaptors]") {
+  int released = 0;
+  std::array<std::byte, 8> memory{};
+  Release const release{[](void* count) noexcept { ++*static_cast<int*>(count); }, &released};
+  {
+    Null runtime;
+    runtime.retire(runtime.adopt(memory, host, release));
+    (void)runtime.adopt(memory, host, release);
+    for (std::byte const byte : runtime.lock(runtime.allocate(100), Access::read))
+      CHECK(byte == std::byte{0});
+  }
+  CHECK(released == 2);
+}
+
+TEST_CASE("check finds nothing in a lawful run", "[runtime][adaptors]") {
+  Check<Ring> runtime(RuntimeOptions{.workers = 2});
+  auto const a = cell(runtime, 1);
+  auto const b = cell(runtime, 2);
+  for (int i = 0; i < 50; ++i) {
+    submit(runtime, test::step_codelet, {{a, Access::update}}, i);
+    submit(runtime, test::copy_codelet, {{b, Access::write}, {a, Access::read}}, i);
+  }
+  runtime.wait_all();
+  CHECK(runtime.problems().empty());
+}
+
+TEST_CASE("check finds a task that writes what it may only read", "[runtime][adaptors]") {
+  Check<Serial> runtime;
+  auto const a = cell(runtime, 1);
+  long* const none = nullptr;
+  Use<Check<Serial>::Handle> const uses[] = {{a, Access::read}};
+  Event const event =
+      runtime.submit({&scribble_codelet, uses, std::as_bytes(std::span(&none, 1)), {}, {}});
+  CHECK_THROWS_AS(runtime.wait(event), TaskError);
+  REQUIRE(runtime.problems().size() == 1);
+  CHECK(runtime.problems()[0] ==
+        "scribble: operand 0, buffer 0, changed during the task, which may only read it");
+}
+
+TEST_CASE("check finds a write to a buffer that was not named", "[runtime][adaptors]") {
+  Check<Serial> runtime;
+  auto const a = cell(runtime, 1);
+  auto const b = cell(runtime, 2);
+  long* const other = reinterpret_cast<long*>(runtime.lock(b, Access::read).data());
+  runtime.unlock(b);
+  Use<Check<Serial>::Handle> const uses[] = {{a, Access::write}};
+  runtime.submit({&scribble_codelet, uses, std::as_bytes(std::span(&other, 1)), {}, {}});
+  CHECK(runtime.problems().empty());  // nobody has looked yet
+  submit(runtime, test::step_codelet, {{b, Access::update}}, 0);
+  REQUIRE(runtime.problems().size() == 1);
+  CHECK(runtime.problems()[0] ==
+        "step: operand 0, buffer 1, changed before the task, though no task "
+        "or lock that names it wrote");
+}
+
+TEST_CASE("check finds every dropped order", "[runtime][adaptors]") {
+  for (Defect const defect : {Defect::drops_write_after_read, Defect::reorders_two_writers,
+                              Defect::skips_read_after_write, Defect::takes_updates_for_reads}) {
+    Check<Broken> runtime(defect);
+    auto const a = cell(runtime, 1);
+    auto const b = cell(runtime, 2);
+    for (long i = 0; i < 3; ++i) {
+      submit(runtime, test::put_codelet, {{a, Access::write}}, i);
+      submit(runtime, test::step_codelet, {{a, Access::update}}, i);
+      submit(runtime, test::copy_codelet, {{b, Access::write}, {a, Access::read}}, i);
+    }
+    INFO("defect " << static_cast<int>(defect));
+    CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+    CHECK_FALSE(runtime.problems().empty());
+  }
+}
+
+TEST_CASE("check finds writers that overlap", "[runtime][adaptors]") {
+  test::TokenKeeper keeper;
+  test::TokenKeeper* const address = &keeper;
+  Check<Broken> runtime(Defect::runs_accumulates_at_once);
+  auto const a = cell(runtime, 1);
+  Use<Check<Broken>::Handle> const uses[] = {{a, Access::accumulate}};
+  Event last;
+  for (int i = 0; i < 2; ++i)
+    last =
+        runtime.submit({&test::keep_codelet, uses, std::as_bytes(std::span(&address, 1)), {}, {}});
+  CHECK_FALSE(runtime.done(last));
+  while (runtime.problems().empty()) (void)runtime.done(last);
+  CHECK(runtime.problems()[0].find("entered to accumulate operand 0") != std::string::npos);
+  keeper.at(0).complete();
+  keeper.at(1).complete();
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+}
+
+TEST_CASE("check refuses unwritten and retired buffers on a runtime that accepts all",
+          "[runtime][adaptors]") {
+  Check<Null> runtime;
+  auto const a = runtime.allocate(8);
+  CHECK_THROWS_AS(submit(runtime, test::step_codelet, {{a, Access::update}}, 0), LifetimeError);
+  submit(runtime, test::put_codelet, {{a, Access::write}}, 0);
+  submit(runtime, test::step_codelet, {{a, Access::update}}, 0);
+  runtime.retire(a);
+  CHECK_THROWS_AS(submit(runtime, test::step_codelet, {{a, Access::update}}, 0), LifetimeError);
+  CHECK(runtime.inner().costs().tasks == 2);
+}
