@@ -65,10 +65,14 @@ template <nntile::Runtime R> class Session {
   Session(R& runtime, Machine const& machine)
       : store(runtime), options(tile_options(machine.tile)), isa(isa_of(machine.isa)) {}
 
+  /// Whether a graph has the axes of the model's batches, which --tile may name.
+  enum class Axes { all, some };
+
   /// Plans and binds. Throws OutOfMemory, before a byte is allocated, where the machine has less
   /// than the plan needs.
-  std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph) {
+  std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph, Axes axes = Axes::all) {
     auto kept = options;
+    if (axes == Axes::some) kept.cuts.clear();
     for (auto& tiling : store.tilings()) kept.keep.push_back(std::move(tiling));
     auto const plan = std::make_shared<Plan const>(graph, kept);
     auto const needed = static_cast<std::size_t>(plan->memory().total());
@@ -85,7 +89,7 @@ template <nntile::Runtime R> class Session {
     LogicalGraph init("initialize", of.graph.numerics());
     nntile::nn::initialize(init, of.model.parameters(), seed);
     if (of.optimizer != nullptr) nntile::nn::initialize_states(init, *of.optimizer);
-    compile(init)->execute();
+    compile(init, Axes::some)->execute();
   }
   void write_positions(Index seq) {
     std::vector<std::int64_t> positions(static_cast<std::size_t>(seq));
