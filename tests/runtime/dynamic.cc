@@ -233,11 +233,27 @@ TEST_CASE("a replay with too few bindings or parameter bytes is an error", "[run
   CHECK_THROWS_AS(runtime.replay(program, buffers, bytes_of(values).first(12)), ValueError);
 }
 
-TEST_CASE("what a program could not submit is marked", "[runtime][dynamic]") {
+TEST_CASE("a replay that is refused changes nothing", "[runtime][dynamic]") {
   Mixed runtime("plain", {.workers = 1});
   auto const program = record_sums(runtime);
   auto buffers = make_buffers(runtime);
-  buffers[0] = runtime.allocate(sizeof(long));  // unwritten, so the first task is refused
+  buffers[0] = runtime.allocate(sizeof(long));  // which nobody has written
   CHECK_THROWS_AS(runtime.replay(program, buffers, bytes_of(parameters_of(1))), LifetimeError);
+  CHECK_THROWS_AS(runtime.lock(buffers[1], Access::read), LifetimeError);
+  CHECK_NOTHROW(runtime.wait_all());
+}
+
+TEST_CASE("what a program could not submit is marked", "[runtime][dynamic]") {
+  Mixed runtime("plain", {.workers = 1});
+  static constexpr Codelet nowhere{"nowhere", nullptr, nullptr, nullptr};
+  static constexpr ProgramUse first[] = {{0, Access::read}, {1, Access::write}};
+  static constexpr ProgramUse second[] = {{1, Access::read}, {2, Access::write}};
+  long const none = 0;
+  ProgramTask const tasks[] = {{&add_codelet, first, bytes_of(none), {}, {}},
+                               {&nowhere, second, {}, {}, {}}};
+  auto const program = runtime.record(tasks, 3, {});
+  auto const buffers = make_buffers(runtime);
+  CHECK_THROWS_AS(runtime.replay(program, buffers, {}), ValueError);
+  CHECK(value_of(runtime, buffers[1]) == 5);
   CHECK_THROWS_AS(runtime.lock(buffers[2], Access::read), TaskError);
 }

@@ -153,15 +153,17 @@ template <Runtime R, class Erased> class DynamicModelOf final : public DynamicMo
                                          std::span<ProgramParameter const> parameters) override {
     if constexpr (ReplayingRuntime<R>)
       return std::make_unique<Replayed>(runtime_.record(tasks, binding_count, parameters));
-    else if (tasks.size() > most_tasks)
+    else if (tasks.size() >= most_tasks)
       throw ValueError(
-          concat("record: ", tasks.size(), " tasks where ", most_tasks, " are possible"));
+          concat("record: ", tasks.size(), " tasks where ", most_tasks - 1, " are possible"));
     else
       return std::make_unique<Listed>(TaskList(tasks, binding_count, parameters));
   }
   Event replay(DynamicProgram const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block) override {
     std::span<Own const> const bound = Erased::template unwrap<Own>(bindings, bindings_);
+    static_assert(ReplayingRuntime<R> || std::has_unique_object_representations_v<Own>,
+                  "Dynamic: handles of a runtime without replay must be comparable as bytes");
     if constexpr (ReplayingRuntime<R>) {
       auto const* const replayed = dynamic_cast<Replayed const*>(&program);
       if (replayed == nullptr)
@@ -173,7 +175,6 @@ template <Runtime R, class Erased> class DynamicModelOf final : public DynamicMo
         throw ValueError("replay: the program was recorded on another runtime");
       listed->list.check(bound, block);
       EventRange const range = listed->list.submit(runtime_, bound, block);
-      if (range.count == 0) return {};
       sequences_of_.store(range.first.runtime, std::memory_order_relaxed);
       return {this, range.first.sequence << count_bits | range.count};
     }

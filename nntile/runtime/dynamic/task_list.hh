@@ -8,7 +8,10 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "nntile/core/error.hh"
@@ -17,7 +20,7 @@
 
 namespace nntile::detail {
 
-/// The events of tasks that were submitted one after another. Default: of none.
+/// The events of tasks that were submitted one after another.
 struct EventRange {
   Event first;
   std::uint64_t count = 0;
@@ -29,19 +32,18 @@ class TaskList {
   /// Throws ValueError for a binding, task or byte range that is out of bounds.
   TaskList(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
            std::span<ProgramParameter const> parameters)
-      : binding_count_(binding_count), used_(binding_count, false) {
+      : first_access_(binding_count) {
     std::size_t bytes = 0;
     for (ProgramTask const& task : tasks) {
       tasks_.push_back({task, uses_.size(), task.uses.size(), bytes, {}});
       uses_.insert(uses_.end(), task.uses.begin(), task.uses.end());
       bytes += padded(task.attributes.size());
     }
-    for (ProgramUse const& use : uses_) {
+    for (ProgramUse const& use : uses_)
       if (use.binding >= binding_count)
         throw ValueError(
             concat("record: a task uses binding ", use.binding, " of ", binding_count));
-      used_[use.binding] = true;
-    }
+    find_first_accesses();
     attributes_ = std::make_unique<std::max_align_t[]>(bytes / unit + 1);
     for (Recorded const& task : tasks_)
       if (!task.task.attributes.empty())
@@ -50,21 +52,18 @@ class TaskList {
     add_parameters(parameters);
   }
 
-  std::size_t size() const noexcept { return tasks_.size(); }
-
-  /// Throws ValueError when the table or the block is too short, or two used bindings name one
-  /// buffer.
+  /// Throws ValueError when the table or the block is too short, or two bindings name one buffer.
   template <class Handle>
+  requires std::has_unique_object_representations_v<Handle>
   void check(std::span<Handle const> bindings, std::span<std::byte const> parameters) const {
-    if (bindings.size() != binding_count_)
-      throw ValueError(
-          concat("replay: ", bindings.size(), " bindings where the program has ", binding_count_));
+    if (bindings.size() != first_access_.size())
+      throw ValueError(concat("replay: ", bindings.size(), " bindings where the program has ",
+                              first_access_.size()));
     if (parameters.size() < parameter_bytes_)
       throw ValueError(concat("replay: ", parameters.size(),
                               " bytes of parameters where the program takes ", parameter_bytes_));
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < bindings.size(); ++i)
-      if (used_[i]) order.push_back(i);
+    std::vector<std::size_t> order(bindings.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
     auto const compare = [&](std::size_t a, std::size_t b) {
       return std::memcmp(&bindings[a], &bindings[b], sizeof(Handle));
     };
@@ -76,13 +75,16 @@ class TaskList {
                                 " name one buffer, but the recording kept them apart"));
   }
 
-  /// Submits every task, with attributes patched from the parameters. When a submission throws,
-  /// what it and the later ones should have written is marked.
+  /// Submits every task, with attributes patched from the parameters. Before them goes one that
+  /// does nothing with all bindings, so that a binding which is refused changes nothing. When a
+  /// later submission throws, what it and the ones after it should have written is marked.
   template <Runtime R>
   EventRange submit(R& runtime, std::span<typename R::Handle const> bindings,
                     std::span<std::byte const> parameters) const {
-    EventRange range;
     std::vector<Use<typename R::Handle>> uses;
+    for (std::size_t i = 0; i < bindings.size(); ++i)
+      if (first_access_[i]) uses.push_back({bindings[i], *first_access_[i]});
+    EventRange range{runtime.submit({&begin_codelet, uses, {}, {}, {}}), 1};
     std::vector<std::max_align_t> patched;
     for (Recorded const& task : tasks_) {
       uses.clear();
@@ -92,11 +94,10 @@ class TaskList {
                                             task.task.attributes.size()};
       if (!task.parameters.empty()) attributes = patch(task, attributes, parameters, patched);
       try {
-        Event const event =
-            runtime.submit({task.task.codelet, uses, attributes, task.task.hints, task.task.label});
-        if (range.count++ == 0) range.first = event;
+        runtime.submit({task.task.codelet, uses, attributes, task.task.hints, task.task.label});
+        ++range.count;
       } catch (std::exception const& error) {
-        mark_from(range.count, runtime, bindings, error.what());
+        mark_from(range.count - 1, runtime, bindings, error.what());
         throw;
       }
     }
@@ -105,6 +106,9 @@ class TaskList {
 
  private:
   static constexpr std::size_t unit = sizeof(std::max_align_t);
+
+  static Status do_nothing(KernelCall const&) noexcept { return {}; }
+  static constexpr Codelet begin_codelet{"replay", &do_nothing, nullptr, nullptr};
 
   struct Recorded {
     ProgramTask task;  // its spans are void; only the sizes count
@@ -119,6 +123,20 @@ class TaskList {
 
   std::span<ProgramUse const> uses_of(Recorded const& task) const {
     return {uses_.data() + task.uses_at, task.use_count};
+  }
+
+  /// A binding is read first if any use of it in the first task that names it reads.
+  void find_first_accesses() {
+    std::vector<std::size_t> first_task(first_access_.size());
+    for (std::size_t t = 0; t < tasks_.size(); ++t)
+      for (ProgramUse const& use : uses_of(tasks_[t])) {
+        std::optional<Access>& first = first_access_[use.binding];
+        if (!first) {
+          first = Access::write;
+          first_task[use.binding] = t;
+        }
+        if (first_task[use.binding] == t && reads(use.access)) first = Access::read;
+      }
   }
 
   template <Runtime R>
@@ -160,8 +178,7 @@ class TaskList {
     return {bytes, attributes.size()};
   }
 
-  std::uint32_t binding_count_;
-  std::vector<bool> used_;
+  std::vector<std::optional<Access>> first_access_;  // by binding; none: it is not used
   std::vector<Recorded> tasks_;
   std::vector<ProgramUse> uses_;
   std::unique_ptr<std::max_align_t[]> attributes_;  // padded, in the order of the tasks
