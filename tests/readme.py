@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks every README.md: one in each folder of the map, at most 30 lines (the root's and
-nntile's may be longer), and each C++ block of one of them cut from a file in examples/.
+nntile's may be longer), each C++ block of one of them cut from a file in examples/, and a text
+block right after it what that example prints.
 
-usage: readme.py ROOT
+usage: readme.py ROOT [FOLDER]   FOLDER: where the examples are built
 """
 import pathlib
 import re
+import subprocess
 import sys
 
 LINES = 30
 LONGER = {"README.md", "nntile/README.md"}
 TOPS = ("nntile", "kernels", "tests", "bench", "examples", "subprojects")
-BLOCK = re.compile(r"```(?:cpp|c\+\+)\n(.*?)```", re.S)
+BLOCK = re.compile(r"```(?:cpp|c\+\+)\n(.*?)```(?:\s*(?:[^`\n]*\n\s*)?```text\n(.*?)```)?", re.S)
 
 
 def squeezed(text):
@@ -33,12 +35,24 @@ def folders(root):
                 yield folder
 
 
-def main(root):
-    root, errors, blocks = pathlib.Path(root), [], 0
-    examples = [squeezed(file.read_text(encoding="utf-8"))
-                for file in sorted((root / "examples").rglob("*.cc"))]
-    for folder in folders(root):
-        path = folder / "README.md"
+def complaint(block, output, examples, folder):
+    """What is wrong with a block of code and the output below it, or None."""
+    names = [name for name, text in examples.items() if squeezed(block) in text]
+    if not names:
+        return f"this is in no file of examples/:\n{block}"
+    if output and folder:
+        printed = subprocess.run([folder / names[0]], capture_output=True, text=True).stdout
+        if squeezed(printed) != squeezed(output):
+            return f"examples/{names[0]} prints:\n{printed}"
+    return None
+
+
+def main(root, folder=None):
+    root, folder, errors, blocks = pathlib.Path(root), folder and pathlib.Path(folder), [], 0
+    examples = {file.stem: squeezed(file.read_text(encoding="utf-8"))
+                for file in sorted((root / "examples").rglob("*.cc"))}
+    for place in folders(root):
+        path = place / "README.md"
         name = path.relative_to(root).as_posix()
         if not path.is_file():
             errors.append(f"{name} is missing")
@@ -46,13 +60,13 @@ def main(root):
         text = path.read_text(encoding="utf-8")
         if name not in LONGER and len(text.splitlines()) > LINES:
             errors.append(f"{name} has {len(text.splitlines())} lines, more than {LINES}")
-        for block in BLOCK.findall(text):
+        for block, output in BLOCK.findall(text):
             blocks += 1
-            if not any(squeezed(block) in example for example in examples):
-                errors.append(f"{name}: this is in no file of examples/:\n{block}")
+            if why := complaint(block, output, examples, folder):
+                errors.append(f"{name}: {why}")
     print("\n".join(errors) or f"{blocks} blocks are as in examples/")
     return 1 if errors else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))
