@@ -197,7 +197,8 @@ TEMPLATE_TEST_CASE("a task that submits or waits is told that tasks do not nest"
                    "[runtime][engine]", Alone, Four, Watched) {
   static constexpr Codelet nested{"nested",
                                   +[](KernelCall const& call) noexcept -> Status {
-                                    auto& runtime = **static_cast<Threads* const*>(call.attributes);
+                                    auto& runtime =
+                                        **static_cast<ThreadEngine* const*>(call.attributes);
                                     try {
                                       runtime.wait_all();
                                     } catch (LifetimeError const&) {
@@ -212,7 +213,7 @@ TEMPLATE_TEST_CASE("a task that submits or waits is told that tasks do not nest"
                                   nullptr, nullptr};
   TestType runtime;
   for (int i = 0; i < 50; ++i)
-    submit<Threads>(runtime, nested, {}, static_cast<Threads*>(&runtime));
+    submit<ThreadEngine>(runtime, nested, {}, static_cast<ThreadEngine*>(&runtime));
   runtime.wait_all();
 }
 
@@ -227,9 +228,9 @@ TEST_CASE("another thread may take over driving", "[runtime][engine]") {
 }
 
 TEST_CASE("the engine checks worker counts before it builds the executor", "[runtime][engine]") {
-  CHECK_THROWS_AS(Threads(RuntimeOptions{0, false, false}), ValueError);
-  CHECK_THROWS_AS(Threads(RuntimeOptions{1025, false, false}), ValueError);
-  CHECK(Threads(RuntimeOptions{3, false, false}).workers().cpu == 3);
+  CHECK_THROWS_AS(ThreadEngine(RuntimeOptions{0, false, false}), ValueError);
+  CHECK_THROWS_AS(ThreadEngine(RuntimeOptions{1025, false, false}), ValueError);
+  CHECK(ThreadEngine(RuntimeOptions{3, false, false}).workers().cpu == 3);
 }
 
 TEST_CASE("an executor's own memory is used and given back", "[runtime][engine]") {

@@ -8,20 +8,20 @@
 
 namespace nntile::test {
 
-using Threads = Engine<ThreadExecutor>;
-static_assert(Runtime<Threads> && ScopedRuntime<Threads>);
+using ThreadEngine = Engine<ThreadExecutor>;
+static_assert(Runtime<ThreadEngine> && ScopedRuntime<ThreadEngine>);
 
 /// An engine whose driver executes everything.
-struct Alone : Threads {
-  Alone() : Threads(RuntimeOptions{1, false, false}) {}
+struct Alone : ThreadEngine {
+  Alone() : ThreadEngine(RuntimeOptions{1, false, false}) {}
 };
 /// Four workers, the driver one of them.
-struct Four : Threads {
-  Four() : Threads(RuntimeOptions{4, false, false}) {}
+struct Four : ThreadEngine {
+  Four() : ThreadEngine(RuntimeOptions{4, false, false}) {}
 };
 /// Two workers, and a driver that only waits.
-struct Watched : Threads {
-  Watched() : Threads(RuntimeOptions{2, true, false}) {}
+struct Watched : ThreadEngine {
+  Watched() : ThreadEngine(RuntimeOptions{2, true, false}) {}
 };
 
 }  // namespace nntile::test

@@ -23,9 +23,10 @@ class DependencyMap {
     buffers_[index].readers.clear();
   }
 
-  /// Appends to node.producers each task that has not ended and must come before, once, and makes
-  /// room for `insert`. Changes nothing else.
-  void collect(TaskNode& node, std::span<BufferUse const> uses) {
+  /// Each task that has not ended and must come before the node, once; makes room for `insert`, and
+  /// changes nothing else. The answer holds until the next call.
+  std::span<TaskReference const> collect(TaskNode const& node, std::span<BufferUse const> uses) {
+    producers_.clear();
     for (BufferUse const& use : uses) {
       Tasks& tasks = buffers_[use.buffer->index];
       if (!writes(use.access) || tasks.readers.empty()) add_producer(node, tasks.writer);
@@ -34,6 +35,7 @@ class DependencyMap {
       else
         make_room(tasks, uses.size());
     }
+    return producers_;
   }
 
   /// Notes what the node touches; after `collect` of the same uses.
@@ -59,9 +61,9 @@ class DependencyMap {
     std::vector<TaskReference> readers;
   };
 
-  static void add_producer(TaskNode& node, TaskReference const& task) {
+  void add_producer(TaskNode const& node, TaskReference const& task) {
     if (has_ended(task) || task.node->seen_by == node.number) return;
-    node.producers.push_back(task);
+    producers_.push_back(task);
     task.node->seen_by = node.number;
   }
 
@@ -77,6 +79,7 @@ class DependencyMap {
   }
 
   std::vector<Tasks> buffers_;
+  std::vector<TaskReference> producers_;
 };
 
 }  // namespace nntile::common

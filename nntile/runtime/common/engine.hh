@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -39,11 +40,17 @@ concept StoringExecutor = Executor<X> &&
 /// Models Runtime over any executor. The driving thread executes tasks too, inside `wait`,
 /// `wait_all`, `lock` and a blocked `submit`, one at a time; unless a RuntimeOptions among the
 /// constructor's arguments says `own_driver`. At most `most_in_flight` tasks wait or run before
-/// `submit` blocks; while tokens are out it only helps, and lets more in. Memory: about 300 bytes a
+/// `submit` blocks; while tokens are out it only helps, and lets more in. Memory: about 700 bytes a
 /// task in flight, kept for reuse. Allocates: nothing in a steady state. Tasks do not nest.
 template <Executor X> class Engine {
  public:
   using Handle = DataHandle;
+  /// The executor's own name, if it has one.
+  static constexpr std::string_view runtime_name = [] {
+    if constexpr (requires { std::string_view(X::runtime_name); })
+      return std::string_view(X::runtime_name);
+    return std::string_view("engine");
+  }();
   static constexpr std::uint64_t most_in_flight = 65536;
 
   /// Hands its arguments to the executor. Throws ValueError for a RuntimeOptions that asks for 0 or
@@ -91,8 +98,9 @@ template <Executor X> class Engine {
     thread_.enter("submit");
     make_room();
     common::TaskNode& node = take_node();
+    std::span<common::TaskReference const> producers;
     try {
-      fill(node, task);
+      producers = fill(node, task);
     } catch (...) {
       free_nodes_.push(node);
       throw;
@@ -100,7 +108,7 @@ template <Executor X> class Engine {
     std::uint64_t const sequence = ++submitted_;
     common::BufferTable::commit(node.uses, sequence);
     dependences_.insert(node, node.uses);
-    start(node);
+    start(node, producers);
     return {this, sequence};
   }
 
@@ -187,21 +195,21 @@ template <Executor X> class Engine {
     node->engine = this;
     node->retired = nullptr;
     node->block = nullptr;
-    node->producers.clear();
     node->successors.store(nullptr, std::memory_order_relaxed);
     return *node;
   }
 
-  /// Copies and checks a submission. Changes nothing but the node.
-  void fill(common::TaskNode& node, Task<DataHandle> const& task) {
+  /// Copies and checks a submission; what must come before it. Changes nothing but the node.
+  std::span<common::TaskReference const> fill(common::TaskNode& node,
+                                              Task<DataHandle> const& task) {
     node.uses.resize(task.uses.size());
     node.pointers.resize(task.uses.size());
     node.attributes.resize(task.attributes.size());
     if (!task.attributes.empty())
       std::memcpy(node.attributes.data(), task.attributes.data(), task.attributes.size());
     buffers_.bind(task, node.uses.data(), node.pointers.data());
-    dependences_.collect(node, node.uses);
-    node.edges.reserve(node.producers.size());
+    auto const producers = dependences_.collect(node, node.uses);
+    node.edges.resize(producers.size());
     node.block = &events_.begin(submitted_ + 1);
     node.body = {task.codelet,         submitted_ + 1,         node.uses,
                  node.pointers.data(), node.attributes.data(), task.label};
@@ -209,11 +217,12 @@ template <Executor X> class Engine {
       executor_->on_idle({&poll_idle, this});
       polls_when_idle_ = true;
     }
+    return producers;
   }
 
-  void start(common::TaskNode& node) {
+  void start(common::TaskNode& node, std::span<common::TaskReference const> producers) noexcept {
     issued_.store(issued_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (common::link(node)) ready(node);
+    if (common::link(node, producers)) ready(node);
   }
   void ready(common::TaskNode& node) noexcept {
     if (node.retired != nullptr) {
@@ -233,20 +242,22 @@ template <Executor X> class Engine {
     (void)buffers_.find(handle, "retire");
     common::TaskNode& node = take_node();
     common::Buffer* buffer = nullptr;
+    std::span<common::TaskReference const> producers;
     try {
       common::BufferUse const use[] = {{&buffers_[handle.index], Access::write}};
-      dependences_.collect(node, use);
+      producers = dependences_.collect(node, use);
+      node.edges.resize(producers.size());
       buffer = &buffers_.begin_retire(handle);
     } catch (...) {
       free_nodes_.push(node);
       throw;
     }
-    if (node.producers.empty()) {
+    if (producers.empty()) {
       free_nodes_.push(node);
       return buffers_.reclaim(*buffer);
     }
     node.retired = buffer;
-    start(node);
+    start(node, producers);
   }
 
   /// Runs a task and then, on a worker, the first of its successors that becomes ready, and so on.

@@ -5,10 +5,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "nntile/runtime/common/buffer.hh"
 #include "nntile/runtime/common/events.hh"
+#include "nntile/runtime/common/scratch_array.hh"
 
 namespace nntile::common {
 
@@ -36,12 +37,10 @@ struct alignas(64) TaskNode {
   Buffer* retired = nullptr;  // to be reclaimed; there is no body then
   Events::Block* block = nullptr;
   TaskNode* next_free = nullptr;
-  // These keep their capacity from task to task.
-  std::vector<BufferUse> uses;
-  std::vector<void*> pointers;
-  std::vector<std::byte> attributes;
-  std::vector<TaskReference> producers;
-  std::vector<TaskEdge> edges;
+  ScratchArray<BufferUse, 6> uses;
+  ScratchArray<void*, 6> pointers;
+  ScratchArray<std::byte, 64> attributes;
+  ScratchArray<TaskEdge, 6> edges;  // one a producer
 
   /// Producers that have not ended, and 1 until the node is linked.
   alignas(64) std::atomic<std::int64_t> pending{0};
@@ -61,16 +60,14 @@ inline bool has_ended(TaskReference const& task) noexcept {
          task.node->successors.load(std::memory_order_seq_cst) == TaskNode::closed();
 }
 
-/// Links a filled node behind its `producers`; true if none of them is left and the caller is to
-/// run it.
-inline bool link(TaskNode& node) {
-  node.edges.resize(node.producers.size());
-  auto const count = static_cast<std::int64_t>(node.producers.size());
-  node.pending.store(1 + count, std::memory_order_relaxed);
+/// Links a filled node, whose edges are sized, behind its producers; true if none of them is left
+/// and the caller is to run it.
+inline bool link(TaskNode& node, std::span<TaskReference const> producers) noexcept {
+  node.pending.store(1 + static_cast<std::int64_t>(producers.size()), std::memory_order_relaxed);
   std::int64_t satisfied = 1;
-  for (std::size_t i = 0; i < node.producers.size(); ++i) {
+  for (std::size_t i = 0; i < producers.size(); ++i) {
     TaskEdge& edge = node.edges[i];
-    auto& list = node.producers[i].node->successors;
+    auto& list = producers[i].node->successors;
     edge.consumer = &node;
     edge.next = list.load(std::memory_order_acquire);
     do {

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The failure log by itself: ranges, references, what tasks told out of order leave.
+#include "nntile/runtime/common/failures.hh"
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <vector>
+
+#include "nntile/runtime/common/buffer_table.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::common;
+using test::contains;
+using test::message_of;
+
+namespace {
+
+constexpr Codelet gelu{"gelu", nullptr, nullptr, nullptr};
+constexpr Codelet add{"add", nullptr, nullptr, nullptr};
+
+/// A task that reads the first buffer and writes the second.
+struct ReadWrite {
+  std::array<BufferUse, 2> uses;
+  TaskBody body;
+  ReadWrite(std::uint64_t sequence, Buffer& in, Buffer& out, Codelet const& codelet = gelu)
+      : uses{{{&in, Access::read}, {&out, Access::write}}} {
+    body.codelet = &codelet;
+    body.sequence = sequence;
+    body.uses = uses;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("tasks cancelled in any order leave what they leave in sequence", "[runtime][failures]") {
+  Failures log;
+  std::array<Buffer, 2> buffers;
+  log.fail(ReadWrite(1, buffers[1], buffers[0]).body, "it broke");
+  std::vector<std::uint64_t> order;
+  for (std::uint64_t i = 2; i < 2000; ++i)
+    if (i % 7 != 0) order.push_back(i);
+  std::shuffle(order.begin(), order.end(), std::mt19937(1));
+  for (std::uint64_t const i : order)
+    CHECK(log.cancel_if_marked(ReadWrite(i, buffers[0], buffers[1]).body));
+  for (std::uint64_t i = 2; i < 2000; ++i)
+    CHECK((message_of<TaskError>([&] { log.throw_if_failed(i); })[0] == 'g') == (i % 7 != 0));
+  CHECK(contains(message_of<TaskError>([&] { log.report(); }),
+                 concat(order.size(), " were cancelled")));
+}
+
+TEST_CASE("beyond a thousand ranges neighbours of several ops are joined", "[runtime][failures]") {
+  Failures log;
+  std::array<Buffer, 2> buffers;
+  log.fail(ReadWrite(1, buffers[1], buffers[0]).body, "it broke");
+  for (std::uint64_t i = 2; i <= 5000; ++i)
+    CHECK(log.cancel_if_marked(ReadWrite(i, buffers[0], buffers[1], i % 2 == 0 ? gelu : add).body));
+  CHECK(contains(message_of<TaskError>([&] { log.throw_if_failed(2); }), "gelu (task 2)"));
+  CHECK(contains(message_of<TaskError>([&] { log.throw_if_failed(4999); }),
+                 "(task 4999) was cancelled"));
+  CHECK(contains(message_of<TaskError>([&] { log.report(); }), "4999 were cancelled"));
+}
+
+TEST_CASE("of two marks the older failure is the cause, whichever came first",
+          "[runtime][failures]") {
+  Failures log;
+  std::array<Buffer, 4> buffers;
+  log.fail(ReadWrite(8, buffers[3], buffers[1]).body, "the younger one");
+  log.fail(ReadWrite(5, buffers[3], buffers[0]).body, "the older one");
+  std::array<BufferUse, 3> const uses{
+      {{&buffers[1], Access::read}, {&buffers[0], Access::update}, {&buffers[2], Access::write}}};
+  TaskBody body;
+  body.codelet = &add;
+  body.sequence = 9;
+  body.uses = uses;
+  CHECK(log.cancel_if_marked(body));
+  CHECK(contains(message_of<TaskError>([&] { log.throw_if_failed(9); }), "the older one"));
+}
+
+TEST_CASE("accumulates that fail in any order leave the oldest failure", "[runtime][failures]") {
+  for (bool const swapped : {false, true}) {
+    Failures log;
+    std::array<Buffer, 1> buffers;
+    std::array<BufferUse, 1> const uses{{{&buffers[0], Access::accumulate}}};
+    for (std::uint64_t const sequence : {swapped ? 4u : 3u, swapped ? 3u : 4u}) {
+      TaskBody body;
+      body.codelet = &add;
+      body.sequence = sequence;
+      body.uses = uses;
+      log.fail(body, "it broke");
+    }
+    CHECK(contains(message_of<TaskError>([&] { log.check_lock(buffers[0], Access::read); }),
+                   "task 3"));
+  }
+}
+
+TEST_CASE("a mark keeps its text after the report, and nothing after the rewrite",
+          "[runtime][failures]") {
+  Failures log;
+  std::array<Buffer, 2> buffers;
+  for (std::uint64_t i = 1; i <= 1000; ++i) {
+    log.fail(ReadWrite(i, buffers[1], buffers[0]).body, "it broke");
+    CHECK_THROWS_AS(log.report(), TaskError);
+    CHECK(contains(message_of<TaskError>([&] { log.check_lock(buffers[0], Access::read); }),
+                   concat("task ", i)));
+    log.succeed(ReadWrite(i + 1, buffers[1], buffers[0]).body);
+    CHECK_FALSE(log.any_marked());
+  }
+  log.check_lock(buffers[0], Access::read);
+}
+
+TEST_CASE("thousands of buffers have records with stable addresses", "[runtime][failures]") {
+  Failures log;
+  BufferTable table(log);
+  DataHandle const first = table.add(8, host, Lifetime::persistent);
+  Buffer* const record = &table.find(first, "find");
+  for (int i = 0; i < 5000; ++i) (void)table.add(8, host, Lifetime::persistent);
+  CHECK(&table.find(first, "find") == record);
+  table.reclaim(table.begin_retire(first));
+  DataHandle const next = table.add(8, host, Lifetime::persistent);
+  CHECK(next.index == first.index);
+  CHECK(next.generation != first.generation);
+}
