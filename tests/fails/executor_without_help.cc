@@ -1,0 +1,17 @@
+// error: executor\.help\(\)
+// SPDX-License-Identifier: BSD-3-Clause
+// An executor that cannot help is told so where the engine is named.
+#include "nntile/runtime/common/engine.hh"
+
+using namespace nntile;
+
+struct Mine {
+  void spawn(Job job) { job(); }
+#ifndef NNTILE_FAIL
+  bool help() { return false; }
+#endif
+  Workers workers() const { return {}; }
+  void on_idle(Job) {}
+};
+
+static_assert(sizeof(Engine<Mine>) > 0);
