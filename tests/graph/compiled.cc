@@ -97,7 +97,7 @@ TEST_CASE("a run waits for nothing but its end", "[graph][compiled]") {
   CHECK(runtime.counts().wait_alls == 0);
 }
 
-TEST_CASE("binding allocates what memory() says, and a run allocates nothing",
+TEST_CASE("binding allocates what memory() says, to the byte",
           "[graph][compiled]") {
   if (!allocations_are_counted()) return skip("a sanitizer owns malloc");
   Serial runtime;
@@ -108,8 +108,6 @@ TEST_CASE("binding allocates what memory() says, and a run allocates nothing",
   auto const shared = std::make_shared<Plan const>(plan);
   AllocationCount const binding;
   CompiledGraph<Serial> step(shared, store);
-  // Buffers are in units of 64 bytes and the table's own small pieces come on top: compare blocks
-  // of a tile and more.
   CHECK(binding.aligned_bytes() == static_cast<std::size_t>(plan.memory().total()));
 }
 

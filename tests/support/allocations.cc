@@ -16,8 +16,7 @@ namespace {
 constinit std::atomic<std::size_t> aligned_bytes{0};
 constinit std::atomic<std::size_t> large_calls{0};
 
-[[maybe_unused]] void note(std::size_t bytes, std::size_t alignment) {
-  if (alignment >= 64) aligned_bytes.fetch_add(bytes, std::memory_order_relaxed);
+[[maybe_unused]] void note(std::size_t bytes) {
   if (bytes >= 4096) large_calls.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -38,23 +37,24 @@ void* __libc_memalign(std::size_t, std::size_t);
 void __libc_free(void*);
 
 void* malloc(std::size_t bytes) {
-  nntile::test::note(bytes, 0);
+  nntile::test::note(bytes);
   return __libc_malloc(bytes);
 }
 void* calloc(std::size_t count, std::size_t bytes) {
-  nntile::test::note(count * bytes, 0);
+  nntile::test::note(count * bytes);
   return __libc_calloc(count, bytes);
 }
 void* realloc(void* pointer, std::size_t bytes) {
-  nntile::test::note(bytes, 0);
+  nntile::test::note(bytes);
   return __libc_realloc(pointer, bytes);
 }
 void* memalign(std::size_t alignment, std::size_t bytes) {
-  nntile::test::note(bytes, alignment);
+  nntile::test::note(bytes);
   return __libc_memalign(alignment, bytes);
 }
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return memalign(alignment, bytes); }
 int posix_memalign(void** pointer, std::size_t alignment, std::size_t bytes) {
+  nntile::test::aligned_bytes.fetch_add(bytes, std::memory_order_relaxed);
   *pointer = memalign(alignment, bytes);
   return *pointer != nullptr || bytes == 0 ? 0 : ENOMEM;
 }

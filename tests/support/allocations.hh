@@ -11,7 +11,7 @@ namespace nntile::test {
 bool allocations_are_counted();
 
 struct AllocationTotals {
-  std::size_t aligned_bytes = 0;  // asked for with an alignment of a cache line or more
+  std::size_t aligned_bytes = 0;  // by posix_memalign: how memory for buffers is taken, and it alone
   std::size_t large = 0;          // calls for 4 KiB or more
 };
 AllocationTotals allocation_totals();

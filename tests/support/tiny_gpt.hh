@@ -59,7 +59,7 @@ template <Runtime R> class TinyGptRun {
     LogicalGraph init("init");
     nn::initialize(init, of.model.parameters(), 1);
     nn::initialize_states(init, *of.optimizer);
-    compile(init, store, options, bind).execute();
+    compile(init, store, {.tile = options.tile}, bind).execute();  // it lacks the axes of batches
     std::vector<std::int64_t> positions(static_cast<std::size_t>(of.sizes().seq));
     for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<std::int64_t>(i);
     store.template write<std::int64_t>("positions", positions);
