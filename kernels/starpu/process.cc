@@ -55,8 +55,9 @@ void configure(starpu_conf& conf, int workers) {
   starpu_conf_init(&conf);
   conf.precedence_over_environment_variables = 1;
   conf.ncpus = workers;
-  conf.reserve_ncpus = -1;  // the default, from which STARPU_MAIN_THREAD_BIND counts
-  conf.ncuda = 0;           // the codelets carry CUDA entries; there are none yet
+  conf.reserve_ncpus =
+      -2;          // none, also after STARPU_MAIN_THREAD_BIND has added one (1.4: but to -1)
+  conf.ncuda = 0;  // the codelets carry CUDA entries; there are none yet
   conf.nopencl = 0;
   conf.catch_signals = 0;  // signals are the application's
 #ifdef STARPU_USE_HIP

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is StarPU's own; the law that it shares with other runtimes is the battery's.
+// What is StarPU's own. The law that it shares with other runtimes is tested in conformance.cc.
 #ifdef NNTILE_HAVE_STARPU
 #include "nntile/runtime/starpu/starpu.hh"
 
@@ -19,7 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "nntile/testing/conformance.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -131,18 +130,6 @@ long value_of(StarPU& runtime, DataHandle handle) {
 
 }  // namespace
 
-TEST_CASE("StarPU keeps the law with 1, 2 and 4 workers", "[runtime][starpu]") {
-  testing::ConformanceOptions battery;
-  battery.max_workers = 4;
-  battery.helping_driver = false;  // it has none
-  battery.rounds = 1;
-  auto const report =
-      testing::conformance([](RuntimeOptions const& options) { return StarPU(options); }, battery);
-  INFO(to_string(report));
-  CHECK(report.passed());
-  CHECK(report.configurations.size() == 3);
-}
-
 TEST_CASE("more workers than StarPU was built with are an error that names the limit",
           "[runtime][starpu]") {
   int const limit = starpu_shim::worker_limit();
@@ -182,8 +169,7 @@ TEST_CASE("a folder that StarPU cannot write to is an error", "[runtime][starpu]
 TEST_CASE("environment variables change neither the number of workers nor the policy's safety",
           "[runtime][starpu]") {
   Variable const count("STARPU_NCPU", "1"), bind("STARPU_MAIN_THREAD_BIND", "1");
-  for (char const* const policy :
-       {"dmdas", "heteroprio", "prio", "eager", "ws"}) {
+  for (char const* const policy : {"dmdas", "heteroprio", "prio", "eager", "ws"}) {
     Variable const scheduler("STARPU_SCHED", policy);
     StarPU runtime({.workers = 2});
     CHECK(runtime.workers().cpu == 2);
