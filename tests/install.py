@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Uses the library as its users do, outside of its own build; the programs are
-tests/consumer/headers.cc and one of the examples.
+those of tests/consumer and one of the examples.
 
 usage: install.py pkgconfig ROOT BUILD PROGRAM   installs BUILD, compiles with plain g++
        install.py subproject ROOT BUILD PROGRAM  builds a Meson project that contains this one
@@ -26,15 +26,19 @@ def pkgconfig(root, build, program, scratch):
     (scratch / "usr").rename(moved)
     environment = dict(os.environ)
     folder = next(moved.rglob("nntile.pc")).parent
-    environment["PKG_CONFIG_PATH"] = str(folder)
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "nntile"], env=environment,
-                           check=True, capture_output=True, text=True).stdout.split()
-    libraries = next(moved.rglob("libnntile_kernels.*")).parent
-    environment["LD_LIBRARY_PATH"] = str(libraries)
-    compiler = os.environ.get("CXX", "g++").split()
-    for source in (root / "tests/consumer/headers.cc", program):
+    environment["PKG_CONFIG_PATH"] = ":".join(
+        filter(None, [str(folder), os.environ.get("PKG_CONFIG_PATH")]))
+    environment["LD_LIBRARY_PATH"] = str(next(moved.rglob("libnntile_kernels.*")).parent)
+    environment["STARPU_HOME"] = str(scratch)
+    sources = [("nntile", root / "tests/consumer/headers.cc"), ("nntile", program)]
+    if (folder / "nntile-starpu.pc").exists():
+        sources.append(("nntile-starpu", root / "tests/consumer/starpu.cc"))
+    for package, source in sources:
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", package], env=environment,
+                               check=True, capture_output=True, text=True).stdout.split()
         output = scratch / pathlib.Path(source).stem
-        call(*compiler, "-std=c++20", "-O1", str(source), *flags, "-o", str(output))
+        call(*os.environ.get("CXX", "g++").split(), "-std=c++20", "-O1", str(source), *flags,
+             "-o", str(output))
         call(str(output), env=environment, cwd=scratch)
     foreign = [path for path in moved.rglob("*") if path.suffix in {".cc", ".py", ".md"}]
     if foreign:
