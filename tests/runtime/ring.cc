@@ -31,9 +31,10 @@ template <std::uint32_t Window> struct SmallPolicy : RingPolicy {
 };
 template <std::uint32_t Window> using SmallRing = BasicRing<SmallPolicy<Window>>;
 
-template <class R> testing::Report battery(int max_workers, char const* only) {
+template <class R> testing::Report battery(bool own_driver, char const* only) {
   testing::ConformanceOptions options;
-  options.max_workers = max_workers;
+  options.max_workers = 2;
+  options.own_driver = own_driver;
   options.rounds = 1;
   options.only = only;
   return testing::conformance([](RuntimeOptions const& o) { return R(o); }, options);
@@ -92,15 +93,15 @@ template <class R> long sum(R& ring, std::uint32_t operands, std::uint32_t bytes
 }  // namespace
 
 TEST_CASE("a ring whose ids wrap keeps the law", "[runtime][ring]") {
-  auto const report = battery<SmallRing<256>>(2, "");
+  auto const report = battery<SmallRing<256>>(false, "");
   INFO(to_string(report));
   REQUIRE(report.passed());
 }
 
 TEST_CASE("rings of the smallest windows keep the law", "[runtime][ring]") {
-  auto const two = battery<SmallRing<2>>(2, "random programs with "),
-             four = battery<SmallRing<4>>(2, "random programs with "),
-             eight = battery<SmallRing<8>>(2, "random programs with ");
+  auto const two = battery<SmallRing<2>>(true, "random programs with "),
+             four = battery<SmallRing<4>>(true, "random programs with "),
+             eight = battery<SmallRing<8>>(true, "random programs with ");
   INFO(to_string(two) << to_string(four) << to_string(eight));
   REQUIRE((two.passed() && four.passed() && eight.passed()));
 }
