@@ -28,8 +28,8 @@ namespace nntile {
 /// Runs tasks on StarPU: its workers, its scheduler, its dependences and, on devices, its replicas.
 /// The driving thread only waits. Persistent and adopted buffers stay where they are on the host;
 /// the others exist from their first writer on. All objects of a process share StarPU, hence the
-/// number of workers. Cost of a submission: 2 to 5 us. Blocks: `submit`, while 65,536 tasks are in
-/// flight and no token is out.
+/// number of workers. Cost of a submission: 2 to 5 us. Memory: 4 kB a buffer, 1.3 kB a task in
+/// flight, StarPU's own. Blocks: `submit`, while 65,536 tasks are in flight and no token is out.
 class StarPU {
  public:
   using Handle = DataHandle;
