@@ -46,19 +46,38 @@ struct Product {
   }
 };
 
-/// Cuts `total` elements into pieces of whole registers, all but one at most one register apart.
-struct EvenSplit {
-  Index total, unit, pieces;
+/// Cuts `total` elements into pieces of whole units, the first ones a unit larger than the others.
+class EvenSplit {
+ public:
+  Index pieces = 1;
 
+  /// As few pieces as it takes, none above `largest`.
   NNTILE_ALWAYS_INLINE static EvenSplit of(Index total, Index unit, Index largest) {
     Index const units = (total + unit - 1) / unit;
     Index const most = largest / unit;
-    return {total, unit, (units + most - 1) / most};
+    return EvenSplit(total, unit, units, units <= most ? 1 : (units + most - 1) / most);
   }
+  /// Pieces of one unit.
+  NNTILE_ALWAYS_INLINE static EvenSplit units(Index total, Index unit) {
+    EvenSplit result(total, unit, 1, 1);
+    result.pieces = (total + unit - 1) / unit;
+    return result;
+  }
+  /// Where a piece begins; piece number `pieces` is the end.
   NNTILE_ALWAYS_INLINE Index operator()(Index piece) const {
-    Index const at = piece * ((total + unit - 1) / unit) / pieces * unit;
-    return at < total ? at : total;
+    Index const at = (piece * base_ + (piece < larger_ ? piece : larger_)) * unit_;
+    return at < total_ ? at : total_;
   }
+
+ private:
+  NNTILE_ALWAYS_INLINE EvenSplit(Index total, Index unit, Index units, Index count)
+      : pieces(count), total_(total), unit_(unit), base_(units), larger_(0) {
+    if (count == 1) return;  // divisions are slow where products are small
+    base_ = units / count;
+    larger_ = units % count;
+  }
+
+  Index total_, unit_, base_, larger_;
 };
 
 /// act(sum + bias) from one block to another, which may be the same.
@@ -76,8 +95,6 @@ NNTILE_ALWAYS_INLINE void finish_block(Finish<S> finish, Index rows, Index colum
 
 namespace detail {
 
-template <class T> inline constexpr auto packed_tiles = make_tiles<T, Layout::packed, false>();
-
 /// Largest blocks, in KiB: kc by mc of A, kc by nc of B, mc by nc of C where that is not C itself. 640 KiB together.
 template <class T, int a_kib, int b_kib, int c_kib>
 struct Blocking {
@@ -86,86 +103,114 @@ struct Blocking {
   static constexpr Index b_elements = b_kib * 1024 / static_cast<Index>(sizeof(T));
   static constexpr Index c_elements = c_kib * 1024 / static_cast<Index>(sizeof(T));
 
+  static constexpr Index mc = a_elements / kc / tile_rows<T> * tile_rows<T>;
+  static constexpr Index nc = b_elements / kc / tile_columns * tile_columns;
+
   EvenSplit depth, heights, widths;
 
-  Blocking(Index m, Index n, Index k) {
-    constexpr Index mr = tile_rows<T>, nr = tile_columns;
-    depth = EvenSplit::of(k, 1, kc);
-    Index const deepest = k > 0 ? (k + depth.pieces - 1) / depth.pieces : 1;
-    Index highest = a_elements / deepest / mr * mr;
-    if (c_kib > 0 && highest > a_elements / kc) highest = a_elements / kc / mr * mr;
-    Index widest = b_elements / deepest / nr * nr;
-    if (c_kib > 0 && widest > b_elements / kc) widest = b_elements / kc / nr * nr;
-    heights = EvenSplit::of(m, Vec<T>::lanes, highest);
-    widths = EvenSplit::of(n, nr, widest);
-  }
+  Blocking(Index m, Index n, Index k)
+      : depth(EvenSplit::of(k, 1, kc)), heights(EvenSplit::of(m, Vec<T>::lanes, mc)), widths(EvenSplit::of(n, tile_columns, nc)) {}
 };
 
-/// C[m,n] += A[m,k] B[k,n] from packed panels. B's panel stays in the first cache while A's stream past.
+/// The operands of one block: panels or the tensors' own memory.
+template <class T>
+struct BlockOperands {
+  Rows rows;
+  Layout layout;
+  T const* a;
+  T const* b;
+  Index lda, ldb;
+};
+
+template <class T, Layout layout, Rows rows>
+inline constexpr Tiles<T> tiles = make_tiles<T, layout, rows>();
+
+template <class T>
+Tiles<T> const& tiles_for(BlockOperands<T> const& x) {
+  if constexpr (sizeof(T) == 4) {  // only fp32 is used in place
+    bool const panel = x.rows == Rows::panel;
+    if (x.layout == Layout::columns)
+      return panel ? tiles<T, Layout::columns, Rows::panel> : tiles<T, Layout::columns, Rows::in_place>;
+    if (x.layout == Layout::rows)
+      return panel ? tiles<T, Layout::rows, Rows::panel> : tiles<T, Layout::rows, Rows::in_place>;
+    if (!panel) return tiles<T, Layout::packed, Rows::in_place>;
+  }
+  return tiles<T, Layout::packed, Rows::panel>;
+}
+
+/// C[m,n] += A[m,k] B[k,n]. B's columns stay in the first cache while A's rows stream past.
 template <class S, class T>
-void multiply_packed(EvenSplit rows, Index n, Index k, T const* a, T const* b, T* c, Index ldc, Start start, T beta,
-                     Finish<S> finish) {
-  constexpr Index mr = tile_rows<T>, nr = tile_columns;
-  for (Index j = 0; j < n; j += nr) {
-    int const columns = static_cast<int>(n - j < nr ? n - j : nr);
-    for (Index i = 0; i < rows.pieces; ++i) {
-      Index const row = rows(i);
-      Index const count = rows(i + 1) - row;
-      T* const tile = c + row + j * ldc;
-      T const* const next = i + 1 < rows.pieces ? tile + count : c + (j + nr) * ldc;
-      packed_tiles<T>(columns, {k, a + i * k * mr, mr, b + j * k, nr, tile, ldc, next, static_cast<int>(count), start, beta});
-      if (finish.any) finish_block(finish.at_row(row), count, columns, static_cast<T const*>(tile), ldc, tile, ldc);
+void multiply_block(BlockOperands<T> const& x, EvenSplit rows, EvenSplit columns, Index k, T* c, Index ldc, Start start,
+                    T beta, Finish<S> finish) {
+  Tiles<T> const& tile = tiles_for(x);
+  for (Index jr = 0; jr < columns.pieces; ++jr) {
+    Index const j = columns(jr), n = columns(jr + 1) - j;
+    T const* const b = x.b + (x.layout == Layout::packed ? jr * k * tile_columns : x.layout == Layout::rows ? j : j * x.ldb);
+    for (Index ir = 0; ir < rows.pieces; ++ir) {
+      Index const i = rows(ir), m = rows(ir + 1) - i;
+      T const* const a = x.a + (x.rows == Rows::panel ? ir * k * tile_rows<T> : i);
+      T* const at = c + i + j * ldc;
+      T const* const next = ir + 1 < rows.pieces ? at + m : jr + 1 < columns.pieces ? c + (j + n) * ldc : nullptr;
+      tile(static_cast<int>(n), {k, a, x.lda, b, x.ldb, at, ldc, next, static_cast<int>(m), start, beta});
+      if (finish.any) finish_block(finish.at_row(i), m, n, static_cast<T const*>(at), ldc, at, ldc);
     }
   }
 }
 
-/// A[i : i+m, p : p+k] to panels of even heights, which are returned.
+/// A[i : i+m, p : p+k] to panels of even heights.
 template <class S, class T>
-EvenSplit pack_a(Product<S, T> const& x, Index i, Index p, Index m, Index k, T* to) {
-  EvenSplit const rows = EvenSplit::of(m, Vec<T>::lanes, tile_rows<T>);
+void pack_a(Product<S, T> const& x, EvenSplit rows, Index i, Index p, Index k, T* to) {
   S const* const a = x.a + (x.trans_a ? p + i * x.lda : i + p * x.lda);
   pack<tile_rows<T>>(PanelSource<S, T>{a, x.lda, x.alpha}, x.trans_a, rows.pieces, rows, k, to);
-  return rows;
 }
 
-/// B[p : p+k, j : j+n] to panels of `tile_columns`.
+/// B[p : p+k, j : j+n] to panels.
 template <class S, class T>
-void pack_b(Product<S, T> const& x, Index p, Index j, Index k, Index n, T* to) {
-  constexpr Index nr = tile_columns;
+void pack_b(Product<S, T> const& x, EvenSplit columns, Index p, Index j, Index k, T* to) {
   S const* const b = x.b + (x.trans_b ? j + p * x.ldb : p + j * x.ldb);
-  auto const split = [=](Index panel) { return panel * nr < n ? panel * nr : n; };
-  pack<tile_columns>(PanelSource<S, T>{b, x.ldb, T(1)}, !x.trans_b, (n + nr - 1) / nr, split, k, to);
+  pack<tile_columns>(PanelSource<S, T>{b, x.ldb, T(1)}, !x.trans_b, columns.pieces, columns, k, to);
 }
+
+NNTILE_ALWAYS_INLINE EvenSplit panels_of(Index n) { return EvenSplit::units(n, tile_columns); }
 
 }  // namespace detail
 
-/// Packed blocks, C in place: for S = T.
+/// Which operands are used where they are.
+struct InPlace {
+  bool a, b;
+};
+
+/// Blocks of C where it is, for S = T.
 template <class T>
-void multiply_blocked(Product<T, T> const& x) {
+void multiply_blocked(Product<T, T> const& x, InPlace in_place) {
   using Blocking = detail::Blocking<T, 240, 396, 0>;
   alignas(64) T a_block[Blocking::a_elements];
   alignas(64) T b_block[Blocking::b_elements];
   auto const [depth, heights, widths] = Blocking(x.m, x.n, x.k);
+  detail::BlockOperands<T> block{in_place.a ? Rows::in_place : Rows::panel, Layout::packed, a_block, b_block, x.lda, x.ldb};
+  if (in_place.b) block.layout = x.trans_b ? Layout::rows : Layout::columns;
   for (Index jc = 0; jc < widths.pieces; ++jc) {
     Index const j = widths(jc), n = widths(jc + 1) - j;
+    EvenSplit const columns = in_place.b ? EvenSplit::of(n, 1, tile_columns) : detail::panels_of(n);
     for (Index pc = 0; pc < depth.pieces; ++pc) {
       Index const p = depth(pc), k = depth(pc + 1) - p;
-      detail::pack_b(x, p, j, k, n, b_block);
+      if (in_place.b) block.b = x.b + (x.trans_b ? j + p * x.ldb : p + j * x.ldb);
+      else detail::pack_b(x, columns, p, j, k, b_block);
       Start const start = pc > 0 ? Start::stored : x.start();
       Finish<T> finish;
       if (pc + 1 == depth.pieces) finish = x.finish();
       for (Index ic = 0; ic < heights.pieces; ++ic) {
         Index const i = heights(ic), m = heights(ic + 1) - i;
-        EvenSplit const rows = detail::pack_a(x, i, p, m, k, a_block);
-        detail::multiply_packed(rows, n, k, a_block, b_block, x.c + i + j * x.ldc, x.ldc, start, x.beta,
-                                finish.at_row(i));
+        EvenSplit const rows = EvenSplit::of(m, Vec<T>::lanes, tile_rows<T>);
+        if (in_place.a) block.a = x.a + i + p * x.lda;
+        else detail::pack_a(x, rows, i, p, k, a_block);
+        detail::multiply_block(block, rows, columns, k, x.c + i + j * x.ldc, x.ldc, start, x.beta, finish.at_row(i));
       }
     }
   }
 }
 
-/// Packed blocks where C is narrower than the sums: they stay in a block of their own until k is through, and are rounded
-/// once. Operands are widened while they are packed.
+/// Blocks of sums beside a narrower C, rounded once when k is through. Operands are widened while they are packed.
 template <class S, class T>
 void multiply_narrow(Product<S, T> const& x) {
   using Blocking = detail::Blocking<T, 192, 224, 168>;
@@ -173,10 +218,12 @@ void multiply_narrow(Product<S, T> const& x) {
   alignas(64) T b_block[Blocking::b_elements];
   alignas(64) T c_block[Blocking::c_elements];
   auto const [depth, heights, widths] = Blocking(x.m, x.n, x.k);
+  detail::BlockOperands<T> const block{Rows::panel, Layout::packed, a_block, b_block, 0, 0};
   for (Index jc = 0; jc < widths.pieces; ++jc)
     for (Index ic = 0; ic < heights.pieces; ++ic) {
       Index const j = widths(jc), n = widths(jc + 1) - j;
       Index const i = heights(ic), m = heights(ic + 1) - i;
+      EvenSplit const rows = EvenSplit::of(m, Vec<T>::lanes, tile_rows<T>);
       S* const c = x.c + i + j * x.ldc;
       T* const carry = x.carry == nullptr ? nullptr : x.carry + i + j * x.ldc;
       Start start = x.start();
@@ -184,9 +231,9 @@ void multiply_narrow(Product<S, T> const& x) {
       else if (start != Start::zero) finish_block(Finish<S>{}, m, n, static_cast<S const*>(c), x.ldc, c_block, m);
       for (Index pc = 0; pc < depth.pieces; ++pc) {
         Index const p = depth(pc), k = depth(pc + 1) - p;
-        detail::pack_b(x, p, j, k, n, b_block);
-        EvenSplit const rows = detail::pack_a(x, i, p, m, k, a_block);
-        detail::multiply_packed(rows, n, k, a_block, b_block, c_block, m, start, x.beta, Finish<T>{});
+        detail::pack_b(x, detail::panels_of(n), p, j, k, b_block);
+        detail::pack_a(x, rows, i, p, k, a_block);
+        detail::multiply_block(block, rows, detail::panels_of(n), k, c_block, m, start, x.beta, Finish<T>{});
         start = Start::stored;
       }
       T const* const sums = c_block;

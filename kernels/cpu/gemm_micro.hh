@@ -43,15 +43,17 @@ NNTILE_ALWAYS_INLINE void fma_into(Vec<double>& c, Vec<double> a, Vec<double> b)
 /// What a chain starts from.
 enum class Start : std::uint8_t { zero, stored, scaled };
 
+/// Where A's element (i, p) of a tile is: in a panel, a[p*tile_rows + i], or in place, a[p*lda + i].
+enum class Rows : std::uint8_t { panel, in_place };
+
 /// Where B's element (p, j) of a tile is.
 enum class Layout : std::uint8_t {
-  packed,   // b[p*tile_columns + j]; A is packed too, a[p*tile_rows + i]
+  packed,   // b[p*tile_columns + j]
   columns,  // b[p + j*ld]: k contiguous
   rows      // b[p*ld + j]: n contiguous
 };
 
-/// One tile. A's rows are contiguous at each k, `lda` elements from one k to the next; C is column-major. Packed layouts
-/// do not look at lda and ldb. `next` is where the following tile's C is, to be fetched.
+/// One tile; C is column-major. `next`, if not null, is where the following tile's C is, to be fetched.
 template <class T>
 struct TileCall {
   Index k;
@@ -97,9 +99,8 @@ NNTILE_ALWAYS_INLINE void prefetch_tile(T const* c, Index ldc, int rows, int col
 
 }  // namespace detail
 
-/// Computes a tile of `vectors` registers by `columns`; the last register may be partial in C, and with `masked_a` is so
-/// in A too. Otherwise A can be read up to whole registers.
-template <class T, int vectors, int columns, Layout layout, bool masked_a>
+/// Computes a tile of `vectors` registers by `columns`; the last register may be partial in C.
+template <class T, int vectors, int columns, Layout layout, Rows rows>
 void compute_tile(TileCall<T> const& call) {
   using V = Vec<T>;
   constexpr int lanes = V::lanes;
@@ -122,42 +123,46 @@ void compute_tile(TileCall<T> const& call) {
         for (int i = 0; i < vectors; ++i) c[j][i] = beta * c[j][i];
     }
   }
-  detail::prefetch_tile(call.next, call.ldc, vectors * lanes, columns);
+  if (call.next != nullptr) detail::prefetch_tile(call.next, call.ldc, vectors * lanes, columns);
 
-  T const* a = call.a;
-  T const* b = call.b;
-  constexpr bool packed = layout == Layout::packed;
-  Index const lda = packed ? tile_rows<T> : call.lda;
+  Index const lda = rows == Rows::panel ? tile_rows<T> : call.lda;
   Index const ldb = call.ldb;
-  [[maybe_unused]] First const rest{call.rows - (vectors - 1) * lanes};
-  auto const step = [&](T const* row, T const* column) __attribute__((always_inline)) {
-    V x[vectors];
+  Index const b_step = layout == Layout::packed ? tile_columns : layout == Layout::rows ? ldb : 1;
+  auto const chains = [&](auto part) __attribute__((always_inline)) {  // of A's last register
+    auto const step = [&](T const* row, T const* column) __attribute__((always_inline)) {
+      V x[vectors];
 #pragma GCC unroll 16
-    for (int i = 0; i < vectors - 1; ++i) x[i] = load(row + i * lanes);
-    if constexpr (masked_a) x[vectors - 1] = load(row + (vectors - 1) * lanes, rest);
-    else x[vectors - 1] = load(row + (vectors - 1) * lanes);
+      for (int i = 0; i < vectors - 1; ++i) x[i] = load(row + i * lanes);
+      x[vectors - 1] = load(row + (vectors - 1) * lanes, part);
 #pragma GCC unroll 16
-    for (int j = 0; j < columns; ++j) {
-      V const y(static_cast<double>(layout == Layout::columns ? column[j * ldb] : column[j]));
+      for (int j = 0; j < columns; ++j) {
+        V const y(static_cast<double>(layout == Layout::columns ? column[j * ldb] : column[j]));
 #pragma GCC unroll 16
-      for (int i = 0; i < vectors; ++i) fma_into(c[j][i], x[i], y);
-    }
-  };
-  constexpr Index ahead = 16;  // steps between the fetch of a row of A and its use
-  Index const b_step = packed ? tile_columns : layout == Layout::rows ? ldb : 1;
-  Index p = 0;
-  for (; p + 4 <= call.k; p += 4) {
+        for (int i = 0; i < vectors; ++i) fma_into(c[j][i], x[i], y);
+      }
+    };
+    constexpr Index ahead = 16;  // steps between the fetch of a row of A and its use
+    T const* a = call.a;
+    T const* b = call.b;
+    Index p = 0;
+    for (; p + 4 <= call.k; p += 4) {
 #pragma GCC unroll 4
-    for (int u = 0; u < 4; ++u) {
+      for (int u = 0; u < 4; ++u) {
 #pragma GCC unroll 16
-      for (int i = 0; i < vectors * lanes; i += 64 / static_cast<int>(sizeof(T)))
-        __builtin_prefetch(a + (u + ahead) * lda + i, 0, 3);
-      step(a + u * lda, b + u * b_step);
+        for (int i = 0; i < vectors * lanes; i += 64 / static_cast<int>(sizeof(T)))
+          __builtin_prefetch(a + (u + ahead) * lda + i, 0, 3);
+        step(a + u * lda, b + u * b_step);
+      }
+      a += 4 * lda;
+      b += 4 * b_step;
     }
-    a += 4 * lda;
-    b += 4 * b_step;
-  }
-  for (; p < call.k; ++p, a += lda, b += b_step) step(a, b);
+    for (; p < call.k; ++p, a += lda, b += b_step) step(a, b);
+  };
+  // Masked loads cost nothing with 512 bits; with 256 they do.
+  First const rest{call.rows - (vectors - 1) * lanes};
+  if constexpr (rows == Rows::panel) chains(All{});
+  else if (lanes * sizeof(T) < 64 && rest.count == lanes) chains(All{});
+  else chains(rest);
 
   detail::for_each_accumulator<vectors, columns>(
       call, [&](int j, int i, T* at, auto part) __attribute__((always_inline)) { store(at, c[j][i], part); });
@@ -175,13 +180,13 @@ struct Tiles {
   }
 };
 
-template <class T, Layout layout, bool masked_a, int... i>
+template <class T, Layout layout, Rows rows, int... i>
 consteval Tiles<T> make_tiles(std::integer_sequence<int, i...>) {
-  return {{&compute_tile<T, i / tile_columns + 1, i % tile_columns + 1, layout, masked_a>...}};
+  return {{&compute_tile<T, i / tile_columns + 1, i % tile_columns + 1, layout, rows>...}};
 }
-template <class T, Layout layout, bool masked_a>
+template <class T, Layout layout, Rows rows>
 consteval Tiles<T> make_tiles() {
-  return make_tiles<T, layout, masked_a>(std::make_integer_sequence<int, Tiles<T>::count>{});
+  return make_tiles<T, layout, rows>(std::make_integer_sequence<int, Tiles<T>::count>{});
 }
 
 }  // namespace nntile::kernels::NNTILE_ISA

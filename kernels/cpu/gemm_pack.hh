@@ -121,18 +121,15 @@ NNTILE_ALWAYS_INLINE void pack_transposed(PanelSource<S, T> const& source, Index
 template <int W, class S, class T>
 NNTILE_ALWAYS_INLINE void copy_row(S const* from, T factor, Index rows, T* to) {
   using V = Vec<T>;
-  if (rows == W && W % V::lanes == 0) {
-#pragma GCC unroll 8
-    for (int i = 0; i < W; i += V::lanes) {
-      V const value = load(from + i);
-      store(to + i, factor != T(1) ? value * V(static_cast<double>(factor)) : value);
+  if constexpr (std::same_as<S, T>)
+    if (rows == W && factor == T(1)) {
+      __builtin_memcpy(to, from, W * sizeof(T));
+      return;
     }
-  } else {
-    for_each_vec<T>(rows, [&](Index i, auto part) {
-      V const value = load(from + i, part);
-      store(to + i, factor != T(1) ? value * V(static_cast<double>(factor)) : value, part);
-    });
-  }
+  for_each_vec<T>(rows, [&](Index i, auto part) {
+    V const value = load(from + i, part);
+    store(to + i, factor != T(1) ? value * V(static_cast<double>(factor)) : value, part);
+  });
 }
 
 }  // namespace detail
@@ -152,12 +149,12 @@ NNTILE_ALWAYS_INLINE void pack(PanelSource<S, T> source, bool k_contiguous, Inde
   }
   for (Index first = 0; first < panels; first += panels_at_once) {
     Index const end = first + panels_at_once < panels ? first + panels_at_once : panels;
+    Index begin[panels_at_once + 1];
+    for (Index panel = first; panel <= end; ++panel) begin[panel - first] = split(panel);
     for (Index p = 0; p < k; ++p)
-      for (Index panel = first; panel < end; ++panel) {
-        Index const row = split(panel);
-        detail::copy_row<W>(source.at + p * source.ld + row, source.factor, split(panel + 1) - row,
-                            to + (panel * k + p) * W);
-      }
+      for (Index i = 0; i < end - first; ++i)
+        detail::copy_row<W>(source.at + p * source.ld + begin[i], source.factor, begin[i + 1] - begin[i],
+                            to + ((first + i) * k + p) * W);
   }
 }
 
