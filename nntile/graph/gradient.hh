@@ -38,14 +38,15 @@ class Gradients {
   }
 
  private:
-  friend class GradientBuilder;
+  template <class Graph> friend class BasicGradientBuilder;
   std::unordered_map<std::uint32_t, Node> nodes_;
 };
 
-/// What an op's `gradient` is given; operands are positions in the op's list.
-class GradientBuilder {
+/// What an op's `gradient` is given; operands are positions in the op's list. A template, like
+/// the planner, so that a program which differentiates nothing does not pay for compiling it.
+template <class Graph> class BasicGradientBuilder {
  public:
-  GradientBuilder(LogicalGraph& graph, GradientOptions const& options)
+  BasicGradientBuilder(Graph& graph, GradientOptions const& options)
       : graph_(graph), options_(options) {}
 
   template <OpStruct Op> typename Op::Attrs const& attrs() const {
@@ -285,7 +286,7 @@ class GradientBuilder {
     return {slice, written ? 1.0 : 0.0};
   }
 
-  LogicalGraph& graph_;
+  Graph& graph_;
   GradientOptions options_;
   OpNode const* op_ = nullptr;
   std::vector<bool> wanted_;
@@ -297,9 +298,9 @@ class GradientBuilder {
 /// Appends d loss / d tensor for every tensor that requires it, as ordinary nodes named
 /// "<tensor>.grad". The result can be drawn, edited, or written by hand instead. Throws GraphError
 /// where an op on the way has no gradient.
-inline Gradients add_gradients(LogicalGraph& graph, Node const& loss,
-                               GradientOptions const& options = {}) {
-  return GradientBuilder(graph, options).run(loss);
+template <std::same_as<LogicalGraph> Graph>
+Gradients add_gradients(Graph& graph, Node const& loss, GradientOptions const& options = {}) {
+  return BasicGradientBuilder<Graph>(graph, options).run(loss);
 }
 
 }  // namespace nntile

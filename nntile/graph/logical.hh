@@ -17,7 +17,8 @@
 namespace nntile {
 
 class LogicalGraph;
-class GradientBuilder;
+template <class Graph> class BasicGradientBuilder;
+using GradientBuilder = BasicGradientBuilder<LogicalGraph>;
 
 /// What a tensor is, apart from its name. `axes` names its dimensions, inner to outer ("embed seq
 /// batch"): tilings and canonical groups are asked for by these names. `file_shape` is the

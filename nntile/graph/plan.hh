@@ -112,7 +112,10 @@ class Plan {
  public:
   /// Runs the passes check, prune, tile, order, lower and lifetime. Throws PlanError with what
   /// would work.
-  inline Plan(LogicalGraph const& graph, PlanOptions const& options = {});
+  /// A template, like the passes, so that a program which plans nothing does not pay for compiling
+  /// them.
+  template <std::same_as<LogicalGraph> Graph>
+  explicit Plan(Graph const& graph, PlanOptions const& options = {});
 
   std::string const& name() const { return name_; }
   Numerics const& numerics() const { return numerics_; }
@@ -147,7 +150,7 @@ class Plan {
   inline std::uint32_t buffer_of(std::uint32_t tensor, Index tile) const;
 
  private:
-  friend class Planner;
+  template <class Graph> friend class Planner;
   std::string name_;
   Numerics numerics_;
   std::vector<PlannedTensor> tensors_;

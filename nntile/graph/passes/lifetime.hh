@@ -27,8 +27,9 @@ struct SlotLayout {
 /// time, and as many bytes as the largest of them. A free slot that fits best is taken, among
 /// equals the one that has been free longest, since its next user waits least; where none fits, the
 /// largest free one grows. Cost: n log n in the number of buffers.
-inline SlotLayout assign_slots(std::vector<Life> const& lives, std::vector<Index> const& bytes,
-                               std::vector<bool> const& in_arena, std::size_t task_count) {
+template <std::same_as<Index> Bytes>
+SlotLayout assign_slots(std::vector<Life> const& lives, std::vector<Bytes> const& bytes,
+                        std::vector<bool> const& in_arena, std::size_t task_count) {
   SlotLayout layout;
   layout.slot.assign(lives.size(), no_id);
   std::vector<std::vector<std::uint32_t>> begin(task_count), end(task_count);

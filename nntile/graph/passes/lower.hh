@@ -12,9 +12,9 @@
 namespace nntile {
 
 /// Fills a Plan. One object per plan; its members are the state between passes.
-class Planner final : private TileVisitor {
+template <class Graph> class Planner final : private TileVisitor {
  public:
-  Planner(Plan& plan, LogicalGraph const& graph, PlanOptions const& options)
+  Planner(Plan& plan, Graph const& graph, PlanOptions const& options)
       : plan_(plan), graph_(graph), options_(options) {}
 
   void run() {
@@ -28,7 +28,7 @@ class Planner final : private TileVisitor {
     mark_used(ops);
     std::vector<passes::OpAxes> axes;
     for (std::size_t const op : ops) axes.push_back(passes::axes_of(graph_, graph_.op_at(op)));
-    declare_tensors(passes::TilePass(graph_, options_, plan_.used_).run(axes, ops));
+    declare_tensors(passes::TilePass<Graph>(graph_, options_, plan_.used_).run(axes, ops));
     for (std::size_t i = 0; i < ops.size(); ++i) lower_op(ops[i], axes[i]);
     place();
   }
@@ -190,7 +190,7 @@ class Planner final : private TileVisitor {
   }
 
   Plan& plan_;
-  LogicalGraph const& graph_;
+  Graph const& graph_;
   PlanOptions const& options_;
   std::vector<bool> in_arena_;
   std::vector<bool> written_;
@@ -202,9 +202,10 @@ class Planner final : private TileVisitor {
   std::uint32_t kernel_ = 0;
 };
 
-inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options) {
+template <std::same_as<LogicalGraph> Graph>
+Plan::Plan(Graph const& graph, PlanOptions const& options) {
   try {
-    Planner(*this, graph, options).run();
+    Planner<Graph>(*this, graph, options).run();
   } catch (std::bad_alloc const&) {
     throw OutOfMemory(concat("plan '", graph.name(), "': after ", tasks_.size(), " tile tasks of ",
                              tensors_.size(),

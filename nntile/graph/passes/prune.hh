@@ -17,7 +17,7 @@ inline std::uint32_t root_of(LogicalGraph const& graph, std::uint32_t tensor) {
 }
 
 /// Positions of the ops that some output or kept tensor depends on, in the graph's order.
-inline std::vector<std::size_t> prune(LogicalGraph const& graph) {
+template <class Graph> std::vector<std::size_t> prune(Graph const& graph) {
   std::vector<bool> live(graph.tensor_count());
   for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
     auto const& attributes = graph.tensor_at(t).attributes;
@@ -41,8 +41,8 @@ inline std::vector<std::size_t> prune(LogicalGraph const& graph) {
 /// Moves each op of the phase "optimizer" right behind the last op that it must follow (one that
 /// writes what it touches, or reads what it writes), so that gradients die young and updates
 /// overlap with the backward pass. Other ops keep the graph's order.
-inline std::vector<std::size_t> order(LogicalGraph const& graph,
-                                      std::vector<std::size_t> const& ops) {
+template <class Graph>
+std::vector<std::size_t> order(Graph const& graph, std::vector<std::size_t> const& ops) {
   std::vector<std::size_t> written(
       graph.tensor_count());  // 1 + slot of the last op that writes the tensor
   std::vector<std::size_t> touched(graph.tensor_count());  // ... that reads or writes it

@@ -18,7 +18,7 @@ struct OpAxes {
   AxisTable table;
 };
 
-inline OpAxes axes_of(LogicalGraph const& graph, OpNode const& op) {
+template <class Graph> OpAxes axes_of(Graph const& graph, OpNode const& op) {
   OpAxes result{op.info->operands(op.attrs.data()), {}};
   inplace_vector<GivenOperand, max_operands> given;
   for (std::size_t i = 0; i < result.operands.size(); ++i) {
@@ -33,9 +33,9 @@ inline OpAxes axes_of(LogicalGraph const& graph, OpNode const& op) {
 }
 
 /// Finds classes of dimensions by union, then cuts each class.
-class TilePass {
+template <class Graph> class TilePass {
  public:
-  TilePass(LogicalGraph const& graph, PlanOptions const& options, std::vector<bool> const& used)
+  TilePass(Graph const& graph, PlanOptions const& options, std::vector<bool> const& used)
       : graph_(graph), options_(options), used_(used) {
     first_.resize(graph.tensor_count() + 1);
     for (std::size_t t = 0; t < graph.tensor_count(); ++t)
@@ -237,7 +237,7 @@ class TilePass {
     return concat("tile: the graph '", graph_.name(), "' has no axis '", axis, "'; it has ", list);
   }
 
-  LogicalGraph const& graph_;
+  Graph const& graph_;
   PlanOptions const& options_;
   std::vector<bool> const& used_;
   std::vector<std::size_t> first_;   // of a tensor's dimensions
