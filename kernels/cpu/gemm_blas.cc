@@ -1,10 +1,184 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// GEMM of a vendor's library, for Numerics::fast.
+// GEMM of a vendor's library, for Numerics::fast; built once, for the library that option `blas` found. A task is one
+// thread: the vendor is held to one, per call or per thread where it can be.
 #include "kernels/cpu/kernel.hh"
+#include "nntile/ops/gemm.hh"
+#include "nntile/ops/kernel.hh"
+
+#if defined(NNTILE_BLAS_ONEDNN)
+#include <dlfcn.h>
+#include <dnnl.h>
+#elif defined(NNTILE_BLAS_OPENBLAS)
+#include <cblas.h>
+#include <dlfcn.h>
+#elif defined(NNTILE_BLAS_BLIS)
+#if __has_include(<blis/blis.h>)
+#include <blis/blis.h>
+#else
+#include <blis.h>  // Debian
+#endif
+#elif defined(NNTILE_BLAS_EIGEN)
+#define EIGEN_DONT_PARALLELIZE
+#include <Eigen/Core>
+#endif
 
 namespace nntile::kernels {
+namespace {
+
+/// C[m,n] = alpha op(A) op(B) + beta C, column-major.
+template <class T>
+struct Product {
+  bool trans_a, trans_b;
+  Index m, n, k;
+  T alpha, beta;
+  T const* a;
+  T const* b;
+  T* c;
+  Index lda, ldb, ldc;
+};
+
+#if defined(NNTILE_BLAS_ONEDNN) || defined(NNTILE_BLAS_OPENBLAS)
+
+/// OpenMP's thread count of the calling thread, 1 for a while. The vendor brings OpenMP, or does not; we link neither.
+class OneThread {
+ public:
+  OneThread() {
+    auto const get = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+    set_ = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+    if (get == nullptr || set_ == nullptr) return;
+    before_ = get();
+    if (before_ > 1) set_(1);
+  }
+  ~OneThread() {
+    if (before_ > 1) set_(before_);
+  }
+  OneThread(OneThread const&) = delete;
+  OneThread& operator=(OneThread const&) = delete;
+
+ private:
+  void (*set_)(int) = nullptr;
+  int before_ = 1;
+};
+
+#endif
+
+#if defined(NNTILE_BLAS_ONEDNN)
+
+
+/// Row-major: computes the transpose of all three. There is no product of doubles.
+char const* multiply(Product<float> const& x) {
+  OneThread const one;
+  dnnl_status_t const status = dnnl_sgemm(x.trans_b ? 'T' : 'N', x.trans_a ? 'T' : 'N', x.n, x.m, x.k, x.alpha, x.b,
+                                          x.ldb, x.a, x.lda, x.beta, x.c, x.ldc);
+  return status == dnnl_success ? nullptr : "oneDNN refused the product";
+}
+
+#elif defined(NNTILE_BLAS_OPENBLAS)
+
+CBLAS_TRANSPOSE transposition(bool yes) { return yes ? CblasTrans : CblasNoTrans; }
+
+/// Its own threads have one count a process before version 0.3.22; only that is set here, and only if it is not 1.
+void hold_to_one_thread() {
+  if (openblas_get_parallel() == OPENBLAS_THREAD && openblas_get_num_threads() != 1) openblas_set_num_threads(1);
+}
+
+char const* multiply(Product<float> const& x) {
+  OneThread const one;
+  hold_to_one_thread();
+  cblas_sgemm(CblasColMajor, transposition(x.trans_a), transposition(x.trans_b), static_cast<blasint>(x.m),
+              static_cast<blasint>(x.n), static_cast<blasint>(x.k), x.alpha, x.a, static_cast<blasint>(x.lda), x.b,
+              static_cast<blasint>(x.ldb), x.beta, x.c, static_cast<blasint>(x.ldc));
+  return nullptr;
+}
+char const* multiply(Product<double> const& x) {
+  OneThread const one;
+  hold_to_one_thread();
+  cblas_dgemm(CblasColMajor, transposition(x.trans_a), transposition(x.trans_b), static_cast<blasint>(x.m),
+              static_cast<blasint>(x.n), static_cast<blasint>(x.k), x.alpha, x.a, static_cast<blasint>(x.lda), x.b,
+              static_cast<blasint>(x.ldb), x.beta, x.c, static_cast<blasint>(x.ldc));
+  return nullptr;
+}
+
+#elif defined(NNTILE_BLAS_BLIS)
+
+/// BLIS takes the thread count with the call.
+template <class T, class Function>
+char const* multiply_with(Product<T> x, Function function) {
+  rntm_t one;
+  bli_rntm_init(&one);
+  bli_rntm_set_num_threads(1, &one);
+  function(x.trans_a ? BLIS_TRANSPOSE : BLIS_NO_TRANSPOSE, x.trans_b ? BLIS_TRANSPOSE : BLIS_NO_TRANSPOSE, x.m, x.n, x.k,
+           &x.alpha, const_cast<T*>(x.a), 1, x.lda, const_cast<T*>(x.b), 1, x.ldb, &x.beta, x.c, 1, x.ldc, nullptr, &one);
+  return nullptr;
+}
+char const* multiply(Product<float> const& x) { return multiply_with(x, bli_sgemm_ex); }
+char const* multiply(Product<double> const& x) { return multiply_with(x, bli_dgemm_ex); }
+
+#elif defined(NNTILE_BLAS_EIGEN)
+
+template <class T>
+char const* multiply(Product<T> const& x) {
+  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
+  using View = Eigen::Map<Matrix const, 0, Eigen::OuterStride<>>;
+  View const a(x.a, x.trans_a ? x.k : x.m, x.trans_a ? x.m : x.k, Eigen::OuterStride<>(x.lda));
+  View const b(x.b, x.trans_b ? x.n : x.k, x.trans_b ? x.k : x.n, Eigen::OuterStride<>(x.ldb));
+  Eigen::Map<Matrix, 0, Eigen::OuterStride<>> c(x.c, x.m, x.n, Eigen::OuterStride<>(x.ldc));
+  if (x.beta == T(0)) c.setZero();
+  else if (x.beta != T(1)) c *= x.beta;
+  if (x.trans_a && x.trans_b) c.noalias() += x.alpha * a.transpose() * b.transpose();
+  else if (x.trans_a) c.noalias() += x.alpha * a.transpose() * b;
+  else if (x.trans_b) c.noalias() += x.alpha * a * b.transpose();
+  else c.noalias() += x.alpha * a * b;
+  return nullptr;
+}
+
+#endif
+
+#if defined(NNTILE_BLAS_ONEDNN) || defined(NNTILE_BLAS_OPENBLAS) || defined(NNTILE_BLAS_BLIS) || defined(NNTILE_BLAS_EIGEN)
+
+template <class T>
+struct Gemm {
+  static Status run(KernelCall const& call) noexcept {
+    ops::Gemm::Args args;
+    __builtin_memcpy(&args, call.attributes, sizeof args);
+    auto const operand = [&](int position, Index offset) { return static_cast<T*>(call.buffers[position]) + offset; };
+    for (Index batch = 0; batch < args.batch; ++batch) {
+      Product<T> x{};
+      x.trans_a = args.trans_a, x.trans_b = args.trans_b;
+      x.m = args.m, x.n = args.n, x.k = args.k;
+      x.alpha = static_cast<T>(args.alpha), x.beta = static_cast<T>(args.first ? args.beta : 1);
+      x.a = operand(0, args.a_offset + batch * args.a_stride);
+      x.b = operand(1, args.b_offset + batch * args.b_stride);
+      x.c = operand(args.bias ? 3 : 2, args.c_offset + batch * args.c_stride);
+      x.lda = args.lda, x.ldb = args.ldb, x.ldc = args.ldc;
+      if (char const* const error = multiply(x)) return {error};
+    }
+    if (!args.last || (!args.bias && args.activation == Activation::none)) return {};
+    Codelet const* const finish = find("gemm_finish", dtype_of<T>, dtype_of<T>, Mode::exact, Isa::best);
+    return finish->cpu(call);
+  }
+};
+
+consteval Kernels<1> fast(CpuEntry entry, DType element) { return kernel<ops::Gemm>(entry, element, element, Mode::fast); }
+
+#if defined(NNTILE_BLAS_ONEDNN)
+constinit auto const kernels = join(fast(&Gemm<float>::run, DType::fp32), fast(&Gemm<float>::run, DType::fp32_fast_tf32),
+                                    fast(&Gemm<float>::run, DType::fp32_fast_fp16),
+                                    fast(&Gemm<float>::run, DType::fp32_fast_bf16));
+#else
+constinit auto const kernels = join(fast(&Gemm<float>::run, DType::fp32), fast(&Gemm<float>::run, DType::fp32_fast_tf32),
+                                    fast(&Gemm<float>::run, DType::fp32_fast_fp16),
+                                    fast(&Gemm<float>::run, DType::fp32_fast_bf16),
+                                    fast(&Gemm<double>::run, DType::fp64));
+#endif
+
+#else
+constinit Kernels<0> const kernels{};
+#endif
+
+}  // namespace
 
 extern KernelList const blas_kernels;
-constinit KernelList const blas_kernels{};
+constinit KernelList const blas_kernels = kernels;
 
 }  // namespace nntile::kernels

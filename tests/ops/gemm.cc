@@ -215,3 +215,21 @@ TEST_CASE("a product without FMA is within the bound of its sums", "[ops][gemm]"
   float const bound = 4 * std::sqrt(90.0f) * 6e-8f * 90;
   for (std::size_t i = 0; i < problem.c.size(); ++i) REQUIRE(std::fabs(problem.c[i] - expected.c[i]) <= bound);
 }
+
+TEST_CASE("the product of a vendor agrees with ours", "[ops][gemm]") {
+  Codelet const* const exact = kernels::find("gemm", DType::fp32, DType::fp32, Mode::exact, Isa::best);
+  Codelet const* const fast = kernels::find("gemm", DType::fp32, DType::fp32, Mode::fast, Isa::best);
+  if (fast == exact) return test::skip("built without a GEMM library");
+  for (int kind = 0; kind < 4; ++kind) {
+    Problem<float> ours(75, 40, 90, kind % 2 == 1, kind / 2 == 1);
+    ours.args.alpha = 0.5;
+    ours.args.beta = 0.25;
+    ours.args.bias = true;
+    ours.args.activation = Activation::gelu_tanh;
+    Problem<float> theirs = ours;
+    ours.run(Isa::best);
+    auto const list = theirs.buffers();
+    REQUIRE(fast->cpu({list.data(), &theirs.args, nullptr}).ok());
+    for (std::size_t i = 0; i < ours.c.size(); ++i) REQUIRE(std::fabs(ours.c[i] - theirs.c[i]) <= 1e-5f);
+  }
+}
