@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Attention over blocks of 64 queries and 64 keys, queries in the lanes. Stack: 352 KiB at most.
-#include "kernels/cpu/attention_block.hh"
+// Attention over blocks of 64 queries and 64 keys, queries in the lanes. Stack: 640 KiB at most.
 #include "kernels/cpu/attention_backward.hh"
+#include "kernels/cpu/attention_block.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
+namespace sdpa {
 namespace {
 
 /// The running state of a block of queries.
@@ -20,91 +21,112 @@ struct Attention {
   static constexpr int lanes = Vec<V>::lanes;
   static constexpr Index depth = attention_depth<V>;
 
+  /// One head of a task, elements of out from `piece` on.
+  struct Head {
+    ops::AttentionArgs const& args;
+    T const *q, *k, *v;  // [d, i], [d, j]
+    T* out;              // [d, i]
+    V* carry;            // [d, i] or null
+    V *max, *sum;        // [i]
+    Index ld, piece, d;
+  };
+
   struct Scratch {
-    RowBlock<V> q, k, v, out;
-    alignas(64) V scores[attention_block * attention_block];  // [query, key]
+    V* columns;  // [query, element]: q, scaled
+    V* scores;   // [query, key]
+    V* sums;     // [element, query]: out before it is scaled
+    V* keys;
+    V* values;
+    Index slots;  // blocks that there is room for in `keys`, and in `values`
     Running<V> running;
   };
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Attention>(call);
+    Room<V> room;
     Scratch scratch;
+    Index const block = attention_block * padded<V>(at_most(args.d, depth));
+    scratch.columns = room.take(block);
+    scratch.scores = room.take(attention_block * attention_block);
+    scratch.sums = room.take(block);
+    scratch.slots = room.left() / (2 * block);
+    scratch.keys = room.take(scratch.slots * block);
+    scratch.values = room.take(scratch.slots * block);
     for (Index batch = 0; batch < args.b; ++batch)
-      for (Index head = 0; head < args.h; ++head) {
-        HeadLayout const at = head_layout(args, head, batch);
-        for (Index query = 0; query < args.i; query += attention_block)
-          for (Index piece = 0; piece < args.d; piece += depth) run_queries(call, args, at, query, piece, scratch);
-      }
+      for (Index h = 0; h < args.h; ++h)
+        for (Index piece = 0; piece < args.d; piece += depth) {
+          HeadLayout const at = head_layout(args, h, batch);
+          run_head({args, buffer<T const>(call, 0) + at.q, buffer<T const>(call, 1) + at.k,
+                    buffer<T const>(call, 2) + at.k, buffer<T>(call, 3) + at.q,
+                    args.carried ? buffer<V>(call, 6) + at.q : nullptr, buffer<V>(call, 4) + at.statistics,
+                    buffer<V>(call, 5) + at.statistics, at.ld, piece, at_most(args.d - piece, depth)},
+                   scratch);
+        }
     return {};
   }
 
-  /// One block of queries, elements of out from `piece` on, over all keys of the task.
-  static void run_queries(KernelCall const& call, ops::AttentionArgs const& args, HeadLayout const& at, Index query,
-                          Index piece, Scratch& scratch) {
-    T const* const q = buffer<T const>(call, 0) + at.q + query * at.q_ld;  // [d, i]
-    T const* const k = buffer<T const>(call, 1) + at.k;                    // [d, j]
-    T const* const v = buffer<T const>(call, 2) + at.k;                    // [d, j]
-    T* const out = buffer<T>(call, 3) + at.q + query * at.q_ld;            // [d, i]
-    V* const carry = args.carried ? buffer<V>(call, 6) + at.q + query * at.q_ld : nullptr;
-    V* const max = buffer<V>(call, 4) + at.statistics + query;
-    V* const sum = buffer<V>(call, 5) + at.statistics + query;
-    Index const queries = args.i - query < attention_block ? args.i - query : attention_block;
-    Index const d = args.d - piece < depth ? args.d - piece : depth;
-    Index const width = padded<V>(d);
-    bool const one_piece = args.d <= depth;
-    V const scale = static_cast<V>(args.scale);
+  static void run_head(Head const& head, Scratch& scratch) {
+    ops::AttentionArgs const& args = head.args;
+    bool const once = args.i <= attention_block;
+    HeldRows<T> keys(head.k, head.ld, args.j, at_most(args.d, depth), once, scratch.keys, scratch.slots);
+    HeldRows<T> values(head.v + head.piece, head.ld, args.j, head.d, once, scratch.values, scratch.slots);
+    for (Index query = 0; query < args.i; query += attention_block) {
+      Index const queries = at_most(args.i - query, attention_block);
+      start(head, scratch, query, queries);
+      bool fresh = args.first;
+      for (Index key = 0; key < args.j; key += attention_block) {
+        Index const diagonal = args.diagonal + query - key;
+        if (diagonal + queries <= 0) break;
+        Index const count = at_most(args.j - key, attention_block);
+        score(head, scratch, keys, query, queries, key, count, diagonal);
+        for (Index i = 0; i < queries; i += lanes) take_block(scratch, i, count, diagonal);
+        RowsAt<V> const rows = values.block(key);
+        Index const width = padded<V>(head.d);
+        multiply<V, Rhs::rows>(width, queries,
+                               {.begin = 0, .end = count, .a = rows.at, .lda = rows.ld, .b = scratch.scores,
+                                .ldb = attention_block, .c = scratch.sums, .ldc = width,
+                                .scale = scratch.running.kept, .first_end = diagonal + 1, .zero = fresh,
+                                .staggered = diagonal + 1 < count});
+        fresh = false;
+      }
+      finish(head, scratch, query, queries);
+    }
+  }
 
+  /// The state that earlier tasks left, and the queries' columns.
+  NNTILE_ALWAYS_INLINE static void start(Head const& head, Scratch& scratch, Index query, Index queries) {
+    ops::AttentionArgs const& args = head.args;
     Running<V>& running = scratch.running;
     for (Index i = 0; i < attention_block; ++i) {
       bool const has = i < queries && !args.first;
-      running.max[i] = has ? max[i] : -static_cast<V>(__builtin_inf());
-      running.sum[i] = has ? sum[i] : V(0);
+      running.max[i] = has ? head.max[query + i] : -static_cast<V>(__builtin_inf());
+      running.sum[i] = has ? head.sum[query + i] : V(0);
     }
-    V* const sums = scratch.out.at;  // [width, query]
-    bool fresh = args.first;
-    if (!fresh)
-      for (Index i = 0; i < queries; ++i)
-        for_each_vec<V>(d, [&](Index e, auto part) {
-          Index const from = i * at.q_ld + piece + e;
-          store(sums + i * width + e, carry != nullptr ? load(static_cast<V const*>(carry) + from, part)
-                                                       : load(static_cast<T const*>(out) + from, part), All{});
-        });
-    if (one_piece) transpose_rows(q, at.q_ld, queries, args.d, scale, scratch.q.at);
-    for (Index key = 0; key < args.j; key += attention_block) {
-      Index const diagonal = args.diagonal + query - key;
-      if (diagonal + queries <= 0) break;
-      Index const keys = args.j - key < attention_block ? args.j - key : attention_block;
-      for (Index from = 0; from < args.d; from += depth) {
-        Index const count = args.d - from < depth ? args.d - from : depth;
-        if (!one_piece) transpose_rows(q + from, at.q_ld, queries, count, scale, scratch.q.at);
-        Rows<V> const rows = rows_of(k + key * at.k_ld + from, at.k_ld, keys, count, scratch.k);
-        multiply<V, Rhs::columns>(queries, keys,
-                                  {.begin = 0, .end = count, .a = scratch.q.at, .lda = attention_block, .b = rows.at,
-                                   .ldb = rows.ld, .c = scratch.scores, .ldc = attention_block, .zero = from == 0},
-                                  diagonal);
-      }
-      for (Index i = 0; i < queries; i += lanes) take_block(scratch, i, keys, diagonal);
-      Rows<V> const rows = rows_of(v + key * at.k_ld + piece, at.k_ld, keys, d, scratch.v);
-      multiply<V, Rhs::rows>(width, queries,
-                             {.begin = 0, .end = keys, .a = rows.at, .lda = rows.ld, .b = scratch.scores,
-                              .ldb = attention_block, .c = sums, .ldc = width, .scale = running.kept,
-                              .first_end = diagonal + 1, .zero = fresh, .staggered = diagonal + 1 < keys});
-      fresh = false;
+    if (!args.first) {
+      Index const from = query * head.ld + head.piece;
+      if (head.carry != nullptr) copy_rows(head.carry + from, head.ld, queries, head.d, scratch.sums);
+      else copy_rows(head.out + from, head.ld, queries, head.d, scratch.sums);
     }
-    bool const last_piece = piece + depth >= args.d;
-    for (Index i = 0; i < queries; ++i) {
-      if (last_piece) {
-        max[i] = running.max[i];
-        sum[i] = running.sum[i];
-      }
-      Vec<V> const factor = Vec<V>(1) / Vec<V>(static_cast<double>(running.sum[i]));
-      for_each_vec<V>(d, [&](Index e, auto part) {
-        Vec<V> const value = load(static_cast<V const*>(sums) + i * width + e);
-        Index const to = i * at.q_ld + piece + e;
-        if (args.last) store(out + to, value * factor, part);
-        else if (carry != nullptr) store(carry + to, value, part);
-        else store(out + to, value, part);
-      });
+    if (args.d <= depth)
+      transpose_rows(head.q + query * head.ld, head.ld, queries, args.d, static_cast<V>(args.scale), scratch.columns);
+  }
+
+  /// scores[query, key] = scale q.k, lanes that no key of a panel wants left out.
+  NNTILE_ALWAYS_INLINE static void score(Head const& head, Scratch& scratch, HeldRows<T>& keys, Index query, Index queries,
+                                         Index key, Index count, Index diagonal) {
+    ops::AttentionArgs const& args = head.args;
+    auto const add = [&](RowsAt<V> rows, Index depth_here, bool zero) __attribute__((always_inline)) {
+      multiply<V, Rhs::columns>(queries, count,
+                                {.begin = 0, .end = depth_here, .a = scratch.columns, .lda = attention_block,
+                                 .b = rows.at, .ldb = rows.ld, .c = scratch.scores, .ldc = attention_block,
+                                 .zero = zero},
+                                diagonal);
+    };
+    if (args.d <= depth) return add(keys.block(key), args.d, true);
+    for (Index from = 0; from < args.d; from += depth) {
+      Index const part = at_most(args.d - from, depth);
+      transpose_rows(head.q + query * head.ld + from, head.ld, queries, part, static_cast<V>(args.scale), scratch.columns);
+      add(copy_rows(head.k + key * head.ld + from, head.ld, count, part, scratch.keys), part, from == 0);
     }
   }
 
@@ -118,34 +140,46 @@ struct Attention {
     auto const score = [&](Index key) { return load(static_cast<V const*>(scores) + key * attention_block); };
     Value const before = load(static_cast<V const*>(running.max) + i);
     Value top = before;
-    Mask<V> nan = top != top;
-    for (Index key = 0; key < seen.all; ++key) {
-      Value const s = score(key);
-      top = max(s, top);
-      nan = nan | (s != s);
-    }
-    for (Index key = seen.all; key < seen.some; ++key) {
-      Value const s = select(seen_by<V>(i, key, diagonal), score(key), lowest);
-      top = max(s, top);
-      nan = nan | (s != s);
-    }
-    top = select(nan, Value(__builtin_nan("")), top);
+    for (Index key = 0; key < seen.all; ++key) top = max(score(key), top);  // passes over NaN
+    for (Index key = seen.all; key < seen.some; ++key)
+      top = max(select(seen_by<V>(i, key, diagonal), score(key), lowest), top);
     Value const base = select(top == lowest, Value(0), top);
-    Value const kept = exp(before - base);
+    Value const kept = exp_of_shifted(before - base);
     Value sum = load(static_cast<V const*>(running.sum) + i) * kept;
     for (Index key = 0; key < seen.all; ++key) {
-      Value const power = exp(score(key) - base);
+      Value const power = exp_of_shifted(score(key) - base);
       store(scores + key * attention_block, power);
       sum += power;
     }
     for (Index key = seen.all; key < seen.some; ++key) {
-      Value const power = exp(score(key) - base);
+      Value const power = exp_of_shifted(score(key) - base);
       store(scores + key * attention_block, power);
       sum = select(seen_by<V>(i, key, diagonal), sum + power, sum);
     }
-    store(running.max + i, top);
+    // A NaN or infinite score has made the sum NaN; the maximum joins it, so that the chain goes on as NaN.
+    store(running.max + i, select(sum == sum, top, sum));
     store(running.sum + i, sum);
     store(running.kept + i, kept);
+  }
+
+  /// out = sums / sum where the chain ends, else the state for the next task.
+  NNTILE_ALWAYS_INLINE static void finish(Head const& head, Scratch& scratch, Index query, Index queries) {
+    ops::AttentionArgs const& args = head.args;
+    Index const width = padded<V>(head.d);
+    for (Index i = 0; i < queries; ++i) {
+      if (head.piece + head.d == args.d) {  // other pieces begin from the same state
+        head.max[query + i] = scratch.running.max[i];
+        head.sum[query + i] = scratch.running.sum[i];
+      }
+      Vec<V> const factor = Vec<V>(1) / Vec<V>(static_cast<double>(scratch.running.sum[i]));
+      Index const to = (query + i) * head.ld + head.piece;
+      for_each_vec<V>(head.d, [&](Index e, auto part) {
+        Vec<V> const value = load(static_cast<V const*>(scratch.sums) + i * width + e);
+        if (args.last) store(head.out + to + e, value * factor, part);
+        else if (head.carry != nullptr) store(head.carry + to + e, value, part);
+        else store(head.out + to + e, value, part);
+      });
+    }
   }
 };
 
@@ -153,5 +187,6 @@ constinit auto const kernels =
     join(float_kernels<ops::Attention, Attention>(), float_kernels<ops::AttentionBackward, AttentionBackward>());
 
 }  // namespace
-NNTILE_KERNEL_LIST(attention, kernels)
+}  // namespace sdpa
+NNTILE_KERNEL_LIST(attention, sdpa::kernels)
 }  // namespace nntile::kernels::NNTILE_ISA

@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/gemm_micro.hh"
 
-namespace nntile::kernels::NNTILE_ISA {
+namespace nntile::kernels::NNTILE_ISA::sdpa {
 
 /// Queries and keys of a block.
 inline constexpr Index attention_block = 64;
@@ -54,6 +54,13 @@ template <class T, int vectors, int columns, Rhs rhs>
     for (int j = 0; j < columns; ++j)
 #pragma GCC unroll 8
       for (int i = 0; i < vectors; ++i) c[j][i] = c[j][i] * V(static_cast<double>(call.scale[j]));
+
+  if (!call.zero)  // the next panel's C
+#pragma GCC unroll 8
+    for (int j = 0; j < columns; ++j)
+#pragma GCC unroll 8
+      for (int i = 0; i < vectors * lanes; i += 64 / static_cast<int>(sizeof(T)))
+        __builtin_prefetch(call.c + (j + columns) * call.ldc + i, 1);
 
   Index const lda = call.lda, ldb = call.ldb;
   auto const step = [&](Index p, int from, int to) __attribute__((always_inline)) {
@@ -144,4 +151,4 @@ NNTILE_ALWAYS_INLINE void multiply(Index rows, Index n, Product<T> const& call, 
   }
 }
 
-}  // namespace nntile::kernels::NNTILE_ISA
+}  // namespace nntile::kernels::NNTILE_ISA::sdpa

@@ -44,7 +44,7 @@ struct CrossEntropy {
     Vec<V> const shift(static_cast<double>(view.max[i]));
     V const sum = canonical_sum<V>(
         args.v, args.first ? V(0) : view.sum[i],
-        [&](Index p, auto part) __attribute__((always_inline)) { return exp(load(x + p, part) - shift); });
+        [&](Index p, auto part) __attribute__((always_inline)) { return exp_of_shifted(load(x + p, part) - shift); });
     view.sum[i] = sum;
     bool const ignored = view.labels[i] == args.ignore_index;
     Index const at = view.labels[i] - args.v_begin;
@@ -82,12 +82,12 @@ struct CrossEntropyBackward {
       bool const here = !ignored && label >= 0 && label < args.v;
       V const before = here && args.beta != 0 ? static_cast<V>(dx[label]) : V(0);
       for_each_vec<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
-        Vec<V> value = ignored ? Vec<V>(0) : exp(load(x + p, part) - shift) * factor;
+        Vec<V> value = ignored ? Vec<V>(0) : exp_of_shifted(load(x + p, part) - shift) * factor;
         if (args.beta != 0) value = fma(beta, load(static_cast<T const*>(dx) + p, part), value);
         store(dx + p, value, part);
       });
       if (here) {
-        Vec<V> const label_power = exp(Vec<V>(static_cast<double>(static_cast<V>(x[label]))) - shift) * factor;
+        Vec<V> const label_power = exp_of_shifted(Vec<V>(static_cast<double>(static_cast<V>(x[label]))) - shift) * factor;
         Vec<V> value = label_power - Vec<V>(static_cast<double>(w));
         if (args.beta != 0) value = fma(beta, Vec<V>(static_cast<double>(before)), value);
         V lanes[Vec<V>::lanes];

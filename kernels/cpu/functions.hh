@@ -34,16 +34,13 @@ NNTILE_ALWAYS_INLINE Vec<T> power_of_two(Vec<T> n_and_magic) {
   return from_bits(shl<mantissa_bits<T>>(bits(n_and_magic)) + one);
 }
 
-}  // namespace detail
-
-/// e^x. Exact limits: 0 and infinity beyond the range, subnormals rounded once, NaN kept.
+/// e^x = result * 2^n, result in [0.7, 1.42], n an integer, given as n + magic. x within the range of normal results.
 template <class T>
-NNTILE_ALWAYS_INLINE Vec<T> exp(Vec<T> x) {
+NNTILE_ALWAYS_INLINE Vec<T> exp_parts(Vec<T> x, Vec<T>& n_and_magic) {
   constexpr bool single = sizeof(T) == 4;
   using V = Vec<T>;
-  V const magic(detail::magic<T>);
-  x = min(V(single ? 90 : 711), max(V(single ? -104 : -746), x));
-  V const n = fma(x, V(0x1.71547652b82fep0), magic) - magic;
+  n_and_magic = fma(x, V(0x1.71547652b82fep0), V(magic<T>));
+  V const n = n_and_magic - V(magic<T>);
   // ln 2 in two parts, the first one short: its product with n is exact even without FMA.
   V r = fma(n, V(single ? -0x1.62ep-1 : -0x1.62e42fefa38p-1), x);
   r = fma(n, V(single ? -0x1.0bfbe8p-15 : -0x1.ef35793c76730p-45), r);
@@ -54,11 +51,35 @@ NNTILE_ALWAYS_INLINE Vec<T> exp(Vec<T> x) {
     q = horner(r, 0x1p-1, 0x1.5555555555557p-3, 0x1.5555555555552p-5, 0x1.1111111110055p-7, 0x1.6c16c16c18932p-10,
                0x1.a01a01ac1b399p-13, 0x1.a01a0197bcc57p-16, 0x1.71de01b5a8f2fp-19, 0x1.27e500e02d3b1p-22,
                0x1.af4eb929639c7p-26, 0x1.1f32edc5d5271p-29);
-  V const mantissa = V(1) + fma(r * r, q, r);
+  return V(1) + fma(r * r, q, r);
+}
+
+}  // namespace detail
+
+/// e^x. Exact limits: 0 and infinity beyond the range, subnormals rounded once, NaN kept.
+template <class T>
+NNTILE_ALWAYS_INLINE Vec<T> exp(Vec<T> x) {
+  constexpr bool single = sizeof(T) == 4;
+  using V = Vec<T>;
+  V const magic(detail::magic<T>);
+  x = min(V(single ? 90 : 711), max(V(single ? -104 : -746), x));
+  V whole;
+  V const mantissa = detail::exp_parts(x, whole);
+  V const n = whole - magic;
   // 2^n in two factors, each in range; the last multiplication alone may round.
   V const half = fma(n, V(0.5), magic);
   V const rest = (n - (half - magic)) + magic;
   return mantissa * detail::power_of_two(half) * detail::power_of_two(rest);
+}
+
+/// e^x for x <= 0, as softmax takes it of shifted scores: 0 below e^-87 (e^-708 in double), NaN kept; else exp's bits.
+template <class T>
+NNTILE_ALWAYS_INLINE Vec<T> exp_of_shifted(Vec<T> x) {
+  using V = Vec<T>;
+  V const least(sizeof(T) == 4 ? -87 : -708);  // results and 2^n are normal numbers from here on
+  V whole;
+  V const mantissa = detail::exp_parts(max(least, x), whole);
+  return select(x < least, V(0), mantissa * detail::power_of_two(whole));
 }
 
 /// Natural logarithm. -infinity at 0, NaN below, subnormals too.

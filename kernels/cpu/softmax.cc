@@ -31,7 +31,7 @@ struct Softmax {
       V sum = args.phase == 2 || !begins ? view.sum[i] : V(0);
       if (args.phase != 2)
         sum = canonical_sum<V>(args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
-          Vec<V> const power = exp(load(x + p, part) - shift);
+          Vec<V> const power = exp_of_shifted(load(x + p, part) - shift);
           // A result wide enough holds the powers until they are scaled.
           if constexpr (sizeof(T) == sizeof(V))
             if (args.phase < 0) store(y + p, power, part);
@@ -44,7 +44,7 @@ struct Softmax {
       Vec<V> const factor = Vec<V>(1) / Vec<V>(static_cast<double>(sum));
       bool const held = sizeof(T) == sizeof(V) && args.phase < 0;
       for_each_vec<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
-        Vec<V> const power = held ? load(static_cast<T const*>(y) + p, part) : exp(load(x + p, part) - shift);
+        Vec<V> const power = held ? load(static_cast<T const*>(y) + p, part) : exp_of_shifted(load(x + p, part) - shift);
         store(y + p, power * factor, part);
       });
     }

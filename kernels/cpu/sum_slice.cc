@@ -24,6 +24,12 @@ struct SumSlice {
         y.put(j, canonical_sum<V>(args.k, y.start(j), [&](Index i, auto part) __attribute__((always_inline)) {
           return alpha * load(slab + i, part);
         }));
+      } else if (args.m == 1) {  // one chain, the same in every lane
+        Vec<V> sum(static_cast<double>(y.start(j)));
+        for (Index k = 0; k < args.k; ++k) sum = fma(alpha, Vec<V>(static_cast<double>(static_cast<V>(slab[k]))), sum);
+        V lanes[Vec<V>::lanes];
+        store(lanes, sum);
+        y.put(j, lanes[0]);
       } else {
         sum_columns<T, 1>(args.m, args.k, {y.at(j * args.m)}, [&](Index i, Index k, auto part, Vec<V>(&sums)[1])
                                                                   __attribute__((always_inline)) {
