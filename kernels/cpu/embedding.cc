@@ -68,8 +68,7 @@ struct EmbeddingBackward {
   template <class S>
   NNTILE_ALWAYS_INLINE static void start(ops::EmbeddingBackward::Args const& args, T const* dtable, S* sums) {
     if (!args.first) return;
-    if constexpr (std::is_same_v<S, T>)
-      if (args.beta == 1) return;  // in place: a large table is touched where tokens are
+    if (static_cast<void const*>(sums) == dtable && args.beta == 1) return;  // in place: only rows of tokens are touched
     Vec<V> const beta(args.beta);
     for_each_vec<V>(args.e * args.v, [&](Index i, auto part) {
       store(sums + i, args.beta == 0 ? Vec<V>(0) : beta * load(dtable + i, part), part);
