@@ -84,6 +84,18 @@ TEST_CASE("attention takes heads wider than its scratch", "[ops][attention]") {
   test::check_op(b);
 }
 
+TEST_CASE("attention walks more keys than its scratch holds", "[ops][attention]") {
+  for (Index const d : {200, 256}) {
+    Sizes const s{d, 1, 130, 300};
+    auto c = forward_case(s, {.causal = true});
+    c.canonical = {{{"j", {64, 236}}, {"i", {100, 30}}}};
+    test::check_op(c);
+    auto b = backward_case(s, {.causal = true, .beta_dq = 1, .beta_dv = 1});
+    b.canonical = {{{"j", {64, 236}}, {"i", {100, 30}}}};
+    test::check_op(b);
+  }
+}
+
 TEST_CASE("attention aligns sequences at their ends, as decoding does", "[ops][attention]") {
   auto const whole = forward_case({16, 1, 100, 100}, {.causal = true});
   auto const last = forward_case({16, 1, 3, 100}, {.causal = true});
