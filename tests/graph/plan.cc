@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/graph/plan.hh"
 
+#include <cstdlib>
+#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "nntile/graph/draw.hh"
 #include "nntile/graph/passes/lower.hh"
@@ -146,4 +149,19 @@ TEST_CASE("a dump says what was planned and is the same each time", "[graph][pla
   CHECK(contains(text, "plan 'tiny'"));
   CHECK(contains(text, "bits: canonical"));
   CHECK(contains(text, "kernel attention_backward fp32"));
+}
+
+TEST_CASE("the plan of a layer and its gradients is the golden one", "[graph][plan]") {
+  char const* const root = std::getenv("NNTILE_SOURCE_ROOT");
+  if (root == nullptr) return skip("NNTILE_SOURCE_ROOT is not set: run this test through Meson");
+  LogicalGraph graph("layer");
+  Node const w = graph.parameter({.shape = {128, 96}, .axes = "out in"}, "w");
+  Node const x = graph.input({.shape = {96, 64}, .axes = "in batch"}, "x");
+  Node const y =
+      sum_slice({.axis = 0, .ascending = true}, sum_slice({.axis = 0}, gelutanh(gemm(w, x))));
+  y.mark_output();
+  add_gradients(graph, y).find(w).mark_output();
+  std::stringstream golden;
+  golden << std::ifstream(concat(root, "/tests/golden/layer.plan")).rdbuf();
+  CHECK(dump(Plan(graph, {.tile = 64}), 1000) == golden.str());
 }
