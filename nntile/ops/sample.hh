@@ -109,13 +109,14 @@ struct Sample {
       for (double const value : x)
         if (value != value) return {"a logit is not a number"};
       std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x[a] > x[b]; });
-      if (std::isinf(x[order[0]])) return {"no logit is finite"};
+      double const max = x[order[0]];
+      if (std::isinf(max)) return {"no logit is finite"};
       if (args.temperature == 0) {
         buffers.at<std::int64_t>(2)[j] = static_cast<std::int64_t>(order[0]);
         continue;
       }
       auto const weight = [&](std::size_t v) {
-        return static_cast<std::uint64_t>(std::exp((x[v] - x[order[0]]) / args.temperature) * unit);
+        return static_cast<std::uint64_t>(std::exp((x[v] - max) / args.temperature) * unit);
       };
       if (args.top_k > 0 && args.top_k < args.v) order.resize(static_cast<std::size_t>(args.top_k));
       std::uint64_t total = 0;

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// add, copy, scale, fill, gelutanh.
+#include "nntile/ops/add.hh"
+#include "nntile/ops/copy.hh"
+#include "nntile/ops/fill.hh"
+#include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/scale.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/eager_gradient.hh"
+#include "tests/support/op_driver.hh"
+
+namespace {
+
+using namespace nntile;
+using test::op_case;
+
+test::Cuts const uneven{{"i0", {1, 34}}, {"i1", {5, 4}}};
+Shape const wide{35, 9};
+
+}  // namespace
+
+TEST_CASE("add is a weighted sum", "[ops][elementwise]") {
+  for (double const beta : {0.0, 1.0, -0.5}) {
+    auto c = op_case<ops::Add>({.alpha = 2, .beta = beta}, {wide, wide, wide});
+    c.canonical = {uneven};
+    c.scale = 2;
+    c.whole_numbers = true;
+    test::check_op(c);
+  }
+}
+
+TEST_CASE("add with beta 0 leaves its second operand out", "[ops][elementwise]") {
+  auto c = op_case<ops::Add>({.alpha = 1, .beta = 0}, {Shape{40}, Shape{40}, Shape{40}});
+  c.prepare = [](std::vector<test::Array>& operands) { operands[1].set(3, NAN); };
+  auto const got = test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32));
+  for (Index i = 0; i < 40; ++i) CHECK(got[2].get(i) == got[0].get(i));
+}
+
+TEST_CASE("copy and scale", "[ops][elementwise]") {
+  auto c = op_case<ops::Copy>({}, {wide, wide});
+  c.canonical = {uneven};
+  c.whole_numbers = true;
+  test::check_op(c);
+  for (double const beta : {0.0, 0.5}) {
+    auto s = op_case<ops::Scale>({.alpha = -2, .beta = beta}, {wide, wide});
+    s.canonical = {uneven};
+    s.scale = 2;
+    s.whole_numbers = true;
+    test::check_op(s);
+  }
+}
+
+TEST_CASE("fill writes one value everywhere", "[ops][elementwise]") {
+  auto c = op_case<ops::Fill>({.value = 0.1}, {wide});
+  c.canonical = {uneven};
+  test::check_op(c);
+}
+
+TEST_CASE("gelutanh and its derivative", "[ops][elementwise]") {
+  auto c = op_case<ops::Gelutanh>({}, {wide, wide});
+  c.canonical = {uneven};
+  c.scale = 4;
+  c.prepare = [](std::vector<test::Array>& operands) {
+    for (Index i = 0; i < operands[0].count(); ++i) operands[0].set(i, 6 * operands[0].get(i));
+  };
+  test::check_op(c);
+  for (double const beta : {0.0, 1.0}) {
+    auto b = op_case<ops::GelutanhBackward>({.beta = beta}, {wide, wide, wide});
+    b.canonical = {uneven};
+    b.scale = 8;
+    test::check_op(b);
+  }
+}
+
+TEST_CASE("elementwise ops take one element and lengths around a register", "[ops][elementwise]") {
+  for (Index const n : {1, 3, 4, 7, 8, 15, 16, 17, 33}) {
+    auto c = op_case<ops::Gelutanh>({}, {Shape{n}, Shape{n}});
+    c.scale = 4;
+    test::check_op(c);
+  }
+}
+
+TEST_CASE("elementwise ops have gradients", "[ops][elementwise]") {
+  Shape const x{3, 4};
+  test::check_gradient<ops::Add>(op_case<ops::Add>({.alpha = 2, .beta = -0.5}, {x, x, x}), 2, {0, 1});
+  test::check_gradient<ops::Add>(op_case<ops::Add>({}, {x, x, x}), 2, {0, 1});
+  test::check_gradient<ops::Copy>(op_case<ops::Copy>({}, {x, x}), 1, {0});
+  test::check_gradient<ops::Scale>(op_case<ops::Scale>({.alpha = 3}, {x, x}), 1, {0});
+  test::check_gradient<ops::Gelutanh>(op_case<ops::Gelutanh>({}, {x, x}), 1, {0});
+}
