@@ -139,8 +139,14 @@ struct Attention {
     Value const lowest(-__builtin_inf());
     auto const score = [&](Index key) { return load(static_cast<V const*>(scores) + key * attention_block); };
     Value const before = load(static_cast<V const*>(running.max) + i);
-    Value top = before;
-    for (Index key = 0; key < seen.all; ++key) top = max(score(key), top);  // passes over NaN
+    // Four chains hide the latency; max passes over NaN, which the sum finds.
+    Value tops[4] = {before, before, before, before};
+    Index whole = 0;
+    for (; whole + 4 <= seen.all; whole += 4)
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c) tops[c] = max(score(whole + c), tops[c]);
+    Value top = max(max(tops[0], tops[1]), max(tops[2], tops[3]));
+    for (Index key = whole; key < seen.all; ++key) top = max(score(key), top);
     for (Index key = seen.all; key < seen.some; ++key)
       top = max(select(seen_by<V>(i, key, diagonal), score(key), lowest), top);
     Value const base = select(top == lowest, Value(0), top);
