@@ -123,3 +123,21 @@ TEST_CASE("thousands of buffers have records with stable addresses", "[runtime][
   CHECK(next.index == first.index);
   CHECK(next.generation != first.generation);
 }
+
+TEST_CASE("tasks of one sequence, as a replay's are, leave ranges that are disjoint",
+          "[runtime][failures]") {
+  Failures log;
+  std::array<Buffer, 4> buffers;
+  log.fail(ReadWrite(1, buffers[3], buffers[0]).body, "it broke");
+  CHECK(log.cancel_if_marked(ReadWrite(5, buffers[0], buffers[1]).body));
+  CHECK(log.cancel_if_marked(ReadWrite(6, buffers[0], buffers[1]).body));
+  CHECK(log.cancel_if_marked(ReadWrite(7, buffers[0], buffers[1]).body));
+  CHECK(log.cancel_if_marked(ReadWrite(6, buffers[0], buffers[2], add).body));
+  CHECK_THROWS_AS(log.throw_if_failed(7), TaskError);
+  log.fail(ReadWrite(6, buffers[3], buffers[2], add).body, "it broke as well");
+  CHECK(contains(message_of<TaskError>([&] { log.throw_if_failed(5); }), "was cancelled"));
+  CHECK(contains(message_of<TaskError>([&] { log.throw_if_failed(6); }), "it broke as well"));
+  CHECK(contains(message_of<TaskError>([&] { log.throw_if_failed(7); }), "was cancelled"));
+  log.throw_if_failed(8);
+  CHECK(contains(message_of<TaskError>([&] { log.report(); }), "1 failed and 4 were cancelled"));
+}

@@ -106,7 +106,7 @@ class Failures {
   void report() {
     if (unreported_.load(std::memory_order_relaxed) == 0) return;
     std::lock_guard guard(mutex_);
-    std::uint64_t failed = lost_, cancelled = 0;
+    std::uint64_t failed = lost_ + repeated_failed_, cancelled = repeated_cancelled_;
     for (Range const& range : ranges_)
       (range.cancelled ? cancelled : failed) += range.last - range.first + 1;
     Range const oldest = ranges_.empty() ? Range{} : ranges_.front();
@@ -116,7 +116,7 @@ class Failures {
       text += concat("; of the other tasks ", failed, " failed and ", cancelled, " were cancelled");
     for (Range const& range : ranges_) drop(range.failure);
     ranges_.clear();
-    lost_ = 0;
+    lost_ = repeated_failed_ = repeated_cancelled_ = 0;
     unreported_.store(0, std::memory_order_relaxed);
     throw TaskError(text, oldest.first, oldest.cancelled);
   }
@@ -176,6 +176,10 @@ class Failures {
                  bool cancelled) noexcept {
     unreported_.fetch_add(1, std::memory_order_relaxed);
     std::size_t const at = first_range_after(sequence);
+    if (at > 0 && ranges_[at - 1].last >= sequence) {
+      repeat(at - 1, sequence, failure, codelet, cancelled);
+      return;
+    }
     auto const joins = [&](Range const& range) {
       return cancelled && range.cancelled && range.failure == failure &&
              (range.codelet == codelet || ranges_.size() > many_ranges);
@@ -201,6 +205,32 @@ class Failures {
     } catch (std::bad_alloc const&) {
       ++lost_;
     }
+  }
+
+  /// Another task of one sequence, as the tasks of a replay are: it is counted, and the sequence
+  /// counts as failed if any of them failed. Ranges stay disjoint.
+  void repeat(std::size_t holder, std::uint64_t sequence, std::uint32_t failure,
+              Codelet const* codelet, bool cancelled) noexcept {
+    bool const replaces = !cancelled && ranges_[holder].cancelled;
+    ++(replaces || cancelled ? repeated_cancelled_ : repeated_failed_);
+    if (!replaces) return;
+    Range const range = ranges_[holder];
+    Range const parts[] = {{range.first, sequence - 1, range.codelet, range.failure, true},
+                           {sequence, sequence, codelet, failure, false},
+                           {sequence + 1, range.last, range.codelet, range.failure, true}};
+    try {
+      ranges_.reserve(ranges_.size() + 2);
+    } catch (std::bad_alloc const&) {
+      return;  // it stays a cancelled one, which is reported as well
+    }
+    auto position = ranges_.erase(ranges_.begin() + static_cast<std::ptrdiff_t>(holder));
+    --failures_[range.failure].references;  // collected below, when its parts have theirs
+    for (Range const& part : parts) {
+      if (part.first > part.last || (&part == &parts[0] && range.first == sequence)) continue;
+      position = ranges_.insert(position, part) + 1;
+      ++failures_[part.failure].references;
+    }
+    collect(range.failure);
   }
 
   static void join(Codelet const*& codelet, Codelet const* other) noexcept {
@@ -253,6 +283,9 @@ class Failures {
   alignas(64) mutable std::mutex mutex_;
   std::atomic<std::uint64_t> unreported_{0};
   std::uint64_t lost_ = 0;  // failed or cancelled tasks that there was no memory to record
+  // Tasks whose sequence some range holds already.
+  std::uint64_t repeated_failed_ = 0;
+  std::uint64_t repeated_cancelled_ = 0;
   std::vector<Failure> failures_;
   std::vector<std::uint32_t> free_;
   std::vector<Range> ranges_;
