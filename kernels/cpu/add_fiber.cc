@@ -6,8 +6,7 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-template <class T>
-struct AddFiber {
+template <class T> struct AddFiber {
   using V = compute_t<T>;
 
   static Status run(KernelCall const& call) noexcept {
@@ -19,7 +18,8 @@ struct AddFiber {
     for (Index j = 0; j < args.n; ++j) {
       if (args.m == 1) {
         for_each_vec<V>(args.k, [&](Index k, auto part) {
-          store(z + j * args.k + k, fma(alpha, load(f + k, part), load(x + j * args.k + k, part)), part);
+          store(z + j * args.k + k, fma(alpha, load(f + k, part), load(x + j * args.k + k, part)),
+                part);
         });
         continue;
       }

@@ -6,8 +6,7 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-template <class T>
-struct AddSlice {
+template <class T> struct AddSlice {
   using V = compute_t<T>;
 
   static Status run(KernelCall const& call) noexcept {
@@ -27,7 +26,8 @@ struct AddSlice {
       for (Index k = 0; k < args.k; ++k) {
         Index const at = args.m * (k + args.k * j);
         for_each_vec<V>(args.m, [&](Index i, auto part) {
-          store(z + at + i, fma(alpha, load(s + args.m * j + i, part), load(x + at + i, part)), part);
+          store(z + at + i, fma(alpha, load(s + args.m * j + i, part), load(x + at + i, part)),
+                part);
         });
       }
     }

@@ -8,15 +8,13 @@ namespace sdpa {
 namespace {
 
 /// The running state of a block of queries.
-template <class V>
-struct Running {
+template <class V> struct Running {
   alignas(64) V max[attention_block];
   alignas(64) V sum[attention_block];
   alignas(64) V kept[attention_block];  // what the last block's new maximum leaves of sum and out
 };
 
-template <class T>
-struct Attention {
+template <class T> struct Attention {
   using V = compute_t<T>;
   static constexpr int lanes = Vec<V>::lanes;
   static constexpr Index depth = attention_depth<V>;
@@ -58,8 +56,9 @@ struct Attention {
           HeadLayout const at = head_layout(args, h, batch);
           run_head({args, buffer<T const>(call, 0) + at.q, buffer<T const>(call, 1) + at.k,
                     buffer<T const>(call, 2) + at.k, buffer<T>(call, 3) + at.q,
-                    args.carried ? buffer<V>(call, 6) + at.q : nullptr, buffer<V>(call, 4) + at.statistics,
-                    buffer<V>(call, 5) + at.statistics, at.ld, piece, at_most(args.d - piece, depth)},
+                    args.carried ? buffer<V>(call, 6) + at.q : nullptr,
+                    buffer<V>(call, 4) + at.statistics, buffer<V>(call, 5) + at.statistics, at.ld,
+                    piece, at_most(args.d - piece, depth)},
                    scratch);
         }
     return {};
@@ -68,8 +67,10 @@ struct Attention {
   static void run_head(Head const& head, Scratch& scratch) {
     ops::AttentionArgs const& args = head.args;
     bool const once = args.i <= attention_block;
-    HeldRows<T> keys(head.k, head.ld, args.j, at_most(args.d, depth), once, scratch.keys, scratch.slots);
-    HeldRows<T> values(head.v + head.piece, head.ld, args.j, head.d, once, scratch.values, scratch.slots);
+    HeldRows<T> keys(head.k, head.ld, args.j, at_most(args.d, depth), once, scratch.keys,
+                     scratch.slots);
+    HeldRows<T> values(head.v + head.piece, head.ld, args.j, head.d, once, scratch.values,
+                       scratch.slots);
     for (Index query = 0; query < args.i; query += attention_block) {
       Index const queries = at_most(args.i - query, attention_block);
       start(head, scratch, query, queries);
@@ -83,9 +84,17 @@ struct Attention {
         RowsAt<V> const rows = values.block(key);
         Index const width = padded<V>(head.d);
         multiply<V, Rhs::rows>(width, queries,
-                               {.begin = 0, .end = count, .a = rows.at, .lda = rows.ld, .b = scratch.scores,
-                                .ldb = attention_block, .c = scratch.sums, .ldc = width,
-                                .scale = scratch.running.kept, .first_end = diagonal + 1, .zero = fresh,
+                               {.begin = 0,
+                                .end = count,
+                                .a = rows.at,
+                                .lda = rows.ld,
+                                .b = scratch.scores,
+                                .ldb = attention_block,
+                                .c = scratch.sums,
+                                .ldc = width,
+                                .scale = scratch.running.kept,
+                                .first_end = diagonal + 1,
+                                .zero = fresh,
                                 .staggered = diagonal + 1 < count});
         fresh = false;
       }
@@ -94,7 +103,8 @@ struct Attention {
   }
 
   /// The state that earlier tasks left, and the queries' columns.
-  NNTILE_ALWAYS_INLINE static void start(Head const& head, Scratch& scratch, Index query, Index queries) {
+  NNTILE_ALWAYS_INLINE static void start(Head const& head, Scratch& scratch, Index query,
+                                         Index queries) {
     ops::AttentionArgs const& args = head.args;
     Running<V>& running = scratch.running;
     for (Index i = 0; i < attention_block; ++i) {
@@ -104,40 +114,57 @@ struct Attention {
     }
     if (!args.first) {
       Index const from = query * head.ld + head.piece;
-      if (head.carry != nullptr) copy_rows(head.carry + from, head.ld, queries, head.d, scratch.sums);
-      else copy_rows(head.out + from, head.ld, queries, head.d, scratch.sums);
+      if (head.carry != nullptr)
+        copy_rows(head.carry + from, head.ld, queries, head.d, scratch.sums);
+      else
+        copy_rows(head.out + from, head.ld, queries, head.d, scratch.sums);
     }
     if (args.d <= depth)
-      transpose_rows(head.q + query * head.ld, head.ld, queries, args.d, static_cast<V>(args.scale), scratch.columns);
+      transpose_rows(head.q + query * head.ld, head.ld, queries, args.d, static_cast<V>(args.scale),
+                     scratch.columns);
   }
 
   /// scores[query, key] = scale q.k, lanes that no key of a panel wants left out.
-  NNTILE_ALWAYS_INLINE static void score(Head const& head, Scratch& scratch, HeldRows<T>& keys, Index query, Index queries,
-                                         Index key, Index count, Index diagonal) {
+  NNTILE_ALWAYS_INLINE static void score(Head const& head, Scratch& scratch, HeldRows<T>& keys,
+                                         Index query, Index queries, Index key, Index count,
+                                         Index diagonal) {
     ops::AttentionArgs const& args = head.args;
-    auto const add = [&](RowsAt<V> rows, Index depth_here, bool zero) __attribute__((always_inline)) {
+    auto const add = [&](RowsAt<V> rows, Index depth_here, bool zero)
+        __attribute__((always_inline)) {
       multiply<V, Rhs::columns>(queries, count,
-                                {.begin = 0, .end = depth_here, .a = scratch.columns, .lda = attention_block,
-                                 .b = rows.at, .ldb = rows.ld, .c = scratch.scores, .ldc = attention_block,
+                                {.begin = 0,
+                                 .end = depth_here,
+                                 .a = scratch.columns,
+                                 .lda = attention_block,
+                                 .b = rows.at,
+                                 .ldb = rows.ld,
+                                 .c = scratch.scores,
+                                 .ldc = attention_block,
                                  .zero = zero},
                                 diagonal);
     };
     if (args.d <= depth) return add(keys.block(key), args.d, true);
     for (Index from = 0; from < args.d; from += depth) {
       Index const part = at_most(args.d - from, depth);
-      transpose_rows(head.q + query * head.ld + from, head.ld, queries, part, static_cast<V>(args.scale), scratch.columns);
-      add(copy_rows(head.k + key * head.ld + from, head.ld, count, part, scratch.keys), part, from == 0);
+      transpose_rows(head.q + query * head.ld + from, head.ld, queries, part,
+                     static_cast<V>(args.scale), scratch.columns);
+      add(copy_rows(head.k + key * head.ld + from, head.ld, count, part, scratch.keys), part,
+          from == 0);
     }
   }
 
-  /// For queries i and following, one register of them: the new maximum, scores to powers, their sum.
-  NNTILE_ALWAYS_INLINE static void take_block(Scratch& scratch, Index i, Index keys, Index diagonal) {
+  /// For queries i and following, one register of them: the new maximum, scores to powers, their
+  /// sum.
+  NNTILE_ALWAYS_INLINE static void take_block(Scratch& scratch, Index i, Index keys,
+                                              Index diagonal) {
     using Value = Vec<V>;
     Running<V>& running = scratch.running;
     V* const scores = scratch.scores + i;
     SeenKeys const seen = seen_keys(i, lanes, diagonal, keys);
     Value const lowest(-__builtin_inf());
-    auto const score = [&](Index key) { return load(static_cast<V const*>(scores) + key * attention_block); };
+    auto const score = [&](Index key) {
+      return load(static_cast<V const*>(scores) + key * attention_block);
+    };
     Value const before = load(static_cast<V const*>(running.max) + i);
     // Four chains hide the latency; max passes over NaN, which the sum finds.
     Value tops[4] = {before, before, before, before};
@@ -162,14 +189,16 @@ struct Attention {
       store(scores + key * attention_block, power);
       sum = select(seen_by<V>(i, key, diagonal), sum + power, sum);
     }
-    // A NaN or infinite score has made the sum NaN; the maximum joins it, so that the chain goes on as NaN.
+    // A NaN or infinite score has made the sum NaN; the maximum joins it, so that the chain goes on
+    // as NaN.
     store(running.max + i, select(sum == sum, top, sum));
     store(running.sum + i, sum);
     store(running.kept + i, kept);
   }
 
   /// out = sums / sum where the chain ends, else the state for the next task.
-  NNTILE_ALWAYS_INLINE static void finish(Head const& head, Scratch& scratch, Index query, Index queries) {
+  NNTILE_ALWAYS_INLINE static void finish(Head const& head, Scratch& scratch, Index query,
+                                          Index queries) {
     ops::AttentionArgs const& args = head.args;
     Index const width = padded<V>(head.d);
     for (Index i = 0; i < queries; ++i) {
@@ -181,16 +210,19 @@ struct Attention {
       Index const to = (query + i) * head.ld + head.piece;
       for_each_vec<V>(head.d, [&](Index e, auto part) {
         Vec<V> const value = load(static_cast<V const*>(scratch.sums) + i * width + e);
-        if (args.last) store(head.out + to + e, value * factor, part);
-        else if (head.carry != nullptr) store(head.carry + to + e, value, part);
-        else store(head.out + to + e, value, part);
+        if (args.last)
+          store(head.out + to + e, value * factor, part);
+        else if (head.carry != nullptr)
+          store(head.carry + to + e, value, part);
+        else
+          store(head.out + to + e, value, part);
       });
     }
   }
 };
 
-constinit auto const kernels =
-    join(float_kernels<ops::Attention, Attention>(), float_kernels<ops::AttentionBackward, AttentionBackward>());
+constinit auto const kernels = join(float_kernels<ops::Attention, Attention>(),
+                                    float_kernels<ops::AttentionBackward, AttentionBackward>());
 
 }  // namespace
 }  // namespace sdpa

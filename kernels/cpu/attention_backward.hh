@@ -1,20 +1,21 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The derivative of attention, block by block. Where results are as wide as their sums, or carries hold those, each pair
-// of blocks is visited once; a narrower result without a carry is summed in scratch, and pairs are visited twice.
+// The derivative of attention, block by block. Where results are as wide as their sums, or carries
+// hold those, each pair of blocks is visited once; a narrower result without a carry is summed in
+// scratch, and pairs are visited twice.
 
 #include "kernels/cpu/attention_block.hh"
 #include "kernels/cpu/reduce.hh"
 
 namespace nntile::kernels::NNTILE_ISA::sdpa {
 
-template <class T>
-struct AttentionBackward {
+template <class T> struct AttentionBackward {
   using V = compute_t<T>;
   static constexpr int lanes = Vec<V>::lanes;
   static constexpr Index depth = attention_depth<V>;
 
-  /// A result of one head in one task: a chain from beta times what is there, rounded by its last task.
+  /// A result of one head in one task: a chain from beta times what is there, rounded by its last
+  /// task.
   struct Result {
     T* out;    // [d, rows], rows `ld` apart
     V* carry;  // likewise, or null
@@ -28,13 +29,18 @@ struct AttentionBackward {
         for_each_vec<V>(d, [&](Index e, auto part) {
           Index const at = (row + i) * ld + e;
           Vec<V> value(0);
-          if (!first && carry != nullptr) value = load(static_cast<V const*>(carry) + at, part);
-          else if (!first) value = load(static_cast<T const*>(out) + at, part);
-          else if (beta != 0) value = Vec<V>(beta) * load(static_cast<T const*>(out) + at, part);
+          if (!first && carry != nullptr)
+            value = load(static_cast<V const*>(carry) + at, part);
+          else if (!first)
+            value = load(static_cast<T const*>(out) + at, part);
+          else if (beta != 0)
+            value = Vec<V>(beta) * load(static_cast<T const*>(out) + at, part);
           store(sums + i * width + e, value, All{});
         });
     }
-    void store_rows(Index row, Index count, V const* sums) const { store_rows(row, count, sums, last); }
+    void store_rows(Index row, Index count, V const* sums) const {
+      store_rows(row, count, sums, last);
+    }
     /// `ends`: no later pair of blocks adds to the rows.
     void store_rows(Index row, Index count, V const* sums, bool ends) const {
       Index const width = padded<V>(d);
@@ -42,8 +48,10 @@ struct AttentionBackward {
         for_each_vec<V>(d, [&](Index e, auto part) {
           Index const at = (row + i) * ld + e;
           Vec<V> const value = load(sums + i * width + e);
-          if (carry != nullptr && !ends) store(carry + at, value, part);
-          else store(out + at, value, part);
+          if (carry != nullptr && !ends)
+            store(carry + at, value, part);
+          else
+            store(out + at, value, part);
         });
     }
   };
@@ -74,24 +82,34 @@ struct AttentionBackward {
     Room<V> room;
     Scratch scratch;
     Index const block = attention_block * padded<V>(at_most(args.d, depth));
-    for (V** const rows : {&scratch.q_columns, &scratch.dout_columns, &scratch.q, &scratch.dout, &scratch.dq})
+    for (V** const rows :
+         {&scratch.q_columns, &scratch.dout_columns, &scratch.q, &scratch.dout, &scratch.dq})
       *rows = room.take(block);
-    for (V** const pairs : {&scratch.p, &scratch.ds}) *pairs = room.take(attention_block * attention_block);
+    for (V** const pairs : {&scratch.p, &scratch.ds})
+      *pairs = room.take(attention_block * attention_block);
     scratch.slots = room.left() / (4 * block);
-    for (V** const rows : {&scratch.k, &scratch.v, &scratch.dk, &scratch.dv}) *rows = room.take(scratch.slots * block);
+    for (V** const rows : {&scratch.k, &scratch.v, &scratch.dk, &scratch.dv})
+      *rows = room.take(scratch.slots * block);
     for (Index batch = 0; batch < args.b; ++batch)
       for (Index h = 0; h < args.h; ++h)
-        for (Index piece = 0; piece < args.d; piece += depth) run_head(head_of(call, args, h, batch, piece), scratch);
+        for (Index piece = 0; piece < args.d; piece += depth)
+          run_head(head_of(call, args, h, batch, piece), scratch);
     return {};
   }
 
  private:
-  static Head head_of(KernelCall const& call, ops::AttentionArgs const& args, Index h, Index batch, Index piece) {
+  static Head head_of(KernelCall const& call, ops::AttentionArgs const& args, Index h, Index batch,
+                      Index piece) {
     HeadLayout const at = head_layout(args, h, batch);
     Index const d = at_most(args.d - piece, depth);
     auto const result = [&](int r, Index head, double beta, bool first, bool last) {
-      return Result{buffer<T>(call, 7 + r) + head + piece, args.carried ? buffer<V>(call, 10 + r) + head + piece : nullptr,
-                    beta, first, last, at.ld, d};
+      return Result{buffer<T>(call, 7 + r) + head + piece,
+                    args.carried ? buffer<V>(call, 10 + r) + head + piece : nullptr,
+                    beta,
+                    first,
+                    last,
+                    at.ld,
+                    d};
     };
     return {args,
             buffer<T const>(call, 0) + at.q,
@@ -109,8 +127,8 @@ struct AttentionBackward {
             d};
   }
 
-  /// Keys in stretches whose rows and results stay in scratch; in each, queries outside, keys inside, both upwards. So
-  /// every element of dq meets keys upwards, of dk and dv queries upwards.
+  /// Keys in stretches whose rows and results stay in scratch; in each, queries outside, keys
+  /// inside, both upwards. So every element of dq meets keys upwards, of dk and dv queries upwards.
   static void run_head(Head const& head, Scratch& scratch) {
     ops::AttentionArgs const& args = head.args;
     bool const wide = sizeof(T) == sizeof(V) || args.carried;
@@ -123,43 +141,60 @@ struct AttentionBackward {
       copy_rows(head.v + key * head.ld + head.piece, head.ld, keys, head.d, scratch.v);
       head.dk.load_rows(key, keys, scratch.dk);
       head.dv.load_rows(key, keys, scratch.dv);
-      for (Index query = 0; query < args.i; query += attention_block) add_stretch(head, scratch, query, key, keys, wide);
+      for (Index query = 0; query < args.i; query += attention_block)
+        add_stretch(head, scratch, query, key, keys, wide);
       head.dk.store_rows(key, keys, scratch.dk);
       head.dv.store_rows(key, keys, scratch.dv);
     }
   }
 
   /// What a block of queries brings to every pair.
-  static void take_queries(Head const& head, Scratch& scratch, Index query, Index queries, bool rows) {
+  static void take_queries(Head const& head, Scratch& scratch, Index query, Index queries,
+                           bool rows) {
     Index const d = head.args.d;
     for (Index i = 0; i < attention_block; ++i) {
       bool const there = i < queries;
       Index const row = (query + i) * head.ld;
       scratch.max[i] = there ? head.max[query + i] : V(0);
       scratch.factor[i] = there ? V(1) / head.sum[query + i] : V(0);
-      scratch.dot[i] = !there ? V(0) : canonical_sum<V>(d, V(0), [&](Index e, auto part) __attribute__((always_inline)) {
-        return load(head.dout + row + e, part) * load(head.out + row + e, part);
-      });
+      scratch.dot[i] =
+          !there ? V(0)
+                 : canonical_sum<V>(
+                       d, V(0), [&](Index e, auto part) __attribute__((always_inline)) {
+                         return load(head.dout + row + e, part) * load(head.out + row + e, part);
+                       });
     }
     if (d <= depth) take_columns(head, scratch, query, queries, 0, d);
     if (!rows) return;
     copy_rows(head.q + query * head.ld + head.piece, head.ld, queries, head.d, scratch.q);
     copy_rows(head.dout + query * head.ld + head.piece, head.ld, queries, head.d, scratch.dout);
   }
-  static void take_columns(Head const& head, Scratch& scratch, Index query, Index queries, Index from, Index count) {
+  static void take_columns(Head const& head, Scratch& scratch, Index query, Index queries,
+                           Index from, Index count) {
     Index const row = query * head.ld + from;
-    transpose_rows(head.q + row, head.ld, queries, count, static_cast<V>(head.args.scale), scratch.q_columns);
+    transpose_rows(head.q + row, head.ld, queries, count, static_cast<V>(head.args.scale),
+                   scratch.q_columns);
     transpose_rows(head.dout + row, head.ld, queries, count, V(1), scratch.dout_columns);
   }
 
-  /// p = exp(s - max) / sum and ds = p (dp - dot) scale of a pair of blocks, the keys' rows being in `k` and `v`.
-  static void take_pair(Head const& head, Scratch& scratch, Index query, Index queries, Index key, Index keys, V* k, V* v) {
+  /// p = exp(s - max) / sum and ds = p (dp - dot) scale of a pair of blocks, the keys' rows being
+  /// in `k` and `v`.
+  static void take_pair(Head const& head, Scratch& scratch, Index query, Index queries, Index key,
+                        Index keys, V* k, V* v) {
     ops::AttentionArgs const& args = head.args;
     Index const diagonal = args.diagonal + query - key;
-    auto const add = [&](V const* columns, V const* rows, Index count, V* to, bool zero) __attribute__((always_inline)) {
+    auto const add = [&](V const* columns, V const* rows, Index count, V* to, bool zero)
+        __attribute__((always_inline)) {
       multiply<V, Rhs::columns>(queries, keys,
-                                {.begin = 0, .end = count, .a = columns, .lda = attention_block, .b = rows,
-                                 .ldb = padded<V>(count), .c = to, .ldc = attention_block, .zero = zero},
+                                {.begin = 0,
+                                 .end = count,
+                                 .a = columns,
+                                 .lda = attention_block,
+                                 .b = rows,
+                                 .ldb = padded<V>(count),
+                                 .c = to,
+                                 .ldc = attention_block,
+                                 .zero = zero},
                                 diagonal);
     };
     for (Index from = 0; from < args.d; from += depth) {
@@ -193,7 +228,8 @@ struct AttentionBackward {
   }
 
   /// A block of queries over a stretch of keys: dk and dv in scratch and, with `both`, dq.
-  static void add_stretch(Head const& head, Scratch& scratch, Index query, Index begin, Index count, bool both) {
+  static void add_stretch(Head const& head, Scratch& scratch, Index query, Index begin, Index count,
+                          bool both) {
     ops::AttentionArgs const& args = head.args;
     Index const queries = at_most(args.i - query, attention_block);
     // dq is finished where the stretch holds the last keys that the block sees in this task.
@@ -203,19 +239,29 @@ struct AttentionBackward {
     if (unseen && !(begins && both && head.dq.last && head.dq.carry != nullptr)) return;
     Index const width = padded<V>(head.d);
     if (!unseen) take_queries(head, scratch, query, queries, true);
-    if (both && begins) head.dq.load_rows(query, queries, scratch.dq);
-    else if (both) resume(head.dq, query, queries, scratch.dq);
+    if (both && begins)
+      head.dq.load_rows(query, queries, scratch.dq);
+    else if (both)
+      resume(head.dq, query, queries, scratch.dq);
     for (Index at = 0; at < count; at += attention_block) {
       Index const key = begin + at;
       Index const diagonal = args.diagonal + query - key;
       if (diagonal + queries <= 0) break;
       Index const keys = at_most(count - at, attention_block);
       bool const staggered = diagonal + 1 < keys;
-      take_pair(head, scratch, query, queries, key, keys, scratch.k + at * width, scratch.v + at * width);
+      take_pair(head, scratch, query, queries, key, keys, scratch.k + at * width,
+                scratch.v + at * width);
       auto const add = [&](V const* rows, V const* weights, V* to) __attribute__((always_inline)) {
         multiply<V, Rhs::columns>(width, keys,
-                                  {.begin = staggered ? -diagonal : 0, .end = queries, .a = rows, .lda = width,
-                                   .b = weights, .ldb = attention_block, .c = to, .ldc = width, .staggered = staggered});
+                                  {.begin = staggered ? -diagonal : 0,
+                                   .end = queries,
+                                   .a = rows,
+                                   .lda = width,
+                                   .b = weights,
+                                   .ldb = attention_block,
+                                   .c = to,
+                                   .ldc = width,
+                                   .staggered = staggered});
       };
       add(scratch.dout, scratch.p, scratch.dv + at * width);
       add(scratch.q, scratch.ds, scratch.dk + at * width);
@@ -231,10 +277,18 @@ struct AttentionBackward {
     same.load_rows(row, count, sums);
   }
 
-  static void add_block_to_dq(Scratch& scratch, V const* k, Index queries, Index keys, Index diagonal, Index width) {
+  static void add_block_to_dq(Scratch& scratch, V const* k, Index queries, Index keys,
+                              Index diagonal, Index width) {
     multiply<V, Rhs::rows>(width, queries,
-                           {.begin = 0, .end = keys, .a = k, .lda = width, .b = scratch.ds, .ldb = attention_block,
-                            .c = scratch.dq, .ldc = width, .first_end = diagonal + 1,
+                           {.begin = 0,
+                            .end = keys,
+                            .a = k,
+                            .lda = width,
+                            .b = scratch.ds,
+                            .ldb = attention_block,
+                            .c = scratch.dq,
+                            .ldc = width,
+                            .first_end = diagonal + 1,
                             .staggered = diagonal + 1 < keys});
   }
 

@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Products of blocks of up to 64 for attention: C[m,n] += A[m,p] B[p,n], every element a chain of FMAs in ascending p, lanes
-// over m. Columns may begin or end one p after another, as a causal mask has it, so that masked pairs take no part.
+// Products of blocks of up to 64 for attention: C[m,n] += A[m,p] B[p,n], every element a chain of
+// FMAs in ascending p, lanes over m. Columns may begin or end one p after another, as a causal mask
+// has it, so that masked pairs take no part.
 
 #include "kernels/cpu/gemm_micro.hh"
 
@@ -11,13 +12,13 @@ namespace nntile::kernels::NNTILE_ISA::sdpa {
 inline constexpr Index attention_block = 64;
 
 enum class Rhs : std::uint8_t {
-  columns,  // b[p + n*ldb]; staggered columns begin one after another: column n takes p >= begin + n
-  rows      // b[p*ldb + n]; staggered columns end one after another: column n takes p < first_end + n
+  columns,  // b[p + n*ldb]; staggered columns begin one after another: column n takes p >= begin +
+            // n
+  rows  // b[p*ldb + n]; staggered columns end one after another: column n takes p < first_end + n
 };
 
 /// C is column-major, whole registers high. `begin` and `first_end` may be outside [0, end).
-template <class T>
-struct Product {
+template <class T> struct Product {
   Index begin, end;
   T const* a;
   Index lda;
@@ -111,7 +112,8 @@ NNTILE_ALWAYS_INLINE void multiply_columns(Index registers, Product<T> call) {
     call.c += count * lanes;
     registers -= count;
   };
-  for (; registers >= product_vectors; advance(product_vectors)) multiply_panel<T, product_vectors, columns, rhs>(call);
+  for (; registers >= product_vectors; advance(product_vectors))
+    multiply_panel<T, product_vectors, columns, rhs>(call);
   if constexpr (product_vectors > 2)
     if (registers >= 2) {
       multiply_panel<T, 2, columns, rhs>(call);
@@ -122,10 +124,11 @@ NNTILE_ALWAYS_INLINE void multiply_columns(Index registers, Product<T> call) {
 
 }  // namespace detail
 
-/// C[rows,n] as `call` says, `rows` rounded up to whole registers. With `triangle`, C's column j is wanted from row
-/// j - triangle on only, and rows that no column of a panel wants are left out.
+/// C[rows,n] as `call` says, `rows` rounded up to whole registers. With `triangle`, C's column j is
+/// wanted from row j - triangle on only, and rows that no column of a panel wants are left out.
 template <class T, Rhs rhs>
-NNTILE_ALWAYS_INLINE void multiply(Index rows, Index n, Product<T> const& call, Index triangle = Index(1) << 40) {
+NNTILE_ALWAYS_INLINE void multiply(Index rows, Index n, Product<T> const& call,
+                                   Index triangle = Index(1) << 40) {
   constexpr Index lanes = Vec<T>::lanes;
   Index const registers = (rows + lanes - 1) / lanes;
   for (Index j = 0; j < n;) {
@@ -141,10 +144,17 @@ NNTILE_ALWAYS_INLINE void multiply(Index rows, Index n, Product<T> const& call, 
       panel.first_end += j;
       if (panel.scale != nullptr) panel.scale += j;
       switch (columns) {
-        case 6: detail::multiply_columns<T, 6, rhs>(registers - skipped, panel); break;
-        case 4: detail::multiply_columns<T, 4, rhs>(registers - skipped, panel); break;
-        case 2: detail::multiply_columns<T, 2, rhs>(registers - skipped, panel); break;
-        default: detail::multiply_columns<T, 1, rhs>(registers - skipped, panel);
+        case 6:
+          detail::multiply_columns<T, 6, rhs>(registers - skipped, panel);
+          break;
+        case 4:
+          detail::multiply_columns<T, 4, rhs>(registers - skipped, panel);
+          break;
+        case 2:
+          detail::multiply_columns<T, 2, rhs>(registers - skipped, panel);
+          break;
+        default:
+          detail::multiply_columns<T, 1, rhs>(registers - skipped, panel);
       }
     }
     j += columns;

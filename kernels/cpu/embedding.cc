@@ -8,33 +8,36 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-NNTILE_ALWAYS_INLINE Status check_index(KernelCall const& call, Index const* index, Index n, Index rows) {
+NNTILE_ALWAYS_INLINE Status check_index(KernelCall const& call, Index const* index, Index n,
+                                        Index rows) {
   for (Index i = 0; i < n; ++i)
     if (index[i] < 0 || index[i] >= rows)
-      return FailureText(call) << "index " << index[i] << " at position " << i << " of the tile is outside [0, " << rows << ")";
+      return FailureText(call) << "index " << index[i] << " at position " << i
+                               << " of the tile is outside [0, " << rows << ")";
   return {};
 }
 
-template <class T>
-struct Embedding {
+template <class T> struct Embedding {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Embedding>(call);
     Index const* const index = buffer<Index const>(call, 0);  // [n]
     T const* const table = buffer<T const>(call, 1);          // [e, v]
     T* const out = buffer<T>(call, 2);                        // [e, n]
-    if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok()) return status;
+    if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok())
+      return status;
     std::size_t const bytes = static_cast<std::size_t>(args.e) * sizeof(T);
     for (Index i = 0; i < args.n; ++i) {
       Index const v = index[i] - args.v_begin;
-      if (v >= 0 && v < args.v) __builtin_memcpy(out + i * args.e, table + v * args.e, bytes);
-      else if (args.first) __builtin_memset(static_cast<void*>(out + i * args.e), 0, bytes);
+      if (v >= 0 && v < args.v)
+        __builtin_memcpy(out + i * args.e, table + v * args.e, bytes);
+      else if (args.first)
+        __builtin_memset(static_cast<void*>(out + i * args.e), 0, bytes);
     }
     return {};
   }
 };
 
-template <class T>
-struct EmbeddingBackward {
+template <class T> struct EmbeddingBackward {
   using V = compute_t<T>;
 
   static Status run(KernelCall const& call) noexcept {
@@ -42,7 +45,8 @@ struct EmbeddingBackward {
     Index const* const index = buffer<Index const>(call, 0) + args.index_offset;  // [n]
     T const* const dy = buffer<T const>(call, 1) + args.dy_offset;                // [e, n]
     T* const dtable = buffer<T>(call, 2);                                         // [e, v]
-    if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok()) return status;
+    if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok())
+      return status;
     if constexpr (sizeof(T) == sizeof(V)) {
       if (!args.carried) {
         start(args, dtable, dtable);
@@ -66,9 +70,11 @@ struct EmbeddingBackward {
 
   /// sums = beta dtable, where the chain begins.
   template <class S>
-  NNTILE_ALWAYS_INLINE static void start(ops::EmbeddingBackward::Args const& args, T const* dtable, S* sums) {
+  NNTILE_ALWAYS_INLINE static void start(ops::EmbeddingBackward::Args const& args, T const* dtable,
+                                         S* sums) {
     if (!args.first) return;
-    if (static_cast<void const*>(sums) == dtable && args.beta == 1) return;  // in place: only rows of tokens are touched
+    if (static_cast<void const*>(sums) == dtable && args.beta == 1)
+      return;  // in place: only rows of tokens are touched
     Vec<V> const beta(args.beta);
     for_each_vec<V>(args.e * args.v, [&](Index i, auto part) {
       store(sums + i, args.beta == 0 ? Vec<V>(0) : beta * load(dtable + i, part), part);
@@ -76,22 +82,25 @@ struct EmbeddingBackward {
   }
 
   template <class S>
-  NNTILE_ALWAYS_INLINE static void add_rows(ops::EmbeddingBackward::Args const& args, Index const* index, T const* dy,
-                                            S* sums) {
+  NNTILE_ALWAYS_INLINE static void add_rows(ops::EmbeddingBackward::Args const& args,
+                                            Index const* index, T const* dy, S* sums) {
     for (Index i = 0; i < args.n; ++i) {
       Index const v = index[i] - args.v_begin;
       if (v < 0 || v >= args.v) continue;
       S* const row = sums + v * args.e;
       for_each_vec<V>(args.e, [&](Index e, auto part) {
-        store(row + e, load(static_cast<S const*>(row) + e, part) + load(dy + i * args.e + e, part), part);
+        store(row + e, load(static_cast<S const*>(row) + e, part) + load(dy + i * args.e + e, part),
+              part);
       });
     }
   }
 
-  /// For a result narrower than its sums and no carry: a row is finished when its first token comes by, which looks ahead
-  /// for the others. Quadratic in the tokens of the tile, in comparisons alone.
-  NNTILE_ALWAYS_INLINE static void add_rows_rounding_once(ops::EmbeddingBackward::Args const& args, Index const* index,
-                                                          T const* dy, T* dtable) {
+  /// For a result narrower than its sums and no carry: a row is finished when its first token comes
+  /// by, which looks ahead for the others. Quadratic in the tokens of the tile, in comparisons
+  /// alone.
+  NNTILE_ALWAYS_INLINE static void add_rows_rounding_once(ops::EmbeddingBackward::Args const& args,
+                                                          Index const* index, T const* dy,
+                                                          T* dtable) {
     Vec<V> const beta(args.beta);
     for_each_vec<V>(args.e * args.v, [&](Index i, auto part) {
       if (args.beta == 0) store(dtable + i, Vec<V>(0), part);
@@ -127,8 +136,8 @@ struct EmbeddingBackward {
   }
 };
 
-constinit auto const kernels =
-    join(float_kernels<ops::Embedding, Embedding>(), float_kernels<ops::EmbeddingBackward, EmbeddingBackward>());
+constinit auto const kernels = join(float_kernels<ops::Embedding, Embedding>(),
+                                    float_kernels<ops::EmbeddingBackward, EmbeddingBackward>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(embedding, kernels)

@@ -7,18 +7,17 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-template <class T>
-struct SumSquares {
+template <class T> struct SumSquares {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::SumSquares>(call);
     double* const y = buffer<double>(call, 1);  // [n]
     for (Index j = 0; j < args.n; ++j) {
       T const* const x = buffer<T const>(call, 0) + j * args.k;  // [k]
-      y[j] = canonical_sum<double>(args.k, args.first ? 0.0 : y[j],
-                                   [&](Index i, auto part) __attribute__((always_inline)) {
-                                     Vec<double> const value = load_as<double>(x + i, part);
-                                     return value * value;
-                                   });
+      y[j] = canonical_sum<double>(
+          args.k, args.first ? 0.0 : y[j], [&](Index i, auto part) __attribute__((always_inline)) {
+            Vec<double> const value = load_as<double>(x + i, part);
+            return value * value;
+          });
     }
     return {};
   }
@@ -45,8 +44,7 @@ struct ClipScale {
   }
 };
 
-template <class T>
-struct ScaleBy {
+template <class T> struct ScaleBy {
   static Status run(KernelCall const& call) noexcept {
     using V = compute_t<T>;
     auto const args = arguments<ops::ScaleBy>(call);
@@ -59,9 +57,10 @@ struct ScaleBy {
   }
 };
 
-constinit auto const kernels =
-    join(float_kernels<ops::SumSquares, SumSquares>(), kernel<ops::GlobalNormAdd>(&GlobalNormAdd::run, DType::fp64),
-         kernel<ops::ClipScale>(&ClipScale::run, DType::fp32), float_kernels<ops::ScaleBy, ScaleBy>());
+constinit auto const kernels = join(float_kernels<ops::SumSquares, SumSquares>(),
+                                    kernel<ops::GlobalNormAdd>(&GlobalNormAdd::run, DType::fp64),
+                                    kernel<ops::ClipScale>(&ClipScale::run, DType::fp32),
+                                    float_kernels<ops::ScaleBy, ScaleBy>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(global_norm, kernels)

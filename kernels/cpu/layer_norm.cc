@@ -8,8 +8,7 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-template <class T>
-struct LayerNorm {
+template <class T> struct LayerNorm {
   using V = compute_t<T>;
 
   static Status run(KernelCall const& call) noexcept {
@@ -20,27 +19,32 @@ struct LayerNorm {
     for (Index i = 0; i < args.n; ++i) {
       T const* const x = view.x + i * args.e;
       if (all || args.phase == 0) {
-        V const sum = canonical_sum<V>(args.e, args.first ? V(0) : view.mean[i],
-                                       [&](Index e, auto part) __attribute__((always_inline)) { return load(x + e, part); });
+        V const sum = canonical_sum<V>(
+            args.e, args.first ? V(0) : view.mean[i],
+            [&](Index e, auto part) __attribute__((always_inline)) { return load(x + e, part); });
         view.mean[i] = args.last ? sum / size : sum;
       }
       if (all || args.phase == 1) {
         Vec<V> const mean(static_cast<double>(view.mean[i]));
-        V const sum = canonical_sum<V>(args.e, args.first ? V(0) : view.rstd[i],
-                                       [&](Index e, auto part) __attribute__((always_inline)) {
-                                         Vec<V> const centred = load(x + e, part) - mean;
-                                         return centred * centred;
-                                       });
+        V const sum = canonical_sum<V>(
+            args.e, args.first ? V(0) : view.rstd[i],
+            [&](Index e, auto part) __attribute__((always_inline)) {
+              Vec<V> const centred = load(x + e, part) - mean;
+              return centred * centred;
+            });
         view.rstd[i] = args.last ? V(1) / root(sum / size + static_cast<V>(args.eps)) : sum;
       }
       if (all || args.phase == 2) {
         Vec<V> const mean(static_cast<double>(view.mean[i]));
         Vec<V> const rstd(static_cast<double>(view.rstd[i]));
         T* const y = view.y + i * args.e;
-        for_each_vec<V>(args.e, [&](Index e, auto part) __attribute__((always_inline)) {
-          store(y + e, fma((load(x + e, part) - mean) * rstd, load(view.gamma + e, part), load(view.beta + e, part)),
-                part);
-        });
+        for_each_vec<V>(
+            args.e, [&](Index e, auto part) __attribute__((always_inline)) {
+              store(y + e,
+                    fma((load(x + e, part) - mean) * rstd, load(view.gamma + e, part),
+                        load(view.beta + e, part)),
+                    part);
+            });
       }
     }
     return {};
@@ -53,8 +57,7 @@ struct LayerNorm {
   }
 };
 
-template <class T>
-struct LayerNormBackward {
+template <class T> struct LayerNormBackward {
   using V = compute_t<T>;
 
   static Status run(KernelCall const& call) noexcept {
@@ -66,17 +69,22 @@ struct LayerNormBackward {
       T const* const dy = view.dy + i * args.e;
       Vec<V> const mean(static_cast<double>(view.mean[i]));
       Vec<V> const rstd(static_cast<double>(view.rstd[i]));
-      auto const xhat = [&](Index e, auto part) __attribute__((always_inline)) { return (load(x + e, part) - mean) * rstd; };
+      auto const xhat = [&](Index e, auto part) __attribute__((always_inline)) {
+        return (load(x + e, part) - mean) * rstd;
+      };
       auto const g = [&](Index e, auto part) __attribute__((always_inline)) {
         return load(dy + e, part) * load(view.gamma + e, part);
       };
       V c1 = args.phase == 1 || (args.phase == 0 && !args.first) ? view.c1[i] : V(0);
       V c2 = args.phase == 1 || (args.phase == 0 && !args.first) ? view.c2[i] : V(0);
       if (args.phase != 1) {
-        c1 = canonical_sum<V>(args.e, c1, [&](Index e, auto part) __attribute__((always_inline)) { return g(e, part); });
-        c2 = canonical_sum<V>(args.e, c2, [&](Index e, auto part) __attribute__((always_inline)) {
-          return g(e, part) * xhat(e, part);
-        });
+        c1 = canonical_sum<V>(
+            args.e,
+            c1, [&](Index e, auto part) __attribute__((always_inline)) { return g(e, part); });
+        c2 = canonical_sum<V>(
+            args.e, c2, [&](Index e, auto part) __attribute__((always_inline)) {
+              return g(e, part) * xhat(e, part);
+            });
       }
       if (args.phase == 0) {
         view.c1[i] = c1;
@@ -91,24 +99,28 @@ struct LayerNormBackward {
 
   /// dx = beta dx + rstd (g - (xhat mean2 + mean1))
   template <class G, class Xhat>
-  NNTILE_ALWAYS_INLINE static void apply(ops::LayerNormBackward::Args const& args, T* dx, Vec<V> rstd, Vec<V> mean1,
-                                         Vec<V> mean2, G g, Xhat xhat) {
+  NNTILE_ALWAYS_INLINE static void apply(ops::LayerNormBackward::Args const& args, T* dx,
+                                         Vec<V> rstd, Vec<V> mean1, Vec<V> mean2, G g, Xhat xhat) {
     Vec<V> const beta(args.beta);
-    for_each_vec<V>(args.e, [&](Index e, auto part) __attribute__((always_inline)) {
-      Vec<V> const value = rstd * (g(e, part) - fma(xhat(e, part), mean2, mean1));
-      store(dx + e, args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(dx) + e, part), value), part);
-    });
+    for_each_vec<V>(
+        args.e, [&](Index e, auto part) __attribute__((always_inline)) {
+          Vec<V> const value = rstd * (g(e, part) - fma(xhat(e, part), mean2, mean1));
+          store(
+              dx + e,
+              args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(dx) + e, part), value),
+              part);
+        });
   }
 };
 
-template <class T>
-struct LayerNormWeightBackward {
+template <class T> struct LayerNormWeightBackward {
   using V = compute_t<T>;
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::LayerNormWeightBackward>(call);
     auto const result = [&](int operand, double beta) {
-      return ColumnResult<T>{buffer<T>(call, operand), args.carried ? buffer<V>(call, operand + 2) : nullptr, beta,
+      return ColumnResult<T>{buffer<T>(call, operand),
+                             args.carried ? buffer<V>(call, operand + 2) : nullptr, beta,
                              args.first, args.last};
     };
     auto const dgamma = result(4, args.beta_dgamma);  // [e, n]
@@ -118,22 +130,25 @@ struct LayerNormWeightBackward {
       T const* const dy = buffer<T const>(call, 1) + j * args.e * args.s;  // [e, s]
       V const* const mean = buffer<V const>(call, 2) + j * args.s;         // [s]
       V const* const rstd = buffer<V const>(call, 3) + j * args.s;         // [s]
-      sum_columns<T, 2>(args.e, args.s, {dgamma.at(j * args.e), dbeta.at(j * args.e)},
-                        [&](Index e, Index s, auto part, Vec<V>(&sums)[2]) __attribute__((always_inline)) {
-                          Vec<V> const slope = load(dy + s * args.e + e, part);
-                          Vec<V> const xhat = (load(x + s * args.e + e, part) - Vec<V>(static_cast<double>(mean[s]))) *
-                                              Vec<V>(static_cast<double>(rstd[s]));
-                          sums[0] = fma(slope, xhat, sums[0]);
-                          sums[1] += slope;
-                        });
+      sum_columns<T, 2>(
+          args.e, args.s, {dgamma.at(j * args.e), dbeta.at(j * args.e)},
+          [&](Index e, Index s, auto part, Vec<V>(&sums)[2]) __attribute__((always_inline)) {
+            Vec<V> const slope = load(dy + s * args.e + e, part);
+            Vec<V> const xhat =
+                (load(x + s * args.e + e, part) - Vec<V>(static_cast<double>(mean[s]))) *
+                Vec<V>(static_cast<double>(rstd[s]));
+            sums[0] = fma(slope, xhat, sums[0]);
+            sums[1] += slope;
+          });
     }
     return {};
   }
 };
 
-constinit auto const kernels = join(float_kernels<ops::LayerNorm, LayerNorm>(),
-                                    float_kernels<ops::LayerNormBackward, LayerNormBackward>(),
-                                    float_kernels<ops::LayerNormWeightBackward, LayerNormWeightBackward>());
+constinit auto const kernels =
+    join(float_kernels<ops::LayerNorm, LayerNorm>(),
+         float_kernels<ops::LayerNormBackward, LayerNormBackward>(),
+         float_kernels<ops::LayerNormWeightBackward, LayerNormWeightBackward>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(layer_norm, kernels)

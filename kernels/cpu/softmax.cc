@@ -8,8 +8,7 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-template <class T>
-struct Softmax {
+template <class T> struct Softmax {
   using V = compute_t<T>;
 
   static Status run(KernelCall const& call) noexcept {
@@ -21,8 +20,10 @@ struct Softmax {
       T* const y = view.y + (args.phase < 0 || args.phase == 2 ? i * args.v : 0);
       V top = args.phase > 0 || !begins ? view.max[i] : -static_cast<V>(__builtin_inf());
       if (args.phase <= 0)
-        top = canonical_max<V>(args.v, top,
-                               [&](Index p, auto part) __attribute__((always_inline)) { return load(x + p, part); });
+        top = canonical_max<V>(
+            args.v, top, [&](Index p, auto part) __attribute__((always_inline)) {
+              return load(x + p, part);
+            });
       if (args.phase == 0) {
         view.max[i] = top;
         continue;
@@ -30,30 +31,32 @@ struct Softmax {
       Vec<V> const shift(static_cast<double>(top));
       V sum = args.phase == 2 || !begins ? view.sum[i] : V(0);
       if (args.phase != 2)
-        sum = canonical_sum<V>(args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
-          Vec<V> const power = exp_of_shifted(load(x + p, part) - shift);
-          // A result wide enough holds the powers until they are scaled.
-          if constexpr (sizeof(T) == sizeof(V))
-            if (args.phase < 0) store(y + p, power, part);
-          return power;
-        });
+        sum = canonical_sum<V>(
+            args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
+              Vec<V> const power = exp_of_shifted(load(x + p, part) - shift);
+              // A result wide enough holds the powers until they are scaled.
+              if constexpr (sizeof(T) == sizeof(V))
+                if (args.phase < 0) store(y + p, power, part);
+              return power;
+            });
       if (args.phase == 1) {
         view.sum[i] = sum;
         continue;
       }
       Vec<V> const factor = Vec<V>(1) / Vec<V>(static_cast<double>(sum));
       bool const held = sizeof(T) == sizeof(V) && args.phase < 0;
-      for_each_vec<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
-        Vec<V> const power = held ? load(static_cast<T const*>(y) + p, part) : exp_of_shifted(load(x + p, part) - shift);
-        store(y + p, power * factor, part);
-      });
+      for_each_vec<V>(
+          args.v, [&](Index p, auto part) __attribute__((always_inline)) {
+            Vec<V> const power = held ? load(static_cast<T const*>(y) + p, part)
+                                      : exp_of_shifted(load(x + p, part) - shift);
+            store(y + p, power * factor, part);
+          });
     }
     return {};
   }
 };
 
-template <class T>
-struct SoftmaxBackward {
+template <class T> struct SoftmaxBackward {
   using V = compute_t<T>;
 
   static Status run(KernelCall const& call) noexcept {
@@ -65,26 +68,31 @@ struct SoftmaxBackward {
       T const* const dy = view.dy + i * args.v;
       V sum = args.phase == 1 || (args.phase == 0 && !args.first) ? view.dot[i] : V(0);
       if (args.phase != 1)
-        sum = canonical_sum<V>(args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
-          return load(y + p, part) * load(dy + p, part);
-        });
+        sum = canonical_sum<V>(
+            args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
+              return load(y + p, part) * load(dy + p, part);
+            });
       if (args.phase == 0) {
         view.dot[i] = sum;
         continue;
       }
       T* const dx = view.dx + i * args.v;
       Vec<V> const dot(static_cast<double>(sum));
-      for_each_vec<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
-        Vec<V> const value = load(y + p, part) * (load(dy + p, part) - dot);
-        store(dx + p, args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(dx) + p, part), value), part);
-      });
+      for_each_vec<V>(
+          args.v, [&](Index p, auto part) __attribute__((always_inline)) {
+            Vec<V> const value = load(y + p, part) * (load(dy + p, part) - dot);
+            store(dx + p,
+                  args.beta == 0 ? value
+                                 : fma(beta, load(static_cast<T const*>(dx) + p, part), value),
+                  part);
+          });
     }
     return {};
   }
 };
 
-constinit auto const kernels =
-    join(float_kernels<ops::Softmax, Softmax>(), float_kernels<ops::SoftmaxBackward, SoftmaxBackward>());
+constinit auto const kernels = join(float_kernels<ops::Softmax, Softmax>(),
+                                    float_kernels<ops::SoftmaxBackward, SoftmaxBackward>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(softmax, kernels)

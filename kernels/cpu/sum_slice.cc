@@ -8,41 +8,42 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-template <class T>
-struct SumSlice {
+template <class T> struct SumSlice {
   using V = compute_t<T>;
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::SumSlice>(call);
-    T const* const x = buffer<T const>(call, 0);                              // [m, k, n]
+    T const* const x = buffer<T const>(call, 0);  // [m, k, n]
     ColumnResult<T> const y{buffer<T>(call, 1), args.carried ? buffer<V>(call, 2) : nullptr,
-                            args.beta, args.first, args.last};                // [m, n]
+                            args.beta, args.first, args.last};  // [m, n]
     Vec<V> const alpha(args.alpha);
     for (Index j = 0; j < args.n; ++j) {
       T const* const slab = x + j * args.m * args.k;
       if (args.inner) {
-        y.put(j, canonical_sum<V>(args.k, y.start(j), [&](Index i, auto part) __attribute__((always_inline)) {
-          return alpha * load(slab + i, part);
-        }));
+        y.put(j, canonical_sum<V>(
+                     args.k, y.start(j), [&](Index i, auto part) __attribute__((always_inline)) {
+                       return alpha * load(slab + i, part);
+                     }));
       } else if (args.m == 1) {  // one chain, the same in every lane
         Vec<V> sum(static_cast<double>(y.start(j)));
-        for (Index k = 0; k < args.k; ++k) sum = fma(alpha, Vec<V>(static_cast<double>(static_cast<V>(slab[k]))), sum);
+        for (Index k = 0; k < args.k; ++k)
+          sum = fma(alpha, Vec<V>(static_cast<double>(static_cast<V>(slab[k]))), sum);
         V lanes[Vec<V>::lanes];
         store(lanes, sum);
         y.put(j, lanes[0]);
       } else {
-        sum_columns<T, 1>(args.m, args.k, {y.at(j * args.m)}, [&](Index i, Index k, auto part, Vec<V>(&sums)[1])
-                                                                  __attribute__((always_inline)) {
-          sums[0] = fma(alpha, load(slab + k * args.m + i, part), sums[0]);
-        });
+        sum_columns<T, 1>(
+            args.m, args.k, {y.at(j * args.m)},
+            [&](Index i, Index k, auto part, Vec<V>(&sums)[1]) __attribute__((always_inline)) {
+              sums[0] = fma(alpha, load(slab + k * args.m + i, part), sums[0]);
+            });
       }
     }
     return {};
   }
 };
 
-template <class T>
-struct BroadcastSlice {
+template <class T> struct BroadcastSlice {
   using V = compute_t<T>;
 
   static Status run(KernelCall const& call) noexcept {
@@ -51,9 +52,10 @@ struct BroadcastSlice {
     T* const z = buffer<T>(call, 1);              // [m, k, n]
     Vec<V> const alpha(args.alpha);
     Vec<V> const beta(args.beta);
-    auto const put = [&](T* out, Vec<V> value, auto part) __attribute__((always_inline)) {
+    auto const put = [&](T * out, Vec<V> value, auto part) __attribute__((always_inline)) {
       value = alpha * value;
-      store(out, args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(out), part), value), part);
+      store(out, args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(out), part), value),
+            part);
     };
     for (Index j = 0; j < args.n; ++j) {
       if (args.m == 1) {
@@ -70,8 +72,8 @@ struct BroadcastSlice {
   }
 };
 
-constinit auto const kernels =
-    join(float_kernels<ops::SumSlice, SumSlice>(), float_kernels<ops::BroadcastSlice, BroadcastSlice>());
+constinit auto const kernels = join(float_kernels<ops::SumSlice, SumSlice>(),
+                                    float_kernels<ops::BroadcastSlice, BroadcastSlice>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(sum_slice, kernels)

@@ -18,7 +18,8 @@ class FailureText {
   NNTILE_ALWAYS_INLINE FailureText& operator<<(Index value) {
     char digits[20];
     int count = 0;
-    auto magnitude = value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    auto magnitude =
+        value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
     do digits[count++] = static_cast<char>('0' + magnitude % 10);
     while ((magnitude /= 10) != 0);
     if (value < 0) put('-');

@@ -7,8 +7,7 @@
 namespace nntile::kernels::NNTILE_ISA {
 
 /// Row r of the square, lane l, becomes row l, lane r.
-template <class T>
-NNTILE_ALWAYS_INLINE void transpose(Vec<T> (&rows)[Vec<T>::lanes]) {
+template <class T> NNTILE_ALWAYS_INLINE void transpose(Vec<T> (&rows)[Vec<T>::lanes]) {
   constexpr int lanes = Vec<T>::lanes;
   T square[lanes][lanes];
   for (int r = 0; r < lanes; ++r) store(square[r], rows[r], All{});

@@ -12,12 +12,13 @@ struct AddFiberAttrs {
   double alpha = 1;
 };
 
-/// z[i,k,j] = x[i,k,j] + alpha f[k], k being dimension `axis` of x. One fma an element. dtypes {every float}.
-/// Cost: 2|x| * size bytes.
+/// z[i,k,j] = x[i,k,j] + alpha f[k], k being dimension `axis` of x. One fma an element. dtypes
+/// {every float}. Cost: 2|x| * size bytes.
 struct AddFiber {
   static constexpr char const* name = "add_fiber";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  static constexpr Operands operands{{"x", "i... k j..."}, {"f", "k"}, {"z", "i... k j...", Access::write}};
+  static constexpr Operands operands{
+      {"x", "i... k j..."}, {"f", "k"}, {"z", "i... k j...", Access::write}};
 
   using Attrs = AddFiberAttrs;
   struct Args {
@@ -34,8 +35,7 @@ struct AddFiber {
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     T const* const x = buffers.at<T>(0);  // [i, k, j]
     T const* const f = buffers.at<T>(1);  // [k]
@@ -48,15 +48,16 @@ struct AddFiber {
         }
   }
 
-  /// df sums dz over every other dimension, one after another, the innermost first; each stage is a tensor.
-  template <class Builder>
-  static void gradient(Builder& b) {
+  /// df sums dz over every other dimension, one after another, the innermost first; each stage is a
+  /// tensor.
+  template <class Builder> static void gradient(Builder& b) {
     Attrs const& attrs = b.template attrs<AddFiber>();
     if (b.wants(1)) {
       auto node = b.grad(2);
       Shape shape = b.shape(2);
       if (shape.size() == 1) {
-        if (attrs.alpha != 1) b.fail("alpha of a tensor of one dimension; scale the fiber separately");
+        if (attrs.alpha != 1)
+          b.fail("alpha of a tensor of one dimension; scale the fiber separately");
         b.pass(1, 2);
       }
       for (int inside = attrs.axis; shape.size() > 1; --inside) {
@@ -68,9 +69,11 @@ struct AddFiber {
         shape = rest;
         if (last) {
           auto const df = b.target(1);
-          b.template op<SumSlice>({.axis = axis, .alpha = attrs.alpha, .beta = df.beta}, node, df.node);
+          b.template op<SumSlice>({.axis = axis, .alpha = attrs.alpha, .beta = df.beta}, node,
+                                  df.node);
         } else {
-          auto const stage = b.temporary(shape, node.dtype(), concat(b.operand(1).name(), ".grad.stage"));
+          auto const stage =
+              b.temporary(shape, node.dtype(), concat(b.operand(1).name(), ".grad.stage"));
           b.template op<SumSlice>({.axis = axis}, node, stage);
           node = stage;
         }

@@ -12,12 +12,13 @@ struct AddSliceAttrs {
   double alpha = 1;
 };
 
-/// z[i,k,j] = x[i,k,j] + alpha s[i,j], k being dimension `axis` of x. One fma an element. dtypes {every float}.
-/// Cost: (2|x| + |s|) * size bytes.
+/// z[i,k,j] = x[i,k,j] + alpha s[i,j], k being dimension `axis` of x. One fma an element. dtypes
+/// {every float}. Cost: (2|x| + |s|) * size bytes.
 struct AddSlice {
   static constexpr char const* name = "add_slice";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  static constexpr Operands operands{{"x", "i... k j..."}, {"s", "i... j..."}, {"z", "i... k j...", Access::write}};
+  static constexpr Operands operands{
+      {"x", "i... k j..."}, {"s", "i... j..."}, {"z", "i... k j...", Access::write}};
 
   using Attrs = AddSliceAttrs;
   struct Args {
@@ -34,8 +35,7 @@ struct AddSlice {
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     T const* const x = buffers.at<T>(0);  // [i, k, j]
     T const* const s = buffers.at<T>(1);  // [i, j]
@@ -48,12 +48,12 @@ struct AddSlice {
         }
   }
 
-  template <class Builder>
-  static void gradient(Builder& b) {
+  template <class Builder> static void gradient(Builder& b) {
     Attrs const& attrs = b.template attrs<AddSlice>();
     if (b.wants(1)) {
       auto const ds = b.target(1);
-      b.template op<SumSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = ds.beta}, b.grad(2), ds.node);
+      b.template op<SumSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = ds.beta},
+                              b.grad(2), ds.node);
     }
     if (b.wants(0)) b.pass(0, 2);
   }

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Scaled dot-product attention over tiles of queries and keys, and its derivative. Memory is linear in the sequence.
+// Scaled dot-product attention over tiles of queries and keys, and its derivative. Memory is linear
+// in the sequence.
 
 #include <limits>
 #include <vector>
@@ -11,27 +12,29 @@
 namespace nntile {
 namespace ops {
 
-/// With P = exp(s - max) / sum, s as in Attention, D[i] = sum_d dout out, dS = P (dout v^T - D) scale:
-/// dv = beta_dv dv + P^T dout, dk = beta_dk dk + dS^T q, dq = beta_dq dq + dS k. Every element of a result is a chain of
-/// FMAs from beta times what was there: dq over keys, dk and dv over queries, upwards; D in blocks of 64. Masked pairs
-/// take no part. dtypes {every float}; accumulates in fp32 (fp64 for fp64).
-/// Cost: 10 d flops a pair that is not masked (scores are computed again).
+/// With P = exp(s - max) / sum, s as in Attention, D[i] = sum_d dout out, dS = P (dout v^T - D)
+/// scale: dv = beta_dv dv + P^T dout, dk = beta_dk dk + dS^T q, dq = beta_dq dq + dS k. Every
+/// element of a result is a chain of FMAs from beta times what was there: dq over keys, dk and dv
+/// over queries, upwards; D in blocks of 64. Masked pairs take no part. dtypes {every float};
+/// accumulates in fp32 (fp64 for fp64). Cost: 10 d flops a pair that is not masked (scores are
+/// computed again).
 struct AttentionBackward {
   static constexpr char const* name = "attention_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  static constexpr Operands operands{{"q", "d! h i b..."},
-                                     {"k", "d! h j b..."},
-                                     {"v", "d! h j b..."},
-                                     {"out", "d! h i b..."},
-                                     {"max", "i h b...", Access::read, Kind::accumulator},
-                                     {"sum", "i h b...", Access::read, Kind::accumulator},
-                                     {"dout", "d! h i b..."},
-                                     {"dq", "d! h i b...", Access::update},
-                                     {"dk", "d! h j b...", Access::update},
-                                     {"dv", "d! h j b...", Access::update},
-                                     {"carry_dq", "d! h i b...", Access::update, Kind::accumulator, Carry::narrow},
-                                     {"carry_dk", "d! h j b...", Access::update, Kind::accumulator, Carry::narrow},
-                                     {"carry_dv", "d! h j b...", Access::update, Kind::accumulator, Carry::narrow}};
+  static constexpr Operands operands{
+      {"q", "d! h i b..."},
+      {"k", "d! h j b..."},
+      {"v", "d! h j b..."},
+      {"out", "d! h i b..."},
+      {"max", "i h b...", Access::read, Kind::accumulator},
+      {"sum", "i h b...", Access::read, Kind::accumulator},
+      {"dout", "d! h i b..."},
+      {"dq", "d! h i b...", Access::update},
+      {"dk", "d! h j b...", Access::update},
+      {"dv", "d! h j b...", Access::update},
+      {"carry_dq", "d! h i b...", Access::update, Kind::accumulator, Carry::narrow},
+      {"carry_dk", "d! h j b...", Access::update, Kind::accumulator, Carry::narrow},
+      {"carry_dv", "d! h j b...", Access::update, Kind::accumulator, Carry::narrow}};
 
   using Attrs = AttentionAttrs;
   using Args = AttentionArgs;
@@ -49,11 +52,13 @@ struct AttentionBackward {
     return args;
   }
   static Cost cost(Attrs const& attrs, TileRange const& range) {
-    return {5 * range.extent('d') * range.extent('h') * range.extent('b') * detail::attention_pairs_twice(attrs, range),
+    return {5 * range.extent('d') * range.extent('h') * range.extent('b') *
+                detail::attention_pairs_twice(attrs, range),
             static_cast<Index>(sizeof(float)) * (5 * range.elements(0) + 6 * range.elements(1))};
   }
 
-  /// Key tiles outside, query tiles inside, both upwards; pairs of tiles without a visible pair are left out.
+  /// Key tiles outside, query tiles inside, both upwards; pairs of tiles without a visible pair are
+  /// left out.
   static void tiles(Attrs const& attrs, TileRange const& all, TileSink& sink) {
     detail::check_attention(name, attrs, all);
     constexpr std::uint32_t dq_bits = 1u << 7 | 1u << 10;
@@ -66,7 +71,8 @@ struct AttentionBackward {
           range.take(i, query);
           Index const horizon = detail::attention_horizon(attrs, range);
           if (range.begin('j') >= horizon) continue;
-          bool const last_key = range.begin('j') + range.extent('j') >= horizon || key + 1 == range.tiles(j);
+          bool const last_key =
+              range.begin('j') + range.extent('j') >= horizon || key + 1 == range.tiles(j);
           bool const last_query = query + 1 == range.tiles(i);
           range.first_bits = (key == 0 ? dq_bits : 0u) | (first ? ~dq_bits : 0u);
           range.last_bits = (last_key ? dq_bits : 0u) | (last_query ? ~dq_bits : 0u);
@@ -78,29 +84,37 @@ struct AttentionBackward {
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     Index const d = args.d;
-    auto const at_i = [&](Index i, Index h, Index b) { return d * (h + args.h * (i + args.i * b)); };
-    auto const at_j = [&](Index j, Index h, Index b) { return d * (h + args.h * (j + args.j * b)); };
+    auto const at_i = [&](Index i, Index h, Index b) {
+      return d * (h + args.h * (i + args.i * b));
+    };
+    auto const at_j = [&](Index j, Index h, Index b) {
+      return d * (h + args.h * (j + args.j * b));
+    };
     auto const dot = [&](T const* x, T const* y) {
       V sum = 0;
       for (Index e = 0; e < d; ++e) sum = std::fma(V(x[e]), V(y[e]), sum);
       return sum;
     };
-    std::vector<V> p(static_cast<std::size_t>(args.i * args.j)), ds(p.size()), sum(static_cast<std::size_t>(d));
+    std::vector<V> p(static_cast<std::size_t>(args.i * args.j)), ds(p.size()),
+        sum(static_cast<std::size_t>(d));
     // result[e] = beta result[e] + sum over t with weight(t) of weight times row(t)[e]
-    auto const reduce = [&](int result, Index at, double beta, bool first, bool last, Index count, auto seen, auto weight,
-                            auto row) {
+    auto const reduce = [&](int result, Index at, double beta, bool first, bool last, Index count,
+                            auto seen, auto weight, auto row) {
       T* const out = buffers.at<T>(result) + at;
       V* const carry = args.carried ? buffers.at<V>(result + 3) + at : nullptr;
       for (Index e = 0; e < d; ++e) {
-        V value = !first ? (args.carried ? carry[e] : V(out[e])) : beta == 0 ? V(0) : V(beta) * V(out[e]);
+        V value = !first      ? (args.carried ? carry[e] : V(out[e]))
+                  : beta == 0 ? V(0)
+                              : V(beta) * V(out[e]);
         for (Index t = 0; t < count; ++t)
           if (seen(t)) value = std::fma(weight(t), V(row(t)[e]), value);
-        if (args.carried && !last) carry[e] = value;
-        else out[e] = T(value);
+        if (args.carried && !last)
+          carry[e] = value;
+        else
+          out[e] = T(value);
       }
     };
     for (Index b = 0; b < args.b; ++b)
@@ -110,7 +124,9 @@ struct AttentionBackward {
         auto const v = [&](Index j) { return buffers.at<T>(2) + at_j(j, h, b); };
         auto const dout = [&](Index i) { return buffers.at<T>(6) + at_i(i, h, b); };
         auto const sees = [&](Index i, Index j) { return j <= i + args.diagonal; };
-        auto const pair = [&](Index i, Index j) { return static_cast<std::size_t>(i + args.i * j); };
+        auto const pair = [&](Index i, Index j) {
+          return static_cast<std::size_t>(i + args.i * j);
+        };
         for (Index i = 0; i < args.i; ++i) {
           Index const row = i + args.i * (h + args.h * b);
           V const rowsum = dot(dout(i), buffers.at<T>(3) + at_i(i, h, b));
@@ -122,37 +138,43 @@ struct AttentionBackward {
           }
         }
         for (Index i = 0; i < args.i; ++i)
-          reduce(7, at_i(i, h, b), args.beta_dq, args.first, args.last, args.j, [&](Index j) { return sees(i, j); },
-                 [&](Index j) { return ds[pair(i, j)]; }, k);
+          reduce(
+              7, at_i(i, h, b), args.beta_dq, args.first, args.last, args.j,
+              [&](Index j) { return sees(i, j); }, [&](Index j) { return ds[pair(i, j)]; }, k);
         for (Index j = 0; j < args.j; ++j) {
           auto const seen = [&](Index i) { return sees(i, j); };
-          reduce(8, at_j(j, h, b), args.beta_dk, args.first_k, args.last_k, args.i, seen,
-                 [&](Index i) { return ds[pair(i, j)]; }, q);
-          reduce(9, at_j(j, h, b), args.beta_dv, args.first_k, args.last_k, args.i, seen,
-                 [&](Index i) { return p[pair(i, j)]; }, dout);
+          reduce(
+              8, at_j(j, h, b), args.beta_dk, args.first_k, args.last_k, args.i, seen,
+              [&](Index i) { return ds[pair(i, j)]; }, q);
+          reduce(
+              9, at_j(j, h, b), args.beta_dv, args.first_k, args.last_k, args.i, seen,
+              [&](Index i) { return p[pair(i, j)]; }, dout);
         }
       }
   }
 };
 
-/// out[:,i] = sum_j exp(s[i,j] - max[i]) v[:,j] / sum[i], s = scale q[:,i].k[:,j], max and sum over the keys j that query i
-/// sees, for every head h and batch index b. q and out are {d, h, i, b..}, k and v {d, h, j, b..}; d is never cut.
-/// `causal`: query i sees key j where j <= i + (Tk - Tq), the sequences aligned at their ends.
-/// Order: q is scaled first, with one rounding; key blocks of 64 upwards, each with the new maximum m (0 in place of
-/// -inf), sum and out times exp(old m - m), then keys ascending: sum += p, out = fma(p, v, out); masked keys take no
-/// part; at the end out times 1 / sum. A NaN score makes its row NaN; a row of nothing but -inf gives NaN, as in PyTorch.
-/// dtypes {every float}; statistics and sums fp32 (fp64 for fp64). Cost: 4 d flops a pair that is not masked.
-/// Throws ShapeError where `causal` and Tk < Tq. Source: Rabe and Staats 2021; Dao et al. 2022.
+/// out[:,i] = sum_j exp(s[i,j] - max[i]) v[:,j] / sum[i], s = scale q[:,i].k[:,j], max and sum over
+/// the keys j that query i sees, for every head h and batch index b. q and out are {d, h, i, b..},
+/// k and v {d, h, j, b..}; d is never cut. `causal`: query i sees key j where j <= i + (Tk - Tq),
+/// the sequences aligned at their ends. Order: q is scaled first, with one rounding; key blocks of
+/// 64 upwards, each with the new maximum m (0 in place of -inf), sum and out times exp(old m - m),
+/// then keys ascending: sum += p, out = fma(p, v, out); masked keys take no part; at the end out
+/// times 1 / sum. A NaN score makes its row NaN; a row of nothing but -inf gives NaN, as in
+/// PyTorch. dtypes {every float}; statistics and sums fp32 (fp64 for fp64). Cost: 4 d flops a pair
+/// that is not masked. Throws ShapeError where `causal` and Tk < Tq. Source: Rabe and Staats 2021;
+/// Dao et al. 2022.
 struct Attention {
   static constexpr char const* name = "attention";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  static constexpr Operands operands{{"q", "d! h i b..."},
-                                     {"k", "d! h j b..."},
-                                     {"v", "d! h j b..."},
-                                     {"out", "d! h i b...", Access::write},
-                                     {"max", "i h b...", Access::write, Kind::accumulator},
-                                     {"sum", "i h b...", Access::write, Kind::accumulator},
-                                     {"carry", "d! h i b...", Access::update, Kind::accumulator, Carry::narrow}};
+  static constexpr Operands operands{
+      {"q", "d! h i b..."},
+      {"k", "d! h j b..."},
+      {"v", "d! h j b..."},
+      {"out", "d! h i b...", Access::write},
+      {"max", "i h b...", Access::write, Kind::accumulator},
+      {"sum", "i h b...", Access::write, Kind::accumulator},
+      {"carry", "d! h i b...", Access::update, Kind::accumulator, Carry::narrow}};
 
   using Attrs = AttentionAttrs;
   using Args = AttentionArgs;
@@ -166,11 +188,13 @@ struct Attention {
     return args;
   }
   static Cost cost(Attrs const& attrs, TileRange const& range) {
-    return {2 * range.extent('d') * range.extent('h') * range.extent('b') * detail::attention_pairs_twice(attrs, range),
+    return {2 * range.extent('d') * range.extent('h') * range.extent('b') *
+                detail::attention_pairs_twice(attrs, range),
             static_cast<Index>(sizeof(float)) * 2 * (range.elements(0) + range.elements(1))};
   }
 
-  /// A chain over key tiles, upwards, for each tile of queries; key tiles that it does not see are left out.
+  /// A chain over key tiles, upwards, for each tile of queries; key tiles that it does not see are
+  /// left out.
   static void tiles(Attrs const& attrs, TileRange const& all, TileSink& sink) {
     detail::check_attention(name, attrs, all);
     std::size_t const i = all.axis_of('i'), j = all.axis_of('j');
@@ -182,7 +206,9 @@ struct Attention {
         for (Index key = 0; range.last_bits == 0; ++key) {
           range.take(j, key);
           range.first_bits = key == 0 ? ~0u : 0u;
-          range.last_bits = range.begin('j') + range.extent('j') >= horizon || key + 1 == range.tiles(j) ? ~0u : 0u;
+          range.last_bits =
+              range.begin('j') + range.extent('j') >= horizon || key + 1 == range.tiles(j) ? ~0u
+                                                                                           : 0u;
           sink.task(range);
         }
       }
@@ -190,8 +216,7 @@ struct Attention {
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     constexpr V infinity = std::numeric_limits<V>::infinity();
     Index const d = args.d;
@@ -219,7 +244,8 @@ struct Attention {
           V const kept = args.first ? V(0) : std::exp(max - base);
           V total = args.first ? V(0) : sum * kept;
           for (Index e = 0; e < d; ++e)
-            sums[static_cast<std::size_t>(e)] = args.first ? V(0) : kept * (args.carried ? carry[e] : V(out[e]));
+            sums[static_cast<std::size_t>(e)] =
+                args.first ? V(0) : kept * (args.carried ? carry[e] : V(out[e]));
           for (Index j = 0; j < keys; ++j) {
             T const* const v = buffers.at<T>(2) + d * (h + args.h * (j + args.j * b));
             V const weight = std::exp(p[static_cast<std::size_t>(j)] - base);
@@ -233,15 +259,17 @@ struct Attention {
           sum = total;
           for (Index e = 0; e < d; ++e) {
             V const value = sums[static_cast<std::size_t>(e)];
-            if (args.last) out[e] = T(value * (V(1) / total));
-            else if (args.carried) carry[e] = value;
-            else out[e] = T(value);
+            if (args.last)
+              out[e] = T(value * (V(1) / total));
+            else if (args.carried)
+              carry[e] = value;
+            else
+              out[e] = T(value);
           }
         }
   }
 
-  template <class Builder>
-  static void gradient(Builder& b) {
+  template <class Builder> static void gradient(Builder& b) {
     if (!b.wants(0) && !b.wants(1) && !b.wants(2)) return;
     auto const dout = b.grad(3);
     struct Target {
@@ -250,7 +278,9 @@ struct Attention {
     };
     auto const place = [&](int operand) -> Target {
       if (!b.wants(operand))
-        return {b.temporary(b.shape(operand), dout.dtype(), concat(b.operand(operand).name(), ".grad.unused")), 0};
+        return {b.temporary(b.shape(operand), dout.dtype(),
+                            concat(b.operand(operand).name(), ".grad.unused")),
+                0};
       auto const target = b.target(operand);
       return {target.node, target.beta};
     };
@@ -259,8 +289,8 @@ struct Attention {
     attrs.beta_dq = dq.beta;
     attrs.beta_dk = dk.beta;
     attrs.beta_dv = dv.beta;
-    b.template op<AttentionBackward>(attrs, b.operand(0), b.operand(1), b.operand(2), b.operand(3), b.operand(4),
-                                     b.operand(5), dout, dq.node, dk.node, dv.node);
+    b.template op<AttentionBackward>(attrs, b.operand(0), b.operand(1), b.operand(2), b.operand(3),
+                                     b.operand(4), b.operand(5), dout, dq.node, dk.node, dv.node);
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What attention and its derivative share: positions, the mask, and which pairs of tiles see each other.
+// What attention and its derivative share: positions, the mask, and which pairs of tiles see each
+// other.
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +11,11 @@
 namespace nntile {
 namespace ops {
 
-/// Query i sees key j where j <= i + (Tk - Tq), positions in the whole sequences: aligned at their ends, as in decoding.
+/// Query i sees key j where j <= i + (Tk - Tq), positions in the whole sequences: aligned at their
+/// ends, as in decoding.
 struct AttentionAttrs {
   bool causal = false;
-  double scale = 0;  // of the scores; 0 stands for 1 / sqrt(d)
+  double scale = 0;                              // of the scores; 0 stands for 1 / sqrt(d)
   double beta_dq = 0, beta_dk = 0, beta_dv = 0;  // of the derivative's results
 };
 
@@ -23,8 +25,8 @@ struct AttentionArgs {
   Index diagonal;
   double scale;
   double beta_dq, beta_dk, beta_dv;
-  bool first, last;        // of the chain over keys: of out, or of dq
-  bool first_k, last_k;    // of the chain over queries: of dk and dv
+  bool first, last;      // of the chain over keys: of out, or of dq
+  bool first_k, last_k;  // of the chain over queries: of dk and dv
   bool carried;
 };
 
@@ -40,7 +42,8 @@ inline AttentionArgs attention_args(AttentionAttrs const& attrs, TileRange const
   args.i = range.extent('i');
   args.j = range.extent('j');
   args.b = range.extent('b');
-  args.diagonal = attrs.causal ? range.begin('i') + attention_shift(range) - range.begin('j') : args.j;
+  args.diagonal =
+      attrs.causal ? range.begin('i') + attention_shift(range) - range.begin('j') : args.j;
   args.scale = attrs.scale != 0 ? attrs.scale : 1 / std::sqrt(static_cast<double>(args.d));
   args.beta_dq = attrs.beta_dq;
   args.beta_dk = attrs.beta_dk;
@@ -48,7 +51,8 @@ inline AttentionArgs attention_args(AttentionAttrs const& attrs, TileRange const
   return args;
 }
 
-/// Twice the number of (query, key) pairs of a task, those on the diagonal at half: T^2 for a causal square.
+/// Twice the number of (query, key) pairs of a task, those on the diagonal at half: T^2 for a
+/// causal square.
 inline Index attention_pairs_twice(AttentionAttrs const& attrs, TileRange const& range) {
   Index const queries = range.extent('i'), keys = range.extent('j');
   if (!attrs.causal) return 2 * queries * keys;
@@ -61,11 +65,11 @@ inline Index attention_pairs_twice(AttentionAttrs const& attrs, TileRange const&
 }
 
 /// Steps heads and batch tiles, heads fastest, body(range) at each.
-template <class Body>
-void each_attention_head(TileRange range, Body body) {
+template <class Body> void each_attention_head(TileRange range, Body body) {
   inplace_vector<std::size_t, max_axes> ids;
   for (std::size_t id = 0; id < range.table().axes.size(); ++id)
-    if (char const group = range.table().axes[id].group; group == 'h' || group == 'b') ids.push_back(id);
+    if (char const group = range.table().axes[id].group; group == 'h' || group == 'b')
+      ids.push_back(id);
   for (bool more = true; more;) {
     body(range);
     more = false;
@@ -79,14 +83,16 @@ void each_attention_head(TileRange range, Body body) {
 
 /// The last position of the queries that the range takes sees keys before this one.
 inline Index attention_horizon(AttentionAttrs const& attrs, TileRange const& range) {
-  return attrs.causal ? range.begin('i') + range.extent('i') + attention_shift(range) : range.whole('j');
+  return attrs.causal ? range.begin('i') + range.extent('i') + attention_shift(range)
+                      : range.whole('j');
 }
 
 /// Throws ShapeError where some query would see no key.
 inline void check_attention(char const* op, AttentionAttrs const& attrs, TileRange const& range) {
   if (attrs.causal && attention_shift(range) < 0)
-    throw ShapeError(concat(op, ": causal with q[i]=", range.whole('i'), " queries but k[j]=", range.whole('j'),
-                            " keys; sequences are aligned at their ends, so there must be as many keys as queries"));
+    throw ShapeError(concat(
+        op, ": causal with q[i]=", range.whole('i'), " queries but k[j]=", range.whole('j'),
+        " keys; sequences are aligned at their ends, so there must be as many keys as queries"));
 }
 
 }  // namespace detail

@@ -16,9 +16,10 @@ struct CrossEntropyBackwardAttrs {
   double beta = 0;
 };
 
-/// dlogits = beta dlogits + (exp(x - max) / sum - [v = label]) * scale * dloss[i], 0 for ignored tokens; evaluated as
-/// exp(x - max) * (w / sum), minus w at the label, with w = scale dloss[i]. dtypes {every float}; labels int64.
-/// Cost: 2 to 3 |logits| * size bytes. Fails where a label is outside [0, V) and not `ignore_index`.
+/// dlogits = beta dlogits + (exp(x - max) / sum - [v = label]) * scale * dloss[i], 0 for ignored
+/// tokens; evaluated as exp(x - max) * (w / sum), minus w at the label, with w = scale dloss[i].
+/// dtypes {every float}; labels int64. Cost: 2 to 3 |logits| * size bytes. Fails where a label is
+/// outside [0, V) and not `ignore_index`.
 struct CrossEntropyBackward {
   static constexpr char const* name = "cross_entropy_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -37,26 +38,26 @@ struct CrossEntropyBackward {
 
   static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('v'), range.extent('i'), range.begin('v'), range.whole('v'),
-            attrs.ignore_index, attrs.scale, attrs.beta};
+    return {range.extent('v'),  range.extent('i'), range.begin('v'), range.whole('v'),
+            attrs.ignore_index, attrs.scale,       attrs.beta};
   }
   static Cost cost(Attrs const& attrs, TileRange const& range) {
     return {0, static_cast<Index>(sizeof(float)) * range.elements(0) * (attrs.beta == 0 ? 2 : 3)};
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static Status reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static Status reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
-    T const* const logits = buffers.at<T>(0);            // [v, i]
-    Index const* const labels = buffers.at<Index>(1);    // [i]
-    V const* const max = buffers.at<V>(2);               // [i]
-    V const* const sum = buffers.at<V>(3);               // [i]
-    V const* const dloss = buffers.at<V>(4);             // [i]
-    T* const dlogits = buffers.at<T>(5);                 // [v, i]
+    T const* const logits = buffers.at<T>(0);          // [v, i]
+    Index const* const labels = buffers.at<Index>(1);  // [i]
+    V const* const max = buffers.at<V>(2);             // [i]
+    V const* const sum = buffers.at<V>(3);             // [i]
+    V const* const dloss = buffers.at<V>(4);           // [i]
+    T* const dlogits = buffers.at<T>(5);               // [v, i]
     for (Index i = 0; i < args.n; ++i) {
       bool const ignored = labels[i] == args.ignore_index;
-      if (!ignored && (labels[i] < 0 || labels[i] >= args.whole_v)) return {"a label is outside the classes"};
+      if (!ignored && (labels[i] < 0 || labels[i] >= args.whole_v))
+        return {"a label is outside the classes"};
       V const w = V(args.scale) * dloss[i];
       for (Index p = 0; p < args.v; ++p) {
         Index const at = p + args.v * i;
@@ -73,10 +74,11 @@ struct CrossEntropyAttrs {
   Index ignore_index = -100;
 };
 
-/// loss[i] = log(sum) + max - x[label[i]], with max = max_v x[v,i] and sum = sum_v exp(x - max) in blocks of 64; 0 where
-/// the label is `ignore_index`. The maximum is NaN if any logit is. max and sum are kept for the derivative, so that
-/// logits are never stored twice. dtypes {every float}; loss, max and sum fp32 (fp64 for fp64); labels int64.
-/// Cost: |logits| * size bytes, twice where v is cut. Fails where a label is outside [0, V) and not `ignore_index`.
+/// loss[i] = log(sum) + max - x[label[i]], with max = max_v x[v,i] and sum = sum_v exp(x - max) in
+/// blocks of 64; 0 where the label is `ignore_index`. The maximum is NaN if any logit is. max and
+/// sum are kept for the derivative, so that logits are never stored twice. dtypes {every float};
+/// loss, max and sum fp32 (fp64 for fp64); labels int64. Cost: |logits| * size bytes, twice where v
+/// is cut. Fails where a label is outside [0, V) and not `ignore_index`.
 struct CrossEntropy {
   static constexpr char const* name = "cross_entropy";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -97,7 +99,8 @@ struct CrossEntropy {
   static Phases phases(Attrs const&) {
     auto const read = Access::read;
     auto const write = Access::write;
-    return {Phase{{{0, read}, {3, write}}}, Phase{{{0, read}, {1, read}, {2, write}, {3, read}, {4, write}}}};
+    return {Phase{{{0, read}, {3, write}}},
+            Phase{{{0, read}, {1, read}, {2, write}, {3, read}, {4, write}}}};
   }
   static char const* blocked(Attrs const&) { return "v"; }
   static Args args(Attrs const& attrs, TileRange const& range) {
@@ -109,8 +112,7 @@ struct CrossEntropy {
   }
 
   /// What a task of some phase was given; the rest is null.
-  template <class T>
-  struct View {
+  template <class T> struct View {
     using V = compute_t<T>;
     T const* logits;      // [v, i]
     Index const* labels;  // [i]
@@ -118,18 +120,16 @@ struct CrossEntropy {
     V* max;               // [i]
     V* sum;               // [i]
   };
-  template <class T>
-  NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
+  template <class T> NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
     using V = compute_t<T>;
     auto const logits = static_cast<T const*>(at[0]);
     if (phase == 0) return {logits, nullptr, nullptr, static_cast<V*>(at[1]), nullptr};
-    return {logits, static_cast<Index const*>(at[1]), static_cast<V*>(at[2]), static_cast<V*>(at[3]),
-            static_cast<V*>(at[4])};
+    return {logits, static_cast<Index const*>(at[1]), static_cast<V*>(at[2]),
+            static_cast<V*>(at[3]), static_cast<V*>(at[4])};
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static Status reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static Status reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     auto const v = view<T>(args.phase, buffers.pointers);
     for (Index i = 0; i < args.n; ++i) {
@@ -141,24 +141,26 @@ struct CrossEntropy {
       }
       if (args.phase == 0) continue;
       bool const ignored = v.labels[i] == args.ignore_index;
-      if (!ignored && (v.labels[i] < 0 || v.labels[i] >= args.whole_v)) return {"a label is outside the classes"};
+      if (!ignored && (v.labels[i] < 0 || v.labels[i] >= args.whole_v))
+        return {"a label is outside the classes"};
       V sum = args.first ? V(0) : v.sum[i];
       for (Index p = 0; p < args.v; ++p) sum += std::exp(V(x[p]) - v.max[i]);
       v.sum[i] = sum;
       Index const at = v.labels[i] - args.v_begin;
-      V const picked = !ignored && at >= 0 && at < args.v ? V(x[at]) : args.first ? V(0) : v.loss[i];
+      V const picked = !ignored && at >= 0 && at < args.v ? V(x[at])
+                       : args.first                       ? V(0)
+                                                          : v.loss[i];
       v.loss[i] = !args.last ? picked : ignored ? V(0) : std::log(sum) + v.max[i] - picked;
     }
     return {};
   }
 
-  template <class Builder>
-  static void gradient(Builder& b) {
+  template <class Builder> static void gradient(Builder& b) {
     if (!b.wants(0)) return;
     auto const target = b.target(0);
     b.template op<CrossEntropyBackward>(
-        {.ignore_index = b.template attrs<CrossEntropy>().ignore_index, .beta = target.beta}, b.operand(0), b.operand(1),
-        b.operand(3), b.operand(4), b.grad(2), target.node);
+        {.ignore_index = b.template attrs<CrossEntropy>().ignore_index, .beta = target.beta},
+        b.operand(0), b.operand(1), b.operand(3), b.operand(4), b.grad(2), target.node);
   }
 };
 

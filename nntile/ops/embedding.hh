@@ -13,16 +13,18 @@ struct EmbeddingBackwardAttrs {
   double beta = 0;
 };
 
-/// dtable[e,v] = beta dtable[e,v] + sum over tokens i with index[i] = v of dy[e,i], added in ascending token position,
-/// inner token axes first. dtypes {every float}; accumulates in fp32 (fp64 for fp64); index int64.
-/// Cost: (2|dtable| + 3|dy|) * size bytes. Fails where an index is outside [0, V).
+/// dtable[e,v] = beta dtable[e,v] + sum over tokens i with index[i] = v of dy[e,i], added in
+/// ascending token position, inner token axes first. dtypes {every float}; accumulates in fp32
+/// (fp64 for fp64); index int64. Cost: (2|dtable| + 3|dy|) * size bytes. Fails where an index is
+/// outside [0, V).
 struct EmbeddingBackward {
   static constexpr char const* name = "embedding_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  static constexpr Operands operands{{"index", "i...", Access::read, Kind::int64},
-                                     {"dy", "e i..."},
-                                     {"dtable", "e v", Access::update},
-                                     {"carry", "e v", Access::update, Kind::accumulator, Carry::narrow}};
+  static constexpr Operands operands{
+      {"index", "i...", Access::read, Kind::int64},
+      {"dy", "e i..."},
+      {"dtable", "e v", Access::update},
+      {"carry", "e v", Access::update, Kind::accumulator, Carry::narrow}};
 
   using Attrs = EmbeddingBackwardAttrs;
   struct Args {
@@ -48,12 +50,12 @@ struct EmbeddingBackward {
     return args;
   }
   static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) * (3 * range.elements(1) + (range.first(2) ? 2 : 0) * range.elements(2))};
+    return {0, static_cast<Index>(sizeof(float)) *
+                   (3 * range.elements(1) + (range.first(2) ? 2 : 0) * range.elements(2))};
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static Status reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static Status reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     Index const* const index = buffers.at<Index>(0) + args.index_offset;  // [i]
     T const* const dy = buffers.at<T>(1) + args.dy_offset;                // [e, i]
@@ -69,8 +71,10 @@ struct EmbeddingBackward {
                                  : V(args.beta) * V(dtable[at]);
         for (Index i = 0; i < args.n; ++i)
           if (index[i] == args.v_begin + v) sum += V(dy[e + args.e * i]);
-        if (args.carried && !args.last) carry[at] = sum;
-        else dtable[at] = T(sum);
+        if (args.carried && !args.last)
+          carry[at] = sum;
+        else
+          dtable[at] = T(sum);
       }
     return {};
   }
@@ -78,13 +82,15 @@ struct EmbeddingBackward {
 
 struct EmbeddingAttrs {};
 
-/// out[e,i] = table[e, index[i]]. A cut table is a chain: the first tile zeroes what it lacks, later ones fill it in.
-/// dtypes {every float}; index int64. Cost: 2|out| * size bytes. Fails where an index is outside [0, V).
+/// out[e,i] = table[e, index[i]]. A cut table is a chain: the first tile zeroes what it lacks,
+/// later ones fill it in. dtypes {every float}; index int64. Cost: 2|out| * size bytes. Fails where
+/// an index is outside [0, V).
 struct Embedding {
   static constexpr char const* name = "embedding";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  static constexpr Operands operands{
-      {"index", "i...", Access::read, Kind::int64}, {"table", "e v"}, {"out", "e i...", Access::write}};
+  static constexpr Operands operands{{"index", "i...", Access::read, Kind::int64},
+                                     {"table", "e v"},
+                                     {"out", "e i...", Access::write}};
 
   using Attrs = EmbeddingAttrs;
   struct Args {
@@ -93,15 +99,15 @@ struct Embedding {
   };
 
   static Args args(Attrs const&, TileRange const& range) {
-    return {range.extent('e'), range.extent('v'), range.extent('i'), range.begin('v'), range.whole('v'), range.first(2)};
+    return {range.extent('e'), range.extent('v'), range.extent('i'),
+            range.begin('v'),  range.whole('v'),  range.first(2)};
   }
   static Cost cost(Attrs const&, TileRange const& range) {
     return {0, 2 * static_cast<Index>(sizeof(float)) * range.elements(2)};
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static Status reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static Status reference(Args const& args, Buffers buffers) {
     Index const* const index = buffers.at<Index>(0);  // [i]
     T const* const table = buffers.at<T>(1);          // [e, v]
     T* const out = buffers.at<T>(2);                  // [e, i]
@@ -115,8 +121,7 @@ struct Embedding {
     return {};
   }
 
-  template <class Builder>
-  static void gradient(Builder& b) {
+  template <class Builder> static void gradient(Builder& b) {
     if (!b.wants(1)) return;
     auto const dtable = b.target(1);
     b.template op<EmbeddingBackward>({.beta = dtable.beta}, b.operand(0), b.grad(2), dtable.node);

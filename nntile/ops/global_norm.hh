@@ -11,9 +11,9 @@ namespace ops {
 
 struct SumSquaresAttrs {};
 
-/// y[j] = sum_k x[k,j]^2 over dimension 0, in fp64, blocks of 64. What is left of the dimensions is summed
-/// by sum_slice on fp64, innermost first. dtypes {every float}; an fp64 square may overflow to infinity.
-/// Cost: |x| * size bytes.
+/// y[j] = sum_k x[k,j]^2 over dimension 0, in fp64, blocks of 64. What is left of the dimensions is
+/// summed by sum_slice on fp64, innermost first. dtypes {every float}; an fp64 square may overflow
+/// to infinity. Cost: |x| * size bytes.
 struct SumSquares {
   static constexpr char const* name = "sum_squares";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -34,9 +34,8 @@ struct SumSquares {
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
-    T const* const x = buffers.at<T>(0);    // [k, j]
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+    T const* const x = buffers.at<T>(0);      // [k, j]
     double* const y = buffers.at<double>(1);  // [j]
     for (Index j = 0; j < args.n; ++j) {
       double sum = args.first ? 0 : y[j];
@@ -53,8 +52,8 @@ struct GlobalNormAddAttrs {
   double beta = 1;
 };
 
-/// total = beta total + part: adds one tensor's sum of squares to that of all; fp64 scalars. Called in the order of the
-/// tensors' names, beta = 0 for the first.
+/// total = beta total + part: adds one tensor's sum of squares to that of all; fp64 scalars. Called
+/// in the order of the tensors' names, beta = 0 for the first.
 struct GlobalNormAdd {
   static constexpr char const* name = "global_norm_add";
   static constexpr DType fp64_only[] = {DType::fp64};
@@ -71,7 +70,7 @@ struct GlobalNormAdd {
   static Cost cost(Attrs const&, TileRange const&) { return {0, 3 * sizeof(double)}; }
 
   template <Element T>
-    requires std::same_as<T, double>
+  requires std::same_as<T, double>
   static void reference(Args const& args, Buffers buffers) {
     double& total = *buffers.at<double>(1);
     double const part = *buffers.at<double>(0);
@@ -83,13 +82,15 @@ struct ClipScaleAttrs {
   double max_norm = 1;
 };
 
-/// scale = min(1, max_norm / (sqrt(total) + 1e-6)), total an fp64 sum of squares; in fp64, rounded to fp32 once. NaN where
-/// total is, 0 where it is infinite. Source: torch.nn.utils.clip_grad_norm_.
+/// scale = min(1, max_norm / (sqrt(total) + 1e-6)), total an fp64 sum of squares; in fp64, rounded
+/// to fp32 once. NaN where total is, 0 where it is infinite. Source:
+/// torch.nn.utils.clip_grad_norm_.
 struct ClipScale {
   static constexpr char const* name = "clip_scale";
   static constexpr DType fp32_only[] = {DType::fp32};
   static constexpr std::span<DType const> dtypes{fp32_only};
-  static constexpr Operands operands{{"total", "", Access::read, Kind::fp64}, {"scale", "", Access::write}};
+  static constexpr Operands operands{{"total", "", Access::read, Kind::fp64},
+                                     {"scale", "", Access::write}};
 
   using Attrs = ClipScaleAttrs;
   struct Args {
@@ -100,7 +101,7 @@ struct ClipScale {
   static Cost cost(Attrs const&, TileRange const&) { return {0, sizeof(double) + sizeof(float)}; }
 
   template <Element T>
-    requires std::same_as<T, float>
+  requires std::same_as<T, float>
   static void reference(Args const& args, Buffers buffers) {
     double const ratio = args.max_norm / (std::sqrt(*buffers.at<double>(0)) + 1e-6);
     *buffers.at<float>(1) = static_cast<float>(ratio > 1 ? 1 : ratio);
@@ -114,7 +115,8 @@ struct ScaleByAttrs {};
 struct ScaleBy {
   static constexpr char const* name = "scale_by";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  static constexpr Operands operands{{"s", "", Access::read, Kind::fp32}, {"x", "i...", Access::update}};
+  static constexpr Operands operands{{"s", "", Access::read, Kind::fp32},
+                                     {"x", "i...", Access::update}};
 
   using Attrs = ScaleByAttrs;
   struct Args {
@@ -127,8 +129,7 @@ struct ScaleBy {
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     T* const x = buffers.at<T>(1);  // [i]
     for (Index i = 0; i < args.n; ++i) x[i] = T(V(*buffers.at<float>(0)) * V(x[i]));

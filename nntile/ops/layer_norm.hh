@@ -13,20 +13,21 @@ struct LayerNormBackwardAttrs {
   double beta = 0;
 };
 
-/// dx = beta dx + rstd (g - (xhat c2/E + c1/E)), with g = dy gamma, xhat = (x - mean) rstd, c1 = sum_e g,
-/// c2 = sum_e g xhat in blocks of 64. dtypes {every float}; statistics fp32 (fp64 for fp64).
-/// Cost: 3 to 4 |x| * size bytes, twice the reads where e is cut.
+/// dx = beta dx + rstd (g - (xhat c2/E + c1/E)), with g = dy gamma, xhat = (x - mean) rstd, c1 =
+/// sum_e g, c2 = sum_e g xhat in blocks of 64. dtypes {every float}; statistics fp32 (fp64 for
+/// fp64). Cost: 3 to 4 |x| * size bytes, twice the reads where e is cut.
 struct LayerNormBackward {
   static constexpr char const* name = "layer_norm_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  static constexpr Operands operands{{"x", "e i..."},
-                                     {"dy", "e i..."},
-                                     {"gamma", "e"},
-                                     {"mean", "i...", Access::read, Kind::accumulator},
-                                     {"rstd", "i...", Access::read, Kind::accumulator},
-                                     {"dx", "e i...", Access::update},
-                                     {"c1", "i...", Access::update, Kind::accumulator, Carry::phases},
-                                     {"c2", "i...", Access::update, Kind::accumulator, Carry::phases}};
+  static constexpr Operands operands{
+      {"x", "e i..."},
+      {"dy", "e i..."},
+      {"gamma", "e"},
+      {"mean", "i...", Access::read, Kind::accumulator},
+      {"rstd", "i...", Access::read, Kind::accumulator},
+      {"dx", "e i...", Access::update},
+      {"c1", "i...", Access::update, Kind::accumulator, Carry::phases},
+      {"c2", "i...", Access::update, Kind::accumulator, Carry::phases}};
 
   using Attrs = LayerNormBackwardAttrs;
   struct Args {
@@ -38,13 +39,27 @@ struct LayerNormBackward {
 
   static Phases phases(Attrs const&) {
     auto const read = Access::read;
-    return {Phase{{{0, read}, {1, read}, {2, read}, {3, read}, {4, read}, {6, Access::write}, {7, Access::write}}},
-            Phase{{{0, read}, {1, read}, {2, read}, {3, read}, {4, read}, {5, Access::update}, {6, read}, {7, read}}}};
+    return {Phase{{{0, read},
+                   {1, read},
+                   {2, read},
+                   {3, read},
+                   {4, read},
+                   {6, Access::write},
+                   {7, Access::write}}},
+            Phase{{{0, read},
+                   {1, read},
+                   {2, read},
+                   {3, read},
+                   {4, read},
+                   {5, Access::update},
+                   {6, read},
+                   {7, read}}}};
   }
   static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
   static char const* blocked(Attrs const&) { return "e"; }
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('e'), range.extent('i'), range.whole('e'), attrs.beta, range.phase, range.first(6)};
+    return {range.extent('e'), range.extent('i'), range.whole('e'),
+            attrs.beta,        range.phase,       range.first(6)};
   }
   static Cost cost(Attrs const& attrs, TileRange const& range) {
     Index const passes = range.phase == 0 ? 2 : 3 + (attrs.beta == 0 ? 0 : 1);
@@ -52,8 +67,7 @@ struct LayerNormBackward {
   }
 
   /// What a task of some phase was given; the rest is null.
-  template <class T>
-  struct View {
+  template <class T> struct View {
     using V = compute_t<T>;
     T const* x;      // [e, i]
     T const* dy;     // [e, i]
@@ -64,11 +78,16 @@ struct LayerNormBackward {
     V* c1;           // [i]
     V* c2;           // [i]
   };
-  template <class T>
-  NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
+  template <class T> NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
     using V = compute_t<T>;
-    View<T> v{static_cast<T const*>(at[0]), static_cast<T const*>(at[1]), static_cast<T const*>(at[2]),
-              static_cast<V const*>(at[3]), static_cast<V const*>(at[4]), nullptr, nullptr, nullptr};
+    View<T> v{static_cast<T const*>(at[0]),
+              static_cast<T const*>(at[1]),
+              static_cast<T const*>(at[2]),
+              static_cast<V const*>(at[3]),
+              static_cast<V const*>(at[4]),
+              nullptr,
+              nullptr,
+              nullptr};
     if (phase != 0) v.dx = static_cast<T*>(at[5]);
     if (phase >= 0) {
       v.c1 = static_cast<V*>(at[phase == 0 ? 5 : 6]);
@@ -78,8 +97,7 @@ struct LayerNormBackward {
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     auto const v = view<T>(args.phase, buffers.pointers);
     V const size = V(args.whole_e);
@@ -113,19 +131,21 @@ struct LayerNormWeightBackwardAttrs {
   double beta_dbeta = 0;
 };
 
-/// dgamma[e,j] = beta_dgamma dgamma + sum_s dy xhat, dbeta[e,j] = beta_dbeta dbeta + sum_s dy, xhat = (x - mean) rstd;
-/// s is the first token axis, in ascending order. dtypes {every float}. Cost: 2 |x| * size bytes.
+/// dgamma[e,j] = beta_dgamma dgamma + sum_s dy xhat, dbeta[e,j] = beta_dbeta dbeta + sum_s dy, xhat
+/// = (x - mean) rstd; s is the first token axis, in ascending order. dtypes {every float}. Cost: 2
+/// |x| * size bytes.
 struct LayerNormWeightBackward {
   static constexpr char const* name = "layer_norm_weight_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  static constexpr Operands operands{{"x", "e s j..."},
-                                     {"dy", "e s j..."},
-                                     {"mean", "s j...", Access::read, Kind::accumulator},
-                                     {"rstd", "s j...", Access::read, Kind::accumulator},
-                                     {"dgamma", "e j...", Access::update},
-                                     {"dbeta", "e j...", Access::update},
-                                     {"carry_dgamma", "e j...", Access::update, Kind::accumulator, Carry::narrow},
-                                     {"carry_dbeta", "e j...", Access::update, Kind::accumulator, Carry::narrow}};
+  static constexpr Operands operands{
+      {"x", "e s j..."},
+      {"dy", "e s j..."},
+      {"mean", "s j...", Access::read, Kind::accumulator},
+      {"rstd", "s j...", Access::read, Kind::accumulator},
+      {"dgamma", "e j...", Access::update},
+      {"dbeta", "e j...", Access::update},
+      {"carry_dgamma", "e j...", Access::update, Kind::accumulator, Carry::narrow},
+      {"carry_dbeta", "e j...", Access::update, Kind::accumulator, Carry::narrow}};
 
   using Attrs = LayerNormWeightBackwardAttrs;
   struct Args {
@@ -138,31 +158,35 @@ struct LayerNormWeightBackward {
     return (operand == 4 ? attrs.beta_dgamma : attrs.beta_dbeta) == 0;
   }
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('e'), range.extent('s'), range.extent('j'), attrs.beta_dgamma, attrs.beta_dbeta,
-            range.first(4),    range.last(4),     range.carried(6)};
+    return {range.extent('e'), range.extent('s'), range.extent('j'), attrs.beta_dgamma,
+            attrs.beta_dbeta,  range.first(4),    range.last(4),     range.carried(6)};
   }
   static Cost cost(Attrs const&, TileRange const& range) {
     return {0, static_cast<Index>(sizeof(float)) * (2 * range.elements(0) + 4 * range.elements(4))};
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     T const* const x = buffers.at<T>(0);     // [e, s, j]
     T const* const dy = buffers.at<T>(1);    // [e, s, j]
     V const* const mean = buffers.at<V>(2);  // [s, j]
     V const* const rstd = buffers.at<V>(3);  // [s, j]
     auto const reduce = [&](int result, double beta, auto term) {
-      T* const out = buffers.at<T>(result);                                  // [e, j]
-      V* const carry = args.carried ? buffers.at<V>(result + 2) : nullptr;   // [e, j]
+      T* const out = buffers.at<T>(result);                                 // [e, j]
+      V* const carry = args.carried ? buffers.at<V>(result + 2) : nullptr;  // [e, j]
       for (Index j = 0; j < args.n; ++j)
         for (Index e = 0; e < args.e; ++e) {
           Index const at = e + args.e * j;
-          V sum = !args.first ? (args.carried ? carry[at] : V(out[at])) : beta == 0 ? V(0) : V(beta) * V(out[at]);
-          for (Index s = 0; s < args.s; ++s) sum = term(e + args.e * (s + args.s * j), s + args.s * j, sum);
-          if (args.carried && !args.last) carry[at] = sum;
-          else out[at] = T(sum);
+          V sum = !args.first ? (args.carried ? carry[at] : V(out[at]))
+                  : beta == 0 ? V(0)
+                              : V(beta) * V(out[at]);
+          for (Index s = 0; s < args.s; ++s)
+            sum = term(e + args.e * (s + args.s * j), s + args.s * j, sum);
+          if (args.carried && !args.last)
+            carry[at] = sum;
+          else
+            out[at] = T(sum);
         }
     };
     reduce(4, args.beta_dgamma, [&](Index at, Index token, V sum) {
@@ -176,9 +200,10 @@ struct LayerNormAttrs {
   double eps = 1e-5;
 };
 
-/// y = (x - mean) rstd gamma + beta, mean = sum_e x / E, rstd = 1 / sqrt(sum_e (x - mean)^2 / E + eps); e is dimension 0.
-/// Both sums in blocks of 64, the second about the first one's mean. dtypes {every float}; mean and rstd, kept for the
-/// derivative, are fp32 (fp64 for fp64). Cost: 2 |x| * size bytes, 4 where e is cut. Source: Ba, Kiros, Hinton 2016.
+/// y = (x - mean) rstd gamma + beta, mean = sum_e x / E, rstd = 1 / sqrt(sum_e (x - mean)^2 / E +
+/// eps); e is dimension 0. Both sums in blocks of 64, the second about the first one's mean. dtypes
+/// {every float}; mean and rstd, kept for the derivative, are fp32 (fp64 for fp64). Cost: 2 |x| *
+/// size bytes, 4 where e is cut. Source: Ba, Kiros, Hinton 2016.
 struct LayerNorm {
   static constexpr char const* name = "layer_norm";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -214,8 +239,7 @@ struct LayerNorm {
   }
 
   /// What a task of some phase was given; the rest is null.
-  template <class T>
-  struct View {
+  template <class T> struct View {
     using V = compute_t<T>;
     T const* x;      // [e, i]
     T const* gamma;  // [e]
@@ -224,19 +248,22 @@ struct LayerNorm {
     V* mean;         // [i]
     V* rstd;         // [i]
   };
-  template <class T>
-  NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
+  template <class T> NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
     using V = compute_t<T>;
     auto const x = static_cast<T const*>(at[0]);
     if (phase == 0) return {x, nullptr, nullptr, nullptr, static_cast<V*>(at[1]), nullptr};
-    if (phase == 1) return {x, nullptr, nullptr, nullptr, static_cast<V*>(at[1]), static_cast<V*>(at[2])};
-    return {x, static_cast<T const*>(at[1]), static_cast<T const*>(at[2]), static_cast<T*>(at[3]),
-            static_cast<V*>(at[4]), static_cast<V*>(at[5])};
+    if (phase == 1)
+      return {x, nullptr, nullptr, nullptr, static_cast<V*>(at[1]), static_cast<V*>(at[2])};
+    return {x,
+            static_cast<T const*>(at[1]),
+            static_cast<T const*>(at[2]),
+            static_cast<T*>(at[3]),
+            static_cast<V*>(at[4]),
+            static_cast<V*>(at[5])};
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     auto const v = view<T>(args.phase, buffers.pointers);
     V const size = V(args.whole_e);
@@ -250,18 +277,19 @@ struct LayerNorm {
       }
       if (all || args.phase == 1) {
         V sum = args.first ? V(0) : v.rstd[i];
-        for (Index e = 0; e < args.e; ++e) sum = std::fma(V(x[e]) - v.mean[i], V(x[e]) - v.mean[i], sum);
+        for (Index e = 0; e < args.e; ++e)
+          sum = std::fma(V(x[e]) - v.mean[i], V(x[e]) - v.mean[i], sum);
         v.rstd[i] = args.last ? V(1) / std::sqrt(sum / size + V(args.eps)) : sum;
       }
       if (all || args.phase == 2)
         for (Index e = 0; e < args.e; ++e)
-          v.y[i * args.e + e] = T(std::fma((V(x[e]) - v.mean[i]) * v.rstd[i], V(v.gamma[e]), V(v.beta[e])));
+          v.y[i * args.e + e] =
+              T(std::fma((V(x[e]) - v.mean[i]) * v.rstd[i], V(v.gamma[e]), V(v.beta[e])));
     }
   }
 
   /// Weight gradients sum over the first token axis here, and over the others stage by stage.
-  template <class Builder>
-  static void gradient(Builder& b) {
+  template <class Builder> static void gradient(Builder& b) {
     auto const dy = b.grad(3);
     if (b.wants(1) || b.wants(2)) {
       Shape const& x = b.shape(0);
@@ -277,19 +305,21 @@ struct LayerNorm {
           auto const target = b.target(operand);
           return {target.node, target.beta};
         }
-        return {b.temporary(stage, dy.dtype(), concat(b.operand(operand).name(), ".grad.stage")), 0};
+        return {b.temporary(stage, dy.dtype(), concat(b.operand(operand).name(), ".grad.stage")),
+                0};
       };
       Target const dgamma = place(1);
       Target const dbeta = place(2);
-      b.template op<LayerNormWeightBackward>({.beta_dgamma = dgamma.beta, .beta_dbeta = dbeta.beta}, b.operand(0), dy,
-                                             b.operand(4), b.operand(5), dgamma.node, dbeta.node);
+      b.template op<LayerNormWeightBackward>({.beta_dgamma = dgamma.beta, .beta_dbeta = dbeta.beta},
+                                             b.operand(0), dy, b.operand(4), b.operand(5),
+                                             dgamma.node, dbeta.node);
       if (x.size() > 2 && b.wants(1)) b.sum_trailing(dgamma.node, 1);
       if (x.size() > 2 && b.wants(2)) b.sum_trailing(dbeta.node, 2);
     }
     if (!b.wants(0)) return;
     auto const dx = b.target(0);
-    b.template op<LayerNormBackward>({.beta = dx.beta}, b.operand(0), dy, b.operand(1), b.operand(4), b.operand(5),
-                                     dx.node);
+    b.template op<LayerNormBackward>({.beta = dx.beta}, b.operand(0), dy, b.operand(1),
+                                     b.operand(4), b.operand(5), dx.node);
   }
 };
 

@@ -10,9 +10,9 @@
 namespace nntile {
 namespace ops {
 
-/// The larger of two, NaN if either is: the order of every maximum that an exponential is taken from.
-template <std::floating_point V>
-V maximum(V a, V b) {
+/// The larger of two, NaN if either is: the order of every maximum that an exponential is taken
+/// from.
+template <std::floating_point V> V maximum(V a, V b) {
   return a != a ? a : b != b ? b : a > b ? a : b;
 }
 
@@ -25,10 +25,11 @@ struct SoftmaxBackwardAttrs {
 struct SoftmaxBackward {
   static constexpr char const* name = "softmax_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  static constexpr Operands operands{{"y", "v i..."},
-                                     {"dy", "v i..."},
-                                     {"dx", "v i...", Access::update},
-                                     {"dot", "i...", Access::update, Kind::accumulator, Carry::phases}};
+  static constexpr Operands operands{
+      {"y", "v i..."},
+      {"dy", "v i..."},
+      {"dx", "v i...", Access::update},
+      {"dot", "i...", Access::update, Kind::accumulator, Carry::phases}};
 
   using Attrs = SoftmaxBackwardAttrs;
   struct Args {
@@ -54,29 +55,28 @@ struct SoftmaxBackward {
   }
 
   /// What a task of some phase was given; the rest is null.
-  template <class T>
-  struct View {
+  template <class T> struct View {
     T const* y;         // [v, i]
     T const* dy;        // [v, i]
     T* dx;              // [v, i]
     compute_t<T>* dot;  // [i]
   };
-  template <class T>
-  NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
-    return {static_cast<T const*>(at[0]), static_cast<T const*>(at[1]), phase == 0 ? nullptr : static_cast<T*>(at[2]),
+  template <class T> NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
+    return {static_cast<T const*>(at[0]), static_cast<T const*>(at[1]),
+            phase == 0 ? nullptr : static_cast<T*>(at[2]),
             phase < 0 ? nullptr : static_cast<compute_t<T>*>(at[phase == 0 ? 2 : 3])};
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     auto const v = view<T>(args.phase, buffers.pointers);
     for (Index i = 0; i < args.n; ++i) {
       Index const column = i * args.v;
       V dot = args.phase == 1 || (args.phase == 0 && !args.first) ? v.dot[i] : V(0);
       if (args.phase != 1)
-        for (Index p = 0; p < args.v; ++p) dot = std::fma(V(v.y[column + p]), V(v.dy[column + p]), dot);
+        for (Index p = 0; p < args.v; ++p)
+          dot = std::fma(V(v.y[column + p]), V(v.dy[column + p]), dot);
       if (args.phase == 0) {
         v.dot[i] = dot;
         continue;
@@ -92,16 +92,18 @@ struct SoftmaxBackward {
 
 struct SoftmaxAttrs {};
 
-/// y = exp(x - max_v x) * (1 / sum_v exp(x - max)), along dimension 0; the sum in blocks of 64. The maximum is NaN if any
-/// element is. -inf is an ordinary masked score with probability 0; a column of nothing but -inf gives NaN, and so does
-/// one with +inf, as in PyTorch. dtypes {every float}. Cost: 2 |x| * size bytes, 4 where v is cut.
+/// y = exp(x - max_v x) * (1 / sum_v exp(x - max)), along dimension 0; the sum in blocks of 64. The
+/// maximum is NaN if any element is. -inf is an ordinary masked score with probability 0; a column
+/// of nothing but -inf gives NaN, and so does one with +inf, as in PyTorch. dtypes {every float}.
+/// Cost: 2 |x| * size bytes, 4 where v is cut.
 struct Softmax {
   static constexpr char const* name = "softmax";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  static constexpr Operands operands{{"x", "v i..."},
-                                     {"y", "v i...", Access::write},
-                                     {"max", "i...", Access::update, Kind::accumulator, Carry::phases},
-                                     {"sum", "i...", Access::update, Kind::accumulator, Carry::phases}};
+  static constexpr Operands operands{
+      {"x", "v i..."},
+      {"y", "v i...", Access::write},
+      {"max", "i...", Access::update, Kind::accumulator, Carry::phases},
+      {"sum", "i...", Access::update, Kind::accumulator, Carry::phases}};
 
   using Attrs = SoftmaxAttrs;
   struct Args {
@@ -126,15 +128,13 @@ struct Softmax {
   }
 
   /// What a task of some phase was given; the rest is null.
-  template <class T>
-  struct View {
+  template <class T> struct View {
     T const* x;         // [v, i]
     T* y;               // [v, i]
     compute_t<T>* max;  // [i]
     compute_t<T>* sum;  // [i]
   };
-  template <class T>
-  NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
+  template <class T> NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
     using V = compute_t<T>;
     View<T> v{static_cast<T const*>(at[0]), nullptr, nullptr, nullptr};
     if (phase < 0 || phase == 2) v.y = static_cast<T*>(at[1]);
@@ -144,8 +144,7 @@ struct Softmax {
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     auto const v = view<T>(args.phase, buffers.pointers);
     for (Index i = 0; i < args.n; ++i) {
@@ -165,12 +164,12 @@ struct Softmax {
         v.sum[i] = sum;
         continue;
       }
-      for (Index p = 0; p < args.v; ++p) v.y[i * args.v + p] = T(std::exp(V(x[p]) - max) * (V(1) / sum));
+      for (Index p = 0; p < args.v; ++p)
+        v.y[i * args.v + p] = T(std::exp(V(x[p]) - max) * (V(1) / sum));
     }
   }
 
-  template <class Builder>
-  static void gradient(Builder& b) {
+  template <class Builder> static void gradient(Builder& b) {
     if (!b.wants(0)) return;
     auto const dx = b.target(0);
     b.template op<SoftmaxBackward>({.beta = dx.beta}, b.operand(1), b.grad(1), dx.node);

@@ -13,8 +13,8 @@ struct SumSliceAttrs {
   int axis = 0;
   double alpha = 1;
   double beta = 0;
-  /// Along dimension 0, elements follow one another too: for the later stages of a sum over several axes, where what is
-  /// dimension 0 now was not before.
+  /// Along dimension 0, elements follow one another too: for the later stages of a sum over several
+  /// axes, where what is dimension 0 now was not before.
   bool ascending = false;
 };
 
@@ -56,8 +56,7 @@ struct BroadcastSlice {
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
     T const* const s = buffers.at<T>(0);  // [i, j]
     T* const z = buffers.at<T>(1);        // [i, k, j]
@@ -70,14 +69,14 @@ struct BroadcastSlice {
         }
   }
 
-  template <class Builder>
-  static void gradient(Builder& b);
+  template <class Builder> static void gradient(Builder& b);
 };
 
-/// y[i,j] = alpha sum_k x[i,k,j] + beta y[i,j], k being dimension `axis` of x. dtypes {every float}.
-/// Order: the chain starts from beta*y. Along dimension 0 terms alpha*x in blocks of 64 by logical index (element e to lane
-/// e mod 16, lanes by the tree 16-8-4-2-1, blocks added upwards); along any other dimension element by element,
-/// fma(alpha, x, sum). Accumulates in fp32 (fp64 for fp64). Cost: (|x| + 2|y|) * size bytes.
+/// y[i,j] = alpha sum_k x[i,k,j] + beta y[i,j], k being dimension `axis` of x. dtypes {every
+/// float}. Order: the chain starts from beta*y. Along dimension 0 terms alpha*x in blocks of 64 by
+/// logical index (element e to lane e mod 16, lanes by the tree 16-8-4-2-1, blocks added upwards);
+/// along any other dimension element by element, fma(alpha, x, sum). Accumulates in fp32 (fp64 for
+/// fp64). Cost: (|x| + 2|y|) * size bytes.
 struct SumSlice {
   static constexpr char const* name = "sum_slice";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -91,7 +90,9 @@ struct SumSlice {
 
   static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis}}; }
   static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
-  static char const* blocked(Attrs const& attrs) { return attrs.axis == 0 && !attrs.ascending ? "k" : ""; }
+  static char const* blocked(Attrs const& attrs) {
+    return attrs.axis == 0 && !attrs.ascending ? "k" : "";
+  }
   static Args args(Attrs const& attrs, TileRange const& range) {
     Args args = slice_args(attrs, range);
     args.first = range.first(1);
@@ -104,41 +105,43 @@ struct SumSlice {
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     using V = compute_t<T>;
-    T const* const x = buffers.at<T>(0);                             // [i, k, j]
-    T* const y = buffers.at<T>(1);                                   // [i, j]
-    V* const carry = args.carried ? buffers.at<V>(2) : nullptr;      // [i, j]
+    T const* const x = buffers.at<T>(0);                         // [i, k, j]
+    T* const y = buffers.at<T>(1);                               // [i, j]
+    V* const carry = args.carried ? buffers.at<V>(2) : nullptr;  // [i, j]
     for (Index j = 0; j < args.n; ++j)
       for (Index i = 0; i < args.m; ++i) {
         Index const at = i + args.m * j;
         V sum = !args.first      ? (args.carried ? carry[at] : V(y[at]))
                 : args.beta == 0 ? V(0)
                                  : V(args.beta) * V(y[at]);
-        for (Index k = 0; k < args.k; ++k) sum = std::fma(V(args.alpha), V(x[i + args.m * (k + args.k * j)]), sum);
-        if (args.carried && !args.last) carry[at] = sum;
-        else y[at] = T(sum);
+        for (Index k = 0; k < args.k; ++k)
+          sum = std::fma(V(args.alpha), V(x[i + args.m * (k + args.k * j)]), sum);
+        if (args.carried && !args.last)
+          carry[at] = sum;
+        else
+          y[at] = T(sum);
       }
   }
 
-  template <class Builder>
-  static void gradient(Builder& b) {
+  template <class Builder> static void gradient(Builder& b) {
     Attrs const& attrs = b.template attrs<SumSlice>();
     if (attrs.beta != 0) b.fail("it adds to its result; add separately where a gradient is wanted");
     if (!b.wants(0)) return;
     auto const dx = b.target(0);
-    b.template op<BroadcastSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = dx.beta}, b.grad(1), dx.node);
+    b.template op<BroadcastSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = dx.beta},
+                                  b.grad(1), dx.node);
   }
 };
 
-template <class Builder>
-void BroadcastSlice::gradient(Builder& b) {
+template <class Builder> void BroadcastSlice::gradient(Builder& b) {
   Attrs const& attrs = b.template attrs<BroadcastSlice>();
   if (attrs.beta != 0) b.fail("it adds to its result; add separately where a gradient is wanted");
   if (!b.wants(0)) return;
   auto const ds = b.target(0);
-  b.template op<SumSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = ds.beta}, b.grad(1), ds.node);
+  b.template op<SumSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = ds.beta}, b.grad(1),
+                          ds.node);
 }
 
 }  // namespace ops

@@ -24,7 +24,8 @@ TEST_CASE("add_slice adds a slice to every index of an axis", "[ops][add_slice]"
     auto c = op_case<ops::AddSlice>({.axis = axis, .alpha = -0.5}, {x, without(x, axis), x});
     c.scale = 2;
     c.whole_numbers = true;
-    c.canonical = {{{"k", {1, x[static_cast<std::size_t>(axis)] - 1}}, {axis == 0 ? "j" : "i", {5, axis == 0 ? 4 : 30}}}};
+    c.canonical = {{{"k", {1, x[static_cast<std::size_t>(axis)] - 1}},
+                    {axis == 0 ? "j" : "i", {5, axis == 0 ? 4 : 30}}}};
     test::check_op(c);
   }
 }
@@ -45,7 +46,8 @@ TEST_CASE("add_slice and add_fiber take one column and one row", "[ops][add_slic
   for (Shape const& x : {Shape{1, 40}, Shape{40, 1}})
     for (int const axis : {0, 1}) {
       test::check_op(op_case<ops::AddSlice>({.axis = axis}, {x, without(x, axis), x}));
-      test::check_op(op_case<ops::AddFiber>({.axis = axis}, {x, Shape{x[static_cast<std::size_t>(axis)]}, x}));
+      test::check_op(
+          op_case<ops::AddFiber>({.axis = axis}, {x, Shape{x[static_cast<std::size_t>(axis)]}, x}));
     }
 }
 
@@ -54,10 +56,12 @@ TEST_CASE("add_slice and add_fiber have gradients", "[ops][add_slice]") {
   for (int const axis : {0, 1, 2}) {
     auto slice = op_case<ops::AddSlice>({.axis = axis, .alpha = 1.5}, {x, without(x, axis), x});
     test::check_gradient<ops::AddSlice>(slice, 2, {0, 1});
-    auto fiber = op_case<ops::AddFiber>({.axis = axis, .alpha = 1.5}, {x, Shape{x[static_cast<std::size_t>(axis)]}, x});
+    auto fiber = op_case<ops::AddFiber>({.axis = axis, .alpha = 1.5},
+                                        {x, Shape{x[static_cast<std::size_t>(axis)]}, x});
     test::check_gradient<ops::AddFiber>(fiber, 2, {0, 1});
   }
-  test::check_gradient<ops::AddFiber>(op_case<ops::AddFiber>({}, {Shape{5}, Shape{5}, Shape{5}}), 2, {0, 1});
+  test::check_gradient<ops::AddFiber>(op_case<ops::AddFiber>({}, {Shape{5}, Shape{5}, Shape{5}}), 2,
+                                      {0, 1});
 }
 
 }  // namespace

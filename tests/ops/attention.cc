@@ -30,7 +30,8 @@ Shape statistics_shape(Sizes const& s) {
 
 /// q, k, v, out, max, sum.
 test::OpCase forward_case(Sizes const& s, ops::AttentionAttrs const& attrs) {
-  Shape const q = head_shape(s, s.queries), k = head_shape(s, s.keys), statistics = statistics_shape(s);
+  Shape const q = head_shape(s, s.queries), k = head_shape(s, s.keys),
+              statistics = statistics_shape(s);
   auto c = op_case<ops::Attention>(attrs, {q, k, k, q, statistics, statistics});
   c.terms = static_cast<double>(s.keys);
   c.scale = 16;
@@ -43,8 +44,9 @@ test::OpCase backward_case(Sizes const& s, ops::AttentionAttrs const& attrs) {
   Shape const q = forward.shapes[0], k = forward.shapes[1], statistics = forward.shapes[4];
   auto c = op_case<ops::AttentionBackward>(attrs, {q, k, k, q, statistics, statistics, q, q, k, k});
   c.prepare = [=](std::vector<Array>& operands) {
-    auto const done = test::run_reference(forward, operands[0].dtype,
-                                          {operands[0], operands[1], operands[2], operands[3], operands[4], operands[5]});
+    auto const done = test::run_reference(
+        forward, operands[0].dtype,
+        {operands[0], operands[1], operands[2], operands[3], operands[4], operands[5]});
     for (std::size_t o = 3; o < 6; ++o) operands[o] = done[o].as(operands[o].dtype);
   };
   c.terms = static_cast<double>(s.keys);
@@ -52,7 +54,8 @@ test::OpCase backward_case(Sizes const& s, ops::AttentionAttrs const& attrs) {
   return c;
 }
 
-TEST_CASE("attention gives equal bits for every cut of queries, and of keys at multiples of 64", "[ops][attention]") {
+TEST_CASE("attention gives equal bits for every cut of queries, and of keys at multiples of 64",
+          "[ops][attention]") {
   for (bool const causal : {false, true}) {
     auto c = forward_case({32, 3, 256, 256, {2}}, {.causal = causal});
     c.canonical = {{{"j", {64, 192}}, {"i", {64, 192}}},
@@ -64,10 +67,12 @@ TEST_CASE("attention gives equal bits for every cut of queries, and of keys at m
   }
 }
 
-TEST_CASE("attention takes heads, queries and keys that are no multiple of anything", "[ops][attention]") {
+TEST_CASE("attention takes heads, queries and keys that are no multiple of anything",
+          "[ops][attention]") {
   for (bool const causal : {false, true})
-    for (Sizes const& s : {Sizes{1, 1, 1, 1}, Sizes{5, 2, 7, 9}, Sizes{24, 1, 65, 70}, Sizes{48, 2, 33, 129}, Sizes{64, 1, 3, 200},
-                           Sizes{80, 1, 130, 130, {1, 2}}}) {
+    for (Sizes const& s :
+         {Sizes{1, 1, 1, 1}, Sizes{5, 2, 7, 9}, Sizes{24, 1, 65, 70}, Sizes{48, 2, 33, 129},
+          Sizes{64, 1, 3, 200}, Sizes{80, 1, 130, 130, {1, 2}}}) {
       auto c = forward_case(s, {.causal = causal, .scale = 0.3});
       if (s.queries > 1) c.canonical = {{{"i", {1, s.queries - 1}}}};
       if (s.keys > 64) c.canonical.push_back({{"j", {64, s.keys - 64}}});
@@ -130,7 +135,8 @@ TEST_CASE("attention gives masked keys no part, be they infinite or NaN", "[ops]
   for (Index at = 50 * 16; at < 70 * 16; ++at) CHECK(std::isnan(got[3].get(at)));
 }
 
-TEST_CASE("attention of -inf scores alone is NaN, of some is the others' mean", "[ops][attention]") {
+TEST_CASE("attention of -inf scores alone is NaN, of some is the others' mean",
+          "[ops][attention]") {
   auto c = forward_case({1, 1, 2, 80}, {.scale = 1});
   auto operands = test::make_operands(c, DType::fp32);
   for (Index key = 0; key < 80; ++key) {
@@ -140,15 +146,18 @@ TEST_CASE("attention of -inf scores alone is NaN, of some is the others' mean", 
   operands[0].set(0, 1);
   operands[0].set(1, 1);
   CHECK(test::run_kernel(c, DType::fp32, operands)[3].get(0) == 74.5);
-  for (Index key = 70; key < 80; ++key) operands[1].set(key, -std::numeric_limits<double>::infinity());
+  for (Index key = 70; key < 80; ++key)
+    operands[1].set(key, -std::numeric_limits<double>::infinity());
   CHECK(std::isnan(test::run_kernel(c, DType::fp32, operands)[3].get(0)));
 }
 
-TEST_CASE("attention_backward gives equal bits for every cut of queries and keys", "[ops][attention]") {
+TEST_CASE("attention_backward gives equal bits for every cut of queries and keys",
+          "[ops][attention]") {
   for (bool const causal : {false, true})
     for (double const beta : {0.0, 1.0}) {
-      auto c = backward_case({32, 2, 200, 200, {2}},
-                             {.causal = causal, .beta_dq = beta, .beta_dk = 1 - beta, .beta_dv = beta});
+      auto c =
+          backward_case({32, 2, 200, 200, {2}},
+                        {.causal = causal, .beta_dq = beta, .beta_dk = 1 - beta, .beta_dv = beta});
       c.canonical = {{{"j", {64, 136}}, {"i", {64, 136}}},
                      {{"j", {128, 72}}, {"i", {50, 150}}, {"h", {1, 1}}},
                      {{"j", {10, 190}}, {"i", {1, 199}}, {"b", {1, 1}}}};
@@ -156,20 +165,24 @@ TEST_CASE("attention_backward gives equal bits for every cut of queries and keys
     }
 }
 
-TEST_CASE("attention_backward takes heads, queries and keys that are no multiple of anything", "[ops][attention]") {
+TEST_CASE("attention_backward takes heads, queries and keys that are no multiple of anything",
+          "[ops][attention]") {
   for (bool const causal : {false, true})
-    for (Sizes const& s : {Sizes{1, 1, 1, 1}, Sizes{5, 2, 7, 9}, Sizes{24, 1, 65, 70}, Sizes{64, 1, 3, 200}})
+    for (Sizes const& s :
+         {Sizes{1, 1, 1, 1}, Sizes{5, 2, 7, 9}, Sizes{24, 1, 65, 70}, Sizes{64, 1, 3, 200}})
       test::check_op(backward_case(s, {.causal = causal}));
 }
 
 TEST_CASE("attention has gradients for q, k and v", "[ops][attention]") {
   for (bool const causal : {false, true})
     for (std::vector<int> const& wanted : {std::vector<int>{0, 1, 2}, {1}})
-      test::check_gradient<ops::Attention>(forward_case({3, 2, 4, 5, {2}}, {.causal = causal}), 3, wanted);
+      test::check_gradient<ops::Attention>(forward_case({3, 2, 4, 5, {2}}, {.causal = causal}), 3,
+                                           wanted);
 }
 
 TEST_CASE("attention counts causal products at half", "[ops][attention]") {
-  for (auto const& [causal, flops] : {std::pair<bool, Index>{false, 4 * 64 * 128 * 128}, {true, 2 * 64 * 128 * 128}}) {
+  for (auto const& [causal, flops] :
+       {std::pair<bool, Index>{false, 4 * 64 * 128 * 128}, {true, 2 * 64 * 128 * 128}}) {
     auto const c = forward_case({64, 1, 128, 128}, {.causal = causal});
     CHECK(test::total_cost(c).flops == flops);
     CHECK(test::total_cost(c, {{"i", {50, 78}}, {"j", {64, 64}}}).flops == flops);

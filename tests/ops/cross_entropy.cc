@@ -14,7 +14,8 @@ constexpr Index ignored = -100;
 
 void set_labels(std::vector<Array>& operands, Index classes) {
   auto* const labels = reinterpret_cast<Index*>(operands[1].bytes.data());
-  for (Index i = 0; i < operands[1].count(); ++i) labels[i] = i % 5 == 4 ? ignored : (i * 71 + classes - 1) % classes;
+  for (Index i = 0; i < operands[1].count(); ++i)
+    labels[i] = i % 5 == 4 ? ignored : (i * 71 + classes - 1) % classes;
 }
 
 /// logits, labels, loss, max, sum.
@@ -28,13 +29,15 @@ test::OpCase forward_case(Index classes, Shape const& tokens) {
   return c;
 }
 
-TEST_CASE("cross_entropy gives equal bits for every cut at multiples of 64", "[ops][cross_entropy]") {
+TEST_CASE("cross_entropy gives equal bits for every cut at multiples of 64",
+          "[ops][cross_entropy]") {
   auto c = forward_case(256 + 11, Shape{7, 2});
   c.canonical = {{{"v", {64, 203}}}, {{"v", {128, 64, 64, 11}}, {"i", {3, 4}}, {"i1", {1, 1}}}};
   test::check_op(c);
 }
 
-TEST_CASE("cross_entropy of equal logits is log V, and 0 where the label is ignored", "[ops][cross_entropy]") {
+TEST_CASE("cross_entropy of equal logits is log V, and 0 where the label is ignored",
+          "[ops][cross_entropy]") {
   auto c = forward_case(50257, Shape{5});
   auto const set = c.prepare;
   c.prepare = [=](std::vector<Array>& operands) {
@@ -50,7 +53,8 @@ TEST_CASE("cross_entropy_backward gives equal bits for every cut", "[ops][cross_
   for (double const beta : {0.0, 1.0}) {
     auto const forward = forward_case(200, Shape{6});
     Shape const logits{200, 6}, tokens{6};
-    auto c = op_case<ops::CrossEntropyBackward>({.scale = 0.25, .beta = beta}, {logits, tokens, tokens, tokens, tokens, logits});
+    auto c = op_case<ops::CrossEntropyBackward>({.scale = 0.25, .beta = beta},
+                                                {logits, tokens, tokens, tokens, tokens, logits});
     c.prepare = [=](std::vector<Array>& operands) {
       set_labels(operands, 200);
       std::vector<Array> given{operands[0], operands[1], operands[2], operands[3], operands[4]};
@@ -72,8 +76,10 @@ TEST_CASE("cross_entropy fails for a label outside the classes, in words", "[ops
   auto c = forward_case(10, Shape{4});
   auto operands = test::make_operands(c, DType::fp32);
   reinterpret_cast<Index*>(operands[1].bytes.data())[2] = 10;
-  CHECK_THROWS_WITH(test::run_kernel(c, DType::fp32, operands),
-                    Catch::Contains("label 10 at position 2 of the tile is outside [0, 10) and is not ignore_index=-100"));
+  CHECK_THROWS_WITH(
+      test::run_kernel(c, DType::fp32, operands),
+      Catch::Contains(
+          "label 10 at position 2 of the tile is outside [0, 10) and is not ignore_index=-100"));
 }
 
 }  // namespace

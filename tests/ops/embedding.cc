@@ -26,9 +26,11 @@ TEST_CASE("embedding finds rows in whichever tile they are", "[ops][embedding]")
   test::check_op(c);
 }
 
-TEST_CASE("embedding_backward adds in ascending token position, however it is cut", "[ops][embedding]") {
+TEST_CASE("embedding_backward adds in ascending token position, however it is cut",
+          "[ops][embedding]") {
   for (double const beta : {0.0, 1.0, 0.5}) {
-    auto c = op_case<ops::EmbeddingBackward>({.beta = beta}, {Shape{40, 3}, Shape{33, 40, 3}, Shape{33, 17}});
+    auto c = op_case<ops::EmbeddingBackward>({.beta = beta},
+                                             {Shape{40, 3}, Shape{33, 40, 3}, Shape{33, 17}});
     c.prepare = set_index(17);
     c.terms = 120;
     c.scale = 2;
@@ -52,8 +54,9 @@ TEST_CASE("embedding fails for an index outside the table, in words", "[ops][emb
   for (Index const bad : {Index(-1), Index(5)}) {
     auto operands = test::make_operands(c, DType::fp32);
     reinterpret_cast<Index*>(operands[0].bytes.data())[3] = bad;
-    CHECK_THROWS_WITH(test::run_kernel(c, DType::fp32, operands),
-                      Catch::Contains(concat("index ", bad, " at position 3 of the tile is outside [0, 5)")));
+    CHECK_THROWS_WITH(
+        test::run_kernel(c, DType::fp32, operands),
+        Catch::Contains(concat("index ", bad, " at position 3 of the tile is outside [0, 5)")));
   }
 }
 

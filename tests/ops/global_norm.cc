@@ -31,7 +31,8 @@ TEST_CASE("sum_squares of a vector is one number", "[ops][global_norm]") {
 }
 
 TEST_CASE("global_norm_add starts anew where beta is 0", "[ops][global_norm]") {
-  for (double const beta : {0.0, 1.0}) test::check_op(op_case<ops::GlobalNormAdd>({.beta = beta}, {Shape{}, Shape{}}));
+  for (double const beta : {0.0, 1.0})
+    test::check_op(op_case<ops::GlobalNormAdd>({.beta = beta}, {Shape{}, Shape{}}));
 }
 
 TEST_CASE("clip_scale is at most 1, NaN for NaN and 0 for infinity", "[ops][global_norm]") {

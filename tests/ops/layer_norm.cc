@@ -23,13 +23,16 @@ test::OpCase forward_case(Shape const& x) {
 /// Makes rstd, operand `at`, positive.
 auto positive(std::size_t at) {
   return [at](std::vector<Array>& operands) {
-    for (Index i = 0; i < operands[at].count(); ++i) operands[at].set(i, 1 + std::fabs(operands[at].get(i)));
+    for (Index i = 0; i < operands[at].count(); ++i)
+      operands[at].set(i, 1 + std::fabs(operands[at].get(i)));
   };
 }
 
 TEST_CASE("layer_norm gives equal bits for every cut at multiples of 64", "[ops][layer_norm]") {
   auto c = forward_case(Shape{256, 6, 3});
-  c.canonical = {{{"e", {64, 192}}}, {{"e", {128, 64, 64}}, {"i", {1, 5}}, {"i1", {2, 1}}}, {{"i", {2, 2, 2}}}};
+  c.canonical = {{{"e", {64, 192}}},
+                 {{"e", {128, 64, 64}}, {"i", {1, 5}}, {"i1", {2, 1}}},
+                 {{"i", {2, 2, 2}}}};
   c.other = {{{"e", {100, 156}}}};
   test::check_op(c);
 }
@@ -41,7 +44,8 @@ TEST_CASE("layer_norm takes widths that are no multiple of anything", "[ops][lay
 TEST_CASE("layer_norm subtracts the mean before it squares", "[ops][layer_norm]") {
   auto c = forward_case(Shape{128, 2});
   c.prepare = [](std::vector<Array>& operands) {
-    for (Index i = 0; i < operands[0].count(); ++i) operands[0].set(i, 4096 + static_cast<double>(i % 3));
+    for (Index i = 0; i < operands[0].count(); ++i)
+      operands[0].set(i, 4096 + static_cast<double>(i % 3));
   };
   auto const operands = test::make_operands(c, DType::fp32);
   auto const got = test::run_kernel(c, DType::fp32, operands);
@@ -49,7 +53,8 @@ TEST_CASE("layer_norm subtracts the mean before it squares", "[ops][layer_norm]"
   for (Index i = 0; i < 2; ++i) CHECK(std::fabs(got[5].get(i) / exact[5].get(i) - 1) < 1e-5);
 }
 
-TEST_CASE("layer_norm_backward gives equal bits for every cut at multiples of 64", "[ops][layer_norm]") {
+TEST_CASE("layer_norm_backward gives equal bits for every cut at multiples of 64",
+          "[ops][layer_norm]") {
   for (double const beta : {0.0, 1.0}) {
     Shape const x{256, 5, 2}, tokens{5, 2};
     auto c = op_case<ops::LayerNormBackward>({.beta = beta}, {x, x, Shape{256}, tokens, tokens, x});
@@ -74,7 +79,8 @@ TEST_CASE("layer_norm_weight_backward may be cut anywhere", "[ops][layer_norm]")
   }
 }
 
-TEST_CASE("layer_norm has gradients for x, gamma and beta, with one token axis or more", "[ops][layer_norm]") {
+TEST_CASE("layer_norm has gradients for x, gamma and beta, with one token axis or more",
+          "[ops][layer_norm]") {
   for (Shape const& x : {Shape{5, 3}, Shape{5, 3, 2}, Shape{4, 2, 2, 2}})
     for (std::vector<int> const& wanted : {std::vector<int>{0, 1, 2}, {0}, {2}})
       test::check_gradient<ops::LayerNorm>(forward_case(x), 3, wanted);

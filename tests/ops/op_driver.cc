@@ -40,15 +40,18 @@ Operands visible(OpCase const& c) {
 
 bool overwritten(OpCase const& c, Operands const& operands, std::size_t o) {
   if (!writes(operands[o].access)) return false;
-  return operands[o].access == Access::write || c.op->overwrites(c.attrs.data(), static_cast<int>(o));
+  return operands[o].access == Access::write ||
+         c.op->overwrites(c.attrs.data(), static_cast<int>(o));
 }
 
 AxisTable axes_of(OpCase const& c) {
   Operands const operands = c.op->operands(c.attrs.data());
   inplace_vector<GivenOperand, max_operands> given;
   for (std::size_t o = 0; o < operands.size(); ++o)
-    given.push_back(o < c.shapes.size() ? GivenOperand{&c.shapes[o], operands[o].name} : GivenOperand{});
-  return resolve_axes(c.op->name, operands, c.op->ranks(c.attrs.data()), {given.data(), given.size()});
+    given.push_back(o < c.shapes.size() ? GivenOperand{&c.shapes[o], operands[o].name}
+                                        : GivenOperand{});
+  return resolve_axes(c.op->name, operands, c.op->ranks(c.attrs.data()),
+                      {given.data(), given.size()});
 }
 
 /// The tiling of each axis of the op.
@@ -71,23 +74,26 @@ struct TiledArray {
   std::vector<AnyRuntime::Handle> handles;
 };
 
-TiledArray place(AnyRuntime& runtime, Array const& array, std::vector<AxisTiling> axes, bool write) {
+TiledArray place(AnyRuntime& runtime, Array const& array, std::vector<AxisTiling> axes,
+                 bool write) {
   TiledArray result{Tiling(std::move(axes)), {}};
   std::size_t const bytes = size_of(array.dtype);
   for (Index tile = 0; tile < result.tiling.tile_count(); ++tile) {
     TileBox const box = result.tiling.box(tile);
-    auto const handle = runtime.allocate(static_cast<std::size_t>(element_count(box.extent)) * bytes);
+    auto const handle =
+        runtime.allocate(static_cast<std::size_t>(element_count(box.extent)) * bytes);
     result.handles.push_back(handle);
     if (!write) continue;
-    copy_to_tile(runtime.lock(handle, Access::write).data(), box, array.bytes.data(), array.shape, bytes);
+    copy_to_tile(runtime.lock(handle, Access::write).data(), box, array.bytes.data(), array.shape,
+                 bytes);
     runtime.unlock(handle);
   }
   return result;
 }
 
 std::string describe(OpCase const& c, DType element, Execution const& how) {
-  std::string text = concat(c.op->name, " ", name_of(element), " ", name_of(how.isa), " ", how.runtime, " seed ",
-                            seed, " shapes");
+  std::string text = concat(c.op->name, " ", name_of(element), " ", name_of(how.isa), " ",
+                            how.runtime, " seed ", seed, " shapes");
   for (Shape const& shape : c.shapes) text += concat(" ", to_string(shape));
   for (Cut const& cut : how.cuts) {
     text += concat(" cut ", cut.axis, ":");
@@ -97,14 +103,19 @@ std::string describe(OpCase const& c, DType element, Execution const& how) {
 }
 
 /// The first element of a result that is too far from the reference, in words; empty where none is.
-std::string deviation(OpCase const& c, DType element, std::vector<Array> const& got, std::vector<Array> const& exact) {
+std::string deviation(OpCase const& c, DType element, std::vector<Array> const& got,
+                      std::vector<Array> const& exact) {
   Operands const operands = visible(c);
   auto const unit = [](DType dtype) {
     switch (dtype) {
-      case DType::fp64: return 0x1p-53;
-      case DType::bf16: return 0x1p-8;
-      case DType::fp16: return 0x1p-11;
-      default: return 0x1p-24;
+      case DType::fp64:
+        return 0x1p-53;
+      case DType::bf16:
+        return 0x1p-8;
+      case DType::fp16:
+        return 0x1p-11;
+      default:
+        return 0x1p-24;
     }
   };
   for (std::size_t o = 0; o < got.size(); ++o) {
@@ -117,8 +128,10 @@ std::string deviation(OpCase const& c, DType element, std::vector<Array> const& 
       double const have = got[o].get(i);
       double bound = 4 * std::sqrt(c.terms) * unit(accumulator_of(element)) * c.scale * largest +
                      unit(got[o].dtype) * std::fabs(want);
-      if (got[o].dtype == DType::fp16) bound += 0x1p-25;  // its subnormals are that far apart, halved
-      if (want == have || (std::isnan(want) && std::isnan(have)) || std::fabs(want - have) <= bound) continue;
+      if (got[o].dtype == DType::fp16)
+        bound += 0x1p-25;  // its subnormals are that far apart, halved
+      if (want == have || (std::isnan(want) && std::isnan(have)) || std::fabs(want - have) <= bound)
+        continue;
       return concat(operands[o].name, "[", i, "] = ", have, ", expected ", want, " within ", bound);
     }
   }
@@ -206,7 +219,8 @@ std::vector<Array> make_operands(OpCase const& c, DType element, bool whole_numb
   return result;
 }
 
-std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array> operands, Execution const& how) {
+std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array> operands,
+                              Execution const& how) {
   AnyRuntime runtime(how.runtime, {.workers = how.workers});
   Operands const declared = visible(c);
   AxisTable const table = axes_of(c);
@@ -216,27 +230,31 @@ std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array>
   for (std::size_t o = 0; o < operands.size(); ++o) {
     bool const fresh = overwritten(c, declared, o);
     if (fresh && is_float(operands[o].dtype))
-      for (Index i = 0; i < operands[o].count(); ++i) operands[o].set(i, std::numeric_limits<double>::quiet_NaN());
+      for (Index i = 0; i < operands[o].count(); ++i)
+        operands[o].set(i, std::numeric_limits<double>::quiet_NaN());
     std::vector<AxisTiling> axes;
     for (auto const axis : table.operands[o]) axes.push_back(tilings[axis]);
     tiled.push_back(place(runtime, operands[o], std::move(axes), !fresh || how.cuts.empty()));
   }
   for (std::size_t o = 0; o < operands.size(); ++o)
-    given.push_back({&runtime, operands[o].dtype, &tiled[o].tiling, tiled[o].handles.data(), declared[o].name});
-  submit_op<AnyRuntime>(*c.op, c.attrs.data(), {given.data(), given.size()}, [](Event) {}, {Mode::exact, how.isa});
+    given.push_back(
+        {&runtime, operands[o].dtype, &tiled[o].tiling, tiled[o].handles.data(), declared[o].name});
+  submit_op<AnyRuntime>(*c.op, c.attrs.data(), {given.data(), given.size()}, [](Event) {},
+                        {Mode::exact, how.isa});
   (void)element;
   runtime.wait_all();
   for (std::size_t o = 0; o < operands.size(); ++o)
     for (Index tile = 0; tile < tiled[o].tiling.tile_count(); ++tile) {
       auto const handle = tiled[o].handles[static_cast<std::size_t>(tile)];
-      copy_from_tile(runtime.lock(handle, Access::read).data(), tiled[o].tiling.box(tile), operands[o].bytes.data(),
-                     operands[o].shape, size_of(operands[o].dtype));
+      copy_from_tile(runtime.lock(handle, Access::read).data(), tiled[o].tiling.box(tile),
+                     operands[o].bytes.data(), operands[o].shape, size_of(operands[o].dtype));
       runtime.unlock(handle);
     }
   return operands;
 }
 
-std::vector<Array> run_reference(OpCase const& c, DType element, std::vector<Array> const& operands) {
+std::vector<Array> run_reference(OpCase const& c, DType element,
+                                 std::vector<Array> const& operands) {
   if (c.op->reference(DType::fp64) != nullptr) element = DType::fp64;
   Operands const declared = visible(c);
   std::vector<Array> result;
@@ -279,7 +297,8 @@ std::vector<Isa> instruction_sets() {
 }
 
 void check_op(OpCase const& c) {
-  for (DType const element : {DType::fp64, DType::fp32, DType::bf16, DType::fp16, DType::fp32_fast_tf32}) {
+  for (DType const element :
+       {DType::fp64, DType::fp32, DType::bf16, DType::fp16, DType::fp32_fast_tf32}) {
     if (!takes(c, element)) continue;
     check_dtype(c, element);
     if (c.whole_numbers) check_whole_numbers(c, element);
@@ -292,7 +311,8 @@ namespace {
 
 using namespace nntile;
 
-TEST_CASE("the driver writes nothing into what an op overwrites, and the op writes all of it", "[ops][driver]") {
+TEST_CASE("the driver writes nothing into what an op overwrites, and the op writes all of it",
+          "[ops][driver]") {
   auto c = test::op_case<ops::SumSlice>({.axis = 0}, {Shape{64, 3}, Shape{3}});
   auto const operands = test::make_operands(c, DType::fp32);
   for (auto const& cuts : {test::Cuts{}, test::Cuts{{"j", {1, 2}}}}) {

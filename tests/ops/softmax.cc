@@ -23,12 +23,14 @@ TEST_CASE("softmax gives equal bits for every cut at multiples of 64", "[ops][so
   test::check_op(c);
 }
 
-TEST_CASE("softmax treats -inf as an ordinary masked score, and a column of nothing else as NaN", "[ops][softmax]") {
+TEST_CASE("softmax treats -inf as an ordinary masked score, and a column of nothing else as NaN",
+          "[ops][softmax]") {
   auto c = op_case<ops::Softmax>({}, {Shape{130, 4}, Shape{130, 4}});
   c.prepare = [](std::vector<Array>& operands) {
     for (Index i = 0; i < 130; ++i) {
-      if (i % 3 == 0 || i < 70) operands[0].set(i, -infinity);  // column 0: some, a whole tile of 64 among them
-      operands[0].set(130 + i, -infinity);                      // column 1: all
+      if (i % 3 == 0 || i < 70)
+        operands[0].set(i, -infinity);      // column 0: some, a whole tile of 64 among them
+      operands[0].set(130 + i, -infinity);  // column 1: all
     }
     operands[0].set(2 * 130 + 5, std::nan(""));  // column 2: a NaN
     operands[0].set(3 * 130 + 5, infinity);      // column 3: +inf

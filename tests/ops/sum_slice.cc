@@ -9,9 +9,11 @@ namespace {
 using namespace nntile;
 using test::op_case;
 
-TEST_CASE("sum_slice along dimension 0 sums blocks of 64, cut at any of their borders", "[ops][sum_slice]") {
+TEST_CASE("sum_slice along dimension 0 sums blocks of 64, cut at any of their borders",
+          "[ops][sum_slice]") {
   for (double const beta : {0.0, 1.0, 0.5}) {
-    auto c = op_case<ops::SumSlice>({.axis = 0, .alpha = 0.5, .beta = beta}, {Shape{256 + 13, 5, 3}, Shape{5, 3}});
+    auto c = op_case<ops::SumSlice>({.axis = 0, .alpha = 0.5, .beta = beta},
+                                    {Shape{256 + 13, 5, 3}, Shape{5, 3}});
     c.terms = 269;
     c.scale = 8;  // sums of random signs cancel
     c.whole_numbers = true;
@@ -23,7 +25,8 @@ TEST_CASE("sum_slice along dimension 0 sums blocks of 64, cut at any of their bo
 
 TEST_CASE("sum_slice along another dimension may be cut anywhere", "[ops][sum_slice]") {
   for (double const beta : {0.0, 1.0}) {
-    auto c = op_case<ops::SumSlice>({.axis = 1, .alpha = -2, .beta = beta}, {Shape{70, 31, 2}, Shape{70, 2}});
+    auto c = op_case<ops::SumSlice>({.axis = 1, .alpha = -2, .beta = beta},
+                                    {Shape{70, 31, 2}, Shape{70, 2}});
     c.terms = 31;
     c.scale = 4;
     c.whole_numbers = true;
@@ -32,7 +35,8 @@ TEST_CASE("sum_slice along another dimension may be cut anywhere", "[ops][sum_sl
   }
 }
 
-TEST_CASE("sum_slice takes one column, one term, and more columns than it holds at once", "[ops][sum_slice]") {
+TEST_CASE("sum_slice takes one column, one term, and more columns than it holds at once",
+          "[ops][sum_slice]") {
   for (Shape const& shape : {Shape{1, 9}, Shape{5, 1}, Shape{2500, 6}}) {
     auto c = op_case<ops::SumSlice>({.axis = 1}, {shape, Shape{shape[0]}});
     c.terms = 9;
@@ -63,8 +67,10 @@ TEST_CASE("sum_slice and broadcast_slice are each other's gradient", "[ops][sum_
     Shape s;
     for (std::size_t d = 0; d < 3; ++d)
       if (d != static_cast<std::size_t>(axis)) s.push_back(z[d]);
-    test::check_gradient<ops::SumSlice>(op_case<ops::SumSlice>({.axis = axis, .alpha = 1.5}, {z, s}), 1, {0});
-    test::check_gradient<ops::BroadcastSlice>(op_case<ops::BroadcastSlice>({.axis = axis, .alpha = -2}, {s, z}), 1, {0});
+    test::check_gradient<ops::SumSlice>(
+        op_case<ops::SumSlice>({.axis = axis, .alpha = 1.5}, {z, s}), 1, {0});
+    test::check_gradient<ops::BroadcastSlice>(
+        op_case<ops::BroadcastSlice>({.axis = axis, .alpha = -2}, {s, z}), 1, {0});
   }
 }
 

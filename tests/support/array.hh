@@ -33,8 +33,10 @@ struct Array {
     for_dtype(dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       T rounded;
-      if constexpr (std::is_arithmetic_v<T>) rounded = static_cast<T>(value);
-      else rounded = T(static_cast<float>(value));
+      if constexpr (std::is_arithmetic_v<T>)
+        rounded = static_cast<T>(value);
+      else
+        rounded = T(static_cast<float>(value));
       std::memcpy(bytes.data() + static_cast<std::size_t>(i) * sizeof(T), &rounded, sizeof(T));
     });
   }

@@ -12,7 +12,8 @@
 
 namespace nntile::test {
 
-/// What an op's `gradient` is given, as graph/gradient.hh has it: operands are positions, nodes are arrays here.
+/// What an op's `gradient` is given, as graph/gradient.hh has it: operands are positions, nodes are
+/// arrays here.
 class EagerBuilder {
  public:
   class Node {
@@ -33,8 +34,12 @@ class EagerBuilder {
     double beta;
   };
 
-  EagerBuilder(OpCase const& c, std::vector<Array> const& operands, std::vector<int> wanted, bool accumulate)
-      : case_(c), wanted_(std::move(wanted)), targets_(operands.size()), gradients_(operands.size()),
+  EagerBuilder(OpCase const& c, std::vector<Array> const& operands, std::vector<int> wanted,
+               bool accumulate)
+      : case_(c),
+        wanted_(std::move(wanted)),
+        targets_(operands.size()),
+        gradients_(operands.size()),
         accumulate_(accumulate) {
     for (Array const& operand : operands) arrays_.push_back(operand);
   }
@@ -46,8 +51,7 @@ class EagerBuilder {
   /// What was added to operand i's gradient, started from 1 where the builder accumulates.
   Array const& gradient_of(int i) { return arrays_[targets_[static_cast<std::size_t>(i)].value()]; }
 
-  template <OpStruct Op>
-  typename Op::Attrs const& attrs() const {
+  template <OpStruct Op> typename Op::Attrs const& attrs() const {
     return *reinterpret_cast<typename Op::Attrs const*>(case_.attrs.data());
   }
   Node operand(int i) { return {*this, static_cast<std::size_t>(i)}; }
@@ -61,7 +65,8 @@ class EagerBuilder {
     if (!slot) {
       slot = arrays_.size();
       arrays_.push_back(Array(DType::fp64, shape(i)));
-      for (Index e = 0; e < arrays_.back().count(); ++e) arrays_.back().set(e, accumulate_ ? 1 : std::nan(""));
+      for (Index e = 0; e < arrays_.back().count(); ++e)
+        arrays_.back().set(e, accumulate_ ? 1 : std::nan(""));
     }
     return {{*this, *slot}, beta};
   }
@@ -108,8 +113,9 @@ class EagerBuilder {
   bool accumulate_;
 };
 
-/// CHECKs the gradients of the operands `wanted` with respect to result `result`, each weighted by a fixed pattern, with
-/// nothing there before and with ones there. Central differences of step h: error h^2 f''' + u/h, about 1e-9 for h = 1e-5.
+/// CHECKs the gradients of the operands `wanted` with respect to result `result`, each weighted by
+/// a fixed pattern, with nothing there before and with ones there. Central differences of step h:
+/// error h^2 f''' + u/h, about 1e-9 for h = 1e-5.
 template <OpStruct Op>
 void check_gradient(OpCase const& c, int result, std::vector<int> const& wanted) {
   constexpr double step = 1e-5;
@@ -117,7 +123,8 @@ void check_gradient(OpCase const& c, int result, std::vector<int> const& wanted)
   auto const position = static_cast<std::size_t>(result);
   auto operands = run_reference(c, DType::fp64, make_operands(c, DType::fp64));
   Array weights = operands[position];
-  for (Index i = 0; i < weights.count(); ++i) weights.set(i, 1 + 0.5 * std::cos(static_cast<double>(3 * i)));
+  for (Index i = 0; i < weights.count(); ++i)
+    weights.set(i, 1 + 0.5 * std::cos(static_cast<double>(3 * i)));
   auto const loss = [&] {
     auto const after = run_reference(c, DType::fp64, operands);
     double sum = 0;
@@ -141,7 +148,8 @@ void check_gradient(OpCase const& c, int result, std::vector<int> const& wanted)
         double const below = loss();
         x.set(e, value);
         double const numeric = (above - below) / (2 * step) + (accumulate ? 1 : 0);
-        INFO(c.op->name << ": gradient of operand " << i << ", element " << e << ", accumulate " << accumulate);
+        INFO(c.op->name << ": gradient of operand " << i << ", element " << e << ", accumulate "
+                        << accumulate);
         CHECK(std::fabs(gradient.get(e) - numeric) <= tolerance * largest);
       }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Runs an op over dtypes, instruction sets, runtimes and tilings, against its own reference in fp64. The definitions are
-// in tests/ops/op_driver.cc.
+// Runs an op over dtypes, instruction sets, runtimes and tilings, against its own reference in
+// fp64. The definitions are in tests/ops/op_driver.cc.
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,7 +12,8 @@
 
 namespace nntile::test {
 
-/// Sizes of the tiles along one axis, named by its letter, and its place within a group: "v", "i1". Others stay whole.
+/// Sizes of the tiles along one axis, named by its letter, and its place within a group: "v", "i1".
+/// Others stay whole.
 struct Cut {
   std::string axis;
   std::vector<Index> sizes;
@@ -25,10 +26,11 @@ struct OpCase {
   std::vector<std::byte> attrs;
   /// Of the operands that a caller sees.
   std::vector<Shape> shapes;
-  /// Sets what must not be random: labels, statistics. Operands hold uniform numbers in [-1, 1) of their dtype.
+  /// Sets what must not be random: labels, statistics. Operands hold uniform numbers in [-1, 1) of
+  /// their dtype.
   std::function<void(std::vector<Array>&)> prepare;
-  /// Tolerance: 4 sqrt(terms) u_acc scale max|result| + u_out |result|. `scale` is (|A||B|) over the largest result, or
-  /// counts the roundings of functions on the way.
+  /// Tolerance: 4 sqrt(terms) u_acc scale max|result| + u_out |result|. `scale` is (|A||B|) over
+  /// the largest result, or counts the roundings of functions on the way.
   double terms = 1;
   double scale = 1;
   /// Each must give the bits of the uncut call.
@@ -39,8 +41,7 @@ struct OpCase {
   bool whole_numbers = false;
 };
 
-template <OpStruct Op>
-OpCase op_case(typename Op::Attrs const& attrs, std::vector<Shape> shapes) {
+template <OpStruct Op> OpCase op_case(typename Op::Attrs const& attrs, std::vector<Shape> shapes) {
   OpCase result;
   result.op = &op_info<Op>;
   auto const* const bytes = reinterpret_cast<std::byte const*>(&attrs);
@@ -60,12 +61,16 @@ struct Execution {
 /// Operands of dtype `element` for a case: random numbers from a fixed seed, then `prepare`.
 std::vector<Array> make_operands(OpCase const& c, DType element, bool whole_numbers = false);
 
-/// Runs the op's kernel on copies of the operands, cut into tiles, and returns all of them. What the op overwrites is NaN
-/// before an uncut call, and never written before a cut one. Throws what the runtime does.
-std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array> operands, Execution const& how = {});
+/// Runs the op's kernel on copies of the operands, cut into tiles, and returns all of them. What
+/// the op overwrites is NaN before an uncut call, and never written before a cut one. Throws what
+/// the runtime does.
+std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array> operands,
+                              Execution const& how = {});
 
-/// Runs the op's reference on copies of the operands, widened to fp64 where it has such a reference.
-std::vector<Array> run_reference(OpCase const& c, DType element, std::vector<Array> const& operands);
+/// Runs the op's reference on copies of the operands, widened to fp64 where it has such a
+/// reference.
+std::vector<Array> run_reference(OpCase const& c, DType element,
+                                 std::vector<Array> const& operands);
 
 /// What the tile tasks of a call cost together.
 Cost total_cost(OpCase const& c, Cuts const& cuts = {});
@@ -73,8 +78,8 @@ Cost total_cost(OpCase const& c, Cuts const& cuts = {});
 /// Instruction sets that this build and CPU have, the best last.
 std::vector<Isa> instruction_sets();
 
-/// CHECKs a case for every dtype of the op: close to the reference on every instruction set, equal bits with AVX2 and
-/// AVX-512, with every canonical tiling, on every runtime.
+/// CHECKs a case for every dtype of the op: close to the reference on every instruction set, equal
+/// bits with AVX2 and AVX-512, with every canonical tiling, on every runtime.
 void check_op(OpCase const& c);
 
 }  // namespace nntile::test
