@@ -95,7 +95,7 @@ TEST_CASE("a blocking call waits for its task alone", "[tile][tile]") {
   auto* const flag = &open;
   Use<Ring::Handle> const use[] = {{held.handle(), Access::update}};
   Event const blocked =
-      submit(runtime, Task<Ring::Handle>{&gate, use, std::as_bytes(std::span(&flag, 1))});
+      submit(runtime, Task<Ring::Handle>{&gate, use, std::as_bytes(std::span(&flag, 1)), {}, {}});
   gelutanh(x, y);  // returns although the gate is shut
   CHECK_FALSE(runtime.done(blocked));
   open.store(true);
