@@ -24,12 +24,16 @@ template <class Policy> class Parking {
   /// Announces a sleeper. Then look for work, and call `cancel` or one of the sleeps.
   void announce() { sleepers_.fetch_add(1, std::memory_order_seq_cst); }
 
-  /// Takes the announcement back, or uses up the permit that has answered it.
+  /// Takes the announcement back, or uses up the permit that has answered it, now or when it comes:
+  /// waiting for it would be wrong, since a sleeper that announced itself later may take it first,
+  /// and then nobody owes another. Blocks: no.
   void cancel() {
     if (take(1) == 1) return;
-    std::unique_lock lock(mutex_);
-    work_.wait(lock, [this] { return permits_ > 0; });
-    --permits_;
+    std::lock_guard lock(mutex_);
+    if (permits_ > 0)
+      --permits_;
+    else
+      ++owed_;
   }
 
   /// Sleeps until a permit comes.
@@ -77,7 +81,9 @@ template <class Policy> class Parking {
     bool driver_sleeps;
     {
       std::lock_guard lock(mutex_);
-      permits_ += taken;
+      std::uint32_t const used = owed_ < taken ? owed_ : taken;
+      owed_ -= used;
+      permits_ += taken - used;
       driver_sleeps = driver_sleeps_;
     }
     if (taken == 1)
@@ -88,6 +94,9 @@ template <class Policy> class Parking {
   }
 
   void wake_all() { wake(~0u); }
+
+  /// Whether some executing thread may find nothing to do.
+  bool anyone_sleeps() const { return sleepers_.load(std::memory_order_relaxed) != 0; }
 
   /// The driver announces that it waits for the end of a task or record. It looks at that one's
   /// edge list next: a list that is open then will be closed by a thread that calls `completed`
@@ -136,6 +145,7 @@ template <class Policy> class Parking {
   std::condition_variable work_;
   std::condition_variable bell_;
   std::uint32_t permits_ = 0;
+  std::uint32_t owed_ = 0;  // permits that come to threads which have not waited for them
   bool rung_ = false;
   bool driver_sleeps_ = false;
 };
