@@ -35,6 +35,7 @@ template <class T> struct SumSlice {
         sum_columns<T, 1>(
             args.m, args.k, {y.at(j * args.m)},
             [&](Index i, Index k, auto part, Vec<V>(&sums)[1]) __attribute__((always_inline)) {
+              __builtin_prefetch(slab + (k + 4) * args.m + i);  // the next rows that pass by
               sums[0] = fma(alpha, load(slab + k * args.m + i, part), sums[0]);
             });
       }
