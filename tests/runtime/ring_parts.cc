@@ -145,10 +145,10 @@ TEST_CASE("a closed edge list takes no edge, and its walk readies who waits for 
     void ready(HotSlot<SmallPolicy>& slot) { ids.push_back(slot.id); }
   } sink;
   Window<SmallPolicy> window;
-  auto& first = window.open(SlotKind::task, 0, -1);
-  auto& second = window.open(SlotKind::task, 0, -1);
-  auto& both = window.open(SlotKind::task, 0, -1);
-  auto& one = window.open(SlotKind::task, 0, -1);
+  auto& first = window.open(SlotKind::task, 0, -1, 1);
+  auto& second = window.open(SlotKind::task, 0, -1, 1);
+  auto& both = window.open(SlotKind::task, 0, -1, 1);
+  auto& one = window.open(SlotKind::task, 0, -1, 1);
   REQUIRE(window.link(first.consumers, both, 0));
   REQUIRE(window.link(second.consumers, both, 1));
   REQUIRE(window.link(first.consumers, one, 0));
@@ -169,7 +169,7 @@ TEST_CASE("the watermark stops at the first unfinished task, also where ids wrap
   Window<SmallPolicy> window;
   std::uint64_t const first = window.head();
   std::vector<HotSlot<SmallPolicy>*> slots;
-  for (int i = 0; i < 8; ++i) slots.push_back(&window.open(SlotKind::task, 0, -1));
+  for (int i = 0; i < 8; ++i) slots.push_back(&window.open(SlotKind::task, 0, -1, 1));
   REQUIRE(window.full());
   for (int i : {1, 2, 3, 4, 6}) window.complete(*slots[static_cast<std::size_t>(i)], sink);
   std::uint64_t retired = 0;

@@ -83,12 +83,13 @@ struct Arguments {
     append(at, &tile, sizeof tile);
   }
 
-  /// Writes the arguments into a block, and its address and the attributes' size into the slot.
+  /// Writes the arguments into a block, and its address, the attributes' size and the number of
+  /// operands into the slot.
   static void put_block(ColdSlot& cold, std::byte* block, std::span<std::byte const> attributes,
                         std::span<common::BufferUse const> uses, void* const* pointers,
                         std::int64_t tile) {
-    std::size_t const size = padded(attributes.size());
-    append(append(cold.arguments, &block, sizeof block), &size, sizeof size);
+    std::size_t const sizes[] = {padded(attributes.size()), uses.size()};
+    append(append(cold.arguments, &block, sizeof block), sizes, sizeof sizes);
     std::byte* at = put_attributes(block, attributes);
     at = append(at, uses.data(), uses.size_bytes());
     at = append(at, pointers, uses.size() * sizeof(void*));
@@ -98,16 +99,17 @@ struct Arguments {
   /// The task's body as it was submitted. The unpacked operands of an inline one lie in this
   /// object.
   template <class Hot> common::TaskBody body(Hot const& slot, ColdSlot const& cold) {
-    std::size_t const count = slot.operands;
+    std::size_t count = slot.operands;
     std::byte const* attributes = cold.arguments;
     common::BufferUse const* uses = uses_;
     void* const* pointers = pointers_;
     std::byte const* tile;
     if (slot.spilled) {
-      std::size_t size;
+      std::size_t sizes[2];
       std::memcpy(&attributes, cold.arguments, sizeof attributes);
-      std::memcpy(&size, cold.arguments + sizeof attributes, sizeof size);
-      uses = reinterpret_cast<common::BufferUse const*>(attributes + size);
+      std::memcpy(sizes, cold.arguments + sizeof attributes, sizeof sizes);
+      count = sizes[1];
+      uses = reinterpret_cast<common::BufferUse const*>(attributes + sizes[0]);
       pointers = reinterpret_cast<void* const*>(uses + count);
       tile = reinterpret_cast<std::byte const*>(pointers + count);
     } else {
@@ -125,7 +127,7 @@ struct Arguments {
     TaskLabel label{cold.tensor, 0};
     std::memcpy(&label.tile, tile, sizeof label.tile);
     return {static_cast<Codelet const*>(cold.work),
-            slot.sequence(),
+            slot.sequence.load(std::memory_order_relaxed),
             {uses, count},
             pointers,
             attributes,

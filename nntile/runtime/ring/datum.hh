@@ -8,7 +8,7 @@
 
 namespace nntile::detail::ring {
 
-/// Names a producer: the low 31 bits of a task's sequence, or an outstanding record.
+/// Names a producer: the low 31 bits of a task's ticket, or an outstanding record.
 ///
 /// Stale references need no clean-up: one outside the window is finished. They are swept long
 /// before 31 bits wrap.
@@ -16,8 +16,8 @@ using Reference = std::uint32_t;
 inline constexpr Reference record_bit = 0x80000000u;
 inline constexpr Reference no_reference = 0xffffffffu;
 
-constexpr Reference reference_to(std::uint64_t sequence) {
-  return static_cast<Reference>(sequence) & ~record_bit;
+constexpr Reference reference_to(std::uint64_t ticket) {
+  return static_cast<Reference>(ticket) & ~record_bit;
 }
 constexpr Reference reference_to_record(std::uint32_t index) { return index | record_bit; }
 constexpr bool is_record(Reference reference) { return (reference & record_bit) != 0; }

@@ -126,9 +126,10 @@ template <class Policy> class Domain {
   void run_record(std::uint32_t self, Hot& slot) {
     auto& record = *static_cast<Record<Policy>*>(const_cast<void*>(window.cold(slot.id).work));
     if (record.flight != nullptr) return launch(*record.flight);
-    Policy::Trace::begin(static_cast<int>(self), slot.sequence());
+    std::uint64_t const sequence = slot.sequence.load(std::memory_order_relaxed);
+    Policy::Trace::begin(static_cast<int>(self), sequence);
     bool const ended = run_outstanding(record);
-    Policy::Trace::end(static_cast<int>(self), slot.sequence());
+    Policy::Trace::end(static_cast<int>(self), sequence);
     if (ended) end_record(record);
   }
 
@@ -142,57 +143,81 @@ template <class Policy> class Domain {
   }
 
   void launch(Flight<Policy>& flight) {
-    if (flight.image().tasks.empty()) return end_record(flight.record());
+    if (flight.image().size() == 0) return end_record(flight.record());
     auto const ready = static_cast<std::uint32_t>(flight.image().roots.size());
     flight.open_lanes();
     scheduler.flights.activate(flight);
     parking.wake(ready);
   }
 
-  Item run_program(std::uint32_t self, Flight<Policy>& flight, std::uint32_t number) {
-    ImageTask const& task = flight.image().tasks[number];
+  Item run_program(std::uint32_t self, Flight<Policy>& flight, std::uint32_t line) {
     auto& worker = scheduler.worker(self);
     if (worker.sinks != 0 && worker.sink_flight != &flight) flush(worker);
-    std::uint64_t const sequence = flight.sequence();
+    TaskView const task = flight.image().task(line);
+    std::uint32_t const* const successors = task.successors();
+    for (std::uint32_t i = 0; i < task.successor_count() && i < 8; ++i)
+      flight.prefetch(successors[i] >> 1);
+    std::uint64_t const sequence = flight.sequence() + task.number();
     Policy::Trace::begin(static_cast<int>(self), sequence);
     bool ended = true;
-    if (task.prepared != ImageTask::unprepared) {
-      ended = run_outstanding(flight.prepared(task.prepared));
-    } else {
-      common::BufferUse uses[unpacked_operands];
-      void* pointers[unpacked_operands];
-      (void)common::run_body(failures, tokens, flight.body(number, uses, pointers), nullptr);
-    }
+    if (task.prepared())
+      ended = run_outstanding(flight.prepared(task.attributes()));
+    else
+      run_plain(flight, task);
     Policy::Trace::end(static_cast<int>(self), sequence);
     return ended ? end_program_task(self, flight, task) : no_item;
   }
 
+  /// As run_body, but collects what only a failure needs, in lines that are cold, only for one.
+  void run_plain(Flight<Policy>& flight, TaskView task) {
+    void* pointers[unpacked_operands];
+    flight.bind(task, pointers);
+    common::BufferUse uses[unpacked_operands];
+    if (failures.any_marked()) [[unlikely]] {
+      (void)common::run_body(failures, tokens, flight.body(task, uses, pointers), nullptr);
+      return;
+    }
+    char text[status_text_bytes];
+    text[status_text_bytes - 1] = 0;
+    Status status;
+    {
+      common::DefaultFloatEnvironment const environment;
+      status = task.codelet()->cpu({pointers, flight.attributes(task), text});
+    }
+    if (!status.ok() || failures.any_marked()) [[unlikely]]
+      common::settle(failures, flight.body(task, uses, pointers), status);
+  }
+
   /// Counts the successors down. From the last count on the flight may be another's, but for those
   /// whose ready tasks this thread still holds.
-  Item end_program_task(std::uint32_t self, Flight<Policy>& flight, ImageTask const& task) {
-    std::uint32_t const successors = task.successor_count;
-    if (successors == 0) {
+  Item end_program_task(std::uint32_t self, Flight<Policy>& flight, TaskView task) {
+    std::uint32_t const count = task.successor_count();
+    if (count == 0) {
       end_sink(self, flight);
       return no_item;
     }
-    ImageTask const* const tasks = flight.image().tasks.data();
-    Successor const* const first = flight.image().successors.data() + task.successors;
+    Image const& image = flight.image();
+    std::uint32_t const* const successors = task.successors();
+    bool const local = flight.local();
     Item kept = no_item;
     std::uint32_t shared = 0;
-    auto const share = [&](std::uint32_t ready) {
-      scheduler.push_program(self, flight, ready, tasks[ready].level);
+    auto const share = [&](std::uint32_t line) {
+      scheduler.push_program(self, flight, line, local ? normal_level : image.task(line).level());
       ++shared;
     };
+    auto const less_urgent = [&](std::uint32_t line) {
+      return !local && image.task(line).level() < image.task(task_of(kept)).level();
+    };
     // From the youngest to the oldest, as in a slot's list: see Successors.
-    for (std::uint32_t i = successors; i-- > 0;) {
-      auto const [ready, only] = first[i];
-      if (only == 0 && !flight.count_down(ready)) continue;
-      if (self == outside || (kept != no_item && tasks[ready].level < tasks[task_of(kept)].level)) {
-        share(ready);
+    for (std::uint32_t i = count; i-- > 0;) {
+      std::uint32_t const line = successors[i] >> 1;
+      if ((successors[i] & 1) == 0 && !flight.count_down(line)) continue;
+      if (self == outside || (kept != no_item && less_urgent(line))) {
+        share(line);
         continue;
       }
       if (kept != no_item) share(task_of(kept));
-      kept = program_item(flight.number(), ready);
+      kept = program_item(flight.number(), line);
     }
     if (shared != 0) parking.wake(shared);
     return kept;
@@ -237,12 +262,12 @@ template <class Policy> class Domain {
     }
     Flight<Policy>& flight = *outstanding.flight;
     common::settle(self.failures, static_cast<Prepared<Policy>&>(outstanding).body, status);
-    (void)self.end_program_task(outside, flight, flight.image().tasks[outstanding.task]);
+    (void)self.end_program_task(outside, flight, flight.image().task(outstanding.line));
   }
 
   std::uint32_t level_of(Item item) {
     if (!is_program(item)) return window.hot(task_of(item)).level;
-    return scheduler.flights[flight_of(item)].image().tasks[task_of(item)].level;
+    return scheduler.flights[flight_of(item)].image().task(task_of(item)).level();
   }
 
   static void count(Atomic<std::uint64_t>& counter) {

@@ -14,10 +14,35 @@ namespace nntile::detail::ring {
 template <class Policy> class Driver {
  public:
   explicit Driver(Domain<Policy>& domain)
-      : domain_(domain), reclaim_(domain), helps_(!domain.options.own_driver) {}
+      : domain_(domain),
+        reclaim_(domain),
+        helps_(!domain.options.own_driver),
+        most_ahead_(alone() ? lone_ahead : Window<Policy>::size) {}
 
   Reclaim<Policy>& reclaim() { return reclaim_; }
   bool alone() const { return helps_ && domain_.scheduler.workers() == 1; }
+
+  /// How far the submitter may be ahead before it should run tasks itself. Where nobody else does,
+  /// a full window would only be colder.
+  std::uint64_t most_ahead() const { return most_ahead_; }
+
+  /// Runs some tasks, if any are ready; where nobody else does.
+  void keep_up() {
+    for (std::uint64_t i = 0; i < batch && help_once(); ++i) continue;
+    reclaim_.collect();
+  }
+
+  /// Blocks until a slot is free, or several where all workers are busy: blocking has its price.
+  void wait_for_slots() {
+    block_until(
+        [this] {
+          reclaim_.collect();
+          std::uint64_t const free =
+              Window<Policy>::size - (domain_.window.head() - domain_.window.watermark());
+          return free >= batch || (free > 0 && domain_.parking.anyone_sleeps());
+        },
+        [this] { return oldest(); });
+  }
 
   /// Waits until over() holds. Before it sleeps it asks for a `target()`, a reference to a task or
   /// record whose end will make a difference.
@@ -30,7 +55,8 @@ template <class Policy> class Driver {
     Spin<Policy> spin(domain_.options.oversubscribed);
     Item item = no_item;
     bool slept = false;
-    for (; !over(); reclaim_.collect()) {
+    for (std::uint32_t round = 1; !over(); ++round) {
+      if (round % 64 == 0) reclaim_.collect();
       if (helps_ && item == no_item) item = domain_.scheduler.next(0);
       if (item != no_item) {
         item = help(item);
@@ -38,6 +64,7 @@ template <class Policy> class Driver {
       } else if (domain_.tokens.poll(true)) {
         spin.reset();
       } else if (!spin.again()) {
+        reclaim_.collect();
         sleep(target());
         slept = true;
       }
@@ -74,12 +101,12 @@ template <class Policy> class Driver {
   bool finished(Reference reference) {
     if (reference == no_reference) return true;
     if (is_record(reference)) return domain_.records[reference].consumers.is_closed();
-    return !domain_.window.live(reference) || domain_.window.finished(sequence_of(reference));
+    return !domain_.window.live(reference) || domain_.window.finished(ticket_of(reference));
   }
   /// Whether it is, or will be without anybody waiting for this thread.
   bool finishing(Reference reference) {
     return finished(reference) ||
-           (!is_record(reference) && domain_.window.finishing(sequence_of(reference)));
+           (!is_record(reference) && domain_.window.finishing(ticket_of(reference)));
   }
 
  private:
@@ -106,14 +133,20 @@ template <class Policy> class Driver {
     parking.stop_expecting();
   }
 
-  std::uint64_t sequence_of(Reference reference) const {
+  std::uint64_t ticket_of(Reference reference) const {
     std::uint64_t const mark = domain_.window.watermark();
     return mark + ((reference - static_cast<Reference>(mark)) & ~record_bit);
   }
 
+  /// Tasks to run, or slots to wait for, at a time.
+  static constexpr std::uint64_t batch = Window<Policy>::size >= 1024 ? 32 : 1;
+  static constexpr std::uint64_t lone_ahead =
+      Window<Policy>::size >= 1024 ? 256 : Window<Policy>::size;
+
   Domain<Policy>& domain_;
   Reclaim<Policy> reclaim_;
   bool const helps_;
+  std::uint64_t const most_ahead_;
 };
 
 }  // namespace nntile::detail::ring

@@ -24,7 +24,7 @@ template <class Policy> class Flight;
 /// What a token stands for: a record, or a task of a program in flight.
 template <class Policy> struct Outstanding {
   Flight<Policy>* flight = nullptr;  // of the task, or that a record starts
-  std::uint32_t task = 0;
+  std::uint32_t line = 0;            // of the task in its image
   bool is_record = false;
 };
 
@@ -41,7 +41,7 @@ template <class Policy> class Flight {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
 
  public:
-  explicit Flight(std::uint32_t number) : number_(number) {}
+  Flight(std::uint32_t number, bool one_worker) : number_(number), one_worker_(one_worker) {}
 
   std::uint32_t number() const { return number_; }
   Image const& image() const { return *image_; }
@@ -92,38 +92,45 @@ template <class Policy> class Flight {
   /// Drops the program, when the replay has ended.
   void finish() { image_.reset(); }
 
-  /// The body of a task that is not prepared; its operands lie in the arrays.
-  common::TaskBody body(std::uint32_t number, common::BufferUse* uses, void** pointers) const {
-    ImageTask const& task = image_->tasks[number];
-    ProgramUse const* const recorded = image_->uses.data() + task.uses;
-    for (std::uint32_t i = 0; i < task.use_count; ++i) {
-      pointers[i] = pointers_[recorded[i].binding];
-      uses[i] = {buffers_[recorded[i].binding], recorded[i].access};
-    }
-    auto const& attributes = task.varying ? varying_ : image_->constant;
-    return {task.codelet,
-            sequence_,
-            {uses, task.use_count},
-            pointers,
-            attributes.data() + task.attributes,
-            image_->labels[number]};
+  /// The memory of a task's operands and its attributes, if it is not prepared.
+  void bind(TaskView task, void** pointers) const {
+    for (std::uint32_t i = 0; i < task.operand_count(); ++i)
+      pointers[i] = pointers_[task.binding(i)];
+  }
+  std::byte const* attributes(TaskView task) const {
+    return (task.varying() ? varying_ : image_->constant).data() + task.attributes();
+  }
+  /// All of that task. `uses` is filled in; `pointers` are what `bind` gave.
+  common::TaskBody body(TaskView task, common::BufferUse* uses, void* const* pointers) const {
+    for (std::uint32_t i = 0; i < task.operand_count(); ++i)
+      uses[i] = {buffers_[task.binding(i)], task.access(i)};
+    return {task.codelet(), sequence_ + task.number(), {uses, task.operand_count()},
+            pointers,       attributes(task),          image_->labels[task.number()]};
   }
   Prepared<Policy>& prepared(std::uint32_t index) { return *prepared_[index]; }
-  /// Notes what the replay is called among the ring's tasks.
+  /// Notes what the replay's first task is called among the ring's; the others follow.
   void begin(Record<Policy>& replay, std::uint64_t sequence) {
     record_ = &replay;
     sequence_ = sequence;
     for (std::uint32_t i = 0; i < image_->prepared.size(); ++i)
-      prepared_[i]->body.sequence = sequence;
+      prepared_[i]->body.sequence = sequence + image_->prepared[i].number;
   }
 
   /// Counts one producer of a task down; true if it was the last. The counter is then ready for the
   /// next lap: nobody else touches it in this one.
-  bool count_down(std::uint32_t task) {
-    if (counters_[task].fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
-    counters_[task].store(image_->tasks[task].producers, std::memory_order_relaxed);
+  bool count_down(std::uint32_t line) {
+    auto& counter = counters_[line];
+    if (alone_) {  // a locked instruction takes longer than all the rest
+      std::uint32_t const left = counter.load(std::memory_order_relaxed) - 1;
+      counter.store(left == 0 ? image_->task(line).producers() : left, std::memory_order_relaxed);
+      return left == 0;
+    }
+    if (counter.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+    counter.store(image_->task(line).producers(), std::memory_order_relaxed);
     return true;
   }
+  /// Fetches a counter that will be counted down soon.
+  void prefetch(std::uint32_t line) const { __builtin_prefetch(&counters_[line], 1); }
   /// Counts ended tasks without successors; true if they were the last of the program.
   bool count_sinks(std::uint32_t count) {
     return sinks_.fetch_sub(count, std::memory_order_acq_rel) == count;
@@ -132,15 +139,18 @@ template <class Policy> class Flight {
  private:
   void adapt(std::shared_ptr<Image const> const& image) {
     last_.reset();
-    std::size_t const count = image->tasks.size();
-    if (count > room_) {
-      counters_ = std::make_unique<Atomic<std::uint32_t>[]>(count);
+    std::size_t const count = image->size(), lines = image->lines.size();
+    if (lines > counter_room_) {
+      counters_ = std::make_unique<Atomic<std::uint32_t>[]>(lines);
+      counter_room_ = lines;
+    }
+    if (count > entry_room_) {
       // Twice as many: a late worker adds a position of an earlier lap to where a lane is now.
       entries_.push_back(std::make_unique<typename Lane<Policy>::Entry[]>(2 * count + lane_batch));
-      room_ = count;
+      entry_room_ = count;
     }
-    for (std::size_t i = 0; i < count; ++i)
-      counters_[i].store(image->tasks[i].producers, std::memory_order_relaxed);
+    reset_counters(*image);
+    alone_ = one_worker_ && !image->asynchronous;
     varying_ = image->varying;
     while (prepared_.size() < image->prepared.size())
       prepared_.push_back(std::make_unique<Prepared<Policy>>());
@@ -154,14 +164,32 @@ template <class Policy> class Flight {
     last_ = image;
   }
 
+  void reset_counters(Image const& image) {
+    for (std::uint32_t line = 0; line < image.lines.size();) {
+      TaskView const task = image.task(line);
+      counters_[line].store(task.producers(), std::memory_order_relaxed);
+      line +=
+          static_cast<std::uint32_t>(TaskView::lines(task.operand_count(), task.successor_count()));
+    }
+  }
+
   void unpack(std::uint32_t index) {
-    std::uint32_t const task = image_->prepared[index];
+    PreparedTask const& task = image_->prepared[index];
     Prepared<Policy>& prepared = *prepared_[index];
     prepared.flight = this;
-    prepared.task = task;
-    prepared.uses.resize(image_->tasks[task].use_count);
-    prepared.pointers.resize(prepared.uses.size());
-    prepared.body = body(task, prepared.uses.data(), prepared.pointers.data());
+    prepared.line = task.line;
+    prepared.uses.clear();
+    prepared.pointers.clear();
+    for (ProgramUse const& use : task.uses) {
+      prepared.uses.push_back({buffers_[use.binding], use.access});
+      prepared.pointers.push_back(pointers_[use.binding]);
+    }
+    prepared.body = {image_->task(task.line).codelet(),
+                     0,
+                     prepared.uses,
+                     prepared.pointers.data(),
+                     (task.varying ? varying_ : image_->constant).data() + task.attributes,
+                     image_->labels[task.number]};
   }
 
   std::uint32_t const number_;
@@ -175,7 +203,10 @@ template <class Policy> class Flight {
   std::vector<std::byte> varying_;
   std::vector<std::unique_ptr<Prepared<Policy>>> prepared_;
   std::unique_ptr<Atomic<std::uint32_t>[]> counters_;
-  std::size_t room_ = 0;  // tasks that counters and entries are for
+  std::size_t counter_room_ = 0;
+  std::size_t entry_room_ = 0;
+  bool const one_worker_;
+  bool alone_ = false;  // one thread ends all tasks
   // All that were ever in use: a worker that is late may still look at an old one.
   std::vector<std::unique_ptr<typename Lane<Policy>::Entry[]>> entries_;
   Atomic<std::uint32_t> levels_{0};
@@ -190,6 +221,8 @@ template <class Policy> class Flights {
   static_assert(most <= 64, "active flights are the bits of one word");
 
  public:
+  explicit Flights(bool one_worker) : one_worker_(one_worker) {}
+
   /// One that is not in use, if possible one that knows the program; null if all are in use.
   /// Submitter only. Throws std::bad_alloc.
   Flight<Policy>* take(std::shared_ptr<Image const> const& image) {
@@ -242,7 +275,7 @@ template <class Policy> class Flights {
   Flight<Policy>* make() {
     free_.reserve(most);
     flights_.push_back(
-        std::make_unique<Flight<Policy>>(static_cast<std::uint32_t>(flights_.size())));
+        std::make_unique<Flight<Policy>>(static_cast<std::uint32_t>(flights_.size()), one_worker_));
     Flight<Policy>* const flight = flights_.back().get();
     table_[flight->number()].store(flight, std::memory_order_release);
     return flight;
@@ -251,6 +284,7 @@ template <class Policy> class Flights {
     return (*this)[static_cast<std::uint32_t>(std::countr_zero(bits))];
   }
 
+  bool const one_worker_;
   std::vector<std::unique_ptr<Flight<Policy>>> flights_;
   std::vector<Flight<Policy>*> free_;
   Atomic<Flight<Policy>*> table_[most] = {};

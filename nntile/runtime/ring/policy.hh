@@ -27,6 +27,8 @@ struct RingSizes {
   /// How long an idle worker looks for work before it sleeps: a wake costs 20 us, a look at a queue
   /// 100 ns.
   static constexpr std::int64_t spin_ns = 1000;
+  /// How often it then yields its core before it sleeps.
+  static constexpr int yields = 1;
 };
 
 /// Times how long an idle worker spins; nothing else depends on it.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
@@ -17,26 +18,85 @@
 
 namespace nntile::detail::ring {
 
-/// One task of a program.
-struct ImageTask {
-  static constexpr std::uint32_t unprepared = ~0u;
+/// One task of a program: a head of 7 words, then its operands, then its successors, in whole cache
+/// lines, of which most tasks need one. A task goes by the number of its first line.
+class TaskView {
+ public:
+  static constexpr std::uint32_t line_words = 16;
+  static constexpr std::uint32_t head_words = 7;
 
-  Codelet const* codelet;
-  std::uint32_t attributes;  // offset in the image's bytes, or in the flight's if they vary
-  std::uint32_t uses;        // first of `use_count`
-  std::uint32_t use_count;
-  std::uint32_t successors;  // first of `successor_count`
-  std::uint32_t successor_count;
-  std::uint32_t producers;  // how many tasks it waits for
-  std::uint32_t prepared;   // where a flight keeps its operands unpacked, if it does
-  std::uint8_t level;
-  bool varying;  // a parameter changes its attributes
+  explicit TaskView(std::uint32_t const* words) : words_(words) {}
+
+  Codelet const* codelet() const {
+    Codelet const* codelet;
+    std::memcpy(&codelet, words_, sizeof codelet);
+    return codelet;
+  }
+  /// Its position in the recording.
+  std::uint32_t number() const { return words_[2]; }
+  /// Offset in the image's bytes, or in the flight's if they vary; of a prepared task its number
+  /// among those.
+  std::uint32_t attributes() const { return words_[3]; }
+  std::uint32_t successor_count() const { return words_[4]; }
+  /// How many tasks it waits for.
+  std::uint32_t producers() const { return words_[5]; }
+  std::uint32_t operand_count() const { return words_[6] & 0xff; }
+  std::uint8_t level() const { return static_cast<std::uint8_t>(words_[6] >> 8); }
+  /// A parameter changes its attributes.
+  bool varying() const { return (words_[6] >> 16 & 1) != 0; }
+  /// Its operands are unpacked once for each flight.
+  bool prepared() const { return (words_[6] >> 17 & 1) != 0; }
+
+  std::uint32_t binding(std::uint32_t operand) const { return words_[head_words + operand] >> 2; }
+  Access access(std::uint32_t operand) const {
+    return static_cast<Access>(words_[head_words + operand] & 3);
+  }
+  /// Lines of the successors, each times 2, plus 1 if it waits for nobody else and so needs no
+  /// counting.
+  std::uint32_t const* successors() const { return words_ + head_words + operand_count(); }
+
+  /// Lines that a task takes.
+  static std::uint64_t lines(std::uint64_t operands, std::uint64_t successors) {
+    return (head_words + operands + successors + line_words - 1) / line_words;
+  }
+  static constexpr std::uint32_t pack(std::uint32_t operands, std::uint8_t level, bool varying,
+                                      bool prepared) {
+    return operands | std::uint32_t{level} << 8 | (varying ? 1u << 16 : 0) |
+           (prepared ? 1u << 17 : 0);
+  }
+
+ private:
+  std::uint32_t const* words_;
 };
 
-/// A successor, and whether it waits for nobody else and so needs no counting.
-struct Successor {
-  std::uint32_t task : 31;
-  std::uint32_t only : 1;
+/// Words in whole cache lines.
+class Lines {
+ public:
+  /// Throws std::bad_alloc.
+  void assign(std::size_t lines) {
+    storage_ = std::make_unique<Line[]>(lines);
+    size_ = lines;
+  }
+  std::size_t size() const { return size_; }
+  std::uint32_t* at(std::size_t line) const {
+    return reinterpret_cast<std::uint32_t*>(storage_.get() + line);
+  }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[4 * TaskView::line_words];
+  };
+  std::unique_ptr<Line[]> storage_;
+  std::size_t size_ = 0;
+};
+
+/// A task whose operands a flight unpacks: an asynchronous one, or one with many operands.
+struct PreparedTask {
+  std::uint32_t line;
+  std::uint32_t number;
+  std::uint32_t attributes;
+  bool varying;
+  std::vector<ProgramUse> uses;
 };
 
 /// What a program does to one of its bindings as a whole. `read` first and written later is an
@@ -58,22 +118,23 @@ inline constexpr std::size_t unpacked_operands = 16;
 
 /// An immutable program. `recorder.hh` makes it.
 struct Image {
-  std::vector<ImageTask> tasks;
-  std::vector<TaskLabel> labels;
-  std::vector<ProgramUse> uses;
-  std::vector<Successor> successors;
-  std::vector<std::uint32_t> roots;  // by level, and in order within it
+  Lines lines;
+  std::vector<TaskLabel> labels;     // by position in the recording
+  std::vector<std::uint32_t> roots;  // lines, by level, and in order within it
   std::uint32_t roots_at[level_count + 1] = {};
   std::uint32_t tasks_at[level_count + 1] = {};  // how many tasks have lower levels
   std::uint32_t sinks = 0;                       // tasks without successors
-  std::vector<std::uint32_t> prepared;           // tasks whose operands a flight unpacks
+  std::vector<PreparedTask> prepared;
   std::vector<BindingUse> binding_uses;
   std::uint32_t binding_count = 0;
   std::vector<std::byte> constant;  // attributes that no parameter changes, aligned to 16
   std::vector<std::byte> varying;   // the others, as they were recorded
   std::vector<Patch> patches;
   std::size_t parameter_bytes = 0;
+  bool asynchronous = false;  // some task ends by a token
 
+  TaskView task(std::uint32_t line) const { return TaskView(lines.at(line)); }
+  std::size_t size() const { return labels.size(); }
   std::uint32_t count_at(std::uint32_t level) const {
     return tasks_at[level + 1] - tasks_at[level];
   }
@@ -96,7 +157,7 @@ class RingProgram {
  public:
   RingProgram() = default;
   /// Tasks in it.
-  std::size_t size() const { return image_ == nullptr ? 0 : image_->tasks.size(); }
+  std::size_t size() const { return image_ == nullptr ? 0 : image_->size(); }
 
  private:
   template <class Policy>

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ready tasks that any worker may take, first in, first out.
 
-#include <bit>
 #include <cstdint>
 #include <memory>
 
@@ -11,48 +10,39 @@
 namespace nntile::detail::ring {
 
 /// A bounded queue for many producers and consumers. Holds full ids, never slots: a slot could have
-/// been reused.
+/// been reused. Consumers write no cell, so that a producer's line comes back to it unchanged.
 ///
-/// Law: it has room for every slot of the window, and a task is in one queue at most, so `push`
-/// always finds room. Source: D. Vyukov's array queue; a cell's turn says whose it is.
+/// Law: a task is in one queue at most, and in the window from its push to its end. Between the
+/// push of one task and the end of its pop, at most 2 * window - 2 others are pushed, so no cell is
+/// overwritten that is still to be read, and `push` always finds room.
 template <class Policy> class ReadyQueue {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
-  struct Cell {
-    Atomic<std::uint32_t> turn{0};
-    std::uint32_t id = 0;
-  };
-  // Twice the window: a pop that has claimed its cell but not yet emptied it must not hold back a
-  // push.
   static constexpr std::uint32_t capacity = 2 * Policy::Sizes::window;
 
  public:
-  ReadyQueue() : cells_(std::make_unique<Cell[]>(capacity)) {
-    for (std::uint32_t i = 0; i < capacity; ++i) cells_[i].turn.store(i, std::memory_order_relaxed);
+  ReadyQueue() : cells_(std::make_unique<Atomic<std::uint64_t>[]>(capacity)) {
+    for (std::uint32_t i = 0; i < capacity; ++i)
+      cells_[i].store(word(i - capacity, 0), std::memory_order_relaxed);
   }
 
   void push(std::uint32_t id) {
     // The claim is sequentially consistent: see `empty`.
     std::uint32_t const position = tail_.fetch_add(1, std::memory_order_seq_cst);
-    Cell& cell = cells_[position & (capacity - 1)];
-    while (cell.turn.load(std::memory_order_acquire) != position)
-      relax();  // its last pop is about to end
-    cell.id = id;
-    cell.turn.store(position + 1, std::memory_order_release);
+    cells_[position & (capacity - 1)].store(word(position, id), std::memory_order_release);
   }
 
   bool pop(std::uint32_t& id) {
-    std::uint32_t position = head_.load(std::memory_order_relaxed);
+    std::uint32_t position = head_.load(std::memory_order_acquire);
     for (;;) {
-      Cell& cell = cells_[position & (capacity - 1)];
-      std::uint32_t const turn = cell.turn.load(std::memory_order_acquire);
-      auto const distance = static_cast<std::int32_t>(turn - (position + 1));
+      std::uint64_t const cell = cells_[position & (capacity - 1)].load(std::memory_order_acquire);
+      auto const distance =
+          static_cast<std::int32_t>(static_cast<std::uint32_t>(cell >> 32) - position);
       if (distance < 0) return false;  // empty, or its push is not finished
-      if (distance > 0) {
-        position = head_.load(std::memory_order_relaxed);
+      if (distance > 0) {              // popped long ago
+        position = head_.load(std::memory_order_acquire);
       } else if (head_.compare_exchange_weak(position, position + 1, std::memory_order_seq_cst,
-                                             std::memory_order_relaxed)) {
-        id = cell.id;
-        cell.turn.store(position + capacity, std::memory_order_release);
+                                             std::memory_order_acquire)) {
+        id = static_cast<std::uint32_t>(cell);
         return true;
       }
     }
@@ -66,7 +56,11 @@ template <class Policy> class ReadyQueue {
   }
 
  private:
-  std::unique_ptr<Cell[]> cells_;
+  static constexpr std::uint64_t word(std::uint32_t position, std::uint32_t id) {
+    return std::uint64_t{position} << 32 | id;
+  }
+
+  std::unique_ptr<Atomic<std::uint64_t>[]> cells_;
   alignas(apart) Atomic<std::uint32_t> head_{0};
   alignas(apart) Atomic<std::uint32_t> tail_{0};
 };

@@ -38,9 +38,9 @@ template <class Policy> class Reclaim {
     claim.any = true;
   }
 
-  /// Room for arguments until the given task, the next one, is finished. Null if there is none now.
-  std::byte* take(std::size_t bytes, std::uint64_t sequence) {
-    Claim& claim = claims_[Window<Policy>::slot_of(sequence)];
+  /// Room for arguments until the next task to be opened is finished. Null if there is none now.
+  std::byte* take(std::size_t bytes) {
+    Claim& claim = claims_[Window<Policy>::slot_of(domain_.window.head())];
     std::byte* block;
     if (bytes >= ArgumentRing<Policy>::large) {
       claim.large = std::make_unique_for_overwrite<std::byte[]>(bytes);
@@ -56,8 +56,8 @@ template <class Policy> class Reclaim {
 
   /// Moves the watermark and takes back what has become free.
   void collect() {
-    domain_.window.advance([this](std::uint64_t sequence) {
-      Claim& claim = claims_[Window<Policy>::slot_of(sequence)];
+    domain_.window.advance([this](std::uint64_t ticket) {
+      Claim& claim = claims_[Window<Policy>::slot_of(ticket)];
       if (claim.any) [[unlikely]]
         settle(claim);
     });

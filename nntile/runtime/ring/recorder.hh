@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -20,21 +21,33 @@ class Recorder {
   /// of bounds.
   Recorder(std::span<ProgramTask const> tasks, std::uint32_t binding_count) : recorded_(tasks) {
     image_.binding_count = binding_count;
-    copy_tasks();
+    check_tasks();
     find_dependences();
-    link_successors();
-    sort_by_level();
+    rank_priorities();
   }
 
   /// Throws ValueError for a parameter that is out of bounds.
   Image image(std::span<ProgramParameter const> parameters) {
     place_attributes(parameters);
+    place_tasks();
+    link_successors();
+    sort_by_level();
     return static_cast<Image&&>(image_);
   }
 
  private:
   static constexpr std::uint32_t none = ~0u;
 
+  /// What becomes of a task.
+  struct Draft {
+    std::uint32_t producers = 0;
+    std::uint32_t successors = 0;
+    std::uint32_t line = 0;
+    std::uint32_t attributes = 0;
+    std::uint8_t level = normal_level;
+    bool varying = false;
+    bool prepared = false;
+  };
   /// What is known of a binding while the tasks are looked at in turn.
   struct Binding {
     std::uint32_t writer = none;
@@ -46,73 +59,56 @@ class Recorder {
     std::uint32_t next;
   };
 
-  void copy_tasks() {
-    std::size_t uses = 0;
-    for (ProgramTask const& task : recorded_) uses += task.uses.size();
-    if (recorded_.size() >= (1u << 31) || uses >= none)
-      throw ValueError(
-          concat("record: ", recorded_.size(), " tasks with ", uses, " operands are too many"));
-    image_.tasks.reserve(recorded_.size());
-    image_.labels.reserve(recorded_.size());
-    image_.uses.reserve(uses);
-    for (ProgramTask const& task : recorded_) copy(task);
+  void check_tasks() {
+    if (recorded_.size() >= 1u << 30 || image_.binding_count >= 1u << 30)
+      throw ValueError(concat("record: ", recorded_.size(), " tasks, ", image_.binding_count,
+                              " bindings, where fewer than 2^30 of each are possible"));
+    drafts_.resize(recorded_.size());
+    for (std::size_t t = 0; t < recorded_.size(); ++t) check(t);
   }
 
-  void copy(ProgramTask const& task) {
-    Codelet const* const codelet = task.codelet;
+  void check(std::size_t number) {
+    ProgramTask const& task = recorded_[number];
     auto const name = [&] {
-      return concat("record: task ", image_.tasks.size(), ", ",
-                    common::task_name(codelet, task.label, 0), ": ");
+      return concat("record: task ", number, ", ", common::task_name(task.codelet, task.label, 0),
+                    ": ");
     };
-    if (codelet == nullptr || (codelet->cpu == nullptr && codelet->async == nullptr))
+    if (task.codelet == nullptr || (task.codelet->cpu == nullptr && task.codelet->async == nullptr))
       throw ValueError(concat(name(), "no entry for a CPU worker"));
-    ImageTask copy{};
-    copy.codelet = codelet;
-    copy.uses = static_cast<std::uint32_t>(image_.uses.size());
-    copy.use_count = static_cast<std::uint32_t>(task.uses.size());
-    copy.prepared = ImageTask::unprepared;
-    if (codelet->cpu == nullptr || task.uses.size() > unpacked_operands) {
-      copy.prepared = static_cast<std::uint32_t>(image_.prepared.size());
-      image_.prepared.push_back(static_cast<std::uint32_t>(image_.tasks.size()));
-    }
-    for (ProgramUse const& use : task.uses) {
+    for (ProgramUse const& use : task.uses)
       if (use.binding >= image_.binding_count)
         throw ValueError(
             concat(name(), "uses binding ", use.binding, " of ", image_.binding_count));
-      image_.uses.push_back(use);
-    }
-    image_.tasks.push_back(copy);
+    drafts_[number].prepared = task.codelet->cpu == nullptr || task.uses.size() > unpacked_operands;
+    image_.asynchronous = image_.asynchronous || task.codelet->cpu == nullptr;
     image_.labels.push_back(task.label);
-  }
-
-  std::span<ProgramUse const> uses_of(ImageTask const& task) const {
-    return {image_.uses.data() + task.uses, task.use_count};
   }
 
   /// As the submitter does it: all look-ups of a task before all its entries; who waits for readers
   /// need not wait for the writer before them.
   void find_dependences() {
     bindings_.resize(image_.binding_count);
-    last_met_.assign(image_.tasks.size(), none);
-    for (std::uint32_t t = 0; t < image_.tasks.size(); ++t) {
-      ImageTask& task = image_.tasks[t];
+    last_met_.assign(recorded_.size(), none);
+    for (std::uint32_t t = 0; t < recorded_.size(); ++t) {
       std::size_t const first = producers_.size();
-      for (ProgramUse const& use : uses_of(task)) {
+      for (ProgramUse const& use : recorded_[t].uses) {
         Binding const& binding = bindings_[use.binding];
         if (!writes(use.access) || binding.readers == none) add_producer(binding.writer, t);
         if (!writes(use.access)) continue;
         for (std::uint32_t r = binding.readers; r != none; r = readers_[r].next)
           add_producer(readers_[r].task, t);
       }
-      task.producers = static_cast<std::uint32_t>(producers_.size() - first);
-      for (ProgramUse const& use : uses_of(task)) enter(use, t);
+      drafts_[t].producers = static_cast<std::uint32_t>(producers_.size() - first);
+      for (ProgramUse const& use : recorded_[t].uses) enter(use, t);
     }
+    if (producers_.size() >= none) throw ValueError("record: more than 2^32 dependences");
   }
 
   void add_producer(std::uint32_t producer, std::uint32_t task) {
     if (producer == none || last_met_[producer] == task) return;
     last_met_[producer] = task;
     producers_.push_back(producer);
+    ++drafts_[producer].successors;
   }
 
   void enter(ProgramUse const& use, std::uint32_t task) {
@@ -141,29 +137,8 @@ class Recorder {
       whole = Access::update;
   }
 
-  /// Turns the lists of producers into lists of successors.
-  void link_successors() {
-    auto& tasks = image_.tasks;
-    for (std::uint32_t const producer : producers_) ++tasks[producer].successor_count;
-    std::uint32_t next = 0;
-    for (ImageTask& task : tasks) {
-      task.successors = next;
-      next += task.successor_count;
-      if (task.successor_count == 0) ++image_.sinks;
-      task.successor_count = 0;
-    }
-    image_.successors.resize(next);
-    auto producer = producers_.begin();
-    for (std::uint32_t t = 0; t < tasks.size(); ++t)
-      for (std::uint32_t i = 0; i < tasks[t].producers; ++i) {
-        ImageTask& from = tasks[*producer++];
-        image_.successors[from.successors + from.successor_count++] = {t & 0x7fffffffu,
-                                                                       tasks[t].producers == 1};
-      }
-  }
-
   /// Ranks the priorities: as they are where the ring tells them apart, else by even shares.
-  void sort_by_level() {
+  void rank_priorities() {
     std::vector<int> ranks;
     for (ProgramTask const& task : recorded_) ranks.push_back(task.hints.priority);
     std::sort(ranks.begin(), ranks.end());
@@ -174,40 +149,103 @@ class Recorder {
       int const priority = recorded_[t].hints.priority;
       auto const rank = static_cast<std::size_t>(
           std::lower_bound(ranks.begin(), ranks.end(), priority) - ranks.begin());
-      image_.tasks[t].level =
+      drafts_[t].level =
           exact ? level_of(priority) : static_cast<std::uint8_t>(rank * level_count / ranks.size());
     }
-    for (std::uint32_t level = 0; level < level_count; ++level) {
-      image_.roots_at[level] = static_cast<std::uint32_t>(image_.roots.size());
-      std::uint32_t count = 0;
-      for (std::uint32_t t = 0; t < image_.tasks.size(); ++t) {
-        if (image_.tasks[t].level != level) continue;
-        ++count;
-        if (image_.tasks[t].producers == 0) image_.roots.push_back(t);
-      }
-      image_.tasks_at[level + 1] = image_.tasks_at[level] + count;
-    }
-    image_.roots_at[level_count] = static_cast<std::uint32_t>(image_.roots.size());
   }
 
   void place_attributes(std::span<ProgramParameter const> parameters) {
     for (ProgramParameter const& parameter : parameters) {
       check(parameter);
-      image_.tasks[parameter.task].varying = true;
+      drafts_[parameter.task].varying = true;
     }
-    for (std::uint32_t t = 0; t < recorded_.size(); ++t) {
-      ImageTask& task = image_.tasks[t];
-      auto& bytes = task.varying ? image_.varying : image_.constant;
-      if (bytes.size() + recorded_[t].attributes.size() + 16 >= none)
-        throw ValueError("record: more than 4 GiB of attributes");
-      task.attributes = static_cast<std::uint32_t>(bytes.size());
-      bytes.insert(bytes.end(), recorded_[t].attributes.begin(), recorded_[t].attributes.end());
-      bytes.resize((bytes.size() + 15) & ~std::size_t{15});
-    }
+    for (std::uint32_t t = 0; t < recorded_.size(); ++t)
+      drafts_[t].attributes = drafts_[t].varying ? append(image_.varying, recorded_[t].attributes)
+                                                 : share(recorded_[t].attributes);
     for (ProgramParameter const& parameter : parameters)
       image_.patches.push_back(
-          {std::size_t{image_.tasks[parameter.task].attributes} + parameter.attribute_offset,
+          {std::size_t{drafts_[parameter.task].attributes} + parameter.attribute_offset,
            parameter.parameter_offset, parameter.bytes});
+  }
+
+  static std::uint32_t append(std::vector<std::byte>& bytes, std::span<std::byte const> more) {
+    if (bytes.size() + more.size() + 16 >= none)
+      throw ValueError("record: more than 4 GiB of attributes");
+    auto const offset = static_cast<std::uint32_t>(bytes.size());
+    bytes.insert(bytes.end(), more.begin(), more.end());
+    bytes.resize((bytes.size() + 15) & ~std::size_t{15});
+    return offset;
+  }
+
+  /// Neighbouring tasks often have the same attributes: then one copy serves them.
+  std::uint32_t share(std::span<std::byte const> attributes) {
+    bool const same = attributes.size() == shared_.size() &&
+                      std::equal(attributes.begin(), attributes.end(), shared_.begin());
+    if (!same) shared_at_ = append(image_.constant, attributes);
+    shared_ = attributes;
+    return shared_at_;
+  }
+
+  void place_tasks() {
+    std::uint64_t lines = 0;
+    for (std::uint32_t t = 0; t < recorded_.size(); ++t) {
+      drafts_[t].line = static_cast<std::uint32_t>(lines);
+      lines += TaskView::lines(drafts_[t].prepared ? 0 : recorded_[t].uses.size(),
+                               drafts_[t].successors);
+      if (lines >= 1u << 31) throw ValueError("record: a program of more than 128 GiB");
+    }
+    image_.lines.assign(lines);
+    for (std::uint32_t t = 0; t < recorded_.size(); ++t) write_task(t);
+  }
+
+  void write_task(std::uint32_t t) {
+    ProgramTask const& task = recorded_[t];
+    Draft const& draft = drafts_[t];
+    auto const operands = static_cast<std::uint32_t>(draft.prepared ? 0 : task.uses.size());
+    std::uint32_t* const words = image_.lines.at(draft.line);
+    std::memcpy(words, &task.codelet, sizeof task.codelet);
+    words[2] = t;
+    words[3] = draft.attributes;
+    words[4] = 0;  // successors: counted up again while they are written
+    words[5] = draft.producers;
+    words[6] = TaskView::pack(operands, draft.level, draft.varying, draft.prepared);
+    for (std::uint32_t i = 0; i < operands; ++i)
+      words[TaskView::head_words + i] =
+          task.uses[i].binding << 2 | static_cast<std::uint32_t>(task.uses[i].access);
+    if (!draft.prepared) return;
+    words[3] = static_cast<std::uint32_t>(image_.prepared.size());
+    image_.prepared.push_back(
+        {draft.line, t, draft.attributes, draft.varying, {task.uses.begin(), task.uses.end()}});
+  }
+
+  /// Turns the lists of producers into lists of successors.
+  void link_successors() {
+    auto producer = producers_.begin();
+    for (std::uint32_t t = 0; t < recorded_.size(); ++t)
+      for (std::uint32_t i = 0; i < drafts_[t].producers; ++i) {
+        std::uint32_t* const from = image_.lines.at(drafts_[*producer++].line);
+        std::uint32_t const operands = TaskView(from).operand_count();
+        from[TaskView::head_words + operands + from[4]++] =
+            drafts_[t].line << 1 | (drafts_[t].producers == 1 ? 1u : 0u);
+      }
+  }
+
+  /// Counts the tasks of each level and lists those that wait for nobody.
+  void sort_by_level() {
+    for (Draft const& draft : drafts_) {
+      ++image_.tasks_at[draft.level + 1];
+      if (draft.producers == 0) ++image_.roots_at[draft.level + 1];
+      if (draft.successors == 0) ++image_.sinks;
+    }
+    for (std::uint32_t level = 0; level < level_count; ++level) {
+      image_.tasks_at[level + 1] += image_.tasks_at[level];
+      image_.roots_at[level + 1] += image_.roots_at[level];
+    }
+    image_.roots.resize(image_.roots_at[level_count]);
+    std::uint32_t next[level_count];
+    std::copy(image_.roots_at, image_.roots_at + level_count, next);
+    for (Draft const& draft : drafts_)
+      if (draft.producers == 0) image_.roots[next[draft.level]++] = draft.line;
   }
 
   void check(ProgramParameter const& parameter) {
@@ -225,6 +263,9 @@ class Recorder {
 
   std::span<ProgramTask const> recorded_;
   Image image_;
+  std::vector<Draft> drafts_;
+  std::span<std::byte const> shared_;  // the latest attributes that do not vary
+  std::uint32_t shared_at_ = 0;
   std::vector<Binding> bindings_;
   std::vector<Reader> readers_;
   std::vector<std::uint32_t> first_task_;  // of each binding use

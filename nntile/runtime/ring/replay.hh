@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Replaying a program: one task over the union of its accesses, which starts a flight.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,13 +19,14 @@ template <class Policy> class Replayer {
   Replayer(Domain<Policy>& domain, Driver<Policy>& driver, Submitter<Policy>& submitter)
       : domain_(domain), driver_(driver), submitter_(submitter) {}
 
-  /// Submits one run of the program and returns its sequence. Throws ValueError (no program; the
-  /// wrong number of bindings; too few parameters; two bindings that name one buffer),
+  /// Submits one run of the program and returns its first sequence. Throws ValueError (no program;
+  /// the wrong number of bindings; too few parameters; two bindings that name one buffer),
   /// LifetimeError (a handle; a locked buffer; one that is read before anything wrote it) and
   /// std::bad_alloc; nothing is submitted then.
   std::uint64_t replay(std::shared_ptr<Image const> const& image,
                        std::span<DataHandle const> bindings, std::span<std::byte const> block) {
     check_sizes(image.get(), bindings.size(), block.size());
+    forget_ended();
     bind(*image, bindings);
     Record<Policy>& record = domain_.records.take();
     Flight<Policy>* flight = nullptr;
@@ -35,7 +37,11 @@ template <class Policy> class Replayer {
       record.uses.assign(uses_.begin(), uses_.end());
       record.body = {};
       record.body.uses = record.uses;
-      return submitter_.submit_record(record, {});
+      std::uint64_t const count = image->size() == 0 ? 1 : image->size();
+      if (log_.size() == log_.capacity()) log_.reserve(2 * log_.size() + 64);
+      std::uint64_t const first = submitter_.submit_record(record, {}, count);
+      log_.push_back({first, count});
+      return first;
     } catch (...) {
       if (flight != nullptr) domain_.scheduler.flights.give_back(*flight);
       record.flight = nullptr;
@@ -44,7 +50,26 @@ template <class Policy> class Replayer {
     }
   }
 
+  /// How many sequences belong to the task or replay whose first one this is.
+  std::uint64_t sequences(std::uint64_t first) const {
+    auto const at = std::lower_bound(log_.begin(), log_.end(), first,
+                                     [](Entry const& e, std::uint64_t f) { return e.first < f; });
+    return at != log_.end() && at->first == first ? at->count : 1;
+  }
+
  private:
+  struct Entry {
+    std::uint64_t first;
+    std::uint64_t count;
+  };
+
+  /// While nothing is to be told of failures, replays that have ended need not be remembered.
+  void forget_ended() {
+    if (log_.size() < forget_from_ || domain_.failures.unreported() != 0) return;
+    std::erase_if(log_, [this](Entry const& e) { return !domain_.records.is_open(e.first); });
+    forget_from_ = 2 * log_.size() + 64;
+  }
+
   static void check_sizes(Image const* image, std::size_t bindings, std::size_t bytes) {
     if (image == nullptr) throw ValueError("replay: the program is empty: record one first");
     if (bindings != image->binding_count)
@@ -96,6 +121,7 @@ template <class Policy> class Replayer {
     Flight<Policy>* flight = nullptr;
     driver_.block_until(
         [&] {
+          driver_.reclaim().collect();
           flight = domain_.scheduler.flights.take(image);
           return flight != nullptr;
         },
@@ -106,6 +132,8 @@ template <class Policy> class Replayer {
   Domain<Policy>& domain_;
   Driver<Policy>& driver_;
   Submitter<Policy>& submitter_;
+  std::vector<Entry> log_;  // ascending
+  std::size_t forget_from_ = 64;
   std::uint32_t tag_ = 0;
   std::vector<common::Buffer*> buffers_;  // by binding
   std::vector<common::BufferUse> uses_;   // of the used ones

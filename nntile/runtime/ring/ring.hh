@@ -91,7 +91,9 @@ class BasicRing {
     if (!known(event, "wait")) return;
     driver_.block_until([&] { return over(event.sequence); },
                         [&] { return reference_of(event.sequence); });
-    domain_.failures.throw_if_failed(event.sequence);
+    if (domain_.failures.unreported() == 0) return;
+    std::uint64_t const count = replayer_.sequences(event.sequence);
+    for (std::uint64_t i = 0; i < count; ++i) domain_.failures.throw_if_failed(event.sequence + i);
   }
 
   bool done(Event event) {
@@ -141,8 +143,8 @@ class BasicRing {
   RingStats stats() const {
     RingStats stats;
     stats.submitted = domain_.window.head() - Policy::Sizes::first_sequence;
-    stats.joins = submitter_.joins();
-    stats.blocked = submitter_.blocked();
+    stats.joins = submitter_.wiring().joins();
+    stats.blocked = submitter_.wiring().blocked();
     stats.outstanding = domain_.records.open_count();
     stats.oversubscribed = domain_.options.oversubscribed;
     for (std::uint32_t i = 0; i < domain_.scheduler.workers(); ++i) {
@@ -164,17 +166,22 @@ class BasicRing {
 
   /// Whether that task has ended. Any thread.
   bool over(std::uint64_t sequence) const {
-    return domain_.window.finished(sequence) && !domain_.records.is_open(sequence);
+    return domain_.window.ended(sequence) && !domain_.records.is_open(sequence);
   }
   detail::ring::Reference reference_of(std::uint64_t sequence) const {
-    return domain_.window.finished(sequence) ? domain_.records.reference_of(sequence)
-                                             : detail::ring::reference_to(sequence);
+    std::uint64_t const ticket = domain_.window.find(sequence);
+    bool const waits = ticket != domain_.window.nothing && !domain_.window.finished(ticket);
+    return waits ? detail::ring::reference_to(ticket) : domain_.records.reference_of(sequence);
   }
 
   void wait_for_everything() {
     auto& window = domain_.window;
     driver_.block_until(
-        [&] { return window.watermark() == window.head() && domain_.records.open_count() == 0; },
+        [&] {
+          if (!window.finished(window.head() - 1)) return false;
+          driver_.reclaim().collect();
+          return window.watermark() == window.head() && domain_.records.open_count() == 0;
+        },
         [&] {
           // The youngest task first: when it has ended, most of the others have.
           if (!window.finished(window.head() - 1))

@@ -36,7 +36,9 @@ template <class Policy> class Scheduler {
   using Queue = ReadyQueue<Policy>;
 
  public:
-  explicit Scheduler(std::uint32_t workers) : workers_(workers) { prepare_level(normal_level); }
+  explicit Scheduler(std::uint32_t workers) : flights(workers == 1), workers_(workers) {
+    prepare_level(normal_level);
+  }
 
   std::uint32_t workers() const { return static_cast<std::uint32_t>(workers_.size()); }
   WorkerState<Policy>& worker(std::uint32_t index) { return workers_[index]; }

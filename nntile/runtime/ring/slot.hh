@@ -59,19 +59,18 @@ template <class Policy> struct alignas(64) HotSlot {
 
   EdgeList<Policy> consumers;
   typename Policy::template Atomic<std::int32_t> pending{0};  // producers to wait for
-  /// Low half of sequence + 1 once the task is finished; before, that of an earlier round.
+  /// id + 1 once the task is finished; before, that of an earlier round.
   typename Policy::template Atomic<std::uint32_t> done{0};
-  std::uint32_t id = 0;  // low half of the sequence
-  std::uint32_t high = 0;
+  std::uint32_t id = 0;  // low half of the ticket
+  /// What the task is called outside. Atomic, because any thread may look for an event.
+  typename Policy::template Atomic<std::uint64_t> sequence{0};
   std::uint32_t next[edges_per_slot] = {};
   SlotKind kind = SlotKind::task;
   std::uint8_t level = 0;
   std::int16_t worker = -1;
-  std::uint32_t operands = 0;
-  std::uint8_t attribute_bytes = 0;  // of those in the slot, padded
+  std::uint8_t operands = 0;         // if not spilled
+  std::uint8_t attribute_bytes = 0;  // if not spilled, padded
   bool spilled = false;              // the arguments do not fit into the slot
-
-  std::uint64_t sequence() const { return std::uint64_t{high} << 32 | id; }
 };
 static_assert(sizeof(HotSlot<RingPolicy>) == 64);
 

@@ -10,7 +10,10 @@
 
 namespace nntile::detail::ring {
 
-/// Slots of the tasks from the watermark, the oldest unfinished one, up to the head.
+/// Slots of the tasks from the watermark, the oldest unfinished one, up to the head. Inside the
+/// ring a task goes by its ticket: slots are numbered one by one, joins included. Outside it goes
+/// by its sequence: joins have none of their own, and a replay takes one for each task of its
+/// program.
 ///
 /// Law: only the submitter opens slots and moves the watermark; workers publish `done` and nothing
 /// else. A producer that is in the window can be linked to, because nobody but the submitter could
@@ -22,67 +25,85 @@ template <class Policy> class Window {
   using Hot = HotSlot<Policy>;
   static constexpr std::uint32_t size = Policy::Sizes::window;
   static constexpr std::uint32_t mask = size - 1;
+  static constexpr std::uint32_t prefetch_ahead = 4;
 
   Window()
       : hot_(std::make_unique<Hot[]>(size)),
         cold_(std::make_unique<ColdSlot[]>(size)),
         seen_(std::make_unique<std::uint32_t[]>(size)) {
-    for (std::uint64_t s = head_; s < head_ + size; ++s)  // as if the round before had finished
-      hot_[s & mask].done.store(static_cast<std::uint32_t>(s + 1 - size),
+    for (std::uint64_t t = head(); t < head() + size; ++t)  // as if the round before had finished
+      hot_[t & mask].done.store(static_cast<std::uint32_t>(t + 1 - size),
                                 std::memory_order_relaxed);
   }
 
   Hot& hot(std::uint32_t id) { return hot_[id & mask]; }
   ColdSlot& cold(std::uint32_t id) { return cold_[id & mask]; }
-  static std::uint32_t slot_of(std::uint64_t sequence) {
-    return static_cast<std::uint32_t>(sequence) & mask;
+  static std::uint32_t slot_of(std::uint64_t ticket) {
+    return static_cast<std::uint32_t>(ticket) & mask;
   }
 
-  /// Sequence of the next task; submitter only.
-  std::uint64_t head() const { return head_; }
+  /// Ticket of the next task; submitter only.
+  std::uint64_t head() const { return head_.load(std::memory_order_relaxed); }
   std::uint64_t watermark() const { return watermark_.load(std::memory_order_relaxed); }
-  bool full() const { return head_ - watermark() == size; }
+  bool full() const { return head() - watermark() == size; }
+  /// Sequence of the next task; submitter only.
+  std::uint64_t next_sequence() const { return next_sequence_; }
 
-  /// Whether that task has finished. Any thread.
-  bool finished(std::uint64_t sequence) const {
-    if (sequence < watermark_.load(std::memory_order_acquire)) return true;
-    auto const end = static_cast<std::uint32_t>(sequence + 1);
-    return static_cast<std::int32_t>(hot_[sequence & mask].done.load(std::memory_order_acquire) -
-                                     end) >= 0;
+  /// Whether that task has finished. Submitter only.
+  bool finished(std::uint64_t ticket) const {
+    return ticket < watermark() || done(ticket, std::memory_order_acquire);
+  }
+  /// Whether it has or is about to: its list is closed. Submitter only.
+  bool finishing(std::uint64_t ticket) const {
+    return finished(ticket) || hot_[ticket & mask].consumers.is_closed();
   }
 
-  /// Whether an unfinished task is about to finish: its list is closed. Submitter only.
-  bool finishing(std::uint64_t sequence) const {
-    return finished(sequence) || hot_[sequence & mask].consumers.is_closed();
+  /// The ticket of a submitted task; `nothing` if it left the window. Submitter only.
+  static constexpr std::uint64_t nothing = ~std::uint64_t{0};
+  std::uint64_t find(std::uint64_t sequence) const { return find(sequence, watermark(), head()); }
+
+  /// Whether the task of that sequence has finished. Any thread that knows it was submitted.
+  bool ended(std::uint64_t sequence) const {
+    for (;;) {
+      std::uint64_t const mark = watermark_.load(std::memory_order_acquire);
+      std::uint64_t const ticket = find(sequence, mark, head_.load(std::memory_order_acquire));
+      bool const over = ticket == nothing || done(ticket, std::memory_order_acquire);
+      // No slot has been opened anew as long as the mark has not moved.
+      if (watermark_.load(std::memory_order_acquire) == mark) return over;
+    }
   }
 
   /// Whether a reference to a task is inside the window; it may be finished nevertheless.
   bool live(Reference reference) const {
-    return ((reference - static_cast<Reference>(watermark())) & ~record_bit) < head_ - watermark();
+    return ((reference - static_cast<Reference>(watermark())) & ~record_bit) < head() - watermark();
   }
 
-  /// Moves the watermark over all finished tasks and calls retired(sequence) for each.
+  /// Moves the watermark over all finished tasks and calls retired(ticket) for each.
   template <class Retired> void advance(Retired retired) {
     std::uint64_t mark = watermark();
     std::uint64_t const first = mark;
-    while (mark != head_ && hot_[mark & mask].done.load(std::memory_order_acquire) ==
-                                static_cast<std::uint32_t>(mark + 1))
-      retired(mark++);
+    while (mark != head() && done(mark, std::memory_order_acquire)) retired(mark++);
     if (mark != first) watermark_.store(mark, std::memory_order_release);
   }
 
-  /// Takes the next slot, which must be free, for a task without edges so far.
-  Hot& open(SlotKind kind, std::uint8_t level, std::int16_t worker) {
-    Hot& slot = hot_[head_ & mask];
-    slot.id = static_cast<std::uint32_t>(head_);
-    slot.high = static_cast<std::uint32_t>(head_ >> 32);
+  /// Takes the next slot, which must be free, for a task without edges so far, and `sequences`
+  /// numbers for it.
+  Hot& open(SlotKind kind, std::uint8_t level, std::int16_t worker, std::uint64_t sequences) {
+    std::uint64_t const ticket = head();
+    Hot& slot = hot_[ticket & mask];
+    slot.id = static_cast<std::uint32_t>(ticket);
     slot.kind = kind;
     slot.level = level;
     slot.worker = worker;
     slot.consumers.open();
     slot.pending.store(Hot::building, std::memory_order_relaxed);
-    seen_[head_ & mask] = 0;
-    ++head_;
+    slot.sequence.store(next_sequence_, std::memory_order_release);
+    next_sequence_ += sequences;
+    seen_[ticket & mask] = 0;
+    head_.store(ticket + 1, std::memory_order_release);
+    // The lines of a slot to come are with the worker that ran its last task.
+    __builtin_prefetch(&hot_[(ticket + prefetch_ahead) & mask], 1);
+    __builtin_prefetch(&cold_[(ticket + prefetch_ahead) & mask], 1);
     return slot;
   }
 
@@ -144,10 +165,29 @@ template <class Policy> class Window {
     return edges;
   }
 
+  bool done(std::uint64_t ticket, std::memory_order order) const {
+    return hot_[ticket & mask].done.load(order) == static_cast<std::uint32_t>(ticket + 1);
+  }
+
+  /// The last ticket of [first, end) whose sequence is not above the given one: a join has that of
+  /// the task that it was made for, which comes after it.
+  std::uint64_t find(std::uint64_t sequence, std::uint64_t first, std::uint64_t end) const {
+    std::uint64_t low = first, high = end;
+    while (low < high) {
+      std::uint64_t const middle = low + (high - low) / 2;
+      if (hot_[middle & mask].sequence.load(std::memory_order_acquire) <= sequence)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low == first ? nothing : low - 1;
+  }
+
   std::unique_ptr<Hot[]> hot_;
   std::unique_ptr<ColdSlot[]> cold_;
   std::unique_ptr<std::uint32_t[]> seen_;  // the last collection that met the slot's task
-  std::uint64_t head_ = Policy::Sizes::first_sequence;
+  std::uint64_t next_sequence_ = Policy::Sizes::first_sequence;
+  Atomic<std::uint64_t> head_{Policy::Sizes::first_sequence};
   alignas(apart) Atomic<std::uint64_t> watermark_{Policy::Sizes::first_sequence};
 };
 

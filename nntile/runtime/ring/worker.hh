@@ -9,26 +9,39 @@
 
 namespace nntile::detail::ring {
 
-/// How long a thread looks for work before it sleeps: not at all where threads share cores.
+/// How long a thread looks for work before it sleeps. First it spins, unless threads share cores;
+/// then it yields some times: where the one that makes work shares its core, sleeping would cost
+/// both a wake-up for each task.
 template <class Policy> class Spin {
  public:
-  explicit Spin(bool oversubscribed) : oversubscribed_(oversubscribed) {}
+  explicit Spin(bool oversubscribed) : oversubscribed_(oversubscribed) { reset(); }
 
   /// Waits a moment; false if it is time to sleep, and then the next wait is the first again.
   bool again() {
-    if (oversubscribed_) return false;
-    if (rounds_++ == 0) started_ = Policy::Clock::nanoseconds();
-    for (int i = 0; i < 4; ++i) relax();
-    if (Policy::Clock::nanoseconds() - started_ < Policy::Sizes::spin_ns) return true;
-    rounds_ = 0;
+    if (spinning_) {
+      if (started_ == 0) started_ = Policy::Clock::nanoseconds();
+      for (int i = 0; i < 4; ++i) relax();
+      spinning_ = Policy::Clock::nanoseconds() - started_ < Policy::Sizes::spin_ns;
+      return true;
+    }
+    if (yields_++ < Policy::Sizes::yields) {
+      std::this_thread::yield();
+      return true;
+    }
+    reset();
     return false;
   }
-  void reset() { rounds_ = 0; }
+  void reset() {
+    spinning_ = !oversubscribed_;
+    yields_ = 0;
+    started_ = 0;
+  }
 
  private:
   bool const oversubscribed_;
-  std::uint64_t rounds_ = 0;
-  std::int64_t started_ = 0;
+  bool spinning_;
+  int yields_;
+  std::int64_t started_;
 };
 
 /// How long a thread sleeps while there are polls to call, and while somebody could still add one.

@@ -1,0 +1,164 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Dependences: who a task has to wait for, and who will have to wait for it.
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "nntile/runtime/ring/driver.hh"
+
+namespace nntile::detail::ring {
+
+/// Connects one task after the other. Use: make_room, collect, Window::open, note, publish. The
+/// slot that make_room has found stays free until it is opened.
+template <class Policy> class Wiring {
+  using Hot = HotSlot<Policy>;
+  using Uses = std::span<common::BufferUse const>;
+
+ public:
+  Wiring(Domain<Policy>& domain, Driver<Policy>& driver) : domain_(domain), driver_(driver) {}
+
+  std::uint64_t joins() const { return joins_; }
+  std::uint64_t blocked() const { return blocked_; }
+
+  /// Blocks until there is a free slot. Looks for finished tasks now and then in any case, so that
+  /// what they held comes back early and no producer is asked that has finished long ago.
+  void make_room() {
+    std::uint64_t const head = domain_.window.head();
+    if (head % look_every == 0) {
+      driver_.reclaim().collect();
+      driver_.reclaim().sweep_if_due();
+    }
+    std::uint64_t const ahead = head - domain_.window.watermark();
+    if (ahead < driver_.most_ahead()) [[likely]]
+      return;
+    if (ahead < Window<Policy>::size) return driver_.keep_up();
+    ++blocked_;
+    driver_.wait_for_slots();
+  }
+
+  /// Lists the producers that a task with these operands has to wait for, at most as many as a slot
+  /// has edges: beyond that, joins stand for them.
+  void collect(Uses uses) {
+    for (common::BufferUse const& use : uses)
+      __builtin_prefetch(&driver_.reclaim().datum(*use.buffer), 1);
+    for (common::BufferUse const& use : uses)
+      if (!writes(use.access)) make_reader_room(driver_.reclaim().datum(*use.buffer));
+    if (listed_.size() < uses.size() * most_per_operand)
+      listed_.resize(uses.size() * most_per_operand);
+    count_ = 0;
+    if (++tag_ == 0) ++tag_;
+    for (common::BufferUse const& use : uses) {
+      Datum const& datum = driver_.reclaim().datum(*use.buffer);
+      // Readers have waited for the writer, so whoever waits for them need not.
+      if (!writes(use.access) || datum.reader_count == 0) consider(datum.writer);
+      if (writes(use.access))
+        for (std::uint32_t i = 0; i < datum.reader_count; ++i) consider(datum.readers[i]);
+    }
+    if (count_ > edges_per_slot) join_all();
+  }
+
+  /// Enters a task into the datums of its operands.
+  void note(Uses uses, Reference self, std::uint64_t ticket) {
+    for (common::BufferUse const& use : uses) {
+      Datum& datum = driver_.reclaim().datum(*use.buffer);
+      if (writes(use.access)) {
+        datum.writer = self;
+        datum.reader_count = 0;
+      } else if (datum.reader_count == 0 || datum.readers[datum.reader_count - 1] != self) {
+        datum.readers[datum.reader_count++] = self;
+      }
+    }
+    common::BufferTable::commit(uses, ticket);
+  }
+
+  /// Links a task to the listed producers and lets it go.
+  void publish(Hot& slot) {
+    std::uint32_t edges = 0;
+    for (std::size_t i = 0; i < count_; ++i)
+      if (link(listed_[i], slot, edges)) ++edges;
+    if (domain_.window.publish(slot, edges)) domain_.give(slot);
+  }
+
+ private:
+  static constexpr std::uint64_t look_every = 32;
+  static constexpr std::size_t most_per_operand = readers_per_datum;
+
+  /// Adds a producer unless it has ended or is listed.
+  void consider(Reference producer) {
+    if (is_record(producer)) {
+      if (producer == no_reference) return;
+      auto& record = domain_.records[producer];
+      if (record.seen == tag_ || record.consumers.is_closed()) return;
+      record.seen = tag_;
+    } else {
+      if (!domain_.window.live(producer) || !domain_.window.first_meeting(producer, tag_)) return;
+      if (domain_.window.hot(producer).consumers.is_closed()) return;
+    }
+    listed_[count_++] = producer;
+  }
+
+  /// Replaces listed producers by joins, eight by one, until a slot has edges for all.
+  void join_all() {
+    std::size_t first = 0;
+    while (count_ - first > edges_per_slot) {
+      if (count_ == listed_.size()) listed_.resize(2 * count_);
+      listed_[count_++] = join({listed_.data() + first, edges_per_slot});
+      first += edges_per_slot;
+    }
+    std::copy(listed_.begin() + static_cast<std::ptrdiff_t>(first),
+              listed_.begin() + static_cast<std::ptrdiff_t>(count_), listed_.begin());
+    count_ -= first;
+  }
+
+  /// Submits a task that does nothing and ends once all of these have. Leaves a free slot.
+  Reference join(std::span<Reference const> producers) {
+    Reference const self = reference_to(domain_.window.head());
+    Hot& slot = domain_.window.open(SlotKind::join, normal_level, -1, 0);
+    ++joins_;
+    std::uint32_t edges = 0;
+    for (Reference const producer : producers)
+      if (link(producer, slot, edges)) ++edges;
+    if (domain_.window.publish(slot, edges)) {
+      NoSuccessors none;
+      domain_.window.complete(slot, none);
+    }
+    make_room();
+    return self;
+  }
+  struct NoSuccessors {
+    void ended(Reference) {}
+    void ready(Hot&) {}
+  };
+
+  /// Room for one more reader by name.
+  void make_reader_room(Datum& datum) {
+    if (datum.reader_count < readers_per_datum) [[likely]]
+      return;
+    Datums::sweep(datum, [this](Reference reference) { return !driver_.finished(reference); });
+    if (datum.reader_count < readers_per_datum) return;
+    Reference const all = join({datum.readers, datum.reader_count});
+    datum.readers[0] = all;
+    datum.reader_count = 1;
+  }
+
+  bool link(Reference producer, Hot& consumer, std::uint32_t place) {
+    if (is_record(producer))
+      return domain_.window.link(domain_.records[producer].consumers, consumer, place);
+    // It may have left the window while a join waited for room.
+    return domain_.window.live(producer) &&
+           domain_.window.link(domain_.window.hot(producer).consumers, consumer, place);
+  }
+
+  Domain<Policy>& domain_;
+  Driver<Policy>& driver_;
+  std::vector<Reference> listed_;
+  std::size_t count_ = 0;
+  std::uint32_t tag_ = 0;  // of the current collection
+  std::uint64_t joins_ = 0;
+  std::uint64_t blocked_ = 0;
+};
+
+}  // namespace nntile::detail::ring
