@@ -57,7 +57,7 @@ inline void asking_is_enough(Trial const& trial) {
 }
 
 inline void events(Trial const& trial) {
-  Scene scene(trial, 2000);
+  Scene scene(trial, 20000);
   require(scene.runtime().done(Event{}), "a default event is not done");
   scene.runtime().wait(Event{});
   scene.runtime().wait_all();  // nothing to wait for
@@ -79,7 +79,7 @@ inline void events(Trial const& trial) {
   std::atomic<bool> seen{false};
   std::thread([&] { seen = scene.runtime().done(first); }).join();
   require(seen, "another thread was told that a finished task is not done");
-  for (int i = 0; i < 1000; ++i) scene.task({{buffer, update}});
+  for (int i = 0; i < 10000; ++i) scene.task({{buffer, update}});
   scene.runtime().wait_all();
   scene.runtime().wait(first);  // long ago
   require(scene.runtime().done(first), "a task that ended long ago is not done");

@@ -118,6 +118,29 @@ inline void runtimes_in_threads(Trial const& trial) {
   for (auto const& problem : problems) require(problem.empty(), problem);
 }
 
+/// One thread after the other may drive.
+inline void driver_moves(Trial const& trial) {
+  Scene scene(trial);
+  std::uint32_t const buffer = scene.allocate();
+  scene.task({{buffer, write}}, {.pauses = nap});
+  Event last{};
+  std::thread([&] {
+    for (int i = 0; i < 20; ++i) last = scene.task({{buffer, update}}, {.pauses = 1});
+    scene.runtime().wait(last);
+    last = scene.task({{buffer, update}}, {.finish = Finish::polled, .pauses = nap});
+  }).join();
+  scene.runtime().wait(last);
+  scene.task({{buffer, update}});
+  require(scene.words(buffer).size() == 4, "a lock gave another size");
+  std::thread([&] {
+    scene.task({{buffer, update}}, {.finish = Finish::outside, .pauses = nap});
+    scene.runtime().wait_all();
+  }).join();
+  for (std::size_t i = 0; i < scene.tasks(); ++i)
+    require(scene.journal().times_run(i) == 1, "a task did not run once when the driver changed");
+  scene.destroy();
+}
+
 /// By arithmetic, because what std::fegetround looks at differs between processors.
 inline bool rounds_up() {
   double const volatile one = 1.0;
@@ -159,6 +182,7 @@ inline std::vector<NamedCheck> workers() {
           {"a task that submits is refused, or nested", tasks_do_not_submit},
           {"several runtimes live side by side", several_runtimes},
           {"several threads drive a runtime each", runtimes_in_threads},
+          {"one thread after the other may drive", driver_moves},
           {"tasks run under the default floating-point mode, and the caller's is restored",
            floating_point_mode}};
 }

@@ -69,7 +69,12 @@ class Journal {
   /// The thread that made the journal drives the runtime.
   std::thread::id driver() const { return driver_; }
 
-  void ran(std::size_t task) { ran_[task].fetch_add(1, std::memory_order_relaxed); }
+  void ran(std::size_t task) {
+    if (task < count_)
+      ran_[task].fetch_add(1, std::memory_order_relaxed);
+    else
+      complain(concat("a body ran as task ", task, " of ", count_));
+  }
   int times_run(std::size_t task) const { return ran_[task].load(std::memory_order_relaxed); }
   std::size_t tasks() const { return count_; }
 

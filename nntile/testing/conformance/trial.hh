@@ -31,7 +31,7 @@ struct Trial {
 struct NamedCheck {
   char const* name;
   void (*run)(Trial const&);
-  /// Takes long, and says little more when run with other numbers of workers.
+  /// Takes long, and is run with two workers only.
   bool heavy = false;
 };
 
