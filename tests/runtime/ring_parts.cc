@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "nntile/runtime/ring/arguments.hh"
+#include "nntile/runtime/ring/datum.hh"
 #include "nntile/runtime/ring/deque.hh"
+#include "nntile/runtime/ring/lane.hh"
 #include "nntile/runtime/ring/parking.hh"
 #include "nntile/runtime/ring/queue.hh"
 #include "nntile/runtime/ring/window.hh"
@@ -192,4 +194,32 @@ TEST_CASE("argument blocks never straddle the end of their ring", "[runtime][rin
   ring.take_back_to(first);
   REQUIRE(ring.take(48) == base);
   REQUIRE(ring.take(16) == nullptr);
+}
+
+TEST_CASE("stale references are forgotten, live ones kept", "[runtime][ring]") {
+  Datums datums;
+  datums.prepare(2000);
+  datums[1500].writer = 7;
+  datums[1500].reader_count = 3;
+  datums[1500].readers[0] = 1, datums[1500].readers[1] = 2, datums[1500].readers[2] = 3;
+  datums.sweep([](Reference reference) { return reference == 1 || reference == 3; });
+  Datum const& datum = datums[1500];
+  REQUIRE((datum.writer == no_reference && datum.reader_count == 2));
+  REQUIRE((datum.readers[0] == 1 && datum.readers[1] == 3));
+}
+
+TEST_CASE("a late worker takes nothing from a lane of another lap", "[runtime][ring]") {
+  std::vector<Lane<SmallPolicy>::Entry> entries(40);
+  Lane<SmallPolicy> lane;
+  std::uint32_t tasks[lane_batch];
+  lane.set_entries(entries.data());
+  for (std::uint32_t lap = 1; lap <= 3; ++lap) {
+    for (std::uint32_t task = 0; task < 3; ++task) lane.put(lap, task, 10 * lap + task);
+    REQUIRE((lane.empty() && lane.pop(tasks, 16, 1) == 0));  // not open yet
+    lane.open(lap, 3);
+    lane.push(10 * lap + 3);
+    REQUIRE((lane.pop(tasks, 16, 2) == 2 && tasks[0] == 10 * lap && tasks[1] == 10 * lap + 1));
+    REQUIRE((lane.pop(tasks, 1, 1) == 1 && tasks[0] == 10 * lap + 2 && !lane.empty()));
+    REQUIRE((lane.pop(tasks, 16, 1) == 1 && tasks[0] == 10 * lap + 3 && lane.empty()));
+  }
 }

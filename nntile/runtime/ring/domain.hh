@@ -154,9 +154,8 @@ template <class Policy> class Domain {
     auto& worker = scheduler.worker(self);
     if (worker.sinks != 0 && worker.sink_flight != &flight) flush(worker);
     TaskView const task = flight.image().task(line);
-    std::uint32_t const* const successors = task.successors();
-    for (std::uint32_t i = 0; i < task.successor_count() && i < 8; ++i)
-      flight.prefetch(successors[i] >> 1);
+    flight.rewind(line, task);
+    flight.prefetch_successors(task);
     std::uint64_t const sequence = flight.sequence() + task.number();
     Policy::Trace::begin(static_cast<int>(self), sequence);
     bool ended = true;

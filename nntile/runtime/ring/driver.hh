@@ -26,22 +26,22 @@ template <class Policy> class Driver {
   /// a full window would only be colder.
   std::uint64_t most_ahead() const { return most_ahead_; }
 
-  /// Runs some tasks, if any are ready; where nobody else does.
+  /// Runs some tasks, if any are ready.
   void keep_up() {
     for (std::uint64_t i = 0; i < batch && help_once(); ++i) continue;
     reclaim_.collect();
   }
 
-  /// Blocks until a slot is free, or several where all workers are busy: blocking has its price.
-  void wait_for_slots() {
+  /// Blocks until a slot is free, and goes on to free some more if all workers are busy: blocking
+  /// again at once would have its price again.
+  void wait_for_slot() {
     block_until(
         [this] {
           reclaim_.collect();
-          std::uint64_t const free =
-              Window<Policy>::size - (domain_.window.head() - domain_.window.watermark());
-          return free >= batch || (free > 0 && domain_.parking.anyone_sleeps());
+          return !domain_.window.full();
         },
         [this] { return oldest(); });
+    if (batch > 1 && !domain_.parking.anyone_sleeps()) keep_up();
   }
 
   /// Waits until over() holds. Before it sleeps it asks for a `target()`, a reference to a task or
@@ -56,6 +56,7 @@ template <class Policy> class Driver {
     Item item = no_item;
     bool slept = false;
     for (std::uint32_t round = 1; !over(); ++round) {
+      if (round % 8 == 0) (void)domain_.tokens.poll(true);
       if (round % 64 == 0) reclaim_.collect();
       if (helps_ && item == no_item) item = domain_.scheduler.next(0);
       if (item != no_item) {

@@ -116,27 +116,35 @@ template <class Policy> class Flight {
       prepared_[i]->body.sequence = sequence + image_->prepared[i].number;
   }
 
-  /// Counts one producer of a task down; true if it was the last. The counter is then ready for the
-  /// next lap: nobody else touches it in this one.
+  /// Counts one producer of a task down; true if it was the last.
   bool count_down(std::uint32_t line) {
     auto& counter = counters_[line];
-    if (alone_) {  // a locked instruction takes longer than all the rest
-      std::uint32_t const left = counter.load(std::memory_order_relaxed) - 1;
-      counter.store(left == 0 ? image_->task(line).producers() : left, std::memory_order_relaxed);
-      return left == 0;
-    }
-    if (counter.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
-    counter.store(image_->task(line).producers(), std::memory_order_relaxed);
-    return true;
+    if (!alone_) return counter.fetch_sub(1, std::memory_order_acq_rel) == 1;
+    std::uint32_t const left = counter.load(std::memory_order_relaxed) - 1;
+    counter.store(left, std::memory_order_relaxed);  // a locked instruction would cost the most
+    return left == 0;
   }
-  /// Fetches a counter that will be counted down soon.
-  void prefetch(std::uint32_t line) const { __builtin_prefetch(&counters_[line], 1); }
+  /// Makes the counter of a task that runs ready for the next lap. Nobody else touches it in this.
+  void rewind(std::uint32_t line, TaskView task) {
+    counters_[line].store(task.producers(), std::memory_order_relaxed);
+  }
+  /// Fetches what is looked at when a task's producers have ended: in a large program nothing of
+  /// that is near.
+  void prefetch_successors(TaskView task) const {
+    std::uint32_t const* const successors = task.successors();
+    std::uint32_t const count = task.successor_count();
+    for (std::uint32_t i = 0; i < count && i < prefetched; ++i)
+      __builtin_prefetch(&counters_[successors[i] >> 1], 1);
+  }
+
   /// Counts ended tasks without successors; true if they were the last of the program.
   bool count_sinks(std::uint32_t count) {
     return sinks_.fetch_sub(count, std::memory_order_acq_rel) == count;
   }
 
  private:
+  static constexpr std::uint32_t prefetched = 8;
+
   void adapt(std::shared_ptr<Image const> const& image) {
     last_.reset();
     std::size_t const count = image->size(), lines = image->lines.size();

@@ -18,11 +18,13 @@ namespace nntile::detail::ring {
 template <class Policy> class ReadyQueue {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
   static constexpr std::uint32_t capacity = 2 * Policy::Sizes::window;
+  static constexpr std::uint32_t first = 0xffffff00u;  // so that every run sees positions wrap
 
  public:
   ReadyQueue() : cells_(std::make_unique<Atomic<std::uint64_t>[]>(capacity)) {
     for (std::uint32_t i = 0; i < capacity; ++i)
-      cells_[i].store(word(i - capacity, 0), std::memory_order_relaxed);
+      cells_[(first + i) & (capacity - 1)].store(word(first + i - capacity, 0),
+                                                 std::memory_order_relaxed);
   }
 
   void push(std::uint32_t id) {
@@ -61,8 +63,8 @@ template <class Policy> class ReadyQueue {
   }
 
   std::unique_ptr<Atomic<std::uint64_t>[]> cells_;
-  alignas(apart) Atomic<std::uint32_t> head_{0};
-  alignas(apart) Atomic<std::uint32_t> tail_{0};
+  alignas(apart) Atomic<std::uint32_t> head_{first};
+  alignas(apart) Atomic<std::uint32_t> tail_{first};
 };
 
 }  // namespace nntile::detail::ring

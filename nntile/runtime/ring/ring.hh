@@ -71,15 +71,19 @@ class BasicRing {
     return {this, submitter_.submit(task)};
   }
 
-  /// Compiles tasks into a program. Cost: linear in their operands. Throws ValueError: a binding,
-  /// parameter or codelet that cannot be.
+  /// Compiles tasks into a program, whose labels' strings must live as long as it. Wishes for
+  /// workers are not heeded; priorities are, by even shares where there are more than the ring
+  /// tells apart. Cost: linear in the operands. Throws ValueError: a binding, parameter or codelet
+  /// that cannot be.
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters = {}) {
     using namespace detail::ring;
     return Program(std::make_shared<Image const>(Recorder(tasks, binding_count).image(parameters)));
   }
 
-  /// Runs a program once. May block for room, or where `Policy::Sizes::flights` are in flight.
+  /// Runs a program once. Its tasks count as submitted one by one: errors name them by the event's
+  /// sequence plus their position. May block for room, or while `Policy::Sizes::flights` programs
+  /// are in flight.
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block = {}) {
     domain_.thread.enter("replay");

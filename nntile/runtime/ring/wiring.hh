@@ -36,7 +36,7 @@ template <class Policy> class Wiring {
       return;
     if (ahead < Window<Policy>::size) return driver_.keep_up();
     ++blocked_;
-    driver_.wait_for_slots();
+    driver_.wait_for_slot();
   }
 
   /// Lists the producers that a task with these operands has to wait for, at most as many as a slot
