@@ -31,6 +31,8 @@ static_assert(bool(HintedRuntime<Check<Serial>>) == bool(HintedRuntime<Serial>))
 template <class R> testing::Report battery() {
   testing::ConformanceOptions options;
   options.max_workers = 2;
+  options.own_driver = false;
+  options.heavy = false;
   options.rounds = 1;
   return testing::conformance([](RuntimeOptions const& o) { return R(o); }, options);
 }

@@ -21,10 +21,11 @@ constexpr bool sanitized = false;
 /// Under a sanitizer, ten times slower, the default runtime is looked at closely and the others
 /// once.
 template <class R> testing::ConformanceOptions options_for() {
+  constexpr bool close = !sanitized || std::is_same_v<R, Ring>;
   testing::ConformanceOptions options;
-  bool const close = !sanitized || std::is_same_v<R, Ring>;
-  options.max_workers = std::min(sanitized ? (close ? 4 : 2) : 8, test::most_workers<R>);
-  options.heavy = close;
+  options.max_workers = std::min(!sanitized ? 8 : close ? 4 : 2, test::most_workers<R>);
+  options.own_driver = close;
+  options.heavy = !sanitized;
   options.rounds = sanitized ? 1 : 2;
 #ifdef NNTILE_HAVE_STARPU
   options.helping_driver = !std::is_same_v<R, StarPU>;  // its driver never executes
