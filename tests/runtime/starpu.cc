@@ -318,4 +318,11 @@ TEST_CASE("a driver that waits for room goes on while a token is out", "[runtime
   kept.complete();
   CHECK(value_of(runtime, buffer) == count);
 }
+#else
+#include "tests/support/catch.hh"
+#include "tests/support/skip.hh"
+
+TEST_CASE("StarPU runs tasks", "[runtime][starpu]") {
+  nntile::test::skip("built without StarPU (-Dstarpu=disabled, or libstarpu-dev is not installed)");
+}
 #endif
