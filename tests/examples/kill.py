@@ -7,7 +7,7 @@ never goes back behind a checkpoint, and its last checkpoint is the uninterrupte
 
 Instants are spread evenly over the two step times, and every fourth kill waits for a save to begin and falls into it.
 A start is shorter than a step here, so the later half of the instants lets a step be saved. Where the machine has become
-so slow that the latest instants save nothing, the step time has grown, and the instants grow with it.
+so slow that the latest instants save nothing, the step time has grown, and the instants follow; as they do back.
 """
 import pathlib
 import statistics
@@ -45,11 +45,6 @@ def newest(out, suffix=''):
     return max((int(name[5:]) for name in names if name[5:].isdigit()), default=-1)
 
 
-def saving(out):
-    """Whether a save has begun; an older checkpoint that is being removed is none."""
-    return newest(out, '.tmp') > newest(out)
-
-
 class Run:
     """One process that trains in a folder, continuing what is there."""
 
@@ -77,6 +72,15 @@ class Run:
     def text(self):
         return self.log.read_text().strip()
 
+    def place(self):
+        """Where the run is. What an earlier save left is removed before the line `machine` comes."""
+        if 'machine' not in self.text():
+            return 'before the first step'
+        return 'in a save' if newest(self.out, '.tmp') > newest(self.out) else 'in a step'
+
+    def is_saving(self):
+        return self.place() == 'in a save'
+
     def finish(self):
         """Waits for the end and returns the hash."""
         self.process.wait()
@@ -89,7 +93,7 @@ def uninterrupted(runs, out, steps):
     run = Run(runs, out, steps)
     commits, saves = [], []
     for step in range(1, steps):
-        began = run.wait_until(600, lambda: saving(out) or newest(out) >= step)
+        began = run.wait_until(600, lambda: run.is_saving() or newest(out) >= step)
         commits.append(run.wait_until(600, lambda: newest(out) >= step))
         saves.append(commits[-1] - began)
     times = [after - before for before, after in zip(commits, commits[1:])]
@@ -111,6 +115,7 @@ def main():
     expected, start, step_time, save = uninterrupted(runs, whole, steps)
     print(f'{steps} steps: hash {expected}, start {start:.3f} s, step {step_time:.3f} s, its save {save:.3f} s', flush=True)
     seen = {'before the first step': 0, 'in a step': 0, 'in a save': 0}
+    quiet = step_time
     advanced = 0
     killed = 0
     while killed < kills or (killed < 3 * kills and min(advanced, *seen.values()) == 0):
@@ -118,18 +123,20 @@ def main():
         run = Run(runs, broken, steps)
         aimed = killed % 4 == 3
         instant = 2 * step_time * (1 if aimed else spread(killed - killed // 4))
-        at = run.wait_until(instant, lambda: saving(broken) if aimed else False)
+        at = run.wait_until(instant, lambda: aimed and run.is_saving())
         if aimed:
             at = run.wait_until(min(at + save * spread(killed // 4), instant))
         run.kill()
         killed += 1
         after = newest(broken)
         need(after >= before, f'step {before} was saved, and step {after} is the newest after a kill')
-        place = 'in a save' if saving(broken) else 'in a step' if 'machine' in run.text() else 'before the first step'
+        place = run.place()
         seen[place] += 1
         advanced += after > before
         if at > 1.7 * step_time and after == before:
             step_time *= 1.2
+        elif after > max(before, 0) + 1:
+            step_time = max(step_time / 1.2, quiet)
         print(f'kill {killed:3} after {at:.3f} s, {place}: step {after} is saved', flush=True)
     need(advanced > 0, 'no step was ever saved between two kills')
     need(min(seen.values()) > 0, f'kills fell at one kind of instant only: {seen}')
