@@ -89,6 +89,8 @@ template <class T> struct CrossEntropyBackward {
       Vec<V> const factor(static_cast<double>(w / buffer<V const>(call, 3)[i]));
       Index const label = labels[i] - args.v_begin;
       bool const here = !ignored && label >= 0 && label < args.v;
+      // dx may be x: both are read before the row is written.
+      V const picked = here ? static_cast<V>(x[label]) : V(0);
       V const before = here && args.beta != 0 ? static_cast<V>(dx[label]) : V(0);
       for_each_vec<V>(
           args.v, [&](Index p, auto part) __attribute__((always_inline)) {
@@ -98,7 +100,7 @@ template <class T> struct CrossEntropyBackward {
           });
       if (here) {
         Vec<V> const label_power =
-            exp_of_shifted(Vec<V>(static_cast<double>(static_cast<V>(x[label]))) - shift) * factor;
+            exp_of_shifted(Vec<V>(static_cast<double>(picked)) - shift) * factor;
         Vec<V> value = label_power - Vec<V>(static_cast<double>(w));
         if (args.beta != 0) value = fma(beta, Vec<V>(static_cast<double>(before)), value);
         V lanes[Vec<V>::lanes];

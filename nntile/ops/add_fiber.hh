@@ -27,6 +27,7 @@ struct AddFiber {
   };
 
   static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis}}; }
+  static std::uint32_t replaces(Attrs const&) { return 1u << 0; }
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('i'), range.extent('k'), range.extent('j'), attrs.alpha};
   }

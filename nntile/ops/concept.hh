@@ -28,6 +28,7 @@ class TileSink {
   ~TileSink() = default;
 };
 
+// clang-format off
 /// An op is an empty struct that says everything about one computation:
 ///   name       the kernel's name
 ///   Attrs      constants of the call; a plain struct with defaults
@@ -35,16 +36,17 @@ class TileSink {
 ///   dtypes     what the operands of Kind::element may be
 ///   Args       what a kernel sees; args(attrs, range) fills it for one tile task
 ///   cost       of one tile task
-///   reference  the definition, sequential: reference<T>(args, buffers), the oracle when T is
-///   double
+///   reference  the definition, sequential: reference<T>(args, buffers), the oracle when T is double
 /// and, where it has them:
-///   ranks(attrs)                    ranks of groups that attributes fix
-///   phases(attrs)                   passes over a reduced axis
-///   overwrites(attrs, operand)      whether an `update` result is overwritten (beta = 0)
-///   tiles(attrs, range, sink)       an irregular set of tile tasks: moves `range` by take(),
-///   passes each to the sink blocked(attrs)                  letters of axes summed in blocks of
-///   64: cuts elsewhere have bits of their own gradient(builder)               appends the nodes of
-///   its derivative
+///   ranks(attrs)                ranks of groups that attributes fix
+///   phases(attrs)               passes over a reduced axis
+///   overwrites(attrs, operand)  whether an `update` result is overwritten (beta = 0)
+///   tiles(attrs, range, sink)   an irregular set of tile tasks: moves `range` by take(), passes each to the sink
+///   blocked(attrs)              letters of axes summed in blocks of 64: cuts elsewhere have bits of their own
+///   replaces(attrs)             bits of the operands in whose memory a plan may put the last one: of the same axes and
+///                               dtype, and kernels read an element of them before they write it, and never again
+///   gradient(builder)           appends the nodes of its derivative
+// clang-format on
 template <class Op>
 concept OpStruct = std::is_empty_v<Op> &&
     requires(typename Op::Attrs const& attrs, TileRange const& range) {
@@ -81,6 +83,7 @@ struct OpInfo {
   void (*tiles)(void const* attrs, TileRange const& range,
                 TileSink& sink);  // null: the standard walk
   char const* (*blocked)(void const* attrs);
+  std::uint32_t (*replaces)(void const* attrs);
   Codelet const* (*reference)(DType element);  // null: none
 };
 
@@ -179,6 +182,13 @@ inline constexpr OpInfo op_info{
         return Op::blocked(detail::attrs_of<Op>(attrs));
       else
         return "";
+    },
+    .replaces = [](void const* attrs) -> std::uint32_t {
+      (void)attrs;
+      if constexpr (requires { Op::replaces(detail::attrs_of<Op>(attrs)); })
+        return Op::replaces(detail::attrs_of<Op>(attrs));
+      else
+        return 0;
     },
     .reference = &detail::reference_of<Op>,
 };

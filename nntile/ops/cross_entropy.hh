@@ -37,6 +37,7 @@ struct CrossEntropyBackward {
   };
 
   static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
+  static std::uint32_t replaces(Attrs const&) { return 1u << 0; }
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('v'),  range.extent('i'), range.begin('v'), range.whole('v'),
             attrs.ignore_index, attrs.scale,       attrs.beta};

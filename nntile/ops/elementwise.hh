@@ -61,6 +61,10 @@ template <class Op, class OpAttrs> struct Elementwise {
       return false;
   }
 
+  static constexpr std::uint32_t replaces(Attrs const&) {
+    return (1u << (Op::operands.size() - 1)) - 1;
+  }
+
   static constexpr bool updates() { return Op::operands.back().access == Access::update; }
 
   template <Element T>

@@ -22,12 +22,30 @@ using namespace nntile::test;
 
 namespace {
 
-/// Proves, from the tasks alone, that no two tiles are in a slot at once and that each begins by
-/// being overwritten. Returns the largest number of bytes in use at a task.
-Index verify_slots(Plan const& plan) {
+/// Whether the task's last result may be written over its other operands in that slot: the op
+/// says so, and they are of one size.
+bool may_replace(Plan const& plan, LogicalGraph const& graph, PlannedTask const& task,
+                 PlannedUse const& result, std::uint32_t slot) {
+  auto const uses = plan.uses(task);
+  if (&result != &uses.back()) return false;
+  OpNode const& op = graph.op_at(task.op);
+  for (std::size_t o = 0; o + 1 < uses.size(); ++o) {
+    PlannedBuffer const& other = plan.buffers()[uses[o].buffer];
+    if (other.slot != slot) continue;
+    if ((op.info->replaces(op.attrs.data()) >> o & 1u) == 0) return false;
+    if (other.bytes != plan.buffers()[result.buffer].bytes) return false;
+  }
+  return true;
+}
+
+/// Proves, from the tasks alone, that no two tiles are in a slot at once, but where one replaces
+/// the other, and that each begins by being overwritten. Returns the largest number of bytes in
+/// use at a task.
+Index verify_slots(Plan const& plan, LogicalGraph const& graph) {
   std::map<std::uint32_t, std::uint32_t> holds;  // slot -> buffer
   std::set<std::uint32_t> left;                  // buffers that gave up their slot
   std::map<std::uint32_t, std::pair<std::size_t, std::size_t>> life;
+  std::set<std::pair<std::uint32_t, std::size_t>> replaced;  // what takes over memory, and when
   for (std::size_t t = 0; t < plan.tasks().size(); ++t)
     for (PlannedUse const& use : plan.uses(plan.tasks()[t])) {
       PlannedBuffer const& buffer = plan.buffers()[use.buffer];
@@ -37,7 +55,13 @@ Index verify_slots(Plan const& plan) {
       if (at == holds.end() || at->second != use.buffer) {
         REQUIRE(use.access == Access::write);
         REQUIRE(left.count(use.buffer) == 0);
-        if (at != holds.end()) left.insert(at->second);
+        if (at != holds.end()) {
+          left.insert(at->second);
+          if (life[at->second].second == t) {
+            REQUIRE(may_replace(plan, graph, plan.tasks()[t], use, buffer.slot));
+            replaced.insert({use.buffer, t});
+          }
+        }
         holds[buffer.slot] = use.buffer;
         life[use.buffer].first = t;
       }
@@ -47,7 +71,8 @@ Index verify_slots(Plan const& plan) {
   for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
     Index live = 0;
     for (auto const& [buffer, span] : life)
-      if (span.first <= t && t <= span.second) live += plan.buffers()[buffer].bytes;
+      if (span.first <= t && t <= span.second && replaced.count({buffer, t}) == 0)
+        live += plan.buffers()[buffer].bytes;
     most = std::max(most, live);
   }
   return most;
@@ -58,9 +83,37 @@ Index verify_slots(Plan const& plan) {
 TEST_CASE("a slot holds one tile at a time, and the lower bound is the most that lives",
           "[graph][plan]") {
   TinyGptGraph const gpt;
-  Plan const plan(gpt.graph, {.tile = GENERATE(Index{0}, Index{64})});
-  CHECK(verify_slots(plan) == plan.memory().arena_lower_bound);
+  Index const tile = GENERATE(Index{0}, Index{64});
+  Plan const plan(gpt.graph, {.tile = tile});
+  CHECK(verify_slots(plan, gpt.graph) == plan.memory().arena_lower_bound);
   CHECK(plan.memory().arena >= plan.memory().arena_lower_bound);
+  if (tile > 0)  // whole tensors of many sizes leave more between them
+    CHECK(plan.memory().arena <= plan.memory().arena_lower_bound * 11 / 10);
+}
+
+TEST_CASE("a result takes the memory of an operand that nothing else needs", "[graph][plan]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {1000}}, "x");
+  Node const y = gelutanh(x);
+  gelutanh(gelutanh(y)).mark_output();
+  CHECK(Plan(graph).memory().arena == 4032);  // one slot of 4,000 bytes in whole cache lines
+  gelutanh(y, graph.tensor({.shape = {1000}}, "z")).mark_output();
+  CHECK(Plan(graph).memory().arena == 2 * 4032);
+}
+
+TEST_CASE("a large result waits until something reads it", "[graph][plan]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {8, 1}}, "x");
+  Node const large = gemm({.trans_b = true}, gelutanh(x), gelutanh(x));  // [8, 8]
+  Node const other = gelutanh(gelutanh(gelutanh(x)));
+  gemm(large, other).mark_output();
+  Plan const plan(graph);
+  auto const kernel_of = [&](std::size_t task) {
+    return std::string_view(plan.kernels()[plan.tasks()[task].kernel].op->name);
+  };
+  REQUIRE(plan.tasks().size() == 7);
+  CHECK(kernel_of(5) == "gemm");
+  CHECK(kernel_of(4) == "gelutanh");
 }
 
 TEST_CASE("an axis is cut alike in every tensor that has it", "[graph][plan]") {
@@ -140,6 +193,24 @@ TEST_CASE("optimizer steps follow the last use of their gradients", "[graph][pla
     if (op == "attention_backward") last_backward = t;
   }
   CHECK(first_update < last_backward);
+}
+
+TEST_CASE("a gradient's tile is used up before the next one is computed", "[graph][plan]") {
+  TinyGptGraph const gpt({.clip = 0});
+  Plan const plan(gpt.graph, {.tile = 32});
+  std::map<std::uint32_t, std::size_t> written;  // tile of the positions' gradient -> last task
+  std::size_t live = 0, most = 0;
+  for (std::size_t t = 0; t < plan.tasks().size(); ++t)
+    for (PlannedUse const& use : plan.uses(plan.tasks()[t])) {
+      PlannedBuffer const& buffer = plan.buffers()[use.buffer];
+      if (plan.tensors()[buffer.tensor].name != "wpe.weight.grad") continue;
+      live += written.emplace(buffer.tile, t).second ? 1 : 0;
+      most = std::max(most, live);
+      std::string_view const op = plan.kernels()[plan.tasks()[t].kernel].op->name;
+      live -= op == "adamw_step" ? 1 : 0;
+    }
+  CHECK(written.size() > 2);
+  CHECK(most == 1);
 }
 
 TEST_CASE("a dump says what was planned and is the same each time", "[graph][plan]") {

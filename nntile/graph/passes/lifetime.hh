@@ -17,6 +17,13 @@ struct Life {
   std::uint32_t last = 0;
 };
 
+/// A task that may write buffer `to` over `from`: element by element, each read first.
+struct Replacement {
+  std::uint32_t from;
+  std::uint32_t to;
+  std::uint32_t task;
+};
+
 struct SlotLayout {
   std::vector<std::uint32_t> slot;  // of a buffer; no_id where it has none
   std::vector<Index> bytes;         // of a slot
@@ -24,44 +31,99 @@ struct SlotLayout {
 };
 
 /// Gives each buffer that lives in the arena a slot. A slot is one handle: it serves one tile at a
-/// time, and as many bytes as the largest of them. A free slot that fits best is taken, among
-/// equals the one that has been free longest, since its next user waits least; where none fits, the
-/// largest free one grows. Cost: n log n in the number of buffers.
-template <std::same_as<Index> Bytes>
-SlotLayout assign_slots(std::vector<Life> const& lives, std::vector<Bytes> const& bytes,
-                        std::vector<bool> const& in_arena, std::size_t task_count) {
-  SlotLayout layout;
-  layout.slot.assign(lives.size(), no_id);
-  std::vector<std::vector<std::uint32_t>> begin(task_count), end(task_count);
-  for (std::uint32_t b = 0; b < lives.size(); ++b) {
-    if (!in_arena[b] || lives[b].first == Life::never) continue;
-    begin[lives[b].first].push_back(b);
-    end[lives[b].last].push_back(b);
-  }
-  std::multimap<Index, std::uint32_t> free;
-  Index live = 0;
-  for (std::size_t t = 0; t < task_count; ++t) {
-    for (std::uint32_t const b : begin[t]) {
-      live += bytes[b];
-      auto at = free.lower_bound(bytes[b]);
-      if (at == free.end() && !free.empty()) --at;
-      if (at == free.end()) {
-        layout.slot[b] = static_cast<std::uint32_t>(layout.bytes.size());
-        layout.bytes.push_back(bytes[b]);
-        continue;
-      }
-      layout.slot[b] = at->second;
-      Index& size = layout.bytes[at->second];
-      size = std::max(size, bytes[b]);
-      free.erase(at);
-    }
-    layout.lower_bound = std::max(layout.lower_bound, live);
-    for (std::uint32_t const b : end[t]) {
-      live -= bytes[b];
-      free.emplace(layout.bytes[layout.slot[b]], layout.slot[b]);
+/// time, and as many bytes as the largest of them. Whoever takes a slot waits for the task that
+/// freed it, so one that was freed less than `rest` tasks ago is left alone as long as the arena
+/// stays within `slack` of its lower bound. Of the rested ones the smallest that fits is taken;
+/// where none fits, the largest free one grows. A buffer that ends where one begins that may
+/// replace it hands its slot on. Cost: n log n in the number of buffers.
+template <std::same_as<Index> Bytes> class SlotPass {
+ public:
+  static constexpr std::size_t rest = 16;  // tasks; a few for each worker of a node
+  static constexpr Index slack = 20;       // at most 1/20 more than the lower bound for that
+
+  SlotPass(std::vector<Life> const& lives, std::vector<Bytes> const& bytes,
+           std::vector<bool> const& in_arena, std::size_t task_count)
+      : bytes_(bytes),
+        begin_(task_count),
+        end_(task_count),
+        replaced_(lives.size(), no_id),
+        hands_on_(lives.size()) {
+    for (std::uint32_t b = 0; b < lives.size(); ++b) {
+      if (!in_arena[b] || lives[b].first == Life::never) continue;
+      begin_[lives[b].first].push_back(b);
+      end_[lives[b].last].push_back(b);
     }
   }
-  return layout;
-}
+
+  SlotLayout run(std::vector<Life> const& lives, std::vector<bool> const& in_arena,
+                 std::vector<Replacement> const& replacements) {
+    layout_.slot.assign(lives.size(), no_id);
+    for (auto const& [from, to, task] : replacements) {
+      bool const both = in_arena[from] && in_arena[to] && bytes_[from] == bytes_[to];
+      if (!both || lives[from].last != task || lives[to].first != task) continue;
+      if (replaced_[to] != no_id || hands_on_[from]) continue;
+      replaced_[to] = from;
+      hands_on_[from] = true;
+    }
+    layout_.lower_bound = most_live();
+    Index const budget = layout_.lower_bound + layout_.lower_bound / slack;
+    for (std::size_t t = 0; t < begin_.size(); ++t) {
+      for (std::uint32_t const b : begin_[t])
+        layout_.slot[b] =
+            replaced_[b] != no_id ? layout_.slot[replaced_[b]] : take(bytes_[b], t, budget);
+      for (std::uint32_t const b : end_[t])
+        if (!hands_on_[b]) free_.emplace(layout_.bytes[layout_.slot[b]], Free{layout_.slot[b], t});
+    }
+    return std::move(layout_);
+  }
+
+ private:
+  struct Free {
+    std::uint32_t slot;
+    std::size_t since;
+  };
+  static constexpr int looks = 16;  // at free slots, before the first of them is taken
+
+  Index most_live() const {
+    Index live = 0, most = 0;
+    for (std::size_t t = 0; t < begin_.size(); ++t) {
+      for (std::uint32_t const b : begin_[t]) live += replaced_[b] == no_id ? bytes_[b] : 0;
+      most = std::max(most, live);
+      for (std::uint32_t const b : end_[t]) live -= hands_on_[b] ? 0 : bytes_[b];
+    }
+    return most;
+  }
+
+  std::uint32_t take(Index bytes, std::size_t now, Index budget) {
+    auto const fitting = free_.lower_bound(bytes);
+    auto at = fitting;
+    for (int look = 0; at != free_.end() && look < looks; ++at, ++look)
+      if (at->second.since + rest <= now) return use(at, bytes);
+    if (free_.empty() || total_ + bytes <= budget) {
+      total_ += bytes;
+      layout_.bytes.push_back(bytes);
+      return static_cast<std::uint32_t>(layout_.bytes.size() - 1);
+    }
+    return use(fitting != free_.end() ? fitting : std::prev(fitting), bytes);
+  }
+
+  std::uint32_t use(typename std::multimap<Index, Free>::iterator at, Index bytes) {
+    std::uint32_t const slot = at->second.slot;
+    Index& size = layout_.bytes[slot];
+    total_ += std::max<Index>(0, bytes - size);
+    size = std::max(size, bytes);
+    free_.erase(at);
+    return slot;
+  }
+
+  std::vector<Bytes> const& bytes_;
+  std::vector<std::vector<std::uint32_t>> begin_;  // buffers whose life begins at a task
+  std::vector<std::vector<std::uint32_t>> end_;
+  std::vector<std::uint32_t> replaced_;  // whose slot a buffer takes over
+  std::vector<bool> hands_on_;
+  std::multimap<Index, Free> free_;
+  Index total_ = 0;
+  SlotLayout layout_;
+};
 
 }  // namespace nntile::passes

@@ -5,7 +5,9 @@
 #include <new>
 #include <vector>
 
+#include "nntile/graph/passes/by_tile.hh"
 #include "nntile/graph/passes/lifetime.hh"
+#include "nntile/graph/passes/order.hh"
 #include "nntile/graph/passes/prune.hh"
 #include "nntile/graph/passes/tile.hh"
 
@@ -29,7 +31,13 @@ template <class Graph> class Planner final : private TileVisitor {
     std::vector<passes::OpAxes> axes;
     for (std::size_t const op : ops) axes.push_back(passes::axes_of(graph_, graph_.op_at(op)));
     declare_tensors(passes::TilePass<Graph>(graph_, options_, plan_.used_).run(axes, ops));
-    for (std::size_t i = 0; i < ops.size(); ++i) lower_op(ops[i], axes[i]);
+    std::vector<std::size_t> first_task;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      first_task.push_back(plan_.tasks_.size());
+      lower_op(ops[i], axes[i]);
+    }
+    first_task.push_back(plan_.tasks_.size());
+    reorder(passes::ByTilePass<Plan>(plan_, first_task).run());
     place();
   }
 
@@ -152,22 +160,36 @@ template <class Graph> class Planner final : private TileVisitor {
       std::uint32_t const buffer = plan_.buffer_of(tensor, use.tile);
       check(tensor, buffer, use);
       plan_.uses_.push_back({buffer, use.access});
-      passes::Life& life = lives_[buffer];
-      if (life.first == passes::Life::never) life.first = number;
-      life.last = number;
       if (!labelled && writes(use.access)) {
         task.tensor = tensor;
         task.tile = static_cast<std::uint32_t>(use.tile);
         labelled = true;
       }
     }
+    note_replacements(tile, number);
     for (TileUse const& use : tile.uses)
       if (writes(use.access)) written_[plan_.buffer_of(operands_[use.operand], use.tile)] = true;
     plan_.tasks_.push_back(task);
   }
 
+  /// Remembers whose memory the task's result may take, if it turns out that nothing else needs it.
+  void note_replacements(TileTask const& tile, std::uint32_t number) {
+    std::uint32_t const over = call_.op->replaces(call_.attrs);
+    TileUse const& result = tile.uses.back();
+    if (over == 0 || result.access != Access::write) return;
+    std::uint32_t const to = plan_.buffer_of(operands_[result.operand], result.tile);
+    for (TileUse const& use : tile.uses) {
+      if ((over >> use.operand & 1u) == 0) continue;
+      std::uint32_t const from = plan_.buffer_of(operands_[use.operand], use.tile);
+      bool fits = from != to && plan_.buffers_[from].bytes == plan_.buffers_[to].bytes;
+      for (TileUse const& other : tile.uses)  // nobody else looks at it while it changes
+        if (plan_.buffer_of(operands_[other.operand], other.tile) == from)
+          fits &= (over >> other.operand & 1u) != 0;
+      if (fits) replacements_.push_back({from, to, number});
+    }
+  }
+
   void check(std::uint32_t tensor, std::uint32_t buffer, TileUse const& use) {
-    if (lives_.size() < plan_.buffers_.size()) lives_.resize(plan_.buffers_.size());
     if (reads(use.access) && !written_[buffer])
       throw PlanError(concat(
           "plan '", graph_.name(), "': ", call_.op->name, " ",
@@ -175,11 +197,31 @@ template <class Graph> class Planner final : private TileVisitor {
           "', which nothing has written; declare it an input or a parameter, or fill it"));
   }
 
+  void reorder(std::vector<std::uint32_t> const& order) {
+    std::vector<PlannedTask> tasks;
+    tasks.reserve(order.size());
+    std::vector<std::uint32_t> position(order.size());
+    for (std::uint32_t const task : order) {
+      position[task] = static_cast<std::uint32_t>(tasks.size());
+      tasks.push_back(plan_.tasks_[task]);
+    }
+    plan_.tasks_ = std::move(tasks);
+    for (passes::Replacement& replacement : replacements_)
+      replacement.task = position[replacement.task];
+  }
+
   void place() {
-    lives_.resize(plan_.buffers_.size());
+    std::vector<passes::Life> lives(plan_.buffers_.size());
+    for (std::uint32_t t = 0; t < plan_.tasks_.size(); ++t)
+      for (PlannedUse const& use : plan_.uses(plan_.tasks_[t])) {
+        passes::Life& life = lives[use.buffer];
+        if (life.first == passes::Life::never) life.first = t;
+        life.last = t;
+      }
     std::vector<Index> bytes;
     for (auto const& buffer : plan_.buffers_) bytes.push_back(buffer.bytes);
-    auto layout = passes::assign_slots(lives_, bytes, in_arena_, plan_.tasks_.size());
+    auto layout = passes::SlotPass<Index>(lives, bytes, in_arena_, plan_.tasks_.size())
+                      .run(lives, in_arena_, replacements_);
     for (std::size_t b = 0; b < plan_.buffers_.size(); ++b) {
       plan_.buffers_[b].slot = layout.slot[b];
       if (!in_arena_[b]) plan_.memory_.stored += plan_.buffers_[b].bytes;
@@ -194,7 +236,7 @@ template <class Graph> class Planner final : private TileVisitor {
   PlanOptions const& options_;
   std::vector<bool> in_arena_;
   std::vector<bool> written_;
-  std::vector<passes::Life> lives_;
+  std::vector<passes::Replacement> replacements_;
   TiledCall call_;
   std::vector<AxisTiling> tilings_;
   std::vector<std::uint32_t> operands_;
