@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "nntile/core/error.hh"
 #include "nntile/ops/kernel.hh"
@@ -35,6 +36,21 @@ inline double core_peak(nntile::Isa isa) {
     double const begin = seconds_now();
     codelet->cpu({buffers, &iterations, text});
     best = std::max(best, flops / (seconds_now() - begin));
+  }
+  return best;
+}
+
+/// Bytes per second of one core's triad a = b + s c over arrays beyond any cache, reads and writes
+/// counted once; the best of five.
+inline double core_triad() {
+  constexpr std::size_t n = std::size_t{8} << 20;
+  std::vector<float> a(n), b(n, 1.0f), c(n, 2.0f);
+  double best = 0;
+  for (int round = 0; round < 5; ++round) {
+    double const begin = seconds_now();
+    for (std::size_t i = 0; i < n; ++i) a[i] = b[i] + 3.0f * c[i];
+    best = std::max(best, 3.0 * n * sizeof(float) / (seconds_now() - begin));
+    b[static_cast<std::size_t>(round)] = a[n / 2];  // so that no round is left out
   }
   return best;
 }

@@ -83,6 +83,9 @@ void add_train_options(CLI::App& app, TrainSettings& settings) {
   app.add_option("--save-every", settings.save_every,
                  "Steps between checkpoints; 0 for the end only")
       ->capture_default_str();
+  app.add_flag("--profile", settings.profile,
+               "Print where the time of steps goes; write the last step to trace.json, which "
+               "Perfetto opens");
   app.add_flag("--hash", settings.hash, "Print a 64-bit hash of all parameters as the last line");
 }
 

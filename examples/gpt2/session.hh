@@ -70,7 +70,8 @@ template <nntile::Runtime R> class Session {
 
   /// Plans and binds. Throws OutOfMemory, before a byte is allocated, where the machine has less
   /// than the plan needs.
-  std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph, Axes axes = Axes::all) {
+  std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph, Axes axes = Axes::all,
+                                            bool trace = false) {
     auto kept = options;
     if (axes == Axes::some) kept.cuts.clear();
     for (auto& tiling : store.tilings()) kept.keep.push_back(std::move(tiling));
@@ -81,7 +82,8 @@ template <nntile::Runtime R> class Session {
           "the plan '", graph.name(), "' needs ", readable_bytes(static_cast<double>(needed)),
           " but ", readable_bytes(static_cast<double>(available)),
           " are available; use a smaller --width, --layers, --seq or --batch"));
-    return std::make_unique<CompiledGraph<R>>(plan, store, nntile::BindOptions{.isa = isa});
+    return std::make_unique<CompiledGraph<R>>(plan, store,
+                                              nntile::BindOptions{.isa = isa, .trace = trace});
   }
 
   /// First values of all parameters and states.

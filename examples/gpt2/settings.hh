@@ -67,6 +67,7 @@ struct TrainSettings {
   std::string out = "run";
   bool resume = false;
   bool hash = false;
+  bool profile = false;
   std::int64_t eval_every = 100;
   std::int64_t save_every = 500;
   Machine machine;

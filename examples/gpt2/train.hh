@@ -13,8 +13,10 @@
 #include "machine.hh"
 #include "nntile/io/checkpoint.hh"
 #include "nntile/io/tokens.hh"
+#include "nntile/io/trace.hh"
 #include "nntile/nn/schedule.hh"
 #include "plot.hh"
+#include "profile.hh"
 #include "session.hh"
 
 namespace gpt2 {
@@ -49,7 +51,7 @@ template <nntile::Runtime R> class Trainer {
         valid_(ModelGraph::Kind::validation, config_, seq_, batch_,
                numerics_of(settings.machine.numerics)),
         directory_(open_directory(settings)) {
-    step_graph_ = session_.compile(train_.graph);
+    step_graph_ = session_.compile(train_.graph, Session<R>::Axes::all, settings.profile);
     valid_graph_ = session_.compile(valid_.graph);
     if (auto const path = directory_->latest())
       resume(*path);
@@ -77,6 +79,7 @@ template <nntile::Runtime R> class Trainer {
     show_progress(true);
     validate();
     save();
+    if (settings_.profile) report_profile();
     if (interrupted != 0)
       std::printf("interrupted: saved at step %lld; continue with --resume\n",
                   static_cast<long long>(step_));
@@ -163,6 +166,17 @@ template <nntile::Runtime R> class Trainer {
     }
   }
 
+  void report_profile() {
+    show_profile(profile_, runtime_.workers().cpu, core_peak_, core_triad());
+    std::string const path = settings_.out + "/trace.json";
+    try {
+      nntile::io::write_trace(path, step_graph_->plan(), step_graph_->times());
+      std::printf("the last step is in '%s'; open it at ui.perfetto.dev\n", path.c_str());
+    } catch (nntile::Error const& error) {  // nor is a trace
+      std::fprintf(stderr, "warning: no trace: %s\n", error.what());
+    }
+  }
+
   void write_plot() const {
     LossCurve curve;
     curve.title = nntile::concat("GPT-2, ", train_.model.parameters().count(), " parameters, on ",
@@ -213,6 +227,8 @@ template <nntile::Runtime R> class Trainer {
                    static_cast<long long>(number), loss, settings_.out.c_str());
       return false;
     }
+    if (settings_.profile && number > first_step_ + 1)  // the first one touches fresh memory
+      profile_.add(step_graph_->plan(), step_graph_->times());
     step_ = number;
     sample_ += static_cast<std::uint64_t>(batch_);
     history_.train.push_back(loss);
@@ -321,6 +337,7 @@ template <nntile::Runtime R> class Trainer {
   std::int64_t first_step_ = 0;
   std::uint64_t sample_ = 0;
   History history_;
+  nntile::Profile profile_;
   double core_peak_ = 0;
   double peak_ = 0;
   double begin_ = 0;

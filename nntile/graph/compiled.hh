@@ -9,6 +9,7 @@
 
 #include "nntile/graph/passes/lower.hh"
 #include "nntile/graph/store.hh"
+#include "nntile/graph/trace.hh"
 #include "nntile/runtime/common/aligned.hh"
 #include "nntile/tile/submit.hh"
 
@@ -20,19 +21,22 @@ namespace detail {
 class ArenaBlock {
  public:
   static std::byte* allocate(std::size_t bytes, std::size_t slots, ArenaBlock*& block) {
-    block = new ArenaBlock(common::allocate_aligned(bytes), slots);
+    std::unique_ptr<ArenaBlock> made(new ArenaBlock(slots));
+    made->memory_ = common::allocate_aligned(bytes);
+    block = made.release();
     return static_cast<std::byte*>(block->memory_);
   }
-  static void release(void* state) noexcept {
+  /// Lets go of one slot.
+  static void release(void* state) noexcept { release(state, 1); }
+  static void release(void* state, std::size_t slots) noexcept {
     auto* const block = static_cast<ArenaBlock*>(state);
-    if (block->left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    common::free_aligned(block->memory_);
-    delete block;
+    if (block->left_.fetch_sub(slots, std::memory_order_acq_rel) == slots) delete block;
   }
+  ~ArenaBlock() { common::free_aligned(memory_); }
 
  private:
-  ArenaBlock(void* memory, std::size_t slots) : memory_(memory), left_(slots) {}
-  void* memory_;
+  explicit ArenaBlock(std::size_t slots) : left_(slots) {}
+  void* memory_ = nullptr;
   std::atomic<std::size_t> left_;
 };
 
@@ -43,6 +47,8 @@ struct BindOptions {
   Isa isa = Isa::best;
   /// Replays a recorded program where the runtime can; off, tasks are submitted one by one.
   bool replay = true;
+  /// Notes when and where each task runs; see CompiledGraph::times(). Costs two clock reads a task.
+  bool trace = false;
 };
 
 /// One run in flight; a copyable value, valid while its graph lives.
@@ -82,7 +88,7 @@ template <Runtime R> class CompiledGraph {
   /// Throws PlanError (the store cuts a tensor otherwise), TypeError (no kernel), OutOfMemory.
   CompiledGraph(std::shared_ptr<Plan const> plan, TensorStore<R>& store,
                 BindOptions const& options = {})
-      : plan_(std::move(plan)), store_(store), runtime_(store.runtime()) {
+      : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
     if (!kernels::available(options.isa))
       throw ValueError(concat("compile: kernels for ", name_of(options.isa),
                               " are not in this build or this CPU lacks it"));
@@ -90,6 +96,7 @@ template <Runtime R> class CompiledGraph {
     for (auto const& kernel : plan_->kernels())
       codelets_.push_back(
           detail::kernel_for(*kernel.op, kernel.element, kernel.source, kernel.mode, isa));
+    if (options.trace) trace_tasks();
     bind_buffers();
     find_sinks();
     if constexpr (ReplayingRuntime<R>)
@@ -103,6 +110,8 @@ template <Runtime R> class CompiledGraph {
 
   Plan const& plan() const { return *plan_; }
   TensorStore<R>& store() const { return store_; }
+  /// Of the last run that has ended, one per task of the plan; empty unless bound with `trace`.
+  std::span<TaskTime const> times() const { return times_; }
 
   /// Copies a whole column-major array into an input. Waits for that tensor's tasks alone.
   template <Element T> void bind_input(std::string const& name, std::span<T const> values) {
@@ -130,18 +139,28 @@ template <Runtime R> class CompiledGraph {
   void execute() { execute_async().wait(); }
 
  private:
+  struct Unbound {};
+  CompiledGraph(Unbound, std::shared_ptr<Plan const> plan, TensorStore<R>& store)
+      : plan_(std::move(plan)), store_(store), runtime_(store.runtime()) {}
+
   void bind_buffers() {
     Plan const& plan = *plan_;
     Index arena = 0;
     for (Index const bytes : plan.slots()) arena += bytes;
     if (!plan.slots().empty()) {
       detail::ArenaBlock* block = nullptr;
+      slots_.reserve(plan.slots().size());
       std::byte* at =
           detail::ArenaBlock::allocate(static_cast<std::size_t>(arena), plan.slots().size(), block);
-      for (Index const bytes : plan.slots()) {
-        slots_.push_back(runtime_.adopt({at, static_cast<std::size_t>(bytes)}, host,
-                                        {&detail::ArenaBlock::release, block}));
-        at += bytes;
+      try {
+        for (Index const bytes : plan.slots()) {
+          slots_.push_back(runtime_.adopt({at, static_cast<std::size_t>(bytes)}, host,
+                                          {&detail::ArenaBlock::release, block}));
+          at += bytes;
+        }
+      } catch (...) {
+        detail::ArenaBlock::release(block, plan.slots().size() - slots_.size());
+        throw;
       }
     }
     // The binding table: the slots, then the stored tiles that the plan uses.
@@ -182,6 +201,26 @@ template <Runtime R> class CompiledGraph {
     events_.resize(std::max<std::size_t>(sinks_.size(), 1));
   }
 
+  /// Bodies that can be timed are wrapped; what a runtime completes later is left as it is.
+  void trace_tasks() {
+    times_.resize(plan_->tasks().size());
+    for (std::size_t t = 0; t < times_.size(); ++t) {
+      PlannedTask const& task = plan_->tasks()[t];
+      traced_.push_back({codelets_[task.kernel], plan_->args(task).data(), &times_[t]});
+    }
+  }
+  bool traced(PlannedTask const& task) const {
+    return !traced_.empty() && codelets_[task.kernel]->cpu != nullptr;
+  }
+  Codelet const* codelet(PlannedTask const& task) const {
+    return traced(task) ? &detail::traced_codelet : codelets_[task.kernel];
+  }
+  std::span<std::byte const> attributes(PlannedTask const& task) const {
+    if (!traced(task)) return plan_->args(task);
+    auto const number = static_cast<std::size_t>(&task - plan_->tasks().data());
+    return std::as_bytes(std::span(&traced_[number], 1));
+  }
+
   TaskLabel label(PlannedTask const& task) const {
     return {plan_->tensors()[task.tensor].name.c_str(), task.tile};
   }
@@ -193,9 +232,9 @@ template <Runtime R> class CompiledGraph {
       for (auto const& use : plan_->uses(task)) uses.push_back({binding_[use.buffer], use.access});
     std::size_t at = 0;
     for (auto const& task : plan_->tasks()) {
-      tasks.push_back({codelets_[task.kernel],
+      tasks.push_back({codelet(task),
                        {uses.data() + at, task.use_count},
-                       plan_->args(task),
+                       attributes(task),
                        {-1, task.priority},
                        label(task)});
       at += task.use_count;
@@ -216,9 +255,9 @@ template <Runtime R> class CompiledGraph {
         uses.clear();
         for (auto const& use : plan_->uses(task))
           uses.push_back({bindings_[binding_[use.buffer]], use.access});
-        Event const event = submit(runtime_, Task<Handle>{codelets_[task.kernel],
+        Event const event = submit(runtime_, Task<Handle>{codelet(task),
                                                           {uses.data(), uses.size()},
-                                                          plan_->args(task),
+                                                          attributes(task),
                                                           {-1, task.priority},
                                                           label(task)});
         if (sink < sinks_.size() && sinks_[sink] == number) events_[sink++] = event;
@@ -242,6 +281,8 @@ template <Runtime R> class CompiledGraph {
   TensorStore<R>& store_;
   R& runtime_;
   std::vector<Codelet const*> codelets_;
+  std::vector<TaskTime> times_;
+  std::vector<detail::TracedTask> traced_;
   std::vector<Handle> slots_;
   std::vector<Handle> bindings_;
   std::vector<std::uint32_t> binding_;  // of a buffer of the plan

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The trainer's life: train, be interrupted, resume, draw a picture, generate; and help texts are there."""
+import json
 import pathlib
 import signal
 import subprocess
@@ -27,6 +28,17 @@ def main():
     need(len(losses) == 3 and losses[-1] < losses[0] - 1, f'the validation loss falls: {losses}')
     picture = pathlib.Path(out, 'loss.svg')
     need(xml.dom.minidom.parse(str(picture)).documentElement.tagName == 'svg', 'the picture is an SVG')
+
+    profiled = runs.new_folder()
+    done = runs.call('train', '--data', runs.data, '--out', profiled, *SIZES, '--steps', 4, '--profile')
+    need(done.returncode == 0 and 'waiting and overhead' in done.stdout, 'a profile says where the time goes')
+    events = json.loads(pathlib.Path(profiled, 'trace.json').read_text())['traceEvents']
+    need(sum(event['name'] == 'gemm' for event in events) > 8, 'the trace holds the tasks of a step')
+    unwritable = runs.new_folder()
+    pathlib.Path(unwritable, 'trace.json').mkdir(parents=True)
+    done = runs.call('train', '--data', runs.data, '--out', unwritable, *SIZES, '--steps', 4, '--profile')
+    need(done.returncode == 0 and 'warning: no trace' in done.stderr and list(pathlib.Path(unwritable).glob('step-*')),
+         'a trace that cannot be written is a warning, and the run is saved')
 
     first = runs.call('generate', '--run', out, '--tokens', 50, '--prompt', 'The ')
     again = runs.call('generate', '--run', out, '--tokens', 50, '--prompt', 'The ', '--runtime', 'serial')

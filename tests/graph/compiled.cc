@@ -74,6 +74,23 @@ TEST_CASE("replayed and submitted runs give the same bits", "[graph][compiled]")
   CHECK(difference(reference(), trained(runtime, {.tile = 64}, {.replay = false})) == "none");
 }
 
+TEMPLATE_LIST_TEST_CASE("a traced run notes every task, and has the same bits", "[graph][compiled]",
+                        AllRuntimes) {
+  for (bool const replay : {false, true}) {
+    TestType runtime(RuntimeOptions{.workers = std::min(2, most_workers<TestType>)});
+    TinyGptGraph const gpt;
+    TinyGptRun<TestType> run(runtime, gpt, {.tile = 64}, {.replay = replay, .trace = true});
+    run.train(2);
+    CHECK(difference(reference(), run.parameters()) == "none");
+    auto const times = run.step.times();
+    REQUIRE(times.size() == run.step.plan().tasks().size());
+    bool const all = std::all_of(times.begin(), times.end(), [](TaskTime const& time) {
+      return time.begin > 0 && time.end >= time.begin && time.thread != 0;
+    });
+    CHECK(all);
+  }
+}
+
 TEST_CASE("both vector instruction sets give the same bits", "[graph][compiled]") {
   if (!kernels::available(Isa::v3) || !kernels::available(Isa::v4))
     return skip("this CPU or build lacks AVX2 or AVX-512");
@@ -97,8 +114,7 @@ TEST_CASE("a run waits for nothing but its end", "[graph][compiled]") {
   CHECK(runtime.counts().wait_alls == 0);
 }
 
-TEST_CASE("binding allocates what memory() says, to the byte",
-          "[graph][compiled]") {
+TEST_CASE("binding allocates what memory() says, to the byte", "[graph][compiled]") {
   if (!allocations_are_counted()) return skip("a sanitizer owns malloc");
   Serial runtime;
   TinyGptGraph const gpt;

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/io/trace.hh"
+
+#include <cmath>
+
+#include "nntile/graph/passes/lower.hh"
+#include "nntile/io/json.hh"
+#include "nntile/ops/gelutanh.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+struct Traced {
+  LogicalGraph graph{"g"};
+  std::unique_ptr<Plan> plan;
+  std::vector<TaskTime> times{{5000, 7000, 11}, {7500, 9000, 22}, {}};
+
+  Traced() {
+    gelutanh(gelutanh(gelutanh(graph.input({.shape = {8}}, "x")))).mark_output();
+    plan = std::make_unique<Plan>(graph);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a trace has an event for each task that ran, from time 0", "[io][trace]") {
+  Traced const run;
+  auto const trace = io::parse_json(io::trace_text(*run.plan, run.times), "trace");
+  auto const& events = trace["traceEvents"].elements();
+  REQUIRE(events.size() == 4);  // two threads, two tasks
+  io::Json const& event = events[3];
+  CHECK(event["ph"].as<std::string>() == "X");
+  CHECK(event["name"].as<std::string>() == "gelutanh");
+  CHECK(event["ts"].as<double>() == 2.5);
+  CHECK(event["dur"].as<double>() == 1.5);
+  CHECK(event["tid"].as<std::int64_t>() == 1);
+  CHECK(event["args"]["result"].as<std::string>() == "gelutanh.1[0]");
+}
+
+TEST_CASE("a trace that cannot be written is an error that names the file", "[io][trace]") {
+  Traced const run;
+  CHECK_THROWS_AS(io::write_trace("/nowhere/trace.json", *run.plan, run.times), Error);
+}
+
+TEST_CASE("a profile adds up runs by op", "[io][trace]") {
+  Traced const run;
+  Profile profile;
+  profile.add(*run.plan, run.times);
+  profile.add(*run.plan, run.times);
+  REQUIRE(profile.rows().size() == 1);
+  CHECK(profile.rows()[0].tasks == 4);
+  CHECK(std::lround(profile.busy() * 1e9) == 7000);
+  CHECK(std::lround(profile.elapsed() * 1e9) == 8000);
+}
