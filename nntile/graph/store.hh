@@ -51,20 +51,25 @@ template <Runtime R> class TensorStore {
       at->second->spec.attributes.output |= planned.attributes.output;
       return *at->second;
     }
-    auto stored = std::make_unique<Stored>();
     Shape const shape = planned.tiling.shape();
     Shape file = planned.file_shape;
     if (file.empty())
       for (std::size_t d = shape.size(); d-- > 0;) file.push_back(shape[d]);
-    stored->spec = {planned.name, planned.dtype, planned.tiling, file, planned.attributes};
-    for (Index tile = 0; tile < planned.tiling.tile_count(); ++tile) {
-      Index const bytes = buffer_bytes(planned.tiling.box(tile).extent, planned.dtype);
-      stored->tiles.push_back(
-          runtime_.allocate(static_cast<std::size_t>(bytes), host, Lifetime::persistent));
+    Stored& result = *tensors_.emplace_back(std::make_unique<Stored>());
+    try {
+      result.spec = {planned.name, planned.dtype, planned.tiling, file, planned.attributes};
+      result.tiles.reserve(static_cast<std::size_t>(planned.tiling.tile_count()));
+      for (Index tile = 0; tile < planned.tiling.tile_count(); ++tile) {
+        Index const bytes = buffer_bytes(planned.tiling.box(tile).extent, planned.dtype);
+        result.tiles.push_back(
+            runtime_.allocate(static_cast<std::size_t>(bytes), host, Lifetime::persistent));
+      }
+      by_name_.emplace(planned.name, &result);
+    } catch (...) {
+      for (Handle const handle : result.tiles) runtime_.retire(handle);
+      tensors_.pop_back();
+      throw;
     }
-    Stored& result = *stored;
-    by_name_.emplace(planned.name, &result);
-    tensors_.push_back(std::move(stored));
     return result;
   }
 

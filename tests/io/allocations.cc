@@ -2,8 +2,9 @@
 #include "tests/io/allocations.hh"
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstdlib>
-#include <new>
 
 #include "tests/support/catch.hh"
 
@@ -11,46 +12,89 @@ namespace {
 
 thread_local std::size_t largest = 0;
 thread_local long passing = -1;
+thread_local bool for_good = false;
 thread_local bool failed = false;
+constinit std::atomic<long> live{0};
+
+/// Whether this request is let through.
+bool passes(std::size_t bytes) noexcept {
+  largest = std::max(largest, bytes);
+  if (passing < 0) return true;
+  if (passing > 0) {
+    --passing;
+    return true;
+  }
+  failed = true;
+  if (!for_good) passing = -1;
+  return false;
+}
 
 void* request(std::size_t bytes) noexcept {
-  largest = std::max(largest, bytes);
-  if (passing == 0) failed = true;
-  if (passing >= 0 && passing-- == 0) return nullptr;
-  return std::malloc(bytes == 0 ? 1 : bytes);
+  if (!passes(bytes)) return nullptr;
+  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory != nullptr) live.fetch_add(1, std::memory_order_relaxed);
+  return memory;
+}
+
+void give_back(void* memory) noexcept {
+  if (memory != nullptr) live.fetch_sub(1, std::memory_order_relaxed);
+  std::free(memory);
 }
 
 }  // namespace
 
 void nntile::test::forget_allocations() { largest = 0; }
 std::size_t nntile::test::largest_allocation() { return largest; }
-void nntile::test::fail_allocation_after(long count) {
+void nntile::test::fail_allocation_after(long count, Failing failing) {
   passing = count;
-  failed = false;
+  for_good = failing == Failing::for_good;
+  if (count >= 0) failed = false;
 }
 bool nntile::test::allocation_failed() { return failed; }
+long nntile::test::live_allocations() { return live.load(std::memory_order_relaxed); }
 
 void* operator new(std::size_t bytes) {
   if (void* const memory = request(bytes)) return memory;
   throw std::bad_alloc();
 }
 void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept { return request(bytes); }
-__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory) noexcept { give_back(memory); }
 __attribute__((noinline)) void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 
+// Memory of buffers is not operator new's. A sanitizer's own family cannot be replaced in part.
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+extern "C" void* __libc_memalign(std::size_t, std::size_t);
+extern "C" int posix_memalign(void** pointer, std::size_t alignment, std::size_t bytes) {
+  void* const memory = passes(bytes) ? __libc_memalign(alignment, bytes) : nullptr;
+  if (memory == nullptr) return ENOMEM;
+  *pointer = memory;
+  return 0;
+}
+#endif
+
 TEST_CASE("requests for memory are watched and fail on demand", "[io][allocations]") {
-  nntile::test::forget_allocations();
+  using namespace nntile::test;
+  forget_allocations();
   ::operator delete(::operator new(1000));
-  CHECK(nntile::test::largest_allocation() == 1000);
-  nntile::test::fail_allocation_after(1);
-  void* const first = ::operator new(8);
-  void* const second = ::operator new(8, std::nothrow);
-  bool const reached = nntile::test::allocation_failed();
-  nntile::test::fail_allocation_after(-1);
-  CHECK(reached);
-  CHECK(first != nullptr);
-  CHECK(second == nullptr);
-  ::operator delete(first);
+  CHECK(largest_allocation() == 1000);
+  for (Failing const failing : {Failing::once, Failing::for_good}) {
+    long const before = live_allocations();
+    fail_allocation_after(1, failing);
+    void* const first = ::operator new(8);
+    long const one = live_allocations();
+    void* const second = ::operator new(8, std::nothrow);
+    void* const third = ::operator new(8, std::nothrow);
+    bool const reached = allocation_failed();
+    fail_allocation_after(-1);
+    CHECK(reached);
+    CHECK(first != nullptr);
+    CHECK(second == nullptr);
+    CHECK((third == nullptr) == (failing == Failing::for_good));
+    CHECK(one == before + 1);
+    ::operator delete(first);
+    ::operator delete(third);
+    CHECK(live_allocations() == before);
+  }
 }

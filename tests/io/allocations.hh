@@ -1,8 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Watches operator new of this test program, per thread: the largest request, and one that fails on
-// demand.
+// Watches operator new (and, where no sanitizer brings its own, posix_memalign) of this test
+// program: the largest request of a thread, requests that fail on demand, what is not freed yet.
 #include <cstddef>
+#include <new>
+
+#include "nntile/core/error.hh"
 
 namespace nntile::test {
 
@@ -10,9 +13,40 @@ namespace nntile::test {
 void forget_allocations();
 /// Bytes of the largest request since then.
 std::size_t largest_allocation();
-/// Lets `count` requests of this thread pass and fails the next one; negative: none fails.
-void fail_allocation_after(long count);
+enum class Failing { once, for_good };
+/// Lets `count` requests of this thread pass and fails the next one, or all from there on;
+/// negative: none fails.
+void fail_allocation_after(long count, Failing failing = Failing::once);
 /// Whether the request that was to fail has come.
 bool allocation_failed();
+/// How many blocks of operator new are not deleted, of any thread.
+long live_allocations();
+
+/// Runs `work` again and again, failing each of its requests for memory in turn until none is left
+/// to fail; returns how many there were. `check(work_threw, error)` looks at each failure: `error`
+/// is
+/// "" for OutOfMemory and std::bad_alloc, else what came instead, or what was not given back.
+template <class Work, class Check>
+long fail_each_allocation(Failing failing, Work work, Check check) {
+  for (long count = 0;; ++count) {
+    char const* error = "";
+    bool threw = true;
+    long const before = live_allocations();
+    fail_allocation_after(count, failing);
+    try {
+      work();
+      threw = false;
+    } catch (OutOfMemory const&) {
+    } catch (std::bad_alloc const&) {
+    } catch (...) {
+      error = "another exception";
+    }
+    bool const reached = allocation_failed();
+    fail_allocation_after(-1);
+    if (live_allocations() != before) error = "memory was not given back";
+    check(threw, error);
+    if (!reached) return count;
+  }
+}
 
 }  // namespace nntile::test

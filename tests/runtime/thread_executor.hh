@@ -18,16 +18,14 @@ class ThreadExecutor {
  public:
   explicit ThreadExecutor(RuntimeOptions const& options = {})
       : options_(common::check_options(options, "threads")) {
-    for (int i = 0; i < options_.spawned; ++i) threads_.emplace_back([this] { work(); });
-  }
-  ~ThreadExecutor() {
-    {
-      std::lock_guard guard(mutex_);
-      stop_ = true;
+    try {
+      for (int i = 0; i < options_.spawned; ++i) threads_.emplace_back([this] { work(); });
+    } catch (...) {
+      stop();
+      throw;
     }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
   }
+  ~ThreadExecutor() { stop(); }
 
   void spawn(Job job) {
     {
@@ -57,6 +55,14 @@ class ThreadExecutor {
   }
 
  private:
+  void stop() {
+    {
+      std::lock_guard guard(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
   void work() {
     std::unique_lock lock(mutex_);
     while (!stop_) {

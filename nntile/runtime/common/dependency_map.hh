@@ -16,11 +16,21 @@ namespace nntile::common {
 /// it writes, updates or accumulates into (WAW, WAR). The driver only.
 class DependencyMap {
  public:
-  /// Forgets a buffer's tasks, and makes room for it; when its record is taken into use.
-  void reset(std::uint32_t index) {
+  /// Makes room for the buffers up to this index.
+  void prepare(std::uint32_t index) {
     if (index >= buffers_.size()) buffers_.resize(2 * static_cast<std::size_t>(index) + 1);
+  }
+  /// Forgets a buffer's tasks, when its record is taken into use; after `prepare`.
+  void reset(std::uint32_t index) noexcept {
     buffers_[index].writer = {};
     buffers_[index].readers.clear();
+  }
+  /// Whether all tasks of a buffer have ended.
+  bool is_idle(std::uint32_t index) const noexcept {
+    Tasks const& tasks = buffers_[index];
+    for (TaskReference const& reader : tasks.readers)
+      if (!has_ended(reader)) return false;
+    return has_ended(tasks.writer);
   }
 
   /// Each task that has not ended and must come before the node, once; makes room for `insert`, and

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -75,10 +76,12 @@ template <Executor X> class Engine {
   DataHandle allocate(std::size_t bytes, Place place = host,
                       Lifetime lifetime = Lifetime::persistent) {
     thread_.enter("allocate");
+    dependences_.prepare(buffers_.count());
     return known(buffers_.add(bytes, place, lifetime));
   }
   DataHandle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
     thread_.enter("adopt");
+    dependences_.prepare(buffers_.count());
     return known(buffers_.adopt(bytes, place, release));
   }
   void retire(DataHandle handle) {
@@ -179,7 +182,7 @@ template <Executor X> class Engine {
       throw LifetimeError(concat(call, ": the event belongs to another runtime"));
   }
 
-  DataHandle known(DataHandle handle) {
+  DataHandle known(DataHandle handle) noexcept {
     dependences_.reset(handle.index);
     return handle;
   }
@@ -237,26 +240,32 @@ template <Executor X> class Engine {
     }
   }
 
-  /// Reclaims the buffer behind its tasks, as if a last task wrote it.
+  /// Reclaims the buffer behind its tasks. Without memory to leave that to the last of them, waits
+  /// for all: destructors retire, too.
   void retire_one(DataHandle handle) {
     (void)buffers_.find(handle, "retire");
+    if (!dependences_.is_idle(handle.index)) {
+      try {
+        return retire_behind_tasks(handle);
+      } catch (std::bad_alloc const&) {
+        drain();
+      }
+    }
+    buffers_.reclaim(buffers_.begin_retire(handle));
+  }
+  /// As if a last task wrote the buffer.
+  void retire_behind_tasks(DataHandle handle) {
     common::TaskNode& node = take_node();
-    common::Buffer* buffer = nullptr;
     std::span<common::TaskReference const> producers;
     try {
       common::BufferUse const use[] = {{&buffers_[handle.index], Access::write}};
       producers = dependences_.collect(node, use);
       node.edges.resize(producers.size());
-      buffer = &buffers_.begin_retire(handle);
+      node.retired = &buffers_.begin_retire(handle);
     } catch (...) {
       free_nodes_.push(node);
       throw;
     }
-    if (producers.empty()) {
-      free_nodes_.push(node);
-      return buffers_.reclaim(*buffer);
-    }
-    node.retired = buffer;
     start(node, producers);
   }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <new>
 #include <span>
 #include <string>
 #include <vector>
@@ -150,9 +151,23 @@ class Serial {
   }
 
   void retire_one(DataHandle handle) {
-    common::Buffer& buffer = buffers_.begin_retire(handle);
-    if (queue_.empty()) return buffers_.reclaim(buffer);
-    queue_.emplace_back().retired = &buffer;
+    if (!queue_.empty()) {
+      try {
+        return enqueue_retired(handle);
+      } catch (std::bad_alloc const&) {  // destructors retire, too: wait for the tasks instead
+        drain(submitted_);
+      }
+    }
+    buffers_.reclaim(buffers_.begin_retire(handle));
+  }
+  void enqueue_retired(DataHandle handle) {
+    Queued& last = queue_.emplace_back();
+    try {
+      last.retired = &buffers_.begin_retire(handle);
+    } catch (...) {
+      queue_.pop_back();
+      throw;
+    }
   }
 
   Event enqueue(Task<DataHandle> const& task) {
