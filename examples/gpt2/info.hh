@@ -30,15 +30,21 @@ inline void show_model(InfoSettings const& settings) {
               batch = settings.model.batch.value_or(preset.batch);
   ModelGraph const of(ModelGraph::Kind::training, config, seq, batch,
                       numerics_of(settings.model.machine.numerics));
-  Plan const plan(of.graph, tile_options(settings.model.machine.tile));
+  auto options = tile_options(settings.model.machine.tile);
+  options.machine.cache = core_cache();
+  options.machine.workers = settings.model.machine.workers.value_or(
+      static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  Plan const plan(of.graph, options);
   std::printf("model      %lld parameters (width %lld, %lld layers, %lld heads, vocabulary %lld)\n",
               static_cast<long long>(of.model.parameters().count()),
               static_cast<long long>(config.width), static_cast<long long>(config.layers),
               static_cast<long long>(config.heads), static_cast<long long>(config.vocab));
-  std::printf("step       %lld tokens (batch %lld of %lld), %zu ops, %zu tile tasks, %.2f Gflop\n",
-              static_cast<long long>(seq * batch), static_cast<long long>(batch),
-              static_cast<long long>(seq), of.graph.op_count(), plan.tasks().size(),
-              static_cast<double>(plan.flops()) * 1e-9);
+  std::printf(
+      "step       %lld tokens (batch %lld of %lld), %zu ops, %zu tasks, tiles of %lld, %.2f "
+      "Gflop\n",
+      static_cast<long long>(seq * batch), static_cast<long long>(batch),
+      static_cast<long long>(seq), of.graph.op_count(), plan.tasks().size(),
+      static_cast<long long>(plan.tile()), static_cast<double>(plan.flops()) * 1e-9);
   std::printf("memory     %lld bytes: %lld stored, %lld arena (lower bound %lld)\n",
               static_cast<long long>(plan.memory().total()),
               static_cast<long long>(plan.memory().stored),

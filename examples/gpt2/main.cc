@@ -32,9 +32,9 @@ void add_machine_options(CLI::App& app, Machine& machine) {
       ->capture_default_str();
   app.add_option("--workers", machine.workers,
                  "Threads that execute tasks, 1 to 1024 [one per core]");
-  app.add_option(
-         "--tile", machine.tile,
-         "Wished tile size, then cuts of named axes: 256,embed=64+192; 0 leaves tensors whole")
+  app.add_option("--tile", machine.tile,
+                 "Wished tile size, then cuts of named axes: auto, 256, 256,embed=64+192; 0 leaves "
+                 "tensors whole")
       ->capture_default_str();
   app.add_option("--numerics", machine.numerics,
                  "exact (equal bits everywhere) or fast (vendor GEMM)")

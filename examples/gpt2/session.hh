@@ -63,7 +63,10 @@ class ModelGraph {
 template <nntile::Runtime R> class Session {
  public:
   Session(R& runtime, Machine const& machine)
-      : store(runtime), options(tile_options(machine.tile)), isa(isa_of(machine.isa)) {}
+      : store(runtime), options(tile_options(machine.tile)), isa(isa_of(machine.isa)) {
+    options.machine.workers = runtime.workers().cpu;
+    options.machine.cache = core_cache();
+  }
 
   /// Whether a graph has the axes of the model's batches, which --tile may name.
   enum class Axes { all, some };

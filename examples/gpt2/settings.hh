@@ -46,7 +46,7 @@ inline Preset const& preset_of(std::string const& name) {
 struct Machine {
   std::string runtime = "ring";
   std::optional<int> workers;
-  std::string tile = "256";
+  std::string tile = "auto";
   std::string numerics = "exact";
   std::string isa = "best";
 };
@@ -84,7 +84,7 @@ struct GenerateSettings {
   Machine machine;
 };
 
-/// "256", or "256,embed=64+192,seq=32": the wished tile, then cuts of named axes. Throws
+/// "auto", "256", or "256,embed=64+192,seq=32": the wished tile, then cuts of named axes. Throws
 /// ValueError.
 inline nntile::PlanOptions tile_options(std::string const& text) {
   nntile::PlanOptions options;
@@ -93,7 +93,7 @@ inline nntile::PlanOptions tile_options(std::string const& text) {
     auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc{} || end != digits.data() + digits.size() || value < 0)
       throw nntile::ValueError(nntile::concat("--tile: '", digits, "' in '", text,
-                                              "' is no size; write 256 or 256,embed=64+192"));
+                                              "' is no size; write auto, 256 or 256,embed=64+192"));
     return value;
   };
   std::string_view rest = text;
@@ -102,7 +102,7 @@ inline nntile::PlanOptions tile_options(std::string const& text) {
     rest.remove_prefix(std::min(rest.size(), item.size() + 1));
     auto const equals = item.find('=');
     if (equals == item.npos) {
-      options.tile = number(item);
+      options.tile = item == "auto" ? nntile::PlanOptions::automatic : number(item);
       continue;
     }
     nntile::AxisCut cut{std::string(item.substr(0, equals)), {}};

@@ -274,9 +274,11 @@ template <nntile::Runtime R> class Trainer {
         static_cast<long long>(batch_));
     std::printf("data    %s\n", corpus_.describe().c_str());
     std::printf(
-        "plan    %zu tile tasks a step, %.2f Gflop; memory %s = %s stored + %s arena (at least "
+        "plan    %zu tasks a step, tiles of %lld, %.2f Gflop; memory %s = %s stored + %s arena (at "
+        "least "
         "%s); %s\n",
-        plan.tasks().size(), static_cast<double>(plan.flops()) * 1e-9,
+        plan.tasks().size(), static_cast<long long>(plan.tile()),
+        static_cast<double>(plan.flops()) * 1e-9,
         readable_bytes(static_cast<double>(plan.memory().total())).c_str(),
         readable_bytes(static_cast<double>(plan.memory().stored)).c_str(),
         readable_bytes(static_cast<double>(plan.memory().arena)).c_str(),

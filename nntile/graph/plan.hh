@@ -28,15 +28,33 @@ struct KeptTiling {
   Tiling tiling;
 };
 
+/// A node in the numbers that steer a choice of tiles. No bit depends on it, and defaults will do:
+/// what matters are the workers, and ratios.
+struct MachineModel {
+  int workers = 2;
+  Index cache = Index{1} << 20;   // bytes of a core's own cache, the L2
+  double peak = 100e9;            // flop/s of a core
+  double bandwidth = 20e9;        // bytes/s of a core, out of cache
+  double task_overhead = 0.5e-6;  // seconds
+};
+
 /// What a plan is asked for. `tile` is the wished number of elements along each side of a tile's
 /// matrix; 0 leaves every tensor whole. An axis inside a group (heads of an embedding, batches of
 /// tokens) gets what its inner axes leave.
 struct PlanOptions {
-  Index tile = 256;
+  /// Of the multiples of 64 whose square of floats fits the cache, the one with which the
+  /// simulated machine is done first; axes are cut evenly.
+  static constexpr Index automatic = -1;
+
+  Index tile = automatic;
   std::vector<AxisCut> cuts = {};
   /// Tensors that exist, from TensorStore::tilings(): what agrees with them along an axis is cut
   /// like them.
   std::vector<KeptTiling> keep = {};
+  MachineModel machine = {};
+  /// Cuts an axis into equal multiples of 64 of at most `tile`, instead of tiles of `tile` and a
+  /// rest.
+  bool even = false;
 };
 
 /// Where a tensor's bytes are: kept by the store, in slots of the arena, or another tensor's.
@@ -110,14 +128,16 @@ struct MemoryReport {
 /// The result of planning.
 class Plan {
  public:
-  /// Runs the passes check, prune, tile, order, lower and lifetime. Throws PlanError with what
-  /// would work.
+  /// Runs the passes prune, order, tile, lower, by_tile and lifetime, for each candidate where the
+  /// tile is automatic. Throws PlanError with what would work.
   /// A template, like the passes, so that a program which plans nothing does not pay for compiling
   /// them.
   template <std::same_as<LogicalGraph> Graph>
   explicit Plan(Graph const& graph, PlanOptions const& options = {});
 
   std::string const& name() const { return name_; }
+  /// The wished tile that was asked for, or chosen.
+  Index tile() const { return tile_; }
   Numerics const& numerics() const { return numerics_; }
   std::span<PlannedTensor const> tensors() const { return tensors_; }
   std::span<PlannedBuffer const> buffers() const { return buffers_; }
@@ -151,7 +171,11 @@ class Plan {
 
  private:
   template <class Graph> friend class Planner;
+  template <std::same_as<LogicalGraph> Graph>
+  static Plan choose(Graph const& graph, PlanOptions const& options);
+
   std::string name_;
+  Index tile_ = 0;
   Numerics numerics_;
   std::vector<PlannedTensor> tensors_;
   std::vector<bool> used_;

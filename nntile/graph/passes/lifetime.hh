@@ -33,13 +33,15 @@ struct SlotLayout {
 /// Gives each buffer that lives in the arena a slot. A slot is one handle: it serves one tile at a
 /// time, and as many bytes as the largest of them. Whoever takes a slot waits for the task that
 /// freed it, so one that was freed less than `rest` tasks ago is left alone as long as the arena
-/// stays within `slack` of its lower bound. Of the rested ones the smallest that fits is taken;
-/// where none fits, the largest free one grows. A buffer that ends where one begins that may
-/// replace it hands its slot on. Cost: n log n in the number of buffers.
+/// stays within `slack` of its lower bound, or within a few tiles, which is more in small graphs.
+/// Of the rested ones the smallest that fits is taken; where none fits, the largest free one grows.
+/// A buffer that ends where one begins that may replace it hands its slot on. Cost: n log n in the
+/// number of buffers.
 template <std::same_as<Index> Bytes> class SlotPass {
  public:
   static constexpr std::size_t rest = 16;  // tasks; a few for each worker of a node
-  static constexpr Index slack = 20;       // at most 1/20 more than the lower bound for that
+  static constexpr Index slack = 20;       // 1/20 more than the lower bound for that
+  static constexpr Index tiles = 8;        // or as many of mean size: some in each worker's hands
 
   SlotPass(std::vector<Life> const& lives, std::vector<Bytes> const& bytes,
            std::vector<bool> const& in_arena, std::size_t task_count)
@@ -66,7 +68,8 @@ template <std::same_as<Index> Bytes> class SlotPass {
       hands_on_[from] = true;
     }
     layout_.lower_bound = most_live();
-    Index const budget = layout_.lower_bound + layout_.lower_bound / slack;
+    Index const budget =
+        layout_.lower_bound + std::max(layout_.lower_bound / slack, tiles * mean_bytes());
     for (std::size_t t = 0; t < begin_.size(); ++t) {
       for (std::uint32_t const b : begin_[t])
         layout_.slot[b] =
@@ -92,6 +95,16 @@ template <std::same_as<Index> Bytes> class SlotPass {
       for (std::uint32_t const b : end_[t]) live -= hands_on_[b] ? 0 : bytes_[b];
     }
     return most;
+  }
+
+  Index mean_bytes() const {
+    Index sum = 0, count = 0;
+    for (auto const& group : begin_)
+      for (std::uint32_t const b : group) {
+        sum += bytes_[b];
+        ++count;
+      }
+    return count == 0 ? 0 : sum / count;
   }
 
   std::uint32_t take(Index bytes, std::size_t now, Index budget) {

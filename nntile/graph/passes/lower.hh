@@ -3,6 +3,7 @@
 // The passes in turn: from a graph to flat arrays of tile tasks, buffers and slots.
 
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "nntile/graph/passes/by_tile.hh"
@@ -10,6 +11,7 @@
 #include "nntile/graph/passes/order.hh"
 #include "nntile/graph/passes/prune.hh"
 #include "nntile/graph/passes/tile.hh"
+#include "nntile/graph/simulate.hh"
 
 namespace nntile {
 
@@ -244,9 +246,45 @@ template <class Graph> class Planner final : private TileVisitor {
   std::uint32_t kernel_ = 0;
 };
 
+/// Plans with each candidate and keeps the one that a simulation ends first; among equals the
+/// largest tile.
+template <std::same_as<LogicalGraph> Graph>
+Plan Plan::choose(Graph const& graph, PlanOptions const& options) {
+  std::optional<Plan> best;
+  double least = 0;
+  Index last_tasks = -1;
+  for (Index const side : {1024, 768, 512, 384, 256, 192, 128, 64}) {
+    if (side > 64 && side * side * static_cast<Index>(sizeof(float)) > options.machine.cache)
+      continue;
+    PlanOptions candidate = options;
+    candidate.tile = side;
+    candidate.even = true;
+    Plan plan(graph, candidate);
+    auto const tasks = static_cast<Index>(plan.tasks().size());
+    if (tasks == last_tasks) continue;  // nothing more was cut
+    last_tasks = tasks;
+    double const seconds = simulate(plan, options.machine).elapsed;
+    bool const better = !best || seconds < least;
+    if (better) least = seconds;
+    // Ever more and smaller tasks: what is lost by then is not won back.
+    bool const hopeless = best && seconds > 1.5 * least;
+    if (better) best.emplace(std::move(plan));
+    if (hopeless) break;
+  }
+  return std::move(*best);
+}
+
 template <std::same_as<LogicalGraph> Graph>
 Plan::Plan(Graph const& graph, PlanOptions const& options) {
   try {
+    if (options.tile == PlanOptions::automatic) {
+      *this = choose(graph, options);
+      return;
+    }
+    if (options.tile < 0)
+      throw PlanError(concat("plan '", graph.name(), "': a tile of ", options.tile,
+                             "; 0 leaves tensors whole, PlanOptions::automatic chooses"));
+    tile_ = options.tile;
     Planner<Graph>(*this, graph, options).run();
   } catch (std::bad_alloc const&) {
     throw OutOfMemory(concat("plan '", graph.name(), "': after ", tasks_.size(), " tile tasks of ",

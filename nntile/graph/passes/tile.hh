@@ -200,7 +200,16 @@ template <class Graph> class TilePass {
       if (inner == root) continue;
       inside = std::max(inside, inner_extent(inner));
     }
-    return AxisTiling::uniform(extent, std::max<Index>(1, options_.tile / inside));
+    Index const wished = std::max<Index>(1, options_.tile / inside);
+    return AxisTiling::uniform(extent, options_.even ? even(extent, wished) : wished);
+  }
+
+  /// The size of equal tiles of at most `wished` elements; whole units of 64 where it is so large.
+  static Index even(Index extent, Index wished) {
+    Index const unit = wished >= 64 ? 64 : 1;
+    Index const count = (extent + wished - 1) / wished;
+    Index const size = (extent + count - 1) / count;
+    return (size + unit - 1) / unit * unit;
   }
 
   /// Elements that a tile of the class has along its group so far.

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/graph/simulate.hh"
+
+#include "nntile/graph/passes/lower.hh"
+#include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/gemm.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/tiny_gpt.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// A task takes a second for every 1,000 bytes.
+constexpr MachineModel slow{.workers = 1, .peak = 1, .bandwidth = 1000, .task_overhead = 0};
+
+MachineModel with(int workers) {
+  MachineModel machine = slow;
+  machine.workers = workers;
+  return machine;
+}
+
+/// `count` independent chains of two gelu tasks of 8 bytes an element.
+Plan chains(Index count) {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {125 * count}, .axes = "n"}, "x");
+  gelutanh(gelutanh(x)).mark_output();
+  return Plan(graph, {.tile = 0, .cuts = {{"n", {125}}}});
+}
+
+}  // namespace
+
+TEST_CASE("one worker takes the time of all tasks", "[graph][simulate]") {
+  Simulation const result = simulate(chains(4), with(1));
+  CHECK(result.elapsed == 8);
+  CHECK(result.busy == 8);
+}
+
+TEST_CASE("independent chains run side by side, and a chain does not", "[graph][simulate]") {
+  CHECK(simulate(chains(4), with(2)).elapsed == 4);
+  CHECK(simulate(chains(4), with(3)).elapsed == 3);
+  CHECK(simulate(chains(4), with(100)).elapsed == 2);
+  CHECK(simulate(chains(1), with(2)).elapsed == 2);
+}
+
+TEST_CASE("an automatic tile is the one that a simulation ends first", "[graph][simulate]") {
+  TinyGptGraph const gpt;
+  MachineModel machine;
+  machine.workers = GENERATE(1, 2, 8);
+  Plan const chosen(gpt.graph, {.machine = machine});
+  CHECK(chosen.canonical());
+  for (Index const tile : {64, 128, 256, 512})
+    CHECK(simulate(chosen, machine).elapsed <=
+          simulate(Plan(gpt.graph, {.tile = tile, .even = true}), machine).elapsed);
+}
+
+TEST_CASE("a smaller cache bounds an automatic tile", "[graph][simulate]") {
+  LogicalGraph graph;
+  Node const a = graph.input({.shape = {2048, 2048}}, "a");
+  gemm(a, graph.input({.shape = {2048, 2048}}, "b")).mark_output();
+  MachineModel machine{.workers = 1};
+  CHECK(Plan(graph, {.machine = machine}).tile() == 512);
+  machine.cache = 256 << 10;
+  CHECK(Plan(graph, {.machine = machine}).tile() == 256);
+}
+
+TEST_CASE("even cuts are equal multiples of 64", "[graph][simulate]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {768}}, "x");
+  gelutanh(x).mark_output();
+  Plan const plan(graph, {.tile = 512, .even = true});
+  CHECK(plan.tensors()[x.id()].tiling.axis(0).size(0) == 384);
+}
+
+TEST_CASE("a tile below 0 is refused", "[graph][simulate]") {
+  LogicalGraph graph;
+  gelutanh(graph.input({.shape = {8}}, "x")).mark_output();
+  CHECK(contains(message_of<PlanError>([&] { Plan(graph, {.tile = -5}); }), "a tile of -5"));
+}
