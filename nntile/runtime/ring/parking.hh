@@ -17,42 +17,36 @@ namespace nntile::detail::ring {
 ///
 /// Law: a sleeper announces itself, then looks at every queue, then sleeps; a producer pushes, then
 /// looks at the count of sleepers. All of these are sequentially consistent, so one of the two sees
-/// the other. Whoever takes a unit off the count owes one permit, so a burst of pushes wakes each
-/// sleeper once, not once per push.
-template <class Policy> class Parking {
+/// the other. A wake turns announcements into as many permits, so a burst of pushes wakes each
+/// sleeper once, not once per push; announcements and permits together are always as many as the
+/// threads that have announced themselves and not yet come back. Whose a permit is, nobody says.
+template <class Policy, class Mutex = std::mutex, class Condition = std::condition_variable>
+class Parking {
  public:
   /// Announces a sleeper. Then look for work, and call `cancel` or one of the sleeps.
   void announce() { sleepers_.fetch_add(1, std::memory_order_seq_cst); }
 
-  /// Takes the announcement back, or uses up the permit that has answered it, now or when it comes:
-  /// waiting for it would be wrong, since a sleeper that announced itself later may take it first,
-  /// and then nobody owes another. Blocks: no.
+  /// Takes the announcement back, or the permit that has answered it. Blocks: no.
   void cancel() {
-    if (take(1) == 1) return;
-    std::lock_guard lock(mutex_);
-    if (permits_ > 0)
-      --permits_;
-    else
-      ++owed_;
+    std::lock_guard<Mutex> lock(mutex_);
+    leave();
   }
 
   /// Sleeps until a permit comes.
   void sleep() {
-    std::unique_lock lock(mutex_);
+    std::unique_lock<Mutex> lock(mutex_);
     work_.wait(lock, [this] { return permits_ > 0; });
     --permits_;
   }
 
   /// Sleeps for at most `nanoseconds`: where somebody has to poll, nobody can sleep for long.
   void nap(std::int64_t nanoseconds) {
-    std::unique_lock lock(mutex_);
+    std::unique_lock<Mutex> lock(mutex_);
     if (work_.wait_for(lock, std::chrono::nanoseconds(nanoseconds),
-                       [this] { return permits_ > 0; })) {
+                       [this] { return permits_ > 0; }))
       --permits_;
-      return;
-    }
-    lock.unlock();
-    cancel();
+    else
+      leave();
   }
 
   /// Sleeps until the expected end has rung, or until a permit comes if the driver has announced
@@ -60,7 +54,7 @@ template <class Policy> class Parking {
   /// looking for work, so it rather takes back an announcement than uses up a permit that a worker
   /// was woken for.
   void sleep_driver(bool announced, std::int64_t nanoseconds) {
-    std::unique_lock lock(mutex_);
+    std::unique_lock<Mutex> lock(mutex_);
     auto const ready = [&] { return rung_ || (announced && permits_ > 0); };
     driver_sleeps_ = true;
     if (nanoseconds < 0)
@@ -69,23 +63,23 @@ template <class Policy> class Parking {
       bell_.wait_for(lock, std::chrono::nanoseconds(nanoseconds), ready);
     driver_sleeps_ = false;
     rung_ = false;
-    lock.unlock();
-    if (announced) cancel();
+    if (announced) leave();
   }
 
   /// Wakes up to `count` sleepers, after work for them has been pushed.
   void wake(std::uint32_t count) {
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-    std::uint32_t const taken = take(count);
-    if (taken == 0) return;
+    std::uint32_t taken;
     bool driver_sleeps;
     {
-      std::lock_guard lock(mutex_);
-      std::uint32_t const used = owed_ < taken ? owed_ : taken;
-      owed_ -= used;
-      permits_ += taken - used;
+      std::lock_guard<Mutex> lock(mutex_);
+      std::uint32_t const sleepers = sleepers_.load(std::memory_order_relaxed);
+      taken = sleepers < count ? sleepers : count;
+      sleepers_.fetch_sub(taken, std::memory_order_seq_cst);
+      permits_ += taken;
       driver_sleeps = driver_sleeps_;
     }
+    if (taken == 0) return;
     if (taken == 1)
       work_.notify_one();
     else
@@ -122,30 +116,27 @@ template <class Policy> class Parking {
 
   void ring() {
     {
-      std::lock_guard lock(mutex_);
+      std::lock_guard<Mutex> lock(mutex_);
       rung_ = true;
     }
     bell_.notify_one();
   }
 
-  /// Takes up to `count` announcements and says how many.
-  std::uint32_t take(std::uint32_t count) {
-    std::uint32_t sleepers = sleepers_.load(std::memory_order_seq_cst);
-    for (;;) {
-      std::uint32_t const taken = sleepers < count ? sleepers : count;
-      if (taken == 0) return 0;
-      if (sleepers_.compare_exchange_weak(sleepers, sleepers - taken, std::memory_order_seq_cst))
-        return taken;
-    }
+  /// Takes back one announcement, or one permit. With the mutex.
+  void leave() {
+    if (sleepers_.load(std::memory_order_relaxed) != 0)
+      sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    else
+      --permits_;
   }
 
+  // Announcements that nobody has answered. Grows at any time, shrinks with the mutex alone.
   alignas(apart) typename Policy::template Atomic<std::uint32_t> sleepers_{0};
   typename Policy::template Atomic<std::uint64_t> expected_{0};  // what the driver waits for
-  alignas(apart) std::mutex mutex_;
-  std::condition_variable work_;
-  std::condition_variable bell_;
+  alignas(apart) Mutex mutex_;
+  Condition work_;
+  Condition bell_;
   std::uint32_t permits_ = 0;
-  std::uint32_t owed_ = 0;  // permits that come to threads which have not waited for them
   bool rung_ = false;
   bool driver_sleeps_ = false;
 };
