@@ -114,6 +114,18 @@ class Records {
       if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
     return "unknown";
   }
+#ifdef NNTILE_BENCH_SOURCE
+  static std::string commit() {
+    char text[64] = {};
+    if (std::FILE* const pipe =
+            popen("git -C '" NNTILE_BENCH_SOURCE "' rev-parse --short=12 HEAD 2>&1", "r")) {
+      if (std::fgets(text, sizeof text, pipe) == nullptr) text[0] = 0;
+      if (pclose(pipe) != 0) text[0] = 0;
+    }
+    text[std::strcspn(text, "\n")] = 0;
+    return text[0] == 0 ? "unknown" : text;
+  }
+#endif
   static io::Json machine() {
     return io::Json::object({
         {"cpu", cpu_name()},
@@ -123,8 +135,8 @@ class Records {
 #ifdef NNTILE_BENCH_FLAGS
         {"flags", NNTILE_BENCH_FLAGS},
 #endif
-#ifdef NNTILE_BENCH_COMMIT
-        {"commit", NNTILE_BENCH_COMMIT},
+#ifdef NNTILE_BENCH_SOURCE
+        {"commit", commit()},
 #endif
     });
   }
