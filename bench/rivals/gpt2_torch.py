@@ -12,43 +12,44 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-WIDTH, HEADS, LAYERS, VOCAB, POSITIONS = 768, 12, 12, 50257, 1024
-
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, width, heads):
         super().__init__()
-        self.ln_1, self.ln_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.projection = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.heads = heads
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
-        batch, seq, _ = x.shape
-        q, k, v = (part.view(batch, seq, HEADS, WIDTH // HEADS).transpose(1, 2)
-                   for part in self.qkv(self.ln_1(x)).split(WIDTH, dim=2))
+        batch, seq, width = x.shape
+        q, k, v = (part.view(batch, seq, self.heads, width // self.heads).transpose(1, 2)
+                   for part in self.qkv(self.ln_1(x)).split(width, dim=2))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.projection(y.transpose(1, 2).reshape(batch, seq, WIDTH))
+        x = x + self.projection(y.transpose(1, 2).reshape(batch, seq, width))
         return x + self.down(F.gelu(self.up(self.ln_2(x)), approximate='tanh'))
 
 
 class Gpt2(nn.Module):
-    def __init__(self):
+    """GPT-2; its smallest published size unless other sizes are given."""
+
+    def __init__(self, width=768, heads=12, layers=12, vocab=50257, positions=1024):
         super().__init__()
-        self.wte, self.wpe = nn.Embedding(VOCAB, WIDTH), nn.Embedding(POSITIONS, WIDTH)
-        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
-        self.ln_f = nn.LayerNorm(WIDTH)
+        self.wte, self.wpe = nn.Embedding(vocab, width), nn.Embedding(positions, width)
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.ln_f = nn.LayerNorm(width)
         for name, parameter in self.named_parameters():
             if parameter.dim() < 2:
                 continue
             out = name.endswith(('projection.weight', 'down.weight'))
-            nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * LAYERS) if out else 0.02)
+            nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * layers) if out else 0.02)
 
     def forward(self, tokens, labels):
         x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
         for block in self.blocks:
             x = block(x)
         logits = F.linear(self.ln_f(x), self.wte.weight)
-        return F.cross_entropy(logits.view(-1, VOCAB), labels.view(-1))
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1))
 
 
 def main():
@@ -57,7 +58,7 @@ def main():
     torch.manual_seed(1)
     model = Gpt2()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.99), weight_decay=0.1, fused=True)
-    tokens = torch.randint(VOCAB, (batch, seq + 1))
+    tokens = torch.randint(50257, (batch, seq + 1))
     run = torch.compile(model) if '--compile' in sys.argv else model
 
     def step():
@@ -75,4 +76,5 @@ def main():
         print(*step(), flush=True)
 
 
-main()
+if __name__ == '__main__':
+    main()
