@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nntile/graph/compiled.hh"
+#include "nntile/graph/profile.hh"
 #include "nntile/nn/gpt2.hh"
 #include "nntile/nn/optim.hh"
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "machine.hh"
-#include "nntile/graph/trace.hh"
+#include "nntile/graph/profile.hh"
 
 namespace gpt2 {
 

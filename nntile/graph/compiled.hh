@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nntile/core/later.hh"
 #include "nntile/graph/passes/lower.hh"
 #include "nntile/graph/store.hh"
 #include "nntile/graph/trace.hh"
@@ -226,8 +227,8 @@ template <Runtime R> class CompiledGraph {
   }
 
   void record() requires ReplayingRuntime<R> {
-    std::vector<ProgramUse> uses;
-    std::vector<ProgramTask> tasks;
+    std::vector<later_t<ProgramUse, R>> uses;
+    std::vector<later_t<ProgramTask, R>> tasks;
     for (auto const& task : plan_->tasks())
       for (auto const& use : plan_->uses(task)) uses.push_back({binding_[use.buffer], use.access});
     std::size_t at = 0;
@@ -280,14 +281,14 @@ template <Runtime R> class CompiledGraph {
   std::shared_ptr<Plan const> plan_;
   TensorStore<R>& store_;
   R& runtime_;
-  std::vector<Codelet const*> codelets_;
-  std::vector<TaskTime> times_;
-  std::vector<detail::TracedTask> traced_;
+  std::vector<later_t<Codelet, R> const*> codelets_;
+  std::vector<later_t<TaskTime, R>> times_;
+  std::vector<later_t<detail::TracedTask, R>> traced_;
   std::vector<Handle> slots_;
   std::vector<Handle> bindings_;
   std::vector<std::uint32_t> binding_;  // of a buffer of the plan
   std::vector<std::uint32_t> sinks_;
-  std::vector<Event> events_;
+  std::vector<later_t<Event, R>> events_;
   std::unique_ptr<Program> program_;
 };
 

@@ -173,6 +173,7 @@ class Plan {
   template <class Graph> friend class Planner;
   template <std::same_as<LogicalGraph> Graph>
   static Plan choose(Graph const& graph, PlanOptions const& options);
+  Plan() = default;
 
   std::string name_;
   Index tile_ = 0;

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "nntile/graph/plan.hh"
 #include "nntile/graph/trace.hh"
 #include "nntile/io/directory.hh"
 #include "nntile/io/json_text.hh"

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "nntile/graph/passes/lower.hh"
+#include "nntile/graph/profile.hh"
 #include "nntile/io/json.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "tests/support/catch.hh"

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "nntile/core/later.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile::passes {
@@ -43,7 +44,7 @@ template <std::same_as<Index> Bytes> class SlotPass {
   static constexpr Index slack = 20;       // 1/20 more than the lower bound for that
   static constexpr Index tiles = 8;        // or as many of mean size: some in each worker's hands
 
-  SlotPass(std::vector<Life> const& lives, std::vector<Bytes> const& bytes,
+  SlotPass(std::vector<later_t<Life, Bytes>> const& lives, std::vector<Bytes> const& bytes,
            std::vector<bool> const& in_arena, std::size_t task_count)
       : bytes_(bytes),
         begin_(task_count),
@@ -57,8 +58,8 @@ template <std::same_as<Index> Bytes> class SlotPass {
     }
   }
 
-  SlotLayout run(std::vector<Life> const& lives, std::vector<bool> const& in_arena,
-                 std::vector<Replacement> const& replacements) {
+  SlotLayout run(std::vector<later_t<Life, Bytes>> const& lives, std::vector<bool> const& in_arena,
+                 std::vector<later_t<Replacement, Bytes>> const& replacements) {
     layout_.slot.assign(lives.size(), no_id);
     for (auto const& [from, to, task] : replacements) {
       bool const both = in_arena[from] && in_arena[to] && bytes_[from] == bytes_[to];

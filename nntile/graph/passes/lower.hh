@@ -3,9 +3,9 @@
 // The passes in turn: from a graph to flat arrays of tile tasks, buffers and slots.
 
 #include <new>
-#include <optional>
 #include <vector>
 
+#include "nntile/core/later.hh"
 #include "nntile/graph/passes/by_tile.hh"
 #include "nntile/graph/passes/lifetime.hh"
 #include "nntile/graph/passes/order.hh"
@@ -30,7 +30,7 @@ template <class Graph> class Planner final : private TileVisitor {
           concat("plan '", graph_.name(), "': none of its ", graph_.op_count(),
                  " ops leads to an output or a kept tensor; mark one with mark_output()"));
     mark_used(ops);
-    std::vector<passes::OpAxes> axes;
+    std::vector<later_t<passes::OpAxes, Graph>> axes;
     for (std::size_t const op : ops) axes.push_back(passes::axes_of(graph_, graph_.op_at(op)));
     declare_tensors(passes::TilePass<Graph>(graph_, options_, plan_.used_).run(axes, ops));
     std::vector<std::size_t> first_task;
@@ -213,7 +213,7 @@ template <class Graph> class Planner final : private TileVisitor {
   }
 
   void place() {
-    std::vector<passes::Life> lives(plan_.buffers_.size());
+    std::vector<later_t<passes::Life, Graph>> lives(plan_.buffers_.size());
     for (std::uint32_t t = 0; t < plan_.tasks_.size(); ++t)
       for (PlannedUse const& use : plan_.uses(plan_.tasks_[t])) {
         passes::Life& life = lives[use.buffer];
@@ -238,7 +238,7 @@ template <class Graph> class Planner final : private TileVisitor {
   PlanOptions const& options_;
   std::vector<bool> in_arena_;
   std::vector<bool> written_;
-  std::vector<passes::Replacement> replacements_;
+  std::vector<later_t<passes::Replacement, Graph>> replacements_;
   TiledCall call_;
   std::vector<AxisTiling> tilings_;
   std::vector<std::uint32_t> operands_;
@@ -250,9 +250,8 @@ template <class Graph> class Planner final : private TileVisitor {
 /// largest tile.
 template <std::same_as<LogicalGraph> Graph>
 Plan Plan::choose(Graph const& graph, PlanOptions const& options) {
-  std::optional<Plan> best;
+  Plan best;
   double least = 0;
-  Index last_tasks = -1;
   for (Index const side : {1024, 768, 512, 384, 256, 192, 128, 64}) {
     if (side > 64 && side * side * static_cast<Index>(sizeof(float)) > options.machine.cache)
       continue;
@@ -260,18 +259,16 @@ Plan Plan::choose(Graph const& graph, PlanOptions const& options) {
     candidate.tile = side;
     candidate.even = true;
     Plan plan(graph, candidate);
-    auto const tasks = static_cast<Index>(plan.tasks().size());
-    if (tasks == last_tasks) continue;  // nothing more was cut
-    last_tasks = tasks;
+    bool const first = best.tasks().empty();
+    if (plan.tasks().size() == best.tasks().size()) continue;  // nothing more was cut
     double const seconds = simulate(plan, options.machine).elapsed;
-    bool const better = !best || seconds < least;
-    if (better) least = seconds;
     // Ever more and smaller tasks: what is lost by then is not won back.
-    bool const hopeless = best && seconds > 1.5 * least;
-    if (better) best.emplace(std::move(plan));
-    if (hopeless) break;
+    if (!first && seconds > 1.5 * least) break;
+    if (!first && seconds >= least) continue;
+    least = seconds;
+    best = std::move(plan);
   }
-  return std::move(*best);
+  return best;
 }
 
 template <std::same_as<LogicalGraph> Graph>

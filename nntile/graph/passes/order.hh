@@ -69,7 +69,8 @@ template <class Graph> class DelayPass {
       note(graph_.op_at(ops_[i]), at);
     }
     std::vector<std::size_t> result;
-    for (auto const& group : before) result.insert(result.end(), group.rbegin(), group.rend());
+    for (auto const& group : before)
+      for (std::size_t i = group.size(); i-- > 0;) result.push_back(group[i]);
     return result;
   }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nntile/core/later.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/ops/walk.hh"
 
@@ -50,7 +51,8 @@ template <class Graph> class TilePass {
 
   /// Tilings of all tensors, from the axes of the ops that are kept. Throws PlanError on cuts that
   /// contradict.
-  std::vector<Tiling> run(std::vector<OpAxes> const& axes, std::vector<std::size_t> const& ops) {
+  std::vector<Tiling> run(std::vector<later_t<OpAxes, Graph>> const& axes,
+                          std::vector<std::size_t> const& ops) {
     join_views();
     for (std::size_t i = 0; i < ops.size(); ++i) join_op(graph_.op_at(ops[i]), axes[i]);
     name_classes();
@@ -256,7 +258,7 @@ template <class Graph> class TilePass {
   std::vector<std::vector<std::size_t>> inner_;
   std::vector<std::string> names_;
   std::vector<std::string> known_;
-  std::vector<AxisTiling const*> kept_;
+  std::vector<later_t<AxisTiling, Graph> const*> kept_;
   std::vector<AxisTiling> cut_;
   std::vector<bool> done_;
 };
