@@ -18,13 +18,13 @@ required=(
   'pkg-config: command_ pkg-config'
   'python3: command_ python3'
   'catch2: module catch2'
-  'nlohmann-json3-dev: module nlohmann_json'
   'libcli11-dev: module CLI11'
 )
 # package: how to tell: what happens without it
 optional=(
   'ccache: command_ ccache: every build compiles everything'
   'clang-14: command_ clang++-14: nothing is checked under clang'
+  'nlohmann-json3-dev: module nlohmann_json: our JSON reader is compared with no other'
   'libstarpu-dev: starpu: the StarPU runtime is not built'
   'libdnnl-dev: header dnnl.h: Numerics::fast uses OpenBLAS, BLIS or Eigen'
   'libeigen3-dev: module eigen3: no Eigen behind Numerics::fast'

@@ -1,19 +1,14 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Parses JSON that cannot be trusted. The one place that includes nlohmann/json, for its lexer and
-// its event parser.
+// Parses JSON that cannot be trusted.
 
-#include <nlohmann/json.hpp>
-
-#include "nntile/io/json_text.hh"
+#include "nntile/io/json_parse.hh"
 
 namespace nntile::io {
 
 namespace detail {
 
-using JsonParser = nlohmann::json;
-
-/// What nlohmann's parser would let pass: it takes a NUL for the end and skips a byte order mark.
+/// What is easier mended when it is named.
 inline void check_json_bytes(std::string_view text, std::string_view source) {
   if (text.find('\0') != std::string_view::npos)
     throw FormatError(concat(in_quotes(source), ": not JSON: a NUL byte"));
@@ -28,56 +23,50 @@ class JsonBuilder {
 
   Json take() { return std::move(root_); }
 
-  bool null() { return put(Json()); }
-  bool boolean(bool value) { return put(Json(value)); }
-  bool number_integer(std::int64_t value) { return put(Json(value)); }
-  bool number_unsigned(std::uint64_t value) { return put(Json(value)); }
-  bool number_float(double value, std::string const& text) {
+  void null() { put(Json()); }
+  void boolean(bool value) { put(Json(value)); }
+  void number_negative(std::int64_t value) { put(Json(value)); }
+  void number_unsigned(std::uint64_t value) { put(Json(value)); }
+  void number_float(double value, std::string_view text) {
     if (!std::isfinite(value)) fail(concat("number ", in_quotes(text), " is out of range"));
-    return put(Json(value));
+    put(Json(value));
   }
-  bool string(std::string& value) { return put(Json(std::move(value))); }
-  bool binary(JsonParser::binary_t&) { fail("binary data"); }
-  bool start_object(std::size_t) { return open(Json::object()); }
-  bool start_array(std::size_t) { return open(Json::array()); }
-  bool end_object() { return close(); }
-  bool end_array() { return close(); }
-  bool key(std::string& name) {
+  void string(std::string value) { put(Json(std::move(value))); }
+  void start_object() { open(Json::object()); }
+  void start_array() { open(Json::array()); }
+  void end_object() { close(); }
+  void end_array() { close(); }
+  void key(std::string name) {
     if (open_.back().find(name) != nullptr)
       fail(concat("key ", in_quotes(name), " comes twice in one object"));
     keys_.back() = std::move(name);
-    return true;
   }
-  bool parse_error(std::size_t byte, std::string const&, JsonParser::exception const&) {
-    fail(concat("not JSON at byte ", byte));
-  }
+  [[noreturn]] void not_json(std::size_t byte) const { fail(concat("not JSON at byte ", byte)); }
 
  private:
   [[noreturn]] void fail(std::string const& what) const {
     throw FormatError(concat(in_quotes(source_), ": ", what));
   }
 
-  bool open(Json container) {
+  void open(Json container) {
     if (open_.size() == static_cast<std::size_t>(max_depth_))
       fail(concat("JSON is nested deeper than ", max_depth_, " levels"));
     open_.push_back(std::move(container));
     keys_.emplace_back();
-    return true;
   }
-  bool close() {
+  void close() {
     Json container = std::move(open_.back());
     open_.pop_back();
     keys_.pop_back();
-    return put(std::move(container));
+    put(std::move(container));
   }
-  bool put(Json value) {
+  void put(Json value) {
     if (open_.empty())
       root_ = std::move(value);
     else if (open_.back().is_array())
       open_.back().push_back(std::move(value));
     else
       open_.back()[keys_.back()] = std::move(value);
-    return true;
   }
 
   std::string_view source_;
@@ -94,7 +83,7 @@ class JsonBuilder {
 inline Json parse_json(std::string_view text, std::string_view source, int max_depth = 32) {
   detail::check_json_bytes(text, source);
   detail::JsonBuilder builder(source, max_depth);
-  detail::JsonParser::sax_parse(text.begin(), text.end(), &builder);
+  detail::JsonParser(text, builder).parse();
   return builder.take();
 }
 

@@ -39,63 +39,55 @@ class HeaderEvents {
   HeaderEvents(FileHeader& header, std::string_view source, Reading reading)
       : header_(header), source_(source), reading_(reading) {}
 
-  bool null() { return scalar("null"); }
-  bool boolean(bool) { return scalar("a boolean"); }
-  bool number_integer(std::int64_t) { return scalar("a negative number"); }
-  bool number_float(double, std::string const&) {
-    return scalar("a number that is no 64-bit integer");
-  }
-  bool binary(JsonParser::binary_t&) { return scalar("binary"); }
-  bool number_unsigned(std::uint64_t value) {
+  void null() { scalar("null"); }
+  void boolean(bool) { scalar("a boolean"); }
+  void number_negative(std::int64_t) { scalar("a negative number"); }
+  void number_float(double, std::string_view) { scalar("a number that is no 64-bit integer"); }
+  void number_unsigned(std::uint64_t value) {
     if (field_ != Field::shape && field_ != Field::offsets) return scalar("a number");
     if (depth_ != 3) refuse("a number", "an array");
     if (numbers_.size() == (field_ == Field::shape ? largest_file_rank : 2))
       fail(concat(in_quotes(name_), ": ", name_of(field_), " holds more than ", numbers_.size(),
                   " numbers"));
     numbers_.push_back(value);
-    return true;
   }
-  bool string(std::string& value) {
+  void string(std::string value) {
     if (field_ == Field::metadata) {
-      header_.metadata.emplace(name_, value);
-      return true;
+      header_.metadata.emplace(std::move(name_), std::move(value));
+      return;
     }
     if (field_ != Field::dtype) return scalar("a string");
     auto const dtype = file_dtype_named(value);
     if (!dtype) fail(concat(in_quotes(name_), ": unknown dtype ", in_quotes(value)));
     entry_.dtype = *dtype;
-    return true;
   }
-  bool start_object(std::size_t) {
+  void start_object() {
     enter();
-    if (depth_ <= 1 || field_ == Field::ignored) return true;
+    if (depth_ <= 1 || field_ == Field::ignored) return;
     if (depth_ != 2) refuse("an object", expected(depth_ - 1));
     entry_ = TensorEntry{};
     seen_ = {};
-    return true;
   }
-  bool key(std::string& name) {
-    if (depth_ == 1) return tensor(name);
-    if (depth_ == 2) return in_metadata_ ? metadatum(name) : field(name);
-    return true;  // inside an ignored value
+  void key(std::string name) {
+    if (depth_ == 1) return tensor(std::move(name));
+    if (depth_ == 2) return in_metadata_ ? metadatum(std::move(name)) : field(name);
+    // deeper ones are inside an ignored value
   }
-  bool end_object() {
+  void end_object() {
     --depth_;
     if (depth_ == 1) {
       if (!in_metadata_) finish_entry();
       field_ = Field::none;
     }
-    return true;
   }
-  bool start_array(std::size_t) {
+  void start_array() {
     enter();
-    if (field_ == Field::ignored) return true;
+    if (field_ == Field::ignored) return;
     if (depth_ != 3 || (field_ != Field::shape && field_ != Field::offsets))
       refuse("an array", expected(depth_ - 1));
     numbers_.clear();
-    return true;
   }
-  bool end_array() {
+  void end_array() {
     --depth_;
     if (field_ == Field::shape) entry_.shape = numbers_;
     if (field_ == Field::offsets) {
@@ -104,9 +96,8 @@ class HeaderEvents {
       entry_.begin = numbers_[0];
       entry_.end = numbers_[1];
     }
-    return true;
   }
-  bool parse_error(std::size_t byte, std::string const&, JsonParser::exception const&) {
+  [[noreturn]] void not_json(std::size_t byte) const {
     fail(concat("header is not JSON at byte ", byte));
   }
 
@@ -148,14 +139,13 @@ class HeaderEvents {
         return "an object";
     }
   }
-  bool scalar(char const* found) {
+  void scalar(char const* found) {
     if (field_ != Field::ignored) refuse(found, expected(depth_));
-    return true;
   }
   void enter() {
     if (++depth_ > 4) fail("header is nested deeper than 4 levels");
   }
-  bool tensor(std::string& name) {
+  void tensor(std::string name) {
     if (std::string const problem = name_problem(name); !problem.empty()) fail(problem);
     in_metadata_ = name == metadata_key;
     bool const twice = in_metadata_ ? std::exchange(metadata_seen_, true)
@@ -163,16 +153,14 @@ class HeaderEvents {
     if (twice) fail(concat(in_quotes(name), " comes twice"));
     name_ = std::move(name);
     field_ = Field::none;
-    return true;
   }
-  bool metadatum(std::string& key) {
+  void metadatum(std::string key) {
     if (header_.metadata.contains(key))
       fail(concat("metadata key ", in_quotes(key), " comes twice"));
     name_ = std::move(key);
     field_ = Field::metadata;
-    return true;
   }
-  bool field(std::string const& name) {
+  void field(std::string const& name) {
     field_ = name == "dtype"          ? Field::dtype
              : name == "shape"        ? Field::shape
              : name == "data_offsets" ? Field::offsets
@@ -180,12 +168,11 @@ class HeaderEvents {
     if (field_ == Field::ignored) {
       if (reading_ == Reading::strict)
         fail(concat(in_quotes(name_), ": unknown key ", in_quotes(name)));
-      return true;
+      return;
     }
     bool& seen = seen_[static_cast<std::size_t>(field_)];
     if (seen) fail(concat(in_quotes(name_), ": ", name, " comes twice"));
     seen = true;
-    return true;
   }
   void finish_entry() {
     for (Field const needed : {Field::dtype, Field::shape, Field::offsets})
@@ -253,8 +240,6 @@ inline void check_layout(FileHeader& header, std::uint64_t data_bytes, std::stri
                              data_bytes, " after its header"));
 }
 
-inline bool is_json_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
 /// Checks what the parser would let pass: a byte order mark, a NUL (which it takes for the end),
 /// space in front.
 inline void check_header_bytes(std::string_view text, std::string_view source, Reading reading) {
@@ -274,14 +259,14 @@ inline void check_header_bytes(std::string_view text, std::string_view source, R
 }  // namespace detail
 
 /// Parses the JSON text of a header, for a file with `data_bytes` behind it. Throws FormatError
-/// naming `source` and what is wrong. Allocates a small multiple of the text's size, whatever that
-/// says.
+/// naming `source` and what is wrong. Whatever the text says, no request for memory is larger than
+/// it, and all together are a small multiple of its size.
 inline FileHeader parse_header(std::string_view text, std::uint64_t data_bytes,
                                std::string_view source, Reading reading = Reading::lenient) {
   detail::check_header_bytes(text, source, reading);
   FileHeader header;
   detail::HeaderEvents events(header, source, reading);
-  detail::JsonParser::sax_parse(text.begin(), text.end(), &events);
+  detail::JsonParser(text, events).parse();
   detail::check_layout(header, data_bytes, source, reading);
   return header;
 }
