@@ -173,6 +173,7 @@ class Plan {
   template <class Graph> friend class Planner;
   template <std::same_as<LogicalGraph> Graph>
   static Plan choose(Graph const& graph, PlanOptions const& options);
+  template <std::same_as<MachineModel> M> void hurry(M const& machine, double elapsed);
   Plan() = default;
 
   std::string name_;

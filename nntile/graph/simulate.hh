@@ -24,24 +24,29 @@ inline double task_seconds(Cost const& cost, MachineModel const& machine) {
   return machine.task_overhead + flops / machine.peak + 2 * bytes / machine.peak;
 }
 
-/// Runs the plan's tasks in the order in which they become ready, each on the worker that is free
-/// first. Cost: n log n in the number of tasks.
-template <std::same_as<Plan> P> Simulation simulate(P const& plan, MachineModel const& machine) {
+/// What a plan's tasks wait for, slots that are used in turn included.
+struct TaskOrder {
+  std::vector<std::vector<std::uint32_t>> followers;  // of a task; in ascending order
+  std::vector<std::uint32_t> earlier;                 // number of tasks that a task waits for
+};
+
+/// Cost: linear in the number of tasks and of their readers.
+template <std::same_as<Plan> P> TaskOrder order_of(P const& plan) {
   struct Place {  // a slot, or a stored buffer
     std::uint32_t writer = no_id;
     std::vector<std::uint32_t> readers;
   };
   std::size_t const slots = plan.slots().size();
   std::vector<Place> places(slots + plan.buffers().size());
-  std::size_t const count = plan.tasks().size();
-  std::vector<std::vector<std::uint32_t>> followers(count);
-  std::vector<std::uint32_t> missing(count);
+  TaskOrder order;
+  order.followers.resize(plan.tasks().size());
+  order.earlier.resize(plan.tasks().size());
   auto const follows = [&](std::uint32_t task, std::uint32_t earlier) {
     if (earlier == no_id || earlier == task) return;
-    followers[earlier].push_back(task);
-    ++missing[task];
+    order.followers[earlier].push_back(task);
+    ++order.earlier[task];
   };
-  for (std::uint32_t t = 0; t < count; ++t)
+  for (std::uint32_t t = 0; t < plan.tasks().size(); ++t)
     for (PlannedUse const& use : plan.uses(plan.tasks()[t])) {
       std::uint32_t const slot = plan.buffers()[use.buffer].slot;
       Place& place = places[slot != no_id ? slot : slots + use.buffer];
@@ -54,38 +59,81 @@ template <std::same_as<Plan> P> Simulation simulate(P const& plan, MachineModel 
       place.readers.clear();
       place.writer = t;
     }
-  struct Ready {
+  return order;
+}
+
+/// Seconds that a task can be late without making the run longer, were there a worker for each.
+template <std::same_as<Plan> P>
+std::vector<double> slack_of(P const& plan, TaskOrder const& order, MachineModel const& machine) {
+  std::size_t const count = plan.tasks().size();
+  std::vector<double> begin(count), left(count);
+  double longest = 0;
+  for (std::size_t t = 0; t < count; ++t)
+    for (std::uint32_t const follower : order.followers[t])
+      begin[follower] =
+          std::max(begin[follower], begin[t] + task_seconds(plan.tasks()[t].cost, machine));
+  for (std::size_t t = count; t-- > 0;) {
+    for (std::uint32_t const follower : order.followers[t])
+      left[t] = std::max(left[t], left[follower]);
+    left[t] += task_seconds(plan.tasks()[t].cost, machine);
+    longest = std::max(longest, begin[t] + left[t]);
+  }
+  for (std::size_t t = 0; t < count; ++t) left[t] = longest - begin[t] - left[t];
+  return left;
+}
+
+/// Runs the plan's tasks: a worker that is free takes the task of the highest priority among those
+/// that are ready, of these the one that has been ready longest. Cost: n log n in the number of
+/// tasks.
+template <std::same_as<Plan> P>
+Simulation simulate(P const& plan, MachineModel const& machine, TaskOrder order) {
+  struct Item {
     double since;
+    std::int32_t priority;
     std::uint32_t task;
-    bool operator<(Ready const& other) const {  // the oldest first
-      return since != other.since ? since > other.since : task > other.task;
-    }
   };
-  std::vector<Ready> ready;
-  auto const push = [&](Ready item) {
-    ready.push_back(item);
-    std::push_heap(ready.begin(), ready.end());
+  auto const later = [](Item const& a, Item const& b) {  // a heap's first is the earliest
+    return a.since != b.since ? a.since > b.since : a.task > b.task;
   };
-  for (std::uint32_t t = 0; t < count; ++t)
-    if (missing[t] == 0) push({0, t});
+  auto const less_urgent = [later](Item const& a, Item const& b) {
+    return a.priority != b.priority ? a.priority < b.priority : later(a, b);
+  };
+  std::vector<Item> coming, ready;
+  auto const push = [](std::vector<Item>& heap, Item item, auto const& compare) {
+    heap.push_back(item);
+    std::push_heap(heap.begin(), heap.end(), compare);
+  };
+  auto const pop = [](std::vector<Item>& heap, auto const& compare) {
+    std::pop_heap(heap.begin(), heap.end(), compare);
+    Item const item = heap.back();
+    heap.pop_back();
+    return item;
+  };
+  for (std::uint32_t t = 0; t < plan.tasks().size(); ++t)
+    if (order.earlier[t] == 0) push(coming, {0, plan.tasks()[t].priority, t}, later);
   std::vector<double> free(static_cast<std::size_t>(std::max(1, machine.workers)), 0.0);
-  std::vector<double> available(count);
+  std::vector<double> available(plan.tasks().size());
   Simulation result;
-  while (!ready.empty()) {
-    std::pop_heap(ready.begin(), ready.end());
-    Ready const next = ready.back();
-    ready.pop_back();
+  while (!coming.empty() || !ready.empty()) {
     double& worker = *std::min_element(free.begin(), free.end());
+    if (ready.empty()) worker = std::max(worker, coming.front().since);
+    while (!coming.empty() && coming.front().since <= worker)
+      push(ready, pop(coming, later), less_urgent);
+    Item const next = pop(ready, less_urgent);
     double const seconds = task_seconds(plan.tasks()[next.task].cost, machine);
-    worker = std::max(worker, next.since) + seconds;
+    worker += seconds;
     result.busy += seconds;
     result.elapsed = std::max(result.elapsed, worker);
-    for (std::uint32_t const follower : followers[next.task]) {
+    for (std::uint32_t const follower : order.followers[next.task]) {
       available[follower] = std::max(available[follower], worker);
-      if (--missing[follower] == 0) push({available[follower], follower});
+      if (--order.earlier[follower] == 0)
+        push(coming, {available[follower], plan.tasks()[follower].priority, follower}, later);
     }
   }
   return result;
+}
+template <std::same_as<Plan> P> Simulation simulate(P const& plan, MachineModel const& machine) {
+  return simulate(plan, machine, order_of(plan));
 }
 
 }  // namespace nntile

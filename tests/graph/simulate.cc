@@ -45,6 +45,31 @@ TEST_CASE("independent chains run side by side, and a chain does not", "[graph][
   CHECK(simulate(chains(1), with(2)).elapsed == 2);
 }
 
+TEST_CASE("a task on the only path has no slack, another one has", "[graph][simulate]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {125}}, "x");
+  Node const path = gelutanh(gelutanh(gelutanh(x)));
+  Node const aside = gelutanh(x);
+  path.mark_output();
+  aside.mark_output();
+  Plan const plan(graph, {.tile = 0});
+  auto slack = slack_of(plan, order_of(plan), slow);
+  std::sort(slack.begin(), slack.end());
+  CHECK(slack == std::vector<double>{0, 0, 0, 2});
+}
+
+TEST_CASE("a higher priority goes first", "[graph][simulate]") {
+  TinyGptGraph const gpt;
+  MachineModel machine;
+  machine.workers = 8;
+  Plan const plan(gpt.graph, {.machine = machine});
+  bool const some = std::any_of(plan.tasks().begin(), plan.tasks().end(),
+                                [](PlannedTask const& task) { return task.priority > 0; });
+  Plan const plain(gpt.graph, {.tile = plan.tile(), .even = true});
+  CHECK(simulate(plan, machine).elapsed <= simulate(plain, machine).elapsed);
+  CHECK(some == (simulate(plan, machine).elapsed < simulate(plain, machine).elapsed));
+}
+
 TEST_CASE("an automatic tile is the one that a simulation ends first", "[graph][simulate]") {
   TinyGptGraph const gpt;
   MachineModel machine;
