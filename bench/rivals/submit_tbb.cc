@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// bench/submit on oneTBB: a task_group where tasks are independent, else a flow graph, made and run
+// each time. oneTBB infers no dependences: who reads and writes what is looked after here. With
+// "rerun" behind the number of workers the graph is made once, and only its runs are timed.
+
+#include <tbb/flow_graph.h>
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_group.h>
+
+#include <cstring>
+#include <memory>
+
+#include "bench/rivals/submit.hh"
+
+namespace {
+
+using namespace submit_bench;
+using tbb::flow::continue_msg;
+using Node = tbb::flow::continue_node<continue_msg>;
+
+/// A flow graph over tasks submitted one by one.
+class Graph {
+ public:
+  template <class Body> void add(Case of, Triple t, Body body) {
+    nodes_.push_back(std::make_unique<Node>(
+        graph_, [=](continue_msg const&) { return body(t), continue_msg(); }));
+    Node* const node = nodes_.back().get();
+    bool root = true;
+    if (of == Case::three_handles) {
+      read(t.a, node, root);
+      read(t.b, node, root);
+    }
+    if (of != Case::independent) write(t.c, node, root);
+    if (root) roots_.push_back(node);
+  }
+  void run() {
+    for (Node* const root : roots_) root->try_put(continue_msg());
+    graph_.wait_for_all();
+  }
+
+ private:
+  struct Users {
+    Node* writer = nullptr;
+    std::vector<Node*> readers;
+  };
+  void read(int handle, Node* node, bool& root) {
+    Users& users = users_[Values::index(handle)];
+    if (users.writer != nullptr) tbb::flow::make_edge(*users.writer, *node), root = false;
+    users.readers.push_back(node);
+  }
+  void write(int handle, Node* node, bool& root) {
+    Users& users = users_[Values::index(handle)];
+    if (users.readers.empty() && users.writer != nullptr)
+      tbb::flow::make_edge(*users.writer, *node), root = false;
+    for (Node* const reader : users.readers) tbb::flow::make_edge(*reader, *node), root = false;
+    users.readers.clear();
+    users.writer = node;
+  }
+
+  tbb::flow::graph graph_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<Node*> roots_;
+  std::array<Users, handles> users_;
+};
+
+class Tbb {
+ public:
+  static inline bool rerun = false;
+
+  Tbb(int workers, Values& values)
+      : values_(values),
+        limit_(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(workers)),
+        arena_(workers) {}
+
+  /// What a run has made is destroyed outside of the time, to oneTBB's advantage.
+  void prepare(Case of) {
+    bool const made = graph_ != nullptr && made_ == of;
+    if (rerun && made) return;
+    arena_.execute([&] {
+      graph_.reset();
+      if (rerun) build(of, [](Triple) {});
+    });
+  }
+  void run(Case of) {
+    arena_.execute([&] {
+      if (rerun) return graph_->run();
+      submit(of, [](Triple) {});
+    });
+  }
+  void check(Case of) {
+    arena_.execute([&] {
+      submit(of, [this, of](Triple t) {
+        values_.count.fetch_add(1, std::memory_order_relaxed);
+        if (of != Case::independent) values_.update(t);
+      });
+      graph_.reset();
+    });
+  }
+
+ private:
+  template <class Body> void submit(Case of, Body body) {
+    if (of == Case::independent) {
+      tbb::task_group group;
+      for (Triple const t : triples_) group.run([=] { body(t); });
+      return static_cast<void>(group.wait());
+    }
+    build(of, body);
+    graph_->run();
+  }
+  template <class Body> void build(Case of, Body body) {
+    graph_ = std::make_unique<Graph>();
+    made_ = of;
+    for (Triple const t : triples_) graph_->add(of, of == Case::chain ? chain_triple : t, body);
+  }
+
+  Values& values_;
+  tbb::global_control limit_;
+  tbb::task_arena arena_;
+  std::unique_ptr<Graph> graph_;
+  Case made_ = Case::independent;
+  std::vector<Triple> const triples_ = triples();
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Tbb::rerun = argc > 2 && std::strcmp(argv[2], "rerun") == 0;
+  return submit_bench::serve<Tbb>(argc, argv);
+}
