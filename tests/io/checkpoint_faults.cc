@@ -90,6 +90,76 @@ TEST_CASE("a disk that fails at any step, once or for good, leaves a good checkp
   }
 }
 
+TEST_CASE("a write that is cut short anywhere is carried to the end", "[io][checkpoint_faults]") {
+  Scratch const whole;
+  start(whole);
+  for (std::size_t const most : {1u, 7u, 64u}) {
+    Scratch const scratch;
+    int writes = 0;
+    Fault const fault{[&](FileStep step, std::string const&, std::size_t& bytes) {
+      if (step == FileStep::write) {
+        bytes = std::min(bytes, most);
+        ++writes;
+      }
+      return 0;
+    }};
+    CheckpointDirectory directory(scratch.path(), {.fault = &fault});
+    save_step(directory, 100);
+    CHECK(writes > 30);
+    for (std::string const file : {"manifest.json", "model.safetensors", "optimizer.safetensors"})
+      CHECK(get(scratch / ("step-0000000100/" + file)) == get(whole / ("step-0000000100/" + file)));
+  }
+}
+
+TEST_CASE("a disk that is full behind any short write leaves the last checkpoint",
+          "[io][checkpoint_faults]") {
+  bool reached = true;
+  int failures = 0;
+  for (int writes = 0; reached; ++writes) {
+    Scratch const scratch;
+    start(scratch);
+    reached = false;
+    int left = writes;
+    Fault const fault{[&](FileStep step, std::string const&, std::size_t& bytes) {
+      if (step != FileStep::write) return 0;
+      bytes = std::min<std::size_t>(bytes, 50);
+      reached = reached || left == 0;
+      return left-- <= 0 ? ENOSPC : 0;
+    }};
+    CheckpointDirectory directory(scratch.path(), {.fault = &fault});
+    std::string const text = thrown([&] { save_step(directory, 200); });
+    CHECK(good_step(scratch.path()) == (reached ? 100 : 200));
+    if (!reached) continue;
+    ++failures;
+    CHECK_THAT(text, Contains("No space left on device; free space there"));
+    CHECK(list_directory(scratch.path()).size() == 1);
+  }
+  CHECK(failures > 20);
+}
+
+TEST_CASE("a disk that fails at any step of a load is a typed error", "[io][checkpoint_faults]") {
+  Scratch const scratch;
+  start(scratch);
+  std::string const path = *latest_checkpoint(scratch.path());
+  int steps = 0;
+  for (bool reached = true; reached; ++steps) {
+    int left = steps;
+    reached = false;
+    Fault const fault{[&](FileStep, std::string const&, std::size_t& bytes) {
+      bytes = std::min<std::size_t>(bytes, 100);
+      reached = reached || left == 0;
+      return left-- == 0 ? EIO : 0;
+    }};
+    SmallModel model;
+    std::string const text = thrown([&] { Checkpoint::open(path, &fault).load(model.targets()); });
+    CHECK((reached ? text.find("Input/output error") != std::string::npos
+                   : model == SmallModel(100)));
+    CHECK(text.find('\n') == std::string::npos);
+  }
+  CHECK(steps > 30);
+  CHECK(good_step(scratch.path()) == 100);
+}
+
 TEST_CASE("memory that fails at any request of a save or a load is a typed error",
           "[io][checkpoint_faults]") {
   Scratch const scratch;
@@ -99,28 +169,21 @@ TEST_CASE("memory that fails at any request of a save or a load is a typed error
   TrainingState const state = state_at(200);
   SmallModel model;
   auto const targets = model.targets();
-  auto const attempt = [&](auto const& work) {  // returns whether the failure was reached
-    for (long count = 0;; ++count) {
-      bool typed = true;
-      fail_allocation_after(count);
-      try {
-        work();
-      } catch (OutOfMemory const&) {
-      } catch (...) {
-        typed = false;
-      }
-      bool const reached = allocation_failed();
-      fail_allocation_after(-1);
-      CHECK(typed);
+  // Returns how many requests there were.
+  auto const attempt = [&](Failing failing, auto const& work) {
+    return fail_each_allocation(failing, work, [&](bool, std::string const& error) {
+      CHECK(error == "");
       int const good = good_step(scratch.path());
       CHECK((good == 100 || good == 200));
-      if (!reached) return count;
-    }
+    });
   };
-  CheckpointDirectory directory(scratch.path());
-  CHECK(attempt([&] { directory.save(small_config, state, sources); }) > 100);
-  std::string const path = *latest_checkpoint(scratch.path());
-  CHECK(attempt([&] { Checkpoint::open(path).load(targets); }) > 100);
+  for (Failing const failing : {Failing::once, Failing::for_good}) {
+    CheckpointDirectory directory(scratch.path());
+    CHECK(attempt(failing, [&] { directory.save(small_config, state, sources); }) > 100);
+    std::string const path = *latest_checkpoint(scratch.path());
+    CHECK(attempt(failing, [&] { Checkpoint::open(path).load(targets); }) > 100);
+    CHECK(attempt(failing, [&] { CheckpointDirectory other(scratch / "another/directory"); }) > 0);
+  }
 }
 
 TEST_CASE("a full disk while saving is named and the last checkpoint stays",
