@@ -7,15 +7,14 @@ namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
 /// Columns a multiple of half a page apart fall into few sets of the first cache.
-template <class T>
-bool collides(Index ld, Index count) {
+template <class T> bool collides(Index ld, Index count) {
   return ld * static_cast<Index>(sizeof(T)) % 2048 == 0 && count > 64;
 }
 
-/// Packing pays where what is packed is used often enough: A always is, unless its rows are contiguous as in a panel; B
-/// by many rows only. Measured on Zen 5 (512 bits; 256 bits alike) over squares of 16 to 1024 and GPT-2's products.
-template <class T>
-InPlace choose(Product<T, T> const& x) {
+/// Packing pays where what is packed is used often enough: A always is, unless its rows are
+/// contiguous as in a panel; B by many rows only. Measured on Zen 5 (512 bits; 256 bits alike) over
+/// squares of 16 to 1024 and GPT-2's products.
+template <class T> InPlace choose(Product<T, T> const& x) {
   if (sizeof(T) != sizeof(float)) return {false, false};
   bool const few_rows = x.m <= 256 || (x.trans_b && x.m <= 1024);
   return {!x.trans_a && x.alpha == T(1) && !collides<T>(x.lda, x.k),
@@ -23,7 +22,8 @@ InPlace choose(Product<T, T> const& x) {
 }
 
 template <class S>
-Product<S, compute_t<S>> product_of(ops::Gemm::Args const& args, KernelCall const& call, Index batch) {
+Product<S, compute_t<S>> product_of(ops::Gemm::Args const& args, KernelCall const& call,
+                                    Index batch) {
   using T = compute_t<S>;
   int const c = args.bias ? 3 : 2;
   Product<S, T> x{};
@@ -40,14 +40,15 @@ Product<S, compute_t<S>> product_of(ops::Gemm::Args const& args, KernelCall cons
   return x;
 }
 
-template <class S>
-struct Gemm {
+template <class S> struct Gemm {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Gemm>(call);
     for (Index batch = 0; batch < args.batch; ++batch) {
       auto const x = product_of<S>(args, call, batch);
-      if constexpr (std::same_as<S, compute_t<S>>) multiply_blocked(x, choose(x));
-      else multiply_narrow(x);
+      if constexpr (std::same_as<S, compute_t<S>>)
+        multiply_blocked(x, choose(x));
+      else
+        multiply_narrow(x);
     }
     return {};
   }
@@ -58,8 +59,7 @@ struct GemmFinish : ops::Gemm {
   static constexpr char const* name = "gemm_finish";
 };
 
-template <class S>
-struct Finishing {
+template <class S> struct Finishing {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Gemm>(call);
     for (Index batch = 0; batch < args.batch; ++batch) {
@@ -71,9 +71,9 @@ struct Finishing {
   }
 };
 
-constinit auto const kernels = join(float_kernels<ops::Gemm, Gemm>(),
-                                    kernel<GemmFinish>(&Finishing<float>::run, DType::fp32),
-                                    kernel<GemmFinish>(&Finishing<double>::run, DType::fp64));
+constinit auto const kernels =
+    join(float_kernels<ops::Gemm, Gemm>(), kernel<GemmFinish>(&Finishing<float>::run, DType::fp32),
+         kernel<GemmFinish>(&Finishing<double>::run, DType::fp64));
 
 }  // namespace
 NNTILE_KERNEL_LIST(gemm, kernels)

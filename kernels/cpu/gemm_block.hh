@@ -1,9 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Matrix products from register tiles: blocks packed on the stack, or operands in place where they are small.
+// Matrix products from register tiles: blocks packed on the stack, or operands in place where they
+// are small.
 //
-// The workspace is at most 640 KiB of stack, and nothing is allocated. Chains of FMAs ascend in k: blocks along k follow
-// one another, and C holds what the chain has so far.
+// The workspace is at most 640 KiB of stack, and nothing is allocated. Chains of FMAs ascend in k:
+// blocks along k follow one another, and C holds what the chain has so far.
 
 #include "kernels/cpu/functions.hh"
 #include "kernels/cpu/gemm_micro.hh"
@@ -13,24 +14,24 @@
 namespace nntile::kernels::NNTILE_ISA {
 
 /// What is done to a finished sum.
-template <class S>
-struct Finish {
+template <class S> struct Finish {
   S const* bias = nullptr;
   Activation activation = Activation::none;
   bool any = false;
 
-  Finish at_row(Index row) const { return {bias == nullptr ? nullptr : bias + row, activation, any}; }
+  Finish at_row(Index row) const {
+    return {bias == nullptr ? nullptr : bias + row, activation, any};
+  }
 };
 
 /// One matrix product: S in memory, T in registers.
-template <class S, class T>
-struct Product {
+template <class S, class T> struct Product {
   Index m, n, k;
   S const* a;
   S const* b;
   S const* bias;  // [m], null: none
   S* c;
-  T* carry;       // [m, n] as C, null: none; holds unfinished sums instead of C
+  T* carry;  // [m, n] as C, null: none; holds unfinished sums instead of C
   Index lda, ldb, ldc;
   bool trans_a, trans_b, first, last;
   T alpha, beta;
@@ -82,22 +83,24 @@ class EvenSplit {
 
 /// act(sum + bias) from one block to another, which may be the same.
 template <class S, class T, class To>
-NNTILE_ALWAYS_INLINE void finish_block(Finish<S> finish, Index rows, Index columns, T const* from, Index ld, To* to, Index ldc) {
+NNTILE_ALWAYS_INLINE void finish_block(Finish<S> finish, Index rows, Index columns, T const* from,
+                                       Index ld, To* to, Index ldc) {
   using V = compute_t<T>;
   for (Index j = 0; j < columns; ++j)
-    for_each_vec<V>(rows, [&](Index i, auto part) __attribute__((always_inline)) {
-      Vec<V> value = load(from + j * ld + i, part);
-      if (finish.bias != nullptr) value = value + load(finish.bias + i, part);
-      if (finish.activation == Activation::gelu_tanh) value = ops::Gelutanh::apply({}, value);
-      store(to + j * ldc + i, value, part);
-    });
+    for_each_vec<V>(
+        rows, [&](Index i, auto part) __attribute__((always_inline)) {
+          Vec<V> value = load(from + j * ld + i, part);
+          if (finish.bias != nullptr) value = value + load(finish.bias + i, part);
+          if (finish.activation == Activation::gelu_tanh) value = ops::Gelutanh::apply({}, value);
+          store(to + j * ldc + i, value, part);
+        });
 }
 
 namespace detail {
 
-/// Largest blocks, in KiB: kc by mc of A, kc by nc of B, mc by nc of C where that is not C itself. 640 KiB together.
-template <class T, int a_kib, int b_kib, int c_kib>
-struct Blocking {
+/// Largest blocks, in KiB: kc by mc of A, kc by nc of B, mc by nc of C where that is not C itself.
+/// 640 KiB together.
+template <class T, int a_kib, int b_kib, int c_kib> struct Blocking {
   static constexpr Index kc = 256;
   static constexpr Index a_elements = a_kib * 1024 / static_cast<Index>(sizeof(T));
   static constexpr Index b_elements = b_kib * 1024 / static_cast<Index>(sizeof(T));
@@ -109,12 +112,13 @@ struct Blocking {
   EvenSplit depth, heights, widths;
 
   Blocking(Index m, Index n, Index k)
-      : depth(EvenSplit::of(k, 1, kc)), heights(EvenSplit::of(m, Vec<T>::lanes, mc)), widths(EvenSplit::of(n, tile_columns, nc)) {}
+      : depth(EvenSplit::of(k, 1, kc)),
+        heights(EvenSplit::of(m, m > mc ? tile_rows<T> : Vec<T>::lanes, mc)),
+        widths(EvenSplit::of(n, tile_columns, nc)) {}
 };
 
 /// The operands of one block: panels or the tensors' own memory.
-template <class T>
-struct BlockOperands {
+template <class T> struct BlockOperands {
   Rows rows;
   Layout layout;
   T const* a;
@@ -125,12 +129,12 @@ struct BlockOperands {
 template <class T, Layout layout, Rows rows>
 inline constexpr Tiles<T> tiles = make_tiles<T, layout, rows>();
 
-template <class T>
-Tiles<T> const& tiles_for(BlockOperands<T> const& x) {
+template <class T> Tiles<T> const& tiles_for(BlockOperands<T> const& x) {
   if constexpr (sizeof(T) == 4) {  // only fp32 is used in place
     bool const panel = x.rows == Rows::panel;
     if (x.layout == Layout::columns)
-      return panel ? tiles<T, Layout::columns, Rows::panel> : tiles<T, Layout::columns, Rows::in_place>;
+      return panel ? tiles<T, Layout::columns, Rows::panel>
+                   : tiles<T, Layout::columns, Rows::in_place>;
     if (x.layout == Layout::rows)
       return panel ? tiles<T, Layout::rows, Rows::panel> : tiles<T, Layout::rows, Rows::in_place>;
     if (!panel) return tiles<T, Layout::packed, Rows::in_place>;
@@ -140,18 +144,28 @@ Tiles<T> const& tiles_for(BlockOperands<T> const& x) {
 
 /// C[m,n] += A[m,k] B[k,n]. B's columns stay in the first cache while A's rows stream past.
 template <class S, class T>
-void multiply_block(BlockOperands<T> const& x, EvenSplit rows, EvenSplit columns, Index k, T* c, Index ldc, Start start,
-                    T beta, Finish<S> finish) {
+void multiply_block(BlockOperands<T> const& x, EvenSplit rows, EvenSplit columns, Index k, T* c,
+                    Index ldc, Start start, T beta, Finish<S> finish, Ahead ahead = {}) {
   Tiles<T> const& tile = tiles_for(x);
+  Ahead* const soon = ahead.lines > 0 ? &ahead : nullptr;
+  int const share =
+      soon == nullptr
+          ? 0
+          : static_cast<int>(ahead.lines / (rows.pieces * columns.pieces * tile_columns)) + 1;
   for (Index jr = 0; jr < columns.pieces; ++jr) {
     Index const j = columns(jr), n = columns(jr + 1) - j;
-    T const* const b = x.b + (x.layout == Layout::packed ? jr * k * tile_columns : x.layout == Layout::rows ? j : j * x.ldb);
+    T const* const b = x.b + (x.layout == Layout::packed ? jr * k * tile_columns
+                              : x.layout == Layout::rows ? j
+                                                         : j * x.ldb);
     for (Index ir = 0; ir < rows.pieces; ++ir) {
       Index const i = rows(ir), m = rows(ir + 1) - i;
       T const* const a = x.a + (x.rows == Rows::panel ? ir * k * tile_rows<T> : i);
       T* const at = c + i + j * ldc;
-      T const* const next = ir + 1 < rows.pieces ? at + m : jr + 1 < columns.pieces ? c + (j + n) * ldc : nullptr;
-      tile(static_cast<int>(n), {k, a, x.lda, b, x.ldb, at, ldc, next, static_cast<int>(m), start, beta});
+      T const* const next = ir + 1 < rows.pieces      ? at + m
+                            : jr + 1 < columns.pieces ? c + (j + n) * ldc
+                                                      : nullptr;
+      tile(static_cast<int>(n),
+           {k, a, x.lda, b, x.ldb, at, ldc, next, static_cast<int>(m), start, beta, soon, share});
       if (finish.any) finish_block(finish.at_row(i), m, n, static_cast<T const*>(at), ldc, at, ldc);
     }
   }
@@ -162,6 +176,15 @@ template <class S, class T>
 void pack_a(Product<S, T> const& x, EvenSplit rows, Index i, Index p, Index k, T* to) {
   S const* const a = x.a + (x.trans_a ? p + i * x.lda : i + p * x.lda);
   pack<tile_rows<T>>(PanelSource<S, T>{a, x.lda, x.alpha}, x.trans_a, rows.pieces, rows, k, to);
+}
+
+/// What pack_a reads of A[i : i+m, p : p+k].
+template <class S, class T>
+Ahead read_by_pack_a(Product<S, T> const& x, Index i, Index m, Index p, Index k) {
+  constexpr Index size = static_cast<Index>(sizeof(S));
+  Index const runs = x.trans_a ? m : k, bytes = (x.trans_a ? k : m) * size;
+  S const* const a = x.a + (x.trans_a ? p + i * x.lda : i + p * x.lda);
+  return {reinterpret_cast<char const*>(a), bytes, x.lda * size, runs * ((bytes + 63) / 64)};
 }
 
 /// B[p : p+k, j : j+n] to panels.
@@ -181,38 +204,52 @@ struct InPlace {
 };
 
 /// Blocks of C where it is, for S = T.
-template <class T>
-void multiply_blocked(Product<T, T> const& x, InPlace in_place) {
-  using Blocking = detail::Blocking<T, 240, 396, 0>;
+template <class T> void multiply_blocked(Product<T, T> const& x, InPlace in_place) {
+  using Blocking = detail::Blocking<T, 144, 440, 0>;
   alignas(64) T a_block[Blocking::a_elements];
   alignas(64) T b_block[Blocking::b_elements];
   auto const [depth, heights, widths] = Blocking(x.m, x.n, x.k);
-  detail::BlockOperands<T> block{in_place.a ? Rows::in_place : Rows::panel, Layout::packed, a_block, b_block, x.lda, x.ldb};
+  detail::BlockOperands<T> block{
+      in_place.a ? Rows::in_place : Rows::panel, Layout::packed, a_block, b_block, x.lda, x.ldb};
   if (in_place.b) block.layout = x.trans_b ? Layout::rows : Layout::columns;
   for (Index jc = 0; jc < widths.pieces; ++jc) {
     Index const j = widths(jc), n = widths(jc + 1) - j;
     EvenSplit const columns = in_place.b ? EvenSplit::of(n, 1, tile_columns) : detail::panels_of(n);
     for (Index pc = 0; pc < depth.pieces; ++pc) {
       Index const p = depth(pc), k = depth(pc + 1) - p;
-      if (in_place.b) block.b = x.b + (x.trans_b ? j + p * x.ldb : p + j * x.ldb);
-      else detail::pack_b(x, columns, p, j, k, b_block);
+      if (in_place.b)
+        block.b = x.b + (x.trans_b ? j + p * x.ldb : p + j * x.ldb);
+      else
+        detail::pack_b(x, columns, p, j, k, b_block);
       Start const start = pc > 0 ? Start::stored : x.start();
       Finish<T> finish;
       if (pc + 1 == depth.pieces) finish = x.finish();
       for (Index ic = 0; ic < heights.pieces; ++ic) {
         Index const i = heights(ic), m = heights(ic + 1) - i;
         EvenSplit const rows = EvenSplit::of(m, Vec<T>::lanes, tile_rows<T>);
-        if (in_place.a) block.a = x.a + i + p * x.lda;
-        else detail::pack_a(x, rows, i, p, k, a_block);
-        detail::multiply_block(block, rows, columns, k, x.c + i + j * x.ldc, x.ldc, start, x.beta, finish.at_row(i));
+        if (in_place.a)
+          block.a = x.a + i + p * x.lda;
+        else
+          detail::pack_a(x, rows, i, p, k, a_block);
+        // The block after this one is fetched meanwhile.
+        Ahead ahead;
+        if (!in_place.a) {
+          bool const lower = ic + 1 < heights.pieces;
+          Index const pn = lower ? pc : pc + 1 < depth.pieces ? pc + 1 : 0, in = lower ? ic + 1 : 0;
+          if (lower || pn > 0 || jc + 1 < widths.pieces)
+            ahead = detail::read_by_pack_a(x, heights(in), heights(in + 1) - heights(in), depth(pn),
+                                           depth(pn + 1) - depth(pn));
+        }
+        detail::multiply_block(block, rows, columns, k, x.c + i + j * x.ldc, x.ldc, start, x.beta,
+                               finish.at_row(i), ahead);
       }
     }
   }
 }
 
-/// Blocks of sums beside a narrower C, rounded once when k is through. Operands are widened while they are packed.
-template <class S, class T>
-void multiply_narrow(Product<S, T> const& x) {
+/// Blocks of sums beside a narrower C, rounded once when k is through. Operands are widened while
+/// they are packed.
+template <class S, class T> void multiply_narrow(Product<S, T> const& x) {
   using Blocking = detail::Blocking<T, 192, 224, 168>;
   alignas(64) T a_block[Blocking::a_elements];
   alignas(64) T b_block[Blocking::b_elements];
@@ -227,18 +264,23 @@ void multiply_narrow(Product<S, T> const& x) {
       S* const c = x.c + i + j * x.ldc;
       T* const carry = x.carry == nullptr ? nullptr : x.carry + i + j * x.ldc;
       Start start = x.start();
-      if (!x.first && carry != nullptr) finish_block(Finish<S>{}, m, n, static_cast<T const*>(carry), x.ldc, c_block, m);
-      else if (start != Start::zero) finish_block(Finish<S>{}, m, n, static_cast<S const*>(c), x.ldc, c_block, m);
+      if (!x.first && carry != nullptr)
+        finish_block(Finish<S>{}, m, n, static_cast<T const*>(carry), x.ldc, c_block, m);
+      else if (start != Start::zero)
+        finish_block(Finish<S>{}, m, n, static_cast<S const*>(c), x.ldc, c_block, m);
       for (Index pc = 0; pc < depth.pieces; ++pc) {
         Index const p = depth(pc), k = depth(pc + 1) - p;
         detail::pack_b(x, detail::panels_of(n), p, j, k, b_block);
         detail::pack_a(x, rows, i, p, k, a_block);
-        detail::multiply_block(block, rows, detail::panels_of(n), k, c_block, m, start, x.beta, Finish<T>{});
+        detail::multiply_block(block, rows, detail::panels_of(n), k, c_block, m, start, x.beta,
+                               Finish<T>{});
         start = Start::stored;
       }
       T const* const sums = c_block;
-      if (carry != nullptr && !x.last) finish_block(Finish<S>{}, m, n, sums, m, carry, x.ldc);
-      else finish_block(x.finish().at_row(i), m, n, sums, m, c, x.ldc);
+      if (carry != nullptr && !x.last)
+        finish_block(Finish<S>{}, m, n, sums, m, carry, x.ldc);
+      else
+        finish_block(x.finish().at_row(i), m, n, sums, m, c, x.ldc);
     }
 }
 

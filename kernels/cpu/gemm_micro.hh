@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The register tile of matrix products: C[MR,NR] += A[MR,k] B[k,NR], every element a chain of FMAs in ascending k, lanes
-// over rows. The one place that the rate of all products depends on.
+// The register tile of matrix products: C[MR,NR] += A[MR,k] B[k,NR], every element a chain of FMAs
+// in ascending k, lanes over rows. The one place that the rate of all products depends on.
 
 #include <utility>
 
@@ -17,10 +17,10 @@ inline constexpr int tile_columns = 8;
 template <class T> inline constexpr int tile_vectors = 2;
 inline constexpr int tile_columns = 6;
 #endif
-template <class T> inline constexpr int tile_rows = tile_vectors<T> * Vec<T>::lanes;
+template <class T> inline constexpr int tile_rows = tile_vectors<T>* Vec<T>::lanes;
 
-/// c = a*b + c. The assembly fixes the form of the instruction: g++ 12 mixes forms and moves accumulators about, which
-/// costs up to a third of the rate.
+/// c = a*b + c. The assembly fixes the form of the instruction: g++ 12 mixes forms and moves
+/// accumulators about, which costs up to a third of the rate.
 NNTILE_ALWAYS_INLINE void fma_into(Vec<float>& c, Vec<float> a, Vec<float> b) {
 #if defined(__AVX512F__)
   asm("vfmadd231ps %2, %1, %0" : "+v"(c.v) : "v"(a.v), "v"(b.v));
@@ -43,7 +43,8 @@ NNTILE_ALWAYS_INLINE void fma_into(Vec<double>& c, Vec<double> a, Vec<double> b)
 /// What a chain starts from.
 enum class Start : std::uint8_t { zero, stored, scaled };
 
-/// Where A's element (i, p) of a tile is: in a panel, a[p*tile_rows + i], or in place, a[p*lda + i].
+/// Where A's element (i, p) of a tile is: in a panel, a[p*tile_rows + i], or in place, a[p*lda +
+/// i].
 enum class Rows : std::uint8_t { panel, in_place };
 
 /// Where B's element (p, j) of a tile is.
@@ -53,9 +54,27 @@ enum class Layout : std::uint8_t {
   rows      // b[p*ld + j]: n contiguous
 };
 
-/// One tile; C is column-major. `next`, if not null, is where the following tile's C is, to be fetched.
-template <class T>
-struct TileCall {
+/// Cache lines that are wanted soon, in runs of `bytes` that are `stride` bytes apart. Tiles fetch
+/// a few at a time while they multiply: more at once would hold up the loads of A and B, which come
+/// from the second cache.
+struct Ahead {
+  char const* at = nullptr;
+  Index bytes = 0, stride = 0;
+  Index lines = 0;  // that are left
+  Index into = 0;   // of the run, in bytes
+
+  NNTILE_ALWAYS_INLINE void fetch(int count) {
+    for (; count > 0 && lines > 0; --count, --lines) {
+      __builtin_prefetch(at + into, 0, 2);
+      into += 64;
+      if (into >= bytes) into = 0, at += stride;
+    }
+  }
+};
+
+/// One tile; C is column-major. `next`, if not null, is where the following tile's C is, to be
+/// fetched; `share` lines of `ahead` are fetched in each of the tile's stretches.
+template <class T> struct TileCall {
   Index k;
   T const* a;
   Index lda;
@@ -67,6 +86,8 @@ struct TileCall {
   int rows;
   Start start;
   T beta;
+  Ahead* ahead = nullptr;
+  int share = 0;
 };
 
 namespace detail {
@@ -91,10 +112,8 @@ NNTILE_ALWAYS_INLINE void for_each_accumulator(TileCall<T> const& call, Visit vi
   }
 }
 
-template <class T>
-NNTILE_ALWAYS_INLINE void prefetch_tile(T const* c, Index ldc, int rows, int columns) {
-  for (int j = 0; j < columns; ++j)
-    for (int i = 0; i < rows; i += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(c + j * ldc + i, 1, 3);
+template <class T> NNTILE_ALWAYS_INLINE void fetch_column(T const* c, int rows) {
+  for (int i = 0; i < rows; i += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(c + i, 1, 3);
 }
 
 }  // namespace detail
@@ -123,7 +142,6 @@ void compute_tile(TileCall<T> const& call) {
         for (int i = 0; i < vectors; ++i) c[j][i] = beta * c[j][i];
     }
   }
-  if (call.next != nullptr) detail::prefetch_tile(call.next, call.ldc, vectors * lanes, columns);
 
   Index const lda = rows == Rows::panel ? tile_rows<T> : call.lda;
   Index const ldb = call.ldb;
@@ -141,36 +159,54 @@ void compute_tile(TileCall<T> const& call) {
         for (int i = 0; i < vectors; ++i) fma_into(c[j][i], x[i], y);
       }
     };
-    constexpr Index ahead = 16;  // steps between the fetch of a row of A and its use
+    // Fetched `ahead` steps before their use. The tile is multiplied in as many stretches as the
+    // next one has columns, so that what that needs arrives evenly.
+    constexpr Index a_ahead = 16, b_ahead = 32;
+    constexpr int line = 64 / static_cast<int>(sizeof(T));
+    constexpr int stretches = tile_columns;
+    Index const stretch = (call.k + 4 * stretches - 1) / (4 * stretches) * 4;
     T const* a = call.a;
     T const* b = call.b;
+    T const* next = call.next;
     Index p = 0;
-    for (; p + 4 <= call.k; p += 4) {
+    do {
+      if (next != nullptr) detail::fetch_column(next, vectors * lanes), next += call.ldc;
+      if (call.ahead != nullptr) call.ahead->fetch(call.share);
+      Index const end = p + stretch < call.k ? p + stretch : call.k;
+      for (; p + 4 <= end; p += 4) {
+        if constexpr (layout == Layout::packed)
 #pragma GCC unroll 4
-      for (int u = 0; u < 4; ++u) {
+          for (int i = 0; i < 4 * tile_columns; i += line)
+            __builtin_prefetch(b + b_ahead * tile_columns + i, 0, 3);
+#pragma GCC unroll 4
+        for (int u = 0; u < 4; ++u) {
 #pragma GCC unroll 16
-        for (int i = 0; i < vectors * lanes; i += 64 / static_cast<int>(sizeof(T)))
-          __builtin_prefetch(a + (u + ahead) * lda + i, 0, 3);
-        step(a + u * lda, b + u * b_step);
+          for (int i = 0; i < vectors * lanes; i += line)
+            __builtin_prefetch(a + (u + a_ahead) * lda + i, 0, 3);
+          step(a + u * lda, b + u * b_step);
+        }
+        a += 4 * lda;
+        b += 4 * b_step;
       }
-      a += 4 * lda;
-      b += 4 * b_step;
-    }
-    for (; p < call.k; ++p, a += lda, b += b_step) step(a, b);
+      for (; p < end; ++p, a += lda, b += b_step) step(a, b);
+    } while (p < call.k);
   };
   // Masked loads cost nothing with 512 bits; with 256 they do.
   First const rest{call.rows - (vectors - 1) * lanes};
-  if constexpr (rows == Rows::panel) chains(All{});
-  else if (lanes * sizeof(T) < 64 && rest.count == lanes) chains(All{});
-  else chains(rest);
+  if constexpr (rows == Rows::panel)
+    chains(All{});
+  else if (lanes * sizeof(T) < 64 && rest.count == lanes)
+    chains(All{});
+  else
+    chains(rest);
 
   detail::for_each_accumulator<vectors, columns>(
-      call, [&](int j, int i, T* at, auto part) __attribute__((always_inline)) { store(at, c[j][i], part); });
+      call, [&](int j, int i, T* at, auto part)
+                __attribute__((always_inline)) { store(at, c[j][i], part); });
 }
 
 /// compute_tile for up to `tile_vectors` registers and `tile_columns` columns, by their numbers.
-template <class T>
-struct Tiles {
+template <class T> struct Tiles {
   static constexpr int count = tile_vectors<T> * tile_columns;
   void (*tile[count])(TileCall<T> const&);
 
@@ -184,8 +220,7 @@ template <class T, Layout layout, Rows rows, int... i>
 consteval Tiles<T> make_tiles(std::integer_sequence<int, i...>) {
   return {{&compute_tile<T, i / tile_columns + 1, i % tile_columns + 1, layout, rows>...}};
 }
-template <class T, Layout layout, Rows rows>
-consteval Tiles<T> make_tiles() {
+template <class T, Layout layout, Rows rows> consteval Tiles<T> make_tiles() {
   return make_tiles<T, layout, rows>(std::make_integer_sequence<int, Tiles<T>::count>{});
 }
 
