@@ -30,7 +30,7 @@ template <class Policy> class ArgumentRing {
     std::uint64_t const skip = offset + need > size ? size - offset : 0;  // never straddles the end
     if (head_ + skip + need - tail_ > size) return nullptr;
     head_ += skip + need;
-    return lines_[0].bytes + ((head_ - need) & (size - 1));
+    return reinterpret_cast<std::byte*>(lines_.get()) + ((head_ - need) & (size - 1));
   }
 
   /// The end of the latest block: taking back up to here frees it and all before it.
