@@ -8,6 +8,10 @@ set -u
 command_() { command -v "$1" >/dev/null 2>&1; }
 module() { command_ pkg-config && pkg-config --exists "$1"; }
 header() { command_ c++ && echo "#include <$1>" | c++ -E -x c++ - >/dev/null 2>&1; }
+clang_runtime() {
+  command_ clang++-14 && echo 'int main() {}' |
+    clang++-14 -fsanitize=address -x c++ - -o /dev/null >/dev/null 2>&1
+}
 starpu() { module starpu-1.3 || module starpu-1.4; }
 
 # package: how to tell that it is there
@@ -24,6 +28,7 @@ required=(
 optional=(
   'ccache: command_ ccache: every build compiles everything'
   'clang-14: command_ clang++-14: nothing is checked under clang'
+  'libclang-rt-14-dev: clang_runtime: sanitizers are those of g++, three times slower to compile; no fuzzing'
   'nlohmann-json3-dev: module nlohmann_json: our JSON reader is compared with no other'
   'libstarpu-dev: starpu: the StarPU runtime is not built'
   'libdnnl-dev: header dnnl.h: Numerics::fast uses OpenBLAS, BLIS or Eigen'
