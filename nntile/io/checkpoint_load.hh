@@ -28,7 +28,7 @@ class Checkpoint {
   /// Throws FormatError that lists the differences when the checkpoint is of another model.
   void require_model(Json const& model) const {
     if (std::string const difference = json_difference(manifest_.model, model); !difference.empty())
-      throw FormatError(concat(in_quotes(path_), " is of another model: ", difference));
+      throw FormatError(concat(path_in_quotes(path_), " is of another model: ", difference));
   }
 
   /// Reads all bytes and compares all checksums. Throws FormatError that names the file or the
@@ -60,8 +60,9 @@ class Checkpoint {
     for (FileRecord const& record : manifest_.files) {
       std::uint64_t const bytes = File::open(file_path(record.name), fault_).size();
       if (bytes != record.bytes)
-        throw FormatError(concat(in_quotes(file_path(record.name)), " has ", bytes, " bytes where ",
-                                 record.bytes, " were written; use an older checkpoint"));
+        throw FormatError(concat(path_in_quotes(file_path(record.name)), " has ", bytes,
+                                 " bytes where ", record.bytes,
+                                 " were written; use an older checkpoint"));
     }
   }
 
@@ -170,12 +171,13 @@ class Checkpoint {
 
   [[noreturn]] void fail(std::string const& what) const {
     throw FormatError(
-        concat("checkpoint ", in_quotes(path_), what.starts_with(':') ? "" : " ", what));
+        concat("checkpoint ", path_in_quotes(path_), what.starts_with(':') ? "" : " ", what));
   }
   [[noreturn]] static void changed(std::string const& path, std::string const& what,
                                    std::uint64_t found, std::uint64_t wanted) {
-    throw FormatError(concat(in_quotes(path), ": ", what, " was changed: checksum ", to_hex(found),
-                             " where ", to_hex(wanted), " was written; use an older checkpoint"));
+    throw FormatError(concat(path_in_quotes(path), ": ", what, " was changed: checksum ",
+                             to_hex(found), " where ", to_hex(wanted),
+                             " was written; use an older checkpoint"));
   }
 
   std::string path_;

@@ -140,8 +140,9 @@ class DirectoryLock {
           return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         })) {
     if (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) == -1 && errno == EWOULDBLOCK)
-      throw Error(concat(
-          "'", path, "' is in use by another run; wait for its end or choose another directory"));
+      throw Error(
+          concat(path_in_quotes(path),
+                 " is in use by another run; wait for its end or choose another directory"));
   }
 
  private:
@@ -206,7 +207,7 @@ inline std::string read_file(std::string const& path, std::uint64_t limit,
   std::uint64_t const bytes = file.size();
   if (bytes > limit)
     throw FormatError(
-        concat("'", path, "' has ", bytes, " bytes where at most ", limit, " are read"));
+        concat(path_in_quotes(path), " has ", bytes, " bytes where at most ", limit, " are read"));
   std::string text(static_cast<std::size_t>(bytes), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(text.data(), text.size())));
   return text;

@@ -21,6 +21,7 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/io/fault.hh"
+#include "nntile/io/quotes.hh"
 
 namespace nntile::io {
 
@@ -48,7 +49,7 @@ inline std::string_view advice_for(int code) {
 
 [[noreturn]] inline void throw_system(FileStep step, std::string const& path, int code,
                                       std::string_view what = "") {
-  throw Error(concat(name_of(step), " '", path, "'", what, ": ",
+  throw Error(concat(name_of(step), ' ', path_in_quotes(path), what, ": ",
                      std::generic_category().message(code), advice_for(code)));
 }
 
@@ -73,7 +74,7 @@ decltype(auto) with_memory_for(std::string_view operation, std::string const& pa
   try {
     return f();
   } catch (std::bad_alloc const&) {
-    throw OutOfMemory(concat(operation, ' ', '\'', path, '\'',
+    throw OutOfMemory(concat(operation, ' ', path_in_quotes(path),
                              ": not enough memory for its header and one piece"));
   }
 }
@@ -165,8 +166,8 @@ class File {
         return ::pread(descriptor_.get(), out.data(), bytes, static_cast<off_t>(offset));
       });
       if (got == 0)
-        throw FormatError(concat("'", path_, "' ends at byte ", offset, " where ", out.size(),
-                                 " more were expected"));
+        throw FormatError(concat(path_in_quotes(path_), " ends at byte ", offset, " where ",
+                                 out.size(), " more were expected"));
       out = out.subspan(static_cast<std::size_t>(got));
       offset += static_cast<std::uint64_t>(got);
     }
@@ -216,7 +217,8 @@ class File {
     mode_t const mode = status().st_mode;
     if (S_ISDIR(mode)) detail::throw_system(step, path_, EISDIR);
     if (step == FileStep::open && !S_ISREG(mode))
-      throw Error(concat("open '", path_, "': not a regular file; copy its contents into one"));
+      throw Error(concat("open ", path_in_quotes(path_),
+                         ": not a regular file; copy its contents into one"));
   }
 
   struct stat status() const {

@@ -11,9 +11,9 @@ namespace detail {
 /// What is easier mended when it is named.
 inline void check_json_bytes(std::string_view text, std::string_view source) {
   if (text.find('\0') != std::string_view::npos)
-    throw FormatError(concat(in_quotes(source), ": not JSON: a NUL byte"));
+    throw FormatError(concat(path_in_quotes(source), ": not JSON: a NUL byte"));
   if (text.starts_with("\xEF\xBB\xBF"))
-    throw FormatError(concat(in_quotes(source), ": not JSON: a byte order mark"));
+    throw FormatError(concat(path_in_quotes(source), ": not JSON: a byte order mark"));
 }
 
 /// Builds a Json from the parser's events.
@@ -45,7 +45,7 @@ class JsonBuilder {
 
  private:
   [[noreturn]] void fail(std::string const& what) const {
-    throw FormatError(concat(in_quotes(source_), ": ", what));
+    throw FormatError(concat(path_in_quotes(source_), ": ", what));
   }
 
   void open(Json container) {
@@ -91,11 +91,12 @@ inline Json parse_json(std::string_view text, std::string_view source, int max_d
 /// or of another type.
 template <class T> T json_field(Json const& object, std::string_view key, std::string_view source) {
   Json const* const found = object.find(key);
-  if (found == nullptr) throw FormatError(concat(in_quotes(source), ": '", key, "' is missing"));
+  if (found == nullptr)
+    throw FormatError(concat(path_in_quotes(source), ": '", key, "' is missing"));
   auto value = found->as<T>();
   if (!value)
-    throw FormatError(concat(in_quotes(source), ": '", key, "' is ", to_text(*found).substr(0, 60),
-                             " where another type is needed"));
+    throw FormatError(concat(path_in_quotes(source), ": '", key, "' is ",
+                             to_text(*found).substr(0, 60), " where another type is needed"));
   return std::move(*value);
 }
 

@@ -17,15 +17,9 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/io/quotes.hh"
 
 namespace nntile::io {
-
-/// A name as error texts show it: in single quotes, cut where it is long.
-inline std::string in_quotes(std::string_view name) {
-  constexpr std::size_t shown = 100;
-  if (name.size() <= shown) return concat('\'', name, '\'');
-  return concat('\'', name.substr(0, shown), "...' (", name.size(), " bytes)");
-}
 
 /// One JSON value. Objects keep their keys sorted, so equal values print as equal texts. Integers
 /// stay integers of 64 bits: 1 and 1.0 are different values.

@@ -73,7 +73,7 @@ inline std::uint64_t decimal(std::string const& text, char const* key, std::stri
   std::uint64_t value = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
-    throw FormatError(concat(in_quotes(source), ": '", key, "' is ", in_quotes(text),
+    throw FormatError(concat(path_in_quotes(source), ": '", key, "' is ", in_quotes(text),
                              " where a 64-bit number is needed"));
   return value;
 }
@@ -83,8 +83,8 @@ inline std::uint64_t hexadecimal(Json const& object, std::string_view source) {
   std::uint64_t value = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
   if (text.size() != 16 || error != std::errc() || end != text.data() + text.size())
-    throw FormatError(
-        concat(in_quotes(source), ": checksum ", in_quotes(text), " is not 16 hexadecimal digits"));
+    throw FormatError(concat(path_in_quotes(source), ": checksum ", in_quotes(text),
+                             " is not 16 hexadecimal digits"));
   return value;
 }
 
@@ -119,15 +119,16 @@ inline FileRecord file_record(Json const& json, std::string_view source) {
   FileRecord record{json_field<std::string>(json, "name", source),
                     json_field<std::uint64_t>(json, "bytes", source), hexadecimal(json, source)};
   if (!is_basename(record.name))
-    throw FormatError(
-        concat(in_quotes(source), ": file ", in_quotes(record.name), " is not a plain file name"));
+    throw FormatError(concat(path_in_quotes(source), ": file ", in_quotes(record.name),
+                             " is not a plain file name"));
   return record;
 }
 
 inline TensorRecord tensor_record(Json const& json, std::string_view source) {
   std::string const dtype = json_field<std::string>(json, "dtype", source);
   auto const known = file_dtype_named(dtype);
-  if (!known) throw FormatError(concat(in_quotes(source), ": unknown dtype ", in_quotes(dtype)));
+  if (!known)
+    throw FormatError(concat(path_in_quotes(source), ": unknown dtype ", in_quotes(dtype)));
   return {json_field<std::string>(json, "name", source), *known,
           json_field<FileShape>(json, "shape", source),
           json_field<std::string>(json, "file", source), hexadecimal(json, source)};
@@ -182,19 +183,20 @@ inline Manifest parse_manifest(std::string_view text, std::string_view source) {
   if (text.size() < end || !text.starts_with(detail::manifest_opening) ||
       text.substr(digits + 16, detail::manifest_after_checksum.size()) !=
           detail::manifest_after_checksum)
-    throw FormatError(concat(
-        in_quotes(source), ": not the manifest of a checkpoint, or its first lines were changed"));
+    throw FormatError(
+        concat(path_in_quotes(source),
+               ": not the manifest of a checkpoint, or its first lines were changed"));
   if (to_hex(hash64(text.substr(end))) != text.substr(digits, 16))
-    throw FormatError(concat(in_quotes(source), ": changed since it was written: checksum ",
+    throw FormatError(concat(path_in_quotes(source), ": changed since it was written: checksum ",
                              to_hex(hash64(text.substr(end))), " where it says ",
-                             text.substr(digits, 16), "; use an older checkpoint"));
+                             in_quotes(text.substr(digits, 16)), "; use an older checkpoint"));
   Json const json = parse_json(text, source);
   if (json_field<std::string>(json, "format", source) != manifest_format)
-    throw FormatError(concat(in_quotes(source), ": not a checkpoint of this library"));
+    throw FormatError(concat(path_in_quotes(source), ": not a checkpoint of this library"));
   if (auto const version = json_field<std::uint64_t>(json, "version", source);
       version != manifest_version)
-    throw FormatError(
-        concat(in_quotes(source), ": version ", version, " where ", manifest_version, " is read"));
+    throw FormatError(concat(path_in_quotes(source), ": version ", version, " where ",
+                             manifest_version, " is read"));
   Manifest manifest{
       json_field<Json>(json, "model", source), detail::state_from_json(json, source), {}, {}};
   for (Json const& file : json_field<Json::Array>(json, "files", source))

@@ -117,7 +117,7 @@ class HeaderEvents {
   }
 
   [[noreturn]] void fail(std::string const& what) const {
-    throw FormatError(concat(in_quotes(source_), ": ", what));
+    throw FormatError(concat(path_in_quotes(source_), ": ", what));
   }
   [[noreturn]] void refuse(char const* found, char const* wanted) const {
     if (depth_ < 2 && name_.empty())
@@ -198,7 +198,7 @@ class HeaderEvents {
 /// Checks one entry by itself: its size follows from dtype and shape.
 inline void check_entry(TensorEntry const& entry, std::string_view source, Reading reading) {
   auto const fail = [&](std::string const& what) {
-    throw FormatError(concat(in_quotes(source), ": ", in_quotes(entry.name), ": ", what));
+    throw FormatError(concat(path_in_quotes(source), ": ", in_quotes(entry.name), ": ", what));
   };
   if (entry.end < entry.begin)
     fail(concat("data ends at ", entry.end, ", before its begin at ", entry.begin));
@@ -231,20 +231,20 @@ inline void check_layout(FileHeader& header, std::uint64_t data_bytes, std::stri
   for (TensorEntry const* const entry : header.in_file_order) {
     if (entry->begin != at)
       throw FormatError(concat(
-          in_quotes(source), ": ", in_quotes(entry->name), " begins at ", entry->begin,
+          path_in_quotes(source), ": ", in_quotes(entry->name), " begins at ", entry->begin,
           entry->begin < at ? ", inside the tensor that ends at " : ", after a hole from ", at));
     at = entry->end;
   }
   if (at != data_bytes)
-    throw FormatError(concat(in_quotes(source), ": tensors have ", at, " bytes but the file has ",
-                             data_bytes, " after its header"));
+    throw FormatError(concat(path_in_quotes(source), ": tensors have ", at,
+                             " bytes but the file has ", data_bytes, " after its header"));
 }
 
 /// Checks what the parser would let pass: a byte order mark, a NUL (which it takes for the end),
 /// space in front.
 inline void check_header_bytes(std::string_view text, std::string_view source, Reading reading) {
   auto const fail = [&](std::string const& what) {
-    throw FormatError(concat(in_quotes(source), ": header ", what));
+    throw FormatError(concat(path_in_quotes(source), ": header ", what));
   };
   if (text.empty()) fail("is empty");
   if (text.starts_with("\xEF\xBB\xBF")) fail("begins with a byte order mark");

@@ -35,7 +35,7 @@ class SafetensorsFile {
   TensorEntry const& at(std::string_view name) const {
     TensorEntry const* const entry = find(name);
     if (entry == nullptr)
-      throw FormatError(concat(in_quotes(path()), ": no tensor ", in_quotes(name)));
+      throw FormatError(concat(path_in_quotes(path()), ": no tensor ", in_quotes(name)));
     return *entry;
   }
 
@@ -53,7 +53,7 @@ class SafetensorsFile {
     if (entry.dtype == FileDType::boolean)
       for (std::byte const value : out)
         if (value > std::byte{1})
-          throw FormatError(concat(in_quotes(path()), ": ", in_quotes(entry.name),
+          throw FormatError(concat(path_in_quotes(path()), ": ", in_quotes(entry.name),
                                    " is BOOL but holds a byte of value ", static_cast<int>(value)));
   }
 
@@ -62,15 +62,15 @@ class SafetensorsFile {
     std::uint64_t const bytes = file_.size();
     if (bytes < 8)
       throw FormatError(
-          concat(in_quotes(path()), ": ", bytes, " bytes where a header needs at least 8"));
+          concat(path_in_quotes(path()), ": ", bytes, " bytes where a header needs at least 8"));
     std::uint64_t length = 0;
     file_.read_at(0, std::as_writable_bytes(std::span(&length, 1)));
     if (length > largest_header)
-      throw FormatError(concat(in_quotes(path()), ": header of ", length, " bytes where at most ",
-                               largest_header, " are read"));
+      throw FormatError(concat(path_in_quotes(path()), ": header of ", length,
+                               " bytes where at most ", largest_header, " are read"));
     if (length > bytes - 8)
       throw FormatError(
-          concat(in_quotes(path()), ": header of ", length, " bytes in a file of ", bytes));
+          concat(path_in_quotes(path()), ": header of ", length, " bytes in a file of ", bytes));
     std::string text(static_cast<std::size_t>(length), '\0');
     file_.read_at(8, std::as_writable_bytes(std::span(text.data(), text.size())));
     data_begin_ = 8 + length;
@@ -80,7 +80,7 @@ class SafetensorsFile {
   [[noreturn]] void out_of_range(TensorEntry const& entry, std::uint64_t offset,
                                  std::size_t bytes) const {
     throw ShapeError(concat("read of ", bytes, " bytes at ", offset, " of ", in_quotes(entry.name),
-                            ", which has ", entry.bytes(), " in ", in_quotes(path())));
+                            ", which has ", entry.bytes(), " in ", path_in_quotes(path())));
   }
 
   File file_;

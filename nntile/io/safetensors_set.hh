@@ -46,7 +46,7 @@ class SafetensorsSet {
   LocatedTensor const& at(std::string_view name) const {
     auto const found = tensors_.find(name);
     if (found == tensors_.end())
-      throw FormatError(concat(in_quotes(path_), ": no tensor ", in_quotes(name)));
+      throw FormatError(concat(path_in_quotes(path_), ": no tensor ", in_quotes(name)));
     return found->second;
   }
 
@@ -68,8 +68,8 @@ class SafetensorsSet {
     for (TensorEntry const* const entry : file.entries())
       if (!is_padding(entry->name) &&
           !tensors_.try_emplace(entry->name, LocatedTensor{&file, entry}).second)
-        throw FormatError(concat(in_quotes(path), ": tensor ", in_quotes(entry->name),
-                                 " is in another file of ", in_quotes(path_), " too"));
+        throw FormatError(concat(path_in_quotes(path), ": tensor ", in_quotes(entry->name),
+                                 " is in another file of ", path_in_quotes(path_), " too"));
     return file;
   }
 
@@ -81,19 +81,19 @@ class SafetensorsSet {
     std::map<std::string, SafetensorsFile const*> opened;
     for (auto const& [tensor, name] : map) {
       if (!is_basename(name))
-        throw FormatError(concat(in_quotes(path_), ": file ", in_quotes(name), " of tensor ",
+        throw FormatError(concat(path_in_quotes(path_), ": file ", in_quotes(name), " of tensor ",
                                  in_quotes(tensor), " is not a plain file name"));
       auto& file = opened[name];
       if (file == nullptr) file = &add_file(parent_of(path_) + "/" + name, reading, fault);
       if (file->find(tensor) == nullptr)
-        throw FormatError(concat(in_quotes(path_), ": tensor ", in_quotes(tensor), " is not in ",
-                                 in_quotes(name)));
+        throw FormatError(concat(path_in_quotes(path_), ": tensor ", in_quotes(tensor),
+                                 " is not in ", in_quotes(name)));
     }
     if (extra == Extra::ignored) return;
     for (auto const& [name, located] : tensors_)
       if (!map.contains(std::string(name)))
-        throw FormatError(concat(in_quotes(located.file->path()), ": tensor ", in_quotes(name),
-                                 " is not listed in ", in_quotes(path_)));
+        throw FormatError(concat(path_in_quotes(located.file->path()), ": tensor ", in_quotes(name),
+                                 " is not listed in ", path_in_quotes(path_)));
   }
 
   std::string path_;

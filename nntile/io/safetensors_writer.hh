@@ -82,12 +82,12 @@ class SafetensorsWriter {
     auto const found = places_.find(name);
     if (found == places_.end())
       throw ValueError(
-          concat(in_quotes(file_.path()), ": no tensor ", in_quotes(name), " was announced"));
+          concat(path_in_quotes(file_.path()), ": no tensor ", in_quotes(name), " was announced"));
     TensorEntry const& entry = entries_[found->second];
     if (offset > entry.bytes() || bytes.size() > entry.bytes() - offset)
       throw ShapeError(concat("write of ", bytes.size(), " bytes at ", offset, " of ",
                               in_quotes(name), ", which has ", entry.bytes(), " in ",
-                              in_quotes(file_.path())));
+                              path_in_quotes(file_.path())));
     if (entry.dtype == FileDType::boolean)
       for (std::byte const value : bytes)
         if (value > std::byte{1})
@@ -102,7 +102,7 @@ class SafetensorsWriter {
   void commit() {
     for (std::size_t i = 0; i < entries_.size(); ++i)
       if (written_[i] != entries_[i].bytes())
-        throw ValueError(concat(in_quotes(file_.path()), ": ", written_[i], " of ",
+        throw ValueError(concat(path_in_quotes(file_.path()), ": ", written_[i], " of ",
                                 entries_[i].bytes(), " bytes of ", in_quotes(entries_[i].name),
                                 " were written"));
     file_.commit();
@@ -113,8 +113,9 @@ class SafetensorsWriter {
     metadata.emplace("format", "pt");
     std::string text = header_text(entries_, metadata);
     if (text.size() - 8 <= largest_header) return text;
-    throw ValueError(concat(in_quotes(path), ": ", entries_.size(), " tensors need a header of ",
-                            text.size(), " bytes where readers take ", largest_header));
+    throw ValueError(concat(path_in_quotes(path), ": ", entries_.size(),
+                            " tensors need a header of ", text.size(), " bytes where readers take ",
+                            largest_header));
   }
 
   std::vector<TensorEntry> entries_;

@@ -174,7 +174,7 @@ void load_located(std::span<TensorTarget const> targets, Find find, std::uint64_
     auto const [file, entry] = located.emplace_back(find(target.name));
     FileDType const dtype = file_dtype_of(target.dtype);
     if (entry->dtype != dtype || entry->shape != target.shape)
-      throw FormatError(concat(in_quotes(file->path()), ": ", in_quotes(target.name), " is ",
+      throw FormatError(concat(path_in_quotes(file->path()), ": ", in_quotes(target.name), " is ",
                                describe(entry->dtype, entry->shape), " there but ",
                                describe(dtype, target.shape), " here"));
   }
@@ -194,7 +194,8 @@ inline void refuse_unwanted(std::span<TensorTarget const> targets, std::string_v
   if (is_padding(name)) return;
   if (std::none_of(targets.begin(), targets.end(),
                    [&](TensorTarget const& target) { return target.name == name; }))
-    throw FormatError(concat(in_quotes(path), ": tensor ", in_quotes(name), " has no place here"));
+    throw FormatError(
+        concat(path_in_quotes(path), ": tensor ", in_quotes(name), " has no place here"));
 }
 
 }  // namespace detail

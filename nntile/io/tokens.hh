@@ -35,11 +35,11 @@ class Corpus {
       for (std::string const& path : paths) {
         std::string const piece = read_file(path, text.max_size() - text.size(), fault);
         if (piece.empty())
-          throw FormatError(concat('\'', path, "' is empty; name a file with text"));
+          throw FormatError(concat(path_in_quotes(path), " is empty; name a file with text"));
         text += piece;
       }
       std::string name =
-          paths.size() == 1 ? concat('\'', paths.front(), '\'') : concat(paths.size(), " files");
+          paths.size() == 1 ? path_in_quotes(paths.front()) : concat(paths.size(), " files");
       return Corpus(std::move(text), sequence, std::move(name));
     });
   }

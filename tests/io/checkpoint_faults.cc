@@ -313,3 +313,12 @@ TEST_CASE("a checkpoint of another version is refused", "[io][checkpoint_faults]
   CHECK_THAT(thrown<FormatError>([&] { parse_manifest(newer, "manifest"); }),
              Contains("version 2 where 1 is read"));
 }
+
+TEST_CASE("a manifest whose checksum is no number is refused on one line",
+          "[io][checkpoint_faults]") {
+  std::string text = manifest_text({});
+  text.replace(text.find("xxh64:") + 6, 16, "\n\x1b[2J\0 fourteen..", 16);
+  std::string const refusal = thrown<FormatError>([&] { parse_manifest(text, "manifest"); });
+  CHECK_THAT(refusal, Contains("changed since it was written") && Contains("\\x0a\\x1b[2J"));
+  CHECK(refusal.find('\n') == std::string::npos);
+}

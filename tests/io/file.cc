@@ -132,3 +132,11 @@ TEST_CASE("a large file is refused before it is read", "[io][file]") {
   CHECK_THAT(thrown<FormatError>([&] { read_file(scratch / "a", 9); }),
              Contains("10 bytes where at most 9"));
 }
+
+TEST_CASE("names and paths stay on one line, and paths are whole", "[io][file]") {
+  CHECK(in_quotes("a\nb\x1b[31m\x7f\xC3\xA9") == "'a\\x0ab\\x1b[31m\\x7f\xC3\xA9'");
+  CHECK(in_quotes(std::string(150, 'n')) == "'" + std::string(100, 'n') + "...' (150 bytes)");
+  CHECK(path_in_quotes(std::string(150, 'p')) == "'" + std::string(150, 'p') + "'");
+  std::string const text = thrown([&] { File::open("no\nfile"); });
+  CHECK_THAT(text, Contains("open 'no\\x0afile': No such file"));
+}

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the fuzz targets of this folder from a fresh set of seeds, and says what became of it.
+
+    run.py FOLDER [--runs N] [TARGET...]     FOLDER is build/tests/fuzz
+
+Without --runs, 10,000 inputs each, always the same ones: the suite. With it, N inputs from a seed that is printed.
+"""
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+TARGETS = ('json', 'manifest', 'safetensors')
+LONGEST = 4096  # bytes of an input
+# Requests for memory beyond this end a run; a reader asks for some multiple of 4 KiB. The least that can be asked for.
+LARGEST = 1  # MiB
+
+
+def run(program, corpus, runs, seed, folder):
+    """Returns what the fuzzer printed; exits where it found something."""
+    done = subprocess.run([program, f'-runs={runs}', f'-seed={seed}', f'-max_len={LONGEST}', f'-malloc_limit_mb={LARGEST}',
+                           '-print_final_stats=1', f'-artifact_prefix={folder}/', corpus],
+                          capture_output=True, text=True, errors='replace')
+    if done.returncode != 0:
+        for found in folder.glob('[a-z]*-*'):
+            print(f'{found.name}: {found.read_bytes()!r}')
+        sys.exit(f'{program}: seed {seed}: exit {done.returncode}:\n{done.stderr[-4000:]}')
+    return done.stderr
+
+
+def main():
+    words = sys.argv[1:]
+    if words[0] == '--missing':
+        print(f'skipped: {words[1]}')
+        sys.exit(77)
+    runs, seed = 10_000, 1
+    if '--runs' in words:
+        at = words.index('--runs')
+        runs, seed = int(words[at + 1]), int(time.time())
+        del words[at:at + 2]
+    programs = pathlib.Path(words[0])
+    for target in words[1:] or TARGETS:
+        with tempfile.TemporaryDirectory(prefix='nntile-') as name:
+            folder = pathlib.Path(name)
+            subprocess.run([programs / 'fuzz_seeds', folder / 'seeds'], check=True)
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            text = run(programs / f'fuzz_{target}', folder / 'seeds' / target, runs, seed, folder)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        inputs = int(re.search(r'number_of_executed_units: (\d+)', text).group(1))
+        covered = re.findall(r'cov: (\d+)', text)[-1]
+        if inputs < runs:
+            sys.exit(f'{target}: {inputs} inputs where {runs} were asked for')
+        print(f'{target}: {inputs} inputs clean, seed {seed}, {after.ru_utime - before.ru_utime:.0f} s of CPU, {covered} edges',
+              flush=True)
+
+
+main()
