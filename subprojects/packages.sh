@@ -13,6 +13,7 @@ clang_runtime() {
     clang++-14 -fsanitize=address -x c++ - -o /dev/null >/dev/null 2>&1
 }
 starpu() { module starpu-1.3 || module starpu-1.4; }
+fuzzer() { [ -e "$(clang++-14 -print-resource-dir 2>/dev/null)/lib/linux/libclang_rt.fuzzer-$(uname -m).a" ]; }
 
 # package: how to tell that it is there
 required=(
@@ -28,6 +29,7 @@ required=(
 optional=(
   'ccache: command_ ccache: every build compiles everything'
   'clang-14: command_ clang++-14: nothing is checked under clang'
+  'libclang-rt-14-dev: fuzzer: the readers are not fuzzed'
   'libclang-rt-14-dev: clang_runtime: sanitizers are those of g++, three times slower to compile; no fuzzing'
   'nlohmann-json3-dev: module nlohmann_json: our JSON reader is compared with no other'
   'libstarpu-dev: starpu: the StarPU runtime is not built'
