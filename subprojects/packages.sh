@@ -8,10 +8,6 @@ set -u
 command_() { command -v "$1" >/dev/null 2>&1; }
 module() { command_ pkg-config && pkg-config --exists "$1"; }
 header() { command_ c++ && echo "#include <$1>" | c++ -E -x c++ - >/dev/null 2>&1; }
-clang_runtime() {
-  command_ clang++-14 && echo 'int main() {}' |
-    clang++-14 -fsanitize=address -x c++ - -o /dev/null >/dev/null 2>&1
-}
 starpu() { module starpu-1.3 || module starpu-1.4; }
 fuzzer() { [ -e "$(clang++-14 -print-resource-dir 2>/dev/null)/lib/linux/libclang_rt.fuzzer-$(uname -m).a" ]; }
 
@@ -29,12 +25,13 @@ required=(
 optional=(
   'ccache: command_ ccache: every build compiles everything'
   'clang-14: command_ clang++-14: nothing is checked under clang'
-  'libclang-rt-14-dev: fuzzer: the readers are not fuzzed'
-  'libclang-rt-14-dev: clang_runtime: sanitizers are those of g++, three times slower to compile; no fuzzing'
+  'libclang-rt-14-dev: fuzzer: the readers are not fuzzed; the sanitizers are those of g++, which take longer'
   'nlohmann-json3-dev: module nlohmann_json: our JSON reader is compared with no other'
   'libstarpu-dev: starpu: the StarPU runtime is not built'
   'libdnnl-dev: header dnnl.h: Numerics::fast uses OpenBLAS, BLIS or Eigen'
   'libeigen3-dev: module eigen3: no Eigen behind Numerics::fast'
+  'libtbb-dev: module tbb: bench/submit lacks oneTBB'
+  'valgrind: command_ valgrind: no test counts instructions'
   'bible-kjv: command_ bible: without --data, training takes the licence texts of this machine'
 )
 
