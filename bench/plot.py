@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Draws the records of a bench: a panel for each metric, a line for each case, a dot for each runtime,
+from the 5th to the 95th percentile.
+
+usage: plot.py RECORDS.json PICTURE.svg
+"""
+import json
+import pathlib
+import sys
+
+COLOURS = ["#1b6ca8", "#d1495b", "#3a7d44", "#e9a23b", "#7b4fa3", "#4f8f9d", "#8c5b3f", "#666666"]
+ROW = 0.2  # inches
+PLAIN_RATIO = 20  # a panel whose values lie further apart has a logarithmic axis
+
+
+def order(values):
+    """Each once, in the order they came."""
+    return list(dict.fromkeys(values))
+
+
+def about(machine):
+    parts = [f"{key} {machine[key]}" if key in ("kernels", "commit") else str(machine[key])
+             for key in ("cpu", "machine", "compiler", "flags", "kernels", "commit") if key in machine]
+    if "cores" in machine:
+        parts.insert(1, f"{machine['cores']} cores")
+    return ", ".join(parts)
+
+
+def draw(axes, metric, records, colours):
+    cases = order(record["case"] for record in records)
+    runtimes = order(record["runtime"] for record in records)
+    for index, record in enumerate(records):
+        shift = (runtimes.index(record["runtime"]) - (len(runtimes) - 1) / 2) * 0.7 / len(runtimes)
+        y = cases.index(record["case"]) + shift
+        colour = colours[record["runtime"]]
+        axes.plot([record["low"], record["high"]], [y, y], color=colour, linewidth=1.2, solid_capstyle="butt")
+        axes.plot([record["value"]], [y], "o", color=colour, markersize=4)
+    values = [record["value"] for record in records]
+    if min(values) > 0 and max(values) > PLAIN_RATIO * min(values):
+        axes.set_xscale("log")
+    elif min(values) >= 0 and records[0]["unit"] != "ratio":
+        axes.set_xlim(left=0)
+    if records[0]["unit"] == "ratio":
+        axes.axvline(1, color="#999999", linewidth=0.8, zorder=0)
+    axes.set_yticks(range(len(cases)), cases)
+    axes.set_ylim(len(cases) - 0.4, -0.6)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.set_title(f"{metric} [{records[0]['unit']}]", loc="left", fontsize=9)
+    axes.tick_params(labelsize=7)
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__.strip().splitlines()[-1])
+    try:
+        import matplotlib
+        matplotlib.use("svg")
+        from matplotlib import pyplot
+    except ImportError:
+        print("no picture: matplotlib is not there; Debian's package is python3-matplotlib")
+        return
+    machine, *records = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
+    if not records:
+        sys.exit(f"{sys.argv[1]}: there are no records in it")
+    # A fixed salt and no date: the same records give the same file.
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "nntile", "font.family": "sans-serif"})
+    runtimes = order(record["runtime"] for record in records)
+    colours = {runtime: COLOURS[i % len(COLOURS)] for i, runtime in enumerate(runtimes)}
+    panels = {metric: [r for r in records if r["metric"] == metric] for metric in order(r["metric"] for r in records)}
+    rows = [len({r["case"] for r in panel}) * max(1, 0.6 * len({r["runtime"] for r in panel})) + 3 for panel in panels.values()]
+    figure, all_axes = pyplot.subplots(len(panels), 1, figsize=(8, ROW * sum(rows) + 1), squeeze=False,
+                                       gridspec_kw={"height_ratios": rows})
+    for axes, (metric, panel) in zip(all_axes[:, 0], panels.items()):
+        draw(axes, metric, panel, colours)
+    marks = [pyplot.Line2D([], [], marker="o", color=colour, markersize=4, linewidth=1.2) for colour in colours.values()]
+    height = figure.get_figheight()
+    figure.tight_layout(rect=(0, 0, 1, 1 - 0.75 / height))
+    figure.text(0.01, 1 - 0.2 / height, f"{records[0]['bench']}: {about(machine)}", fontsize=9)
+    figure.legend(marks, [name or "g++" for name in colours], loc="upper left", ncols=6, fontsize=7, frameon=False,
+                  bbox_to_anchor=(0, 1 - 0.22 / height))
+    figure.savefig(sys.argv[2], metadata={"Date": None})
+
+
+main()
