@@ -32,12 +32,12 @@ struct TaskOrder {
 
 /// Cost: linear in the number of tasks and of their readers.
 template <std::same_as<Plan> P> TaskOrder order_of(P const& plan) {
-  struct Place {  // a slot, or a stored buffer
+  struct Location {  // a slot, or a stored buffer
     std::uint32_t writer = no_id;
     std::vector<std::uint32_t> readers;
   };
   std::size_t const slots = plan.slots().size();
-  std::vector<Place> places(slots + plan.buffers().size());
+  std::vector<Location> places(slots + plan.buffers().size());
   TaskOrder order;
   order.followers.resize(plan.tasks().size());
   order.earlier.resize(plan.tasks().size());
@@ -49,7 +49,7 @@ template <std::same_as<Plan> P> TaskOrder order_of(P const& plan) {
   for (std::uint32_t t = 0; t < plan.tasks().size(); ++t)
     for (PlannedUse const& use : plan.uses(plan.tasks()[t])) {
       std::uint32_t const slot = plan.buffers()[use.buffer].slot;
-      Place& place = places[slot != no_id ? slot : slots + use.buffer];
+      Location& place = places[slot != no_id ? slot : slots + use.buffer];
       follows(t, place.writer);
       if (!writes(use.access)) {
         place.readers.push_back(t);

@@ -12,6 +12,7 @@
 #include "nntile/testing/conformance.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/runtimes.hh"
 #include "tests/testing/broken.hh"
 
 namespace {
@@ -24,7 +25,7 @@ using test::submit;
 using Kind = LoggedCall::Kind;
 
 static_assert(ReplayingRuntime<Record<Ring>> && ScopedRuntime<Record<Ring>>);
-static_assert(!ReplayingRuntime<Record<Serial>> && !ReplayingRuntime<Check<Ring>>);
+static_assert(!ReplayingRuntime<Record<test::Threads>> && !ReplayingRuntime<Check<Ring>>);
 static_assert(bool(HintedRuntime<Record<Ring>>) == bool(HintedRuntime<Ring>));
 static_assert(bool(HintedRuntime<Check<Serial>>) == bool(HintedRuntime<Serial>));
 

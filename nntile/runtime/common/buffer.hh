@@ -42,7 +42,8 @@ struct alignas(64) Buffer {
   std::uint64_t last_use = 0;
   /// The runtime's own: StarPU's data handle, for example.
   void* native = nullptr;
-  std::uint64_t unused = 0;
+  /// The last replay that looked it up.
+  std::uint64_t replay = 0;
 
   /// 0, or 1 + the position of a failure in `Failures`.
   alignas(64) std::atomic<std::uint32_t> mark{0};

@@ -17,6 +17,10 @@ class DefaultFloatEnvironment {
   ~DefaultFloatEnvironment() {
     if (((get() ^ callers_) & control) != 0) set(callers_);
   }
+  /// Makes the mode the default again, whatever a task has left.
+  void renew() noexcept {
+    if ((get() & control) != initial) set(initial);
+  }
   DefaultFloatEnvironment(DefaultFloatEnvironment const&) = delete;
   DefaultFloatEnvironment& operator=(DefaultFloatEnvironment const&) = delete;
 

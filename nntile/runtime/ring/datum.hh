@@ -32,8 +32,6 @@ struct alignas(64) Datum {
   Reference readers[readers_per_datum] = {};
   /// Outstanding records that name the buffer; it lives until they are closed.
   std::uint32_t record_count = 0;
-  /// The last replay that looked it up.
-  std::uint32_t tag = 0;
   /// Its handle is void; the last user reclaims it.
   bool retired = false;
 };

@@ -12,6 +12,7 @@
 
 #include "nntile/core/access.hh"
 #include "nntile/core/codelet.hh"
+#include "nntile/runtime/common/program.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/ring/item.hh"
 #include "nntile/runtime/ring/policy.hh"
@@ -99,13 +100,6 @@ struct PreparedTask {
   std::vector<ProgramUse> uses;
 };
 
-/// What a program does to one of its bindings as a whole. `read` first and written later is an
-/// update; written first, a write.
-struct BindingUse {
-  std::uint32_t binding;
-  Access access;
-};
-
 /// Where a parameter goes in a flight's bytes.
 struct Patch {
   std::size_t to;
@@ -125,7 +119,7 @@ struct Image {
   std::uint32_t tasks_at[level_count + 1] = {};  // how many tasks have lower levels
   std::uint32_t sinks = 0;                       // tasks without successors
   std::vector<PreparedTask> prepared;
-  std::vector<BindingUse> binding_uses;
+  std::vector<common::BindingUse> binding_uses;
   std::uint32_t binding_count = 0;
   std::vector<std::byte> constant;  // attributes that no parameter changes, aligned to 16
   std::vector<std::byte> varying;   // the others, as they were recorded

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
-#include "nntile/runtime/common/failures.hh"
 #include "nntile/runtime/ring/program.hh"
 
 namespace nntile::detail::ring {
@@ -21,7 +20,7 @@ class Recorder {
   /// of bounds.
   Recorder(std::span<ProgramTask const> tasks, std::uint32_t binding_count) : recorded_(tasks) {
     image_.binding_count = binding_count;
-    check_tasks();
+    look_at_tasks();
     find_dependences();
     rank_priorities();
   }
@@ -52,36 +51,23 @@ class Recorder {
   struct Binding {
     std::uint32_t writer = none;
     std::uint32_t readers = none;  // first of a list in `readers_`
-    std::uint32_t use = none;      // its place in the image's binding_uses
   };
   struct Reader {
     std::uint32_t task;
     std::uint32_t next;
   };
 
-  void check_tasks() {
-    if (recorded_.size() >= 1u << 30 || image_.binding_count >= 1u << 30)
-      throw ValueError(concat("record: ", recorded_.size(), " tasks, ", image_.binding_count,
-                              " bindings, where fewer than 2^30 of each are possible"));
-    drafts_.resize(recorded_.size());
-    for (std::size_t t = 0; t < recorded_.size(); ++t) check(t);
-  }
-
-  void check(std::size_t number) {
-    ProgramTask const& task = recorded_[number];
-    auto const name = [&] {
-      return concat("record: task ", number, ", ", common::task_name(task.codelet, task.label, 0),
-                    ": ");
-    };
-    if (task.codelet == nullptr || (task.codelet->cpu == nullptr && task.codelet->async == nullptr))
-      throw ValueError(concat(name(), "no entry for a CPU worker"));
-    for (ProgramUse const& use : task.uses)
-      if (use.binding >= image_.binding_count)
-        throw ValueError(
-            concat(name(), "uses binding ", use.binding, " of ", image_.binding_count));
-    drafts_[number].prepared = task.codelet->cpu == nullptr || task.uses.size() > unpacked_operands;
-    image_.asynchronous = image_.asynchronous || task.codelet->cpu == nullptr;
-    image_.labels.push_back(task.label);
+  void look_at_tasks() {
+    common::check_recorded(recorded_, image_.binding_count);
+    image_.binding_uses = common::binding_uses(recorded_, image_.binding_count);
+    for (ProgramTask const& task : recorded_) {
+      bool const asynchronous = task.codelet->cpu == nullptr;
+      Draft draft;
+      draft.prepared = asynchronous || task.uses.size() > unpacked_operands;
+      drafts_.push_back(draft);
+      image_.asynchronous = image_.asynchronous || asynchronous;
+      image_.labels.push_back(task.label);
+    }
   }
 
   /// As the submitter does it: all look-ups of a task before all its entries; who waits for readers
@@ -113,7 +99,6 @@ class Recorder {
 
   void enter(ProgramUse const& use, std::uint32_t task) {
     Binding& binding = bindings_[use.binding];
-    combine(binding, use, task);
     if (writes(use.access)) {
       binding.writer = task;
       binding.readers = none;
@@ -121,20 +106,6 @@ class Recorder {
       readers_.push_back({task, binding.readers});
       binding.readers = static_cast<std::uint32_t>(readers_.size() - 1);
     }
-  }
-
-  /// A binding that its first task writes without reading it is written by the whole program.
-  void combine(Binding& binding, ProgramUse const& use, std::uint32_t task) {
-    if (binding.use == none) {
-      binding.use = static_cast<std::uint32_t>(image_.binding_uses.size());
-      image_.binding_uses.push_back({use.binding, use.access});
-      first_task_.push_back(task);
-      return;
-    }
-    Access& whole = image_.binding_uses[binding.use].access;
-    if (whole == Access::read && writes(use.access)) whole = Access::update;
-    if (whole == Access::write && reads(use.access) && first_task_[binding.use] == task)
-      whole = Access::update;
   }
 
   /// Ranks the priorities: as they are where the ring tells them apart, else by even shares.
@@ -155,10 +126,8 @@ class Recorder {
   }
 
   void place_attributes(std::span<ProgramParameter const> parameters) {
-    for (ProgramParameter const& parameter : parameters) {
-      check(parameter);
-      drafts_[parameter.task].varying = true;
-    }
+    image_.parameter_bytes = common::check_parameters(recorded_, parameters);
+    for (ProgramParameter const& parameter : parameters) drafts_[parameter.task].varying = true;
     for (std::uint32_t t = 0; t < recorded_.size(); ++t)
       drafts_[t].attributes = drafts_[t].varying ? append(image_.varying, recorded_[t].attributes)
                                                  : share(recorded_[t].attributes);
@@ -248,19 +217,6 @@ class Recorder {
       if (draft.producers == 0) image_.roots[next[draft.level]++] = draft.line;
   }
 
-  void check(ProgramParameter const& parameter) {
-    if (parameter.task >= recorded_.size())
-      throw ValueError(
-          concat("record: a parameter of task ", parameter.task, " of ", recorded_.size()));
-    std::size_t const end = std::size_t{parameter.attribute_offset} + parameter.bytes;
-    std::size_t const size = recorded_[parameter.task].attributes.size();
-    if (end > size)
-      throw ValueError(concat("record: a parameter ends at byte ", end, " of the ", size,
-                              " attribute bytes of task ", parameter.task));
-    image_.parameter_bytes =
-        std::max(image_.parameter_bytes, std::size_t{parameter.parameter_offset} + parameter.bytes);
-  }
-
   std::span<ProgramTask const> recorded_;
   Image image_;
   std::vector<Draft> drafts_;
@@ -268,9 +224,8 @@ class Recorder {
   std::uint32_t shared_at_ = 0;
   std::vector<Binding> bindings_;
   std::vector<Reader> readers_;
-  std::vector<std::uint32_t> first_task_;  // of each binding use
-  std::vector<std::uint32_t> last_met_;    // by producer: the last task that listed it
-  std::vector<std::uint32_t> producers_;   // of all tasks in turn
+  std::vector<std::uint32_t> last_met_;   // by producer: the last task that listed it
+  std::vector<std::uint32_t> producers_;  // of all tasks in turn
 };
 
 }  // namespace nntile::detail::ring

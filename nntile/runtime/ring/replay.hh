@@ -19,22 +19,19 @@ template <class Policy> class Replayer {
   Replayer(Domain<Policy>& domain, Driver<Policy>& driver, Submitter<Policy>& submitter)
       : domain_(domain), driver_(driver), submitter_(submitter) {}
 
-  /// Submits one run of the program and returns its first sequence. Throws ValueError (no program;
-  /// the wrong number of bindings; too few parameters; two bindings that name one buffer),
-  /// LifetimeError (a handle; a locked buffer; one that is read before anything wrote it) and
-  /// std::bad_alloc; nothing is submitted then.
+  /// Submits one run of the program and returns its first sequence. Throws what Bindings::bind
+  /// does, and std::bad_alloc; nothing is submitted then.
   std::uint64_t replay(std::shared_ptr<Image const> const& image,
                        std::span<DataHandle const> bindings, std::span<std::byte const> block) {
-    check_sizes(image.get(), bindings.size(), block.size());
+    bindings_.bind(domain_.table, image.get(), bindings, block.size());
     forget_ended();
-    bind(*image, bindings);
     Record<Policy>& record = domain_.records.take();
     Flight<Policy>* flight = nullptr;
     try {
       flight = take_flight(image);
-      flight->set_up(image, buffers_, block);
+      flight->set_up(image, bindings_.buffers(), block);
       record.flight = flight;
-      record.uses.assign(uses_.begin(), uses_.end());
+      record.uses.assign(bindings_.uses().begin(), bindings_.uses().end());
       record.body = {};
       record.body.uses = record.uses;
       std::uint64_t const count = image->size() == 0 ? 1 : image->size();
@@ -70,53 +67,6 @@ template <class Policy> class Replayer {
     forget_from_ = 2 * log_.size() + 64;
   }
 
-  static void check_sizes(Image const* image, std::size_t bindings, std::size_t bytes) {
-    if (image == nullptr) throw ValueError("replay: the program is empty: record one first");
-    if (bindings != image->binding_count)
-      throw ValueError(
-          concat("replay: ", bindings, " bindings where the program has ", image->binding_count));
-    if (bytes < image->parameter_bytes)
-      throw ValueError(concat("replay: ", bytes, " bytes of parameters where the program takes ",
-                              image->parameter_bytes));
-  }
-
-  /// Looks every binding up, as BufferTable::bind does for a task.
-  void bind(Image const& image, std::span<DataHandle const> bindings) {
-    buffers_.assign(bindings.size(), nullptr);
-    uses_.clear();
-    ++tag_;
-    for (BindingUse const& use : image.binding_uses) {
-      common::Buffer& buffer = domain_.table.find(bindings[use.binding], "replay");
-      std::uint32_t& tag = driver_.reclaim().datum(buffer).tag;
-      if (tag == tag_) throw_alias(image, bindings, use.binding);
-      if (buffer.is(common::Buffer::locked) ||
-          (reads(use.access) && buffer.is(common::Buffer::unwritten)))
-        throw_unfit(buffer, use);
-      tag = tag_;
-      buffers_[use.binding] = &buffer;
-      uses_.push_back({&buffer, use.access});
-    }
-  }
-
-  [[noreturn]] static void throw_alias(Image const& image, std::span<DataHandle const> bindings,
-                                       std::uint32_t second) {
-    std::uint32_t first = second;
-    for (BindingUse const& use : image.binding_uses)
-      if (use.binding != second && bindings[use.binding] == bindings[second]) first = use.binding;
-    throw ValueError(concat("replay: bindings ", first < second ? first : second, " and ",
-                            first < second ? second : first,
-                            " name one buffer, but the recording kept them apart"));
-  }
-  [[noreturn]] static void throw_unfit(common::Buffer const& buffer, BindingUse const& use) {
-    std::string const who = concat("replay: binding ", use.binding, " (", name_of(use.access), ")");
-    if (buffer.is(common::Buffer::locked))
-      throw LifetimeError(
-          concat(who, ": ", common::BufferTable::describe(buffer), " is locked: unlock it first"));
-    throw LifetimeError(concat(who, ": nothing has written ", common::BufferTable::describe(buffer),
-                               ": submit a task that writes it, lock it for write, or adopt "
-                               "written memory"));
-  }
-
   Flight<Policy>* take_flight(std::shared_ptr<Image const> const& image) {
     Flight<Policy>* flight = nullptr;
     driver_.block_until(
@@ -134,9 +84,7 @@ template <class Policy> class Replayer {
   Submitter<Policy>& submitter_;
   std::vector<Entry> log_;  // ascending
   std::size_t forget_from_ = 64;
-  std::uint32_t tag_ = 0;
-  std::vector<common::Buffer*> buffers_;  // by binding
-  std::vector<common::BufferUse> uses_;   // of the used ones
+  common::Bindings bindings_;
 };
 
 }  // namespace nntile::detail::ring

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The runtime that runs each task inside submit, and thereby defines correct.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <new>
 #include <span>
 #include <string>
@@ -19,16 +21,19 @@
 #include "nntile/runtime/common/options.hh"
 #include "nntile/runtime/common/wake.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/serial/program.hh"
 
 namespace nntile {
 
 /// Runs tasks one at a time, in submission order, on the driving thread: a CPU task has ended when
 /// `submit` returns. Only behind an asynchronous task that waits for its token do later ones queue,
 /// in order; `wait`, `lock` and `wait_all` drain the queue. Cost of a submission: look-up and
-/// checks of its handles. Allocates: only to queue, or beyond 16 uses.
+/// checks of its handles; of a replayed task: its operands' pointers. Allocates: only to record, to
+/// queue, or beyond 16 uses.
 class Serial {
  public:
   using Handle = DataHandle;
+  using Program = SerialProgram;
   static constexpr char const* runtime_name = "serial";
 
   Serial() = default;
@@ -90,11 +95,48 @@ class Serial {
     return {this, sequence};
   }
 
+  /// Compiles tasks into a program, whose labels' strings must live as long as it. Throws
+  /// ValueError: a binding, parameter or codelet that cannot be.
+  Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
+                 std::span<ProgramParameter const> parameters = {}) {
+    auto image = std::make_shared<detail::serial::Image const>(tasks, binding_count, parameters);
+    bindings_.reserve(binding_count);
+    flight_.reserve(*image);
+    return Program(std::move(image));
+  }
+
+  /// Runs a program once: a loop over its kernels. Its tasks count as submitted one by one, and the
+  /// event is the last one's. Throws what Bindings::bind does; nothing has run then.
+  Event replay(Program const& program, std::span<Handle const> bindings,
+               std::span<std::byte const> block = {}) {
+    thread_.enter("replay");
+    if (!queue_.empty()) run_queue(no_limit);
+    bindings_.bind(buffers_, program.image_.get(), bindings, block.size());
+    forget_ended();
+    bool const at_once = queue_.empty() && !program.image_->asynchronous;
+    Flight* const flight = at_once ? &flight_ : enqueue_flight();
+    try {
+      flight->set_up(program.image_, bindings, bindings_.buffers(), block, submitted_ + 1);
+      if (replays_.size() == replays_.capacity()) replays_.reserve(2 * replays_.size() + 16);
+    } catch (...) {
+      if (!at_once) queue_.pop_back();
+      throw;
+    }
+    submitted_ = flight->last();
+    common::BufferTable::commit(bindings_.uses(), submitted_);
+    bool const well = at_once && run_flight(*flight);
+    if (!well) replays_.push_back({flight->first(), flight->last()});
+    if (!at_once) run_queue(no_limit);
+    return {this, submitted_};
+  }
+
   void wait(Event event) {
     thread_.enter("wait");
     check_event(event, "wait");
     drain(event.sequence);
-    failures_.throw_if_failed(event.sequence);
+    if (failures_.unreported() == 0) return;
+    for (std::uint64_t s = first_of(event.sequence); s <= event.sequence; ++s)
+      failures_.throw_if_failed(s);
   }
   bool done(Event event) {
     check_event(event, "done");
@@ -130,9 +172,12 @@ class Serial {
  private:
   static constexpr std::size_t inline_uses = 16;
 
-  /// A copied submission, or the end of a retired buffer, that waits for its turn.
+  using Flight = detail::serial::Flight;
+
+  /// A copied submission, a replay, or the end of a retired buffer, that waits for its turn.
   struct Queued {
     common::TaskBody body;
+    std::unique_ptr<Flight> flight;  // `body` is that of its next step
     std::vector<common::BufferUse> uses;
     std::vector<void*> pointers;
     std::vector<std::byte> attributes;
@@ -141,6 +186,64 @@ class Serial {
   };
 
   static constexpr std::uint64_t no_limit = UINT64_MAX;
+
+  /// The sequences of a replay that was queued, or in which something failed.
+  struct Replayed {
+    std::uint64_t first;
+    std::uint64_t last;
+  };
+  /// The first sequence of the replay that ends with this one, or itself.
+  std::uint64_t first_of(std::uint64_t sequence) const {
+    auto const at =
+        std::lower_bound(replays_.begin(), replays_.end(), sequence,
+                         [](Replayed const& r, std::uint64_t last) { return r.last < last; });
+    return at != replays_.end() && at->last == sequence ? at->first : sequence;
+  }
+  /// While nothing is to be told of failures, replays that have ended need not be remembered.
+  void forget_ended() {
+    if (replays_.empty() || failures_.unreported() != 0) return;
+    std::erase_if(replays_, [this](Replayed const& r) { return has_ended(r.last); });
+  }
+
+  /// Runs all of a replay; false if a task of it failed or was cancelled.
+  bool run_flight(Flight& flight) {
+    bool well = true;
+    {
+      common::DrivingThread::InTask const inside(thread_);
+      common::DefaultFloatEnvironment environment;
+      for (Flight::Call const& call : flight.calls()) {
+        if (failures_.any_marked()) [[unlikely]] {
+          well = false;
+          (void)common::run_body(failures_, tokens_, body_of(flight, call), nullptr);
+          continue;
+        }
+        Status const status = call.entry(call.call);
+        environment.renew();
+        if (!status.ok()) [[unlikely]] {
+          well = false;
+          call.call.text[status_text_bytes - 1] = 0;
+          common::settle(failures_, body_of(flight, call), status);
+        }
+      }
+    }
+    ended_.store(flight.last(), std::memory_order_release);
+    flight.finish();
+    return well;
+  }
+  static common::TaskBody body_of(Flight& flight, Flight::Call const& call) {
+    return flight.body(static_cast<std::size_t>(&call - flight.calls().data()));
+  }
+
+  Flight* enqueue_flight() {
+    queue_.emplace_back();
+    try {
+      queue_.back().flight = std::make_unique<Flight>();
+    } catch (...) {
+      queue_.pop_back();
+      throw;
+    }
+    return queue_.back().flight.get();
+  }
 
   void check_event(Event const& event, char const* call) const {
     if (event.runtime != nullptr && event.runtime != this)
@@ -199,12 +302,19 @@ class Serial {
         buffers_.reclaim(*head.retired);
         continue;
       }
-      if (!head.started) {
-        if (most-- == 0) return;
-        if (start(head) == common::Ran::ended) head_ended_.store(true, std::memory_order_relaxed);
+      while (head.flight == nullptr || !head.flight->over()) {
+        if (!head.started) {
+          if (most-- == 0) return;
+          if (head.flight != nullptr) head.body = head.flight->next();
+          if (start(head) == common::Ran::ended) head_ended_.store(true, std::memory_order_relaxed);
+        }
+        if (!head_ended_.load(std::memory_order_seq_cst)) return;
+        ended_.store(head.body.sequence, std::memory_order_release);
+        if (head.flight == nullptr) break;
+        head.flight->advance();
+        head.started = false;
       }
-      if (!head_ended_.load(std::memory_order_seq_cst)) return;
-      ended_.store(head.body.sequence, std::memory_order_release);
+      if (head.flight != nullptr) ended_.store(head.flight->last(), std::memory_order_release);
     }
   }
   common::Ran start(Queued& head) {
@@ -244,10 +354,13 @@ class Serial {
   std::uint64_t submitted_ = 0;
   std::atomic<std::uint64_t> ended_{0};  // tasks end in order: all up to here have
   std::deque<Queued> queue_;             // only the head has started
+  common::Bindings bindings_;            // of the latest replay
+  Flight flight_;                        // likewise, if it ran at once
+  std::vector<Replayed> replays_;        // ascending
   std::atomic<bool> head_ended_{false};
   common::Wake wake_;
   common::Tokens tokens_{this, &token_ended, &wake_};
 };
-static_assert(Runtime<Serial> && ScopedRuntime<Serial>);
+static_assert(Runtime<Serial> && ScopedRuntime<Serial> && ReplayingRuntime<Serial>);
 
 }  // namespace nntile

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What serial_cost.py counts the instructions of: a training step in tiles of 64, once as a
+// compiled graph on Serial and once as a loop over the same kernels with the same arguments.
+//
+// usage: serial_cost graph|loop. Prints the number of tasks, the loss and a sum of all parameters;
+// ends with 77 where it cannot run.
+
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/support/tiny_gpt.hh"
+
+namespace {
+
+using namespace nntile;
+
+/// A call as somebody would write it who has looked everything up before.
+struct Step {
+  CpuEntry kernel;
+  void* const* buffers;
+  void const* arguments;
+};
+
+/// Serial that keeps what it is asked to run, task by task.
+class Watched : public Serial {
+ public:
+  Event submit(Task<DataHandle> const& task) {
+    Event const event = Serial::submit(task);
+    if (!watching) return event;
+    std::vector<void*>& pointers = pointers_.emplace_back();
+    for (Use<DataHandle> const& use : task.uses) {
+      pointers.push_back(lock(use.handle, Access::write).data());
+      unlock(use.handle);
+    }
+    auto& arguments =
+        arguments_.emplace_back(std::make_unique<std::byte[]>(task.attributes.size()));
+    std::memcpy(arguments.get(), task.attributes.data(), task.attributes.size());
+    kernels_.push_back(task.codelet->cpu);
+    return event;
+  }
+  std::vector<Step> calls() const {
+    std::vector<Step> result;
+    for (std::size_t i = 0; i < kernels_.size(); ++i)
+      result.push_back({kernels_[i], pointers_[i].data(), arguments_[i].get()});
+    return result;
+  }
+  bool watching = false;
+
+ private:
+  std::vector<CpuEntry> kernels_;
+  std::vector<std::vector<void*>> pointers_;
+  std::vector<std::unique_ptr<std::byte[]>> arguments_;
+};
+static_assert(Runtime<Watched>);
+
+/// valgrind 3.19 knows no AVX-512.
+constexpr BindOptions bind{.isa = Isa::v3};
+constexpr BindOptions bind_tasks{.isa = Isa::v3, .replay = false};
+constexpr PlanOptions options{.tile = 64};
+
+template <class Run> void report(Run const& run) {
+  double sum = 0;
+  for (auto const& [name, values] : run.parameters())
+    for (float const value : values) sum += static_cast<double>(value);
+  std::printf("%zu tasks, loss %a, parameters %a\n", run.step.plan().tasks().size(),
+              static_cast<double>(run.step.template get_output<float>("loss")[0]), sum);
+}
+
+}  // namespace
+
+/// The functions between whose begin and end instructions are counted.
+extern "C" [[gnu::noinline]] void counted_graph(CompiledGraph<Serial>& graph) { graph.execute(); }
+extern "C" [[gnu::noinline]] void counted_loop(std::span<Step const> calls) {
+  char text[status_text_bytes];
+  for (Step const& call : calls)
+    if (!call.kernel({call.buffers, call.arguments, text}).ok()) std::abort();
+}
+
+int main(int argc, char** argv) {
+  std::string_view const what = argc == 2 ? argv[1] : "";
+  if (!kernels::available(Isa::v3)) {
+    std::printf("skipped: no kernels for v3, in this build or on this CPU\n");
+    return 77;
+  }
+  test::TinyGptGraph const graph;
+  if (what == "graph") {
+    Serial runtime;
+    test::TinyGptRun<Serial> run(runtime, graph, options, bind);
+    run.train(1);
+    run.bind(2);
+    counted_graph(run.step);
+    report(run);
+  } else if (what == "loop") {
+    Watched runtime;
+    test::TinyGptRun<Watched> run(runtime, graph, options, bind_tasks);
+    runtime.watching = true;
+    run.train(1);
+    runtime.watching = false;
+    run.bind(2);
+    std::vector<Step> const calls = runtime.calls();
+    counted_loop(calls);
+    report(run);
+  } else {
+    std::fprintf(stderr, "usage: %s graph|loop\n", argv[0]);
+    return 2;
+  }
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A compiled graph on Serial adds nothing to its kernels: its instructions, counted by callgrind,
+are those of a hand-written loop over the same calls but for a few.
+
+usage: serial_cost.py PROGRAM    (see serial_cost.cc)
+"""
+import re
+import shutil
+import subprocess
+import sys
+
+SKIPPED = 77  # Meson's
+# "Nothing" is at most so many: bindings are looked up, outcomes looked at.
+INSTRUCTIONS_PER_TASK = 50
+SHARE = 0.005
+
+
+def count(program, what):
+    """The instructions of one training step, and what the program prints about it."""
+    run = subprocess.run(
+        ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no",
+         f"--toggle-collect=counted_{what}", program, what], capture_output=True, text=True)
+    if run.returncode == SKIPPED:
+        print(run.stdout)
+        sys.exit(SKIPPED)
+    collected = re.search(r"Collected : (\d+)", run.stderr)
+    if run.returncode != 0 or not collected:
+        sys.exit(f"{run.stdout}{run.stderr}\n{what}: callgrind ended with {run.returncode}")
+    return int(collected.group(1)), run.stdout.strip()
+
+
+def main():
+    program = sys.argv[1]
+    if not shutil.which("valgrind"):
+        print("skipped: no valgrind to count instructions with; Debian's package is valgrind")
+        sys.exit(SKIPPED)
+    graph, graph_says = count(program, "graph")
+    loop, loop_says = count(program, "loop")
+    print(graph_says)
+    if graph_says != loop_says:
+        sys.exit(f"the loop computes something else: {loop_says}")
+    tasks = int(graph_says.split()[0])
+    print(f"loop {loop} instructions, compiled graph {graph}: "
+          f"{(graph - loop) / tasks:.1f} more a task, {100 * (graph / loop - 1):.3f} % more")
+    if loop < 1000 * tasks:
+        sys.exit("that is not a step of tiles of 64")
+    if graph - loop > INSTRUCTIONS_PER_TASK * tasks or graph > (1 + SHARE) * loop:
+        sys.exit(f"the bar is {INSTRUCTIONS_PER_TASK} a task, and {100 * SHARE} %")
+
+
+main()
