@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cinttypes>
 #include <cstdio>
+#include <new>
 
 #include "info.hh"
 #include "nntile/nntile.hh"
@@ -114,9 +115,17 @@ int info(InfoSettings const& settings) {
   return 0;
 }
 
+/// Kernels use up to 640 KiB of the driving thread's stack, which grows where it is touched. Done
+/// now, memory that is short later is an error, which says so, and not a signal.
+[[gnu::noinline]] void grow_stack() {
+  char volatile pages[768 << 10];
+  for (std::size_t at = 0; at < sizeof pages; at += 4096) pages[at] = 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  grow_stack();
   CLI::App app(
       "Trains a GPT-2 on text, byte by byte, on a runtime of your choice; and generates text with "
       "it.");
@@ -172,6 +181,11 @@ int main(int argc, char** argv) {
     if (train_command->parsed()) return train(train_settings);
     if (generate_command->parsed()) return generate(generate_settings);
     return info(info_settings);
+  } catch (std::bad_alloc const&) {
+    std::fputs(
+        "gpt2: out of memory; free some, or use a smaller --width, --layers, --seq or --batch\n",
+        stderr);
+    return 2;
   } catch (std::exception const& error) {
     std::fprintf(stderr, "gpt2: %s\n", error.what());
     return 2;

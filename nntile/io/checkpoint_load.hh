@@ -61,8 +61,7 @@ class Checkpoint {
       std::uint64_t const bytes = File::open(file_path(record.name), fault_).size();
       if (bytes != record.bytes)
         throw FormatError(concat(path_in_quotes(file_path(record.name)), " has ", bytes,
-                                 " bytes where ", record.bytes,
-                                 " were written; use an older checkpoint"));
+                                 " bytes where ", record.bytes, " were written", use_an_older_one));
     }
   }
 
@@ -176,8 +175,8 @@ class Checkpoint {
   [[noreturn]] static void changed(std::string const& path, std::string const& what,
                                    std::uint64_t found, std::uint64_t wanted) {
     throw FormatError(concat(path_in_quotes(path), ": ", what, " was changed: checksum ",
-                             to_hex(found), " where ", to_hex(wanted),
-                             " was written; use an older checkpoint"));
+                             to_hex(found), " where ", to_hex(wanted), " was written",
+                             use_an_older_one));
   }
 
   std::string path_;

@@ -62,6 +62,10 @@ inline constexpr std::uint64_t manifest_version = 1;
 inline constexpr std::uint64_t largest_manifest = std::uint64_t{64}
                                                   << 20;  // bytes; 124M parameters make 60 KiB
 
+/// What to do about a checkpoint that was changed.
+inline constexpr std::string_view use_an_older_one =
+    "; use an older checkpoint, which is the newest once this one is removed";
+
 namespace detail {
 
 // The first two lines of a manifest; the hash is that of everything else, so that no bit of the
@@ -189,7 +193,7 @@ inline Manifest parse_manifest(std::string_view text, std::string_view source) {
   if (to_hex(hash64(text.substr(end))) != text.substr(digits, 16))
     throw FormatError(concat(path_in_quotes(source), ": changed since it was written: checksum ",
                              to_hex(hash64(text.substr(end))), " where it says ",
-                             in_quotes(text.substr(digits, 16)), "; use an older checkpoint"));
+                             in_quotes(text.substr(digits, 16)), use_an_older_one));
   Json const json = parse_json(text, source);
   if (json_field<std::string>(json, "format", source) != manifest_format)
     throw FormatError(concat(path_in_quotes(source), ": not a checkpoint of this library"));

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the ring's own threads do all day.
 
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -127,6 +129,11 @@ template <class Policy> class Workers {
     try {
       for (std::uint32_t i = first; i < domain.scheduler.workers(); ++i)
         threads_.emplace_back(Worker<Policy>(domain, i));
+    } catch (std::system_error const& error) {
+      join();
+      throw OutOfMemory(concat("ring: ", threads_.size(), " threads run and another one of ",
+                               domain.scheduler.workers(), " workers cannot be started: ",
+                               std::string_view(error.what()), "; ask for fewer workers"));
     } catch (...) {
       join();
       throw;

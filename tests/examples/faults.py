@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A trainer that runs out of file size, of memory, or of permissions, at each of many points: one line that says what and
+what would help, an exit code, and the last checkpoint as it was. A damaged checkpoint is refused, and the one before it
+leads to the same end.
+"""
+import hashlib
+import os
+import pathlib
+import resource
+import shutil
+import sys
+
+from runs import Runs
+
+TINY = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--batch', 2, '--eval-every', 0]
+NOBODY = 65534
+
+
+def digest(folder):
+    hashes = hashlib.sha256()
+    for path in sorted(pathlib.Path(folder).rglob('*')):
+        if path.is_file():
+            hashes.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+    return hashes.hexdigest()
+
+
+class Trainer:
+    """A run of three steps, to be resumed for a fourth under some restriction."""
+
+    def __init__(self, runs):
+        self.runs = runs
+        self.out = pathlib.Path(runs.new_folder())
+        runs.train(*TINY, '--steps', 3, out=self.out)
+        self.good = digest(self.out)
+        self.refusals = 0
+        self.shown = ''
+
+    def resume(self, what, words, restrict):
+        """Returns whether the step was saved; exits unless it was, or was refused as it should be."""
+        done = self.runs.call('train', '--data', self.runs.data, *TINY, '--out', self.out, '--resume', '--steps', 4,
+                              preexec_fn=restrict)
+        if done.returncode == 0:
+            print(f'ok  {what}: enough', flush=True)
+            return True
+        text = done.stderr.strip()
+        if done.returncode < 0 or len(text.splitlines()) != 1 or not any(word in text for word in words):
+            sys.exit(f'BAD {what}: exit {done.returncode}: {text}')
+        if digest(self.out) != self.good:
+            sys.exit(f'BAD {what}: the checkpoint has changed: {text}')
+        if text != self.shown:
+            print(f'ok  {what}: {text}', flush=True)
+        self.shown = text
+        self.refusals += 1
+        return False
+
+
+def limit(what, value):
+    return lambda: resource.setrlimit(what, (value, value))
+
+
+def file_sizes(trainer):
+    """RLIMIT_FSIZE at each boundary of each file of a checkpoint, one byte less, and between."""
+    sizes = sorted(path.stat().st_size for path in trainer.out.glob('step-*/*'))
+    points = {0, 1, 8} | {size * part // 8 - (part == 8) for size in sizes for part in range(1, 9)}
+    for value in sorted(points):
+        if trainer.resume(f'files of at most {value} bytes', ['File too large; raise the limit'],
+                          limit(resource.RLIMIT_FSIZE, value)):
+            sys.exit('BAD a limit that is less than a file was enough')
+    if trainer.refusals < 20:
+        sys.exit(f'BAD {trainer.refusals} limits were tried')
+
+
+def permissions(trainer):
+    """A folder that the user may read and not write."""
+    trainer.runs.folder.chmod(0o755)
+
+    def restrict():
+        if os.geteuid() == 0:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+
+    try:
+        trainer.runs.call('--help', preexec_fn=restrict)
+    except OSError as error:
+        print(f'skipped: another user cannot run the trainer: {error}')
+        return
+    for path in [trainer.out, *trainer.out.glob('step-*')]:
+        path.chmod(0o555)
+    if trainer.resume('a folder that is read-only', ["step-0000000004.tmp': Permission denied; give"], restrict):
+        sys.exit('BAD a run was saved where nobody may write')
+    for path in [trainer.out, *trainer.out.glob('step-*')]:
+        path.chmod(0o755)
+
+
+def memory(trainer):
+    """RLIMIT_AS from what starts the program at all, upwards, until the run succeeds."""
+    step = 1 << 18
+    size = step
+    while trainer.runs.call('--help', preexec_fn=limit(resource.RLIMIT_AS, size)).returncode != 0:
+        size += step
+    before = trainer.refusals
+    help_ = ['free some', 'ask for fewer workers', 'use larger tiles or a smaller model', 'not enough memory for']
+    while not trainer.resume(f'{size >> 10} KiB of addresses', help_, limit(resource.RLIMIT_AS, size)):
+        size += step
+    if trainer.refusals < before + 10:
+        sys.exit('BAD what starts the program was almost enough for the run')
+
+
+def damage(runs):
+    """One bit of the newest checkpoint; then training from the one before."""
+    expected = runs.train(*TINY, '--steps', 6)
+    out = pathlib.Path(runs.new_folder())
+    runs.train(*TINY, '--steps', 4, '--save-every', 1, out=out)
+    older, newest = sorted(out.glob('step-*'))
+    for path in newest.iterdir():
+        content = path.read_bytes()
+        path.write_bytes(content[:-9] + bytes([content[-9] ^ 16]) + content[-8:])
+        good = digest(out)
+        done = runs.call('train', '--data', runs.data, *TINY, '--out', out, '--resume', '--steps', 6)
+        text = done.stderr.strip()
+        if done.returncode <= 0 or len(text.splitlines()) != 1 or str(path) not in text or digest(out) != good:
+            sys.exit(f'BAD a bit of {path.name}: exit {done.returncode}: {text}')
+        print(f'ok  a bit of {path.name}: {text}', flush=True)
+        path.write_bytes(content)
+    shutil.rmtree(newest)
+    found = runs.train(*TINY, '--steps', 6, '--resume', out=out)
+    if found != expected:
+        sys.exit(f'BAD from {older.name}: hash {found} where {expected} was expected')
+    print(f'ok  from {older.name}: {found}')
+
+
+def main():
+    runs = Runs(sys.argv[1])
+    trainer = Trainer(runs)
+    file_sizes(trainer)
+    permissions(trainer)
+    memory(trainer)
+    damage(runs)
+    print(f'{trainer.refusals} refusals left the checkpoint as it was')
+
+
+main()
