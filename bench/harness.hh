@@ -24,6 +24,20 @@ struct Options {
   std::string isa = "best";
 };
 
+/// Takes an option that one bench alone has out of the arguments; its value, or nothing.
+inline std::string take_option(int& argc, char** argv, std::string_view name) {
+  std::string value;
+  int kept = 1;
+  for (int i = 1; i < argc; ++i) {
+    if (argv[i] == name && i + 1 < argc)
+      value = argv[++i];
+    else
+      argv[kept++] = argv[i];
+  }
+  argc = kept;
+  return value;
+}
+
 /// --quick, --json FILE, --isa NAME, --help; anything else ends the program with a line that says
 /// so.
 inline Options parse(int argc, char** argv, char const* what) {

@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the machine can do right now: multiply-adds and triad, on one thread or several at once.
 
+#include <algorithm>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "bench/harness.hh"
+#include "nntile/runtime/common/aligned.hh"
 
 namespace nntile::bench {
 
@@ -39,15 +42,15 @@ inline double fma_peak(Isa isa, int threads) {
   });
 }
 
-/// Arrays for the triad, beyond any cache, touched by the thread that uses them.
+/// Arrays for the triad, beyond any cache, in pages like the arenas', touched by the thread that
+/// uses them.
 class Triad {
  public:
-  explicit Triad(int threads) : arrays_(static_cast<std::size_t>(threads)) {
+  explicit Triad(int threads, double (*clock)() = seconds)
+      : clock_(clock), arrays_(static_cast<std::size_t>(threads)) {
     together(threads, [&](int t) {
       Arrays& arrays = arrays_[static_cast<std::size_t>(t)];
-      arrays.a.assign(n, 0.0f);
-      arrays.b.assign(n, 1.0f);
-      arrays.c.assign(n, 2.0f);
+      arrays.a = make(0), arrays.b = make(1), arrays.c = make(2);
       return 0.0;
     });
   }
@@ -55,22 +58,32 @@ class Triad {
   double operator()(int threads) {
     return together(threads, [&](int t) {
       Arrays& arrays = arrays_[static_cast<std::size_t>(t)];
-      double const begin = seconds();
-      float* const a = arrays.a.data();
-      float const* const b = arrays.b.data();
-      float const* const c = arrays.c.data();
+      double const begin = clock_();
+      float* const a = arrays.a.get();
+      float const* const b = arrays.b.get();
+      float const* const c = arrays.c.get();
       for (std::size_t i = 0; i < n; ++i) a[i] = b[i] + 3.0f * c[i];
-      double const rate = 3.0 * n * sizeof(float) / (seconds() - begin);
-      arrays.b[0] = arrays.a[n / 2];  // so that no round is left out
+      double const rate = 3.0 * n * sizeof(float) / (clock_() - begin);
+      arrays.b.get()[0] = a[n / 2];  // so that no round is left out
       return rate;
     });
   }
 
  private:
   static constexpr std::size_t n = std::size_t{8} << 20;  // 32 MiB each
-  struct Arrays {
-    std::vector<float> a, b, c;
+  struct Free {
+    void operator()(float* data) const { common::free_aligned(data); }
   };
+  using Memory = std::unique_ptr<float, Free>;
+  static Memory make(float value) {
+    Memory memory(static_cast<float*>(common::allocate_aligned(n * sizeof(float))));
+    std::fill_n(memory.get(), n, value);
+    return memory;
+  }
+  struct Arrays {
+    Memory a, b, c;
+  };
+  double (*clock_)();
   std::vector<Arrays> arrays_;
 };
 
