@@ -3,12 +3,12 @@
 // When and on which thread the tasks of a run ran.
 
 #include <pthread.h>
-#include <time.h>
 
 #include <cstdint>
 #include <cstring>
 
 #include "nntile/core/codelet.hh"
+#include "nntile/core/threads.hh"
 
 namespace nntile {
 
@@ -27,12 +27,6 @@ struct TracedTask {
   void const* attributes;
   TaskTime* time;
 };
-
-inline std::int64_t monotonic_ns() noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 inline Status run_traced(KernelCall const& call) noexcept {
   TracedTask task;

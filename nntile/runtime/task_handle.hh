@@ -2,14 +2,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Owning a submitted task: wait for it, or let it go; and groups of such.
 
-#include <chrono>
 #include <cstddef>
 #include <exception>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/threads.hh"
 #include "nntile/runtime/concept.hh"
 
 namespace nntile {
@@ -100,9 +99,9 @@ template <Runtime R> class [[nodiscard]] TaskGroup {
       if (!open)
         throw ValueError(concat("wait_any: none of ", tasks_.size(), " tasks is left to wait for"));
       if (round < yields)
-        std::this_thread::yield();
+        detail::yield_core();
       else
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
+        detail::sleep_ns(50'000);
     }
   }
 

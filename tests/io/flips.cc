@@ -89,4 +89,4 @@ TEST_CASE("a checkpoint with a flipped bit is refused before the store changes",
   check_flips(50);
 }
 
-TEST_CASE("1,000 flipped bits", "[.][io][flips]") { check_flips(1000); }
+TEST_CASE("a thousand flipped bits", "[.][io][flips]") { check_flips(1000); }

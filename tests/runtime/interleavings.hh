@@ -269,19 +269,19 @@ class StepMutex {
 /// of time may pass at any moment.
 class StepCondition {
  public:
-  template <class Ready> void wait(std::unique_lock<StepMutex>& lock, Ready ready) {
+  template <class Ready> void wait(detail::Lock<StepMutex>& lock, Ready ready) {
     while (!ready()) {
-      lock.mutex()->unlock();
+      lock.mutex().unlock();
       (void)Interleavings::current->wait_at(this, true);
-      lock.mutex()->lock();
+      lock.mutex().lock();
     }
   }
-  template <class Time, class Ready>
-  bool wait_for(std::unique_lock<StepMutex>& lock, Time, Ready ready) {
+  template <class Ready>
+  bool wait_for(detail::Lock<StepMutex>& lock, std::int64_t, Ready ready) {
     while (!ready()) {
-      lock.mutex()->unlock();
+      lock.mutex().unlock();
       bool const woken = Interleavings::current->wait_at(this, false);
-      lock.mutex()->lock();
+      lock.mutex().lock();
       if (!woken) return ready();
     }
     return true;

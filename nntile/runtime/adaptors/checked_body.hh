@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "nntile/core/access.hh"
 #include "nntile/core/codelet.hh"
 #include "nntile/core/error.hh"
+#include "nntile/core/threads.hh"
 
 namespace nntile::detail {
 
@@ -56,17 +56,17 @@ inline std::uint64_t checksum(void const* data, std::size_t bytes) {
 class Problems {
  public:
   void add(std::string const& text) {
-    std::lock_guard const hold(mutex_);
+    detail::Lock const hold(mutex_);
     if (texts_.size() < most_texts) texts_.push_back(text);
   }
   std::vector<std::string> texts() const {
-    std::lock_guard const hold(mutex_);
+    detail::Lock const hold(mutex_);
     return texts_;
   }
 
  private:
   static constexpr std::size_t most_texts = 100;
-  mutable std::mutex mutex_;
+  mutable detail::Mutex mutex_;
   std::vector<std::string> texts_;
 };
 

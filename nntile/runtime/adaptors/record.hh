@@ -116,6 +116,5 @@ template <Runtime R> class Record : public Forward<R> {
   CallCounts counts_;
   std::vector<LoggedCall> log_;
 };
-static_assert(Runtime<Record<RuntimeArchetype>>);
 
 }  // namespace nntile

@@ -396,6 +396,5 @@ template <Executor X> class Engine {
   common::Wake wake_;
   common::Tokens tokens_{this, &token_ended, &wake_};
 };
-static_assert(Runtime<Engine<ExecutorArchetype>> && ScopedRuntime<Engine<ExecutorArchetype>>);
 
 }  // namespace nntile

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "nntile/core/threads.hh"
+
 
 namespace nntile::common {
 
@@ -50,7 +52,7 @@ class Events {
   /// Any thread.
   bool has_ended(std::uint64_t sequence) const {
     if (sequence == 0) return true;
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     std::uint64_t const number = number_of(sequence);
     std::size_t const at = position_of(number);
     if (at == open_.size() || open_[at]->number != number) return number < next_number_;
@@ -85,7 +87,7 @@ class Events {
   }
 
   void add_block(std::uint64_t number) {
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     spare_.reserve(open_.size() + spare_.size() + 1);  // so that removing never allocates
     if (spare_.empty()) spare_.push_back(std::make_unique<Block>());
     open_.reserve(open_.size() + 1);
@@ -100,14 +102,14 @@ class Events {
   }
 
   void remove(Block const& block) noexcept {
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     std::size_t const at = position_of(block.number);
     spare_.push_back(static_cast<std::unique_ptr<Block>&&>(open_[at]));
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
   Block* newest_ = nullptr;  // the driver's
-  mutable std::mutex mutex_;
+  mutable detail::Mutex mutex_;
   std::uint64_t next_number_ = 0;
   std::vector<std::unique_ptr<Block>> open_;  // ascending numbers
   std::vector<std::unique_ptr<Block>> spare_;

@@ -14,13 +14,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <new>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/threads.hh"
 #include "nntile/runtime/common/buffer.hh"
 
 namespace nntile::common {
@@ -51,7 +51,7 @@ class Failures {
 
   /// Records that the task failed and marks what it writes.
   void fail(TaskBody const& task, char const* cause) noexcept {
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     std::uint32_t const failure = add_failure(task, cause);
     add_range(task.sequence, failure, task.codelet, false);
     mark_outputs(task, failure);
@@ -62,7 +62,7 @@ class Failures {
   /// what it writes, true. An accumulate looks at no mark of its target: which accumulates came
   /// earlier may depend on timing.
   bool cancel_if_marked(TaskBody const& task) noexcept {
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     std::uint32_t cause = none;
     for (BufferUse const& use : task.uses) {
       std::uint32_t const mark = use.buffer->mark.load(std::memory_order_relaxed);
@@ -85,7 +85,7 @@ class Failures {
   /// Clears the buffer's mark, if any: it was rewritten, or is no more.
   void clear(Buffer& buffer) noexcept {
     if (buffer.mark.load(std::memory_order_relaxed) == 0) return;
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     std::uint32_t const mark = buffer.mark.exchange(0, std::memory_order_relaxed);
     if (mark == 0) return;
     marked_.fetch_sub(1, std::memory_order_relaxed);
@@ -95,7 +95,7 @@ class Failures {
   /// Throws TaskError if that task failed or was cancelled, and no `report` has told so yet.
   void throw_if_failed(std::uint64_t sequence) const {
     if (unreported_.load(std::memory_order_relaxed) == 0) return;
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     std::size_t const at = first_range_after(sequence);
     if (at == 0 || ranges_[at - 1].last < sequence) return;
     throw TaskError(text_of(ranges_[at - 1], sequence), sequence, ranges_[at - 1].cancelled);
@@ -105,7 +105,7 @@ class Failures {
   /// others; forgets all. Marks stay.
   void report() {
     if (unreported_.load(std::memory_order_relaxed) == 0) return;
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     std::uint64_t failed = lost_ + repeated_failed_, cancelled = repeated_cancelled_;
     for (Range const& range : ranges_)
       (range.cancelled ? cancelled : failed) += range.last - range.first + 1;
@@ -124,7 +124,7 @@ class Failures {
   /// Throws the TaskError of a marked buffer that is to be read or updated.
   void check_lock(Buffer const& buffer, Access access) const {
     if (access == Access::write || buffer.mark.load(std::memory_order_relaxed) == 0) return;
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     Failure const& cause = failures_[buffer.mark.load(std::memory_order_relaxed) - 1];
     throw TaskError(
         concat("lock for ", name_of(access), ": the buffer was not computed, because ", cause.text),
@@ -280,7 +280,7 @@ class Failures {
   }
 
   alignas(64) std::atomic<std::uint64_t> marked_{0};  // buffers that carry a mark
-  alignas(64) mutable std::mutex mutex_;
+  alignas(64) mutable detail::Mutex mutex_;
   std::atomic<std::uint64_t> unreported_{0};
   std::uint64_t lost_ = 0;  // failed or cancelled tasks that there was no memory to record
   // Tasks whose sequence some range holds already.

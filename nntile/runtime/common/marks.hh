@@ -33,8 +33,6 @@ inline void settle(Failures& failures, TaskBody const& body, Status status) noex
     failures.succeed(body);
 }
 
-namespace detail {
-
 inline Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& body,
                             void* task) noexcept {
   Completion token;
@@ -57,8 +55,6 @@ inline Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& 
   return Ran::ended;
 }
 
-}  // namespace detail
-
 /// Runs one task's body on the calling thread, unless a mark cancels it. The CPU entry is preferred
 /// to the asynchronous one; a codelet with neither fails. Cost without failures: one relaxed load,
 /// two reads of the floating-point mode. Allocates: only for failures and tokens. Never throws.
@@ -67,7 +63,7 @@ inline Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, vo
     return Ran::ended;
   if (body.codelet->cpu == nullptr) [[unlikely]] {
     if (body.codelet->async != nullptr)
-      return detail::run_asynchronous(failures, tokens, body, task);
+      return run_asynchronous(failures, tokens, body, task);
     settle(failures, body, {"the codelet has no entry for a CPU worker"});
     return Ran::ended;
   }

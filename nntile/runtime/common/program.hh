@@ -1,15 +1,18 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
 // What recorded programs have in common: checks of a recording, what it does to each binding as a
-// whole, and the look-up of bindings in a replay.
+// whole, and the look-up of bindings in a replay. Templates that nobody varies: who records nothing
+// does not compile them.
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/later.hh"
 #include "nntile/runtime/common/buffer_table.hh"
 #include "nntile/runtime/common/failures.hh"
 
@@ -17,12 +20,13 @@ namespace nntile::common {
 
 /// Throws ValueError for a task without an entry for a CPU worker, and for a binding that is out of
 /// bounds.
-inline void check_recorded(std::span<ProgramTask const> tasks, std::uint32_t binding_count) {
+template <std::same_as<ProgramTask> Task>
+void check_recorded(std::span<Task const> tasks, std::uint32_t binding_count) {
   if (tasks.size() >= 1u << 30 || binding_count >= 1u << 30)
     throw ValueError(concat("record: ", tasks.size(), " tasks, ", binding_count,
                             " bindings, where fewer than 2^30 of each are possible"));
   for (std::size_t number = 0; number < tasks.size(); ++number) {
-    ProgramTask const& task = tasks[number];
+    Task const& task = tasks[number];
     auto const name = [&] {
       return concat("record: task ", number, ", ", task_name(task.codelet, task.label, 0), ": ");
     };
@@ -35,8 +39,9 @@ inline void check_recorded(std::span<ProgramTask const> tasks, std::uint32_t bin
 }
 
 /// Returns the bytes of a parameter block. Throws ValueError for a parameter that is out of bounds.
-inline std::size_t check_parameters(std::span<ProgramTask const> tasks,
-                                    std::span<ProgramParameter const> parameters) {
+template <std::same_as<ProgramTask> Task>
+std::size_t check_parameters(std::span<Task const> tasks,
+                             std::span<ProgramParameter const> parameters) {
   std::size_t bytes = 0;
   for (ProgramParameter const& parameter : parameters) {
     if (parameter.task >= tasks.size())
@@ -61,8 +66,8 @@ struct BindingUse {
 
 /// The uses of all bindings that a program uses, in the order of their first ones. Throws
 /// std::bad_alloc.
-inline std::vector<BindingUse> binding_uses(std::span<ProgramTask const> tasks,
-                                            std::uint32_t binding_count) {
+template <std::same_as<ProgramTask> Task>
+std::vector<BindingUse> binding_uses(std::span<Task const> tasks, std::uint32_t binding_count) {
   constexpr std::uint32_t none = ~0u;
   std::vector<BindingUse> uses;
   std::vector<std::uint32_t> first_task, place(binding_count, none);
@@ -85,7 +90,7 @@ inline std::vector<BindingUse> binding_uses(std::span<ProgramTask const> tasks,
 }
 
 /// The bindings of one replay, looked up as BufferTable::bind does it for a task.
-class Bindings {
+template <std::same_as<BufferTable> Table> class Bindings {
  public:
   /// Room for that many, so that `bind` allocates nothing. Throws std::bad_alloc.
   void reserve(std::size_t count) {
@@ -97,7 +102,7 @@ class Bindings {
   /// bindings that name one buffer), LifetimeError (a handle; a locked buffer; one that is read
   /// before anything wrote it) and std::bad_alloc.
   template <class Image>
-  void bind(BufferTable& table, Image const* image, std::span<DataHandle const> handles,
+  void bind(Table& table, Image const* image, std::span<DataHandle const> handles,
             std::size_t parameter_bytes) {
     if (image == nullptr) throw ValueError("replay: the program is empty: record one first");
     if (handles.size() != image->binding_count)
@@ -116,8 +121,7 @@ class Bindings {
   std::span<BufferUse const> uses() const { return uses_; }
 
  private:
-  void bind(BufferTable& table, std::span<BindingUse const> uses,
-            std::span<DataHandle const> handles) {
+  void bind(Table& table, std::span<BindingUse const> uses, std::span<DataHandle const> handles) {
     buffers_.assign(handles.size(), nullptr);
     uses_.clear();
     ++replay_;
@@ -145,15 +149,15 @@ class Bindings {
     std::string const who = concat("replay: binding ", use.binding, " (", name_of(use.access), ")");
     if (buffer.is(Buffer::locked))
       throw LifetimeError(
-          concat(who, ": ", BufferTable::describe(buffer), " is locked: unlock it first"));
-    throw LifetimeError(concat(who, ": nothing has written ", BufferTable::describe(buffer),
+          concat(who, ": ", Table::describe(buffer), " is locked: unlock it first"));
+    throw LifetimeError(concat(who, ": nothing has written ", Table::describe(buffer),
                                ": submit a task that writes it, lock it for write, or adopt "
                                "written memory"));
   }
 
   std::uint64_t replay_ = 0;
-  std::vector<Buffer*> buffers_;
-  std::vector<BufferUse> uses_;
+  std::vector<later_t<Buffer, Table>*> buffers_;
+  std::vector<later_t<BufferUse, Table>> uses_;
 };
 
 }  // namespace nntile::common

@@ -11,14 +11,13 @@
 // `finish`.
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "nntile/core/codelet.hh"
+#include "nntile/core/threads.hh"
 #include "nntile/runtime/common/failures.hh"
 #include "nntile/runtime/common/wake.hh"
 
@@ -42,7 +41,7 @@ class Tokens {
 
   /// Opens a token for a task whose entry is about to be called. Throws std::bad_alloc.
   Completion open(void* task, TaskBody const& body) {
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     if (free_.empty()) {
       records_.emplace_back();
       if (free_.capacity() < records_.size())
@@ -69,7 +68,7 @@ class Tokens {
   };
   /// Notes that the entry has returned. The token is void afterwards if the task has ended.
   Return entry_returned(Completion const& token, Status status) noexcept {
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     std::uint32_t const index = index_of(token.id);
     Record& record = records_[index];
     Return result{true, !status.ok() || record.failed, {}};
@@ -91,7 +90,7 @@ class Tokens {
   bool poll(bool driver) {
     bool progress = false;
     if (polls_count_.load(std::memory_order_relaxed) == 0) return false;
-    std::unique_lock lock(mutex_);
+    detail::Lock lock(mutex_);
     std::uint64_t const newest =
         next_poll_;  // polls that are registered meanwhile wait for the next round
     for (std::uint64_t last = 0;;) {
@@ -124,7 +123,7 @@ class Tokens {
   /// "2 tasks wait to be completed: recv of tensor 'h1', tile 3 (task 12), ..."; names at most
   /// four. "" if none does.
   std::string waiting_for() const {
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     std::string names;
     std::uint64_t count = 0;
     for (Record const& record : records_) {
@@ -141,7 +140,7 @@ class Tokens {
 
   /// Returns when no thread is inside the completion of a task any more.
   void quiesce() noexcept {
-    std::unique_lock lock(mutex_);
+    detail::Lock lock(mutex_);
     while (finishing_ != 0) finished_.wait(lock);
   }
 
@@ -191,7 +190,7 @@ class Tokens {
     char text[status_text_bytes];
     void* task = nullptr;
     {
-      std::lock_guard guard(self.mutex_);
+      detail::Lock guard(self.mutex_);
       Record* const record = self.find(id);
       if (record == nullptr || record->state == State::completed_in_entry) return;
       if (record->state == State::in_entry) {  // the entry's thread will end the task
@@ -206,7 +205,7 @@ class Tokens {
       ++self.finishing_;
     }
     self.ended_(self.runtime_, task, status.ok() ? Status{} : Status{text});
-    std::lock_guard guard(self.mutex_);
+    detail::Lock guard(self.mutex_);
     if (--self.finishing_ == 0) self.finished_.notify_all();
   }
 
@@ -214,7 +213,7 @@ class Tokens {
   static void add_poll(void* owner, std::uint64_t id, Completion::Poll function, void* state,
                        bool driver_only) {
     auto& self = *static_cast<Tokens*>(owner);
-    std::lock_guard guard(self.mutex_);
+    detail::Lock guard(self.mutex_);
     Record* const record = self.find(id);
     if (record == nullptr || record->state == State::completed_in_entry) return;
     self.polls_.push_back({self.next_poll_ + 1,
@@ -282,8 +281,8 @@ class Tokens {
   Wake* wake_;
   std::atomic<std::uint64_t> outstanding_{0};
   std::atomic<std::uint64_t> polls_count_{0};
-  mutable std::mutex mutex_;
-  std::condition_variable finished_;
+  mutable detail::Mutex mutex_;
+  detail::Condition finished_;
   std::uint64_t finishing_ = 0;
   std::uint64_t next_poll_ = 0;
   std::vector<Record> records_;

@@ -3,10 +3,10 @@
 // Sleeping until another thread has changed something, without losing a notification.
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
+
+#include "nntile/core/threads.hh"
+
 
 namespace nntile::common {
 
@@ -19,7 +19,7 @@ class Wake {
   /// Cost while nobody sleeps: one load.
   void notify() noexcept {
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     ++notified_;
     changed_.notify_all();
   }
@@ -27,29 +27,29 @@ class Wake {
   /// Announces a sleeper, who then looks once more at what it waits for and calls `cancel`, `sleep`
   /// or `nap`.
   std::uint64_t prepare() noexcept {
-    std::lock_guard guard(mutex_);
+    detail::Lock guard(mutex_);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     return notified_;
   }
   void cancel() noexcept { sleepers_.fetch_sub(1, std::memory_order_relaxed); }
   /// Returns after a `notify` later than `prepare`, whose value `ticket` is.
   void sleep(std::uint64_t ticket) noexcept {
-    std::unique_lock lock(mutex_);
+    detail::Lock lock(mutex_);
     while (notified_ == ticket) changed_.wait(lock);
     cancel();
   }
   /// As sleep, but for about 50 microseconds at most: for callers who have polls to call in
   /// between.
   void nap(std::uint64_t ticket) noexcept {
-    std::unique_lock lock(mutex_);
-    if (notified_ == ticket) changed_.wait_for(lock, std::chrono::microseconds(50));
+    detail::Lock lock(mutex_);
+    (void)changed_.wait_for(lock, 50'000, [&] { return notified_ != ticket; });
     cancel();
   }
 
  private:
   std::atomic<int> sleepers_{0};
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  detail::Mutex mutex_;
+  detail::Condition changed_;
   std::uint64_t notified_ = 0;
 };
 

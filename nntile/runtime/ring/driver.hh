@@ -3,8 +3,8 @@
 // How the driving thread waits, and what it does meanwhile.
 
 #include <cstdint>
-#include <thread>
 
+#include "nntile/core/threads.hh"
 #include "nntile/runtime/ring/reclaim.hh"
 #include "nntile/runtime/ring/worker.hh"
 
@@ -126,8 +126,8 @@ template <class Policy> class Driver {
     if (helps_) parking.announce();
     if (finishing(target) || (helps_ && domain_.scheduler.any())) {
       if (helps_) parking.cancel();
-      std::this_thread::yield();  // a push, a pop or an end may be halfway, on a thread without a
-                                  // core
+      detail::yield_core();  // a push, a pop or an end may be halfway, on a thread without a
+                             // core
     } else {
       parking.sleep_driver(helps_, nap_of(domain_.tokens));
     }

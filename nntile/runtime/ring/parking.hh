@@ -2,11 +2,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where threads sleep that find nothing to do, and how they are woken.
 
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
+#include "nntile/core/threads.hh"
 #include "nntile/runtime/ring/datum.hh"
 #include "nntile/runtime/ring/policy.hh"
 
@@ -20,7 +18,7 @@ namespace nntile::detail::ring {
 /// the other. A wake turns announcements into as many permits, so a burst of pushes wakes each
 /// sleeper once, not once per push; announcements and permits together are always as many as the
 /// threads that have announced themselves and not yet come back. Whose a permit is, nobody says.
-template <class Policy, class Mutex = std::mutex, class Condition = std::condition_variable>
+template <class Policy, class Mutex = detail::Mutex, class Condition = detail::Condition>
 class Parking {
  public:
   /// Announces a sleeper. Then look for work, and call `cancel` or one of the sleeps.
@@ -28,22 +26,21 @@ class Parking {
 
   /// Takes the announcement back, or the permit that has answered it. Blocks: no.
   void cancel() {
-    std::lock_guard<Mutex> lock(mutex_);
+    detail::Lock<Mutex> lock(mutex_);
     leave();
   }
 
   /// Sleeps until a permit comes.
   void sleep() {
-    std::unique_lock<Mutex> lock(mutex_);
+    detail::Lock<Mutex> lock(mutex_);
     work_.wait(lock, [this] { return permits_ > 0; });
     --permits_;
   }
 
   /// Sleeps for at most `nanoseconds`: where somebody has to poll, nobody can sleep for long.
   void nap(std::int64_t nanoseconds) {
-    std::unique_lock<Mutex> lock(mutex_);
-    if (work_.wait_for(lock, std::chrono::nanoseconds(nanoseconds),
-                       [this] { return permits_ > 0; }))
+    detail::Lock<Mutex> lock(mutex_);
+    if (work_.wait_for(lock, nanoseconds, [this] { return permits_ > 0; }))
       --permits_;
     else
       leave();
@@ -54,13 +51,13 @@ class Parking {
   /// looking for work, so it rather takes back an announcement than uses up a permit that a worker
   /// was woken for.
   void sleep_driver(bool announced, std::int64_t nanoseconds) {
-    std::unique_lock<Mutex> lock(mutex_);
+    detail::Lock<Mutex> lock(mutex_);
     auto const ready = [&] { return rung_ || (announced && permits_ > 0); };
     driver_sleeps_ = true;
     if (nanoseconds < 0)
       bell_.wait(lock, ready);
     else
-      bell_.wait_for(lock, std::chrono::nanoseconds(nanoseconds), ready);
+      bell_.wait_for(lock, nanoseconds, ready);
     driver_sleeps_ = false;
     rung_ = false;
     if (announced) leave();
@@ -72,7 +69,7 @@ class Parking {
     std::uint32_t taken;
     bool driver_sleeps;
     {
-      std::lock_guard<Mutex> lock(mutex_);
+      detail::Lock<Mutex> lock(mutex_);
       std::uint32_t const sleepers = sleepers_.load(std::memory_order_relaxed);
       taken = sleepers < count ? sleepers : count;
       sleepers_.fetch_sub(taken, std::memory_order_seq_cst);
@@ -116,7 +113,7 @@ class Parking {
 
   void ring() {
     {
-      std::lock_guard<Mutex> lock(mutex_);
+      detail::Lock<Mutex> lock(mutex_);
       rung_ = true;
     }
     bell_.notify_one();

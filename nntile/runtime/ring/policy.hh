@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+
+#include "nntile/core/threads.hh"
+
 
 namespace nntile {
 
@@ -33,10 +35,7 @@ struct RingSizes {
 
 /// Times how long an idle worker spins; nothing else depends on it.
 struct RingClock {
-  static std::int64_t nanoseconds() {
-    using namespace std::chrono;
-    return duration_cast<std::chrono::nanoseconds>(steady_clock::now().time_since_epoch()).count();
-  }
+  static std::int64_t nanoseconds() { return detail::monotonic_ns(); }
 };
 
 /// Is told when a worker starts and ends a body; `worker` 0 is the driving thread unless it

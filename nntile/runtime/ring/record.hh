@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "nntile/core/threads.hh"
 #include "nntile/runtime/common/buffer.hh"
 #include "nntile/runtime/ring/datum.hh"
 #include "nntile/runtime/ring/flight.hh"
@@ -41,7 +41,7 @@ template <class Policy> class Records {
   /// A record for a task that is about to be submitted. Throws std::bad_alloc.
   R& take() {
     {
-      std::lock_guard guard(mutex_);
+      Lock guard(mutex_);
       if (entries_.size() == entries_.capacity()) entries_.reserve(2 * entries_.size() + 64);
     }
     if (free_.empty()) {
@@ -61,7 +61,7 @@ template <class Policy> class Records {
     record.sequence = sequence;
     record.seen = 0;
     record.consumers.open();
-    std::lock_guard guard(mutex_);
+    Lock guard(mutex_);
     entries_.push_back({sequence, &record});
     open_.fetch_add(1, std::memory_order_seq_cst);
     known_.store(entries_.size(), std::memory_order_release);
@@ -82,7 +82,7 @@ template <class Policy> class Records {
   /// Whether that sequence has an open record. Any thread.
   bool is_open(std::uint64_t sequence) const {
     if (known_.load(std::memory_order_acquire) == 0) return false;
-    std::lock_guard guard(mutex_);
+    Lock guard(mutex_);
     auto const at = find(sequence);
     return at != entries_.end() && at->sequence == sequence && at->record != nullptr &&
            !at->record->consumers.is_closed();
@@ -90,20 +90,20 @@ template <class Policy> class Records {
 
   /// The record of that sequence, the oldest open one, the newest; no_reference if there is none.
   Reference reference_of(std::uint64_t sequence) const {
-    std::lock_guard guard(mutex_);
+    Lock guard(mutex_);
     auto const at = find(sequence);
     bool const open = at != entries_.end() && at->sequence == sequence && at->record != nullptr;
     return open ? reference_to_record(at->record->index) : no_reference;
   }
   Reference oldest() const {
-    std::lock_guard guard(mutex_);
+    Lock guard(mutex_);
     for (Entry const& entry : entries_)
       if (entry.record != nullptr && !entry.record->consumers.is_closed())
         return reference_to_record(entry.record->index);
     return no_reference;
   }
   Reference newest() const {
-    std::lock_guard guard(mutex_);
+    Lock guard(mutex_);
     for (auto at = entries_.rbegin(); at != entries_.rend(); ++at)
       if (at->record != nullptr && !at->record->consumers.is_closed())
         return reference_to_record(at->record->index);
@@ -139,7 +139,7 @@ template <class Policy> class Records {
   }
 
   void remove(std::uint64_t sequence) {
-    std::lock_guard guard(mutex_);
+    Lock guard(mutex_);
     entries_[static_cast<std::size_t>(find(sequence) - entries_.begin())].record = nullptr;
     if (2 * ++removed_ < entries_.size()) return;
     std::erase_if(entries_, [](Entry const& entry) { return entry.record == nullptr; });
@@ -149,7 +149,7 @@ template <class Policy> class Records {
 
   std::vector<std::unique_ptr<R>> records_;
   std::vector<R*> free_;
-  mutable std::mutex mutex_;
+  mutable detail::Mutex mutex_;
   std::vector<Entry> entries_;  // ascending
   std::size_t removed_ = 0;
   Atomic<std::size_t> known_{0};

@@ -13,8 +13,9 @@
 
 namespace nntile::detail::ring {
 
-/// One recording. Use: Recorder(tasks, bindings).image(parameters).
-class Recorder {
+/// One recording. Use: Recorder<Policy>(tasks, bindings).image(parameters). Any policy makes the
+/// same image; as a template it costs nothing where nobody records.
+template <class Policy> class Recorder {
  public:
   /// Throws ValueError for a task without an entry for a CPU worker, and for a binding that is out
   /// of bounds.

@@ -84,7 +84,7 @@ template <class Policy> class Replayer {
   Submitter<Policy>& submitter_;
   std::vector<Entry> log_;  // ascending
   std::size_t forget_from_ = 64;
-  common::Bindings bindings_;
+  common::Bindings<common::BufferTable> bindings_;
 };
 
 }  // namespace nntile::detail::ring

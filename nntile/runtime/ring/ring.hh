@@ -78,7 +78,8 @@ class BasicRing {
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters = {}) {
     using namespace detail::ring;
-    return Program(std::make_shared<Image const>(Recorder(tasks, binding_count).image(parameters)));
+    return Program(
+        std::make_shared<Image const>(Recorder<Policy>(tasks, binding_count).image(parameters)));
   }
 
   /// Runs a program once. Its tasks count as submitted one by one: errors name them by the event's
@@ -205,10 +206,5 @@ class BasicRing {
 
 /// The default runtime.
 using Ring = BasicRing<>;
-
-static_assert(Runtime<Ring>);
-static_assert(ScopedRuntime<Ring>);
-static_assert(HintedRuntime<Ring>);
-static_assert(ReplayingRuntime<Ring>);
 
 }  // namespace nntile

@@ -2,11 +2,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the ring's own threads do all day.
 
-#include <string_view>
-#include <system_error>
-#include <thread>
 #include <vector>
 
+#include "nntile/core/threads.hh"
 #include "nntile/runtime/ring/domain.hh"
 
 namespace nntile::detail::ring {
@@ -27,7 +25,7 @@ template <class Policy> class Spin {
       return true;
     }
     if (yields_++ < Policy::Sizes::yields) {
-      std::this_thread::yield();
+      detail::yield_core();
       return true;
     }
     reset();
@@ -102,7 +100,7 @@ template <class Policy> class Worker {
     std::int64_t const nap = polls ? nap_of(domain_.tokens) : -1;
     if (domain_.scheduler.any() || domain_.stop.load(std::memory_order_seq_cst)) {
       domain_.parking.cancel();
-      std::this_thread::yield();  // a push or a pop may be halfway, on a thread without a core
+      detail::yield_core();  // a push or a pop may be halfway, on a thread without a core
     } else if (nap >= 0) {
       domain_.parking.nap(nap);
     } else {
@@ -128,12 +126,13 @@ template <class Policy> class Workers {
     auto const first = static_cast<std::uint32_t>(domain.options.own_driver ? 0 : 1);
     try {
       for (std::uint32_t i = first; i < domain.scheduler.workers(); ++i)
-        threads_.emplace_back(Worker<Policy>(domain, i));
-    } catch (std::system_error const& error) {
-      join();
-      throw OutOfMemory(concat("ring: ", threads_.size(), " threads run and another one of ",
-                               domain.scheduler.workers(), " workers cannot be started: ",
-                               std::string_view(error.what()), "; ask for fewer workers"));
+        if (!threads_.emplace_back().start(Worker<Policy>(domain, i)))
+          throw OutOfMemory(concat("ring: ", threads_.size() - 1,
+                                   " threads run, and there is no "
+                                   "memory for another one of ",
+                                   domain.scheduler.workers(),
+                                   " workers, or this user may not have more; ask for fewer "
+                                   "workers"));
     } catch (...) {
       join();
       throw;
@@ -151,7 +150,7 @@ template <class Policy> class Workers {
   }
 
   Domain<Policy>& domain_;
-  std::vector<std::thread> threads_;
+  std::vector<detail::Thread> threads_;
 };
 
 }  // namespace nntile::detail::ring

@@ -3,6 +3,7 @@
 // A recorded program of Serial: the kernels to call one after the other, looked up.
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/later.hh"
 #include "nntile/runtime/common/program.hh"
 
 namespace nntile::detail::serial {
@@ -23,11 +25,11 @@ struct Step {
   std::size_t attributes;  // offset
 };
 
-/// An immutable program.
-struct Image {
-  std::vector<Step> steps;
-  std::vector<ProgramUse> uses;  // of all steps in turn
-  std::vector<TaskLabel> labels;
+/// An immutable program. `Use` is ProgramUse: nothing is compiled where nobody records.
+template <std::same_as<ProgramUse> Use> struct Image {
+  std::vector<later_t<Step, Use>> steps;
+  std::vector<Use> uses;  // of all steps in turn
+  std::vector<later_t<TaskLabel, Use>> labels;
   std::vector<std::byte> attributes;  // of all steps, as recorded, aligned to 16
   struct Patch {
     std::size_t to;
@@ -35,7 +37,7 @@ struct Image {
     std::uint32_t bytes;
   };
   std::vector<Patch> patches;
-  std::vector<common::BindingUse> binding_uses;
+  std::vector<later_t<common::BindingUse, Use>> binding_uses;
   std::uint32_t binding_count = 0;
   std::uint32_t most_uses = 0;  // of one step
   std::size_t parameter_bytes = 0;
@@ -70,7 +72,9 @@ struct Image {
 };
 
 /// One replay: the program with its bindings and parameters. Stays where it is.
-class Flight {
+template <std::same_as<ProgramUse> Use> class Flight {
+  using Image = serial::Image<Use>;
+
  public:
   /// A task that is ready to be called.
   struct Call {
@@ -98,7 +102,7 @@ class Flight {
               std::uint64_t sequence) {
     if (!knows(image, handles)) bind(image, handles, buffers);
     image_ = image;
-    for (Image::Patch const& patch : image->patches)
+    for (typename Image::Patch const& patch : image->patches)
       std::memcpy(patched_.data() + patch.to, block.data() + patch.from, patch.bytes);
     next_ = 0;
     first_ = sequence;
@@ -158,12 +162,12 @@ class Flight {
 
   std::shared_ptr<Image const> image_;
   std::weak_ptr<Image const> known_;  // what the rest was made for, with these
-  std::vector<DataHandle> handles_;
-  std::vector<common::Buffer*> buffers_;  // by binding; null for one that is not used
-  std::vector<void*> pointers_;           // of all uses in turn
-  std::vector<std::byte> patched_;        // the attributes, if parameters change some
+  std::vector<later_t<DataHandle, Use>> handles_;
+  std::vector<later_t<common::Buffer, Use>*> buffers_;  // by binding; null for one that is not used
+  std::vector<later_t<void, Use>*> pointers_;           // of all uses in turn
+  std::vector<std::byte> patched_;                      // the attributes, if parameters change some
   std::vector<Call> calls_;
-  std::vector<common::BufferUse> uses_;  // of the body that was asked for
+  std::vector<later_t<common::BufferUse, Use>> uses_;  // of the body that was asked for
   std::uint64_t first_ = 0;
   std::uint64_t last_ = 0;
   std::size_t next_ = 0;
@@ -174,19 +178,22 @@ class Flight {
 
 namespace nntile {
 
+template <std::same_as<DataHandle> H> class BasicSerial;
+
 /// A program that a Serial has recorded. Copies share it.
-class SerialProgram {
+template <std::same_as<ProgramUse> Use> class BasicSerialProgram {
  public:
-  SerialProgram() = default;
+  BasicSerialProgram() = default;
   /// Tasks in it.
   std::size_t size() const { return image_ == nullptr ? 0 : image_->steps.size(); }
 
  private:
-  friend class Serial;
-  explicit SerialProgram(std::shared_ptr<detail::serial::Image const> image)
+  template <std::same_as<DataHandle> H> friend class BasicSerial;
+  explicit BasicSerialProgram(std::shared_ptr<detail::serial::Image<Use> const> image)
       : image_(std::move(image)) {}
 
-  std::shared_ptr<detail::serial::Image const> image_;
+  std::shared_ptr<detail::serial::Image<Use> const> image_;
 };
+using SerialProgram = BasicSerialProgram<ProgramUse>;
 
 }  // namespace nntile

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/later.hh"
 #include "nntile/runtime/common/buffer_table.hh"
 #include "nntile/runtime/common/driving_thread.hh"
 #include "nntile/runtime/common/marks.hh"
@@ -29,38 +31,38 @@ namespace nntile {
 /// `submit` returns. Only behind an asynchronous task that waits for its token do later ones queue,
 /// in order; `wait`, `lock` and `wait_all` drain the queue. Cost of a submission: look-up and
 /// checks of its handles; of a replayed task: its operands' pointers. Allocates: only to record, to
-/// queue, or beyond 16 uses.
-class Serial {
+/// queue, or beyond 16 uses. A template that nobody varies: who uses another runtime does not
+/// compile it.
+template <std::same_as<DataHandle> H> class BasicSerial {
  public:
-  using Handle = DataHandle;
-  using Program = SerialProgram;
+  using Handle = H;
+  using Program = BasicSerialProgram<later_t<ProgramUse, H>>;
   static constexpr char const* runtime_name = "serial";
 
-  Serial() = default;
+  BasicSerial() = default;
   /// Throws ValueError for more than one worker, or `own_driver`: there is no other thread.
-  explicit Serial(RuntimeOptions const& options) {
+  explicit BasicSerial(RuntimeOptions const& options) {
     (void)common::check_options({options.workers.value_or(1), false, false}, "serial", 1);
     if (options.own_driver)
       throw ValueError("serial: own_driver needs a thread besides the driver, and serial has none");
   }
-  Serial(Serial const&) = delete;
-  Serial& operator=(Serial const&) = delete;
+  BasicSerial(BasicSerial const&) = delete;
+  BasicSerial& operator=(BasicSerial const&) = delete;
   /// Waits for tokens; never throws.
-  ~Serial() {
+  ~BasicSerial() {
     drain(submitted_);
     tokens_.quiesce();
   }
 
-  DataHandle allocate(std::size_t bytes, Place place = host,
-                      Lifetime lifetime = Lifetime::persistent) {
+  Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
     thread_.enter("allocate");
     return buffers_.add(bytes, place, lifetime);
   }
-  DataHandle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
     thread_.enter("adopt");
     return buffers_.adopt(bytes, place, release);
   }
-  void retire(DataHandle handle) {
+  void retire(Handle handle) {
     thread_.enter("retire");
     retire_one(handle);
   }
@@ -70,10 +72,10 @@ class Serial {
   }
   void close_scope(Lifetime lifetime) {
     thread_.enter("close_scope");
-    buffers_.close_scope(lifetime, [this](DataHandle handle) { retire_one(handle); });
+    buffers_.close_scope(lifetime, [this](Handle handle) { retire_one(handle); });
   }
 
-  Event submit(Task<DataHandle> const& task) {
+  Event submit(Task<Handle> const& task) {
     thread_.enter("submit");
     if (!queue_.empty()) run_queue(no_limit);
     std::size_t const count = task.uses.size();
@@ -99,7 +101,8 @@ class Serial {
   /// ValueError: a binding, parameter or codelet that cannot be.
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters = {}) {
-    auto image = std::make_shared<detail::serial::Image const>(tasks, binding_count, parameters);
+    auto image =
+        std::make_shared<detail::serial::Image<ProgramUse> const>(tasks, binding_count, parameters);
     bindings_.reserve(binding_count);
     flight_.reserve(*image);
     return Program(std::move(image));
@@ -153,14 +156,14 @@ class Serial {
     failures_.report();
   }
 
-  std::span<std::byte> lock(DataHandle handle, Access access) {
+  std::span<std::byte> lock(Handle handle, Access access) {
     thread_.enter("lock");
     common::Buffer& buffer = buffers_.check_lock(handle, access);
     drain(buffer.last_use);
     failures_.check_lock(buffer, access);
     return buffers_.begin_lock(buffer, access);
   }
-  void unlock(DataHandle handle) {
+  void unlock(Handle handle) {
     thread_.enter("unlock");
     (void)buffers_.end_lock(handle);
   }
@@ -172,7 +175,7 @@ class Serial {
  private:
   static constexpr std::size_t inline_uses = 16;
 
-  using Flight = detail::serial::Flight;
+  using Flight = detail::serial::Flight<later_t<ProgramUse, H>>;
 
   /// A copied submission, a replay, or the end of a retired buffer, that waits for its turn.
   struct Queued {
@@ -211,7 +214,7 @@ class Serial {
     {
       common::DrivingThread::InTask const inside(thread_);
       common::DefaultFloatEnvironment environment;
-      for (Flight::Call const& call : flight.calls()) {
+      for (typename Flight::Call const& call : flight.calls()) {
         if (failures_.any_marked()) [[unlikely]] {
           well = false;
           (void)common::run_body(failures_, tokens_, body_of(flight, call), nullptr);
@@ -230,7 +233,7 @@ class Serial {
     flight.finish();
     return well;
   }
-  static common::TaskBody body_of(Flight& flight, Flight::Call const& call) {
+  static common::TaskBody body_of(Flight& flight, typename Flight::Call const& call) {
     return flight.body(static_cast<std::size_t>(&call - flight.calls().data()));
   }
 
@@ -253,7 +256,7 @@ class Serial {
     return sequence <= ended_.load(std::memory_order_acquire);
   }
 
-  void retire_one(DataHandle handle) {
+  void retire_one(Handle handle) {
     if (!queue_.empty()) {
       try {
         return enqueue_retired(handle);
@@ -263,7 +266,7 @@ class Serial {
     }
     buffers_.reclaim(buffers_.begin_retire(handle));
   }
-  void enqueue_retired(DataHandle handle) {
+  void enqueue_retired(Handle handle) {
     Queued& last = queue_.emplace_back();
     try {
       last.retired = &buffers_.begin_retire(handle);
@@ -273,7 +276,7 @@ class Serial {
     }
   }
 
-  Event enqueue(Task<DataHandle> const& task) {
+  Event enqueue(Task<Handle> const& task) {
     Queued& last = queue_.emplace_back();
     try {
       last.uses.resize(task.uses.size());
@@ -342,7 +345,7 @@ class Serial {
 
   /// The token of the queue's head was completed, on any thread.
   static void token_ended(void* runtime, void* task, Status status) noexcept {
-    auto& self = *static_cast<Serial*>(runtime);
+    auto& self = *static_cast<BasicSerial*>(runtime);
     common::settle(self.failures_, static_cast<Queued*>(task)->body, status);
     self.head_ended_.store(true, std::memory_order_seq_cst);
     self.wake_.notify();
@@ -352,15 +355,16 @@ class Serial {
   common::BufferTable buffers_{failures_};
   common::DrivingThread thread_;
   std::uint64_t submitted_ = 0;
-  std::atomic<std::uint64_t> ended_{0};  // tasks end in order: all up to here have
-  std::deque<Queued> queue_;             // only the head has started
-  common::Bindings bindings_;            // of the latest replay
-  Flight flight_;                        // likewise, if it ran at once
-  std::vector<Replayed> replays_;        // ascending
+  std::atomic<std::uint64_t> ended_{0};             // tasks end in order: all up to here have
+  std::deque<Queued> queue_;                        // only the head has started
+  common::Bindings<common::BufferTable> bindings_;  // of the latest replay
+  Flight flight_;                                   // likewise, if it ran at once
+  std::vector<Replayed> replays_;                   // ascending
   std::atomic<bool> head_ended_{false};
   common::Wake wake_;
   common::Tokens tokens_{this, &token_ended, &wake_};
 };
-static_assert(Runtime<Serial> && ScopedRuntime<Serial> && ReplayingRuntime<Serial>);
+
+using Serial = BasicSerial<DataHandle>;
 
 }  // namespace nntile

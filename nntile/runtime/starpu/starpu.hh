@@ -8,10 +8,10 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/threads.hh"
 #include "nntile/runtime/common/aligned.hh"
 #include "nntile/runtime/common/buffer_table.hh"
 #include "nntile/runtime/common/driving_thread.hh"
@@ -56,7 +56,7 @@ class StarPU {
     block_until_all_ended();
     for (std::uint32_t i = 0; i < buffers_.count(); ++i) end_buffer(buffers_[i]);
     // StarPU calls back shortly after the last task: too soon to sleep for.
-    while (callbacks_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+    while (callbacks_.load(std::memory_order_acquire) != 0) detail::yield_core();
     tokens_.quiesce();
     starpu_shim::remove_poller(poller_);
     starpu_shim::stop();
@@ -374,6 +374,5 @@ class StarPU {
   common::Tokens tokens_{this, &token_ended, &wake_};
   starpu_shim::Poller poller_{&poll, this};
 };
-static_assert(Runtime<StarPU> && ScopedRuntime<StarPU> && HintedRuntime<StarPU>);
 
 }  // namespace nntile

@@ -1,0 +1,138 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Threads, locks, sleeping and a clock, straight from POSIX: <thread>, <mutex>,
+// <condition_variable> and <chrono> would cost every inclusion of the library a tenth of a second.
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace nntile::detail {
+
+/// Nanoseconds of a clock that only goes forward.
+inline std::int64_t monotonic_ns() noexcept {
+  timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+/// Lets another thread have this core.
+inline void yield_core() noexcept { (void)sched_yield(); }
+
+/// Leaves the core alone for so long, or until a signal comes.
+inline void sleep_ns(std::int64_t nanoseconds) noexcept {
+  timespec const time{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
+  (void)nanosleep(&time, nullptr);
+}
+
+/// As std::mutex.
+class Mutex {
+ public:
+  Mutex() = default;
+  Mutex(Mutex const&) = delete;
+  Mutex& operator=(Mutex const&) = delete;
+  ~Mutex() { (void)pthread_mutex_destroy(&mutex_); }
+  void lock() noexcept { (void)pthread_mutex_lock(&mutex_); }
+  void unlock() noexcept { (void)pthread_mutex_unlock(&mutex_); }
+
+ private:
+  friend class Condition;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+/// Holds a mutex while it lives, but between `unlock` and `lock`.
+template <class M = Mutex> class [[nodiscard]] Lock {
+ public:
+  explicit Lock(M& mutex) : mutex_(mutex) { mutex.lock(); }
+  Lock(Lock const&) = delete;
+  Lock& operator=(Lock const&) = delete;
+  ~Lock() {
+    if (held_) mutex_.unlock();
+  }
+  void lock() {
+    mutex_.lock();
+    held_ = true;
+  }
+  void unlock() {
+    held_ = false;
+    mutex_.unlock();
+  }
+  M& mutex() { return mutex_; }
+
+ private:
+  M& mutex_;
+  bool held_ = true;
+};
+
+/// As std::condition_variable; time limits are in nanoseconds from now.
+class Condition {
+ public:
+  Condition() noexcept {
+    pthread_condattr_t attributes;
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&condition_, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+  }
+  Condition(Condition const&) = delete;
+  Condition& operator=(Condition const&) = delete;
+  ~Condition() { (void)pthread_cond_destroy(&condition_); }
+
+  void notify_one() noexcept { (void)pthread_cond_signal(&condition_); }
+  void notify_all() noexcept { (void)pthread_cond_broadcast(&condition_); }
+  /// May return without a notification.
+  void wait(Lock<Mutex>& lock) noexcept {
+    (void)pthread_cond_wait(&condition_, &lock.mutex().mutex_);
+  }
+  template <class Ready> void wait(Lock<Mutex>& lock, Ready ready) {
+    while (!ready()) wait(lock);
+  }
+  /// What `ready` says at the end.
+  template <class Ready> bool wait_for(Lock<Mutex>& lock, std::int64_t nanoseconds, Ready ready) {
+    std::int64_t const end = monotonic_ns() + nanoseconds;
+    timespec const time{end / 1'000'000'000, end % 1'000'000'000};
+    while (!ready())
+      if (pthread_cond_timedwait(&condition_, &lock.mutex().mutex_, &time) != 0) return ready();
+    return true;
+  }
+
+ private:
+  pthread_cond_t condition_;
+};
+
+/// One thread, or none. Join it before it dies.
+class Thread {
+ public:
+  Thread() = default;
+  Thread(Thread&& other) noexcept
+      : thread_(other.thread_), runs_(std::exchange(other.runs_, false)) {}
+  Thread& operator=(Thread&& other) = delete;
+
+  /// Runs a copy of the body on a thread of its own; false if the system gives no other thread.
+  /// The body does not throw. Throws std::bad_alloc.
+  template <class Body> bool start(Body body) {
+    auto* const copy = new Body(std::move(body));
+    auto const run = [](void* argument) -> void* {
+      auto* const its = static_cast<Body*>(argument);
+      (*its)();
+      delete its;
+      return nullptr;
+    };
+    runs_ = pthread_create(&thread_, nullptr, run, copy) == 0;
+    if (!runs_) delete copy;
+    return runs_;
+  }
+  void join() noexcept {
+    if (std::exchange(runs_, false)) (void)pthread_join(thread_, nullptr);
+  }
+
+ private:
+  pthread_t thread_{};
+  bool runs_ = false;
+};
+
+}  // namespace nntile::detail
