@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How a tensor is cut into tiles: borders per dimension.
 
-#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,8 +50,9 @@ class AxisTiling {
   std::span<Index const> borders() const { return borders_; }
   /// Whether every inner border is a multiple of `step`.
   bool multiple_of(Index step) const {
-    return std::all_of(borders_.begin(), borders_.end() - 1,
-                       [=](Index border) { return border % step == 0; });
+    for (std::size_t i = 0; i + 1 < borders_.size(); ++i)
+      if (borders_[i] % step != 0) return false;
+    return true;
   }
   bool operator==(AxisTiling const&) const = default;
 

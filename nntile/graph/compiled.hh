@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // CompiledGraph: a plan bound to a runtime, a store and an instruction set.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>

@@ -3,6 +3,7 @@
 // Scaled dot-product attention over tiles of queries and keys, and its derivative. Memory is linear
 // in the sequence.
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tile: one contiguous piece of data on a runtime, and ops on single tiles.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
