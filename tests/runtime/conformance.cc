@@ -7,16 +7,13 @@
 
 #include "tests/support/catch.hh"
 #include "tests/support/runtimes.hh"
+#include "tests/support/sanitized.hh"
 
 namespace {
 
 using namespace nntile;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
+using test::sanitized;
 
 /// Under a sanitizer, ten times slower, the default runtime is looked at closely and the others
 /// once.

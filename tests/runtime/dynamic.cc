@@ -18,6 +18,7 @@
 #include "nntile/testing/conformance.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
+#include "tests/support/sanitized.hh"
 
 namespace {
 
@@ -129,6 +130,7 @@ template <class R> testing::Report battery(char const* name, int workers) {
   // What is forwarded does not depend on who drives, so one kind of driver will do.
   options.own_driver = std::string_view(name) == "starpu";
   options.helping_driver = !options.own_driver;
+  options.heavy = !test::sanitized;
   options.rounds = 1;
   return testing::conformance([name](RuntimeOptions const& wanted) { return R(name, wanted); },
                               options);

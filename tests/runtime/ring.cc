@@ -14,6 +14,7 @@
 #include "nntile/testing/conformance.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/sanitized.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -36,6 +37,7 @@ template <class R> testing::Report battery(bool own_driver, char const* only) {
   options.max_workers = 2;
   options.own_driver = own_driver;
   options.rounds = 1;
+  options.heavy = !test::sanitized;
   options.only = only;
   return testing::conformance([](RuntimeOptions const& o) { return R(o); }, options);
 }
