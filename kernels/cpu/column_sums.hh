@@ -43,18 +43,26 @@ template <class T> struct ColumnResult {
   }
 };
 
+/// Columns that are added up at once, whose sums stay in L1: 8 KiB of fp32 sums a result.
+inline constexpr Index column_stretch = 2048;
+
+/// How many rows ahead of the one that is added are fetched: 4 KiB or more, which the CPU's own
+/// prefetching would reach across the ends of rows and pages too late.
+template <class T> NNTILE_ALWAYS_INLINE Index rows_ahead(Index m) {
+  Index const width = m < column_stretch ? m : column_stretch;
+  return 1 + 4096 / (width * static_cast<Index>(sizeof(T)));
+}
+
 /// Adds `count` rows to each of m columns: step(i, k, part, sums) adds row k's terms of columns i
-/// and following to `results` sums at once. Sums of a stretch of columns stay in L1 while four rows
-/// at a time pass by.
+/// and following to `results` sums at once. Rows pass by one at a time, as memory has them; where
+/// they are so short that a sum is not in L1 yet when it is wanted again, four at a time.
 template <class T, int results, class Step>
 NNTILE_ALWAYS_INLINE void sum_columns(Index m, Index count,
                                       ColumnResult<T> const (&result)[results], Step step) {
   using V = compute_t<T>;
-  constexpr Index stretch = 2048;  // columns: 8 KiB of fp32 sums a result
-  constexpr Index rows = 4;
-  alignas(64) V held[results][stretch];
-  for (Index begin = 0; begin < m; begin += stretch) {
-    Index const width = m - begin < stretch ? m - begin : stretch;
+  alignas(64) V held[results][column_stretch];
+  for (Index begin = 0; begin < m; begin += column_stretch) {
+    Index const width = m - begin < column_stretch ? m - begin : column_stretch;
     auto const sweep = [&](Index k, Index row_count, bool starts, bool ends)
         __attribute__((always_inline)) {
       for_each_vec<V>(
@@ -72,18 +80,18 @@ NNTILE_ALWAYS_INLINE void sum_columns(Index m, Index count,
             }
           });
     };
-    Index k = 0;
-    for (; k + rows < count; k += rows) {
-      if (k == 0)
-        sweep(k, rows, true, false);
-      else
-        sweep(k, rows, false, false);
+    Index const rows = width < 16 * Vec<V>::lanes ? 4 : 1;
+    if (count <= rows) {
+      sweep(0, count, true, true);
+      continue;
     }
-    Index const left = count - k;
-    if (k == 0)
-      sweep(k, left, true, true);
+    sweep(0, rows, true, false);
+    Index k = rows;
+    if (rows == 1)
+      for (; k + 1 < count; ++k) sweep(k, 1, false, false);
     else
-      sweep(k, left, false, true);
+      for (; k + 4 < count; k += 4) sweep(k, 4, false, false);
+    sweep(k, count - k, false, true);
   }
 }
 

@@ -130,9 +130,12 @@ template <class T> struct LayerNormWeightBackward {
       T const* const dy = buffer<T const>(call, 1) + j * args.e * args.s;  // [e, s]
       V const* const mean = buffer<V const>(call, 2) + j * args.s;         // [s]
       V const* const rstd = buffer<V const>(call, 3) + j * args.s;         // [s]
+      Index const ahead = rows_ahead<T>(args.e) * args.e;
       sum_columns<T, 2>(
           args.e, args.s, {dgamma.at(j * args.e), dbeta.at(j * args.e)},
           [&](Index e, Index s, auto part, Vec<V>(&sums)[2]) __attribute__((always_inline)) {
+            __builtin_prefetch(x + s * args.e + e + ahead);
+            __builtin_prefetch(dy + s * args.e + e + ahead);
             Vec<V> const slope = load(dy + s * args.e + e, part);
             Vec<V> const xhat =
                 (load(x + s * args.e + e, part) - Vec<V>(static_cast<double>(mean[s]))) *

@@ -32,10 +32,11 @@ template <class T> struct SumSlice {
         store(lanes, sum);
         y.put(j, lanes[0]);
       } else {
+        Index const ahead = rows_ahead<T>(args.m) * args.m;
         sum_columns<T, 1>(
             args.m, args.k, {y.at(j * args.m)},
             [&](Index i, Index k, auto part, Vec<V>(&sums)[1]) __attribute__((always_inline)) {
-              __builtin_prefetch(slab + (k + 4) * args.m + i);  // the next rows that pass by
+              __builtin_prefetch(slab + k * args.m + i + ahead);
               sums[0] = fma(alpha, load(slab + k * args.m + i, part), sums[0]);
             });
       }
