@@ -135,24 +135,23 @@ bool cpu_has_avx512() {
 }
 
 /// Threads, how long they may wait busily, and which of its kernels a library uses. Older libraries
-/// do not know newer CPUs and fall back to AVX2 or to plain C: they are told, where nobody else has
-/// told them, what the CPU can do, or what it is to be held to.
+/// do not know newer CPUs and fall back to AVX2 or to plain C: they are told what the CPU can do,
+/// or what they are to be held to, whatever the user's environment says.
 std::vector<std::string> environment(int workers, Isa isa) {
   std::vector<std::string> result{"OMP_DYNAMIC=false", "GOMP_SPINCOUNT=100000",
                                   "OPENBLAS_THREAD_TIMEOUT=18"};
   for (char const* const name : {"OMP", "OPENBLAS", "BLIS"})
     result.push_back(concat(name, "_NUM_THREADS=", workers));
+  result.push_back("OPENBLAS_L2_SIZE");  // without a value: unset
   if (!cpu_has_avx512()) return result;
-  bool const narrow = isa == Isa::v3 || isa == Isa::v2;
-  auto const suggest = [&](char const* name, char const* wide_value, char const* narrow_value) {
-    char const* const value = narrow ? narrow_value : wide_value;
-    if (std::getenv(name) == nullptr && value != nullptr)
-      result.push_back(concat(name, "=", value));
-  };
-  suggest("OPENBLAS_CORETYPE", "SkylakeX", "Haswell");
-  suggest("BLIS_ARCH_TYPE", "skx", "haswell");
-  suggest("DNNL_MAX_CPU_ISA", nullptr, "AVX2");
-  suggest("ONEDNN_MAX_CPU_ISA", nullptr, "AVX2");
+  using Settings = std::vector<char const*>;
+  bool const held = isa == Isa::v3 || isa == Isa::v2;
+  for (char const* const setting :
+       held ? Settings{"OPENBLAS_CORETYPE=Haswell", "BLIS_ARCH_TYPE=haswell",
+                       "DNNL_MAX_CPU_ISA=AVX2", "ONEDNN_MAX_CPU_ISA=AVX2"}
+            : Settings{"OPENBLAS_CORETYPE=SkylakeX", "BLIS_ARCH_TYPE=skx", "DNNL_MAX_CPU_ISA",
+                       "ONEDNN_MAX_CPU_ISA"})
+    result.push_back(setting);
   return result;
 }
 
@@ -215,7 +214,10 @@ void compare(GemmCase const& of, std::string const& rival, Samples const& ours,
 class Contest {
  public:
   Contest(bench::Records& records, int workers, Isa isa)
-      : records_(records), workers_(workers), isa_(isa), rivals_(start_rivals(workers, isa)) {}
+      : records_(records), workers_(workers), isa_(isa), rivals_(start_rivals(workers, isa)) {
+    if (workers == 1)
+      records.add("peak", ours(), "gflops", "GFLOP/s", {bench::fma_peak(isa, 1) * 1e-9});
+  }
 
   void run(GemmCase const& of) {
     if (of.kind == Kind::fp64)
@@ -238,8 +240,12 @@ class Contest {
   }
 
  private:
-  std::string ours() const { return workers_ == 1 ? "kernel_1" : "ring"; }
-  std::string named(std::string const& rival) const { return workers_ == 1 ? rival + "_1" : rival; }
+  std::string ours() const { return named(workers_ == 1 ? "kernel" : "ring"); }
+  /// With one worker and on a lesser instruction set than the best, the name says so.
+  std::string named(std::string const& runtime) const {
+    return concat(runtime, workers_ == 1 ? "_1" : "",
+                  isa_ == kernels::best() ? "" : concat("_", name_of(isa_)));
+  }
 
   template <class T> void run_as(GemmCase const& of) {
     bool const quick = records_.options().quick;
@@ -311,12 +317,15 @@ class Contest {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::string const part = bench::take_option(argc, argv, "--case");
+  std::string const threads = bench::take_option(argc, argv, "--workers");
   bench::Records records(
       "gemm",
       bench::parse(argc, argv,
                    "Exact products against the best of oneDNN, OpenBLAS and BLIS, each in a "
-                   "process of its own, in turn. kernel_1 and names that end in _1: one thread, "
-                   "CPU time. ring and the others: two, on the wall."));
+                   "process of its own, in turn. kernel_1 and names with _1: one thread, CPU time. "
+                   "ring and the others: two, on the wall. Names that end in _v3 are held to AVX2. "
+                   "Also takes --case TEXT, which names of cases must hold, and --workers 1|2."));
   Isa isa = kernels::best();
   for (Isa const named : {Isa::v2, Isa::v3, Isa::v4})
     if (records.options().isa == name_of(named)) isa = named;
@@ -324,10 +333,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "no kernels for %s here\n", name_of(isa));
     return 1;
   }
-  records.add("peak", "kernel_1", "gflops", "GFLOP/s", {bench::fma_peak(isa, 1) * 1e-9});
   for (int const workers : {1, 2}) {
+    if (!threads.empty() && std::to_string(workers) != threads) continue;
     Contest contest(records, workers, isa);
-    for (GemmCase const& of : bench::gemm_cases(records.options().quick)) contest.run(of);
+    for (GemmCase const& of : bench::gemm_cases(records.options().quick))
+      if (of.name.find(part) != std::string::npos) contest.run(of);
     contest.summarise();
   }
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,8 +18,8 @@ namespace nntile::bench {
 /// A child whose standard input and output are pipes. It ends when this object does.
 class Process {
  public:
-  /// `environment` holds NAME=VALUE texts that are added. A program that cannot be started answers
-  /// nothing.
+  /// `environment` holds NAME=VALUE texts that are added, and the NAMEs alone of variables that are
+  /// taken away. A program that cannot be started answers nothing.
   explicit Process(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
     signal(SIGPIPE, SIG_IGN);  // a child that died is an answer that does not come
     int to[2], from[2];
@@ -27,7 +28,8 @@ class Process {
     if (pid_ == 0) {
       dup2(to[0], STDIN_FILENO);
       dup2(from[1], STDOUT_FILENO);
-      for (std::string& setting : environment) putenv(setting.data());
+      for (std::string& setting : environment)
+        setting.find('=') == std::string::npos ? unsetenv(setting.c_str()) : putenv(setting.data());
       std::vector<char*> argv;
       for (std::string& argument : arguments) argv.push_back(argument.data());
       argv.push_back(nullptr);
