@@ -40,13 +40,20 @@ Product<S, compute_t<S>> product_of(ops::Gemm::Args const& args, KernelCall cons
   return x;
 }
 
+template <class T> NNTILE_ALWAYS_INLINE void multiply(Product<T, T> const& x) {
+  InPlace const in_place = choose(x);
+  if constexpr (sizeof(T) == sizeof(float))  // all rows of a strip in the caches, one piece of k
+    if (in_place.a && in_place.b && x.k <= 256 && x.m <= 144) return multiply_in_place(x);
+  multiply_blocked(x, in_place);
+}
+
 template <class S> struct Gemm {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Gemm>(call);
     for (Index batch = 0; batch < args.batch; ++batch) {
       auto const x = product_of<S>(args, call, batch);
       if constexpr (std::same_as<S, compute_t<S>>)
-        multiply_blocked(x, choose(x));
+        multiply(x);
       else
         multiply_narrow(x);
     }

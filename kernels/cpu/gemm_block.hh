@@ -127,7 +127,7 @@ template <class T> struct BlockOperands {
 };
 
 template <class T, Layout layout, Rows rows>
-inline constexpr Tiles<T> tiles = make_tiles<T, layout, rows>();
+inline constexpr Tiles<T> tiles = Tiles<T>::template make<layout, rows>();
 
 template <class T> Tiles<T> const& tiles_for(BlockOperands<T> const& x) {
   if constexpr (sizeof(T) == 4) {  // only fp32 is used in place
@@ -202,6 +202,37 @@ NNTILE_ALWAYS_INLINE EvenSplit panels_of(Index n) { return EvenSplit::units(n, t
 struct InPlace {
   bool a, b;
 };
+
+/// Both operands in place and k in one piece, for products so small that each division shows.
+template <class T> void multiply_in_place(Product<T, T> const& x) {
+  constexpr Index lanes = Vec<T>::lanes;
+  auto const& tile = x.trans_b ? detail::tiles<T, Layout::rows, Rows::in_place>
+                               : detail::tiles<T, Layout::columns, Rows::in_place>;
+  // One tile holds all rows, or two, or as many as it takes.
+  Index const vectors = (x.m + lanes - 1) / lanes;
+  Index const pieces = vectors <= tallest_tile ? 1
+                       : tallest_tile > 4 && vectors <= 8
+                           ? 2
+                           : (vectors + tile_vectors<T> - 1) / tile_vectors<T>;
+  Index const base = pieces == 1 ? vectors : vectors / pieces, taller = vectors - base * pieces;
+  Index const width = most_columns(static_cast<int>(base + (taller > 0)));
+  Index const strips = (x.n + width - 1) / width, narrow = x.n / strips, wider = x.n % strips;
+  Finish<T> const finish = x.finish();
+  TileCall<T> call{x.k, x.a, x.lda, x.b, x.ldb, x.c, x.ldc, nullptr, 0, x.start(), x.beta};
+  for (Index jr = 0, j = 0, n; jr < strips; ++jr, j += n) {
+    n = narrow + (jr < wider);
+    call.b = x.b + (x.trans_b ? j : j * x.ldb);
+    for (Index ir = 0, i = 0; ir < pieces; ++ir, i += call.rows) {
+      call.a = x.a + i;
+      call.c = x.c + i + j * x.ldc;
+      call.rows = static_cast<int>(ir + 1 < pieces ? (base + (ir < taller)) * lanes : x.m - i);
+      tile(static_cast<int>(n), call);
+      if (finish.any)
+        finish_block(finish.at_row(i), call.rows, n, static_cast<T const*>(call.c), x.ldc, call.c,
+                     x.ldc);
+    }
+  }
+}
 
 /// Blocks of C where it is, for S = T.
 template <class T> void multiply_blocked(Product<T, T> const& x, InPlace in_place) {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "kernels/cpu/vec.hh"
+#include "kernels/cpu/gemm_walk.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 
@@ -143,53 +143,57 @@ void compute_tile(TileCall<T> const& call) {
     }
   }
 
-  Index const lda = rows == Rows::panel ? tile_rows<T> : call.lda;
-  Index const ldb = call.ldb;
-  Index const b_step = layout == Layout::packed ? tile_columns : layout == Layout::rows ? ldb : 1;
   auto const chains = [&](auto part) __attribute__((always_inline)) {  // of A's last register
-    auto const step = [&](T const* row, T const* column) __attribute__((always_inline)) {
+    // Fetched `ahead` steps before their use. The tile is multiplied in as many stretches as the
+    // next one has columns, so that what that needs arrives evenly.
+    constexpr int a_ahead = 16, b_ahead = 32;
+    constexpr int stretches = tile_columns;
+    detail::Walk<T, rows == Rows::panel ? tile_rows<T> : 0> a(call.a, call.lda);
+    detail::Walk<T, layout == Layout::packed ? tile_columns : 0> b(
+        call.b, layout == Layout::columns ? 1 : call.ldb);
+    detail::Multiples<T, columns> const apart(call.ldb);
+    Index soon = a_ahead * tile_rows<T>;
+    if constexpr (rows == Rows::in_place) soon = a_ahead * call.lda, detail::hide(soon);
+    auto const step = [&](int u) __attribute__((always_inline)) {
+      T const* const row = a.at(u);
       V x[vectors];
 #pragma GCC unroll 16
       for (int i = 0; i < vectors - 1; ++i) x[i] = load(row + i * lanes);
       x[vectors - 1] = load(row + (vectors - 1) * lanes, part);
 #pragma GCC unroll 16
       for (int j = 0; j < columns; ++j) {
-        V const y(static_cast<double>(layout == Layout::columns ? column[j * ldb] : column[j]));
+        T const* const y = layout == Layout::columns ? apart.from(b.at(u), j) : b.at(u) + j;
+        V const broadcast(static_cast<double>(*y));
 #pragma GCC unroll 16
-        for (int i = 0; i < vectors; ++i) fma_into(c[j][i], x[i], y);
+        for (int i = 0; i < vectors; ++i) fma_into(c[j][i], x[i], broadcast);
       }
     };
-    // Fetched `ahead` steps before their use. The tile is multiplied in as many stretches as the
-    // next one has columns, so that what that needs arrives evenly.
-    constexpr Index a_ahead = 16, b_ahead = 32;
-    constexpr int line = 64 / static_cast<int>(sizeof(T));
-    constexpr int stretches = tile_columns;
-    Index const stretch = (call.k + 4 * stretches - 1) / (4 * stretches) * 4;
-    T const* a = call.a;
-    T const* b = call.b;
+    Index left = call.k;
     T const* next = call.next;
-    Index p = 0;
+    Index stretch = left;
+    if (next != nullptr || call.ahead != nullptr)
+      stretch = (left + 4 * stretches - 1) / (4 * stretches) * 4;
     do {
       if (next != nullptr) detail::fetch_column(next, vectors * lanes), next += call.ldc;
       if (call.ahead != nullptr) call.ahead->fetch(call.share);
-      Index const end = p + stretch < call.k ? p + stretch : call.k;
-      for (; p + 4 <= end; p += 4) {
+      Index now = stretch < left ? stretch : left;
+      left -= now;
+      for (; now >= 4; now -= 4) {
         if constexpr (layout == Layout::packed)
-#pragma GCC unroll 4
-          for (int i = 0; i < 4 * tile_columns; i += line)
-            __builtin_prefetch(b + b_ahead * tile_columns + i, 0, 3);
+          detail::fetch<4 * tile_columns>(b.at(0) + b_ahead * tile_columns);
 #pragma GCC unroll 4
         for (int u = 0; u < 4; ++u) {
-#pragma GCC unroll 16
-          for (int i = 0; i < vectors * lanes; i += line)
-            __builtin_prefetch(a + (u + a_ahead) * lda + i, 0, 3);
-          step(a + u * lda, b + u * b_step);
+          detail::fetch<vectors * lanes>(a.at(u) + soon);
+          step(u);
+          a.next(), b.next();
         }
-        a += 4 * lda;
-        b += 4 * b_step;
+        a.skip(4), b.skip(4);
       }
-      for (; p < end; ++p, a += lda, b += b_step) step(a, b);
-    } while (p < call.k);
+      for (; now > 0; --now) {
+        step(0);
+        a.next(), b.next(), a.skip(1), b.skip(1);
+      }
+    } while (left > 0);
   };
   // Masked loads cost nothing with 512 bits; with 256 they do.
   First const rest{call.rows - (vectors - 1) * lanes};
@@ -205,23 +209,48 @@ void compute_tile(TileCall<T> const& call) {
                 __attribute__((always_inline)) { store(at, c[j][i], part); });
 }
 
-/// compute_tile for up to `tile_vectors` registers and `tile_columns` columns, by their numbers.
-template <class T> struct Tiles {
-  static constexpr int count = tile_vectors<T> * tile_columns;
-  void (*tile[count])(TileCall<T> const&);
+/// The tallest tile, in registers; those beyond `tile_vectors` are for operands in place.
+#if defined(__AVX512F__)
+inline constexpr int tallest_tile = 5;
+#else
+inline constexpr int tallest_tile = 2;
+#endif
 
+/// The most columns of a tile of so many registers: 24 accumulators or more.
+constexpr int most_columns(int vectors) {
+  return vectors <= 3 ? tile_columns : vectors == 4 ? 6 : 5;
+}
+
+/// compute_tile by the numbers of its registers and columns.
+template <class T> class Tiles {
+ public:
   NNTILE_ALWAYS_INLINE void operator()(int columns, TileCall<T> const& call) const {
     int const vectors = (call.rows + Vec<T>::lanes - 1) / Vec<T>::lanes;
-    tile[(vectors - 1) * tile_columns + columns - 1](call);
+    tile_[(vectors - 1) * tile_columns + columns - 1](call);
   }
-};
+  template <Layout layout, Rows rows> static consteval Tiles make() {
+    Tiles result;
+    result.template fill<layout, rows>(std::make_integer_sequence<int, count>{});
+    return result;
+  }
 
-template <class T, Layout layout, Rows rows, int... i>
-consteval Tiles<T> make_tiles(std::integer_sequence<int, i...>) {
-  return {{&compute_tile<T, i / tile_columns + 1, i % tile_columns + 1, layout, rows>...}};
-}
-template <class T, Layout layout, Rows rows> consteval Tiles<T> make_tiles() {
-  return make_tiles<T, layout, rows>(std::make_integer_sequence<int, Tiles<T>::count>{});
-}
+ private:
+  static constexpr int count = tallest_tile * tile_columns;
+
+  template <Layout layout, Rows rows, int... i>
+  consteval void fill(std::integer_sequence<int, i...>) {
+    ((tile_[i] = entry<layout, rows, i / tile_columns + 1, i % tile_columns + 1>()), ...);
+  }
+  /// Null where there is no such tile.
+  template <Layout layout, Rows rows, int vectors, int columns> static consteval auto entry() {
+    constexpr bool in_place = rows == Rows::in_place && layout != Layout::packed;
+    if constexpr (columns <= most_columns(vectors) && (vectors <= tile_vectors<T> || in_place))
+      return &compute_tile<T, vectors, columns, layout, rows>;
+    else
+      return nullptr;
+  }
+
+  void (*tile_[count])(TileCall<T> const&) = {};
+};
 
 }  // namespace nntile::kernels::NNTILE_ISA
