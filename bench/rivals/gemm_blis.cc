@@ -7,6 +7,9 @@
 #include <blis.h>  // Debian
 #endif
 
+#include <cstdlib>
+#include <string>
+
 #include "bench/rivals/gemm.hh"
 
 namespace {
@@ -27,6 +30,18 @@ struct Blis {
   }
 };
 
+/// BLIS 0.9 reads BLIS_ARCH_TYPE as a number, which is another in each version, and any name as 0.
+void number_architecture() {
+  char const* const value = std::getenv("BLIS_ARCH_TYPE");
+  std::string const name = value == nullptr ? "" : value;
+  if (name != "skx" && name != "haswell") return;
+  int const number = name == "skx" ? BLIS_ARCH_SKX : BLIS_ARCH_HASWELL;
+  setenv("BLIS_ARCH_TYPE", std::to_string(number).c_str(), 1);
+}
+
 }  // namespace
 
-int main() { return serve(Blis{}); }
+int main() {
+  number_architecture();
+  return serve(Blis{});
+}
