@@ -12,12 +12,14 @@ template <class T> bool collides(Index ld, Index count) {
 }
 
 /// Packing pays where what is packed is used often enough: A always is, unless its rows are
-/// contiguous as in a panel; B by many rows only. Measured on Zen 5 (512 bits; 256 bits alike) over
-/// squares of 16 to 1024 and GPT-2's products.
+/// contiguous as in a panel; B by many rows only. Tiles of 256-bit registers are a cache line high,
+/// so that in place every step of k is another stream. Measured on Zen 5 over squares of 16 to 1024
+/// and GPT-2's products.
 template <class T> InPlace choose(Product<T, T> const& x) {
   if (sizeof(T) != sizeof(float)) return {false, false};
-  bool const few_rows = x.m <= 256 || (x.trans_b && x.m <= 1024);
-  return {!x.trans_a && x.alpha == T(1) && !collides<T>(x.lda, x.k),
+  constexpr bool wide = Vec<T>::lanes * sizeof(T) == 64;
+  bool const few_rows = x.m <= 256 || (wide && x.trans_b && x.m <= 1024);
+  return {!x.trans_a && x.alpha == T(1) && (wide || x.m <= 192) && !collides<T>(x.lda, x.k),
           few_rows && !collides<T>(x.ldb, x.trans_b ? x.k : x.n)};
 }
 
