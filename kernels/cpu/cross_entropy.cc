@@ -35,7 +35,10 @@ template <class T> struct CrossEntropy {
       if (args.phase <= 0)
         view.max[i] = canonical_max<V>(
             args.v, args.first ? -static_cast<V>(__builtin_inf()) : view.max[i],
-            [&](Index p, auto part) __attribute__((always_inline)) { return load(x + p, part); });
+            [&](Index p, auto part) __attribute__((always_inline)) {
+              fetch_ahead(x + p, part);
+              return load(x + p, part);
+            });
       if (args.phase != 0) add_powers(args, view, i);
     }
     return {};
@@ -92,9 +95,10 @@ template <class T> struct CrossEntropyBackward {
       // dx may be x: both are read before the row is written.
       V const picked = here ? static_cast<V>(x[label]) : V(0);
       V const before = here && args.beta != 0 ? static_cast<V>(dx[label]) : V(0);
-      for_each_vec<V>(
+      for_each_group<V>(
           args.v, [&](Index p, auto part) __attribute__((always_inline)) {
-            Vec<V> value = ignored ? Vec<V>(0) : exp_of_shifted(load(x + p, part) - shift) * factor;
+            auto value = load(x + p, part) - shift;
+            value = ignored ? decltype(value)(0) : exp_of_shifted(value) * factor;
             if (args.beta != 0) value = fma(beta, load(static_cast<T const*>(dx) + p, part), value);
             store(dx + p, value, part);
           });

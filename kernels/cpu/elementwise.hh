@@ -20,8 +20,8 @@ NNTILE_ALWAYS_INLINE void elementwise_body(typename Op::Args const& args, Kernel
   auto const value_of = [&](int operand, Index i, auto part) {
     return load(static_cast<T const*>(call.buffers[operand]) + i, part);
   };
-  for_each_vec<V>(args.n, [&](Index i, auto part) __attribute__((always_inline)) {
-    Vec<V> value;
+  for_each_group<V>(args.n, [&](Index i, auto part) __attribute__((always_inline)) {
+    decltype(value_of(0, i, part)) value;
     if constexpr (inputs == 1)
       value = Op::apply(args.attrs, value_of(0, i, part));
     else if constexpr (inputs == 2)
@@ -33,7 +33,7 @@ NNTILE_ALWAYS_INLINE void elementwise_body(typename Op::Args const& args, Kernel
                         value_of(3, i, part));
     if constexpr (updates)
       if (args.attrs.beta != 0)
-        value = fma(Vec<V>(static_cast<double>(args.attrs.beta)), load(static_cast<T const*>(out) + i, part), value);
+        value = fma(decltype(value)(static_cast<double>(args.attrs.beta)), load(static_cast<T const*>(out) + i, part), value);
     store(out + i, value, part);
   });
 }

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// exp, log, tanh and erf of Vec<float> and Vec<double>: own minimax polynomials (fpminimax of Sollya 8), explicit FMA,
+// exp, log, tanh and erf of Vec and Group, float and double: own minimax polynomials (fpminimax of Sollya 8), explicit FMA,
 // no libm, no estimates. One sequence of IEEE operations for every vector type, so equal bits wherever there is FMA.
 //
 //              float, max ulp   double (sampled)   method
@@ -11,15 +11,15 @@
 //
 // Those of floats are the largest over all 2^32 (test_ops "[exhaustive]"); without FMA they are within 3.
 
-#include "kernels/cpu/vec.hh"
+#include "kernels/cpu/group.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 
 /// c0 + c1 x + c2 x^2 + ..., by Horner's rule.
-template <class T>
-NNTILE_ALWAYS_INLINE Vec<T> horner(Vec<T>, double c) { return Vec<T>(c); }
-template <class T, class... Rest>
-NNTILE_ALWAYS_INLINE Vec<T> horner(Vec<T> x, double c, Rest... rest) { return fma(horner(x, rest...), x, Vec<T>(c)); }
+template <Lanewise V>
+NNTILE_ALWAYS_INLINE V horner(V, double c) { return V(c); }
+template <Lanewise V, class... Rest>
+NNTILE_ALWAYS_INLINE V horner(V x, double c, Rest... rest) { return fma(horner(x, rest...), x, V(c)); }
 
 namespace detail {
 
@@ -30,17 +30,18 @@ template <class T> inline constexpr int exponent_bias = sizeof(T) == 4 ? 127 : 1
 template <class T> inline constexpr double magic = sizeof(T) == 4 ? 0x1.8p23 : 0x1.8p52;
 
 /// 2^n from n + magic, n within the exponents of normal numbers.
-template <class T>
-NNTILE_ALWAYS_INLINE Vec<T> power_of_two(Vec<T> n_and_magic) {
+template <Lanewise V>
+NNTILE_ALWAYS_INLINE V power_of_two(V n_and_magic) {
+  using T = element_t<V>;
   Bits<T> const one(static_cast<bits_t<T>>(exponent_bias<T>) << mantissa_bits<T>);
   return from_bits(shl<mantissa_bits<T>>(bits(n_and_magic)) + one);
 }
 
 /// e^x = result * 2^n, result in [0.7, 1.42], n an integer, given as n + magic. x within the range of normal results.
-template <class T>
-NNTILE_ALWAYS_INLINE Vec<T> exp_parts(Vec<T> x, Vec<T>& n_and_magic) {
+template <Lanewise V>
+NNTILE_ALWAYS_INLINE V exp_parts(V x, V& n_and_magic) {
+  using T = element_t<V>;
   constexpr bool single = sizeof(T) == 4;
-  using V = Vec<T>;
   n_and_magic = fma(x, V(0x1.71547652b82fep0), V(magic<T>));
   V const n = n_and_magic - V(magic<T>);
   // ln 2 in two parts, the first one short: its product with n is exact even without FMA.
@@ -59,10 +60,10 @@ NNTILE_ALWAYS_INLINE Vec<T> exp_parts(Vec<T> x, Vec<T>& n_and_magic) {
 }  // namespace detail
 
 /// e^x. Exact limits: 0 and infinity beyond the range, subnormals rounded once, NaN kept.
-template <class T>
-NNTILE_ALWAYS_INLINE Vec<T> exp(Vec<T> x) {
+template <Lanewise V>
+NNTILE_ALWAYS_INLINE V exp(V x) {
+  using T = element_t<V>;
   constexpr bool single = sizeof(T) == 4;
-  using V = Vec<T>;
   V const magic(detail::magic<T>);
   x = min(V(single ? 90 : 711), max(V(single ? -104 : -746), x));
   V whole;
@@ -75,9 +76,9 @@ NNTILE_ALWAYS_INLINE Vec<T> exp(Vec<T> x) {
 }
 
 /// e^x for x <= 0, as softmax takes it of shifted scores: 0 below e^-87 (e^-708 in double), NaN kept; else exp's bits.
-template <class T>
-NNTILE_ALWAYS_INLINE Vec<T> exp_of_shifted(Vec<T> x) {
-  using V = Vec<T>;
+template <Lanewise V>
+NNTILE_ALWAYS_INLINE V exp_of_shifted(V x) {
+  using T = element_t<V>;
   V const least(sizeof(T) == 4 ? -87 : -708);  // results and 2^n are normal numbers from here on
   V whole;
   V const mantissa = detail::exp_parts(max(least, x), whole);
@@ -85,18 +86,18 @@ NNTILE_ALWAYS_INLINE Vec<T> exp_of_shifted(Vec<T> x) {
 }
 
 /// Natural logarithm. -infinity at 0, NaN below, subnormals too.
-template <class T>
-NNTILE_ALWAYS_INLINE Vec<T> log(Vec<T> x) {
+template <Lanewise V>
+NNTILE_ALWAYS_INLINE V log(V x) {
+  using T = element_t<V>;
   constexpr bool single = sizeof(T) == 4;
   constexpr int m = detail::mantissa_bits<T>;
-  using V = Vec<T>;
   using Word = bits_t<T>;
-  Mask<T> const subnormal = x < V(single ? 0x1p-126 : 0x1p-1022);
+  auto const subnormal = x < V(single ? 0x1p-126 : 0x1p-1022);
   V const scaled = select(subnormal, x * V(single ? 0x1p23 : 0x1p52), x);
   // x = 2^k (1 + f), 1 + f in [sqrt 1/2, sqrt 2).
   Word const one = static_cast<Word>(detail::exponent_bias<T>) << m;
   Word const root = static_cast<Word>(single ? 0x3f3504f3u : 0x3fe6a09e667f3bcdu);
-  Bits<T> const shifted = bits(scaled) + Bits<T>(one - root);
+  auto const shifted = bits(scaled) + Bits<T>(one - root);
   Word const float_of_zero = static_cast<Word>(detail::exponent_bias<T> + m) << m;  // 2^m: its low bits count in ones
   V k = from_bits(shr<m>(shifted) | Bits<T>(float_of_zero)) - V((single ? 0x1p23 : 0x1p52) + detail::exponent_bias<T>);
   k = k - select(subnormal, V(m), V(0));
@@ -126,9 +127,9 @@ NNTILE_ALWAYS_INLINE Vec<T> log(Vec<T> x) {
 }
 
 /// Hyperbolic tangent; the sign of zero is kept.
-template <class T>
-NNTILE_ALWAYS_INLINE Vec<T> tanh(Vec<T> x) {
-  using V = Vec<T>;
+template <Lanewise V>
+NNTILE_ALWAYS_INLINE V tanh(V x) {
+  using T = element_t<V>;
   V const a = abs(x);
   V const z = x * x;
   V p;
@@ -144,9 +145,9 @@ NNTILE_ALWAYS_INLINE Vec<T> tanh(Vec<T> x) {
 }
 
 /// Error function; the sign of zero is kept.
-template <class T>
-NNTILE_ALWAYS_INLINE Vec<T> erf(Vec<T> x) {
-  using V = Vec<T>;
+template <Lanewise V>
+NNTILE_ALWAYS_INLINE V erf(V x) {
+  using T = element_t<V>;
   V const a = abs(x);
   V const z = x * x;
   V p;

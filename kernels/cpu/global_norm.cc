@@ -15,7 +15,8 @@ template <class T> struct SumSquares {
       T const* const x = buffer<T const>(call, 0) + j * args.k;  // [k]
       y[j] = canonical_sum<double>(
           args.k, args.first ? 0.0 : y[j], [&](Index i, auto part) __attribute__((always_inline)) {
-            Vec<double> const value = load_as<double>(x + i, part);
+            fetch_ahead(x + i, part);
+            auto const value = load_as<double>(x + i, part);
             return value * value;
           });
     }

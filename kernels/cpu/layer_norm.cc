@@ -21,7 +21,10 @@ template <class T> struct LayerNorm {
       if (all || args.phase == 0) {
         V const sum = canonical_sum<V>(
             args.e, args.first ? V(0) : view.mean[i],
-            [&](Index e, auto part) __attribute__((always_inline)) { return load(x + e, part); });
+            [&](Index e, auto part) __attribute__((always_inline)) {
+              fetch_ahead(x + e, part);
+              return load(x + e, part);
+            });
         view.mean[i] = args.last ? sum / size : sum;
       }
       if (all || args.phase == 1) {
@@ -29,7 +32,7 @@ template <class T> struct LayerNorm {
         V const sum = canonical_sum<V>(
             args.e, args.first ? V(0) : view.rstd[i],
             [&](Index e, auto part) __attribute__((always_inline)) {
-              Vec<V> const centred = load(x + e, part) - mean;
+              auto const centred = load(x + e, part) - mean;
               return centred * centred;
             });
         view.rstd[i] = args.last ? V(1) / root(sum / size + static_cast<V>(args.eps)) : sum;

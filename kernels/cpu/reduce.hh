@@ -3,7 +3,7 @@
 // Canonical reductions along dimension 0 (NUMERICS): blocks of 64, element i in lane i mod 16, four ascending terms a
 // lane, lanes added by the tree 16-8-4-2-1, block results added upwards. The same bits with 1, 4, 8 or 16 lanes.
 
-#include "kernels/cpu/vec.hh"
+#include "kernels/cpu/group.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 
@@ -63,22 +63,50 @@ NNTILE_ALWAYS_INLINE double tree_sum(Lanes<double> const& a) {
 #endif
 }
 
+namespace detail {
+
+/// The lanes of a whole block that begins at i.
+template <class T, class Term>
+NNTILE_ALWAYS_INLINE Lanes<T> block_lanes(Index i, Term term) {
+  constexpr int lanes = Vec<T>::lanes;
+  constexpr int registers = Lanes<T>::registers;
+  Lanes<T> block;
+  if constexpr (lanes == 1) {
+    for (int r = 0; r < registers; ++r) block.v[r] = term(i + r, All{});
+    for (int t = 1; t < 4; ++t)
+      for (int r = 0; r < registers; ++r) block.v[r] += term(i + t * canonical_lanes + r, All{});
+  } else {
+    Group<T> const x = term(i, Four{});
+    if constexpr (registers == 1) {
+      block.v[0] = x.a + x.b + x.c + x.d;
+    } else {
+      static_assert(registers == 2 || registers == 4);
+      Group<T> const y = term(i + 4 * lanes, Four{});
+      if constexpr (registers == 2) {
+        block.v[0] = x.a + x.c + y.a + y.c;
+        block.v[1] = x.b + x.d + y.b + y.d;
+      } else {
+        Group<T> const z = x + y + term(i + 8 * lanes, Four{}) + term(i + 12 * lanes, Four{});
+        block.v[0] = z.a, block.v[1] = z.b, block.v[2] = z.c, block.v[3] = z.d;
+      }
+    }
+  }
+  return block;
+}
+
+}  // namespace detail
+
 /// start + sum over i < n of term, in canonical order; the range begins at a canonical border.
-/// `term(i, part)` is the Vec<T> of elements i and following; lanes outside the part are ignored.
-/// The chain over tiles passes what it has so far as `start`, +0 at first.
+/// `term(i, part)` is elements i and following, a Vec<T> or, for Four, a Group; lanes outside
+/// the part are ignored. The chain over tiles passes what it has so far as `start`, +0 at first.
 template <class T, class Term>
 NNTILE_ALWAYS_INLINE T canonical_sum(Index n, T start, Term term) {
   constexpr int lanes = Vec<T>::lanes;
   constexpr int registers = Lanes<T>::registers;
   T sum = start;
   Index i = 0;
-  for (; i + canonical_block <= n; i += canonical_block) {
-    Lanes<T> block;
-    for (int r = 0; r < registers; ++r) block.v[r] = term(i + r * lanes, All{});
-    for (int t = 1; t < 4; ++t)
-      for (int r = 0; r < registers; ++r) block.v[r] += term(i + t * canonical_lanes + r * lanes, All{});
-    sum += tree_sum(block);
-  }
+  for (; i + canonical_block <= n; i += canonical_block)
+    sum += tree_sum(detail::block_lanes<T>(i, term));
   if (i < n) {  // absent terms are +0, which changes no sum that ends up beside +0
     Lanes<T> block;
     for (int r = 0; r < registers; ++r) block.v[r] = Vec<T>(0);
@@ -101,6 +129,17 @@ NNTILE_ALWAYS_INLINE T canonical_max(Index n, T start, Term term) {
   Vec<T> best = first;
   Mask<T> nan = first != first;
   Index i = 0;
+  if constexpr (lanes > 1) {  // chains that hide each other's latency; a NaN stays in `odd`
+    Group<T> tops(first), odd(first);
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+      Group<T> const value = term(i, Four{});
+      tops = max(value, tops);
+      odd = select(value != value, value, odd);
+    }
+    best = max(max(tops.a, tops.b), max(tops.c, tops.d));
+    GroupMask<T> const found = odd != odd;
+    nan = found.a | found.b | found.c | found.d;
+  }
   for (; i + lanes <= n; i += lanes) {
     Vec<T> const value = term(i, All{});
     best = max(value, best);

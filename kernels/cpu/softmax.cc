@@ -22,6 +22,7 @@ template <class T> struct Softmax {
       if (args.phase <= 0)
         top = canonical_max<V>(
             args.v, top, [&](Index p, auto part) __attribute__((always_inline)) {
+              fetch_ahead(x + p, part);
               return load(x + p, part);
             });
       if (args.phase == 0) {
@@ -33,7 +34,7 @@ template <class T> struct Softmax {
       if (args.phase != 2)
         sum = canonical_sum<V>(
             args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
-              Vec<V> const power = exp_of_shifted(load(x + p, part) - shift);
+              auto const power = exp_of_shifted(load(x + p, part) - shift);
               // A result wide enough holds the powers until they are scaled.
               if constexpr (sizeof(T) == sizeof(V))
                 if (args.phase < 0) store(y + p, power, part);
@@ -45,10 +46,10 @@ template <class T> struct Softmax {
       }
       Vec<V> const factor = Vec<V>(1) / Vec<V>(static_cast<double>(sum));
       bool const held = sizeof(T) == sizeof(V) && args.phase < 0;
-      for_each_vec<V>(
+      for_each_group<V>(
           args.v, [&](Index p, auto part) __attribute__((always_inline)) {
-            Vec<V> const power = held ? load(static_cast<T const*>(y) + p, part)
-                                      : exp_of_shifted(load(x + p, part) - shift);
+            auto const power = held ? load(static_cast<T const*>(y) + p, part)
+                                    : exp_of_shifted(load(x + p, part) - shift);
             store(y + p, power * factor, part);
           });
     }
@@ -70,6 +71,8 @@ template <class T> struct SoftmaxBackward {
       if (args.phase != 1)
         sum = canonical_sum<V>(
             args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
+              fetch_ahead(y + p, part);
+              fetch_ahead(dy + p, part);
               return load(y + p, part) * load(dy + p, part);
             });
       if (args.phase == 0) {

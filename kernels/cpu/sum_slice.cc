@@ -22,6 +22,7 @@ template <class T> struct SumSlice {
       if (args.inner) {
         y.put(j, canonical_sum<V>(
                      args.k, y.start(j), [&](Index i, auto part) __attribute__((always_inline)) {
+                       fetch_ahead(slab + i, part);
                        return alpha * load(slab + i, part);
                      }));
       } else if (args.m == 1) {  // one chain, the same in every lane
