@@ -16,11 +16,14 @@ using namespace nntile;
 using test::sanitized;
 
 /// Under a sanitizer, ten times slower, the default runtime is looked at closely and the others
-/// once.
+/// once; and more than two threads where threads are what it looks at.
 template <class R> testing::ConformanceOptions options_for() {
   constexpr bool close = !sanitized || std::is_same_v<R, Ring>;
   testing::ConformanceOptions options;
-  options.max_workers = std::min(!sanitized ? 8 : close ? 4 : 2, test::most_workers<R>);
+  options.max_workers = std::min(!sanitized                          ? 8
+                                 : close && !test::address_sanitized ? 4
+                                                                     : 2,
+                                 test::most_workers<R>);
   options.own_driver = close;
   options.heavy = !sanitized;
   options.rounds = sanitized ? 1 : 2;

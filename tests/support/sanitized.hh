@@ -4,10 +4,15 @@
 
 namespace nntile::test {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool address_sanitized = true;
+#else
+inline constexpr bool address_sanitized = false;
+#endif
+#ifdef __SANITIZE_THREAD__
 inline constexpr bool sanitized = true;
 #else
-inline constexpr bool sanitized = false;
+inline constexpr bool sanitized = address_sanitized;
 #endif
 
 }  // namespace nntile::test
