@@ -6,10 +6,12 @@ usage: compile_time.py [--quick] [--json FILE] [--check FACTOR] [--compiler "g++
 --check fails when the cheapest run of a case takes more than FACTOR times its budget.
 """
 import argparse
+import datetime
 import json
 import os
 import pathlib
 import platform
+import re
 import resource
 import statistics
 import subprocess
@@ -33,13 +35,22 @@ def seconds(compiler, source):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def cpu_name():
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        return re.search(r"model name\s*: (.*)", text).group(1)
+    except (OSError, AttributeError):
+        return platform.machine()
+
+
 def about(compiler):
     """The first record: what the figures were taken on."""
     version = subprocess.run([*compiler, "--version"], capture_output=True, text=True).stdout
     commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True,
                             text=True).stdout.strip()
-    return {"bench": "compile_time", "machine": platform.processor() or platform.machine(),
-            "compiler": version.splitlines()[0], "flags": "-std=c++20 -O0", "commit": commit}
+    return {"bench": "compile_time", "date": datetime.date.today().isoformat(),
+            "cpu": cpu_name(), "cores": os.cpu_count(),
+            "compiler": version.splitlines()[0], "flags": "-std=c++20 -O0", "commit": commit[:12]}
 
 
 def main():

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -140,8 +141,16 @@ class Records {
     return text[0] == 0 ? "unknown" : text;
   }
 #endif
+  static std::string date() {
+    std::time_t const now = std::time(nullptr);
+    std::tm day{};
+    char text[16];
+    std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &day));
+    return text;
+  }
   static io::Json machine() {
     return io::Json::object({
+        {"date", date()},
         {"cpu", cpu_name()},
         {"cores", static_cast<std::int64_t>(std::thread::hardware_concurrency())},
         {"kernels", name_of(kernels::best())},

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws the records of a bench: a panel for each metric, a line for each case, a dot for each runtime,
-from the 5th to the 95th percentile.
+"""Draws the records of a bench: a panel for each metric, a line for each case, a dot for each runtime (hollow: with one
+worker), from the 5th to the 95th percentile.
 
 usage: plot.py RECORDS.json PICTURE.svg
 """
@@ -19,11 +19,20 @@ def order(values):
     return list(dict.fromkeys(values))
 
 
+def base(runtime):
+    return runtime.removesuffix("_1")
+
+
+def face(runtime, colour):
+    """One worker is hollow, in the colour of two."""
+    return "white" if base(runtime) != runtime else colour
+
+
 def about(machine):
     parts = [f"{key} {machine[key]}" if key in ("kernels", "commit") else str(machine[key])
-             for key in ("cpu", "machine", "compiler", "flags", "kernels", "commit") if key in machine]
+             for key in ("date", "cpu", "machine", "compiler", "flags", "kernels", "commit") if key in machine]
     if "cores" in machine:
-        parts.insert(1, f"{machine['cores']} cores")
+        parts.insert(2, f"{machine['cores']} cores")
     return ", ".join(parts)
 
 
@@ -35,7 +44,7 @@ def draw(axes, metric, records, colours):
         y = cases.index(record["case"]) + shift
         colour = colours[record["runtime"]]
         axes.plot([record["low"], record["high"]], [y, y], color=colour, linewidth=1.2, solid_capstyle="butt")
-        axes.plot([record["value"]], [y], "o", color=colour, markersize=4)
+        axes.plot([record["value"]], [y], "o", color=colour, markersize=4, markerfacecolor=face(record["runtime"], colour))
     values = [record["value"] for record in records]
     if min(values) > 0 and max(values) > PLAIN_RATIO * min(values):
         axes.set_xscale("log")
@@ -67,14 +76,16 @@ def main():
     # A fixed salt and no date: the same records give the same file.
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "nntile", "font.family": "sans-serif"})
     runtimes = order(record["runtime"] for record in records)
-    colours = {runtime: COLOURS[i % len(COLOURS)] for i, runtime in enumerate(runtimes)}
+    bases = order(base(runtime) for runtime in runtimes)
+    colours = {runtime: COLOURS[bases.index(base(runtime)) % len(COLOURS)] for runtime in runtimes}
     panels = {metric: [r for r in records if r["metric"] == metric] for metric in order(r["metric"] for r in records)}
     rows = [len({r["case"] for r in panel}) * max(1, 0.6 * len({r["runtime"] for r in panel})) + 3 for panel in panels.values()]
     figure, all_axes = pyplot.subplots(len(panels), 1, figsize=(8, ROW * sum(rows) + 1), squeeze=False,
                                        gridspec_kw={"height_ratios": rows})
     for axes, (metric, panel) in zip(all_axes[:, 0], panels.items()):
         draw(axes, metric, panel, colours)
-    marks = [pyplot.Line2D([], [], marker="o", color=colour, markersize=4, linewidth=1.2) for colour in colours.values()]
+    marks = [pyplot.Line2D([], [], marker="o", color=colour, markersize=4, linewidth=1.2, markerfacecolor=face(name, colour))
+             for name, colour in colours.items()]
     height = figure.get_figheight()
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.75 / height))
     figure.text(0.01, 1 - 0.2 / height, f"{records[0]['bench']}: {about(machine)}", fontsize=9)

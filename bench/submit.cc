@@ -31,7 +31,7 @@ struct Contender {
 };
 
 std::vector<Contender> contenders() {
-  std::vector<Contender> all{{"serial_1", "submit_nntile", {"1", "serial"}, ""}};
+  std::vector<Contender> all{{"serial", "submit_nntile", {"1", "serial"}, ""}};
   for (std::string const workers : {"1", "2"}) {
     std::string const tail = workers == "1" ? "_1" : "";
     for (std::string const ours : {"ring", "ring_replay"})
