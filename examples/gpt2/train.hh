@@ -286,9 +286,10 @@ template <nntile::Runtime R> class Trainer {
         plan.numerics().mode == nntile::Mode::fast ? "fast numerics: bits of this plan alone"
         : plan.canonical()                         ? "exact bits"
                            : ("bits of this plan alone: " + plan.uncanonical()).c_str());
-    std::printf("machine %s, %d workers, kernels %s, peak %.0f Gflop/s\n",
-                settings_.machine.runtime.c_str(), runtime_.workers().cpu,
-                name_of(session_.isa == nntile::Isa::best ? nntile::kernels::best() : session_.isa),
+    auto const isa = session_.isa == nntile::Isa::best ? nntile::kernels::best() : session_.isa;
+    std::printf("machine %s, %d workers, kernels %s%s, peak %.0f Gflop/s\n",
+                settings_.machine.runtime.c_str(), runtime_.workers().cpu, name_of(isa),
+                isa == nntile::Isa::v2 ? " (no FMA: slower, and bits of their own)" : "",
                 peak_ * 1e-9);
     std::fflush(stdout);
   }

@@ -40,6 +40,10 @@ def main():
     need(done.returncode == 0 and 'warning: no trace' in done.stderr and list(pathlib.Path(unwritable).glob('step-*')),
          'a trace that cannot be written is a warning, and the run is saved')
 
+    slow = runs.call('train', '--data', runs.data, '--out', runs.new_folder(), *SIZES, '--steps', 4, '--isa', 'v2')
+    need((slow.returncode == 0 and 'no FMA: slower, and bits of their own' in slow.stdout)
+         or 'not available here' in slow.stderr, 'kernels without FMA run, and say so')
+
     first = runs.call('generate', '--run', out, '--tokens', 50, '--prompt', 'The ')
     again = runs.call('generate', '--run', out, '--tokens', 50, '--prompt', 'The ', '--runtime', 'serial')
     other = runs.call('generate', '--run', out, '--tokens', 50, '--prompt', 'The ', '--seed', 2)
