@@ -42,11 +42,16 @@ Product<S, compute_t<S>> product_of(ops::Gemm::Args const& args, KernelCall cons
   return x;
 }
 
+/// A of at most 144 KiB, k in one piece: straight to tiles.
+template <class T> bool small(Product<T, T> const& x) {
+  constexpr Index most_rows = 576 / static_cast<Index>(sizeof(T));
+  return !x.trans_a && x.alpha == T(1) && x.k <= 256 && x.m <= most_rows &&
+         !collides<T>(x.lda, x.k) && !collides<T>(x.ldb, x.trans_b ? x.k : x.n);
+}
+
 template <class T> NNTILE_ALWAYS_INLINE void multiply(Product<T, T> const& x) {
-  InPlace const in_place = choose(x);
-  if constexpr (sizeof(T) == sizeof(float))  // all rows of a strip in the caches, one piece of k
-    if (in_place.a && in_place.b && x.k <= 256 && x.m <= 144) return multiply_in_place(x);
-  multiply_blocked(x, in_place);
+  if (small(x)) return multiply_in_place(x);
+  multiply_blocked(x, choose(x));
 }
 
 template <class S> struct Gemm {

@@ -130,7 +130,7 @@ template <class T, Layout layout, Rows rows>
 inline constexpr Tiles<T> tiles = Tiles<T>::template make<layout, rows>();
 
 template <class T> Tiles<T> const& tiles_for(BlockOperands<T> const& x) {
-  if constexpr (sizeof(T) == 4) {  // only fp32 is used in place
+  if constexpr (sizeof(T) == 4) {  // blocks of fp64 are always packed
     bool const panel = x.rows == Rows::panel;
     if (x.layout == Layout::columns)
       return panel ? tiles<T, Layout::columns, Rows::panel>
