@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exact products against the best of oneDNN, OpenBLAS and BLIS, and beside Eigen.
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -41,17 +42,40 @@ std::shared_ptr<Plan const> plan_of(Shape const& s, DType dtype, int workers) {
   Node const b = graph.input(matrix(s.trans_b, s.k, s.n, "k", "n", dtype), "b");
   Node const c = graph.tensor(matrix(false, s.m, s.n, "m", "n", dtype), "c");
   gemm({.trans_a = s.trans_a, .trans_b = s.trans_b}, a, b, c).mark_output();
-  auto const cut = bench::cut_product(s.m, s.n, s.k, workers);
+  auto const cut = bench::cut_product(s, workers);
   return std::make_shared<Plan const>(
       graph, PlanOptions{.tile = 0, .cuts = {{"m", {cut.rows}}, {"n", {cut.columns}}}});
 }
 
-/// A planned product on a ring.
+/// Keeps the calling thread on the first core of its mask, until the end.
+class OnOneCore {
+ public:
+  OnOneCore() {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    if (sched_getaffinity(0, sizeof all_, &all_) != 0) return;
+    for (std::size_t core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core)
+      if (CPU_ISSET(core, &all_)) CPU_SET(core, &one);
+    held_ = sched_setaffinity(0, sizeof one, &one) == 0;
+  }
+  OnOneCore(OnOneCore const&) = delete;
+  OnOneCore& operator=(OnOneCore const&) = delete;
+  ~OnOneCore() {
+    if (held_) sched_setaffinity(0, sizeof all_, &all_);
+  }
+
+ private:
+  cpu_set_t all_;
+  bool held_ = false;
+};
+
+/// A planned product on a ring. Workers are pinned, and the driver is: a thread that is woken
+/// starts on its waker's core, and both share it for milliseconds.
 class Planned {
  public:
   template <class T>
   Planned(Operands<T> const& x, int workers, Isa isa)
-      : ring_({.workers = workers}),
+      : ring_({.workers = workers, .pin = true}),
         store_(ring_),
         run_(plan_of(x.shape, dtype_of<T>, workers), store_, {.isa = isa}) {
     Shape const& s = x.shape;
@@ -66,6 +90,7 @@ class Planned {
 
  private:
   Ring ring_;
+  OnOneCore driver_;
   TensorStore<Ring> store_;
   CompiledGraph<Ring> run_;
 };
@@ -138,8 +163,8 @@ bool cpu_has_avx512() {
 /// do not know newer CPUs and fall back to AVX2 or to plain C: they are told what the CPU can do,
 /// or what they are to be held to, whatever the user's environment says.
 std::vector<std::string> environment(int workers, Isa isa) {
-  std::vector<std::string> result{"OMP_DYNAMIC=false", "GOMP_SPINCOUNT=100000",
-                                  "OPENBLAS_THREAD_TIMEOUT=18"};
+  std::vector<std::string> result{"OMP_DYNAMIC=false", "OMP_PROC_BIND=true",
+                                  "GOMP_SPINCOUNT=100000", "OPENBLAS_THREAD_TIMEOUT=18"};
   for (char const* const name : {"OMP", "OPENBLAS", "BLIS"})
     result.push_back(concat(name, "_NUM_THREADS=", workers));
   result.push_back("OPENBLAS_L2_SIZE");  // without a value: unset

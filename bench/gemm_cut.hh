@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bench/rivals/gemm.hh"
 #include "nntile/core/shape.hh"
 
 namespace nntile::bench {
@@ -12,11 +13,19 @@ struct ProductCut {
   Index rows, columns;  // of a tile of C
 };
 
-inline ProductCut cut_product(Index m, Index n, Index, int workers) {
-  auto const part = [](Index total, Index pieces, Index unit) {
-    return std::max(unit, ((total + pieces - 1) / pieces + unit - 1) / unit * unit);
+/// The longer side of C is cut, which is where less is packed twice; rows where A is transposed,
+/// since it is packed by whoever has the rows. Two tasks a worker where each lasts long, so that a
+/// disturbed worker takes fewer; one task where the product is over before another worker is awake.
+inline ProductCut cut_product(gemm_bench::Shape const& s, int workers) {
+  constexpr double worth_waking = 4e6, worth_cutting = 1e9;  // flops: 20 us, 5 ms of a core
+  if (s.flops() < worth_waking) return {s.m, s.n};
+  Index const most = s.flops() / (2.0 * workers) >= worth_cutting ? 2 * workers : workers;
+  auto const part = [&](Index total, Index unit) {
+    Index const units = (total + unit - 1) / unit;
+    return std::min(total, (units + most - 1) / most * unit);
   };
-  return {std::min(m, part(m, workers, 48)), n};
+  if (s.trans_a || s.m >= s.n) return {part(s.m, 48), s.n};
+  return {s.m, part(s.n, 16)};
 }
 
 }  // namespace nntile::bench
