@@ -110,10 +110,10 @@ class BoundKernel {
 
 /// One case, ready to run.
 struct Work {
-  double amount;  // bytes, reads and writes counted once; flops of attention
-  std::function<void()> run;
+  double amount = 0;  // bytes, reads and writes counted once; flops of attention
+  std::function<void()> run = {};
   /// The largest error of the first run's result, as a multiple of what is allowed.
-  std::function<double()> error;
+  std::function<double()> error = {};
   /// Reads and writes the same arrays and does nothing else; AdamW's yardstick.
   std::function<void()> stream = {};
 };
