@@ -9,6 +9,9 @@
 
 namespace nntile::test {
 
+/// Whether requests can be watched. Where a sanitizer keeps operator new to itself, as clang's thread
+/// sanitizer does, the test case is marked as skipped, and shall return.
+bool allocations_watched();
 /// Forgets the largest request so far.
 void forget_allocations();
 /// Bytes of the largest request since then.

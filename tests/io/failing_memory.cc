@@ -149,6 +149,7 @@ template <class R> void check_binding_again() {
 
 TEST_CASE("memory that fails while JSON is read and written is given back",
           "[io][failing_memory]") {
+  if (!allocations_watched()) return;
   std::string const text =
       R"({"name":"a name that does not fit into a small string","list":[1,-2,3.5,null,true,[[]]],)"
       R"("nested":{"deep":{"deeper":{"e":"another text of more than sixteen bytes"}}}})";
@@ -159,6 +160,7 @@ TEST_CASE("memory that fails while JSON is read and written is given back",
 
 TEST_CASE("memory that fails while safetensors are read or written is given back",
           "[io][failing_memory]") {
+  if (!allocations_watched()) return;
   Scratch const scratch;
   SmallModel model(3);
   auto const sources = model.sources();
@@ -184,6 +186,7 @@ TEST_CASE("memory that fails while safetensors are read or written is given back
 }
 
 TEST_CASE("memory that fails while a text is read is given back", "[io][failing_memory]") {
+  if (!allocations_watched()) return;
   Scratch const scratch;
   std::string const path = scratch / "a-name-longer-than-a-small-string.txt";
   put(path, std::string(1000, 'x'));
@@ -192,24 +195,28 @@ TEST_CASE("memory that fails while a text is read is given back", "[io][failing_
 
 TEST_CASE("memory that fails while a graph is built and planned is given back",
           "[io][failing_memory]") {
+  if (!allocations_watched()) return;
   check_each(100, [] { Step const of; });
   Step const of;
   check_each(100, [&] { Plan const plan(of.graph, cut); });
 }
 
 TEST_CASE("memory that fails while a plan is bound is given back", "[io][failing_memory]") {
+  if (!allocations_watched()) return;
   check_binding<Serial>();
   check_binding<Ring>();
   check_binding<Threads>();
 }
 
 TEST_CASE("buffers are retired without memory", "[io][failing_memory]") {
+  if (!allocations_watched()) return;
   check_retiring<Serial>();
   check_retiring<Ring>();
   check_retiring<Threads>();
 }
 
 TEST_CASE("a plan is bound again after memory has failed", "[io][failing_memory]") {
+  if (!allocations_watched()) return;
   check_binding_again<Serial>();
   check_binding_again<Ring>();
   check_binding_again<Threads>();
