@@ -143,7 +143,7 @@ class OpsBench {
     double const deadline = bench::seconds() + (quick ? 1.5 : 12);  // of a busy machine
     Samples ours, theirs, measure;
     for (int i = 0; i < rounds && (i < 5 || bench::seconds() < deadline); ++i) {
-      if (i > 0 && i % (rounds / 4) == 0) {  // which pages arrays got makes a tenth or more
+      if (i > 0 && i % (quick ? 4 : 10) == 0) {  // which pages arrays got makes a tenth or more
         work = {};
         work = of.make(sizes_, isa_);
         work.run();
