@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Draws the records of a bench: a panel for each metric, a line for each case, a dot for each runtime (hollow: with one
-worker), from the 5th to the 95th percentile.
+worker; square: kernels held to AVX2), from the 5th to the 95th percentile.
 
 usage: plot.py RECORDS.json PICTURE.svg
 """
@@ -20,12 +20,13 @@ def order(values):
 
 
 def base(runtime):
-    return runtime.removesuffix("_1")
+    return runtime.removesuffix("_v3").removesuffix("_1")
 
 
-def face(runtime, colour):
+def mark(runtime, colour):
     """One worker is hollow, in the colour of two."""
-    return "white" if base(runtime) != runtime else colour
+    return {"marker": "s" if runtime.endswith("_v3") else "o", "color": colour, "markersize": 4,
+            "markerfacecolor": "white" if "_1" in runtime else colour}
 
 
 def about(machine):
@@ -44,7 +45,7 @@ def draw(axes, metric, records, colours):
         y = cases.index(record["case"]) + shift
         colour = colours[record["runtime"]]
         axes.plot([record["low"], record["high"]], [y, y], color=colour, linewidth=1.2, solid_capstyle="butt")
-        axes.plot([record["value"]], [y], "o", color=colour, markersize=4, markerfacecolor=face(record["runtime"], colour))
+        axes.plot([record["value"]], [y], **mark(record["runtime"], colour))
     values = [record["value"] for record in records]
     if min(values) > 0 and max(values) > PLAIN_RATIO * min(values):
         axes.set_xscale("log")
@@ -84,8 +85,7 @@ def main():
                                        gridspec_kw={"height_ratios": rows})
     for axes, (metric, panel) in zip(all_axes[:, 0], panels.items()):
         draw(axes, metric, panel, colours)
-    marks = [pyplot.Line2D([], [], marker="o", color=colour, markersize=4, linewidth=1.2, markerfacecolor=face(name, colour))
-             for name, colour in colours.items()]
+    marks = [pyplot.Line2D([], [], linewidth=1.2, **mark(name, colour)) for name, colour in colours.items()]
     height = figure.get_figheight()
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.75 / height))
     figure.text(0.01, 1 - 0.2 / height, f"{records[0]['bench']}: {about(machine)}", fontsize=9)
