@@ -241,7 +241,8 @@ class Gpt2Bench {
       if (auto const* samples = find(all, rival))
         if (best == nullptr || median(*samples) < median(*best)) best = samples;
     if (best != nullptr) records_.add(name, "ring", "times_torch", "ratio", ratio(*best, ours));
-    if (!rivals_.llmc.empty() && of.batch == 4 && of.seq == 64) {
+    // Whole runs of its trainer take minutes.
+    if (!rivals_.llmc.empty() && !records_.options().quick && of.batch == 4 && of.seq == 64) {
       Samples const theirs = llmc_steps(rivals_.llmc);
       if (theirs.empty())
         std::printf("%s: '%s' printed no step\n", of.name, rivals_.llmc.c_str());
