@@ -351,13 +351,7 @@ int main(int argc, char** argv) {
                    "process of its own, in turn. kernel_1 and names with _1: one thread, CPU time. "
                    "ring and the others: two, on the wall. Names that end in _v3 are held to AVX2. "
                    "Also takes --case TEXT, which names of cases must hold, and --workers 1|2."));
-  Isa isa = kernels::best();
-  for (Isa const named : {Isa::v2, Isa::v3, Isa::v4})
-    if (records.options().isa == name_of(named)) isa = named;
-  if (!kernels::available(isa)) {
-    std::fprintf(stderr, "no kernels for %s here\n", name_of(isa));
-    return 1;
-  }
+  Isa const isa = bench::isa_of(records.options());
   for (int const workers : {1, 2}) {
     if (!threads.empty() && std::to_string(workers) != threads) continue;
     Contest contest(records, workers, isa);

@@ -113,9 +113,7 @@ class Gpt2Bench {
  public:
   Gpt2Bench(bench::Records& records, Rivals rivals)
       : records_(records), rivals_(std::move(rivals)), triad_(cores) {
-    isa_ = kernels::best();
-    for (Isa const isa : {Isa::v2, Isa::v3, Isa::v4})
-      if (records.options().isa == name_of(isa)) isa_ = isa;
+    isa_ = bench::isa_of(records.options());
     long const cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
     if (cache > 0) planner_.machine.cache = cache;
     planner_.machine.workers = cores;
@@ -263,28 +261,12 @@ class Gpt2Bench {
   std::vector<Rates> peak_;
 };
 
-/// Takes --torch PYTHON and --llmc PROGRAM out of the arguments.
-Rivals take_rivals(int& argc, char** argv) {
-  Rivals rivals;
-  rivals.script = NNTILE_BENCH_SOURCE "/rivals/gpt2_torch.py";
-  int kept = 1;
-  for (int i = 1; i < argc; ++i) {
-    std::string_view const argument = argv[i];
-    if (argument == "--torch" && i + 1 < argc)
-      rivals.python = argv[++i];
-    else if (argument == "--llmc" && i + 1 < argc)
-      rivals.llmc = argv[++i];
-    else
-      argv[kept++] = argv[i];
-  }
-  argc = kept;
-  return rivals;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  Rivals const rivals = take_rivals(argc, argv);
+  Rivals const rivals{bench::take_option(argc, argv, "--torch"),
+                      bench::take_option(argc, argv, "--llmc"),
+                      NNTILE_BENCH_SOURCE "/rivals/gpt2_torch.py"};
   bench::Records records(
       "gpt2", bench::parse(argc, argv,
                            "A training step of GPT-2's smallest model on two cores. Also takes "

@@ -63,6 +63,17 @@ inline Options parse(int argc, char** argv, char const* what) {
   return options;
 }
 
+/// What --isa names, the best there is by default. Ends the program where there are no such
+/// kernels.
+inline Isa isa_of(Options const& options) {
+  Isa isa = kernels::best();
+  for (Isa const named : {Isa::v2, Isa::v3, Isa::v4})
+    if (options.isa == name_of(named)) isa = named;
+  if (kernels::available(isa)) return isa;
+  std::fprintf(stderr, "no kernels for %s here\n", name_of(isa));
+  std::exit(1);
+}
+
 inline double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -242,13 +242,7 @@ int main(int argc, char** argv) {
                    "Operations on one core: a share of the triad (of an in-place stream, of our "
                    "own product) in the same run, beside PyTorch. CPU time. Also takes --torch "
                    "PYTHON, an interpreter that finds torch, and --case NAME, one of them."));
-  Isa isa = kernels::best();
-  for (Isa const named : {Isa::v2, Isa::v3, Isa::v4})
-    if (records.options().isa == name_of(named)) isa = named;
-  if (!kernels::available(isa)) {
-    std::fprintf(stderr, "no kernels for %s here\n", name_of(isa));
-    return 1;
-  }
+  Isa const isa = bench::isa_of(records.options());
   OpsBench bench(records, python, isa);
   for (Case const& of : cases)
     if (only.empty() || only == of.name) bench.run(of);

@@ -4,7 +4,7 @@
 
     core <- {comm, ops} <- runtime <- tile <- tensor <- graph <- {nn, io} <- testing <- the rest
 
-usage: layers.py ROOT
+usage: layers.py [ROOT]    of this repository by itself
 """
 import pathlib
 import re
@@ -134,4 +134,4 @@ def main(root):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*(sys.argv[1:] or [pathlib.Path(__file__).parent.parent])))

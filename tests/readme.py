@@ -4,7 +4,7 @@
 nntile's may be longer), each C++ block of one of them cut from a file in examples/, and a text
 block right after it what that example prints.
 
-usage: readme.py ROOT [FOLDER]   FOLDER: where the examples are built
+usage: readme.py [ROOT [FOLDER]]   of this repository by itself; FOLDER: where the examples are built
 """
 import pathlib
 import re
@@ -69,4 +69,4 @@ def main(root, folder=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*(sys.argv[1:] or [pathlib.Path(__file__).parent.parent])))

@@ -1,22 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bad input, end to end: one line that says what would work, an exit code, and the last good checkpoint untouched."""
-import hashlib
 import pathlib
 import resource
 import shutil
 import sys
 
-from runs import Runs
-
-TINY = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--batch', 2, '--eval-every', 0]
-
-
-def digest(folder):
-    hashes = hashlib.sha256()
-    for path in sorted(pathlib.Path(folder).rglob('*')):
-        if path.is_file():
-            hashes.update(str(path.relative_to(folder)).encode() + path.read_bytes())
-    return hashes.hexdigest()
+from runs import TINY, Runs, digest
 
 
 class Cases:

@@ -3,25 +3,15 @@
 what would help, an exit code, and the last checkpoint as it was. A damaged checkpoint is refused, and the one before it
 leads to the same end.
 """
-import hashlib
 import os
 import pathlib
 import resource
 import shutil
 import sys
 
-from runs import Runs
+from runs import TINY, Runs, digest
 
-TINY = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--batch', 2, '--eval-every', 0]
 NOBODY = 65534
-
-
-def digest(folder):
-    hashes = hashlib.sha256()
-    for path in sorted(pathlib.Path(folder).rglob('*')):
-        if path.is_file():
-            hashes.update(str(path.relative_to(folder)).encode() + path.read_bytes())
-    return hashes.hexdigest()
 
 
 class Trainer:

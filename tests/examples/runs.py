@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the trainer as its user does, on a text that a fixed generator writes. Shared by the scripts here."""
+import hashlib
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
+# Quick to train; most failures need no more.
+TINY = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--batch', 2, '--eval-every', 0]
 GOLDEN = pathlib.Path(__file__).parent.parent / 'golden'
 
 WORDS = ('the', 'of', 'and', 'a', 'to', 'in', 'he', 'was', 'that', 'it', 'his', 'her', 'with', 'as', 'had', 'for',
@@ -26,6 +29,14 @@ def text(sentences=2000):
             words.append(WORDS[rank * rank * len(WORDS) // 1_000_000])  # frequent words first
         lines.append(' '.join(words).capitalize() + '.\n')
     return ''.join(lines)
+
+
+def digest(folder):
+    hashes = hashlib.sha256()
+    for path in sorted(pathlib.Path(folder).rglob('*')):
+        if path.is_file():
+            hashes.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+    return hashes.hexdigest()
 
 
 class Runs:

@@ -8,6 +8,7 @@
 #include "nntile/runtime/ring/parking.hh"
 #include "tests/runtime/interleavings.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/sanitized.hh"
 
 namespace {
 
@@ -107,9 +108,7 @@ struct Yard {
 /// Tries all orders of what start(exploration, yard) spawns: in each all tasks are taken, nobody
 /// who takes an announcement back waits, and the driver comes to its end.
 template <class Start> void try_all(std::uint64_t tasks, Start start) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return test::skip("sanitizers do not follow routines that change stacks");
-#endif
+  if (test::sanitized) return test::skip("sanitizers do not follow routines that change stacks");
   Interleavings exploration;
   alignas(Yard) static std::byte memory[sizeof(Yard)];
   Yard* yard = nullptr;
