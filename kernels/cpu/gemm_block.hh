@@ -3,7 +3,7 @@
 // Matrix products from register tiles: blocks packed on the stack, or operands in place where they
 // are small.
 //
-// The workspace is at most 640 KiB of stack, and nothing is allocated. Chains of FMAs ascend in k:
+// The workspace is at most 704 KiB of stack, and nothing is allocated. Chains of FMAs ascend in k:
 // blocks along k follow one another, and C holds what the chain has so far.
 
 #include "kernels/cpu/functions.hh"
@@ -99,7 +99,7 @@ NNTILE_ALWAYS_INLINE void finish_block(Finish<S> finish, Index rows, Index colum
 namespace detail {
 
 /// Largest blocks, in KiB: kc by mc of A, kc by nc of B, mc by nc of C where that is not C itself.
-/// 640 KiB together.
+/// 704 KiB together.
 template <class T, int a_kib, int b_kib, int c_kib> struct Blocking {
   static constexpr Index kc = 256;
   static constexpr Index a_elements = a_kib * 1024 / static_cast<Index>(sizeof(T));
@@ -219,6 +219,7 @@ template <class T> void multiply_in_place(Product<T, T> const& x) {
   Index const strips = (x.n + width - 1) / width, narrow = x.n / strips, wider = x.n % strips;
   Finish<T> const finish = x.finish();
   TileCall<T> call{x.k, x.a, x.lda, x.b, x.ldb, x.c, x.ldc, nullptr, 0, x.start(), x.beta};
+  call.fetches_a = false;
   for (Index jr = 0, j = 0, n; jr < strips; ++jr, j += n) {
     n = narrow + (jr < wider);
     call.b = x.b + (x.trans_b ? j : j * x.ldb);
@@ -236,7 +237,7 @@ template <class T> void multiply_in_place(Product<T, T> const& x) {
 
 /// Blocks of C where it is, for S = T.
 template <class T> void multiply_blocked(Product<T, T> const& x, InPlace in_place) {
-  using Blocking = detail::Blocking<T, 144, 440, 0>;
+  using Blocking = detail::Blocking<T, 192, 512, 0>;
   alignas(64) T a_block[Blocking::a_elements];
   alignas(64) T b_block[Blocking::b_elements];
   auto const [depth, heights, widths] = Blocking(x.m, x.n, x.k);

@@ -88,6 +88,7 @@ template <class T> struct TileCall {
   T beta;
   Ahead* ahead = nullptr;
   int share = 0;
+  bool fetches_a = true;  // where A is in place and larger than the first cache
 };
 
 namespace detail {
@@ -181,9 +182,15 @@ void compute_tile(TileCall<T> const& call) {
       for (; now >= 4; now -= 4) {
         if constexpr (layout == Layout::packed)
           detail::fetch<4 * tile_columns>(b.at(0) + b_ahead * tile_columns);
+        if constexpr (rows == Rows::in_place)
+          if (call.fetches_a) {
+            T const* row = a.at(0) + soon;
+#pragma GCC unroll 4
+            for (int u = 0; u < 4; ++u, row += call.lda) detail::fetch<vectors * lanes>(row);
+          }
 #pragma GCC unroll 4
         for (int u = 0; u < 4; ++u) {
-          detail::fetch<vectors * lanes>(a.at(u) + soon);
+          if constexpr (rows == Rows::panel) detail::fetch<vectors * lanes>(a.at(u) + soon);
           step(u);
           a.next(), b.next();
         }
