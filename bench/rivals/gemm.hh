@@ -91,7 +91,7 @@ struct Seconds {
   double wall = 0, cpu = 0;
 };
 template <std::invocable Work> Seconds time(double flops, int repetitions, Work work) {
-  if (flops < 4e9) work();  // others have just had the caches
+  if (flops < 4e10) work();  // others have just had the caches
   double const wall_begin = wall(), cpu_begin = cpu();
   for (int i = 0; i < repetitions; ++i) work();
   return {(wall() - wall_begin) / repetitions, (cpu() - cpu_begin) / repetitions};
