@@ -69,14 +69,6 @@ class OnOneCore {
   bool held_ = false;
 };
 
-/// Between products workers wait as busily as the rivals' threads are told to.
-struct BusyPolicy : RingPolicy {
-  struct Sizes : RingSizes {
-    static constexpr std::int64_t spin_ns = 300'000;
-  };
-};
-using BusyRing = BasicRing<BusyPolicy>;
-
 /// A planned product on a ring. Workers are pinned, and the driver is: a thread that is woken
 /// starts on its waker's core, and both share it for milliseconds.
 class Planned {
@@ -97,10 +89,10 @@ class Planned {
   template <class T> std::vector<T> result() const { return run_.get_output<T>("c"); }
 
  private:
-  BusyRing ring_;
+  Ring ring_;
   OnOneCore driver_;
-  TensorStore<BusyRing> store_;
-  CompiledGraph<BusyRing> run_;
+  TensorStore<Ring> store_;
+  CompiledGraph<Ring> run_;
 };
 
 /// Our product: a plan where there are several workers and something to share, else the kernel

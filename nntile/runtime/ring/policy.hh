@@ -26,9 +26,9 @@ struct RingSizes {
   static constexpr std::uint32_t flights = 64;
   /// Sequence of the first task.
   static constexpr std::uint64_t first_sequence = 1;
-  /// How long an idle worker looks for work before it sleeps: a wake costs 20 us, a look at a queue
-  /// 100 ns.
-  static constexpr std::int64_t spin_ns = 1000;
+  /// How long an idle worker looks for work before it sleeps: about what a wake costs, so that the
+  /// wait is never more than twice the shortest.
+  static constexpr std::int64_t spin_ns = 50'000;
   /// How often it then yields its core before it sleeps.
   static constexpr int yields = 1;
 };
