@@ -304,13 +304,8 @@ class Contest {
     report(of, rivals, mine, theirs);
   }
 
-  /// One worker: CPU time, which others on the machine lengthen least. More: on the wall, after
-  /// which whoever waits busily gives up.
-  double pick(Seconds const& seconds) const {
-    if (workers_ == 1) return seconds.cpu;
-    usleep(3000);
-    return seconds.wall;
-  }
+  /// One worker: CPU time, which others on the machine lengthen least. More: on the wall.
+  double pick(Seconds const& seconds) const { return workers_ == 1 ? seconds.cpu : seconds.wall; }
 
   void report(GemmCase const& of, std::vector<Rival*> const& rivals, Samples const& mine,
               std::vector<Samples> const& theirs) {

@@ -39,6 +39,12 @@ inline std::string take_option(int& argc, char** argv, std::string_view name) {
   return value;
 }
 
+inline bool is_isa(std::string const& name) {
+  for (char const* const known : {"best", "v2", "v3", "v4"})
+    if (name == known) return true;
+  return false;
+}
+
 /// --quick, --json FILE, --isa NAME, --help; anything else ends the program with a line that says
 /// so.
 inline Options parse(int argc, char** argv, char const* what) {
@@ -50,13 +56,13 @@ inline Options parse(int argc, char** argv, char const* what) {
       options.quick = true;
     else if (argument == "--json" && more)
       options.json = argv[++i];
-    else if (argument == "--isa" && more)
+    else if (argument == "--isa" && more && is_isa(argv[i + 1]))
       options.isa = argv[++i];
     else {
       bool const help = argument == "--help";
-      std::fprintf(help ? stdout : stderr,
-                   "%s%s\nusage: %s [--quick] [--json FILE] [--isa best|v2|v3|v4]\n",
-                   help ? "" : concat("unknown option '", argument, "'\n").c_str(), what, argv[0]);
+      std::fprintf(
+          help ? stdout : stderr, "%s%s\nusage: %s [--quick] [--json FILE] [--isa best|v2|v3|v4]\n",
+          help ? "" : concat("unknown option or value: '", argument, "'\n").c_str(), what, argv[0]);
       std::exit(help ? 0 : 2);
     }
   }

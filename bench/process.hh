@@ -1,9 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// A rival in a process of its own: it answers a line with a line, and sleeps in between.
+// A rival in a process of its own: it answers a line with a line, and is stopped in between, since
+// the threads of some go on waiting busily.
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@ class Process {
     if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) return;
     pid_ = fork();
     if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody could wake it any more
       dup2(to[0], STDIN_FILENO);
       dup2(from[1], STDOUT_FILENO);
       for (std::string& setting : environment)
@@ -46,14 +49,18 @@ class Process {
   ~Process() {
     if (to_ != nullptr) std::fclose(to_);
     if (from_ != nullptr) std::fclose(from_);
+    send(SIGCONT);
     if (pid_ > 0) waitpid(pid_, nullptr, 0);
   }
 
   /// Sends a line and waits for one; none when the child has ended.
   std::optional<std::string> ask(std::string const& line) {
+    send(SIGCONT);
     if (to_ == nullptr || std::fprintf(to_, "%s\n", line.c_str()) < 0 || std::fflush(to_) != 0)
       return std::nullopt;
-    return read();
+    auto answer = read();
+    send(SIGSTOP);
+    return answer;
   }
   /// Waits for a line; none when the child has ended.
   std::optional<std::string> read() {
@@ -66,6 +73,10 @@ class Process {
   }
 
  private:
+  void send(int which) {
+    if (pid_ > 0) kill(pid_, which);
+  }
+
   pid_t pid_ = -1;
   std::FILE* to_ = nullptr;
   std::FILE* from_ = nullptr;

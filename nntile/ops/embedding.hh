@@ -9,14 +9,25 @@
 namespace nntile {
 namespace ops {
 
+namespace detail {
+
+/// Of the tokens in the range, those whose rows a tile of the table holds, were tokens spread
+/// evenly.
+inline Index tokens_of_tile(TileRange const& range) {
+  Index const rows = range.whole('v');
+  return rows == 0 ? 0 : (range.extent('i') * range.extent('v') + rows - 1) / rows;
+}
+
+}  // namespace detail
+
 struct EmbeddingBackwardAttrs {
   double beta = 0;
 };
 
 /// dtable[e,v] = beta dtable[e,v] + sum over tokens i with index[i] = v of dy[e,i], added in
 /// ascending token position, inner token axes first. dtypes {every float}; accumulates in fp32
-/// (fp64 for fp64); index int64. Cost: (2|dtable| + 3|dy|) * size bytes. Fails where an index is
-/// outside [0, V).
+/// (fp64 for fp64); index int64. Cost: (2|dtable| + 3|dy|) * size bytes, of dy what is added
+/// to the tile. Fails where an index is outside [0, V).
 struct EmbeddingBackward {
   static constexpr char const* name = "embedding_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -51,7 +62,8 @@ struct EmbeddingBackward {
   }
   static Cost cost(Attrs const&, TileRange const& range) {
     return {0, static_cast<Index>(sizeof(float)) *
-                   (3 * range.elements(1) + (range.first(2) ? 2 : 0) * range.elements(2))};
+                   (3 * range.extent('e') * detail::tokens_of_tile(range) +
+                    (range.first(2) ? 2 : 0) * range.elements(2))};
   }
 
   template <Element T>
@@ -103,7 +115,9 @@ struct Embedding {
             range.begin('v'),  range.whole('v'),  range.first(2)};
   }
   static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, 2 * static_cast<Index>(sizeof(float)) * range.elements(2)};
+    Index const tokens = detail::tokens_of_tile(range);
+    return {0, static_cast<Index>(sizeof(float)) * range.extent('e') *
+                   (tokens + (range.first(2) ? range.extent('i') : tokens))};
   }
 
   template <Element T>
