@@ -3,7 +3,7 @@
 // Matrix products from register tiles: blocks packed on the stack, or operands in place where they
 // are small.
 //
-// The workspace is at most 704 KiB of stack, and nothing is allocated. Chains of FMAs ascend in k:
+// The workspace is at most 728 KiB of stack, and nothing is allocated. Chains of FMAs ascend in k:
 // blocks along k follow one another, and C holds what the chain has so far.
 
 #include "kernels/cpu/functions.hh"
@@ -98,23 +98,33 @@ NNTILE_ALWAYS_INLINE void finish_block(Finish<S> finish, Index rows, Index colum
 
 namespace detail {
 
-/// Largest blocks, in KiB: kc by mc of A, kc by nc of B, mc by nc of C where that is not C itself.
-/// 704 KiB together.
+/// Blocks of at most so many KiB: kc by mc of A, kc by nc of B, mc by nc of C where that is not C
+/// itself. 728 KiB together. Each block along k reads and writes all of C: k is cut less often
+/// where few columns leave room.
 template <class T, int a_kib, int b_kib, int c_kib> struct Blocking {
-  static constexpr Index kc = 256;
+  static constexpr Index usual_kc = 256;
+  static constexpr Index most_kc = Vec<T>::lanes * sizeof(T) == 64 ? 384 : usual_kc;
   static constexpr Index a_elements = a_kib * 1024 / static_cast<Index>(sizeof(T));
   static constexpr Index b_elements = b_kib * 1024 / static_cast<Index>(sizeof(T));
   static constexpr Index c_elements = c_kib * 1024 / static_cast<Index>(sizeof(T));
 
-  static constexpr Index mc = a_elements / kc / tile_rows<T> * tile_rows<T>;
-  static constexpr Index nc = b_elements / kc / tile_columns * tile_columns;
-
   EvenSplit depth, heights, widths;
 
-  Blocking(Index m, Index n, Index k)
+  Blocking(Index m, Index n, Index k) : Blocking(m, n, k, depth_for(n)) {}
+
+ private:
+  Blocking(Index m, Index n, Index k, Index kc)
       : depth(EvenSplit::of(k, 1, kc)),
-        heights(EvenSplit::of(m, m > mc ? tile_rows<T> : Vec<T>::lanes, mc)),
-        widths(EvenSplit::of(n, tile_columns, nc)) {}
+        heights(split_rows(m, a_elements / kc / tile_rows<T> * tile_rows<T>)),
+        widths(EvenSplit::of(n, tile_columns, b_elements / kc / tile_columns * tile_columns)) {}
+
+  static Index depth_for(Index n) {
+    Index const fits = b_elements / ((n + tile_columns - 1) / tile_columns * tile_columns);
+    return fits < usual_kc ? usual_kc : fits > most_kc ? most_kc : fits;
+  }
+  static EvenSplit split_rows(Index m, Index mc) {
+    return EvenSplit::of(m, m > mc ? tile_rows<T> : Vec<T>::lanes, mc);
+  }
 };
 
 /// The operands of one block: panels or the tensors' own memory.
@@ -237,7 +247,7 @@ template <class T> void multiply_in_place(Product<T, T> const& x) {
 
 /// Blocks of C where it is, for S = T.
 template <class T> void multiply_blocked(Product<T, T> const& x, InPlace in_place) {
-  using Blocking = detail::Blocking<T, 192, 512, 0>;
+  using Blocking = detail::Blocking<T, 216, 512, 0>;
   alignas(64) T a_block[Blocking::a_elements];
   alignas(64) T b_block[Blocking::b_elements];
   auto const [depth, heights, widths] = Blocking(x.m, x.n, x.k);
