@@ -19,10 +19,10 @@ template <class T> InPlace choose(Product<T, T> const& x) {
   if (sizeof(T) != sizeof(float)) return {false, false};
   constexpr bool wide = Vec<T>::lanes * sizeof(T) == 64;
   bool const few_rows = x.m <= 256 || ((wide || !x.trans_b) && x.m <= 1024);
-  bool const few_columns = x.n <= (wide ? 256 : 128) || x.m <= 192;
+  bool const b = few_rows && !collides<T>(x.ldb, x.trans_b ? x.k : x.n);
+  bool const few_columns = x.n <= (wide && b ? 256 : 128) || x.m <= 192;
   bool const scattered = collides<T>(x.lda, x.k) && !(wide && x.n <= 16);
-  return {!x.trans_a && x.alpha == T(1) && few_columns && !scattered,
-          few_rows && !collides<T>(x.ldb, x.trans_b ? x.k : x.n)};
+  return {!x.trans_a && x.alpha == T(1) && few_columns && !scattered, b};
 }
 
 template <class S>
