@@ -11,6 +11,11 @@ template <class T> bool collides(Index ld, Index count) {
   return ld * static_cast<Index>(sizeof(T)) % 2048 == 0 && count > 64;
 }
 
+template <class T> bool a_collides(Product<T, T> const& x) { return collides<T>(x.lda, x.k); }
+template <class T> bool b_collides(Product<T, T> const& x) {
+  return collides<T>(x.ldb, x.trans_b ? x.k : x.n);
+}
+
 /// Packing pays where what is packed is used often enough: B by many rows, A by many columns,
 /// unless few rows keep it near. On a quiet machine A is 3 % faster in place whatever the columns,
 /// but where others use the memory 10 % slower. Measured on Zen 5 over squares of 16 to 1024 and
@@ -19,9 +24,9 @@ template <class T> InPlace choose(Product<T, T> const& x) {
   if (sizeof(T) != sizeof(float)) return {false, false};
   constexpr bool wide = Vec<T>::lanes * sizeof(T) == 64;
   bool const few_rows = x.m <= 256 || ((wide || !x.trans_b) && x.m <= 1024);
-  bool const b = few_rows && !collides<T>(x.ldb, x.trans_b ? x.k : x.n);
+  bool const b = few_rows && !b_collides(x);
   bool const few_columns = x.n <= (wide && b ? 256 : 128) || x.m <= 192;
-  bool const scattered = collides<T>(x.lda, x.k) && !(wide && x.n <= 16);
+  bool const scattered = a_collides(x) && !(wide && x.n <= 16);
   return {!x.trans_a && x.alpha == T(1) && few_columns && !scattered, b};
 }
 
@@ -47,8 +52,8 @@ Product<S, compute_t<S>> product_of(ops::Gemm::Args const& args, KernelCall cons
 /// A of at most 144 KiB, k in one piece: straight to tiles.
 template <class T> bool small(Product<T, T> const& x) {
   constexpr Index most_rows = 576 / static_cast<Index>(sizeof(T));
-  return !x.trans_a && x.alpha == T(1) && x.k <= 256 && x.m <= most_rows &&
-         !collides<T>(x.lda, x.k) && !collides<T>(x.ldb, x.trans_b ? x.k : x.n);
+  return !x.trans_a && x.alpha == T(1) && x.k <= 256 && x.m <= most_rows && !a_collides(x) &&
+         !b_collides(x);
 }
 
 template <class T> NNTILE_ALWAYS_INLINE void multiply(Product<T, T> const& x) {

@@ -88,7 +88,7 @@ template <class T> struct TileCall {
   T beta;
   Ahead* ahead = nullptr;
   int share = 0;
-  bool fetches_a = true;  // where A is in place and larger than the first cache
+  bool fetches_a = true;  // where A is in place; of no use to small products, whose A is near
 };
 
 namespace detail {

@@ -36,6 +36,12 @@ TEST_CASE("add with beta 0 leaves its second operand out", "[ops][elementwise]")
   for (Index i = 0; i < 40; ++i) CHECK(got[2].get(i) == got[0].get(i));
 }
 
+TEST_CASE("copy of more than 64 KiB, for which a CPU may have an instruction", "[ops][elementwise]") {
+  auto c = op_case<ops::Copy>({}, {Shape{641, 53}, Shape{641, 53}});
+  c.whole_numbers = true;
+  test::check_op(c);
+}
+
 TEST_CASE("copy and scale", "[ops][elementwise]") {
   auto c = op_case<ops::Copy>({}, {wide, wide});
   c.canonical = {uneven};
