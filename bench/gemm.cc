@@ -14,6 +14,7 @@
 #include "bench/process.hh"
 #include "nntile/graph/compiled.hh"
 #include "nntile/ops/gemm.hh"
+#include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/ring/ring.hh"
 
 namespace {
@@ -129,11 +130,12 @@ template <class T> class Ours {
     args.alpha = 1, args.first = args.last = true;
     args.trans_a = s.trans_a, args.trans_b = s.trans_b;
     void* const buffers[] = {operands_.a.data(), operands_.b.data(), operands_.c.data()};
-    if (!kernel_->cpu({buffers, &args, nullptr}).ok()) std::exit(1);
+    if (!kernel_->cpu({buffers, &args, nullptr, workspace_[0]}).ok()) std::exit(1);
   }
 
   Operands<T> operands_;
   Codelet const* kernel_;
+  common::Workspaces workspace_{1};
   std::optional<Planned> planned_;
 };
 

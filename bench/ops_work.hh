@@ -15,6 +15,7 @@
 #include "bench/harness.hh"
 #include "nntile/core/shape.hh"
 #include "nntile/runtime/common/aligned.hh"
+#include "nntile/runtime/common/workspaces.hh"
 
 namespace nntile::bench {
 
@@ -94,7 +95,7 @@ class BoundKernel {
   }
   void operator()() const {
     char text[status_text_bytes];
-    Status const status = codelet_->cpu({buffers_.data(), args_.data(), text});
+    Status const status = codelet_->cpu({buffers_.data(), args_.data(), text, (*workspace_)[0]});
     if (!status.ok()) {
       std::fprintf(stderr, "%s: %s\n", codelet_->name, status.error);
       std::exit(1);
@@ -102,6 +103,8 @@ class BoundKernel {
   }
 
  private:
+  std::shared_ptr<common::Workspaces const> workspace_ =
+      std::make_shared<common::Workspaces const>(1);  // shared by copies, which take turns
   Codelet const* codelet_;
   std::vector<std::byte> args_;
   std::vector<Operand> operands_;

@@ -3,8 +3,9 @@
 """Uses the library as its users do, outside of its own build; the programs are
 those of tests/consumer and one of the examples.
 
-usage: install.py pkgconfig ROOT BUILD PROGRAM   installs BUILD, compiles with plain g++
-       install.py subproject ROOT BUILD PROGRAM  builds a Meson project that contains this one
+usage: install.py pkgconfig ROOT BUILD PROGRAM BLAS   installs BUILD, compiles with plain g++
+       install.py subproject ROOT BUILD PROGRAM BLAS  builds a Meson project that contains this one
+BLAS is what stands behind fast numerics, as option `blas` names it.
 """
 import os
 import pathlib
@@ -19,7 +20,23 @@ def call(*command, **options):
     subprocess.run(command, check=True, **options)
 
 
-def pkgconfig(root, build, program, scratch):
+def check_needs(program):
+    """No program needs the library behind fast numerics, or what that brings along."""
+    entries = subprocess.run(["readelf", "-d", program], check=True, capture_output=True,
+                             text=True).stdout.splitlines()
+    needed = [line.split("[")[1].rstrip("]") for line in entries if "(NEEDED)" in line]
+    print(pathlib.Path(program).name, "needs", *needed, flush=True)
+    foreign = [name for name in needed if any(part in name for part in ("dnnl", "blas", "blis", "omp"))]
+    if foreign:
+        raise SystemExit(f"{program} needs {foreign}, though its numerics may be exact")
+
+
+def fast_is(blas):
+    """What fast.cc is to find."""
+    return {"none": "exact", "eigen": "built-in"}.get(blas, "loaded")
+
+
+def pkgconfig(root, build, program, blas, scratch):
     """Installs into a folder and compiles with what the .pc file says, and nothing else."""
     call("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", scratch)
     moved = scratch / "elsewhere"  # the installation can be moved as a whole
@@ -30,7 +47,8 @@ def pkgconfig(root, build, program, scratch):
         filter(None, [str(folder), os.environ.get("PKG_CONFIG_PATH")]))
     environment["LD_LIBRARY_PATH"] = str(next(moved.rglob("libnntile_kernels.*")).parent)
     environment["STARPU_HOME"] = str(scratch)
-    sources = [("nntile", root / "tests/consumer/headers.cc"), ("nntile", program)]
+    fast = root / "tests/consumer/fast.cc"
+    sources = [("nntile", root / "tests/consumer/headers.cc"), ("nntile", program), ("nntile", fast)]
     if (folder / "nntile-starpu.pc").exists():
         sources.append(("nntile-starpu", root / "tests/consumer/starpu.cc"))
     for package, source in sources:
@@ -39,29 +57,34 @@ def pkgconfig(root, build, program, scratch):
         output = scratch / pathlib.Path(source).stem
         call(*os.environ.get("CXX", "g++").split(), "-std=c++20", "-O1", str(source), *flags,
              "-o", str(output))
-        call(str(output), env=environment, cwd=scratch)
-    foreign = [path for path in moved.rglob("*") if path.suffix in {".cc", ".py", ".md"}]
+        if package == "nntile":  # StarPU's own libraries need what they need
+            check_needs(output)
+        arguments = [fast_is(blas)] if source == fast else []
+        call(str(output), *arguments, env=environment, cwd=scratch)
+    foreign = [path for path in moved.rglob("*") if path.suffix in {".cc", ".py", ".md"} and path.name != "LAW.md"]
     if foreign:
         raise SystemExit(f"installed, but no use to a user: {foreign}")
 
 
-def subproject(root, build, program, scratch):
+def subproject(root, build, program, blas, scratch):
     """One instruction set will do: that all are built is known from the main build."""
     project = scratch / "project"
     shutil.copytree(root / "tests/consumer", project)
     shutil.copy(program, project / "program.cc")
     (project / "subprojects").mkdir()
     (project / "subprojects/nntile").symlink_to(root)
-    call("meson", "setup", "build", "-Dnntile:isa=v2", "-Dnntile:blas=none",
+    call("meson", "setup", "build", "-Dnntile:isa=v2", f"-Dnntile:blas={blas}",
          "-Dnntile:starpu=disabled", "--wrap-mode=nodownload", cwd=project)
     call("ninja", "-C", "build", "--quiet", cwd=project)
     call("meson", "test", "-C", "build", "--no-rebuild", "headers", "program", cwd=project)
+    check_needs(project / "build/program")
+    call("build/fast", fast_is(blas), cwd=project)
 
 
-def main(mode, root, build, program):
+def main(mode, root, build, program, blas):
     with tempfile.TemporaryDirectory(prefix="install-", dir=build) as scratch:
         {"pkgconfig": pkgconfig, "subproject": subproject}[mode](
-            pathlib.Path(root), build, program, pathlib.Path(scratch))
+            pathlib.Path(root), build, program, blas, pathlib.Path(scratch))
 
 
 if __name__ == "__main__":

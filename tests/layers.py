@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks who may include whom: the arrow of the map in nntile/README.md, file by file.
 
-    core <- {comm, ops} <- runtime <- tile <- tensor <- graph <- {nn, io} <- testing <- the rest
+    core <- ops <- runtime <- tile <- tensor <- graph <- {nn, io} <- testing <- the rest
 
 usage: layers.py [ROOT]    of this repository by itself
 """
@@ -19,7 +19,6 @@ BELOW_NN = BELOW_TILE | {"tile", "tensor", "graph"}
 LIBRARY = BELOW_NN | {"nn", "io"}
 MAY = {
     "core": set(),
-    "comm": {"core"},
     "ops": {"core"},
     "runtime": {"core"},  # knows codelets, not ops
     "tile": BELOW_TILE,
@@ -33,11 +32,11 @@ MAY = {
     "kernels": {"core", "ops", "ops.hh"},
     "examples": LIBRARY | {"testing", "nntile.hh", "ops.hh"},
     "bench": LIBRARY | {"testing", "nntile.hh", "ops.hh"},
-    "tests": LIBRARY | {"testing", "nntile.hh", "ops.hh", "examples", "comm", "kernels"},
+    "tests": LIBRARY | {"testing", "nntile.hh", "ops.hh", "examples", "kernels"},
 }
 # Headers that cost too much to be included by everyone who includes a tensor.
 HEAVY = {"iostream", "regex", "functional", "map", "ranges"}
-LIGHT = {"core", "comm", "ops", "runtime", "tile", "tensor"}
+LIGHT = {"core", "ops", "runtime", "tile", "tensor"}
 UMBRELLA_RUNTIMES = {"serial", "ring"}
 
 

@@ -23,19 +23,18 @@ template <nntile::Runtime R> class Generator {
   Generator(R& runtime, GenerateSettings const& settings)
       : settings_(settings),
         checkpoint_(open_run(settings.run)),
-        described_(model_from(checkpoint_.model(), checkpoint_.path())),
+        described_(checked_model(checkpoint_, settings)),
         session_(runtime, settings.machine),
         model_(ModelGraph::Kind::inference, described_.model, described_.seq, 1,
                numerics_of(settings.machine.numerics)) {
-    check();
     LogicalGraph draw("sample", model_.graph.numerics());
     Node const logits = draw.input({.shape = {described_.model.vocab}, .axes = "class"}, "row");
     Node const step = draw.input({.shape = {}, .dtype = DType::int64}, "draw");
-    nntile::sample({.seed = settings.seed,
-                    .temperature = settings.temperature,
-                    .top_k = settings.top_k,
-                    .top_p = settings.top_p},
-                   logits, step, draw.tensor({.shape = {}, .dtype = DType::int64}, "token"))
+    nntile::ops::sample({.seed = settings.seed,
+                         .temperature = settings.temperature,
+                         .top_k = settings.top_k,
+                         .top_p = settings.top_p},
+                        logits, step, draw.tensor({.shape = {}, .dtype = DType::int64}, "token"))
         .mark_output();
     forward_ = session_.compile(model_.graph);
     draw_ = session_.compile(draw, Session<R>::Axes::some);
@@ -63,17 +62,27 @@ template <nntile::Runtime R> class Generator {
   }
 
  private:
-  void check() const {
+  static void check(GenerateSettings const& settings) {
     auto const fail = [](auto const&... text) {
       throw nntile::ValueError(nntile::concat(text...));
     };
-    if (settings_.prompt.empty()) fail("--prompt: at least one byte is needed");
-    if (settings_.tokens < 0) fail("--tokens: ", settings_.tokens, " is negative");
-    if (!(settings_.temperature >= 0))
-      fail("--temperature: ", settings_.temperature, " where 0 (the likeliest) or more is needed");
-    if (settings_.top_k < 0) fail("--top-k: ", settings_.top_k, " is negative; 0 means all");
-    if (!(settings_.top_p > 0 && settings_.top_p <= 1))
-      fail("--top-p: ", settings_.top_p, " is outside (0, 1]");
+    if (settings.prompt.empty()) fail("--prompt: at least one byte is needed");
+    if (settings.tokens < 0) fail("--tokens: ", settings.tokens, " is negative");
+    if (!(settings.temperature >= 0))
+      fail("--temperature: ", settings.temperature, " where 0 (the likeliest) or more is needed");
+    if (settings.top_k < 0) fail("--top-k: ", settings.top_k, " is negative; 0 means all");
+    if (!(settings.top_p > 0 && settings.top_p <= 1))
+      fail("--top-p: ", settings.top_p, " is outside (0, 1]");
+  }
+
+  /// The checkpoint's model, after everything that can be wrong with it or the settings was looked
+  /// at: nothing is built before.
+  static Described checked_model(nntile::io::Checkpoint const& checkpoint,
+                                 GenerateSettings const& settings) {
+    check(settings);
+    auto const described = model_from(checkpoint.model(), checkpoint.path());
+    require_tensors(checkpoint, described);
+    return described;
   }
 
   /// The token after the first `length` ones; later positions are masked by causality.

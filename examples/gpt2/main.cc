@@ -115,17 +115,9 @@ int info(InfoSettings const& settings) {
   return 0;
 }
 
-/// Kernels use up to 640 KiB of the driving thread's stack, which grows where it is touched. Done
-/// now, memory that is short later is an error, which says so, and not a signal.
-[[gnu::noinline]] void grow_stack() {
-  char volatile pages[768 << 10];
-  for (std::size_t at = 0; at < sizeof pages; at += 4096) pages[at] = 0;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  grow_stack();
   CLI::App app(
       "Trains a GPT-2 on text, byte by byte, on a runtime of your choice; and generates text with "
       "it.");

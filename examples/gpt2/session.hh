@@ -8,6 +8,7 @@
 
 #include "machine.hh"
 #include "nntile/graph/compiled.hh"
+#include "nntile/io/checkpoint.hh"
 #include "nntile/io/store.hh"
 #include "nntile/nn/optim.hh"
 #include "settings.hh"
@@ -124,7 +125,7 @@ struct Described {
   nntile::nn::Gpt2Config model;
   Index seq;
 };
-inline Described model_from(nntile::io::Json const& json, std::string const& path) {
+inline Described model_from(nntile::io::JsonView json, std::string const& path) {
   auto const integer = [&](char const* key) {
     auto const value = json[key].as<Index>();
     if (!value || *value < 1)
@@ -139,7 +140,43 @@ inline Described model_from(nntile::io::Json const& json, std::string const& pat
                   .layers = integer("n_layer"),
                   .heads = integer("n_head"),
                   .eps = json["layer_norm_epsilon"].as<double>().value_or(1e-5)};
+  if (!(result.model.eps > 0))
+    throw nntile::FormatError(nntile::concat("'", path, "': its model's 'layer_norm_epsilon' is ",
+                                             result.model.eps, ", not above 0"));
   return result;
+}
+
+/// Compares the numbers of a model with the tensors of its checkpoint, whose files bear out their
+/// sizes. Throws FormatError that names the number and the tensor that contradicts it. So a graph
+/// that is built from these numbers is no larger than the files.
+inline void require_tensors(nntile::io::Checkpoint const& checkpoint, Described const& described) {
+  checkpoint.check(nntile::io::Part::model);
+  auto const& [model, seq] = described;
+  auto const fail = [&](auto const&... words) {
+    throw nntile::FormatError(nntile::concat(nntile::io::path_in_quotes(checkpoint.path()),
+                                             ": its model says ", words...));
+  };
+  auto const extent = [&](char const* key, Index said, char const* name, std::size_t axis) {
+    auto const tensor = checkpoint.tensors().find(name);
+    if (!tensor) fail(key, " is ", said, " but there is no tensor '", name, "'");
+    if (tensor->shape.size() != 2 || tensor->shape[axis] != static_cast<std::uint64_t>(said))
+      fail(key, " is ", said, " but '", name, "' is ", nntile::io::to_string(tensor->shape));
+  };
+  extent("vocab_size", model.vocab, "wte.weight", 0);
+  extent("n_positions", model.positions, "wpe.weight", 0);
+  extent("n_embd", model.width, "wte.weight", 1);
+  auto const block = [](Index i) { return nntile::concat("h.", i, ".ln_1.weight"); };
+  Index blocks = 0;
+  while (blocks < model.layers && checkpoint.tensors().find(block(blocks))) ++blocks;
+  if (blocks < model.layers)
+    fail("n_layer is ", model.layers, " but there is no tensor '", block(blocks), "'");
+  if (checkpoint.tensors().find(block(blocks)))
+    fail("n_layer is ", model.layers, " but there is a tensor '", block(blocks), "'");
+  if (model.width % model.heads != 0)
+    fail("n_head is ", model.heads, ", which does not divide the width of 'wte.weight', ",
+         model.width);
+  if (seq > model.positions)
+    fail("trained_seq is ", seq, " but 'wpe.weight' has ", model.positions, " positions");
 }
 
 }  // namespace gpt2

@@ -142,14 +142,15 @@ inline nntile::nn::Gpt2Config model_of(TrainSettings const& settings) {
   model.layers = settings.layers.value_or(model.layers);
   model.heads = settings.heads.value_or(model.heads);
   Index const seq = settings.seq.value_or(preset.seq);
-  if (model.positions < 1024) model.positions = seq;
+  bool const any_length = model.positions < 1024;
+  if (any_length) model.positions = seq;
   struct Bound {
     char const* option;
     Index value, least, most;
   };
   for (auto const& [option, value, least, most] :
        {Bound{"--width", model.width, 1, 65536}, Bound{"--layers", model.layers, 1, 1000},
-        Bound{"--heads", model.heads, 1, model.width}, Bound{"--seq", seq, 2, model.positions},
+        Bound{"--heads", model.heads, 1, model.width}, Bound{"--seq", seq, 2, any_length ? 65536 : model.positions},
         Bound{"--batch", settings.batch.value_or(preset.batch), 1, 65536}})
     if (value < least || value > most)
       throw nntile::ValueError(

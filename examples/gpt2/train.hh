@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "corpus.hh"
+#include "history.hh"
 #include "machine.hh"
 #include "nntile/io/checkpoint.hh"
 #include "nntile/io/tokens.hh"
@@ -24,18 +25,12 @@ namespace gpt2 {
 /// Set by Ctrl-C: the step in flight is finished, the run is saved, and training ends.
 inline volatile std::sig_atomic_t interrupted = 0;
 
-/// Losses so far, kept in checkpoints so that the picture of a resumed run is whole.
-struct History {
-  std::vector<double> train;  // of steps 1, 2, ...
-  std::vector<double> valid_step;
-  std::vector<double> valid;
-};
-
 /// One training run on a runtime.
 template <nntile::Runtime R> class Trainer {
  public:
-  /// Reads the data, plans, allocates, and initialises or resumes. Throws whatever is wrong with
-  /// any of it.
+  /// Reads the data, tries whether the run's folder can be written, compares its checkpoint with
+  /// the settings, plans, allocates, and initialises or resumes. Throws whatever is wrong with any
+  /// of it.
   Trainer(R& runtime, TrainSettings const& settings)
       : runtime_(runtime),
         settings_(settings),
@@ -44,23 +39,25 @@ template <nntile::Runtime R> class Trainer {
         batch_(settings.batch.value_or(preset_of(settings.preset).batch)),
         corpus_(open_corpus(settings.data, seq_)),
         steps_(settings.steps),
+        directory_(open_directory(settings)),
+        resumed_(open_checkpoint()),
         session_(runtime, settings.machine),
         train_(ModelGraph::Kind::training, config_, seq_, batch_,
                numerics_of(settings.machine.numerics),
                {settings.beta1, settings.beta2, 1e-8, settings.weight_decay, settings.clip}),
         valid_(ModelGraph::Kind::validation, config_, seq_, batch_,
-               numerics_of(settings.machine.numerics)),
-        directory_(open_directory(settings)) {
+               numerics_of(settings.machine.numerics)) {
     step_graph_ = session_.compile(train_.graph, Session<R>::Axes::all, settings.profile);
     valid_graph_ = session_.compile(valid_.graph);
-    if (auto const path = directory_->latest())
-      resume(*path);
+    if (resumed_)
+      resume();
     else
       session_.initialize(train_, settings.seed);
     session_.write_positions(seq_);
   }
 
-  /// Trains to the end, or to Ctrl-C. Returns false when a loss was not finite.
+  /// Trains to the end, or to Ctrl-C. Returns false when a loss was not finite. A save on the way
+  /// that fails is a warning; the last one throws.
   bool run() {
     describe_run();
     double const begin = seconds_now();
@@ -74,7 +71,8 @@ template <nntile::Runtime R> class Trainer {
       show_progress(false);
       if (settings_.eval_every > 0 && step_ % settings_.eval_every == 0 && step_ < steps_)
         validate();
-      if (settings_.save_every > 0 && step_ % settings_.save_every == 0 && step_ < steps_) save();
+      if (settings_.save_every > 0 && step_ % settings_.save_every == 0 && step_ < steps_)
+        try_save();
     }
     show_progress(true);
     validate();
@@ -109,30 +107,47 @@ template <nntile::Runtime R> class Trainer {
     return std::make_unique<nntile::io::CheckpointDirectory>(settings.out);
   }
 
-  void resume(std::string const& path) {
-    auto const checkpoint = nntile::io::Checkpoint::open(path);
+  /// The checkpoint to go on from, after its numbers were compared with the settings and the text:
+  /// all that can be before anything is built from them.
+  std::optional<nntile::io::Checkpoint> open_checkpoint() {
+    auto const path = directory_->latest();
+    if (!path) return std::nullopt;
+    auto checkpoint = nntile::io::Checkpoint::open(*path);
     checkpoint.require_model(describe(config_, seq_));
-    checkpoint.load(nntile::io::targets_of(session_.store, nntile::io::is_saved));
-    auto const& state = checkpoint.state();
-    step_ = static_cast<std::int64_t>(state.step);
-    sample_ = state.sample;
+    checkpoint.check();
+    auto const state = checkpoint.state();
+    RunRecord run = run_from(state.run, state.step, *path);
     if (state.seed != settings_.seed)
-      throw nntile::ValueError(nntile::concat("--seed: ", settings_.seed, " but the run in '", path,
-                                              "' began with ", state.seed));
-    if (auto const data = state.run["data"].template as<std::uint64_t>();
-        data && *data != corpus_.hash())
-      throw nntile::ValueError(nntile::concat("--resume: the run in '", path,
+      throw nntile::ValueError(nntile::concat("--seed: ", settings_.seed, " but the run in '",
+                                              *path, "' began with ", state.seed));
+    if (run.data != corpus_.hash())
+      throw nntile::ValueError(nntile::concat("--resume: the run in '", *path,
                                               "' was trained on another text than ", corpus_name(),
                                               "; name its files with --data"));
-    history_.train =
-        state.run["train"].template as<std::vector<double>>().value_or(std::vector<double>{});
-    history_.valid =
-        state.run["valid"].template as<std::vector<double>>().value_or(std::vector<double>{});
-    history_.valid_step =
-        state.run["valid_step"].template as<std::vector<double>>().value_or(std::vector<double>{});
-    if (settings_.minutes > 0)
-      steps_ = state.run["steps"].template as<std::int64_t>().value_or(steps_);
-    std::printf("resumed '%s' at step %lld\n", path.c_str(), static_cast<long long>(step_));
+    history_ = std::move(run.history);
+    if (settings_.minutes > 0) steps_ = run.steps;
+    return checkpoint;
+  }
+
+  void resume() {
+    resumed_->load(nntile::io::targets_of(session_.store, nntile::io::is_saved));
+    step_ = static_cast<std::int64_t>(resumed_->state().step);
+    sample_ = resumed_->state().sample;
+    std::printf("resumed '%s' at step %lld\n", resumed_->path().c_str(),
+                static_cast<long long>(step_));
+    resumed_.reset();
+  }
+
+  /// A save on the way. One that fails leaves the last checkpoint, and the next one tries again.
+  void try_save() {
+    try {
+      save();
+    } catch (std::exception const& error) {
+      if (isatty(STDOUT_FILENO)) std::printf("\n");
+      std::fflush(stdout);
+      std::fprintf(stderr, "warning: %s; training goes on, and the next save tries again\n",
+                   error.what());
+    }
   }
 
   void save() {
@@ -146,18 +161,16 @@ template <nntile::Runtime R> class Trainer {
                        {"beta2", settings_.beta2},
                        {"weight_decay", settings_.weight_decay}};
     if (!history_.train.empty()) state.loss = history_.train.back();
-    auto const list = [](std::vector<double> const& values) {
-      io::Json json = io::Json::array();
-      for (double const value : values) json.push_back(value);
-      return json;
-    };
-    state.run = io::Json::object({{"train", list(history_.train)},
-                                  {"valid", list(history_.valid)},
-                                  {"valid_step", list(history_.valid_step)},
-                                  {"steps", steps_},
-                                  {"data", corpus_.hash()}});
-    auto const saved = directory_->save(describe(config_, seq_), state,
-                                        io::sources_of(session_.store, io::is_saved));
+    state.run = to_json(RunRecord{history_, steps_, corpus_.hash()});
+    auto const saved = [&] {
+      try {
+        return directory_->save(describe(config_, seq_), state,
+                                io::sources_of(session_.store, io::is_saved));
+      } catch (nntile::Error const& error) {
+        throw nntile::Error(
+            nntile::concat("step ", step_, " is not saved: ", std::string_view(error.what())));
+      }
+    }();
     if (!saved.warning.empty()) std::fprintf(stderr, "warning: %s\n", saved.warning.c_str());
     try {
       write_plot();
@@ -328,10 +341,12 @@ template <nntile::Runtime R> class Trainer {
   Index batch_;
   nntile::io::Corpus corpus_;
   std::int64_t steps_;
+  History history_;
+  std::unique_ptr<nntile::io::CheckpointDirectory> directory_;
+  std::optional<nntile::io::Checkpoint> resumed_;
   Session<R> session_;
   ModelGraph train_;
   ModelGraph valid_;
-  std::unique_ptr<nntile::io::CheckpointDirectory> directory_;
   std::unique_ptr<CompiledGraph<R>> step_graph_;
   std::unique_ptr<CompiledGraph<R>> valid_graph_;
   std::vector<std::int64_t> tokens_;
@@ -339,7 +354,6 @@ template <nntile::Runtime R> class Trainer {
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::uint64_t sample_ = 0;
-  History history_;
   nntile::Profile profile_;
   double core_peak_ = 0;
   double peak_ = 0;

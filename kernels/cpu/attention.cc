@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Attention over blocks of 64 queries and 64 keys, queries in the lanes. Stack: 640 KiB at most.
+// Attention over blocks of 64 queries and 64 keys, queries in the lanes.
 #include "kernels/cpu/attention_backward.hh"
 #include "kernels/cpu/attention_block.hh"
 
@@ -18,6 +18,7 @@ template <class T> struct Attention {
   using V = compute_t<T>;
   static constexpr int lanes = Vec<V>::lanes;
   static constexpr Index depth = attention_depth<V>;
+  static constexpr std::size_t workspace = scratch_bytes;
 
   /// One head of a task, elements of out from `piece` on.
   struct Head {
@@ -40,10 +41,12 @@ template <class T> struct Attention {
   };
 
   static Status run(KernelCall const& call) noexcept {
+    if (call.workspace == nullptr) return {no_workspace};
     auto const args = arguments<ops::Attention>(call);
-    Room<V> room;
+    if (args.j == 0) return see_nothing(call, args);
+    Room<V> room{static_cast<V*>(call.workspace)};
     Scratch scratch;
-    Index const block = attention_block * padded<V>(at_most(args.d, depth));
+    Index const block = attention_block * padded<V>(args.d == 0 ? 1 : at_most(args.d, depth));
     scratch.columns = room.take(block);
     scratch.scores = room.take(attention_block * attention_block);
     scratch.sums = room.take(block);
@@ -52,7 +55,7 @@ template <class T> struct Attention {
     scratch.values = room.take(scratch.slots * block);
     for (Index batch = 0; batch < args.b; ++batch)
       for (Index h = 0; h < args.h; ++h)
-        for (Index piece = 0; piece < args.d; piece += depth) {
+        for (Index piece = 0; piece == 0 || piece < args.d; piece += depth) {
           HeadLayout const at = head_layout(args, h, batch);
           run_head({args, buffer<T const>(call, 0) + at.q, buffer<T const>(call, 1) + at.k,
                     buffer<T const>(call, 2) + at.k, buffer<T>(call, 3) + at.q,
@@ -61,6 +64,18 @@ template <class T> struct Attention {
                     piece, at_most(args.d - piece, depth)},
                    scratch);
         }
+    return {};
+  }
+
+  /// What queries without any key get.
+  static Status see_nothing(KernelCall const& call, ops::AttentionArgs const& args) {
+    Index const rows = args.i * args.h * args.b;
+    for_each_vec<V>(rows, [&](Index i, auto part) {
+      store(buffer<V>(call, 4) + i, Vec<V>(-__builtin_inf()), part);
+      store(buffer<V>(call, 5) + i, Vec<V>(0), part);
+    });
+    for_each_vec<V>(args.d * rows,
+                    [&](Index i, auto part) { store(buffer<T>(call, 3) + i, Vec<V>(0), part); });
     return {};
   }
 

@@ -13,6 +13,7 @@ template <class T> struct AttentionBackward {
   using V = compute_t<T>;
   static constexpr int lanes = Vec<V>::lanes;
   static constexpr Index depth = attention_depth<V>;
+  static constexpr std::size_t workspace = scratch_bytes;
 
   /// A result of one head in one task: a chain from beta times what is there, rounded by its last
   /// task.
@@ -78,8 +79,10 @@ template <class T> struct AttentionBackward {
   };
 
   static Status run(KernelCall const& call) noexcept {
+    if (call.workspace == nullptr) return {no_workspace};
     auto const args = arguments<ops::AttentionBackward>(call);
-    Room<V> room;
+    if (args.d == 0) return {};
+    Room<V> room{static_cast<V*>(call.workspace)};
     Scratch scratch;
     Index const block = attention_block * padded<V>(at_most(args.d, depth));
     for (V** const rows :
@@ -133,7 +136,7 @@ template <class T> struct AttentionBackward {
     ops::AttentionArgs const& args = head.args;
     bool const wide = sizeof(T) == sizeof(V) || args.carried;
     Index const stretch = scratch.slots * attention_block;
-    if (!wide)
+    if (!wide || args.j == 0)  // there is no stretch without keys
       for (Index query = 0; query < args.i; query += attention_block) add_dq(head, scratch, query);
     for (Index key = 0; key < args.j; key += stretch) {
       Index const keys = at_most(args.j - key, stretch);

@@ -9,16 +9,16 @@
 
 namespace nntile::kernels::NNTILE_ISA::sdpa {
 
-/// Scratch of one task, on the stack: 640 KiB, of which it touches what its heads need.
+/// Workspace of one task: 640 KiB, of which it touches what its heads need.
 inline constexpr Index scratch_bytes = 640 * 1024;
 
 /// Elements of a head that are walked at once, 1 KiB a row; wider heads are walked in such pieces,
 /// scores anew for each.
 template <class V> inline constexpr Index attention_depth = 1024 / static_cast<Index>(sizeof(V));
 
-/// Scratch that is handed out piece by piece.
+/// Workspace that is handed out piece by piece.
 template <class V> struct Room {
-  alignas(64) V at[scratch_bytes / static_cast<Index>(sizeof(V))];
+  V* at;
   Index used = 0;
 
   NNTILE_ALWAYS_INLINE V* take(Index count) {

@@ -43,13 +43,14 @@ template <class T> struct ColumnResult {
   }
 };
 
-/// Columns that are added up at once, whose sums stay in L1: 8 KiB of fp32 sums a result.
-inline constexpr Index column_stretch = 2048;
+/// Columns that are added up at once, whose sums stay in L1, and on the stack: 8 KiB a result.
+template <class V> inline constexpr Index column_stretch = 8192 / static_cast<Index>(sizeof(V));
 
 /// How many rows ahead of the one that is added are fetched: 4 KiB or more, which the CPU's own
 /// prefetching would reach across the ends of rows and pages too late.
 template <class T> NNTILE_ALWAYS_INLINE Index rows_ahead(Index m) {
-  Index const width = m < column_stretch ? m : column_stretch;
+  constexpr Index most = column_stretch<compute_t<T>>;
+  Index const width = m < 1 ? 1 : m < most ? m : most;
   return 1 + 4096 / (width * static_cast<Index>(sizeof(T)));
 }
 
@@ -60,9 +61,10 @@ template <class T, int results, class Step>
 NNTILE_ALWAYS_INLINE void sum_columns(Index m, Index count,
                                       ColumnResult<T> const (&result)[results], Step step) {
   using V = compute_t<T>;
-  alignas(64) V held[results][column_stretch];
-  for (Index begin = 0; begin < m; begin += column_stretch) {
-    Index const width = m - begin < column_stretch ? m - begin : column_stretch;
+  constexpr Index most = column_stretch<V>;
+  alignas(64) V held[results][most];
+  for (Index begin = 0; begin < m; begin += most) {
+    Index const width = m - begin < most ? m - begin : most;
     auto const sweep = [&](Index k, Index row_count, bool starts, bool ends)
         __attribute__((always_inline)) {
       for_each_vec<V>(

@@ -117,8 +117,8 @@ bool cpu_runs(Isa isa) {
 
 }  // namespace
 
-/// Kernels of vendors, for fast mode; gemm_blas.cc, built once.
-extern KernelList const blas_kernels;
+/// Kernels of a vendor, for fast mode; gemm_blas.cc, built once.
+KernelList vendor_kernels() noexcept;
 
 bool available(Isa isa) noexcept {
   if (isa == Isa::best) isa = best();
@@ -134,7 +134,8 @@ Isa best() noexcept {
 Codelet const* find(std::string_view op, DType element, DType source, Mode mode, Isa isa) noexcept {
   Table const own = table(isa == Isa::best ? best() : isa);
   if (mode == Mode::fast) {
-    KernelList const* const vendors[] = {&blas_kernels};
+    KernelList const vendor = vendor_kernels();
+    KernelList const* const vendors[] = {&vendor};
     if (auto const* found = find_in(table_of(vendors), op, element, source, mode)) return found;
     if (auto const* found = find_in(own, op, element, source, mode)) return found;
   }

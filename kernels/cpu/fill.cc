@@ -12,7 +12,7 @@ struct Fill {
     auto const args = arguments<ops::Fill>(call);
     using V = compute_t<T>;
     T* const y = buffer<T>(call, 0);
-    Vec<V> const value(args.value);
+    Vec<V> const value(static_cast<double>(static_cast<V>(rounded_to<T>(args.value))));
     for_each_vec<V>(args.n, [&](Index i, auto part) { store(y + i, value, part); });
     return {};
   }

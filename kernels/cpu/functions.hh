@@ -59,13 +59,16 @@ NNTILE_ALWAYS_INLINE V exp_parts(V x, V& n_and_magic) {
 
 }  // namespace detail
 
-/// e^x. Exact limits: 0 and infinity beyond the range, subnormals rounded once, NaN kept.
+/// A constant of the elements' precision.
 template <Lanewise V>
-NNTILE_ALWAYS_INLINE V exp(V x) {
-  using T = element_t<V>;
-  constexpr bool single = sizeof(T) == 4;
-  V const magic(detail::magic<T>);
-  x = min(V(single ? 90 : 711), max(V(single ? -104 : -746), x));
+NNTILE_ALWAYS_INLINE V by_precision(V, double single, double twice) {
+  return V(sizeof(element_t<V>) == 4 ? single : twice);
+}
+
+/// e^x for x in [-104, 90] ([-746, 711] in double), whose ends give 0 and infinity, or NaN.
+template <Lanewise V>
+NNTILE_ALWAYS_INLINE V exp_in_range(V x) {
+  V const magic(detail::magic<element_t<V>>);
   V whole;
   V const mantissa = detail::exp_parts(x, whole);
   V const n = whole - magic;
@@ -73,6 +76,12 @@ NNTILE_ALWAYS_INLINE V exp(V x) {
   V const half = fma(n, V(0.5), magic);
   V const rest = (n - (half - magic)) + magic;
   return mantissa * detail::power_of_two(half) * detail::power_of_two(rest);
+}
+
+/// e^x. Exact limits: 0 and infinity beyond the range, subnormals rounded once, NaN kept.
+template <Lanewise V>
+NNTILE_ALWAYS_INLINE V exp(V x) {
+  return exp_in_range(min(by_precision(x, 90, 711), max(by_precision(x, -104, -746), x)));
 }
 
 /// e^x for x <= 0, as softmax takes it of shifted scores: 0 below e^-87 (e^-708 in double), NaN kept; else exp's bits.

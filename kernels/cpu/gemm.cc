@@ -56,20 +56,26 @@ template <class T> bool small(Product<T, T> const& x) {
          !b_collides(x);
 }
 
-template <class T> NNTILE_ALWAYS_INLINE void multiply(Product<T, T> const& x) {
+template <class T> NNTILE_ALWAYS_INLINE void multiply(Product<T, T> const& x, void* workspace) {
   if (small(x)) return multiply_in_place(x);
-  multiply_blocked(x, choose(x));
+  multiply_blocked(x, choose(x), workspace);
 }
 
 template <class S> struct Gemm {
+  using T = compute_t<S>;
+  static constexpr std::size_t workspace =
+      std::same_as<S, T> ? WideBlocking<T>::bytes : NarrowBlocking<T>::bytes;
+
   static Status run(KernelCall const& call) noexcept {
+    if (call.workspace == nullptr) return {no_workspace};
     auto const args = arguments<ops::Gemm>(call);
+    if (args.m == 0 || args.n == 0) return {};
     for (Index batch = 0; batch < args.batch; ++batch) {
       auto const x = product_of<S>(args, call, batch);
-      if constexpr (std::same_as<S, compute_t<S>>)
-        multiply(x);
+      if constexpr (std::same_as<S, T>)
+        multiply(x, call.workspace);
       else
-        multiply_narrow(x);
+        multiply_narrow(x, call.workspace);
     }
     return {};
   }

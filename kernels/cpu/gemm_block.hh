@@ -1,9 +1,9 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Matrix products from register tiles: blocks packed on the stack, or operands in place where they
-// are small.
+// Matrix products from register tiles: blocks packed into a workspace, or operands in place where
+// they are small.
 //
-// The workspace is at most 728 KiB of stack, and nothing is allocated. Chains of FMAs ascend in k:
+// The workspace is at most 728 KiB, which the caller lends; nothing is allocated. Chains of FMAs ascend in k:
 // blocks along k follow one another, and C holds what the chain has so far.
 
 #include "kernels/cpu/functions.hh"
@@ -107,6 +107,7 @@ template <class T, int a_kib, int b_kib, int c_kib> struct Blocking {
   static constexpr Index a_elements = a_kib * 1024 / static_cast<Index>(sizeof(T));
   static constexpr Index b_elements = b_kib * 1024 / static_cast<Index>(sizeof(T));
   static constexpr Index c_elements = c_kib * 1024 / static_cast<Index>(sizeof(T));
+  static constexpr std::size_t bytes = static_cast<std::size_t>(a_kib + b_kib + c_kib) * 1024;
 
   EvenSplit depth, heights, widths;
 
@@ -245,11 +246,16 @@ template <class T> void multiply_in_place(Product<T, T> const& x) {
   }
 }
 
-/// Blocks of C where it is, for S = T.
-template <class T> void multiply_blocked(Product<T, T> const& x, InPlace in_place) {
-  using Blocking = detail::Blocking<T, 216, 512, 0>;
-  alignas(64) T a_block[Blocking::a_elements];
-  alignas(64) T b_block[Blocking::b_elements];
+/// How products are cut: where C holds the sums, and where a narrower C takes them in the end.
+template <class T> using WideBlocking = detail::Blocking<T, 216, 512, 0>;
+template <class T> using NarrowBlocking = detail::Blocking<T, 192, 224, 168>;
+
+/// Blocks of C where it is, for S = T. `workspace`: WideBlocking<T>::bytes, aligned to 64.
+template <class T>
+void multiply_blocked(Product<T, T> const& x, InPlace in_place, void* workspace) {
+  using Blocking = WideBlocking<T>;
+  T* const a_block = static_cast<T*>(workspace);
+  T* const b_block = a_block + Blocking::a_elements;
   auto const [depth, heights, widths] = Blocking(x.m, x.n, x.k);
   detail::BlockOperands<T> block{
       in_place.a ? Rows::in_place : Rows::panel, Layout::packed, a_block, b_block, x.lda, x.ldb};
@@ -290,12 +296,12 @@ template <class T> void multiply_blocked(Product<T, T> const& x, InPlace in_plac
 }
 
 /// Blocks of sums beside a narrower C, rounded once when k is through. Operands are widened while
-/// they are packed.
-template <class S, class T> void multiply_narrow(Product<S, T> const& x) {
-  using Blocking = detail::Blocking<T, 192, 224, 168>;
-  alignas(64) T a_block[Blocking::a_elements];
-  alignas(64) T b_block[Blocking::b_elements];
-  alignas(64) T c_block[Blocking::c_elements];
+/// they are packed. `workspace`: NarrowBlocking<T>::bytes, aligned to 64.
+template <class S, class T> void multiply_narrow(Product<S, T> const& x, void* workspace) {
+  using Blocking = NarrowBlocking<T>;
+  T* const a_block = static_cast<T*>(workspace);
+  T* const b_block = a_block + Blocking::a_elements;
+  T* const c_block = b_block + Blocking::b_elements;
   auto const [depth, heights, widths] = Blocking(x.m, x.n, x.k);
   detail::BlockOperands<T> const block{Rows::panel, Layout::packed, a_block, b_block, 0, 0};
   for (Index jc = 0; jc < widths.pieces; ++jc)

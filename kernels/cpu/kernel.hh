@@ -49,9 +49,10 @@ consteval auto join(Kernels<counts> const&... lists) {
 
 /// One entry for one dtype.
 template <class Op>
-consteval Kernels<1> kernel(CpuEntry entry, DType element, DType source, Mode mode = Mode::exact) {
+consteval Kernels<1> kernel(CpuEntry entry, DType element, DType source, Mode mode = Mode::exact,
+                            std::size_t workspace = 0) {
   Kernels<1> result;
-  result.kernels[0] = {Codelet{Op::name, entry, nullptr, nullptr}, element, source, mode};
+  result.kernels[0] = {Codelet{Op::name, entry, nullptr, nullptr, workspace}, element, source, mode};
   return result;
 }
 template <class Op>
@@ -59,14 +60,22 @@ consteval Kernels<1> kernel(CpuEntry entry, DType element) {
   return kernel<Op>(entry, element, element);
 }
 
-/// Body<T>::run for every float dtype; the fp32_fast tags are float under another name.
+/// Body::run with Body::workspace bytes, if it says that it needs some.
+template <class Op, class Body>
+consteval Kernels<1> body_kernel(DType element) {
+  std::size_t workspace = 0;
+  if constexpr (requires { Body::workspace; }) workspace = Body::workspace;
+  return kernel<Op>(&Body::run, element, element, Mode::exact, workspace);
+}
+
+/// Body<T> for every float dtype; the fp32_fast tags are float under another name.
 template <class Op, template <class> class Body>
 consteval Kernels<7> float_kernels() {
-  return join(kernel<Op>(&Body<double>::run, DType::fp64), kernel<Op>(&Body<float>::run, DType::fp32),
-              kernel<Op>(&Body<bf16_t>::run, DType::bf16), kernel<Op>(&Body<fp16_t>::run, DType::fp16),
-              kernel<Op>(&Body<float>::run, DType::fp32_fast_tf32),
-              kernel<Op>(&Body<float>::run, DType::fp32_fast_fp16),
-              kernel<Op>(&Body<float>::run, DType::fp32_fast_bf16));
+  return join(body_kernel<Op, Body<double>>(DType::fp64), body_kernel<Op, Body<float>>(DType::fp32),
+              body_kernel<Op, Body<bf16_t>>(DType::bf16), body_kernel<Op, Body<fp16_t>>(DType::fp16),
+              body_kernel<Op, Body<float>>(DType::fp32_fast_tf32),
+              body_kernel<Op, Body<float>>(DType::fp32_fast_fp16),
+              body_kernel<Op, Body<float>>(DType::fp32_fast_bf16));
 }
 
 namespace NNTILE_ISA {
@@ -85,6 +94,10 @@ template <class T>
 NNTILE_ALWAYS_INLINE T* buffer(KernelCall const& call, int position) {
   return static_cast<T*>(call.buffers[position]);
 }
+
+/// What a kernel that needs a workspace says where it was lent none.
+inline constexpr char const* no_workspace =
+    "called without a workspace: KernelCall::workspace must hold Codelet::workspace bytes";
 
 }  // namespace NNTILE_ISA
 }  // namespace nntile::kernels

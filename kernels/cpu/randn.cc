@@ -44,7 +44,7 @@ void draw(ops::Randn::Args const& args, Index first, Index n, T* y) {
     normal_pairs(args.key, static_cast<std::uint64_t>(at), normal);
     Vec<double> const mean(args.mean), stddev(args.stddev);
     for (int i = 0; i < 2 * block; i += Vec<double>::lanes) store(normal + i, fma(stddev, load(normal + i), mean));
-    for (Index i = skip; i < 2 * block && done < n; ++i, ++done) y[done] = T(static_cast<compute_t<T>>(normal[i]));
+    for (Index i = skip; i < 2 * block && done < n; ++i, ++done) y[done] = rounded_to<T>(normal[i]);
   }
 }
 
@@ -53,6 +53,8 @@ struct Randn {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Randn>(call);
     T* y = buffer<T>(call, 0);
+    for (std::int64_t d = 0; d < args.rank; ++d)
+      if (args.extent[d] == 0) return {};
     Index const run_length = args.rank > 0 ? args.extent[0] : 1;
     Index at[max_rank] = {};
     Index element = args.begin;

@@ -16,18 +16,27 @@ struct Status {
 /// Bytes of `KernelCall::text`.
 inline constexpr std::size_t status_text_bytes = 192;
 
+/// The most bytes of workspace that a codelet may need: what a runtime lends to each body.
+inline constexpr std::size_t max_workspace_bytes = 768 * 1024;
+
 /// What an entry is given. Buffers stand in the order of the task's uses; both arrays live as long
 /// as the call only.
 struct KernelCall {
   void* const* buffers;
   void const* attributes;
   char* text;  // status_text_bytes long, for a failure that has words of its own
+  /// At least Codelet::workspace bytes, aligned to 64, contents undefined, for this body alone
+  /// until it returns; so an asynchronous entry and one for a device are given none. May be null
+  /// where the codelet needs none.
+  void* workspace = nullptr;
 };
 
 /// Finishes an asynchronous task, from any thread, once. A copyable value; whoever holds it may
 /// outlive the entry.
 struct Completion {
-  /// Returns true when the work is done, having called `complete` of the token itself.
+  /// Returns true when the work is done, having called `complete` of the token itself. The runtime
+  /// may be amid a call: what a poll asks of it but `done` throws LifetimeError, as inside a task.
+  /// What a poll throws fails its task.
   using Poll = bool (*)(void* state, Completion token);
 
   void* owner = nullptr;
@@ -59,6 +68,9 @@ struct Codelet {
   CpuEntry cpu = nullptr;
   CudaEntry cuda = nullptr;
   AsyncEntry async = nullptr;
+  /// Bytes that the CPU entry needs in KernelCall::workspace, at most max_workspace_bytes: what
+  /// does not fit on a thread of 64 KiB of stack.
+  std::size_t workspace = 0;
 };
 
 }  // namespace nntile

@@ -31,6 +31,37 @@ inline constexpr int dtype_count = 10;
 
 namespace detail {
 
+/// A double as the float whose last bit is odd wherever it is not exact, so that rounding that to 16
+/// bits rounds the double once.
+NNTILE_ALWAYS_INLINE constexpr float round_to_odd(double value) {
+  auto const nearest = static_cast<float>(value);
+  auto const back = static_cast<double>(nearest);
+  if (back == value || value != value) return nearest;
+  // By the sign of the value: below 2^-150 the float is a zero, and -0 < 0 does not hold.
+  std::uint32_t const away = (value < 0 ? back < value : back > value) ? 1 : 0;
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(nearest) - away) | 1u);
+}
+
+/// What a number that a 16-bit float is made from may be.
+template <class N>
+concept Number = std::same_as<N, float> || std::same_as<N, double> ||
+    (std::integral<N> && sizeof(N) <= 8);
+
+/// Any number as a float that rounds to 16 bits as the number itself does.
+template <Number N> NNTILE_ALWAYS_INLINE constexpr float for_narrow(N value) {
+  if constexpr (std::same_as<N, float>) {
+    return value;
+  } else if constexpr (std::floating_point<N> || sizeof(N) < 8) {
+    return round_to_odd(value);
+  } else {  // the 12 low bits count as one where a double cannot hold them all
+    constexpr N limit = N{1} << 52;
+    bool large = value >= limit;
+    if constexpr (std::signed_integral<N>) large = large || value <= -limit;
+    N const sticky = (value & 0xfff) != 0 ? 0x1000 : 0;
+    return round_to_odd(static_cast<double>(large ? (value & ~N{0xfff}) | sticky : value));
+  }
+}
+
 /// fp32 to the upper 16 bits, ties to even; a NaN stays a NaN (its quiet bit is set).
 NNTILE_ALWAYS_INLINE constexpr std::uint16_t bf16_from_float(float value) {
   auto const bits = std::bit_cast<std::uint32_t>(value);
@@ -66,7 +97,7 @@ NNTILE_ALWAYS_INLINE constexpr std::uint16_t fp16_from_float(float value) {
 }
 
 NNTILE_ALWAYS_INLINE constexpr float fp16_to_float(std::uint16_t bits) {
-  std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+  std::uint32_t const sign = (bits & 0x8000u) << 16;
   std::uint32_t const exponent = (bits >> 10) & 0x1fu;
   std::uint32_t const mantissa = bits & 0x3ffu;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
@@ -80,21 +111,23 @@ NNTILE_ALWAYS_INLINE constexpr float fp16_to_float(std::uint16_t bits) {
 
 }  // namespace detail
 
-/// bfloat16 storage; arithmetic happens in fp32.
+/// bfloat16 storage; arithmetic happens in fp32. Made from any number with one rounding.
 struct bf16_t {
   std::uint16_t bits;
   bf16_t() = default;
-  NNTILE_ALWAYS_INLINE constexpr explicit bf16_t(float value)
-      : bits(detail::bf16_from_float(value)) {}
+  template <detail::Number N>
+  NNTILE_ALWAYS_INLINE constexpr explicit bf16_t(N value)
+      : bits(detail::bf16_from_float(detail::for_narrow(value))) {}
   NNTILE_ALWAYS_INLINE constexpr operator float() const { return detail::bf16_to_float(bits); }
 };
 
-/// IEEE binary16 storage; arithmetic happens in fp32.
+/// IEEE binary16 storage; arithmetic happens in fp32. Made from any number with one rounding.
 struct fp16_t {
   std::uint16_t bits;
   fp16_t() = default;
-  NNTILE_ALWAYS_INLINE constexpr explicit fp16_t(float value)
-      : bits(detail::fp16_from_float(value)) {}
+  template <detail::Number N>
+  NNTILE_ALWAYS_INLINE constexpr explicit fp16_t(N value)
+      : bits(detail::fp16_from_float(detail::for_narrow(value))) {}
   NNTILE_ALWAYS_INLINE constexpr operator float() const { return detail::fp16_to_float(bits); }
 };
 
@@ -179,6 +212,15 @@ concept Element = std::same_as<T, double> || std::same_as<T, float> || std::same
     std::same_as<T, fp16_t> || std::same_as<T, fp32_fast_tf32_t> ||
     std::same_as<T, fp32_fast_fp16_t> || std::same_as<T, fp32_fast_bf16_t> ||
     std::same_as<T, std::int64_t> || std::same_as<T, std::int32_t> || std::same_as<T, bool>;
+
+/// A double rounded to T, once; the fp32_fast tags round as fp32.
+template <Element T>
+requires(!std::integral<T>) NNTILE_ALWAYS_INLINE constexpr T rounded_to(double value) {
+  if constexpr (sizeof(T) == sizeof(float))
+    return T(static_cast<float>(value));
+  else
+    return T(value);
+}
 
 constexpr std::size_t size_of(DType dtype) {
   return for_dtype(dtype, [](auto tag) { return sizeof(typename decltype(tag)::type); });

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Extents of a column-major array: dimension 0 is the fastest.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -28,6 +29,16 @@ constexpr Index element_count(Shape const& shape) {
       throw ShapeError("shape: more than 2^63 - 1 elements");
   }
   return count;
+}
+
+/// Bytes of that many elements of `size` bytes. Throws ShapeError as element_count does, and where
+/// they, in whole lines of 64 bytes, do not fit into 63 bits.
+constexpr Index byte_count(Shape const& shape, std::size_t size) {
+  Index bytes = 0;
+  if (__builtin_mul_overflow(element_count(shape), static_cast<Index>(size), &bytes) ||
+      bytes > INT64_MAX - 63)
+    throw ShapeError("shape: more than 2^63 - 64 bytes");
+  return bytes;
 }
 
 /// "{3, 4}".

@@ -3,10 +3,31 @@
 // How an op joins a graph: dtypes, shapes, results.
 
 #include "nntile/graph/logical.hh"
+#include "nntile/ops/alias.hh"
 #include "nntile/ops/walk.hh"
 
 namespace nntile {
 namespace detail {
+
+/// Checks operands whose dtype does not depend on the others, as an index. Throws TypeError, with
+/// the operand that it seems to be swapped with.
+inline void check_fixed_types(OpInfo const& info, Operands const& operands,
+                              LogicalGraph const& graph, std::span<Node const> given) {
+  auto const dtype = [&](std::size_t i) { return graph.tensor_of(given[i]).spec.dtype; };
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    Kind const kind = operands[i].kind;
+    if (kind == Kind::element || kind == Kind::source || kind == Kind::accumulator) continue;
+    DType const wanted = dtype_of_kind(kind, DType::fp32, DType::fp32);
+    if (dtype(i) == wanted) continue;
+    std::string swapped;
+    for (std::size_t j = 0; j < given.size() && swapped.empty(); ++j)
+      if (operands[j].kind != kind && dtype(j) == wanted)
+        swapped =
+            concat("; ", operands[j].name, " ('", given[j].name(), "') is: are they swapped?");
+    throw TypeError(concat(info.name, ": ", operands[i].name, " ('", given[i].name(), "') is ",
+                           name_of(dtype(i)), " but must be ", name_of(wanted), swapped));
+  }
+}
 
 /// Dtypes of the op's element and source operands, from the tensors given. Throws TypeError on a
 /// mixture.
@@ -16,6 +37,7 @@ struct CallTypes {
 };
 inline CallTypes call_types(OpInfo const& info, Operands const& operands, LogicalGraph const& graph,
                             std::span<Node const> given) {
+  check_fixed_types(info, operands, graph, given);
   Node const* first[2] = {nullptr, nullptr};  // element, source
   char const* operand[2] = {"", ""};
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -51,6 +73,30 @@ inline CallTypes call_types(OpInfo const& info, Operands const& operands, Logica
   return {element, first[1] != nullptr ? first[1]->dtype() : element};
 }
 
+/// The graph of a call's operands. Throws GraphError where one is empty.
+inline LogicalGraph& graph_of(OpInfo const& info, void const* attrs, std::span<Node const> given) {
+  Operands const operands = info.operands(attrs);
+  for (std::size_t i = 0; i < given.size() && i < operands.size(); ++i)
+    if (!given[i])
+      throw GraphError(concat(info.name, ": operand ", operands[i].name, " is ",
+                              Node::what_is_empty));
+  return given[0].graph();
+}
+
+/// Refuses to overwrite what the caller binds: a run would start from what the last one left.
+/// Throws GraphError.
+inline void check_writable(OpInfo const& info, char const* operand, LogicalGraph const& graph,
+                           Node const& node) {
+  TensorNode const& tensor = graph.tensor_of(node);
+  TensorNode const& root = tensor.base == no_id ? tensor : graph.tensor_at(tensor.base);
+  if (!root.attributes.external) return;
+  throw GraphError(concat(info.name, ": its result ", operand, " would overwrite '", root.name,
+                          "', ", root.attributes.persistent ? "a constant" : "an input",
+                          " of graph '", graph.name(),
+                          "', and the next run would start from that; give ", operand,
+                          " a tensor of its own, or declare '", root.name, "' a state"));
+}
+
 template <class Op> constexpr auto gradient_of() -> void (*)(GradientBuilder&) {
   if constexpr (requires(GradientBuilder & builder) { Op::gradient(builder); })
     return &Op::gradient;
@@ -73,14 +119,25 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
     throw GraphError(concat(info.name, ": ", given.size(), " operands given, but it takes ", needed,
                             " to ", visible));
 
+  (void)detail::graph_of(info, attrs, given);
   auto const types = detail::call_types(info, operands, *this, given);
   inplace_vector<GivenOperand, max_operands> shapes;
   for (std::size_t i = 0; i < operands.size(); ++i)
     shapes.push_back(i < given.size()
                          ? GivenOperand{&tensor_of(given[i]).spec.shape, given[i].name()}
                          : GivenOperand{nullptr, "result"});
-  AxisTable const table =
-      resolve_axes(info.name, operands, info.ranks(attrs), {shapes.data(), shapes.size()});
+  AxisTable const table = axes_of(info, attrs, operands, {shapes.data(), shapes.size()});
+  inplace_vector<PlacedOperand, max_operands> placed;
+  for (Node const& node : given) {
+    TensorNode const& tensor = tensor_of(node);
+    bool const view = tensor.base != no_id;
+    placed.push_back({{&tensors_[view ? tensor.base : node.id()],
+                       view ? tensor.view_axis : Footprint::all, view ? tensor.view_index : 0},
+                      tensor.name.c_str()});
+  }
+  check_aliases(info, attrs, operands, {placed.data(), placed.size()});
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (writes(operands[i].access)) detail::check_writable(info, operands[i].name, *this, given[i]);
 
   OpNode op;
   op.info = &info;
@@ -97,7 +154,7 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
     TensorSpec const spec{.shape = table.shape(i),
                           .dtype = dtype_of_kind(operands[i].kind, types.element, types.source)};
     std::size_t results = 0;
-    for (std::size_t j = 0; j < visible; ++j) results += writes(operands[j].access) ? 1 : 0;
+    for (std::size_t j = 0; j < visible; ++j) results += writes(operands[j].access);
     op.operands.push_back(
         tensor(spec, unique(results == 1 ? std::string(info.name)
                                          : concat(info.name, ".", operands[i].name)))
@@ -116,8 +173,8 @@ inline std::int64_t LogicalGraph::estimate_flops() const {
       shapes.push_back(i < op.operands.size()
                            ? GivenOperand{&tensors_[op.operands[i]].spec.shape, ""}
                            : GivenOperand{});
-    AxisTable const table = resolve_axes(op.info->name, operands, op.info->ranks(op.attrs.data()),
-                                         {shapes.data(), shapes.size()});
+    AxisTable const table =
+        axes_of(*op.info, op.attrs.data(), operands, {shapes.data(), shapes.size()});
     TileRange range(table);
     for (std::size_t id = 0; id < table.axes.size(); ++id)
       range.axis(id) = {0, 0, table.axes[id].extent, 0, table.axes[id].extent};

@@ -11,7 +11,7 @@ template <OpStruct Op, class... Nodes>
 requires(std::same_as<std::remove_cvref_t<Nodes>, Node>&&...) Node
     apply(Op, typename Op::Attrs const& attrs, Node const& first, Nodes const&... rest) {
   Node const given[] = {first, rest...};
-  LogicalGraph& graph = first.graph();
+  LogicalGraph& graph = detail::graph_of(op_info<Op>, &attrs, given);
   auto const& operands = graph.add_op(op_info<Op>, &attrs, detail::gradient_of<Op>(), given);
   Operands const declared = op_info<Op>.operands(&attrs);
   for (std::size_t i = 0; i < operands.size(); ++i)

@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "nntile/core/later.hh"
+#include "nntile/core/spelling.hh"
 #include "nntile/graph/passes/lower.hh"
 #include "nntile/graph/store.hh"
 #include "nntile/graph/trace.hh"
+#include "nntile/graph/watch.hh"
 #include "nntile/runtime/common/aligned.hh"
 #include "nntile/tile/submit.hh"
 
@@ -54,41 +57,63 @@ struct BindOptions {
   bool trace = false;
 };
 
-/// One run in flight; a copyable value, valid while its graph lives.
+namespace detail {
+
+/// Throws the TaskError of the first task that failed or was cancelled, once all have ended.
+template <Runtime R> void wait_for(R& runtime, std::span<Event const> events) {
+  std::exception_ptr first;
+  for (Event const event : events) {
+    try {
+      runtime.wait(event);
+    } catch (TaskError const&) {
+      if (first == nullptr) first = std::current_exception();
+    }
+  }
+  if (first != nullptr) std::rethrow_exception(first);
+}
+
+/// Elements next to each other, of type T, or of any where T is void.
+template <class Values, class T>
+concept ArrayOf = requires(Values const& values) {
+  std::span(values);
+  requires Element<std::remove_const_t<typename decltype(std::span(values))::element_type>>;
+  requires std::is_void_v<T> ||
+      std::same_as<std::remove_const_t<typename decltype(std::span(values))::element_type>, T>;
+};
+
+}  // namespace detail
+
+/// One run, in flight or over; a copyable value, valid while the runtime lives, whatever becomes of
+/// the graph.
 template <Runtime R> class GraphRun {
  public:
-  GraphRun(R& runtime, std::span<Event const> events) : runtime_(&runtime), events_(events) {}
+  GraphRun(R& runtime, std::shared_ptr<std::vector<Event> const> events)
+      : runtime_(runtime), events_(std::move(events)) {}
 
   /// Waits for this run alone. Throws TaskError for its first failed or cancelled task.
-  void wait() const {
-    std::exception_ptr first;
-    for (Event const event : events_) {
-      try {
-        runtime_->wait(event);
-      } catch (TaskError const&) {
-        if (first == nullptr) first = std::current_exception();
-      }
-    }
-    if (first != nullptr) std::rethrow_exception(first);
-  }
+  void wait() const { detail::wait_for(runtime_.get("run"), std::span<Event const>(*events_)); }
   bool is_complete() const {
-    for (Event const event : events_)
-      if (!runtime_->done(event)) return false;
+    for (Event const event : *events_)
+      if (runtime_.alive() && !runtime_.get("run").done(event)) return false;
     return true;
   }
 
  private:
-  R* runtime_;
-  std::span<Event const> events_;
+  RuntimeRef<R> runtime_;
+  std::shared_ptr<std::vector<Event> const> events_;
 };
 
 /// Runs a plan any number of times. Storage that outlives a run is the store's; the arena is this
-/// object's. Nothing is allocated during a run, and nothing in it waits for more than room.
+/// object's. Nothing is allocated during a run, and nothing in it waits for more than room. It
+/// shares the plan, and waits for runs in flight when it ends; the LogicalGraph need not outlive
+/// it. The store must, to its last call but the destructor: nothing checks that. A runtime that has
+/// ended is told by LifetimeError.
 template <Runtime R> class CompiledGraph {
  public:
   using Handle = typename R::Handle;
 
-  /// Throws PlanError (the store cuts a tensor otherwise), TypeError (no kernel), OutOfMemory.
+  /// Throws PlanError (there is no plan; the store cuts a tensor otherwise), TypeError (no kernel),
+  /// ValueError (no such instruction set, a runtime that lends a kernel no workspace), OutOfMemory.
   CompiledGraph(std::shared_ptr<Plan const> plan, TensorStore<R>& store,
                 BindOptions const& options = {})
       : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
@@ -97,54 +122,224 @@ template <Runtime R> class CompiledGraph {
                               " are not in this build or this CPU lacks it"));
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
     for (auto const& kernel : plan_->kernels())
-      codelets_.push_back(
-          detail::kernel_for(*kernel.op, kernel.element, kernel.source, kernel.mode, isa));
+      codelets_.push_back(detail::kernel_for(*runtime_, *kernel.op, kernel.element, kernel.source,
+                                             kernel.mode, isa));
     if (options.trace) trace_tasks();
     bind_buffers();
     find_sinks();
     if constexpr (ReplayingRuntime<R>)
       if (options.replay) record();
   }
-  CompiledGraph(CompiledGraph const&) = delete;
-  CompiledGraph& operator=(CompiledGraph const&) = delete;
+  template <class Other>
+  requires(!std::same_as<Other, R>)
+  CompiledGraph(std::shared_ptr<Plan const> const&, TensorStore<Other>&, BindOptions const& = {}) {
+    static_assert(std::same_as<Other, R>,
+                  "a CompiledGraph<R> is bound to a TensorStore<R>: this store is on another type "
+                  "of runtime");
+  }
+  /// What is left behind can only end, or be assigned to.
+  CompiledGraph(CompiledGraph&& other) noexcept { swap(other); }
+  CompiledGraph& operator=(CompiledGraph&& other) noexcept {
+    CompiledGraph taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
   ~CompiledGraph() {
-    for (Handle const slot : slots_) runtime_.retire(slot);
+    if (in_flight_) {
+      // Labels and arguments of its tasks are the plan's.
+      for (Event const event : *events_) life_.wait(event);
+    }
+    for (Handle const& slot : slots_) life_.retire(slot);
   }
 
-  Plan const& plan() const { return *plan_; }
-  TensorStore<R>& store() const { return store_; }
+  Plan const& plan() const { return *checked("plan").plan_; }
+  TensorStore<R>& store() const { return *checked("store").store_; }
   /// Of the last run that has ended, one per task of the plan; empty unless bound with `trace`.
   std::span<TaskTime const> times() const { return times_; }
 
-  /// Copies a whole column-major array into an input. Waits for that tensor's tasks alone.
-  template <Element T> void bind_input(std::string const& name, std::span<T const> values) {
-    store_.template write<T>(name, values);
+  /// Copies a whole column-major array into an input: bind_input("x", values), or, where braces give
+  /// no type, bind_input<float>("x", {1, 2}). Waits for that tensor's tasks alone. Throws GraphError
+  /// (no such tensor, or one that is not kept), ShapeError, TypeError.
+  template <class T = void, class Values>
+  void bind_input(std::string const& name, Values const& values) {
+    if constexpr (detail::ArrayOf<Values, T>) {
+      std::span const given(values);
+      bind<std::remove_const_t<typename decltype(given)::element_type>>(name, given);
+    } else {
+      static_assert(detail::ArrayOf<Values, T>,
+                    "bind_input: values are an array, vector or span of the C++ type of a dtype, "
+                    "which is T where one is named: bind_input<T>(name, values)");
+    }
   }
-  /// Copies an output, parameter or state out. Waits for that tensor's tasks alone.
+  template <Element T>
+  void bind_input(std::string const& name, std::initializer_list<T> values) {
+    bind<T>(name, {values.begin(), values.size()});
+  }
+  /// Copies an output, parameter or state out. Waits for that tensor's tasks alone. Throws as
+  /// bind_input does; LifetimeError before the first run.
   template <Element T> std::vector<T> get_output(std::string const& name) const {
-    return store_.template read<T>(name);
+    if (!checked("get_output").store_->contains(name)) fail_unknown("get_output", name);
+    return store_->template read<T>(name);
   }
 
-  /// Submits one run and returns. Throws LifetimeError where a stored tensor that is read was never
-  /// written.
-  GraphRun<R> execute_async() {
-    if constexpr (ReplayingRuntime<R>) {
-      if (program_ != nullptr) {
-        events_[0] = runtime_.replay(*program_, std::span<Handle const>(bindings_),
-                                     std::span<std::byte const>{});
-        return {runtime_, {events_.data(), 1}};
-      }
-    }
-    submit_tasks();
-    return {runtime_, events_};
+  /// Has each later run end with a copy of a kept tensor, which any thread may look at while the
+  /// next ones run: auto const loss = step.watch<float>("loss"), and there loss.latest(). Throws as
+  /// get_output does, but for a value. Cost: a copy and a task a run, for as long as a Watch of it
+  /// lives; memory: three times the tensor.
+  template <Element T> Watch<T> watch(std::string const& name) {
+    if (!checked("watch").store_->contains(name)) fail_unknown("watch", name);
+    auto const& stored = store_->at(name);
+    if (stored.spec.dtype != dtype_of<T>)
+      throw TypeError(concat("watch: '", name, "' is ", name_of(stored.spec.dtype), ", not ",
+                             name_of(dtype_of<T>)));
+    auto block = std::make_shared<detail::WatchBlock>(name, stored.spec.tiling, sizeof(T));
+    Watch<T> result(block);
+    watches_.emplace_back(*runtime_, std::span<Handle const>(stored.tiles), std::move(block));
+    return result;
   }
-  /// Runs once and waits for that run alone. Throws TaskError.
-  void execute() { execute_async().wait(); }
+
+  /// Submits one run and returns. Throws LifetimeError, before anything is submitted, where an
+  /// input was never bound, or a parameter or state that is read has no value.
+  GraphRun<R> execute_async() & {
+    submit_run("execute_async");
+    return {*runtime_, events_};
+  }
+  template <class Self = CompiledGraph> GraphRun<R> execute_async() && {
+    static_assert(!std::same_as<Self, CompiledGraph>,
+                  "execute_async() of a temporary graph: it ends with this statement; keep the "
+                  "graph in a variable, or call execute()");
+    return static_cast<CompiledGraph&>(*this).execute_async();
+  }
+  /// Runs once and waits for that run alone. Throws TaskError, and what execute_async does.
+  void execute() {
+    submit_run("execute");
+    detail::wait_for(*runtime_, std::span<Event const>(*events_));
+    in_flight_ = false;
+  }
 
  private:
   struct Unbound {};
   CompiledGraph(Unbound, std::shared_ptr<Plan const> plan, TensorStore<R>& store)
-      : plan_(std::move(plan)), store_(store), runtime_(store.runtime()) {}
+      : plan_(std::move(plan)),
+        store_(&store),
+        runtime_(&store.runtime()),
+        life_(*runtime_),
+        events_(std::make_shared<std::vector<Event>>()) {
+    if (plan_ == nullptr)
+      throw PlanError(
+          "compile: the plan is an empty shared_ptr; make one of the graph by "
+          "std::make_shared<Plan const>(graph), or call compile(graph, store)");
+  }
+
+  void swap(CompiledGraph& other) noexcept {
+    std::swap(plan_, other.plan_);
+    std::swap(store_, other.store_);
+    std::swap(runtime_, other.runtime_);
+    std::swap(life_, other.life_);
+    std::swap(codelets_, other.codelets_);
+    std::swap(times_, other.times_);
+    std::swap(traced_, other.traced_);
+    std::swap(slots_, other.slots_);
+    std::swap(bindings_, other.bindings_);
+    std::swap(binding_, other.binding_);
+    std::swap(sinks_, other.sinks_);
+    std::swap(runs_, other.runs_);
+    std::swap(watches_, other.watches_);
+    std::swap(events_, other.events_);
+    std::swap(in_flight_, other.in_flight_);
+    std::swap(values_known_, other.values_known_);
+    std::swap(program_, other.program_);
+  }
+
+  CompiledGraph const& checked(char const* call) const {
+    if (plan_ == nullptr)
+      throw LifetimeError(concat(call, ": the compiled graph was moved from; use the one that it "
+                                 "was moved to"));
+    return *this;
+  }
+
+  template <Element T> void bind(std::string const& name, std::span<T const> values) {
+    if (!checked("bind_input").store_->contains(name)) fail_unknown("bind_input", name);
+    store_->template write<T>(name, values);
+  }
+
+  void submit_run(char const* call) {
+    (void)checked(call);
+    [[maybe_unused]] auto const inside = detail::drive(life_.get("compiled graph"), call);
+    if (!values_known_) check_values();
+    // A run that somebody still holds keeps its events.
+    if (events_.use_count() > 1) events_ = std::make_shared<std::vector<Event>>(events_->size());
+    std::erase_if(watches_, [](auto const& watch) { return !watch.wanted(); });
+    std::size_t const own_events = std::max<std::size_t>(sinks_.size(), 1);
+    events_->resize(own_events + watches_.size());
+    bool replayed = false;
+    if constexpr (ReplayingRuntime<R>) {
+      if (program_ != nullptr) {
+        events_->front() = runtime_->replay(*program_, std::span<Handle const>(bindings_),
+                                           std::span<std::byte const>{});
+        replayed = true;
+      }
+    }
+    if (!replayed) submit_tasks();
+    in_flight_ = true;
+    ++runs_;
+    for (std::size_t w = 0; w < watches_.size(); ++w)
+      (*events_)[own_events + w] = watches_[w].submit(runs_);
+    if (!values_known_) note_values();
+  }
+
+  /// Calls visit(buffer, access) for the first use of each stored buffer, in the plan's order.
+  template <class Visit> void each_first_use(Visit visit) {
+    std::vector<bool> seen(plan_->buffers().size());
+    for (PlannedTask const& task : plan_->tasks())
+      for (PlannedUse const& use : plan_->uses(task)) {
+        if (plan_->buffers()[use.buffer].slot != no_id || seen[use.buffer]) continue;
+        seen[use.buffer] = true;
+        visit(plan_->buffers()[use.buffer], use.access);
+      }
+  }
+  /// Throws LifetimeError where a run would read a stored tensor that nothing has written.
+  void check_values() {
+    each_first_use([&](PlannedBuffer const& buffer, Access access) {
+      PlannedTensor const& tensor = plan_->tensors()[buffer.tensor];
+      if (!reads(access) || store_->has_value(store_->at(tensor.name), buffer.tile)) return;
+      std::string const of = concat("' of graph '", plan_->name(), "' ");
+      if (tensor.attributes.external)
+        throw LifetimeError(concat("execute: input '", tensor.name, of, "was never bound: call ",
+                                   "bind_input(\"", tensor.name, "\", values) first"));
+      throw LifetimeError(concat(
+          "execute: ", tensor.attributes.requires_grad ? "parameter '" : "state '", tensor.name, of,
+          "has no value yet: load it, run a graph that fills it, or call write(\"", tensor.name,
+          "\", values) of the store first"));
+    });
+  }
+  /// What a run writes has a value from then on.
+  void note_values() {
+    each_first_use([&](PlannedBuffer const& buffer, Access) {
+      store_->at(plan_->tensors()[buffer.tensor].name).written[buffer.tile] = true;
+    });
+    values_known_ = true;
+  }
+
+  [[noreturn]] void fail_unknown(char const* call, std::string const& name) const {
+    std::string const at = concat(call, ": ", "graph '", plan_->name(), "' ");
+    std::vector<std::string_view> names;
+    for (std::size_t t = 0; t < plan_->tensors().size(); ++t) {
+      PlannedTensor const& tensor = plan_->tensors()[t];
+      names.push_back(tensor.name);
+      if (tensor.name != name) continue;
+      if (!plan_->used(t))
+        throw GraphError(concat(at, "does not need '", name,
+                                "': no op on the way to an output or a "
+                                "kept tensor uses it"));
+      if (tensor.storage == Storage::view)
+        throw GraphError(concat(at, "has '", name, "' as a view of '",
+                                plan_->tensors()[tensor.base].name, "'; use that one"));
+      throw GraphError(concat(at, "computes '", name, "' and does not keep it; call mark_output() ",
+                              "of its node before planning to read it after a run"));
+    }
+    throw GraphError(concat(at, "has no tensor '", name, "'", did_you_mean(name, names)));
+  }
 
   void bind_buffers() {
     Plan const& plan = *plan_;
@@ -157,7 +352,7 @@ template <Runtime R> class CompiledGraph {
           detail::ArenaBlock::allocate(static_cast<std::size_t>(arena), plan.slots().size(), block);
       try {
         for (Index const bytes : plan.slots()) {
-          slots_.push_back(runtime_.adopt({at, static_cast<std::size_t>(bytes)}, host,
+          slots_.push_back(runtime_->adopt({at, static_cast<std::size_t>(bytes)}, host,
                                           {&detail::ArenaBlock::release, block}));
           at += bytes;
         }
@@ -177,7 +372,7 @@ template <Runtime R> class CompiledGraph {
         binding_[b] = buffer.slot;
         continue;
       }
-      if (buffer.tensor != of) stored = &store_.ensure(plan.tensors()[of = buffer.tensor]);
+      if (buffer.tensor != of) stored = &store_->ensure(plan.tensors()[of = buffer.tensor]);
       binding_[b] = static_cast<std::uint32_t>(bindings_.size());
       bindings_.push_back(stored->tiles[buffer.tile]);
     }
@@ -201,7 +396,7 @@ template <Runtime R> class CompiledGraph {
       }
     }
     std::reverse(sinks_.begin(), sinks_.end());
-    events_.resize(std::max<std::size_t>(sinks_.size(), 1));
+    events_->resize(std::max<std::size_t>(sinks_.size(), 1));
   }
 
   /// Bodies that can be timed are wrapped; what a runtime completes later is left as it is.
@@ -216,7 +411,8 @@ template <Runtime R> class CompiledGraph {
     return !traced_.empty() && codelets_[task.kernel]->cpu != nullptr;
   }
   Codelet const* codelet(PlannedTask const& task) const {
-    return traced(task) ? &detail::traced_codelet : codelets_[task.kernel];
+    Codelet const* const own = codelets_[task.kernel];
+    return traced(task) ? &detail::traced_codelet_for(*own) : own;
   }
   std::span<std::byte const> attributes(PlannedTask const& task) const {
     if (!traced(task)) return plan_->args(task);
@@ -243,8 +439,8 @@ template <Runtime R> class CompiledGraph {
       at += task.use_count;
     }
     program_ =
-        std::make_unique<decltype(runtime_.record(tasks, 0u, std::span<ProgramParameter const>{}))>(
-            runtime_.record(tasks, static_cast<std::uint32_t>(bindings_.size()),
+        std::make_unique<decltype(runtime_->record(tasks, 0u, std::span<ProgramParameter const>{}))>(
+            runtime_->record(tasks, static_cast<std::uint32_t>(bindings_.size()),
                             std::span<ProgramParameter const>{}));
   }
 
@@ -258,18 +454,18 @@ template <Runtime R> class CompiledGraph {
         uses.clear();
         for (auto const& use : plan_->uses(task))
           uses.push_back({bindings_[binding_[use.buffer]], use.access});
-        Event const event = submit(runtime_, Task<Handle>{codelet(task),
+        Event const event = submit(*runtime_, Task<Handle>{codelet(task),
                                                           {uses.data(), uses.size()},
                                                           attributes(task),
                                                           {-1, task.priority},
                                                           label(task)});
-        if (sink < sinks_.size() && sinks_[sink] == number) events_[sink++] = event;
+        if (sink < sinks_.size() && sinks_[sink] == number) (*events_)[sink++] = event;
       }
     } catch (std::exception const& error) {
       for (; number < plan_->tasks().size(); ++number)
         for (auto const& use : plan_->uses(plan_->tasks()[number]))
           if (writes(use.access))
-            mark_unsubmitted(runtime_, bindings_[binding_[use.buffer]], error.what(),
+            mark_unsubmitted(*runtime_, bindings_[binding_[use.buffer]], error.what(),
                              label(plan_->tasks()[number]));
       throw;
     }
@@ -281,8 +477,9 @@ template <Runtime R> class CompiledGraph {
   using Program = std::conditional_t<ReplayingRuntime<R>, typename ProgramOf<R>::type, NoProgram>;
 
   std::shared_ptr<Plan const> plan_;
-  TensorStore<R>& store_;
-  R& runtime_;
+  TensorStore<R>* store_ = nullptr;
+  R* runtime_ = nullptr;
+  RuntimeRef<R> life_;
   std::vector<later_t<Codelet, R> const*> codelets_;
   std::vector<later_t<TaskTime, R>> times_;
   std::vector<later_t<detail::TracedTask, R>> traced_;
@@ -290,11 +487,16 @@ template <Runtime R> class CompiledGraph {
   std::vector<Handle> bindings_;
   std::vector<std::uint32_t> binding_;  // of a buffer of the plan
   std::vector<std::uint32_t> sinks_;
-  std::vector<later_t<Event, R>> events_;
+  std::uint64_t runs_ = 0;
+  std::vector<detail::WatchTask<R>> watches_;
+  std::shared_ptr<std::vector<Event>> events_;
+  bool in_flight_ = false;     // perhaps; of the last run, which all before it precede
+  bool values_known_ = false;  // all that a run reads has been written
   std::unique_ptr<Program> program_;
 };
 
-/// Plans a graph around what the store holds, and binds it.
+/// Plans a graph around what the store holds, and binds it: compile(graph, store).execute(), or
+/// kept in a variable for many runs.
 template <Runtime R>
 CompiledGraph<R> compile(LogicalGraph const& graph, TensorStore<R>& store, PlanOptions options = {},
                          BindOptions const& bind = {}) {

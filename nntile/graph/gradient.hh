@@ -2,107 +2,97 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // add_gradients: appends the derivative of a scalar as ordinary nodes, op by op in reverse.
 
-#include <unordered_map>
 #include <vector>
 
-#include "nntile/graph/add_op.hh"
+#include "nntile/graph/gradient_values.hh"
 #include "nntile/ops/add.hh"
-#include "nntile/ops/copy.hh"
-#include "nntile/ops/fill.hh"
 #include "nntile/ops/sum_slice.hh"
 
 namespace nntile {
-
-/// Where an op's gradient adds its contribution: beta is 0 when nothing is there yet.
-struct GradientTarget {
-  Node node;
-  double beta;
-};
-
-/// Settings of add_gradients.
-struct GradientOptions {
-  /// Parameter gradients are kept between runs, for optimizers in another graph.
-  bool persistent = false;
-  /// Adds to the persistent gradients instead of overwriting them: later micro-batches of one step.
-  bool accumulate = false;
-  std::string phase = "backward";
-};
-
-/// The gradients that add_gradients made, by tensor.
-class Gradients {
- public:
-  /// The gradient of a tensor, or an empty Node where the loss does not depend on it.
-  Node find(Node const& of) const {
-    auto const at = nodes_.find(of.id());
-    return at == nodes_.end() ? Node{} : at->second;
-  }
-
- private:
-  template <class Graph> friend class BasicGradientBuilder;
-  std::unordered_map<std::uint32_t, Node> nodes_;
-};
 
 /// What an op's `gradient` is given; operands are positions in the op's list. A template, like
 /// the planner, so that a program which differentiates nothing does not pay for compiling it.
 template <class Graph> class BasicGradientBuilder {
  public:
   BasicGradientBuilder(Graph& graph, GradientOptions const& options)
-      : graph_(graph), options_(options) {}
+      : graph_(graph), options_(options), versions_(graph), values_(graph, options, versions_) {}
 
   template <OpStruct Op> typename Op::Attrs const& attrs() const {
     return *reinterpret_cast<typename Op::Attrs const*>(op_->attrs.data());
   }
-  Node operand(int i) const { return {graph_, op_->operands[static_cast<std::size_t>(i)]}; }
-  Shape const& shape(int i) const { return operand(i).shape(); }
+
+  /// Operand i, whose value the gradient reads: the one that the op read, or wrote if it is a
+  /// result. Throws GraphError where an op has overwritten that value since.
+  Node operand(int i) const {
+    std::size_t const by = versions_.overwriter(index_, position(i));
+    if (by != no_op)
+      throw GraphError(concat(here(), ": its gradient reads ", declared_[position(i)].name, " ('",
+                              name(i), "'), which ", label(by),
+                              " has overwritten since; write that to a tensor of its own"));
+    return {graph_, id(i)};
+  }
+  Shape const& shape(int i) const { return graph_.tensor_at(id(i)).spec.shape; }
+  DType dtype(int i) const { return graph_.tensor_at(id(i)).spec.dtype; }
+  std::string const& name(int i) const { return graph_.tensor_at(id(i)).name; }
   int rank(int i) const { return static_cast<int>(shape(i).size()); }
-  /// Whether the loss is to be differentiated by operand i.
-  bool wants(int i) const { return wanted_[operand(i).id()]; }
+
+  /// Whether the loss is to be differentiated by the value of operand i that the op read; of an
+  /// `update` result that is its old value.
+  bool wants(int i) {
+    heeded_ |= 1u << i;
+    return versions_.varies(index_, position(i));
+  }
+
+  /// Whether operands i and j share elements: one op cannot write both gradients then.
+  bool meet(int i, int j) const {
+    TensorNode const& a = graph_.tensor_at(id(i));
+    TensorNode const& b = graph_.tensor_at(id(j));
+    return detail::root_of(a, id(i)) == detail::root_of(b, id(j)) && detail::overlap(a, b);
+  }
 
   /// The finished gradient of result i; zeros where the loss does not depend on it.
   Node grad(int i) {
-    Node const of = operand(i);
-    if (Entry* const entry = finished(of)) return entry->node;
-    Node const zero = create(of);
-    zero_fill(zero);
-    entries_[of.id()] = {zero, true, {}};
-    ++users_[zero.id()];
-    return zero;
+    asked_ |= 1u << i;
+    Node& gradient = results_[position(i)];
+    if (!gradient) gradient = values_.zeros(id(i));
+    return gradient;
   }
 
-  /// Where the gradient of operand i is added to.
-  GradientTarget target(int i) { return target_of(operand(i)); }
+  /// Where the gradient of what the op read of operand i is added to.
+  GradientTarget target(int i) {
+    heeded_ |= 1u << i;
+    return values_.target(id(i), index_);
+  }
 
-  /// The gradient of result `from` is also that of operand i: shared where nothing was there, added
-  /// otherwise.
-  void pass(int i, int from) {
-    Node const of = operand(i);
+  /// Adds `factor` times the gradient of result `from` to that of operand i; they are one tensor
+  /// where nothing was there and the factor is 1.
+  void pass(int i, int from, double factor = 1) {
+    heeded_ |= 1u << i;
     Node const gradient = grad(from);
-    bool const keeps =
-        tensor(of).base != no_id || tensor(of).attributes.persistent || entries_.contains(of.id());
-    if (!keeps) {
-      entries_[of.id()] = {gradient, true, {}};
-      ++users_[gradient.id()];
-      return;
-    }
-    GradientTarget const to = target_of(of);
-    op<ops::Add>({.alpha = 1, .beta = to.beta}, gradient, to.beta == 0 ? gradient : to.node,
-                 to.node);
+    if (factor == 1 && values_.share(id(i), gradient)) return;
+    add_into(gradient, target(i), factor);
+  }
+
+  /// Result i began as beta times its old value, whose gradient is thus beta times the result's.
+  /// Call it last.
+  void keep(int i, double beta) {
+    if (wants(i) && beta != 0) pass(i, i, beta);
   }
 
   /// Adds the sum of `node` over its trailing dimensions, innermost first, to the gradient of
-  /// operand i.
+  /// operand i; `node` itself where it has no more dimensions than the operand.
   void sum_trailing(Node node, int i) {
     int const kept = rank(i);
     while (static_cast<int>(node.shape().size()) > kept + 1) {
       Shape shape;
       for (std::size_t d = 0; d < node.shape().size(); ++d)
         if (d != static_cast<std::size_t>(kept)) shape.push_back(node.shape()[d]);
-      Node const stage = temporary(shape, node.dtype(), concat(operand(i).name(), ".grad.stage"));
+      Node const stage = temporary(shape, node.dtype(), concat(name(i), ".grad.stage"));
       op<ops::SumSlice>({.axis = kept}, node, stage);
       node = stage;
     }
     GradientTarget const to = target(i);
-    if (static_cast<int>(node.shape().size()) == kept) return add_into(node, to);
+    if (static_cast<int>(node.shape().size()) == kept) return add_into(node, to, 1);
     op<ops::SumSlice>({.axis = kept, .beta = to.beta}, node, to.node);
   }
 
@@ -118,186 +108,126 @@ template <class Graph> class BasicGradientBuilder {
   }
 
   [[noreturn]] void fail(std::string_view why) const {
-    throw GraphError(concat(op_->info->name, " ('", graph_.tensor_at(op_->operands.back()).name,
-                            "'): no gradient, since ", why));
+    throw GraphError(concat(here(), ": no gradient, since ", why));
   }
 
-  /// Differentiates `loss`, a tensor of one element, by everything that requires it.
+  /// Differentiates `loss`, a tensor of one element, by everything that requires it. Leaves the
+  /// graph as it was when it throws.
   Gradients run(Node const& loss) {
-    TensorNode const& scalar = graph_.tensor_of(loss);
+    TensorNode const& scalar = graph_.tensor_of(loss, "add_gradients: the loss");
     if (element_count(scalar.spec.shape) != 1)
       throw ShapeError(concat("add_gradients: '", scalar.name, "' has shape ",
                               to_string(scalar.spec.shape), "; a loss has one element"));
-    std::size_t const count = graph_.op_count();
-    find_wanted(count);
-    if (!wanted_[loss.id()])
+    if (!versions_.varies(loss.id()))
       throw GraphError(concat("add_gradients: '", scalar.name, "' depends on no parameter"));
-    graph_.set_phase(options_.phase);
-    GradientTarget const seed = target_of(loss);
-    op<ops::Fill>({.value = 1}, seed.node);
-    for (std::size_t i = count; i-- > 0;) differentiate(graph_.op_at(i));
-    Gradients result;
-    for (auto const& [id, entry] : entries_)
-      if (finished({graph_, id}) != nullptr) result.nodes_.emplace(id, entry.node);
-    return result;
+    auto const before = graph_.mark();
+    try {
+      graph_.set_phase(options_.phase);
+      seed(loss);
+      for (std::size_t i = versions_.count(); i-- > 0;) differentiate(i);
+      return values_.finish();
+    } catch (...) {
+      graph_.roll_back(before);
+      throw;
+    }
   }
 
  private:
-  struct Entry {
-    Node node;
-    bool written = false;
-    std::vector<bool> slices;  // of a base whose views were written one by one
-  };
+  static std::size_t position(int i) { return static_cast<std::size_t>(i); }
+  std::uint32_t id(int i) const { return op_->operands[position(i)]; }
 
-  TensorNode const& tensor(Node const& node) const { return graph_.tensor_at(node.id()); }
-
-  void find_wanted(std::size_t count) {
-    wanted_.assign(graph_.tensor_count(), false);
-    std::size_t scanned = 0;
-    auto const scan = [&](std::size_t until) {
-      for (; scanned < until; ++scanned) {
-        TensorNode const& node = graph_.tensor_at(static_cast<std::uint32_t>(scanned));
-        wanted_[scanned] =
-            node.attributes.requires_grad || (node.base != no_id && wanted_[node.base]);
-      }
-    };
-    scan(graph_.tensor_count());
-    for (std::size_t i = 0; i < count; ++i) {
-      OpNode const& op = graph_.op_at(i);
-      if (op.gradient == nullptr) continue;
-      Operands const declared = op.info->operands(op.attrs.data());
-      bool any = false;
-      for (std::size_t o = 0; o < op.operands.size(); ++o)
-        any |= declared[o].access == Access::read && wanted(op.operands[o]);
-      if (!any) continue;
-      for (std::size_t o = 0; o < op.operands.size(); ++o)
-        if (writes(declared[o].access)) wanted_[op.operands[o]] = true;
-    }
-    for (std::size_t id = 0; id < wanted_.size(); ++id)
-      if (wanted(static_cast<std::uint32_t>(id))) wanted_[id] = true;
+  /// What errors call an op: "node 3, gelutanh ('y')".
+  std::string label(std::size_t index) const {
+    OpNode const& op = graph_.op_at(index);
+    return concat("node ", index, ", ", op.info->name, " ('",
+                  graph_.tensor_at(op.operands.back()).name, "'),");
   }
-  bool wanted(std::uint32_t id) const {
-    TensorNode const& node = graph_.tensor_at(id);
-    return wanted_[id] || (node.base != no_id && wanted_[node.base]);
+  std::string here() const {
+    return concat(op_->info->name, " ('", graph_.tensor_at(op_->operands.back()).name, "')");
   }
 
-  void differentiate(OpNode const& op) {
-    if (op.gradient == nullptr) return;
-    Operands const declared = op.info->operands(op.attrs.data());
-    bool reached = false;
-    bool any = false;
-    for (std::size_t o = 0; o < op.operands.size(); ++o) {
-      if (writes(declared[o].access))
-        reached |= finished({graph_, op.operands[o]}) != nullptr;
-      else
-        any |= wanted_[op.operands[o]];
-    }
-    if (!reached || !any) return;
+  void seed(Node const& loss) {
+    GradientTarget const to = values_.target(loss.id(), versions_.count());
+    if (to.beta == 0) return op<ops::Fill>({.value = 1}, to.node);
+    Node const one = temporary(loss.shape(), loss.dtype(), concat(loss.name(), ".grad.one"));
+    op<ops::Fill>({.value = 1}, one);
+    add_into(one, to, 1);
+  }
+
+  void add_into(Node const& node, GradientTarget const& to, double factor) {
+    op<ops::Add>({.alpha = factor, .beta = to.beta}, node, to.beta == 0 ? node : to.node, to.node);
+  }
+
+  bool is_result(std::size_t i) const { return writes(declared_[i].access); }
+
+  void differentiate(std::size_t index) {
+    OpNode const& op = graph_.op_at(index);
     op_ = &op;
+    index_ = index;
+    declared_ = op.info->operands(op.attrs.data());
+    std::uint32_t reached = 0, wanted = 0;
+    for (std::size_t i = 0; i < op.operands.size(); ++i) {
+      if (is_result(i) && values_.reached(op.operands[i])) reached |= 1u << i;
+      if (versions_.varies(index, i)) wanted |= 1u << i;
+    }
+    if (reached == 0) return;
+    if (wanted == 0) {
+      for (std::size_t i = 0; i < op.operands.size(); ++i)
+        if (is_result(i)) values_.drop(op.operands[i]);
+      return;
+    }
+    if (op.gradient == nullptr) fail("the op has none, and it is on a way to the loss");
+    for (std::size_t i = 0; i < op.operands.size(); ++i)
+      results_[i] =
+          (reached >> i & 1u) != 0 ? values_.take(op.operands[i], aliased(i, wanted)) : Node{};
+    heeded_ = asked_ = 0;
     op.gradient(*this);
-    // What only this op's own results still held may now be added to in place.
-    for (std::size_t o = 0; o < op.operands.size(); ++o) {
-      auto const at = entries_.find(op.operands[o]);
-      if (writes(declared[o].access) && at != entries_.end()) --users_[at->second.node.id()];
+    check(reached, wanted);
+    for (std::size_t i = 0; i < op.operands.size(); ++i)
+      if (results_[i]) values_.release(op.operands[i], results_[i]);
+  }
+
+  /// Whether the op also adds to the gradient of another version of result i's tensor.
+  bool aliased(std::size_t i, std::uint32_t wanted) const {
+    auto const root = [&](std::size_t o) {
+      return detail::root_of(graph_.tensor_at(op_->operands[o]), op_->operands[o]);
+    };
+    for (std::size_t o = 0; o < op_->operands.size(); ++o)
+      if ((wanted >> o & 1u) != 0 && root(o) == root(i)) return true;
+    return false;
+  }
+
+  /// A gradient that leaves out an operand or a result is wrong in silence. One that looks at none
+  /// of several results has said that there is nothing to add.
+  void check(std::uint32_t reached, std::uint32_t wanted) const {
+    for (std::size_t i = 0; i < op_->operands.size(); ++i) {
+      bool const left_out = (wanted & ~heeded_) >> i & 1u;
+      bool const unread = asked_ != 0 && (reached & ~asked_) >> i & 1u;
+      if (left_out || unread)
+        throw GraphError(concat(here(), ": its gradient leaves out ",
+                                left_out && is_result(i) ? "the old value of " : "",
+                                declared_[i].name, " ('", graph_.tensor_at(op_->operands[i]).name,
+                                "'), which is on a way to the loss"));
     }
-  }
-
-  Node create(Node const& of) {
-    TensorNode const& from = tensor(of);
-    TensorSpec spec = from.spec;
-    bool const kept = from.attributes.persistent && options_.persistent;
-    return graph_.tensor(spec, kept ? from.name + ".grad" : graph_.unique(from.name + ".grad"),
-                         {.persistent = kept});
-  }
-
-  void zero_fill(Node const& node) { op<ops::Fill>({.value = 0}, node); }
-  void add_into(Node const& node, GradientTarget const& to) {
-    op<ops::Add>({.alpha = 1, .beta = to.beta}, node, to.beta == 0 ? node : to.node, to.node);
-  }
-
-  /// The entry of a tensor whose gradient is complete; slices that nothing reached are zeroed.
-  Entry* finished(Node const& of) {
-    TensorNode const& node = tensor(of);
-    if (node.base != no_id) {
-      auto const at = entries_.find(of.id());
-      if (at != entries_.end()) return &at->second;
-      auto const base = entries_.find(node.base);
-      if (base == entries_.end()) return nullptr;
-      (void)target_of(of);
-      return &entries_[of.id()];
-    }
-    auto const at = entries_.find(of.id());
-    if (at == entries_.end()) return nullptr;
-    complete(of, at->second);
-    return &at->second;
-  }
-
-  void complete(Node const& of, Entry& entry) {
-    for (std::size_t i = 0; i < entry.slices.size(); ++i)
-      if (!entry.slices[i])
-        zero_fill(graph_.slice(entry.node, slice_axis_.at(of.id()), static_cast<Index>(i),
-                               entry.node.name() + ".slice"));
-    entry.slices.clear();
-    entry.written = true;
-  }
-
-  GradientTarget target_of(Node const& of) {
-    TensorNode const node = tensor(of);
-    if (node.base != no_id) return slice_target(of, node);
-    auto const at = entries_.find(of.id());
-    if (at == entries_.end()) {
-      Node const gradient = create(of);
-      entries_[of.id()] = {gradient, true, {}};
-      ++users_[gradient.id()];
-      bool const adds = options_.accumulate && options_.persistent && node.attributes.persistent;
-      return {gradient, adds ? 1.0 : 0.0};
-    }
-    complete(of, at->second);
-    Node const gradient = at->second.node;
-    if (users_[gradient.id()] <= 1) return {gradient, 1};
-    // Another tensor's gradient is the same node and is still to be read: part from it first.
-    Node const own = create(of);
-    op<ops::Copy>({}, gradient, own);
-    --users_[gradient.id()];
-    ++users_[own.id()];
-    at->second.node = own;
-    return {own, 1};
-  }
-
-  GradientTarget slice_target(Node const& of, TensorNode const& view) {
-    auto const at = entries_.find(of.id());
-    if (at != entries_.end()) return {at->second.node, 1};
-    Node const base{graph_, view.base};
-    TensorNode const whole = tensor(base);
-    auto found = entries_.find(view.base);
-    if (found == entries_.end()) {
-      Entry entry{create(base), false,
-                  std::vector<bool>(static_cast<std::size_t>(whole.spec.shape[view.view_axis]))};
-      ++users_[entry.node.id()];
-      found = entries_.emplace(view.base, std::move(entry)).first;
-      slice_axis_[view.base] = view.view_axis;
-    }
-    bool const written = found->second.written;
-    Node const slice =
-        graph_.slice(found->second.node, view.view_axis, view.view_index, view.name + ".grad");
-    if (!written) found->second.slices[static_cast<std::size_t>(view.view_index)] = true;
-    entries_[of.id()] = {slice, true, {}};
-    ++users_[slice.id()];
-    return {slice, written ? 1.0 : 0.0};
   }
 
   Graph& graph_;
   GradientOptions options_;
+  TensorVersions<Graph> versions_;
+  GradientValues<Graph> values_;
+  // The op that is being differentiated.
   OpNode const* op_ = nullptr;
-  std::vector<bool> wanted_;
-  std::unordered_map<std::uint32_t, Entry> entries_;
-  std::unordered_map<std::uint32_t, std::size_t> slice_axis_;
-  std::unordered_map<std::uint32_t, int> users_;
+  std::size_t index_ = 0;
+  Operands declared_;
+  std::array<Node, max_operands> results_;
+  std::uint32_t heeded_ = 0;  // operands that its gradient asked about
+  std::uint32_t asked_ = 0;   // results whose gradients it read
 };
 
 /// Appends d loss / d tensor for every tensor that requires it, as ordinary nodes named
-/// "<tensor>.grad". The result can be drawn, edited, or written by hand instead. Throws GraphError
-/// where an op on the way has no gradient.
+/// "<tensor>.grad". The result can be drawn, edited, or written by hand instead. Ops may overwrite
+/// tensors: gradients belong to the values. Throws GraphError, and leaves the graph as it was,
+/// where an op on the way has no gradient, or one that reads a value which is overwritten later.
 template <std::same_as<LogicalGraph> Graph>
 Gradients add_gradients(Graph& graph, Node const& loss, GradientOptions const& options = {}) {
   return BasicGradientBuilder<Graph>(graph, options).run(loss);

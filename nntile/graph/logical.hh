@@ -2,16 +2,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // LogicalGraph: what to compute. No tiles, no memory, no runtime.
 
+#include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "nntile/core/numerics.hh"
+#include "nntile/core/spelling.hh"
 #include "nntile/ops/concept.hh"
 
 namespace nntile {
@@ -30,6 +34,18 @@ struct TensorSpec {
   Shape file_shape = {};
 };
 
+/// The names in an axes string, one blank between two; an empty one leaves its dimension nameless.
+inline std::vector<std::string_view> axis_names(std::string_view axes) {
+  std::vector<std::string_view> names;
+  if (axes.find_first_not_of(' ') == axes.npos) return names;
+  while (!axes.empty()) {
+    std::size_t const end = std::min(axes.find(' '), axes.size());
+    names.push_back(axes.substr(0, end));
+    axes.remove_prefix(std::min(end + 1, axes.size()));
+  }
+  return names;
+}
+
 /// From these follow the roles: parameter = persistent and requires_grad; state = persistent; input
 /// = external; constant = persistent and external; an output is kept until the next run.
 struct TensorAttributes {
@@ -39,22 +55,31 @@ struct TensorAttributes {
   bool output = false;
 };
 
-/// A tensor of a graph: a copyable value, valid while the graph lives.
+/// A tensor of a graph: a copyable value, valid while the graph lives. An empty one, as find() of
+/// an unknown name gives, answers nothing but `bool`; all else throws GraphError.
 class Node {
  public:
   Node() = default;
   Node(LogicalGraph& graph, std::uint32_t id) : graph_(&graph), id_(id) {}
 
-  LogicalGraph& graph() const { return *graph_; }
-  std::uint32_t id() const { return id_; }
+  LogicalGraph& graph() const { return *checked("graph"); }
+  std::uint32_t id() const { return (void)checked("id"), id_; }
   explicit operator bool() const { return graph_ != nullptr; }
   inline Shape const& shape() const;
   inline DType dtype() const;
   inline std::string const& name() const;
-  /// Keeps the tensor's value after a run, for get_output.
+  /// Keeps the tensor's value after a run, for get_output. Throws GraphError on a view.
   inline Node const& mark_output() const;
 
+  static constexpr char const* what_is_empty =
+      "an empty Node; find() gives one where the graph has no tensor of that name, at() says so";
+
  private:
+  LogicalGraph* checked(char const* call) const {
+    if (graph_ == nullptr) throw GraphError(concat("node: ", call, "() of ", what_is_empty));
+    return graph_;
+  }
+
   LogicalGraph* graph_ = nullptr;
   std::uint32_t id_ = 0;
 };
@@ -93,18 +118,26 @@ class LogicalGraph {
                              ", but only 1 canonical group can be planned in this version"));
   }
   LogicalGraph(LogicalGraph const&) = delete;
+  /// Says why instead of copying or moving.
+  template <class Graph>
+  requires std::same_as<std::remove_cvref_t<Graph>, LogicalGraph>
+  LogicalGraph(Graph&&) {
+    static_assert(!std::same_as<std::remove_cvref_t<Graph>, LogicalGraph>,
+                  "a LogicalGraph is neither copied nor moved, since its nodes point to it: pass a "
+                  "reference; keep several in a std::deque, made by emplace_back");
+  }
   LogicalGraph& operator=(LogicalGraph const&) = delete;
 
   std::string const& name() const { return name_; }
   Numerics const& numerics() const { return numerics_; }
 
   /// Declares a tensor. Throws GraphError when the name is taken, ShapeError when the shape has no
-  /// size.
+  /// size, or `axes` names more or fewer dimensions, or one twice.
   Node tensor(TensorSpec spec, std::string const& name, TensorAttributes attributes = {}) {
     std::string full = prefix_ + name;
     if (by_name_.contains(full))
       throw GraphError(concat("graph '", name_, "': a tensor '", full, "' exists already"));
-    (void)element_count(spec.shape);
+    check_shape(full, spec);
     if (!spec.file_shape.empty() && element_count(spec.file_shape) != element_count(spec.shape))
       throw ShapeError(concat("graph '", name_, "': tensor '", full, "' has shape ",
                               to_string(spec.shape), " but file shape ",
@@ -139,7 +172,7 @@ class LogicalGraph {
   /// into single indices along that dimension by every plan. Throws ShapeError outside the shape,
   /// GraphError on a view of a view.
   Node slice(Node const& base, std::size_t axis, Index index, std::string const& name = {}) {
-    TensorNode const& from = tensor_of(base);
+    TensorNode const& from = tensor_of(base, "slice: the base");
     if (from.base != no_id)
       throw GraphError(concat("slice: '", from.name, "' is a view already; slice its base"));
     if (axis >= from.spec.shape.size() || index < 0 || index >= from.spec.shape[axis])
@@ -207,8 +240,10 @@ class LogicalGraph {
   /// The tensor of a name; throws GraphError where there is none.
   Node at(std::string const& name) {
     if (Node const node = find(name)) return node;
-    throw GraphError(
-        concat("graph '", name_, "': no tensor '", name, "' among its ", tensors_.size()));
+    std::vector<std::string_view> names;
+    for (TensorNode const& tensor : tensors_) names.push_back(tensor.name);
+    throw GraphError(concat("graph '", name_, "': no tensor '", name, "' among its ",
+                            tensors_.size(), did_you_mean(name, names)));
   }
 
   std::size_t tensor_count() const { return tensors_.size(); }
@@ -217,11 +252,13 @@ class LogicalGraph {
   TensorNode& tensor_at(std::uint32_t id) { return tensors_[id]; }
   OpNode const& op_at(std::size_t id) const { return ops_[id]; }
 
-  TensorNode const& tensor_of(Node const& node) const {
-    if (!node || &node.graph() != this)
-      throw GraphError(concat(
-          "graph '", name_, "': a tensor of another graph was passed",
-          node ? concat(": '", node.name(), "' of '", node.graph().name_, "'") : std::string{}));
+  /// The tensor of a node. Throws GraphError, in which `what` is said to be an empty node, or one
+  /// of another graph.
+  TensorNode const& tensor_of(Node const& node, std::string_view what = "a tensor") const {
+    if (!node) throw GraphError(concat("graph '", name_, "': ", what, " is ", Node::what_is_empty));
+    if (&node.graph() != this)
+      throw GraphError(concat("graph '", name_, "': ", what, " is '", node.name(),
+                              "' of another graph, '", node.graph().name_, "'"));
     return tensors_[node.id()];
   }
 
@@ -229,6 +266,44 @@ class LogicalGraph {
   inline std::int64_t estimate_flops() const;
 
  private:
+  /// Extents are counts, their product fits, and every dimension has one name or none has.
+  void check_shape(std::string const& tensor, TensorSpec const& spec) const {
+    try {
+      (void)byte_count(spec.shape, size_of(spec.dtype));
+    } catch (ShapeError const& error) {
+      throw ShapeError(concat("graph '", name_, "': tensor '", tensor, "' has shape ",
+                              to_string(spec.shape), ": ", error.what()));
+    }
+    auto const names = axis_names(spec.axes);
+    for (std::size_t d = 0; d < names.size(); ++d)
+      if (!names[d].empty() && std::count(names.begin(), names.end(), names[d]) > 1)
+        throw ShapeError(concat("graph '", name_, "': tensor '", tensor, "' has axes \"", spec.axes,
+                                "\", which name '", names[d],
+                                "' twice; give each dimension a name of its own"));
+    if (!names.empty() && names.size() != spec.shape.size())
+      throw ShapeError(concat("graph '", name_, "': tensor '", tensor, "' has axes \"", spec.axes,
+                              "\", ", names.size(), " names, but its shape ",
+                              to_string(spec.shape), " has ", spec.shape.size(), " dimensions"));
+  }
+
+  template <class Graph> friend class BasicGradientBuilder;
+
+  /// What roll_back() returns to.
+  struct Mark {
+    std::size_t tensors, ops, phases;
+    std::uint32_t phase;
+    std::unordered_map<std::string, std::uint32_t> counters;
+  };
+  Mark mark() const { return {tensors_.size(), ops_.size(), phases_.size(), phase_, counters_}; }
+  /// Takes back all that was added since.
+  void roll_back(Mark const& to) {
+    while (ops_.size() > to.ops) ops_.pop_back();
+    for (; tensors_.size() > to.tensors; tensors_.pop_back()) by_name_.erase(tensors_.back().name);
+    phases_.resize(to.phases);
+    phase_ = to.phase;
+    counters_ = to.counters;
+  }
+
   std::string name_;
   Numerics numerics_;
   std::deque<TensorNode> tensors_;
@@ -240,11 +315,16 @@ class LogicalGraph {
   std::uint32_t phase_ = 0;
 };
 
-inline Shape const& Node::shape() const { return graph_->tensor_at(id_).spec.shape; }
-inline DType Node::dtype() const { return graph_->tensor_at(id_).spec.dtype; }
-inline std::string const& Node::name() const { return graph_->tensor_at(id_).name; }
+inline Shape const& Node::shape() const { return checked("shape")->tensor_at(id_).spec.shape; }
+inline DType Node::dtype() const { return checked("dtype")->tensor_at(id_).spec.dtype; }
+inline std::string const& Node::name() const { return checked("name")->tensor_at(id_).name; }
 inline Node const& Node::mark_output() const {
-  graph_->tensor_at(id_).attributes.output = true;
+  TensorNode& tensor = checked("mark_output")->tensor_at(id_);
+  if (tensor.base != no_id)
+    throw GraphError(concat("mark_output: '", tensor.name, "' is a view of '",
+                            graph_->tensor_at(tensor.base).name,
+                            "' and has no storage to keep; mark that one, or a copy"));
+  tensor.attributes.output = true;
   return *this;
 }
 

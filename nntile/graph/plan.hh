@@ -76,7 +76,7 @@ struct PlannedTensor {
 /// Bytes of a tile's buffer: whole cache lines.
 constexpr Index buffer_bytes(Shape const& extent, DType dtype) {
   Index const bytes =
-      std::max<Index>(1, element_count(extent) * static_cast<Index>(size_of(dtype)));
+      std::max<Index>(1, byte_count(extent, size_of(dtype)));
   return (bytes + 63) / 64 * 64;
 }
 

@@ -24,13 +24,16 @@ struct StoredSpec {
 
 /// Owns the parameters, states, inputs and outputs of one or more compiled graphs on one runtime. A
 /// graph that is compiled adds what it stores and is not here yet; what is here keeps its dtype,
-/// shape and tiling. Outlives its graphs.
+/// shape and tiling. A tensor without elements has a value from the start. Outlives its graphs; the
+/// runtime outlives it: after its end every use throws LifetimeError, and the destructor does
+/// nothing.
 template <Runtime R> class TensorStore {
  public:
   using Handle = typename R::Handle;
   struct Stored {
     StoredSpec spec;
     std::vector<Handle> tiles;
+    std::vector<bool> written;  // by the store or a run; what others wrote is found out when asked
   };
 
   explicit TensorStore(R& runtime) : runtime_(runtime) {}
@@ -38,10 +41,10 @@ template <Runtime R> class TensorStore {
   TensorStore& operator=(TensorStore const&) = delete;
   ~TensorStore() {
     for (auto const& stored : tensors_)
-      for (Handle const handle : stored->tiles) runtime_.retire(handle);
+      for (Handle const& handle : stored->tiles) runtime_.retire(handle);
   }
 
-  R& runtime() const { return runtime_; }
+  R& runtime() const { return runtime_.get("store"); }
 
   /// The tensor of that name, allocated if it is new. Throws PlanError when dtype, shape or tiling
   /// differ, OutOfMemory.
@@ -62,11 +65,14 @@ template <Runtime R> class TensorStore {
       for (Index tile = 0; tile < planned.tiling.tile_count(); ++tile) {
         Index const bytes = buffer_bytes(planned.tiling.box(tile).extent, planned.dtype);
         result.tiles.push_back(
-            runtime_.allocate(static_cast<std::size_t>(bytes), host, Lifetime::persistent));
+            runtime().allocate(static_cast<std::size_t>(bytes), host, Lifetime::persistent));
+        result.written.push_back(element_count(planned.tiling.box(tile).extent) == 0);
+        if (result.written.back())
+          (void)HostView<std::int32_t, R, Access::write>(runtime(), result.tiles.back());
       }
       by_name_.emplace(planned.name, &result);
     } catch (...) {
-      for (Handle const handle : result.tiles) runtime_.retire(handle);
+      for (Handle const& handle : result.tiles) runtime_.retire(handle);
       tensors_.pop_back();
       throw;
     }
@@ -85,10 +91,29 @@ template <Runtime R> class TensorStore {
   /// Throws GraphError where there is none.
   Stored& at(std::string const& name) const {
     auto const found = by_name_.find(name);
-    if (found == by_name_.end())
-      throw GraphError(concat("store: no tensor '", name, "' among its ", tensors_.size(),
-                              "; compile the graph that declares it"));
-    return *found->second;
+    if (found != by_name_.end()) return *found->second;
+    std::vector<std::string_view> names;
+    for (auto const& stored : tensors_) names.push_back(stored->spec.name);
+    std::string const near = did_you_mean(name, names);
+    throw GraphError(concat("store: no tensor '", name, "' among its ", tensors_.size(),
+                            near.empty() ? "; compile the graph that declares it, an input, "
+                                           "parameter, state or output"
+                                         : near));
+  }
+
+  /// Whether something has written a tile. Asks the runtime, and so waits for that tile's tasks,
+  /// only where neither the store nor a run has written it.
+  bool has_value(Stored& stored, Index tile) {
+    auto const at = static_cast<std::size_t>(tile);
+    if (stored.written[at]) return true;
+    try {
+      (void)HostView<std::int32_t, R, Access::read>(runtime(), stored.tiles[at]);
+    } catch (LifetimeError const&) {
+      return false;
+    } catch (TaskError const&) {  // written by a task that failed
+      return true;
+    }
+    return stored.written[at] = true;
   }
 
   /// Copies a whole column-major array into a tensor, waiting for that tensor's tasks alone. Throws
@@ -109,24 +134,25 @@ template <Runtime R> class TensorStore {
 
   /// The same without types: column-major bytes of the whole tensor.
   void write_bytes(Stored const& stored, std::byte const* values) {
-    for_each_tile(stored, Access::write,
-                  [&](std::byte* tile, TileBox const& box, Shape const& shape, std::size_t size) {
-                    copy_to_tile(tile, box, values, shape, size);
-                  });
+    for_each_tile<Access::write>(
+        stored, [&](std::byte* tile, TileBox const& box, Shape const& shape, std::size_t size) {
+          copy_to_tile(tile, box, values, shape, size);
+        });
+    at(stored.spec.name).written.assign(stored.tiles.size(), true);
   }
   void read_bytes(Stored const& stored, std::byte* values) const {
-    for_each_tile(stored, Access::read,
-                  [&](std::byte* tile, TileBox const& box, Shape const& shape, std::size_t size) {
-                    copy_from_tile(tile, box, values, shape, size);
-                  });
+    for_each_tile<Access::read>(
+        stored, [&](std::byte const* tile, TileBox const& box, Shape const& shape,
+                    std::size_t size) { copy_from_tile(tile, box, values, shape, size); });
   }
 
  private:
-  template <class F> void for_each_tile(Stored const& stored, Access access, F&& f) const {
+  template <Access access, class F> void for_each_tile(Stored const& stored, F&& f) const {
+    using Byte = std::conditional_t<access == Access::read, std::byte const, std::byte>;
     Shape const shape = stored.spec.tiling.shape();
     for (std::size_t tile = 0; tile < stored.tiles.size(); ++tile) {
-      HostView<std::int32_t, R> const view(runtime_, stored.tiles[tile], access);
-      f(reinterpret_cast<std::byte*>(view.span().data()),
+      HostView<std::int32_t, R, access> const view(runtime(), stored.tiles[tile]);
+      f(reinterpret_cast<Byte*>(view.span().data()),
         stored.spec.tiling.box(static_cast<Index>(tile)), shape, size_of(stored.spec.dtype));
     }
   }
@@ -158,7 +184,7 @@ template <Runtime R> class TensorStore {
                              " in the new graph; plan both with the same tile options"));
   }
 
-  R& runtime_;
+  RuntimeRef<R> runtime_;
   std::vector<std::unique_ptr<Stored>> tensors_;
   std::unordered_map<std::string, Stored*> by_name_;
 };

@@ -32,14 +32,21 @@ inline Status run_traced(KernelCall const& call) noexcept {
   TracedTask task;
   std::memcpy(&task, call.attributes, sizeof task);
   task.time->begin = monotonic_ns();
-  Status const status = task.codelet->cpu({call.buffers, task.attributes, call.text});
+  Status const status =
+      task.codelet->cpu({call.buffers, task.attributes, call.text, call.workspace});
   task.time->end = monotonic_ns();
-  task.time->thread = static_cast<std::uint64_t>(pthread_self());
+  task.time->thread = pthread_self();
   return status;
 }
 
-/// Stands for every traced codelet: runtimes know codelets by address, so there is one.
+/// They stand for every traced codelet: runtimes know codelets by address, so there are few.
 inline constexpr Codelet traced_codelet{"traced", &run_traced, nullptr, nullptr};
+inline constexpr Codelet traced_large_codelet{"traced", &run_traced, nullptr, nullptr,
+                                              max_workspace_bytes};
+
+inline Codelet const& traced_codelet_for(Codelet const& codelet) {
+  return codelet.workspace != 0 ? traced_large_codelet : traced_codelet;
+}
 
 }  // namespace detail
 

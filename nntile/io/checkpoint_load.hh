@@ -21,22 +21,30 @@ class Checkpoint {
   }
 
   std::string const& path() const { return path_; }
-  Json const& model() const { return manifest_.model; }
-  TrainingState const& state() const { return manifest_.state; }
-  std::vector<TensorRecord> const& tensors() const { return manifest_.tensors; }
+  /// The model, the state and the tensors, as the manifest says them; views refer to the
+  /// checkpoint.
+  JsonView model() const { return manifest_.model(); }
+  SavedState state() const { return manifest_.state(); }
+  ManifestText const& tensors() const { return manifest_; }
 
   /// Throws FormatError that lists the differences when the checkpoint is of another model.
   void require_model(Json const& model) const {
-    if (std::string const difference = json_difference(manifest_.model, model); !difference.empty())
+    if (std::string const difference = json_difference(manifest_.model(), model);
+        !difference.empty())
       throw FormatError(concat(path_in_quotes(path_), " is of another model: ", difference));
+  }
+
+  /// Compares names, dtypes and shapes in the manifest with the headers of the files, whose sizes
+  /// bear them out. Throws FormatError that names the file or the tensor. Reads no data.
+  void check(Part part = Part::all) const {
+    detail::with_memory_for("read checkpoint", path_, [&] { opened(part); });
   }
 
   /// Reads all bytes and compares all checksums. Throws FormatError that names the file or the
   /// tensor.
   void verify(Part part = Part::all) const {
     detail::with_memory_for("read checkpoint", path_, [&] {
-      for (FileRecord const& record : manifest_.files)
-        if (wants(part, record.name)) verify_file(record);
+      for (DataFile const& file : opened(part)) verify_file(file);
     });
   }
 
@@ -46,114 +54,123 @@ class Checkpoint {
   /// something else the second time, in which some have.
   void load(std::span<TensorTarget const> targets, Part part = Part::all) const {
     detail::with_memory_for("read checkpoint", path_, [&] {
-      Records const records = matched(targets, part);
-      verify(part);
-      for (FileRecord const& file : manifest_.files)
-        if (wants(part, file.name)) deliver(file.name, targets, records);
+      match(targets, part);
+      auto const files = opened(part);
+      for (DataFile const& file : files) verify_file(file);
+      for (DataFile const& file : files) deliver(file, targets);
     });
   }
 
  private:
-  Checkpoint(std::string const& path, Fault const* fault) : path_(path), fault_(fault) {
-    std::string const source = file_path(std::string(manifest_name));
-    manifest_ = parse_manifest(read_file(source, largest_manifest, fault_), source);
-    for (FileRecord const& record : manifest_.files) {
-      std::uint64_t const bytes = File::open(file_path(record.name), fault_).size();
-      if (bytes != record.bytes)
-        throw FormatError(concat(path_in_quotes(file_path(record.name)), " has ", bytes,
-                                 " bytes where ", record.bytes, " were written", use_an_older_one));
-    }
+  struct DataFile {
+    FileRecord const* record;
+    SafetensorsFile file;
+  };
+
+  Checkpoint(std::string const& path, Fault const* fault)
+      : path_(path),
+        fault_(fault),
+        manifest_(read_file(manifest_path(), largest_manifest, fault), manifest_path()) {
+    if (auto const step = step_of(basename_of(path_)); step && *step != state().step)
+      throw FormatError(concat(path_in_quotes(manifest_path()), " is of step ", state().step,
+                               " where its folder is of another; rename that to ",
+                               checkpoint_name(state().step)));
+    for (FileRecord const& record : manifest_.files()) open_file(record);
   }
 
-  std::string file_path(std::string const& name) const { return path_ + "/" + name; }
+  std::string manifest_path() const { return file_path(manifest_name); }
+  std::string file_path(std::string_view name) const { return concat(path_, '/', name); }
   static bool wants(Part part, std::string_view file) {
     return part == Part::all || file == checkpoint_file_of("");
   }
 
-  using Records = std::map<std::string_view, TensorRecord const*>;
+  /// Compares a file's size, too.
+  File open_file(FileRecord const& record) const {
+    File file = File::open(file_path(record.name), fault_);
+    if (std::uint64_t const bytes = file.size(); bytes != record.bytes)
+      throw FormatError(concat(path_in_quotes(file.path()), " has ", bytes, " bytes where ",
+                               record.bytes, " were written", use_an_older_one));
+    return file;
+  }
 
-  /// Records of the wanted part by name, after they were compared with the targets.
-  Records matched(std::span<TensorTarget const> targets, Part part) const {
-    Records records;
-    for (TensorRecord const& record : manifest_.tensors)
-      if (wants(part, record.file)) records.emplace(record.name, &record);
+  /// The files of a part, each compared with the manifest.
+  std::vector<DataFile> opened(Part part) const {
+    std::vector<DataFile> files;
+    for (FileRecord const& record : manifest_.files()) {
+      if (!wants(part, record.name)) continue;
+      files.push_back({&record, SafetensorsFile::of(open_file(record), Reading::strict)});
+      compare(record, files.back().file);
+    }
+    return files;
+  }
+  void compare(FileRecord const& record, SafetensorsFile const& file) const {
+    auto const fail = [&](auto const&... words) {
+      throw FormatError(concat(path_in_quotes(file.path()), words...));
+    };
+    for (TensorEntry const entry : file.entries()) {
+      auto const tensor = manifest_.find(entry.name);
+      if (!tensor || tensor->file != record.name)
+        fail(" holds tensor ", in_quotes(entry.name), ", which the manifest does not list");
+      if (entry.dtype != tensor->dtype || entry.shape != tensor->shape)
+        fail(": tensor ", in_quotes(tensor->name), " is ",
+             detail::describe(entry.dtype, entry.shape), " here but ",
+             detail::describe(tensor->dtype, tensor->shape), " in the manifest");
+    }
+    for (std::size_t i = 0; i < manifest_.size(); ++i)
+      if (TensorRecord const tensor = manifest_[i];
+          tensor.file == record.name && !file.entries().find(tensor.name))
+        fail(" has no tensor ", in_quotes(tensor.name), ", which the manifest lists");
+  }
+
+  /// Compares the wanted part with the targets.
+  void match(std::span<TensorTarget const> targets, Part part) const {
     std::set<std::string_view> seen;
     for (TensorTarget const& target : targets) {
-      auto const found = records.find(target.name);
-      if (found == records.end()) fail(concat("has no tensor ", in_quotes(target.name)));
+      auto const record = manifest_.find(target.name);
+      if (!record || !wants(part, record->file))
+        fail(concat("has no tensor ", in_quotes(target.name)));
       if (!seen.insert(target.name).second)
         throw ValueError(concat("tensor ", in_quotes(target.name), " is given twice"));
-      TensorRecord const& record = *found->second;
       FileDType const dtype = file_dtype_of(target.dtype);
-      if (record.dtype != dtype || record.shape != target.shape)
+      if (record->dtype != dtype || record->shape != target.shape)
         fail(concat(": tensor ", in_quotes(target.name), " is ",
-                    detail::describe(record.dtype, record.shape), " there but ",
+                    detail::describe(record->dtype, record->shape), " there but ",
                     detail::describe(dtype, target.shape), " here"));
     }
-    for (auto const& [name, record] : records)
-      if (!seen.contains(name))
-        fail(concat("holds tensor ", in_quotes(name), ", which has no place here"));
-    return records;
+    for (std::size_t i = 0; i < manifest_.size(); ++i)
+      if (TensorRecord const record = manifest_[i];
+          wants(part, record.file) && !seen.contains(record.name))
+        fail(concat("holds tensor ", in_quotes(record.name), ", which this model does not have"));
   }
 
   /// One pass over a file: the whole and each tensor.
-  void verify_file(FileRecord const& record) const {
-    std::string const path = file_path(record.name);
-    auto const file = SafetensorsFile::open(path, Reading::strict, fault_);
+  void verify_file(DataFile const& data) const {
+    auto const& [record, file] = data;
     Hash64 whole;
     detail::PieceBuffer buffer;
-    whole.update(read_header(path, file.data_begin()));
-    std::map<std::string_view, std::uint64_t> checksums;
-    for (TensorEntry const* const entry : file.entries()) {
+    whole.update(file.data_begin() - 8);  // the length word
+    whole.update(file.entries().text());
+    for (TensorEntry const entry : file.entries()) {
       Hash64 hash;
-      for (std::uint64_t at = 0; at < entry->bytes(); at += default_piece_bytes) {
+      for (std::uint64_t at = 0; at < entry.bytes(); at += default_piece_bytes) {
         std::span<std::byte> const piece =
-            buffer.of(std::min(default_piece_bytes, entry->bytes() - at));
-        file.read(*entry, at, piece);
+            buffer.of(std::min(default_piece_bytes, entry.bytes() - at));
+        file.read(entry, at, piece);
         hash.update(piece);
         whole.update(piece);
       }
-      checksums.emplace(entry->name, hash.digest());
+      check_tensor(file, entry.name, hash.digest());
     }
-    compare(record, file, checksums);
-    if (whole.digest() != record.checksum)
-      changed(path, "the header", whole.digest(), record.checksum);
+    if (whole.digest() != record->checksum)
+      changed(file.path(), "the header", whole.digest(), record->checksum);
   }
 
-  std::string read_header(std::string const& path, std::uint64_t bytes) const {
-    std::string text(static_cast<std::size_t>(bytes), '\0');
-    File::open(path, fault_)
-        .read_at(0, std::as_writable_bytes(std::span(text.data(), text.size())));
-    return text;
-  }
-
-  void compare(FileRecord const& record, SafetensorsFile const& file,
-               std::map<std::string_view, std::uint64_t> const& checksums) const {
-    std::size_t recorded = 0;
-    for (TensorRecord const& tensor : manifest_.tensors) {
-      if (tensor.file != record.name) continue;
-      ++recorded;
-      TensorEntry const& entry = file.at(tensor.name);
-      if (entry.dtype != tensor.dtype || entry.shape != tensor.shape)
-        fail(concat(": tensor ", in_quotes(tensor.name), " is ",
-                    detail::describe(entry.dtype, entry.shape), " in its file but ",
-                    detail::describe(tensor.dtype, tensor.shape), " in the manifest"));
-      std::uint64_t const checksum = checksums.at(tensor.name);
-      if (checksum != tensor.checksum)
-        changed(file.path(), concat("tensor ", in_quotes(tensor.name)), checksum, tensor.checksum);
-    }
-    if (recorded != file.entries().size())
-      fail(concat(": ", in_quotes(record.name), " holds tensors that the manifest does not list"));
-  }
-
-  void deliver(std::string const& name, std::span<TensorTarget const> targets,
-               Records const& records) const {
-    auto const file = SafetensorsFile::open(file_path(name), Reading::strict, fault_);
+  void deliver(DataFile const& data, std::span<TensorTarget const> targets) const {
+    SafetensorsFile const& file = data.file;
     detail::PieceBuffer buffer;
     for (TensorTarget const& target : targets) {
-      TensorRecord const& record = *records.at(target.name);
-      if (record.file != name) continue;
-      TensorEntry const& entry = file.at(target.name);
+      if (checkpoint_file_of(target.name) != data.record->name) continue;
+      TensorEntry const entry = file.at(target.name);
       Hash64 hash;
       detail::for_each_piece(entry.shape, entry.bytes(), default_piece_bytes,
                              [&](std::uint64_t offset, std::uint64_t bytes) {
@@ -162,10 +179,14 @@ class Checkpoint {
                                hash.update(piece);
                                target.write(offset, piece);
                              });
-      if (hash.digest() != record.checksum)
-        changed(file.path(), concat("tensor ", in_quotes(record.name)), hash.digest(),
-                record.checksum);
+      check_tensor(file, target.name, hash.digest());
     }
+  }
+
+  void check_tensor(SafetensorsFile const& file, std::string const& name,
+                    std::uint64_t found) const {
+    if (std::uint64_t const wanted = manifest_.find(name)->checksum; found != wanted)
+      changed(file.path(), concat("tensor ", in_quotes(name)), found, wanted);
   }
 
   [[noreturn]] void fail(std::string const& what) const {
@@ -181,7 +202,7 @@ class Checkpoint {
 
   std::string path_;
   Fault const* fault_;
-  Manifest manifest_;
+  ManifestText manifest_;
 };
 
 }  // namespace nntile::io

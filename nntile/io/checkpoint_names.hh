@@ -8,17 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "nntile/io/manifest.hh"
+#include "nntile/io/manifest_parse.hh"
 
 namespace nntile::io {
-
-/// Tensors of the optimizer are named so: "optim.exp_avg/h.0.ln_1.weight".
-inline constexpr std::string_view optimizer_prefix = "optim.";
-
-/// The file of a checkpoint that holds a tensor of this name.
-inline std::string_view checkpoint_file_of(std::string_view tensor) {
-  return tensor.starts_with(optimizer_prefix) ? "optimizer.safetensors" : "model.safetensors";
-}
 
 /// "step-0000000100".
 inline std::string checkpoint_name(std::uint64_t step) {

@@ -31,8 +31,9 @@ struct SavedCheckpoint {
 /// cannot mix.
 class CheckpointDirectory {
  public:
-  /// Makes the directory where there is none, and removes what an interrupted save left. Throws
-  /// Error when another run holds it or it cannot be written.
+  /// Makes the directory where there is none, removes what an interrupted save left, and tries
+  /// whether a checkpoint can be begun. Throws Error when another run holds it or it cannot be
+  /// written.
   explicit CheckpointDirectory(std::string path, CheckpointOptions options = {})
       : path_(std::move(path)),
         options_(options),
@@ -41,6 +42,7 @@ class CheckpointDirectory {
       throw ValueError(
           concat("checkpoints: keep is ", options_.keep, " where at least 1 is needed"));
     recover();
+    probe();
   }
 
   std::string const& path() const { return path_; }
@@ -49,11 +51,13 @@ class CheckpointDirectory {
   std::optional<std::string> latest() const { return latest_checkpoint(path_, options_.fault); }
 
   /// Saves a checkpoint of `state.step`; one of the same step is replaced in one rename. Throws
-  /// Error when the disk fails, ValueError for numbers that are not finite, OutOfMemory; older
-  /// checkpoints are untouched then. Blocks: until everything is on the disk.
+  /// Error when the disk fails or the path leads to another directory than it did, ValueError for
+  /// numbers that are not finite, OutOfMemory; older checkpoints are untouched then. Blocks: until
+  /// everything is on the disk.
   SavedCheckpoint save(Json const& model, TrainingState const& state,
                        std::span<TensorSource const> tensors) {
     return detail::with_memory_for("save checkpoint in", path_, [&] {
+      lock_.check();
       std::string const name = checkpoint_name(state.step);
       std::string const pending = in_directory(name + ".tmp");
       remove_tree(pending, options_.fault);
@@ -62,6 +66,7 @@ class CheckpointDirectory {
       try {
         write_files(pending, model, state, tensors);
         sync_directory(pending, options_.fault);
+        lock_.check();
         replaced = commit(pending, in_directory(name));
       } catch (...) {
         discard(pending);
@@ -120,9 +125,11 @@ class CheckpointDirectory {
     return old;
   }
 
-  /// Removes what is of no use, as far as that works: the next start removes the rest.
+  /// Removes what is of no use, as far as that works: the next start removes the rest. Nothing in a
+  /// directory that is another run's.
   void discard(std::string const& path) const noexcept {
     try {
+      lock_.check();
       remove_tree(path, options_.fault);
     } catch (...) {  // whatever led here is reported instead
     }
@@ -142,6 +149,13 @@ class CheckpointDirectory {
         remove_tree(in_directory(name), options_.fault);
       }
     }
+  }
+
+  /// Makes and removes what a save begins with: better now than after hours of training.
+  void probe() const {
+    std::string const name = in_directory(checkpoint_name(0) + ".tmp");
+    make_directory(name, options_.fault);
+    remove_tree(name, options_.fault);
   }
 
   /// Removes all but the newest; returns what went wrong.

@@ -23,6 +23,12 @@ inline std::string parent_of(std::string path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+/// "c" for "a/b/c" and "a/b/c/".
+inline std::string_view basename_of(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return path.substr(path.rfind('/') + 1);
+}
+
 /// Whether a file name is one component: not empty, no separator, neither "." nor "..".
 inline bool is_basename(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
@@ -130,22 +136,37 @@ inline void remove_tree(std::string const& path, Fault const* fault = nullptr) {
 }
 
 /// An advisory lock on a directory, held while the object lives and freed by the system when the
-/// process dies.
+/// process dies. It holds the directory, not its path: where that leads may change.
 class DirectoryLock {
  public:
   /// Throws Error when another process or object holds it. Where the file system has no locks, it
   /// holds nothing.
   explicit DirectoryLock(std::string const& path, Fault const* fault = nullptr)
-      : descriptor_(detail::retry(fault, FileStep::lock, path, [&] {
+      : path_(path), descriptor_(detail::retry(fault, FileStep::lock, path, [&] {
           return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         })) {
     if (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) == -1 && errno == EWOULDBLOCK)
       throw Error(
           concat(path_in_quotes(path),
                  " is in use by another run; wait for its end or choose another directory"));
+    check();  // another run may have removed the directory before it was locked
+  }
+
+  /// Throws Error when the path does not lead to the locked directory any more: it was removed,
+  /// renamed or replaced, and what is there now may be another run's.
+  void check() const {
+    struct stat locked {
+    }, found{};
+    if (::fstat(descriptor_.get(), &locked) == 0 && ::stat(path_.c_str(), &found) == 0 &&
+        locked.st_dev == found.st_dev && locked.st_ino == found.st_ino)
+      return;
+    throw Error(concat(path_in_quotes(path_),
+                       " was removed or replaced since this run began, and what is there may be "
+                       "another run's; put the directory back or choose another"));
   }
 
  private:
+  std::string path_;
   detail::Descriptor descriptor_;
 };
 
@@ -208,7 +229,7 @@ inline std::string read_file(std::string const& path, std::uint64_t limit,
   if (bytes > limit)
     throw FormatError(
         concat(path_in_quotes(path), " has ", bytes, " bytes where at most ", limit, " are read"));
-  std::string text(static_cast<std::size_t>(bytes), '\0');
+  std::string text(bytes, '\0');
   file.read_at(0, std::as_writable_bytes(std::span(text.data(), text.size())));
   return text;
 }

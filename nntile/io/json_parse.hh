@@ -1,32 +1,52 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads JSON text and reports what it finds, value by value. Nothing that it allocates is larger
-// than the text.
+// The grammar of JSON: reads a text that cannot be trusted and reports its parts in place.
+// Allocates nothing.
 
-#include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <string>
 #include <string_view>
-#include <system_error>
-
-#include "nntile/io/json_text.hh"
 
 namespace nntile::io::detail {
 
 inline bool is_json_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
+/// Length of the UTF-8 sequence at the front of `text`; 0 when there is none. Source: Unicode 15.0,
+/// table 3-7.
+inline std::size_t utf8_length(std::string_view text) {
+  auto const byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  unsigned const lead = byte(0);
+  if (lead < 0x80) return text.empty() ? 0 : 1;
+  std::size_t const length = lead >= 0xC2 && lead <= 0xDF   ? 2
+                             : (lead & 0xF0u) == 0xE0       ? 3
+                             : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                            : 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0u) != 0x80) return 0;
+  // No overlong forms, no surrogates, nothing above U+10FFFF.
+  unsigned const second = byte(1);
+  bool const bad = (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+                   (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F);
+  return bad ? 0 : length;
+}
+
+/// The value of a hexadecimal digit; -1 for another byte.
+inline int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  char const letter = static_cast<char>(c | 0x20);
+  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+
 /// Parses a text that is one JSON value, by the letter of RFC 8259, and calls a member of `Events`
-/// for each piece:
-///     null()  boolean(bool)  string(std::string)  start_object()  key(std::string)  end_object()
-///     start_array()  end_array()  number_unsigned(std::uint64_t)  number_negative(std::int64_t)
-///     number_float(double, std::string_view text)  not_json(std::size_t byte), counted from 1
-/// Whole numbers of 64 bits are unsigned, or negative where they begin with a minus; others are
-/// floats, infinite where a double cannot hold them. The last one throws; the start of an object or
-/// array that is nested too deeply for the caller's stack has to throw as well.
+/// for each part that some reader asks for:
+///     open(std::size_t at)  close()   of an object or array
+///     key(std::string_view)           from its opening quote on
+///     number(std::string_view text)
+///     not_json(std::size_t byte)      counted from 1
+/// The last one throws; an open() that is nested too deeply for the caller's stack has to throw as
+/// well. Cost: one pass.
 template <class Events> class JsonParser {
  public:
   JsonParser(std::string_view text, Events& events) : text_(text), events_(events) {}
@@ -56,44 +76,24 @@ template <class Events> class JsonParser {
     space();
     switch (peek()) {
       case '{':
-        return object();
+        return list('}', [this] { member(); });
       case '[':
-        return array();
+        return list(']', [this] { value(); });
       case '"':
-        return events_.string(string());
+        return string();
       case 't':
-        expect("true");
-        return events_.boolean(true);
+        return expect("true");
       case 'f':
-        expect("false");
-        return events_.boolean(false);
+        return expect("false");
       case 'n':
-        expect("null");
-        return events_.null();
+        return expect("null");
       default:
         return number();
     }
   }
 
-  void object() {
-    ++at_;
-    events_.start_object();
-    list('}', [this] {
-      if (peek() != '"') fail();
-      events_.key(string());
-      space();
-      expect(':');
-      value();
-    });
-    events_.end_object();
-  }
-  void array() {
-    ++at_;
-    events_.start_array();
-    list(']', [this] { value(); });
-    events_.end_array();
-  }
   template <class Item> void list(char close, Item item) {
+    events_.open(at_++);
     space();
     if (peek() != close) {
       item();
@@ -104,63 +104,58 @@ template <class Events> class JsonParser {
       }
     }
     expect(close);
+    events_.close();
+  }
+  void member() {
+    if (peek() != '"') fail();
+    std::size_t const begin = at_;
+    string();
+    events_.key(text_.substr(begin, at_ - begin));
+    space();
+    expect(':');
+    value();
   }
 
-  std::string string() {
+  void string() {
     expect('"');
-    std::size_t end = at_;
-    while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
-    std::string result;
-    result.reserve(std::min(end, text_.size()) -
-                   at_);  // an escape is longer than what it stands for
     while (peek() != '"') {
-      if (static_cast<unsigned char>(peek()) < 0x20) fail();  // the end, too
-      if (peek() == '\\') {
-        escape(result);
-        continue;
+      auto const byte = static_cast<unsigned char>(peek());
+      if (byte < 0x20) fail();  // the end, too
+      if (byte == '\\') {
+        escape();
+      } else if (byte < 0x80) {
+        ++at_;
+      } else {
+        std::size_t const length = utf8_length(text_.substr(at_));
+        if (length == 0) fail();
+        at_ += length;
       }
-      std::size_t const length = utf8_length(text_.substr(at_));
-      if (length == 0) fail();
-      result += text_.substr(at_, length);
-      at_ += length;
     }
     ++at_;
-    return result;
   }
-
-  void escape(std::string& result) {
+  void escape() {
     ++at_;
+    if (peek() == 'u') return unicode();
     constexpr std::string_view names = "\"\\/bfnrt";
-    if (peek() == 'u') return unicode(result);
-    std::size_t const which = names.find(peek());
-    if (which == names.npos) fail();
-    result += "\"\\/\b\f\n\r\t"[which];
+    if (names.find(peek()) == names.npos) fail();
     ++at_;
   }
-  /// \uXXXX, or two of them that are the halves of a surrogate pair, as UTF-8.
-  void unicode(std::string& result) {
-    std::uint32_t point = sixteen_bits();
+  /// \uXXXX, or two of them that are the halves of a surrogate pair.
+  void unicode() {
+    std::uint32_t const point = sixteen_bits();
     if (point >= 0xDC00 && point <= 0xDFFF) fail();
-    if (point >= 0xD800 && point <= 0xDBFF) {
-      expect('\\');
-      std::uint32_t const low = sixteen_bits();
-      if (low < 0xDC00 || low > 0xDFFF) fail();
-      point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
-    }
-    int const more = point < 0x80 ? 0 : point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
-    constexpr unsigned lead[] = {0x00, 0xC0, 0xE0, 0xF0};
-    result += static_cast<char>(lead[more] | (point >> (6 * more)));
-    for (int i = more; i-- > 0;) result += static_cast<char>(0x80 | ((point >> (6 * i)) & 0x3f));
+    if (point < 0xD800 || point > 0xDBFF) return;
+    expect('\\');
+    std::uint32_t const low = sixteen_bits();
+    if (low < 0xDC00 || low > 0xDFFF) fail();
   }
   std::uint32_t sixteen_bits() {
     expect('u');
     std::uint32_t value = 0;
     for (int i = 0; i < 4; ++i) {
-      char const c = peek();
-      bool const digit = c >= '0' && c <= '9';
-      char const letter = static_cast<char>(c | 0x20);
-      if (!digit && !(letter >= 'a' && letter <= 'f')) fail();
-      value = 16 * value + static_cast<std::uint32_t>(digit ? c - '0' : letter - 'a' + 10);
+      int const digit = hex_value(peek());
+      if (digit < 0) fail();
+      value = 16 * value + static_cast<std::uint32_t>(digit);
       ++at_;
     }
     return value;
@@ -168,47 +163,27 @@ template <class Events> class JsonParser {
 
   void number() {
     std::size_t const begin = at_;
-    bool const negative = peek() == '-';
-    if (negative) ++at_;
+    if (peek() == '-') ++at_;
     if (peek() == '0')
       ++at_;
     else
       digits();
-    bool whole = true;
     if (peek() == '.') {
-      whole = false;
       ++at_;
       digits();
     }
     if (peek() == 'e' || peek() == 'E') {
-      whole = false;
       ++at_;
       if (peek() == '+' || peek() == '-') ++at_;
       digits();
     }
-    std::string_view const text = text_.substr(begin, at_ - begin);
-    if (whole && (negative ? report<std::int64_t>(text) : report<std::uint64_t>(text))) return;
-    double value = 0;
-    if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc())
-      value = std::numeric_limits<double>::infinity();
-    events_.number_float(value, text);
+    events_.number(text_.substr(begin, at_ - begin));
   }
   void digits() {
     if (!is_digit(peek())) fail();
     while (is_digit(peek())) ++at_;
   }
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-  /// Reports a whole number; false where it does not fit.
-  template <class I> bool report(std::string_view text) {
-    I value = 0;
-    if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc())
-      return false;
-    if constexpr (std::is_signed_v<I>)
-      events_.number_negative(value);
-    else
-      events_.number_unsigned(value);
-    return true;
-  }
 
   std::string_view text_;
   std::size_t at_ = 0;

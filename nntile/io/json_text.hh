@@ -5,32 +5,12 @@
 #include <charconv>
 #include <cmath>
 
+#include "nntile/io/json_parse.hh"
 #include "nntile/io/json_value.hh"
 
 namespace nntile::io {
 
 namespace detail {
-
-/// Length of the UTF-8 sequence at the front of `text`; 0 when there is none. Source: Unicode 15.0,
-/// table 3-7.
-inline std::size_t utf8_length(std::string_view text) {
-  auto const byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  unsigned const lead = byte(0);
-  if (lead < 0x80) return text.empty() ? 0 : 1;
-  std::size_t const length = lead >= 0xC2 && lead <= 0xDF   ? 2
-                             : (lead & 0xF0u) == 0xE0       ? 3
-                             : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                            : 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0u) != 0x80) return 0;
-  // No overlong forms, no surrogates, nothing above U+10FFFF.
-  unsigned const second = byte(1);
-  bool const bad = (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-                   (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F);
-  return bad ? 0 : length;
-}
 
 inline void append_string(std::string& text, std::string_view value) {
   text += '"';
@@ -128,28 +108,6 @@ inline std::string to_text(Json const& json, int indent = -1) {
 inline std::string json_string(std::string_view value) {
   std::string text;
   detail::append_string(text, value);
-  return text;
-}
-
-/// What differs between two objects, one level deep: "width is 256 there but 128 here, ..."; empty
-/// when they are equal.
-inline std::string json_difference(Json const& there, Json const& here) {
-  auto const shown = [](Json const* value) {
-    return value == nullptr ? "missing" : to_text(*value).substr(0, 60);
-  };
-  if (there == here) return "";
-  if (!there.is_object() || !here.is_object())
-    return concat(shown(&there), " there but ", shown(&here), " here");
-  Json::Object keys = there.members();
-  keys.insert(here.members().begin(), here.members().end());
-  std::string text;
-  for (auto const& [key, value] : keys) {
-    Json const* const a = there.find(key);
-    Json const* const b = here.find(key);
-    if (a != nullptr && b != nullptr && *a == *b) continue;
-    text +=
-        concat(text.empty() ? "" : ", ", key, " is ", shown(a), " there but ", shown(b), " here");
-  }
   return text;
 }
 

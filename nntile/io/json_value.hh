@@ -1,17 +1,15 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// JSON values. Our own, because the destructor of nlohmann's allocates, and so ends the process
-// when memory is short.
+// JSON values to be written. Our own, because the destructor of nlohmann's allocates, and so ends
+// the process when memory is short.
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -104,80 +102,8 @@ class Json {
     std::get<Array>(value_).push_back(std::move(element));
   }
 
-  /// The value as T: bool, an integer or float that can hold it, std::string, a vector or a map of
-  /// such; nothing when it is of another type or does not fit. Floats take integers, never the
-  /// other way.
-  template <class T> std::optional<T> as() const;
-
  private:
   Value value_;
 };
-
-namespace detail {
-
-template <class T> inline constexpr bool is_vector = false;
-template <class T> inline constexpr bool is_vector<std::vector<T>> = true;
-template <class T> inline constexpr bool is_string_map = false;
-template <class T, class Compare>
-inline constexpr bool is_string_map<std::map<std::string, T, Compare>> = true;
-
-template <class T> std::optional<T> json_number(Json::Value const& value) {
-  return std::visit(
-      [](auto const& held) -> std::optional<T> {
-        using Held = std::decay_t<decltype(held)>;
-        if constexpr (std::same_as<Held, std::int64_t> || std::same_as<Held, std::uint64_t>) {
-          if constexpr (std::floating_point<T>)
-            return static_cast<T>(held);
-          else if (std::in_range<T>(held))
-            return static_cast<T>(held);
-        } else if constexpr (std::same_as<Held, double> && std::floating_point<T>) {
-          return static_cast<T>(held);
-        }
-        return std::nullopt;
-      },
-      value);
-}
-
-template <class List> std::optional<List> json_list(Json const& json) {
-  if (!json.is_array()) return std::nullopt;
-  List list;
-  for (Json const& element : json.elements()) {
-    auto value = element.as<typename List::value_type>();
-    if (!value) return std::nullopt;
-    list.push_back(std::move(*value));
-  }
-  return list;
-}
-
-template <class Map> std::optional<Map> json_map(Json const& json) {
-  if (!json.is_object()) return std::nullopt;
-  Map map;
-  for (auto const& [key, member] : json.members()) {
-    auto value = member.template as<typename Map::mapped_type>();
-    if (!value) return std::nullopt;
-    map.emplace(key, std::move(*value));
-  }
-  return map;
-}
-
-}  // namespace detail
-
-template <class T> std::optional<T> Json::as() const {
-  if constexpr (std::same_as<T, Json>) {
-    return *this;
-  } else if constexpr (std::same_as<T, bool> || std::same_as<T, std::string>) {
-    T const* const held = std::get_if<T>(&value_);
-    return held == nullptr ? std::nullopt : std::optional<T>(*held);
-  } else if constexpr (std::integral<T> || std::floating_point<T>) {
-    return detail::json_number<T>(value_);
-  } else if constexpr (detail::is_vector<T>) {
-    return detail::json_list<T>(*this);
-  } else {
-    static_assert(detail::is_string_map<T>,
-                  "JSON gives bool, numbers, std::string, and std::vector or std::map<std::string, "
-                  ".> of these");
-    return detail::json_map<T>(*this);
-  }
-}
 
 }  // namespace nntile::io

@@ -21,6 +21,16 @@ inline void append_printable(std::string& text, std::string_view bytes) {
       text += concat("\\x", "0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15u]);
   }
 }
+
+inline constexpr std::size_t quoted_bytes = 100;
+
+/// What begins with `front`, up to quoted_bytes of it, and has so many bytes in all.
+inline std::string cut_in_quotes(std::string_view front, std::size_t bytes) {
+  std::string text = "'";
+  append_printable(text, front.substr(0, quoted_bytes));
+  return bytes <= quoted_bytes ? text + '\'' : concat(text, "...' (", bytes, " bytes)");
+}
+
 }  // namespace detail
 
 /// A path in single quotes, whole.
@@ -32,11 +42,7 @@ inline std::string path_in_quotes(std::string_view path) {
 
 /// A name that comes from a file in single quotes, cut where it is long.
 inline std::string in_quotes(std::string_view name) {
-  constexpr std::size_t shown = 100;
-  if (name.size() <= shown) return path_in_quotes(name);
-  std::string text = "'";
-  detail::append_printable(text, name.substr(0, shown));
-  return concat(text, "...' (", name.size(), " bytes)");
+  return detail::cut_in_quotes(name, name.size());
 }
 
 }  // namespace nntile::io

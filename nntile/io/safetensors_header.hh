@@ -66,10 +66,12 @@ constexpr std::uint64_t bits_of(FileDType dtype) {
   return detail::file_dtypes[static_cast<std::size_t>(dtype)].bits;
 }
 
-/// The dtype of that name in a file.
-constexpr std::optional<FileDType> file_dtype_named(std::string_view name) {
+/// The dtype of that name in a file, of whatever compares with a std::string_view.
+template <class Name>
+requires requires(Name const& name) { name == std::string_view(); }
+constexpr std::optional<FileDType> file_dtype_named(Name const& name) {
   for (std::size_t i = 0; i < file_dtype_count; ++i)
-    if (detail::file_dtypes[i].name == name) return static_cast<FileDType>(i);
+    if (name == detail::file_dtypes[i].name) return static_cast<FileDType>(i);
   return std::nullopt;
 }
 
@@ -178,23 +180,26 @@ using FileMetadata = std::map<std::string, std::string, std::less<>>;
 
 /// Names of filler entries, which some writers add to align tensors to pages. Readers of models
 /// skip them.
-inline bool is_padding(std::string_view name) { return name.starts_with("__pad__/"); }
+inline constexpr std::string_view padding_prefix = "__pad__/";
+inline bool is_padding(std::string_view name) { return name.starts_with(padding_prefix); }
 
 inline constexpr std::string_view metadata_key = "__metadata__";
 inline constexpr std::uint64_t largest_header = 100'000'000;  // bytes; the reference's limit
-inline constexpr std::size_t longest_name = 65'536;           // bytes; ours
-inline constexpr std::size_t largest_file_rank =
-    64;  // ours: a header must not ask for more memory than its size
+inline constexpr std::size_t longest_name = 65'536;           // bytes; ours, of what is written
+inline constexpr std::size_t largest_file_rank = 64;          // ours
 
-/// Why a tensor may not have this name; empty when it may.
+constexpr bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+inline std::string control_problem(char c) {
+  return concat("a name holds the control character ",
+                static_cast<int>(static_cast<unsigned char>(c)));
+}
+
+/// Why a writer may not give a tensor this name; empty when it may.
 inline std::string name_problem(std::string_view name) {
   if (name.size() > longest_name)
     return concat("name ", in_quotes(name), " is longer than ", longest_name, " bytes");
-  for (char const c : name)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      return concat("a name holds the control character ",
-                    static_cast<int>(static_cast<unsigned char>(c)));
-  return "";
+  auto const control = std::find_if(name.begin(), name.end(), is_control);
+  return control == name.end() ? "" : control_problem(*control);
 }
 
 /// The bytes in front of the data, length word included, for entries that stand in the order of

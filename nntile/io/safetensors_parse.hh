@@ -3,7 +3,7 @@
 // Reads the header of a safetensors file that cannot be trusted: every check of the format, before
 // any data is touched.
 
-#include <set>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -13,262 +13,314 @@
 namespace nntile::io {
 
 /// `lenient` takes what the reference takes: JSON whitespace around the header, unknown keys in an
-/// entry, extents beyond the schema's 2^48 - 1 where an empty dimension makes them harmless.
-/// `strict` refuses them.
+/// entry with whatever is nested in them, names of any length, metadata that is null, extents
+/// beyond the schema's 2^48 - 1 where an empty dimension makes them harmless. `strict` refuses
+/// these.
+///
+/// By choice, both refuse four kinds that the reference takes:
+/// - a tensor or a metadata key that comes twice, of which the reference keeps the last;
+/// - control characters in names, which end in logs and terminals;
+/// - more than 64 dimensions, which nobody's arrays have;
+/// - what no writer writes and the reference takes by accident of its parser: an entry as the array
+///   [dtype, shape, data_offsets], a dtype as the object {"F32": null}.
 enum class Reading : std::uint8_t { lenient, strict };
 
-/// What a header says. Addresses of entries stay while it lives, moves included.
-struct FileHeader {
-  struct ByName {
-    using is_transparent = void;
-    bool operator()(TensorEntry const& a, TensorEntry const& b) const { return a.name < b.name; }
-    bool operator()(TensorEntry const& a, std::string_view b) const { return a.name < b; }
-    bool operator()(std::string_view a, TensorEntry const& b) const { return a < b.name; }
+namespace detail {
+class HeaderReader;
+}
+
+/// What a header says: its text and forty bytes a tensor, which has at least fifty there. A
+/// container of TensorEntry in the order of their data, which are read from the text when they are
+/// asked for.
+class FileHeader {
+ public:
+  FileHeader() = default;
+
+  std::size_t size() const { return records_.size(); }
+  bool empty() const { return records_.empty(); }
+  TensorEntry operator[](std::size_t at) const;
+  TensorEntry front() const { return (*this)[0]; }
+  TensorEntry back() const { return (*this)[size() - 1]; }
+
+  class Iterator {
+   public:
+    Iterator(FileHeader const& header, std::size_t at) : header_(&header), at_(at) {}
+    TensorEntry operator*() const { return (*header_)[at_]; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator==(Iterator const& other) const { return at_ == other.at_; }
+
+   private:
+    FileHeader const* header_;
+    std::size_t at_;
   };
-  std::set<TensorEntry, ByName> tensors;
-  std::vector<TensorEntry const*> in_file_order;
-  FileMetadata metadata;
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, size()}; }
+
+  /// Where the tensor of that name is, if there is one.
+  std::optional<std::size_t> find(std::string_view name) const {
+    return by_name_.find(name, [this](std::uint32_t at) { return this->name(at); });
+  }
+  /// Its name as it stands in the text.
+  JsonString name(std::size_t at) const { return JsonString(text_.data() + records_[at].name); }
+  /// As it stands in the file.
+  std::string_view text() const { return text_; }
+  /// An object of strings, or null.
+  JsonView metadata() const { return metadata_ == 0 ? JsonView() : view(metadata_); }
+
+ private:
+  friend class detail::HeaderReader;
+
+  struct Record {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::uint32_t name = 0;   // its quote in the text
+    std::uint32_t shape = 0;  // its bracket
+    FileDType dtype = FileDType::f32;
+  };
+
+  JsonView view(std::uint32_t at) const { return {text_.data() + at, text_.data() + text_.size()}; }
+
+  std::string text_;
+  std::vector<Record> records_;  // in the order of the data
+  detail::NameIndex by_name_;    // of indices of records
+  std::uint32_t metadata_ = 0;
 };
+
+inline TensorEntry FileHeader::operator[](std::size_t at) const {
+  Record const& record = records_[at];
+  return {name(at).text(), record.dtype, *view(record.shape).as<FileShape>(), record.begin,
+          record.end};
+}
 
 namespace detail {
 
-/// Receives the parser's events and builds a FileHeader; throws FormatError at the first that does
-/// not belong.
-class HeaderEvents {
+/// Reads a header into a FileHeader; throws FormatError at the first thing that does not belong.
+class HeaderReader {
  public:
-  HeaderEvents(FileHeader& header, std::string_view source, Reading reading)
-      : header_(header), source_(source), reading_(reading) {}
+  HeaderReader(std::string text, std::string_view source, Reading reading)
+      : source_(source), reading_(reading) {
+    header_.text_ = std::move(text);
+  }
 
-  void null() { scalar("null"); }
-  void boolean(bool) { scalar("a boolean"); }
-  void number_negative(std::int64_t) { scalar("a negative number"); }
-  void number_float(double, std::string_view) { scalar("a number that is no 64-bit integer"); }
-  void number_unsigned(std::uint64_t value) {
-    if (field_ != Field::shape && field_ != Field::offsets) return scalar("a number");
-    if (depth_ != 3) refuse("a number", "an array");
-    if (numbers_.size() == (field_ == Field::shape ? largest_file_rank : 2))
-      fail(concat(in_quotes(name_), ": ", name_of(field_), " holds more than ", numbers_.size(),
-                  " numbers"));
-    numbers_.push_back(value);
-  }
-  void string(std::string value) {
-    if (field_ == Field::metadata) {
-      header_.metadata.emplace(std::move(name_), std::move(value));
-      return;
-    }
-    if (field_ != Field::dtype) return scalar("a string");
-    auto const dtype = file_dtype_named(value);
-    if (!dtype) fail(concat(in_quotes(name_), ": unknown dtype ", in_quotes(value)));
-    entry_.dtype = *dtype;
-  }
-  void start_object() {
-    enter();
-    if (depth_ <= 1 || field_ == Field::ignored) return;
-    if (depth_ != 2) refuse("an object", expected(depth_ - 1));
-    entry_ = TensorEntry{};
-    seen_ = {};
-  }
-  void key(std::string name) {
-    if (depth_ == 1) return tensor(std::move(name));
-    if (depth_ == 2) return in_metadata_ ? metadatum(std::move(name)) : field(name);
-    // deeper ones are inside an ignored value
-  }
-  void end_object() {
-    --depth_;
-    if (depth_ == 1) {
-      if (!in_metadata_) finish_entry();
-      field_ = Field::none;
-    }
-  }
-  void start_array() {
-    enter();
-    if (field_ == Field::ignored) return;
-    if (depth_ != 3 || (field_ != Field::shape && field_ != Field::offsets))
-      refuse("an array", expected(depth_ - 1));
-    numbers_.clear();
-  }
-  void end_array() {
-    --depth_;
-    if (field_ == Field::shape) entry_.shape = numbers_;
-    if (field_ == Field::offsets) {
-      if (numbers_.size() != 2)
-        fail(concat(in_quotes(name_), ": data_offsets holds ", numbers_.size(), " numbers, not 2"));
-      entry_.begin = numbers_[0];
-      entry_.end = numbers_[1];
-    }
-  }
-  [[noreturn]] void not_json(std::size_t byte) const {
-    fail(concat("header is not JSON at byte ", byte));
+  FileHeader read(std::uint64_t data_bytes) {
+    check_bytes();
+    JsonCheck check(source_, "header is ", deepest_json);
+    JsonParser(std::string_view(header_.text_), check).parse();
+    JsonView const root = root_of(header_.text_);
+    if (!root.is_object()) fail("header is ", kind_of(root), " where an object is needed");
+    header_.records_.reserve(root.members().size());
+    for (JsonMember const& member : root.members())
+      if (member.key == metadata_key)
+        metadata(member.value);
+      else
+        tensor(member.key, member.value);
+    sort();
+    check_layout(data_bytes);
+    return std::move(header_);
   }
 
  private:
-  enum class Field : std::uint8_t { none, dtype, shape, offsets, metadata, ignored };
-  static constexpr char const* name_of(Field field) {
-    switch (field) {
-      case Field::dtype:
-        return "dtype";
-      case Field::shape:
-        return "shape";
-      case Field::offsets:
-        return "data_offsets";
-      default:
-        return "";
-    }
+  using Record = FileHeader::Record;
+
+  template <class... Words> [[noreturn]] void fail(Words const&... words) const {
+    throw FormatError(concat(path_in_quotes(source_), ": ", words...));
+  }
+  std::uint32_t place(char const* at) const {
+    return static_cast<std::uint32_t>(at - header_.text_.data());
   }
 
-  [[noreturn]] void fail(std::string const& what) const {
-    throw FormatError(concat(path_in_quotes(source_), ": ", what));
-  }
-  [[noreturn]] void refuse(char const* found, char const* wanted) const {
-    if (depth_ < 2 && name_.empty())
-      fail(concat("header is ", found, " where ", wanted, " is needed"));
-    fail(concat(in_quotes(name_), ": ", name_of(field_), *name_of(field_) ? " is " : "is ", found,
-                " where ", wanted, " is needed"));
-  }
-  /// What a value at this depth should have been; an array or object stands one above its inside.
-  char const* expected(int depth) const {
-    if (depth <= 1 && field_ == Field::none) return "an object";
-    switch (field_) {
-      case Field::dtype:
-      case Field::metadata:
+  /// What a value is, in the text of an error.
+  static char const* kind_of(JsonView value) {
+    switch (value.kind()) {
+      case JsonKind::null:
+        return "null";
+      case JsonKind::boolean:
+        return "a boolean";
+      case JsonKind::string:
         return "a string";
-      case Field::shape:
-      case Field::offsets:
-        return depth >= 3 ? "an integer" : "an array of integers";
-      default:
+      case JsonKind::array:
+        return "an array";
+      case JsonKind::object:
         return "an object";
+      case JsonKind::number:
+        break;
     }
-  }
-  void scalar(char const* found) {
-    if (field_ != Field::ignored) refuse(found, expected(depth_));
-  }
-  void enter() {
-    if (++depth_ > 4) fail("header is nested deeper than 4 levels");
-  }
-  void tensor(std::string name) {
-    if (std::string const problem = name_problem(name); !problem.empty()) fail(problem);
-    in_metadata_ = name == metadata_key;
-    bool const twice = in_metadata_ ? std::exchange(metadata_seen_, true)
-                                    : header_.tensors.contains(std::string_view(name));
-    if (twice) fail(concat(in_quotes(name), " comes twice"));
-    name_ = std::move(name);
-    field_ = Field::none;
-  }
-  void metadatum(std::string key) {
-    if (header_.metadata.contains(key))
-      fail(concat("metadata key ", in_quotes(key), " comes twice"));
-    name_ = std::move(key);
-    field_ = Field::metadata;
-  }
-  void field(std::string const& name) {
-    field_ = name == "dtype"          ? Field::dtype
-             : name == "shape"        ? Field::shape
-             : name == "data_offsets" ? Field::offsets
-                                      : Field::ignored;
-    if (field_ == Field::ignored) {
-      if (reading_ == Reading::strict)
-        fail(concat(in_quotes(name_), ": unknown key ", in_quotes(name)));
-      return;
-    }
-    bool& seen = seen_[static_cast<std::size_t>(field_)];
-    if (seen) fail(concat(in_quotes(name_), ": ", name, " comes twice"));
-    seen = true;
-  }
-  void finish_entry() {
-    for (Field const needed : {Field::dtype, Field::shape, Field::offsets})
-      if (!seen_[static_cast<std::size_t>(needed)])
-        fail(concat(in_quotes(name_), ": ", name_of(needed), " is missing"));
-    entry_.name = std::move(name_);
-    header_.tensors.insert(std::move(entry_));
+    auto const number = json_number(value.text());
+    return std::holds_alternative<std::uint64_t>(number)  ? "a number"
+           : std::holds_alternative<std::int64_t>(number) ? "a negative number"
+                                                          : "a number that is no 64-bit integer";
   }
 
-  FileHeader& header_;
+  /// What is easier mended when it is named, and what only strict reading refuses.
+  void check_bytes() const {
+    std::string_view const text = header_.text_;
+    if (text.empty()) fail("header is empty");
+    if (text.size() > largest_header)
+      fail("header of ", text.size(), " bytes where at most ", largest_header, " are read");
+    if (text.starts_with("\xEF\xBB\xBF")) fail("header begins with a byte order mark");
+    for (char const c : text)
+      if (static_cast<unsigned char>(c) < 0x20 && !is_json_space(c))
+        fail("header holds a control character");
+    if (reading_ == Reading::lenient) return;
+    if (text.front() != '{') fail("header does not begin with '{'");
+    if (text[text.find_last_not_of(' ')] != '}') fail("header is not padded with spaces");
+  }
+
+  void metadata(JsonView value) {
+    if (std::exchange(metadata_seen_, true)) fail(in_quotes(metadata_key), " comes twice");
+    if (value.is_null() && reading_ == Reading::lenient) return;
+    if (!value.is_object())
+      fail(in_quotes(metadata_key), " is ", kind_of(value), " where an object is needed");
+    std::vector<std::uint32_t> hashes;
+    hashes.reserve(value.members().size());
+    for (JsonMember const& member : value.members()) {
+      if (!member.value.is_string())
+        fail("metadata key ", member.key.quoted(), " is ", kind_of(member.value),
+             " where a string is needed");
+      hashes.push_back(hash_of(member.key));
+    }
+    if (auto const twice = key_twice(value, hashes))
+      fail("metadata key ", twice->quoted(), " comes twice");
+    header_.metadata_ = place(value.data());
+  }
+
+  void tensor(JsonString name, JsonView value) {
+    check_name(name);
+    if (!value.is_object())
+      fail(name.quoted(), " is ", kind_of(value), " where an object is needed");
+    Record record{.name = place(name.data())};
+    bool dtype = false, shape = false, offsets = false;
+    auto const once = [&](bool& seen, char const* field) {
+      if (std::exchange(seen, true)) fail(name.quoted(), ": ", field, " comes twice");
+    };
+    for (auto const& [key, field] : value.members()) {
+      if (key == "dtype") {
+        once(dtype, "dtype");
+        record.dtype = dtype_of(name, field);
+      } else if (key == "shape") {
+        once(shape, "shape");
+        numbers(name, "shape", field, largest_file_rank);
+        record.shape = place(field.data());
+      } else if (key == "data_offsets") {
+        once(offsets, "data_offsets");
+        std::tie(record.begin, record.end) = offsets_of(name, field);
+      } else if (reading_ == Reading::strict) {
+        fail(name.quoted(), ": unknown key ", key.quoted());
+      }
+    }
+    for (auto const& [seen, field] :
+         {std::pair(dtype, "dtype"), std::pair(shape, "shape"), std::pair(offsets, "data_offsets")})
+      if (!seen) fail(name.quoted(), ": ", field, " is missing");
+    header_.records_.push_back(record);
+  }
+
+  void check_name(JsonString name) const {
+    std::size_t bytes = 0;
+    name.for_each_byte([&](char c) {
+      if (is_control(c)) fail(control_problem(c));
+      ++bytes;
+      return true;
+    });
+    if (reading_ == Reading::strict && bytes > longest_name)
+      fail("name ", name.quoted(), " is longer than ", longest_name, " bytes");
+  }
+
+  FileDType dtype_of(JsonString name, JsonView value) const {
+    if (!value.is_string())
+      fail(name.quoted(), ": dtype is ", kind_of(value), " where a string is needed");
+    JsonString const text(value.data());
+    auto const dtype = file_dtype_named(text);
+    if (!dtype) fail(name.quoted(), ": unknown dtype ", text.quoted());
+    return *dtype;
+  }
+
+  /// Checks a list of whole numbers; returns how many there are.
+  std::size_t numbers(JsonString name, char const* field, JsonView value, std::size_t most) const {
+    if (!value.is_array())
+      fail(name.quoted(), ": ", field, " is ", kind_of(value),
+           " where an array of integers is needed");
+    std::size_t count = 0;
+    for (JsonView const number : value.elements()) {
+      if (number.kind() != JsonKind::number || *number.data() == '-' || !number.as<std::uint64_t>())
+        fail(name.quoted(), ": ", field, " is ", kind_of(number), " where an integer is needed");
+      if (++count > most) fail(name.quoted(), ": ", field, " holds more than ", most, " numbers");
+    }
+    return count;
+  }
+  std::pair<std::uint64_t, std::uint64_t> offsets_of(JsonString name, JsonView value) const {
+    if (std::size_t const count = numbers(name, "data_offsets", value, 2); count != 2)
+      fail(name.quoted(), ": data_offsets holds ", count, " numbers, not 2");
+    auto at = value.elements().begin();
+    auto const begin = *(*at).as<std::uint64_t>();
+    return {begin, *(*++at).as<std::uint64_t>()};
+  }
+
+  /// Puts tensors in the order of their data, empty ones at one place in that of the text.
+  void sort() {
+    auto& records = header_.records_;
+    std::sort(records.begin(), records.end(), [](Record const& a, Record const& b) {
+      return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+    });
+    header_.by_name_.reserve(records.size());
+    for (std::size_t i = 0; i < records.size(); ++i) header_.by_name_.add(header_.name(i), i);
+    auto const name = [this](std::uint32_t at) { return header_.name(at); };
+    if (auto const twice = header_.by_name_.settle(name))
+      fail(name(*twice).quoted(), " comes twice");
+  }
+
+  /// Checks that each tensor has the bytes of its shape, and that together they fill the file, with
+  /// no holes and no overlaps.
+  void check_layout(std::uint64_t data_bytes) const {
+    for (std::size_t i = 0; i < header_.size(); ++i) check_size(i);
+    std::uint64_t at = 0;
+    for (std::size_t i = 0; i < header_.size(); ++i) {
+      Record const& record = header_.records_[i];
+      if (record.begin != at)
+        fail(header_.name(i).quoted(), " begins at ", record.begin,
+             record.begin < at ? ", inside the tensor that ends at " : ", after a hole from ", at);
+      at = record.end;
+    }
+    if (at != data_bytes)
+      fail("tensors have ", at, " bytes but the file has ", data_bytes, " after its header");
+  }
+  void check_size(std::size_t i) const {
+    Record const& record = header_.records_[i];
+    FileShape const shape = *header_.view(record.shape).as<FileShape>();
+    auto const wrong = [&](auto const&... words) {
+      fail(header_.name(i).quoted(), ": ", words...);
+    };
+    if (record.end < record.begin)
+      wrong("data ends at ", record.end, ", before its begin at ", record.begin);
+    auto const bytes = byte_count(record.dtype, shape);
+    if (!bytes)
+      wrong(name_of(record.dtype), ' ', to_string(shape),
+            " is no whole number of bytes below 2^61");
+    if (*bytes != record.end - record.begin)
+      wrong(name_of(record.dtype), ' ', to_string(shape), " has ", *bytes,
+            " bytes but data_offsets span ", record.end - record.begin);
+    constexpr std::uint64_t schema_limit = (std::uint64_t{1} << 48) - 1;
+    if (reading_ == Reading::strict)
+      for (std::uint64_t const extent : shape)
+        if (extent > schema_limit) wrong("extent ", extent, " exceeds 2^48 - 1");
+  }
+
   std::string_view source_;
   Reading reading_;
-  int depth_ = 0;
-  bool in_metadata_ = false;
+  FileHeader header_;
   bool metadata_seen_ = false;
-  Field field_ = Field::none;
-  std::string name_;
-  TensorEntry entry_;
-  FileShape numbers_;
-  std::array<bool, 6> seen_{};
 };
-
-/// Checks one entry by itself: its size follows from dtype and shape.
-inline void check_entry(TensorEntry const& entry, std::string_view source, Reading reading) {
-  auto const fail = [&](std::string const& what) {
-    throw FormatError(concat(path_in_quotes(source), ": ", in_quotes(entry.name), ": ", what));
-  };
-  if (entry.end < entry.begin)
-    fail(concat("data ends at ", entry.end, ", before its begin at ", entry.begin));
-  auto const bytes = byte_count(entry.dtype, entry.shape);
-  if (!bytes)
-    fail(concat(name_of(entry.dtype), ' ', to_string(entry.shape),
-                " is no whole number of bytes below 2^61"));
-  if (*bytes != entry.bytes())
-    fail(concat(name_of(entry.dtype), ' ', to_string(entry.shape), " has ", *bytes,
-                " bytes but data_offsets span ", entry.bytes()));
-  constexpr std::uint64_t schema_limit = (std::uint64_t{1} << 48) - 1;
-  if (reading == Reading::strict)
-    for (std::uint64_t const extent : entry.shape)
-      if (extent > schema_limit) fail(concat("extent ", extent, " exceeds 2^48 - 1"));
-}
-
-/// Puts the entries in the order of their data and checks that this has no holes and no overlaps
-/// and fills the file.
-inline void check_layout(FileHeader& header, std::uint64_t data_bytes, std::string_view source,
-                         Reading reading) {
-  for (TensorEntry const& entry : header.tensors) {
-    check_entry(entry, source, reading);
-    header.in_file_order.push_back(&entry);
-  }
-  std::sort(header.in_file_order.begin(), header.in_file_order.end(),
-            [](auto const* a, auto const* b) {
-              return std::tie(a->begin, a->end, a->name) < std::tie(b->begin, b->end, b->name);
-            });
-  std::uint64_t at = 0;
-  for (TensorEntry const* const entry : header.in_file_order) {
-    if (entry->begin != at)
-      throw FormatError(concat(
-          path_in_quotes(source), ": ", in_quotes(entry->name), " begins at ", entry->begin,
-          entry->begin < at ? ", inside the tensor that ends at " : ", after a hole from ", at));
-    at = entry->end;
-  }
-  if (at != data_bytes)
-    throw FormatError(concat(path_in_quotes(source), ": tensors have ", at,
-                             " bytes but the file has ", data_bytes, " after its header"));
-}
-
-/// Checks what the parser would let pass: a byte order mark, a NUL (which it takes for the end),
-/// space in front.
-inline void check_header_bytes(std::string_view text, std::string_view source, Reading reading) {
-  auto const fail = [&](std::string const& what) {
-    throw FormatError(concat(path_in_quotes(source), ": header ", what));
-  };
-  if (text.empty()) fail("is empty");
-  if (text.starts_with("\xEF\xBB\xBF")) fail("begins with a byte order mark");
-  for (char const c : text)
-    if (static_cast<unsigned char>(c) < 0x20 && !is_json_space(c))
-      fail("holds a control character");
-  if (reading == Reading::lenient) return;
-  if (text.front() != '{') fail("does not begin with '{'");
-  if (text[text.find_last_not_of(' ')] != '}') fail("is not padded with spaces");
-}
 
 }  // namespace detail
 
 /// Parses the JSON text of a header, for a file with `data_bytes` behind it. Throws FormatError
-/// naming `source` and what is wrong. Whatever the text says, no request for memory is larger than
-/// it, and all together are a small multiple of its size.
-inline FileHeader parse_header(std::string_view text, std::uint64_t data_bytes,
-                               std::string_view source, Reading reading = Reading::lenient) {
-  detail::check_header_bytes(text, source, reading);
-  FileHeader header;
-  detail::HeaderEvents events(header, source, reading);
-  detail::JsonParser(text, events).parse();
-  detail::check_layout(header, data_bytes, source, reading);
-  return header;
+/// naming `source` and what is wrong. Whatever the text says, it and all requests for memory
+/// together are less than twice its size.
+inline FileHeader parse_header(std::string text, std::uint64_t data_bytes, std::string_view source,
+                               Reading reading = Reading::lenient) {
+  return detail::HeaderReader(std::move(text), source, reading).read(data_bytes);
 }
 
 }  // namespace nntile::io

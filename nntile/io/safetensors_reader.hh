@@ -15,28 +15,32 @@ class SafetensorsFile {
   /// Reads and checks the header. Allocates after the sizes have been compared with the file's.
   static SafetensorsFile open(std::string const& path, Reading reading = Reading::lenient,
                               Fault const* fault = nullptr) {
-    return detail::with_memory_for(
-        "read", path, [&] { return SafetensorsFile(File::open(path, fault), reading); });
+    return detail::with_memory_for("read", path,
+                                   [&] { return of(File::open(path, fault), reading); });
+  }
+  /// The same for a file that is open already.
+  static SafetensorsFile of(File file, Reading reading = Reading::lenient) {
+    return SafetensorsFile(std::move(file), reading);
   }
 
   std::string const& path() const { return file_.path(); }
 
   /// All tensors, in the order of their data.
-  std::vector<TensorEntry const*> const& entries() const { return header_.in_file_order; }
-  FileMetadata const& metadata() const { return header_.metadata; }
+  FileHeader const& entries() const { return header_; }
+  /// An object of strings, or null.
+  JsonView metadata() const { return header_.metadata(); }
   /// Bytes in front of the data.
   std::uint64_t data_begin() const { return data_begin_; }
 
-  /// The tensor of that name, or null.
-  TensorEntry const* find(std::string_view name) const {
-    auto const found = header_.tensors.find(name);
-    return found == header_.tensors.end() ? nullptr : &*found;
+  /// The tensor of that name, if there is one. Cost: log n comparisons.
+  std::optional<TensorEntry> find(std::string_view name) const {
+    auto const at = header_.find(name);
+    return at ? std::optional(header_[*at]) : std::nullopt;
   }
-  TensorEntry const& at(std::string_view name) const {
-    TensorEntry const* const entry = find(name);
-    if (entry == nullptr)
-      throw FormatError(concat(path_in_quotes(path()), ": no tensor ", in_quotes(name)));
-    return *entry;
+  TensorEntry at(std::string_view name) const {
+    auto entry = find(name);
+    if (!entry) throw FormatError(concat(path_in_quotes(path()), ": no tensor ", in_quotes(name)));
+    return std::move(*entry);
   }
 
   /// Reads a whole tensor. Throws ShapeError when `out` has another size.
@@ -71,10 +75,10 @@ class SafetensorsFile {
     if (length > bytes - 8)
       throw FormatError(
           concat(path_in_quotes(path()), ": header of ", length, " bytes in a file of ", bytes));
-    std::string text(static_cast<std::size_t>(length), '\0');
+    std::string text(length, '\0');
     file_.read_at(8, std::as_writable_bytes(std::span(text.data(), text.size())));
     data_begin_ = 8 + length;
-    header_ = parse_header(text, bytes - data_begin_, path(), reading);
+    header_ = parse_header(std::move(text), bytes - data_begin_, path(), reading);
   }
 
   [[noreturn]] void out_of_range(TensorEntry const& entry, std::uint64_t offset,

@@ -15,7 +15,7 @@ namespace nntile::io {
 /// A tensor and the file that holds it.
 struct LocatedTensor {
   SafetensorsFile const* file = nullptr;
-  TensorEntry const* entry = nullptr;
+  TensorEntry entry;
 };
 
 /// Whether tensors that nobody asks for, or that an index does not list, are an error.
@@ -33,21 +33,30 @@ class SafetensorsSet {
     return detail::with_memory_for("read", path, [&] {
       SafetensorsSet set;
       set.path_ = chosen(path);
-      if (set.path_.ends_with(".json"))
+      if (set.path_.ends_with(".json")) {
         set.add_index(reading, extra, fault);
-      else
+      } else {
         set.add_file(set.path_, reading, fault);
+        set.locate();
+      }
       return set;
     });
   }
 
   std::string const& path() const { return path_; }
-  std::map<std::string_view, LocatedTensor> const& tensors() const { return tensors_; }
-  LocatedTensor const& at(std::string_view name) const {
-    auto const found = tensors_.find(name);
-    if (found == tensors_.end())
-      throw FormatError(concat(path_in_quotes(path_), ": no tensor ", in_quotes(name)));
-    return found->second;
+  /// How many tensors there are.
+  std::size_t size() const { return size_; }
+  /// Calls f(LocatedTensor) for each.
+  template <class F> void for_each(F f) const {
+    for (auto const& file : files_)
+      for (TensorEntry entry : file->entries())
+        if (!is_padding(entry.name)) f(LocatedTensor{file.get(), std::move(entry)});
+  }
+  LocatedTensor at(std::string_view name) const {
+    auto const found = find(name);
+    if (!found) throw FormatError(concat(path_in_quotes(path_), ": no tensor ", in_quotes(name)));
+    auto const [file, entry] = place(*found);
+    return {files_[file].get(), files_[file]->entries()[entry]};
   }
 
  private:
@@ -61,44 +70,97 @@ class SafetensorsSet {
     return path_exists(index) ? index : path + "/model.safetensors";
   }
 
-  SafetensorsFile const& add_file(std::string const& path, Reading reading, Fault const* fault) {
+  void add_file(std::string const& path, Reading reading, Fault const* fault) {
     files_.push_back(
         std::make_unique<SafetensorsFile>(SafetensorsFile::open(path, reading, fault)));
-    SafetensorsFile const& file = *files_.back();
-    for (TensorEntry const* const entry : file.entries())
-      if (!is_padding(entry->name) &&
-          !tensors_.try_emplace(entry->name, LocatedTensor{&file, entry}).second)
-        throw FormatError(concat(path_in_quotes(path), ": tensor ", in_quotes(entry->name),
-                                 " is in another file of ", path_in_quotes(path_), " too"));
-    return file;
+  }
+
+  /// Lists the tensors of all files. A tensor's number counts those of the files before its own.
+  void locate() {
+    std::size_t count = 0;
+    firsts_.reserve(files_.size());
+    for (auto const& file : files_) {
+      firsts_.push_back(count);
+      count += file->entries().size();
+    }
+    by_name_.reserve(count);
+    for (std::size_t number = 0; number < count; ++number)
+      if (JsonString const text = name(number); !text.starts_with(padding_prefix)) {
+        by_name_.add(text, number);
+        ++size_;
+      }
+    if (auto const twice = by_name_.settle([this](std::uint32_t number) { return name(number); }))
+      throw FormatError(concat(path_in_quotes(files_[place(*twice).file]->path()), ": tensor ",
+                               name(*twice).quoted(), " is in another file of ",
+                               path_in_quotes(path_), " too"));
+  }
+  std::optional<std::uint32_t> find(std::string_view wanted) const {
+    return by_name_.find(wanted, [this](std::uint32_t number) { return name(number); });
   }
 
   /// Sizes and other metadata in an index are hints, and wrong in files in use: only its map
   /// counts.
   void add_index(Reading reading, Extra extra, Fault const* fault) {
-    Json const index = parse_json(read_file(path_, largest_index, fault), path_);
-    auto const map = json_field<std::map<std::string, std::string>>(index, "weight_map", path_);
-    std::map<std::string, SafetensorsFile const*> opened;
-    for (auto const& [tensor, name] : map) {
-      if (!is_basename(name))
-        throw FormatError(concat(path_in_quotes(path_), ": file ", in_quotes(name), " of tensor ",
-                                 in_quotes(tensor), " is not a plain file name"));
-      auto& file = opened[name];
-      if (file == nullptr) file = &add_file(parent_of(path_) + "/" + name, reading, fault);
-      if (file->find(tensor) == nullptr)
-        throw FormatError(concat(path_in_quotes(path_), ": tensor ", in_quotes(tensor),
-                                 " is not in ", in_quotes(name)));
+    std::string const text = read_file(path_, largest_index, fault);
+    auto const map = json_field<JsonView>(parse_json(text, path_), "weight_map", path_);
+    if (!map.is_object())
+      throw FormatError(concat(path_in_quotes(path_), ": 'weight_map' is ", map.shown(),
+                               " where an object is needed"));
+    std::map<std::string, std::size_t, std::less<>> opened;  // index of each file
+    for (auto const& [tensor, value] : map.members()) {
+      std::string const name = file_of(tensor, value);
+      if (!opened.try_emplace(name, files_.size()).second) continue;
+      add_file(parent_of(path_) + "/" + name, reading, fault);
+    }
+    locate();
+    std::vector<bool> listed(firsts_.empty() ? 0
+                                             : firsts_.back() + files_.back()->entries().size());
+    for (auto const& [tensor, value] : map.members()) {
+      std::string const file = file_of(tensor, value);
+      if (tensor.starts_with(padding_prefix)) continue;
+      auto const at = find(tensor.text());
+      if (!at || place(*at).file != opened.find(file)->second)
+        throw FormatError(concat(path_in_quotes(path_), ": tensor ", tensor.quoted(), " is not in ",
+                                 in_quotes(file)));
+      listed[*at] = true;
     }
     if (extra == Extra::ignored) return;
-    for (auto const& [name, located] : tensors_)
-      if (!map.contains(std::string(name)))
-        throw FormatError(concat(path_in_quotes(located.file->path()), ": tensor ", in_quotes(name),
-                                 " is not listed in ", path_in_quotes(path_)));
+    for (std::size_t number = 0; number < listed.size(); ++number)
+      if (!listed[number] && !name(number).starts_with(padding_prefix))
+        throw FormatError(concat(path_in_quotes(files_[place(number).file]->path()), ": tensor ",
+                                 name(number).quoted(), " is not listed in ",
+                                 path_in_quotes(path_)));
+  }
+  std::string file_of(JsonString tensor, JsonView value) const {
+    if (!value.is_string())
+      throw FormatError(concat(path_in_quotes(path_), ": the file of tensor ", tensor.quoted(),
+                               " is ", value.shown(), " where a string is needed"));
+    std::string name = JsonString(value.data()).text();
+    if (!is_basename(name))
+      throw FormatError(concat(path_in_quotes(path_), ": file ", in_quotes(name), " of tensor ",
+                               tensor.quoted(), " is not a plain file name"));
+    return name;
+  }
+
+  struct Place {
+    std::size_t file = 0;
+    std::size_t entry = 0;
+  };
+  Place place(std::size_t number) const {
+    auto const behind = std::upper_bound(firsts_.begin(), firsts_.end(), number);
+    auto const file = static_cast<std::size_t>(behind - firsts_.begin()) - 1;
+    return {file, number - firsts_[file]};
+  }
+  JsonString name(std::size_t number) const {
+    auto const [file, entry] = place(number);
+    return files_[file]->entries().name(entry);
   }
 
   std::string path_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;  // entries refer to them
-  std::map<std::string_view, LocatedTensor> tensors_;
+  std::vector<std::size_t> firsts_;                      // number of each file's first tensor
+  detail::NameIndex by_name_;                            // of numbers
+  std::size_t size_ = 0;
 };
 
 }  // namespace nntile::io

@@ -16,9 +16,10 @@ namespace detail {
 
 /// Copies the bytes [offset, offset + size) of the whole column-major array between `values` and
 /// the tiles.
-template <Runtime R, class Copy>
-void for_range(TensorStore<R>& store, typename TensorStore<R>::Stored const& stored, Access access,
+template <Access access, Runtime R, class Copy>
+void for_range(TensorStore<R>& store, typename TensorStore<R>::Stored const& stored,
                std::uint64_t offset, std::uint64_t size, Copy&& copy) {
+  using Byte = std::conditional_t<access == Access::read, std::byte const, std::byte>;
   Shape const shape = stored.spec.tiling.shape();
   std::size_t const element = size_of(stored.spec.dtype);
   Index outer = 1;  // elements of one index of the outermost dimension
@@ -31,8 +32,8 @@ void for_range(TensorStore<R>& store, typename TensorStore<R>::Stored const& sto
       auto const last = first + static_cast<std::uint64_t>(box.extent[shape.size() - 1]);
       if (last * row <= offset || first * row >= offset + size) continue;
     }
-    HostView<std::int32_t, R> const view(store.runtime(), stored.tiles[tile], access);
-    auto* const bytes = reinterpret_cast<std::byte*>(view.span().data());
+    HostView<std::int32_t, R, access> const view(store.runtime(), stored.tiles[tile]);
+    auto* const bytes = reinterpret_cast<Byte*>(view.span().data());
     nntile::detail::for_each_run(
         box, shape, element, [&](std::size_t at, std::size_t in_tile, std::size_t length) {
           std::uint64_t const begin = std::max<std::uint64_t>(at, offset);
@@ -60,8 +61,8 @@ std::vector<TensorSource> sources_of(TensorStore<R>& store, Wanted&& wanted) {
     auto* const from = stored.get();
     sources.push_back({from->spec.name, from->spec.dtype, detail::file_shape_of_stored(from->spec),
                        [&store, from](std::uint64_t offset, std::span<std::byte> out) {
-                         detail::for_range(
-                             store, *from, Access::read, offset, out.size(),
+                         detail::for_range<Access::read>(
+                             store, *from, offset, out.size(),
                              [&](std::byte const* tile, std::uint64_t at, std::uint64_t bytes) {
                                std::memcpy(out.data() + at, tile, bytes);
                              });
@@ -81,8 +82,8 @@ std::vector<TensorTarget> targets_of(TensorStore<R>& store, Wanted&& wanted) {
                        [&store, to](std::uint64_t offset, std::span<std::byte const> bytes) {
                          // A piece may cover a part of a tile only; the pieces together cover it,
                          // so `write`, which keeps what the storage holds, lets each add its part.
-                         detail::for_range(
-                             store, *to, Access::write, offset, bytes.size(),
+                         detail::for_range<Access::write>(
+                             store, *to, offset, bytes.size(),
                              [&](std::byte* tile, std::uint64_t at, std::uint64_t count) {
                                std::memcpy(tile, bytes.data() + at, count);
                              });

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "nntile/core/nan.hh"
 #include "nntile/io/hash.hh"
 #include "nntile/io/safetensors.hh"
 
@@ -48,8 +49,8 @@ void for_each_piece(FileShape const& shape, std::uint64_t bytes, std::uint64_t p
 class PieceBuffer {
  public:
   std::span<std::byte> of(std::uint64_t bytes) {
-    if (bytes > memory_.size()) memory_.resize(static_cast<std::size_t>(bytes));
-    return std::span(memory_).first(static_cast<std::size_t>(bytes));
+    if (bytes > memory_.size()) memory_.resize(bytes);
+    return std::span(memory_).first(bytes);
   }
 
  private:
@@ -93,7 +94,8 @@ inline TensorTarget target_of(std::string name, DType dtype, Shape const& shape,
 }
 
 /// The hash of names, dtypes, shapes and bytes of all tensors, in the order of their names: equal
-/// for equal tensors, however they are tiled or held.
+/// for equal tensors, however they are tiled or held. NaNs of a dtype are one. (Checksums of files
+/// are of their bytes as they are.)
 inline std::uint64_t hash_tensors(std::span<TensorSource const> tensors) {
   std::vector<TensorSource const*> sorted;
   for (TensorSource const& tensor : tensors) sorted.push_back(&tensor);
@@ -110,6 +112,7 @@ inline std::uint64_t hash_tensors(std::span<TensorSource const> tensors) {
     detail::for_each_piece(tensor->shape, detail::bytes_of_tensor(*tensor), default_piece_bytes,
                            [&](std::uint64_t offset, std::uint64_t bytes) {
                              tensor->read(offset, buffer.of(bytes));
+                             unify_nans(tensor->dtype, buffer.of(bytes));
                              hash.update(buffer.of(bytes));
                            });
   }
@@ -171,19 +174,19 @@ template <class Find>
 void load_located(std::span<TensorTarget const> targets, Find find, std::uint64_t piece_bytes) {
   std::vector<LocatedTensor> located;
   for (TensorTarget const& target : targets) {
-    auto const [file, entry] = located.emplace_back(find(target.name));
+    auto const& [file, entry] = located.emplace_back(find(target.name));
     FileDType const dtype = file_dtype_of(target.dtype);
-    if (entry->dtype != dtype || entry->shape != target.shape)
+    if (entry.dtype != dtype || entry.shape != target.shape)
       throw FormatError(concat(path_in_quotes(file->path()), ": ", in_quotes(target.name), " is ",
-                               describe(entry->dtype, entry->shape), " there but ",
+                               describe(entry.dtype, entry.shape), " there but ",
                                describe(dtype, target.shape), " here"));
   }
   PieceBuffer buffer;
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    LocatedTensor const from = located[i];
-    for_each_piece(from.entry->shape, from.entry->bytes(), piece_bytes,
+    LocatedTensor const& from = located[i];
+    for_each_piece(from.entry.shape, from.entry.bytes(), piece_bytes,
                    [&](std::uint64_t offset, std::uint64_t bytes) {
-                     from.file->read(*from.entry, offset, buffer.of(bytes));
+                     from.file->read(from.entry, offset, buffer.of(bytes));
                      targets[i].write(offset, buffer.of(bytes));
                    });
   }
@@ -207,12 +210,12 @@ inline void load_tensors(SafetensorsFile const& file, std::span<TensorTarget con
                          std::uint64_t piece_bytes = default_piece_bytes) {
   detail::with_memory_for("read", file.path(), [&] {
     if (extra == Extra::refused)
-      for (TensorEntry const* const entry : file.entries())
-        detail::refuse_unwanted(targets, entry->name, file.path());
+      for (TensorEntry const entry : file.entries())
+        detail::refuse_unwanted(targets, entry.name, file.path());
     detail::load_located(
         targets,
         [&](std::string const& name) {
-          return LocatedTensor{&file, &file.at(name)};
+          return LocatedTensor{&file, file.at(name)};
         },
         piece_bytes);
   });
@@ -224,8 +227,9 @@ inline void load_tensors(SafetensorsSet const& set, std::span<TensorTarget const
                          std::uint64_t piece_bytes = default_piece_bytes) {
   detail::with_memory_for("read", set.path(), [&] {
     if (extra == Extra::refused)
-      for (auto const& [name, located] : set.tensors())
-        detail::refuse_unwanted(targets, name, located.file->path());
+      set.for_each([&](LocatedTensor const& located) {
+        detail::refuse_unwanted(targets, located.entry.name, located.file->path());
+      });
     detail::load_located(
         targets, [&](std::string const& name) { return set.at(name); }, piece_bytes);
   });

@@ -83,7 +83,7 @@ class Corpus {
                    std::vector<std::int64_t>& tokens, std::vector<std::int64_t>& labels) const {
     prepare(batch, tokens, labels);
     for (std::size_t b = 0; b < batch; ++b)
-      put_window(train().substr(static_cast<std::size_t>(position(seed, sample + b))), b, tokens,
+      put_window(train().substr(position(seed, sample + b)), b, tokens,
                  labels);
   }
 

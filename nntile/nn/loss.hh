@@ -8,13 +8,15 @@
 
 namespace nntile::nn {
 
-/// Mean over all tokens of -log softmax(logits)[label]: logits[v, s, b], labels int64 [s, b],
-/// result a scalar in nats. The mean is a sum over s, then over b, scaled in the last stage; labels
-/// of -100 count as tokens of loss 0.
+/// Sum over tokens of -log softmax(logits)[label], divided by the number of all tokens: logits[v, s,
+/// b], labels int64 [s, b], result a scalar in nats. A label of -100 adds nothing to the sum, but its
+/// token counts in the divisor, unlike in torch.nn.functional.cross_entropy. Sums over s, then over
+/// b, and scales in the last stage. Without tokens the result is 0.
 inline Node mean_cross_entropy(Node const& logits, Node const& labels,
                                std::string const& name = "loss") {
   Node total = cross_entropy(logits, labels);
-  double const scale = 1.0 / static_cast<double>(element_count(labels.shape()));
+  Index const tokens = element_count(labels.shape());
+  double const scale = 1.0 / static_cast<double>(tokens > 0 ? tokens : 1);
   bool later = false;
   for (; total.shape().size() > 1; later = true)
     total = sum_slice({.axis = 0, .ascending = later}, total);

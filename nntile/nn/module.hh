@@ -51,7 +51,7 @@ inline void initialize(LogicalGraph& init, ParameterList const& parameters, std:
     TensorNode const& declared = parameters.graph().tensor_of(parameter.node);
     Node const node = init.parameter(declared.spec, declared.name);
     if (parameter.stddev == 0) {
-      fill({.value = parameter.mean}, node);
+      ops::fill({.value = parameter.mean}, node);
     } else {
       randn({.seed = seed,
              .name = hash_name(declared.name),

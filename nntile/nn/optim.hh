@@ -96,7 +96,7 @@ class AdamW {
 /// Fills `init` with ops that set every state of the optimizer to 0.
 inline void initialize_states(LogicalGraph& init, AdamW const& optimizer) {
   for (Node const& declared : optimizer.states())
-    fill({.value = 0}, init.state(declared.graph().tensor_of(declared).spec, declared.name()));
+    ops::fill({.value = 0}, init.state(declared.graph().tensor_of(declared).spec, declared.name()));
 }
 
 }  // namespace nntile::nn

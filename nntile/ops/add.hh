@@ -31,16 +31,8 @@ struct Add : Elementwise<Add, AddAttrs> {
     // The later operand of a residual sum is the branch's end; its gradient is taken up before the
     // trunk's grows.
     double const factors[] = {attrs.alpha, attrs.beta};
-    for (int i = 1; i >= 0; --i) {
-      if (!b.wants(i) || factors[i] == 0) continue;
-      if (factors[i] == 1) {
-        b.pass(i, 2);
-        continue;
-      }
-      auto const target = b.target(i);
-      b.template op<Add>({.alpha = factors[i], .beta = target.beta}, b.grad(2),
-                         target.beta == 0 ? b.grad(2) : target.node, target.node);
-    }
+    for (int i = 1; i >= 0; --i)
+      if (b.wants(i) && factors[i] != 0) b.pass(i, 2, factors[i]);
   }
 };
 

@@ -26,7 +26,7 @@ struct AddFiber {
     double alpha;
   };
 
-  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis}}; }
+  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis, "axis"}}; }
   static std::uint32_t replaces(Attrs const&) { return 1u << 0; }
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('i'), range.extent('k'), range.extent('j'), attrs.alpha};
@@ -56,11 +56,7 @@ struct AddFiber {
     if (b.wants(1)) {
       auto node = b.grad(2);
       Shape shape = b.shape(2);
-      if (shape.size() == 1) {
-        if (attrs.alpha != 1)
-          b.fail("alpha of a tensor of one dimension; scale the fiber separately");
-        b.pass(1, 2);
-      }
+      if (shape.size() == 1) b.pass(1, 2, attrs.alpha);
       for (int inside = attrs.axis; shape.size() > 1; --inside) {
         int const axis = inside > 0 ? 0 : 1;
         bool const last = shape.size() == 2;
@@ -73,8 +69,7 @@ struct AddFiber {
           b.template op<SumSlice>({.axis = axis, .alpha = attrs.alpha, .beta = df.beta}, node,
                                   df.node);
         } else {
-          auto const stage =
-              b.temporary(shape, node.dtype(), concat(b.operand(1).name(), ".grad.stage"));
+          auto const stage = b.temporary(shape, node.dtype(), concat(b.name(1), ".grad.stage"));
           b.template op<SumSlice>({.axis = axis}, node, stage);
           node = stage;
         }

@@ -26,7 +26,7 @@ struct AddSlice {
     double alpha;
   };
 
-  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis}}; }
+  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis, "axis"}}; }
   static std::uint32_t replaces(Attrs const&) { return 1u << 0; }
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('i'), range.extent('k'), range.extent('j'), attrs.alpha};

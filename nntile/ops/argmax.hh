@@ -13,6 +13,7 @@ struct ArgmaxAttrs {
 
 /// y[i,j] = the lowest v with x[i,v,j] = max_v x[i,v,j], along dimension `axis`; the first NaN where there is one.
 /// dtypes {every float}; y int64. The axis may be cut: the best value so far is carried. Cost: |x| * size bytes.
+/// Throws ShapeError where the axis is empty.
 struct Argmax {
   static constexpr char const* name = "argmax";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -26,7 +27,11 @@ struct Argmax {
     bool first, carried;
   };
 
-  static GroupRanks ranks(Attrs const& attrs) { return {{'m', attrs.axis}}; }
+  static GroupRanks ranks(Attrs const& attrs) { return {{'m', attrs.axis, "axis"}}; }
+  static void check(Attrs const& attrs, AxisTable const& axes) {
+    if (axes.whole('v') == 0)
+      throw ShapeError(concat(name, ": axis ", attrs.axis, " is empty, and nothing has no largest element"));
+  }
   static Args args(Attrs const&, TileRange const& range) {
     return {range.extent('m'), range.extent('v'), range.extent('n'), range.begin('v'), range.first(1), range.carried(2)};
   }

@@ -16,7 +16,8 @@ namespace ops {
 /// With P = exp(s - max) / sum, s as in Attention, D[i] = sum_d dout out, dS = P (dout v^T - D)
 /// scale: dv = beta_dv dv + P^T dout, dk = beta_dk dk + dS^T q, dq = beta_dq dq + dS k. Every
 /// element of a result is a chain of FMAs from beta times what was there: dq over keys, dk and dv
-/// over queries, upwards; D in blocks of 64. Masked pairs take no part. dtypes {every float};
+/// over queries, upwards; D in blocks of 64. Masked pairs take no part; without any key, dq = beta_dq
+/// dq. dtypes {every float};
 /// accumulates in fp32 (fp64 for fp64). Cost: 10 d flops a pair that is not masked (scores are
 /// computed again).
 struct AttentionBackward {
@@ -43,6 +44,9 @@ struct AttentionBackward {
   static bool overwrites(Attrs const& attrs, int operand) {
     return (operand == 7 ? attrs.beta_dq : operand == 8 ? attrs.beta_dk : attrs.beta_dv) == 0;
   }
+  static void check(Attrs const& attrs, AxisTable const& axes) {
+    detail::check_attention(name, attrs, axes);
+  }
   static Args args(Attrs const& attrs, TileRange const& range) {
     Args args = detail::attention_args(attrs, range);
     args.first = range.first(7);
@@ -59,9 +63,8 @@ struct AttentionBackward {
   }
 
   /// Key tiles outside, query tiles inside, both upwards; pairs of tiles without a visible pair are
-  /// left out.
+  /// left out, unless there are no keys at all.
   static void tiles(Attrs const& attrs, TileRange const& all, TileSink& sink) {
-    detail::check_attention(name, attrs, all);
     constexpr std::uint32_t dq_bits = 1u << 7 | 1u << 10;
     std::size_t const i = all.axis_of('i'), j = all.axis_of('j');
     detail::each_attention_head(all, [&](TileRange range) {
@@ -71,7 +74,7 @@ struct AttentionBackward {
         for (Index query = 0; query < range.tiles(i); ++query) {
           range.take(i, query);
           Index const horizon = detail::attention_horizon(attrs, range);
-          if (range.begin('j') >= horizon) continue;
+          if (range.begin('j') >= horizon && range.whole('j') > 0) continue;
           bool const last_key =
               range.begin('j') + range.extent('j') >= horizon || key + 1 == range.tiles(j);
           bool const last_query = query + 1 == range.tiles(i);
@@ -162,7 +165,7 @@ struct AttentionBackward {
 /// 64 upwards, each with the new maximum m (0 in place of -inf), sum and out times exp(old m - m),
 /// then keys ascending: sum += p, out = fma(p, v, out); masked keys take no part; at the end out
 /// times 1 / sum. A NaN score makes its row NaN; a row of nothing but -inf gives NaN, as in
-/// PyTorch. dtypes {every float}; statistics and sums fp32 (fp64 for fp64). Cost: 4 d flops a pair
+/// PyTorch; without any key, out = 0, max = -inf and sum = 0. dtypes {every float}; statistics and sums fp32 (fp64 for fp64). Cost: 4 d flops a pair
 /// that is not masked. Throws ShapeError where `causal` and Tk < Tq. Source: Rabe and Staats 2021;
 /// Dao et al. 2022.
 struct Attention {
@@ -181,6 +184,9 @@ struct Attention {
   using Args = AttentionArgs;
 
   static char const* blocked(Attrs const&) { return "j"; }
+  static void check(Attrs const& attrs, AxisTable const& axes) {
+    detail::check_attention(name, attrs, axes);
+  }
   static Args args(Attrs const& attrs, TileRange const& range) {
     Args args = detail::attention_args(attrs, range);
     args.first = range.first(3);
@@ -197,7 +203,6 @@ struct Attention {
   /// A chain over key tiles, upwards, for each tile of queries; key tiles that it does not see are
   /// left out.
   static void tiles(Attrs const& attrs, TileRange const& all, TileSink& sink) {
-    detail::check_attention(name, attrs, all);
     std::size_t const i = all.axis_of('i'), j = all.axis_of('j');
     detail::each_attention_head(all, [&](TileRange range) {
       for (Index query = 0; query < range.tiles(i); ++query) {
@@ -261,7 +266,7 @@ struct Attention {
           for (Index e = 0; e < d; ++e) {
             V const value = sums[static_cast<std::size_t>(e)];
             if (args.last)
-              out[e] = T(value * (V(1) / total));
+              out[e] = T(args.j == 0 ? V(0) : value * (V(1) / total));
             else if (args.carried)
               carry[e] = value;
             else
@@ -276,14 +281,17 @@ struct Attention {
     struct Target {
       std::remove_cvref_t<decltype(dout)> node;
       double beta;
+      bool apart;  // of an operand that meets an earlier one: added to it afterwards
     };
     auto const place = [&](int operand) -> Target {
-      if (!b.wants(operand))
+      bool apart = false;
+      for (int earlier = 0; earlier < operand; ++earlier) apart |= b.meet(operand, earlier);
+      if (apart || !b.wants(operand))
         return {b.temporary(b.shape(operand), dout.dtype(),
-                            concat(b.operand(operand).name(), ".grad.unused")),
-                0};
+                            concat(b.name(operand), apart ? ".grad.part" : ".grad.unused")),
+                0, apart && b.wants(operand)};
       auto const target = b.target(operand);
-      return {target.node, target.beta};
+      return {target.node, target.beta, false};
     };
     Target const dq = place(0), dk = place(1), dv = place(2);
     Attrs attrs = b.template attrs<Attention>();
@@ -292,6 +300,8 @@ struct Attention {
     attrs.beta_dv = dv.beta;
     b.template op<AttentionBackward>(attrs, b.operand(0), b.operand(1), b.operand(2), b.operand(3),
                                      b.operand(4), b.operand(5), dout, dq.node, dk.node, dv.node);
+    if (dk.apart) b.sum_trailing(dk.node, 1);
+    if (dv.apart) b.sum_trailing(dv.node, 2);
   }
 };
 

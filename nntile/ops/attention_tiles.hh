@@ -87,11 +87,12 @@ inline Index attention_horizon(AttentionAttrs const& attrs, TileRange const& ran
                       : range.whole('j');
 }
 
-/// Throws ShapeError where some query would see no key.
-inline void check_attention(char const* op, AttentionAttrs const& attrs, TileRange const& range) {
-  if (attrs.causal && attention_shift(range) < 0)
+/// Throws ShapeError where the mask would leave some query no key.
+inline void check_attention(char const* op, AttentionAttrs const& attrs, AxisTable const& axes) {
+  Index const queries = axes.whole('i'), keys = axes.whole('j');
+  if (attrs.causal && keys < queries)
     throw ShapeError(concat(
-        op, ": causal with q[i]=", range.whole('i'), " queries but k[j]=", range.whole('j'),
+        op, ": causal with q[i]=", queries, " queries but k[j]=", keys,
         " keys; sequences are aligned at their ends, so there must be as many keys as queries"));
 }
 

@@ -29,6 +29,13 @@ struct AxisTable {
   inplace_vector<Axis, max_axes> axes;
   inplace_vector<inplace_vector<std::uint8_t, max_rank>, max_operands> operands;
 
+  /// Elements along a group in the whole tensors.
+  Index whole(char group) const {
+    Index product = 1;
+    for (Axis const& axis : axes)
+      if (axis.group == group) product *= axis.extent;
+    return product;
+  }
   /// Shape of an operand, from the extents that the others gave.
   Shape shape(std::size_t operand) const {
     Shape result;
@@ -106,12 +113,53 @@ struct GivenOperand {
   std::string_view name;
 };
 
+namespace detail {
+
+/// Refuses attributes that count dimensions which an operand lacks, and operands of too few.
+inline void check_ranks(char const* op, Operands const& operands, GroupRanks const& given_ranks,
+                        std::span<GivenOperand const> given) {
+  for (GroupRank const& fixed : given_ranks)
+    if (fixed.rank < 0)
+      throw ShapeError(concat(op, ": ", fixed.attribute, "=", fixed.rank,
+                              ", but dimensions are counted upwards from 0, the innermost"));
+  for (std::size_t o = 0; o < operands.size(); ++o) {
+    if (given[o].shape == nullptr) continue;
+    Index needed = 0;
+    GroupRank const* by = nullptr;  // the attribute that asks for most of them
+    for (AxisToken const token : axis_tokens(operands[o].axes)) {
+      if (!token.many) ++needed;
+      for (GroupRank const& fixed : given_ranks) {
+        if (!token.many || fixed.group != token.group) continue;
+        needed += fixed.rank;
+        if (by == nullptr || fixed.rank > by->rank) by = &fixed;
+      }
+    }
+    Index const excess = needed - static_cast<Index>(given[o].shape->size());
+    if (excess <= 0) continue;
+    std::string const attribute =
+        by == nullptr || by->rank == 0 ? std::string()
+                                       : concat(by->attribute, "=", by->rank, ", but ");
+    std::string const most =
+        attribute.empty() || excess > by->rank
+            ? std::string()
+            : concat("; ", by->attribute, " is at most ", by->rank - excess, " here");
+    throw ShapeError(concat(op, ": ", attribute, operands[o].name, " ('", given[o].name,
+                            "') has shape ", to_string(*given[o].shape), ", and axes \"",
+                            operands[o].axes, "\" of ", needed,
+                            needed == 1 ? " dimension" : " dimensions", " or more are needed",
+                            most));
+  }
+}
+
+}  // namespace detail
+
 /// Matches the operands' shapes with their axes strings. Throws ShapeError naming both operands:
 /// "gemm: a[k]=512 ('h1') but b[k]=768 ('w2')". Cost: operands x rank.
 inline AxisTable resolve_axes(char const* op, Operands const& operands,
                               GroupRanks const& given_ranks, std::span<GivenOperand const> given) {
   detail::GroupTable ranks;
-  for (auto const& [group, rank] : given_ranks) ranks[group] = rank;
+  for (GroupRank const& fixed : given_ranks) ranks[fixed.group] = fixed.rank;
+  detail::check_ranks(op, operands, given_ranks, given);
   for (bool learnt = true; learnt;) {
     learnt = false;
     for (std::size_t o = 0; o < operands.size(); ++o)

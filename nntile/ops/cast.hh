@@ -13,17 +13,6 @@ inline constexpr DType all_dtypes[] = {DType::fp64, DType::fp32, DType::bf16, DT
 
 namespace detail {
 
-/// A double as the float whose last bit is odd wherever it is not exact, so that a second rounding errs no more than one.
-NNTILE_ALWAYS_INLINE float round_to_odd(double value) {
-  auto const nearest = static_cast<float>(value);
-  double const back = static_cast<double>(nearest);
-  if (back == value || value != value) return nearest;
-  auto bits = __builtin_bit_cast(std::uint32_t, nearest);
-  bool const away = back < 0 ? back < value : back > value;
-  if (away) --bits;  // towards 0; infinity becomes the largest number
-  return __builtin_bit_cast(float, bits | 1u);
-}
-
 /// One value to another dtype: floats round to nearest even, once; to an integer they are cut towards 0, and a NaN or
 /// what lies outside becomes the smallest value; to bool everything but 0 is true.
 template <class To, class From>
@@ -38,17 +27,10 @@ NNTILE_ALWAYS_INLINE To convert(From value) {
     return fits ? static_cast<To>(wide) : static_cast<To>(std::uint64_t{1} << (8 * sizeof(To) - 1));
   } else if constexpr (std::same_as<To, double> || std::integral<To>) {
     return static_cast<To>(wide);
-  } else if constexpr (std::same_as<compute_t<To>, float> && sizeof(To) == sizeof(float)) {
+  } else if constexpr (sizeof(To) == sizeof(float)) {
     return To(static_cast<float>(wide));
-  } else if constexpr (std::same_as<Source, float>) {
+  } else {
     return To(wide);
-  } else if constexpr (std::same_as<Source, double>) {
-    return To(round_to_odd(wide));
-  } else {  // an integer: bits below the 53 of a double count as one
-    std::int64_t const whole = wide;
-    bool const large = whole >= (std::int64_t{1} << 52) || whole <= -(std::int64_t{1} << 52);
-    std::int64_t const kept = large ? (whole & ~std::int64_t{0xfff}) | ((whole & 0xfff) != 0 ? 0x1000 : 0) : whole;
-    return To(round_to_odd(static_cast<double>(kept)));
   }
 }
 
@@ -79,7 +61,7 @@ struct Cast {
     if (!b.wants(0)) return;
     auto const target = b.target(0);
     if (target.beta == 0) return b.template op<Cast>({}, b.grad(1), target.node);
-    auto const part = b.temporary(b.operand(0).shape(), b.operand(0).dtype(), "cast.grad");
+    auto const part = b.temporary(b.shape(0), b.dtype(0), "cast.grad");
     b.template op<Cast>({}, b.grad(1), part);
     b.template op<Add>({.alpha = 1, .beta = target.beta}, part, target.node, target.node);
   }

@@ -39,13 +39,16 @@ class TileSink {
 ///   reference  the definition, sequential: reference<T>(args, buffers), the oracle when T is double
 /// and, where it has them:
 ///   ranks(attrs)                ranks of groups that attributes fix
+///   check(attrs, axes)          throws ValueError or ShapeError where attributes or extents mean nothing
 ///   phases(attrs)               passes over a reduced axis
 ///   overwrites(attrs, operand)  whether an `update` result is overwritten (beta = 0)
 ///   tiles(attrs, range, sink)   an irregular set of tile tasks: moves `range` by take(), passes each to the sink
 ///   blocked(attrs)              letters of axes summed in blocks of 64: cuts elsewhere have bits of their own
-///   replaces(attrs)             bits of the operands in whose memory a plan may put the last one: of the same axes and
-///                               dtype, and kernels read an element of them before they write it, and never again
-///   gradient(builder)           appends the nodes of its derivative
+///   replaces(attrs)             bits of the operands in whose memory a plan or a caller may put the last one: of the same
+///                               axes and dtype, and kernels read an element of them before they write it, and never
+///                               again (but what they wrote); no other result may share memory with an operand
+///   gradient(builder)           appends the nodes of its derivative: reads values by operand(i), so that overwritten
+///                               ones are refused, and ends with keep(result, beta) where a result is updated
 // clang-format on
 template <class Op>
 concept OpStruct = std::is_empty_v<Op> &&
@@ -76,6 +79,7 @@ struct OpInfo {
   std::span<DType const> dtypes;
   Operands (*operands)(void const* attrs);
   GroupRanks (*ranks)(void const* attrs);
+  void (*check)(void const* attrs, AxisTable const& axes);
   Phases (*phases)(void const* attrs);
   bool (*overwrites)(void const* attrs, int operand);
   void (*args)(void const* attrs, TileRange const& range, void* out);
@@ -142,6 +146,12 @@ inline constexpr OpInfo op_info{
       else
         return {};
     },
+    .check =
+        [](void const* attrs, AxisTable const& axes) {
+          (void)attrs, (void)axes;
+          if constexpr (requires { Op::check(detail::attrs_of<Op>(attrs), axes); })
+            Op::check(detail::attrs_of<Op>(attrs), axes);
+        },
     .phases = [](void const* attrs) -> Phases {
       (void)attrs;
       if constexpr (requires { Op::phases(detail::attrs_of<Op>(attrs)); })
@@ -193,31 +203,117 @@ inline constexpr OpInfo op_info{
     .reference = &detail::reference_of<Op>,
 };
 
+/// The axes of a call, its attributes and extents checked. Throws ShapeError, ValueError.
+inline AxisTable axes_of(OpInfo const& op, void const* attrs, Operands const& operands,
+                         std::span<GivenOperand const> given) {
+  AxisTable table = resolve_axes(op.name, operands, op.ranks(attrs), given);
+  op.check(attrs, table);
+  return table;
+}
+
+namespace detail {
+
+/// What is returned where a static_assert has refused a call: it fits wherever the result was
+/// wanted, so that nothing else is reported.
+struct Refused {
+  template <class T> operator T() const;
+};
+
+/// Elements of a braced list that fits no Attrs; its name is what g++ says of such a call.
+struct an_attribute_is_misspelt_or_of_another_type {
+  template <class T> an_attribute_is_misspelt_or_of_another_type(T const&);
+};
+
+template <class Op, class... Operands>
+concept Applicable = requires(Op op, typename Op::Attrs const& attrs, Operands const&... operands) {
+  apply(op, attrs, operands...);
+};
+template <class Op, class... Operands>
+concept AsyncApplicable =
+    requires(Op op, typename Op::Attrs const& attrs, Operands const&... operands) {
+  apply_async(op, attrs, operands...);
+};
+
+/// Says which member an op lacks, or has of another kind. What OpStruct demands, in words.
+template <class Op> consteval bool checked_op() {
+  static_assert(std::is_empty_v<Op>, "an op is an empty struct: its constants are in Attrs");
+  static_assert(requires { { Op::name } -> std::convertible_to<char const*>; },
+                "an op needs `static constexpr char const* name`");
+  static_assert(requires { typename Op::Attrs; }, "an op needs a type `Attrs`: its constants");
+  static_assert(requires { typename Op::Args; }, "an op needs a type `Args`: what its kernel sees");
+  static_assert(requires { Op::operands; },
+                "an op needs `operands`: names, axes and accesses, a constant or of its Attrs");
+  static_assert(requires { Op::dtypes; },
+                "an op needs `static constexpr std::span<DType const> dtypes`");
+  if constexpr (requires { typename Op::Attrs; typename Op::Args; }) {
+    using Attrs = typename Op::Attrs;
+    using Args = typename Op::Args;
+    static_assert(requires(Attrs const& attrs, TileRange const& range) {
+                    { Op::args(attrs, range) } -> std::same_as<Args>;
+                  }, "an op needs `static Args args(Attrs const&, TileRange const&)`");
+    static_assert(requires(Attrs const& attrs, TileRange const& range) {
+                    { Op::cost(attrs, range) } -> std::same_as<Cost>;
+                  }, "an op needs `static Cost cost(Attrs const&, TileRange const&)`");
+    static_assert(std::is_trivially_copyable_v<Attrs> && sizeof(Attrs) <= max_attrs_bytes,
+                  "Attrs of an op are trivially copyable, of at most max_attrs_bytes");
+    static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= max_args_bytes,
+                  "Args of an op are trivially copyable, of at most max_args_bytes");
+  }
+  return true;
+}
+
+}  // namespace detail
+
 /// The callable object of an op. It forwards to `apply(op, attrs, operands...)`, found in the layer
 /// of the operands: gelu(tile, tile) and gelu(tensor, tensor) block until that call is done,
 /// gelu.async(...) returns what to wait for, y = gelu(node) adds a node to a graph. Attributes come
 /// first: gemm({.trans_a = true}, a, b).
-template <OpStruct Op> struct Call {
+template <class Op>
+requires(std::is_class_v<Op>)
+struct Call {
+  static_assert(detail::checked_op<Op>());
   using op_type = Op;
 
   template <class... Operands>
   auto operator()(typename Op::Attrs const& attrs, Operands&&... operands) const {
-    return apply(Op{}, attrs, operands...);
+    if constexpr (detail::Applicable<Op, std::remove_cvref_t<Operands>...>) {
+      return apply(Op{}, attrs, operands...);
+    } else {
+      static_assert(!OpStruct<Op>,
+                    "an op takes Nodes of one graph, or Tiles, or Tensors, on one runtime: these "
+                    "operands are of several kinds, or numbers; attributes stand first, in braces");
+      return detail::Refused{};
+    }
   }
   template <class First, class... Rest>
-  requires(!std::convertible_to<First, typename Op::Attrs const&>) auto operator()(
-      First&& first, Rest&&... rest) const {
-    return apply(Op{}, typename Op::Attrs{}, first, rest...);
+  requires(!std::convertible_to<First, typename Op::Attrs const&>)
+  auto operator()(First&& first, Rest&&... rest) const {
+    return (*this)(typename Op::Attrs{}, first, rest...);
   }
+  /// Takes a braced list that is no Attrs, in g++, and is the worse choice for one that is.
+  template <std::size_t N, class... Operands>
+  void operator()(detail::an_attribute_is_misspelt_or_of_another_type const (&)[N],
+                  Operands&&...) const volatile = delete;
+
   template <class... Operands>
   auto async(typename Op::Attrs const& attrs, Operands&&... operands) const {
-    return apply_async(Op{}, attrs, operands...);
+    if constexpr (detail::AsyncApplicable<Op, std::remove_cvref_t<Operands>...>) {
+      return apply_async(Op{}, attrs, operands...);
+    } else {
+      static_assert(!OpStruct<Op>,
+                    "async() is for Tiles, or Tensors, on one runtime: these operands are of several "
+                    "kinds, or Nodes, on which the plain call adds the op to their graph");
+      return detail::Refused{};
+    }
   }
   template <class First, class... Rest>
-  requires(!std::convertible_to<First, typename Op::Attrs const&>) auto async(
-      First&& first, Rest&&... rest) const {
-    return apply_async(Op{}, typename Op::Attrs{}, first, rest...);
+  requires(!std::convertible_to<First, typename Op::Attrs const&>)
+  auto async(First&& first, Rest&&... rest) const {
+    return async(typename Op::Attrs{}, first, rest...);
   }
+  template <std::size_t N, class... Operands>
+  void async(detail::an_attribute_is_misspelt_or_of_another_type const (&)[N],
+             Operands&&...) const volatile = delete;
 };
 
 /// The ops of a header, for the build: `using gelutanh_ops = OpList<ops::Gelutanh,

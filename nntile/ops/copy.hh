@@ -21,9 +21,11 @@ struct Copy : Elementwise<Copy, CopyAttrs> {
   }
 };
 
+/// Here and not in nntile, where std::copy would be as good a match after both using-directives.
+inline constexpr Call<Copy> copy{};
+
 }  // namespace ops
 
-inline constexpr Call<ops::Copy> copy{};
 using copy_ops = OpList<ops::Copy>;
 
 }  // namespace nntile

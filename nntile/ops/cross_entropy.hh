@@ -79,7 +79,8 @@ struct CrossEntropyAttrs {
 /// blocks of 64; 0 where the label is `ignore_index`. The maximum is NaN if any logit is. max and
 /// sum are kept for the derivative, so that logits are never stored twice. dtypes {every float};
 /// loss, max and sum fp32 (fp64 for fp64); labels int64. Cost: |logits| * size bytes, twice where v
-/// is cut. Fails where a label is outside [0, V) and not `ignore_index`.
+/// is cut. Fails where a label is outside [0, V), which none is in where V = 0, and not
+/// `ignore_index`.
 struct CrossEntropy {
   static constexpr char const* name = "cross_entropy";
   static constexpr std::span<DType const> dtypes{float_dtypes};

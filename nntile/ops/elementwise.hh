@@ -16,6 +16,12 @@ namespace nntile {
 namespace math {
 
 template <std::floating_point V> V exp(V x) { return std::exp(x); }
+/// exp of what is known to be where neither bound of the result is passed by much.
+template <std::floating_point V> V exp_in_range(V x) { return std::exp(x); }
+/// The constant of the type's precision.
+template <std::floating_point V> V by_precision(V, double single, double twice) {
+  return V(sizeof(V) == sizeof(float) ? single : twice);
+}
 template <std::floating_point V> V log(V x) { return std::log(x); }
 template <std::floating_point V> V tanh(V x) { return std::tanh(x); }
 template <std::floating_point V> V erf(V x) { return std::erf(x); }

@@ -25,7 +25,7 @@ struct EmbeddingBackwardAttrs {
 };
 
 /// dtable[e,v] = beta dtable[e,v] + sum over tokens i with index[i] = v of dy[e,i], added in
-/// ascending token position, inner token axes first. dtypes {every float}; accumulates in fp32
+/// ascending token position, inner token axes first; without tokens, beta dtable. dtypes {every float}; accumulates in fp32
 /// (fp64 for fp64); index int64. Cost: (2|dtable| + 3|dy|) * size bytes, of dy what is added
 /// to the tile. Fails where an index is outside [0, V).
 struct EmbeddingBackward {

@@ -31,13 +31,15 @@ struct Fill {
   template <Element T>
   requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
     T* const y = buffers.at<T>(0);
-    for (Index i = 0; i < args.n; ++i) y[i] = T(static_cast<compute_t<T>>(args.value));
+    for (Index i = 0; i < args.n; ++i) y[i] = rounded_to<T>(args.value);
   }
 };
 
+/// Here and not in nntile, where std::fill would be as good a match after both using-directives.
+inline constexpr Call<Fill> fill{};
+
 }  // namespace ops
 
-inline constexpr Call<ops::Fill> fill{};
 using fill_ops = OpList<ops::Fill>;
 
 }  // namespace nntile

@@ -20,15 +20,23 @@ struct GelutanhBackwardAttrs {
   double beta = 0;
 };
 
-/// dx = beta*dx + dy f'(x), with s = 1 / (1 + exp(-2u)): f' = s + x s (1 - s) 2u'.
+/// dx = beta*dx + dy f'(x), with s = 1 / (1 + exp(-2u)): f' = s + x s (1 - s) 2u'. Far from 0, s is 0
+/// or 1, and so is f', infinities included.
 struct GelutanhBackward : Elementwise<GelutanhBackward, GelutanhBackwardAttrs> {
   static constexpr char const* name = "gelutanh_backward";
   static constexpr Operands operands{{"x", "i..."}, {"dy", "i..."}, {"dx", "i...", Access::update}};
 
   template <class V> static V apply(Attrs const&, V x, V dy) {
-    using math::exp;
+    using math::by_precision;
+    using math::exp_in_range;
     using math::fma;
-    V const s = V(1) / (V(1) + exp(gelutanh_minus_2u(x)));
+    using math::max;
+    using math::min;
+    // Beyond, s is 0 or 1 already, and 2u' would overflow beside a factor of 0. Here |2u| is where
+    // exp has its limits, 89.6 or 710.3, and need not be bounded again.
+    V const least = by_precision(x, -10.1, -21.165);
+    x = min(-least, max(least, x));
+    V const s = V(1) / (V(1) + exp_in_range(gelutanh_minus_2u(x)));
     V const slope = fma(V(2 * 3 * 0.7978845608028654 * 0.044715) * x, x, V(2 * 0.7978845608028654));
     return dy * fma(x * slope, fma(-s, s, s), s);
   }

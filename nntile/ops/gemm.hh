@@ -19,8 +19,9 @@ namespace ops {
 /// groups of dimensions, `ndim` contracted and `batch_ndim` trailing ones. A is stored {m.., k..,
 /// b..} ({k.., m.., b..} if trans_a), B {k.., n.., b..} ({n.., k.., b..} if trans_b); column-major,
 /// dtypes {every float}. Cost: 2mnkb flops. Every C element is a chain of FMAs in ascending k that
-/// starts from beta*C; alpha scales A, with one rounding; then bias, then the activation.
-/// Accumulates in fp32 (fp64 for fp64). Source: BLAS 3 gemm; NUMERICS.
+/// starts from beta*C, which is all of it where k = 0; alpha scales A, with one rounding; then bias,
+/// then the activation.
+/// Accumulates in fp32 (fp64 for fp64). Source: BLAS 3 gemm.
 struct Gemm {
   static constexpr char const* name = "gemm";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -57,7 +58,7 @@ struct Gemm {
   }
 
   static GroupRanks ranks(Attrs const& attrs) {
-    return {{'k', attrs.ndim}, {'b', attrs.batch_ndim}};
+    return {{'k', attrs.ndim, "ndim"}, {'b', attrs.batch_ndim, "batch_ndim"}};
   }
 
   static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
@@ -146,7 +147,7 @@ struct Gemm {
     if (b.wants(1)) product(b, attrs, 1, dc);
     if (b.wants(0)) product(b, attrs, 0, dc);
     if (attrs.bias && b.wants(2)) b.sum_trailing(dc, 2);
-    if (attrs.beta != 0) b.fail("it adds to its result; add separately where a gradient is wanted");
+    b.keep(c, attrs.beta);
   }
 
  private:

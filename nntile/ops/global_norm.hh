@@ -4,14 +4,16 @@
 
 #include <cmath>
 
-#include "nntile/ops/concept.hh"
+#include "nntile/ops/cast.hh"
+#include "nntile/ops/copy.hh"
+#include "nntile/ops/gemm.hh"
 
 namespace nntile {
 namespace ops {
 
 struct SumSquaresAttrs {};
 
-/// y[j] = sum_k x[k,j]^2 over dimension 0, in fp64, blocks of 64. What is left of the dimensions is
+/// y[j] = sum_k x[k,j]^2 over dimension 0, in fp64, blocks of 64; 0 where that is empty. What is left of the dimensions is
 /// summed by sum_slice on fp64, innermost first. dtypes {every float}; an fp64 square may overflow
 /// to infinity. Cost: |x| * size bytes.
 struct SumSquares {
@@ -46,6 +48,20 @@ struct SumSquares {
       y[j] = sum;
     }
   }
+
+  /// dx[k,j] = 2 x[k,j] dy[j], a product without a sum; dy is rounded to x's dtype.
+  template <class Builder> static void gradient(Builder& b) {
+    if (!b.wants(0)) return;
+    auto dy = b.grad(1);
+    if (b.dtype(0) != DType::fp64) {
+      auto const rounded = b.temporary(b.shape(1), b.dtype(0), concat(b.name(1), ".grad.rounded"));
+      b.template op<Cast>({}, dy, rounded);
+      dy = rounded;
+    }
+    auto const dx = b.target(0);
+    b.template op<Gemm>({.ndim = 0, .batch_ndim = b.rank(1), .alpha = 2, .beta = dx.beta},
+                        b.operand(0), dy, dx.node);
+  }
 };
 
 struct GlobalNormAddAttrs {
@@ -75,6 +91,11 @@ struct GlobalNormAdd {
     double& total = *buffers.at<double>(1);
     double const part = *buffers.at<double>(0);
     total = args.beta == 0 ? part : std::fma(args.beta, total, part);
+  }
+
+  template <class Builder> static void gradient(Builder& b) {
+    if (b.wants(0)) b.pass(0, 1);
+    b.keep(1, b.template attrs<GlobalNormAdd>().beta);
   }
 };
 
@@ -133,6 +154,17 @@ struct ScaleBy {
     using V = compute_t<T>;
     T* const x = buffers.at<T>(1);  // [i]
     for (Index i = 0; i < args.n; ++i) x[i] = T(V(*buffers.at<float>(0)) * V(x[i]));
+  }
+
+  template <class Builder> static void gradient(Builder& b) {
+    if (b.wants(0))
+      b.fail("that of s needs the x which it overwrites; multiply by gemm where s has a gradient");
+    auto const scaled = b.temporary(b.shape(1), b.dtype(1), concat(b.name(1), ".grad.scaled"));
+    b.template op<Copy>({}, b.grad(1), scaled);
+    b.template op<ScaleBy>({}, b.operand(0), scaled);
+    auto const dx = b.target(1);
+    b.template op<Add>({.alpha = 1, .beta = dx.beta}, scaled, dx.beta == 0 ? scaled : dx.node,
+                       dx.node);
   }
 };
 

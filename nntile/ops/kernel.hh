@@ -35,7 +35,8 @@ constexpr char const* name_of(Isa isa) {
 namespace kernels {
 
 /// The kernel of an op for dtype `element` (and `source`, which only a cast has), or null where the
-/// library has none. In fast mode a fast kernel if there is one, else the exact one. `isa` must be
+/// library has none. In fast mode a fast kernel if there is one, else the exact one: the first time
+/// it loads the vendor's library, where this build knows one and the machine has it. `isa` must be
 /// available. Allocates: no.
 Codelet const* find(std::string_view op, DType element, DType source, Mode mode, Isa isa) noexcept;
 

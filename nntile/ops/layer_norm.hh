@@ -132,7 +132,7 @@ struct LayerNormWeightBackwardAttrs {
 };
 
 /// dgamma[e,j] = beta_dgamma dgamma + sum_s dy xhat, dbeta[e,j] = beta_dbeta dbeta + sum_s dy, xhat
-/// = (x - mean) rstd; s is the first token axis, in ascending order. dtypes {every float}. Cost: 2
+/// = (x - mean) rstd; s is the first token axis, in ascending order, and may be empty. dtypes {every float}. Cost: 2
 /// |x| * size bytes.
 struct LayerNormWeightBackward {
   static constexpr char const* name = "layer_norm_weight_backward";
@@ -202,7 +202,7 @@ struct LayerNormAttrs {
 
 /// y = (x - mean) rstd gamma + beta, mean = sum_e x / E, rstd = 1 / sqrt(sum_e (x - mean)^2 / E +
 /// eps); e is dimension 0. Both sums in blocks of 64, the second about the first one's mean. dtypes
-/// {every float}; mean and rstd, kept for the derivative, are fp32 (fp64 for fp64). Cost: 2 |x| *
+/// {every float}; mean and rstd, kept for the derivative, are fp32 (fp64 for fp64), NaN where E = 0. Cost: 2 |x| *
 /// size bytes, 4 where e is cut. Source: Ba, Kiros, Hinton 2016.
 struct LayerNorm {
   static constexpr char const* name = "layer_norm";
@@ -300,21 +300,21 @@ struct LayerNorm {
         std::remove_cvref_t<decltype(dy)> node;
         double beta;
       };
+      bool const staged = x.size() > 2 || b.meet(1, 2);
       auto const place = [&](int operand) -> Target {
-        if (b.wants(operand) && x.size() == 2) {
+        if (b.wants(operand) && !staged) {
           auto const target = b.target(operand);
           return {target.node, target.beta};
         }
-        return {b.temporary(stage, dy.dtype(), concat(b.operand(operand).name(), ".grad.stage")),
-                0};
+        return {b.temporary(stage, dy.dtype(), concat(b.name(operand), ".grad.stage")), 0};
       };
       Target const dgamma = place(1);
       Target const dbeta = place(2);
       b.template op<LayerNormWeightBackward>({.beta_dgamma = dgamma.beta, .beta_dbeta = dbeta.beta},
                                              b.operand(0), dy, b.operand(4), b.operand(5),
                                              dgamma.node, dbeta.node);
-      if (x.size() > 2 && b.wants(1)) b.sum_trailing(dgamma.node, 1);
-      if (x.size() > 2 && b.wants(2)) b.sum_trailing(dbeta.node, 2);
+      if (staged && b.wants(1)) b.sum_trailing(dgamma.node, 1);
+      if (staged && b.wants(2)) b.sum_trailing(dbeta.node, 2);
     }
     if (!b.wants(0)) return;
     auto const dx = b.target(0);

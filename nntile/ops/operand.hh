@@ -66,10 +66,11 @@ struct Phase {
 };
 using Phases = inplace_vector<Phase, 4>;
 
-/// How many dimensions a group has, where the attributes say so: {'k', ndim}.
+/// How many dimensions a group has, where an attribute says so: {'k', ndim, "ndim"}.
 struct GroupRank {
   char group;
   int rank;
+  char const* attribute = "an attribute";
 };
 using GroupRanks = inplace_vector<GroupRank, 6>;
 

@@ -76,7 +76,7 @@ struct Randn {
       double const radius = std::sqrt(-2 * std::log(u));
       double const angle = 6.283185307179586 * turn;
       double const normal = radius * (element % 2 == 0 ? std::cos(angle) : std::sin(angle));
-      y[i] = T(static_cast<compute_t<T>>(std::fma(args.stddev, normal, args.mean)));
+      y[i] = rounded_to<T>(std::fma(args.stddev, normal, args.mean));
     }
   }
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "nntile/core/random.hh"
@@ -15,9 +16,9 @@ namespace ops {
 struct SampleAttrs {
   std::uint64_t seed = 0;
   std::uint64_t name = 0;  // hash_name of what is sampled, so that two samplers of one seed differ
-  double temperature = 1;  // 0: the largest logit
-  Index top_k = 0;         // 0: all classes
-  double top_p = 1;
+  double temperature = 1;  // at least 0; 0 takes the largest logit, of equal ones the first
+  Index top_k = 0;         // at least 0; 0 takes all classes
+  double top_p = 1;        // in (0, 1]
 };
 
 /// y[j] = a class drawn from softmax(logits[:,j] / temperature), restricted to the `top_k` largest logits and then to the
@@ -25,6 +26,7 @@ struct SampleAttrs {
 /// Philox4x32-10 of {seed, name, step, j}. Weights are integers, 2^40 exp((x - max) / temperature) cut towards 0, so
 /// that their sums have no order; what has weight 0, as -inf has, is never drawn. dtypes {every float}; step and y int64;
 /// the class axis is not cut. Cost: several times |logits| * size bytes. Fails where a logit is NaN or none is finite.
+/// Throws ValueError for attributes outside what SampleAttrs says, ShapeError where there are no classes.
 struct Sample {
   static constexpr char const* name = "sample";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -44,6 +46,15 @@ struct Sample {
     Index stride[max_rank];
   };
 
+  static void check(Attrs const& attrs, AxisTable const& axes) {
+    if (!(attrs.temperature >= 0 && attrs.temperature < std::numeric_limits<double>::infinity()))
+      throw ValueError(concat(name, ": temperature=", attrs.temperature, "; it must be a finite number, 0 or more"));
+    if (attrs.top_k < 0)
+      throw ValueError(concat(name, ": top_k=", attrs.top_k, "; it must be 0, which takes all classes, or more"));
+    if (!(attrs.top_p > 0 && attrs.top_p <= 1))
+      throw ValueError(concat(name, ": top_p=", attrs.top_p, "; it must be above 0 and at most 1"));
+    if (axes.whole('v') == 0) throw ShapeError(concat(name, ": logits[v]=0; there is no class to draw"));
+  }
   static Args args(Attrs const& attrs, TileRange const& range) {
     TileBox const box = range.box(2);
     Shape const whole = range.table().shape(2);
@@ -139,9 +150,11 @@ struct Sample {
   }
 };
 
+/// Here and not in nntile, where std::sample would be as good a match after both using-directives.
+inline constexpr Call<Sample> sample{};
+
 }  // namespace ops
 
-inline constexpr Call<ops::Sample> sample{};
 using sample_ops = OpList<ops::Sample>;
 
 }  // namespace nntile

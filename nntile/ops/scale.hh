@@ -25,11 +25,13 @@ struct Scale : Elementwise<Scale, ScaleAttrs> {
   template <class Builder>
   static void gradient(Builder& b) {
     Attrs const& attrs = b.template attrs<Scale>();
-    if (attrs.beta != 0) b.fail("it adds to its result; use add where a gradient is wanted");
-    if (!b.wants(0)) return;
-    if (attrs.alpha == 1) return b.pass(0, 1);
-    auto const target = b.target(0);
-    b.template op<Scale>({.alpha = attrs.alpha, .beta = target.beta}, b.grad(1), target.node);
+    if (b.wants(0) && attrs.alpha == 1) {
+      b.pass(0, 1);
+    } else if (b.wants(0)) {
+      auto const target = b.target(0);
+      b.template op<Scale>({.alpha = attrs.alpha, .beta = target.beta}, b.grad(1), target.node);
+    }
+    b.keep(1, attrs.beta);
   }
 };
 

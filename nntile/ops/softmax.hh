@@ -45,6 +45,7 @@ struct SoftmaxBackward {
             Phase{{{0, read}, {1, read}, {2, Access::update}, {3, read}}}};
   }
   static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
+  static std::uint32_t replaces(Attrs const&) { return 1u << 0 | 1u << 1; }
   static char const* blocked(Attrs const&) { return "v"; }
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('v'), range.extent('i'), attrs.beta, range.phase, range.first(3)};
@@ -118,6 +119,7 @@ struct Softmax {
     return {Phase{{{0, read}, {2, write}}}, Phase{{{0, read}, {2, read}, {3, write}}},
             Phase{{{0, read}, {1, write}, {2, read}, {3, read}}}};
   }
+  static std::uint32_t replaces(Attrs const&) { return 1u << 0; }
   static char const* blocked(Attrs const&) { return "v"; }
   static Args args(Attrs const&, TileRange const& range) {
     return {range.extent('v'), range.extent('i'), range.phase, range.first(2)};

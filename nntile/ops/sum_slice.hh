@@ -47,7 +47,7 @@ struct BroadcastSlice {
   using Attrs = SumSliceAttrs;
   using Args = SliceArgs;
 
-  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis}}; }
+  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis, "axis"}}; }
   static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
   static Args args(Attrs const& attrs, TileRange const& range) { return slice_args(attrs, range); }
   static Cost cost(Attrs const& attrs, TileRange const& range) {
@@ -72,8 +72,8 @@ struct BroadcastSlice {
   template <class Builder> static void gradient(Builder& b);
 };
 
-/// y[i,j] = alpha sum_k x[i,k,j] + beta y[i,j], k being dimension `axis` of x. dtypes {every
-/// float}. Order: the chain starts from beta*y. Along dimension 0 terms alpha*x in blocks of 64 by
+/// y[i,j] = alpha sum_k x[i,k,j] + beta y[i,j], k being dimension `axis` of x; beta y[i,j] where
+/// that is empty. dtypes {every float}. Order: the chain starts from beta*y. Along dimension 0 terms alpha*x in blocks of 64 by
 /// logical index (element e to lane e mod 16, lanes by the tree 16-8-4-2-1, blocks added upwards);
 /// along any other dimension element by element, fma(alpha, x, sum). Accumulates in fp32 (fp64 for
 /// fp64). Cost: (|x| + 2|y|) * size bytes.
@@ -88,7 +88,7 @@ struct SumSlice {
   using Attrs = SumSliceAttrs;
   using Args = SliceArgs;
 
-  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis}}; }
+  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis, "axis"}}; }
   static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
   static char const* blocked(Attrs const& attrs) {
     return attrs.axis == 0 && !attrs.ascending ? "k" : "";
@@ -127,21 +127,23 @@ struct SumSlice {
 
   template <class Builder> static void gradient(Builder& b) {
     Attrs const& attrs = b.template attrs<SumSlice>();
-    if (attrs.beta != 0) b.fail("it adds to its result; add separately where a gradient is wanted");
-    if (!b.wants(0)) return;
-    auto const dx = b.target(0);
-    b.template op<BroadcastSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = dx.beta},
-                                  b.grad(1), dx.node);
+    if (b.wants(0)) {
+      auto const dx = b.target(0);
+      b.template op<BroadcastSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = dx.beta},
+                                    b.grad(1), dx.node);
+    }
+    b.keep(1, attrs.beta);
   }
 };
 
 template <class Builder> void BroadcastSlice::gradient(Builder& b) {
   Attrs const& attrs = b.template attrs<BroadcastSlice>();
-  if (attrs.beta != 0) b.fail("it adds to its result; add separately where a gradient is wanted");
-  if (!b.wants(0)) return;
-  auto const ds = b.target(0);
-  b.template op<SumSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = ds.beta}, b.grad(1),
-                          ds.node);
+  if (b.wants(0)) {
+    auto const ds = b.target(0);
+    b.template op<SumSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = ds.beta}, b.grad(1),
+                            ds.node);
+  }
+  b.keep(1, attrs.beta);
 }
 
 }  // namespace ops

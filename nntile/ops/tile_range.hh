@@ -67,12 +67,7 @@ class TileRange {
     return product;
   }
   /// Elements along a group in the whole tensor.
-  Index whole(char group) const {
-    Index product = 1;
-    for (Axis const& axis : table_->axes)
-      if (axis.group == group) product *= axis.extent;
-    return product;
-  }
+  Index whole(char group) const { return table_->whole(group); }
   /// Logical position of the task's first element along a letter of one dimension.
   Index begin(char letter) const {
     for (std::size_t id = 0; id < axes_.size(); ++id)

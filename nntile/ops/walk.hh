@@ -153,9 +153,12 @@ class Emitter final : public TileSink {
   Phase const* phase_ = nullptr;
 };
 
-inline void take_tile(TiledCall const& call, TileRange& range, std::size_t id, Index tile) {
+/// Moves to a tile of an axis: to all of it, or, if the axis is walked by index, to its first index.
+inline void take_tile(TiledCall const& call, TileRange& range, std::size_t id, Index tile,
+                      bool one) {
   AxisTiling const& tiling = *call.tilings[id];
-  range.axis(id) = {tile, tiling.begin(tile), tiling.size(tile), 0, tiling.size(tile)};
+  Index const size = tiling.size(tile);
+  range.axis(id) = {tile, tiling.begin(tile), size, 0, one && size > 0 ? 1 : size};
 }
 
 /// Contracted axes outside the innermost cut one are walked index by index, so that elements keep
@@ -177,13 +180,13 @@ inline bool next(TiledCall const& call, TileRange& range, std::uint32_t axes,
   for (std::size_t id = 0; id < call.tilings.size(); ++id) {
     if ((axes & bit(id)) == 0) continue;
     AxisRange& axis = range.axis(id);
-    if ((by_index & bit(id)) != 0 && axis.offset + 1 < axis.tile_extent) {
+    bool const one = (by_index & bit(id)) != 0;
+    if (one && axis.offset + 1 < axis.tile_extent) {
       ++axis.offset;
       return true;
     }
     bool const more = axis.tile + 1 < call.tilings[id]->count();
-    take_tile(call, range, id, more ? axis.tile + 1 : 0);
-    if ((by_index & bit(id)) != 0) axis.extent = 1;
+    take_tile(call, range, id, more ? axis.tile + 1 : 0, one);
     if (more) return true;
   }
   return false;
@@ -199,10 +202,8 @@ inline void walk_phase(TiledCall const& call, Phase const& phase, int number, st
   for (auto const& use : phase.uses) used |= axes_of(call.table, use.operand);
   std::uint32_t const reduced = number < 0 ? 0 : reduced_axes(call, phase);
   std::uint32_t const by_index = by_index_axes(call, reduced);
-  for (std::size_t id = 0; id < call.tilings.size(); ++id) {
-    take_tile(call, range, id, 0);
-    if ((by_index & bit(id)) != 0) range.axis(id).extent = 1;
-  }
+  for (std::size_t id = 0; id < call.tilings.size(); ++id)
+    take_tile(call, range, id, 0, (by_index & bit(id)) != 0);
   do {
     bool first = true;
     for (bool more = true; more;) {
@@ -220,11 +221,10 @@ inline void walk_phase(TiledCall const& call, Phase const& phase, int number, st
 }  // namespace detail
 
 /// Visits the op's tile tasks in canonical order: kept tiles outside (first axis fastest), the
-/// tiles of a chain ascending inside, contracted axes as nested loops with the last outermost.
-/// Cost: linear in the number of tasks.
+/// tiles of a chain ascending inside, contracted axes as nested loops with the last outermost. An
+/// axis of extent 0 has one empty tile, like any other: a result that is reduced over it gets its
+/// task, which writes the sum of nothing. Cost: linear in the number of tasks.
 inline void walk(TiledCall const& call, TileVisitor& visitor) {
-  for (AxisTiling const* tiling : call.tilings)
-    if (tiling->extent() == 0) return;
   std::uint32_t const carries = carries_of(call);
   detail::Emitter emitter(call, carries, visitor);
   Phases const phases = detail::phases_of(call);

@@ -34,7 +34,8 @@ struct Event {
 };
 
 /// What an owner of adopted memory wants called when the runtime has let go of it; any thread may
-/// call it.
+/// call it, and the runtime may be amid a call: what `call` asks of it but `done` throws
+/// LifetimeError, as inside a task.
 struct Release {
   void (*call)(void* state) noexcept = nullptr;
   void* state = nullptr;
@@ -88,7 +89,9 @@ struct RuntimeOptions {
   bool pin = false;
 };
 
-/// Owns storage and runs tasks.
+// clang-format off
+/// Owns storage and runs tasks. Every demand, sentence by sentence: runtime/LAW.md, which
+/// testing/conformance.hh tries on any runtime.
 ///
 /// Law. After `wait_all` every buffer holds what the tasks would have left had they run one at a
 /// time in submission order; only `accumulate` may reorder. A buffer that nothing has written yet
@@ -96,17 +99,35 @@ struct RuntimeOptions {
 /// buffer is cancelled and marks its own outputs; a complete successful write clears the mark.
 /// `submit` never waits for the task it submits. `wait` throws TaskError if and only if that task
 /// failed or was cancelled; `wait_all` throws the oldest failure not yet reported, and so reports
-/// all. An object is driven by one thread at a time; any number of objects live in one process.
+/// all. A handle or event that the runtime did not give, or a handle that was retired, is a
+/// LifetimeError in every call. An object is driven by one thread at a time: several may come one
+/// after the other, ordered by whatever orders threads; of two that call at once, one gets a
+/// LifetimeError that names both threads and calls, and changes nothing. Any number of objects live
+/// in one process.
 ///
-/// allocate(bytes, place, lifetime)  64-byte aligned, unwritten. Throws OutOfMemory, LifetimeError
-/// (no open scope). adopt(span, place, release)       the caller's written memory; `release` is
-/// called exactly once after the retired
-///                                   handle's last task, contents current; destruction waits first.
-/// retire(handle)                    no later task names it.
-/// submit(task)                      copies uses and attributes; may block for room.
-/// wait(event), done(event), wait_all()
-/// lock(handle, access) / unlock     host view after the handle's tasks; until unlock no task may
-/// name the handle.
+///   allocate(bytes, place, lifetime)  64-byte aligned, unwritten. Throws OutOfMemory, ValueError
+///                                     (no such place), LifetimeError (no open scope).
+///   adopt(span, place, release)       the caller's written memory, in place; `release` is called
+///                                     exactly once, from any thread, after the retired handle's
+///                                     last task, contents current; destruction waits first.
+///   retire(handle)                    no later task names it; its storage goes after its last
+///                                     task. Does not wait. Throws LifetimeError (locked).
+///   submit(task)                      copies uses and attributes; may block for room. Throws
+///                                     LifetimeError (handle, unwritten, locked, inside a task),
+///                                     ValueError (no entry that runs here, more workspace than
+///                                     is lent); then nothing changed.
+///   wait(event)                       until that task has ended; at once if it has, or for Event{}.
+///   done(event)                       whether it has ended; any thread may ask. Asked again and
+///                                     again by the driver, it lets the task end.
+///   wait_all()                        until all tasks have ended. Throws LifetimeError (locked).
+///   lock(handle, access)              host view after the handle's tasks; until unlock no task may
+///                                     name the handle. Throws LifetimeError (unwritten, locked
+///                                     already), TaskError (marked, unless to write).
+///   unlock(handle)                    ends the lock. Throws LifetimeError (not locked).
+///   workers()                         threads that execute tasks, as many as were asked for.
+///   destruction                       waits for tasks and tokens, releases all memory, and never
+///                                     throws.
+// clang-format on
 template <class R>
 concept Runtime = requires(R& runtime, R const& constant, typename R::Handle handle, Event event,
                            Task<typename R::Handle> const& task, std::span<std::byte> bytes,
@@ -125,12 +146,58 @@ concept Runtime = requires(R& runtime, R const& constant, typename R::Handle han
   { constant.workers() } -> std::same_as<Workers>;
 };
 
+/// Adopts const bytes as well: a task or lock that would write them is a ValueError, and they may
+/// overlap other const bytes. Bytes of which anybody may write are adopted by one handle at a time:
+/// an overlap is a ValueError, until the other handle is retired and its tasks have ended.
+template <class R>
+concept ReadOnlyRuntime = Runtime<R> &&
+    requires(R& runtime, std::span<std::byte const> bytes, Place place, Release release) {
+  { runtime.adopt(bytes, place, release) } -> std::same_as<typename R::Handle>;
+};
+
+/// Tells apart the threads that drive it. drive(call): the calling thread counts as inside `call`
+/// while the result lives, through any number of other calls; throws as they do, LifetimeError.
+template <class R>
+concept DrivenRuntime = Runtime<R> && requires(R& runtime, char const* call) {
+  runtime.drive(call);
+};
+
+namespace detail {
+
+struct NotDriven {};
+/// For what is made of several calls: holds other threads off meanwhile, where the runtime can.
+template <Runtime R> auto drive(R& runtime, char const* call) {
+  if constexpr (DrivenRuntime<R>)
+    return runtime.drive(call);
+  else
+    return NotDriven{};
+}
+
+}  // namespace detail
+
 /// Opens and closes scopes itself; others get them from runtime/scope.hh.
 template <class R>
 concept ScopedRuntime = Runtime<R> && requires(R& runtime, Lifetime lifetime) {
   runtime.open_scope(lifetime);
   runtime.close_scope(lifetime);
 };
+
+/// Lends each CPU body that runs `workspace_bytes()` bytes, as KernelCall::workspace says. With
+/// max_workspace_bytes every kernel of the library runs, on threads of 64 KiB of stack; on a
+/// runtime that lends less than a kernel needs, binding throws ValueError. common::Workspaces has
+/// the blocks.
+template <class R>
+concept LendingRuntime = Runtime<R> && requires(R const& constant) {
+  { constant.workspace_bytes() } -> std::same_as<std::size_t>;
+};
+
+/// What the runtime lends to a body, 0 unless it says.
+template <Runtime R> std::size_t lent_workspace_bytes(R const& runtime) {
+  if constexpr (LendingRuntime<R>)
+    return runtime.workspace_bytes();
+  else
+    return 0;
+}
 
 /// Heeds `Hints`.
 template <class R>
@@ -173,13 +240,19 @@ concept ReplayingRuntime = Runtime<R> &&
   { runtime.replay(program, bindings, block) } -> std::same_as<Event>;
 };
 
-/// Threads without handles or dependences; `Engine<Executor>` of it models Runtime.
+// clang-format off
+/// Threads without handles or dependences; `Engine<Executor>` of it models Runtime. 64 KiB of stack
+/// suffice for the library's kernels: the engine lends them workspaces, mapped at construction for
+/// `workers()` bodies at a time; each one more at a time costs a mapping.
 ///
-/// spawn(job)    runs the job once on some thread, soon; never on the calling thread before it
-/// returns; from any thread. help()        runs one spawned job on the calling thread; false if
-/// there is none. workers()     threads that execute jobs, the helping driver included.
-/// on_idle(job)  runs the job every now and then on a thread that finds nothing to do; a null job
-/// ends that.
+///   spawn(job)    runs the job once on some thread, soon; never on the calling thread before it
+///                 returns; from any thread.
+///   help()        runs one spawned job on the calling thread; false if there is none.
+///   workers()     threads that execute jobs, the helping driver included: with `own_driver` all
+///                 of them are spawned, else all but one.
+///   on_idle(job)  runs the job every now and then on a thread that finds nothing to do; a null job
+///                 ends that.
+// clang-format on
 struct Job {
   void (*call)(void* state) noexcept = nullptr;
   void* state = nullptr;

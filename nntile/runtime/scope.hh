@@ -8,23 +8,25 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/runtime_ref.hh"
 
 namespace nntile {
 
-/// An open scope of one lifetime: closing it retires exactly the buffers that were allocated in it and
-/// not retired before, and never blocks; tasks in flight keep what they use. It closes when it dies. On
-/// a ScopedRuntime, runtime.allocate(.., lifetime) belongs to it too; elsewhere `allocate` of the scope
-/// is the only way in, and closing the only way out.
+/// An open scope of one lifetime: closing it retires exactly the buffers that were allocated in it
+/// and not retired before, and never blocks; tasks in flight keep what they use. It closes when it
+/// dies. On a ScopedRuntime, runtime.allocate(.., lifetime) belongs to it too; elsewhere `allocate`
+/// of the scope is the only way in, and closing the only way out. If the runtime ends before it,
+/// closing does nothing.
 template <Runtime R> class [[nodiscard]] Scope {
  public:
   /// Throws LifetimeError for `persistent`.
-  Scope(R& runtime, Lifetime lifetime) : runtime_(&runtime), lifetime_(lifetime) {
+  Scope(R& runtime, Lifetime lifetime) : runtime_(runtime), lifetime_(lifetime) {
     if (lifetime == Lifetime::persistent)
       throw LifetimeError("scope: persistent buffers belong to no scope");
     if constexpr (ScopedRuntime<R>) runtime.open_scope(lifetime);
   }
   Scope(Scope&& other) noexcept
-      : runtime_(std::exchange(other.runtime_, nullptr)),
+      : runtime_(std::move(other.runtime_)),
         lifetime_(other.lifetime_),
         buffers_(std::move(other.buffers_)) {}
   Scope& operator=(Scope&&) = delete;
@@ -39,27 +41,28 @@ template <Runtime R> class [[nodiscard]] Scope {
   /// Runtime::allocate.
   typename R::Handle allocate(std::size_t bytes, Place place = host) {
     if constexpr (ScopedRuntime<R>) {
-      return runtime_->allocate(bytes, place, lifetime_);
+      return runtime_.get("scope").allocate(bytes, place, lifetime_);
     } else {
       buffers_.reserve(buffers_.size() + 1);
-      return buffers_.emplace_back(runtime_->allocate(bytes, place, Lifetime::persistent));
+      return buffers_.emplace_back(
+          runtime_.get("scope").allocate(bytes, place, Lifetime::persistent));
     }
   }
 
   /// Retires the buffers, once. Throws LifetimeError while one of them is locked.
   void close() {
-    R* const runtime = runtime_;
-    if (runtime == nullptr) return;
-    if constexpr (ScopedRuntime<R>) runtime->close_scope(lifetime_);
+    if (!runtime_.alive()) return;
+    R& runtime = runtime_.get("scope");
+    if constexpr (ScopedRuntime<R>) runtime.close_scope(lifetime_);
     while (!buffers_.empty()) {
-      runtime->retire(buffers_.back());
+      runtime.retire(buffers_.back());
       buffers_.pop_back();
     }
-    runtime_ = nullptr;
+    runtime_ = {};
   }
 
  private:
-  R* runtime_;
+  RuntimeRef<R> runtime_;
   Lifetime lifetime_;
   std::vector<typename R::Handle> buffers_;  // where the runtime keeps no scopes
 };

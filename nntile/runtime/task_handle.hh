@@ -10,24 +10,25 @@
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/runtime_ref.hh"
 
 namespace nntile {
 
 /// Waits for one task when it dies, unless it was waited for or detached before. Move-only. Law:
 /// the destructor never throws; what failed is told by `wait`, and by the runtime's `wait_all` in
-/// any case. The runtime outlives it.
+/// any case. If the runtime ends before it, `wait` throws LifetimeError, and the destructor does
+/// nothing. `wait` and the destructor drive the runtime.
 template <Runtime R> class [[nodiscard]] TaskHandle {
  public:
   /// Names no task: it is complete.
   TaskHandle() = default;
-  TaskHandle(R& runtime, Event event) : runtime_(&runtime), event_(event) {}
-  TaskHandle(TaskHandle&& other) noexcept
-      : runtime_(std::exchange(other.runtime_, nullptr)), event_(other.event_) {}
+  TaskHandle(R& runtime, Event event) : runtime_(runtime), event_(event) {}
+  TaskHandle(TaskHandle&& other) noexcept = default;
   /// Waits for the task that it held.
   TaskHandle& operator=(TaskHandle&& other) noexcept {
     if (this == &other) return *this;
     finish();
-    runtime_ = std::exchange(other.runtime_, nullptr);
+    runtime_ = std::move(other.runtime_);
     event_ = other.event_;
     return *this;
   }
@@ -36,28 +37,29 @@ template <Runtime R> class [[nodiscard]] TaskHandle {
   /// Returns when the task has ended; at once when it was waited for before. Throws TaskError if it
   /// failed or was cancelled.
   void wait() {
-    if (R* const runtime = std::exchange(runtime_, nullptr)) runtime->wait(event_);
+    if (RuntimeRef<R> const runtime = std::move(runtime_)) runtime.get("task").wait(event_);
   }
   /// Whether the task has ended, well or not. Blocks: no.
-  bool is_complete() const { return runtime_ == nullptr || runtime_->done(event_); }
+  bool is_complete() const { return !runtime_.alive() || runtime_.get("task").done(event_); }
   /// Lets the task run on by itself, and returns its event.
   Event detach() noexcept {
-    runtime_ = nullptr;
+    runtime_ = {};
     return event_;
   }
   Event event() const noexcept { return event_; }
   /// Whether there is still a task to wait for.
-  explicit operator bool() const noexcept { return runtime_ != nullptr; }
+  explicit operator bool() const noexcept { return bool(runtime_); }
 
  private:
   void finish() noexcept {
+    if (!runtime_.alive()) return;
     try {
       wait();
     } catch (...) {  // the runtime's wait_all tells it
     }
   }
 
-  R* runtime_ = nullptr;
+  RuntimeRef<R> runtime_;
   Event event_{};
 };
 

@@ -12,21 +12,15 @@
 #include <span>
 #include <string>
 
-#include "nntile/core/dtype.hh"
+#include "nntile/core/nan.hh"
 #include "nntile/core/shape.hh"
 
 namespace nntile::testing {
 
 namespace detail {
 
-template <std::size_t Bytes> struct BitsOf;
-template <> struct BitsOf<1> { using type = std::uint8_t; };
-template <> struct BitsOf<2> { using type = std::uint16_t; };
-template <> struct BitsOf<4> { using type = std::uint32_t; };
-template <> struct BitsOf<8> { using type = std::uint64_t; };
-
 template <Element T> auto bits_of(T const& value) {
-  typename BitsOf<sizeof(T)>::type bits;
+  typename nntile::detail::WordOf<sizeof(T)>::type bits;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
 }
@@ -85,7 +79,7 @@ requires(is_float(dtype_of<T>)) std::uint64_t ulp_distance(T const& a, T const& 
   return static_cast<std::uint64_t>(std::max(p, q)) - low;
 }
 
-/// Empty where all bits are equal; else a sentence with the first difference and their number:
+/// Empty where all bits are equal, NaNs of a dtype being one; else a sentence with the first difference and their number:
 /// "element {1, 2} is 0.5 (bits 3f000000) where 0.25 (bits 3e800000) is expected; 3 of 12 differ".
 template <Element T>
 std::string bit_difference(std::span<T const> seen, std::span<T const> expected,
@@ -94,7 +88,7 @@ std::string bit_difference(std::span<T const> seen, std::span<T const> expected,
     return concat(seen.size(), " elements where ", expected.size(), " are expected");
   std::size_t first = seen.size(), count = 0;
   for (std::size_t i = seen.size(); i-- > 0;) {
-    if (detail::bits_of(seen[i]) == detail::bits_of(expected[i])) continue;
+    if (comparable_bits(seen[i]) == comparable_bits(expected[i])) continue;
     first = i;
     ++count;
   }
@@ -123,7 +117,7 @@ requires(is_float(dtype_of<T>)) Distance
   if (seen.size() != expected.size()) return {INFINITY, INFINITY, UINT64_MAX, 0};
   for (std::size_t i = 0; i < seen.size(); ++i) {
     auto const value = static_cast<double>(static_cast<compute_t<T>>(seen[i]));
-    std::uint64_t const ulps = ulp_distance(seen[i], T(static_cast<compute_t<T>>(expected[i])));
+    std::uint64_t const ulps = ulp_distance(seen[i], rounded_to<T>(expected[i]));
     bool const finite = std::isfinite(value) && std::isfinite(expected[i]);
     double const absolute = finite ? std::abs(value - expected[i]) : ulps == 0 ? 0 : INFINITY;
     double const size = std::isfinite(expected[i]) ? std::abs(expected[i]) : 0;

@@ -8,9 +8,12 @@
 #include <type_traits>
 #include <vector>
 
+#include "nntile/ops/alias.hh"
 #include "nntile/ops/kernel.hh"
 #include "nntile/ops/walk.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/name.hh"
+#include "nntile/runtime/runtime_ref.hh"
 #include "nntile/runtime/task_handle.hh"
 #include "nntile/runtime/unsubmitted.hh"
 
@@ -40,14 +43,30 @@ namespace detail {
 
 /// The kernel of the library, or the op's own reference where the library has none. Throws
 /// TypeError.
-inline Codelet const* kernel_for(OpInfo const& op, DType element, DType source, Mode mode,
-                                 Isa isa) {
+inline Codelet const* find_kernel(OpInfo const& op, DType element, DType source, Mode mode,
+                                  Isa isa) {
   if (auto const* found =
           kernels::find(op.name, element, source, mode, isa == Isa::best ? kernels::best() : isa))
     return found;
   if (auto const* reference = op.reference(element)) return reference;
   throw TypeError(concat(op.name, ": no kernel for ", name_of(element),
                          " on this machine, and no reference to fall back on"));
+}
+
+/// What `find_kernel` finds, for a runtime that can run it. Throws TypeError; ValueError where the
+/// kernel needs more workspace than the runtime lends.
+template <Runtime R>
+Codelet const* kernel_for(R const& runtime, OpInfo const& op, DType element, DType source,
+                          Mode mode, Isa isa) {
+  Codelet const* const found = find_kernel(op, element, source, mode, isa);
+  std::size_t const lent = lent_workspace_bytes(runtime);
+  if (found->cpu == nullptr || found->workspace <= lent) return found;
+  throw ValueError(concat(
+      op.name, ": its kernel for ", name_of(element), " needs ", found->workspace,
+      " bytes of workspace, but ", runtime_name<R>.empty() ? "its runtime" : runtime_name<R>,
+      " lends ", lent,
+      "; lend each body a block of common::Workspaces in KernelCall::workspace, and say so by "
+      "workspace_bytes()"));
 }
 
 template <Runtime R>
@@ -128,21 +147,22 @@ template <Runtime R> class CarryTiles {
   CarryTiles(CarryTiles const&) = delete;
   CarryTiles& operator=(CarryTiles const&) = delete;
   ~CarryTiles() {
-    for (auto const handle : handles_) runtime_.retire(handle);
+    for (auto const& handle : handles_) runtime_.retire(handle);
   }
   typename R::Handle const* handles() const { return handles_.data(); }
 
  private:
-  R& runtime_;
+  RuntimeRef<R> runtime_;
   Tiling tiling_;
   std::vector<typename R::Handle> handles_;
 };
 
 }  // namespace detail
 
-/// Submits an op on tiled operands: checks shapes, dtypes and tilings, then walks its tiles;
-/// collect(event) for each task. Throws ShapeError, TypeError, LifetimeError. Blocks: only where
-/// the runtime's submit does.
+/// Submits an op on tiled operands: checks shapes, dtypes, tilings and aliases, then walks its
+/// tiles; collect(event) for each task. Throws ShapeError, TypeError, LifetimeError, ValueError (an
+/// operand that the result would replace, a runtime that lends the kernel no workspace).
+/// Blocks: only where the runtime's submit does.
 template <Runtime R, class Collect>
 void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> const> given,
                Collect&& collect, Eager const& eager = {}) {
@@ -177,7 +197,10 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
   }
   for (std::size_t o = 0; o < call.operands.size(); ++o)
     named.push_back(o < visible ? GivenOperand{&shapes[o], given[o].name} : GivenOperand{});
-  call.table = resolve_axes(op.name, call.operands, op.ranks(attrs), {named.data(), named.size()});
+  call.table = axes_of(op, attrs, call.operands, {named.data(), named.size()});
+  inplace_vector<PlacedOperand, max_operands> placed;
+  for (auto const& operand : given) placed.push_back({{operand.handles}, operand.name});
+  check_aliases(op, attrs, call.operands, {placed.data(), placed.size()});
 
   inplace_vector<std::size_t, max_axes> owner;
   for (std::size_t axis = 0; axis < call.table.axes.size(); ++axis) {
@@ -213,7 +236,8 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
     }
     all.push_back({&runtime, call.element, nullptr, handles, call.operands[o].name});
   }
-  Codelet const& codelet = *detail::kernel_for(op, call.element, source, eager.mode, eager.isa);
+  Codelet const& codelet =
+      *detail::kernel_for(runtime, op, call.element, source, eager.mode, eager.isa);
   detail::SubmitTiles<R, std::remove_reference_t<Collect>> visitor(
       runtime, call, codelet, {all.data(), all.size()}, collect);
   walk(call, visitor);

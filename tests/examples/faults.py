@@ -7,7 +7,10 @@ import os
 import pathlib
 import resource
 import shutil
+import signal
+import subprocess
 import sys
+import time
 
 from runs import TINY, Runs, digest
 
@@ -76,10 +79,48 @@ def permissions(trainer):
         return
     for path in [trainer.out, *trainer.out.glob('step-*')]:
         path.chmod(0o555)
-    if trainer.resume('a folder that is read-only', ["step-0000000004.tmp': Permission denied; give"], restrict):
+    if trainer.resume('a folder that is read-only', ["step-0000000000.tmp': Permission denied; give"], restrict):
         sys.exit('BAD a run was saved where nobody may write')
     for path in [trainer.out, *trainer.out.glob('step-*')]:
         path.chmod(0o755)
+
+
+def freed_disk(runs):
+    """A limit that no checkpoint fits under, raised while the run goes on: warnings until then, and a good end."""
+    out = pathlib.Path(runs.new_folder())
+    process = subprocess.Popen([runs.program, 'train', '--data', str(runs.data), '--out', str(out), *map(str, TINY), '--steps',
+                                '400', '--save-every', '1'], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                               env=runs.environment,
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY)))
+    first = process.stderr.readline()
+    before = [path.name for path in out.glob('step-*') if not path.name.endswith('.tmp')]
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    rest = process.stderr.read().splitlines()
+    lines = [first, *rest]
+    if process.wait() != 0 or before or not (out / 'step-0000000400').is_dir() or not all(
+            line.startswith('warning: step ') and 'File too large; raise' in line for line in lines):
+        sys.exit(f'BAD a disk that is freed: exit {process.returncode}, {before}: {lines[-1]}')
+    print(f'ok  a disk that is freed: {len(lines)} warnings: {first.strip()}', flush=True)
+
+
+def replaced_folder(runs):
+    """A run's folder that is removed and made anew by a second run: the first writes nothing into it."""
+    out = pathlib.Path(runs.new_folder())
+    words = ['train', '--data', str(runs.data), '--out', str(out), *map(str, TINY)]
+    first = subprocess.Popen([runs.program, *words, '--steps', '1000000', '--save-every', '20'], stdout=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE, text=True, env=runs.environment)
+    while not list(out.glob('step-*[0-9]')):
+        time.sleep(0.01)
+    out.rename(out.with_name('away'))
+    second = runs.call(*words, '--steps', 3)
+    good = digest(out)
+    line = next((line for line in first.stderr if 'was removed or replaced' in line), '')
+    first.send_signal(signal.SIGTERM)
+    rest = first.stderr.read().splitlines()
+    if (second.returncode != 0 or line == '' or first.wait() != 2
+            or 'was removed or replaced' not in rest[-1] or digest(out) != good):
+        sys.exit(f'BAD a folder that was replaced: exit {second.returncode} {first.returncode}: {line} {rest}')
+    print(f'ok  a folder that was replaced: {line.strip()}', flush=True)
 
 
 def memory(trainer):
@@ -124,6 +165,8 @@ def main():
     trainer = Trainer(runs)
     file_sizes(trainer)
     permissions(trainer)
+    freed_disk(runs)
+    replaced_folder(runs)
     memory(trainer)
     damage(runs)
     print(f'{trainer.refusals} refusals left the checkpoint as it was')

@@ -1,4 +1,5 @@
-// error: Element<.*long double|long double. does not satisfy .Element
+// error: Element<T>.* class nntile::Tile|constraints not satisfied for class template 'Tile'
+// note: Element<.*long double|long double. does not satisfy .Element
 // SPDX-License-Identifier: BSD-3-Clause
 // A type that no DType stands for is no element of a tile.
 #include "nntile/runtime/archetype.hh"

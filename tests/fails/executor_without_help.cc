@@ -1,4 +1,5 @@
-// error: executor\.help\(\)
+// error: Executor<X> class nntile::Engine|constraints not satisfied for class template 'Engine'
+// note: executor\.help\(\)
 // SPDX-License-Identifier: BSD-3-Clause
 // An executor that cannot help is told so where the engine is named.
 #include "nntile/runtime/common/engine.hh"

@@ -1,4 +1,5 @@
-// error: runtime\.submit\(task\)|same_as<void, nntile::Event>
+// error: static.assert.* failed
+// note: runtime\.submit\(task\)|same_as<void, nntile::Event>
 // SPDX-License-Identifier: BSD-3-Clause
 // A runtime whose submit returns no Event is told so.
 #include "nntile/runtime/concept.hh"

@@ -1,4 +1,5 @@
-// error: runtime\.wait_all\(\)
+// error: Runtime<R> class nntile::TaskHandle|constraints not satisfied for class template 'TaskHandle'
+// note: runtime\.wait_all\(\)
 // SPDX-License-Identifier: BSD-3-Clause
 // A runtime that lacks a member is told which.
 #include "nntile/runtime/archetype.hh"

@@ -19,11 +19,13 @@ void put_all(std::string const& folder, std::vector<std::string> const& texts) {
 std::string manifest_body() {
   Manifest manifest;
   manifest.model = Json::object({{"model_type", "gpt2"}, {"n_layer", 2}});
-  manifest.state = {3, 24, ~std::uint64_t{0}, 1, {{"lr", 0.003}}, 5.5, Json::object()};
+  manifest.state = {{3, 24, ~std::uint64_t{0}, 1, 5.5}, {{"lr", 0.003}}, Json::object()};
   manifest.state.run["train"] = std::vector<double>{5.5, 5.25};
   manifest.files = {{"model.safetensors", 1000, 1}, {"optimizer.safetensors", 2000, 2}};
-  manifest.tensors = {{"wte.weight", FileDType::f32, {256, 64}, "model.safetensors", 3},
-                      {"scale", FileDType::f64, {}, "model.safetensors", 4}};
+  manifest.tensors = {
+      {"optim.exp_avg/wte.weight", FileDType::f32, {256, 64}, "optimizer.safetensors", 5},
+      {"wte.weight", FileDType::f32, {256, 64}, "model.safetensors", 3},
+      {"scale", FileDType::f64, {}, "model.safetensors", 4}};
   std::string const text = manifest_text(manifest);
   return text.substr(text.find("\",") + 2);
 }

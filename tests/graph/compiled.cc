@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "nntile/ops/embedding.hh"
+#include "nntile/ops/scale.hh"
 #include "nntile/runtime/adaptors/record.hh"
 #include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
@@ -160,13 +161,145 @@ TEST_CASE("a failed task names op, tensor and cause, and the graph runs on with 
   CHECK(run.get_output<float>("embedding") == std::vector<float>(8 * 4, 1.0f));
 }
 
-TEST_CASE("an input that was never bound is an error of the run", "[graph][compiled]") {
+TEMPLATE_LIST_TEST_CASE("an input that was never bound is named before anything is submitted",
+                        "[graph][compiled]", AllRuntimes) {
+  bool const replay = GENERATE(false, true);
+  TestType runtime;
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {4}}, "x"), w = graph.parameter({.shape = {4}}, "w");
+  add(gelutanh(w), x).mark_output();
+  TensorStore<TestType> store(runtime);
+  auto run = compile(graph, store, {}, {.replay = replay});
+  store.template write<float>("w", std::vector<float>(4));
+  CHECK(message_of<LifetimeError>([&] { run.execute(); }) ==
+        "execute: input 'x' of graph 'g' was never bound: call bind_input(\"x\", values) first");
+  CHECK_NOTHROW(runtime.wait_all());
+  CHECK_THROWS_AS(run.execute_async(), LifetimeError);
+  run.template bind_input<float>("x", std::vector<float>(4, 1));
+  run.execute();
+  CHECK(run.template get_output<float>("add") == std::vector<float>(4, 1));
+}
+
+TEST_CASE("a parameter or state without a value is named", "[graph][compiled]") {
+  Ring runtime({.workers = 1});
+  LogicalGraph graph("g"), init("init");
+  gelutanh(graph.parameter({.shape = {4}}, "w")).mark_output();
+  scale({.beta = 1}, graph.tensor({.shape = {4}}, "one", {.external = true}),
+        graph.state({.shape = {4}}, "sum"));
+  TensorStore<Ring> store(runtime);
+  auto run = compile(graph, store);
+  run.bind_input<float>("one", std::vector<float>(4));
+  CHECK(contains(message_of<LifetimeError>([&] { run.execute(); }),
+                 "execute: parameter 'w' of graph 'g' has no value yet: load it, "));
+  store.write<float>("w", std::vector<float>(4));
+  CHECK(contains(message_of<LifetimeError>([&] { run.execute(); }), "state 'sum' of graph 'g'"));
+  ops::fill({.value = 0}, init.state({.shape = {4}}, "sum"));
+  compile(init, store).execute();
+  CHECK_NOTHROW(run.execute());
+}
+
+TEST_CASE("what others wrote into the store's tiles counts as a value", "[graph][compiled]") {
+  Ring runtime({.workers = 1});
+  LogicalGraph graph("g");
+  gelutanh(graph.parameter({.shape = {4}}, "w")).mark_output();
+  TensorStore<Ring> store(runtime);
+  auto run = compile(graph, store);
+  { HostView<float, Ring, Access::write> const view(runtime, store.at("w").tiles[0]); }
+  CHECK_NOTHROW(run.execute());
+}
+
+TEST_CASE("a value that is not kept is asked for with the remedy", "[graph][compiled]") {
   Serial runtime;
-  LogicalGraph graph;
-  gelutanh(graph.input({.shape = {4}}, "x")).mark_output();
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {4}}, "x");
+  graph.input({.shape = {4}}, "unused");
+  Node const y = gelutanh(x, graph.tensor({.shape = {4}}, "hidden"));
+  gelutanh(y, graph.tensor({.shape = {4}}, "output")).mark_output();
   TensorStore<Serial> store(runtime);
   auto run = compile(graph, store);
-  CHECK_THROWS_AS(run.execute(), LifetimeError);
+  auto const got = [&](char const* name) {
+    return message_of<GraphError>([&] { (void)run.get_output<float>(name); });
+  };
+  CHECK(got("hidden") ==
+        "get_output: graph 'g' computes 'hidden' and does not keep it; call mark_output() of its "
+        "node before planning to read it after a run");
+  CHECK(got("Outputs") ==
+        "get_output: graph 'g' has no tensor 'Outputs'; did you mean 'output'?");
+  CHECK(got("weight") == "get_output: graph 'g' has no tensor 'weight'");
+  CHECK(contains(message_of<GraphError>([&] { run.bind_input<float>("unused", {}); }),
+                 "does not need 'unused'"));
+  CHECK(contains(message_of<GraphError>([&] { (void)graph.at("hiden"); }), "mean 'hidden'?"));
+}
+
+TEST_CASE("tensors without elements are bound and read", "[graph][compiled]") {
+  Serial runtime;
+  LogicalGraph graph("g");
+  gelutanh(graph.input({.shape = {0, 4}}, "x"), graph.tensor({.shape = {0, 4}}, "y")).mark_output();
+  TensorStore<Serial> store(runtime);
+  auto run = compile(graph, store, {.tile = GENERATE(Index{0}, PlanOptions::automatic)});
+  run.bind_input<float>("x", std::vector<float>());
+  run.execute();
+  CHECK(run.get_output<float>("y").empty());
+}
+
+TEST_CASE("an empty plan is refused", "[graph][compiled]") {
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  CHECK(contains(message_of<PlanError>([&] { CompiledGraph<Serial>(nullptr, store); }),
+                 "compile: the plan is an empty shared_ptr"));
+}
+
+TEST_CASE("compiled graphs move, and what is left behind says so", "[graph][compiled]") {
+  Ring runtime({.workers = 2});
+  LogicalGraph graph("g");
+  gelutanh(graph.input({.shape = {64}}, "x"), graph.tensor({.shape = {64}}, "y")).mark_output();
+  TensorStore<Ring> store(runtime);
+  std::vector<CompiledGraph<Ring>> runs;
+  for (int i = 0; i < 3; ++i) runs.push_back(compile(graph, store, {.tile = 1}));
+  runs[0].bind_input("x", std::vector<float>(64));
+  (void)runs[0].execute_async();
+  CompiledGraph<Ring> kept = std::move(runs[0]);
+  runs[1] = std::move(kept);
+  runs[1].execute();
+  CHECK(runs[1].get_output<float>("y") == std::vector<float>(64));
+  CHECK(contains(message_of<LifetimeError>([&] { kept.execute(); }), "execute: the compiled graph "
+                                                                      "was moved from"));
+  CHECK_THROWS_AS(kept.plan(), LifetimeError);
+  CHECK_THROWS_AS(kept.get_output<float>("y"), LifetimeError);
+  CHECK_THROWS_AS(kept.bind_input<float>("x", {1.0f}), LifetimeError);
+}
+
+TEMPLATE_LIST_TEST_CASE("a run outlives its graph", "[graph][compiled]", AllRuntimes) {
+  TestType runtime;
+  LogicalGraph graph;
+  gelutanh(graph.input({.shape = {64}}, "x"), graph.tensor({.shape = {64}}, "y")).mark_output();
+  TensorStore<TestType> store(runtime);
+  auto const run = [&] {
+    auto compiled = compile(graph, store, {.tile = 1});
+    compiled.template bind_input<float>("x", std::vector<float>(64));
+    return compiled.execute_async();
+  }();
+  CHECK(run.is_complete());
+  run.wait();
+  CHECK(store.template read<float>("y") == std::vector<float>(64));
+}
+
+TEST_CASE("of two runs in flight, each tells its own failure", "[graph][compiled]") {
+  bool const replay = GENERATE(false, true);
+  Ring runtime({.workers = 2});
+  LogicalGraph graph;
+  Node const tokens = graph.input({.shape = {2}, .dtype = DType::int64}, "tokens");
+  embedding(tokens, graph.parameter({.shape = {2, 2}}, "table")).mark_output();
+  TensorStore<Ring> store(runtime);
+  auto compiled = compile(graph, store, {}, {.replay = replay});
+  store.write<float>("table", std::vector<float>(4));
+  compiled.bind_input<std::int64_t>("tokens", std::vector<std::int64_t>{0, 7});
+  auto const failing = compiled.execute_async();
+  compiled.bind_input<std::int64_t>("tokens", std::vector<std::int64_t>{0, 1});
+  auto const good = compiled.execute_async();
+  CHECK_THROWS_AS(failing.wait(), TaskError);
+  CHECK_NOTHROW(good.wait());
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
 }
 
 TEST_CASE("bound data of another size or dtype is refused", "[graph][compiled]") {

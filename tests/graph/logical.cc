@@ -3,10 +3,16 @@
 
 #include "nntile/graph/draw.hh"
 #include "nntile/ops/add.hh"
+#include "nntile/ops/add_fiber.hh"
+#include "nntile/ops/add_slice.hh"
+#include "nntile/ops/copy.hh"
 #include "nntile/ops/cross_entropy.hh"
+#include "nntile/ops/embedding.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
 #include "nntile/ops/layer_norm.hh"
+#include "nntile/ops/softmax.hh"
+#include "nntile/ops/sum_slice.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -124,4 +130,142 @@ TEST_CASE("a drawing names every tensor and op and quotes what needs it", "[grap
   CHECK(dot.find("\"x {8} fp32\"") != std::string::npos);
   CHECK(dot.find("t0 -> o0") != std::string::npos);
   CHECK(dot.find("o0 -> t1") != std::string::npos);
+}
+
+TEST_CASE("a result may not overwrite an operand that the op still reads", "[graph][logical]") {
+  LogicalGraph graph;
+  Node const a = graph.input({.shape = {8, 8}}, "a"), b = graph.input({.shape = {8, 8}}, "b");
+  CHECK(message_of<ValueError>([&] { gemm(a, b, a); }) ==
+        "gemm: its result c ('a') is also its operand a ('a'), which it may not overwrite; give c "
+        "a tensor of its own");
+  CHECK(graph.op_count() == 0);
+  CHECK(gemm(a, a, graph.tensor({.shape = {8, 8}}, "c")).name() == "c");
+}
+
+TEST_CASE("what an op may overwrite is told", "[graph][logical]") {
+  LogicalGraph graph;
+  Node const x = graph.state({.shape = {8}}, "x"), f = graph.state({.shape = {8}}, "f");
+  CHECK(contains(message_of<ValueError>([&] { add_fiber(x, f, f); }),
+                 "give z a tensor of its own or the one of x"));
+  CHECK(add_fiber(x, f, x).name() == "x");
+}
+
+TEST_CASE("two results of one call are two tensors", "[graph][logical]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {8, 4}}, "x"), g = graph.parameter({.shape = {8}}, "g");
+  Node const y = graph.tensor({.shape = {8, 4}}, "y"), mean = graph.tensor({.shape = {4}}, "mean");
+  CHECK(contains(message_of<ValueError>([&] { layer_norm(x, g, g, y, mean, mean); }),
+                 "result mean ('mean') is also its result rstd ('mean')"));
+}
+
+TEST_CASE("a view may not be written over what overlaps it", "[graph][logical]") {
+  LogicalGraph graph;
+  Node const base = graph.parameter({.shape = {8, 8, 2}}, "base");
+  Node const one = graph.slice(base, 2, 0, "one"), two = graph.slice(base, 2, 1, "two"),
+             again = graph.slice(base, 2, 0, "again"), across = graph.slice(base, 1, 0, "across");
+  CHECK(contains(message_of<ValueError>([&] { gemm(one, two, again); }), "'again'"));
+  CHECK(contains(message_of<ValueError>([&] { add_slice({.axis = 2}, base, one, base); }),
+                 "overlaps its operand s ('one')"));
+  CHECK(contains(message_of<ValueError>([&] {
+                   ops::copy(across, graph.slice(base, 0, 0, "row"));
+                 }),
+                 "overlaps"));
+  CHECK(ops::copy(one, again).name() == "again");
+  CHECK(ops::copy(one, two).name() == "two");
+}
+
+TEST_CASE("an empty node is told apart from another graph's", "[graph][logical]") {
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {4}}, "x");
+  char const* const empty =
+      "an empty Node; find() gives one where the graph has no tensor of that name, at() says so";
+  CHECK(message_of<GraphError>([&] { gelutanh(graph.find("X")); }) ==
+        concat("gelutanh: operand x is ", empty));
+  CHECK(message_of<GraphError>([&] { add(x, Node{}); }) == concat("add: operand y is ", empty));
+  CHECK(message_of<GraphError>([&] { graph.slice(Node{}, 0, 0); }) ==
+        concat("graph 'g': slice: the base is ", empty));
+  CHECK(message_of<GraphError>([&] { (void)Node{}.name(); }) == concat("node: name() of ", empty));
+  CHECK_THROWS_AS(Node{}.shape(), GraphError);
+  CHECK_THROWS_AS(Node{}.dtype(), GraphError);
+  CHECK_THROWS_AS(Node{}.id(), GraphError);
+  CHECK_THROWS_AS(Node{}.graph(), GraphError);
+  CHECK_THROWS_AS(Node{}.mark_output(), GraphError);
+}
+
+TEST_CASE("an axes string that contradicts the shape is refused", "[graph][logical]") {
+  LogicalGraph graph("g");
+  CHECK(message_of<ShapeError>([&] { graph.input({.shape = {4, 4, 4}, .axes = "a b"}, "x"); }) ==
+        "graph 'g': tensor 'x' has axes \"a b\", 2 names, but its shape {4, 4, 4} has 3 "
+        "dimensions");
+  CHECK_THROWS_AS(graph.input({.shape = {4}, .axes = "a b"}, "x"), ShapeError);
+  auto const twice =
+      message_of<ShapeError>([&] { graph.input({.shape = {4, 4}, .axes = "a a"}, "x"); });
+  CHECK(contains(twice, "axes \"a a\", which name 'a' twice"));
+  CHECK_THROWS_AS(graph.input({.shape = {}, .axes = "a"}, "x"), ShapeError);
+  CHECK(graph.input({.shape = {4, 4}, .axes = "a b"}, "x").name() == "x");
+  CHECK(graph.input({.shape = {4, 4}, .axes = " b"}, "half").name() == "half");
+}
+
+TEST_CASE("extents that are no counts are refused with the tensor's name", "[graph][logical]") {
+  LogicalGraph graph("g");
+  CHECK(message_of<ShapeError>([&] { graph.input({.shape = {4, -1}}, "x"); }) ==
+        "graph 'g': tensor 'x' has shape {4, -1}: shape: negative extent -1");
+  Index const huge = Index{1} << 40;
+  CHECK(contains(message_of<ShapeError>([&] { graph.input({.shape = {huge, huge}}, "x"); }),
+                 "tensor 'x' has shape {1099511627776, 1099511627776}: "));
+  CHECK(graph.tensor_count() == 0);
+}
+
+TEST_CASE("a graph does not overwrite what the caller binds", "[graph][logical]") {
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {4, 2}}, "x"), c = graph.constant({.shape = {4}}, "c");
+  CHECK(message_of<GraphError>([&] { gelutanh(x, x); }) ==
+        "gelutanh: its result y would overwrite 'x', an input of graph 'g', and the next run would "
+        "start from that; give y a tensor of its own, or declare 'x' a state");
+  CHECK_THROWS_AS(gelutanh(graph.slice(x, 1, 0), graph.slice(x, 1, 1)), GraphError);
+  CHECK(contains(message_of<GraphError>([&] { gelutanh(c, c); }), "'c', a constant"));
+  Node const s = graph.state({.shape = {4}}, "s");
+  CHECK(gelutanh(s, s).name() == "s");
+}
+
+TEST_CASE("a view is not an output", "[graph][logical]") {
+  LogicalGraph graph;
+  Node const x = graph.parameter({.shape = {4, 2}}, "x");
+  CHECK(contains(message_of<GraphError>([&] { graph.slice(x, 1, 0, "q").mark_output(); }),
+                 "'q' is a view of 'x'"));
+}
+
+TEST_CASE("an axis that an operand lacks is told with what it has", "[graph][logical]") {
+  LogicalGraph graph;
+  Node const x = graph.parameter({.shape = {4, 3}}, "x"), s = graph.parameter({.shape = {}}, "s");
+  CHECK(message_of<ShapeError>([&] { sum_slice({.axis = 5}, x); }) ==
+        "sum_slice: axis=5, but x ('x') has shape {4, 3}, and axes \"i... k j...\" of 6 dimensions "
+        "or more are needed; axis is at most 1 here");
+  CHECK(message_of<ShapeError>([&] { sum_slice({.axis = -1}, x); }) ==
+        "sum_slice: axis=-1, but dimensions are counted upwards from 0, the innermost");
+  CHECK(contains(message_of<ShapeError>([&] { sum_slice({.axis = 100}, x); }), "at most 1 here"));
+  CHECK(contains(message_of<ShapeError>([&] { gemm({.ndim = 3}, x, x); }), "gemm: ndim=3, but a"));
+  CHECK(contains(message_of<ShapeError>([&] { gemm({.ndim = 1, .batch_ndim = -2}, x, x); }),
+                 "gemm: batch_ndim=-2"));
+  CHECK(message_of<ShapeError>([&] { softmax(s); }) ==
+        "softmax: x ('s') has shape {}, and axes \"v i...\" of 1 dimension or more are needed");
+  CHECK(sum_slice({.axis = 1}, x).shape() == Shape{4});
+}
+
+TEST_CASE("swapped operands are recognised by their dtypes", "[graph][logical]") {
+  LogicalGraph graph;
+  Node const table = graph.parameter({.shape = {4, 10}}, "table"),
+             tokens = graph.input({.shape = {3}, .dtype = DType::int64}, "tokens");
+  CHECK(message_of<TypeError>([&] { embedding(table, tokens); }) ==
+        "embedding: index ('table') is fp32 but must be int64; table ('tokens') is: are they "
+        "swapped?");
+  CHECK(message_of<TypeError>([&] { embedding(table, table); }) ==
+        "embedding: index ('table') is fp32 but must be int64");
+  CHECK(contains(message_of<TypeError>([&] { cross_entropy(tokens, table); }), "swapped?"));
+}
+
+TEST_CASE("more bytes than can be counted are refused", "[graph][logical]") {
+  LogicalGraph graph("g");
+  CHECK(contains(message_of<ShapeError>([&] { graph.parameter({.shape = {Index{1} << 61}}, "x"); }),
+                 "tensor 'x' has shape {2305843009213693952}: shape: more than 2^63 - 64 bytes"));
 }

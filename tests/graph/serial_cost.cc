@@ -72,10 +72,10 @@ template <class Run> void report(Run const& run) {
 
 /// The functions between whose begin and end instructions are counted.
 extern "C" [[gnu::noinline]] void counted_graph(CompiledGraph<Serial>& graph) { graph.execute(); }
-extern "C" [[gnu::noinline]] void counted_loop(std::span<Step const> calls) {
+extern "C" [[gnu::noinline]] void counted_loop(std::span<Step const> calls, void* workspace) {
   char text[status_text_bytes];
   for (Step const& call : calls)
-    if (!call.kernel({call.buffers, call.arguments, text}).ok()) std::abort();
+    if (!call.kernel({call.buffers, call.arguments, text, workspace}).ok()) std::abort();
 }
 
 int main(int argc, char** argv) {
@@ -100,7 +100,8 @@ int main(int argc, char** argv) {
     runtime.watching = false;
     run.bind(2);
     std::vector<Step> const calls = runtime.calls();
-    counted_loop(calls);
+    common::Workspaces const workspace(1);
+    counted_loop(calls, workspace[0]);
     report(run);
   } else {
     std::fprintf(stderr, "usage: %s graph|loop\n", argv[0]);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/io/allocations.hh"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -20,6 +22,8 @@ thread_local long passing = -1;
 thread_local bool for_good = false;
 thread_local bool failed = false;
 constinit std::atomic<long> live{0};
+thread_local std::size_t held = 0;
+thread_local std::size_t most_held = 0;
 
 /// Whether this request is let through.
 bool passes(std::size_t bytes) noexcept {
@@ -37,12 +41,17 @@ bool passes(std::size_t bytes) noexcept {
 [[maybe_unused]] void* request(std::size_t bytes) noexcept {
   if (!passes(bytes)) return nullptr;
   void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory != nullptr) live.fetch_add(1, std::memory_order_relaxed);
+  if (memory == nullptr) return nullptr;
+  live.fetch_add(1, std::memory_order_relaxed);
+  held += malloc_usable_size(memory);
+  most_held = std::max(most_held, held);
   return memory;
 }
 
 [[maybe_unused]] void give_back(void* memory) noexcept {
-  if (memory != nullptr) live.fetch_sub(1, std::memory_order_relaxed);
+  if (memory == nullptr) return;
+  live.fetch_sub(1, std::memory_order_relaxed);
+  held -= malloc_usable_size(memory);
   std::free(memory);
 }
 
@@ -56,7 +65,12 @@ bool nntile::test::allocations_watched() {
   return false;
 #endif
 }
-void nntile::test::forget_allocations() { largest = 0; }
+void nntile::test::forget_allocations() {
+  largest = 0;
+  most_held = held;
+}
+std::size_t nntile::test::held_bytes() { return held; }
+std::size_t nntile::test::most_held_bytes() { return most_held; }
 std::size_t nntile::test::largest_allocation() { return largest; }
 void nntile::test::fail_allocation_after(long count, Failing failing) {
   passing = count;
@@ -95,6 +109,8 @@ TEST_CASE("requests for memory are watched and fail on demand", "[io][allocation
   forget_allocations();
   ::operator delete(::operator new(1000));
   CHECK(largest_allocation() == 1000);
+  CHECK(most_held_bytes() - held_bytes() >= 1000);
+  CHECK(most_held_bytes() - held_bytes() < 1100);
   for (Failing const failing : {Failing::once, Failing::for_good}) {
     long const before = live_allocations();
     fail_allocation_after(1, failing);

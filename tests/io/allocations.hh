@@ -9,13 +9,18 @@
 
 namespace nntile::test {
 
-/// Whether requests can be watched. Where a sanitizer keeps operator new to itself, as clang's thread
-/// sanitizer does, the test case is marked as skipped, and shall return.
+/// Whether requests can be watched. Where a sanitizer keeps operator new to itself, as clang's
+/// thread sanitizer does, the test case is marked as skipped, and shall return.
 bool allocations_watched();
-/// Forgets the largest request so far.
+/// Forgets the largest request so far, and what was held beside what is held now.
 void forget_allocations();
 /// Bytes of the largest request since then.
 std::size_t largest_allocation();
+/// Bytes of operator new that this thread holds: what it asked for and did not give back. Blocks
+/// that go from one thread to another make this number meaningless.
+std::size_t held_bytes();
+/// The most that it held at a time since then.
+std::size_t most_held_bytes();
 enum class Failing { once, for_good };
 /// Lets `count` requests of this thread pass and fails the next one, or all from there on;
 /// negative: none fails.

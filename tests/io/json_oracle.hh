@@ -18,7 +18,7 @@ inline std::string json_disagreement(std::string_view text) {
   auto const theirs = nlohmann::json::parse(text, nullptr, false);
   std::string refusal, written;
   try {
-    written = io::to_text(io::parse_json(text, "text"));
+    written = io::to_text(io::to_json(io::parse_json(text, "text")));
   } catch (FormatError const& error) {
     refusal = error.what();
   }

@@ -101,6 +101,25 @@ TEST_CASE("attention walks more keys than its scratch holds", "[ops][attention]"
   }
 }
 
+TEST_CASE("attention finds room for a ragged last block of copied keys, however many come before",
+          "[ops][attention]") {
+  // Wider than registers divide, so that keys are copied, and used twice: by two blocks of queries.
+  for (bool const causal : {false, true})
+    for (Index const before : {1, 2, 3, 4, 5, 6}) {
+      Sizes const s{250, 1, 66, 64 * before + 8};
+      test::Cut apart{"j", std::vector<Index>(static_cast<std::size_t>(before), 64)};
+      apart.sizes.push_back(8);
+      for (auto const& c : {forward_case(s, {.causal = causal}), backward_case(s, {.causal = causal})}) {
+        INFO(c.op->name << " " << s.keys << " keys, causal " << causal);
+        auto const operands = test::make_operands(c, DType::fp32);
+        auto const whole = test::run_kernel(c, DType::fp32, operands);
+        CHECK(test::difference(c, whole, test::run_kernel(c, DType::fp32, operands, {.cuts = {apart}})) == "");
+        if (before == 3)
+          CHECK(test::deviation(c, DType::fp32, whole, test::run_reference(c, DType::fp32, operands)) == "");
+      }
+    }
+}
+
 TEST_CASE("attention aligns sequences at their ends, as decoding does", "[ops][attention]") {
   auto const whole = forward_case({16, 1, 100, 100}, {.causal = true});
   auto const last = forward_case({16, 1, 3, 100}, {.causal = true});

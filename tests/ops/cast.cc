@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/ops/cast.hh"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstring>
 #include <limits>
 
@@ -24,20 +27,79 @@ std::vector<To> cast_all(std::vector<From> const& x, Isa isa = Isa::best) {
   return y;
 }
 
-/// The 16-bit number nearest to x, ties to even, found by looking at all of them.
-template <class T>
-std::uint16_t nearest(long double x) {
-  std::uint16_t best = 0;
-  long double least = INFINITY;
-  for (unsigned bits = 0; bits < 0x10000; ++bits) {
-    T value;
-    value.bits = static_cast<std::uint16_t>(bits);
-    auto const wide = static_cast<float>(value);
-    if (!std::isfinite(wide) || std::signbit(wide) != std::signbit(x)) continue;
-    long double const error = std::fabs(static_cast<long double>(wide) - x);
-    if (error < least || (error == least && bits % 2 == 0)) least = error, best = static_cast<std::uint16_t>(bits);
+/// A binary format, by its numbers of exponent and mantissa bits.
+struct Format {
+  int exponent_bits, mantissa_bits;
+  int least() const { return 2 - (1 << (exponent_bits - 1)); }  // exponent of the least normal number
+  std::uint32_t infinity() const { return ((1u << exponent_bits) - 1) << mantissa_bits; }
+  std::uint32_t sign() const { return 1u << (exponent_bits + mantissa_bits); }
+};
+constexpr Format fp32_format{8, 23}, bf16_format{8, 7}, fp16_format{5, 10};
+template <class T> constexpr Format format_of = sizeof(T) == 4 ? fp32_format : std::same_as<T, bf16_t> ? bf16_format : fp16_format;
+
+/// The pattern nearest to (-1)^negative mantissa 2^exponent, ties to even, by integers alone.
+std::uint32_t nearest(Format f, bool negative, std::uint64_t mantissa, int exponent) {
+  std::uint32_t const sign = negative ? f.sign() : 0;
+  if (mantissa == 0) return sign;
+  int const top = 63 - std::countl_zero(mantissa) + exponent;
+  int const grain = std::max(top, f.least()) - f.mantissa_bits;  // exponent of the last place
+  int const shift = grain - exponent;
+  std::uint64_t kept = shift > 63 ? 0 : shift > 0 ? mantissa >> shift : mantissa << -shift;
+  if (shift > 0 && shift <= 64) {
+    std::uint64_t const tie = std::uint64_t{1} << (shift - 1), rest = mantissa & (tie | (tie - 1));
+    if (rest > tie || (rest == tie && kept % 2 == 1)) ++kept;
   }
-  return best;
+  int const above = grain + f.mantissa_bits - f.least();
+  std::uint64_t const pattern = (static_cast<std::uint64_t>(above) << f.mantissa_bits) + kept;
+  return sign | static_cast<std::uint32_t>(std::min<std::uint64_t>(pattern, f.infinity()));
+}
+std::uint32_t nearest(Format f, double x) {
+  auto const bits = std::bit_cast<std::uint64_t>(x);
+  auto const exponent = static_cast<int>(bits >> 52 & 0x7ff);
+  std::uint64_t const mantissa = bits & ((std::uint64_t{1} << 52) - 1);
+  bool const negative = bits >> 63 != 0;
+  if (exponent == 0x7ff) return (negative ? f.sign() : 0) | f.infinity();
+  if (exponent == 0) return nearest(f, negative, mantissa, -1074);
+  return nearest(f, negative, mantissa | std::uint64_t{1} << 52, exponent - 1075);
+}
+std::uint32_t nearest(Format f, std::int64_t x) {
+  auto const word = static_cast<std::uint64_t>(x);
+  return nearest(f, x < 0, x < 0 ? ~word + 1 : word, 0);
+}
+
+template <class T> std::uint32_t pattern_of(T value) {
+  if constexpr (sizeof(T) == 4) return std::bit_cast<std::uint32_t>(value);
+  else return value.bits;
+}
+
+/// Casts x on every instruction set; how many results are not the nearest.
+template <class To, class From> int wrong_casts(std::vector<From> const& x) {
+  int wrong = 0;
+  for (Isa const isa : test::instruction_sets()) {
+    auto const y = cast_all<To>(x, isa);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (pattern_of(y[i]) != nearest(format_of<To>, x[i]) && wrong++ < 5)
+        UNSCOPED_INFO(name_of(isa) << ": " << x[i] << " became " << static_cast<float>(y[i]));
+  }
+  return wrong;
+}
+
+/// Each number of a 16-bit format and each tie between neighbours, with what is next to it in fp64.
+template <class T> std::vector<double> around_patterns() {
+  std::vector<double> result;
+  auto const value = [](std::uint32_t pattern) {
+    T element;
+    element.bits = static_cast<std::uint16_t>(pattern);
+    return static_cast<double>(static_cast<float>(element));
+  };
+  std::uint32_t const last = format_of<T>.infinity() - 1;
+  for (std::uint32_t pattern = 0; pattern <= last; ++pattern) {
+    double const above = pattern < last ? value(pattern + 1) : 2 * value(last) - value(last - 1);
+    for (double const x : {value(pattern), value(pattern) + (above - value(pattern)) / 2})
+      for (double const near : {std::nextafter(x, -1e300), x, std::nextafter(x, 1e300)})
+        for (double const signed_x : {near, -near}) result.push_back(signed_x);
+  }
+  return result;
 }
 
 }  // namespace
@@ -69,31 +131,62 @@ TEST_CASE("casts of fp32 to 16 bits agree with core at every length and pattern"
   }
 }
 
-TEST_CASE("fp64 is rounded to 16 bits once", "[ops][cast]") {
-  // Just above and below ties, where a stop at fp32 would round to the tie first.
+TEST_CASE("fp64 is rounded to 16 bits once, at every number, tie and neighbour", "[ops][cast]") {
+  CHECK(wrong_casts<bf16_t>(around_patterns<bf16_t>()) == 0);
+  CHECK(wrong_casts<fp16_t>(around_patterns<fp16_t>()) == 0);
+}
+
+TEST_CASE("fp64 of every exponent and sign is rounded once", "[ops][cast]") {
+  // Below 2^-150 a stop at fp32 is a zero, above its range an infinity.
+  std::vector<double> x{0.0, -0.0, -1e-50, INFINITY, -INFINITY};
+  for (std::uint64_t exponent = 0; exponent < 0x7ff; ++exponent)
+    for (std::uint64_t const mantissa : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 51, ~std::uint64_t{0} >> 12})
+      for (std::uint64_t const sign : {0u, 1u}) x.push_back(std::bit_cast<double>(sign << 63 | exponent << 52 | mantissa));
+  CHECK(wrong_casts<bf16_t>(x) == 0);
+  CHECK(wrong_casts<fp16_t>(x) == 0);
+  CHECK(wrong_casts<float>(x) == 0);
+}
+
+TEST_CASE("fp32 is rounded to 16 bits once, at every number, tie and neighbour", "[ops][cast]") {
+  auto const floats = [](std::vector<double> const& values) {
+    std::vector<float> x;
+    for (double const value : values)
+      for (float const near : {-INFINITY, INFINITY}) x.push_back(std::nextafter(static_cast<float>(value), near));
+    return x;
+  };
+  CHECK(wrong_casts<bf16_t>(floats(around_patterns<bf16_t>())) == 0);
+  CHECK(wrong_casts<fp16_t>(floats(around_patterns<fp16_t>())) == 0);
+}
+
+TEST_CASE("integers are rounded once", "[ops][cast]") {
+  std::vector<std::int64_t> x{0, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
+  for (int shift = 0; shift < 40; ++shift)
+    for (std::int64_t const off : {-1, 0, 1})
+      for (std::int64_t mantissa : {0x101, 0x103, 0x801, 0x803, 0x2000001, 0x2000003})
+        for (std::int64_t const sign : {1, -1})
+          if (mantissa < std::int64_t{1} << (62 - shift)) x.push_back(sign * ((mantissa << shift) + off));
+  CHECK(wrong_casts<bf16_t>(x) == 0);
+  CHECK(wrong_casts<fp16_t>(x) == 0);
+  CHECK(wrong_casts<float>(x) == 0);
+}
+
+TEST_CASE("a NaN is cast to a NaN, whatever its sign and payload", "[ops][cast]") {
   std::vector<double> x;
-  for (double const tie : {1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-11, 3 * 0x1p-25, 65519.0})
-    for (double const sign : {1.0, -1.0})
-      for (double const off : {-0x1p-40, 0.0, 0x1p-40}) x.push_back(sign * tie * (1 + off));
-  auto const brain = cast_all<bf16_t>(x);
-  auto const half = cast_all<fp16_t>(x);
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    INFO(x[i]);
-    CHECK(brain[i].bits == nearest<bf16_t>(x[i]));
-    CHECK(half[i].bits == nearest<fp16_t>(x[i]));
+  for (std::uint64_t const payload : {1ull, 1ull << 28, 1ull << 41, 1ull << 51, ~0ull >> 12})
+    for (std::uint64_t const sign : {0u, 1u}) x.push_back(std::bit_cast<double>(sign << 63 | 0x7ffull << 52 | payload));
+  for (Isa const isa : test::instruction_sets()) {
+    for (auto const y : cast_all<bf16_t>(x, isa)) CHECK(std::isnan(static_cast<float>(y)));
+    for (auto const y : cast_all<fp16_t>(x, isa)) CHECK(std::isnan(static_cast<float>(y)));
+    for (auto const y : cast_all<float>(x, isa)) CHECK(std::isnan(y));
   }
 }
 
-TEST_CASE("large integers are rounded to bf16 once", "[ops][cast]") {
-  std::vector<std::int64_t> x;
-  for (int shift = 20; shift < 62; ++shift)
-    for (std::int64_t const off : {-1, 0, 1})
-      for (std::int64_t const mantissa : {0x101, 0x103}) x.push_back((mantissa << (shift - 8)) + off);
-  auto const got = cast_all<bf16_t>(x);
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    INFO(x[i]);
-    CHECK(got[i].bits == nearest<bf16_t>(static_cast<long double>(x[i])));
-  }
+TEST_CASE("16-bit values are made from doubles and integers with one rounding", "[ops][cast]") {
+  CHECK(bf16_t(-1e-50).bits == 0x8000);
+  CHECK(bf16_t(1 + 0x1p-8 + 0x1p-40).bits == 0x3f81);
+  CHECK(fp16_t(65519.999999).bits == 0x7bff);
+  CHECK(bf16_t((std::int64_t{0x101} << 52) + 1).bits == bf16_t(std::int64_t{0x102} << 52).bits);
+  CHECK(fp16_t(2049).bits == fp16_t(2048).bits);
 }
 
 TEST_CASE("floats are cut towards zero to integers", "[ops][cast]") {

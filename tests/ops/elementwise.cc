@@ -62,6 +62,12 @@ TEST_CASE("fill writes one value everywhere", "[ops][elementwise]") {
   test::check_op(c);
 }
 
+TEST_CASE("fill rounds its value once", "[ops][elementwise]") {
+  auto const c = op_case<ops::Fill>({.value = 1 + 0x1p-8 + 0x1p-40}, {Shape{5}});
+  auto const y = test::run_kernel(c, DType::bf16, test::make_operands(c, DType::bf16))[0];
+  for (Index i = 0; i < 5; ++i) CHECK(y.get(i) == 1 + 0x1p-7);
+}
+
 TEST_CASE("gelutanh and its derivative", "[ops][elementwise]") {
   auto c = op_case<ops::Gelutanh>({}, {wide, wide});
   c.canonical = {uneven};
@@ -76,6 +82,23 @@ TEST_CASE("gelutanh and its derivative", "[ops][elementwise]") {
     b.scale = 8;
     test::check_op(b);
   }
+}
+
+TEST_CASE("the derivative of gelutanh is 0 or 1 far from 0, up to infinities", "[ops][elementwise]") {
+  for (DType const element : {DType::fp64, DType::fp32, DType::bf16, DType::fp16})
+    for (Isa const isa : test::instruction_sets())
+      for (double const x : {40.0, 64.0, 65.0, 6e4, 1.2e13, 1e19, 1e20, 1e38, 1e102, 1e155, 1e308, HUGE_VAL}) {
+        auto c = op_case<ops::GelutanhBackward>({}, {Shape{40}, Shape{40}, Shape{40}});
+        c.prepare = [&](std::vector<test::Array>& operands) {
+          for (Index i = 0; i < 40; ++i) operands[0].set(i, i % 2 == 0 ? x : -x);
+        };
+        auto const operands = test::make_operands(c, element);
+        auto const dx = test::run_kernel(c, element, operands, {.isa = isa})[2];
+        Index wrong = 0;
+        for (Index i = 0; i < 40; ++i) wrong += dx.get(i) == (i % 2 == 0 ? operands[1].get(i) : 0) ? 0 : 1;
+        INFO(name_of(element) << " " << name_of(isa) << " " << x);
+        CHECK(wrong == 0);
+      }
 }
 
 TEST_CASE("elementwise ops take one element and lengths around a register", "[ops][elementwise]") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nntile/ops/kernel.hh"
+#include "nntile/runtime/common/workspaces.hh"
 #include "tests/support/catch.hh"
 
 namespace {
@@ -58,7 +59,8 @@ struct Problem {
     Codelet const* const kernel = kernels::find("gemm", dtype_of<T>, dtype_of<T>, Mode::exact, isa);
     REQUIRE(kernel != nullptr);
     auto const list = buffers();
-    CHECK(kernel->cpu({list.data(), &args, nullptr}).ok());
+    common::Workspaces const workspace(1);
+    CHECK(kernel->cpu({list.data(), &args, nullptr, workspace[0]}).ok());
   }
   void define() {
     auto const list = buffers();
@@ -220,8 +222,8 @@ TEST_CASE("the product of a vendor agrees with ours", "[ops][gemm]") {
   Codelet const* const exact = kernels::find("gemm", DType::fp32, DType::fp32, Mode::exact, Isa::best);
   Codelet const* const fast = kernels::find("gemm", DType::fp32, DType::fp32, Mode::fast, Isa::best);
   if (fast == exact) return test::skip("built without a GEMM library");
-  for (int kind = 0; kind < 4; ++kind) {
-    Problem<float> ours(75, 40, 90, kind % 2 == 1, kind / 2 == 1);
+  for (int kind = 0; kind < 8; ++kind) {
+    Problem<float> ours(75, 40, kind < 4 ? 90 : 0, kind % 2 == 1, kind / 2 % 2 == 1);
     ours.args.alpha = 0.5;
     ours.args.beta = 0.25;
     ours.args.bias = true;

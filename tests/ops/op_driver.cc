@@ -18,40 +18,24 @@
 #endif
 #include "nntile/tile/submit.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/cramped.hh"
 
 namespace nntile::test {
 namespace {
 
 #ifdef NNTILE_HAVE_STARPU
-using AnyRuntime = Dynamic<Serial, Ring, StarPU>;
+using AnyRuntime = Dynamic<Cramped, Serial, Ring, StarPU>;
 char const* const parallel_runtimes[] = {"ring", "starpu"};
 #else
-using AnyRuntime = Dynamic<Serial, Ring>;
+using AnyRuntime = Dynamic<Cramped, Serial, Ring>;
 char const* const parallel_runtimes[] = {"ring"};
 #endif
 constexpr std::uint64_t seed = 20250611;  // printed with every failure
-
-Operands visible(OpCase const& c) {
-  Operands result;
-  for (Operand const& operand : c.op->operands(c.attrs.data()))
-    if (operand.carry == Carry::none) result.push_back(operand);
-  return result;
-}
 
 bool overwritten(OpCase const& c, Operands const& operands, std::size_t o) {
   if (!writes(operands[o].access)) return false;
   return operands[o].access == Access::write ||
          c.op->overwrites(c.attrs.data(), static_cast<int>(o));
-}
-
-AxisTable axes_of(OpCase const& c) {
-  Operands const operands = c.op->operands(c.attrs.data());
-  inplace_vector<GivenOperand, max_operands> given;
-  for (std::size_t o = 0; o < operands.size(); ++o)
-    given.push_back(o < c.shapes.size() ? GivenOperand{&c.shapes[o], operands[o].name}
-                                        : GivenOperand{});
-  return resolve_axes(c.op->name, operands, c.op->ranks(c.attrs.data()),
-                      {given.data(), given.size()});
 }
 
 /// The tiling of each axis of the op.
@@ -100,57 +84,6 @@ std::string describe(OpCase const& c, DType element, Execution const& how) {
     for (Index const size : cut.sizes) text += concat(" ", size);
   }
   return text;
-}
-
-/// The first element of a result that is too far from the reference, in words; empty where none is.
-std::string deviation(OpCase const& c, DType element, std::vector<Array> const& got,
-                      std::vector<Array> const& exact) {
-  Operands const operands = visible(c);
-  auto const unit = [](DType dtype) {
-    switch (dtype) {
-      case DType::fp64:
-        return 0x1p-53;
-      case DType::bf16:
-        return 0x1p-8;
-      case DType::fp16:
-        return 0x1p-11;
-      default:
-        return 0x1p-24;
-    }
-  };
-  for (std::size_t o = 0; o < got.size(); ++o) {
-    if (!writes(operands[o].access)) continue;
-    double largest = 0;
-    for (Index i = 0; i < exact[o].count(); ++i)
-      if (std::isfinite(exact[o].get(i))) largest = std::max(largest, std::fabs(exact[o].get(i)));
-    for (Index i = 0; i < got[o].count(); ++i) {
-      double const want = exact[o].get(i);
-      double const have = got[o].get(i);
-      double bound = 4 * std::sqrt(c.terms) * unit(accumulator_of(element)) * c.scale * largest +
-                     unit(got[o].dtype) * std::fabs(want);
-      if (got[o].dtype == DType::fp16)
-        bound += 0x1p-25;  // its subnormals are that far apart, halved
-      if (want == have || (std::isnan(want) && std::isnan(have)) || std::fabs(want - have) <= bound)
-        continue;
-      return concat(operands[o].name, "[", i, "] = ", have, ", expected ", want, " within ", bound);
-    }
-  }
-  return {};
-}
-
-/// The first result whose bytes differ; empty where none does.
-std::string difference(OpCase const& c, std::vector<Array> const& a, std::vector<Array> const& b) {
-  Operands const operands = visible(c);
-  for (std::size_t o = 0; o < a.size(); ++o) {
-    if (a[o].bytes == b[o].bytes) continue;
-    Index i = 0;
-    std::size_t const size = size_of(a[o].dtype);
-    while (std::memcmp(a[o].bytes.data() + static_cast<std::size_t>(i) * size,
-                       b[o].bytes.data() + static_cast<std::size_t>(i) * size, size) == 0)
-      ++i;
-    return concat(operands[o].name, "[", i, "] = ", a[o].get(i), " but ", b[o].get(i));
-  }
-  return {};
 }
 
 bool takes(OpCase const& c, DType element) {
@@ -202,6 +135,66 @@ void check_whole_numbers(OpCase const& c, DType element) {
 }
 
 }  // namespace
+
+Operands visible(OpCase const& c) {
+  Operands result;
+  for (Operand const& operand : c.op->operands(c.attrs.data()))
+    if (operand.carry == Carry::none) result.push_back(operand);
+  return result;
+}
+
+AxisTable axes_of(OpCase const& c) {
+  Operands const operands = c.op->operands(c.attrs.data());
+  inplace_vector<GivenOperand, max_operands> given;
+  for (std::size_t o = 0; o < operands.size(); ++o)
+    given.push_back(o < c.shapes.size() ? GivenOperand{&c.shapes[o], operands[o].name}
+                                        : GivenOperand{});
+  return axes_of(*c.op, c.attrs.data(), operands, {given.data(), given.size()});
+}
+
+std::string deviation(OpCase const& c, DType element, std::vector<Array> const& got,
+                      std::vector<Array> const& exact) {
+  Operands const operands = visible(c);
+  auto const unit = [](DType dtype) {
+    switch (dtype) {
+      case DType::fp64:
+        return 0x1p-53;
+      case DType::bf16:
+        return 0x1p-8;
+      case DType::fp16:
+        return 0x1p-11;
+      default:
+        return 0x1p-24;
+    }
+  };
+  for (std::size_t o = 0; o < got.size(); ++o) {
+    if (!writes(operands[o].access)) continue;
+    double largest = 0;
+    for (Index i = 0; i < exact[o].count(); ++i)
+      if (std::isfinite(exact[o].get(i))) largest = std::max(largest, std::fabs(exact[o].get(i)));
+    for (Index i = 0; i < got[o].count(); ++i) {
+      double const want = exact[o].get(i);
+      double const have = got[o].get(i);
+      double bound = 4 * std::sqrt(c.terms) * unit(accumulator_of(element)) * c.scale * largest +
+                     unit(got[o].dtype) * std::fabs(want);
+      if (got[o].dtype == DType::fp16)
+        bound += 0x1p-25;  // its subnormals are that far apart, halved
+      if (want == have || (std::isnan(want) && std::isnan(have)) || std::fabs(want - have) <= bound)
+        continue;
+      return concat(operands[o].name, "[", i, "] = ", have, ", expected ", want, " within ", bound);
+    }
+  }
+  return {};
+}
+
+std::string difference(OpCase const& c, std::vector<Array> const& a, std::vector<Array> const& b) {
+  Operands const operands = visible(c);
+  for (std::size_t o = 0; o < a.size(); ++o)
+    for (Index i = 0; i < a[o].count(); ++i)
+      if (a[o].word(i) != b[o].word(i))
+        return concat(operands[o].name, "[", i, "] = ", a[o].get(i), " but ", b[o].get(i));
+  return {};
+}
 
 std::vector<Array> make_operands(OpCase const& c, DType element, bool whole_numbers) {
   std::mt19937_64 random(seed);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // randn and sample.
 #include <cmath>
+#include <limits>
 
+#include "nntile/graph/apply.hh"
 #include "nntile/ops/randn.hh"
 #include "nntile/ops/sample.hh"
 #include "tests/support/catch.hh"
@@ -62,6 +64,15 @@ TEST_CASE("randn is normal", "[ops][random]") {
   CHECK(std::fabs(sums[4] - 3) < 0.1);
 }
 
+TEST_CASE("randn is rounded to 16 bits once", "[ops][random]") {
+  auto c = op_case<ops::Randn>({.seed = 3}, {{100'000}});
+  auto const wide = test::run_kernel(c, DType::fp64, test::make_operands(c, DType::fp64))[0];
+  auto const half = test::run_kernel(c, DType::fp16, test::make_operands(c, DType::fp16))[0];
+  Index wrong = 0;  // of 100,000, about six would be wrong with a stop at fp32
+  for (Index i = 0; i < wide.count(); ++i) wrong += half.word(i) == fp16_t(wide.get(i)).bits ? 0 : 1;
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("randn differs by seed and by name", "[ops][random]") {
   auto const draw = [](std::uint64_t seed, std::uint64_t name) {
     auto c = op_case<ops::Randn>({.seed = seed, .name = name}, {{64}});
@@ -119,4 +130,31 @@ TEST_CASE("sample refuses logits that are not numbers", "[ops][random]") {
     operands[0].set(13, bad);
     CHECK_THROWS(test::run_kernel(c, DType::fp32, operands));
   }
+}
+
+TEST_CASE("sample refuses attributes that mean nothing, eagerly and in a graph", "[ops][random]") {
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  for (ops::SampleAttrs const& attrs :
+       {ops::SampleAttrs{.temperature = -1}, ops::SampleAttrs{.temperature = nan}, ops::SampleAttrs{.temperature = INFINITY},
+        ops::SampleAttrs{.top_k = -1}, ops::SampleAttrs{.top_p = 0}, ops::SampleAttrs{.top_p = nan},
+        ops::SampleAttrs{.top_p = -0.5}, ops::SampleAttrs{.top_p = 1.5}}) {
+    INFO("temperature " << attrs.temperature << " top_k " << attrs.top_k << " top_p " << attrs.top_p);
+    auto const c = sampling(attrs, {10, 2});
+    CHECK_THROWS_AS(test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32)), ValueError);
+    LogicalGraph graph;
+    Node const logits = graph.input({.shape = {10, 2}}, "logits");
+    Node const step = graph.input({.shape = {}, .dtype = DType::int64}, "step");
+    CHECK_THROWS_AS(ops::sample(attrs, logits, step), ValueError);
+  }
+}
+
+TEST_CASE("what sample refuses, it names", "[ops][random]") {
+  auto const c = op_case<ops::Sample>({.top_p = 0}, {{10}, {}, {}});
+  CHECK_THROWS_WITH(test::axes_of(c), "sample: top_p=0; it must be above 0 and at most 1");
+}
+
+TEST_CASE("sample at temperature 0 takes the first of the largest logits", "[ops][random]") {
+  auto const first = shares({.temperature = 0}, {1, 3, 2, 3});
+  CHECK(near(first[1], 1));
+  CHECK(first[3] == 0);
 }

@@ -190,12 +190,13 @@ TEST_CASE("a blocked submission runs one task at a time", "[runtime][ring]") {
 TEST_CASE("memory comes back without anybody waiting for it", "[runtime][ring]") {
   Ring ring(workers(2));
   std::array<std::atomic<int>, 2000> released{};
-  std::array<std::byte, 64> memory{};
+  std::array<long, 2000> memory{};
   auto const add = [](void* state) noexcept {
     static_cast<std::atomic<int>*>(state)->fetch_add(1);
   };
-  for (auto& times : released) {
-    auto const handle = ring.adopt(memory, host, {add, &times});
+  for (std::size_t i = 0; i < released.size(); ++i) {
+    auto const cell = std::as_writable_bytes(std::span(&memory[i], 1));
+    auto const handle = ring.adopt(cell, host, {add, &released[i]});
     submit(ring, nothing_codelet, {{handle, Access::update}}, 1L);
     ring.retire(handle);
   }
@@ -224,6 +225,45 @@ TEST_CASE("a ring is built and destroyed with any number of workers", "[runtime]
   RuntimeOptions const pinned{.workers = 1, .own_driver = true, .pin = true};
   Ring ring(pinned);
   REQUIRE(read(ring, cell(ring, 4)) == 4);
+}
+
+TEST_CASE("polls that drive amid the joins of a submission change nothing", "[runtime][ring]") {
+  struct Intruder {
+    SmallRing<16>& ring;
+    int refused = 0;
+    bool over = false;
+    static Status start(KernelCall const& call, Completion token) noexcept {
+      token.poll(&poll, *static_cast<Intruder* const*>(call.attributes), true);
+      return {};
+    }
+    static bool poll(void* state, Completion token) {
+      auto& self = *static_cast<Intruder*>(state);
+      try {
+        (void)self.ring.allocate(8);
+      } catch (LifetimeError const&) {
+        ++self.refused;
+      }
+      if (self.over) token.complete();
+      return self.over;
+    }
+  };
+  static constexpr Codelet intrude{"intrude", nullptr, nullptr, &Intruder::start};
+  SmallRing<16> ring(workers(2, true));
+  Intruder intruder{ring};
+  submit(ring, intrude, {}, &intruder);
+  auto const source = cell(ring, 1);
+  std::vector<DataHandle> copies;
+  for (int i = 0; i < 50; ++i) {
+    copies.push_back(cell(ring));
+    submit(ring, copy_codelet, {{copies.back(), Access::write}, {source, Access::read}}, 0L);
+    if (i % 10 == 9) submit(ring, step_codelet, {{source, Access::update}}, 1L);
+  }
+  long expected = 1;
+  for (int i = 0; i < 50; expected = i % 10 == 9 ? 3 * expected + 1 : expected, ++i)
+    REQUIRE(read(ring, copies[static_cast<std::size_t>(i)]) == expected);
+  intruder.over = true;
+  ring.wait_all();
+  REQUIRE(intruder.refused > 0);
 }
 
 TEST_CASE("a ring that has just been idle wakes up", "[runtime][ring]") {

@@ -216,7 +216,9 @@ TEST_CASE("a late worker takes nothing from a lane of another lap", "[runtime][r
   for (std::uint32_t lap = 1; lap <= 3; ++lap) {
     for (std::uint32_t task = 0; task < 3; ++task) lane.put(lap, task, 10 * lap + task);
     REQUIRE((lane.empty() && lane.pop(tasks, 16, 1) == 0));  // not open yet
-    lane.open(lap, 3);
+    lane.begin(lap, 3);
+    REQUIRE((lane.empty() && lane.pop(tasks, 16, 1) == 0));
+    lane.open(lap);
     lane.push(10 * lap + 3);
     REQUIRE((lane.pop(tasks, 16, 2) == 2 && tasks[0] == 10 * lap && tasks[1] == 10 * lap + 1));
     REQUIRE((lane.pop(tasks, 1, 1) == 1 && tasks[0] == 10 * lap + 2 && !lane.empty()));

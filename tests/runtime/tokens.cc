@@ -3,8 +3,10 @@
 #include "nntile/runtime/common/tokens.hh"
 
 #include <atomic>
+#include <string>
 #include <thread>
 
+#include "nntile/runtime/ring/ring.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/models.hh"
 #include "tests/support/catch.hh"
@@ -51,6 +53,37 @@ Status start_countdown(KernelCall const& call, Completion token) noexcept {
 }
 constexpr Codelet polled{"polled", nullptr, nullptr, &start_countdown<false>};
 constexpr Codelet polled_by_driver{"polled_by_driver", nullptr, nullptr, &start_countdown<true>};
+
+/// Drives the runtime where it may not.
+template <class R> struct Trespasser {
+  R* runtime;
+  bool catches;
+  std::string message = {};
+  std::atomic<bool> refused{false};  // after which `message` may be read on any thread
+
+  void drive() {
+    try {
+      (void)submit(*runtime, put_codelet, {}, 0L);
+    } catch (LifetimeError const& error) {
+      message = error.what();
+      refused.store(true);
+      if (!catches) throw;
+    }
+  }
+  static Status start(KernelCall const& call, Completion token) noexcept {
+    token.poll(&poll, *static_cast<Trespasser* const*>(call.attributes), true);
+    return {};
+  }
+  static bool poll(void* state, Completion token) {
+    static_cast<Trespasser*>(state)->drive();
+    token.complete();
+    return true;
+  }
+  static void release(void* state) noexcept { static_cast<Trespasser*>(state)->drive(); }
+  static constexpr Codelet codelet{"trespass", nullptr, nullptr, &start};
+};
+constexpr char const* trespass =
+    "submit: called inside a task (or a poll, or the release of adopted memory)";
 
 }  // namespace
 
@@ -228,6 +261,58 @@ TEMPLATE_TEST_CASE("tokens completed by many threads at once all count", "[runti
     runtime.wait_all();
     CHECK(total == 200);
   }
+}
+
+TEMPLATE_TEST_CASE("a poll that drives is told that it may not", "[runtime][tokens]",
+                   NNTILE_TEST_MODELS, nntile::Ring) {
+  TestType runtime;
+  Trespasser<TestType> poll{&runtime, true};
+  runtime.wait(submit(runtime, poll.codelet, {}, &poll));
+  CHECK(contains(poll.message, trespass));
+}
+
+TEMPLATE_TEST_CASE("what a poll throws fails its task", "[runtime][tokens]", NNTILE_TEST_MODELS,
+                   nntile::Ring) {
+  TestType runtime;
+  Trespasser<TestType> poll{&runtime, false};
+  Event const event = submit(runtime, poll.codelet, {}, &poll);
+  CHECK(contains(message_of<TaskError>([&] { runtime.wait(event); }), trespass));
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+}
+
+TEMPLATE_TEST_CASE("a release that drives is told that it may not", "[runtime][tokens]",
+                   NNTILE_TEST_MODELS, nntile::Ring) {
+  TestType runtime;
+  Trespasser<TestType> owner{&runtime, true};
+  alignas(64) std::byte memory[64] = {};
+  auto const handle = runtime.adopt(memory, host, {&owner.release, &owner});
+  submit(runtime, step_codelet, {{handle, Access::update}}, 1L);
+  runtime.retire(handle);
+  for (int i = 0; i < 1000 && !owner.refused; ++i) {
+    runtime.wait_all();
+    runtime.retire(cell(runtime));
+  }
+  REQUIRE(owner.refused);
+  CHECK(contains(owner.message, trespass));
+}
+
+TEST_CASE("a token that is over ends no later task", "[runtime][tokens]") {
+  int ended = 0;
+  common::Tokens tokens(
+      &ended, +[](void* count, void*, Status) noexcept { ++*static_cast<int*>(count); });
+  common::TaskBody body;
+  Completion const first = tokens.open(nullptr, body);
+  (void)tokens.entry_returned(first, {});
+  first.complete();
+  Completion const second = tokens.open(nullptr, body);
+  (void)tokens.entry_returned(second, {});
+  first.complete();
+  first.poll(
+      +[](void*, Completion) { return false; }, nullptr);
+  CHECK(ended == 1);
+  CHECK(tokens.polls() == 0);
+  second.complete();
+  CHECK(ended == 2);
 }
 
 TEST_CASE("a poll that answers true without completing is dropped and its token stays",

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "nntile/core/dtype.hh"
+#include "nntile/core/nan.hh"
 #include "nntile/core/shape.hh"
 
 namespace nntile::test {
@@ -29,14 +29,23 @@ struct Array {
       return static_cast<double>(value);
     });
   }
+  /// The element's bits; NaNs of a dtype are one.
+  std::uint64_t word(Index i) const {
+    return for_dtype(dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      T value;
+      std::memcpy(&value, bytes.data() + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
+      return static_cast<std::uint64_t>(comparable_bits(value));
+    });
+  }
   void set(Index i, double value) {
     for_dtype(dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       T rounded;
-      if constexpr (std::is_arithmetic_v<T>)
+      if constexpr (std::is_integral_v<T>)
         rounded = static_cast<T>(value);
       else
-        rounded = T(static_cast<float>(value));
+        rounded = rounded_to<T>(value);
       std::memcpy(bytes.data() + static_cast<std::size_t>(i) * sizeof(T), &rounded, sizeof(T));
     });
   }

@@ -56,8 +56,11 @@ class EagerBuilder {
   }
   Node operand(int i) { return {*this, static_cast<std::size_t>(i)}; }
   Shape const& shape(int i) { return operand(i).shape(); }
+  DType dtype(int i) { return operand(i).dtype(); }
+  std::string name(int i) { return operand(i).name(); }
   int rank(int i) { return static_cast<int>(shape(i).size()); }
   bool wants(int i) const { return std::find(wanted_.begin(), wanted_.end(), i) != wanted_.end(); }
+  bool meet(int, int) const { return false; }
   Node grad(int i) { return {*this, gradients_[static_cast<std::size_t>(i)].value()}; }
   Target target(int i) {
     auto& slot = targets_[static_cast<std::size_t>(i)];
@@ -70,7 +73,10 @@ class EagerBuilder {
     }
     return {{*this, *slot}, beta};
   }
-  void pass(int i, int from) { add(grad(from), target(i)); }
+  void pass(int i, int from, double factor = 1) { add(grad(from), target(i), factor); }
+  void keep(int i, double beta) {
+    if (wants(i) && beta != 0) pass(i, i, beta);
+  }
   void sum_trailing(Node node, int i) {
     int const kept = rank(i);
     while (static_cast<int>(node.shape().size()) > kept + 1) {
@@ -82,7 +88,7 @@ class EagerBuilder {
       node = stage;
     }
     Target const to = target(i);
-    if (static_cast<int>(node.shape().size()) == kept) return add(node, to);
+    if (static_cast<int>(node.shape().size()) == kept) return add(node, to, 1);
     op<ops::SumSlice>({.axis = kept, .beta = to.beta}, node, to.node);
   }
   Node temporary(Shape const& shape, DType dtype, std::string const&) {
@@ -100,9 +106,10 @@ class EagerBuilder {
   [[noreturn]] void fail(std::string_view why) const { throw GraphError(std::string(why)); }
 
  private:
-  static void add(Node const& from, Target const& to) {
+  static void add(Node const& from, Target const& to, double factor) {
     for (Index i = 0; i < from.array().count(); ++i)
-      to.node.array().set(i, from.array().get(i) + (to.beta == 0 ? 0 : to.node.array().get(i)));
+      to.node.array().set(
+          i, factor * from.array().get(i) + (to.beta == 0 ? 0 : to.node.array().get(i)));
   }
 
   OpCase const& case_;

@@ -54,7 +54,7 @@ template <OpStruct Op> OpCase op_case(typename Op::Attrs const& attrs, std::vect
 struct Execution {
   Cuts cuts = {};
   Isa isa = Isa::best;
-  std::string runtime = "serial";
+  std::string runtime = "cramped";  // what kernels are promised, and no more
   int workers = 1;
 };
 
@@ -71,6 +71,19 @@ std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array>
 /// reference.
 std::vector<Array> run_reference(OpCase const& c, DType element,
                                  std::vector<Array> const& operands);
+
+/// Operands that a caller sees.
+Operands visible(OpCase const& c);
+
+/// The axes of the case's call. Throws ShapeError, ValueError.
+AxisTable axes_of(OpCase const& c);
+
+/// The first element of a result that is too far from the reference, in words; empty where none is.
+std::string deviation(OpCase const& c, DType element, std::vector<Array> const& got,
+                      std::vector<Array> const& exact);
+
+/// The first result whose bits differ, in words; empty where none does. NaNs of a dtype are one.
+std::string difference(OpCase const& c, std::vector<Array> const& a, std::vector<Array> const& b);
 
 /// What the tile tasks of a call cost together.
 Cost total_cost(OpCase const& c, Cuts const& cuts = {});

@@ -38,7 +38,7 @@ TEST_CASE("a tile holds its box, dimension 0 fastest", "[tensor][tensor]") {
   Serial runtime;
   Tensor<float, Serial> const tensor(runtime, Tiling({4, 3}, {2, 2}));
   tensor.write(ramp(12));
-  auto const view = tensor.lock(3, Access::read);  // rows 2 and 3, column 2
+  auto const view = tensor.lock<Access::read>(3);  // rows 2 and 3, column 2
   CHECK(std::vector<float>(view.span().begin(), view.span().end()) == std::vector<float>{10, 11});
 }
 
@@ -106,9 +106,23 @@ TEST_CASE("tensors that are cut differently are refused", "[tensor][tensor]") {
                  "'x') and y ('y') are cut differently along axis 'i'"));
 }
 
-TEST_CASE("an empty tensor is legal and its ops have no tasks", "[tensor][tensor]") {
+TEST_CASE("an empty tensor is legal, and what an op gives it can be read", "[tensor][tensor]") {
   Serial runtime;
   Tensor<float, Serial> const x(runtime, Tiling(Shape{0, 3})), y(runtime, Tiling(Shape{0, 3}));
   x.write(std::vector<float>{});
-  CHECK(gelutanh.async(x, y).empty());
+  gelutanh(x, y);
+  CHECK(y.read().empty());
+}
+
+TEST_CASE("a product may not be cut over an operand that it still reads", "[tensor][tensor]") {
+  Serial runtime;
+  Tensor<float, Serial> const a(runtime, Tiling({4, 4}, {2, 2}), "a"),
+      b(runtime, Tiling({4, 4}, {2, 2}), "b");
+  a.write(ramp(16));
+  b.write(ramp(16));
+  CHECK(contains(message_of<ValueError>([&] { gemm(a, b, b); }),
+                 "gemm: its result c ('b') is also its operand b ('b')"));
+  CHECK(b.read() == ramp(16));
+  gelutanh(a, a);
+  CHECK(a.read()[0] == 0);
 }

@@ -5,7 +5,9 @@
 // open is hit at once.
 
 #include <algorithm>
+#include <atomic>
 #include <cfenv>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/concept.hh"
 #include "tests/testing/defect.hh"
 
@@ -26,6 +29,7 @@ class Broken {
  public:
   struct Handle {
     std::uint32_t number = 0;
+    Broken const* owner = nullptr;
   };
 
   explicit Broken(Defect defect, RuntimeOptions const& options = {}) : defect_(defect) {
@@ -38,9 +42,13 @@ class Broken {
     if (is(Defect::abandons_tasks)) ready_.clear();
     drain([&] { return tokens_ == 0 && ready_.empty(); });
     for (std::uint32_t b = 0; b < buffers_.size(); ++b) retire_now(b);
+    if (is(Defect::frees_nothing_at_the_end))
+      for (Block& block : free_) leaked().push_back(std::move(block.lines));
   }
 
-  Handle allocate(std::size_t bytes, Place, Lifetime lifetime) {
+  Handle allocate(std::size_t bytes, Place place, Lifetime lifetime) {
+    if (is(Defect::allocates_nothing)) throw OutOfMemory("broken: no memory");
+    check_place(place, Defect::takes_any_place);
     if (bytes == 0 && is(Defect::refuses_empty_buffers)) throw ValueError("broken: no bytes");
     Scope* const scope = innermost(lifetime);
     if (lifetime != Lifetime::persistent && scope == nullptr)
@@ -52,7 +60,8 @@ class Broken {
     if (scope != nullptr) scope->buffers.push_back(last());
     return last();
   }
-  Handle adopt(std::span<std::byte> bytes, Place, Release release) {
+  Handle adopt(std::span<std::byte> bytes, Place place, Release release) {
+    check_place(place, Defect::adopts_at_any_place);
     Buffer buffer;
     buffer.bytes = buffer.adopted = bytes;
     buffer.release = release;
@@ -66,7 +75,7 @@ class Broken {
     return last();
   }
   void retire(Handle handle) {
-    Buffer& buffer = buffers_[handle.number];
+    Buffer& buffer = find(handle, Defect::retires_twice);
     if (buffer.locked && !is(Defect::ignores_locks))
       throw LifetimeError("broken: retired while locked");
     buffer.retired = true;
@@ -75,21 +84,33 @@ class Broken {
       retire_now(handle.number);
   }
 
-  void open_scope(Lifetime lifetime) { scopes_.push_back({lifetime, {}}); }
+  void open_scope(Lifetime lifetime) {
+    if (lifetime == Lifetime::persistent) throw LifetimeError("broken: persistent is no scope");
+    scopes_.push_back({lifetime, {}});
+  }
   void close_scope(Lifetime lifetime) {
     Scope* scope = innermost(lifetime);
+    if (scope == nullptr && is(Defect::closes_any_scope)) return;
+    if (scope == nullptr) throw LifetimeError("broken: no such scope is open");
+    for (Handle const handle : scope->buffers)
+      if (buffers_[handle.number].locked && !is(Defect::ignores_locks))
+        throw LifetimeError("broken: a buffer of the scope is locked");
     if (is(Defect::closes_outer_scope))
       for (Scope& other : scopes_)
         if (other.lifetime == lifetime) std::swap(other.buffers, scope->buffers);
     std::vector<Handle> const buffers = scope->buffers;
     scopes_.erase(scopes_.begin() + (scope - scopes_.data()));
     for (Handle const handle : buffers)
-      if (!buffers_[handle.number].retired) retire(handle);
+      if (!buffers_[handle.number].retired && !is(Defect::keeps_handles_of_scopes)) retire(handle);
   }
 
   Event submit(Task<Handle> const& task) {
-    if (executing_ && is(Defect::drops_nested_tasks)) return {};
+    if ((executing_ && is(Defect::drops_nested_tasks)) || is(Defect::drops_tasks)) return {};
     if (executing_) throw LifetimeError("broken: a task may not submit");
+    bool const empty =
+        task.codelet == nullptr || (task.codelet->cpu == nullptr && task.codelet->async == nullptr);
+    if (empty && is(Defect::takes_empty_codelets)) return {};
+    if (empty) throw ValueError("broken: no entry to run");
     check(task);
     tasks_.emplace_back();
     std::uint64_t const id = tasks_.size();
@@ -106,11 +127,14 @@ class Broken {
     for (auto const& use : record.uses) ++buffers_[use.handle.number].users;
     link(id);
     if (record.missing == 0) ready_.push_back(id);
+    given_ = id;
     return {this, id};
   }
 
   void wait(Event event) {
-    if (event.sequence == 0 || is(Defect::wait_returns_early)) return;
+    check_event(event, Defect::takes_foreign_events, Defect::waits_for_invented_events);
+    if (event.sequence == 0 || event.runtime != this || event.sequence > given_) return;
+    if (is(Defect::wait_returns_early)) return;
     Record& record = tasks_[event.sequence - 1];
     drain([&] { return record.finished(); });
     if (record.state == State::succeeded || record.reported) return;
@@ -118,10 +142,11 @@ class Broken {
     throw error_of(event.sequence);
   }
   bool done(Event event) {
-    if (event.sequence == 0 || is(Defect::done_says_yes)) return true;
+    check_event(event, Defect::tells_of_foreign_events, Defect::tells_of_invented_events);
+    if (event.sequence == 0 || event.runtime != this || is(Defect::done_says_yes)) return true;
     if (std::this_thread::get_id() == driver_ && !executing_) advance();
     std::lock_guard const hold(mutex_);
-    return tasks_[event.sequence - 1].finished();
+    return event.sequence <= given_ && tasks_[event.sequence - 1].finished();
   }
   void wait_all() {
     for (auto const& buffer : buffers_)
@@ -138,8 +163,8 @@ class Broken {
   }
 
   std::span<std::byte> lock(Handle handle, Access access) {
-    Buffer& buffer = buffers_[handle.number];
-    if (buffer.locked) throw LifetimeError("broken: locked twice");
+    Buffer& buffer = find(handle, Defect::locks_retired_handles);
+    if (buffer.locked && !is(Defect::locks_twice)) throw LifetimeError("broken: locked twice");
     if (reads(access) && !buffer.written) throw LifetimeError("broken: nothing was written yet");
     if (!is(Defect::lock_does_not_wait)) drain([&] { return buffer.users == 0; });
     if (buffer.mark != 0 && reads(access)) throw error_of(buffer.mark);
@@ -148,16 +173,20 @@ class Broken {
     return buffer.bytes;
   }
   void unlock(Handle handle) {
-    Buffer& buffer = buffers_[handle.number];
+    Buffer& buffer = find(handle, Defect::unlocks_retired_handles);
+    if (!buffer.locked && is(Defect::unlocks_retired_handles) && buffer.retired) return;
+    if (!buffer.locked && !is(Defect::unlocks_anything)) throw LifetimeError("broken: not locked");
     buffer.locked = false;
     if (writes(buffer.lock_access)) buffer.written = true;
     if (buffer.lock_access == Access::write) buffer.mark = 0;
   }
   Workers workers() const { return {}; }
+  std::size_t workspace_bytes() const { return max_workspace_bytes; }
 
  protected:
   bool is(Defect defect) const { return defect_ == defect; }
   bool is_written(Handle handle) const { return buffers_[handle.number].written; }
+  void check_handle(Handle handle) { (void)find(handle, Defect::replays_retired_handles); }
 
   bool replaying_ = false;  // the task being submitted belongs to a replay
 
@@ -213,14 +242,39 @@ class Broken {
     std::string cause;
   };
 
-  Handle last() const { return {static_cast<std::uint32_t>(buffers_.size() - 1)}; }
+  Handle last() const { return {static_cast<std::uint32_t>(buffers_.size() - 1), this}; }
+
+  /// With the defect, a retired handle is taken, too.
+  Buffer& find(Handle handle, Defect lenient) {
+    bool const foreign = handle.owner != this && !is(Defect::takes_foreign_handles);
+    if (foreign || handle.number >= buffers_.size())
+      throw LifetimeError("broken: the handle of another runtime");
+    Buffer& buffer = buffers_[handle.number];
+    if (buffer.retired && !is(lenient)) throw LifetimeError("broken: a retired handle");
+    return buffer;
+  }
+  void check_event(Event event, Defect takes_foreign, Defect takes_invented) const {
+    bool const foreign = event.runtime != this && event.runtime != nullptr;
+    if (foreign && !is(takes_foreign)) throw LifetimeError("broken: the event of another runtime");
+    if (!foreign && event.sequence > given_ && !is(takes_invented))
+      throw LifetimeError("broken: an event that was never given");
+  }
+  void check_place(Place place, Defect lenient) const {
+    if (place != host && !is(lenient)) throw ValueError("broken: no such place");
+  }
+
+  /// What a runtime that frees nothing leaves behind; the program's end has it.
+  static std::vector<std::unique_ptr<Line[]>>& leaked() {
+    static std::vector<std::unique_ptr<Line[]>> lines;
+    return lines;
+  }
 
   /// A block freed a moment ago comes back first, as from any allocator.
   Block take_block(std::size_t bytes) {
     auto const found =
         std::find_if(free_.begin(), free_.end(), [&](auto& block) { return block.bytes == bytes; });
     if (found == free_.end()) try {
-        return {std::make_unique<Line[]>(bytes / sizeof(Line) + 2), bytes};
+        return {std::make_unique_for_overwrite<Line[]>(bytes / sizeof(Line) + 2), bytes};
       } catch (std::bad_alloc const&) {
         throw OutOfMemory(concat("broken: no ", bytes, " bytes"));
       }
@@ -236,7 +290,7 @@ class Broken {
 
   void check(Task<Handle> const& task) {
     for (auto const& use : task.uses) {
-      Buffer& buffer = buffers_[use.handle.number];
+      Buffer& buffer = find(use.handle, Defect::takes_retired_handles);
       if (buffer.locked && !is(Defect::ignores_locks))
         throw LifetimeError("broken: a task names a locked handle");
       bool own = false;  // written by this very task
@@ -321,7 +375,14 @@ class Broken {
     while (!finished()) {
       if (advance()) continue;
       std::unique_lock lock(mutex_);
-      if (polls_.empty()) wake_.wait(lock, [&] { return !endings_.empty() || !polls_.empty(); });
+      if (!polls_.empty()) continue;
+      auto const changed = [&] { return !endings_.empty() || !polls_.empty(); };
+      sleeping_ = true;
+      if (is(Defect::loses_a_wakeup))
+        wake_.wait_for(lock, std::chrono::seconds(1), changed);
+      else
+        wake_.wait(lock, changed);
+      sleeping_ = false;
     }
   }
   bool end_completed() {
@@ -368,7 +429,8 @@ class Broken {
       record.state = State::pending;
     }
     char text[status_text_bytes] = "";
-    Status const status = execute(id, {pointers.data(), record.attributes[0].bytes, text});
+    Status const status = execute(id, {pointers.data(), record.attributes[0].bytes, text,
+                                       is(Defect::lends_no_workspace) ? nullptr : workspaces_[0]});
     bool const here = record.codelet->cpu != nullptr;
     if (!here && !status.ok()) --tokens_;
     if (here || !status.ok() || is(Defect::ends_at_return))
@@ -422,9 +484,13 @@ class Broken {
     buffer.gone = true;
     if (buffer.adopted.data() != nullptr)
       std::copy(buffer.bytes.begin(), buffer.bytes.end(), buffer.adopted.begin());
-    else
-      std::fill(buffer.bytes.begin(), buffer.bytes.end(), std::byte{0xdd});
-    if (buffer.block.lines != nullptr) free_.push_back(std::move(buffer.block));
+    else if (!is(Defect::frees_nothing))
+      std::fill_n(buffer.bytes.begin(), std::min<std::size_t>(buffer.bytes.size(), 65536),
+                  std::byte{0xdd});
+    if (buffer.block.lines != nullptr && is(Defect::frees_nothing))
+      leaked().push_back(std::move(buffer.block.lines));
+    else if (buffer.block.lines != nullptr)
+      free_.push_back(std::move(buffer.block));
     if (is(Defect::never_releases)) return;
     buffer.release();
     if (is(Defect::releases_twice)) buffer.release();
@@ -449,6 +515,7 @@ class Broken {
     std::lock_guard const hold(self.mutex_);
     bool const failed = !status.ok() && !self.is(Defect::forgets_completion_status);
     self.endings_.push_back({id, failed, failed ? status.error : ""});
+    if (self.is(Defect::loses_a_wakeup) && self.sleeping_ && ++self.wakeups_ == 50) return;
     self.wake_.notify_all();
   }
   static void add_poll(void* owner, std::uint64_t id, Completion::Poll poll, void* state, bool) {
@@ -457,12 +524,14 @@ class Broken {
     self.polls_.push_back({poll, state, self.token(id)});
   }
 
+  common::Workspaces workspaces_{1};
   Defect const defect_;
   std::thread::id const driver_ = std::this_thread::get_id();
   std::deque<Buffer> buffers_;
   std::vector<Block> free_;
   std::vector<Scope> scopes_;
   std::deque<Record> tasks_;  // the task of sequence n at n - 1
+  std::atomic<std::uint64_t> given_{0};
   std::vector<std::uint64_t> ready_;
   std::size_t finished_ = 0;
   std::size_t tokens_ = 0;
@@ -472,6 +541,8 @@ class Broken {
   std::condition_variable wake_;
   std::vector<Ending> endings_;
   std::vector<Poll> polls_;
+  bool sleeping_ = false;  // the driver, until the next ending
+  int wakeups_ = 0;
 };
 static_assert(Runtime<Broken> && ScopedRuntime<Broken>);
 

@@ -2,6 +2,7 @@
 // Comparisons say what differs, and by how much.
 #include "nntile/testing/compare.hh"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -69,6 +70,12 @@ TEST_CASE("NaN is equal to NaN alone", "[testing][compare]") {
   std::vector<double> const nan{NAN}, one{1.0};
   CHECK(distance(span_of(seen), span_of(nan)).relative == 0);
   CHECK(std::isinf(distance(span_of(seen), span_of(one)).relative));
+}
+
+TEST_CASE("NaNs differ neither by sign nor by payload, and from every number", "[testing][compare]") {
+  std::vector<float> const one{NAN}, other{std::bit_cast<float>(0xff812345u)}, number{1};
+  CHECK(bit_difference(span_of(one), span_of(other)).empty());
+  CHECK_FALSE(bit_difference(span_of(one), span_of(number)).empty());
 }
 
 TEST_CASE("errors are relative to the expected value or the floor", "[testing][compare]") {

@@ -14,34 +14,48 @@ using namespace nntile;
 using test::BrokenReplay;
 using test::Defect;
 
-testing::Report run(Defect defect, std::string const& only = {}) {
+/// `first`: until the first check fails. A hang is waited for, and counts as a failure.
+testing::Report run(Defect defect, std::string const& only = {}, bool first = false) {
+  bool const frees =
+      defect != Defect::frees_nothing && defect != Defect::frees_nothing_at_the_end;
   testing::ConformanceOptions options;
   options.rounds = 1;
   options.only = only;
+  options.heavy = !first || !frees;
+  options.stop_at_failure = first;
+  options.watchdog = testing::Watchdog::off();
+  if (defect == Defect::loses_a_wakeup) options.watchdog = {0.25, [](testing::Report const&) {}};
   return testing::conformance(
       [=](RuntimeOptions const& runtime_options) { return BrokenReplay(defect, runtime_options); },
       options);
 }
 
-/// A defect, and part of the name of the check that must find it.
+/// A defect, and the beginning of the name of a check that must find it. `first`: likewise of the
+/// first check that does, if that is another.
 struct Expectation {
   Defect defect;
   char const* check;
+  char const* first = check;
 };
 
 constexpr Expectation expectations[] = {
+    {Defect::allocates_nothing, "what allocate gives, retire takes"},
+    {Defect::drops_tasks, "a task may have no operand, and runs once"},
     {Defect::drops_write_after_read, "a writer leaves the readers before it their data"},
     {Defect::reorders_two_writers, "of two writers the later one is the last"},
     {Defect::skips_read_after_write, "a reader sees the writer before it"},
     {Defect::takes_updates_for_reads, "a long chain of updates runs in order"},
     {Defect::runs_accumulates_at_once, "accumulating tasks exclude each other"},
-    {Defect::sees_one_operand, "a task waits for all of its 39 inputs"},
+    {Defect::sees_one_operand, "a task waits for all of its 39 inputs", "a reader sees the writer"},
     {Defect::forgets_repeated_operands, "a task may name a buffer more than once"},
     {Defect::remembers_eight_readers, "a writer waits for all of hundreds of readers"},
     {Defect::frees_under_reader, "retiring a buffer keeps the data for the tasks before"},
-    {Defect::frees_under_reader, "adopted memory is released once"},
-    {Defect::releases_twice, "adopted memory is released once"},
-    {Defect::never_releases, "hundreds of adopted buffers are released"},
+    {Defect::frees_under_reader, "adopted memory is released once",
+     "retiring a buffer keeps the data for the tasks before"},
+    {Defect::releases_twice, "retired memory that was adopted is released once"},
+    {Defect::releases_twice, "adopted memory is released once", "retired memory that was adopted"},
+    {Defect::never_releases, "retired memory that was adopted is released once"},
+    {Defect::never_releases, "hundreds of adopted buffers", "retired memory that was adopted"},
     {Defect::misaligns, "allocations are aligned to 64 bytes"},
     {Defect::copies_adopted_memory, "adopted memory is used in place"},
     {Defect::refuses_empty_buffers, "a buffer may be empty"},
@@ -51,31 +65,56 @@ constexpr Expectation expectations[] = {
     {Defect::lock_does_not_wait, "a lock sees the tasks before it"},
     {Defect::ignores_locks, "a locked handle is out of bounds until unlock"},
     {Defect::closes_outer_scope, "scopes retire exactly what was allocated in them"},
+    {Defect::takes_foreign_handles, "the handle of another runtime is refused"},
+    {Defect::takes_retired_handles, "a retired handle is refused"},
+    {Defect::locks_retired_handles, "a retired handle is refused"},
+    {Defect::unlocks_retired_handles, "a retired handle is refused"},
+    {Defect::replays_retired_handles, "a retired handle is refused"},
+    {Defect::retires_twice, "a retired handle is refused"},
+    {Defect::closes_any_scope, "a handle is refused once its scope has closed"},
+    {Defect::keeps_handles_of_scopes, "a handle is refused once its scope has closed"},
+    {Defect::unlocks_anything, "an unlock without a lock is refused"},
+    {Defect::locks_twice, "a second lock of a handle is refused"},
+    {Defect::takes_foreign_events, "the event of another runtime is refused"},
+    {Defect::tells_of_foreign_events, "the event of another runtime is refused"},
+    {Defect::waits_for_invented_events, "an event that the runtime never gave is refused"},
+    {Defect::tells_of_invented_events, "an event that the runtime never gave is refused"},
+    {Defect::adopts_at_any_place, "a place that the runtime has not is refused"},
+    {Defect::takes_any_place, "a place that the runtime has not is refused"},
+    {Defect::takes_empty_codelets, "a task without an entry that can run is refused"},
+    {Defect::frees_nothing, "storage is freed"},
+    {Defect::frees_nothing_at_the_end, "storage is freed"},
+    {Defect::loses_a_wakeup, "a sleeping driver wakes when what it waits for ends"},
     {Defect::loses_mark, "marks travel along the data"},
     {Defect::keeps_mark_after_write, "a complete write clears a mark"},
     {Defect::accumulate_clears_mark, "accumulating leaves a mark standing"},
-    {Defect::reporting_clears_marks, "tasks submitted after a failure see its marks"},
+    {Defect::reporting_clears_marks, "a mark outlives its report"},
+    {Defect::reporting_clears_marks, "tasks submitted after a failure see its marks",
+     "a mark outlives its report"},
     {Defect::runs_cancelled_tasks, "marks travel along the data"},
     {Defect::reports_youngest_failure, "wait_all throws the oldest failure"},
-    {Defect::counts_no_failures, "wait_all throws the oldest failure"},
+    {Defect::counts_no_failures, "wait_all counts the others"},
     {Defect::throws_once, "waiting for a failed task throws every time"},
     {Defect::names_no_task, "an error names codelet, tensor, tile and cause"},
     {Defect::forgets_completion_status, "a task may fail in every way in which it may end"},
-    {Defect::wait_returns_early, "tokens may be completed in any order"},
+    {Defect::wait_returns_early, "wait returns when its task has ended"},
+    {Defect::wait_returns_early, "tokens may be completed in any order", "wait returns when"},
     {Defect::done_says_yes, "events say what is done"},
     {Defect::ends_at_return, "an asynchronous task keeps its place in the order"},
     {Defect::abandons_tasks, "destruction waits for tasks and tokens"},
-    {Defect::replays_at_once, "a replay and the tasks around it keep their order"},
+    {Defect::replays_at_once, "a replay waits for the tasks before it"},
+    {Defect::replays_at_once, "a replay and the tasks around it keep their order", "a replay waits"},
     {Defect::replay_leaves_no_readers, "a replay leaves each handle's last writer and readers"},
-    {Defect::keeps_first_parameters, "one program may be in flight several times"},
-    {Defect::replays_first_task_only, "hundreds of replays queue"},
+    {Defect::keeps_first_parameters, "a replay takes its own bindings and parameters"},
+    {Defect::replays_first_task_only, "a replay runs every task of its program once"},
     {Defect::replay_succeeds_always, "a failure within a replay marks"},
     {Defect::accepts_aliases, "bindings that alias"},
-    {Defect::replays_at_once, "random programs with replays and failures"},
-    {Defect::truncates_attributes, "attributes are copied whole"},
+    {Defect::replays_at_once, "random programs with replays and failures", "a replay waits"},
+    {Defect::truncates_attributes, "attributes are copied whole, up to 4 KiB"},
     {Defect::accepts_any_workers, "0, -1 and 1,025 workers are an error"},
     {Defect::drops_nested_tasks, "a task that submits is refused, or nested"},
     {Defect::leaks_rounding_mode, "tasks run under the default floating-point mode"},
+    {Defect::lends_no_workspace, "each body has a workspace of its own"},
 };
 
 }  // namespace
@@ -92,6 +131,16 @@ TEST_CASE("the battery finds every broken law", "[testing][conformance]") {
     auto const report = run(expected.defect, expected.check);
     INFO("defect " << static_cast<int>(expected.defect) << "\n" << to_string(report, true));
     CHECK(report.failed() == 1);
+  }
+}
+
+TEST_CASE("the first line of a report names the most specific check", "[testing][conformance]") {
+  for (Expectation const& expected : expectations) {
+    if (expected.first != expected.check) continue;          // another line has this defect
+    if (expected.defect == Defect::loses_a_wakeup) continue;  // which hangs, see watchdog.cc
+    auto const report = run(expected.defect, "", true);
+    INFO("defect " << static_cast<int>(expected.defect) << "\n" << to_string(report));
+    CHECK(to_string(report).starts_with(concat("FAILED: ", expected.check)));
   }
 }
 
@@ -114,6 +163,32 @@ TEST_CASE("a report names the check, the configuration, the seed and the program
     INFO(text);
     CHECK(text.find(piece) != std::string::npos);
   }
+}
+
+TEST_CASE("a report begins with the first of several failures and counts the others",
+          "[testing][conformance]") {
+  auto const report = run(Defect::releases_twice, "adopted");
+  std::string const text = to_string(report);
+  INFO(text);
+  CHECK(report.failed() > 2);
+  CHECK(text.starts_with("FAILED: retired memory that was adopted is released once, after its task: "
+                         "retired memory was released 2 times (1 worker, seed 1); "));
+  CHECK(text.find(concat("; ", report.failed() - 1, " other checks failed\n")) != text.npos);
+  CHECK(text.find("[FAILED]   hundreds of adopted buffers") != text.npos);
+}
+
+TEST_CASE("a runtime that cannot be built at all says why", "[testing][conformance]") {
+  testing::ConformanceOptions options;
+  options.max_workers = 1;
+  auto const report = testing::conformance(
+      [](RuntimeOptions const& one) {
+        if (one.workers) throw ValueError("mine: no licence");
+        return BrokenReplay(Defect::none, one);
+      },
+      options);
+  CHECK(to_string(report).starts_with(
+      "FAILED: no configuration can be built; 1 worker: 'mine: no licence'\n"));
+  CHECK_FALSE(report.passed());
 }
 
 TEST_CASE("a battery that ran nothing has not passed", "[testing][conformance]") {

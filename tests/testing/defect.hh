@@ -6,6 +6,9 @@ namespace nntile::test {
 
 enum class Defect {
   none,
+  // basics
+  allocates_nothing,
+  drops_tasks,
   // order
   drops_write_after_read,
   reorders_two_writers,
@@ -28,6 +31,28 @@ enum class Defect {
   lock_does_not_wait,
   ignores_locks,
   closes_outer_scope,
+  // lifetimes
+  takes_foreign_handles,
+  takes_retired_handles,
+  locks_retired_handles,
+  unlocks_retired_handles,
+  replays_retired_handles,
+  retires_twice,
+  closes_any_scope,
+  keeps_handles_of_scopes,
+  unlocks_anything,
+  locks_twice,
+  takes_foreign_events,
+  tells_of_foreign_events,
+  waits_for_invented_events,
+  tells_of_invented_events,
+  takes_any_place,
+  adopts_at_any_place,
+  takes_empty_codelets,
+  frees_nothing,
+  frees_nothing_at_the_end,
+  // wake-ups
+  loses_a_wakeup,
   // failure
   loses_mark,
   keeps_mark_after_write,
@@ -56,6 +81,7 @@ enum class Defect {
   accepts_any_workers,
   drops_nested_tasks,
   leaks_rounding_mode,
+  lends_no_workspace,
 };
 
 }  // namespace nntile::test

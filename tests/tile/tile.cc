@@ -148,3 +148,23 @@ TEST_CASE("a tile moves, and what is left behind retires nothing", "[tile][tile]
   b = filled(runtime, 8);
   CHECK(b.read()[0] == 8);
 }
+
+TEST_CASE("a result may not overwrite an operand that the op still reads", "[tile][tile]") {
+  Serial runtime;
+  auto const a = filled(runtime, 1, "a"), b = filled(runtime, 2, "b");
+  CHECK(message_of<ValueError>([&] { gemm(a, b, a); }) ==
+        "gemm: its result c ('a') is also its operand a ('a'), which it may not overwrite; give c "
+        "a tensor of its own");
+  CHECK_THROWS_AS(gemm.async({.beta = 1}, a, b, b), ValueError);
+  CHECK(a.read() == std::vector<float>(64, 1));
+  add(a, a, a);
+  gemm(a, a, b);
+  CHECK(b.read() == std::vector<float>(64, 32));
+}
+
+TEST_CASE("a tile of more bytes than can be counted is refused", "[tile][tile]") {
+  Serial runtime;
+  using Wide = Tile<double, Serial>;
+  CHECK_THROWS_AS(Wide(runtime, {Index{1} << 62}), ShapeError);
+  CHECK_THROWS_AS(Wide(runtime, {-1}), ShapeError);
+}

@@ -22,8 +22,8 @@ Plan Plan::choose(Graph const& graph, PlanOptions const& options) {
     candidate.tile = side;
     candidate.even = true;
     Plan plan(graph, candidate);
-    bool const first = best.tasks().empty();
-    if (plan.tasks().size() == best.tasks().size()) continue;  // nothing more was cut
+    bool const first = best.tensors().empty();
+    if (!first && plan.tasks().size() == best.tasks().size()) continue;  // nothing more was cut
     double const seconds = simulate(plan, options.machine).elapsed;
     // Ever more and smaller tasks: what is lost by then is not won back.
     if (!first && seconds > 1.5 * least) break;

@@ -28,8 +28,8 @@ template <class Graph> OpAxes axes_of(Graph const& graph, OpNode const& op) {
                                            graph.tensor_at(op.operands[i]).name}
                             : GivenOperand{});
   }
-  result.table = resolve_axes(op.info->name, result.operands, op.info->ranks(op.attrs.data()),
-                              {given.data(), given.size()});
+  result.table = nntile::axes_of(*op.info, op.attrs.data(), result.operands,
+                                 {given.data(), given.size()});
   return result;
 }
 
@@ -112,12 +112,9 @@ template <class Graph> class TilePass {
 
   void name_classes() {
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
-      std::string const& text = graph_.tensor_at(t).spec.axes;
-      for (std::size_t d = 0, at = 0; d < graph_.tensor_at(t).spec.shape.size() && at < text.size();
-           ++d) {
-        std::size_t const end = std::min(text.find(' ', at), text.size());
-        std::string const name = text.substr(at, end - at);
-        at = end + 1;
+      auto const names = axis_names(graph_.tensor_at(t).spec.axes);
+      for (std::size_t d = 0; d < names.size(); ++d) {
+        std::string const name(names[d]);
         std::string& of_class = names_[find(first_[t] + d)];
         if (of_class.empty() || used_[t]) of_class = of_class.empty() ? name : of_class;
         if (std::find(known_.begin(), known_.end(), name) == known_.end()) known_.push_back(name);
@@ -230,6 +227,7 @@ template <class Graph> class TilePass {
 
   static AxisTiling repeat(std::vector<Index> const& sizes, Index extent, std::string const& axis) {
     std::vector<Index> all;
+    if (extent == 0) return AxisTiling::whole(0);
     if (sizes.empty()) throw PlanError(concat("tile: no sizes given for axis '", axis, "'"));
     for (Index left = extent, i = 0; left > 0; ++i) {
       Index const size = sizes[static_cast<std::size_t>(i) % sizes.size()];

@@ -45,22 +45,25 @@ template <Runtime R> class Check {
   std::vector<std::string> problems() const { return problems_.texts(); }
 
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
+    [[maybe_unused]] auto const inside = detail::drive(runtime_, "allocate");
     return watch(runtime_.allocate(bytes, place, lifetime), bytes);
   }
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
-    std::uint64_t const sum = detail::checksum(bytes.data(), bytes.size());
-    Handle const handle = watch(runtime_.adopt(bytes, place, release), bytes.size());
-    handle.buffer->written = true;
-    handle.buffer->sum = sum;
-    handle.buffer->summed = true;
-    return handle;
+    return adopt_any(bytes, place, release);
+  }
+  template <std::same_as<std::byte const> Byte, std::size_t count>
+  Handle adopt(std::span<Byte, count> bytes, Place place = host,
+               Release release = {}) requires ReadOnlyRuntime<R> {
+    return adopt_any(std::span<std::byte const>(bytes), place, release);
   }
   void retire(Handle handle) {
+    [[maybe_unused]] auto const inside = detail::drive(runtime_, "retire");
     runtime_.retire(handle.inner);
     handle.buffer->retired = true;
   }
 
   Event submit(Task<Handle> const& task) {
+    [[maybe_unused]] auto const inside = detail::drive(runtime_, "submit");
     std::vector<Use<typename R::Handle>> uses;
     for (auto const& use : task.uses) {
       check_lifetime(task, use);
@@ -70,10 +73,11 @@ template <Runtime R> class Check {
     bool const late = task.codelet != nullptr && task.codelet->async != nullptr;
     std::vector<detail::WatchedUse> const united = unite(task.uses);
     std::vector<std::byte> const attributes = wrap(task, united);
+    bool const fits = task.codelet == nullptr || task.codelet->workspace <= max_workspace_bytes;
     Event const event =
-        here || late
-            ? runtime_.submit({here ? &detail::checked_codelet : &detail::checked_late_codelet,
-                               uses, attributes, task.hints, task.label})
+        (here || late) && fits
+            ? runtime_.submit({&detail::checked_codelet_for(*task.codelet), uses, attributes,
+                               task.hints, task.label})
             : runtime_.submit({task.codelet, uses, task.attributes, task.hints, task.label});
     for (detail::WatchedUse const& use : united) {
       if (use.buffer == nullptr || !writes(use.access)) continue;
@@ -87,17 +91,22 @@ template <Runtime R> class Check {
   void wait_all() { runtime_.wait_all(); }
 
   std::span<std::byte> lock(Handle handle, Access access) {
+    [[maybe_unused]] auto const inside = detail::drive(runtime_, "lock");
     detail::WatchedBuffer& buffer = *handle.buffer;
     auto const bytes = runtime_.lock(handle.inner, access);
     if (access != Access::write && buffer.summed.load() && buffer.sum.load() != sum_of(bytes))
       problems_.add(concat("lock: buffer ", buffer.number,
                            " changed though no task or lock that names it wrote"));
+    buffer.held = true;
     buffer.locked = access;
     buffer.view = bytes;
     return bytes;
   }
   void unlock(Handle handle) {
+    [[maybe_unused]] auto const inside = detail::drive(runtime_, "unlock");
     detail::WatchedBuffer& buffer = *handle.buffer;
+    if (!buffer.held) return runtime_.unlock(handle.inner);  // a stray one: its view is gone
+    buffer.held = false;
     std::uint64_t const sum = sum_of(buffer.view);
     if (writes(buffer.locked)) {
       buffer.version = ++buffer.issued;
@@ -108,7 +117,11 @@ template <Runtime R> class Check {
     }
     runtime_.unlock(handle.inner);
   }
+  auto drive(char const* call) requires DrivenRuntime<R> { return runtime_.drive(call); }
   Workers workers() const { return runtime_.workers(); }
+  std::size_t workspace_bytes() const requires LendingRuntime<R> {
+    return runtime_.workspace_bytes();
+  }
 
   void open_scope(Lifetime lifetime) requires ScopedRuntime<R> { runtime_.open_scope(lifetime); }
   void close_scope(Lifetime lifetime) requires ScopedRuntime<R> { runtime_.close_scope(lifetime); }
@@ -117,6 +130,16 @@ template <Runtime R> class Check {
  private:
   static std::uint64_t sum_of(std::span<std::byte const> bytes) {
     return detail::checksum(bytes.data(), bytes.size());
+  }
+
+  template <class Byte> Handle adopt_any(std::span<Byte> bytes, Place place, Release release) {
+    [[maybe_unused]] auto const inside = detail::drive(runtime_, "adopt");
+    std::uint64_t const sum = detail::checksum(bytes.data(), bytes.size());
+    Handle const handle = watch(runtime_.adopt(bytes, place, release), bytes.size());
+    handle.buffer->written = true;
+    handle.buffer->sum = sum;
+    handle.buffer->summed = true;
+    return handle;
   }
 
   Handle watch(typename R::Handle inner, std::size_t bytes) {

@@ -33,8 +33,9 @@ struct WatchedBuffer {
   std::uint64_t issued = 0;  // writes that were submitted; version, where all is done
   bool written = false;
   bool retired = false;
+  bool held = false;  // locked, for `locked`, at `view`
   Access locked = Access::read;
-  std::span<std::byte> view;  // while locked
+  std::span<std::byte> view;
 };
 
 /// FNV-1a over words, then over the bytes that are left.
@@ -102,7 +103,7 @@ class CheckedRun {
   /// The call that the task's own body is to get.
   KernelCall inner() const {
     auto const* const bytes = static_cast<std::byte const*>(call_.attributes);
-    return {call_.buffers, bytes + header_.attributes_at, call_.text};
+    return {call_.buffers, bytes + header_.attributes_at, call_.text, call_.workspace};
   }
 
   void enter() {
@@ -227,6 +228,14 @@ inline Status start_checked(KernelCall const& call, Completion token) noexcept {
 }
 
 inline constexpr Codelet checked_codelet{"checked", &run_checked, nullptr, nullptr};
+inline constexpr Codelet checked_large_codelet{"checked", &run_checked, nullptr, nullptr,
+                                               max_workspace_bytes};
 inline constexpr Codelet checked_late_codelet{"checked", nullptr, nullptr, &start_checked};
+
+/// What stands for a codelet: one with the same kind of entry, which gets a workspace if it does.
+inline Codelet const& checked_codelet_for(Codelet const& codelet) {
+  if (codelet.cpu == nullptr) return checked_late_codelet;
+  return codelet.workspace != 0 ? checked_large_codelet : checked_codelet;
+}
 
 }  // namespace nntile::detail

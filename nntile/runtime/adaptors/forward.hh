@@ -8,6 +8,7 @@
 #include <span>
 
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/runtime_ref.hh"
 
 namespace nntile {
 
@@ -42,6 +43,11 @@ template <Runtime R> class Forward {
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
     return runtime_.adopt(bytes, place, release);
   }
+  template <std::same_as<std::byte const> Byte, std::size_t count>
+  Handle adopt(std::span<Byte, count> bytes, Place place = host,
+               Release release = {}) requires ReadOnlyRuntime<R> {
+    return runtime_.adopt(bytes, place, release);
+  }
   void retire(Handle handle) { runtime_.retire(handle); }
   Event submit(Task<Handle> const& task) { return runtime_.submit(task); }
   void wait(Event event) { runtime_.wait(event); }
@@ -49,7 +55,16 @@ template <Runtime R> class Forward {
   void wait_all() { runtime_.wait_all(); }
   std::span<std::byte> lock(Handle handle, Access access) { return runtime_.lock(handle, access); }
   void unlock(Handle handle) { runtime_.unlock(handle); }
+  auto drive(char const* call) requires DrivenRuntime<R> { return runtime_.drive(call); }
+  auto link() const requires LinkedRuntime<R> { return runtime_.link(); }
+  bool here() const requires LinkedRuntime<R> { return runtime_.here(); }
+  void wait_and_retire(Handle handle) requires LinkedRuntime<R> {
+    runtime_.wait_and_retire(handle);
+  }
   Workers workers() const { return runtime_.workers(); }
+  std::size_t workspace_bytes() const requires LendingRuntime<R> {
+    return runtime_.workspace_bytes();
+  }
 
   void open_scope(Lifetime lifetime) requires ScopedRuntime<R> { runtime_.open_scope(lifetime); }
   void close_scope(Lifetime lifetime) requires ScopedRuntime<R> { runtime_.close_scope(lifetime); }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "nntile/runtime/common/driving_thread.hh"
 #include "nntile/runtime/concept.hh"
 
 namespace nntile {
@@ -57,6 +58,7 @@ class Null {
   NullCosts const& costs() const { return costs_; }
 
   Handle allocate(std::size_t bytes, Place = host, Lifetime lifetime = Lifetime::persistent) {
+    auto const inside = thread_.enter("allocate");
     Handle const handle = add({bytes, nullptr, {}, true, nullptr});
     for (std::size_t s = scopes_.size(); s-- > 0;)
       if (scopes_[s].lifetime == lifetime) {
@@ -69,11 +71,20 @@ class Null {
     return handle;
   }
   Handle adopt(std::span<std::byte> bytes, Place = host, Release release = {}) {
+    auto const inside = thread_.enter("adopt");
     return add({bytes.size(), bytes.data(), release, false, nullptr});
   }
-  void retire(Handle handle) { end(buffers_[handle.number]); }
+  template <std::same_as<std::byte const> Byte, std::size_t count>
+  Handle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
+    return adopt(std::span(const_cast<std::byte*>(bytes.data()), bytes.size()), place, release);
+  }
+  void retire(Handle handle) {
+    auto const inside = thread_.enter("retire");
+    end(buffers_[handle.number]);
+  }
 
   Event submit(Task<Handle> const& task) {
+    auto const inside = thread_.enter("submit");
     for (auto const& use : task.uses) count(use.handle, use.access);
     ++costs_.tasks;
     return {this, ++submitted_};
@@ -83,6 +94,7 @@ class Null {
   void wait_all() {}
 
   std::span<std::byte> lock(Handle handle, Access) {
+    auto const inside = thread_.enter("lock");
     Buffer& buffer = buffers_[handle.number];
     if (buffer.data == nullptr) {
       buffer.storage = std::make_unique<Line[]>(buffer.bytes / sizeof(Line) + 1);
@@ -91,10 +103,16 @@ class Null {
     return {buffer.data, buffer.bytes};
   }
   void unlock(Handle) {}
+  auto drive(char const* call) { return thread_.enter(call); }
   Workers workers() const { return {.cpu = workers_}; }
+  std::size_t workspace_bytes() const { return max_workspace_bytes; }  // to nobody: nothing runs
 
-  void open_scope(Lifetime lifetime) { scopes_.push_back({lifetime, {}}); }
+  void open_scope(Lifetime lifetime) {
+    auto const inside = thread_.enter("open_scope");
+    scopes_.push_back({lifetime, {}});
+  }
   void close_scope(Lifetime lifetime) {
+    auto const inside = thread_.enter("close_scope");
     for (std::size_t s = scopes_.size(); s-- > 0;)
       if (scopes_[s].lifetime == lifetime) {
         for (Handle const handle : scopes_[s].buffers) retire(handle);
@@ -112,6 +130,7 @@ class Null {
   }
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const>) {
+    auto const inside = thread_.enter("replay");
     for (ProgramUse const& use : program.uses) count(bindings[use.binding], use.access);
     costs_.tasks += program.tasks;
     ++costs_.replays;
@@ -151,6 +170,7 @@ class Null {
     buffer = {buffer.bytes, nullptr, {}, false, nullptr};
   }
 
+  common::DrivingThread thread_;
   int const workers_;
   std::uint64_t submitted_ = 0;
   std::vector<Buffer> buffers_;

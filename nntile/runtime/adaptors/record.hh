@@ -32,7 +32,7 @@ struct LoggedCall {
   Kind kind;
   std::uint64_t sequence = 0;        // submit, replay, wait
   Codelet const* codelet = nullptr;  // submit
-  std::string tensor{};                // submit: the label's, "" where it has none
+  std::string tensor{};              // submit: the label's, "" where it has none
   std::int64_t tile = -1;
   std::uint32_t operands = 0;    // submit; replay: bindings
   Access access = Access::read;  // lock
@@ -59,20 +59,37 @@ template <Runtime R> class Record : public Forward<R> {
   }
 
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
+    [[maybe_unused]] auto const inside = detail::drive(this->inner(), "allocate");
     Handle const handle = Base::allocate(bytes, place, lifetime);
     ++counts_.allocates;
     return handle;
   }
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    [[maybe_unused]] auto const inside = detail::drive(this->inner(), "adopt");
+    Handle const handle = Base::adopt(bytes, place, release);
+    ++counts_.adopts;
+    return handle;
+  }
+  template <std::same_as<std::byte const> Byte, std::size_t count>
+  Handle adopt(std::span<Byte, count> bytes, Place place = host,
+               Release release = {}) requires ReadOnlyRuntime<R> {
+    [[maybe_unused]] auto const inside = detail::drive(this->inner(), "adopt");
     Handle const handle = Base::adopt(bytes, place, release);
     ++counts_.adopts;
     return handle;
   }
   void retire(Handle handle) {
+    [[maybe_unused]] auto const inside = detail::drive(this->inner(), "retire");
     Base::retire(handle);
     ++counts_.retires;
   }
+  void wait_and_retire(Handle handle) requires LinkedRuntime<R> {
+    [[maybe_unused]] auto const inside = detail::drive(this->inner(), "wait_and_retire");
+    Base::wait_and_retire(handle);
+    ++counts_.retires;
+  }
   Event submit(Task<Handle> const& task) {
+    [[maybe_unused]] auto const inside = detail::drive(this->inner(), "submit");
     Event const event = Base::submit(task);
     ++counts_.submits;
     log_.push_back({Kind::submit, event.sequence, task.codelet,
@@ -81,16 +98,19 @@ template <Runtime R> class Record : public Forward<R> {
     return event;
   }
   void wait(Event event) {
+    [[maybe_unused]] auto const inside = detail::drive(this->inner(), "wait");
     ++counts_.waits;
     log_.push_back({Kind::wait, event.sequence});
     Base::wait(event);
   }
   void wait_all() {
+    [[maybe_unused]] auto const inside = detail::drive(this->inner(), "wait_all");
     ++counts_.wait_alls;
     log_.push_back({Kind::wait_all});
     Base::wait_all();
   }
   std::span<std::byte> lock(Handle handle, Access access) {
+    [[maybe_unused]] auto const inside = detail::drive(this->inner(), "lock");
     auto const bytes = Base::lock(handle, access);
     ++counts_.locks;
     log_.push_back({.kind = Kind::lock, .access = access});
@@ -98,12 +118,14 @@ template <Runtime R> class Record : public Forward<R> {
   }
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters) requires ReplayingRuntime<R> {
+    [[maybe_unused]] auto const inside = detail::drive(this->inner(), "record");
     Program program = Base::record(tasks, binding_count, parameters);
     ++counts_.records;
     return program;
   }
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block) requires ReplayingRuntime<R> {
+    [[maybe_unused]] auto const inside = detail::drive(this->inner(), "replay");
     Event const event = Base::replay(program, bindings, block);
     ++counts_.replays;
     log_.push_back({.kind = Kind::replay,

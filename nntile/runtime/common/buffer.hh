@@ -26,10 +26,13 @@ namespace common {
 /// is reclaimed. The first line belongs to the driving thread. Tasks read `mark` of the second, and
 /// only while some mark exists.
 struct alignas(64) Buffer {
-  static constexpr std::uint8_t live = 1;       // holds storage that must be released
-  static constexpr std::uint8_t unwritten = 2;  // no task, lock or adopt has written it
-  static constexpr std::uint8_t locked = 4;     // between lock and unlock
-  static constexpr std::uint8_t adopted = 8;    // the caller's memory
+  static constexpr std::uint8_t live = 1;        // holds storage that must be released
+  static constexpr std::uint8_t unwritten = 2;   // no task, lock or adopt has written it
+  static constexpr std::uint8_t locked = 4;      // between lock and unlock
+  static constexpr std::uint8_t adopted = 8;     // the caller's memory
+  static constexpr std::uint8_t dropped = 16;    // to be retired when it is unlocked
+  static constexpr std::uint8_t read_only = 32;  // the caller's memory that nobody writes
+  static constexpr std::uint8_t ranged = 64;     // its memory is among the adopted ranges
 
   void* pointer = nullptr;
   std::size_t bytes = 0;
@@ -60,6 +63,13 @@ struct alignas(64) Buffer {
   void drop(std::uint8_t flag) noexcept { state = static_cast<std::uint8_t>(state & ~flag); }
 };
 static_assert(sizeof(Buffer) == 128);
+
+/// States in which no task may name a buffer that it is to access so.
+constexpr std::uint8_t forbidden_states(Access access) noexcept {
+  int const states = Buffer::locked | (reads(access) ? Buffer::unwritten : 0) |
+                     (writes(access) ? Buffer::read_only : 0);
+  return static_cast<std::uint8_t>(states);
+}
 
 /// One operand of a submitted task.
 struct BufferUse {

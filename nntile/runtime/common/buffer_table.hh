@@ -21,11 +21,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/runtime/common/adopted_ranges.hh"
 #include "nntile/runtime/common/aligned.hh"
 #include "nntile/runtime/common/buffer.hh"
+#include "nntile/runtime/common/driving_thread.hh"
 #include "nntile/runtime/common/failures.hh"
 #include "nntile/runtime/common/free_stack.hh"
 
@@ -47,11 +50,17 @@ constexpr char const* name_of(Lifetime lifetime) {
 /// comparison.
 class BufferTable {
  public:
-  explicit BufferTable(Failures& failures, StorageSource source = {})
-      : failures_(&failures), source_(source), first_generation_(seed()) {}
+  /// `thread`, if any, knows who is inside the release of an owner's: it counts as a task, since
+  /// the runtime may be amid a call.
+  explicit BufferTable(Failures& failures, StorageSource source = {},
+                       DrivingThread* thread = nullptr)
+      : failures_(&failures), source_(source), thread_(thread), first_generation_(seed()) {}
   BufferTable(BufferTable const&) = delete;
   BufferTable& operator=(BufferTable const&) = delete;
-  ~BufferTable() { release_all(); }
+  /// In a child process, owners' memory and a source's are the parent's to release.
+  ~BufferTable() {
+    if (thread_ == nullptr || !thread_->in_child()) release_all();
+  }
 
   /// Frees or releases what is still alive; before a source of storage dies. Only the destructor
   /// comes after.
@@ -87,16 +96,41 @@ class BufferTable {
     return fill(buffer, bytes, place, lifetime, Buffer::unwritten, {});
   }
 
-  /// Names the caller's memory, which counts as written. Reclaiming calls `release`. Throws
-  /// ValueError (place; null pointer with bytes).
-  DataHandle adopt(std::span<std::byte> bytes, Place place, Release release) {
+  /// Names the caller's memory, which counts as written. Reclaiming calls `release`. Memory that is
+  /// adopted as const is never written. Throws ValueError (place; null pointer with bytes; memory
+  /// that is adopted already, if it may be written here or there).
+  template <class Byte> DataHandle adopt(std::span<Byte> bytes, Place place, Release release) {
+    constexpr bool writable = !std::is_const_v<Byte>;
     if (source_.allocate == nullptr) check_host("adopt", place);
     if (bytes.data() == nullptr && !bytes.empty())
       throw ValueError(concat("adopt: a null pointer to ", bytes.size(), " bytes"));
     Buffer& buffer = take_record();
-    buffer.pointer = bytes.data();
-    return fill(buffer, bytes.size(), place, Lifetime::persistent, Buffer::live | Buffer::adopted,
+    std::uint32_t other;
+    try {
+      other = ranges_.add(bytes, writable, buffer.index);
+    } catch (...) {
+      free_.push(buffer);
+      throw;
+    }
+    if (other != AdoptedRanges::none) {
+      free_.push(buffer);
+      throw ValueError(
+          concat("adopt: the ", bytes.size(), " bytes overlap ", describe(at(other)),
+                 ": spans may overlap where all are of const bytes, which nobody writes; otherwise "
+                 "retire the other and let its tasks end"));
+    }
+    buffer.pointer = const_cast<std::byte*>(bytes.data());  // given to tasks that read
+    return fill(buffer, bytes.size(), place, Lifetime::persistent,
+                Buffer::live | Buffer::adopted | (bytes.empty() ? 0 : Buffer::ranged) |
+                    (writable ? 0 : Buffer::read_only),
                 release);
+  }
+  /// For an adopted buffer whose tasks have ended: its memory may be adopted again. Any thread.
+  void leave_ranges(Buffer& buffer) noexcept {
+    if (!buffer.is(Buffer::ranged)) return;
+    buffer.drop(Buffer::ranged);
+    ranges_.remove({static_cast<std::byte const*>(buffer.pointer), buffer.bytes},
+                   !buffer.is(Buffer::read_only), buffer.index);
   }
 
   /// The record of a handle. Throws LifetimeError for one that is default, foreign or retired.
@@ -113,13 +147,18 @@ class BufferTable {
   std::uint32_t count() const noexcept { return count_; }
 
   /// Checks a submission and writes one BufferUse and one pointer per use. Throws ValueError (no
-  /// codelet, or none of its entries runs on a CPU), LifetimeError (handle; a locked buffer; one
-  /// that is read before anything wrote it). Changes no buffer.
+  /// codelet, none of its entries runs on a CPU, or needs more workspace than is lent; read-only
+  /// memory that it writes), LifetimeError (handle; a locked buffer; one that is read before
+  /// anything wrote it). Changes no buffer.
   void bind(Task<DataHandle> const& task, BufferUse* uses, void** pointers) {
     if (task.codelet == nullptr || (task.codelet->cpu == nullptr && task.codelet->async == nullptr))
         [[unlikely]]
       throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0),
                               " has no entry for a CPU worker"));
+    if (task.codelet->workspace > max_workspace_bytes) [[unlikely]]
+      throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0), " needs ",
+                              task.codelet->workspace, " bytes of workspace where ",
+                              max_workspace_bytes, " are lent"));
     std::unique_ptr<Buffer[]> const* const chunks = chunks_.data();
     std::uint32_t const count = count_;
     for (std::size_t i = 0; i < task.uses.size(); ++i) {
@@ -127,8 +166,8 @@ class BufferTable {
       if (handle.index >= count) [[unlikely]]
         fail_bind(task, i);
       Buffer& buffer = chunks[handle.index >> chunk_bits][handle.index & chunk_mask];
-      int const forbidden = reads(access) ? Buffer::locked | Buffer::unwritten : Buffer::locked;
-      if (buffer.generation != handle.generation || (buffer.state & forbidden) != 0) [[unlikely]]
+      if (buffer.generation != handle.generation || buffer.is(forbidden_states(access)))
+          [[unlikely]]
         fail_bind(task, i);
       uses[i] = {&buffer, access};
       pointers[i] = buffer.pointer;
@@ -144,12 +183,15 @@ class BufferTable {
     }
   }
 
-  /// Throws LifetimeError: handle; locked already; unwritten, and the access reads.
+  /// Throws LifetimeError: handle; locked already; unwritten, and the access reads. ValueError:
+  /// read-only, and it writes.
   Buffer& check_lock(DataHandle handle, Access access) {
     Buffer& buffer = find(handle, "lock");
     if (buffer.is(Buffer::locked))
       throw LifetimeError(
           concat("lock: ", describe(buffer), " is locked already: unlock it first"));
+    if (writes(access) && buffer.is(Buffer::read_only))
+      throw ValueError(concat("lock for ", name_of(access), ": ", why_read_only(buffer)));
     if (reads(access) && buffer.is(Buffer::unwritten))
       throw LifetimeError(concat("lock for ", name_of(access), ": nothing has written ",
                                  describe(buffer),
@@ -161,6 +203,13 @@ class BufferTable {
     buffer.lock_access = access;
     ++locked_;
     return {static_cast<std::byte*>(buffer.pointer), buffer.bytes};
+  }
+  /// The buffer, unlocked. Throws LifetimeError: handle; locked.
+  Buffer& check_unlocked(DataHandle handle, char const* call) {
+    Buffer& buffer = find(handle, call);
+    if (buffer.is(Buffer::locked))
+      throw LifetimeError(concat(call, ": ", describe(buffer), " is locked: unlock it first"));
+    return buffer;
   }
   /// Ends the lock. After a lock for write the buffer is written and unmarked. Throws LifetimeError
   /// if it is not locked.
@@ -180,11 +229,16 @@ class BufferTable {
       throw LifetimeError(concat("wait_all: ", locked_, " handles are locked: unlock them first"));
   }
 
+  /// For a handle that nobody holds any more: if it is locked, notes that the end of the lock is to
+  /// retire it, and returns true. Throws LifetimeError: handle.
+  bool drop_if_locked(DataHandle handle) {
+    Buffer& buffer = find(handle, "retire");
+    if (buffer.is(Buffer::locked)) buffer.set(Buffer::dropped);
+    return buffer.is(Buffer::locked);
+  }
   /// Voids the handle. Throws LifetimeError: handle; retired already; locked.
   Buffer& begin_retire(DataHandle handle) {
-    Buffer& buffer = find(handle, "retire");
-    if (buffer.is(Buffer::locked))
-      throw LifetimeError(concat("retire: ", describe(buffer), " is locked: unlock it first"));
+    Buffer& buffer = check_unlocked(handle, "retire");
     leave_scope(buffer);
     ++buffer.generation;
     return buffer;
@@ -228,6 +282,10 @@ class BufferTable {
     }
   }
 
+  static std::string why_read_only(Buffer const& buffer) {
+    return concat(describe(buffer),
+                  " is read-only: it was adopted as const bytes; adopt a std::span<std::byte>");
+  }
   /// "buffer 12 (4096 bytes, step)".
   static std::string describe(Buffer const& buffer) {
     return concat("buffer ", buffer.index, " (", buffer.bytes, " bytes, ",
@@ -252,7 +310,7 @@ class BufferTable {
   std::uint32_t seed() const noexcept {
     timespec now{};
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    auto mixed = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(this)) ^
+    auto mixed = reinterpret_cast<std::uintptr_t>(this) ^
                  (static_cast<std::uint64_t>(now.tv_nsec) << 32) ^
                  static_cast<std::uint64_t>(now.tv_sec);
     mixed =
@@ -321,10 +379,18 @@ class BufferTable {
   }
 
   void release_storage(Buffer& buffer) noexcept {
-    if (buffer.is(Buffer::adopted)) return buffer.release();
+    leave_ranges(buffer);
+    if (buffer.is(Buffer::adopted)) return release(buffer.release);
     if (source_.free != nullptr)
       return source_.free(source_.state, buffer.pointer, buffer.bytes, buffer.place);
     free_aligned(buffer.pointer);
+  }
+
+  void release(Release const& owner) noexcept {
+    if (owner.call == nullptr) return;
+    if (thread_ == nullptr) return owner();
+    DrivingThread::InTask const in_task(*thread_);
+    owner();
   }
 
   [[noreturn]] void fail_find(DataHandle handle, std::string const& call) {
@@ -348,6 +414,8 @@ class BufferTable {
     Buffer const& buffer = at(handle.index);
     if (buffer.is(Buffer::locked))
       throw LifetimeError(concat(who, ": ", describe(buffer), " is locked: unlock it first"));
+    if (writes(access) && buffer.is(Buffer::read_only))
+      throw ValueError(concat(who, ": ", why_read_only(buffer)));
     throw LifetimeError(
         concat(who, ": nothing has written ", describe(buffer),
                ": submit a task that writes it, lock it for write, or adopt written memory"));
@@ -355,12 +423,14 @@ class BufferTable {
 
   Failures* failures_;
   StorageSource source_;
+  DrivingThread* thread_;
   std::uint32_t first_generation_;
   std::uint32_t count_ = 0;
   std::uint32_t locked_ = 0;
   std::uint32_t scope_number_ = 0;
   std::vector<std::unique_ptr<Buffer[]>> chunks_;
   std::vector<Scope> scopes_;
+  AdoptedRanges ranges_;
   FreeStack<Buffer> free_;
 };
 

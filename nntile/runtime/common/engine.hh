@@ -10,7 +10,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,8 +24,11 @@
 #include "nntile/runtime/common/events.hh"
 #include "nntile/runtime/common/marks.hh"
 #include "nntile/runtime/common/options.hh"
+#include "nntile/runtime/common/submitted.hh"
 #include "nntile/runtime/common/wake.hh"
+#include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/link.hh"
 
 namespace nntile {
 
@@ -60,12 +62,23 @@ template <Executor X> class Engine {
   requires std::constructible_from<X, Arguments...>
   explicit Engine(Arguments&&... arguments)
       : driver_helps_((check(arguments) && ...)),
-        executor_(std::in_place, static_cast<Arguments&&>(arguments)...),
-        thread_(executor_->workers().cpu) {}
+        executor_(std::make_unique<X>(static_cast<Arguments&&>(arguments)...)),
+        thread_(executor_->workers().cpu, &link_->driver()),
+        workspaces_(bodies(executor_->workers())) {}
   Engine(Engine const&) = delete;
   Engine& operator=(Engine const&) = delete;
-  /// Waits for all tasks; never throws.
+  /// Waits for all tasks; never throws. In a process that was forked since, where the executor's
+  /// threads are not, it waits for nothing, and keeps the child's copies of executor and buffers.
   ~Engine() {
+    bool const in_child = thread_.in_child();
+    link_->close(!in_child);
+    if (in_child) {
+      (void)executor_.release();
+      std::construct_at(&wake_);  // who sleeps there is in the parent: its end would wait for them
+      return;
+    }
+    auto const inside = thread_.enter_to_destroy();
+    take_dropped();
     drain();
     tokens_.quiesce();
     if (polls_when_idle_) executor_->on_idle({});
@@ -75,30 +88,39 @@ template <Executor X> class Engine {
 
   DataHandle allocate(std::size_t bytes, Place place = host,
                       Lifetime lifetime = Lifetime::persistent) {
-    thread_.enter("allocate");
+    auto const inside = thread_.enter("allocate");
+    take_dropped();
     dependences_.prepare(buffers_.count());
     return known(buffers_.add(bytes, place, lifetime));
   }
   DataHandle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
-    thread_.enter("adopt");
-    dependences_.prepare(buffers_.count());
-    return known(buffers_.adopt(bytes, place, release));
+    return adopt_any(bytes, place, release);
+  }
+  /// Memory that nobody writes: tasks and locks that would are refused, and it may overlap other
+  /// such memory.
+  template <std::same_as<std::byte const> Byte, std::size_t count>
+  DataHandle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
+    return adopt_any(std::span<std::byte const>(bytes), place, release);
   }
   void retire(DataHandle handle) {
-    thread_.enter("retire");
+    auto const inside = thread_.enter("retire");
+    take_dropped();
     retire_one(handle);
   }
   void open_scope(Lifetime lifetime) {
-    thread_.enter("open_scope");
+    auto const inside = thread_.enter("open_scope");
+    take_dropped();
     buffers_.open_scope(lifetime);
   }
   void close_scope(Lifetime lifetime) {
-    thread_.enter("close_scope");
+    auto const inside = thread_.enter("close_scope");
+    take_dropped();
     buffers_.close_scope(lifetime, [this](DataHandle handle) { retire_one(handle); });
   }
 
   Event submit(Task<DataHandle> const& task) {
-    thread_.enter("submit");
+    auto const inside = thread_.enter("submit");
+    take_dropped();
     make_room();
     common::TaskNode& node = take_node();
     std::span<common::TaskReference const> producers;
@@ -116,21 +138,27 @@ template <Executor X> class Engine {
   }
 
   void wait(Event event) {
-    thread_.enter("wait");
-    check_event(event, "wait");
+    auto const inside = thread_.enter("wait");
+    take_dropped();
+    common::check_event(event, this, submitted_, "wait");
     wait_for(event.sequence, [&] { return events_.has_ended(event.sequence); });
     failures_.throw_if_failed(event.sequence);
   }
   bool done(Event event) {
-    check_event(event, "done");
+    common::check_event(event, this, submitted_, "done");
     if (events_.has_ended(event.sequence)) return true;
-    if (!thread_.here()) return false;
+    auto const inside = thread_.enter_as_driver();
+    if (!inside) {
+      thread_.check_process("done");
+      return false;
+    }
     (void)tokens_.poll(true);
     if (driver_helps_ && executor_->workers().cpu <= 1) (void)executor_->help();
     return events_.has_ended(event.sequence);
   }
   void wait_all() {
-    thread_.enter("wait_all");
+    auto const inside = thread_.enter("wait_all");
+    take_dropped();
     buffers_.check_nothing_locked();
     drain();
     if (polls_when_idle_) executor_->on_idle({});
@@ -139,21 +167,34 @@ template <Executor X> class Engine {
   }
 
   std::span<std::byte> lock(DataHandle handle, Access access) {
-    thread_.enter("lock");
+    auto const inside = thread_.enter("lock");
+    take_dropped();
     common::Buffer& buffer = buffers_.check_lock(handle, access);
-    wait_for(dependences_.writer(buffer.index));
-    if (writes(access))
-      for (common::TaskReference const& reader : dependences_.readers(buffer.index))
-        wait_for(reader);
+    wait_for_uses(buffer, access);
     failures_.check_lock(buffer, access);
     return buffers_.begin_lock(buffer, access);
   }
   void unlock(DataHandle handle) {
-    thread_.enter("unlock");
-    (void)buffers_.end_lock(handle);
+    auto const inside = thread_.enter("unlock");
+    take_dropped();
+    end_lock(handle);
+  }
+  void wait_and_retire(DataHandle handle) {
+    auto const inside = thread_.enter("wait_and_retire");
+    take_dropped();
+    common::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
+    wait_for_uses(buffer, Access::write);
+    buffers_.leave_ranges(buffer);
+    retire_one(handle);
   }
 
+  /// Tells other threads that this one is inside `call`, while the result lives.
+  auto drive(char const* call) { return thread_.enter(call); }
+  /// See LinkedRuntime.
+  common::LinkRef<DataHandle> const& link() const noexcept { return link_; }
+  bool here() const noexcept { return thread_.here(); }
   Workers workers() const { return executor_->workers(); }
+  std::size_t workspace_bytes() const { return max_workspace_bytes; }
   /// Names the tasks that wait for a token; "" if none does.
   std::string waiting_for() const { return tokens_.waiting_for(); }
   X& executor() noexcept { return *executor_; }
@@ -165,6 +206,9 @@ template <Executor X> class Engine {
       return !common::check_options(argument, "engine").own_driver;
     return true;
   }
+  static std::size_t bodies(Workers const& workers) {
+    return workers.cpu < 1 ? 1 : static_cast<std::size_t>(workers.cpu);
+  }
   common::StorageSource source() noexcept {
     if constexpr (StoringExecutor<X>) {
       return {[](void* x, std::size_t bytes, Place place) {
@@ -173,15 +217,41 @@ template <Executor X> class Engine {
               [](void* x, void* pointer, std::size_t bytes, Place place) noexcept {
                 static_cast<X*>(x)->free(pointer, bytes, place);
               },
-              &*executor_};
+              executor_.get()};
     }
     return {};
   }
-  void check_event(Event const& event, char const* call) const {
-    if (event.runtime != nullptr && event.runtime != this)
-      throw LifetimeError(concat(call, ": the event belongs to another runtime"));
+
+  /// Does what others than the driver have left to it.
+  void take_dropped() {
+    if (!link_->any_dropped()) [[likely]]
+      return;
+    link_->take([this](DataHandle handle, bool unlocks) {
+      try {
+        if (unlocks)
+          end_lock(handle);
+        else if (!buffers_.drop_if_locked(handle))
+          retire_one(handle);
+      } catch (Error const&) {  // retired with its scope, for example
+      }
+    });
+  }
+  void end_lock(DataHandle handle) {
+    if (buffers_.end_lock(handle).is(common::Buffer::dropped)) retire_one(handle);
+  }
+  void wait_for_uses(common::Buffer const& buffer, Access access) {
+    wait_for(dependences_.writer(buffer.index));
+    if (writes(access))
+      for (common::TaskReference const& reader : dependences_.readers(buffer.index))
+        wait_for(reader);
   }
 
+  template <class Byte> DataHandle adopt_any(std::span<Byte> bytes, Place place, Release release) {
+    auto const inside = thread_.enter("adopt");
+    take_dropped();
+    dependences_.prepare(buffers_.count());
+    return known(buffers_.adopt(bytes, place, release));
+  }
   DataHandle known(DataHandle handle) noexcept {
     dependences_.reset(handle.index);
     return handle;
@@ -280,8 +350,9 @@ template <Executor X> class Engine {
   common::TaskNode* run(common::TaskNode& node, bool keep) noexcept {
     common::Ran ran;
     {
-      common::DrivingThread::InTask const inside(thread_);
-      ran = common::run_body(failures_, tokens_, node.body, &node);
+      common::DrivingThread::InTask const in_task(thread_);
+      common::Workspaces::Loan const workspace(workspaces_, *node.body.codelet);
+      ran = common::run_body(failures_, tokens_, node.body, &node, workspace.block());
     }
     if (ran == common::Ran::ended) return end(node, keep);
     wake_.notify();  // a blocked submit may go on
@@ -375,16 +446,18 @@ template <Executor X> class Engine {
   static constexpr std::uint64_t let_in = 1024;
 
   bool const driver_helps_;
-  std::optional<X> executor_;
+  std::unique_ptr<X> executor_;
+  common::LinkRef<DataHandle> const link_ = common::LinkRef<DataHandle>::make();
   common::DrivingThread thread_;
+  common::Workspaces workspaces_;
   common::Failures failures_;
-  common::BufferTable buffers_{failures_, source()};
+  common::BufferTable buffers_{failures_, source(), &thread_};
   common::DependencyMap dependences_;
   common::Events events_;
   common::FreeStack<common::TaskNode> free_nodes_;
   std::vector<std::unique_ptr<common::TaskNode[]>> nodes_;
   std::uint64_t numbers_ = 0;
-  std::uint64_t submitted_ = 0;
+  common::Submitted submitted_;
   std::uint64_t ended_seen_ = 0;  // not above ended_: so that a submission need not look
   std::uint64_t limit_ = most_in_flight;
   bool polls_when_idle_ = false;
@@ -394,7 +467,7 @@ template <Executor X> class Engine {
       0};                                   // count of ended nodes that the driver waits for
   std::atomic<std::uint64_t> wake_for_{0};  // sequence that the driver waits for
   common::Wake wake_;
-  common::Tokens tokens_{this, &token_ended, &wake_};
+  common::Tokens tokens_{this, &token_ended, &wake_, &thread_};
 };
 
 }  // namespace nntile

@@ -4,7 +4,7 @@
 // entry, marks set after.
 //
 // How a runtime uses it: the thread that is to execute a task calls run_body(failures, tokens,
-// body, task).
+// body, task, workspace), the workspace being a block of Workspaces (workspaces.hh).
 //   Ran::ended    the task is over, its marks are settled: publish its end.
 //   Ran::pending  an asynchronous entry has returned and its token is out. Touch neither body nor
 //   task: `Ended` of `Tokens`
@@ -58,20 +58,24 @@ inline Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& 
 /// Runs one task's body on the calling thread, unless a mark cancels it. The CPU entry is preferred
 /// to the asynchronous one; a codelet with neither fails. Cost without failures: one relaxed load,
 /// two reads of the floating-point mode. Allocates: only for failures and tokens. Never throws.
-inline Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task) noexcept {
+inline Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
+                    void* workspace) noexcept {
   if (failures.any_marked() && failures.cancel_if_marked(body)) [[unlikely]]
     return Ran::ended;
   if (body.codelet->cpu == nullptr) [[unlikely]] {
-    if (body.codelet->async != nullptr)
-      return run_asynchronous(failures, tokens, body, task);
+    if (body.codelet->async != nullptr) return run_asynchronous(failures, tokens, body, task);
     settle(failures, body, {"the codelet has no entry for a CPU worker"});
+    return Ran::ended;
+  }
+  if (workspace == nullptr && body.codelet->workspace != 0) [[unlikely]] {
+    settle(failures, body, {"no memory for a workspace"});
     return Ran::ended;
   }
   char text[status_text_bytes];
   Status status;
   {
     DefaultFloatEnvironment const environment;
-    status = body.codelet->cpu({body.pointers, body.attributes, text});
+    status = body.codelet->cpu({body.pointers, body.attributes, text, workspace});
   }
   text[status_text_bytes - 1] = 0;  // a body may have filled it all
   settle(failures, body, status);

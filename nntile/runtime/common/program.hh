@@ -18,8 +18,8 @@
 
 namespace nntile::common {
 
-/// Throws ValueError for a task without an entry for a CPU worker, and for a binding that is out of
-/// bounds.
+/// Throws ValueError for a task without an entry for a CPU worker or that needs more workspace than
+/// is lent, and for a binding that is out of bounds.
 template <std::same_as<ProgramTask> Task>
 void check_recorded(std::span<Task const> tasks, std::uint32_t binding_count) {
   if (tasks.size() >= 1u << 30 || binding_count >= 1u << 30)
@@ -32,6 +32,9 @@ void check_recorded(std::span<Task const> tasks, std::uint32_t binding_count) {
     };
     if (task.codelet == nullptr || (task.codelet->cpu == nullptr && task.codelet->async == nullptr))
       throw ValueError(concat(name(), "no entry for a CPU worker"));
+    if (task.codelet->workspace > max_workspace_bytes)
+      throw ValueError(concat(name(), "needs ", task.codelet->workspace,
+                              " bytes of workspace where ", max_workspace_bytes, " are lent"));
     for (ProgramUse const& use : task.uses)
       if (use.binding >= binding_count)
         throw ValueError(concat(name(), "uses binding ", use.binding, " of ", binding_count));
@@ -128,7 +131,7 @@ template <std::same_as<BufferTable> Table> class Bindings {
     for (BindingUse const& use : uses) {
       Buffer& buffer = table.find(handles[use.binding], "replay");
       if (buffer.replay == replay_) throw_alias(uses, handles, use.binding);
-      if (buffer.is(Buffer::locked) || (reads(use.access) && buffer.is(Buffer::unwritten)))
+      if (buffer.is(forbidden_states(use.access))) [[unlikely]]
         throw_unfit(buffer, use);
       buffer.replay = replay_;
       buffers_[use.binding] = &buffer;
@@ -150,6 +153,8 @@ template <std::same_as<BufferTable> Table> class Bindings {
     if (buffer.is(Buffer::locked))
       throw LifetimeError(
           concat(who, ": ", Table::describe(buffer), " is locked: unlock it first"));
+    if (writes(use.access) && buffer.is(Buffer::read_only))
+      throw ValueError(concat(who, ": ", Table::why_read_only(buffer)));
     throw LifetimeError(concat(who, ": nothing has written ", Table::describe(buffer),
                                ": submit a task that writes it, lock it for write, or adopt "
                                "written memory"));

@@ -6,18 +6,22 @@
 // task has ended, and hands it to `run_body` (marks.hh), which opens tokens. At every blocking
 // place the driving thread calls poll(true); one idle worker calls poll(false) while polls() != 0.
 // A runtime that sleeps with polls() != 0 naps instead (wake.hh). No verdict of deadlock while
-// outstanding() != 0; waiting_for() says what is waited for. Declare it after the members that the
-// function touches, or call quiesce() before they die: threads of the user's may still be inside
-// `finish`.
+// outstanding() != 0; waiting_for() says what is waited for. A poll counts as a task: it may ask
+// `done`, register polls and complete tokens, but not drive; what it throws fails its task. Declare
+// it after the members that the function touches, or call quiesce() before they die: threads of the
+// user's may still be inside `finish`.
 
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "nntile/core/codelet.hh"
 #include "nntile/core/threads.hh"
+#include "nntile/runtime/common/driving_thread.hh"
 #include "nntile/runtime/common/failures.hh"
 #include "nntile/runtime/common/wake.hh"
 
@@ -32,12 +36,14 @@ class Tokens {
   using Ended = void (*)(void* runtime, void* task, Status status) noexcept;
 
   /// `wake`, if any, is notified when a poll was registered, so that who sleeps there goes on to
-  /// nap.
-  Tokens(void* runtime, Ended ended, Wake* wake = nullptr) noexcept
-      : runtime_(runtime), ended_(ended), wake_(wake) {}
+  /// nap; `thread`, if any, knows who is inside a poll.
+  Tokens(void* runtime, Ended ended, Wake* wake = nullptr, DrivingThread* thread = nullptr) noexcept
+      : runtime_(runtime), ended_(ended), wake_(wake), thread_(thread) {}
   Tokens(Tokens const&) = delete;
   Tokens& operator=(Tokens const&) = delete;
-  ~Tokens() { quiesce(); }
+  ~Tokens() {
+    if (thread_ == nullptr || !thread_->in_child()) quiesce();
+  }
 
   /// Opens a token for a task whose entry is about to be called. Throws std::bad_alloc.
   Completion open(void* task, TaskBody const& body) {
@@ -102,7 +108,7 @@ class Tokens {
       auto const function = poll->function;
       void* const state = poll->state;
       lock.unlock();
-      bool const done = function(state, token);
+      bool const done = call(function, state, token);
       lock.lock();
       progress |= done;
       Poll* const same = &polls_[position_after(last - 1)];  // the vector may have moved
@@ -182,6 +188,21 @@ class Tokens {
     std::size_t const length = strnlen(from, status_text_bytes - 1);
     std::memcpy(to, from, length);
     to[length] = 0;
+  }
+
+  /// Calls a poll as if it were a task: a call that drives could be amid another that waits, whose
+  /// state it would change. What the poll throws fails its task: this may be any thread.
+  bool call(Completion::Poll function, void* state, Completion const& token) noexcept {
+    std::optional<DrivingThread::InTask> in_task;
+    if (thread_ != nullptr) in_task.emplace(*thread_);
+    try {
+      return function(state, token);
+    } catch (std::exception const& error) {
+      finish(this, token.id, {error.what()});
+    } catch (...) {
+      finish(this, token.id, {"its poll threw what is no std::exception"});
+    }
+    return true;
   }
 
   /// Ends the task of a token. A token that is void, or was finished before, is ignored.
@@ -279,6 +300,7 @@ class Tokens {
   void* runtime_;
   Ended ended_;
   Wake* wake_;
+  DrivingThread* thread_;
   std::atomic<std::uint64_t> outstanding_{0};
   std::atomic<std::uint64_t> polls_count_{0};
   mutable detail::Mutex mutex_;

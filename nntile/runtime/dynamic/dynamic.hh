@@ -52,6 +52,11 @@ requires(sizeof...(Rs) > 0 && (NamedRuntime<Rs> && ...)) class Dynamic {
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
     return model_->adopt(bytes, place, release);
   }
+  /// Throws ValueError where the chosen runtime does not tell such memory apart.
+  template <std::same_as<std::byte const> Byte, std::size_t count>
+  Handle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
+    return model_->adopt_read_only(bytes, place, release);
+  }
   void retire(Handle handle) { model_->retire(handle); }
   Event submit(Task<Handle> const& task) { return model_->submit(task); }
   void wait(Event event) { model_->wait(event); }
@@ -59,7 +64,12 @@ requires(sizeof...(Rs) > 0 && (NamedRuntime<Rs> && ...)) class Dynamic {
   void wait_all() { model_->wait_all(); }
   std::span<std::byte> lock(Handle handle, Access access) { return model_->lock(handle, access); }
   void unlock(Handle handle) { model_->unlock(handle); }
+  auto drive(char const* call) { return model_->drive(call); }
+  auto link() const { return model_->link(); }
+  bool here() const { return model_->here(); }
+  void wait_and_retire(Handle handle) { model_->wait_and_retire(handle); }
   Workers workers() const { return model_->workers(); }
+  std::size_t workspace_bytes() const { return model_->workspace_bytes(); }
 
   void open_scope(Lifetime lifetime) requires(ScopedRuntime<Rs>&&...) {
     model_->open_scope(lifetime);

@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/runtime/common/driving_thread.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/dynamic/task_list.hh"
+#include "nntile/runtime/runtime_ref.hh"
 
 namespace nntile::detail {
 
@@ -75,6 +77,8 @@ template <class Erased> struct DynamicModel {
   virtual ~DynamicModel() = default;
   virtual Handle allocate(std::size_t bytes, Place place, Lifetime lifetime) = 0;
   virtual Handle adopt(std::span<std::byte> bytes, Place place, Release release) = 0;
+  virtual Handle adopt_read_only(std::span<std::byte const> bytes, Place place,
+                                 Release release) = 0;
   virtual void retire(Handle handle) = 0;
   virtual Event submit(Task<Handle> const& task) = 0;
   virtual void wait(Event event) = 0;
@@ -82,7 +86,12 @@ template <class Erased> struct DynamicModel {
   virtual void wait_all() = 0;
   virtual std::span<std::byte> lock(Handle handle, Access access) = 0;
   virtual void unlock(Handle handle) = 0;
+  virtual common::DrivingThread::Inside drive(char const* call) = 0;
+  virtual common::LinkRef<Handle> link() const = 0;
+  virtual bool here() const = 0;
+  virtual void wait_and_retire(Handle handle) = 0;
   virtual Workers workers() const = 0;
+  virtual std::size_t workspace_bytes() const = 0;
   virtual void open_scope(Lifetime lifetime) = 0;
   virtual void close_scope(Lifetime lifetime) = 0;
   virtual std::unique_ptr<DynamicProgram> record(std::span<ProgramTask const> tasks,
@@ -110,6 +119,12 @@ template <Runtime R, class Erased> class DynamicModelOf final : public DynamicMo
   }
   Handle adopt(std::span<std::byte> bytes, Place place, Release release) override {
     return Erased::wrap(runtime_.adopt(bytes, place, release));
+  }
+  Handle adopt_read_only(std::span<std::byte const> bytes, Place place, Release release) override {
+    if constexpr (ReadOnlyRuntime<R>)
+      return Erased::wrap(runtime_.adopt(bytes, place, release));
+    else
+      throw ValueError("adopt: this runtime does not take const bytes; give it a copy");
   }
   void retire(Handle handle) override { runtime_.retire(own(handle)); }
   Event submit(Task<Handle> const& task) override {
@@ -139,7 +154,38 @@ template <Runtime R, class Erased> class DynamicModelOf final : public DynamicMo
     return runtime_.lock(own(handle), access);
   }
   void unlock(Handle handle) override { runtime_.unlock(own(handle)); }
+  common::DrivingThread::Inside drive(char const* call) override {
+    if constexpr (requires {
+                    { runtime_.drive(call) } -> std::same_as<common::DrivingThread::Inside>;
+                  })
+      return runtime_.drive(call);
+    else
+      return {};
+  }
+  /// None where handles are wrapped: then the runtime outlives what is made on it.
+  common::LinkRef<Handle> link() const override {
+    if constexpr (linked)
+      return runtime_.link();
+    else
+      return {};
+  }
+  bool here() const override {
+    if constexpr (linked)
+      return runtime_.here();
+    else
+      return true;
+  }
+  void wait_and_retire(Handle handle) override {
+    if constexpr (linked) {
+      runtime_.wait_and_retire(handle);
+    } else {
+      (void)runtime_.lock(own(handle), Access::write);
+      runtime_.unlock(own(handle));
+      runtime_.retire(own(handle));
+    }
+  }
   Workers workers() const override { return runtime_.workers(); }
+  std::size_t workspace_bytes() const override { return lent_workspace_bytes(runtime_); }
 
   void open_scope(Lifetime lifetime) override {
     if constexpr (ScopedRuntime<R>) runtime_.open_scope(lifetime);
@@ -181,6 +227,8 @@ template <Runtime R, class Erased> class DynamicModelOf final : public DynamicMo
   }
 
  private:
+  static constexpr bool linked = Erased::same && LinkedRuntime<R>;
+
   // An event of a program packs the first sequence and their number: runtimes number tasks 1, 2, 3.
   static constexpr unsigned count_bits = 24;
   static constexpr std::uint64_t most_tasks = (std::uint64_t{1} << count_bits) - 1;

@@ -20,7 +20,7 @@ template <class Policy> class ArgumentRing {
 
  public:
   /// A request of this size or more is for the heap: it would hold up too many others.
-  static constexpr std::size_t large = static_cast<std::size_t>(size / 4);
+  static constexpr std::size_t large = size / 4;
 
   /// Null if it is full until an older block is taken back.
   std::byte* take(std::size_t bytes) {
@@ -70,10 +70,12 @@ struct Arguments {
            sizeof(std::int64_t);
   }
 
-  /// Writes the arguments into the slot.
+  /// Writes the arguments into the slot; `block_bytes` is 0 for them.
   static void put(ColdSlot& cold, std::span<std::byte const> attributes,
                   std::span<common::BufferUse const> uses, void* const* pointers,
                   std::int64_t tile) {
+    // g++ 12 warns of writes behind the slot where it does not know this.
+    if (uses.size() > inline_operands) __builtin_unreachable();
     std::byte* at = put_attributes(cold.arguments, attributes);
     for (std::size_t i = 0; i < uses.size(); ++i) {
       Operand const operand{pointers[i], reinterpret_cast<std::uintptr_t>(uses[i].buffer) |

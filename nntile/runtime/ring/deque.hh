@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A worker's own ready tasks: a bounded Chase-Lev deque.
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "nntile/runtime/ring/policy.hh"
 
@@ -20,8 +20,6 @@ template <class Policy, class Item> class Deque {
   static constexpr std::int64_t capacity = Policy::Sizes::deque;
 
  public:
-  Deque() : items_(std::make_unique<Atomic<Item>[]>(static_cast<std::size_t>(capacity))) {}
-
   /// Owner only. False if there is no room.
   bool push(Item item) {
     std::int64_t const bottom = bottom_.load(std::memory_order_relaxed);
@@ -64,13 +62,13 @@ template <class Policy, class Item> class Deque {
   }
 
  private:
-  Atomic<Item>& at(std::int64_t position) const {
+  Atomic<Item>& at(std::int64_t position) {
     return items_[static_cast<std::size_t>(position & (capacity - 1))];
   }
 
-  std::unique_ptr<Atomic<Item>[]> items_;
   alignas(apart) Atomic<std::int64_t> top_{0};
   alignas(apart) Atomic<std::int64_t> bottom_{0};
+  alignas(apart) Atomic<Item> items_[static_cast<std::size_t>(capacity)] = {};
 };
 
 }  // namespace nntile::detail::ring

@@ -11,6 +11,7 @@
 #include "nntile/runtime/common/marks.hh"
 #include "nntile/runtime/common/options.hh"
 #include "nntile/runtime/common/tokens.hh"
+#include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/ring/arguments.hh"
 #include "nntile/runtime/ring/record.hh"
 #include "nntile/runtime/ring/scheduler.hh"
@@ -25,12 +26,14 @@ template <class Policy> class Domain {
   using Hot = HotSlot<Policy>;
   static constexpr std::uint32_t outside = ~0u;  // the number of a thread that is no worker
 
-  explicit Domain(RuntimeOptions const& wished)
+  /// Notes the thread that drives in `driver`, if any.
+  explicit Domain(RuntimeOptions const& wished, std::atomic<std::uintptr_t>* driver = nullptr)
       : options(common::check_options(wished, "ring")),
-        table(failures),
-        thread(options.spawned),
+        thread(options.spawned, driver),
+        table(failures, {}, &thread),
+        workspaces(static_cast<std::size_t>(options.workers)),
         scheduler(static_cast<std::uint32_t>(options.workers)),
-        tokens(this, &token_ended) {}
+        tokens(this, &token_ended, nullptr, &thread) {}
   Domain(Domain const&) = delete;
   Domain& operator=(Domain const&) = delete;
 
@@ -74,8 +77,9 @@ template <class Policy> class Domain {
 
   common::CheckedOptions const options;
   common::Failures failures;
-  common::BufferTable table;
   common::DrivingThread thread;
+  common::BufferTable table;
+  common::Workspaces const workspaces;  // one a worker
   Window<Policy> window;
   Records<Policy> records;
   Scheduler<Policy> scheduler;
@@ -119,35 +123,41 @@ template <class Policy> class Domain {
     Arguments unpacked;
     common::TaskBody const body = unpacked.body(slot, window.cold(slot.id));
     Policy::Trace::begin(static_cast<int>(self), body.sequence);
-    (void)common::run_body(failures, tokens, body, nullptr);
+    (void)common::run_body(failures, tokens, body, nullptr, workspaces[self]);
     Policy::Trace::end(static_cast<int>(self), body.sequence);
   }
 
   void run_record(std::uint32_t self, Hot& slot) {
     auto& record = *static_cast<Record<Policy>*>(const_cast<void*>(window.cold(slot.id).work));
-    if (record.flight != nullptr) return launch(*record.flight);
+    if (record.flight != nullptr) return launch(self, *record.flight);
     std::uint64_t const sequence = slot.sequence.load(std::memory_order_relaxed);
     Policy::Trace::begin(static_cast<int>(self), sequence);
-    bool const ended = run_outstanding(record);
+    bool const ended = run_outstanding(self, record);
     Policy::Trace::end(static_cast<int>(self), sequence);
     if (ended) end_record(record);
   }
 
   /// Runs a body that may end elsewhere; true if it has ended, else it must not be touched again.
-  template <class Task> bool run_outstanding(Task& task) {
+  template <class Task> bool run_outstanding(std::uint32_t self, Task& task) {
     auto* const token = static_cast<Outstanding<Policy>*>(&task);
-    if (common::run_body(failures, tokens, task.body, token) == common::Ran::ended) return true;
+    if (common::run_body(failures, tokens, task.body, token, workspaces[self]) ==
+        common::Ran::ended)
+      return true;
     parking.wake(1);  // somebody must poll, if only to learn that there is nothing to poll
     parking.call_driver();
     return false;
   }
 
-  void launch(Flight<Policy>& flight) {
+  /// Starts a flight, which stays this one's until the launch counts as a sink that has ended:
+  /// otherwise a late worker could end it amid this, and its active bit would be set for nobody, or
+  /// for the next replay.
+  void launch(std::uint32_t self, Flight<Policy>& flight) {
     if (flight.image().size() == 0) return end_record(flight.record());
     auto const ready = static_cast<std::uint32_t>(flight.image().roots.size());
     flight.open_lanes();
     scheduler.flights.activate(flight);
     parking.wake(ready);
+    end_sink(self, flight);
   }
 
   Item run_program(std::uint32_t self, Flight<Policy>& flight, std::uint32_t line) {
@@ -160,20 +170,21 @@ template <class Policy> class Domain {
     Policy::Trace::begin(static_cast<int>(self), sequence);
     bool ended = true;
     if (task.prepared())
-      ended = run_outstanding(flight.prepared(task.attributes()));
+      ended = run_outstanding(self, flight.prepared(task.attributes()));
     else
-      run_plain(flight, task);
+      run_plain(self, flight, task);
     Policy::Trace::end(static_cast<int>(self), sequence);
     return ended ? end_program_task(self, flight, task) : no_item;
   }
 
   /// As run_body, but collects what only a failure needs, in lines that are cold, only for one.
-  void run_plain(Flight<Policy>& flight, TaskView task) {
+  void run_plain(std::uint32_t self, Flight<Policy>& flight, TaskView task) {
     void* pointers[unpacked_operands];
     flight.bind(task, pointers);
     common::BufferUse uses[unpacked_operands];
     if (failures.any_marked()) [[unlikely]] {
-      (void)common::run_body(failures, tokens, flight.body(task, uses, pointers), nullptr);
+      (void)common::run_body(failures, tokens, flight.body(task, uses, pointers), nullptr,
+                             workspaces[self]);
       return;
     }
     char text[status_text_bytes];
@@ -181,7 +192,7 @@ template <class Policy> class Domain {
     Status status;
     {
       common::DefaultFloatEnvironment const environment;
-      status = task.codelet()->cpu({pointers, flight.attributes(task), text});
+      status = task.codelet()->cpu({pointers, flight.attributes(task), text, workspaces[self]});
     }
     if (!status.ok() || failures.any_marked()) [[unlikely]]
       common::settle(failures, flight.body(task, uses, pointers), status);
@@ -271,6 +282,17 @@ template <class Policy> class Domain {
 
   static void count(Atomic<std::uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+};
+
+/// Destroys a domain, but in a child process leaves it as it is: threads that are not there may
+/// hold its locks and sleep at its conditions.
+template <class Policy> struct EndOfDomain {
+  Domain<Policy>& domain;
+  /// Set at the end of the ring's constructor: one that throws destroys its variant member itself.
+  bool constructed = false;
+  ~EndOfDomain() {
+    if (constructed && !domain.thread.in_child()) domain.~Domain();
   }
 };
 

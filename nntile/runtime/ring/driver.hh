@@ -10,16 +10,18 @@
 
 namespace nntile::detail::ring {
 
-/// The driver's side of a ring: everything here is called by the driving thread only.
-template <class Policy> class Driver {
+/// The driver's side of a ring: everything here is called by the driving thread only. Domain and
+/// Reclaim are others in tests that try all orders of sleeping and waking.
+template <class Policy, class Domain = ring::Domain<Policy>, class Reclaim = ring::Reclaim<Policy>>
+class Driver {
  public:
-  explicit Driver(Domain<Policy>& domain)
+  explicit Driver(Domain& domain)
       : domain_(domain),
         reclaim_(domain),
         helps_(!domain.options.own_driver),
         most_ahead_(alone() ? lone_ahead : Window<Policy>::size) {}
 
-  Reclaim<Policy>& reclaim() { return reclaim_; }
+  Reclaim& reclaim() { return reclaim_; }
   bool alone() const { return helps_ && domain_.scheduler.workers() == 1; }
 
   /// How far the submitter may be ahead before it should run tasks itself. Where nobody else does,
@@ -29,6 +31,7 @@ template <class Policy> class Driver {
   /// Runs some tasks, if any are ready.
   void keep_up() {
     for (std::uint64_t i = 0; i < batch && help_once(); ++i) continue;
+    hand_on();
     reclaim_.collect();
   }
 
@@ -54,7 +57,6 @@ template <class Policy> class Driver {
     if (over()) return;
     Spin<Policy> spin(domain_.options.oversubscribed);
     Item item = no_item;
-    bool slept = false;
     for (std::uint32_t round = 1; !over(); ++round) {
       if (round % 8 == 0) (void)domain_.tokens.poll(true);
       if (round % 64 == 0) reclaim_.collect();
@@ -67,12 +69,10 @@ template <class Policy> class Driver {
       } else if (!spin.again()) {
         reclaim_.collect();
         sleep(target());
-        slept = true;
       }
     }
     if (item != no_item) domain_.give(item);
-    // A wake-up that was meant for work may have ended here.
-    if (slept && helps_ && domain_.scheduler.any()) domain_.parking.wake(1);
+    hand_on();
   }
 
   /// A target for whoever needs room: the oldest task of the window.
@@ -120,14 +120,21 @@ template <class Policy> class Driver {
     return no_item;
   }
 
+  /// Before the driver goes its own way. Tasks that it took together with another are in its deque,
+  /// but were in no queue for a moment, so that a worker may sleep beside them. It need not hand on
+  /// a wake-up: see Parking::sleep_driver.
+  void hand_on() {
+    if (helps_ && domain_.scheduler.keeps_some(0)) domain_.parking.wake(1);
+  }
+
   void sleep(Reference target) {
     auto& parking = domain_.parking;
     parking.expect(target);
     if (helps_) parking.announce();
     if (finishing(target) || (helps_ && domain_.scheduler.any())) {
       if (helps_) parking.cancel();
-      detail::yield_core();  // a push, a pop or an end may be halfway, on a thread without a
-                             // core
+      // A push, a pop or an end may be halfway, on a thread without a core.
+      Policy::Clock::yield_core();
     } else {
       parking.sleep_driver(helps_, nap_of(domain_.tokens));
     }
@@ -144,8 +151,8 @@ template <class Policy> class Driver {
   static constexpr std::uint64_t lone_ahead =
       Window<Policy>::size >= 1024 ? 256 : Window<Policy>::size;
 
-  Domain<Policy>& domain_;
-  Reclaim<Policy> reclaim_;
+  Domain& domain_;
+  Reclaim reclaim_;
   bool const helps_;
   std::uint64_t const most_ahead_;
 };

@@ -78,15 +78,17 @@ template <class Policy> class Flight {
       std::uint32_t position = 0;
       for (std::uint32_t const root : image_->roots_of(level))
         lanes_[level].put(lap_, position++, root);
+      if (image_->count_at(level) != 0) lanes_[level].begin(lap_, position);
     }
-    sinks_.store(image_->sinks, std::memory_order_relaxed);
+    sinks_.store(image_->sinks + 1, std::memory_order_relaxed);
   }
 
-  /// Lets workers find the tasks that wait for no other.
+  /// Lets workers find the tasks that wait for no other; all tails have begun in `set_up`. The
+  /// caller holds a sink of the flight until it is done with it: a worker that is late looks at
+  /// lanes that are not active, and may end all tasks before this returns.
   void open_lanes() {
     for (std::uint32_t level = 0; level < level_count; ++level)
-      if ((levels() >> level & 1u) != 0)
-        lanes_[level].open(lap_, static_cast<std::uint32_t>(image_->roots_of(level).size()));
+      if ((levels() >> level & 1u) != 0) lanes_[level].open(lap_);
   }
 
   /// Drops the program, when the replay has ended.
@@ -137,7 +139,7 @@ template <class Policy> class Flight {
       __builtin_prefetch(&counters_[successors[i] >> 1], 1);
   }
 
-  /// Counts ended tasks without successors; true if they were the last of the program.
+  /// Counts ended tasks without successors, and the launch; true if these were the last.
   bool count_sinks(std::uint32_t count) {
     return sinks_.fetch_sub(count, std::memory_order_acq_rel) == count;
   }

@@ -15,7 +15,10 @@ inline constexpr std::uint32_t lane_batch = 16;
 /// no room beyond theirs. Head, tail and entries carry the lap: a worker that looks too late, when
 /// the flight belongs to another replay, finds numbers that do not fit, and takes nothing.
 ///
-/// Law: the memory of the entries outlives every worker.
+/// Law: the memory of the entries outlives every worker; of all lanes of a flight the tails begin a
+/// lap before the first head does. A worker takes from a lane only behind its new head, whose
+/// release shows it the new tails of all of them: so what it makes ready enters this lap wherever
+/// it goes, also where the lane's own head is still to come. Behind an old tail it would be lost.
 template <class Policy> class Lane {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
 
@@ -29,11 +32,13 @@ template <class Policy> class Lane {
     entries_.load(std::memory_order_relaxed)[position].store(word(lap, task),
                                                              std::memory_order_release);
   }
-  /// Begins the lap with the first `ready` entries filled.
-  void open(std::uint32_t lap, std::uint32_t ready) {
+  /// Begins the tail of the lap, behind the `ready` entries that were put. Nothing can be taken
+  /// yet.
+  void begin(std::uint32_t lap, std::uint32_t ready) {
     tail_.store(word(lap, ready), std::memory_order_release);
-    head_.store(word(lap, 0), std::memory_order_release);
   }
+  /// Begins the head of the lap: from now on its tasks are taken.
+  void open(std::uint32_t lap) { head_.store(word(lap, 0), std::memory_order_release); }
 
   /// Adds a task of the current lap.
   void push(std::uint32_t task) {

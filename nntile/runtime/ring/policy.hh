@@ -10,7 +10,6 @@
 
 #include "nntile/core/threads.hh"
 
-
 namespace nntile {
 
 /// Sizes of one domain. A test may ask for a window of 2, or for ids that wrap after a thousand
@@ -26,6 +25,8 @@ struct RingSizes {
   static constexpr std::uint32_t flights = 64;
   /// Sequence of the first task.
   static constexpr std::uint64_t first_sequence = 1;
+  /// Tasks after which references to tasks long gone are forgotten: they tell 2^31 tasks apart.
+  static constexpr std::uint64_t sweep_every = std::uint64_t{1} << 29;
   /// How long an idle worker looks for work before it sleeps: about what a wake costs, so that the
   /// wait is never more than twice the shortest.
   static constexpr std::int64_t spin_ns = 50'000;
@@ -33,9 +34,11 @@ struct RingSizes {
   static constexpr int yields = 1;
 };
 
-/// Times how long an idle worker spins; nothing else depends on it.
+/// Times how long an idle worker spins, and lets another thread have its core; nothing else depends
+/// on it.
 struct RingClock {
   static std::int64_t nanoseconds() { return detail::monotonic_ns(); }
+  static void yield_core() { detail::yield_core(); }
 };
 
 /// Is told when a worker starts and ends a body; `worker` 0 is the driving thread unless it
@@ -59,6 +62,7 @@ template <class P>
 concept RingPolicyType = requires {
   typename P::template Atomic<std::uint32_t>;
   { P::Clock::nanoseconds() } -> std::same_as<std::int64_t>;
+  P::Clock::yield_core();
   P::Trace::begin(0, std::uint64_t{});
   P::Trace::end(0, std::uint64_t{});
   requires std::has_single_bit(P::Sizes::window);
@@ -66,6 +70,7 @@ concept RingPolicyType = requires {
   requires std::has_single_bit(P::Sizes::deque);
   requires std::has_single_bit(P::Sizes::argument_bytes);
   requires P::Sizes::flights >= 1;
+  requires P::Sizes::sweep_every <= (std::uint64_t{1} << 30);
 };
 
 static_assert(RingPolicyType<RingPolicy>);

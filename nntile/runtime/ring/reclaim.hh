@@ -67,7 +67,7 @@ template <class Policy> class Reclaim {
   /// Forgets references that are older than the window, before their 31 bits come round again.
   void sweep_if_due() {
     std::uint64_t const head = domain_.window.head();
-    if (head - swept_ < std::uint64_t{1} << 29) return;
+    if (head - swept_ < Policy::Sizes::sweep_every) return;
     swept_ = head;
     datums_.sweep([this](Reference reference) {
       return is_record(reference) || domain_.window.live(reference);

@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "nntile/runtime/common/submitted.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/link.hh"
 #include "nntile/runtime/ring/recorder.hh"
 #include "nntile/runtime/ring/replay.hh"
 
@@ -39,35 +41,53 @@ class BasicRing {
 
   /// Throws ValueError for a worker count that is not 1 to 1,024.
   explicit BasicRing(RuntimeOptions const& options = {})
-      : domain_(options),
-        driver_(domain_),
-        submitter_(domain_, driver_),
-        replayer_(domain_, driver_, submitter_),
-        workers_(domain_) {}
+      : domain_(options, &link_->driver()),
+        driver_(end_of_domain_.domain),  // by its own name g++ 12 takes it for uninitialized
+        submitter_(end_of_domain_.domain, driver_),
+        replayer_(end_of_domain_.domain, driver_, submitter_),
+        workers_(end_of_domain_.domain) {
+    end_of_domain_.constructed = true;
+  }
   BasicRing(BasicRing const&) = delete;
   BasicRing& operator=(BasicRing const&) = delete;
-  /// Waits for every task, asynchronous ones included.
-  ~BasicRing() { wait_for_everything(); }
+  /// Waits for every task, asynchronous ones included. In a process that was forked since, where
+  /// its threads are not, it waits for nothing and keeps the child's copy of its memory; any call
+  /// there throws LifetimeError.
+  ~BasicRing() {
+    bool const in_child = domain_.thread.in_child();
+    link_->close(!in_child);
+    if (in_child) return;
+    auto const inside = domain_.thread.enter_to_destroy();
+    take_dropped();
+    wait_for_everything();
+  }
 
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
-    domain_.thread.enter("allocate");
+    auto const inside = domain_.thread.enter("allocate");
+    take_dropped();
     driver_.reclaim().collect();
     return driver_.reclaim().begin([&] { return domain_.table.add(bytes, place, lifetime); });
   }
 
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
-    domain_.thread.enter("adopt");
-    return driver_.reclaim().begin([&] { return domain_.table.adopt(bytes, place, release); });
+    return adopt_any(bytes, place, release);
+  }
+  /// Memory that nobody writes: tasks and locks that would are refused, and it may overlap other
+  /// such memory.
+  template <std::same_as<std::byte const> Byte, std::size_t count>
+  Handle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
+    return adopt_any(std::span<std::byte const>(bytes), place, release);
   }
 
   void retire(Handle handle) {
-    domain_.thread.enter("retire");
-    driver_.reclaim().collect();
-    driver_.reclaim().retire(domain_.table.begin_retire(handle));
+    auto const inside = domain_.thread.enter("retire");
+    take_dropped();
+    retire_one(handle);
   }
 
   Event submit(Task<Handle> const& task) {
-    domain_.thread.enter("submit");
+    auto const inside = domain_.thread.enter("submit");
+    take_dropped();
     return {this, submitter_.submit(task)};
   }
 
@@ -87,12 +107,14 @@ class BasicRing {
   /// are in flight.
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block = {}) {
-    domain_.thread.enter("replay");
+    auto const inside = domain_.thread.enter("replay");
+    take_dropped();
     return {this, replayer_.replay(program.image_, bindings, block)};
   }
 
   void wait(Event event) {
-    domain_.thread.enter("wait");
+    auto const inside = domain_.thread.enter("wait");
+    take_dropped();
     if (!known(event, "wait")) return;
     driver_.block_until([&] { return over(event.sequence); },
                         [&] { return reference_of(event.sequence); });
@@ -103,7 +125,11 @@ class BasicRing {
 
   bool done(Event event) {
     if (!known(event, "done") || over(event.sequence)) return true;
-    if (!domain_.thread.here()) return false;
+    auto const inside = domain_.thread.enter_as_driver();
+    if (!inside) {
+      domain_.thread.check_process("done");
+      return false;
+    }
     (void)domain_.tokens.poll(true);
     if (driver_.alone()) (void)driver_.help_once();
     driver_.reclaim().collect();
@@ -111,39 +137,58 @@ class BasicRing {
   }
 
   void wait_all() {
-    domain_.thread.enter("wait_all");
+    auto const inside = domain_.thread.enter("wait_all");
+    take_dropped();
     domain_.table.check_nothing_locked();
     wait_for_everything();
     domain_.failures.report();
   }
 
   std::span<std::byte> lock(Handle handle, Access access) {
-    domain_.thread.enter("lock");
+    auto const inside = domain_.thread.enter("lock");
+    take_dropped();
     common::Buffer& buffer = domain_.table.check_lock(handle, access);
-    auto const next = [&] { return driver_.next_user(buffer, access); };
-    driver_.block_until([&] { return next() == detail::ring::no_reference; }, next);
+    wait_for_uses(buffer, access);
     domain_.failures.check_lock(buffer, access);
     return domain_.table.begin_lock(buffer, access);
   }
 
   void unlock(Handle handle) {
-    domain_.thread.enter("unlock");
-    (void)domain_.table.end_lock(handle);
+    auto const inside = domain_.thread.enter("unlock");
+    take_dropped();
+    end_lock(handle);
+  }
+  void wait_and_retire(Handle handle) {
+    auto const inside = domain_.thread.enter("wait_and_retire");
+    take_dropped();
+    wait_for_uses(domain_.table.check_unlocked(handle, "wait_and_retire"), Access::write);
+    retire_one(handle);
   }
 
   void open_scope(Lifetime lifetime) {
-    domain_.thread.enter("open_scope");
+    auto const inside = domain_.thread.enter("open_scope");
+    take_dropped();
     domain_.table.open_scope(lifetime);
   }
   void close_scope(Lifetime lifetime) {
-    domain_.thread.enter("close_scope");
-    domain_.table.close_scope(lifetime, [this](Handle handle) { retire(handle); });
+    auto const inside = domain_.thread.enter("close_scope");
+    take_dropped();
+    domain_.table.close_scope(lifetime, [this](Handle handle) { retire_one(handle); });
   }
 
+  /// Tells other threads that this one is inside `call`, while the result lives.
+  auto drive(char const* call) { return domain_.thread.enter(call); }
+  /// See LinkedRuntime.
+  common::LinkRef<Handle> const& link() const noexcept { return link_; }
+  bool here() const noexcept { return domain_.thread.here(); }
   Workers workers() const { return {domain_.options.workers, 0, domain_.options.oversubscribed}; }
+  std::size_t workspace_bytes() const { return max_workspace_bytes; }
 
   /// Names the tasks that wait for a token; "" if none does.
-  std::string waiting_for() const { return domain_.tokens.waiting_for(); }
+  std::string waiting_for() const {
+    domain_.thread.check_process("waiting_for");
+    return domain_.tokens.waiting_for();
+  }
 
   RingStats stats() const {
     RingStats stats;
@@ -161,12 +206,46 @@ class BasicRing {
   }
 
  private:
-  /// False for the default event. Throws LifetimeError for another runtime's.
+  /// False for the default event. Throws LifetimeError for one that this runtime never gave.
   bool known(Event event, char const* call) const {
-    if (event.runtime == nullptr) return false;
-    if (event.runtime != this)
-      throw LifetimeError(concat(call, ": the event belongs to another runtime"));
-    return true;
+    common::check_event(event, this, domain_.window.next_sequence() - 1, call);
+    return event.runtime != nullptr;
+  }
+
+  /// Does what others than the driver have left to it.
+  void take_dropped() {
+    if (!link_->any_dropped()) [[likely]]
+      return;
+    link_->take([this](Handle handle, bool unlocks) {
+      try {
+        if (unlocks)
+          end_lock(handle);
+        else if (!domain_.table.drop_if_locked(handle))
+          retire_one(handle);
+      } catch (Error const&) {  // retired with its scope, for example
+      }
+    });
+  }
+  void end_lock(Handle handle) {
+    if (domain_.table.end_lock(handle).is(common::Buffer::dropped)) retire_one(handle);
+  }
+  /// The last task may have ended long before an older one lets the watermark pass.
+  void retire_one(Handle handle) {
+    driver_.reclaim().collect();
+    common::Buffer& buffer = domain_.table.begin_retire(handle);
+    if (driver_.next_user(buffer, Access::write) == detail::ring::no_reference)
+      domain_.table.leave_ranges(buffer);
+    driver_.reclaim().retire(buffer);
+  }
+  template <class Byte> Handle adopt_any(std::span<Byte> bytes, Place place, Release release) {
+    auto const inside = domain_.thread.enter("adopt");
+    take_dropped();
+    driver_.reclaim().collect();
+    return driver_.reclaim().begin([&] { return domain_.table.adopt(bytes, place, release); });
+  }
+  void wait_for_uses(common::Buffer const& buffer, Access access) {
+    auto const next = [&] { return driver_.next_user(buffer, access); };
+    driver_.block_until([&] { return next() == detail::ring::no_reference; }, next);
   }
 
   /// Whether that task has ended. Any thread.
@@ -197,7 +276,11 @@ class BasicRing {
     driver_.reclaim().collect();
   }
 
-  detail::ring::Domain<Policy> domain_;
+  common::LinkRef<Handle> const link_ = common::LinkRef<Handle>::make();
+  union {  // which destroys nothing
+    detail::ring::Domain<Policy> domain_;
+  };
+  detail::ring::EndOfDomain<Policy> end_of_domain_{domain_};
   detail::ring::Driver<Policy> driver_;
   detail::ring::Submitter<Policy> submitter_;
   detail::ring::Replayer<Policy> replayer_;

@@ -54,7 +54,7 @@ template <class Policy> class Scheduler {
   /// Makes a task available to every worker; from any thread. Wakes nobody.
   void push_shared(std::uint32_t id, std::uint8_t level, std::int16_t wish) {
     if (wish >= 0)
-      workers_[static_cast<std::uint32_t>(wish)].inbox.load(std::memory_order_acquire)->push(id);
+      workers_[static_cast<std::size_t>(wish)].inbox.load(std::memory_order_acquire)->push(id);
     else
       levels_[level].load(std::memory_order_acquire)->push(id);
   }
@@ -77,7 +77,7 @@ template <class Policy> class Scheduler {
   /// The next task for a worker: urgent ones, its own, everybody's, somebody else's, those that may
   /// wait.
   Item next(std::uint32_t self) {
-    std::uint32_t const used = used_.load(std::memory_order_relaxed);
+    std::uint32_t const used = used_levels();
     std::uint32_t id;
     if (used >> (normal_level + 1) != 0)
       for (std::uint32_t level = level_count - 1; level > normal_level; --level)
@@ -99,12 +99,15 @@ template <class Policy> class Scheduler {
 
   /// Whether a task above this level waits.
   bool more_urgent(std::uint32_t level) {
-    std::uint32_t const used = used_.load(std::memory_order_relaxed);
+    std::uint32_t const used = used_levels();
     for (std::uint32_t above = level + 1; used >> above != 0; ++above)
       if ((used >> above & 1u) != 0 && !levels_[above].load(std::memory_order_acquire)->empty())
         return true;
     return flights.any_lane(~1u << level, has_some);
   }
+
+  /// Whether a worker has tasks in its deque.
+  bool keeps_some(std::uint32_t self) const { return !workers_[self].deque.empty(); }
 
   /// Whether any task waits. Sequentially consistent with pushes, for sleepers that have announced
   /// themselves.
@@ -124,6 +127,8 @@ template <class Policy> class Scheduler {
   Flights<Policy> flights;
 
  private:
+  /// One bit a level that has a queue: who sees the bit sees the queue.
+  std::uint32_t used_levels() const { return used_.load(std::memory_order_acquire); }
   bool pop_level(std::uint32_t used, std::uint32_t level, std::uint32_t& id) {
     return (used >> level & 1u) != 0 && levels_[level].load(std::memory_order_acquire)->pop(id);
   }
@@ -133,15 +138,16 @@ template <class Policy> class Scheduler {
   }
 
   /// A task from the lanes of these levels. Without priorities the worker takes some more for its
-  /// own deque, which is empty then.
+  /// own deque, which is empty when it looks for tasks of the normal level. It asks for the level
+  /// as well: whether a flight has priorities may change until the worker takes its tasks.
   Item pop_lane(std::uint32_t self, std::uint32_t mask) {
     constexpr std::uint32_t batch =
         lane_batch < Policy::Sizes::deque ? lane_batch : Policy::Sizes::deque;
     Item item = no_item;
     flights.any_lane(mask, [&](Flight<Policy>& flight, std::uint32_t level) {
       std::uint32_t tasks[batch];
-      std::uint32_t count =
-          flight.lane(level).pop(tasks, flight.local() ? batch : 1, 2 * workers());
+      bool const several = level == normal_level && flight.local();
+      std::uint32_t count = flight.lane(level).pop(tasks, several ? batch : 1, 2 * workers());
       if (count == 0) return false;
       while (--count != 0)
         (void)workers_[self].deque.push(program_item(flight.number(), tasks[count]));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "nntile/runtime/common/submitted.hh"
 #include "nntile/runtime/ring/datum.hh"
 #include "nntile/runtime/ring/slot.hh"
 
@@ -46,7 +47,7 @@ template <class Policy> class Window {
   std::uint64_t head() const { return head_.load(std::memory_order_relaxed); }
   std::uint64_t watermark() const { return watermark_.load(std::memory_order_relaxed); }
   bool full() const { return head() - watermark() == size; }
-  /// Sequence of the next task; submitter only.
+  /// Sequence of the next task. Any thread that knows one sees a later one.
   std::uint64_t next_sequence() const { return next_sequence_; }
 
   /// Whether that task has finished. Submitter only.
@@ -98,7 +99,7 @@ template <class Policy> class Window {
     slot.consumers.open();
     slot.pending.store(Hot::building, std::memory_order_relaxed);
     slot.sequence.store(next_sequence_, std::memory_order_release);
-    next_sequence_ += sequences;
+    next_sequence_ = next_sequence_ + sequences;
     seen_[ticket & mask] = 0;
     head_.store(ticket + 1, std::memory_order_release);
     // The lines of a slot to come are with the worker that ran its last task.
@@ -186,7 +187,7 @@ template <class Policy> class Window {
   std::unique_ptr<Hot[]> hot_;
   std::unique_ptr<ColdSlot[]> cold_;
   std::unique_ptr<std::uint32_t[]> seen_;  // the last collection that met the slot's task
-  std::uint64_t next_sequence_ = Policy::Sizes::first_sequence;
+  common::Submitted next_sequence_ = Policy::Sizes::first_sequence;
   Atomic<std::uint64_t> head_{Policy::Sizes::first_sequence};
   alignas(apart) Atomic<std::uint64_t> watermark_{Policy::Sizes::first_sequence};
 };

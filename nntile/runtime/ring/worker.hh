@@ -25,7 +25,7 @@ template <class Policy> class Spin {
       return true;
     }
     if (yields_++ < Policy::Sizes::yields) {
-      detail::yield_core();
+      Policy::Clock::yield_core();
       return true;
     }
     reset();
@@ -48,14 +48,15 @@ template <class Policy> class Spin {
 inline constexpr std::int64_t nap_ns = 50'000;
 inline constexpr std::int64_t long_nap_ns = 1'000'000;
 
-inline std::int64_t nap_of(common::Tokens const& tokens) {
+template <class Tokens> std::int64_t nap_of(Tokens const& tokens) {
   return tokens.polls() != 0 ? nap_ns : tokens.outstanding() != 0 ? long_nap_ns : -1;
 }
 
-/// One executing thread of the ring.
-template <class Policy> class Worker {
+/// One executing thread of the ring. Domain is another in tests that try all orders of sleeping and
+/// waking.
+template <class Policy, class Domain = ring::Domain<Policy>> class Worker {
  public:
-  Worker(Domain<Policy>& domain, std::uint32_t self) : domain_(domain), self_(self) {}
+  Worker(Domain& domain, std::uint32_t self) : domain_(domain), self_(self) {}
 
   /// Runs tasks until the domain stops.
   void operator()() {
@@ -80,9 +81,12 @@ template <class Policy> class Worker {
     if (item != no_item) return item;
     domain_.flush(self_);
     Spin<Policy> spin(domain_.options.oversubscribed);
-    for (;;) {
+    for (bool slept = false;;) {
       if (domain_.stop.load(std::memory_order_acquire)) return no_item;
-      bool const slept = !spin.again() && wait();
+      if (!spin.again()) {
+        wait();
+        slept = true;
+      }
       item = domain_.scheduler.next(self_);
       if (item == no_item) continue;
       // There may be work for two, or polls that nobody looks after any more.
@@ -92,22 +96,25 @@ template <class Policy> class Worker {
     }
   }
 
-  /// Polls or sleeps. Always true.
-  bool wait() {
-    bool const polls = nap_of(domain_.tokens) >= 0 && !domain_.polling.exchange(true);
+  /// Polls or sleeps. Who sleeps because another one polls looks for that one after announcing
+  /// itself: the other one takes `polling` back before it looks for sleepers to hand the polls to
+  /// (see find), so one of the two sees the other.
+  void wait() {
+    bool const wanted = nap_of(domain_.tokens) >= 0;
+    bool const polls = wanted && !domain_.polling.exchange(true);
     if (polls) (void)domain_.tokens.poll(false);
     domain_.parking.announce();
     std::int64_t const nap = polls ? nap_of(domain_.tokens) : -1;
-    if (domain_.scheduler.any() || domain_.stop.load(std::memory_order_seq_cst)) {
+    bool const nobody_polls = wanted && !polls && !domain_.polling.load();
+    if (nobody_polls || domain_.scheduler.any() || domain_.stop.load()) {
       domain_.parking.cancel();
-      detail::yield_core();  // a push or a pop may be halfway, on a thread without a core
+      Policy::Clock::yield_core();  // a push or a pop may be halfway, on a thread without a core
     } else if (nap >= 0) {
       domain_.parking.nap(nap);
     } else {
       domain_.parking.sleep();
     }
     if (polls) domain_.polling.store(false);
-    return true;
   }
 
   void pin() {
@@ -115,11 +122,12 @@ template <class Policy> class Worker {
     (void)common::pin_to_core(cores[self_ % cores.size()]);
   }
 
-  Domain<Policy>& domain_;
+  Domain& domain_;
   std::uint32_t const self_;
 };
 
 /// The threads of a ring. Destruction stops and joins them: by then there must be nothing to run.
+/// In a child process there are none.
 template <class Policy> class Workers {
  public:
   explicit Workers(Domain<Policy>& domain) : domain_(domain) {
@@ -144,6 +152,7 @@ template <class Policy> class Workers {
 
  private:
   void join() {
+    if (domain_.thread.in_child()) return;
     domain_.stop.store(true, std::memory_order_seq_cst);
     domain_.parking.wake_all();
     for (auto& thread : threads_) thread.join();

@@ -99,8 +99,8 @@ template <std::same_as<ProgramUse> Use> class Flight {
   /// Makes ready what has changed since the last replay: nothing, usually. Throws std::bad_alloc.
   void set_up(std::shared_ptr<Image const> const& image, std::span<DataHandle const> handles,
               std::span<common::Buffer* const> buffers, std::span<std::byte const> block,
-              std::uint64_t sequence) {
-    if (!knows(image, handles)) bind(image, handles, buffers);
+              std::uint64_t sequence, void* workspace) {
+    if (!knows(image, handles)) bind(image, handles, buffers, workspace);
     image_ = image;
     for (typename Image::Patch const& patch : image->patches)
       std::memcpy(patched_.data() + patch.to, block.data() + patch.from, patch.bytes);
@@ -142,7 +142,7 @@ template <std::same_as<ProgramUse> Use> class Flight {
   }
 
   void bind(std::shared_ptr<Image const> const& image, std::span<DataHandle const> handles,
-            std::span<common::Buffer* const> buffers) {
+            std::span<common::Buffer* const> buffers, void* workspace) {
     known_.reset();
     handles_.assign(handles.begin(), handles.end());
     buffers_.assign(buffers.begin(), buffers.end());
@@ -155,8 +155,9 @@ template <std::same_as<ProgramUse> Use> class Flight {
     for (ProgramUse const& use : image->uses) pointers_.push_back(buffers[use.binding]->pointer);
     calls_.clear();
     for (Step const& step : image->steps)
-      calls_.push_back({step.codelet->cpu,
-                        {pointers_.data() + step.first_use, attributes + step.attributes, text_}});
+      calls_.push_back(
+          {step.codelet->cpu,
+           {pointers_.data() + step.first_use, attributes + step.attributes, text_, workspace}});
     known_ = image;
   }
 

@@ -21,8 +21,11 @@
 #include "nntile/runtime/common/driving_thread.hh"
 #include "nntile/runtime/common/marks.hh"
 #include "nntile/runtime/common/options.hh"
+#include "nntile/runtime/common/submitted.hh"
 #include "nntile/runtime/common/wake.hh"
+#include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/link.hh"
 #include "nntile/runtime/serial/program.hh"
 
 namespace nntile {
@@ -50,33 +53,46 @@ template <std::same_as<DataHandle> H> class BasicSerial {
   BasicSerial& operator=(BasicSerial const&) = delete;
   /// Waits for tokens; never throws.
   ~BasicSerial() {
+    link_->close();
+    auto const inside = thread_.enter_to_destroy();
+    take_dropped();
     drain(submitted_);
     tokens_.quiesce();
   }
 
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
-    thread_.enter("allocate");
+    auto const inside = thread_.enter("allocate");
+    take_dropped();
     return buffers_.add(bytes, place, lifetime);
   }
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
-    thread_.enter("adopt");
-    return buffers_.adopt(bytes, place, release);
+    return adopt_any(bytes, place, release);
+  }
+  /// Memory that nobody writes: tasks and locks that would are refused, and it may overlap other
+  /// such memory.
+  template <std::same_as<std::byte const> Byte, std::size_t count>
+  Handle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
+    return adopt_any(std::span<std::byte const>(bytes), place, release);
   }
   void retire(Handle handle) {
-    thread_.enter("retire");
+    auto const inside = thread_.enter("retire");
+    take_dropped();
     retire_one(handle);
   }
   void open_scope(Lifetime lifetime) {
-    thread_.enter("open_scope");
+    auto const inside = thread_.enter("open_scope");
+    take_dropped();
     buffers_.open_scope(lifetime);
   }
   void close_scope(Lifetime lifetime) {
-    thread_.enter("close_scope");
+    auto const inside = thread_.enter("close_scope");
+    take_dropped();
     buffers_.close_scope(lifetime, [this](Handle handle) { retire_one(handle); });
   }
 
   Event submit(Task<Handle> const& task) {
-    thread_.enter("submit");
+    auto const inside = thread_.enter("submit");
+    take_dropped();
     if (!queue_.empty()) run_queue(no_limit);
     std::size_t const count = task.uses.size();
     if (!queue_.empty() || count > inline_uses ||
@@ -90,8 +106,8 @@ template <std::same_as<DataHandle> H> class BasicSerial {
     common::TaskBody const body{task.codelet,           sequence,  {uses, count}, pointers,
                                 task.attributes.data(), task.label};
     {
-      common::DrivingThread::InTask const inside(thread_);
-      (void)common::run_body(failures_, tokens_, body, nullptr);
+      common::DrivingThread::InTask const in_task(thread_);
+      (void)common::run_body(failures_, tokens_, body, nullptr, workspaces_[0]);
     }
     ended_.store(sequence, std::memory_order_release);
     return {this, sequence};
@@ -101,6 +117,8 @@ template <std::same_as<DataHandle> H> class BasicSerial {
   /// ValueError: a binding, parameter or codelet that cannot be.
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters = {}) {
+    auto const inside = thread_.enter("record");
+    take_dropped();
     auto image =
         std::make_shared<detail::serial::Image<ProgramUse> const>(tasks, binding_count, parameters);
     bindings_.reserve(binding_count);
@@ -112,14 +130,16 @@ template <std::same_as<DataHandle> H> class BasicSerial {
   /// event is the last one's. Throws what Bindings::bind does; nothing has run then.
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block = {}) {
-    thread_.enter("replay");
+    auto const inside = thread_.enter("replay");
+    take_dropped();
     if (!queue_.empty()) run_queue(no_limit);
     bindings_.bind(buffers_, program.image_.get(), bindings, block.size());
     forget_ended();
     bool const at_once = queue_.empty() && !program.image_->asynchronous;
     Flight* const flight = at_once ? &flight_ : enqueue_flight();
     try {
-      flight->set_up(program.image_, bindings, bindings_.buffers(), block, submitted_ + 1);
+      flight->set_up(program.image_, bindings, bindings_.buffers(), block, submitted_ + 1,
+                     workspaces_[0]);
       if (replays_.size() == replays_.capacity()) replays_.reserve(2 * replays_.size() + 16);
     } catch (...) {
       if (!at_once) queue_.pop_back();
@@ -134,41 +154,60 @@ template <std::same_as<DataHandle> H> class BasicSerial {
   }
 
   void wait(Event event) {
-    thread_.enter("wait");
-    check_event(event, "wait");
+    auto const inside = thread_.enter("wait");
+    take_dropped();
+    common::check_event(event, this, submitted_, "wait");
     drain(event.sequence);
     if (failures_.unreported() == 0) return;
     for (std::uint64_t s = first_of(event.sequence); s <= event.sequence; ++s)
       failures_.throw_if_failed(s);
   }
   bool done(Event event) {
-    check_event(event, "done");
+    common::check_event(event, this, submitted_, "done");
     if (has_ended(event.sequence)) return true;
-    if (!thread_.here()) return false;
+    auto const inside = thread_.enter_as_driver();
+    if (!inside) return false;
     (void)tokens_.poll(true);
     run_queue(1);
     return has_ended(event.sequence);
   }
   void wait_all() {
-    thread_.enter("wait_all");
+    auto const inside = thread_.enter("wait_all");
+    take_dropped();
     buffers_.check_nothing_locked();
     drain(submitted_);
     failures_.report();
   }
 
   std::span<std::byte> lock(Handle handle, Access access) {
-    thread_.enter("lock");
+    auto const inside = thread_.enter("lock");
+    take_dropped();
     common::Buffer& buffer = buffers_.check_lock(handle, access);
     drain(buffer.last_use);
     failures_.check_lock(buffer, access);
     return buffers_.begin_lock(buffer, access);
   }
   void unlock(Handle handle) {
-    thread_.enter("unlock");
-    (void)buffers_.end_lock(handle);
+    auto const inside = thread_.enter("unlock");
+    take_dropped();
+    end_lock(handle);
+  }
+  void wait_and_retire(Handle handle) {
+    auto const inside = thread_.enter("wait_and_retire");
+    take_dropped();
+    common::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
+    drain(buffer.last_use);
+    buffers_.leave_ranges(buffer);
+    retire_one(handle);
   }
 
+  /// Tells other threads that this one is inside `call`, while the result lives.
+  auto drive(char const* call) { return thread_.enter(call); }
+  /// See LinkedRuntime.
+  common::LinkRef<Handle> const& link() const noexcept { return link_; }
+  bool here() const noexcept { return thread_.here(); }
   Workers workers() const { return {}; }
+  std::size_t workspace_bytes() const { return max_workspace_bytes; }
   /// Names the tasks that wait for a token; "" if none does.
   std::string waiting_for() const { return tokens_.waiting_for(); }
 
@@ -212,12 +251,13 @@ template <std::same_as<DataHandle> H> class BasicSerial {
   bool run_flight(Flight& flight) {
     bool well = true;
     {
-      common::DrivingThread::InTask const inside(thread_);
+      common::DrivingThread::InTask const in_task(thread_);
       common::DefaultFloatEnvironment environment;
       for (typename Flight::Call const& call : flight.calls()) {
         if (failures_.any_marked()) [[unlikely]] {
           well = false;
-          (void)common::run_body(failures_, tokens_, body_of(flight, call), nullptr);
+          (void)common::run_body(failures_, tokens_, body_of(flight, call), nullptr,
+                                 workspaces_[0]);
           continue;
         }
         Status const status = call.entry(call.call);
@@ -237,6 +277,12 @@ template <std::same_as<DataHandle> H> class BasicSerial {
     return flight.body(static_cast<std::size_t>(&call - flight.calls().data()));
   }
 
+  template <class Byte> Handle adopt_any(std::span<Byte> bytes, Place place, Release release) {
+    auto const inside = thread_.enter("adopt");
+    take_dropped();
+    return buffers_.adopt(bytes, place, release);
+  }
+
   Flight* enqueue_flight() {
     queue_.emplace_back();
     try {
@@ -248,14 +294,27 @@ template <std::same_as<DataHandle> H> class BasicSerial {
     return queue_.back().flight.get();
   }
 
-  void check_event(Event const& event, char const* call) const {
-    if (event.runtime != nullptr && event.runtime != this)
-      throw LifetimeError(concat(call, ": the event belongs to another runtime"));
-  }
   bool has_ended(std::uint64_t sequence) const noexcept {
     return sequence <= ended_.load(std::memory_order_acquire);
   }
 
+  /// Does what others than the driver have left to it.
+  void take_dropped() {
+    if (!link_->any_dropped()) [[likely]]
+      return;
+    link_->take([this](Handle handle, bool unlocks) {
+      try {
+        if (unlocks)
+          end_lock(handle);
+        else if (!buffers_.drop_if_locked(handle))
+          retire_one(handle);
+      } catch (Error const&) {  // retired with its scope, for example
+      }
+    });
+  }
+  void end_lock(Handle handle) {
+    if (buffers_.end_lock(handle).is(common::Buffer::dropped)) retire_one(handle);
+  }
   void retire_one(Handle handle) {
     if (!queue_.empty()) {
       try {
@@ -323,8 +382,8 @@ template <std::same_as<DataHandle> H> class BasicSerial {
   common::Ran start(Queued& head) {
     head.started = true;
     head_ended_.store(false, std::memory_order_relaxed);
-    common::DrivingThread::InTask const inside(thread_);
-    return common::run_body(failures_, tokens_, head.body, &head);
+    common::DrivingThread::InTask const in_task(thread_);
+    return common::run_body(failures_, tokens_, head.body, &head, workspaces_[0]);
   }
 
   /// Returns when the task of that sequence has ended.
@@ -352,9 +411,11 @@ template <std::same_as<DataHandle> H> class BasicSerial {
   }
 
   common::Failures failures_;
-  common::BufferTable buffers_{failures_};
-  common::DrivingThread thread_;
-  std::uint64_t submitted_ = 0;
+  common::LinkRef<Handle> const link_ = common::LinkRef<Handle>::make();
+  common::DrivingThread thread_{0, &link_->driver()};
+  common::BufferTable buffers_{failures_, {}, &thread_};
+  common::Workspaces workspaces_{1};
+  common::Submitted submitted_;
   std::atomic<std::uint64_t> ended_{0};             // tasks end in order: all up to here have
   std::deque<Queued> queue_;                        // only the head has started
   common::Bindings<common::BufferTable> bindings_;  // of the latest replay
@@ -362,7 +423,7 @@ template <std::same_as<DataHandle> H> class BasicSerial {
   std::vector<Replayed> replays_;                   // ascending
   std::atomic<bool> head_ended_{false};
   common::Wake wake_;
-  common::Tokens tokens_{this, &token_ended, &wake_};
+  common::Tokens tokens_{this, &token_ended, &wake_, &thread_};
 };
 
 using Serial = BasicSerial<DataHandle>;

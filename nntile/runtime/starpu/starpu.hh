@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,8 +19,11 @@
 #include "nntile/runtime/common/events.hh"
 #include "nntile/runtime/common/marks.hh"
 #include "nntile/runtime/common/options.hh"
+#include "nntile/runtime/common/submitted.hh"
 #include "nntile/runtime/common/wake.hh"
+#include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/link.hh"
 #include "nntile/runtime/starpu/job.hh"
 #include "nntile/runtime/starpu/shim.hh"
 
@@ -47,12 +51,21 @@ class StarPU {
                                        .allocate = &allocate_or_null,
                                        .free = &common::free_aligned});
     workers_.oversubscribed = workers_.cpu > static_cast<int>(checked.cores.size());
+    try {
+      workspaces_.emplace(static_cast<std::size_t>(workers_.cpu));
+    } catch (...) {
+      starpu_shim::stop();
+      throw;
+    }
     starpu_shim::add_poller(poller_);
   }
   StarPU(StarPU const&) = delete;
   StarPU& operator=(StarPU const&) = delete;
   /// Waits for tasks and tokens, releases what was adopted; never throws.
   ~StarPU() {
+    link_->close();
+    auto const inside = thread_.enter_to_destroy();
+    take_dropped();
     block_until_all_ended();
     for (std::uint32_t i = 0; i < buffers_.count(); ++i) end_buffer(buffers_[i]);
     // StarPU calls back shortly after the last task: too soon to sleep for.
@@ -64,7 +77,8 @@ class StarPU {
 
   DataHandle allocate(std::size_t bytes, Place place = host,
                       Lifetime lifetime = Lifetime::persistent) {
-    enter("allocate");
+    auto const inside = enter("allocate");
+    take_dropped();
     if (lifetime == Lifetime::persistent) {
       DataHandle const handle = buffers_.add(bytes, place, lifetime);
       common::Buffer& buffer = buffers_.find(handle, "allocate");
@@ -80,27 +94,33 @@ class StarPU {
     return handle;
   }
   DataHandle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
-    enter("adopt");
-    DataHandle const handle = buffers_.adopt(bytes, place, release);
-    buffers_.find(handle, "adopt").native =
-        starpu_shim::register_memory(bytes.data(), bytes.size());
-    return handle;
+    return adopt_any(bytes, place, release);
+  }
+  /// Memory that nobody writes: tasks and locks that would are refused, and it may overlap other
+  /// such memory.
+  template <std::same_as<std::byte const> Byte, std::size_t count>
+  DataHandle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
+    return adopt_any(std::span<std::byte const>(bytes), place, release);
   }
   void retire(DataHandle handle) {
-    enter("retire");
+    auto const inside = enter("retire");
+    take_dropped();
     retire_one(handle);
   }
   void open_scope(Lifetime lifetime) {
-    enter("open_scope");
+    auto const inside = enter("open_scope");
+    take_dropped();
     buffers_.open_scope(lifetime);
   }
   void close_scope(Lifetime lifetime) {
-    enter("close_scope");
+    auto const inside = enter("close_scope");
+    take_dropped();
     buffers_.close_scope(lifetime, [this](DataHandle handle) { retire_one(handle); });
   }
 
   Event submit(Task<DataHandle> const& task) {
-    enter("submit");
+    auto const inside = enter("submit");
+    take_dropped();
     std::size_t const count = task.uses.size();
     if (uses_.size() < count) {
       pointers_.resize(count);
@@ -133,26 +153,30 @@ class StarPU {
   }
 
   void wait(Event event) {
-    enter("wait");
-    check_event(event, "wait");
+    auto const inside = enter("wait");
+    take_dropped();
+    common::check_event(event, this, submitted_, "wait");
     block_until_ended(event.sequence);
     failures_.throw_if_failed(event.sequence);
   }
   bool done(Event event) {
-    check_event(event, "done");
+    common::check_event(event, this, submitted_, "done");
     if (has_ended(event.sequence)) return true;
-    if (!thread_.here() || !tokens_.poll(true)) return false;
+    auto const inside = thread_.enter_as_driver();
+    if (!inside || !tokens_.poll(true)) return false;
     return has_ended(event.sequence);
   }
   void wait_all() {
-    enter("wait_all");
+    auto const inside = enter("wait_all");
+    take_dropped();
     buffers_.check_nothing_locked();
     block_until_all_ended();
     failures_.report();
   }
 
   std::span<std::byte> lock(DataHandle handle, Access access) {
-    enter("lock");
+    auto const inside = enter("lock");
+    take_dropped();
     common::Buffer& buffer = buffers_.check_lock(handle, access);
     wait_for_host_copy(buffer, access);
     try {
@@ -166,11 +190,27 @@ class StarPU {
     return buffers_.begin_lock(buffer, access);
   }
   void unlock(DataHandle handle) {
-    enter("unlock");
-    starpu_shim::release(data_of(buffers_.end_lock(handle)));
+    auto const inside = enter("unlock");
+    take_dropped();
+    end_lock(handle);
+  }
+  void wait_and_retire(DataHandle handle) {
+    auto const inside = enter("wait_and_retire");
+    take_dropped();
+    common::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
+    wait_for_host_copy(buffer, Access::update);
+    starpu_shim::release(data_of(buffer));
+    buffers_.leave_ranges(buffer);
+    retire_one(handle);
   }
 
+  /// Tells other threads that this one is inside `call`, while the result lives.
+  auto drive(char const* call) { return enter(call); }
+  /// See LinkedRuntime.
+  common::LinkRef<DataHandle> const& link() const noexcept { return link_; }
+  bool here() const noexcept { return thread_.here(); }
   Workers workers() const { return workers_; }
+  std::size_t workspace_bytes() const { return max_workspace_bytes; }
   /// Names the tasks that wait for a token; "" if none does.
   std::string waiting_for() const { return tokens_.waiting_for(); }
 
@@ -188,6 +228,15 @@ class StarPU {
     std::atomic<bool> granted{false};
   };
 
+  template <class Byte> DataHandle adopt_any(std::span<Byte> bytes, Place place, Release release) {
+    auto const inside = enter("adopt");
+    take_dropped();
+    DataHandle const handle = buffers_.adopt(bytes, place, release);
+    common::Buffer& buffer = buffers_.find(handle, "adopt");
+    buffer.native = starpu_shim::register_memory(buffer.pointer, bytes.size());
+    return handle;
+  }
+
   static void* allocate_or_null(std::size_t bytes) noexcept {
     try {
       return common::allocate_aligned(bytes);
@@ -204,13 +253,9 @@ class StarPU {
       throw LifetimeError(
           concat(call, ": called inside a task of StarPU, whose runtime does not nest tasks"));
   }
-  void enter(char const* call) {
+  common::DrivingThread::Inside enter(char const* call) {
     check_not_on_worker(call);
-    thread_.enter(call);
-  }
-  void check_event(Event const& event, char const* call) const {
-    if (event.runtime != nullptr && event.runtime != this)
-      throw LifetimeError(concat(call, ": the event belongs to another runtime"));
+    return thread_.enter(call);
   }
 
   bool has_ended(std::uint64_t sequence) const { return events_.has_ended(sequence); }
@@ -280,6 +325,26 @@ class StarPU {
     self.callbacks_.fetch_sub(1, std::memory_order_release);
   }
 
+  /// Does what others than the driver have left to it.
+  void take_dropped() {
+    if (!link_->any_dropped()) [[likely]]
+      return;
+    link_->take([this](DataHandle handle, bool unlocks) {
+      try {
+        if (unlocks)
+          end_lock(handle);
+        else if (!buffers_.drop_if_locked(handle))
+          retire_one(handle);
+      } catch (Error const&) {  // retired with its scope, for example
+      }
+    });
+  }
+  void end_lock(DataHandle handle) {
+    common::Buffer& buffer = buffers_.end_lock(handle);
+    starpu_shim::release(data_of(buffer));
+    if (buffer.is(common::Buffer::dropped)) retire_one(handle);
+  }
+
   struct Retired {
     StarPU* runtime;
     common::Buffer* buffer;
@@ -311,7 +376,12 @@ class StarPU {
     StarPU& self = *job.runtime;
     if (stream != nullptr) return self.run_on_device(job, pointers, stream);
     bool const held = job.body.codelet->cpu == nullptr;
-    if (common::run_body(self.failures_, self.tokens_, job.body, &job) == common::Ran::pending) {
+    common::Ran ran;
+    {
+      common::Workspaces::Loan const workspace(*self.workspaces_, *job.body.codelet);
+      ran = common::run_body(self.failures_, self.tokens_, job.body, &job, workspace.block());
+    }
+    if (ran == common::Ran::pending) {
       if (self.tokens_.polls() != 0) starpu_shim::poll_soon();
       self.wake_.notify();  // a driver that waits for room goes on while a token is out
       return;
@@ -357,10 +427,12 @@ class StarPU {
   }
 
   Workers workers_;
+  std::optional<common::Workspaces> workspaces_;  // one a worker
   common::Failures failures_;
-  common::BufferTable buffers_{failures_};
-  common::DrivingThread thread_;
-  std::uint64_t submitted_ = 0;
+  common::LinkRef<DataHandle> const link_ = common::LinkRef<DataHandle>::make();
+  common::DrivingThread thread_{0, &link_->driver()};
+  common::BufferTable buffers_{failures_, {}, &thread_};
+  common::Submitted submitted_;
   common::Events events_;
   std::vector<common::BufferUse> uses_;  // of the submission at hand, as are the next three
   std::vector<void*> pointers_;
@@ -371,7 +443,7 @@ class StarPU {
   std::atomic<std::uint64_t> awaited_count_{0};
   std::atomic<std::int64_t> callbacks_{0};  // StarPU's, still to come into this object
   common::Wake wake_;
-  common::Tokens tokens_{this, &token_ended, &wake_};
+  common::Tokens tokens_{this, &token_ended, &wake_, &thread_};
   starpu_shim::Poller poller_{&poll, this};
 };
 

@@ -4,55 +4,16 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <thread>
 #include <vector>
 
+#include "nntile/testing/conformance/check_basics.hh"
 #include "nntile/testing/conformance/scene.hh"
 
 namespace nntile::testing::checks {
 
-/// Says what it saw of its attributes: bytes that count upwards from the first.
-struct SizedNote {
-  Journal* journal;
-  std::uint64_t size;
-  std::byte first;
-};
-
-inline Status look_at_attributes(KernelCall const& call) noexcept {
-  SizedNote note;
-  std::memcpy(&note, call.attributes, sizeof note);
-  auto const* const bytes = static_cast<std::byte const*>(call.attributes);
-  if (reinterpret_cast<std::uintptr_t>(bytes) % alignof(std::max_align_t) != 0)
-    note.journal->complain("attributes are not aligned for every type");
-  for (std::uint64_t i = sizeof note; i < note.size; ++i)
-    if (bytes[i] != std::byte(static_cast<unsigned char>(static_cast<unsigned>(note.first) + i)))
-      note.journal->complain(
-          concat("byte ", i, " of ", note.size, " bytes of attributes has changed"));
-  return {};
-}
-
-inline constexpr Codelet look_codelet{"look_at_attributes", look_at_attributes, nullptr, nullptr};
-
-inline void attributes(Trial const& trial) {
-  Scene scene(trial);
-  std::uint32_t const buffer = scene.allocate();
-  scene.task({{buffer, write}}, {.finish = Finish::outside, .pauses = nap});
-  std::size_t const header = sizeof(SizedNote);
-  int number = 0;
-  for (int round = 0; round < 4 * trial.rounds; ++round)
-    for (std::size_t const size :
-         {header, header + 1, std::size_t{63}, std::size_t{64}, std::size_t{120}, std::size_t{121},
-          std::size_t{129}, std::size_t{1000}, std::size_t{4096}}) {
-      std::vector<std::byte> bytes(size);
-      SizedNote const note{&scene.journal(), size, std::byte(static_cast<unsigned char>(++number))};
-      for (std::size_t i = 0; i < size; ++i)
-        bytes[i] = std::byte(static_cast<unsigned char>(static_cast<unsigned>(note.first) + i));
-      std::memcpy(bytes.data(), &note, header);
-      scene.submit(look_codelet, {{buffer, number % 5 == 0 ? update : read}}, bytes);
-    }
-  scene.runtime().wait_all();
-  scene.journal().require_quiet();
+inline void attributes_behind_a_token(Trial const& trial) {
+  attributes_behind(trial, Finish::outside);
 }
 
 inline void many_operands(Trial const& trial) {
@@ -70,19 +31,6 @@ inline void many_operands(Trial const& trial) {
         .task({{static_cast<std::uint32_t>(i) % 40, update}});
   }
   script.run(trial);
-}
-
-inline void no_operands(Trial const& trial) {
-  std::atomic<int> count{0};
-  auto body = [&](KernelCall const&) {
-    ++count;
-    return Status{};
-  };
-  Scene scene(trial);
-  for (int i = 0; i < 100; ++i) scene.call({}, body);
-  scene.runtime().wait(scene.call({}, body));
-  scene.runtime().wait_all();
-  require(count == 101, concat("of 101 tasks without operands ", count.load(), " ran"));
 }
 
 /// The first task sleeps while the others are submitted behind it, until the runtime lets no more
@@ -128,9 +76,8 @@ inline void many_buffers(Trial const& trial) {
 }
 
 inline std::vector<NamedCheck> capacity() {
-  return {{"attributes are copied whole, up to 4 KiB", attributes},
+  return {{"attributes are copied whole where a task waits for a token", attributes_behind_a_token},
           {"a task may have 40 operands", many_operands},
-          {"a task may have no operand", no_operands},
           {"eighty thousand tasks pass any window", back_pressure, true},
           {"thousands of buffers come and go", many_buffers}};
 }

@@ -36,13 +36,14 @@ inline void wide_programs(Trial const& trial) {
 }
 
 inline std::vector<NamedCheck> random() {
-  return {{"random programs", plain_programs},
-          {"random programs with retirement, locks, waits and late completions",
+  return {{"random programs leave what one task at a time leaves", plain_programs},
+          {"random programs with retirement, locks, waits and late completions leave the same",
            programs_with_everything},
-          {"random programs with failures", failing_programs},
-          {"random programs with failures and late completions", failing_late_programs},
-          {"random programs on three buffers", narrow_programs},
-          {"random programs on two hundred buffers", wide_programs}};
+          {"random programs with failures mark, cancel and report the same", failing_programs},
+          {"random programs with failures and late completions mark, cancel and report the same",
+           failing_late_programs},
+          {"random programs on three buffers leave the same", narrow_programs},
+          {"random programs on two hundred buffers leave the same", wide_programs}};
 }
 
 }  // namespace nntile::testing::checks

@@ -11,7 +11,7 @@ namespace nntile::testing::checks {
 
 /// Replays are checked where the runtime has them.
 inline void require_replay(Trial const& trial) {
-  if (!trial.make()->replays()) throw LeftOut{"the runtime does not model ReplayingRuntime"};
+  if (!trial.replays) throw LeftOut{"the runtime does not model ReplayingRuntime"};
 }
 
 /// Three bindings: b1 = f(b0), b2 = g(b1, b2), b0 = h(b2), with a diamond of readers in between.
@@ -20,6 +20,36 @@ inline Script diamond(Trial const& trial) {
   tasks.task({{0, read}, {1, write}}, nap).task({{1, read}, {2, update}}).task({{1, read}});
   tasks.task({{1, read}, {2, read}, {0, write}}, 2).task({{0, update}});
   return tasks;
+}
+
+inline void replay_once(Trial const& trial) {
+  require_replay(trial);
+  Script tasks(trial.seed, 3);
+  for (std::uint32_t b = 0; b < 3; ++b) tasks.task({{b, write}});
+  Script script(trial.seed, 6);
+  script.record(tasks).replay({0, 1, 3}).wait();
+  script.run(trial);
+}
+
+inline void replay_parameters(Trial const& trial) {
+  require_replay(trial);
+  Script tasks(trial.seed, 3);
+  for (std::uint32_t b = 0; b < 3; ++b) tasks.task({{b, write}});
+  Script script(trial.seed, 6);
+  script.record(tasks);
+  for (int i = 0; i < 3; ++i)
+    script.replay({0, 1, 3}).wait_all().replay({2, 1, 5}).wait_all().lock(1, read);
+  script.run(trial);
+}
+
+/// A replay that reads what a task before it is still writing.
+inline void replay_waits(Trial const& trial) {
+  require_replay(trial);
+  Script tasks(trial.seed, 2);
+  tasks.task({{0, read}, {1, write}});
+  Script script(trial.seed, 2);
+  script.record(tasks).task({{0, write}}, nap).replay({0, 1});
+  script.run(trial);
 }
 
 inline void replay_in_order(Trial const& trial) {
@@ -195,16 +225,20 @@ inline void random_failing_replays(Trial const& trial) {
 }
 
 inline std::vector<NamedCheck> replay() {
-  return {{"a replay and the tasks around it keep their order", replay_in_order},
-          {"one program may be in flight several times", several_flights},
+  return {{"a replay runs every task of its program once", replay_once},
+          {"a replay takes its own bindings and parameters", replay_parameters},
+          {"a replay waits for the tasks before it", replay_waits},
           {"a replay leaves each handle's last writer and readers", replay_after_readers},
+          {"a replay and the tasks around it keep their order", replay_in_order},
+          {"one program may be in flight several times", several_flights},
           {"a failure within a replay marks what its tasks would mark", failing_replays},
           {"bindings that alias, or that nobody wrote, are refused", replay_refusals},
           {"programs may be empty, leave bindings out, or have 40 of them", replay_unusual},
           {"programs may hold asynchronous tasks", late_replays},
           {"hundreds of replays queue", many_replays},
-          {"random programs with replays", random_replays},
-          {"random programs with replays and failures", random_failing_replays}};
+          {"random programs with replays leave what their tasks would leave", random_replays},
+          {"random programs with replays and failures mark what their tasks would mark",
+           random_failing_replays}};
 }
 
 }  // namespace nntile::testing::checks

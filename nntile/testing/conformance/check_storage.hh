@@ -108,7 +108,7 @@ inline void adopted_in_place(Trial const& trial) {
   };
   Scene scene(trial);
   std::uint32_t const buffer = scene.adopt(memory);
-  scene.call({{buffer, update}}, body);
+  scene.runtime().wait(scene.call({{buffer, update}}, body));
   auto const span = scene.runtime().lock(scene.handle(buffer), read);
   scene.runtime().unlock(scene.handle(buffer));
   require(span.data() == memory.bytes().data(),
@@ -171,6 +171,14 @@ inline void unwritten(Trial const& trial) {
   scene.destroy();
 }
 
+inline void unwritten_and_repeated(Trial const& trial) {
+  Script script(trial.seed, 3);
+  script.task({{0, write}, {0, read}})
+      .task({{0, write}, {0, write}})
+      .task({{0, read}, {1, update}});
+  script.run(trial);
+}
+
 inline void lock_sees_tasks(Trial const& trial) {
   Script script(trial.seed, 4, 32);
   for (int i = 0; i < 5 * trial.rounds; ++i)
@@ -212,9 +220,9 @@ inline void locked_handles(Trial const& trial) {
 }
 
 inline void scopes(Trial const& trial) {
+  if (!trial.scopes) throw LeftOut{"the runtime has no scopes of its own"};
   Scene scene(trial);
   Subject& runtime = scene.runtime();
-  if (!runtime.has_scopes()) throw LeftOut{"the runtime has no scopes of its own"};
   for (Lifetime const lifetime : {Lifetime::step, Lifetime::scope, Lifetime::scratch})
     require_throws<LifetimeError>([&] { scene.allocate(4, lifetime); },
                                   "allocating without an open scope");
@@ -246,9 +254,9 @@ inline void scopes(Trial const& trial) {
 }
 
 inline void scopes_do_not_wait(Trial const& trial) {
+  if (!trial.scopes) throw LeftOut{"the runtime has no scopes of its own"};
   Scene scene(trial);
   Subject& runtime = scene.runtime();
-  if (!runtime.has_scopes()) throw LeftOut{"the runtime has no scopes of its own"};
   Outside::Hold const hold(scene.outside());
   runtime.open_scope(Lifetime::step);
   std::uint32_t const buffer = scene.allocate(4, Lifetime::step);
@@ -271,20 +279,22 @@ inline void too_large(Trial const& trial) {
 }
 
 inline std::vector<NamedCheck> storage() {
-  return {{"retiring a buffer keeps the data for the tasks before", retire_in_use},
-          {"retiring a buffer that an asynchronous task holds keeps the data", retire_in_use_late},
-          {"adopted memory is released once, with its contents current", release_once},
-          {"hundreds of adopted buffers are released, retired or not", release_of_many},
-          {"adopted memory is not released while a task reads it", released_while_running},
-          {"allocations are aligned to 64 bytes", alignment},
+  return {{"allocations are aligned to 64 bytes", alignment},
           {"adopted memory is used in place", adopted_in_place},
           {"a buffer may be empty", empty_buffers},
           {"nobody reads what nobody wrote", unwritten},
+          {"a task that also reads the unwritten buffer it writes is refused",
+           unwritten_and_repeated},
+          {"what cannot be allocated throws OutOfMemory", too_large},
           {"a lock sees the tasks before it, and tasks see the lock", lock_sees_tasks},
           {"a locked handle is out of bounds until unlock", locked_handles},
+          {"retiring a buffer keeps the data for the tasks before", retire_in_use},
+          {"retiring a buffer that an asynchronous task holds keeps the data", retire_in_use_late},
+          {"adopted memory is released once, with its contents current", release_once},
+          {"adopted memory is not released while a task reads it", released_while_running},
+          {"hundreds of adopted buffers are released, retired or not", release_of_many},
           {"scopes retire exactly what was allocated in them", scopes},
-          {"closing a scope does not wait", scopes_do_not_wait},
-          {"what cannot be allocated throws OutOfMemory", too_large}};
+          {"closing a scope does not wait", scopes_do_not_wait}};
 }
 
 }  // namespace nntile::testing::checks

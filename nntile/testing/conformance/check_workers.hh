@@ -175,6 +175,36 @@ inline void floating_point_mode(Trial const& trial) {
   require(rounds_up(), "the caller's rounding mode was not restored");
 }
 
+/// Fails unless the body has `bytes` of its own while it runs.
+template <std::size_t bytes> Status paint_workspace(KernelCall const& call) noexcept {
+  if (call.workspace == nullptr) return {"was lent no workspace"};
+  if (reinterpret_cast<std::uintptr_t>(call.workspace) % 64 != 0)
+    return {"was lent a misaligned workspace"};
+  static std::atomic<std::uint64_t> bodies{0};
+  std::uint64_t const mine = ++bodies;
+  auto* const words = static_cast<std::uint64_t*>(call.workspace);
+  constexpr std::size_t count = bytes / sizeof mine, last = count - 1, stride = count / 64 + 1;
+  for (std::size_t at = 0; at < count; at += stride) words[at] = words[last] = mine;
+  for (int i = 0; i < 10; ++i) std::this_thread::yield();
+  for (std::size_t at = 0; at < count; at += stride)
+    if (words[at] != mine || words[last] != mine) return {"shared its workspace with another body"};
+  return {};
+}
+template <std::size_t bytes>
+inline constexpr Codelet paint_codelet{"paint", &paint_workspace<bytes>, nullptr, nullptr, bytes};
+
+inline void workspaces(Trial const& trial) {
+  Scene scene(trial);
+  std::size_t const lent = scene.runtime().workspace_bytes();
+  constexpr std::size_t least = 64;
+  if (lent < least) throw LeftOut{"the runtime lends no workspaces"};
+  Codelet const& codelet =
+      lent < max_workspace_bytes ? paint_codelet<least> : paint_codelet<max_workspace_bytes>;
+  for (int i = 0; i < 20 * trial.rounds; ++i)
+    scene.submit(codelet, {{scene.allocate(), write}}, {});
+  scene.runtime().wait_all();
+}
+
 inline std::vector<NamedCheck> workers() {
   return {{"0, -1 and 1,025 workers are an error", impossible_workers},
           {"as many tasks run at one time as there are workers", workers_overlap},
@@ -184,7 +214,8 @@ inline std::vector<NamedCheck> workers() {
           {"several threads drive a runtime each", runtimes_in_threads},
           {"one thread after the other may drive", driver_moves},
           {"tasks run under the default floating-point mode, and the caller's is restored",
-           floating_point_mode}};
+           floating_point_mode},
+          {"each body has a workspace of its own, where the runtime lends any", workspaces}};
 }
 
 }  // namespace nntile::testing::checks

@@ -69,6 +69,7 @@ class ProgramRun {
     for (Recording const& recording : program_.recordings)
       recorded_.emplace_back(recording, journal_, outside_, subject);
     for (std::size_t s = 0; s < program_.steps.size(); ++s) step(subject, s);
+    subject.at(program_.seed, program_.steps.size());
     wait_all(subject, program_.steps.size());
     for (std::uint32_t b = 0; b < model_.size(); ++b) compare(subject, b, program_.steps.size());
     if (program_.seed % 2 == 0)  // the others are left to the destructor
@@ -132,6 +133,7 @@ class ProgramRun {
 
   void step(Subject& subject, std::size_t s) {
     Step const& step = program_.steps[s];
+    subject.at(program_.seed, s);
     switch (step.kind) {
       case Step::Kind::task:
         submit(subject, s);

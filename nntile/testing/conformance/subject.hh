@@ -34,8 +34,13 @@ class Subject {
   virtual std::span<std::byte> lock(Handle handle, Access access) = 0;
   virtual void unlock(Handle handle) = 0;
   virtual Workers workers() const = 0;
+  virtual std::size_t workspace_bytes() const = 0;
 
-  /// Null programs mean that the runtime does not model ReplayingRuntime.
+  /// What `other`, a runtime of the same type, calls that handle, under a number here: a foreign
+  /// handle.
+  virtual Handle borrow(Subject& other, Handle handle) = 0;
+
+  /// Whether the runtime models ReplayingRuntime; programs are numbers.
   virtual bool replays() const = 0;
   virtual std::size_t record(std::span<ProgramTask const> tasks, std::uint32_t bindings,
                              std::span<ProgramParameter const> parameters) = 0;
@@ -45,6 +50,9 @@ class Subject {
   virtual bool has_scopes() const = 0;
   virtual void open_scope(Lifetime lifetime) = 0;
   virtual void close_scope(Lifetime lifetime) = 0;
+
+  /// Notes that the next calls belong to that step of that program.
+  virtual void at(std::uint64_t /*program*/, std::size_t /*step*/) {}
 };
 static_assert(Runtime<Subject>);
 
@@ -88,6 +96,11 @@ template <Runtime R> class SubjectOf final : public Subject {
   }
   void unlock(Handle handle) override { runtime_.unlock(handles_[handle.number]); }
   Workers workers() const override { return runtime_.workers(); }
+  std::size_t workspace_bytes() const override { return lent_workspace_bytes(runtime_); }
+
+  Handle borrow(Subject& other, Handle handle) override {
+    return add(static_cast<SubjectOf&>(other).handles_[handle.number]);
+  }
 
   bool replays() const override { return ReplayingRuntime<R>; }
   std::size_t record(std::span<ProgramTask const> tasks, std::uint32_t bindings,

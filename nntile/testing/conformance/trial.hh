@@ -6,9 +6,11 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "nntile/testing/conformance/run_program.hh"
+#include "nntile/testing/conformance/watched.hh"
 
 namespace nntile::testing {
 
@@ -19,10 +21,12 @@ struct LeftOut {
 
 /// What a check is given.
 struct Trial {
-  std::function<std::unique_ptr<Subject>(RuntimeOptions const&)> const& factory;
+  Factory const& factory;
   RuntimeOptions options;
   std::uint64_t seed = 1;
   int rounds = 1;
+  bool replays = false;  // the runtime models ReplayingRuntime
+  bool scopes = false;   // and ScopedRuntime
 
   std::unique_ptr<Subject> make() const { return factory(options); }
   int workers() const { return options.workers.value_or(1); }
@@ -135,14 +139,24 @@ inline constexpr Access write = Access::write;
 inline constexpr Access update = Access::update;
 inline constexpr Access accumulate = Access::accumulate;
 
+/// "a ValueError".
+template <class E> constexpr char const* name_of_error() {
+  if constexpr (std::is_same_v<E, LifetimeError>) return "a LifetimeError";
+  if constexpr (std::is_same_v<E, ValueError>) return "a ValueError";
+  if constexpr (std::is_same_v<E, OutOfMemory>) return "an OutOfMemory";
+  return "an Error";
+}
+
 /// Calls `action`, which must throw E; `what` says what was wrong with the call.
 template <class E, class Action> void require_throws(Action&& action, std::string const& what) {
   try {
     action();
   } catch (E const&) {
     return;
+  } catch (std::exception const& error) {
+    throw Violation{concat(what, " threw '", error.what(), "', which is not ", name_of_error<E>())};
   }
-  throw Violation{what + " threw nothing"};
+  throw Violation{concat(what, " threw nothing where ", name_of_error<E>(), " is due")};
 }
 
 }  // namespace nntile::testing

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parses files with clang, syntax only, with all warnings as errors; nothing is generated.
+"""Parses files with a compiler, syntax only, with all warnings as errors; nothing is generated.
 
-usage: clang.py CLANG ROOT headers FOLDER GLOB   each of these headers alone
-       clang.py CLANG ROOT commands BUILD MATCH  sources of BUILD whose output's path matches MATCH
+usage: parse.py COMPILER ROOT headers FOLDER GLOB   each of these headers alone
+       parse.py COMPILER ROOT together FOLDER GLOB  all of these headers in one file
+       parse.py COMPILER ROOT commands BUILD MATCH  sources of BUILD whose output's path matches MATCH
 """
 import concurrent.futures
 import json
@@ -14,7 +15,8 @@ import shlex
 import subprocess
 import sys
 
-WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
+# What users' projects ask for; -Wuseless-cast is g++'s alone.
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror"]
 PACKAGES = ["starpu-1.4", "starpu-1.3", "nlohmann_json"]
 
 
@@ -28,14 +30,19 @@ def package_flags():
     return flags
 
 
-def header_commands(clang, root, folder, pattern):
-    base = [clang, "-std=c++20", "-fsyntax-only", *WARNINGS, "-I", root, *package_flags()]
-    for header in sorted(pathlib.Path(folder).glob(pattern)):
-        name = header.relative_to(root).as_posix()
-        yield name, base + ["-include", name, "-x", "c++", os.devnull], root
+def warnings(compiler):
+    return WARNINGS if "clang" in compiler else [*WARNINGS, "-Wuseless-cast"]
 
 
-def build_commands(clang, build, match):
+def header_commands(compiler, root, folder, pattern, together):
+    base = [compiler, "-std=c++20", "-fsyntax-only", *warnings(compiler), "-I", root, *package_flags()]
+    names = [header.relative_to(root).as_posix() for header in sorted(pathlib.Path(folder).glob(pattern))]
+    for group in [names] if together else [[name] for name in names]:
+        included = [word for name in group for word in ("-include", name)]
+        yield group[0], base + included + ["-x", "c++", os.devnull], root
+
+
+def build_commands(compiler, build, match):
     """The commands of a build, with its compiler replaced and its outputs left out."""
     with open(pathlib.Path(build) / "compile_commands.json", encoding="utf-8") as file:
         for entry in json.load(file):
@@ -50,7 +57,7 @@ def build_commands(clang, build, match):
                     words.pop(0)
                 elif word not in ("-c", "-MD"):
                     kept.append(word)
-            yield entry["file"], [clang, "-fsyntax-only", *WARNINGS, *kept], entry["directory"]
+            yield entry["file"], [compiler, "-fsyntax-only", *warnings(compiler), *kept], entry["directory"]
 
 
 def run(job):
@@ -59,9 +66,10 @@ def run(job):
     return name, result.returncode, result.stderr
 
 
-def main(clang, root, mode, *arguments):
-    make = {"headers": lambda *where: header_commands(clang, root, *where),
-            "commands": lambda build, match: build_commands(clang, build, match)}[mode]
+def main(compiler, root, mode, *arguments):
+    make = {"headers": lambda *where: header_commands(compiler, root, *where, False),
+            "together": lambda *where: header_commands(compiler, root, *where, True),
+            "commands": lambda build, match: build_commands(compiler, build, match)}[mode]
     jobs, failed = list(make(*arguments)), 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for name, status, message in pool.map(run, jobs):

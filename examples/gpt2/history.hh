@@ -1,0 +1,66 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What a run notes of itself beside its tensors, as checkpoints keep it.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "nntile/io/json.hh"
+
+namespace gpt2 {
+
+/// Losses so far, kept in checkpoints so that the picture of a resumed run is whole.
+struct History {
+  std::vector<double> train;  // of steps 1, 2, ...
+  std::vector<double> valid_step;
+  std::vector<double> valid;
+};
+
+/// The `run` of a checkpoint.
+struct RunRecord {
+  History history;
+  std::int64_t steps = 0;  // of the whole run, as planned
+  std::uint64_t data = 0;  // hash of the text
+};
+
+inline nntile::io::Json to_json(RunRecord const& run) {
+  return nntile::io::Json::object({{"train", run.history.train},
+                                   {"valid", run.history.valid},
+                                   {"valid_step", run.history.valid_step},
+                                   {"steps", run.steps},
+                                   {"data", run.data}});
+}
+
+/// Reads the `run` of a checkpoint of that step. Throws FormatError that names `path` and the entry
+/// where one is missing, of another type, or contradicts the step.
+inline RunRecord run_from(nntile::io::JsonView json, std::uint64_t step, std::string const& path) {
+  auto const fail = [&](auto const&... words) {
+    throw nntile::FormatError(
+        nntile::concat(nntile::io::path_in_quotes(path), ": its run: ", words...));
+  };
+  auto const list = [&](char const* key, std::uint64_t most, std::uint64_t least) {
+    auto const found = nntile::io::json_field<nntile::io::JsonView>(json, key, path);
+    if (!found.is_array())
+      fail("'", key, "' is ", found.shown(), " where a list of numbers is needed");
+    if (std::size_t const size = found.elements().size(); size < least || size > most)
+      fail("'", key, "' holds ", size, " numbers where ", step, " steps were trained");
+    auto values = found.template as<std::vector<double>>();
+    if (!values) fail("'", key, "' is no list of numbers");
+    return std::move(*values);
+  };
+  RunRecord run;
+  run.history.train = list("train", step, step);
+  run.history.valid = list("valid", 2 * step + 2, 0);
+  run.history.valid_step = list("valid_step", 2 * step + 2, 0);
+  if (run.history.valid.size() != run.history.valid_step.size())
+    fail(run.history.valid.size(), " validations at ", run.history.valid_step.size(), " steps");
+  for (double const at : run.history.valid_step)
+    if (!(at >= 0 && at <= static_cast<double>(step)))
+      fail("a validation at step ", at, " where ", step, " steps were trained");
+  run.steps = nntile::io::json_field<std::int64_t>(json, "steps", path);
+  run.data = nntile::io::json_field<std::uint64_t>(json, "data", path);
+  return run;
+}
+
+}  // namespace gpt2

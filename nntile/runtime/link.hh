@@ -1,0 +1,123 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What outlives a runtime: whether it lives, and what others than its driver have let go of.
+//
+// How a runtime uses it: a member LinkOwner, before its DrivingThread, which notes the driver
+// there; every driving call, having entered, looks at any_dropped() and retires or unlocks what
+// take() gives; the first statement of the destructor is close().
+
+#include <atomic>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include "nntile/core/error.hh"
+#include "nntile/core/threads.hh"
+
+namespace nntile::common {
+
+/// Another thread is inside a driving call.
+class DrivenElsewhere : public LifetimeError {
+  using LifetimeError::LifetimeError;
+};
+
+/// Shared by a runtime and what was made on it. Every member may be called from any thread.
+template <class Handle> class Link {
+ public:
+  Link() = default;
+  Link(Link const&) = delete;
+  Link& operator=(Link const&) = delete;
+  ~Link() {
+    take([](Handle const&, bool) {});
+  }
+
+  bool alive() const noexcept { return alive_.load(std::memory_order_acquire); }
+  /// The thread that drives the runtime.
+  std::atomic<std::uintptr_t>& driver() noexcept { return driver_; }
+
+  /// Holds the destructor of the runtime off until `unpin`; false if it has begun.
+  bool pin() noexcept {
+    pins_.fetch_add(1, std::memory_order_seq_cst);
+    if (alive_.load(std::memory_order_seq_cst)) return true;
+    unpin();
+    return false;
+  }
+  void unpin() noexcept { pins_.fetch_sub(1, std::memory_order_seq_cst); }
+  /// From now on the runtime is not alive, and nobody is in it by a pin. A child process does not
+  /// wait for the threads of its parent.
+  void close(bool waits = true) noexcept {
+    alive_.store(false, std::memory_order_seq_cst);
+    while (waits && pins_.load(std::memory_order_seq_cst) != 0) detail::yield_core();
+  }
+
+  /// Leaves a handle to be retired, or unlocked, to the driver. Without memory for that it stays as
+  /// it is until the runtime ends.
+  void drop(Handle const& handle, bool unlock) noexcept {
+    auto* const dropped = new (std::nothrow) Dropped{handle, unlock, nullptr};
+    if (dropped == nullptr) return;
+    dropped->next = dropped_.load(std::memory_order_relaxed);
+    while (!dropped_.compare_exchange_weak(dropped->next, dropped, std::memory_order_release,
+                                           std::memory_order_relaxed)) {
+    }
+  }
+  bool any_dropped() const noexcept { return dropped_.load(std::memory_order_relaxed) != nullptr; }
+  /// Calls settle(handle, unlock) for all that were dropped, in the order of `drop`.
+  template <class Settle> void take(Settle&& settle) {
+    Dropped* newest = dropped_.exchange(nullptr, std::memory_order_acquire);
+    Dropped* oldest = nullptr;
+    while (newest != nullptr) {
+      Dropped* const next = std::exchange(newest->next, oldest);
+      oldest = std::exchange(newest, next);
+    }
+    while (oldest != nullptr) {
+      Dropped* const dropped = std::exchange(oldest, oldest->next);
+      settle(dropped->handle, dropped->unlock);
+      delete dropped;
+    }
+  }
+
+ private:
+  template <class> friend class LinkRef;
+  struct Dropped {
+    Handle handle;
+    bool unlock;
+    Dropped* next;
+  };
+
+  std::atomic<std::uint32_t> references_{1};
+  std::atomic<std::uint32_t> pins_{0};
+  std::atomic<bool> alive_{true};
+  std::atomic<std::uintptr_t> driver_{0};
+  std::atomic<Dropped*> dropped_{nullptr};
+};
+
+/// A counted reference to a link, or none.
+template <class Handle> class LinkRef {
+ public:
+  LinkRef() = default;
+  /// The first reference to a new link. Throws std::bad_alloc.
+  static LinkRef make() {
+    LinkRef result;
+    result.link_ = new Link<Handle>;
+    return result;
+  }
+  LinkRef(LinkRef const& other) noexcept : link_(other.link_) {
+    if (link_ != nullptr) link_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  LinkRef(LinkRef&& other) noexcept : link_(std::exchange(other.link_, nullptr)) {}
+  LinkRef& operator=(LinkRef other) noexcept {
+    std::swap(link_, other.link_);
+    return *this;
+  }
+  ~LinkRef() {
+    if (link_ != nullptr && link_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      delete link_;
+  }
+  Link<Handle>* operator->() const noexcept { return link_; }
+  explicit operator bool() const noexcept { return link_ != nullptr; }
+
+ private:
+  Link<Handle>* link_ = nullptr;
+};
+
+}  // namespace nntile::common

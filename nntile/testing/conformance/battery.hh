@@ -1,0 +1,222 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs the checks in every configuration of a runtime, and keeps the report while they run.
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nntile/testing/conformance/check_basics.hh"
+#include "nntile/testing/conformance/check_capacity.hh"
+#include "nntile/testing/conformance/check_completion.hh"
+#include "nntile/testing/conformance/check_failure.hh"
+#include "nntile/testing/conformance/check_lifetimes.hh"
+#include "nntile/testing/conformance/check_order.hh"
+#include "nntile/testing/conformance/check_random.hh"
+#include "nntile/testing/conformance/check_replay.hh"
+#include "nntile/testing/conformance/check_storage.hh"
+#include "nntile/testing/conformance/check_wakeups.hh"
+#include "nntile/testing/conformance/check_workers.hh"
+#include "nntile/testing/conformance/report.hh"
+#include "nntile/testing/conformance/trial.hh"
+#include "nntile/testing/conformance/watchdog.hh"
+#include "nntile/testing/conformance/watched.hh"
+
+namespace nntile::testing {
+
+/// What the battery asks of a runtime.
+struct ConformanceOptions {
+  /// Configurations have 1, 2, 4, ... workers and this many, as far as the runtime can be built
+  /// with them.
+  int max_workers = 8;
+  /// Whether to try a driver that executes tasks itself, and one that only waits.
+  bool helping_driver = true;
+  bool own_driver = true;
+  /// Scales the numbers of programs and tasks; 1 takes a second or so for each configuration.
+  int rounds = 2;
+  std::uint64_t seed = 1;
+  /// Whether to run the checks of up to 10^5 tasks.
+  bool heavy = true;
+  /// Checks whose name does not contain this are not run.
+  std::string only{};
+  /// Whether to end at the first check that fails.
+  bool stop_at_failure = false;
+  /// Called before each check, with configuration and name.
+  std::function<void(std::string const&)> progress{};
+  /// What to do about a runtime that hangs: by default, write the report so far to stderr and end
+  /// the process. `Watchdog::off()` leaves it to the caller.
+  Watchdog watchdog{};
+};
+
+/// All checks, each behind those whose sentence it builds upon: the order of Report::checks.
+inline std::vector<NamedCheck> all_checks() {
+  std::vector<NamedCheck> all;
+  for (auto const& topic :
+       {checks::basics(), checks::order(), checks::storage(), checks::lifetimes(),
+        checks::completion(), checks::wakeups(), checks::failure(), checks::capacity(),
+        checks::workers(), checks::replay(), checks::random()})
+    all.insert(all.end(), topic.begin(), topic.end());
+  return all;
+}
+
+namespace detail {
+
+/// One call of `conformance`.
+class Battery {
+ public:
+  Battery(Factory const& make, ConformanceOptions const& options)
+      : options_(options), checks_(all_checks()), make_([&](RuntimeOptions const& one) {
+          return std::make_unique<Watched>(make, one, calls_);
+        }) {
+    std::erase_if(checks_, [&](NamedCheck const& check) {
+      return (check.heavy && !options.heavy) ||
+             std::string(check.name).find(options.only) == std::string::npos;
+    });
+    for (auto const& check : checks_) report_.checks.push_back({check.name, 0, 0, {}});
+  }
+
+  Report run() {
+    {
+      WatchdogThread const watchdog(
+          options_.watchdog.seconds, [this] { return calls_.returned(); }, [this] { hung(); });
+      auto const possible = configurations();
+      int most = 0;
+      for (auto const& one : possible) most = std::max(most, *one.workers);
+      for (auto const& one : possible) run_in(one, std::min(2, most));
+    }
+    return std::move(report_);
+  }
+
+ private:
+  static std::string name_of(RuntimeOptions const& options) {
+    return concat(options.workers.value_or(0), options.workers == 1 ? " worker" : " workers",
+                  options.own_driver ? ", own driver" : "");
+  }
+
+  /// The configurations that can be built. What a runtime refuses with an error of the library is
+  /// left out.
+  std::vector<RuntimeOptions> configurations() {
+    std::vector<RuntimeOptions> possible;
+    for (bool const own : {false, true}) {
+      if (!(own ? options_.own_driver : options_.helping_driver)) continue;
+      for (int workers = 1; workers <= options_.max_workers;
+           workers = workers < options_.max_workers ? std::min(workers * 2, options_.max_workers)
+                                                    : workers + 1) {
+        RuntimeOptions const candidate{.workers = workers, .own_driver = own};
+        begin("a runtime can be built", candidate);
+        try {
+          auto const built = make_(candidate);
+          replays_ = built->replays();
+          scopes_ = built->has_scopes();
+          if (built->workers().cpu == workers)
+            possible.push_back(candidate);
+          else
+            refuse(candidate, concat("workers() says ", built->workers().cpu));
+        } catch (Error const& error) {
+          refuse(candidate, error.what());
+          break;  // this many is too many
+        }
+      }
+    }
+    return possible;
+  }
+  void refuse(RuntimeOptions const& candidate, std::string reason) {
+    std::lock_guard const hold(mutex_);
+    report_.refused.push_back({name_of(candidate), 0, std::move(reason)});
+  }
+
+  void run_in(RuntimeOptions const& configuration, int heavy_workers) {
+    {
+      std::lock_guard const hold(mutex_);
+      report_.configurations.push_back({name_of(configuration), 0, {}});
+    }
+    Trial const trial{make_,    configuration, options_.seed, std::max(1, options_.rounds),
+                      replays_, scopes_};
+    for (std::size_t i = 0; i < checks_.size(); ++i) {
+      if (checks_[i].heavy && configuration.workers != heavy_workers) continue;
+      if (options_.stop_at_failure && has_failed()) return;
+      if (options_.progress)
+        options_.progress(concat(name_of(configuration), ": ", checks_[i].name));
+      begin(checks_[i].name, configuration);
+      run_check(checks_[i], trial, report_.checks[i]);
+    }
+  }
+
+  bool has_failed() {
+    std::lock_guard const hold(mutex_);
+    return report_.failed() != 0;
+  }
+  void begin(char const* check, RuntimeOptions const& configuration) {
+    std::lock_guard const hold(mutex_);
+    check_ = check;
+    configuration_ = configuration;
+    hung_ = false;
+  }
+
+  void run_check(NamedCheck const& check, Trial const& trial, CheckResult& result) {
+    std::string problem;
+    std::string left_out;
+    try {
+      check.run(trial);
+    } catch (Violation const& violation) {
+      problem = violation.text;
+    } catch (LeftOut const& reason) {
+      left_out = reason.reason;
+    } catch (std::exception const& error) {
+      problem = concat("threw '", error.what(), "'");
+    } catch (...) {
+      problem = "threw something that is no std::exception";
+    }
+    std::lock_guard const hold(mutex_);
+    if (hung_) return;  // counted
+    if (left_out.empty())
+      count(result, problem);
+    else if (result.problem.empty())
+      result.problem = left_out;
+  }
+
+  void count(CheckResult& result, std::string const& problem) {
+    ++result.runs;
+    if (problem.empty()) return;
+    ++report_.configurations.back().failures;
+    if (++result.failures == 1)
+      result.problem =
+          concat(problem, " (", name_of(configuration_), ", seed ", options_.seed, ")");
+  }
+
+  /// On the watchdog's thread.
+  void hung() {
+    Report so_far;
+    {
+      std::lock_guard const hold(mutex_);
+      std::string const where = calls_.where();
+      hung_ = true;
+      report_.hang = concat("check '", check_, "', ", name_of(configuration_), ": ", where,
+                            ": no call returned for ", options_.watchdog.seconds, " seconds");
+      for (CheckResult& result : report_.checks)
+        if (result.name == check_) count(result, concat("hangs ", where));
+      so_far = report_;
+    }
+    if (options_.watchdog.on_hang) options_.watchdog.on_hang(so_far);
+  }
+
+  ConformanceOptions const& options_;
+  CallLogs calls_;
+  std::vector<NamedCheck> checks_;
+  Factory const make_;
+  bool replays_ = false;
+  bool scopes_ = false;
+  std::mutex mutex_;  // guards what follows
+  Report report_;
+  std::string check_;
+  RuntimeOptions configuration_;
+  bool hung_ = false;
+};
+
+}  // namespace detail
+
+}  // namespace nntile::testing

@@ -1,0 +1,34 @@
+// error: an op takes Nodes of one graph, or Tiles, or Tensors, on one runtime: these operands are of several kinds
+// error: async\(\) is for Tiles, or Tensors, on one runtime: these operands are of several kinds
+// error: wrong number of template arguments \(1, should be 2\)|too few template arguments for class template 'Tile'
+// error: conversion from .*vector<float.* requested|no viable conversion from 'vector<float>' to '(const )?vector<double>'
+// warning: .*nodiscard
+// SPDX-License-Identifier: BSD-3-Clause
+// Mistakes with tiles and tensors.
+#include "nntile/ops/gelutanh.hh"
+#include "nntile/runtime/adaptors/record.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "nntile/tensor/tensor.hh"
+
+using namespace nntile;
+
+int main() {
+  Serial runtime;
+  Tile<float, Serial> const a(runtime, {4}), b(runtime, {4});
+#if NNTILE_FAIL == 1
+  Record<Serial> other;
+  Tile<float, Record<Serial>> const c(other, {4});
+  gelutanh(a, c);
+#elif NNTILE_FAIL == 2
+  Tensor<float, Serial> const c(runtime, Tiling({4}, {4}));
+  gelutanh.async({}, a, c).wait();
+#elif NNTILE_FAIL == 3
+  Tile<float> const c(runtime, {4});
+#elif NNTILE_FAIL == 4
+  std::vector<double> const values = a.read();
+#elif NNTILE_FAIL == 5
+  gelutanh.async(a, b);
+#else
+  gelutanh.async(a, b).wait();
+#endif
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the passes that order ops and tile tasks must keep: dependent ones stay in the graph's order.
+#include <map>
+#include <string>
+
+#include "nntile/graph/passes/order.hh"
+#include "nntile/graph/plan.hh"
+#include "nntile/graph/passes/lower.hh"
+#include "nntile/ops/adamw_step.hh"
+#include "nntile/ops/add.hh"
+#include "nntile/ops/gelutanh.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/tiny_gpt.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// The first two dependent tile tasks that a plan has in another order than the graph has their
+/// ops, in words; empty where there are none. Tasks depend on each other where they touch a tile
+/// and one of them writes it.
+std::string misplaced(Plan const& plan) {
+  struct Latest {
+    std::uint32_t touched = 0, written = 0;  // positions of ops in the graph, the largest so far
+  };
+  std::map<std::uint32_t, Latest> latest;  // by buffer
+  for (PlannedTask const& task : plan.tasks())
+    for (PlannedUse const& use : plan.uses(task)) {
+      Latest& before = latest[use.buffer];
+      std::uint32_t const limit = writes(use.access) ? before.touched : before.written;
+      if (task.op < limit)
+        return concat("op ", task.op, " (", plan.kernels()[task.kernel].op->name, ") after op ", limit, " on a tile of '",
+                      plan.tensors()[plan.buffers()[use.buffer].tensor].name, "'");
+      before.touched = std::max(before.touched, task.op);
+      if (writes(use.access)) before.written = std::max(before.written, task.op);
+    }
+  return {};
+}
+
+/// An optimizer's step of w between readers of it: y before it in the graph, z after it. Its
+/// gradient is an input, so that nothing but the readers holds the step back.
+struct StepBetweenReaders {
+  LogicalGraph graph{"step"};
+  StepBetweenReaders() {
+    Shape const shape{128, 128};
+    Node const w = graph.parameter({.shape = shape, .axes = "m n"}, "w"), x = graph.input({.shape = shape}, "x"),
+               gradient = graph.input({.shape = shape}, "g"), m = graph.state({.shape = shape}, "m"),
+               v = graph.state({.shape = shape}, "v"), lr = graph.input({.shape = {}}, "lr"),
+               step = graph.input({.shape = {}, .dtype = DType::int64}, "step");
+    gelutanh(x, graph.tensor({.shape = shape}, "first")).mark_output();
+    add(w, x, graph.tensor({.shape = shape}, "y")).mark_output();
+    graph.set_phase("optimizer");
+    adamw_step(w, gradient, m, v, lr, step);
+    graph.set_phase("forward");
+    add(w, x, graph.tensor({.shape = shape}, "z")).mark_output();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an optimizer's step stays behind the readers of its weight and before later ones", "[graph][order]") {
+  StepBetweenReaders const of;
+  CHECK(passes::order(of.graph, passes::prune(of.graph)) == std::vector<std::size_t>{0, 1, 2, 3});
+}
+
+TEST_CASE("an optimizer's step moves up to right behind the last op that it must follow", "[graph][order]") {
+  LogicalGraph graph;
+  Shape const shape{4};
+  Node const w = graph.parameter({.shape = shape}, "w"), x = graph.input({.shape = shape}, "x"),
+             gradient = graph.input({.shape = shape}, "g"), m = graph.state({.shape = shape}, "m"),
+             v = graph.state({.shape = shape}, "v"), lr = graph.input({.shape = {}}, "lr"),
+             step = graph.input({.shape = {}, .dtype = DType::int64}, "step");
+  add(w, x, graph.tensor({.shape = shape}, "y")).mark_output();
+  gelutanh(x, graph.tensor({.shape = shape}, "z")).mark_output();
+  graph.set_phase("optimizer");
+  adamw_step(w, gradient, m, v, lr, step);
+  CHECK(passes::order(graph, passes::prune(graph)) == std::vector<std::size_t>{0, 2, 1});
+}
+
+TEST_CASE("tile tasks that touch one tile keep the graph's order", "[graph][order]") {
+  for (Index const tile : {0, 32, 64}) {
+    INFO("tile " << tile);
+    CHECK(misplaced(Plan(StepBetweenReaders().graph, {.tile = tile})) == "");
+    CHECK(misplaced(Plan(TinyGptGraph().graph, {.tile = tile})) == "");
+  }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Manifests that lie, under a checksum that is right; and folders that are not what they were.
+#include "nntile/io/checkpoint.hh"
+#include "tests/io/checkpoint_sample.hh"
+#include "tests/io/scratch.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::io;
+using namespace nntile::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// The manifest with one text in place of another, under its new checksum.
+std::string changed(std::string const& manifest, std::string const& from, std::string const& to) {
+  std::string body = manifest.substr(io::detail::manifest_opening.size() + 18);
+  std::size_t const at = body.find(from);
+  REQUIRE(at != body.npos);
+  body.replace(at, from.size(), to);
+  return concat(io::detail::manifest_opening, to_hex(hash64(body)),
+                io::detail::manifest_after_checksum, body);
+}
+
+/// Refusals of a checkpoint of step 5 whose manifest was changed.
+class Lies {
+ public:
+  Lies() : directory_(scratch_.path()), path_(save_step(directory_, 5).path) {
+    manifest_ = get(path_ + "/manifest.json");
+  }
+  std::string operator()(std::string const& from, std::string const& to) const {
+    put(path_ + "/manifest.json", changed(manifest_, from, to));
+    SmallModel model;
+    std::string const text =
+        thrown<FormatError>([&] { Checkpoint::open(path_).load(model.targets()); });
+    CHECK_THAT(text, Contains(path_));
+    CHECK(text.find('\n') == text.npos);
+    CHECK(model == SmallModel());
+    return text;
+  }
+  std::string const& path() const { return path_; }
+
+ private:
+  Scratch scratch_;
+  CheckpointDirectory directory_;
+  std::string path_;
+  std::string manifest_;
+};
+
+}  // namespace
+
+TEST_CASE("a manifest of another step than its folder's is refused", "[io][manifest]") {
+  Lies const refused;
+  CHECK_THAT(refused("\"step\": 5", "\"step\": 6"),
+             Contains("is of step 6 where its folder is of another; rename that to "
+                      "step-0000000006"));
+  rename_path(refused.path(), refused.path() + "-best");  // a name that says no step
+  CHECK_NOTHROW(Checkpoint::open(refused.path() + "-best"));
+}
+
+TEST_CASE("a manifest whose files or tensors are not a checkpoint's is refused", "[io][manifest]") {
+  Lies const refused;
+  std::string const file =
+      R"({"name": "model.safetensors", "bytes": 1, "checksum": ")" + std::string(16, '0') + "\"},";
+  CHECK_THAT(refused("\"files\": [", "\"files\": [" + file),
+             Contains("file 'model.safetensors' comes twice"));
+  CHECK_THAT(refused("\"name\": \"model.safetensors\"", "\"name\": \"../x\""),
+             Contains("file '../x' where checkpoints have model.safetensors and"));
+  CHECK_THAT(refused("\"name\": \"scale\"", "\"name\": \"h.0.bias\""),
+             Contains("tensor 'h.0.bias' comes twice"));
+  CHECK_THAT(refused("\"name\": \"scale\"", "\"name\": \"scales\""),
+             Contains("has no tensor 'scale'"));
+  CHECK_THAT(refused("\"name\": \"scale\"", "\"name\": \"optim.scale\""),
+             Contains("is in 'model.safetensors' where it belongs into 'optimizer.safetensors'"));
+  CHECK_THAT(refused("\"F64\"", "\"F65\""), Contains("unknown dtype 'F65'"));
+  CHECK_THAT(refused("\"shape\": []", "\"shape\": [-1]"), Contains("is no list of at most 64"));
+}
+
+TEST_CASE("a manifest whose state is of another type is refused", "[io][manifest]") {
+  Lies const refused;
+  CHECK_THAT(refused("\"run\": {", "\"run\": 7,\"more\": {"),
+             Contains("'run' is 7 where an object is needed"));
+  CHECK_THAT(refused("\"model\": {", "\"model\": null,\"more\": {"),
+             Contains("'model' is null where an object"));
+  CHECK_THAT(refused("\"optimizer\": {", "\"optimizer\": {\"x\":\"y\","),
+             Contains("'optimizer': 'x' is \"y\" where a number is needed"));
+  CHECK_THAT(refused("\"step\": 5", "\"step\": 5.0"), Contains("'step' is 5.0 where another type"));
+  CHECK_THAT(refused("\"step\": 5", "\"step\": -5"), Contains("'step' is -5 where another type"));
+  CHECK_THAT(refused("\"counter\": \"", "\"counter\": \"x"), Contains("where a 64-bit number"));
+  CHECK_THAT(refused("\"loss\": ", "\"loss\": 1e400,\"more\": "),
+             Contains("'1e400' is out of range"));
+  CHECK_THAT(refused("\"model\": {", "\"model\": {\"\\u0000\":1,\"a\nb\": 1,"),
+             Contains("not JSON at byte"));
+}
+
+TEST_CASE("what a manifest says of tensors is compared with the files before data is read",
+          "[io][manifest]") {
+  Scratch const scratch;
+  CheckpointDirectory directory(scratch.path());
+  std::string const path = save_step(directory, 5).path;
+  std::string const manifest = get(path + "/manifest.json");
+  put(path + "/manifest.json",
+      changed(manifest, "\"shape\": [\n    3,\n    4\n   ]", "\"shape\": [3, 1000000000000]"));
+  CHECK_THAT(thrown<FormatError>([&] { Checkpoint::open(path).check(); }),
+             Contains("is F32 [3, 4] here but F32 [3, 1000000000000] in the manifest"));
+}
+
+TEST_CASE("a run writes nothing into a folder that is not the one it locked", "[io][manifest]") {
+  Scratch const scratch;
+  std::string const path = scratch / "run";
+  CheckpointDirectory first(path);
+  save_step(first, 1);
+  auto const refused = [&] {
+    CHECK_THAT(thrown([&] { save_step(first, 2); }), Contains("was removed or replaced"));
+  };
+  rename_path(path, scratch / "away");
+  refused();
+  CHECK_FALSE(path_exists(path));
+  {
+    CheckpointDirectory second(path);  // made anew: another run's
+    save_step(second, 2);
+    make_directory(path + "/step-0000000002.tmp");
+    refused();
+    CHECK(path_exists(path + "/step-0000000002.tmp"));
+    CHECK_THAT(thrown([&] { CheckpointDirectory third(path); }), Contains("in use by another run"));
+  }
+  remove_tree(path);
+  rename_path(scratch / "away", path);
+  save_step(first, 3);
+  CHECK(good_step(path) == 3);
+}
+
+TEST_CASE("a folder that is replaced during a save gets no checkpoint", "[io][manifest]") {
+  Scratch const scratch;
+  std::string const path = scratch / "run";
+  bool replaced = false;
+  Fault const fault{[&](FileStep step, std::string const& at, std::size_t&) {
+    if (step == FileStep::sync_directory && at == path + "/step-0000000001.tmp" && !replaced) {
+      replaced = true;
+      rename_path(path, scratch / "away");
+      make_directories(path + "/step-0000000001.tmp");  // what another run is writing
+    }
+    return 0;
+  }};
+  CheckpointDirectory directory(path, {.fault = &fault});
+  CHECK_THAT(thrown([&] { save_step(directory, 1); }), Contains("was removed or replaced"));
+  CHECK(replaced);
+  CHECK(list_directory(path) == std::vector<std::string>{"step-0000000001.tmp"});
+}
+
+TEST_CASE("a folder that was replaced before it was locked is not entered", "[io][manifest]") {
+  Scratch const scratch;
+  make_directories(scratch / "run");
+  DirectoryLock const lock(scratch / "run");
+  CHECK_NOTHROW(lock.check());
+  remove_tree(scratch / "run");
+  CHECK_THAT(thrown([&] { lock.check(); }), Contains("was removed or replaced"));
+  make_directories(scratch / "run");
+  CHECK_THAT(thrown([&] { lock.check(); }), Contains("was removed or replaced"));
+}

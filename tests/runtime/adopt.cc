@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+#include <atomic>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "nntile/runtime/adaptors/check.hh"
+#include "nntile/runtime/adaptors/record.hh"
+#include "nntile/runtime/common/adopted_ranges.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/runtimes.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+using common::AdoptedRanges;
+
+namespace {
+
+template <class Bytes> std::span<std::byte> part(Bytes& bytes, std::size_t at, std::size_t count) {
+  return std::span<std::byte>(bytes).subspan(at, count);
+}
+template <class Bytes>
+std::span<std::byte const> const_part(Bytes& bytes, std::size_t at, std::size_t count) {
+  return part(bytes, at, count);
+}
+Release counter(std::atomic<int>& count) {
+  return {[](void* state) noexcept { ++*static_cast<std::atomic<int>*>(state); }, &count};
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("spans overlap where all are const", "[runtime][adopt]", AllRuntimes) {
+  TestType runtime;
+  alignas(64) std::array<std::byte, 256> bytes{};
+  (void)runtime.adopt(const_part(bytes, 0, 128));
+  (void)runtime.adopt(const_part(bytes, 8, 128));
+  std::string const text =
+      message_of<ValueError>([&] { (void)runtime.adopt(part(bytes, 100, 100)); });
+  CHECK(contains(text, "adopt: the 100 bytes overlap buffer "));
+  CHECK(contains(text, "(128 bytes, adopted)"));
+  (void)runtime.adopt(part(bytes, 136, 64));
+  CHECK_THROWS_AS(runtime.adopt(const_part(bytes, 0, 137)), ValueError);
+  CHECK_THROWS_AS(runtime.adopt(part(bytes, 199, 57)), ValueError);
+  (void)runtime.adopt(part(bytes, 200, 56));
+  (void)runtime.adopt(part(bytes, 210, 0));
+}
+
+TEMPLATE_LIST_TEST_CASE("what writes const bytes is refused, and what reads them runs",
+                        "[runtime][adopt]", AllRuntimes) {
+  TestType runtime;
+  long const values[2] = {5, 6};
+  auto const handle = runtime.adopt(std::as_bytes(std::span(values)));
+  auto const result = cell(runtime);
+  test::submit(runtime, copy_codelet, {{result, Access::write}, {handle, Access::read}}, 1);
+  CHECK(test::read(runtime, result) == 6);
+  for (Access const access : {Access::write, Access::update, Access::accumulate}) {
+    CHECK(contains(message_of<ValueError>([&] {
+                     test::submit(runtime, step_codelet, {{handle, access}}, 1);
+                   }),
+                   "operand 0 (" + std::string(name_of(access)) + "): buffer "));
+    CHECK(contains(message_of<ValueError>([&] { (void)runtime.lock(handle, access); }),
+                   "is read-only: it was adopted as const bytes"));
+  }
+  CHECK(test::read(runtime, handle) == 5);
+  runtime.wait_all();
+}
+
+TEMPLATE_LIST_TEST_CASE("memory is adopted again once its handle has ended", "[runtime][adopt]",
+                        AllRuntimes) {
+  TestType runtime;
+  alignas(64) std::array<std::byte, 64> bytes{};
+  for (int i = 0; i < 5; ++i) {
+    std::atomic<int> released{0};
+    auto const handle = runtime.adopt(part(bytes, 0, 64), host, counter(released));
+    test::submit(runtime, step_codelet, {{handle, Access::update}}, 1);
+    runtime.retire(handle);
+    while (released == 0) runtime.wait_all();
+  }
+  for (int i = 0; i < 5; ++i) {
+    auto const handle = runtime.adopt(part(bytes, 0, 64));
+    test::submit(runtime, step_codelet, {{handle, Access::update}}, 1);
+    runtime.wait_and_retire(handle);
+  }
+}
+
+TEST_CASE("adaptors take const bytes as their runtimes do", "[runtime][adopt]") {
+  long const value = 7;
+  auto const bytes = std::as_bytes(std::span(&value, 1));
+  Record<Ring> recorded(RuntimeOptions{.workers = 1});
+  Check<Serial> checked;
+  CHECK(test::read(recorded, recorded.adopt(bytes)) == 7);
+  auto const handle = checked.adopt(bytes);
+  CHECK_THROWS_AS(checked.lock(handle, Access::write), ValueError);
+  CHECK(recorded.counts().adopts == 1);
+}
+
+TEST_CASE("a replay that writes const bytes is refused", "[runtime][adopt]") {
+  Ring runtime({.workers = 1});
+  long const value = 7;
+  auto const handle = runtime.adopt(std::as_bytes(std::span(&value, 1)));
+  ProgramUse const uses[] = {{0, Access::update}};
+  ProgramTask const tasks[] = {{&step_codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {}}};
+  auto const program = runtime.record(tasks, 1);
+  Ring::Handle const bindings[] = {handle};
+  CHECK(contains(message_of<ValueError>([&] { (void)runtime.replay(program, bindings); }),
+                 "replay: binding 0 (update): buffer"));
+}
+
+TEST_CASE("ranges are found as by a look at each", "[runtime][adopt]") {
+  struct Range {
+    std::size_t at, count;
+    bool writable;
+  };
+  std::mt19937 random(7);
+  AdoptedRanges ranges;
+  std::vector<std::byte> memory(2000);
+  std::vector<std::optional<Range>> kept;
+  std::size_t refused = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    auto const number = static_cast<std::uint32_t>(random() % 64);
+    if (kept.size() <= number) kept.resize(number + 1);
+    if (auto const range = std::exchange(kept[number], std::nullopt)) {
+      ranges.remove(const_part(memory, range->at, range->count), range->writable, number);
+      continue;
+    }
+    Range const range{random() % 1900, random() % 100, random() % 3 == 0};
+    bool overlaps = false;
+    for (auto const& other : kept)
+      overlaps |= other && (other->writable || range.writable) && other->count != 0 &&
+                  range.count != 0 && other->at < range.at + range.count &&
+                  range.at < other->at + other->count;
+    std::uint32_t const found =
+        ranges.add(const_part(memory, range.at, range.count), range.writable, number);
+    REQUIRE((found != AdoptedRanges::none) == overlaps);
+    if (!overlaps) kept[number] = range;
+    refused += overlaps ? 1 : 0;
+  }
+  CHECK(refused > 1000);
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The launch of a replay, with another worker in the middle of it: without threads, so that each
+// interruption happens.
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "nntile/runtime/ring/ring.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/runtime/interrupted_atomic.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+using namespace nntile::detail::ring;
+
+namespace {
+
+/// Calls a function between any two operations, but not within itself.
+struct Interrupt {
+  static inline std::function<void()> function;
+  static void before(Operation, std::size_t, std::memory_order) {}
+  static void after(Operation, std::size_t, std::memory_order) {
+    auto const called = std::exchange(function, {});
+    if (called == nullptr) return;
+    called();
+    function = called;
+  }
+};
+struct InterruptedPolicy : RingPolicy {
+  template <class T> using Atomic = InterruptedAtomic<T, Interrupt>;
+};
+
+/// A ring of two workers whose threads the test plays.
+struct Stage {
+  Domain<InterruptedPolicy> domain{RuntimeOptions{2, true, false}};
+  Driver<InterruptedPolicy> driver{domain};
+  Submitter<InterruptedPolicy> submitter{domain, driver};
+  Replayer<InterruptedPolicy> replayer{domain, driver, submitter};
+  std::shared_ptr<Image const> image;
+  std::vector<DataHandle> handles;
+
+  /// A root of the lowest level, and two tasks behind it of higher ones.
+  Stage() {
+    static constexpr ProgramUse uses[] = {
+        {0, Access::write}, {1, Access::write}, {0, Access::read}, {2, Access::write}};
+    static constexpr long value = 1;
+    auto const bytes = std::as_bytes(std::span(&value, 1));
+    ProgramUse const third[] = {uses[3], uses[2]};
+    ProgramTask const tasks[] = {{&put_codelet, {uses, 1}, bytes, {-1, -2}, {}},
+                                 {&copy_codelet, {uses + 1, 2}, bytes, {-1, 0}, {}},
+                                 {&copy_codelet, third, bytes, {-1, 3}, {}}};
+    image = std::make_shared<Image const>(Recorder<InterruptedPolicy>(tasks, 3).image({}));
+    for (int i = 0; i < 3; ++i)
+      handles.push_back(driver.reclaim().begin(
+          [&] { return domain.table.add(sizeof(long), host, Lifetime::persistent); }));
+  }
+  ~Stage() { Interrupt::function = nullptr; }
+
+  Flight<InterruptedPolicy>& flight() { return domain.scheduler.flights[0]; }
+  /// Submits a replay; what its launch is.
+  Item replay() {
+    driver.reclaim().collect();
+    (void)replayer.replay(image, handles, {});
+    return domain.scheduler.next(0);
+  }
+  /// Runs a task and what it keeps, then looks for others as a worker does.
+  void work(std::uint32_t self, Item item) {
+    for (;; item = domain.run(self, item)) {
+      if (item == no_item) item = domain.scheduler.next(self);
+      if (item == no_item) break;
+    }
+    domain.flush(self);
+  }
+  /// As a worker that has read long ago which flights are active: takes a task and runs it and what
+  /// it keeps; false if it finds none.
+  bool work_late(std::uint32_t self) {
+    std::uint32_t task;
+    for (std::uint32_t level = 0; level < level_count; ++level) {
+      if (flight().lane(level).pop(&task, 1, 1) == 0) continue;
+      for (Item item = program_item(0, task); item != no_item;) item = domain.run(self, item);
+      domain.flush(self);
+      return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a late worker amid a launch loses no task of the replay", "[runtime][ring]") {
+  Stage stage;
+  stage.work(0, stage.replay());
+  int operations = 0;
+  for (int left = -1; left < 0; ++operations) {
+    Item const launch = stage.replay();
+    left = operations;
+    Interrupt::function = [&] {
+      if (left-- == 0) (void)stage.work_late(1);
+    };
+    Item const kept = stage.domain.run(0, launch);
+    Interrupt::function = nullptr;
+    stage.work(0, kept);
+    REQUIRE(stage.domain.records.open_count() == 0);
+    REQUIRE(stage.domain.scheduler.flights.active() == 0);
+  }
+  REQUIRE(operations > 10);
+}
+
+TEST_CASE("a flight whose tasks a late worker has all ended is not over before its launch is",
+          "[runtime][ring]") {
+  Stage stage;
+  stage.work(0, stage.replay());
+  Item const launch = stage.replay();
+  std::uint32_t fewest_open = 1;
+  Interrupt::function = [&] {
+    while (stage.work_late(1)) continue;
+    fewest_open = std::min(fewest_open, stage.domain.records.open_count());
+  };
+  Item const kept = stage.domain.run(0, launch);
+  Interrupt::function = nullptr;
+  REQUIRE(fewest_open == 1);
+  stage.work(0, kept);
+  REQUIRE(stage.domain.records.open_count() == 0);
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// References to tasks that are long gone, when their 31 bits come round again.
+
+#include "nntile/runtime/ring/ring.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+using namespace nntile::detail::ring;
+
+namespace {
+
+struct SweepingPolicy : RingPolicy {
+  struct Sizes : RingSizes {
+    static constexpr std::uint32_t window = 64;
+    static constexpr std::uint64_t first_sequence = (std::uint64_t{1} << 32) - 3000;
+    static constexpr std::uint64_t sweep_every = 1024;
+  };
+};
+
+/// A ring without threads, whose tasks run when the test says so.
+struct Stage {
+  Domain<SweepingPolicy> domain{RuntimeOptions{1, false, false}};
+  Driver<SweepingPolicy> driver{domain};
+  Submitter<SweepingPolicy> submitter{domain, driver};
+
+  DataHandle allocate() {
+    return driver.reclaim().begin(
+        [&] { return domain.table.add(sizeof(long), host, Lifetime::persistent); });
+  }
+  Datum& datum(DataHandle handle) { return driver.reclaim().datum(domain.table.find(handle, "")); }
+  void write(DataHandle handle) {
+    static constexpr long value = 1;
+    Use<DataHandle> const use[] = {{handle, Access::write}};
+    (void)submitter.submit({&put_codelet, use, std::as_bytes(std::span(&value, 1)), {}, {}});
+  }
+  Item next() { return domain.scheduler.next(0); }
+};
+
+}  // namespace
+
+TEST_CASE("a task waits for none that has its old producer's reference 2^31 tasks later",
+          "[runtime][ring]") {
+  Stage stage;
+  DataHandle const old = stage.allocate(), other = stage.allocate();
+  std::uint64_t const later = stage.domain.window.head() + 5000;
+  // Whoever wrote and read it 2^31 tasks before `later` is called what that one will be called.
+  stage.datum(old).writer = reference_to(later);
+  stage.datum(old).readers[stage.datum(old).reader_count++] = reference_to(later);
+  while (stage.domain.window.head() != later) {
+    stage.write(other);
+    (void)stage.domain.run(0, stage.next());
+  }
+  stage.write(other);
+  Item const first = stage.next();
+  stage.write(old);
+  Item const second = stage.next();
+  REQUIRE(first != no_item);
+  REQUIRE(second != no_item);
+  (void)stage.domain.run(0, second);
+  (void)stage.domain.run(0, first);
+}
