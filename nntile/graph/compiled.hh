@@ -3,50 +3,26 @@
 // CompiledGraph: a plan bound to a runtime, a store and an instruction set.
 
 #include <algorithm>
-#include <atomic>
-#include <cstdlib>
+#include <exception>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/later.hh"
 #include "nntile/core/spelling.hh"
+#include "nntile/graph/arena.hh"
 #include "nntile/graph/passes/lower.hh"
+#include "nntile/graph/run.hh"
 #include "nntile/graph/store.hh"
 #include "nntile/graph/trace.hh"
 #include "nntile/graph/watch.hh"
-#include "nntile/runtime/common/aligned.hh"
 #include "nntile/tile/submit.hh"
 
 namespace nntile {
-
-namespace detail {
-
-/// The arena's memory, freed when the last slot that was adopted from it has been let go of.
-class ArenaBlock {
- public:
-  static std::byte* allocate(std::size_t bytes, std::size_t slots, ArenaBlock*& block) {
-    std::unique_ptr<ArenaBlock> made(new ArenaBlock(slots));
-    made->memory_ = common::allocate_aligned(bytes);
-    block = made.release();
-    return static_cast<std::byte*>(block->memory_);
-  }
-  /// Lets go of one slot.
-  static void release(void* state) noexcept { release(state, 1); }
-  static void release(void* state, std::size_t slots) noexcept {
-    auto* const block = static_cast<ArenaBlock*>(state);
-    if (block->left_.fetch_sub(slots, std::memory_order_acq_rel) == slots) delete block;
-  }
-  ~ArenaBlock() { common::free_aligned(memory_); }
-
- private:
-  explicit ArenaBlock(std::size_t slots) : left_(slots) {}
-  void* memory_ = nullptr;
-  std::atomic<std::size_t> left_;
-};
-
-}  // namespace detail
 
 /// How a plan is bound.
 struct BindOptions {
@@ -59,19 +35,6 @@ struct BindOptions {
 
 namespace detail {
 
-/// Throws the TaskError of the first task that failed or was cancelled, once all have ended.
-template <Runtime R> void wait_for(R& runtime, std::span<Event const> events) {
-  std::exception_ptr first;
-  for (Event const event : events) {
-    try {
-      runtime.wait(event);
-    } catch (TaskError const&) {
-      if (first == nullptr) first = std::current_exception();
-    }
-  }
-  if (first != nullptr) std::rethrow_exception(first);
-}
-
 /// Elements next to each other, of type T, or of any where T is void.
 template <class Values, class T>
 concept ArrayOf = requires(Values const& values) {
@@ -83,31 +46,11 @@ concept ArrayOf = requires(Values const& values) {
 
 }  // namespace detail
 
-/// One run, in flight or over; a copyable value, valid while the runtime lives, whatever becomes of
-/// the graph.
-template <Runtime R> class GraphRun {
- public:
-  GraphRun(R& runtime, std::shared_ptr<std::vector<Event> const> events)
-      : runtime_(runtime), events_(std::move(events)) {}
-
-  /// Waits for this run alone. Throws TaskError for its first failed or cancelled task.
-  void wait() const { detail::wait_for(runtime_.get("run"), std::span<Event const>(*events_)); }
-  bool is_complete() const {
-    for (Event const event : *events_)
-      if (runtime_.alive() && !runtime_.get("run").done(event)) return false;
-    return true;
-  }
-
- private:
-  RuntimeRef<R> runtime_;
-  std::shared_ptr<std::vector<Event> const> events_;
-};
-
 /// Runs a plan any number of times. Storage that outlives a run is the store's; the arena is this
 /// object's. Nothing is allocated during a run, and nothing in it waits for more than room. It
 /// shares the plan, and waits for runs in flight when it ends; the LogicalGraph need not outlive
-/// it. The store must, to its last call but the destructor: nothing checks that. A runtime that has
-/// ended is told by LifetimeError.
+/// it. The store must, to its last call but the destructor: nothing checks that. Calls throw
+/// LifetimeError once the runtime has ended.
 template <Runtime R> class CompiledGraph {
  public:
   using Handle = typename R::Handle;
@@ -267,7 +210,7 @@ template <Runtime R> class CompiledGraph {
     (void)checked(call);
     [[maybe_unused]] auto const inside = detail::drive(life_.get("compiled graph"), call);
     if (!values_known_) check_values();
-    // A run that somebody still holds keeps its events.
+    // A GraphRun that is still in use keeps its events.
     if (events_.use_count() > 1) events_ = std::make_shared<std::vector<Event>>(events_->size());
     std::erase_if(watches_, [](auto const& watch) { return !watch.wanted(); });
     std::size_t const own_events = std::max<std::size_t>(sinks_.size(), 1);

@@ -1,0 +1,54 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// GraphRun: one run of a compiled graph, to be waited for.
+
+#include <exception>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/concept.hh"
+#include "nntile/runtime/runtime_ref.hh"
+
+namespace nntile {
+
+namespace detail {
+
+/// Throws the TaskError of the first task that failed or was cancelled, once all have ended.
+template <Runtime R> void wait_for(R& runtime, std::span<Event const> events) {
+  std::exception_ptr first;
+  for (Event const event : events) {
+    try {
+      runtime.wait(event);
+    } catch (TaskError const&) {
+      if (first == nullptr) first = std::current_exception();
+    }
+  }
+  if (first != nullptr) std::rethrow_exception(first);
+}
+
+}  // namespace detail
+
+/// One run, in flight or over; a copyable value, valid while the runtime lives, whatever becomes of
+/// the graph.
+template <Runtime R> class GraphRun {
+ public:
+  GraphRun(R& runtime, std::shared_ptr<std::vector<Event> const> events)
+      : runtime_(runtime), events_(std::move(events)) {}
+
+  /// Waits for this run alone. Throws TaskError for its first failed or cancelled task.
+  void wait() const { detail::wait_for(runtime_.get("run"), std::span<Event const>(*events_)); }
+  bool is_complete() const {
+    for (Event const event : *events_)
+      if (runtime_.alive() && !runtime_.get("run").done(event)) return false;
+    return true;
+  }
+
+ private:
+  RuntimeRef<R> runtime_;
+  std::shared_ptr<std::vector<Event> const> events_;
+};
+
+}  // namespace nntile
