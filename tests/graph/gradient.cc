@@ -9,6 +9,7 @@
 #include "nntile/ops/gemm.hh"
 #include "nntile/ops/layer_norm.hh"
 #include "nntile/ops/sum_slice.hh"
+#include "tests/graph/gradient_check.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/differences.hh"
 #include "tests/support/message.hh"
@@ -136,15 +137,10 @@ TEST_CASE("persistent gradients of two batches add up", "[graph][gradient]") {
     Node const x = graph.input({.shape = {4, 1}, .dtype = DType::fp64}, "x");
     add_gradients(graph, gemm(w, x), {.persistent = true, .accumulate = accumulate});
   };
-  LogicalGraph first("first"), later("later");
-  build(first, false);
-  build(later, true);
-  Serial runtime;
-  TensorStore<Serial> store(runtime);
-  auto run_first = compile(first, store), run_later = compile(later, store);
-  store.write<double>("x", std::vector<double>{1, 2, 3, 4});
-  run_first.execute();
-  store.write<double>("x", std::vector<double>{10, 20, 30, 40});
-  run_later.execute();
-  CHECK(store.read<double>("w.grad") == std::vector<double>{11, 22, 33, 44});
+  AccumulatedGradients run(build);
+  run.store.write<double>("x", std::vector<double>{1, 2, 3, 4});
+  run.first.execute();
+  run.store.write<double>("x", std::vector<double>{10, 20, 30, 40});
+  run.later.execute();
+  CHECK(run.store.read<double>("w.grad") == std::vector<double>{11, 22, 33, 44});
 }

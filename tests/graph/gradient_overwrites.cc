@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Gradients where ops overwrite tensors, add to them, or have no derivative: right, or refused.
-#include <functional>
-
-#include "nntile/graph/draw.hh"
 #include "nntile/graph/gradient.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/argmax.hh"
-#include "nntile/ops/attention.hh"
-#include "nntile/ops/cross_entropy.hh"
 #include "nntile/ops/embedding.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
@@ -15,57 +10,13 @@
 #include "nntile/ops/layer_norm.hh"
 #include "nntile/ops/scale.hh"
 #include "nntile/ops/softmax.hh"
+#include "tests/graph/gradient_check.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/differences.hh"
 #include "tests/support/message.hh"
 
 using namespace nntile;
 using namespace nntile::test;
-
-namespace {
-
-using Build = std::function<Node(LogicalGraph&, Node const&)>;
-
-Node sum(Node const& x) { return sum_slice({.axis = 0}, x); }
-
-Node input(LogicalGraph& graph, std::string const& name, Shape const& shape = {8}) {
-  return graph.input({.shape = shape, .dtype = DType::fp64}, name);
-}
-Node tensor(LogicalGraph& graph, Shape const& shape = {8}) {
-  return graph.tensor({.shape = shape, .dtype = DType::fp64}, graph.unique("t"));
-}
-Node weights(LogicalGraph& graph, Shape const& shape = {8}) {
-  return graph.parameter({.shape = shape, .dtype = DType::fp64}, "w");
-}
-
-/// CHECKs the gradient of a loss of w[8] against differences.
-void check_right(Build const& build, Shape const& shape = {8}) {
-  LogicalGraph graph;
-  Node const loss = build(graph, weights(graph, shape));
-  CHECK(deviation(graph, loss, add_gradients(graph, loss), 7).error < 1e-8);
-}
-
-/// The refusal to differentiate a loss of w[8]; CHECKs that the graph is as it was, and runs.
-std::string refusal(Build const& build, Shape const& shape = {8}) {
-  LogicalGraph graph;
-  Node const loss = build(graph, weights(graph, shape));
-  graph.set_phase("between");
-  std::string const taken = loss.name() + ".grad";  // the first name that is asked for
-  graph.tensor({.shape = {}}, taken);
-  std::string const before = to_dot(graph);
-  std::size_t const tensors = graph.tensor_count(), ops = graph.op_count();
-  std::string const text = message_of<GraphError>([&] { add_gradients(graph, loss); });
-  CHECK(to_dot(graph) == before);
-  CHECK(graph.tensor_count() == tensors);
-  CHECK(graph.op_count() == ops);
-  CHECK(graph.phases() == std::vector<std::string>{"forward", "between"});
-  CHECK_FALSE(graph.find(taken + ".1"));
-  CHECK(graph.unique(taken) == taken + ".1");
-  Evaluation(graph, loss, 7).loss();
-  return text;
-}
-
-}  // namespace
 
 TEST_CASE("a loss with an L2 term has the gradients of both terms", "[graph][gradient]") {
   check_right([](LogicalGraph&, Node const& w) {
@@ -265,134 +216,6 @@ TEST_CASE("a result whose gradient an op leaves out is refused", "[graph][gradie
                "layer_norm ('t.2'): its gradient leaves out mean ('t.1')"));
 }
 
-TEST_CASE("the rest of a tensor keeps its gradient where a view is overwritten",
-          "[graph][gradient]") {
-  auto const total = [](Node const& y) { return sum(sum_slice({.axis = 1}, gelutanh(y))); };
-  check_right(
-      [&](LogicalGraph& g, Node const& w) {
-        Node const y = gelutanh(w);
-        ops::fill({.value = 3}, g.slice(y, 1, 0));
-        return total(y);
-      },
-      {4, 2});
-  check_right(
-      [&](LogicalGraph& g, Node const& w) {
-        Node const y = scale({.alpha = 2}, w), part = g.slice(y, 1, 0);
-        scale({.alpha = 3}, part, part);
-        ops::copy(g.slice(w, 1, 1), g.slice(y, 1, 1));
-        return total(y);
-      },
-      {4, 2});
-}
-
-TEST_CASE("a view that is overwritten is gone for who read its base, or a view across",
-          "[graph][gradient]") {
-  auto const axis = GENERATE(std::size_t{0}, std::size_t{1});
-  CHECK(contains(refusal(
-                     [&](LogicalGraph& g, Node const& w) {
-                       Node const y = scale({.alpha = 2}, w);
-                       Node const loss = sum(gelutanh(g.slice(y, 0, 1)));
-                       ops::fill({.value = 3}, g.slice(y, axis, 1, "part"));
-                       return loss;
-                     },
-                     {3, 3}),
-                 "which node 3, fill ('part'), has overwritten"));
-}
-
-TEST_CASE("a view is gone though its neighbour was overwritten before it", "[graph][gradient]") {
-  CHECK(contains(refusal(
-                     [](LogicalGraph& g, Node const& w) {
-                       Node const y = scale({.alpha = 2}, w);
-                       Node const loss = sum(gelutanh(g.slice(y, 0, 1)));
-                       ops::fill({.value = 3}, g.slice(y, 0, 0, "neighbour"));
-                       ops::fill({.value = 3}, g.slice(y, 0, 1, "part"));
-                       return loss;
-                     },
-                     {3, 3}),
-                 "which node 4, fill ('part'), has overwritten"));
-}
-
-TEST_CASE("a view varies though a constant overwrites its neighbour", "[graph][gradient]") {
-  check_right(
-      [](LogicalGraph& g, Node const& w) {
-        Node const y = scale({.alpha = 2}, w);
-        ops::fill({.value = 3}, g.slice(y, 1, 0));
-        return sum(gelutanh(g.slice(y, 1, 1)));
-      },
-      {3, 2});
-}
-
-TEST_CASE("a view that is not overwritten is there though its neighbour is", "[graph][gradient]") {
-  check_right(
-      [](LogicalGraph& g, Node const& w) {
-        Node const y = scale({.alpha = 2}, w);
-        Node const loss = sum(gelutanh(g.slice(y, 0, 1)));
-        ops::fill({.value = 3}, g.slice(y, 0, 2));
-        return loss;
-      },
-      {3, 3});
-}
-
-TEST_CASE("views of one part, and across each other, add their gradients", "[graph][gradient]") {
-  check_right(
-      [](LogicalGraph& g, Node const& w) {
-        Node const a = gelutanh(g.slice(w, 0, 1)), b = scale({.alpha = 2}, g.slice(w, 0, 1));
-        return add(sum(add(a, b)), sum(gelutanh(g.slice(w, 1, 1))));
-      },
-      {3, 3});
-}
-
-TEST_CASE("a view of an older version has the gradient of that version", "[graph][gradient]") {
-  check_right(
-      [](LogicalGraph& g, Node const& w) {
-        Node const y = scale({.alpha = 2}, w), part = g.slice(y, 1, 0);
-        Node const before = scale({.alpha = 0.5}, part);
-        scale({.alpha = -1}, y, y);
-        Node const after = scale({.alpha = 0.25}, part);
-        return add(sum(gelutanh(before)), sum(gelutanh(after)));
-      },
-      {3, 2});
-}
-
-TEST_CASE("what was copied into a view keeps its gradient when the view's older one is written",
-          "[graph][gradient]") {
-  check_right(
-      [](LogicalGraph& g, Node const& w) {
-        Node const x = scale({.alpha = 3}, g.slice(w, 1, 1)), y = scale({.alpha = 2}, w);
-        Node const before = scale({.alpha = 0.5}, g.slice(y, 1, 0));
-        ops::copy(x, g.slice(y, 1, 0));
-        return add(sum(gelutanh(before)), sum(sum_slice({.axis = 1}, gelutanh(y))));
-      },
-      {3, 2});
-}
-
-TEST_CASE("a slice's gradient does not leak into a tensor that shares its base's",
-          "[graph][gradient]") {
-  check_right(
-      [](LogicalGraph& g, Node const& w) {
-        Node const y = scale({.alpha = 2}, w), z = scale({.alpha = 3}, w);
-        Node const early = sum(gelutanh(g.slice(y, 1, 0)));
-        return add(early, sum(sum_slice({.axis = 1}, gelutanh(add(y, z)))));
-      },
-      {3, 2});
-}
-
-TEST_CASE("operands that are one tensor, or meet in a view, get the sum of their gradients",
-          "[graph][gradient]") {
-  auto const attend = [](Node const& q, Node const& k, Node const& v) {
-    Node const y = attention(q, k, v);  // [2, 1, 3, 1]
-    return sum(sum(sum(sum(gelutanh(y)))));
-  };
-  check_right([&](LogicalGraph&, Node const& w) { return attend(w, w, w); }, {2, 1, 3, 1});
-  check_right([&](LogicalGraph&, Node const& w) { return attend(scale(w), w, w); }, {2, 1, 3, 1});
-  check_right(
-      [](LogicalGraph& g, Node const& w) {
-        Node const row = g.slice(w, 0, 1), column = g.slice(w, 1, 2);
-        return sum(sum(gelutanh(layer_norm(input(g, "x", {3, 2}), row, column))));
-      },
-      {3, 3});
-}
-
 TEST_CASE("a loss may be a part of a tensor, or a parameter", "[graph][gradient]") {
   auto const check = [](Shape const& shape, auto const& build) {
     LogicalGraph graph;
@@ -425,21 +248,16 @@ TEST_CASE("gradients pass through sums without copies", "[graph][gradient]") {
 }
 
 TEST_CASE("accumulated gradients of slices add up, and leave the rest", "[graph][gradient]") {
-  auto const build = [](LogicalGraph& graph, bool accumulate, Index index) {
+  auto const build = [](LogicalGraph& graph, bool accumulate) {
     Node const w = weights(graph, {2, 2});
-    Node const loss = sum(scale({.alpha = 2}, graph.slice(w, 1, index)));
+    Node const loss = sum(scale({.alpha = 2}, graph.slice(w, 1, accumulate ? 1 : 0)));
     add_gradients(graph, loss, {.persistent = true, .accumulate = accumulate});
   };
-  LogicalGraph first("first"), later("later");
-  build(first, false, 0);
-  build(later, true, 1);
-  Serial runtime;
-  TensorStore<Serial> store(runtime);
-  auto run_first = compile(first, store), run_later = compile(later, store);
-  run_first.execute();
-  run_later.execute();
-  run_later.execute();
-  CHECK(store.read<double>("w.grad") == std::vector<double>{2, 2, 4, 4});
+  AccumulatedGradients run(build);
+  run.first.execute();
+  run.later.execute();
+  run.later.execute();
+  CHECK(run.store.read<double>("w.grad") == std::vector<double>{2, 2, 4, 4});
 }
 
 TEST_CASE("a parameter that is overwritten before the loss reads it has no gradient",
@@ -460,17 +278,12 @@ TEST_CASE("a persistent gradient is that of a parameter's first value", "[graph]
     Node const loss = sum(sum_slice({.axis = 1}, scale({.alpha = 3}, w)));
     add_gradients(graph, loss, {.persistent = true, .accumulate = accumulate});
   };
-  LogicalGraph first("first"), later("later");
-  build(first, false);
-  build(later, true);
-  Serial runtime;
-  TensorStore<Serial> store(runtime);
-  auto run_first = compile(first, store), run_later = compile(later, store);
-  store.write<double>("w", std::vector<double>{1, 2, 3, 4});
-  run_first.execute();
-  CHECK(store.read<double>("w.grad") == std::vector<double>{9, 9, 0, 0});
-  run_later.execute();
-  CHECK(store.read<double>("w.grad") == std::vector<double>{18, 18, 0, 0});
+  AccumulatedGradients run(build);
+  run.store.write<double>("w", std::vector<double>{1, 2, 3, 4});
+  run.first.execute();
+  CHECK(run.store.read<double>("w.grad") == std::vector<double>{9, 9, 0, 0});
+  run.later.execute();
+  CHECK(run.store.read<double>("w.grad") == std::vector<double>{18, 18, 0, 0});
 }
 
 TEST_CASE("the gradient of a tensor is kept where it is asked for", "[graph][gradient]") {
