@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
 // A lawful runtime that chooses the worst lawful order, and the same with one law broken.
-// It runs tasks only when somebody waits, the youngest that is ready first: what an order leaves
-// open is hit at once.
+// It runs tasks only inside waiting calls, the youngest ready one first, so that a missing order is
+// found at once.
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +20,7 @@
 #include "nntile/core/error.hh"
 #include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/concept.hh"
+#include "tests/testing/broken_state.hh"
 #include "tests/testing/defect.hh"
 
 namespace nntile::test {
@@ -27,10 +28,7 @@ namespace nntile::test {
 /// One thread, and no promises about order but the law's.
 class Broken {
  public:
-  struct Handle {
-    std::uint32_t number = 0;
-    Broken const* owner = nullptr;
-  };
+  using Handle = broken::Handle;
 
   explicit Broken(Defect defect, RuntimeOptions const& options = {}) : defect_(defect) {
     bool const possible = options.workers.value_or(1) == 1 && !options.own_driver;
@@ -42,8 +40,7 @@ class Broken {
     if (is(Defect::abandons_tasks)) ready_.clear();
     drain([&] { return tokens_ == 0 && ready_.empty(); });
     for (std::uint32_t b = 0; b < buffers_.size(); ++b) retire_now(b);
-    if (is(Defect::frees_nothing_at_the_end))
-      for (Block& block : free_) leaked().push_back(std::move(block.lines));
+    if (is(Defect::frees_nothing_at_the_end)) blocks_.leak();
   }
 
   Handle allocate(std::size_t bytes, Place place, Lifetime lifetime) {
@@ -54,7 +51,7 @@ class Broken {
     if (lifetime != Lifetime::persistent && scope == nullptr)
       throw LifetimeError("broken: no open scope");
     Buffer buffer;
-    buffer.block = take_block(bytes);
+    buffer.block = blocks_.take(bytes);
     buffer.bytes = {buffer.block.lines[0].bytes + (is(Defect::misaligns) ? 8 : 0), bytes};
     buffers_.push_back(std::move(buffer));
     if (scope != nullptr) scope->buffers.push_back(last());
@@ -67,7 +64,7 @@ class Broken {
     buffer.release = release;
     buffer.written = true;
     if (is(Defect::copies_adopted_memory)) {
-      buffer.block = take_block(bytes.size());
+      buffer.block = blocks_.take(bytes.size());
       buffer.bytes = {buffer.block.lines[0].bytes, bytes.size()};
       std::copy(bytes.begin(), bytes.end(), buffer.bytes.begin());
     }
@@ -191,56 +188,14 @@ class Broken {
   bool replaying_ = false;  // the task being submitted belongs to a replay
 
  private:
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  struct Block {
-    std::unique_ptr<Line[]> lines;
-    std::size_t bytes = 0;
-  };
-  struct Buffer {
-    Block block;  // none: adopted memory
-    std::span<std::byte> bytes;
-    std::span<std::byte> adopted;
-    Release release;
-    std::uint64_t writer = 0;            // the last submitted, or the last accumulate
-    std::vector<std::uint64_t> readers;  // submitted after it
-    std::vector<std::uint64_t> group;    // accumulates since the last other access
-    std::uint64_t mark = 0;              // the task that left it
-    int users = 0;                       // unfinished uses
-    bool written = false;
-    bool retired = false;
-    bool gone = false;
-    bool locked = false;
-    Access lock_access = Access::read;
-  };
-  struct Scope {
-    Lifetime lifetime;
-    std::vector<Handle> buffers;
-  };
-  enum class State : std::uint8_t { queued, pending, succeeded, failed, cancelled };
-  struct Record {
-    Codelet const* codelet = nullptr;
-    std::vector<Use<Handle>> uses;
-    std::vector<Line> attributes;
-    std::vector<std::uint64_t> successors;
-    std::string name;
-    std::string cause;
-    std::size_t missing = 0;
-    State state = State::queued;
-    bool reported = false;
-    bool finished() const { return state > State::pending; }
-  };
-  struct Poll {
-    Completion::Poll function;
-    void* state;
-    Completion token;
-  };
-  struct Ending {
-    std::uint64_t id;
-    bool failed;
-    std::string cause;
-  };
+  using Blocks = broken::Blocks;
+  using Buffer = broken::Buffer;
+  using Ending = broken::Ending;
+  using Line = broken::Line;
+  using Poll = broken::Poll;
+  using Record = broken::Record;
+  using Scope = broken::Scope;
+  using State = broken::State;
 
   Handle last() const { return {static_cast<std::uint32_t>(buffers_.size() - 1), this}; }
 
@@ -263,25 +218,6 @@ class Broken {
     if (place != host && !is(lenient)) throw ValueError("broken: no such place");
   }
 
-  /// What a runtime that frees nothing leaves behind; the program's end has it.
-  static std::vector<std::unique_ptr<Line[]>>& leaked() {
-    static std::vector<std::unique_ptr<Line[]>> lines;
-    return lines;
-  }
-
-  /// A block freed a moment ago comes back first, as from any allocator.
-  Block take_block(std::size_t bytes) {
-    auto const found =
-        std::find_if(free_.begin(), free_.end(), [&](auto& block) { return block.bytes == bytes; });
-    if (found == free_.end()) try {
-        return {std::make_unique_for_overwrite<Line[]>(bytes / sizeof(Line) + 2), bytes};
-      } catch (std::bad_alloc const&) {
-        throw OutOfMemory(concat("broken: no ", bytes, " bytes"));
-      }
-    Block block = std::move(*found);
-    free_.erase(found);
-    return block;
-  }
   Scope* innermost(Lifetime lifetime) {
     for (std::size_t i = scopes_.size(); i-- > 0;)
       if (scopes_[i].lifetime == lifetime) return &scopes_[i];
@@ -487,10 +423,10 @@ class Broken {
     else if (!is(Defect::frees_nothing))
       std::fill_n(buffer.bytes.begin(), std::min<std::size_t>(buffer.bytes.size(), 65536),
                   std::byte{0xdd});
-    if (buffer.block.lines != nullptr && is(Defect::frees_nothing))
-      leaked().push_back(std::move(buffer.block.lines));
-    else if (buffer.block.lines != nullptr)
-      free_.push_back(std::move(buffer.block));
+    if (buffer.block.lines != nullptr) {
+      blocks_.give_back(std::move(buffer.block));
+      if (is(Defect::frees_nothing)) blocks_.leak();
+    }
     if (is(Defect::never_releases)) return;
     buffer.release();
     if (is(Defect::releases_twice)) buffer.release();
@@ -528,7 +464,7 @@ class Broken {
   Defect const defect_;
   std::thread::id const driver_ = std::this_thread::get_id();
   std::deque<Buffer> buffers_;
-  std::vector<Block> free_;
+  Blocks blocks_;
   std::vector<Scope> scopes_;
   std::deque<Record> tasks_;  // the task of sequence n at n - 1
   std::atomic<std::uint64_t> given_{0};
