@@ -47,6 +47,16 @@ class Lies {
   std::string manifest_;
 };
 
+/// `to` in place of `from` in a manifest, and what the refusal must contain.
+struct Lie {
+  std::string from, to, message;
+};
+
+void check_refused(std::initializer_list<Lie> lies) {
+  Lies const refused;
+  for (Lie const& lie : lies) CHECK_THAT(refused(lie.from, lie.to), Contains(lie.message));
+}
+
 }  // namespace
 
 TEST_CASE("a manifest of another step than its folder's is refused", "[io][manifest]") {
@@ -59,38 +69,33 @@ TEST_CASE("a manifest of another step than its folder's is refused", "[io][manif
 }
 
 TEST_CASE("a manifest whose files or tensors are not a checkpoint's is refused", "[io][manifest]") {
-  Lies const refused;
   std::string const file =
       R"({"name": "model.safetensors", "bytes": 1, "checksum": ")" + std::string(16, '0') + "\"},";
-  CHECK_THAT(refused("\"files\": [", "\"files\": [" + file),
-             Contains("file 'model.safetensors' comes twice"));
-  CHECK_THAT(refused("\"name\": \"model.safetensors\"", "\"name\": \"../x\""),
-             Contains("file '../x' where checkpoints have model.safetensors and"));
-  CHECK_THAT(refused("\"name\": \"scale\"", "\"name\": \"h.0.bias\""),
-             Contains("tensor 'h.0.bias' comes twice"));
-  CHECK_THAT(refused("\"name\": \"scale\"", "\"name\": \"scales\""),
-             Contains("has no tensor 'scale'"));
-  CHECK_THAT(refused("\"name\": \"scale\"", "\"name\": \"optim.scale\""),
-             Contains("is in 'model.safetensors' where it belongs into 'optimizer.safetensors'"));
-  CHECK_THAT(refused("\"F64\"", "\"F65\""), Contains("unknown dtype 'F65'"));
-  CHECK_THAT(refused("\"shape\": []", "\"shape\": [-1]"), Contains("is no list of at most 64"));
+  check_refused({
+      {"\"files\": [", "\"files\": [" + file, "file 'model.safetensors' comes twice"},
+      {"\"name\": \"model.safetensors\"", "\"name\": \"../x\"",
+       "file '../x' where checkpoints have model.safetensors and"},
+      {"\"name\": \"scale\"", "\"name\": \"h.0.bias\"", "tensor 'h.0.bias' comes twice"},
+      {"\"name\": \"scale\"", "\"name\": \"scales\"", "has no tensor 'scale'"},
+      {"\"name\": \"scale\"", "\"name\": \"optim.scale\"",
+       "is in 'model.safetensors' where it belongs into 'optimizer.safetensors'"},
+      {"\"F64\"", "\"F65\"", "unknown dtype 'F65'"},
+      {"\"shape\": []", "\"shape\": [-1]", "is no list of at most 64"},
+  });
 }
 
 TEST_CASE("a manifest whose state is of another type is refused", "[io][manifest]") {
-  Lies const refused;
-  CHECK_THAT(refused("\"run\": {", "\"run\": 7,\"more\": {"),
-             Contains("'run' is 7 where an object is needed"));
-  CHECK_THAT(refused("\"model\": {", "\"model\": null,\"more\": {"),
-             Contains("'model' is null where an object"));
-  CHECK_THAT(refused("\"optimizer\": {", "\"optimizer\": {\"x\":\"y\","),
-             Contains("'optimizer': 'x' is \"y\" where a number is needed"));
-  CHECK_THAT(refused("\"step\": 5", "\"step\": 5.0"), Contains("'step' is 5.0 where another type"));
-  CHECK_THAT(refused("\"step\": 5", "\"step\": -5"), Contains("'step' is -5 where another type"));
-  CHECK_THAT(refused("\"counter\": \"", "\"counter\": \"x"), Contains("where a 64-bit number"));
-  CHECK_THAT(refused("\"loss\": ", "\"loss\": 1e400,\"more\": "),
-             Contains("'1e400' is out of range"));
-  CHECK_THAT(refused("\"model\": {", "\"model\": {\"\\u0000\":1,\"a\nb\": 1,"),
-             Contains("not JSON at byte"));
+  check_refused({
+      {"\"run\": {", "\"run\": 7,\"more\": {", "'run' is 7 where an object is needed"},
+      {"\"model\": {", "\"model\": null,\"more\": {", "'model' is null where an object"},
+      {"\"optimizer\": {", "\"optimizer\": {\"x\":\"y\",",
+       "'optimizer': 'x' is \"y\" where a number is needed"},
+      {"\"step\": 5", "\"step\": 5.0", "'step' is 5.0 where another type"},
+      {"\"step\": 5", "\"step\": -5", "'step' is -5 where another type"},
+      {"\"counter\": \"", "\"counter\": \"x", "where a 64-bit number"},
+      {"\"loss\": ", "\"loss\": 1e400,\"more\": ", "'1e400' is out of range"},
+      {"\"model\": {", "\"model\": {\"\\u0000\":1,\"a\nb\": 1,", "not JSON at byte"},
+  });
 }
 
 TEST_CASE("what a manifest says of tensors is compared with the files before data is read",
