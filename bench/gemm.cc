@@ -163,9 +163,9 @@ bool cpu_has_avx512() {
 #endif
 }
 
-/// Threads, how long they may wait busily, and which of its kernels a library uses. Older libraries
-/// do not know newer CPUs and fall back to AVX2 or to plain C: they are told what the CPU can do,
-/// or what they are to be held to, whatever the user's environment says.
+/// Threads, how long they may spin, and which of its kernels a library uses. Older libraries do not
+/// know newer CPUs and fall back to AVX2 or to plain C: these variables name what the CPU can do,
+/// or what it is limited to, and override the user's environment.
 std::vector<std::string> environment(int workers, Isa isa) {
   std::vector<std::string> result{"OMP_DYNAMIC=false", "OMP_PROC_BIND=true",
                                   "GOMP_SPINCOUNT=100000", "OPENBLAS_THREAD_TIMEOUT=18"};

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How a product is cut into tasks.
+// The cut of a product into tasks.
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ struct ProductCut {
 };
 
 /// The longer side of C is cut, which is where less is packed twice; rows where A is transposed,
-/// since it is packed by whoever has the rows. Two tasks a worker where each lasts long, so that a
+/// since the task with the rows packs it. Two tasks a worker where each lasts long, so that a
 /// disturbed worker takes fewer; one task where sharing takes longer than the product.
 inline ProductCut cut_product(gemm_bench::Shape const& s, int workers) {
   constexpr double worth_sharing = 4e5, worth_cutting = 1e9;  // flops: 2 us, 5 ms of a core

@@ -37,7 +37,7 @@ struct Case {
   int quick_rounds;  // 0: not in a quick run
 };
 
-/// One way to run a step: answers the seconds that it took, or nothing any more.
+/// One way to run a step: returns the seconds that it took, or nothing once it has failed.
 struct Contender {
   std::string name;
   std::function<std::optional<double>()> step;
@@ -96,7 +96,8 @@ Samples ratio(Samples const& above, Samples const& below) {
 
 double median(Samples const& samples) { return bench::quantile(samples, 0.5); }
 
-/// The speedup that the machine has to offer to these ops: each scales like what bounds it.
+/// The speedup that these ops can reach on this machine: each scales with the resource that bounds
+/// it.
 double possible_speedup(Profile const& profile, double peak, double triad, double peak_scaling,
                         double triad_scaling) {
   double one = 0, two = 0;

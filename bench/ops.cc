@@ -20,7 +20,7 @@ using bench::Sizes;
 using bench::Work;
 using Samples = std::vector<double>;
 
-/// What an operation is a share of.
+/// The yardstick of an operation's share.
 enum class Yardstick { triad, stream, gemm };
 
 /// Names do not change once released.
@@ -62,8 +62,8 @@ Index last_cache() {
   return file >> kib ? kib << 10 : Index{32} << 20;
 }
 
-/// Arrays of one and a half times the last cache: with a result beside it, an operand is gone from
-/// the caches when it comes by again.
+/// Arrays of one and a half times the last cache: with a result beside it, an operand has left the
+/// caches before its next use.
 Sizes sizes() {
   Sizes s;
   Index const bytes = std::clamp<Index>(last_cache() * 3 / 2, Index{24} << 20, Index{96} << 20);
@@ -95,8 +95,8 @@ std::string python_with_torch() {
 }
 
 /// PyTorch in a process of its own, with one thread, and with kernels no wider than ours. It keeps
-/// memory that it has freed, in huge pages where the allocator is there, so that it is not the
-/// faults of fresh pages that are timed.
+/// memory that it has freed, in huge pages where the allocator is installed, so that page faults
+/// are not timed.
 std::unique_ptr<bench::Process> start_torch(std::string const& python, Sizes const& s, Isa isa) {
   std::string const found = python.empty() ? python_with_torch() : python;
   std::vector<std::string> environment{"OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1",
@@ -143,13 +143,13 @@ class OpsBench {
     double const deadline = bench::seconds() + (quick ? 1.5 : 12);  // of a busy machine
     Samples ours, theirs, measure;
     for (int i = 0; i < rounds && (i < 5 || bench::seconds() < deadline); ++i) {
-      if (i > 0 && i % (quick ? 4 : 10) == 0) {  // which pages arrays got makes a tenth or more
+      if (i > 0 && i % (quick ? 4 : 10) == 0) {  // physical pages matter by a tenth or more
         work = {};
         work = of.make(sizes_, isa_);
         work.run();
       }
       measure.push_back(rate(of.of, work));
-      // In turn, since who comes first finds the caches full of what the yardstick wrote.
+      // Alternating, since the first to run finds the caches full of what the yardstick wrote.
       for (bool const own : {i % 2 == 0, i % 2 != 0}) {
         if (own)
           ours.push_back(work.amount / time(work.run));

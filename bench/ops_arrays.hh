@@ -31,7 +31,7 @@ inline Work column_sums(Sizes const& s, Isa isa) {
           }};
 }
 
-/// All elements: rows first, then what they have left, upwards.
+/// The sum of all elements: over each row, then over the rows' sums, upwards.
 inline Work total_sum(Sizes const& s, Isa isa) {
   Array<> const x(s.elements(), Whole{1, 2}), rows(s.rows), y(1);
   BoundKernel const inner("sum_slice", isa,

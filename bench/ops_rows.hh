@@ -11,7 +11,7 @@
 
 namespace nntile::bench {
 
-constexpr Index some = 97;  // every so many rows or elements are checked
+constexpr Index some = 97;  // stride of the rows or elements that are checked; prime
 
 inline Work gelutanh_forward(Sizes const& s, Isa isa) {
   Index const n = s.elements();
@@ -148,7 +148,7 @@ inline Work layer_norm_weight_backward(Sizes const& s, Isa isa) {
                 double const xhat = (static_cast<double>(in.x[at]) - in.mean[i]) * in.rstd[i];
                 scale[e] += slope * xhat, shift[e] += slope, sizes[e] += std::fabs(slope);
               }
-            // Chains of so many terms wander by the root of their number.
+            // The rounding error of a chain grows with the root of its length.
             double const allowed = std::sqrt(static_cast<double>(in.rows)) * eps;
             return largest(in.width, 1, [&](Index e) {
               auto const at = static_cast<std::size_t>(e);

@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a case of bench/ops is made of: arrays, a kernel's call, what it moves and how it is
-// checked.
+// The parts of a case of bench/ops: arrays, a kernel's call, the bytes it moves, its check.
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +18,7 @@
 
 namespace nntile::bench {
 
-/// Extents of all cases: rows of `width`, so many that an array is beyond the caches.
+/// Extents of all cases: rows of `width`, as many as make an array larger than the caches.
 struct Sizes {
   Index width = 768, rows = 0;
   Index classes = 50257, tokens = 0;  // of cross-entropy
@@ -27,7 +26,7 @@ struct Sizes {
   Index elements() const { return width * rows; }
 };
 
-/// Memory as our own arenas have it, shared by whoever copies the object.
+/// Memory allocated as arenas are, shared between the copies of the object.
 template <class T = float> class Array {
  public:
   explicit Array(Index size)

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the machine can do right now: multiply-adds and triad, on one thread or several at once.
+// The machine's peaks at this moment: multiply-adds and triad, on one thread or several at once.
 
 #include <algorithm>
 #include <functional>

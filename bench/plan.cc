@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long planning and binding take per tile task, and whether that grows with their number.
+// Time of planning and binding per tile task, and its growth with the number of tasks.
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
 // A rival in a process of its own: it answers a line with a line, and is stopped in between, since
-// the threads of some go on waiting busily.
+// the threads of some rivals keep spinning.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -23,12 +23,12 @@ class Process {
   /// `environment` holds NAME=VALUE texts that are added, and the NAMEs alone of variables that are
   /// taken away. A program that cannot be started answers nothing.
   explicit Process(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
-    signal(SIGPIPE, SIG_IGN);  // a child that died is an answer that does not come
+    signal(SIGPIPE, SIG_IGN);  // a child that died shows as a missing answer
     int to[2], from[2];
     if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) return;
     pid_ = fork();
     if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody could wake it any more
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // it may be stopped, and only the parent would resume it
       dup2(to[0], STDIN_FILENO);
       dup2(from[1], STDOUT_FILENO);
       for (std::string& setting : environment)

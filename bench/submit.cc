@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a task costs from its submission to its end: 20,000 empty ones on each runtime of ours, and
-// on libgomp, oneTBB and StarPU.
+// Cost of a task from its submission to its end: 20,000 empty ones on each runtime of ours, and on
+// libgomp, oneTBB and StarPU.
 
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ struct Contender {
   std::string runtime;  // as records name it; "_1" behind it: one worker
   std::string program;
   std::vector<std::string> arguments;
-  std::string package;  // Debian's, that brings what it is built with; empty for our own
+  std::string package;  // Debian package that it is built with; empty for our own
   struct Figures {
     Samples wall, cpu;      // all samples
     Samples round_medians;  // of wall
@@ -78,7 +78,7 @@ bool run(Contender& contender, std::string const& where, int samples) {
   command.insert(command.end(), contender.arguments.begin(), contender.arguments.end());
   bench::Process process(command, {"STARPU_SILENT=1"});
   for (int which = 0; which < 3; ++which) {
-    // Where a task takes microseconds, fewer samples say enough.
+    // Where a task takes microseconds, fewer samples suffice.
     Contender::Figures& figures = contender.of[which];
     double const before = figures.wall.empty() ? 0 : figures.wall[0];
     auto const pairs = ask(process, cases[which], before > 5000 ? 1 : before > 1000 ? 2 : samples);

@@ -14,7 +14,7 @@ int main() {
     tiles.back().write(std::vector<float>(64 * 64, static_cast<float>(i)));
   }
 
-  // 1. Fire and forget: the task runs, nobody waits for it here.
+  // 1. Fire and forget: the task runs, and nothing here waits for it.
   auto forgotten = gelutanh.async(tiles[0], tiles[1]);
   forgotten.detach();
 

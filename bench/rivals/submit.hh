@@ -41,7 +41,7 @@ inline std::vector<Triple> triples() {
   return result;
 }
 
-/// What the handles name. Where a run is checked, each task changes them such that order matters;
+/// The data of the handles. Where a run is checked, each task changes them such that order matters;
 /// where it is timed, tasks are empty.
 struct Values {
   std::array<std::uint64_t, handles> of{};
@@ -58,7 +58,7 @@ enum class Case { independent, chain, three_handles };
 constexpr char const* case_names[] = {"independent", "chain", "three_handles"};
 constexpr Triple chain_triple{0, 0, 0};
 
-/// Whether the values are what the tasks leave one after the other.
+/// Whether the values are those of a sequential execution.
 inline bool right(Case which, Values const& values) {
   Values expected;
   for (Triple const& t : triples()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // bench/submit on oneTBB: a task_group where tasks are independent, else a flow graph, made and run
-// each time. oneTBB infers no dependences: who reads and writes what is looked after here. With
+// each time. oneTBB infers no dependences: readers and writers are tracked here. With
 // "rerun" behind the number of workers the graph is made once, and only its runs are timed.
 
 #include <tbb/flow_graph.h>

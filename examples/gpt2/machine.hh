@@ -57,13 +57,13 @@ inline double core_triad() {
   return best;
 }
 
-/// Bytes of a core's own cache; 1 MiB where the system does not tell.
+/// Bytes of a core's own cache; 1 MiB if unavailable.
 inline nntile::Index core_cache() {
   long const bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
   return bytes > 0 ? bytes : nntile::Index{1} << 20;
 }
 
-/// Bytes of memory that the process holds now, as the kernel counts them; 0 where that is not told.
+/// Bytes of memory that the process holds now, as the kernel counts them; 0 if unavailable.
 inline std::size_t resident_bytes() {
   std::size_t kilobytes = 0;
   if (std::FILE* const file = std::fopen("/proc/self/status", "r")) {
@@ -75,7 +75,7 @@ inline std::size_t resident_bytes() {
   return kilobytes * 1024;
 }
 
-/// Bytes that the machine can still give, as the kernel estimates them; 0 where that is not told.
+/// Bytes that the machine can still give, as the kernel estimates them; 0 if unavailable.
 inline std::size_t available_bytes() {
   std::size_t kilobytes = 0;
   if (std::FILE* const file = std::fopen("/proc/meminfo", "r")) {

@@ -31,8 +31,8 @@ struct KernelCall {
   void* workspace = nullptr;
 };
 
-/// Finishes an asynchronous task, from any thread, once. A copyable value; whoever holds it may
-/// outlive the entry.
+/// Finishes an asynchronous task, from any thread, once. A copyable value; copies may outlive the
+/// entry.
 struct Completion {
   /// Returns true when the work is done, having called `complete` of the token itself. The runtime
   /// may be amid a call: what a poll asks of it but `done` throws LifetimeError, as inside a task.

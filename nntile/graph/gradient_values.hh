@@ -65,7 +65,7 @@ class Gradients {
 
 /// The gradients of the versions that the tensors have at one op, as the ops are walked from last
 /// to first. Taking a result's gradient leaves the version before it with zero on the part that the
-/// op writes; nothing is filled before somebody reads it.
+/// op writes; a tensor of zeros is filled at its first read.
 template <class Graph> class GradientValues {
  public:
   GradientValues(Graph& graph, GradientOptions const& options,

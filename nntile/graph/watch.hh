@@ -31,9 +31,9 @@ template <Element T> struct Latest {
 namespace detail {
 
 /// Two copies of a tensor's tiles, in atomic words. A task fills the older one, so that a reader of
-/// the newer one is disturbed only when two runs end meanwhile; a version for each copy, odd while
-/// it is being written, tells that (a sequence lock, without fences: words are stored with release
-/// and loaded with acquire).
+/// the newer one is disturbed only when two runs end meanwhile. Each copy has a version, odd while
+/// the copy is being written: a sequence lock, without fences, whose words are stored with release
+/// and loaded with acquire.
 class WatchBlock {
  public:
   WatchBlock(std::string name, Tiling const& tiling, std::size_t element_bytes)

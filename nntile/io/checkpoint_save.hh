@@ -20,8 +20,8 @@ struct CheckpointOptions {
   Fault const* fault = nullptr;
 };
 
-/// What a save has to tell. `warning` says which old checkpoint could not be removed; the new one
-/// is good all the same.
+/// The result of a save. `warning` names an old checkpoint that could not be removed; the new one
+/// is valid all the same.
 struct SavedCheckpoint {
   std::string path;
   std::string warning;

@@ -145,7 +145,7 @@ class File {
   /// Opens for reading. Throws Error where there is no such file or it is a directory, a pipe or a
   /// device.
   static File open(std::string path, Fault const* fault = nullptr) {
-    // Without O_NONBLOCK, opening a pipe nobody writes to would never return.
+    // Without O_NONBLOCK, opening a pipe that has no writer would never return.
     return File(std::move(path), FileStep::open, O_RDONLY | O_CLOEXEC | O_NONBLOCK, fault);
   }
   /// Creates for writing, or empties what is there.
@@ -195,14 +195,15 @@ class File {
     detail::retry(fault_, FileStep::sync, path_, [&] { return ::fsync(descriptor_.get()); });
   }
 
-  /// Closes and reports what the destructor cannot: some file systems tell of a failed write only
+  /// Closes and reports what the destructor cannot: some file systems report a failed write only
   /// here.
   void close() {
     std::size_t bytes = 0;
     int const forced = fault_ == nullptr ? 0 : fault_->ask(FileStep::close, path_, bytes);
     int const closed = ::close(descriptor_.release());
     int const code = forced != 0 ? forced : closed == -1 ? errno : 0;
-    // After EINTR the descriptor is gone all the same (Linux), and sync() has told what matters.
+    // After EINTR the descriptor is closed all the same (Linux), and sync() has reported any failed
+    // write.
     if (code != 0 && code != EINTR) detail::throw_system(FileStep::close, path_, code);
   }
 

@@ -24,7 +24,8 @@ inline void append_printable(std::string& text, std::string_view bytes) {
 
 inline constexpr std::size_t quoted_bytes = 100;
 
-/// What begins with `front`, up to quoted_bytes of it, and has so many bytes in all.
+/// Quotes a text of `bytes` bytes of which `front` is the beginning: at most quoted_bytes of it,
+/// and the length where that cuts it.
 inline std::string cut_in_quotes(std::string_view front, std::size_t bytes) {
   std::string text = "'";
   append_printable(text, front.substr(0, quoted_bytes));

@@ -20,7 +20,7 @@ namespace nntile::io {
 /// By choice, both refuse four kinds that the reference takes:
 /// - a tensor or a metadata key that comes twice, of which the reference keeps the last;
 /// - control characters in names, which end in logs and terminals;
-/// - more than 64 dimensions, which nobody's arrays have;
+/// - more than 64 dimensions, beyond any array in use: NumPy 2 has at most 64;
 /// - what no writer writes and the reference takes by accident of its parser: an entry as the array
 ///   [dtype, shape, data_offsets], a dtype as the object {"F32": null}.
 enum class Reading : std::uint8_t { lenient, strict };

@@ -18,7 +18,7 @@ struct LocatedTensor {
   TensorEntry entry;
 };
 
-/// Whether tensors that nobody asks for, or that an index does not list, are an error.
+/// Whether tensors that are not requested, or that an index does not list, are an error.
 enum class Extra : std::uint8_t { refused, ignored };
 
 /// The tensors of a model by name, whichever file they are in. Filler entries are left out.

@@ -46,7 +46,7 @@ inline std::vector<TensorEntry> lay_out(std::vector<TensorSpec> specs) {
   return entries;
 }
 
-/// What a writer can be told besides the tensors.
+/// Options of a writer.
 struct WriteOptions {
   Appear appear = Appear::renamed;
   /// Beside `format`, which is always there, because some loaders ask for it.

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Moves tensors between files and whoever holds them, in pieces, without knowing how they are held.
+// Moves tensors between files and any storage, in pieces, through callbacks.
 
 #include <algorithm>
 #include <functional>

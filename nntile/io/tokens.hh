@@ -17,7 +17,7 @@ namespace detail {
 __extension__ typedef unsigned __int128 Wide;  // for one product of 64-bit numbers
 }
 
-/// A byte is a token; so many there are.
+/// Vocabulary size of byte-level tokens.
 inline constexpr std::size_t byte_vocabulary = 256;
 
 /// A text whose bytes are tokens. The last twentieth (at least one window) is for validation, the

@@ -1,7 +1,7 @@
 // error: Executor<X> class nntile::Engine|constraints not satisfied for class template 'Engine'
 // note: executor\.help\(\)
 // SPDX-License-Identifier: BSD-3-Clause
-// An executor that cannot help is told so where the engine is named.
+// An executor without `help` fails where the engine is named.
 #include "nntile/runtime/common/engine.hh"
 
 using namespace nntile;

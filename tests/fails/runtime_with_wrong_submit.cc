@@ -1,7 +1,7 @@
 // error: static.assert.* failed
 // note: runtime\.submit\(task\)|same_as<void, nntile::Event>
 // SPDX-License-Identifier: BSD-3-Clause
-// A runtime whose submit returns no Event is told so.
+// A runtime whose submit returns no Event fails at its static_assert.
 #include "nntile/runtime/concept.hh"
 
 using namespace nntile;

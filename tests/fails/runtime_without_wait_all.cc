@@ -1,7 +1,7 @@
 // error: Runtime<R> class nntile::TaskHandle|constraints not satisfied for class template 'TaskHandle'
 // note: runtime\.wait_all\(\)
 // SPDX-License-Identifier: BSD-3-Clause
-// A runtime that lacks a member is told which.
+// A runtime that lacks a member fails with the name of that member.
 #include "nntile/runtime/archetype.hh"
 #include "nntile/runtime/task_handle.hh"
 

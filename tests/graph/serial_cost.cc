@@ -16,7 +16,7 @@ namespace {
 
 using namespace nntile;
 
-/// A call as somebody would write it who has looked everything up before.
+/// A call with everything looked up beforehand: the lower bound of a task's cost.
 struct Step {
   CpuEntry kernel;
   void* const* buffers;

@@ -26,7 +26,7 @@ std::string file_of(std::string const& header, std::size_t data_bytes);
 std::string entry(std::string const& dtype, std::string const& shape, std::string const& offsets);
 /// A header of one tensor, 'w'.
 std::string one(std::string const& dtype, std::string const& shape, std::string const& offsets);
-/// A header of one tensor with an unknown key, whose value is nested so many levels deep.
+/// A header of one tensor with an unknown key, whose value is nested `levels` deep.
 std::string nested(std::size_t levels);
 /// Two tensors and metadata, nothing broken.
 std::string valid_safetensors();

@@ -22,7 +22,7 @@ struct Text {
   std::string text;
 };
 
-/// The pieces of f(0), f(1), ... with commas between, until there are so many bytes; in brackets.
+/// f(0), f(1), ... with commas between, up to that number of bytes; in brackets.
 template <class F> std::string list(std::string_view brackets, std::size_t bytes, F f) {
   std::string text(1, brackets[0]);
   text.reserve(bytes + 1000);
@@ -57,7 +57,7 @@ std::string repeated(std::string_view piece, std::size_t bytes) {
   return text;
 }
 
-/// JSON that asks for much, of so many bytes each.
+/// JSON texts of n bytes each that need the most memory.
 std::vector<Text> hostile_json(std::size_t n) {
   auto const same = [n](std::string_view brackets, std::string const& item) {
     return list(brackets, n, [&](std::size_t) { return item; });
@@ -254,7 +254,7 @@ TEST_CASE("a reader needs at most twice the bytes of the file", "[io][readers]")
 }
 
 TEST_CASE("keys whose hashes agree are told apart", "[io][readers]") {
-  // Of so many keys, about seven pairs agree in 32 bits.
+  // Among 2 MB of keys, about seven pairs agree in 32 bits.
   std::string text = list("{}", 2'200'000, [](std::size_t i) { return quoted_name(i) + ":1"; });
   std::vector<std::uint32_t> hashes;
   for (auto const& [key, value] : parse_json(text, "text").members())

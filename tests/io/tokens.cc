@@ -13,7 +13,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// Byte i is i mod 251: a window tells where it was cut.
+/// Byte i is i mod 251: the first byte of a window gives its position.
 std::string counting(std::size_t bytes) {
   std::string text;
   for (std::size_t i = 0; i < bytes; ++i) text += static_cast<char>(i % 251);

@@ -11,7 +11,7 @@ namespace {
 using namespace nntile;
 using test::op_case;
 
-/// Where the largest of the values is, cut as told.
+/// The index of the largest value, over tiles cut as in `cuts`.
 double argmax_of(std::vector<double> const& values, test::Cuts const& cuts = {}) {
   auto const n = static_cast<Index>(values.size());
   auto c = op_case<ops::Argmax>({}, {Shape{n}, Shape{}});

@@ -185,7 +185,7 @@ TEST_CASE("check finds a write to a buffer that was not named", "[runtime][adapt
   runtime.unlock(b);
   Use<Check<Serial>::Handle> const uses[] = {{a, Access::write}};
   runtime.submit({&scribble_codelet, uses, std::as_bytes(std::span(&other, 1)), {}, {}});
-  CHECK(runtime.problems().empty());  // nobody has looked yet
+  CHECK(runtime.problems().empty());  // found at the next access only
   submit(runtime, test::step_codelet, {{b, Access::update}}, 0);
   REQUIRE(runtime.problems().size() == 1);
   CHECK(runtime.problems()[0] ==

@@ -127,7 +127,7 @@ template <class R> long value_of(R& runtime, typename R::Handle handle) {
 template <class R> testing::Report battery(char const* name, int workers) {
   testing::ConformanceOptions options;
   options.max_workers = workers;
-  // What is forwarded does not depend on who drives, so one kind of driver will do.
+  // What is forwarded does not depend on the kind of driver, so one kind will do.
   options.own_driver = std::string_view(name) == "starpu";
   options.helping_driver = !options.own_driver;
   options.heavy = !test::sanitized;
@@ -241,7 +241,7 @@ TEST_CASE("a replay that is refused changes nothing", "[runtime][dynamic]") {
   Mixed runtime("plain", {.workers = 1});
   auto const program = record_sums(runtime);
   auto buffers = make_buffers(runtime);
-  buffers[0] = runtime.allocate(sizeof(long));  // which nobody has written
+  buffers[0] = runtime.allocate(sizeof(long));  // unwritten
   CHECK_THROWS_AS(runtime.replay(program, buffers, bytes_of(parameters_of(1))), LifetimeError);
   CHECK_THROWS_AS(runtime.lock(buffers[1], Access::read), LifetimeError);
   CHECK_NOTHROW(runtime.wait_all());

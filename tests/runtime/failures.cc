@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The failure log by itself: ranges, references, what tasks told out of order leave.
+// The failure log by itself: ranges, references, failures reported out of order.
 #include "nntile/runtime/common/failures.hh"
 
 #include <algorithm>

@@ -103,8 +103,8 @@ class Interleavings {
       if (at->place == place) return &at->value;
     return nullptr;
   }
-  /// Shows everybody the routine's stores: all, or those up to the last that is sequentially
-  /// consistent.
+  /// Makes the routine's stores visible to all: every one, or those up to the last that is
+  /// sequentially consistent.
   void show_stores(bool all) {
     if (self_ == nobody) return;
     auto& stores = routines_[self_]->stores;
@@ -287,7 +287,7 @@ class Interleavings {
   bool known_end_ = false;
 };
 
-/// As std::atomic, of the operations that are used; the weak exchange never fails for nothing.
+/// As std::atomic, with the operations that are used; the weak exchange never fails spuriously.
 template <class T> class StepAtomic {
  public:
   StepAtomic() : value_() {}
@@ -344,7 +344,7 @@ template <class T> class StepAtomic {
   T value_;
 };
 
-/// Whatever it guards comes behind it, and is all that its holders read besides atomics.
+/// Guards the members behind it, which are all that its holders read besides atomics.
 class StepMutex {
  public:
   void lock() {
@@ -362,7 +362,7 @@ class StepMutex {
   bool held_ = false;
 };
 
-/// Wakes nobody for nothing, and at `notify_one` each of those that wait in some execution. A limit
+/// No spurious wake-ups; `notify_one` wakes each of the waiting routines in some execution. A limit
 /// of time may pass at any moment.
 class StepCondition {
  public:

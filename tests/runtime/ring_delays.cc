@@ -125,7 +125,7 @@ class Watchdog {
   std::thread thread_;
 };
 
-/// A task whose entry has returned: somebody else does its work, then ends it.
+/// A task whose entry has returned: another thread does its work, then ends it.
 struct Pending {
   MixAttributes attributes;
   void* buffers[4];

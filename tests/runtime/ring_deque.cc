@@ -72,11 +72,11 @@ template <class Shared, class Start, class Good> int count_bad(Start start, Good
   return bad;
 }
 
-/// An owner that sleeps never, and a thief that sleeps when it has found nothing.
+/// An owner that never sleeps, and a thief that sleeps when it has found nothing.
 struct Den {
   Deque deque;
   std::uint64_t taken = 0;
-  Parking parking;  // last, as its mutex wants it
+  Parking parking;  // last: StepMutex guards what comes behind it
 
   void steal() {
     std::uint64_t item;

@@ -28,7 +28,7 @@ struct StepPolicy : RingPolicy {
     static void yield_core() {}  // one routine runs at a time
   };
   struct Sizes : RingSizes {
-    static constexpr int yields = 0;  // who finds nothing sleeps
+    static constexpr int yields = 0;  // an idle thread sleeps at once
   };
 };
 using Parking = detail::ring::Parking<StepPolicy, test::StepMutex, test::StepCondition>;
@@ -39,19 +39,19 @@ struct Yard {
   static constexpr Reference target = detail::ring::record_bit | 7;
   static inline common::DrivingThread thread{};
 
-  /// Where a thread is and what it knows there, for what it looks at: all else of its past makes no
-  /// difference to what it does next.
+  /// The state of a thread that decides its next steps: the exploration merges histories that agree
+  /// in it.
   enum class At : std::uint64_t { looking, about_to_sleep, holding, starting, waiting, over };
   static void know(At at, bool slept) {
     Interleavings::current->forget(2 * static_cast<std::uint64_t>(at) + (slept ? 1 : 0));
   }
 
   struct Queue {
-    test::StepAtomic<std::uint64_t> tasks{0};  // for everybody
+    test::StepAtomic<std::uint64_t> tasks{0};  // shared by all
     test::StepAtomic<std::uint64_t> kept{0};   // in the deque of the first routine
     std::uint64_t batch = 1;                   // how many the first routine takes together
     At at[2] = {};
-    bool driven = false;  // the first routine drives, and does not remember whether it has slept
+    bool driven = false;  // the first routine drives; its `slept` is not kept
     bool slept[2] = {};   // since its last task
 
     /// A thread looks a second time only when it has slept.
@@ -65,7 +65,7 @@ struct Yard {
       if (count > 1) (void)kept.fetch_add(count - 1, seq_cst);
       return count == 0 ? detail::ring::no_item : 0;
     }
-    /// Returns how many it took: at most so many.
+    /// Takes at most `most` and returns how many.
     static std::uint64_t take(test::StepAtomic<std::uint64_t>& from, std::uint64_t most) {
       std::uint64_t left = from.load(seq_cst), count = 0;
       do count = left < most ? left : most;
@@ -113,7 +113,7 @@ struct Yard {
   NoTokens tokens;
   Records records;
   NoWindow window;
-  struct Never {  // nobody stops; there is nothing to poll
+  struct Never {  // no stop is requested, and there is nothing to poll
     static bool load(std::memory_order = seq_cst) { return false; }
     static bool exchange(bool) { return false; }
     static void store(bool) {}
@@ -122,7 +122,7 @@ struct Yard {
   bool driver_ends_target = false;  // with a task that it runs; else the third routine does
   std::uint64_t taken = 0;
   std::uint64_t drives = 0;  // until it has come to its end
-  Parking parking;           // last, as its mutex wants it
+  Parking parking;           // last: StepMutex guards what comes behind it
 
   Item run(std::uint32_t self, Item) {
     ++taken;
@@ -178,8 +178,8 @@ struct Yard {
   }
 };
 
-/// Tries all orders of what start(exploration, yard) spawns: in each the driver comes to its end
-/// and nobody sleeps beside a ready task, though the driver does not come back and a worker may be
+/// Tries all orders of what start(exploration, yard) spawns: in each the driver returns, and no
+/// routine sleeps beside a ready task, though the driver does not help again and a worker may stay
 /// in its first task for ever.
 template <class Start> void try_all(std::uint64_t tasks, Start start) {
   if (test::sanitized) return test::skip("sanitizers do not follow routines that change stacks");

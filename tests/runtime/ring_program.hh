@@ -17,7 +17,7 @@ constexpr std::uint64_t scramble(std::uint64_t a, std::uint64_t b) {
   return x ^ (x >> 31);
 }
 
-/// What a task of a random program is told: its accesses are the low bits of `accesses`, two each.
+/// Attributes of a task of a random program; its accesses are the low bits of `accesses`, two each.
 struct MixAttributes {
   std::uint64_t salt = 0;
   std::uint64_t accesses = 0;

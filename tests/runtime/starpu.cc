@@ -41,7 +41,7 @@ Status increment(KernelCall const& call) noexcept {
 constexpr Codelet clear_codelet{"clear", clear, nullptr, nullptr};
 constexpr Codelet increment_codelet{"increment", increment, nullptr, nullptr};
 
-/// What a task without operands does, told by a pointer in its attributes.
+/// The work of a task without operands, given by a pointer in its attributes.
 struct Action {
   virtual Status run() = 0;
   virtual ~Action() = default;

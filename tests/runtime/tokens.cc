@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asynchronous tasks, whose end somebody else tells.
+// Asynchronous tasks, which another thread completes.
 #include "nntile/runtime/common/tokens.hh"
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The least that kernels are promised: threads of 64 KiB of stack, and workspaces that end where
-// the codelet says, before a page that nobody may touch.
+// the codelet says, before a page without access.
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The battery tells broken runtimes from lawful ones.
+// The battery passes lawful runtimes and fails broken ones.
 #include "nntile/testing/conformance.hh"
 
 #include <string>

@@ -184,7 +184,7 @@ template <class Graph> class Planner final : private TileVisitor {
       if ((over >> use.operand & 1u) == 0) continue;
       std::uint32_t const from = plan_.buffer_of(operands_[use.operand], use.tile);
       bool fits = from != to && plan_.buffers_[from].bytes == plan_.buffers_[to].bytes;
-      for (TileUse const& other : tile.uses)  // nobody else looks at it while it changes
+      for (TileUse const& other : tile.uses)  // no other operand reads it while it changes
         if (plan_.buffer_of(operands_[other.operand], other.tile) == from)
           fits &= (over >> other.operand & 1u) != 0;
       if (fits) replacements_.push_back({from, to, number});

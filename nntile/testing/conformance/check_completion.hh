@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks: tasks that end asynchronously, and what can be asked of an event.
+// Checks: tasks that end asynchronously, and queries of events.
 
 #include <atomic>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks: what a runtime did not give, or has taken back, is refused in every call, and nothing has
-// changed then.
+// Checks: every call refuses a foreign or retired handle or event, and a refused call changes
+// nothing.
 
 #include <cstdint>
 #include <cstdio>
@@ -214,7 +214,7 @@ inline void impossible_codelets(Trial const& trial) {
   scene.runtime().wait_all();
 }
 
-/// The bytes of address space that this process has; 0 where that cannot be asked.
+/// The bytes of address space that this process has; 0 if unavailable.
 inline std::size_t address_space() {
   std::size_t pages = 0;
   std::FILE* const file = std::fopen("/proc/self/statm", "r");

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks: buffers live as long as the law says, and no longer than their owner can bear.
+// Checks: buffers live until their last task, and adopted memory is released exactly once.
 
 #include <cstdint>
 #include <memory>

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks: a thread that fell asleep for want of work is woken by it. Each tries some hundred times,
-// because a wake-up is lost in a window of some nanoseconds; what is lost hangs, and the watchdog
-// tells.
+// Checks: new work wakes an idle thread. Each is repeated some hundred times, because the window in
+// which a wake-up can be lost is some nanoseconds wide; a lost one hangs, and the watchdog reports
+// it.
 
 #include <atomic>
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace nntile::testing::checks {
 
-/// Lets 0 to 100 us pass: threads that have nothing to do fall asleep before, at and after its end.
+/// Spins for 0 to 100 us: idle threads fall asleep before, at and after its end.
 inline void linger(Random& random) {
   auto const end =
       std::chrono::steady_clock::now() + std::chrono::nanoseconds(random.below(100'000));
@@ -22,8 +22,8 @@ inline void linger(Random& random) {
   }
 }
 
-/// Looks closely for a while, because on a busy machine a yield takes so long that all the others
-/// are asleep after it.
+/// Polls without a yield for 200 us, because on a busy machine a yield lasts until all other
+/// threads are asleep.
 template <class Condition> void spin_until(Condition condition) {
   auto const end = std::chrono::steady_clock::now() + std::chrono::microseconds(200);
   while (!condition())
@@ -35,7 +35,7 @@ inline void require_idle_threads(Trial const& trial) {
     throw LeftOut{"the one worker is the driver itself"};
 }
 
-/// The driver looks on and makes no call that could help.
+/// The driver only waits, without a call into the runtime, so the workers must wake up alone.
 inline void workers_wake(Trial const& trial) {
   require_idle_threads(trial);
   Random random(trial.seed);

@@ -141,7 +141,7 @@ inline void driver_moves(Trial const& trial) {
   scene.destroy();
 }
 
-/// By arithmetic, because what std::fegetround looks at differs between processors.
+/// By arithmetic, because std::fegetround reads another register on some processors.
 inline bool rounds_up() {
   double const volatile one = 1.0;
   double const volatile tiny = 1e-30;

@@ -10,7 +10,7 @@
 
 namespace nntile::testing {
 
-/// What programs are made of, in percent of the steps or tasks.
+/// The mixture of a program, in percent of the steps or tasks.
 struct ProgramShape {
   int buffers = 10;
   int steps = 250;
@@ -18,7 +18,7 @@ struct ProgramShape {
   int failing = 0;
   int late = 10;      // asynchronous tasks
   int other = 8;      // renew, lock, wait, wait_all
-  int unwritten = 0;  // tasks that read what nobody wrote, and so are refused
+  int unwritten = 0;  // tasks that read an unwritten buffer, and so are refused
   int replays = 0;    // replays of one of three recordings
   int replayed = 12;  // the number of tasks of a recording, at most
 };
@@ -68,7 +68,7 @@ class Drawer {
     std::size_t const count = 1 + random_.below(static_cast<std::size_t>(shape_.max_operands));
     for (std::size_t i = 0; i < count; ++i)
       step.operands.push_back({random_.below(buffers), draw_access()});
-    // What a mixture of write and accumulate on one buffer means for a mark is nobody's business.
+    // The law leaves open what write and accumulate of one buffer in one task do to its mark.
     for (Operand& operand : step.operands)
       for (Operand const& other : step.operands)
         if (&other != &operand && other.buffer == operand.buffer &&
@@ -77,7 +77,7 @@ class Drawer {
     step.salt = random_.bits();
     if (random_.chance(shape_.late)) step.finish = static_cast<Finish>(1 + random_.below(4));
     step.pauses = static_cast<std::uint8_t>(random_.chance(20) ? random_.below(8) : 0);
-    // Hints are wishes: neither odd workers nor odd priorities may do harm.
+    // A runtime may ignore hints: workers and priorities out of range must do no harm.
     step.hints = {static_cast<int>(random_.below(12)) - 2, static_cast<int>(random_.below(5)) - 2};
   }
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the bodies of test tasks see and write down: who else was there, and who ran.
+// What the bodies of test tasks record: concurrent users of a buffer, and the tasks that ran.
 
 #include <atomic>
 #include <cstdint>
@@ -47,14 +47,14 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Who holds a buffer at this moment. Relaxed, so that it orders nothing and hides no race from a
-/// sanitizer.
+/// The tasks inside a buffer at this moment. Relaxed atomics, so that it orders nothing and hides
+/// no race from a sanitizer.
 struct Guard {
   std::atomic<int> readers{0};
   std::atomic<int> writers{0};
 };
 
-/// What the tasks of one trial write down. Outlives the runtime.
+/// The records of one trial's tasks. Outlives the runtime.
 class Journal {
  public:
   explicit Journal(std::size_t tasks = 0) { expect_tasks(tasks); }

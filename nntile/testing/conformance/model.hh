@@ -9,7 +9,7 @@
 
 namespace nntile::testing {
 
-/// What must become of a task.
+/// The outcome of a task.
 enum class Outcome : std::uint8_t { succeeds, cancelled, fails, refused };
 
 constexpr char const* name_of(Outcome outcome) {
@@ -23,7 +23,7 @@ inline std::uint64_t hash_words(std::span<std::uint64_t const> words) {
   return hash;
 }
 
-/// A buffer as the law sees it.
+/// A buffer's state under the law.
 struct ModelBuffer {
   std::vector<std::uint64_t> words;
   bool written = false;
@@ -73,7 +73,7 @@ class Model {
     return cancelled ? Outcome::cancelled : step.fails ? Outcome::fails : Outcome::succeeds;
   }
 
-  /// What becomes of the tasks of a replay, one after the other; nothing if it is refused.
+  /// The outcomes of the tasks of a replay, in order; nothing if it is refused.
   std::optional<std::vector<Outcome>> replay(Recording const& recording, Step const& step) {
     for (std::uint32_t i = 0; i < recording.bindings; ++i) {
       if (recording.needs(i) && !buffers_[step.bindings[i]].written) return std::nullopt;

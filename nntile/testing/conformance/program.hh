@@ -26,7 +26,7 @@ struct Step {
   bool fails = false;
   std::uint8_t pauses = 0;
   Hints hints{};
-  // everyone else
+  // all other steps
   std::uint32_t buffer = 0;      // renew: retire and allocate again; lock
   Access access = Access::read;  // lock
   std::uint32_t step = 0;        // wait: for the task or replay of that step
@@ -102,7 +102,7 @@ inline std::string to_string(Step const& step, std::size_t number) {
   return text + finishes[static_cast<int>(step.finish)] + (step.fails ? ", failing)" : ")");
 }
 
-/// The last steps before `end` that touch a buffer: what one wants to see first.
+/// The last steps before `end` that touch a buffer, for the report of a failure.
 inline std::string history(Program const& program, std::uint32_t buffer, std::size_t end) {
   std::vector<std::size_t> touching;
   for (std::size_t s = 0; s < std::min(end, program.steps.size()); ++s) {

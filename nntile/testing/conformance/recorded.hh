@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Recordings as a runtime gets them: notes whose varying parts come from the parameter block.
+// Recordings for a runtime: notes whose varying parts come from the parameter block.
 
 #include <cstddef>
 #include <cstring>

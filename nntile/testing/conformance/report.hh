@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the battery found, check by check.
+// The result of the battery, check by check.
 
 #include <algorithm>
 #include <cstddef>

@@ -14,8 +14,8 @@
 
 namespace nntile::testing {
 
-/// The caller's memory, and what its `release` saw. Outlives the runtime. The owner puts released
-/// memory to another use at once, so that a task that is late reads garbage.
+/// The caller's memory, and its contents at `release`. Outlives the runtime. Released memory is
+/// overwritten at once, so that a late task reads garbage.
 struct Adopted {
   std::vector<std::uint64_t> words;
   std::atomic<int> released{0};

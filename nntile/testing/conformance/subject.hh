@@ -62,8 +62,8 @@ struct NoProgram {};
 template <class R> struct ProgramOf { using type = NoProgram; };
 template <ReplayingRuntime R> struct ProgramOf<R> { using type = typename R::Program; };
 
-/// Forwards to the runtime that `make` builds. What the law says is copied is
-/// overwritten as soon as the call returns.
+/// Forwards to the runtime that `make` builds. Arguments that the law has a call copy are
+/// overwritten as soon as it returns.
 template <Runtime R> class SubjectOf final : public Subject {
  public:
   template <class Make>

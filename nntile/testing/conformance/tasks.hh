@@ -30,7 +30,7 @@ enum class Finish : std::uint8_t {
 
 class Outside;
 
-/// An operand as its task's body knows it.
+/// An operand in the attributes of its task.
 struct OperandNote {
   Guard* guard;  // null: an earlier operand is the same buffer and guards it
   std::uint32_t words;
@@ -135,7 +135,7 @@ class Running {
   std::uint64_t hash_ = 0;
 };
 
-/// A thread that ends tasks behind the runtime's back, some time after they began. Declare it
+/// A thread of the test that ends asynchronous tasks some time after they began. Declare it
 /// before the runtime, and a `Hold` after it: tokens are kept while a Hold lives.
 class Outside {
  public:
@@ -242,7 +242,7 @@ inline Status run_mix(KernelCall const& call) noexcept {
   return running.end();
 }
 
-/// Starts the same computation and sees to it that it ends as the note says.
+/// Starts the same computation, to be ended as the note says.
 inline Status start_mix(KernelCall const& call, Completion token) noexcept {
   auto running = std::make_unique<Running>(note_of(call.attributes), call.buffers);
   Note const& note = running->note();

@@ -14,12 +14,12 @@
 
 namespace nntile::testing {
 
-/// Thrown by a check that has nothing to say about this runtime or configuration.
+/// Thrown by a check that does not apply to this runtime or configuration.
 struct LeftOut {
   std::string reason;
 };
 
-/// What a check is given.
+/// Arguments of a check.
 struct Trial {
   Factory const& factory;
   RuntimeOptions options;

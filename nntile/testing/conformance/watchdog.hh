@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// A thread that notices when nothing goes on any more, and says where.
+// A thread that detects a hang and reports the call that does not return.
 
 #include <algorithm>
 #include <chrono>
@@ -28,7 +28,7 @@ namespace nntile::testing {
   std::_Exit(EXIT_FAILURE);
 }
 
-/// What the battery does about a runtime that hangs.
+/// The battery's action on a runtime that hangs.
 struct Watchdog {
   /// So long without the return of any call to a runtime is a hang; 0 watches nothing. The longest
   /// call of a good runtime waits for 10^5 tasks.
@@ -44,19 +44,18 @@ struct Watchdog {
 
 namespace detail {
 
-/// How long nothing has gone on, from what is seen at each look.
+/// The time without progress, from periodic samples.
 class Stillness {
  public:
   Stillness(double limit, double period) : limit_(limit), period_(period) {}
 
-  /// Whether the limit is reached at this look, once for each time that all stands still. Counts no
-  /// more than two periods from one look to the next: while the process was stopped, nothing could
-  /// go on.
+  /// Takes a sample; true when the limit is reached, once per hang. Counts at most two periods a
+  /// sample, since a process that was stopped could make no progress.
   bool look(double seconds_since_last, std::uint64_t returned) {
-    bool const told = seconds_ >= limit_;
+    bool const reported = seconds_ >= limit_;
     seconds_ += std::min(seconds_since_last, 2 * period_);
     if (std::exchange(returned_, returned) != returned) seconds_ = 0;
-    return seconds_ >= limit_ && !told;
+    return seconds_ >= limit_ && !reported;
   }
 
  private:
@@ -66,7 +65,7 @@ class Stillness {
   std::uint64_t returned_ = 0;
 };
 
-/// Calls `hung` from its own thread each time that `returned` has stood still for so long.
+/// Calls `hung` from its own thread each time that `returned` has not grown for the limit's time.
 class WatchdogThread {
  public:
   using Clock = std::chrono::steady_clock;
