@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Canonical reductions along dimension 0 ("Equal bits" in nntile/README.md): blocks of 64, element i in lane i mod 16, four ascending terms a
+// Canonical reductions along dimension 0 (nntile/NUMERICS.md): blocks of 64, element i in lane i mod 16, four ascending terms a
 // lane, lanes added by the tree 16-8-4-2-1, block results added upwards. The same bits with 1, 4, 8 or 16 lanes.
 
 #include "kernels/cpu/group.hh"

@@ -10,7 +10,7 @@ namespace nntile {
 /// `fast`: vendor GEMM and reduced formats; equal bits from run to run of one plan on one machine.
 enum class Mode : std::uint8_t { exact, fast };
 
-/// The record that a graph carries. Law: "Equal bits" in nntile/README.md.
+/// The record that a graph carries. Law: nntile/NUMERICS.md.
 struct Numerics {
   Mode mode = Mode::exact;
   /// Canonical groups of the batch axis; only 1 can be planned so far.
