@@ -1,16 +1,17 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Four registers that take the same steps: long chains, such as exp's, run
-// beside each other and hide each other's latency. Each lane has the bits that
-// a register alone gives it.
+// clang-format off
+// Four registers that take the same steps: long chains, such as exp's, run side by side and hide
+// each other's latency. Each lane has the bits that a register alone gives it.
 //
-//   Group<T>       what vec.hh says of Vec<T>, four of them; a Vec<T> stands
-//   for four copies Four{}         a part as All{} and First{}: four whole
-//   registers load, store, load_as                  with that part give and
-//   take groups for_each_group<T>(count, body)        body(i, part): groups,
-//   then registers, then the rest
+//   Group<T>                        what vec.hh says of Vec<T>, four of them; a Vec<T> stands for
+//                                   four copies
+//   Four{}                          a part as All{} and First{}: four whole registers
+//   load, store, load_as            with that part give and take groups
+//   for_each_group<T>(count, body)  body(i, part): groups, then registers, then the rest
 //
 // Members have names and no indices, or g++ would keep groups in memory.
+// clang-format on
 
 #include "kernels/cpu/vec.hh"
 

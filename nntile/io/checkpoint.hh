@@ -1,11 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
+// clang-format off
 // Training checkpoints: a directory that appears complete or not at all. Layout of
 // `DIR/step-0000000100/`:
 //   model.safetensors      parameters under the names they have in the model
 //   optimizer.safetensors  "optim.exp_avg/<parameter>", "optim.exp_avg_sq/<parameter>"
-//   manifest.json          step, position in the data, random state, model, checksums of every file
-//   and tensor
+//   manifest.json          step, position in the data, random state, model, and checksums of every
+//                          file and tensor
+// clang-format on
 
 #include "nntile/io/checkpoint_load.hh"
 #include "nntile/io/checkpoint_save.hh"

@@ -2,17 +2,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The buffers of one runtime: handles, storage, scopes, locks, and every check of their lifetimes.
 //
+// clang-format off
 // How a runtime uses it (all on the driving thread, but `reclaim`):
 //   allocate   add(bytes, place, lifetime), with storage; or add_without_storage, where the runtime
-//   brings its own adopt      adopt(span, place, release) submit     bind(task, uses, pointers):
-//   checks everything, changes nothing; then commit(uses, sequence) lock       check_lock(handle,
-//   access); wait for the handle's tasks; failures.check_lock; begin_lock unlock end_lock(handle)
+//              brings its own
+//   adopt      adopt(span, place, release)
+//   submit     bind(task, uses, pointers): checks everything, changes nothing; then
+//              commit(uses, sequence)
+//   lock       check_lock(handle, access); wait for the handle's tasks; failures.check_lock;
+//              begin_lock
+//   unlock     end_lock(handle)
 //   retire     begin_retire(handle): from here on the handle is void; then reclaim(buffer), once,
-//   after its last task,
-//              on any thread: frees or releases the storage and makes the record available again
+//              after its last task, on any thread: frees or releases the storage and makes the
+//              record available again
 //   scopes     open_scope(lifetime); close_scope(lifetime, retire_one)
 //   wait_all   check_nothing_locked()
 // The destructor releases what is still alive: wait for all tasks before.
+// clang-format on
 
 #include <time.h>
 
@@ -295,8 +301,8 @@ class BufferTable {
  private:
   static constexpr std::uint32_t chunk_bits = 8;  // 256 records, 32 KiB
   static constexpr std::uint32_t chunk_mask = (1u << chunk_bits) - 1;
-  /// Generations this far back are told as retired; among 2^32, a foreign one is there by chance 1
-  /// in 2^22.
+  /// Handles up to 1,024 generations old are reported as retired; a foreign handle is misreported
+  /// with probability 2^-22.
   static constexpr std::uint32_t remembered = 1u << 10;
 
   struct Scope {

@@ -3,14 +3,15 @@
 // The one way a task's body runs, on every runtime: marks looked at before, floating-point mode,
 // entry, marks set after.
 //
+// clang-format off
 // How a runtime uses it: the thread that is to execute a task calls run_body(failures, tokens,
 // body, task, workspace), the workspace being a block of Workspaces (workspaces.hh).
 //   Ran::ended    the task is over, its marks are settled: publish its end.
 //   Ran::pending  an asynchronous entry has returned and its token is out. Touch neither body nor
-//   task: `Ended` of `Tokens`
-//                 will be called with `task`, or was already; there the runtime calls
-//                 settle(failures, body, status) and publishes the end.
-// Publishing must happen after (release), and a consumer's body before (acquire): marks rely on it.
+//                 task: `Ended` of `Tokens` will be called with `task`, or was already; there the
+//                 runtime calls settle(failures, body, status) and publishes the end.
+// Publishing releases, and a consumer acquires before it runs its body: marks rely on it.
+// clang-format on
 
 #include <cstring>
 #include <new>
