@@ -92,8 +92,8 @@ inline nntile::PlanOptions tile_options(std::string const& text) {
     Index value = 0;
     auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc{} || end != digits.data() + digits.size() || value < 0)
-      throw nntile::ValueError(nntile::concat("--tile: '", digits, "' in '", text,
-                                              "' is no size; write auto, 256 or 256,embed=64+192"));
+      throw nntile::ValueError(nntile::concat("--tile: invalid size '", digits, "' in '", text,
+                                              "'; write auto, 256 or 256,embed=64+192"));
     return value;
   };
   std::string_view rest = text;

@@ -68,7 +68,7 @@ class PlanError : public Error {
 class LifetimeError : public Error {
   using Error::Error;
 };
-/// Memory that could not be had; the text says how much was asked.
+/// Memory that could not be allocated; the text says how much was asked.
 class OutOfMemory : public Error {
   using Error::Error;
 };

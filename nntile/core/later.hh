@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Types that a template names, but not before it is used.
+// Defers the instantiation of a type until the enclosing template is instantiated.
 
 namespace nntile {
 
@@ -8,8 +8,8 @@ namespace detail {
 template <class T, class By> struct Later { using type = T; };
 }  // namespace detail
 
-/// T; the compiler looks into it when the template whose parameter `By` is comes to be used. A
-/// container of one's own type costs 10 ms of every inclusion of a header otherwise.
+/// T, as a type that depends on `By`, a parameter of the enclosing template. Without it a container
+/// of a class type costs every inclusion of the header 10 ms.
 template <class T, class By> using later_t = typename detail::Later<T, By>::type;
 
 }  // namespace nntile

@@ -29,10 +29,10 @@ inline std::int64_t monotonic_ns() noexcept {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-/// Lets another thread have this core.
+/// Yields the core to another thread.
 inline void yield_core() noexcept { (void)sched_yield(); }
 
-/// Leaves the core alone for so long, or until a signal comes.
+/// Sleeps for the given time, or until a signal comes.
 inline void sleep_ns(std::int64_t nanoseconds) noexcept {
   timespec const time{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
   (void)nanosleep(&time, nullptr);

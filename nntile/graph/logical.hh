@@ -108,7 +108,7 @@ struct OpNode {
   std::uint32_t phase = 0;
 };
 
-/// Declares tensors and collects ops in the order in which they are to be seen to happen.
+/// Declares tensors and collects ops in program order.
 class LogicalGraph {
  public:
   explicit LogicalGraph(std::string name = "graph", Numerics numerics = {})

@@ -28,8 +28,8 @@ struct KeptTiling {
   Tiling tiling;
 };
 
-/// A node in the numbers that steer a choice of tiles. No bit depends on it, and defaults will do:
-/// what matters are the workers, and ratios.
+/// Machine parameters of the tile-size search. They never affect results; the number of workers
+/// and the ratios matter, so that defaults suffice.
 struct MachineModel {
   int workers = 2;
   Index cache = Index{1} << 20;   // bytes of a core's own cache, the L2
@@ -38,12 +38,12 @@ struct MachineModel {
   double task_overhead = 0.5e-6;  // seconds
 };
 
-/// What a plan is asked for. `tile` is the wished number of elements along each side of a tile's
-/// matrix; 0 leaves every tensor whole. An axis inside a group (heads of an embedding, batches of
-/// tokens) gets what its inner axes leave.
+/// Options of planning. `tile` is the target number of elements along each side of a tile's matrix;
+/// 0 leaves every tensor whole. An axis inside a group (heads of an embedding, batches of tokens)
+/// gets what its inner axes leave.
 struct PlanOptions {
-  /// Of the multiples of 64 whose square of floats fits the cache, the one with which the
-  /// simulated machine is done first; axes are cut evenly.
+  /// Searches multiples of 64 whose square of floats fits the L2 cache for the shortest simulated
+  /// makespan; axes are cut evenly.
   static constexpr Index automatic = -1;
 
   Index tile = automatic;
@@ -136,7 +136,7 @@ class Plan {
   explicit Plan(Graph const& graph, PlanOptions const& options = {});
 
   std::string const& name() const { return name_; }
-  /// The wished tile that was asked for, or chosen.
+  /// The target tile of the options, or the one chosen.
   Index tile() const { return tile_; }
   Numerics const& numerics() const { return numerics_; }
   std::span<PlannedTensor const> tensors() const { return tensors_; }

@@ -62,11 +62,11 @@ constexpr char const* name_of(FileStep step) {
   return "?";
 }
 
-/// A disk that fails on purpose. Whoever does file work takes a pointer to one, null outside tests,
-/// and asks it before each step. The object outlives what was given the pointer, and is called by
-/// the thread that does the work.
+/// A disk that fails on purpose. Functions that touch files take a pointer to one, null outside
+/// tests, and call it before each step, on their own thread. It outlives the objects that hold the
+/// pointer.
 struct Fault {
-  /// Returns 0 to let the step happen, or the errno that it shall fail with. For read and write,
+  /// Returns 0 to let the step happen, or the errno to fail with. For read and write,
   /// `bytes` may be lowered (not to 0), which makes a short one. It may throw or end the process,
   /// as a crash does.
   std::function<int(FileStep step, std::string const& path, std::size_t& bytes)> before;

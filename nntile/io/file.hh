@@ -67,8 +67,7 @@ auto retry(Fault const* fault, FileStep step, std::string const& path, Call call
   }
 }
 
-/// Runs a file operation; memory that cannot be had becomes an OutOfMemory that names the
-/// operation.
+/// Runs a file operation; a std::bad_alloc becomes an OutOfMemory that names the operation.
 template <class F>
 decltype(auto) with_memory_for(std::string_view operation, std::string const& path, F f) {
   try {

@@ -197,8 +197,8 @@ inline void refuse_unwanted(std::span<TensorTarget const> targets, std::string_v
   if (is_padding(name)) return;
   if (std::none_of(targets.begin(), targets.end(),
                    [&](TensorTarget const& target) { return target.name == name; }))
-    throw FormatError(
-        concat(path_in_quotes(path), ": tensor ", in_quotes(name), " has no place here"));
+    throw FormatError(concat(path_in_quotes(path), ": tensor ", in_quotes(name),
+                             " is not among those to load; Extra::ignored leaves it out"));
 }
 
 }  // namespace detail

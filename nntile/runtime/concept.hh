@@ -44,8 +44,8 @@ struct Release {
   }
 };
 
-/// Wishes, not orders. `worker` -1 is any; a larger `priority` goes first where the runtime has
-/// priorities.
+/// Hints, which a runtime may ignore. `worker` -1 is any; a larger `priority` goes first where the
+/// runtime has priorities.
 struct Hints {
   int worker = -1;
   int priority = 0;

@@ -45,7 +45,7 @@ TEST_CASE("a directory with an index is one model", "[io][safetensors_set]") {
   CHECK(values[0] == 2);
   CHECK(values[1] == 1);
   CHECK_THAT(thrown<FormatError>([&] { load_tensors(set, std::span(targets, 1)); }),
-             Contains("tensor 'a' has no place here"));
+             Contains("tensor 'a' is not among those to load"));
 }
 
 TEST_CASE("a single file and a directory with one are sets too", "[io][safetensors_set]") {

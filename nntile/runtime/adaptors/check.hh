@@ -23,8 +23,8 @@ namespace nntile {
 ///   a buffer that is only read stays as it was;
 ///   nobody submits what reads an unwritten buffer or names a retired one, even where R lets it
 ///   pass.
-/// A task that is found out fails with words of its own, and its problem is kept in `problems`.
-/// Tasks are called "checked" by R; what they are stands before the cause. Does not replay, so that
+/// A violating task fails with a message that names the violation, kept in `problems`. R knows all
+/// tasks as "checked"; the name of a task's codelet precedes the cause. Does not replay, so that
 /// every task is seen. Cost: two sums over each operand.
 template <Runtime R> class Check {
  public:

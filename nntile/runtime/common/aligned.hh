@@ -28,9 +28,9 @@ inline void* allocate_aligned(std::size_t bytes) {
   // A size beyond PTRDIFF_MAX is refused here, because checking allocators abort on it.
   if (bytes > static_cast<std::size_t>(PTRDIFF_MAX) - huge_page_bytes ||
       posix_memalign(&pointer, huge ? huge_page_bytes : line_bytes, bytes == 0 ? 1 : bytes) != 0)
-    throw OutOfMemory(concat("allocate: ", bytes,
-                             " bytes of host memory cannot be had; free some, raise the limit of "
-                             "this process (ulimit -v), or use smaller tensors"));
+    throw OutOfMemory(concat("allocate: cannot allocate ", bytes,
+                             " bytes of host memory; free some, raise the limit of this process "
+                             "(ulimit -v), or use smaller tensors"));
 #if defined(__linux__)
   // Only whole huge pages inside the block; a refusal costs speed and nothing else.
   if (huge) (void)madvise(pointer, bytes & ~(huge_page_bytes - 1), MADV_HUGEPAGE);

@@ -146,7 +146,7 @@ template <std::same_as<BufferTable> Table> class Bindings {
       if (use.binding != second && handles[use.binding] == handles[second]) first = use.binding;
     throw ValueError(concat("replay: bindings ", std::min(first, second), " and ",
                             std::max(first, second),
-                            " name one buffer, but the recording kept them apart"));
+                            " alias one buffer, but were distinct in the recording"));
   }
   [[noreturn]] static void throw_unfit(Buffer const& buffer, BindingUse const& use) {
     std::string const who = concat("replay: binding ", use.binding, " (", name_of(use.access), ")");

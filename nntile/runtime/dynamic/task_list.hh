@@ -72,7 +72,7 @@ class TaskList {
       if (compare(order[i - 1], order[i]) == 0)
         throw ValueError(concat("replay: bindings ", std::min(order[i - 1], order[i]), " and ",
                                 std::max(order[i - 1], order[i]),
-                                " name one buffer, but the recording kept them apart"));
+                                " alias one buffer, but were distinct in the recording"));
   }
 
   /// Submits every task, with attributes patched from the parameters. Before them goes one that
