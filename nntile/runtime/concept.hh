@@ -33,8 +33,8 @@ struct Event {
   std::uint64_t sequence = 0;
 };
 
-/// What an owner of adopted memory wants called when the runtime has let go of it; any thread may
-/// call it, and the runtime may be amid a call: what `call` asks of it but `done` throws
+/// A call to the owner of adopted memory once the runtime has dropped it; from any thread, and
+/// perhaps amid another call of the runtime: inside it every call of the runtime but `done` throws
 /// LifetimeError, as inside a task.
 struct Release {
   void (*call)(void* state) noexcept = nullptr;
@@ -51,7 +51,7 @@ struct Hints {
   int priority = 0;
 };
 
-/// What an error calls the task by, besides its codelet. The string lives until the task has ended.
+/// The name of a task in errors, besides its codelet. The string lives until the task has ended.
 struct TaskLabel {
   char const* tensor = nullptr;
   std::int64_t tile = -1;
@@ -90,40 +90,54 @@ struct RuntimeOptions {
 };
 
 // clang-format off
-/// Owns storage and runs tasks. Every demand, sentence by sentence: runtime/LAW.md, which
-/// testing/conformance.hh tries on any runtime.
+/// Owns storage and runs tasks. This is the short form: runtime/LAW.md has every demand as a
+/// sentence, testing/conformance.hh tries each on any runtime, and a test compares the two.
 ///
-/// Law. After `wait_all` every buffer holds what the tasks would have left had they run one at a
-/// time in submission order; only `accumulate` may reorder. A buffer that nothing has written yet
-/// may only be written. A failed task marks what it writes; a task that reads or updates a marked
-/// buffer is cancelled and marks its own outputs; a complete successful write clears the mark.
-/// `submit` never waits for the task it submits. `wait` throws TaskError if and only if that task
-/// failed or was cancelled; `wait_all` throws the oldest failure not yet reported, and so reports
-/// all. A handle or event that the runtime did not give, or a handle that was retired, is a
-/// LifetimeError in every call. An object is driven by one thread at a time: several may come one
-/// after the other, ordered by whatever orders threads; of two that call at once, one gets a
-/// LifetimeError that names both threads and calls, and changes nothing. Any number of objects live
-/// in one process.
+///   result                            After `wait_all` every buffer holds what the tasks would
+///                                     have left one at a time in submission order.
+///   order                             Tasks that name one buffer run in submission order, unless
+///                                     all only read it or all only accumulate into it;
+///                                     accumulating tasks exclude each other.
+///   values                            A buffer that nothing has written yet may only be written.
+///   failure                           A failed task marks what it writes. A task that reads or
+///                                     updates a marked buffer is cancelled and marks what it
+///                                     writes. A complete successful write clears the mark.
+///   refusal                           A call that throws LifetimeError or ValueError has changed
+///                                     nothing. A handle or event that the runtime did not give,
+///                                     and a retired handle, is a LifetimeError in every call.
+///   threads                           One thread drives at a time; several may in turn, ordered by
+///                                     whatever orders threads. Of two that call at once one gets a
+///                                     LifetimeError that names both threads and calls.
+///   bodies                            Run under the default floating-point mode. An asynchronous
+///                                     one ends through its Completion, on any thread.
+///   objects                           Any number live in one process, and end in any order.
 ///
+///   construction                      from RuntimeOptions, where the runtime takes them. Throws
+///                                     ValueError (workers that it cannot have).
 ///   allocate(bytes, place, lifetime)  64-byte aligned, unwritten. Throws OutOfMemory, ValueError
 ///                                     (no such place), LifetimeError (no open scope).
 ///   adopt(span, place, release)       the caller's written memory, in place; `release` is called
 ///                                     exactly once, from any thread, after the retired handle's
-///                                     last task, contents current; destruction waits first.
+///                                     last task, contents current. Throws ValueError (no such
+///                                     place).
 ///   retire(handle)                    no later task names it; its storage goes after its last
 ///                                     task. Does not wait. Throws LifetimeError (locked).
-///   submit(task)                      copies uses and attributes; may block for room. Throws
-///                                     LifetimeError (handle, unwritten, locked, inside a task),
-///                                     ValueError (no entry that runs here, more workspace than
-///                                     is lent); then nothing changed.
-///   wait(event)                       until that task has ended; at once if it has, or for Event{}.
+///   submit(task)                      copies uses and attributes; may block for room, and never
+///                                     waits for the task itself. Throws LifetimeError (unwritten,
+///                                     locked, inside a task), ValueError (no entry that runs here,
+///                                     more workspace than is lent).
+///   wait(event)                       until that task has ended; at once if it has or for Event{}.
+///                                     Throws TaskError if and only if it failed or was cancelled.
 ///   done(event)                       whether it has ended; any thread may ask. Asked again and
 ///                                     again by the driver, it lets the task end.
-///   wait_all()                        until all tasks have ended. Throws LifetimeError (locked).
+///   wait_all()                        until all tasks have ended. Throws TaskError, that of the
+///                                     oldest failure not yet reported, and so reports all;
+///                                     LifetimeError (a handle is locked).
 ///   lock(handle, access)              host view after the handle's tasks; until unlock no task may
 ///                                     name the handle. Throws LifetimeError (unwritten, locked
 ///                                     already), TaskError (marked, unless to write).
-///   unlock(handle)                    ends the lock. Throws LifetimeError (not locked).
+///   unlock(handle)                    ends the lock; one for writing clears the mark. Throws
+///                                     LifetimeError (not locked).
 ///   workers()                         threads that execute tasks, as many as were asked for.
 ///   destruction                       waits for tasks and tokens, releases all memory, and never
 ///                                     throws.
@@ -147,8 +161,8 @@ concept Runtime = requires(R& runtime, R const& constant, typename R::Handle han
 };
 
 /// Adopts const bytes as well: a task or lock that would write them is a ValueError, and they may
-/// overlap other const bytes. Bytes of which anybody may write are adopted by one handle at a time:
-/// an overlap is a ValueError, until the other handle is retired and its tasks have ended.
+/// overlap other const bytes. Writable bytes are adopted by one handle at a time: an overlap is a
+/// ValueError, until the other handle is retired and its tasks have ended.
 template <class R>
 concept ReadOnlyRuntime = Runtime<R> &&
     requires(R& runtime, std::span<std::byte const> bytes, Place place, Release release) {
@@ -165,7 +179,7 @@ concept DrivenRuntime = Runtime<R> && requires(R& runtime, char const* call) {
 namespace detail {
 
 struct NotDriven {};
-/// For what is made of several calls: holds other threads off meanwhile, where the runtime can.
+/// For operations made of several calls: excludes other threads meanwhile, where the runtime can.
 template <Runtime R> auto drive(R& runtime, char const* call) {
   if constexpr (DrivenRuntime<R>)
     return runtime.drive(call);
@@ -191,7 +205,7 @@ concept LendingRuntime = Runtime<R> && requires(R const& constant) {
   { constant.workspace_bytes() } -> std::same_as<std::size_t>;
 };
 
-/// What the runtime lends to a body, 0 unless it says.
+/// The workspace that the runtime lends to a body; 0 where it lends none.
 template <Runtime R> std::size_t lent_workspace_bytes(R const& runtime) {
   if constexpr (LendingRuntime<R>)
     return runtime.workspace_bytes();
@@ -227,10 +241,19 @@ struct ProgramParameter {
   std::uint32_t bytes;
 };
 
-/// Compiles a list of tasks once and runs it many times. `replay` copies bindings and parameters,
-/// orders itself like one task with the union of the accesses, and leaves each bound handle's last
-/// writer and readers as the tasks would have. Bindings that alias where the recording was distinct
-/// throw; one program may be in flight several times.
+// clang-format off
+/// Compiles a list of tasks once and runs it many times.
+///
+///   record(tasks, count, parameters)  a program over the bindings 0 to count - 1. Copies all but
+///                                     codelets and labels' strings.
+///   replay(program, bindings, block)  runs the program's tasks on these handles, with attributes
+///                                     patched from the block; copies both. Orders itself like one
+///                                     task with the union of the accesses, and leaves each
+///                                     handle's last writer and readers as the tasks would have.
+///                                     One program may be in flight several times. Throws what
+///                                     `submit` does, ValueError (bindings that alias where the
+///                                     recording was distinct); then nothing has run.
+// clang-format on
 template <class R>
 concept ReplayingRuntime = Runtime<R> &&
     requires(R& runtime, std::span<ProgramTask const> tasks, std::uint32_t binding_count,
@@ -246,12 +269,14 @@ concept ReplayingRuntime = Runtime<R> &&
 /// `workers()` bodies at a time; each one more at a time costs a mapping.
 ///
 ///   spawn(job)    runs the job once on some thread, soon; never on the calling thread before it
-///                 returns; from any thread.
-///   help()        runs one spawned job on the calling thread; false if there is none.
+///                 returns. Called from any thread, also from inside a job.
+///   help()        runs one spawned job on the calling thread; false if there is none. Called from
+///                 the driving thread.
 ///   workers()     threads that execute jobs, the helping driver included: with `own_driver` all
-///                 of them are spawned, else all but one.
-///   on_idle(job)  runs the job every now and then on a thread that finds nothing to do; a null job
-///                 ends that.
+///                 of them are the executor's own, else all but one. Constant.
+///   on_idle(job)  runs the job every now and then on a thread that finds nothing to do, one at a
+///                 time or several; a null job ends that.
+///   destruction   joins the threads; no job is left by then.
 // clang-format on
 struct Job {
   void (*call)(void* state) noexcept = nullptr;
