@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counts what the house rules want to be none: operands named by number, templates over one type, and
+names that stand for something that has another name already.
+
+usage: counts.py [--list] [ROOT]   of this repository by itself; --list prints each place
+"""
+import pathlib
+import re
+import sys
+
+CALL = r"(?:buffers\.at|buffer)\s*<[^()]*?>\s*\(\s*(?:call\s*,\s*)?\d+"
+# Members that take an operand: of a tile's range, a gradient's builder, a view of pointers.
+MEMBER = (r"\b(?:range|all|b)\.(?:template\s+)?(?:first|last|carried|offset|box|elements|wants|grad|operand|target|"
+          r"shape|dtype|name|rank|keep|pass)(?:<[^()]*>)?\(\s*\d+|\btable\(\)\.shape\(\s*\d+")
+OPS, ALL, RING = ("nntile/ops", "kernels"), ("nntile", "kernels"), ("nntile/runtime/ring",)
+GROUPS = {
+    "operands by number": {
+        "pointer of a buffer": (CALL, OPS),
+        "operand of a range, builder or table": (MEMBER, OPS),
+        "bit of an operand": (r"\b1u\s*<<\s*\d+", OPS),
+        "operand of a phase": (r"\{\s*\d+\s*,\s*(?:Access::)?(?:read|write|update|accumulate)\s*\}", OPS),
+        "operand by comparison": (r"\boperand\s*==\s*\d+", OPS),
+    },
+    "templates over one type": {  # an extent beside the type varies: span<Byte, count>
+        "parameter constrained by same_as": (r"(?<=[<,])\s*std::same_as<[^<>]*>\s+\w+(?!\w*,\s*std::size_t)", ALL),
+        "deferred name": (r"\blater_t<", ALL),
+    },
+    "synonyms": {
+        "{X, Access} beside Use": (r"\bstruct (?:Tile|Phase|Planned|Program|Buffer|Binding|Watched)Use\b", ALL),
+        "arguments for attributes": (r"\barguments<", ALL),
+        "Later": (r"\bLater\b", ALL),
+        "hurry, hands_on, looks, rest": (r"\bhurry\b|\bhands_on_?\b|\bint looks\b|\bsize_t rest\b", ("nntile/graph",)),
+        "lap for epoch": (r"\blaps?_?\b", RING),
+        "datum for the state of a buffer": (r"\b[Dd]atum\w*", RING),
+        "item for a ready task": (r"\bItem\b", RING),
+        "line for a task of a recording": (r"\b[Ll]ines?\b", RING),
+    },
+}
+SOURCES = {".hh", ".cc", ".in", ".cu"}
+
+
+def code(path):
+    """The text of a file with comments blanked, so that lines keep their numbers."""
+    text = path.read_text(encoding="utf-8")
+    return re.sub(r"//[^\n]*", "", text)
+
+
+def main(listed, root):
+    root = pathlib.Path(root)
+    texts = {path.relative_to(root).as_posix(): code(path) for top in ("nntile", "kernels")
+             for path in sorted((root / top).rglob("*")) if path.suffix in SOURCES}
+    for group, patterns in GROUPS.items():
+        total = 0
+        for what, (pattern, folders) in patterns.items():
+            places = [f"{name}:{text.count(chr(10), 0, found.start()) + 1}: {found[0].strip()}"
+                      for name, text in texts.items() if name.startswith(folders)
+                      for found in re.finditer(pattern, text)]
+            total += len(places)
+            print(f"{len(places):6} {what}")
+            if listed:
+                print("".join(f"         {place}\n" for place in places), end="")
+        print(f"{total:6} {group}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    arguments = [word for word in sys.argv[1:] if word != "--list"]
+    sys.exit(main("--list" in sys.argv, *(arguments or [pathlib.Path(__file__).parent.parent])))
