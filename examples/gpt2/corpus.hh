@@ -13,7 +13,7 @@
 
 namespace gpt2 {
 
-/// What a command prints; empty where it cannot be run or fails.
+/// Output of a command; empty where it cannot be run or fails.
 inline std::string output_of(char const* command) {
   std::string text;
   std::FILE* const pipe = ::popen(command, "r");

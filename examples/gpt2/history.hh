@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a run notes of itself beside its tensors, as checkpoints keep it.
+// The history of a run beside its tensors, as checkpoints keep it.
 
 #include <cmath>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a model needs, what this machine and build offer, and what a checkpoint holds; nothing is
+// Reports on a model's needs, on this machine and build, and on a checkpoint's contents; nothing is
 // computed.
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the machine can do and what the process holds, for the progress line.
+// Peaks of the machine and memory of the process, for the progress line.
 
 #include <unistd.h>
 

@@ -14,7 +14,7 @@
 
 namespace gpt2 {
 
-/// What is drawn. Losses that are not finite are left out.
+/// The data of a plot. Losses that are not finite are left out.
 struct LossCurve {
   std::string title;
   std::string unit = "nats per byte";

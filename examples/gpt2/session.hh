@@ -108,7 +108,7 @@ template <nntile::Runtime R> class Session {
   nntile::Isa isa;
 };
 
-/// What a checkpoint says of the model; checkpoints of another one are refused.
+/// The description of the model in a checkpoint; checkpoints of another model are refused.
 inline nntile::io::Json describe(nntile::nn::Gpt2Config const& model, Index seq) {
   return nntile::io::Json::object({{"model_type", "gpt2"},
                                    {"vocab_size", model.vocab},

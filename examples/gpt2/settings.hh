@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the trainer and the generator are asked for.
+// Settings of the trainer and the generator, from the command line.
 
 #include <cstdint>
 #include <optional>
@@ -42,7 +42,7 @@ inline Preset const& preset_of(std::string const& name) {
   throw nntile::ValueError(nntile::concat("--preset: no preset '", name, "'; there are ", list));
 }
 
-/// Where and how to compute.
+/// Runtime, workers, instruction set and numerics.
 struct Machine {
   std::string runtime = "ring";
   std::optional<int> workers;

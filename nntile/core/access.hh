@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How a task touches a buffer.
+// Access modes of a task to a buffer.
 
 #include <cstdint>
 

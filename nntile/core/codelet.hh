@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a task runs: a named set of entries, one per kind of device.
+// Codelet: the code of a task, a named set of entries, one per kind of device.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ inline constexpr std::size_t status_text_bytes = 192;
 /// The most bytes of workspace that a codelet may need: what a runtime lends to each body.
 inline constexpr std::size_t max_workspace_bytes = 768 * 1024;
 
-/// What an entry is given. Buffers stand in the order of the task's uses; both arrays live as long
+/// Arguments of an entry. Buffers stand in the order of the task's uses; both arrays live as long
 /// as the call only.
 struct KernelCall {
   void* const* buffers;
@@ -36,7 +36,7 @@ struct KernelCall {
 struct Completion {
   /// Returns true when the work is done, having called `complete` of the token itself. The runtime
   /// may be amid a call: what a poll asks of it but `done` throws LifetimeError, as inside a task.
-  /// What a poll throws fails its task.
+  /// An exception from a poll fails its task.
   using Poll = bool (*)(void* state, Completion token);
 
   void* owner = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a task costs.
+// Cost of a task in flops and bytes.
 
 #include <cstdint>
 

@@ -42,7 +42,7 @@ NNTILE_ALWAYS_INLINE constexpr float round_to_odd(double value) {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(nearest) - away) | 1u);
 }
 
-/// What a number that a 16-bit float is made from may be.
+/// Types from which a 16-bit float can be constructed.
 template <class N>
 concept Number = std::same_as<N, float> || std::same_as<N, double> ||
     (std::integral<N> && sizeof(N) <= 8);
@@ -228,13 +228,13 @@ constexpr std::size_t size_of(DType dtype) {
 
 constexpr bool is_float(DType dtype) { return dtype <= DType::fp32_fast_bf16; }
 
-/// What sums of this type are held in: fp64 for fp64, fp32 for every other float, the type itself
+/// The dtype of a sum's accumulator: fp64 for fp64, fp32 for every other float, the type itself
 /// otherwise.
 constexpr DType accumulator_of(DType dtype) {
   return dtype == DType::fp64 || !is_float(dtype) ? dtype : DType::fp32;
 }
 
-/// What values of T are computed in: double for double, float for every other float, T otherwise.
+/// The type of arithmetic on T: double for double, float for every other float, T otherwise.
 template <class T>
 using compute_t = std::conditional_t<std::same_as<T, double> || std::integral<T>, T, float>;
 

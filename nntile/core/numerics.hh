@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What fixes the bits of a graph, before anything is planned.
+// Numerics: the record that fixes the bits of a graph before planning.
 
 #include <cstdint>
 

@@ -149,7 +149,7 @@ class Condition {
   template <class Ready> void wait(Lock<Mutex>& lock, Ready ready) {
     while (!ready()) wait(lock);
   }
-  /// What `ready` says at the end.
+  /// Waits until ready() or a time limit; returns the last ready().
   template <class Ready> bool wait_for(Lock<Mutex>& lock, std::int64_t nanoseconds, Ready ready) {
     std::int64_t const end = monotonic_ns() + nanoseconds;
     timespec const time{end / 1'000'000'000, end % 1'000'000'000};

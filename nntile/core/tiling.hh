@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How a tensor is cut into tiles: borders per dimension.
+// Tiling: borders of a tensor's tiles in each dimension.
 
 #include <span>
 #include <string>

@@ -7,7 +7,7 @@
 
 namespace nntile::io {
 
-/// Which tensors of a checkpoint are wanted: for generating text those of the model suffice.
+/// The part of a checkpoint to load: for generating text the model's tensors suffice.
 enum class Part : std::uint8_t { all, model };
 
 /// A committed checkpoint whose manifest is intact.

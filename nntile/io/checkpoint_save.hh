@@ -12,7 +12,7 @@
 
 namespace nntile::io {
 
-/// How a directory of checkpoints is kept.
+/// Options of a directory of checkpoints.
 struct CheckpointOptions {
   /// Committed checkpoints that stay, the newest ones; at least 1.
   int keep = 2;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a disk can fail, and the hook by which a test makes it fail there.
+// Steps at which a disk can fail, and the hook by which a test makes it fail there.
 
 #include <cstddef>
 #include <cstdint>

@@ -27,7 +27,7 @@ namespace nntile::io {
 
 namespace detail {
 
-/// What a user can do about an errno; empty where the system's own words suffice.
+/// A remedy for an errno; empty where the system's own words suffice.
 inline std::string_view advice_for(int code) {
   switch (code) {
     case ENOSPC:

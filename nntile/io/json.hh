@@ -93,7 +93,7 @@ class JsonKeys {
   std::array<Opened, deepest_json> opened_;
 };
 
-/// What is easier mended when it is named.
+/// Refuses texts that are too large, hold a NUL or begin with a byte order mark.
 inline void check_json_bytes(std::string_view text, std::string_view source) {
   auto const fail = [&](auto const&... what) {
     throw FormatError(concat(path_in_quotes(source), ": not JSON: ", what...));
@@ -176,7 +176,7 @@ inline bool operator==(JsonView there, Json const& here) {
   return !here.is_array() && !here.is_object() && to_json(there) == here;
 }
 
-/// What differs between two objects, one level deep: "width is 256 there but 128 here, ..."; empty
+/// Differences of two objects, one level deep: "width is 256 there but 128 here, ..."; empty
 /// when they are equal. Lists at most eight keys of theirs and the number of the others.
 inline std::string json_difference(JsonView there, Json const& here) {
   if (there == here) return "";

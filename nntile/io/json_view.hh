@@ -59,16 +59,16 @@ class JsonString {
     return {begin_ + 1, static_cast<std::size_t>(detail::json_string_end(begin_) - begin_) - 2};
   }
 
-  /// Calls f(byte) for each byte that it stands for, until that returns false.
+  /// Calls f(byte) for each byte that it encodes, until that returns false.
   template <class F> void for_each_byte(F f) const {
     Bytes bytes(begin_ + 1);
     for (int byte = bytes.next(); byte >= 0 && f(static_cast<char>(byte)); byte = bytes.next()) {
     }
   }
-  /// What it stands for.
+  /// The text that it encodes.
   std::string text() const {
     std::string result;
-    result.reserve(raw().size());  // an escape is longer than what it stands for
+    result.reserve(raw().size());  // an escape is longer than the bytes that it encodes
     for_each_byte([&](char c) {
       result += c;
       return true;
@@ -158,7 +158,7 @@ class JsonString {
   char const* begin_;
 };
 
-/// What a value is.
+/// Kinds of JSON values.
 enum class JsonKind : std::uint8_t { null, boolean, number, string, array, object };
 
 class JsonView;
@@ -197,7 +197,7 @@ template <class Item> class JsonList {
 };
 
 /// One value of a checked JSON text. Refers to the text, and is as cheap to copy as two pointers.
-/// What is asked of it is read then: to find a member or to count costs a pass over the value.
+/// Queries read the text anew: to find a member or to count costs a pass over the value.
 class JsonView {
  public:
   /// null
@@ -227,7 +227,7 @@ class JsonView {
   bool is_object() const { return kind() == JsonKind::object; }
   bool is_string() const { return kind() == JsonKind::string; }
 
-  /// Where it begins.
+  /// Its first byte.
   char const* data() const { return at_; }
   /// As it stands.
   std::string_view text() const {

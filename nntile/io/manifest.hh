@@ -16,7 +16,7 @@
 
 namespace nntile::io {
 
-/// Where a run is.
+/// The position of a run.
 struct Progress {
   std::uint64_t step = 0;
   /// Index of the next sample in the global order: the position in the data.
@@ -56,7 +56,7 @@ struct TensorRecord {
   std::uint64_t checksum = 0;
 };
 
-/// What manifest.json is going to say.
+/// The contents of a manifest.json to be written.
 struct Manifest {
   /// The model, as the caller describes it: an object that is compared when a checkpoint is loaded.
   Json model = Json::object();
@@ -82,7 +82,7 @@ inline std::string_view checkpoint_file_of(std::string_view tensor) {
   return checkpoint_files[tensor.starts_with(optimizer_prefix) ? 1 : 0];
 }
 
-/// What to do about a checkpoint that was changed.
+/// Remedy for a checkpoint that was changed.
 inline constexpr std::string_view use_an_older_one =
     "; use an older checkpoint, which is the newest once this one is removed";
 

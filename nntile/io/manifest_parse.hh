@@ -8,7 +8,7 @@
 
 namespace nntile::io {
 
-/// What a manifest.json says: its text and twelve bytes a tensor, which has at least eighty there.
+/// A parsed manifest.json: its text and twelve bytes a tensor, which has at least eighty there.
 /// Tensors are read from the text when they are asked for.
 class ManifestText {
  public:

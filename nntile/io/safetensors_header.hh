@@ -75,7 +75,7 @@ constexpr std::optional<FileDType> file_dtype_named(Name const& name) {
   return std::nullopt;
 }
 
-/// How a file stores our elements; the fp32_fast tags are fp32.
+/// The file's dtype of our elements; the fp32_fast tags are fp32.
 constexpr FileDType file_dtype_of(DType dtype) {
   switch (dtype) {
     case DType::fp64:

@@ -29,7 +29,7 @@ namespace detail {
 class HeaderReader;
 }
 
-/// What a header says: its text and forty bytes a tensor, which has at least fifty there. A
+/// A parsed header: its text and forty bytes a tensor, which has at least fifty there. A
 /// container of TensorEntry in the order of their data, which are read from the text when they are
 /// asked for.
 class FileHeader {
@@ -59,7 +59,7 @@ class FileHeader {
   Iterator begin() const { return {*this, 0}; }
   Iterator end() const { return {*this, size()}; }
 
-  /// Where the tensor of that name is, if there is one.
+  /// Position of the tensor of that name, if there is one.
   std::optional<std::size_t> find(std::string_view name) const {
     return by_name_.find(name, [this](std::uint32_t at) { return this->name(at); });
   }
@@ -132,7 +132,7 @@ class HeaderReader {
     return static_cast<std::uint32_t>(at - header_.text_.data());
   }
 
-  /// What a value is, in the text of an error.
+  /// The kind of a value, in the text of an error.
   static char const* kind_of(JsonView value) {
     switch (value.kind()) {
       case JsonKind::null:
@@ -154,7 +154,7 @@ class HeaderReader {
                                                           : "a number that is no 64-bit integer";
   }
 
-  /// What is easier mended when it is named, and what only strict reading refuses.
+  /// Refuses, with a message each, common mistakes and what only strict reading refuses.
   void check_bytes() const {
     std::string_view const text = header_.text_;
     if (text.empty()) fail("header is empty");

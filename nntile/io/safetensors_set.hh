@@ -44,7 +44,7 @@ class SafetensorsSet {
   }
 
   std::string const& path() const { return path_; }
-  /// How many tensors there are.
+  /// Number of tensors.
   std::size_t size() const { return size_; }
   /// Calls f(LocatedTensor) for each.
   template <class F> void for_each(F f) const {

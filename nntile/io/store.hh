@@ -92,7 +92,7 @@ std::vector<TensorTarget> targets_of(TensorStore<R>& store, Wanted&& wanted) {
   return targets;
 }
 
-/// What a checkpoint holds: parameters and states, not constants, inputs or outputs.
+/// The tensors of a checkpoint: parameters and states, not constants, inputs or outputs.
 inline bool is_saved(StoredSpec const& spec) {
   return spec.attributes.persistent && !spec.attributes.external;
 }

@@ -31,7 +31,7 @@ struct TensorTarget {
   std::function<void(std::uint64_t offset, std::span<std::byte const> bytes)> write;
 };
 
-/// How much is held in memory at once: more only where one row of a tensor is longer.
+/// Bytes that are held in memory at once: more only where one row of a tensor is longer.
 inline constexpr std::uint64_t default_piece_bytes = std::uint64_t{4} << 20;
 
 namespace detail {
@@ -125,7 +125,7 @@ struct TensorChecksum {
   std::uint64_t checksum = 0;
 };
 
-/// What a written file consists of.
+/// The parts of a written file.
 struct WrittenFile {
   std::uint64_t bytes = 0;
   std::uint64_t checksum = 0;  // of the whole file

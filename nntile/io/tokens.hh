@@ -67,7 +67,7 @@ class Corpus {
                   validation().size(), " to validate on");
   }
 
-  /// Where sample number `sample` begins in train(): the XXH64 of the eight bytes of `seed` and the
+  /// Offset of sample number `sample` in train(): the XXH64 of the eight bytes of `seed` and the
   /// eight of `sample`, as a fraction of 2^64 of the positions there are. So the position in the
   /// data is one number, and any worker or rank finds its samples without the others.
   std::uint64_t position(std::uint64_t seed, std::uint64_t sample) const {

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What modules share: a list of parameters with how each begins and whether it decays.
+// ParameterList: parameters of modules, with their initial values and weight decay.
 
 #include <string>
 #include <vector>

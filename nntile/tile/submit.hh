@@ -33,7 +33,7 @@ template <Runtime R> struct TiledOperand {
   char const* name;
 };
 
-/// How eager calls compute: which kernels.
+/// Options of eager calls: the kernels that they use.
 struct Eager {
   Mode mode = Mode::exact;
   Isa isa = Isa::best;
