@@ -18,6 +18,7 @@ struct Cost {
     return *this;
   }
   friend constexpr Cost operator+(Cost a, Cost const& b) { return a += b; }
+  constexpr bool operator==(Cost const&) const = default;
 };
 
 }  // namespace nntile

@@ -11,17 +11,9 @@
 
 #include "nntile/core/access.hh"
 #include "nntile/core/codelet.hh"
+#include "nntile/core/place.hh"
 
 namespace nntile {
-
-/// A memory that a handle's bytes live in. `device` counts the accelerators of a machine.
-struct Place {
-  enum class Kind : std::uint8_t { host, pinned, device, disk };
-  Kind kind = Kind::host;
-  int device = 0;
-  bool operator==(Place const&) const = default;
-};
-inline constexpr Place host{};
 
 /// How long an allocation lives. All but `persistent` belong to the innermost open scope of their
 /// class.

@@ -1,0 +1,49 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Where bytes are: a memory of a process, and the process.
+
+#include <cstdint>
+#include <string>
+
+#include "nntile/core/error.hh"
+
+namespace nntile {
+
+/// A memory that a handle's bytes live in. `device` counts the accelerators of a machine.
+struct Place {
+  enum class Kind : std::uint8_t { host, pinned, device, disk };
+  Kind kind = Kind::host;
+  int device = 0;
+  bool operator==(Place const&) const = default;
+};
+inline constexpr Place host{};
+
+/// A memory of one of the processes that run the parts of a plan.
+struct Location {
+  int rank = 0;
+  Place place = {};
+  bool operator==(Location const&) const = default;
+};
+
+constexpr char const* name_of(Place::Kind kind) {
+  switch (kind) {
+    case Place::Kind::host:
+      return "host";
+    case Place::Kind::pinned:
+      return "pinned";
+    case Place::Kind::device:
+      return "device";
+    case Place::Kind::disk:
+      return "disk";
+  }
+  return "?";
+}
+
+/// "rank 2 device 1"; the number of a memory that a process has once is left out.
+inline std::string to_string(Location const& location) {
+  std::string text = concat("rank ", location.rank, " ", name_of(location.place.kind));
+  if (location.place.kind == Place::Kind::device) text += concat(" ", location.place.device);
+  return text;
+}
+
+}  // namespace nntile
