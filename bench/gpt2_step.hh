@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "nntile/graph/compiled.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/graph/profile.hh"
 #include "nntile/nn/gpt2.hh"
 #include "nntile/nn/optim.hh"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "bench/harness.hh"
-#include "nntile/graph/compiled.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/nn/gpt2.hh"
 #include "nntile/nn/optim.hh"
 #include "nntile/runtime/ring/ring.hh"

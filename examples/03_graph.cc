@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <nntile/graph/compile.hh>
 #include <nntile/nn/linear.hh>
 #include <nntile/nntile.hh>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Training: a two-layer perceptron learns which quadrant a point is in.
 #include <cstdio>
+#include <nntile/graph/compile.hh>
 #include <nntile/nn/loss.hh>
 #include <nntile/nn/mlp.hh>
 #include <nntile/nn/optim.hh>

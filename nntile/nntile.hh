@@ -1,10 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The umbrella: graphs, plans, tensors, tiles, ops, and the runtimes serial and ring. Other
-// runtimes, io and nn are included by name.
+// The umbrella: graphs, plans, tensors, tiles, ops, and the runtimes serial and ring. What plans a
+// graph (graph/compile.hh), other runtimes, io and nn are included by name.
 
+#include "nntile/graph/apply.hh"
 #include "nntile/graph/compiled.hh"
-#include "nntile/graph/gradient.hh"
 #include "nntile/ops.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/scope.hh"

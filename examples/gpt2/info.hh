@@ -8,6 +8,7 @@
 #include "generate.hh"
 #include "machine.hh"
 #include "nntile/graph/draw.hh"
+#include "nntile/graph/dump.hh"
 
 namespace gpt2 {
 

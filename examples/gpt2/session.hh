@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "machine.hh"
-#include "nntile/graph/compiled.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/io/checkpoint.hh"
 #include "nntile/io/store.hh"
 #include "nntile/nn/optim.hh"

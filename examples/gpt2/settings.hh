@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nntile/core/numerics.hh"
-#include "nntile/graph/plan.hh"
+#include "nntile/graph/options.hh"
 #include "nntile/nn/gpt2.hh"
 #include "nntile/ops/kernel.hh"
 

@@ -126,7 +126,7 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
     shapes.push_back(i < given.size()
                          ? GivenOperand{&tensor_of(given[i]).spec.shape, given[i].name()}
                          : GivenOperand{nullptr, "result"});
-  AxisTable const table = axes_of(info, attrs, operands, {shapes.data(), shapes.size()});
+  AxisTable const axes = axes_of(info, attrs, operands, {shapes.data(), shapes.size()});
   inplace_vector<PlacedOperand, max_operands> placed;
   for (Node const& node : given) {
     TensorNode const& tensor = tensor_of(node);
@@ -143,6 +143,7 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
   op.info = &info;
   op.gradient = gradient;
   std::memcpy(op.attrs.data(), attrs, info.attrs_bytes);
+  op.axes = axes;
   op.element = types.element;
   op.source = types.source;
   op.phase = phase_;
@@ -151,7 +152,7 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
       op.operands.push_back(given[i].id());
       continue;
     }
-    TensorSpec const spec{.shape = table.shape(i),
+    TensorSpec const spec{.shape = axes.shape(i),
                           .dtype = dtype_of_kind(operands[i].kind, types.element, types.source)};
     std::size_t results = 0;
     for (std::size_t j = 0; j < visible; ++j) results += writes(operands[j].access);
@@ -167,17 +168,9 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
 inline std::int64_t LogicalGraph::estimate_flops() const {
   std::int64_t flops = 0;
   for (OpNode const& op : ops_) {
-    Operands const operands = op.info->operands(op.attrs.data());
-    inplace_vector<GivenOperand, max_operands> shapes;
-    for (std::size_t i = 0; i < operands.size(); ++i)
-      shapes.push_back(i < op.operands.size()
-                           ? GivenOperand{&tensors_[op.operands[i]].spec.shape, ""}
-                           : GivenOperand{});
-    AxisTable const table =
-        axes_of(*op.info, op.attrs.data(), operands, {shapes.data(), shapes.size()});
-    TileRange range(table);
-    for (std::size_t id = 0; id < table.axes.size(); ++id)
-      range.axis(id) = {0, 0, table.axes[id].extent, 0, table.axes[id].extent};
+    TileRange range(op.axes);
+    for (std::size_t id = 0; id < op.axes.axes.size(); ++id)
+      range.axis(id) = {0, 0, op.axes.axes[id].extent, 0, op.axes.axes[id].extent};
     flops += op.info->cost(op.attrs.data(), range).flops;
   }
   return flops;

@@ -12,10 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "nntile/core/later.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/arena.hh"
-#include "nntile/graph/passes/lower.hh"
+#include "nntile/graph/plan.hh"
 #include "nntile/graph/run.hh"
 #include "nntile/graph/store.hh"
 #include "nntile/graph/trace.hh"
@@ -31,9 +30,32 @@ struct BindOptions {
   bool replay = true;
   /// Notes when and where each task runs; see CompiledGraph::times(). Costs two clock reads a task.
   bool trace = false;
+  /// Ops of the user's own, whose kernels are not in the library; compile() adds those of its graph.
+  std::span<OpInfo const* const> ops = {};
 };
 
 namespace detail {
+
+/// The codelet of a planned kernel, from the library, or from an op of the user's. Throws TypeError;
+/// ValueError where it needs more workspace than the runtime lends.
+template <Runtime R>
+Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa isa,
+                           std::span<OpInfo const* const> ops) {
+  if (kernel.kind != KernelKind::op)
+    throw PlanError(concat("compile: a plan of several locations is not run by this version (its "
+                           "kernel '", kernel.name, "' moves tiles)"));
+  for (OpInfo const* const op : ops)
+    if (kernel.name == op->name)
+      return kernel_for(runtime, *op, kernel.element, kernel.source, kernel.mode, isa);
+  auto const* const found =
+      kernels::find(kernel.name, kernel.element, kernel.source, kernel.mode, isa);
+  if (found == nullptr)
+    throw TypeError(concat("compile: no kernel '", kernel.name, "' for ", name_of(kernel.element),
+                           " in the library; bind an op of one's own by compile(graph, store), or "
+                           "name it in BindOptions::ops"));
+  check_workspace(runtime, *found, kernel.element);
+  return found;
+}
 
 /// Elements next to each other, of type T, or of any where T is void.
 template <class Values, class T>
@@ -64,9 +86,8 @@ template <Runtime R> class CompiledGraph {
       throw ValueError(concat("compile: kernels for ", name_of(options.isa),
                               " are not in this build or this CPU lacks it"));
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
-    for (auto const& kernel : plan_->kernels())
-      codelets_.push_back(detail::kernel_for(*runtime_, *kernel.op, kernel.element, kernel.source,
-                                             kernel.mode, isa));
+    for (PlannedKernel const& kernel : plan_->kernels())
+      codelets_.push_back(detail::codelet_for(*runtime_, kernel, isa, options.ops));
     if (options.trace) trace_tasks();
     bind_buffers();
     find_sinks();
@@ -287,17 +308,18 @@ template <Runtime R> class CompiledGraph {
   void bind_buffers() {
     Plan const& plan = *plan_;
     Index arena = 0;
-    for (Index const bytes : plan.slots()) arena += bytes;
+    for (PlannedSlot const& slot : plan.slots()) arena += slot.bytes;
     if (!plan.slots().empty()) {
       detail::ArenaBlock* block = nullptr;
       slots_.reserve(plan.slots().size());
       std::byte* at =
           detail::ArenaBlock::allocate(static_cast<std::size_t>(arena), plan.slots().size(), block);
       try {
-        for (Index const bytes : plan.slots()) {
-          slots_.push_back(runtime_->adopt({at, static_cast<std::size_t>(bytes)}, host,
-                                          {&detail::ArenaBlock::release, block}));
-          at += bytes;
+        for (PlannedSlot const& slot : plan.slots()) {
+          slots_.push_back(runtime_->adopt({at, static_cast<std::size_t>(slot.bytes)},
+                                           slot.location.place,
+                                           {&detail::ArenaBlock::release, block}));
+          at += slot.bytes;
         }
       } catch (...) {
         detail::ArenaBlock::release(block, plan.slots().size() - slots_.size());
@@ -368,8 +390,8 @@ template <Runtime R> class CompiledGraph {
   }
 
   void record() requires ReplayingRuntime<R> {
-    std::vector<later_t<ProgramUse, R>> uses;
-    std::vector<later_t<ProgramTask, R>> tasks;
+    std::vector<ProgramUse> uses;
+    std::vector<ProgramTask> tasks;
     for (auto const& task : plan_->tasks())
       for (auto const& use : plan_->uses(task)) uses.push_back({binding_[use.buffer], use.access});
     std::size_t at = 0;
@@ -423,9 +445,9 @@ template <Runtime R> class CompiledGraph {
   TensorStore<R>* store_ = nullptr;
   R* runtime_ = nullptr;
   RuntimeRef<R> life_;
-  std::vector<later_t<Codelet, R> const*> codelets_;
-  std::vector<later_t<TaskTime, R>> times_;
-  std::vector<later_t<detail::TracedTask, R>> traced_;
+  std::vector<Codelet const*> codelets_;
+  std::vector<TaskTime> times_;
+  std::vector<detail::TracedTask> traced_;
   std::vector<Handle> slots_;
   std::vector<Handle> bindings_;
   std::vector<std::uint32_t> binding_;  // of a buffer of the plan
@@ -437,15 +459,5 @@ template <Runtime R> class CompiledGraph {
   bool values_known_ = false;  // all that a run reads has been written
   std::unique_ptr<Program> program_;
 };
-
-/// Plans a graph around what the store holds, and binds it: compile(graph, store).execute(), or
-/// kept in a variable for many runs.
-template <Runtime R>
-CompiledGraph<R> compile(LogicalGraph const& graph, TensorStore<R>& store, PlanOptions options = {},
-                         BindOptions const& bind = {}) {
-  auto const kept = store.tilings();
-  options.keep.insert(options.keep.end(), kept.begin(), kept.end());
-  return CompiledGraph<R>(std::make_shared<Plan const>(graph, options), store, bind);
-}
 
 }  // namespace nntile

@@ -1,10 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Pictures and texts of graphs and plans: deterministic, so that they can be compared.
+// Pictures of graphs: deterministic, so that they can be compared.
 
 #include <string>
 
-#include "nntile/graph/plan.hh"
+#include "nntile/graph/logical.hh"
 
 namespace nntile {
 
@@ -56,54 +56,6 @@ inline std::string to_dot(LogicalGraph const& graph) {
     }
   }
   return text + "}\n";
-}
-
-/// What was planned, for people: totals, then a line per tensor and per kernel, and the first
-/// `task_limit` tasks.
-inline std::string dump(Plan const& plan, std::size_t task_limit = 100) {
-  MemoryReport const& memory = plan.memory();
-  std::string text = concat("plan '", plan.name(), "': ", plan.tasks().size(), " tile tasks, ",
-                            plan.flops(), " flops, ", name_of(plan.numerics().mode), " numerics\n");
-  text += concat("memory: ", memory.total(), " bytes = ", memory.stored, " stored + ", memory.arena,
-                 " arena in ", plan.slots().size(), " slots (at least ", memory.arena_lower_bound,
-                 ")\n");
-  text += plan.canonical() ? std::string("bits: canonical\n")
-                           : concat("bits: of this plan alone: ", plan.uncanonical(), "\n");
-  char const* const places[] = {"stored", "arena", "view"};
-  for (std::size_t t = 0; t < plan.tensors().size(); ++t) {
-    if (!plan.used(t)) continue;
-    PlannedTensor const& tensor = plan.tensors()[t];
-    text += concat("tensor ", tensor.name, " ", name_of(tensor.dtype), " ",
-                   to_string(tensor.tiling.shape()), " in ", to_string(tensor.tiling.grid()),
-                   " tiles, ", places[static_cast<int>(tensor.storage)]);
-    if (tensor.storage == Storage::view)
-      text += concat(" of ", plan.tensors()[tensor.base].name, " [", tensor.view_index, "] along ",
-                     tensor.view_axis);
-    text += '\n';
-  }
-  std::vector<std::size_t> counts(plan.kernels().size());
-  std::vector<std::int64_t> flops(plan.kernels().size());
-  for (PlannedTask const& task : plan.tasks()) {
-    ++counts[task.kernel];
-    flops[task.kernel] += task.cost.flops;
-  }
-  for (std::size_t k = 0; k < counts.size(); ++k)
-    text += concat("kernel ", plan.kernels()[k].op->name, " ", name_of(plan.kernels()[k].element),
-                   ": ", counts[k], " tasks, ", flops[k], " flops\n");
-  for (std::size_t i = 0; i < plan.tasks().size() && i < task_limit; ++i) {
-    PlannedTask const& task = plan.tasks()[i];
-    text += concat("task ", i, " ", plan.kernels()[task.kernel].op->name);
-    for (PlannedUse const& use : plan.uses(task)) {
-      PlannedBuffer const& buffer = plan.buffers()[use.buffer];
-      text += concat(" ", name_of(use.access), " ", plan.tensors()[buffer.tensor].name, "[",
-                     buffer.tile, "]");
-      if (buffer.slot != no_id) text += concat("@", buffer.slot);
-    }
-    text += '\n';
-  }
-  if (plan.tasks().size() > task_limit)
-    text += concat("... ", plan.tasks().size() - task_limit, " more tasks\n");
-  return text;
 }
 
 }  // namespace nntile

@@ -10,11 +10,10 @@
 
 namespace nntile {
 
-/// What an op's `gradient` is given; operands are positions in the op's list. A template, like
-/// the planner, so that a program which differentiates nothing does not pay for compiling it.
-template <class Graph> class BasicGradientBuilder {
+/// What an op's `gradient` is given; operands are positions in the op's list.
+class GradientBuilder {
  public:
-  BasicGradientBuilder(Graph& graph, GradientOptions const& options)
+  GradientBuilder(LogicalGraph& graph, GradientOptions const& options)
       : graph_(graph), options_(options), versions_(graph), values_(graph, options, versions_) {}
 
   template <OpStruct Op> typename Op::Attrs const& attrs() const {
@@ -211,10 +210,10 @@ template <class Graph> class BasicGradientBuilder {
     }
   }
 
-  Graph& graph_;
+  LogicalGraph& graph_;
   GradientOptions options_;
-  TensorVersions<Graph> versions_;
-  GradientValues<Graph> values_;
+  TensorVersions versions_;
+  GradientValues values_;
   // The op that is being differentiated.
   OpNode const* op_ = nullptr;
   std::size_t index_ = 0;
@@ -228,9 +227,9 @@ template <class Graph> class BasicGradientBuilder {
 /// "<tensor>.grad". The result can be drawn, edited, or written by hand instead. Ops may overwrite
 /// tensors: gradients belong to the values. Throws GraphError, and leaves the graph as it was,
 /// where an op on the way has no gradient, or one that reads a value which is overwritten later.
-template <std::same_as<LogicalGraph> Graph>
-Gradients add_gradients(Graph& graph, Node const& loss, GradientOptions const& options = {}) {
-  return BasicGradientBuilder<Graph>(graph, options).run(loss);
+inline Gradients add_gradients(LogicalGraph& graph, Node const& loss,
+                               GradientOptions const& options = {}) {
+  return GradientBuilder(graph, options).run(loss);
 }
 
 }  // namespace nntile

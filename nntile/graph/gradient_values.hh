@@ -58,7 +58,7 @@ class Gradients {
   }
 
  private:
-  template <class Graph> friend class GradientValues;
+  friend class GradientValues;
   LogicalGraph const* graph_ = nullptr;
   std::unordered_map<std::uint32_t, Node> nodes_;  // empty where it was not kept
 };
@@ -66,10 +66,10 @@ class Gradients {
 /// The gradients of the versions that the tensors have at one op, as the ops are walked from last
 /// to first. Taking a result's gradient leaves the version before it with zero on the part that the
 /// op writes; a tensor of zeros is filled at its first read.
-template <class Graph> class GradientValues {
+class GradientValues {
  public:
-  GradientValues(Graph& graph, GradientOptions const& options,
-                 TensorVersions<Graph> const& versions)
+  GradientValues(LogicalGraph& graph, GradientOptions const& options,
+                 TensorVersions const& versions)
       : graph_(graph), options_(options), versions_(versions) {}
 
   /// Whether the loss depends on the current version of a tensor.
@@ -328,9 +328,9 @@ template <class Graph> class GradientValues {
     graph_.add_op(op_info<Op>, &attributes, detail::gradient_of<Op>(), given);
   }
 
-  Graph& graph_;
+  LogicalGraph& graph_;
   GradientOptions const& options_;
-  TensorVersions<Graph> const& versions_;
+  TensorVersions const& versions_;
   std::unordered_map<std::uint32_t, Entry> entries_;          // by root
   std::unordered_map<std::uint32_t, int> users_;              // of a gradient, still to read it
   std::unordered_map<std::uint32_t, std::uint32_t> changes_;  // of a gradient

@@ -16,44 +16,13 @@
 
 #include "nntile/core/numerics.hh"
 #include "nntile/core/spelling.hh"
+#include "nntile/graph/tensor_spec.hh"
 #include "nntile/ops/concept.hh"
 
 namespace nntile {
 
 class LogicalGraph;
-template <class Graph> class BasicGradientBuilder;
-using GradientBuilder = BasicGradientBuilder<LogicalGraph>;
-
-/// What a tensor is, apart from its name. `axes` names its dimensions, inner to outer ("embed seq
-/// batch"): tilings and canonical groups are asked for by these names. `file_shape` is the
-/// row-major shape in files where it is not simply the dimensions reversed; the bytes are the same.
-struct TensorSpec {
-  Shape shape;
-  DType dtype = DType::fp32;
-  std::string axes = {};
-  Shape file_shape = {};
-};
-
-/// The names in an axes string, one blank between two; an empty one leaves its dimension nameless.
-inline std::vector<std::string_view> axis_names(std::string_view axes) {
-  std::vector<std::string_view> names;
-  if (axes.find_first_not_of(' ') == axes.npos) return names;
-  while (!axes.empty()) {
-    std::size_t const end = std::min(axes.find(' '), axes.size());
-    names.push_back(axes.substr(0, end));
-    axes.remove_prefix(std::min(end + 1, axes.size()));
-  }
-  return names;
-}
-
-/// From these follow the roles: parameter = persistent and requires_grad; state = persistent; input
-/// = external; constant = persistent and external; an output is kept until the next run.
-struct TensorAttributes {
-  bool requires_grad = false;
-  bool persistent = false;
-  bool external = false;
-  bool output = false;
-};
+class GradientBuilder;
 
 /// A tensor of a graph: a copyable value, valid while the graph lives. An empty one, as find() of
 /// an unknown name gives, answers nothing but `bool`; all else throws GraphError.
@@ -84,8 +53,6 @@ class Node {
   std::uint32_t id_ = 0;
 };
 
-inline constexpr std::uint32_t no_id = ~0u;
-
 /// A tensor of the graph, as the graph keeps it. A view is one index of a dimension of its base,
 /// which must be cut into single indices there; it has no storage of its own.
 struct TensorNode {
@@ -97,11 +64,13 @@ struct TensorNode {
   Index view_index = 0;
 };
 
-/// A call of an op on tensors of the graph, hidden operands left out.
+/// A call of an op on tensors of the graph, hidden operands left out of `operands`, and its axes,
+/// which were resolved when it was added.
 struct OpNode {
   OpInfo const* info = nullptr;
   void (*gradient)(GradientBuilder&) = nullptr;
   alignas(8) std::array<std::byte, max_attrs_bytes> attrs{};
+  AxisTable axes;
   std::vector<std::uint32_t> operands;
   DType element = DType::fp32;
   DType source = DType::fp32;
@@ -251,6 +220,14 @@ class LogicalGraph {
   TensorNode const& tensor_at(std::uint32_t id) const { return tensors_[id]; }
   TensorNode& tensor_at(std::uint32_t id) { return tensors_[id]; }
   OpNode const& op_at(std::size_t id) const { return ops_[id]; }
+  /// The ops that its nodes call, each once.
+  std::vector<OpInfo const*> ops() const {
+    std::vector<OpInfo const*> result;
+    for (OpNode const& op : ops_)
+      if (std::find(result.begin(), result.end(), op.info) == result.end())
+        result.push_back(op.info);
+    return result;
+  }
 
   /// The tensor of a node. Throws GraphError, in which `what` is said to be an empty node, or one
   /// of another graph.
@@ -286,7 +263,7 @@ class LogicalGraph {
                               to_string(spec.shape), " has ", spec.shape.size(), " dimensions"));
   }
 
-  template <class Graph> friend class BasicGradientBuilder;
+  friend class GradientBuilder;
 
   /// What roll_back() returns to.
   struct Mark {

@@ -1,61 +1,28 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
 // Plan: how a graph is cut, ordered and laid out in memory. A value without runtime, hardware or
-// pointers.
+// pointers. Passes make it of a graph: graph/compile.hh.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "nntile/core/access.hh"
+#include "nntile/core/cost.hh"
+#include "nntile/core/numerics.hh"
+#include "nntile/core/place.hh"
 #include "nntile/core/tiling.hh"
-#include "nntile/graph/apply.hh"
+#include "nntile/graph/options.hh"
+#include "nntile/graph/tensor_spec.hh"
 
 namespace nntile {
 
-/// How one named axis is cut: uniformly, or in the given sizes that are repeated until the extent
-/// is covered.
-struct AxisCut {
-  std::string axis;
-  std::vector<Index> sizes;
-};
-
-/// The tiling that a tensor has already.
-struct KeptTiling {
-  std::string tensor;
-  Tiling tiling;
-};
-
-/// Machine parameters of the tile-size search. They never affect results; the number of workers
-/// and the ratios matter, so that defaults suffice.
-struct MachineModel {
-  int workers = 2;
-  Index cache = Index{1} << 20;   // bytes of a core's own cache, the L2
-  double peak = 100e9;            // flop/s of a core
-  double bandwidth = 20e9;        // bytes/s of a core, out of cache
-  double task_overhead = 0.5e-6;  // seconds
-};
-
-/// Options of planning. `tile` is the target number of elements along each side of a tile's matrix;
-/// 0 leaves every tensor whole. An axis inside a group (heads of an embedding, batches of tokens)
-/// gets what its inner axes leave.
-struct PlanOptions {
-  /// Searches multiples of 64 whose square of floats fits the L2 cache for the shortest simulated
-  /// makespan; axes are cut evenly.
-  static constexpr Index automatic = -1;
-
-  Index tile = automatic;
-  std::vector<AxisCut> cuts = {};
-  /// Tensors that exist, from TensorStore::tilings(): what agrees with them along an axis is cut
-  /// like them.
-  std::vector<KeptTiling> keep = {};
-  MachineModel machine = {};
-  /// Cuts an axis into equal multiples of 64 of at most `tile`, instead of tiles of `tile` and a
-  /// rest.
-  bool even = false;
-};
+class LogicalGraph;
 
 /// Where a tensor's bytes are: kept by the store, in slots of the arena, or another tensor's.
 enum class Storage : std::uint8_t { stored, arena, view };
@@ -67,141 +34,178 @@ struct PlannedTensor {
   Shape file_shape;
   TensorAttributes attributes;
   Storage storage = Storage::arena;
+  bool used = false;               // by an op of the plan, or a view of it is
   std::uint32_t first_buffer = 0;  // of its tile 0; tile buffers follow one another
   std::uint32_t base = no_id;      // of a view
   std::size_t view_axis = 0;
   Index view_index = 0;
+  bool operator==(PlannedTensor const&) const = default;
 };
 
 /// Bytes of a tile's buffer: whole cache lines.
 constexpr Index buffer_bytes(Shape const& extent, DType dtype) {
-  Index const bytes =
-      std::max<Index>(1, byte_count(extent, size_of(dtype)));
+  Index const bytes = std::max<Index>(1, byte_count(extent, size_of(dtype)));
   return (bytes + 63) / 64 * 64;
 }
 
-/// A tile's place: a handle of the store, or a slot of the arena that tiles use in turn.
+/// A tile's memory: a handle of the store, or a slot of the arena that tiles use in turn.
 struct PlannedBuffer {
   std::uint32_t tensor = 0;
   std::uint32_t tile = 0;
   std::uint32_t slot = no_id;
+  Location location = {};
   Index bytes = 0;
+  bool operator==(PlannedBuffer const&) const = default;
+};
+
+/// A piece of the arena of a location: one handle, of the bytes of the largest tile that uses it.
+struct PlannedSlot {
+  Index bytes = 0;
+  Location location = {};
+  bool operator==(PlannedSlot const&) const = default;
 };
 
 struct PlannedUse {
   std::uint32_t buffer;
   Access access;
+  bool operator==(PlannedUse const&) const = default;
 };
 
-/// Names the kernel of a task without binding an instruction set.
+/// What tasks of a kernel do: compute an op, or move a tile between locations.
+enum class KernelKind : std::uint8_t { op, copy, send, receive };
+
+/// The kernel of tasks, by name: codelets are looked up when the plan is bound.
 struct PlannedKernel {
-  OpInfo const* op;
-  DType element;
-  DType source;
-  Mode mode;
+  KernelKind kind = KernelKind::op;
+  std::string name;
+  DType element = DType::fp32;
+  DType source = DType::fp32;
+  Mode mode = Mode::exact;
   bool operator==(PlannedKernel const&) const = default;
 };
 
 struct PlannedTask {
-  std::uint32_t op = 0;  // position in the graph
+  std::uint32_t node = 0;  // position of its op in the graph
   std::uint32_t kernel = 0;
   std::uint32_t first_use = 0;
-  std::uint16_t use_count = 0;
+  std::uint32_t args = 0;  // offset of the argument bytes; ascends with the tasks of a node
   std::uint16_t args_bytes = 0;
-  std::uint32_t args = 0;  // offset of the argument bytes
+  std::uint16_t replaces = 0;  // bits of the uses over whose tiles the last one may be written
+  std::uint8_t use_count = 0;
   std::int32_t priority = 0;
   std::uint32_t tensor = 0;  // what an error names: the task's first result
   std::uint32_t tile = 0;
+  Location location = {};
   Cost cost;
+  bool operator==(PlannedTask const&) const = default;
 };
 
-/// Exact bytes: what the store keeps, the arena of everything else, and the least that any arena
-/// could be, the largest number of live bytes at a position of the plan. Tiles count in units of 64
-/// bytes.
+/// Exact bytes at one location: what the store keeps, the arena of everything else, and the least
+/// that any arena could be, the largest number of live bytes at a position of the plan. Tiles count
+/// in units of 64 bytes.
 struct MemoryReport {
+  Location location = {};
   Index stored = 0;
   Index arena = 0;
   Index arena_lower_bound = 0;
   Index total() const { return stored + arena; }
+  bool operator==(MemoryReport const&) const = default;
+};
+
+/// The lists of a plan, as passes fill them in; they refer to one another by position.
+struct PlanData {
+  std::string name;
+  Index tile = 0;
+  Numerics numerics;
+  std::vector<std::size_t> nodes;  // of the graph, in the plan's order
+  std::vector<PlannedTensor> tensors;
+  std::vector<PlannedBuffer> buffers;
+  std::vector<PlannedSlot> slots;
+  std::vector<PlannedKernel> kernels;
+  std::vector<PlannedTask> tasks;
+  std::vector<PlannedUse> uses;
+  std::vector<std::byte> args;
+  std::vector<MemoryReport> memory;
+  std::int64_t flops = 0;
+  std::string uncanonical;
+  bool operator==(PlanData const&) const = default;
+
+  std::span<PlannedUse const> uses_of(PlannedTask const& task) const {
+    return {uses.data() + task.first_use, task.use_count};
+  }
+  /// The buffer of a tile, a view's being its base's.
+  inline std::uint32_t buffer_of(std::uint32_t tensor, Index tile) const;
 };
 
 /// The result of planning.
 class Plan {
  public:
-  /// Runs the passes prune, order, tile, lower, by_tile and lifetime, for each candidate where the
-  /// tile is automatic. Throws PlanError with what would work.
-  /// A template, like the passes, so that a program which plans nothing does not pay for compiling
-  /// them.
-  template <std::same_as<LogicalGraph> Graph>
-  explicit Plan(Graph const& graph, PlanOptions const& options = {});
+  explicit Plan(PlanData data) : data_(std::move(data)) {}
+  /// Plans a graph: the passes of graph/passes/, for each candidate where the tile is automatic.
+  /// Throws PlanError with what would work, OutOfMemory. Include graph/compile.hh to call it.
+  inline explicit Plan(LogicalGraph const& graph, PlanOptions const& options = {});
 
-  std::string const& name() const { return name_; }
+  bool operator==(Plan const&) const = default;
+
+  std::string const& name() const { return data_.name; }
   /// The target tile of the options, or the one chosen.
-  Index tile() const { return tile_; }
-  Numerics const& numerics() const { return numerics_; }
-  std::span<PlannedTensor const> tensors() const { return tensors_; }
-  std::span<PlannedBuffer const> buffers() const { return buffers_; }
-  std::span<Index const> slots() const { return slots_; }
-  std::span<PlannedKernel const> kernels() const { return kernels_; }
-  std::span<PlannedTask const> tasks() const { return tasks_; }
-  std::span<PlannedUse const> uses(PlannedTask const& task) const {
-    return {uses_.data() + task.first_use, task.use_count};
-  }
+  Index tile() const { return data_.tile; }
+  Numerics const& numerics() const { return data_.numerics; }
+  std::span<PlannedTensor const> tensors() const { return data_.tensors; }
+  std::span<PlannedBuffer const> buffers() const { return data_.buffers; }
+  std::span<PlannedSlot const> slots() const { return data_.slots; }
+  std::span<PlannedKernel const> kernels() const { return data_.kernels; }
+  std::span<PlannedTask const> tasks() const { return data_.tasks; }
+  std::span<PlannedUse const> uses(PlannedTask const& task) const { return data_.uses_of(task); }
   std::span<std::byte const> args(PlannedTask const& task) const {
-    return {args_.data() + task.args, task.args_bytes};
+    return {data_.args.data() + task.args, task.args_bytes};
   }
-  MemoryReport const& memory() const { return memory_; }
+  /// What the plan takes at a location; nothing at one that it does not use.
+  MemoryReport memory(Location const& at = {}) const {
+    for (MemoryReport const& report : data_.memory)
+      if (report.location == at) return report;
+    return {.location = at};
+  }
+  /// The same for each location that it uses.
+  std::span<MemoryReport const> memories() const { return data_.memory; }
   /// 2mnk over all tasks.
-  std::int64_t flops() const { return flops_; }
+  std::int64_t flops() const { return data_.flops; }
   /// Whether every cut is canonical, so that the bits are those of any other canonical tiling; else
   /// says which is not.
-  bool canonical() const { return uncanonical_.empty(); }
-  std::string const& uncanonical() const { return uncanonical_; }
+  bool canonical() const { return data_.uncanonical.empty(); }
+  std::string const& uncanonical() const { return data_.uncanonical; }
 
   /// Position of a tensor by name; throws PlanError where there is none.
   std::uint32_t tensor(std::string_view name) const {
-    for (std::size_t i = 0; i < tensors_.size(); ++i)
-      if (tensors_[i].name == name && used_[i]) return static_cast<std::uint32_t>(i);
-    throw PlanError(concat("plan '", name_, "': no tensor '", name,
+    for (std::size_t i = 0; i < data_.tensors.size(); ++i)
+      if (data_.tensors[i].name == name && used(i)) return static_cast<std::uint32_t>(i);
+    throw PlanError(concat("plan '", data_.name, "': no tensor '", name,
                            "' is used; a tensor that nothing reads is pruned"));
   }
-  bool used(std::size_t tensor) const { return used_[tensor]; }
+  bool used(std::size_t tensor) const { return data_.tensors[tensor].used; }
   /// The buffer of a tile, a view's being its base's.
-  inline std::uint32_t buffer_of(std::uint32_t tensor, Index tile) const;
+  std::uint32_t buffer_of(std::uint32_t tensor, Index tile) const {
+    return data_.buffer_of(tensor, tile);
+  }
+
+  /// The lists themselves, for passes, files and tests; those of a temporary to be changed.
+  PlanData const& data() const& { return data_; }
+  PlanData data() && { return std::move(data_); }
 
  private:
-  template <class Graph> friend class Planner;
-  template <std::same_as<LogicalGraph> Graph>
-  static Plan choose(Graph const& graph, PlanOptions const& options);
-  template <std::same_as<MachineModel> M> void hurry(M const& machine, double elapsed);
-  Plan() = default;
-
-  std::string name_;
-  Index tile_ = 0;
-  Numerics numerics_;
-  std::vector<PlannedTensor> tensors_;
-  std::vector<bool> used_;
-  std::vector<PlannedBuffer> buffers_;
-  std::vector<Index> slots_;
-  std::vector<PlannedKernel> kernels_;
-  std::vector<PlannedTask> tasks_;
-  std::vector<PlannedUse> uses_;
-  std::vector<std::byte> args_;
-  MemoryReport memory_;
-  std::int64_t flops_ = 0;
-  std::string uncanonical_;
+  PlanData data_;
 };
 
-inline std::uint32_t Plan::buffer_of(std::uint32_t id, Index tile) const {
-  PlannedTensor const& tensor = tensors_[id];
+inline std::uint32_t PlanData::buffer_of(std::uint32_t id, Index number) const {
+  PlannedTensor const& tensor = tensors[id];
   if (tensor.storage != Storage::view)
-    return tensor.first_buffer + static_cast<std::uint32_t>(tile);
-  Tiling const& base = tensors_[tensor.base].tiling;
-  Shape const at = tensor.tiling.position(tile);
+    return tensor.first_buffer + static_cast<std::uint32_t>(number);
+  Tiling const& base = tensors[tensor.base].tiling;
+  Shape const at = tensor.tiling.position(number);
   Shape full;
   for (std::size_t d = 0, from = 0; d < base.rank(); ++d)
     full.push_back(d == tensor.view_axis ? tensor.view_index : at[from++]);
-  return tensors_[tensor.base].first_buffer + static_cast<std::uint32_t>(base.number(full));
+  return tensors[tensor.base].first_buffer + static_cast<std::uint32_t>(base.number(full));
 }
 
 }  // namespace nntile

@@ -27,7 +27,7 @@ class Profile {
     for (std::size_t t = 0; t < times.size(); ++t) {
       if (times[t].end == 0) continue;
       PlannedTask const& task = plan.tasks()[t];
-      Row& row = row_of(plan.kernels()[task.kernel].op->name);
+      Row& row = row_of(plan.kernels()[task.kernel].name);
       ++row.tasks;
       row.seconds += static_cast<double>(times[t].end - times[t].begin) * 1e-9;
       row.cost += task.cost;
@@ -56,7 +56,7 @@ class Profile {
   }
 
  private:
-  Row& row_of(char const* op) {
+  Row& row_of(std::string const& op) {
     for (Row& row : rows_)
       if (row.op == op) return row;
     rows_.push_back({op, 0, 0, {}});

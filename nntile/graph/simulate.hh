@@ -31,13 +31,13 @@ struct TaskOrder {
 };
 
 /// Cost: linear in the number of tasks and of their readers.
-template <std::same_as<Plan> P> TaskOrder order_of(P const& plan) {
-  struct Location {  // a slot, or a stored buffer
+inline TaskOrder order_of(Plan const& plan) {
+  struct Memory {  // of a slot, or of a stored buffer
     std::uint32_t writer = no_id;
     std::vector<std::uint32_t> readers;
   };
   std::size_t const slots = plan.slots().size();
-  std::vector<Location> places(slots + plan.buffers().size());
+  std::vector<Memory> memories(slots + plan.buffers().size());
   TaskOrder order;
   order.followers.resize(plan.tasks().size());
   order.earlier.resize(plan.tasks().size());
@@ -49,22 +49,22 @@ template <std::same_as<Plan> P> TaskOrder order_of(P const& plan) {
   for (std::uint32_t t = 0; t < plan.tasks().size(); ++t)
     for (PlannedUse const& use : plan.uses(plan.tasks()[t])) {
       std::uint32_t const slot = plan.buffers()[use.buffer].slot;
-      Location& place = places[slot != no_id ? slot : slots + use.buffer];
-      follows(t, place.writer);
+      Memory& memory = memories[slot != no_id ? slot : slots + use.buffer];
+      follows(t, memory.writer);
       if (!writes(use.access)) {
-        place.readers.push_back(t);
+        memory.readers.push_back(t);
         continue;
       }
-      for (std::uint32_t const reader : place.readers) follows(t, reader);
-      place.readers.clear();
-      place.writer = t;
+      for (std::uint32_t const reader : memory.readers) follows(t, reader);
+      memory.readers.clear();
+      memory.writer = t;
     }
   return order;
 }
 
 /// Seconds that a task can be late without making the run longer, were there a worker for each.
-template <std::same_as<Plan> P>
-std::vector<double> slack_of(P const& plan, TaskOrder const& order, MachineModel const& machine) {
+inline std::vector<double> slack_of(Plan const& plan, TaskOrder const& order,
+                                    MachineModel const& machine) {
   std::size_t const count = plan.tasks().size();
   std::vector<double> begin(count), left(count);
   double longest = 0;
@@ -85,8 +85,7 @@ std::vector<double> slack_of(P const& plan, TaskOrder const& order, MachineModel
 /// Runs the plan's tasks: a worker that is free takes the task of the highest priority among those
 /// that are ready, of these the one that has been ready longest. Cost: n log n in the number of
 /// tasks.
-template <std::same_as<Plan> P>
-Simulation simulate(P const& plan, MachineModel const& machine, TaskOrder order) {
+inline Simulation simulate(Plan const& plan, MachineModel const& machine, TaskOrder order) {
   struct Item {
     double since;
     std::int32_t priority;
@@ -132,7 +131,7 @@ Simulation simulate(P const& plan, MachineModel const& machine, TaskOrder order)
   }
   return result;
 }
-template <std::same_as<Plan> P> Simulation simulate(P const& plan, MachineModel const& machine) {
+inline Simulation simulate(Plan const& plan, MachineModel const& machine) {
   return simulate(plan, machine, order_of(plan));
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nntile/core/box.hh"
+#include "nntile/core/spelling.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/tile/tile.hh"
 

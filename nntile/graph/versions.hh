@@ -41,9 +41,9 @@ inline constexpr std::size_t no_op = ~std::size_t{0};
 /// tensor that requires a gradient, or are its own. A view shares the versions of its base; writes
 /// of other parts do not touch its value. Cost: operands + writes of one tensor for each of its
 /// reads.
-template <class Graph> class TensorVersions {
+class TensorVersions {
  public:
-  explicit TensorVersions(Graph const& graph) : graph_(graph), count_(graph.op_count()) {
+  explicit TensorVersions(LogicalGraph const& graph) : graph_(graph), count_(graph.op_count()) {
     for (std::uint32_t id = 0; id < graph.tensor_count(); ++id) {
       TensorNode const& node = graph.tensor_at(id);
       if (!node.attributes.requires_grad) continue;
@@ -137,7 +137,7 @@ template <class Graph> class TensorVersions {
     }
   }
 
-  Graph const& graph_;
+  LogicalGraph const& graph_;
   std::size_t count_;
   std::unordered_map<std::uint32_t, History> histories_;  // by root
   std::vector<Notes> notes_;                              // by op

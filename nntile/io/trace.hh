@@ -32,7 +32,7 @@ inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times)
   for (std::size_t t = 0; t < times.size(); ++t) {
     if (times[t].end == 0) continue;
     PlannedTask const& task = plan.tasks()[t];
-    char const* const op = plan.kernels()[task.kernel].op->name;
+    std::string const& op = plan.kernels()[task.kernel].name;
     events.push_back(Json::object(
         {{"ph", "X"},
          {"name", op},

@@ -53,20 +53,27 @@ inline Codelet const* find_kernel(OpInfo const& op, DType element, DType source,
                          " on this machine, and no reference to fall back on"));
 }
 
+/// Throws ValueError where a kernel needs more workspace than the runtime lends.
+template <Runtime R>
+void check_workspace(R const& runtime, Codelet const& codelet, DType element) {
+  std::size_t const lent = lent_workspace_bytes(runtime);
+  if (codelet.cpu == nullptr || codelet.workspace <= lent) return;
+  throw ValueError(concat(
+      codelet.name, ": its kernel for ", name_of(element), " needs ", codelet.workspace,
+      " bytes of workspace, but ", runtime_name<R>.empty() ? "its runtime" : runtime_name<R>,
+      " lends ", lent,
+      "; lend each body a block of common::Workspaces in KernelCall::workspace, and say so by "
+      "workspace_bytes()"));
+}
+
 /// What `find_kernel` finds, for a runtime that can run it. Throws TypeError; ValueError where the
 /// kernel needs more workspace than the runtime lends.
 template <Runtime R>
 Codelet const* kernel_for(R const& runtime, OpInfo const& op, DType element, DType source,
                           Mode mode, Isa isa) {
   Codelet const* const found = find_kernel(op, element, source, mode, isa);
-  std::size_t const lent = lent_workspace_bytes(runtime);
-  if (found->cpu == nullptr || found->workspace <= lent) return found;
-  throw ValueError(concat(
-      op.name, ": its kernel for ", name_of(element), " needs ", found->workspace,
-      " bytes of workspace, but ", runtime_name<R>.empty() ? "its runtime" : runtime_name<R>,
-      " lends ", lent,
-      "; lend each body a block of common::Workspaces in KernelCall::workspace, and say so by "
-      "workspace_bytes()"));
+  check_workspace(runtime, *found, element);
+  return found;
 }
 
 template <Runtime R>

@@ -5,7 +5,7 @@
 // error: template constraint failure for .*Runtime<R>.* nntile::TensorStore|constraints not satisfied for class template 'TensorStore'
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with stores and compiled graphs.
-#include "nntile/graph/compiled.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/runtime/adaptors/record.hh"
 #include "nntile/runtime/serial/serial.hh"
 

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "nntile/graph/apply.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/ops/embedding.hh"
 #include "nntile/ops/scale.hh"
 #include "nntile/runtime/adaptors/record.hh"

@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "nntile/graph/apply.hh"
 #include "nntile/ops/attention.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"

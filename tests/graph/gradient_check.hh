@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "nntile/graph/compiled.hh"
+#include "nntile/graph/apply.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/graph/draw.hh"
 #include "nntile/graph/gradient.hh"
 #include "nntile/ops/sum_slice.hh"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/graph/logical.hh"
 
+#include "nntile/graph/apply.hh"
 #include "nntile/graph/draw.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/add_fiber.hh"

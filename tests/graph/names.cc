@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/graph/compile.hh"
 #include "nntile/nntile.hh"
 #include "tests/support/catch.hh"
 

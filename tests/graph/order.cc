@@ -3,9 +3,10 @@
 #include <map>
 #include <string>
 
+#include "nntile/graph/apply.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/graph/passes/order.hh"
 #include "nntile/graph/plan.hh"
-#include "nntile/graph/passes/lower.hh"
 #include "nntile/ops/adamw_step.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/gelutanh.hh"
@@ -29,11 +30,11 @@ std::string misplaced(Plan const& plan) {
     for (PlannedUse const& use : plan.uses(task)) {
       Latest& before = latest[use.buffer];
       std::uint32_t const limit = writes(use.access) ? before.touched : before.written;
-      if (task.op < limit)
-        return concat("op ", task.op, " (", plan.kernels()[task.kernel].op->name, ") after op ", limit, " on a tile of '",
+      if (task.node < limit)
+        return concat("op ", task.node, " (", plan.kernels()[task.kernel].name, ") after op ", limit, " on a tile of '",
                       plan.tensors()[plan.buffers()[use.buffer].tensor].name, "'");
-      before.touched = std::max(before.touched, task.op);
-      if (writes(use.access)) before.written = std::max(before.written, task.op);
+      before.touched = std::max(before.touched, task.node);
+      if (writes(use.access)) before.written = std::max(before.written, task.node);
     }
   return {};
 }

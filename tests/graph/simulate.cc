@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/graph/simulate.hh"
 
-#include "nntile/graph/passes/lower.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
 #include "tests/support/catch.hh"

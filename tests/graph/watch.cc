@@ -6,7 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "nntile/graph/compiled.hh"
+#include "nntile/graph/apply.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/runtime/adaptors/record.hh"
 #include "tests/support/catch.hh"

@@ -2,7 +2,7 @@
 // Each request for memory fails in turn, once or for good: readers, writers, plans and bound graphs
 // throw OutOfMemory or std::bad_alloc, give back what they took, and can be used again. Saving and
 // loading checkpoints is in checkpoint_faults.cc.
-#include "nntile/graph/compiled.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/io/checkpoint.hh"
 #include "nntile/io/tokens.hh"
 #include "nntile/nn/loss.hh"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A checkpoint of a store with any one bit flipped is refused, and the store that was to be filled
 // keeps every bit it has.
-#include "nntile/graph/compiled.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/io/checkpoint.hh"
 #include "nntile/io/store.hh"
 #include "nntile/nn/loss.hh"

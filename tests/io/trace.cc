@@ -3,7 +3,8 @@
 
 #include <cmath>
 
-#include "nntile/graph/passes/lower.hh"
+#include "nntile/graph/apply.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/graph/profile.hh"
 #include "nntile/io/json.hh"
 #include "nntile/ops/gelutanh.hh"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "nntile/graph/compiled.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/nn/optim.hh"
 #include "nntile/nn/schedule.hh"
 #include "nntile/runtime/serial/serial.hh"

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "nntile/graph/compiled.hh"
+#include "nntile/graph/apply.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/support/catch.hh"

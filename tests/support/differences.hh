@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "nntile/graph/compiled.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/runtime/serial/serial.hh"
 
 namespace nntile::test {

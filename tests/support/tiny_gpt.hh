@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "nntile/graph/compiled.hh"
+#include "nntile/graph/compile.hh"
 #include "nntile/nn/gpt2.hh"
 #include "nntile/nn/optim.hh"
 

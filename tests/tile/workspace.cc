@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Kernels and the memory that they are lent: small stacks, and runtimes that lend none.
+#include "nntile/graph/compile.hh"
 #include "nntile/nntile.hh"
 #include "nntile/runtime/adaptors/record.hh"
 #include "tests/support/catch.hh"

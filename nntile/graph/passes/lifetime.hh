@@ -1,84 +1,77 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The pass that lays out memory: tiles of the arena take slots in turn.
+// The pass that lays out memory: live ranges of tiles, and slots that tiles use in turn.
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
-#include "nntile/core/later.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile::passes {
 
-/// First and last task that uses a buffer; `first` is `never` where nothing does.
-struct Life {
+/// First and last task that uses a buffer; `first` is `never` where none does.
+struct LiveRange {
   static constexpr std::uint32_t never = ~0u;
   std::uint32_t first = never;
   std::uint32_t last = 0;
 };
 
-/// A task that may write buffer `to` over `from`: element by element, each read first.
-struct Replacement {
-  std::uint32_t from;
-  std::uint32_t to;
-  std::uint32_t task;
-};
+/// The live ranges of all buffers.
+inline std::vector<LiveRange> live_ranges(PlanData const& plan) {
+  std::vector<LiveRange> ranges(plan.buffers.size());
+  for (std::uint32_t t = 0; t < plan.tasks.size(); ++t)
+    for (PlannedUse const& use : plan.uses_of(plan.tasks[t])) {
+      LiveRange& range = ranges[use.buffer];
+      if (range.first == LiveRange::never) range.first = t;
+      range.last = t;
+    }
+  return ranges;
+}
 
-struct SlotLayout {
-  std::vector<std::uint32_t> slot;  // of a buffer; no_id where it has none
-  std::vector<Index> bytes;         // of a slot
-  Index lower_bound = 0;
-};
-
-/// Gives each buffer that lives in the arena a slot. A slot is one handle: it serves one tile at a
-/// time, and as many bytes as the largest of them. Whoever takes a slot waits for the task that
+/// Gives each buffer that lives in the arena of one location a slot. A slot is one handle: it serves one tile at a
+/// time, and as many bytes as the largest of them. A tile that takes a slot waits for the task that
 /// freed it, so one that was freed less than `rest` tasks ago is left alone as long as the arena
 /// stays within `slack` of its lower bound, or within a few tiles, which is more in small graphs.
 /// Of the rested ones the smallest that fits is taken; where none fits, the largest free one grows.
-/// A buffer that ends where one begins that may replace it hands its slot on. Cost: n log n in the
-/// number of buffers.
-template <std::same_as<Index> Bytes> class SlotPass {
+/// A buffer whose live range ends where that of one begins which may replace it passes its slot on.
+/// Cost: n log n in the number of buffers.
+class SlotPass {
  public:
   static constexpr std::size_t rest = 16;  // tasks; a few for each worker of a node
   static constexpr Index slack = 20;       // 1/20 more than the lower bound for that
-  static constexpr Index tiles = 8;        // or as many of mean size: some in each worker's hands
+  static constexpr Index tiles = 8;        // or as many of mean size: some for each worker
 
-  SlotPass(std::vector<later_t<Life, Bytes>> const& lives, std::vector<Bytes> const& bytes,
-           std::vector<bool> const& in_arena, std::size_t task_count)
-      : bytes_(bytes),
-        begin_(task_count),
-        end_(task_count),
-        replaced_(lives.size(), no_id),
-        hands_on_(lives.size()) {
-    for (std::uint32_t b = 0; b < lives.size(); ++b) {
-      if (!in_arena[b] || lives[b].first == Life::never) continue;
-      begin_[lives[b].first].push_back(b);
-      end_[lives[b].last].push_back(b);
+  SlotPass(PlanData& plan, Location const& location)
+      : plan_(plan),
+        location_(location),
+        begin_(plan.tasks.size()),
+        end_(plan.tasks.size()),
+        replaced_(plan.buffers.size(), no_id),
+        passes_on_(plan.buffers.size()) {
+    std::vector<LiveRange> const ranges = live_ranges(plan);
+    for (std::uint32_t b = 0; b < ranges.size(); ++b) {
+      if (!in_arena(b) || ranges[b].first == LiveRange::never) continue;
+      begin_[ranges[b].first].push_back(b);
+      end_[ranges[b].last].push_back(b);
     }
+    for (std::uint32_t t = 0; t < plan.tasks.size(); ++t) find_replacement(t, ranges);
   }
 
-  SlotLayout run(std::vector<later_t<Life, Bytes>> const& lives, std::vector<bool> const& in_arena,
-                 std::vector<later_t<Replacement, Bytes>> const& replacements) {
-    layout_.slot.assign(lives.size(), no_id);
-    for (auto const& [from, to, task] : replacements) {
-      bool const both = in_arena[from] && in_arena[to] && bytes_[from] == bytes_[to];
-      if (!both || lives[from].last != task || lives[to].first != task) continue;
-      if (replaced_[to] != no_id || hands_on_[from]) continue;
-      replaced_[to] = from;
-      hands_on_[from] = true;
-    }
-    layout_.lower_bound = most_live();
-    Index const budget =
-        layout_.lower_bound + std::max(layout_.lower_bound / slack, tiles * mean_bytes());
+  /// Sets the slots of the plan's buffers and returns the largest number of live bytes.
+  Index run() {
+    Index const bound = most_live();
+    Index const budget = bound + std::max(bound / slack, tiles * mean_bytes());
     for (std::size_t t = 0; t < begin_.size(); ++t) {
       for (std::uint32_t const b : begin_[t])
-        layout_.slot[b] =
-            replaced_[b] != no_id ? layout_.slot[replaced_[b]] : take(bytes_[b], t, budget);
+        plan_.buffers[b].slot = replaced_[b] != no_id ? plan_.buffers[replaced_[b]].slot
+                                                      : take(plan_.buffers[b].bytes, t, budget);
       for (std::uint32_t const b : end_[t])
-        if (!hands_on_[b]) free_.emplace(layout_.bytes[layout_.slot[b]], Free{layout_.slot[b], t});
+        if (!passes_on_[b])
+          free_.emplace(plan_.slots[plan_.buffers[b].slot].bytes, Free{plan_.buffers[b].slot, t});
     }
-    return std::move(layout_);
+    return bound;
   }
 
  private:
@@ -88,12 +81,33 @@ template <std::same_as<Index> Bytes> class SlotPass {
   };
   static constexpr int looks = 16;  // at free slots, before the first of them is taken
 
+  bool in_arena(std::uint32_t buffer) const {
+    return plan_.buffers[buffer].location == location_ &&
+           plan_.tensors[plan_.buffers[buffer].tensor].storage == Storage::arena;
+  }
+
+  /// The operand, if any, whose slot the last result of a task takes over.
+  void find_replacement(std::uint32_t t, std::vector<LiveRange> const& ranges) {
+    PlannedTask const& task = plan_.tasks[t];
+    if (task.replaces == 0) return;
+    auto const uses = plan_.uses_of(task);
+    std::uint32_t const to = uses.back().buffer;
+    if (!in_arena(to) || ranges[to].first != t) return;
+    for (std::size_t u = 0; u < uses.size() && replaced_[to] == no_id; ++u) {
+      std::uint32_t const from = uses[u].buffer;
+      if ((task.replaces >> u & 1u) == 0 || !in_arena(from) || ranges[from].last != t) continue;
+      replaced_[to] = from;
+      passes_on_[from] = true;
+    }
+  }
+
   Index most_live() const {
     Index live = 0, most = 0;
     for (std::size_t t = 0; t < begin_.size(); ++t) {
-      for (std::uint32_t const b : begin_[t]) live += replaced_[b] == no_id ? bytes_[b] : 0;
+      for (std::uint32_t const b : begin_[t])
+        live += replaced_[b] == no_id ? plan_.buffers[b].bytes : 0;
       most = std::max(most, live);
-      for (std::uint32_t const b : end_[t]) live -= hands_on_[b] ? 0 : bytes_[b];
+      for (std::uint32_t const b : end_[t]) live -= passes_on_[b] ? 0 : plan_.buffers[b].bytes;
     }
     return most;
   }
@@ -102,7 +116,7 @@ template <std::same_as<Index> Bytes> class SlotPass {
     Index sum = 0, count = 0;
     for (auto const& group : begin_)
       for (std::uint32_t const b : group) {
-        sum += bytes_[b];
+        sum += plan_.buffers[b].bytes;
         ++count;
       }
     return count == 0 ? 0 : sum / count;
@@ -115,29 +129,46 @@ template <std::same_as<Index> Bytes> class SlotPass {
       if (at->second.since + rest <= now) return use(at, bytes);
     if (free_.empty() || total_ + bytes <= budget) {
       total_ += bytes;
-      layout_.bytes.push_back(bytes);
-      return static_cast<std::uint32_t>(layout_.bytes.size() - 1);
+      plan_.slots.push_back({bytes, location_});
+      return static_cast<std::uint32_t>(plan_.slots.size() - 1);
     }
     return use(fitting != free_.end() ? fitting : std::prev(fitting), bytes);
   }
 
-  std::uint32_t use(typename std::multimap<Index, Free>::iterator at, Index bytes) {
+  std::uint32_t use(std::multimap<Index, Free>::iterator at, Index bytes) {
     std::uint32_t const slot = at->second.slot;
-    Index& size = layout_.bytes[slot];
+    Index& size = plan_.slots[slot].bytes;
     total_ += std::max<Index>(0, bytes - size);
     size = std::max(size, bytes);
     free_.erase(at);
     return slot;
   }
 
-  std::vector<Bytes> const& bytes_;
-  std::vector<std::vector<std::uint32_t>> begin_;  // buffers whose life begins at a task
+  PlanData& plan_;
+  Location location_;
+  std::vector<std::vector<std::uint32_t>> begin_;  // buffers whose live range begins at a task
   std::vector<std::vector<std::uint32_t>> end_;
   std::vector<std::uint32_t> replaced_;  // whose slot a buffer takes over
-  std::vector<bool> hands_on_;
+  std::vector<bool> passes_on_;
   std::multimap<Index, Free> free_;
   Index total_ = 0;
-  SlotLayout layout_;
 };
+
+/// Fills in slots, and the report of memory of each location.
+inline PlanData lifetime(PlanData plan) {
+  for (PlannedBuffer const& buffer : plan.buffers) {
+    MemoryReport* at = nullptr;
+    for (MemoryReport& report : plan.memory)
+      if (report.location == buffer.location) at = &report;
+    if (at == nullptr) at = &plan.memory.emplace_back(MemoryReport{.location = buffer.location});
+    if (plan.tensors[buffer.tensor].storage != Storage::arena) at->stored += buffer.bytes;
+  }
+  for (MemoryReport& report : plan.memory) {
+    std::size_t const before = plan.slots.size();
+    report.arena_lower_bound = SlotPass(plan, report.location).run();
+    for (std::size_t s = before; s < plan.slots.size(); ++s) report.arena += plan.slots[s].bytes;
+  }
+  return plan;
+}
 
 }  // namespace nntile::passes

@@ -13,9 +13,8 @@ namespace nntile::passes {
 /// Moves each op of the phase "optimizer" right behind the last op that it must follow (one that
 /// writes what it touches, or reads what it writes), so that gradients die young and updates
 /// overlap with the backward pass. Other ops keep the graph's order.
-template <class Graph>
-std::vector<std::size_t> advance_optimizer(Graph const& graph,
-                                           std::vector<std::size_t> const& ops) {
+inline std::vector<std::size_t> advance_optimizer(LogicalGraph const& graph,
+                                                  std::vector<std::size_t> const& ops) {
   std::vector<std::size_t> written(
       graph.tensor_count());  // 1 + slot of the last op that writes the tensor
   std::vector<std::size_t> touched(graph.tensor_count());  // ... that reads or writes it
@@ -48,9 +47,9 @@ std::vector<std::size_t> advance_optimizer(Graph const& graph,
 /// bytes than the operands that live longer for it: the gradient of a tied embedding is computed at
 /// the end of the backward pass, when no activation is left. Bytes that are stored anyway do not
 /// count.
-template <class Graph> class DelayPass {
+class DelayPass {
  public:
-  DelayPass(Graph const& graph, std::vector<std::size_t> const& ops)
+  DelayPass(LogicalGraph const& graph, std::vector<std::size_t> const& ops)
       : graph_(graph),
         ops_(ops),
         first_touch_(graph.tensor_count(), never),
@@ -118,7 +117,7 @@ template <class Graph> class DelayPass {
     }
   }
 
-  Graph const& graph_;
+  LogicalGraph const& graph_;
   std::vector<std::size_t> const& ops_;
   std::vector<std::size_t> first_touch_;  // positions in ops_
   std::vector<std::size_t> next_touch_;   // ... of ops that are placed already
@@ -127,10 +126,10 @@ template <class Graph> class DelayPass {
 };
 
 /// The order of a plan; dependent ops keep the graph's, so no bit depends on it.
-template <class Graph>
-std::vector<std::size_t> order(Graph const& graph, std::vector<std::size_t> const& ops) {
+inline std::vector<std::size_t> order(LogicalGraph const& graph,
+                                      std::vector<std::size_t> const& ops) {
   std::vector<std::size_t> const advanced = advance_optimizer(graph, ops);
-  return DelayPass<Graph>(graph, advanced).run();
+  return DelayPass(graph, advanced).run();
 }
 
 }  // namespace nntile::passes

@@ -1,11 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The pass that chooses ops: dead ones go.
+// Dead-code elimination: which ops of a graph are planned.
 
 #include <algorithm>
 #include <vector>
 
-#include "nntile/graph/plan.hh"
+#include "nntile/graph/logical.hh"
 
 namespace nntile::passes {
 
@@ -16,7 +16,7 @@ inline std::uint32_t root_of(LogicalGraph const& graph, std::uint32_t tensor) {
 }
 
 /// Positions of the ops that some output or kept tensor depends on, in the graph's order.
-template <class Graph> std::vector<std::size_t> prune(Graph const& graph) {
+inline std::vector<std::size_t> prune(LogicalGraph const& graph) {
   std::vector<bool> live(graph.tensor_count());
   for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
     auto const& attributes = graph.tensor_at(t).attributes;

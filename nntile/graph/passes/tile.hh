@@ -7,36 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "nntile/core/later.hh"
+#include "nntile/graph/logical.hh"
+#include "nntile/graph/passes/prune.hh"
 #include "nntile/graph/plan.hh"
-#include "nntile/ops/walk.hh"
 
 namespace nntile::passes {
 
-/// Tables of axes of every op, once; ops that were pruned have none.
-struct OpAxes {
-  Operands operands;
-  AxisTable table;
-};
-
-template <class Graph> OpAxes axes_of(Graph const& graph, OpNode const& op) {
-  OpAxes result{op.info->operands(op.attrs.data()), {}};
-  inplace_vector<GivenOperand, max_operands> given;
-  for (std::size_t i = 0; i < result.operands.size(); ++i) {
-    bool const visible = i < op.operands.size();
-    given.push_back(visible ? GivenOperand{&graph.tensor_at(op.operands[i]).spec.shape,
-                                           graph.tensor_at(op.operands[i]).name}
-                            : GivenOperand{});
-  }
-  result.table = nntile::axes_of(*op.info, op.attrs.data(), result.operands,
-                                 {given.data(), given.size()});
-  return result;
-}
-
 /// Finds classes of dimensions by union, then cuts each class.
-template <class Graph> class TilePass {
+class TilePass {
  public:
-  TilePass(Graph const& graph, PlanOptions const& options, std::vector<bool> const& used)
+  TilePass(LogicalGraph const& graph, PlanOptions const& options, std::vector<bool> const& used)
       : graph_(graph), options_(options), used_(used) {
     first_.resize(graph.tensor_count() + 1);
     for (std::size_t t = 0; t < graph.tensor_count(); ++t)
@@ -51,14 +31,13 @@ template <class Graph> class TilePass {
 
   /// Tilings of all tensors, from the axes of the ops that are kept. Throws PlanError on cuts that
   /// contradict.
-  std::vector<Tiling> run(std::vector<later_t<OpAxes, Graph>> const& axes,
-                          std::vector<std::size_t> const& ops) {
+  std::vector<Tiling> run(std::vector<std::size_t> const& ops) {
     join_views();
-    for (std::size_t i = 0; i < ops.size(); ++i) join_op(graph_.op_at(ops[i]), axes[i]);
+    for (std::size_t const op : ops) join_op(graph_.op_at(op));
     name_classes();
     collect_marks();
     keep_tilings();
-    for (std::size_t i = 0; i < ops.size(); ++i) collect_groups(graph_.op_at(ops[i]), axes[i]);
+    for (std::size_t const op : ops) collect_groups(graph_.op_at(op));
     cut_.resize(parent_.size());
     done_.assign(parent_.size(), false);
     std::vector<Tiling> tilings;
@@ -96,17 +75,17 @@ template <class Graph> class TilePass {
     }
   }
 
-  void join_op(OpNode const& op, OpAxes const& axes) {
-    inplace_vector<std::size_t, max_axes> seen(axes.table.axes.size(), ~std::size_t{0});
+  void join_op(OpNode const& op) {
+    inplace_vector<std::size_t, max_axes> seen(op.axes.axes.size(), ~std::size_t{0});
     for (std::size_t o = 0; o < op.operands.size(); ++o)
-      for (std::size_t d = 0; d < axes.table.operands[o].size(); ++d) {
+      for (std::size_t d = 0; d < op.axes.operands[o].size(); ++d) {
         std::size_t const id = first_[op.operands[o]] + d;
-        std::uint8_t const axis = axes.table.operands[o][d];
+        std::uint8_t const axis = op.axes.operands[o][d];
         if (seen[axis] == ~std::size_t{0})
           seen[axis] = id;
         else
           join(seen[axis], id);
-        if (axes.table.axes[axis].whole) whole_[id] = true;
+        if (op.axes.axes[axis].whole) whole_[id] = true;
       }
   }
 
@@ -151,11 +130,11 @@ template <class Graph> class TilePass {
 
   /// Remembers, for each class, the class just inside it in a side of a matrix: the groups m, n and
   /// k of products.
-  void collect_groups(OpNode const& op, OpAxes const& axes) {
+  void collect_groups(OpNode const& op) {
     for (std::size_t o = 0; o < op.operands.size(); ++o)
-      for (std::size_t d = 1; d < axes.table.operands[o].size(); ++d) {
-        Axis const& axis = axes.table.axes[axes.table.operands[o][d]];
-        Axis const& before = axes.table.axes[axes.table.operands[o][d - 1]];
+      for (std::size_t d = 1; d < op.axes.operands[o].size(); ++d) {
+        Axis const& axis = op.axes.axes[op.axes.operands[o][d]];
+        Axis const& before = op.axes.axes[op.axes.operands[o][d - 1]];
         bool const side = axis.group == 'm' || axis.group == 'n' || axis.group == 'k';
         if (!side || axis.group != before.group || before.within + 1 != axis.within) continue;
         auto& inner = inner_[find(first_[op.operands[o]] + d)];
@@ -246,7 +225,7 @@ template <class Graph> class TilePass {
     return concat("tile: the graph '", graph_.name(), "' has no axis '", axis, "'; it has ", list);
   }
 
-  Graph const& graph_;
+  LogicalGraph const& graph_;
   PlanOptions const& options_;
   std::vector<bool> const& used_;
   std::vector<std::size_t> first_;   // of a tensor's dimensions
@@ -256,9 +235,36 @@ template <class Graph> class TilePass {
   std::vector<std::vector<std::size_t>> inner_;
   std::vector<std::string> names_;
   std::vector<std::string> known_;
-  std::vector<later_t<AxisTiling, Graph> const*> kept_;
+  std::vector<AxisTiling const*> kept_;
   std::vector<AxisTiling> cut_;
   std::vector<bool> done_;
 };
+
+/// Fills in the tensors of the plan's nodes and their tilings. Throws PlanError on cuts that
+/// contradict.
+inline PlanData tile(PlanData plan, LogicalGraph const& graph, PlanOptions const& options) {
+  std::vector<bool> used(graph.tensor_count());
+  for (std::size_t const op : plan.nodes)
+    for (std::uint32_t const t : graph.op_at(op).operands) used[t] = used[root_of(graph, t)] = true;
+  std::vector<Tiling> tilings = TilePass(graph, options, used).run(plan.nodes);
+  for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
+    TensorNode const& node = graph.tensor_at(t);
+    bool const stored =
+        node.attributes.persistent || node.attributes.external || node.attributes.output;
+    plan.tensors.push_back({.name = node.name,
+                            .dtype = node.spec.dtype,
+                            .tiling = std::move(tilings[t]),
+                            .file_shape = node.spec.file_shape,
+                            .attributes = node.attributes,
+                            .storage = node.base != no_id ? Storage::view
+                                       : stored           ? Storage::stored
+                                                          : Storage::arena,
+                            .used = used[t],
+                            .base = node.base,
+                            .view_axis = node.view_axis,
+                            .view_index = node.view_index});
+  }
+  return plan;
+}
 
 }  // namespace nntile::passes

@@ -1,0 +1,60 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Options of planning.
+
+#include <string>
+#include <vector>
+
+#include "nntile/core/tiling.hh"
+
+namespace nntile {
+
+/// How one named axis is cut: uniformly, or in the given sizes that are repeated until the extent
+/// is covered.
+struct AxisCut {
+  std::string axis;
+  std::vector<Index> sizes;
+};
+
+/// The tiling that a tensor has already.
+struct KeptTiling {
+  std::string tensor;
+  Tiling tiling;
+};
+
+/// Machine parameters of the tile-size search. They never affect results; the number of workers
+/// and the ratios matter, so that defaults suffice.
+struct MachineModel {
+  int workers = 2;
+  Index cache = Index{1} << 20;   // bytes of a core's own cache, the L2
+  double peak = 100e9;            // flop/s of a core
+  double bandwidth = 20e9;        // bytes/s of a core, out of cache
+  double task_overhead = 0.5e-6;  // seconds
+};
+
+/// Options of planning. `tile` is the target number of elements along each side of a tile's matrix;
+/// 0 leaves every tensor whole. An axis inside a group (heads of an embedding, batches of tokens)
+/// gets what its inner axes leave.
+struct PlanOptions {
+  /// Searches multiples of 64 whose square of floats fits the L2 cache for the shortest simulated
+  /// makespan; axes are cut evenly.
+  static constexpr Index automatic = -1;
+
+  Index tile = automatic;
+  std::vector<AxisCut> cuts = {};
+  /// Tensors that exist, from TensorStore::tilings(): what agrees with them along an axis is cut
+  /// like them.
+  std::vector<KeptTiling> keep = {};
+  MachineModel machine = {};
+  /// Cuts an axis into equal multiples of 64 of at most `tile`, instead of tiles of `tile` and a
+  /// rest.
+  bool even = false;
+  /// Proves the plan by passes/check.hh, for a twentieth of the time of planning.
+#ifdef NNTILE_CHECK_PLANS
+  bool check = true;  // the test suite's
+#else
+  bool check = false;
+#endif
+};
+
+}  // namespace nntile

@@ -1,0 +1,246 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The pass that changes nothing: it proves that a plan means what its graph says, on any runtime.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "nntile/graph/plan.hh"
+
+namespace nntile::passes {
+
+/// Proves, from the plan alone, that every run of it that keeps the order of tasks on each handle
+/// computes the same. A runtime orders a task behind the last writer of a handle, a writer also
+/// behind the readers since; a slot is one handle, and so is a stored tile. It follows:
+///   order    tasks that touch one tile, of which one writes it, stand in the order of the graph's
+///            nodes, those of a node in the order in which it was walked;
+///   values   what is read has been written before, or is given before a run;
+///   slots    a tile enters its slot by a `write` behind all uses of the tile before it, which is
+///            not used again: so no two live ranges overlap in the partial order. One task may end
+///            a live range and begin the next where its op says that it may write over an operand;
+///   lists    everything referred to exists, is as large as it must be, at the task's location.
+/// Cost: linear in the number of uses.
+class CheckPass {
+ public:
+  explicit CheckPass(PlanData const& plan) : plan_(plan) {}
+
+  void run() const {
+    for (std::uint32_t t = 0; t < plan_.tensors.size(); ++t) check_tensor(t);
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) check_buffer(b);
+    check_calls();
+    for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) check_task(t);
+    check_order();
+    check_slots();
+    check_values();
+    check_totals();
+  }
+
+ private:
+  template <class... Text> [[noreturn]] void fail(Text const&... text) const {
+    throw PlanError(concat("check: plan '", plan_.name, "': ", text...));
+  }
+  /// "task 12, gemm ('y', tile 3)": also of a task that names what does not exist.
+  std::string label(std::uint32_t t) const {
+    PlannedTask const& task = plan_.tasks[t];
+    return concat("task ", t, ", ",
+                  task.kernel < plan_.kernels.size() ? plan_.kernels[task.kernel].name : "?", " ('",
+                  task.tensor < plan_.tensors.size() ? plan_.tensors[task.tensor].name : "?",
+                  "', tile ", task.tile, ")");
+  }
+  std::string tile(std::uint32_t buffer) const {
+    PlannedBuffer const& of = plan_.buffers[buffer];
+    return concat("tile ", of.tile, " of '", plan_.tensors[of.tensor].name, "'");
+  }
+
+  void check_tensor(std::uint32_t t) const {
+    PlannedTensor const& tensor = plan_.tensors[t];
+    if (!tensor.used) return;
+    if (tensor.storage == Storage::view) return check_view(tensor);
+    auto const count = static_cast<std::size_t>(tensor.tiling.tile_count());
+    for (std::size_t i = 0; i < count; ++i) {
+      std::size_t const b = tensor.first_buffer + i;
+      if (b >= plan_.buffers.size() || plan_.buffers[b].tensor != t || plan_.buffers[b].tile != i)
+        fail("buffer ", b, " is not that of tile ", i, " of '", tensor.name, "'");
+    }
+  }
+  void check_view(PlannedTensor const& view) const {
+    bool const based = view.base < plan_.tensors.size() &&
+                       plan_.tensors[view.base].storage != Storage::view &&
+                       plan_.tensors[view.base].used;
+    if (!based) fail("'", view.name, "' is a view of tensor ", view.base, ", which has no tiles");
+    Tiling const& base = plan_.tensors[view.base].tiling;
+    bool fits = base.rank() == view.tiling.rank() + 1 && view.view_axis < base.rank() &&
+                view.view_index >= 0 && view.view_index < base.axis(view.view_axis).count();
+    for (std::size_t d = 0, from = 0; fits && d < base.rank(); ++d)
+      if (d != view.view_axis) fits = base.axis(d) == view.tiling.axis(from++);
+    if (!fits) fail("the view '", view.name, "' has no tiles in '", plan_.tensors[view.base].name, "'");
+  }
+
+  void check_buffer(std::uint32_t b) const {
+    PlannedBuffer const& buffer = plan_.buffers[b];
+    if (buffer.tensor >= plan_.tensors.size()) fail("buffer ", b, " is of tensor ", buffer.tensor, " of ", plan_.tensors.size());
+    PlannedTensor const& tensor = plan_.tensors[buffer.tensor];
+    if (b < tensor.first_buffer || b - tensor.first_buffer != buffer.tile ||
+        buffer.tile >= tensor.tiling.tile_count())
+      fail("buffer ", b, " is tile ", buffer.tile, " of '", tensor.name, "', which has ",
+           tensor.tiling.tile_count(), " from buffer ", tensor.first_buffer);
+    Index const bytes = buffer_bytes(tensor.tiling.box(buffer.tile).extent, tensor.dtype);
+    if (buffer.bytes != bytes)
+      fail(tile(b), " has ", buffer.bytes, " bytes where it needs ", bytes);
+    if (buffer.slot == no_id) return;
+    if (tensor.storage != Storage::arena) fail(tile(b), " is stored, and has slot ", buffer.slot);
+    if (buffer.slot >= plan_.slots.size())
+      fail(tile(b), " has slot ", buffer.slot, " of ", plan_.slots.size());
+    PlannedSlot const& slot = plan_.slots[buffer.slot];
+    if (slot.bytes < buffer.bytes)
+      fail(tile(b), " of ", buffer.bytes, " bytes has slot ", buffer.slot, " of ", slot.bytes);
+    if (!(slot.location == buffer.location))
+      fail(tile(b), " at ", to_string(buffer.location), " has slot ", buffer.slot, " at ",
+           to_string(slot.location));
+  }
+
+  /// Argument bytes are of one task each, and no task stands twice.
+  void check_calls() const {
+    std::vector<bool> taken(plan_.args.size() / args_unit + 1);
+    for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
+      PlannedTask const& task = plan_.tasks[t];
+      std::size_t const end = std::size_t{task.args} + task.args_bytes;
+      if (task.args % args_unit != 0 || end > plan_.args.size())
+        fail(label(t), " has arguments up to byte ", end, " of ", plan_.args.size());
+      if (taken[task.args / args_unit]) fail(label(t), " has the arguments of another task");
+      taken[task.args / args_unit] = true;
+    }
+  }
+
+  void check_task(std::uint32_t t) const {
+    PlannedTask const& task = plan_.tasks[t];
+    std::size_t const end = std::size_t{task.first_use} + task.use_count;
+    if (task.kernel >= plan_.kernels.size()) fail(label(t), " has kernel ", task.kernel, " of ", plan_.kernels.size());
+    if (task.tensor >= plan_.tensors.size()) fail(label(t), " is one of tensor ", task.tensor, " of ", plan_.tensors.size());
+    if (task.use_count == 0 || end > plan_.uses.size())
+      fail(label(t), " has uses up to ", end, " of ", plan_.uses.size());
+    if (task.replaces >> task.use_count != 0)
+      fail(label(t), " may write over more uses than it has");
+    bool const moves = plan_.kernels[task.kernel].kind != KernelKind::op;
+    for (PlannedUse const& use : plan_.uses_of(task)) {
+      if (use.buffer >= plan_.buffers.size())
+        fail(label(t), " uses buffer ", use.buffer, " of ", plan_.buffers.size());
+      PlannedBuffer const& buffer = plan_.buffers[use.buffer];
+      if (plan_.tensors[buffer.tensor].storage == Storage::arena && buffer.slot == no_id)
+        fail(label(t), " uses ", tile(use.buffer), ", which has no slot");
+      if (!moves && !(buffer.location == task.location))
+        fail(label(t), " runs at ", to_string(task.location), " and uses ", tile(use.buffer),
+             " at ", to_string(buffer.location));
+    }
+  }
+
+  void check_order() const {
+    using Position = std::pair<std::uint32_t, std::uint32_t>;  // node, and within it
+    struct Latest {
+      Position touched, written;
+    };
+    std::vector<Latest> latest(plan_.buffers.size());
+    for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
+      PlannedTask const& task = plan_.tasks[t];
+      Position const here{task.node, task.args};
+      for (PlannedUse const& use : plan_.uses_of(task)) {
+        Latest& before = latest[use.buffer];
+        Position const& limit = writes(use.access) ? before.touched : before.written;
+        if (here < limit)
+          fail(label(t), " of node ", task.node, " ", name_of(use.access), "s ", tile(use.buffer),
+               " behind a task of node ", limit.first, " that it must precede");
+        before.touched = std::max(before.touched, here);
+        if (writes(use.access)) before.written = std::max(before.written, here);
+      }
+    }
+  }
+
+  void check_values() const {
+    std::vector<bool> written;
+    for (PlannedBuffer const& buffer : plan_.buffers) {
+      PlannedTensor const& tensor = plan_.tensors[buffer.tensor];
+      bool const given = tensor.attributes.persistent || tensor.attributes.external;
+      written.push_back(given && tensor.storage == Storage::stored);
+    }
+    for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
+      auto const uses = plan_.uses_of(plan_.tasks[t]);
+      for (PlannedUse const& use : uses)
+        if (reads(use.access) && !written[use.buffer])
+          fail(label(t), " ", name_of(use.access), "s ", tile(use.buffer),
+               ", which nothing has written");
+      for (PlannedUse const& use : uses)
+        if (writes(use.access)) written[use.buffer] = true;
+    }
+  }
+
+  void check_slots() const {
+    struct Tenant {
+      std::uint32_t buffer = no_id;
+      std::uint32_t last_use = no_id;
+    };
+    std::vector<Tenant> tenants(plan_.slots.size());
+    std::vector<bool> left(plan_.buffers.size());
+    for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t)
+      for (PlannedUse const& use : plan_.uses_of(plan_.tasks[t])) {
+        std::uint32_t const slot = plan_.buffers[use.buffer].slot;
+        if (slot == no_id) continue;
+        Tenant& tenant = tenants[slot];
+        if (tenant.buffer != use.buffer) {
+          if (left[use.buffer])
+            fail(label(t), " uses ", tile(use.buffer), ", over which ", tile(tenant.buffer),
+                 " was written in slot ", slot);
+          if (use.access != Access::write)
+            fail(label(t), ": the first access of ", tile(use.buffer), " to slot ", slot, " is ",
+                 name_of(use.access), ", not write");
+          if (tenant.last_use == t && !replaces(plan_.tasks[t], use, slot))
+            fail(label(t), " may not write ", tile(use.buffer), " over its operand in slot ", slot);
+          if (tenant.buffer != no_id) left[tenant.buffer] = true;
+          tenant.buffer = use.buffer;
+        }
+        tenant.last_use = t;
+      }
+  }
+  /// Whether the result is the task's last use, and it may be written over all else in its slot.
+  bool replaces(PlannedTask const& task, PlannedUse const& result, std::uint32_t slot) const {
+    auto const uses = plan_.uses_of(task);
+    if (&result != &uses.back()) return false;
+    for (std::size_t u = 0; u + 1 < uses.size(); ++u)
+      if (plan_.buffers[uses[u].buffer].slot == slot && (task.replaces >> u & 1u) == 0)
+        return false;
+    return true;
+  }
+
+  void check_totals() const {
+    std::int64_t flops = 0;
+    for (PlannedTask const& task : plan_.tasks) flops += task.cost.flops;
+    if (flops != plan_.flops) fail("its tasks have ", flops, " flops, not ", plan_.flops);
+    for (PlannedBuffer const& buffer : plan_.buffers)
+      if (std::none_of(plan_.memory.begin(), plan_.memory.end(), [&](MemoryReport const& report) {
+            return report.location == buffer.location;
+          }))
+        fail("its report of memory lacks ", to_string(buffer.location));
+    for (MemoryReport const& report : plan_.memory) {
+      Index stored = 0, arena = 0;
+      for (PlannedBuffer const& buffer : plan_.buffers)
+        if (buffer.location == report.location &&
+            plan_.tensors[buffer.tensor].storage == Storage::stored)
+          stored += buffer.bytes;
+      for (PlannedSlot const& slot : plan_.slots)
+        if (slot.location == report.location) arena += slot.bytes;
+      if (stored != report.stored || arena != report.arena)
+        fail("at ", to_string(report.location), " it takes ", stored, " bytes stored and ", arena,
+             " in the arena, not ", report.stored, " and ", report.arena);
+    }
+  }
+
+  static constexpr std::size_t args_unit = 8;
+
+  PlanData const& plan_;
+};
+
+/// Throws PlanError that names the task and tile of the first fault.
+inline void check(PlanData const& plan) { CheckPass(plan).run(); }
+inline void check(Plan const& plan) { check(plan.data()); }
+
+}  // namespace nntile::passes

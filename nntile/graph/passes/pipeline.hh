@@ -1,0 +1,33 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The passes in turn: from a graph to flat arrays of tile tasks, buffers and slots.
+
+#include <utility>
+
+#include "nntile/graph/passes/by_tile.hh"
+#include "nntile/graph/passes/lifetime.hh"
+#include "nntile/graph/passes/lower.hh"
+#include "nntile/graph/passes/order.hh"
+#include "nntile/graph/passes/prune.hh"
+#include "nntile/graph/passes/tile.hh"
+
+namespace nntile::passes {
+
+/// Plans for the tile of the options, which is not automatic. Throws PlanError.
+inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options) {
+  PlanData plan;
+  plan.name = graph.name();
+  plan.tile = options.tile;
+  plan.numerics = graph.numerics();
+  plan.nodes = order(graph, prune(graph));
+  if (plan.nodes.empty())
+    throw PlanError(
+        concat("plan '", graph.name(), "': none of its ", graph.op_count(),
+               " ops leads to an output or a kept tensor; mark one with mark_output()"));
+  plan = tile(std::move(plan), graph, options);
+  plan = lower(std::move(plan), graph);
+  plan = by_tile(std::move(plan));
+  return lifetime(std::move(plan));
+}
+
+}  // namespace nntile::passes

@@ -1,0 +1,52 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What graphs and plans say about a tensor.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nntile/core/dtype.hh"
+#include "nntile/core/shape.hh"
+
+namespace nntile {
+
+/// No tensor, task or slot, where a list is pointed into.
+inline constexpr std::uint32_t no_id = ~0u;
+
+/// What a tensor is, apart from its name. `axes` names its dimensions, inner to outer ("embed seq
+/// batch"): tilings and canonical groups are asked for by these names. `file_shape` is the
+/// row-major shape in files where it is not simply the dimensions reversed; the bytes are the same.
+struct TensorSpec {
+  Shape shape;
+  DType dtype = DType::fp32;
+  std::string axes = {};
+  Shape file_shape = {};
+  bool operator==(TensorSpec const&) const = default;
+};
+
+/// The names in an axes string, one blank between two; an empty one leaves its dimension nameless.
+inline std::vector<std::string_view> axis_names(std::string_view axes) {
+  std::vector<std::string_view> names;
+  if (axes.find_first_not_of(' ') == axes.npos) return names;
+  while (!axes.empty()) {
+    std::size_t const end = std::min(axes.find(' '), axes.size());
+    names.push_back(axes.substr(0, end));
+    axes.remove_prefix(std::min(end + 1, axes.size()));
+  }
+  return names;
+}
+
+/// From these follow the roles: parameter = persistent and requires_grad; state = persistent; input
+/// = external; constant = persistent and external; an output is kept until the next run.
+struct TensorAttributes {
+  bool requires_grad = false;
+  bool persistent = false;
+  bool external = false;
+  bool output = false;
+  bool operator==(TensorAttributes const&) const = default;
+};
+
+}  // namespace nntile
