@@ -41,7 +41,7 @@ TEMPLATE_TEST_CASE("every error of the library is an Error and keeps its text", 
   CHECK_THROWS_AS(throw TestType("x"), std::runtime_error);
 }
 
-TEST_CASE("a TaskError tells the task and whether it was cancelled", "[core][error]") {
+TEST_CASE("a TaskError has the task and whether it was cancelled", "[core][error]") {
   TaskError const error("gelu failed", 12, true);
   CHECK(error.sequence() == 12);
   CHECK(error.cancelled());

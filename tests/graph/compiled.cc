@@ -286,7 +286,7 @@ TEMPLATE_LIST_TEST_CASE("a run outlives its graph", "[graph][compiled]", AllRunt
   CHECK(store.template read<float>("y") == std::vector<float>(64));
 }
 
-TEST_CASE("of two runs in flight, each tells its own failure", "[graph][compiled]") {
+TEST_CASE("of two runs in flight, each reports its own failure", "[graph][compiled]") {
   bool const replay = GENERATE(false, true);
   Ring runtime({.workers = 2});
   LogicalGraph graph;

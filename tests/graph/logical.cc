@@ -41,7 +41,7 @@ TEST_CASE("a shape error names op, axis, values and both tensors", "[graph][logi
   CHECK(message_of<ShapeError>([&] { gemm(w, x); }) == "gemm: a[k]=512 ('h1') but b[k]=768 ('w2')");
 }
 
-TEST_CASE("a rank that does not fit is told with the axes that are wanted", "[graph][logical]") {
+TEST_CASE("a rank that does not fit is refused with the axes that are wanted", "[graph][logical]") {
   LogicalGraph graph;
   Node const x = graph.input({.shape = {8, 4}}, "x");
   Node const gamma = graph.parameter({.shape = {8, 4}}, "gamma");
@@ -143,7 +143,7 @@ TEST_CASE("a result may not overwrite an operand that the op still reads", "[gra
   CHECK(gemm(a, a, graph.tensor({.shape = {8, 8}}, "c")).name() == "c");
 }
 
-TEST_CASE("what an op may overwrite is told", "[graph][logical]") {
+TEST_CASE("an op states what it may overwrite", "[graph][logical]") {
   LogicalGraph graph;
   Node const x = graph.state({.shape = {8}}, "x"), f = graph.state({.shape = {8}}, "f");
   CHECK(contains(message_of<ValueError>([&] { add_fiber(x, f, f); }),
@@ -175,7 +175,7 @@ TEST_CASE("a view may not be written over what overlaps it", "[graph][logical]")
   CHECK(ops::copy(one, two).name() == "two");
 }
 
-TEST_CASE("an empty node is told apart from another graph's", "[graph][logical]") {
+TEST_CASE("an empty node is distinguished from another graph's", "[graph][logical]") {
   LogicalGraph graph("g");
   Node const x = graph.input({.shape = {4}}, "x");
   char const* const empty =
@@ -236,7 +236,7 @@ TEST_CASE("a view is not an output", "[graph][logical]") {
                  "'q' is a view of 'x'"));
 }
 
-TEST_CASE("an axis that an operand lacks is told with what it has", "[graph][logical]") {
+TEST_CASE("an axis that an operand lacks is refused with what it has", "[graph][logical]") {
   LogicalGraph graph;
   Node const x = graph.parameter({.shape = {4, 3}}, "x"), s = graph.parameter({.shape = {}}, "s");
   CHECK(message_of<ShapeError>([&] { sum_slice({.axis = 5}, x); }) ==

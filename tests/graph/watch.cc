@@ -112,7 +112,7 @@ TEST_CASE("a watch outlives its graph, store and runtime", "[graph][watch]") {
   CHECK(watch->latest().values == std::vector<float>(elements, 10));
 }
 
-TEST_CASE("a graph that nobody watches any more submits what it did before", "[graph][watch]") {
+TEST_CASE("a graph without watches left submits what it did before", "[graph][watch]") {
   Sum const sum;
   Record<Serial> runtime;
   TensorStore<Record<Serial>> store(runtime);
@@ -127,7 +127,7 @@ TEST_CASE("a graph that nobody watches any more submits what it did before", "[g
   CHECK(runtime.counts().submits == 1);
 }
 
-TEST_CASE("what cannot be watched is told", "[graph][watch]") {
+TEST_CASE("what cannot be watched is refused", "[graph][watch]") {
   Sum const sum;
   Serial runtime;
   TensorStore<Serial> store(runtime);

@@ -208,7 +208,7 @@ TEST_CASE("the hash of tensors depends on names, shapes and bytes, not on their 
   CHECK(hash_tensors(std::vector<TensorSource>{}) == hash64(""));
 }
 
-TEST_CASE("the hash of tensors takes NaNs as one, and tells them from numbers", "[io][checkpoint]") {
+TEST_CASE("the hash of tensors takes NaNs as one, distinct from numbers", "[io][checkpoint]") {
   auto const hash_of = [](std::vector<float> const& values) {
     auto const bytes = std::as_bytes(std::span(values));
     return hash_tensors(std::vector{source_of("x", DType::fp32, {3}, bytes)});

@@ -253,7 +253,7 @@ TEST_CASE("a reader needs at most twice the bytes of the file", "[io][readers]")
                            std::size_t allowed) { check(title, cost, allowed); });
 }
 
-TEST_CASE("keys whose hashes agree are told apart", "[io][readers]") {
+TEST_CASE("keys whose hashes agree are distinguished", "[io][readers]") {
   // Among 2 MB of keys, about seven pairs agree in 32 bits.
   std::string text = list("{}", 2'200'000, [](std::size_t i) { return quoted_name(i) + ":1"; });
   std::vector<std::uint32_t> hashes;

@@ -125,7 +125,7 @@ TEMPLATE_TEST_CASE("a retired handle is void for every call", "[runtime][buffers
   CHECK_THROWS_AS(runtime.retire(handle), LifetimeError);
 }
 
-TEMPLATE_TEST_CASE("an empty handle and one of another runtime are told", "[runtime][buffers]",
+TEMPLATE_TEST_CASE("an empty handle and one of another runtime are distinguished", "[runtime][buffers]",
                    NNTILE_TEST_MODELS) {
   TestType runtime, other;
   auto const foreign = cell(other, 1);

@@ -64,7 +64,7 @@ TEST_CASE("the thread that made a runtime drives it first", "[runtime][driving_t
   CHECK_FALSE(elsewhere);
 }
 
-TEST_CASE("whoever calls next takes over driving", "[runtime][driving_thread]") {
+TEST_CASE("the next thread to call takes over driving", "[runtime][driving_thread]") {
   DrivingThread thread(2);
   bool taken = false;
   std::thread([&] {
@@ -132,7 +132,7 @@ TEST_CASE("more threads inside tasks than announced do no harm", "[runtime][driv
   CHECK(may_drive(thread));
 }
 
-TEST_CASE("who comes while the driver is inside is told both threads and both calls",
+TEST_CASE("a call while the driver is inside throws with both threads and both calls",
           "[runtime][driving_thread]") {
   DrivingThread thread(0, nullptr, GENERATE(true, false));
   std::string text, other;

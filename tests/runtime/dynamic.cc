@@ -181,7 +181,7 @@ TEST_CASE("a program is replayed with the parameters of each replay", "[runtime]
   }
 }
 
-TEST_CASE("the event of a program tells a failure of any of its tasks", "[runtime][dynamic]") {
+TEST_CASE("the event of a program reports a failure of any of its tasks", "[runtime][dynamic]") {
   for (char const* const name : all_names) {
     Any runtime(name);
     auto const program = record_sums(runtime);

@@ -195,7 +195,7 @@ TEMPLATE_TEST_CASE("more tasks than the bound may wait for a token that the driv
   CHECK(read(runtime, b) == tasks);
 }
 
-TEMPLATE_TEST_CASE("a task that submits or waits is told that tasks do not nest",
+TEMPLATE_TEST_CASE("a task that submits or waits is refused, since tasks do not nest",
                    "[runtime][engine]", Alone, Four, Watched) {
   static constexpr Codelet nested{"nested",
                                   +[](KernelCall const& call) noexcept -> Status {

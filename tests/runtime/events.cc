@@ -8,7 +8,7 @@
 
 using namespace nntile::common;
 
-TEST_CASE("a task has ended once it was told, in any order", "[runtime][events]") {
+TEST_CASE("a task has ended once its end was reported, in any order", "[runtime][events]") {
   Events events;
   std::vector<Events::Block*> blocks;
   for (std::uint64_t i = 1; i <= 10; ++i) blocks.push_back(&events.begin(i));

@@ -114,7 +114,7 @@ TEST_CASE("no order of an owner and two thieves takes an item of a deque twice o
   CHECK(bad == 0);
 }
 
-TEST_CASE("no order of a push and a thief that falls asleep leaves the item to nobody",
+TEST_CASE("no order of a push and a thief that falls asleep loses the item",
           "[runtime][ring]") {
   if (test::sanitized) return test::skip("sanitizers do not follow routines that change stacks");
   int const bad = count_bad<Den>(

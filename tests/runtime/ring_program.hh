@@ -32,7 +32,7 @@ constexpr Access access_at(MixAttributes const& attributes, std::uint32_t operan
 inline Status mix(KernelCall const& call) noexcept {
   MixAttributes attributes;
   std::memcpy(&attributes, call.attributes, sizeof attributes);
-  if (attributes.fails != 0) return {"it was told to"};
+  if (attributes.fails != 0) return {"by request"};
   std::uint64_t hash = attributes.salt;
   for (std::uint32_t i = 0; i < attributes.operands; ++i)
     if (reads(access_at(attributes, i)))

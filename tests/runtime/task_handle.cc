@@ -72,7 +72,7 @@ TEMPLATE_TEST_CASE("a detached task runs on by itself", "[runtime][task_handle]"
   completer.join();
 }
 
-TEMPLATE_TEST_CASE("the destructor of a failed task does not throw, and wait_all tells",
+TEMPLATE_TEST_CASE("the destructor of a failed task does not throw, and wait_all reports",
                    "[runtime][task_handle]", NNTILE_TEST_MODELS) {
   TestType runtime;
   { auto const task = broken(runtime); }

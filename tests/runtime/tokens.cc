@@ -114,7 +114,7 @@ TEMPLATE_TEST_CASE("a task behind a pending one waits for its token", "[runtime]
   CHECK(read(runtime, a) == 4);
 }
 
-TEMPLATE_TEST_CASE("a token that tells a failure cancels what reads behind it", "[runtime][tokens]",
+TEMPLATE_TEST_CASE("a token that reports a failure cancels what reads behind it", "[runtime][tokens]",
                    NNTILE_TEST_MODELS) {
   TestType runtime;
   TokenKeeper keeper;
@@ -263,7 +263,7 @@ TEMPLATE_TEST_CASE("tokens completed by many threads at once all count", "[runti
   }
 }
 
-TEMPLATE_TEST_CASE("a poll that drives is told that it may not", "[runtime][tokens]",
+TEMPLATE_TEST_CASE("a poll that drives is refused", "[runtime][tokens]",
                    NNTILE_TEST_MODELS, nntile::Ring) {
   TestType runtime;
   Trespasser<TestType> poll{&runtime, true};
@@ -280,7 +280,7 @@ TEMPLATE_TEST_CASE("what a poll throws fails its task", "[runtime][tokens]", NNT
   CHECK_THROWS_AS(runtime.wait_all(), TaskError);
 }
 
-TEMPLATE_TEST_CASE("a release that drives is told that it may not", "[runtime][tokens]",
+TEMPLATE_TEST_CASE("a release that drives is refused", "[runtime][tokens]",
                    NNTILE_TEST_MODELS, nntile::Ring) {
   TestType runtime;
   Trespasser<TestType> owner{&runtime, true};

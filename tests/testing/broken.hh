@@ -236,7 +236,7 @@ class Broken {
       bool const enough =
           buffer.written || is(Defect::reads_unwritten) || (own && is(Defect::counts_own_write));
       if (reads(use.access) && !enough)
-        throw LifetimeError(concat("broken: ", task.codelet->name, " reads what nobody wrote"));
+        throw LifetimeError(concat("broken: ", task.codelet->name, " reads an unwritten buffer"));
     }
     for (auto const& use : task.uses)
       if (writes(use.access)) buffers_[use.handle.number].written = true;

@@ -83,7 +83,7 @@ class BrokenReplay : public Broken {
     for (auto const& task : program.tasks) {
       for (ProgramUse const& use : task.uses)
         if (!seen[use.binding] && reads(use.access) && !is_written(bindings[use.binding]))
-          throw LifetimeError("broken: a replay reads what nobody wrote");
+          throw LifetimeError("broken: a replay reads an unwritten buffer");
       for (ProgramUse const& use : task.uses) seen[use.binding] = true;
     }
     for (std::size_t i = 0; i < bindings.size(); ++i)

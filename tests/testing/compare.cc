@@ -49,7 +49,7 @@ TEST_CASE("zeros of different signs differ in bits and not in ulps", "[testing][
   CHECK(ulp_distance(0.0, -0.0) == 0);
 }
 
-TEST_CASE("a difference in size is told", "[testing][compare]") {
+TEST_CASE("a difference in size is reported", "[testing][compare]") {
   std::vector<std::int64_t> const three{1, 2, 3}, two{1, 2};
   CHECK(bit_difference(span_of(three), span_of(two)) == "3 elements where 2 are expected");
 }

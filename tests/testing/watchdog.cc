@@ -194,7 +194,7 @@ TEST_CASE("a call that got nothing done is no progress", "[testing][watchdog]") 
   CHECK(logs.returned() == 1);
 }
 
-TEST_CASE("stillness is told once, and anew after progress", "[testing][watchdog]") {
+TEST_CASE("stillness is reported once, and anew after progress", "[testing][watchdog]") {
   testing::detail::Stillness stillness(10, 1);
   for (int second = 1; second < 10; ++second) CHECK_FALSE(stillness.look(1, 0));
   CHECK(stillness.look(1, 0));
@@ -209,7 +209,7 @@ TEST_CASE("a process that was stopped for an hour has not hung", "[testing][watc
   CHECK_FALSE(stillness.look(3600, 0));
 }
 
-TEST_CASE("nobody watches where the watchdog is off", "[testing][watchdog]") {
+TEST_CASE("a watchdog that is off watches nothing", "[testing][watchdog]") {
   testing::ConformanceOptions options;
   options.only = "wait returns when its task has ended";
   options.watchdog = testing::Watchdog::off();

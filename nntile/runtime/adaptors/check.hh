@@ -18,11 +18,10 @@ namespace nntile {
 
 /// Runs what an R runs and verifies, for every task with a CPU or asynchronous entry:
 ///   it runs after the writers before it, and before the writers after it;
-///   who writes a buffer is alone with it;
-///   a buffer holds what its last writer left, so that nobody wrote it who did not name it;
+///   a task that writes a buffer excludes all others from it;
+///   a buffer holds what its last writer left: no task wrote it without naming it;
 ///   a buffer that is only read stays as it was;
-///   nobody submits what reads an unwritten buffer or names a retired one, even where R lets it
-///   pass.
+///   no task reads an unwritten buffer or names a retired one, even where R lets it pass.
 /// A violating task fails with a message that names the violation, kept in `problems`. R knows all
 /// tasks as "checked"; the name of a task's codelet precedes the cause. Does not replay, so that
 /// every task is seen. Cost: two sums over each operand.

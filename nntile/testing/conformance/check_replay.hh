@@ -232,7 +232,7 @@ inline std::vector<NamedCheck> replay() {
           {"a replay and the tasks around it keep their order", replay_in_order},
           {"one program may be in flight several times", several_flights},
           {"a failure within a replay marks what its tasks would mark", failing_replays},
-          {"bindings that alias, or that nobody wrote, are refused", replay_refusals},
+          {"bindings that alias, or are unwritten, are refused", replay_refusals},
           {"programs may be empty, leave bindings out, or have 40 of them", replay_unusual},
           {"programs may hold asynchronous tasks", late_replays},
           {"hundreds of replays queue", many_replays},

@@ -282,7 +282,7 @@ inline std::vector<NamedCheck> storage() {
   return {{"allocations are aligned to 64 bytes", alignment},
           {"adopted memory is used in place", adopted_in_place},
           {"a buffer may be empty", empty_buffers},
-          {"nobody reads what nobody wrote", unwritten},
+          {"an unwritten buffer cannot be read", unwritten},
           {"a task that also reads the unwritten buffer it writes is refused",
            unwritten_and_repeated},
           {"what cannot be allocated throws OutOfMemory", too_large},

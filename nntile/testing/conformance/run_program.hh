@@ -195,7 +195,7 @@ class ProgramRun {
       return;
     }
     require(expected.has_value(),
-            concat("bindings that alias, or that nobody wrote, were accepted", where(s)));
+            concat("bindings that alias, or are unwritten, were accepted", where(s)));
     std::copy(expected->begin(), expected->end(), task_outcomes_.begin() + first_[s]);
     outcomes_[s] = Outcome::succeeds;
     for (Outcome const outcome : *expected) outcomes_[s] = std::max(outcomes_[s], outcome);
@@ -279,7 +279,7 @@ class ProgramRun {
       std::vector<std::uint64_t> const seen(words.begin(), words.end());
       subject.unlock(handles_[b]);
       require(buffer.written,
-              concat(name, ", which nobody wrote, could be locked for reading", where(s)));
+              concat(name, ", which is unwritten, could be locked for reading", where(s)));
       require(!buffer.marked, concat(name, ", marked by a failure, could be locked for reading",
                                      where(s), history(program_, b, s)));
       require(seen.size() == buffer.words.size(), concat(name, " has another size", where(s)));
