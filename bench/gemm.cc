@@ -125,13 +125,15 @@ template <class T> class Ours {
   void multiply() {
     if (planned_) return planned_->multiply();
     Shape const& s = operands_.shape;
-    ops::Gemm::Args args{};
+    using Operand = ops::Gemm::Operand;
+    Arguments<ops::Gemm> call{{}, {Operand::a, Operand::b, Operand::c}};
+    ops::Gemm::Args& args = call.args;
     args.m = s.m, args.n = s.n, args.k = s.k, args.batch = 1;
     args.lda = s.lda(), args.ldb = s.ldb(), args.ldc = s.m;
-    args.alpha = 1, args.first = args.last = true;
+    args.alpha = 1;
     args.trans_a = s.trans_a, args.trans_b = s.trans_b;
     void* const buffers[] = {operands_.a.data(), operands_.b.data(), operands_.c.data()};
-    if (!kernel_->cpu({buffers, &args, nullptr, workspace_[0]}).ok()) std::exit(1);
+    if (!kernel_->cpu({buffers, &call, nullptr, workspace_[0]}).ok()) std::exit(1);
   }
 
   Operands<T> operands_;

@@ -18,8 +18,7 @@ inline Work column_sums(Sizes const& s, Isa isa) {
   Index const width = s.width, rows = s.rows;
   Array<> const x(s.elements(), Whole{1, 16}), y(width);
   return {4.0 * static_cast<double>(s.elements()),
-          BoundKernel("sum_slice", isa,
-                      ops::SliceArgs{width, rows, 1, 1, 0, false, true, true, false}, {x, y}),
+          BoundKernel(isa, Arguments<ops::SumSlice>{ops::SliceArgs{width, rows, 1, 1, 0, false, {}}}, {x, y}),
           [=] {
             std::vector<double> sums(static_cast<std::size_t>(width));
             for (Index i = 0; i < rows; ++i)
@@ -34,11 +33,8 @@ inline Work column_sums(Sizes const& s, Isa isa) {
 /// The sum of all elements: over each row, then over the rows' sums, upwards.
 inline Work total_sum(Sizes const& s, Isa isa) {
   Array<> const x(s.elements(), Whole{1, 2}), rows(s.rows), y(1);
-  BoundKernel const inner("sum_slice", isa,
-                          ops::SliceArgs{1, s.width, s.rows, 1, 0, true, true, true, false},
-                          {x, rows});
-  BoundKernel const outer("sum_slice", isa,
-                          ops::SliceArgs{1, s.rows, 1, 1, 0, false, true, true, false}, {rows, y});
+  BoundKernel const inner(isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.width, s.rows, 1, 0, true, {}}}, {x, rows});
+  BoundKernel const outer(isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.rows, 1, 1, 0, false, {}}}, {rows, y});
   return {4.0 * static_cast<double>(s.elements()),
           [=] {
             inner();
@@ -55,12 +51,9 @@ inline Work total_sum(Sizes const& s, Isa isa) {
 inline Work global_norm(Sizes const& s, Isa isa) {
   Array<> const x(s.elements(), Uniform{1, -1, 1}), scale(1);
   Array<double> const rows(s.rows), total(1);
-  BoundKernel const squares("sum_squares", isa, ops::SumSquares::Args{s.width, s.rows, true},
-                            {x, rows});
-  BoundKernel const outer("sum_slice", isa,
-                          ops::SliceArgs{1, s.rows, 1, 1, 0, false, true, true, false},
-                          {rows, total}, DType::fp64);
-  BoundKernel const clip("clip_scale", isa, ops::ClipScale::Args{1}, {total, scale});
+  BoundKernel const squares(isa, Arguments<ops::SumSquares>{ops::SumSquares::Args{s.width, s.rows, true}}, {x, rows});
+  BoundKernel const outer(isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.rows, 1, 1, 0, false, {}}}, {rows, total}, DType::fp64);
+  BoundKernel const clip(isa, Arguments<ops::ClipScale>{ops::ClipScale::Args{1}}, {total, scale});
   return {4.0 * static_cast<double>(s.elements()),
           [=] {
             squares();
@@ -78,14 +71,14 @@ inline Work global_norm(Sizes const& s, Isa isa) {
 inline Work copy_array(Sizes const& s, Isa isa) {
   Index const n = s.elements();
   Array<> const x(n, Uniform{1, -1, 1}), y(n);
-  return {8.0 * static_cast<double>(n), BoundKernel("copy", isa, ops::Copy::Args{n, {}}, {x, y}),
+  return {8.0 * static_cast<double>(n), BoundKernel(isa, Arguments<ops::Copy>{ops::Copy::Args{n, {}}}, {x, y}),
           [=] { return largest(n, 1, [&](Index i) { return excess(y[i], x[i], 0); }); }};
 }
 
 inline Work add_arrays(Sizes const& s, Isa isa) {
   Index const n = s.elements();
   Array<> const x(n, Whole{1, 1000}), y(n, Whole{2, 1000}), z(n);
-  return {12.0 * static_cast<double>(n), BoundKernel("add", isa, ops::Add::Args{n, {}}, {x, y, z}),
+  return {12.0 * static_cast<double>(n), BoundKernel(isa, Arguments<ops::Add>{ops::Add::Args{n, {}}}, {x, y, z}),
           [=] {
             return largest(
                 n, 1, [&](Index i) { return excess(z[i], static_cast<double>(x[i]) + y[i], 0); });
@@ -108,9 +101,9 @@ inline Work adamw_step(Sizes const& s, Isa isa) {
   Array<> const p(n, p0), g(n, Uniform{2, -1, 1}), m(n, m0), v(n, v0);
   Array<> const lr(1, [](Index) { return 1e-3; });
   Array<Index> const step(1, [](Index) { return 10; });
-  ops::AdamwStep::Args const args{n, 0.9, 0.99, 1e-8, 0.1, false};
+  ops::AdamwStep::Args const args{n, 0.9, 0.99, 1e-8, 0.1};
   return {28.0 * static_cast<double>(n),
-          BoundKernel("adamw_step", isa, args, {p, g, m, v, lr, step}),
+          BoundKernel(isa, Arguments<ops::AdamwStep>{args, OperandSet::all() - OperandSet{ops::AdamwStep::Operand::scale}}, {p, g, m, v, lr, step}),
           [=] {
             double const c1 = lr[0] / (1 - std::pow(args.beta1, 10));
             double const c2 = 1 / std::sqrt(1 - std::pow(args.beta2, 10));
@@ -132,8 +125,7 @@ inline Work embedding_forward(Sizes const& s, Isa isa) {
   Array<> const table(width * classes, Uniform{2, -1, 1}), y(s.elements());
   return {
       8.0 * static_cast<double>(s.elements()),
-      BoundKernel("embedding", isa, ops::Embedding::Args{width, classes, rows, 0, classes, true},
-                  {index, table, y}),
+      BoundKernel(isa, Arguments<ops::Embedding>{ops::Embedding::Args{width, classes, rows, 0, classes, true}}, {index, table, y}),
       [=] {
         return largest(rows, 1, [&](Index i) {
           return largest(width, 1, [&](Index e) {
@@ -149,9 +141,9 @@ inline Work embedding_backward(Sizes const& s, Isa isa) {
   Array<Index> const index(rows, Whole{1, classes});
   Array<> const dy(s.elements(), Whole{2, 1000}), dtable(width * classes);
   ops::EmbeddingBackward::Args args{};
-  args.e = width, args.v = args.whole_v = classes, args.n = rows, args.first = args.last = true;
+  args.e = width, args.v = args.whole_v = classes, args.n = rows;
   return {4.0 * static_cast<double>(dtable.size()) + 12.0 * static_cast<double>(s.elements()),
-          BoundKernel("embedding_backward", isa, args, {index, dy, dtable}), [=] {
+          BoundKernel(isa, Arguments<ops::EmbeddingBackward>{args}, {index, dy, dtable}), [=] {
             std::vector<double> sums(static_cast<std::size_t>(dtable.size()));
             for (Index i = 0; i < rows; ++i)
               for (Index e = 0; e < width; ++e)

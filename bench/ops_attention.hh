@@ -28,11 +28,10 @@ struct Attended {
     ops::AttentionArgs args{};
     args.d = depth, args.h = heads, args.i = args.j = seq, args.b = 1;
     args.scale = 1 / std::sqrt(static_cast<double>(depth));
-    args.first = args.last = args.first_k = args.last_k = true;
     return args;
   }
   BoundKernel forward(Isa isa) const {
-    return BoundKernel("attention", isa, args(), {q, k, v, out, max, sum});
+    return BoundKernel(isa, Arguments<ops::Attention>{args()}, {q, k, v, out, max, sum});
   }
   /// flops on the blocks of 64 queries and 64 keys that are not masked as a whole.
   double flops(double each) const {
@@ -105,8 +104,7 @@ inline Work attention_backward(Sizes const& s, Isa isa) {
   Array<> const dout(in.q.size(), Uniform{4, -1, 1});
   Array<> const dq(in.q.size()), dk(in.q.size()), dv(in.q.size());
   return {in.flops(10),
-          BoundKernel("attention_backward", isa, in.args(),
-                      {in.q, in.k, in.v, in.out, in.max, in.sum, dout, dq, dk, dv}),
+          BoundKernel(isa, Arguments<ops::AttentionBackward>{in.args()}, {in.q, in.k, in.v, in.out, in.max, in.sum, dout, dq, dk, dv}),
           [=] {
             Head head(in, in.heads - 1);
             std::vector<double> eq(head.out.size()), ek(eq.size()), ev(eq.size());
@@ -140,8 +138,8 @@ inline Work product(Sizes const&, Isa isa) {
   Array<> const a(m * k, Whole{1, 8}), b(k * n, Whole{2, 8}), c(m * n);
   ops::Gemm::Args args{};
   args.m = m, args.n = n, args.k = k, args.batch = 1, args.lda = args.ldb = k, args.ldc = m;
-  args.alpha = 1, args.first = args.last = args.trans_a = true;
-  return {2.0 * static_cast<double>(m * n * k), BoundKernel("gemm", isa, args, {a, b, c}), [=] {
+  args.alpha = 1, args.trans_a = true;
+  return {2.0 * static_cast<double>(m * n * k), BoundKernel(isa, Arguments<ops::Gemm>{args, OperandSet::all() - OperandSet{ops::Gemm::Operand::bias, ops::Gemm::Operand::carry}}, {a, b, c}), [=] {
             return largest(m * n, 4999, [&](Index at) {
               double sum = 0;
               for (Index p = 0; p < k; ++p)

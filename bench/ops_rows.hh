@@ -17,7 +17,7 @@ inline Work gelutanh_forward(Sizes const& s, Isa isa) {
   Index const n = s.elements();
   Array<> const x(n, Uniform{1, -4, 4}), y(n);
   return {8.0 * static_cast<double>(n),
-          BoundKernel("gelutanh", isa, ops::Gelutanh::Args{n, {}}, {x, y}), [=] {
+          BoundKernel(isa, Arguments<ops::Gelutanh>{ops::Gelutanh::Args{n, {}}}, {x, y}), [=] {
             return largest(n, some, [&](Index i) {
               double const v = x[i], u = std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v);
               double const exact = v / (1 + std::exp(-2 * u));
@@ -31,8 +31,7 @@ inline Work gelutanh_backward(Sizes const& s, Isa isa, double beta) {
   Index const n = s.elements();
   Array<> const x(n, Uniform{1, -4, 4}), dy(n, Uniform{2, -1, 1}), dx(n, Uniform{3, -1, 1});
   return {(beta == 0 ? 12.0 : 16.0) * static_cast<double>(n),
-          BoundKernel("gelutanh_backward", isa, ops::GelutanhBackward::Args{n, {.beta = beta}},
-                      {x, dy, dx}),
+          BoundKernel(isa, Arguments<ops::GelutanhBackward>{ops::GelutanhBackward::Args{n, {.beta = beta}}}, {x, dy, dx}),
           [=] {
             return largest(n, some, [&](Index i) {
               double const v = x[i], c = std::sqrt(2 / M_PI);
@@ -82,9 +81,9 @@ struct Normalised {
 inline Work layer_norm_forward(Sizes const& s, Isa isa) {
   Normalised const in(s);
   Array<> const y(s.elements());
-  ops::LayerNorm::Args const args{s.width, s.rows, s.width, 1e-5, -1, true, true};
+  ops::LayerNorm::Args const args{s.width, s.rows, s.width, 1e-5, -1, {}};
   return {8.0 * static_cast<double>(s.elements()),
-          BoundKernel("layer_norm", isa, args, {in.x, in.gamma, in.beta, y, in.mean, in.rstd}),
+          BoundKernel(isa, Arguments<ops::LayerNorm>{args}, {in.x, in.gamma, in.beta, y, in.mean, in.rstd}),
           [=] {
             return largest(in.rows, some, [&](Index i) {
               Moments const m = in.moments(i);
@@ -104,7 +103,7 @@ inline Work layer_norm_backward(Sizes const& s, Isa isa, double beta) {
   Array<> const dy(s.elements(), Uniform{4, -1, 1}), dx(s.elements(), Uniform{5, -1, 1});
   ops::LayerNormBackward::Args const args{s.width, s.rows, s.width, beta, -1, true};
   return {(beta == 0 ? 12.0 : 16.0) * static_cast<double>(s.elements()),
-          BoundKernel("layer_norm_backward", isa, args, {in.x, dy, in.gamma, in.mean, in.rstd, dx}),
+          BoundKernel(isa, Arguments<ops::LayerNormBackward>{args}, {in.x, dy, in.gamma, in.mean, in.rstd, dx}),
           [=] {
             return largest(in.rows, some, [&](Index i) {
               Moments const m = in.moments(i);
@@ -134,10 +133,9 @@ inline Work layer_norm_weight_backward(Sizes const& s, Isa isa) {
   in.take_moments();
   Array<> const dy(s.elements(), Uniform{4, -1, 1}), dgamma(s.width), dbeta(s.width);
   ops::LayerNormWeightBackward::Args args{};
-  args.e = s.width, args.s = s.rows, args.n = 1, args.first = args.last = true;
+  args.e = s.width, args.s = s.rows, args.n = 1;
   return {8.0 * static_cast<double>(s.elements()),
-          BoundKernel("layer_norm_weight_backward", isa, args,
-                      {in.x, dy, in.mean, in.rstd, dgamma, dbeta}),
+          BoundKernel(isa, Arguments<ops::LayerNormWeightBackward>{args}, {in.x, dy, in.mean, in.rstd, dgamma, dbeta}),
           [=] {
             std::size_t const width = static_cast<std::size_t>(in.width);
             std::vector<double> scale(width), shift(width), sizes(width);
@@ -170,7 +168,7 @@ inline Work softmax_forward(Sizes const& s, Isa isa) {
   Index const width = s.width, rows = s.rows;
   Array<> const x(s.elements(), Uniform{1, -4, 4}), y(s.elements());
   return {8.0 * static_cast<double>(s.elements()),
-          BoundKernel("softmax", isa, ops::Softmax::Args{width, rows, -1, true}, {x, y}), [=] {
+          BoundKernel(isa, Arguments<ops::Softmax>{ops::Softmax::Args{width, rows, -1, true}}, {x, y}), [=] {
             return largest(rows, some, [&](Index i) {
               Powers const row(x.data() + i * width, width);
               return largest(width, 1, [&](Index p) {
@@ -187,8 +185,7 @@ inline Work softmax_backward(Sizes const& s, Isa isa) {
   Array<> const y(s.elements(), Uniform{1, 0, 0.01}), dy(s.elements(), Uniform{2, -1, 1});
   Array<> const dx(s.elements());
   return {12.0 * static_cast<double>(s.elements()),
-          BoundKernel("softmax_backward", isa, ops::SoftmaxBackward::Args{width, rows, 0, -1, true},
-                      {y, dy, dx}),
+          BoundKernel(isa, Arguments<ops::SoftmaxBackward>{ops::SoftmaxBackward::Args{width, rows, 0, -1, true}}, {y, dy, dx}),
           [=] {
             return largest(rows, some, [&](Index i) {
               double dot = 0;
@@ -221,9 +218,9 @@ struct Labelled {
 
 inline Work cross_entropy_forward(Sizes const& s, Isa isa) {
   Labelled const in(s);
-  ops::CrossEntropy::Args const args{s.classes, s.tokens, 0, s.classes, -100, -1, true, true};
+  ops::CrossEntropy::Args const args{s.classes, s.tokens, 0, s.classes, -100, -1, {}};
   return {4.0 * static_cast<double>(in.logits.size()),
-          BoundKernel("cross_entropy", isa, args, {in.logits, in.labels, in.loss, in.max, in.sum}),
+          BoundKernel(isa, Arguments<ops::CrossEntropy>{args}, {in.logits, in.labels, in.loss, in.max, in.sum}),
           [=] {
             return largest(in.tokens, 16, [&](Index i) {
               Powers const row = in.powers(i);
@@ -243,8 +240,7 @@ inline Work cross_entropy_backward(Sizes const& s, Isa isa) {
   }
   ops::CrossEntropyBackward::Args const args{s.classes, s.tokens, 0, s.classes, -100, 1, 0};
   return {8.0 * static_cast<double>(in.logits.size()),
-          BoundKernel("cross_entropy_backward", isa, args,
-                      {in.logits, in.labels, in.max, in.sum, dloss, dx}),
+          BoundKernel(isa, Arguments<ops::CrossEntropyBackward>{args}, {in.logits, in.labels, in.max, in.sum, dloss, dx}),
           [=] {
             return largest(in.tokens, 16, [&](Index i) {
               Powers const row = in.powers(i);

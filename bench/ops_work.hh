@@ -13,6 +13,7 @@
 
 #include "bench/harness.hh"
 #include "nntile/core/shape.hh"
+#include "nntile/ops/arguments.hh"
 #include "nntile/runtime/common/aligned.hh"
 #include "nntile/runtime/common/workspaces.hh"
 
@@ -79,16 +80,16 @@ struct Operand {
 /// A kernel with arguments and operands, as a task calls it.
 class BoundKernel {
  public:
-  template <class Args>
-  BoundKernel(char const* op, Isa isa, Args const& args, std::vector<Operand> operands,
+  template <class Op>
+  BoundKernel(Isa isa, Arguments<Op> const& args, std::vector<Operand> operands,
               DType dtype = DType::fp32)
-      : codelet_(kernels::find(op, dtype, dtype, Mode::exact, isa)),
+      : codelet_(kernels::find(Op::name, dtype, dtype, Mode::exact, isa)),
         args_(sizeof args),
         operands_(std::move(operands)) {
     std::memcpy(args_.data(), &args, sizeof args);
     for (Operand const& operand : operands_) buffers_.push_back(operand.memory.get());
     if (codelet_ == nullptr) {
-      std::fprintf(stderr, "there is no kernel for %s\n", op);
+      std::fprintf(stderr, "there is no kernel for %s\n", Op::name);
       std::exit(1);
     }
   }

@@ -22,21 +22,24 @@ template <class T>
 struct AdamwStep {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::AdamwStep>(call);
+    using Operand = ops::AdamwStep::Operand;
+    Buffers<ops::AdamwStep> const buffers(call);
     using V = Vec<compute_t<T>>;
-    T* const p = buffer<T>(call, 0);
-    T const* const g = buffer<T>(call, 1);
-    T* const m = buffer<T>(call, 2);
-    T* const v = buffer<T>(call, 3);
-    double const lr = static_cast<double>(*buffer<float>(call, 4));
-    auto const step = *buffer<std::int64_t>(call, 5);
+    T* const p = buffers.at<T>(Operand::p);
+    T const* const g = buffers.at<T>(Operand::g);
+    T* const m = buffers.at<T>(Operand::m);
+    T* const v = buffers.at<T>(Operand::v);
+    double const lr = static_cast<double>(*buffers.at<float>(Operand::lr));
+    auto const step = *buffers.at<std::int64_t>(Operand::step);
     if (step < 1) return {"step is counted from 1"};
-    V const scale(args.scaled ? static_cast<double>(*buffer<float>(call, 6)) : 1.0);
+    float const* const factor = buffers.at<float>(Operand::scale);  // or null
+    V const scale(factor != nullptr ? static_cast<double>(*factor) : 1.0);
     double const t = static_cast<double>(step);
     V const decay(1 - lr * args.weight_decay);
     V const c1(-lr / bias_correction(args.beta1, t));
     V const c2(1 / __builtin_sqrt(bias_correction(args.beta2, t)));
     V const one_less_beta1(1 - args.beta1), one_less_beta2(1 - args.beta2), beta2(args.beta2), eps(args.eps);
-    bool const scaled = args.scaled;
+    bool const scaled = factor != nullptr;
     for_each_vec<compute_t<T>>(args.n, [&](Index i, auto part) __attribute__((always_inline)) {
       V gradient = load(g + i, part);
       if (scaled) gradient = scale * gradient;

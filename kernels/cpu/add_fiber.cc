@@ -11,9 +11,11 @@ template <class T> struct AddFiber {
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::AddFiber>(call);
-    T const* const x = buffer<T const>(call, 0);  // [m, k, n]
-    T const* const f = buffer<T const>(call, 1);  // [k]
-    T* const z = buffer<T>(call, 2);              // [m, k, n]
+    using Operand = ops::AddFiber::Operand;
+    Buffers<ops::AddFiber> const buffers(call);
+    T const* const x = buffers.at<T const>(Operand::x);  // [m, k, n]
+    T const* const f = buffers.at<T const>(Operand::f);  // [k]
+    T* const z = buffers.at<T>(Operand::z);              // [m, k, n]
     Vec<V> const alpha(args.alpha);
     for (Index j = 0; j < args.n; ++j) {
       if (args.m == 1) {

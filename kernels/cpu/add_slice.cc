@@ -11,9 +11,11 @@ template <class T> struct AddSlice {
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::AddSlice>(call);
-    T const* const x = buffer<T const>(call, 0);  // [m, k, n]
-    T const* const s = buffer<T const>(call, 1);  // [m, n]
-    T* const z = buffer<T>(call, 2);              // [m, k, n]
+    using Operand = ops::AddSlice::Operand;
+    Buffers<ops::AddSlice> const buffers(call);
+    T const* const x = buffers.at<T const>(Operand::x);  // [m, k, n]
+    T const* const s = buffers.at<T const>(Operand::s);  // [m, n]
+    T* const z = buffers.at<T>(Operand::z);              // [m, k, n]
     Vec<V> const alpha(args.alpha);
     for (Index j = 0; j < args.n; ++j) {
       if (args.m == 1) {

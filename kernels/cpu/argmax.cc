@@ -22,10 +22,12 @@ template <class T>
 struct Argmax {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Argmax>(call);
+    using Operand = ops::Argmax::Operand;
+    Buffers<ops::Argmax> const buffers(call);
     using V = compute_t<T>;
-    T const* const x = buffer<T>(call, 0);                          // [m, v, n]
-    Index* const y = buffer<Index>(call, 1);                        // [m, n]
-    V* const carry = args.carried ? buffer<V>(call, 2) : nullptr;  // [m, n]
+    T const* const x = buffers.at<T>(Operand::x);                          // [m, v, n]
+    Index* const y = buffers.at<Index>(Operand::y);                        // [m, n]
+    V* const carry = buffers.at<V>(Operand::best);  // [m, n]
     bool const fresh = args.first || carry == nullptr;
     for (Index j = 0; j < args.n; ++j)
       for (Index i = 0; i < args.m; ++i) {

@@ -16,6 +16,7 @@ template <class V> struct Running {
 
 template <class T> struct Attention {
   using V = compute_t<T>;
+  using Operand = ops::Attention::Operand;
   static constexpr int lanes = Vec<V>::lanes;
   static constexpr Index depth = attention_depth<V>;
   static constexpr std::size_t workspace = scratch_bytes;
@@ -43,7 +44,9 @@ template <class T> struct Attention {
   static Status run(KernelCall const& call) noexcept {
     if (call.workspace == nullptr) return {no_workspace};
     auto const args = arguments<ops::Attention>(call);
-    if (args.j == 0) return see_nothing(call, args);
+    Buffers<ops::Attention> const buffers(call);
+    if (args.j == 0) return see_nothing(buffers, args);
+    V* const carry = buffers.at<V>(Operand::carry);  // [d, h, i, b] or null
     Room<V> room{static_cast<V*>(call.workspace)};
     Scratch scratch;
     Index const block = attention_block * padded<V>(args.d == 0 ? 1 : at_most(args.d, depth));
@@ -57,25 +60,28 @@ template <class T> struct Attention {
       for (Index h = 0; h < args.h; ++h)
         for (Index piece = 0; piece == 0 || piece < args.d; piece += depth) {
           HeadLayout const at = head_layout(args, h, batch);
-          run_head({args, buffer<T const>(call, 0) + at.q, buffer<T const>(call, 1) + at.k,
-                    buffer<T const>(call, 2) + at.k, buffer<T>(call, 3) + at.q,
-                    args.carried ? buffer<V>(call, 6) + at.q : nullptr,
-                    buffer<V>(call, 4) + at.statistics, buffer<V>(call, 5) + at.statistics, at.ld,
-                    piece, at_most(args.d - piece, depth)},
+          run_head({args, buffers.at<T>(Operand::q) + at.q, buffers.at<T>(Operand::k) + at.k,
+                    buffers.at<T>(Operand::v) + at.k, buffers.at<T>(Operand::out) + at.q,
+                    carry == nullptr ? nullptr : carry + at.q,
+                    buffers.at<V>(Operand::max) + at.statistics,
+                    buffers.at<V>(Operand::sum) + at.statistics, at.ld, piece,
+                    at_most(args.d - piece, depth)},
                    scratch);
         }
     return {};
   }
 
   /// What queries without any key get.
-  static Status see_nothing(KernelCall const& call, ops::AttentionArgs const& args) {
+  static Status see_nothing(Buffers<ops::Attention> const& buffers,
+                            ops::AttentionArgs const& args) {
     Index const rows = args.i * args.h * args.b;
     for_each_vec<V>(rows, [&](Index i, auto part) {
-      store(buffer<V>(call, 4) + i, Vec<V>(-__builtin_inf()), part);
-      store(buffer<V>(call, 5) + i, Vec<V>(0), part);
+      store(buffers.at<V>(Operand::max) + i, Vec<V>(-__builtin_inf()), part);
+      store(buffers.at<V>(Operand::sum) + i, Vec<V>(0), part);
     });
-    for_each_vec<V>(args.d * rows,
-                    [&](Index i, auto part) { store(buffer<T>(call, 3) + i, Vec<V>(0), part); });
+    for_each_vec<V>(args.d * rows, [&](Index i, auto part) {
+      store(buffers.at<T>(Operand::out) + i, Vec<V>(0), part);
+    });
     return {};
   }
 
@@ -89,7 +95,7 @@ template <class T> struct Attention {
     for (Index query = 0; query < args.i; query += attention_block) {
       Index const queries = at_most(args.i - query, attention_block);
       start(head, scratch, query, queries);
-      bool fresh = args.first;
+      bool fresh = args.keys.first;
       for (Index key = 0; key < args.j; key += attention_block) {
         Index const diagonal = args.diagonal + query - key;
         if (diagonal + queries <= 0) break;
@@ -123,11 +129,11 @@ template <class T> struct Attention {
     ops::AttentionArgs const& args = head.args;
     Running<V>& running = scratch.running;
     for (Index i = 0; i < attention_block; ++i) {
-      bool const has = i < queries && !args.first;
+      bool const has = i < queries && !args.keys.first;
       running.max[i] = has ? head.max[query + i] : -static_cast<V>(__builtin_inf());
       running.sum[i] = has ? head.sum[query + i] : V(0);
     }
-    if (!args.first) {
+    if (!args.keys.first) {
       Index const from = query * head.ld + head.piece;
       if (head.carry != nullptr)
         copy_rows(head.carry + from, head.ld, queries, head.d, scratch.sums);
@@ -225,7 +231,7 @@ template <class T> struct Attention {
       Index const to = (query + i) * head.ld + head.piece;
       for_each_vec<V>(head.d, [&](Index e, auto part) {
         Vec<V> const value = load(static_cast<V const*>(scratch.sums) + i * width + e);
-        if (args.last)
+        if (args.keys.last)
           store(head.out + to + e, value * factor, part);
         else if (head.carry != nullptr)
           store(head.carry + to + e, value, part);

@@ -5,54 +5,38 @@
 // scratch, and pairs are visited twice.
 
 #include "kernels/cpu/attention_block.hh"
+#include "kernels/cpu/column_sums.hh"
 #include "kernels/cpu/reduce.hh"
 
 namespace nntile::kernels::NNTILE_ISA::sdpa {
 
 template <class T> struct AttentionBackward {
   using V = compute_t<T>;
+  using Operand = ops::AttentionBackward::Operand;
   static constexpr int lanes = Vec<V>::lanes;
   static constexpr Index depth = attention_depth<V>;
   static constexpr std::size_t workspace = scratch_bytes;
 
-  /// A result of one head in one task: a chain from beta times what is there, rounded by its last
-  /// task.
-  struct Result {
-    T* out;    // [d, rows], rows `ld` apart
-    V* carry;  // likewise, or null
-    double beta;
-    bool first, last;
+  /// A result of one head in one task: `d` elements of each row, rows `ld` apart.
+  struct Result : ColumnResult<T> {
     Index ld, d;
 
     void load_rows(Index row, Index count, V* sums) const {
       Index const width = padded<V>(d);
       for (Index i = 0; i < count; ++i)
         for_each_vec<V>(d, [&](Index e, auto part) {
-          Index const at = (row + i) * ld + e;
-          Vec<V> value(0);
-          if (!first && carry != nullptr)
-            value = load(static_cast<V const*>(carry) + at, part);
-          else if (!first)
-            value = load(static_cast<T const*>(out) + at, part);
-          else if (beta != 0)
-            value = Vec<V>(beta) * load(static_cast<T const*>(out) + at, part);
-          store(sums + i * width + e, value, All{});
+          store(sums + i * width + e, this->start((row + i) * ld + e, part), All{});
         });
     }
     void store_rows(Index row, Index count, V const* sums) const {
-      store_rows(row, count, sums, last);
+      store_rows(row, count, sums, this->chain.last);
     }
     /// `ends`: no later pair of blocks adds to the rows.
     void store_rows(Index row, Index count, V const* sums, bool ends) const {
       Index const width = padded<V>(d);
       for (Index i = 0; i < count; ++i)
         for_each_vec<V>(d, [&](Index e, auto part) {
-          Index const at = (row + i) * ld + e;
-          Vec<V> const value = load(sums + i * width + e);
-          if (carry != nullptr && !ends)
-            store(carry + at, value, part);
-          else
-            store(out + at, value, part);
+          this->put((row + i) * ld + e, load(sums + i * width + e), part, ends);
         });
     }
   };
@@ -81,6 +65,7 @@ template <class T> struct AttentionBackward {
   static Status run(KernelCall const& call) noexcept {
     if (call.workspace == nullptr) return {no_workspace};
     auto const args = arguments<ops::AttentionBackward>(call);
+    Buffers<ops::AttentionBackward> const buffers(call);
     if (args.d == 0) return {};
     Room<V> room{static_cast<V*>(call.workspace)};
     Scratch scratch;
@@ -96,35 +81,30 @@ template <class T> struct AttentionBackward {
     for (Index batch = 0; batch < args.b; ++batch)
       for (Index h = 0; h < args.h; ++h)
         for (Index piece = 0; piece < args.d; piece += depth)
-          run_head(head_of(call, args, h, batch, piece), scratch);
+          run_head(head_of(buffers, args, h, batch, piece), scratch);
     return {};
   }
 
  private:
-  static Head head_of(KernelCall const& call, ops::AttentionArgs const& args, Index h, Index batch,
-                      Index piece) {
+  static Head head_of(Buffers<ops::AttentionBackward> const& buffers,
+                      ops::AttentionArgs const& args, Index h, Index batch, Index piece) {
     HeadLayout const at = head_layout(args, h, batch);
     Index const d = at_most(args.d - piece, depth);
-    auto const result = [&](int r, Index head, double beta, bool first, bool last) {
-      return Result{buffer<T>(call, 7 + r) + head + piece,
-                    args.carried ? buffer<V>(call, 10 + r) + head + piece : nullptr,
-                    beta,
-                    first,
-                    last,
-                    at.ld,
-                    d};
+    auto const result = [&](Operand to, Operand carry, Index offset, double beta, Chain chain) {
+      ColumnResult<T> const whole{{buffers.at<T>(to), buffers.at<V>(carry), beta, chain}};
+      return Result{whole.at(offset + piece), at.ld, d};
     };
     return {args,
-            buffer<T const>(call, 0) + at.q,
-            buffer<T const>(call, 1) + at.k,
-            buffer<T const>(call, 2) + at.k,
-            buffer<T const>(call, 3) + at.q,
-            buffer<T const>(call, 6) + at.q,
-            buffer<V const>(call, 4) + at.statistics,
-            buffer<V const>(call, 5) + at.statistics,
-            result(0, at.q, args.beta_dq, args.first, args.last),
-            result(1, at.k, args.beta_dk, args.first_k, args.last_k),
-            result(2, at.k, args.beta_dv, args.first_k, args.last_k),
+            buffers.at<T>(Operand::q) + at.q,
+            buffers.at<T>(Operand::k) + at.k,
+            buffers.at<T>(Operand::v) + at.k,
+            buffers.at<T>(Operand::out) + at.q,
+            buffers.at<T>(Operand::dout) + at.q,
+            buffers.at<V>(Operand::max) + at.statistics,
+            buffers.at<V>(Operand::sum) + at.statistics,
+            result(Operand::dq, Operand::carry_dq, at.q, args.beta_dq, args.keys),
+            result(Operand::dk, Operand::carry_dk, at.k, args.beta_dk, args.queries),
+            result(Operand::dv, Operand::carry_dv, at.k, args.beta_dv, args.queries),
             at.ld,
             piece,
             d};
@@ -134,7 +114,7 @@ template <class T> struct AttentionBackward {
   /// inside, both upwards. So every element of dq meets keys upwards, of dk and dv queries upwards.
   static void run_head(Head const& head, Scratch& scratch) {
     ops::AttentionArgs const& args = head.args;
-    bool const wide = sizeof(T) == sizeof(V) || args.carried;
+    bool const wide = sizeof(T) == sizeof(V) || head.dq.carry != nullptr;
     Index const stretch = scratch.slots * attention_block;
     if (!wide || args.j == 0)  // there is no stretch without keys
       for (Index query = 0; query < args.i; query += attention_block) add_dq(head, scratch, query);
@@ -239,7 +219,7 @@ template <class T> struct AttentionBackward {
     Index const horizon = at_most(args.j, args.diagonal + query + queries);
     bool const begins = begin == 0, ends = begin + count >= horizon;
     bool const unseen = begin >= horizon;
-    if (unseen && !(begins && both && head.dq.last && head.dq.carry != nullptr)) return;
+    if (unseen && !(begins && both && head.dq.chain.last && head.dq.carry != nullptr)) return;
     Index const width = padded<V>(head.d);
     if (!unseen) take_queries(head, scratch, query, queries, true);
     if (both && begins)
@@ -270,13 +250,13 @@ template <class T> struct AttentionBackward {
       add(scratch.q, scratch.ds, scratch.dk + at * width);
       if (both) add_block_to_dq(scratch, scratch.k + at * width, queries, keys, diagonal, width);
     }
-    if (both) head.dq.store_rows(query, queries, scratch.dq, ends && head.dq.last);
+    if (both) head.dq.store_rows(query, queries, scratch.dq, ends && head.dq.chain.last);
   }
 
   /// Goes on with rows of a wide result that store_rows left.
   static void resume(Result const& result, Index row, Index count, V* sums) {
     Result same = result;
-    same.first = false;
+    same.chain.first = false;
     same.load_rows(row, count, sums);
   }
 

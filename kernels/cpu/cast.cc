@@ -12,8 +12,9 @@ struct Cast {
 
   static Status run(KernelCall const& call) noexcept {
     Index const n = arguments<ops::Cast>(call).n;
-    From const* const x = buffer<From>(call, 0);
-    To* const y = buffer<To>(call, 1);
+    Buffers<ops::Cast> const buffers(call);
+    From const* const x = buffers.at<From>(ops::Cast::Operand::x);
+    To* const y = buffers.at<To>(ops::Cast::Operand::y);
     if constexpr (vectors)
       for_each_vec<float>(n, [&](Index i, auto part) { store(y + i, load(x + i, part), part); });
     else

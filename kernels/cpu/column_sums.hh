@@ -4,42 +4,34 @@
 // so that any cut of the axis gives the same bits.
 
 #include "kernels/cpu/vec.hh"
+#include "nntile/ops/chain.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 
-/// A result that a chain of tasks adds to: it starts from beta times what is there, is held in
-/// `carry` between tasks where there is one, and is rounded once, by the last.
-template <class T> struct ColumnResult {
+/// The result of a chain, by vectors too.
+template <class T> struct ColumnResult : ChainResult<T> {
   using V = compute_t<T>;
-  T* out;
-  V* carry;
-  double beta;
-  bool first, last;
+  using ChainResult<T>::start;
+  using ChainResult<T>::put;
 
-  NNTILE_ALWAYS_INLINE ColumnResult at(Index offset) const {
-    return {out + offset, carry == nullptr ? nullptr : carry + offset, beta, first, last};
-  }
+  NNTILE_ALWAYS_INLINE ColumnResult at(Index offset) const { return {ChainResult<T>::at(offset)}; }
   template <class Part> NNTILE_ALWAYS_INLINE Vec<V> start(Index i, Part part) const {
-    if (!first)
-      return carry == nullptr ? load(static_cast<T const*>(out) + i, part)
-                              : load(static_cast<V const*>(carry) + i, part);
-    return beta == 0 ? Vec<V>(0) : Vec<V>(beta) * load(static_cast<T const*>(out) + i, part);
+    T const* const out = this->out;
+    if (!this->chain.first)
+      return this->carry == nullptr ? load(out + i, part)
+                                    : load(static_cast<V const*>(this->carry) + i, part);
+    return this->beta == 0 ? Vec<V>(0) : Vec<V>(this->beta) * load(out + i, part);
   }
   template <class Part> NNTILE_ALWAYS_INLINE void put(Index i, Vec<V> value, Part part) const {
-    if (carry != nullptr && !last)
-      store(carry + i, value, part);
-    else
-      store(out + i, value, part);
+    put(i, value, part, this->chain.last);
   }
-  NNTILE_ALWAYS_INLINE V start(Index i) const {
-    if (!first) return carry == nullptr ? static_cast<V>(out[i]) : carry[i];
-    return beta == 0 ? V(0) : static_cast<V>(beta) * static_cast<V>(out[i]);
-  }
-  NNTILE_ALWAYS_INLINE void put(Index i, V value) const {
-    if (carry != nullptr && !last)
-      carry[i] = value;
+  /// `ends`: this task adds nothing more.
+  template <class Part>
+  NNTILE_ALWAYS_INLINE void put(Index i, Vec<V> value, Part part, bool ends) const {
+    if (this->carry != nullptr && !ends)
+      store(this->carry + i, value, part);
     else
-      out[i] = static_cast<T>(value);
+      store(this->out + i, value, part);
   }
 };
 

@@ -21,8 +21,10 @@ void copy_bytes(void* to, void const* from, std::size_t bytes) {
 template <class T> struct Copy {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Copy>(call);
+    using Operand = ops::Copy::Operand;
+    Buffers<ops::Copy> const buffers(call);
     if constexpr (std::same_as<T, compute_t<T>>)
-      copy_bytes(buffer<T>(call, 1), buffer<T>(call, 0),
+      copy_bytes(buffers.at<T>(Operand::y), buffers.at<T>(Operand::x),
                  static_cast<std::size_t>(args.n) * sizeof(T));
     else
       elementwise_body<ops::Copy, T, compute_t<T>>(args, call);

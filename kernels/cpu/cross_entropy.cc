@@ -22,47 +22,59 @@ NNTILE_ALWAYS_INLINE Status check_labels(KernelCall const& call, Index const* la
 template <class T> struct CrossEntropy {
   using V = compute_t<T>;
 
+  using Operand = ops::CrossEntropy::Operand;
+
+  struct Task {
+    ops::CrossEntropy::Args args;
+    Buffers<ops::CrossEntropy> buffers;
+    T const* logits = buffers.template at<T>(Operand::logits);          // [v, n]
+    Index const* labels = buffers.template at<Index>(Operand::labels);  // [n], but in phase 0
+    V* loss = buffers.template at<V>(Operand::loss);                    // [n], likewise
+    V* max = buffers.template at<V>(Operand::max);                      // [n]
+    V* sum = buffers.template at<V>(Operand::sum);                      // [n], but in phase 0
+  };
+
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::CrossEntropy>(call);
-    auto const view = ops::CrossEntropy::view<T>(args.phase, call.buffers);
+    Task const task{args, Buffers<ops::CrossEntropy>(call)};
     if (args.phase != 0)
       if (Status const status =
-              check_labels(call, view.labels, args.n, args.whole_v, args.ignore_index);
+              check_labels(call, task.labels, args.n, args.whole_v, args.ignore_index);
           !status.ok())
         return status;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = view.logits + i * args.v;
+      T const* const x = task.logits + i * args.v;
       if (args.phase <= 0)
-        view.max[i] = canonical_max<V>(
-            args.v, args.first ? -static_cast<V>(__builtin_inf()) : view.max[i],
+        task.max[i] = canonical_max<V>(
+            args.v, args.chain.first ? -static_cast<V>(__builtin_inf()) : task.max[i],
             [&](Index p, auto part) __attribute__((always_inline)) {
               fetch_ahead(x + p, part);
               return load(x + p, part);
             });
-      if (args.phase != 0) add_powers(args, view, i);
+      if (args.phase != 0) add_powers(task, i);
     }
     return {};
   }
 
-  NNTILE_ALWAYS_INLINE static void add_powers(ops::CrossEntropy::Args const& args,
-                                              ops::CrossEntropy::View<T> const& view, Index i) {
-    T const* const x = view.logits + i * args.v;
-    Vec<V> const shift(static_cast<double>(view.max[i]));
+  NNTILE_ALWAYS_INLINE static void add_powers(Task const& task, Index i) {
+    ops::CrossEntropy::Args const& args = task.args;
+    T const* const x = task.logits + i * args.v;
+    Vec<V> const shift(static_cast<double>(task.max[i]));
     V const sum = canonical_sum<V>(
         args.v,
-        args.first ? V(0) : view.sum[i], [&](Index p, auto part) __attribute__((always_inline)) {
+        args.chain.first ? V(0) : task.sum[i], [&](Index p, auto part) __attribute__((always_inline)) {
           return exp_of_shifted(load(x + p, part) - shift);
         });
-    view.sum[i] = sum;
-    bool const ignored = view.labels[i] == args.ignore_index;
-    Index const at = view.labels[i] - args.v_begin;
+    task.sum[i] = sum;
+    bool const ignored = task.labels[i] == args.ignore_index;
+    Index const at = task.labels[i] - args.v_begin;
     V const picked = !ignored && at >= 0 && at < args.v ? static_cast<V>(x[at])
-                     : args.first                       ? V(0)
-                                                        : view.loss[i];
-    if (!args.last)
-      view.loss[i] = picked;
+                     : args.chain.first                       ? V(0)
+                                                        : task.loss[i];
+    if (!args.chain.last)
+      task.loss[i] = picked;
     else
-      view.loss[i] = ignored ? V(0) : logarithm(sum) + view.max[i] - picked;
+      task.loss[i] = ignored ? V(0) : logarithm(sum) + task.max[i] - picked;
   }
 
   static V logarithm(V x) {
@@ -77,19 +89,21 @@ template <class T> struct CrossEntropyBackward {
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::CrossEntropyBackward>(call);
-    Index const* const labels = buffer<Index const>(call, 1);  // [n]
-    V const* const dloss = buffer<V const>(call, 4);           // [n]
+    using Operand = ops::CrossEntropyBackward::Operand;
+    Buffers<ops::CrossEntropyBackward> const buffers(call);
+    Index const* const labels = buffers.at<Index const>(Operand::labels);  // [n]
+    V const* const dloss = buffers.at<V const>(Operand::dloss);           // [n]
     if (Status const status = check_labels(call, labels, args.n, args.whole_v, args.ignore_index);
         !status.ok())
       return status;
     Vec<V> const beta(args.beta);
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffer<T const>(call, 0) + i * args.v;  // [v]
-      T* const dx = buffer<T>(call, 5) + i * args.v;             // [v]
+      T const* const x = buffers.at<T const>(Operand::logits) + i * args.v;  // [v]
+      T* const dx = buffers.at<T>(Operand::dlogits) + i * args.v;             // [v]
       bool const ignored = labels[i] == args.ignore_index;
       V const w = static_cast<V>(args.scale) * dloss[i];
-      Vec<V> const shift(static_cast<double>(buffer<V const>(call, 2)[i]));
-      Vec<V> const factor(static_cast<double>(w / buffer<V const>(call, 3)[i]));
+      Vec<V> const shift(static_cast<double>(buffers.at<V const>(Operand::max)[i]));
+      Vec<V> const factor(static_cast<double>(w / buffers.at<V const>(Operand::sum)[i]));
       Index const label = labels[i] - args.v_begin;
       bool const here = !ignored && label >= 0 && label < args.v;
       // dx may be x: both are read before the row is written.

@@ -13,25 +13,13 @@ concept ElementwiseOp = requires { requires Op::elementwise; };
 /// result = beta*result + apply(operands...), as Elementwise::reference defines it.
 template <class Op, class T, class V>
 NNTILE_ALWAYS_INLINE void elementwise_body(typename Op::Args const& args, KernelCall const& call) {
-  constexpr int inputs = static_cast<int>(Op::operands.size()) - 1;
-  static_assert(inputs >= 1 && inputs <= 4, "an elementwise op reads one to four operands");
-  constexpr bool updates = Op::updates();
-  T* const out = buffer<T>(call, inputs);
-  auto const value_of = [&](int operand, Index i, auto part) {
-    return load(static_cast<T const*>(call.buffers[operand]) + i, part);
-  };
+  Buffers<Op> const buffers(call);
+  T* const out = buffers.template at<T>(Op::name_of(Op::operands.size() - 1));
   for_each_group<V>(args.n, [&](Index i, auto part) __attribute__((always_inline)) {
-    decltype(value_of(0, i, part)) value;
-    if constexpr (inputs == 1)
-      value = Op::apply(args.attrs, value_of(0, i, part));
-    else if constexpr (inputs == 2)
-      value = Op::apply(args.attrs, value_of(0, i, part), value_of(1, i, part));
-    else if constexpr (inputs == 3)
-      value = Op::apply(args.attrs, value_of(0, i, part), value_of(1, i, part), value_of(2, i, part));
-    else
-      value = Op::apply(args.attrs, value_of(0, i, part), value_of(1, i, part), value_of(2, i, part),
-                        value_of(3, i, part));
-    if constexpr (updates)
+    auto value = [&]<std::size_t... o>(std::index_sequence<o...>) __attribute__((always_inline)) {
+      return Op::apply(args.attrs, load(buffers.template at<T const>(Op::name_of(o)) + i, part)...);
+    }(std::make_index_sequence<Op::operands.size() - 1>{});
+    if constexpr (Op::updates())
       if (args.attrs.beta != 0)
         value = fma(decltype(value)(static_cast<double>(args.attrs.beta)), load(static_cast<T const*>(out) + i, part), value);
     store(out + i, value, part);

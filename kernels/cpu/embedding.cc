@@ -20,9 +20,11 @@ NNTILE_ALWAYS_INLINE Status check_index(KernelCall const& call, Index const* ind
 template <class T> struct Embedding {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Embedding>(call);
-    Index const* const index = buffer<Index const>(call, 0);  // [n]
-    T const* const table = buffer<T const>(call, 1);          // [e, v]
-    T* const out = buffer<T>(call, 2);                        // [e, n]
+    using Operand = ops::Embedding::Operand;
+    Buffers<ops::Embedding> const buffers(call);
+    Index const* const index = buffers.at<Index const>(Operand::index);  // [n]
+    T const* const table = buffers.at<T const>(Operand::table);          // [e, v]
+    T* const out = buffers.at<T>(Operand::out);                        // [e, n]
     if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok())
       return status;
     std::size_t const bytes = static_cast<std::size_t>(args.e) * sizeof(T);
@@ -42,23 +44,25 @@ template <class T> struct EmbeddingBackward {
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::EmbeddingBackward>(call);
-    Index const* const index = buffer<Index const>(call, 0) + args.index_offset;  // [n]
-    T const* const dy = buffer<T const>(call, 1) + args.dy_offset;                // [e, n]
-    T* const dtable = buffer<T>(call, 2);                                         // [e, v]
+    using Operand = ops::EmbeddingBackward::Operand;
+    Buffers<ops::EmbeddingBackward> const buffers(call);
+    Index const* const index = buffers.at<Index const>(Operand::index) + args.index_offset;  // [n]
+    T const* const dy = buffers.at<T const>(Operand::dy) + args.dy_offset;                // [e, n]
+    T* const dtable = buffers.at<T>(Operand::dtable);                                         // [e, v]
     if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok())
       return status;
+    V* const carry = buffers.at<V>(Operand::carry);  // [e, v] or null
     if constexpr (sizeof(T) == sizeof(V)) {
-      if (!args.carried) {
+      if (carry == nullptr) {
         start(args, dtable, dtable);
         add_rows(args, index, dy, dtable);
         return {};
       }
     }
-    if (args.carried) {
-      V* const carry = buffer<V>(call, 3);  // [e, v]
+    if (carry != nullptr) {
       start(args, dtable, carry);
       add_rows(args, index, dy, carry);
-      if (args.last)
+      if (args.chain.last)
         for_each_vec<V>(args.e * args.v, [&](Index i, auto part) {
           store(dtable + i, load(static_cast<V const*>(carry) + i, part), part);
         });
@@ -72,7 +76,7 @@ template <class T> struct EmbeddingBackward {
   template <class S>
   NNTILE_ALWAYS_INLINE static void start(ops::EmbeddingBackward::Args const& args, T const* dtable,
                                          S* sums) {
-    if (!args.first) return;
+    if (!args.chain.first) return;
     if (static_cast<void const*>(sums) == dtable && args.beta == 1)
       return;  // in place: only rows of tokens are touched
     Vec<V> const beta(args.beta);

@@ -10,8 +10,10 @@ template <class T>
 struct Fill {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Fill>(call);
+    using Operand = ops::Fill::Operand;
+    Buffers<ops::Fill> const buffers(call);
     using V = compute_t<T>;
-    T* const y = buffer<T>(call, 0);
+    T* const y = buffers.at<T>(Operand::y);
     Vec<V> const value(static_cast<double>(static_cast<V>(rounded_to<T>(args.value))));
     for_each_vec<V>(args.n, [&](Index i, auto part) { store(y + i, value, part); });
     return {};

@@ -10,9 +10,12 @@ struct NoAttrs {};
 #define NNTILE_FUNCTION(Name, function)                                              \
   struct Name : Elementwise<Name, NoAttrs> {                                         \
     static constexpr char const* name = "function_" #function;                       \
+    enum class Operand : std::uint8_t { x, y };                                      \
     static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}}; \
+    static constexpr Fields fields{};                                                \
+    [[maybe_unused]] static constexpr char const* no_gradient = "it is for tests";   \
     template <class V>                                                               \
-    static V apply(Attrs const&, V x) {                                              \
+    static constexpr V apply(Attrs const&, V x) {                                              \
       return function(x);                                                            \
     }                                                                                \
   };

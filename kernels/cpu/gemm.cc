@@ -34,16 +34,19 @@ template <class S>
 Product<S, compute_t<S>> product_of(ops::Gemm::Args const& args, KernelCall const& call,
                                     Index batch) {
   using T = compute_t<S>;
-  int const c = args.bias ? 3 : 2;
+  using Operand = ops::Gemm::Operand;
+  Buffers<ops::Gemm> const buffers(call);
+  S const* const bias = buffers.at<S>(Operand::bias);
+  T* const carry = buffers.at<T>(Operand::carry);
   Product<S, T> x{};
   x.m = args.m, x.n = args.n, x.k = args.k;
-  x.a = buffer<S>(call, 0) + args.a_offset + batch * args.a_stride;
-  x.b = buffer<S>(call, 1) + args.b_offset + batch * args.b_stride;
-  x.bias = args.bias ? buffer<S>(call, 2) + args.bias_offset : nullptr;
-  x.c = buffer<S>(call, c) + args.c_offset + batch * args.c_stride;
-  x.carry = args.carried ? buffer<T>(call, c + 1) + args.c_offset + batch * args.c_stride : nullptr;
+  x.a = buffers.at<S>(Operand::a) + args.a_offset + batch * args.a_stride;
+  x.b = buffers.at<S>(Operand::b) + args.b_offset + batch * args.b_stride;
+  x.bias = bias == nullptr ? nullptr : bias + args.bias_offset;
+  x.c = buffers.at<S>(Operand::c) + args.c_offset + batch * args.c_stride;
+  x.carry = carry == nullptr ? nullptr : carry + args.c_offset + batch * args.c_stride;
   x.lda = args.lda, x.ldb = args.ldb, x.ldc = args.ldc;
-  x.trans_a = args.trans_a, x.trans_b = args.trans_b, x.first = args.first, x.last = args.last;
+  x.trans_a = args.trans_a, x.trans_b = args.trans_b, x.first = args.chain.first, x.last = args.chain.last;
   x.alpha = static_cast<T>(args.alpha), x.beta = static_cast<T>(args.beta);
   x.activation = args.activation;
   return x;

@@ -225,15 +225,16 @@ struct Gemm {
     ops::Gemm::Args args;
     __builtin_memcpy(&args, call.attributes, sizeof args);
     if (args.m == 0 || args.n == 0) return {};
-    auto const operand = [&](int position, Index offset) { return static_cast<T*>(call.buffers[position]) + offset; };
+    using Operand = ops::Gemm::Operand;
+    Buffers<ops::Gemm> const buffers(call);
     for (Index batch = 0; batch < args.batch; ++batch) {
       Product<T> x{};
       x.trans_a = args.trans_a, x.trans_b = args.trans_b;
       x.m = args.m, x.n = args.n, x.k = args.k;
-      x.alpha = static_cast<T>(args.alpha), x.beta = static_cast<T>(args.first ? args.beta : 1);
-      x.a = operand(0, args.a_offset + batch * args.a_stride);
-      x.b = operand(1, args.b_offset + batch * args.b_stride);
-      x.c = operand(args.bias ? 3 : 2, args.c_offset + batch * args.c_stride);
+      x.alpha = static_cast<T>(args.alpha), x.beta = static_cast<T>(args.chain.first ? args.beta : 1);
+      x.a = buffers.at<T>(Operand::a) + args.a_offset + batch * args.a_stride;
+      x.b = buffers.at<T>(Operand::b) + args.b_offset + batch * args.b_stride;
+      x.c = buffers.at<T>(Operand::c) + args.c_offset + batch * args.c_stride;
       x.lda = args.lda, x.ldb = args.ldb, x.ldc = args.ldc;
       if (x.k == 0) {  // vendors differ
         scale(x);
@@ -241,7 +242,8 @@ struct Gemm {
       }
       if (char const* const error = multiply(x)) return {error};
     }
-    if (!args.last || (!args.bias && args.activation == Activation::none)) return {};
+    if (!args.chain.last) return {};
+    if (buffers.at<T>(Operand::bias) == nullptr && args.activation == Activation::none) return {};
     Codelet const* const finish = find("gemm_finish", dtype_of<T>, dtype_of<T>, Mode::exact, Isa::best);
     return finish->cpu(call);
   }

@@ -10,9 +10,11 @@ namespace {
 template <class T> struct SumSquares {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::SumSquares>(call);
-    double* const y = buffer<double>(call, 1);  // [n]
+    using Operand = ops::SumSquares::Operand;
+    Buffers<ops::SumSquares> const buffers(call);
+    double* const y = buffers.at<double>(Operand::y);  // [n]
     for (Index j = 0; j < args.n; ++j) {
-      T const* const x = buffer<T const>(call, 0) + j * args.k;  // [k]
+      T const* const x = buffers.at<T const>(Operand::x) + j * args.k;  // [k]
       y[j] = canonical_sum<double>(
           args.k, args.first ? 0.0 : y[j], [&](Index i, auto part) __attribute__((always_inline)) {
             fetch_ahead(x + i, part);
@@ -27,8 +29,10 @@ template <class T> struct SumSquares {
 struct GlobalNormAdd {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::GlobalNormAdd>(call);
-    double const part = *buffer<double const>(call, 0);
-    double& total = *buffer<double>(call, 1);
+    using Operand = ops::GlobalNormAdd::Operand;
+    Buffers<ops::GlobalNormAdd> const buffers(call);
+    double const part = *buffers.at<double const>(Operand::part);
+    double& total = *buffers.at<double>(Operand::total);
     total = args.beta == 0 ? part : args.beta * total + part;
     return {};
   }
@@ -37,10 +41,12 @@ struct GlobalNormAdd {
 struct ClipScale {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::ClipScale>(call);
+    using Operand = ops::ClipScale::Operand;
+    Buffers<ops::ClipScale> const buffers(call);
     double norm[Vec<double>::lanes];
-    store(norm, sqrt(Vec<double>(*buffer<double const>(call, 0))));
+    store(norm, sqrt(Vec<double>(*buffers.at<double const>(Operand::total))));
     double const ratio = args.max_norm / (norm[0] + 1e-6);
-    *buffer<float>(call, 1) = static_cast<float>(ratio > 1 ? 1 : ratio);
+    *buffers.at<float>(Operand::scale) = static_cast<float>(ratio > 1 ? 1 : ratio);
     return {};
   }
 };
@@ -49,8 +55,10 @@ template <class T> struct ScaleBy {
   static Status run(KernelCall const& call) noexcept {
     using V = compute_t<T>;
     auto const args = arguments<ops::ScaleBy>(call);
-    Vec<V> const factor(static_cast<double>(*buffer<float const>(call, 0)));
-    T* const x = buffer<T>(call, 1);  // [n]
+    using Operand = ops::ScaleBy::Operand;
+    Buffers<ops::ScaleBy> const buffers(call);
+    Vec<V> const factor(static_cast<double>(*buffers.at<float const>(Operand::s)));
+    T* const x = buffers.at<T>(Operand::x);  // [n]
     for_each_vec<V>(args.n, [&](Index i, auto part) {
       store(x + i, factor * load(static_cast<T const*>(x) + i, part), part);
     });

@@ -7,6 +7,7 @@
 #include "nntile/core/macros.hh"
 #include "nntile/core/numerics.hh"
 #include "nntile/core/shape.hh"
+#include "nntile/ops/arguments.hh"
 
 // The build says which instruction set a file is compiled for; tools that read a file alone do not.
 #ifndef NNTILE_ISA
@@ -79,21 +80,6 @@ consteval Kernels<7> float_kernels() {
 }
 
 namespace NNTILE_ISA {
-
-/// What the op's `args` filled in for this task.
-template <class Op>
-NNTILE_ALWAYS_INLINE typename Op::Args arguments(KernelCall const& call) {
-  typename Op::Args args;
-  __builtin_memcpy(&args, call.attributes, sizeof args);
-  return args;
-}
-
-/// Buffer number `position` among the task's uses: the op's operands in order, those left out that this task lacks
-/// (hidden operands that do not exist under these tilings, operands of other phases).
-template <class T>
-NNTILE_ALWAYS_INLINE T* buffer(KernelCall const& call, int position) {
-  return static_cast<T*>(call.buffers[position]);
-}
 
 /// What a kernel that needs a workspace says where it was lent none.
 inline constexpr char const* no_workspace =

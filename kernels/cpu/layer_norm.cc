@@ -13,39 +13,45 @@ template <class T> struct LayerNorm {
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::LayerNorm>(call);
-    auto const view = ops::LayerNorm::view<T>(args.phase, call.buffers);
+    using Operand = ops::LayerNorm::Operand;
+    Buffers<ops::LayerNorm> const buffers(call);
+    T const* const gamma = buffers.at<T>(Operand::gamma);  // [e]
+    T const* const beta = buffers.at<T>(Operand::beta);    // [e]
+    V* const means = buffers.at<V>(Operand::mean);         // [n]
+    V* const rstds = buffers.at<V>(Operand::rstd);         // [n]
+    auto const [first, last] = args.chain;
     V const size = static_cast<V>(args.whole_e);
     bool const all = args.phase < 0;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = view.x + i * args.e;
+      T const* const x = buffers.at<T>(Operand::x) + i * args.e;
       if (all || args.phase == 0) {
         V const sum = canonical_sum<V>(
-            args.e, args.first ? V(0) : view.mean[i],
+            args.e, first ? V(0) : means[i],
             [&](Index e, auto part) __attribute__((always_inline)) {
               fetch_ahead(x + e, part);
               return load(x + e, part);
             });
-        view.mean[i] = args.last ? sum / size : sum;
+        means[i] = last ? sum / size : sum;
       }
       if (all || args.phase == 1) {
-        Vec<V> const mean(static_cast<double>(view.mean[i]));
+        Vec<V> const mean(static_cast<double>(means[i]));
         V const sum = canonical_sum<V>(
-            args.e, args.first ? V(0) : view.rstd[i],
+            args.e, first ? V(0) : rstds[i],
             [&](Index e, auto part) __attribute__((always_inline)) {
               auto const centred = load(x + e, part) - mean;
               return centred * centred;
             });
-        view.rstd[i] = args.last ? V(1) / root(sum / size + static_cast<V>(args.eps)) : sum;
+        rstds[i] = last ? V(1) / root(sum / size + static_cast<V>(args.eps)) : sum;
       }
       if (all || args.phase == 2) {
-        Vec<V> const mean(static_cast<double>(view.mean[i]));
-        Vec<V> const rstd(static_cast<double>(view.rstd[i]));
-        T* const y = view.y + i * args.e;
+        Vec<V> const mean(static_cast<double>(means[i]));
+        Vec<V> const rstd(static_cast<double>(rstds[i]));
+        T* const y = buffers.at<T>(Operand::y) + i * args.e;
         for_each_vec<V>(
             args.e, [&](Index e, auto part) __attribute__((always_inline)) {
               store(y + e,
-                    fma((load(x + e, part) - mean) * rstd, load(view.gamma + e, part),
-                        load(view.beta + e, part)),
+                    fma((load(x + e, part) - mean) * rstd, load(gamma + e, part),
+                        load(beta + e, part)),
                     part);
             });
       }
@@ -65,21 +71,25 @@ template <class T> struct LayerNormBackward {
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::LayerNormBackward>(call);
-    auto const view = ops::LayerNormBackward::view<T>(args.phase, call.buffers);
+    using Operand = ops::LayerNormBackward::Operand;
+    Buffers<ops::LayerNormBackward> const buffers(call);
+    T const* const gamma = buffers.at<T>(Operand::gamma);  // [e]
+    V* const c1s = buffers.at<V>(Operand::c1);             // [n], where e is cut
+    V* const c2s = buffers.at<V>(Operand::c2);             // [n], likewise
     Vec<V> const size(static_cast<double>(static_cast<V>(args.whole_e)));
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = view.x + i * args.e;
-      T const* const dy = view.dy + i * args.e;
-      Vec<V> const mean(static_cast<double>(view.mean[i]));
-      Vec<V> const rstd(static_cast<double>(view.rstd[i]));
+      T const* const x = buffers.at<T>(Operand::x) + i * args.e;
+      T const* const dy = buffers.at<T>(Operand::dy) + i * args.e;
+      Vec<V> const mean(static_cast<double>(buffers.at<V>(Operand::mean)[i]));
+      Vec<V> const rstd(static_cast<double>(buffers.at<V>(Operand::rstd)[i]));
       auto const xhat = [&](Index e, auto part) __attribute__((always_inline)) {
         return (load(x + e, part) - mean) * rstd;
       };
       auto const g = [&](Index e, auto part) __attribute__((always_inline)) {
-        return load(dy + e, part) * load(view.gamma + e, part);
+        return load(dy + e, part) * load(gamma + e, part);
       };
-      V c1 = args.phase == 1 || (args.phase == 0 && !args.first) ? view.c1[i] : V(0);
-      V c2 = args.phase == 1 || (args.phase == 0 && !args.first) ? view.c2[i] : V(0);
+      V c1 = args.phase == 1 || (args.phase == 0 && !args.first) ? c1s[i] : V(0);
+      V c2 = args.phase == 1 || (args.phase == 0 && !args.first) ? c2s[i] : V(0);
       if (args.phase != 1) {
         c1 = canonical_sum<V>(
             args.e,
@@ -90,11 +100,11 @@ template <class T> struct LayerNormBackward {
             });
       }
       if (args.phase == 0) {
-        view.c1[i] = c1;
-        view.c2[i] = c2;
+        c1s[i] = c1;
+        c2s[i] = c2;
         continue;
       }
-      apply(args, view.dx + i * args.e, rstd, Vec<V>(static_cast<double>(c1)) / size,
+      apply(args, buffers.at<T>(Operand::dx) + i * args.e, rstd, Vec<V>(static_cast<double>(c1)) / size,
             Vec<V>(static_cast<double>(c2)) / size, g, xhat);
     }
     return {};
@@ -121,18 +131,18 @@ template <class T> struct LayerNormWeightBackward {
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::LayerNormWeightBackward>(call);
-    auto const result = [&](int operand, double beta) {
-      return ColumnResult<T>{buffer<T>(call, operand),
-                             args.carried ? buffer<V>(call, operand + 2) : nullptr, beta,
-                             args.first, args.last};
-    };
-    auto const dgamma = result(4, args.beta_dgamma);  // [e, n]
-    auto const dbeta = result(5, args.beta_dbeta);    // [e, n]
+    using Operand = ops::LayerNormWeightBackward::Operand;
+    Buffers<ops::LayerNormWeightBackward> const buffers(call);
+    ColumnResult<T> const dgamma{{buffers.at<T>(Operand::dgamma),
+                                  buffers.at<V>(Operand::carry_dgamma), args.beta_dgamma,
+                                  args.chain}};  // [e, n]
+    ColumnResult<T> const dbeta{{buffers.at<T>(Operand::dbeta), buffers.at<V>(Operand::carry_dbeta),
+                                 args.beta_dbeta, args.chain}};  // [e, n]
     for (Index j = 0; j < args.n; ++j) {
-      T const* const x = buffer<T const>(call, 0) + j * args.e * args.s;   // [e, s]
-      T const* const dy = buffer<T const>(call, 1) + j * args.e * args.s;  // [e, s]
-      V const* const mean = buffer<V const>(call, 2) + j * args.s;         // [s]
-      V const* const rstd = buffer<V const>(call, 3) + j * args.s;         // [s]
+      T const* const x = buffers.at<T const>(Operand::x) + j * args.e * args.s;   // [e, s]
+      T const* const dy = buffers.at<T const>(Operand::dy) + j * args.e * args.s;  // [e, s]
+      V const* const mean = buffers.at<V const>(Operand::mean) + j * args.s;         // [s]
+      V const* const rstd = buffers.at<V const>(Operand::rstd) + j * args.s;         // [s]
       Index const ahead = rows_ahead<T>(args.e) * args.e;
       sum_columns<T, 2>(
           args.e, args.s, {dgamma.at(j * args.e), dbeta.at(j * args.e)},

@@ -6,6 +6,7 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
+/// Buffers: the number of flops done (fp64), and a value that depends on all of them (fp32).
 struct Peak {
   static constexpr char const* name = "fma_peak";
   struct Args {
@@ -13,7 +14,6 @@ struct Peak {
   };
 };
 
-/// Buffer 0 receives the number of flops done, buffer 1 a value that depends on all of them.
 Status run(KernelCall const& call) noexcept {
   auto const iterations = arguments<Peak>(call).iterations;
   constexpr int chains =
@@ -29,8 +29,8 @@ Status run(KernelCall const& call) noexcept {
   for (int i = 1; i < chains; ++i) total += sums[i];
   float values[64];
   store(values, total);
-  *buffer<double>(call, 0) = 2.0 * chains * Vec<float>::lanes * static_cast<double>(iterations);
-  *buffer<float>(call, 1) = values[0];
+  *static_cast<double*>(call.buffers[0]) = 2.0 * chains * Vec<float>::lanes * static_cast<double>(iterations);
+  *static_cast<float*>(call.buffers[1]) = values[0];
   return {};
 }
 

@@ -52,7 +52,9 @@ template <class T>
 struct Randn {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Randn>(call);
-    T* y = buffer<T>(call, 0);
+    using Operand = ops::Randn::Operand;
+    Buffers<ops::Randn> const buffers(call);
+    T* y = buffers.at<T>(Operand::y);
     for (std::int64_t d = 0; d < args.rank; ++d)
       if (args.extent[d] == 0) return {};
     Index const run_length = args.rank > 0 ? args.extent[0] : 1;

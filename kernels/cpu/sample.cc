@@ -125,9 +125,11 @@ template <class T>
 struct Sample {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Sample>(call);
-    T const* const logits = buffer<T>(call, 0);  // [v, j]
-    auto const step = static_cast<std::uint64_t>(*buffer<std::int64_t>(call, 1));
-    auto* const y = buffer<std::int64_t>(call, 2);  // [j]
+    using Operand = ops::Sample::Operand;
+    Buffers<ops::Sample> const buffers(call);
+    T const* const logits = buffers.at<T>(Operand::logits);  // [v, j]
+    auto const step = static_cast<std::uint64_t>(*buffers.at<std::int64_t>(Operand::step));
+    auto* const y = buffers.at<std::int64_t>(Operand::y);  // [j]
     for (Index j = 0; j < args.count; ++j) {
       Column<T> column(logits + j * args.v, args.v, args.temperature);
       if (char const* const error = column.find_max()) return {error};

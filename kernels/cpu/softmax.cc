@@ -13,12 +13,16 @@ template <class T> struct Softmax {
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Softmax>(call);
-    auto const view = ops::Softmax::view<T>(args.phase, call.buffers);
+    using Operand = ops::Softmax::Operand;
+    Buffers<ops::Softmax> const buffers(call);
+    T* const results = buffers.at<T>(Operand::y);   // [n, v], but in phases 0 and 1
+    V* const maxima = buffers.at<V>(Operand::max);  // [n], where v is cut
+    V* const sums = buffers.at<V>(Operand::sum);    // [n], likewise
     bool const begins = args.phase < 0 || args.first;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = view.x + i * args.v;
-      T* const y = view.y + (args.phase < 0 || args.phase == 2 ? i * args.v : 0);
-      V top = args.phase > 0 || !begins ? view.max[i] : -static_cast<V>(__builtin_inf());
+      T const* const x = buffers.at<T>(Operand::x) + i * args.v;
+      T* const y = results == nullptr ? nullptr : results + i * args.v;
+      V top = args.phase > 0 || !begins ? maxima[i] : -static_cast<V>(__builtin_inf());
       if (args.phase <= 0)
         top = canonical_max<V>(
             args.v, top, [&](Index p, auto part) __attribute__((always_inline)) {
@@ -26,11 +30,11 @@ template <class T> struct Softmax {
               return load(x + p, part);
             });
       if (args.phase == 0) {
-        view.max[i] = top;
+        maxima[i] = top;
         continue;
       }
       Vec<V> const shift(static_cast<double>(top));
-      V sum = args.phase == 2 || !begins ? view.sum[i] : V(0);
+      V sum = args.phase == 2 || !begins ? sums[i] : V(0);
       if (args.phase != 2)
         sum = canonical_sum<V>(
             args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
@@ -41,7 +45,7 @@ template <class T> struct Softmax {
               return power;
             });
       if (args.phase == 1) {
-        view.sum[i] = sum;
+        sums[i] = sum;
         continue;
       }
       Vec<V> const factor = Vec<V>(1) / Vec<V>(static_cast<double>(sum));
@@ -62,12 +66,14 @@ template <class T> struct SoftmaxBackward {
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::SoftmaxBackward>(call);
-    auto const view = ops::SoftmaxBackward::view<T>(args.phase, call.buffers);
+    using Operand = ops::SoftmaxBackward::Operand;
+    Buffers<ops::SoftmaxBackward> const buffers(call);
+    V* const dots = buffers.at<V>(Operand::dot);  // [n], where v is cut
     Vec<V> const beta(args.beta);
     for (Index i = 0; i < args.n; ++i) {
-      T const* const y = view.y + i * args.v;
-      T const* const dy = view.dy + i * args.v;
-      V sum = args.phase == 1 || (args.phase == 0 && !args.first) ? view.dot[i] : V(0);
+      T const* const y = buffers.at<T>(Operand::y) + i * args.v;
+      T const* const dy = buffers.at<T>(Operand::dy) + i * args.v;
+      V sum = args.phase == 1 || (args.phase == 0 && !args.first) ? dots[i] : V(0);
       if (args.phase != 1)
         sum = canonical_sum<V>(
             args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
@@ -76,10 +82,10 @@ template <class T> struct SoftmaxBackward {
               return load(y + p, part) * load(dy + p, part);
             });
       if (args.phase == 0) {
-        view.dot[i] = sum;
+        dots[i] = sum;
         continue;
       }
-      T* const dx = view.dx + i * args.v;
+      T* const dx = buffers.at<T>(Operand::dx) + i * args.v;
       Vec<V> const dot(static_cast<double>(sum));
       for_each_vec<V>(
           args.v, [&](Index p, auto part) __attribute__((always_inline)) {

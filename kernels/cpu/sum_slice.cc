@@ -13,9 +13,11 @@ template <class T> struct SumSlice {
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::SumSlice>(call);
-    T const* const x = buffer<T const>(call, 0);  // [m, k, n]
-    ColumnResult<T> const y{buffer<T>(call, 1), args.carried ? buffer<V>(call, 2) : nullptr,
-                            args.beta, args.first, args.last};  // [m, n]
+    using Operand = ops::SumSlice::Operand;
+    Buffers<ops::SumSlice> const buffers(call);
+    T const* const x = buffers.at<T const>(Operand::x);  // [m, k, n]
+    ColumnResult<T> const y{{buffers.at<T>(Operand::y), buffers.at<V>(Operand::carry), args.beta,
+                             args.chain}};  // [m, n]
     Vec<V> const alpha(args.alpha);
     for (Index j = 0; j < args.n; ++j) {
       T const* const slab = x + j * args.m * args.k;
@@ -51,8 +53,10 @@ template <class T> struct BroadcastSlice {
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::BroadcastSlice>(call);
-    T const* const s = buffer<T const>(call, 0);  // [m, n]
-    T* const z = buffer<T>(call, 1);              // [m, k, n]
+    using Operand = ops::BroadcastSlice::Operand;
+    Buffers<ops::BroadcastSlice> const buffers(call);
+    T const* const s = buffers.at<T const>(Operand::s);  // [m, n]
+    T* const z = buffers.at<T>(Operand::z);              // [m, k, n]
     Vec<V> const alpha(args.alpha);
     Vec<V> const beta(args.beta);
     auto const put = [&](T * out, Vec<V> value, auto part) __attribute__((always_inline)) {

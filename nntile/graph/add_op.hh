@@ -98,8 +98,8 @@ inline void check_writable(OpInfo const& info, char const* operand, LogicalGraph
 }
 
 template <class Op> constexpr auto gradient_of() -> void (*)(GradientBuilder&) {
-  if constexpr (requires(GradientBuilder & builder) { Op::gradient(builder); })
-    return &Op::gradient;
+  if constexpr (requires { &Op::template gradient<GradientBuilder>; })
+    return &Op::template gradient<GradientBuilder>;
   else
     return nullptr;
 }
@@ -171,7 +171,7 @@ inline std::int64_t LogicalGraph::estimate_flops() const {
     TileRange range(op.axes);
     for (std::size_t id = 0; id < op.axes.axes.size(); ++id)
       range.axis(id) = {0, 0, op.axes.axes[id].extent, 0, op.axes.axes[id].extent};
-    flops += op.info->cost(op.attrs.data(), range).flops;
+    flops += op.info->flops(op.attrs.data(), range);
   }
   return flops;
 }

@@ -10,7 +10,7 @@
 
 namespace nntile {
 
-/// What an op's `gradient` is given; operands are positions in the op's list.
+/// What an op's `gradient` is given; operands go by the names of the op's enum.
 class GradientBuilder {
  public:
   GradientBuilder(LogicalGraph& graph, GradientOptions const& options)
@@ -20,77 +20,77 @@ class GradientBuilder {
     return *reinterpret_cast<typename Op::Attrs const*>(op_->attrs.data());
   }
 
-  /// Operand i, whose value the gradient reads: the one that the op read, or wrote if it is a
+  /// The operand, whose value the gradient reads: the one that the op read, or wrote if it is a
   /// result. Throws GraphError where an op has overwritten that value since.
-  Node operand(int i) const {
-    std::size_t const by = versions_.overwriter(index_, position(i));
+  Node operand(OperandIndex o) const {
+    std::size_t const by = versions_.overwriter(index_, position(o));
     if (by != no_op)
-      throw GraphError(concat(here(), ": its gradient reads ", declared_[position(i)].name, " ('",
-                              name(i), "'), which ", label(by),
+      throw GraphError(concat(here(), ": its gradient reads ", declared_[position(o)].name, " ('",
+                              name(o), "'), which ", label(by),
                               " has overwritten since; write that to a tensor of its own"));
-    return {graph_, id(i)};
+    return {graph_, id(o)};
   }
-  Shape const& shape(int i) const { return graph_.tensor_at(id(i)).spec.shape; }
-  DType dtype(int i) const { return graph_.tensor_at(id(i)).spec.dtype; }
-  std::string const& name(int i) const { return graph_.tensor_at(id(i)).name; }
-  int rank(int i) const { return static_cast<int>(shape(i).size()); }
+  Shape const& shape(OperandIndex o) const { return graph_.tensor_at(id(o)).spec.shape; }
+  DType dtype(OperandIndex o) const { return graph_.tensor_at(id(o)).spec.dtype; }
+  std::string const& name(OperandIndex o) const { return graph_.tensor_at(id(o)).name; }
+  int rank(OperandIndex o) const { return static_cast<int>(shape(o).size()); }
 
-  /// Whether the loss is to be differentiated by the value of operand i that the op read; of an
+  /// Whether the loss is to be differentiated by the value of the operand that the op read; of an
   /// `update` result that is its old value.
-  bool wants(int i) {
-    heeded_ |= 1u << i;
-    return versions_.varies(index_, position(i));
+  bool wants(OperandIndex o) {
+    heeded_ |= bit(o);
+    return versions_.varies(index_, position(o));
   }
 
-  /// Whether operands i and j share elements: one op cannot write both gradients then.
-  bool meet(int i, int j) const {
-    TensorNode const& a = graph_.tensor_at(id(i));
-    TensorNode const& b = graph_.tensor_at(id(j));
-    return detail::root_of(a, id(i)) == detail::root_of(b, id(j)) && detail::overlap(a, b);
+  /// Whether two operands share elements: one op cannot write both gradients then.
+  bool meet(OperandIndex o, OperandIndex other) const {
+    TensorNode const& a = graph_.tensor_at(id(o));
+    TensorNode const& b = graph_.tensor_at(id(other));
+    return detail::root_of(a, id(o)) == detail::root_of(b, id(other)) && detail::overlap(a, b);
   }
 
-  /// The finished gradient of result i; zeros where the loss does not depend on it.
-  Node grad(int i) {
-    asked_ |= 1u << i;
-    Node& gradient = results_[position(i)];
-    if (!gradient) gradient = values_.zeros(id(i));
+  /// The finished gradient of a result; zeros where the loss does not depend on it.
+  Node grad(OperandIndex o) {
+    asked_ |= bit(o);
+    Node& gradient = results_[position(o)];
+    if (!gradient) gradient = values_.zeros(id(o));
     return gradient;
   }
 
-  /// Where the gradient of what the op read of operand i is added to.
-  GradientTarget target(int i) {
-    heeded_ |= 1u << i;
-    return values_.target(id(i), index_);
+  /// Where the gradient of what the op read of the operand is added to.
+  GradientTarget target(OperandIndex o) {
+    heeded_ |= bit(o);
+    return values_.target(id(o), index_);
   }
 
-  /// Adds `factor` times the gradient of result `from` to that of operand i; they are one tensor
+  /// Adds `factor` times the gradient of result `from` to that of the operand; they are one tensor
   /// where nothing was there and the factor is 1.
-  void pass(int i, int from, double factor = 1) {
-    heeded_ |= 1u << i;
+  void pass(OperandIndex o, OperandIndex from, double factor = 1) {
+    heeded_ |= bit(o);
     Node const gradient = grad(from);
-    if (factor == 1 && values_.share(id(i), gradient)) return;
-    add_into(gradient, target(i), factor);
+    if (factor == 1 && values_.share(id(o), gradient)) return;
+    add_into(gradient, target(o), factor);
   }
 
-  /// Result i began as beta times its old value, whose gradient is thus beta times the result's.
+  /// The result began as beta times its old value, whose gradient is thus beta times the result's.
   /// Call it last.
-  void keep(int i, double beta) {
-    if (wants(i) && beta != 0) pass(i, i, beta);
+  void keep(OperandIndex o, double beta) {
+    if (wants(o) && beta != 0) pass(o, o, beta);
   }
 
   /// Adds the sum of `node` over its trailing dimensions, innermost first, to the gradient of
-  /// operand i; `node` itself where it has no more dimensions than the operand.
-  void sum_trailing(Node node, int i) {
-    int const kept = rank(i);
+  /// the operand; `node` itself where it has no more dimensions than that.
+  void sum_trailing(Node node, OperandIndex o) {
+    int const kept = rank(o);
     while (static_cast<int>(node.shape().size()) > kept + 1) {
       Shape shape;
       for (std::size_t d = 0; d < node.shape().size(); ++d)
         if (d != static_cast<std::size_t>(kept)) shape.push_back(node.shape()[d]);
-      Node const stage = temporary(shape, node.dtype(), concat(name(i), ".grad.stage"));
+      Node const stage = temporary(shape, node.dtype(), concat(name(o), ".grad.stage"));
       op<ops::SumSlice>({.axis = kept}, node, stage);
       node = stage;
     }
-    GradientTarget const to = target(i);
+    GradientTarget const to = target(o);
     if (static_cast<int>(node.shape().size()) == kept) return add_into(node, to, 1);
     op<ops::SumSlice>({.axis = kept, .beta = to.beta}, node, to.node);
   }
@@ -132,8 +132,10 @@ class GradientBuilder {
   }
 
  private:
-  static std::size_t position(int i) { return static_cast<std::size_t>(i); }
-  std::uint32_t id(int i) const { return op_->operands[position(i)]; }
+  /// Position among the operands that the call has.
+  std::size_t position(OperandIndex o) const { return present_.rank(o); }
+  std::uint32_t bit(OperandIndex o) const { return 1u << position(o); }
+  std::uint32_t id(OperandIndex o) const { return op_->operands[position(o)]; }
 
   /// What errors call an op: "node 3, gelutanh ('y')".
   std::string label(std::size_t index) const {
@@ -164,6 +166,7 @@ class GradientBuilder {
     op_ = &op;
     index_ = index;
     declared_ = op.info->operands(op.attrs.data());
+    present_ = op.info->present(op.attrs.data());
     std::uint32_t reached = 0, wanted = 0;
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
       if (is_result(i) && values_.reached(op.operands[i])) reached |= 1u << i;
@@ -175,7 +178,8 @@ class GradientBuilder {
         if (is_result(i)) values_.drop(op.operands[i]);
       return;
     }
-    if (op.gradient == nullptr) fail("the op has none, and it is on a way to the loss");
+    if (op.gradient == nullptr)
+      fail(concat(op.info->no_gradient, ", and it is on a way to the loss"));
     for (std::size_t i = 0; i < op.operands.size(); ++i)
       results_[i] =
           (reached >> i & 1u) != 0 ? values_.take(op.operands[i], aliased(i, wanted)) : Node{};
@@ -218,6 +222,7 @@ class GradientBuilder {
   OpNode const* op_ = nullptr;
   std::size_t index_ = 0;
   Operands declared_;
+  OperandSet present_;
   std::array<Node, max_operands> results_;
   std::uint32_t heeded_ = 0;  // operands that its gradient asked about
   std::uint32_t asked_ = 0;   // results whose gradients it read

@@ -31,35 +31,38 @@ struct AdamwStep {
   struct Args {
     Index n;
     double beta1, beta2, eps, weight_decay;
-    bool scaled;
   };
 
-  static Operands operands(Attrs const& attrs) {
-    Operands result{{"p", "i...", Access::update},          {"g", "i..."},
-                    {"m", "i...", Access::update},          {"v", "i...", Access::update},
-                    {"lr", "", Access::read, Kind::fp32},   {"step", "", Access::read, Kind::int64}};
-    if (attrs.scaled) result.push_back({"scale", "", Access::read, Kind::fp32});
-    return result;
-  }
+  enum class Operand : std::uint8_t { p, g, m, v, lr, step, scale };
+  static constexpr Operands operands{
+      {"p", "i...", Access::update},         {"g", "i..."},
+      {"m", "i...", Access::update},         {"v", "i...", Access::update},
+      {"lr", "", Access::read, Kind::fp32},  {"step", "", Access::read, Kind::int64},
+      {"scale", "", Access::read, Kind::fp32}};
+  static constexpr Fields fields{
+      field<&Attrs::beta1>("beta1"), field<&Attrs::beta2>("beta2"), field<&Attrs::eps>("eps"),
+      field<&Attrs::weight_decay>("weight_decay"), field<&Attrs::scaled>("scaled")};
+  static constexpr Hooks<Attrs> hooks{.present = [](Attrs const& attrs, OperandIndex operand) {
+    return operand != Operand::scale || attrs.scaled;
+  }};
+  static constexpr char const* no_gradient = "an optimizer's step is not differentiated";
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('i'), attrs.beta1, attrs.beta2, attrs.eps, attrs.weight_decay, attrs.scaled};
-  }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, 7 * static_cast<Index>(sizeof(float)) * range.extent('i')};
+    return {range.extent('i'), attrs.beta1, attrs.beta2, attrs.eps, attrs.weight_decay};
   }
 
   template <Element T>
     requires(is_float(dtype_of<T>))
-  static Status reference(Args const& args, Buffers buffers) {
+  static Status reference(Args const& args, Buffers<AdamwStep> buffers) {
     using V = compute_t<T>;
-    T* const p = buffers.at<T>(0);
-    T const* const g = buffers.at<T>(1);
-    T* const m = buffers.at<T>(2);
-    T* const v = buffers.at<T>(3);
-    double const lr = *buffers.at<float>(4);
-    auto const step = *buffers.at<std::int64_t>(5);
-    V const scale = args.scaled ? V(*buffers.at<float>(6)) : V(1);
+    T* const p = buffers.at<T>(Operand::p);
+    T const* const g = buffers.at<T>(Operand::g);
+    T* const m = buffers.at<T>(Operand::m);
+    T* const v = buffers.at<T>(Operand::v);
+    double const lr = *buffers.at<float>(Operand::lr);
+    auto const step = *buffers.at<std::int64_t>(Operand::step);
+    float const* const factor = buffers.at<float>(Operand::scale);  // or null
+    V const scale = factor != nullptr ? V(*factor) : V(1);
     if (step < 1) return {"step is counted from 1"};
     V const decay = V(1 - lr * args.weight_decay);
     V const c1 = V(lr / (1 - std::pow(args.beta1, static_cast<double>(step))));

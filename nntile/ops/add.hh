@@ -16,11 +16,12 @@ struct AddAttrs {
 /// does not leak. dtypes {every float}. Cost: 3|x| * size bytes. z may be x or y.
 struct Add : Elementwise<Add, AddAttrs> {
   static constexpr char const* name = "add";
+  enum class Operand : std::uint8_t { x, y, z };
   static constexpr Operands operands{{"x", "i..."}, {"y", "i..."}, {"z", "i...", Access::write}};
 
-  static bool overwrites(Attrs const&, int) { return true; }
+  static constexpr Fields fields{field<&Attrs::alpha>("alpha"), field<&Attrs::beta>("beta")};
 
-  template <class V> static V apply(Attrs const& attrs, V x, V y) {
+  template <class V> static constexpr V apply(Attrs const& attrs, V x, V y) {
     using math::fma;
     if (attrs.beta == 0) return V(attrs.alpha) * x;
     return fma(V(attrs.alpha), x, V(attrs.beta) * y);
@@ -30,9 +31,8 @@ struct Add : Elementwise<Add, AddAttrs> {
     Attrs const& attrs = b.template attrs<Add>();
     // The later operand of a residual sum is the branch's end; its gradient is taken up before the
     // trunk's grows.
-    double const factors[] = {attrs.alpha, attrs.beta};
-    for (int i = 1; i >= 0; --i)
-      if (b.wants(i) && factors[i] != 0) b.pass(i, 2, factors[i]);
+    if (b.wants(Operand::y) && attrs.beta != 0) b.pass(Operand::y, Operand::z, attrs.beta);
+    if (b.wants(Operand::x) && attrs.alpha != 0) b.pass(Operand::x, Operand::z, attrs.alpha);
   }
 };
 

@@ -17,6 +17,7 @@ struct AddFiberAttrs {
 struct AddFiber {
   static constexpr char const* name = "add_fiber";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { x, f, z };
   static constexpr Operands operands{
       {"x", "i... k j..."}, {"f", "k"}, {"z", "i... k j...", Access::write}};
 
@@ -26,21 +27,21 @@ struct AddFiber {
     double alpha;
   };
 
-  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis, "axis"}}; }
-  static std::uint32_t replaces(Attrs const&) { return 1u << 0; }
+  static constexpr Fields fields{field<&Attrs::axis>("axis"), field<&Attrs::alpha>("alpha")};
+  static constexpr Hooks<Attrs> hooks{
+      .ranks = &axis_ranks<Attrs>,
+      .replaces = [](Attrs const&) -> OperandSet { return {Operand::x}; }};
+
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('i'), range.extent('k'), range.extent('j'), attrs.alpha};
   }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) * (2 * range.elements(0) + range.elements(1))};
-  }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<AddFiber> buffers) {
     using V = compute_t<T>;
-    T const* const x = buffers.at<T>(0);  // [i, k, j]
-    T const* const f = buffers.at<T>(1);  // [k]
-    T* const z = buffers.at<T>(2);        // [i, k, j]
+    T const* const x = buffers.at<T>(Operand::x);  // [i, k, j]
+    T const* const f = buffers.at<T>(Operand::f);  // [k]
+    T* const z = buffers.at<T>(Operand::z);        // [i, k, j]
     for (Index j = 0; j < args.n; ++j)
       for (Index k = 0; k < args.k; ++k)
         for (Index i = 0; i < args.m; ++i) {
@@ -53,10 +54,10 @@ struct AddFiber {
   /// tensor.
   template <class Builder> static void gradient(Builder& b) {
     Attrs const& attrs = b.template attrs<AddFiber>();
-    if (b.wants(1)) {
-      auto node = b.grad(2);
-      Shape shape = b.shape(2);
-      if (shape.size() == 1) b.pass(1, 2, attrs.alpha);
+    if (b.wants(Operand::f)) {
+      auto node = b.grad(Operand::z);
+      Shape shape = b.shape(Operand::z);
+      if (shape.size() == 1) b.pass(Operand::f, Operand::z, attrs.alpha);
       for (int inside = attrs.axis; shape.size() > 1; --inside) {
         int const axis = inside > 0 ? 0 : 1;
         bool const last = shape.size() == 2;
@@ -65,17 +66,17 @@ struct AddFiber {
           if (d != static_cast<std::size_t>(axis)) rest.push_back(shape[d]);
         shape = rest;
         if (last) {
-          auto const df = b.target(1);
+          auto const df = b.target(Operand::f);
           b.template op<SumSlice>({.axis = axis, .alpha = attrs.alpha, .beta = df.beta}, node,
                                   df.node);
         } else {
-          auto const stage = b.temporary(shape, node.dtype(), concat(b.name(1), ".grad.stage"));
+          auto const stage = b.temporary(shape, node.dtype(), concat(b.name(Operand::f), ".grad.stage"));
           b.template op<SumSlice>({.axis = axis}, node, stage);
           node = stage;
         }
       }
     }
-    if (b.wants(0)) b.pass(0, 2);
+    if (b.wants(Operand::x)) b.pass(Operand::x, Operand::z);
   }
 };
 

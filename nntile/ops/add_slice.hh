@@ -17,6 +17,7 @@ struct AddSliceAttrs {
 struct AddSlice {
   static constexpr char const* name = "add_slice";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { x, s, z };
   static constexpr Operands operands{
       {"x", "i... k j..."}, {"s", "i... j..."}, {"z", "i... k j...", Access::write}};
 
@@ -26,21 +27,21 @@ struct AddSlice {
     double alpha;
   };
 
-  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis, "axis"}}; }
-  static std::uint32_t replaces(Attrs const&) { return 1u << 0; }
+  static constexpr Fields fields{field<&Attrs::axis>("axis"), field<&Attrs::alpha>("alpha")};
+  static constexpr Hooks<Attrs> hooks{
+      .ranks = &axis_ranks<Attrs>,
+      .replaces = [](Attrs const&) -> OperandSet { return {Operand::x}; }};
+
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('i'), range.extent('k'), range.extent('j'), attrs.alpha};
   }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) * (2 * range.elements(0) + range.elements(1))};
-  }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<AddSlice> buffers) {
     using V = compute_t<T>;
-    T const* const x = buffers.at<T>(0);  // [i, k, j]
-    T const* const s = buffers.at<T>(1);  // [i, j]
-    T* const z = buffers.at<T>(2);        // [i, k, j]
+    T const* const x = buffers.at<T>(Operand::x);  // [i, k, j]
+    T const* const s = buffers.at<T>(Operand::s);  // [i, j]
+    T* const z = buffers.at<T>(Operand::z);        // [i, k, j]
     for (Index j = 0; j < args.n; ++j)
       for (Index k = 0; k < args.k; ++k)
         for (Index i = 0; i < args.m; ++i) {
@@ -51,12 +52,12 @@ struct AddSlice {
 
   template <class Builder> static void gradient(Builder& b) {
     Attrs const& attrs = b.template attrs<AddSlice>();
-    if (b.wants(1)) {
-      auto const ds = b.target(1);
+    if (b.wants(Operand::s)) {
+      auto const ds = b.target(Operand::s);
       b.template op<SumSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = ds.beta},
-                              b.grad(2), ds.node);
+                              b.grad(Operand::z), ds.node);
     }
-    if (b.wants(0)) b.pass(0, 2);
+    if (b.wants(Operand::x)) b.pass(Operand::x, Operand::z);
   }
 };
 

@@ -17,6 +17,7 @@ struct ArgmaxAttrs {
 struct Argmax {
   static constexpr char const* name = "argmax";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { x, y, best };
   static constexpr Operands operands{{"x", "m... v n..."},
                                      {"y", "m... n...", Access::write, Kind::int64},
                                      {"best", "m... n...", Access::update, Kind::accumulator, Carry::phases}};
@@ -24,28 +25,31 @@ struct Argmax {
   using Attrs = ArgmaxAttrs;
   struct Args {
     Index m, v, n, v_begin;
-    bool first, carried;
+    bool first;
   };
 
-  static GroupRanks ranks(Attrs const& attrs) { return {{'m', attrs.axis, "axis"}}; }
-  static void check(Attrs const& attrs, AxisTable const& axes) {
-    if (axes.whole('v') == 0)
-      throw ShapeError(concat(name, ": axis ", attrs.axis, " is empty, and nothing has no largest element"));
-  }
+  static constexpr Fields fields{field<&Attrs::axis>("axis")};
+  static constexpr Hooks<Attrs> hooks{
+      .ranks = [](Attrs const& attrs) -> GroupRanks { return {{'m', attrs.axis, "axis"}}; },
+      .check =
+          [](Attrs const& attrs, AxisTable const& axes) {
+            if (axes.whole('v') == 0)
+              throw ShapeError(concat(name, ": axis ", attrs.axis,
+                                      " is empty, and nothing has no largest element"));
+          }};
+  static constexpr char const* no_gradient = "an index does not vary with the values";
+
   static Args args(Attrs const&, TileRange const& range) {
-    return {range.extent('m'), range.extent('v'), range.extent('n'), range.begin('v'), range.first(1), range.carried(2)};
-  }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) * range.elements(0)};
+    return {range.extent('m'), range.extent('v'), range.extent('n'), range.begin('v'), range.first(Operand::y)};
   }
 
   template <Element T>
     requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
+  static void reference(Args const& args, Buffers<Argmax> buffers) {
     using V = compute_t<T>;
-    T const* const x = buffers.at<T>(0);       // [m, v, n]
-    Index* const y = buffers.at<Index>(1);     // [m, n]
-    V* const best = args.carried ? buffers.at<V>(2) : nullptr;
+    T const* const x = buffers.at<T>(Operand::x);       // [m, v, n]
+    Index* const y = buffers.at<Index>(Operand::y);     // [m, n]
+    V* const best = buffers.at<V>(Operand::best);
     for (Index j = 0; j < args.n; ++j)
       for (Index i = 0; i < args.m; ++i) {
         T const* const line = x + i + j * args.v * args.m;

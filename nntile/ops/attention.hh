@@ -23,6 +23,9 @@ namespace ops {
 struct AttentionBackward {
   static constexpr char const* name = "attention_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t {
+    q, k, v, out, max, sum, dout, dq, dk, dv, carry_dq, carry_dk, carry_dv
+  };
   static constexpr Operands operands{
       {"q", "d! h i b..."},
       {"k", "d! h j b..."},
@@ -40,32 +43,26 @@ struct AttentionBackward {
 
   using Attrs = AttentionAttrs;
   using Args = AttentionArgs;
+  static constexpr Fields fields = attention_fields;
+  static constexpr char const* no_gradient = no_second_derivative;
 
-  static bool overwrites(Attrs const& attrs, int operand) {
-    return (operand == 7 ? attrs.beta_dq : operand == 8 ? attrs.beta_dk : attrs.beta_dv) == 0;
-  }
-  static void check(Attrs const& attrs, AxisTable const& axes) {
-    detail::check_attention(name, attrs, axes);
+  static bool overwrites(Attrs const& attrs, OperandIndex result) {
+    return (result == Operand::dq   ? attrs.beta_dq
+            : result == Operand::dk ? attrs.beta_dk
+                                    : attrs.beta_dv) == 0;
   }
   static Args args(Attrs const& attrs, TileRange const& range) {
     Args args = detail::attention_args(attrs, range);
-    args.first = range.first(7);
-    args.last = range.last(7);
-    args.first_k = range.first(8);
-    args.last_k = range.last(8);
-    args.carried = range.carried(10);
+    args.keys = range.chain(Operand::dq);
+    args.queries = range.chain(Operand::dk);
     return args;
-  }
-  static Cost cost(Attrs const& attrs, TileRange const& range) {
-    return {5 * range.extent('d') * range.extent('h') * range.extent('b') *
-                detail::attention_pairs_twice(attrs, range),
-            static_cast<Index>(sizeof(float)) * (5 * range.elements(0) + 6 * range.elements(1))};
   }
 
   /// Key tiles outside, query tiles inside, both upwards; pairs of tiles without a visible pair are
   /// left out, unless there are no keys at all.
   static void tiles(Attrs const& attrs, TileRange const& all, TileSink& sink) {
-    constexpr std::uint32_t dq_bits = 1u << 7 | 1u << 10;
+    constexpr OperandSet over_keys{Operand::dq, Operand::carry_dq};
+    constexpr OperandSet over_queries = OperandSet::all() - over_keys;
     std::size_t const i = all.axis_of('i'), j = all.axis_of('j');
     detail::each_attention_head(all, [&](TileRange range) {
       for (Index key = 0; key < range.tiles(j); ++key) {
@@ -78,82 +75,85 @@ struct AttentionBackward {
           bool const last_key =
               range.begin('j') + range.extent('j') >= horizon || key + 1 == range.tiles(j);
           bool const last_query = query + 1 == range.tiles(i);
-          range.first_bits = (key == 0 ? dq_bits : 0u) | (first ? ~dq_bits : 0u);
-          range.last_bits = (last_key ? dq_bits : 0u) | (last_query ? ~dq_bits : 0u);
+          range.firsts = (key == 0 ? over_keys : OperandSet{}) | (first ? over_queries : OperandSet{});
+          range.lasts =
+              (last_key ? over_keys : OperandSet{}) | (last_query ? over_queries : OperandSet{});
           sink.task(range);
           first = false;
         }
       }
     });
   }
+  static constexpr Hooks<Attrs> hooks{
+      .check = [](Attrs const& attrs,
+                  AxisTable const& axes) { detail::check_attention(name, attrs, axes); },
+      .overwrites = &overwrites,
+      .tiles = &tiles,
+      .flops = [](Attrs const& attrs, TileRange const& range) {
+        return 5 * range.extent('d') * range.extent('h') * range.extent('b') *
+               detail::attention_pairs_twice(attrs, range);
+      }};
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
+                                                        Buffers<AttentionBackward> buffers) {
     using V = compute_t<T>;
     Index const d = args.d;
-    auto const at_i = [&](Index i, Index h, Index b) {
-      return d * (h + args.h * (i + args.i * b));
-    };
-    auto const at_j = [&](Index j, Index h, Index b) {
-      return d * (h + args.h * (j + args.j * b));
-    };
     auto const dot = [&](T const* x, T const* y) {
       V sum = 0;
       for (Index e = 0; e < d; ++e) sum = std::fma(V(x[e]), V(y[e]), sum);
       return sum;
     };
-    std::vector<V> p(static_cast<std::size_t>(args.i * args.j)), ds(p.size()),
-        sum(static_cast<std::size_t>(d));
-    // result[e] = beta result[e] + sum over t with weight(t) of weight times row(t)[e]
-    auto const reduce = [&](int result, Index at, double beta, bool first, bool last, Index count,
-                            auto seen, auto weight, auto row) {
-      T* const out = buffers.at<T>(result) + at;
-      V* const carry = args.carried ? buffers.at<V>(result + 3) + at : nullptr;
-      for (Index e = 0; e < d; ++e) {
-        V value = !first      ? (args.carried ? carry[e] : V(out[e]))
-                  : beta == 0 ? V(0)
-                              : V(beta) * V(out[e]);
-        for (Index t = 0; t < count; ++t)
-          if (seen(t)) value = std::fma(weight(t), V(row(t)[e]), value);
-        if (args.carried && !last)
-          carry[e] = value;
-        else
-          out[e] = T(value);
-      }
-    };
+    V const* const max = buffers.at<V>(Operand::max);  // [i, h, b]
+    V const* const sum = buffers.at<V>(Operand::sum);  // [i, h, b]
+    ChainResult<T> const dq{buffers.at<T>(Operand::dq), buffers.at<V>(Operand::carry_dq),
+                            args.beta_dq, args.keys};
+    ChainResult<T> const dk{buffers.at<T>(Operand::dk), buffers.at<V>(Operand::carry_dk),
+                            args.beta_dk, args.queries};
+    ChainResult<T> const dv{buffers.at<T>(Operand::dv), buffers.at<V>(Operand::carry_dv),
+                            args.beta_dv, args.queries};
+    std::vector<V> p(static_cast<std::size_t>(args.i * args.j)), ds(p.size());
     for (Index b = 0; b < args.b; ++b)
       for (Index h = 0; h < args.h; ++h) {
-        auto const q = [&](Index i) { return buffers.at<T>(0) + at_i(i, h, b); };
-        auto const k = [&](Index j) { return buffers.at<T>(1) + at_j(j, h, b); };
-        auto const v = [&](Index j) { return buffers.at<T>(2) + at_j(j, h, b); };
-        auto const dout = [&](Index i) { return buffers.at<T>(6) + at_i(i, h, b); };
+        auto const query = [&](Index i) { return d * (h + args.h * (i + args.i * b)); };
+        auto const key = [&](Index j) { return d * (h + args.h * (j + args.j * b)); };
+        auto const q = [&](Index i) { return buffers.at<T const>(Operand::q) + query(i); };
+        auto const k = [&](Index j) { return buffers.at<T const>(Operand::k) + key(j); };
+        auto const v = [&](Index j) { return buffers.at<T const>(Operand::v) + key(j); };
+        auto const out = [&](Index i) { return buffers.at<T const>(Operand::out) + query(i); };
+        auto const dout = [&](Index i) { return buffers.at<T const>(Operand::dout) + query(i); };
         auto const sees = [&](Index i, Index j) { return j <= i + args.diagonal; };
         auto const pair = [&](Index i, Index j) {
           return static_cast<std::size_t>(i + args.i * j);
         };
         for (Index i = 0; i < args.i; ++i) {
           Index const row = i + args.i * (h + args.h * b);
-          V const rowsum = dot(dout(i), buffers.at<T>(3) + at_i(i, h, b));
+          V const rowsum = dot(dout(i), out(i));
           for (Index j = 0; j < args.j; ++j) {
             if (!sees(i, j)) continue;
             V const score = V(args.scale) * dot(q(i), k(j));
-            p[pair(i, j)] = std::exp(score - buffers.at<V>(4)[row]) / buffers.at<V>(5)[row];
+            p[pair(i, j)] = std::exp(score - max[row]) / sum[row];
             ds[pair(i, j)] = p[pair(i, j)] * (dot(dout(i), v(j)) - rowsum) * V(args.scale);
           }
         }
         for (Index i = 0; i < args.i; ++i)
-          reduce(
-              7, at_i(i, h, b), args.beta_dq, args.first, args.last, args.j,
-              [&](Index j) { return sees(i, j); }, [&](Index j) { return ds[pair(i, j)]; }, k);
-        for (Index j = 0; j < args.j; ++j) {
-          auto const seen = [&](Index i) { return sees(i, j); };
-          reduce(
-              8, at_j(j, h, b), args.beta_dk, args.first_k, args.last_k, args.i, seen,
-              [&](Index i) { return ds[pair(i, j)]; }, q);
-          reduce(
-              9, at_j(j, h, b), args.beta_dv, args.first_k, args.last_k, args.i, seen,
-              [&](Index i) { return p[pair(i, j)]; }, dout);
-        }
+          for (Index e = 0; e < d; ++e) {
+            V value = dq.start(query(i) + e);
+            for (Index j = 0; j < args.j; ++j)
+              if (sees(i, j)) value = std::fma(ds[pair(i, j)], V(k(j)[e]), value);
+            dq.put(query(i) + e, value);
+          }
+        for (Index j = 0; j < args.j; ++j)
+          for (Index e = 0; e < d; ++e) {
+            V of_k = dk.start(key(j) + e), of_v = dv.start(key(j) + e);
+            for (Index i = 0; i < args.i; ++i) {
+              if (!sees(i, j)) continue;
+              of_k = std::fma(ds[pair(i, j)], V(q(i)[e]), of_k);
+              of_v = std::fma(p[pair(i, j)], V(dout(i)[e]), of_v);
+            }
+            dk.put(key(j) + e, of_k);
+            dv.put(key(j) + e, of_v);
+          }
       }
   }
 };
@@ -171,6 +171,7 @@ struct AttentionBackward {
 struct Attention {
   static constexpr char const* name = "attention";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { q, k, v, out, max, sum, carry };
   static constexpr Operands operands{
       {"q", "d! h i b..."},
       {"k", "d! h j b..."},
@@ -182,22 +183,12 @@ struct Attention {
 
   using Attrs = AttentionAttrs;
   using Args = AttentionArgs;
+  static constexpr Fields fields = attention_fields;
 
-  static char const* blocked(Attrs const&) { return "j"; }
-  static void check(Attrs const& attrs, AxisTable const& axes) {
-    detail::check_attention(name, attrs, axes);
-  }
   static Args args(Attrs const& attrs, TileRange const& range) {
     Args args = detail::attention_args(attrs, range);
-    args.first = range.first(3);
-    args.last = range.last(3);
-    args.carried = range.carried(6);
+    args.keys = range.chain(Operand::out);
     return args;
-  }
-  static Cost cost(Attrs const& attrs, TileRange const& range) {
-    return {2 * range.extent('d') * range.extent('h') * range.extent('b') *
-                detail::attention_pairs_twice(attrs, range),
-            static_cast<Index>(sizeof(float)) * 2 * (range.elements(0) + range.elements(1))};
   }
 
   /// A chain over key tiles, upwards, for each tile of queries; key tiles that it does not see are
@@ -208,52 +199,62 @@ struct Attention {
       for (Index query = 0; query < range.tiles(i); ++query) {
         range.take(i, query);
         Index const horizon = detail::attention_horizon(attrs, range);
-        range.last_bits = 0;
-        for (Index key = 0; range.last_bits == 0; ++key) {
+        bool last = false;
+        for (Index key = 0; !last; ++key) {
           range.take(j, key);
-          range.first_bits = key == 0 ? ~0u : 0u;
-          range.last_bits =
-              range.begin('j') + range.extent('j') >= horizon || key + 1 == range.tiles(j) ? ~0u
-                                                                                           : 0u;
+          last = range.begin('j') + range.extent('j') >= horizon || key + 1 == range.tiles(j);
+          range.firsts = key == 0 ? OperandSet::all() : OperandSet{};
+          range.lasts = last ? OperandSet::all() : OperandSet{};
           sink.task(range);
         }
       }
     });
   }
+  static constexpr Hooks<Attrs> hooks{
+      .check = [](Attrs const& attrs,
+                  AxisTable const& axes) { detail::check_attention(name, attrs, axes); },
+      .tiles = &tiles,
+      .blocked = [](Attrs const&) { return "j"; },
+      .flops = [](Attrs const& attrs, TileRange const& range) {
+        return 2 * range.extent('d') * range.extent('h') * range.extent('b') *
+               detail::attention_pairs_twice(attrs, range);
+      }};
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
+                                                        Buffers<Attention> buffers) {
     using V = compute_t<T>;
     constexpr V infinity = std::numeric_limits<V>::infinity();
     Index const d = args.d;
+    auto const [first, last] = args.keys;
+    ChainResult<T> const results{buffers.at<T>(Operand::out), buffers.at<V>(Operand::carry), 0,
+                                 args.keys};
     std::vector<V> p(static_cast<std::size_t>(args.j)), sums(static_cast<std::size_t>(d));
     for (Index b = 0; b < args.b; ++b)
       for (Index h = 0; h < args.h; ++h)
         for (Index i = 0; i < args.i; ++i) {
           Index const at = d * (h + args.h * (i + args.i * b));
           Index const row = i + args.i * (h + args.h * b);
-          T const* const q = buffers.at<T>(0) + at;
-          T* const out = buffers.at<T>(3) + at;
-          V* const carry = args.carried ? buffers.at<V>(6) + at : nullptr;
-          V& max = buffers.at<V>(4)[row];
-          V& sum = buffers.at<V>(5)[row];
+          T const* const q = buffers.at<T>(Operand::q) + at;
+          auto const out = results.at(at);
+          V& max = buffers.at<V>(Operand::max)[row];
+          V& sum = buffers.at<V>(Operand::sum)[row];
           Index const keys = std::max<Index>(0, std::min(args.j, i + args.diagonal + 1));
-          V top = args.first ? -infinity : max;
+          V top = first ? -infinity : max;
           for (Index j = 0; j < keys; ++j) {
-            T const* const k = buffers.at<T>(1) + d * (h + args.h * (j + args.j * b));
+            T const* const k = buffers.at<T>(Operand::k) + d * (h + args.h * (j + args.j * b));
             V score = 0;
             for (Index e = 0; e < d; ++e) score = std::fma(V(args.scale) * V(q[e]), V(k[e]), score);
             p[static_cast<std::size_t>(j)] = score;
             top = maximum(top, score);
           }
           V const base = top == -infinity ? V(0) : top;
-          V const kept = args.first ? V(0) : std::exp(max - base);
-          V total = args.first ? V(0) : sum * kept;
+          V const kept = first ? V(0) : std::exp(max - base);
+          V total = first ? V(0) : sum * kept;
           for (Index e = 0; e < d; ++e)
-            sums[static_cast<std::size_t>(e)] =
-                args.first ? V(0) : kept * (args.carried ? carry[e] : V(out[e]));
+            sums[static_cast<std::size_t>(e)] = first ? V(0) : kept * out.start(e);
           for (Index j = 0; j < keys; ++j) {
-            T const* const v = buffers.at<T>(2) + d * (h + args.h * (j + args.j * b));
+            T const* const v = buffers.at<T>(Operand::v) + d * (h + args.h * (j + args.j * b));
             V const weight = std::exp(p[static_cast<std::size_t>(j)] - base);
             total += weight;
             for (Index e = 0; e < d; ++e) {
@@ -265,27 +266,23 @@ struct Attention {
           sum = total;
           for (Index e = 0; e < d; ++e) {
             V const value = sums[static_cast<std::size_t>(e)];
-            if (args.last)
-              out[e] = T(args.j == 0 ? V(0) : value * (V(1) / total));
-            else if (args.carried)
-              carry[e] = value;
-            else
-              out[e] = T(value);
+            out.put(e, !last ? value : args.j == 0 ? V(0) : value * (V(1) / total));
           }
         }
   }
 
   template <class Builder> static void gradient(Builder& b) {
-    if (!b.wants(0) && !b.wants(1) && !b.wants(2)) return;
-    auto const dout = b.grad(3);
+    if (!b.wants(Operand::q) && !b.wants(Operand::k) && !b.wants(Operand::v)) return;
+    auto const dout = b.grad(Operand::out);
     struct Target {
       std::remove_cvref_t<decltype(dout)> node;
       double beta;
       bool apart;  // of an operand that meets an earlier one: added to it afterwards
     };
-    auto const place = [&](int operand) -> Target {
+    auto const place = [&](Operand operand) -> Target {
       bool apart = false;
-      for (int earlier = 0; earlier < operand; ++earlier) apart |= b.meet(operand, earlier);
+      for (Operand const earlier : {Operand::q, Operand::k})
+        apart |= earlier < operand && b.meet(operand, earlier);
       if (apart || !b.wants(operand))
         return {b.temporary(b.shape(operand), dout.dtype(),
                             concat(b.name(operand), apart ? ".grad.part" : ".grad.unused")),
@@ -293,15 +290,17 @@ struct Attention {
       auto const target = b.target(operand);
       return {target.node, target.beta, false};
     };
-    Target const dq = place(0), dk = place(1), dv = place(2);
+    Target const dq = place(Operand::q), dk = place(Operand::k), dv = place(Operand::v);
     Attrs attrs = b.template attrs<Attention>();
     attrs.beta_dq = dq.beta;
     attrs.beta_dk = dk.beta;
     attrs.beta_dv = dv.beta;
-    b.template op<AttentionBackward>(attrs, b.operand(0), b.operand(1), b.operand(2), b.operand(3),
-                                     b.operand(4), b.operand(5), dout, dq.node, dk.node, dv.node);
-    if (dk.apart) b.sum_trailing(dk.node, 1);
-    if (dv.apart) b.sum_trailing(dv.node, 2);
+    b.template op<AttentionBackward>(attrs, b.operand(Operand::q), b.operand(Operand::k),
+                                     b.operand(Operand::v), b.operand(Operand::out),
+                                     b.operand(Operand::max), b.operand(Operand::sum), dout,
+                                     dq.node, dk.node, dv.node);
+    if (dk.apart) b.sum_trailing(dk.node, Operand::k);
+    if (dv.apart) b.sum_trailing(dv.node, Operand::v);
   }
 };
 

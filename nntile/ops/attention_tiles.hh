@@ -25,10 +25,14 @@ struct AttentionArgs {
   Index diagonal;
   double scale;
   double beta_dq, beta_dk, beta_dv;
-  bool first, last;      // of the chain over keys: of out, or of dq
-  bool first_k, last_k;  // of the chain over queries: of dk and dv
-  bool carried;
+  Chain keys;     // the chain over keys, of out or dq
+  Chain queries;  // the chain over queries, of dk and dv
 };
+
+inline constexpr Fields attention_fields{
+    field<&AttentionAttrs::causal>("causal"), field<&AttentionAttrs::scale>("scale"),
+    field<&AttentionAttrs::beta_dq>("beta_dq"), field<&AttentionAttrs::beta_dk>("beta_dk"),
+    field<&AttentionAttrs::beta_dv>("beta_dv")};
 
 namespace detail {
 

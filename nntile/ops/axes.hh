@@ -28,6 +28,8 @@ inline constexpr std::size_t max_axes = 16;
 struct AxisTable {
   inplace_vector<Axis, max_axes> axes;
   inplace_vector<inplace_vector<std::uint8_t, max_rank>, max_operands> operands;
+  /// The operands of the op's table that the call has: those of `operands`, in their order.
+  OperandSet present = OperandSet::all();
 
   /// Elements along a group in the whole tensors.
   Index whole(char group) const {
@@ -42,6 +44,7 @@ struct AxisTable {
     for (auto const axis : operands[operand]) result.push_back(axes[axis].extent);
     return result;
   }
+  Shape shape(OperandIndex operand) const { return shape(present.rank(operand)); }
 };
 
 namespace detail {
@@ -168,10 +171,7 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
   }
 
   AxisTable table;
-  struct Origin {
-    std::size_t operand;
-  };
-  inplace_vector<Origin, max_axes> origins;
+  inplace_vector<std::size_t, max_axes> origins;  // the operand that gave each axis its extent
   for (std::size_t o = 0; o < operands.size(); ++o) {
     table.operands.push_back({});
     std::size_t dimension = 0;
@@ -189,7 +189,7 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
           ++id;
         if (id == table.axes.size()) {
           table.axes.push_back({token.group, static_cast<std::uint8_t>(within), false, -1});
-          origins.push_back({o});
+          origins.push_back(o);
         }
         Axis& axis = table.axes[id];
         axis.whole |= token.whole;
@@ -198,12 +198,12 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
         Index const extent = (*shape)[dimension];
         if (axis.extent < 0) {
           axis.extent = extent;
-          origins[id] = {o};
+          origins[id] = o;
         } else if (axis.extent != extent) {
-          auto const& other = operands[origins[id].operand];
+          auto const& other = operands[origins[id]];
           std::string const letter = detail::axis_name(axis, ranks);
           throw ShapeError(concat(op, ": ", other.name, "[", letter, "]=", axis.extent, " ('",
-                                  given[origins[id].operand].name, "') but ", operands[o].name, "[",
+                                  given[origins[id]].name, "') but ", operands[o].name, "[",
                                   letter, "]=", extent, " ('", given[o].name, "')"));
         }
       }
@@ -216,7 +216,7 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
   for (std::size_t id = 0; id < table.axes.size(); ++id)
     if (table.axes[id].extent < 0)
       throw ShapeError(concat(op, ": the extent of axis '", table.axes[id].group, "' of operand ",
-                              operands[origins[id].operand].name,
+                              operands[origins[id]].name,
                               " follows from no operand; declare it and pass it"));
   return table;
 }

@@ -44,6 +44,7 @@ struct CastAttrs {};
 struct Cast {
   static constexpr char const* name = "cast";
   static constexpr std::span<DType const> dtypes{all_dtypes};
+  enum class Operand : std::uint8_t { x, y };
   static constexpr Operands operands{{"x", "i...", Access::read, Kind::source}, {"y", "i...", Access::write}};
 
   using Attrs = CastAttrs;
@@ -52,17 +53,17 @@ struct Cast {
   };
 
   static Args args(Attrs const&, TileRange const& range) { return {range.extent('i')}; }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, 2 * static_cast<Index>(sizeof(float)) * range.extent('i')};
-  }
+  static constexpr Fields fields{};
+  static constexpr Hooks<Attrs> hooks{};
+  static constexpr char const* no_reference = "its kernels cover every pair of dtypes";
 
   template <class Builder>
   static void gradient(Builder& b) {
-    if (!b.wants(0)) return;
-    auto const target = b.target(0);
-    if (target.beta == 0) return b.template op<Cast>({}, b.grad(1), target.node);
-    auto const part = b.temporary(b.shape(0), b.dtype(0), "cast.grad");
-    b.template op<Cast>({}, b.grad(1), part);
+    if (!b.wants(Operand::x)) return;
+    auto const target = b.target(Operand::x);
+    if (target.beta == 0) return b.template op<Cast>({}, b.grad(Operand::y), target.node);
+    auto const part = b.temporary(b.shape(Operand::x), b.dtype(Operand::x), "cast.grad");
+    b.template op<Cast>({}, b.grad(Operand::y), part);
     b.template op<Add>({.alpha = 1, .beta = target.beta}, part, target.node, target.node);
   }
 };

@@ -4,13 +4,14 @@
 
 #include <concepts>
 #include <cstddef>
-#include <cstring>
 #include <span>
 #include <type_traits>
 
 #include "nntile/core/codelet.hh"
-#include "nntile/core/cost.hh"
+#include "nntile/ops/arguments.hh"
+#include "nntile/ops/fields.hh"
 #include "nntile/ops/operand.hh"
+#include "nntile/ops/operand_names.hh"
 #include "nntile/ops/tile_range.hh"
 
 namespace nntile {
@@ -28,62 +29,86 @@ class TileSink {
   ~TileSink() = default;
 };
 
+/// The optional facts of an op, in one designated initialiser, so that a misspelt name or a wrong
+/// signature does not compile: `static constexpr Hooks<Attrs> hooks{.blocked = ...}`.
+template <class Attrs> struct Hooks {
+  /// Whether a call has an operand; default: all of them.
+  bool (*present)(Attrs const&, OperandIndex) = nullptr;
+  /// Axes of an operand that depend on attributes; null: those of the table.
+  char const* (*axes)(Attrs const&, OperandIndex) = nullptr;
+  /// Ranks of groups that attributes fix.
+  GroupRanks (*ranks)(Attrs const&) = nullptr;
+  /// Throws ValueError or ShapeError where attributes or extents mean nothing.
+  void (*check)(Attrs const&, AxisTable const&) = nullptr;
+  /// Passes over a reduced axis.
+  Phases (*phases)(Attrs const&) = nullptr;
+  /// Whether an `update` result is overwritten; default: where the attribute `beta` is 0.
+  bool (*overwrites)(Attrs const&, OperandIndex) = nullptr;
+  /// An irregular set of tile tasks: moves the range by take(), passes each to the sink.
+  void (*tiles)(Attrs const&, TileRange const&, TileSink&) = nullptr;
+  /// Letters of axes that are summed in blocks of 64: cuts elsewhere have bits of their own.
+  char const* (*blocked)(Attrs const&) = nullptr;
+  /// Operands in whose memory a plan or a caller may put the last one: of the same axes and dtype;
+  /// kernels read an element of them before they write it, and never again (but what they wrote).
+  /// No other result may share memory with an operand.
+  OperandSet (*replaces)(Attrs const&) = nullptr;
+  /// Floating-point operations of a product; default: 0.
+  Index (*flops)(Attrs const&, TileRange const&) = nullptr;
+  /// Elements of an operand that a task touches, where those are not its part of the tile.
+  Index (*elements)(Attrs const&, TileRange const&, OperandIndex) = nullptr;
+};
+
 // clang-format off
 /// An op is an empty struct that says everything about one computation:
 ///   name       the kernel's name
-///   Attrs      constants of the call; a plain struct with defaults
-///   operands   a constant, or a function of Attrs: names, axes, accesses, dtypes
+///   Operand    a scoped enum of all operands that a call can have
+///   operands   the table of the same operands, in the same order: names, axes, accesses, dtypes
 ///   dtypes     what the operands of Kind::element may be
-///   Args       what a kernel sees; args(attrs, range) fills it for one tile task
-///   cost       of one tile task
-///   reference  the definition, sequential: reference<T>(args, buffers), the oracle when T is double
-/// and, where it has them:
-///   ranks(attrs)                ranks of groups that attributes fix
-///   check(attrs, axes)          throws ValueError or ShapeError where attributes or extents mean nothing
-///   phases(attrs)               passes over a reduced axis
-///   overwrites(attrs, operand)  whether an `update` result is overwritten (beta = 0)
-///   tiles(attrs, range, sink)   an irregular set of tile tasks: moves `range` by take(), passes each to the sink
-///   blocked(attrs)              letters of axes summed in blocks of 64: cuts elsewhere have bits of their own
-///   replaces(attrs)             bits of the operands in whose memory a plan or a caller may put the last one: of the same
-///                               axes and dtype, and kernels read an element of them before they write it, and never
-///                               again (but what they wrote); no other result may share memory with an operand
-///   gradient(builder)           appends the nodes of its derivative: reads values by operand(i), so that overwritten
-///                               ones are refused, and ends with keep(result, beta) where a result is updated
+///   Attrs      constants of the call, a plain struct with defaults; `fields` lists its members by name
+///   Args       what a kernel sees besides buffers; args(attrs, range) fills it for one tile task
+///   hooks      the optional facts; {} where there is none
+///   reference  the definition, sequential: reference<T>(args, buffers), the oracle when T is double;
+///              or `no_reference`, the reason
+///   gradient   gradient(builder) appends the nodes of its derivative: reads values by operand(name), so that
+///              overwritten ones are refused, and ends with keep(result, beta) where a result is updated;
+///              or `no_gradient`, the reason
+/// What a task costs follows from accesses, extents and dtypes: an `update` reads and writes.
 // clang-format on
 template <class Op>
 concept OpStruct = std::is_empty_v<Op> &&
     requires(typename Op::Attrs const& attrs, TileRange const& range) {
   { Op::name } -> std::convertible_to<char const*>;
-  Op::operands;
+  requires OperandName<typename Op::Operand>;
+  { Op::operands } -> std::convertible_to<Operands const&>;
   Op::dtypes;
+  { Op::fields } -> std::convertible_to<Fields const&>;
   { Op::args(attrs, range) } -> std::same_as<typename Op::Args>;
-  { Op::cost(attrs, range) } -> std::same_as<Cost>;
+  { Op::hooks } -> std::convertible_to<Hooks<typename Op::Attrs> const&>;
   requires std::is_trivially_copyable_v<typename Op::Attrs> &&
       sizeof(typename Op::Attrs) <= max_attrs_bytes;
   requires std::is_trivially_copyable_v<typename Op::Args> &&
-      sizeof(typename Op::Args) <= max_args_bytes;
-};
-
-/// Buffers of a reference call, by position of the operand in the task.
-struct Buffers {
-  void* const* pointers;
-  template <class T> T* at(int operand) const { return static_cast<T*>(pointers[operand]); }
+      sizeof(Arguments<Op>) <= max_args_bytes;
 };
 
 /// An op without its type: constants and plain functions, so that graphs and plans are no
-/// templates.
+/// templates. Operands are counted here among those that the call has, bit o for the o-th.
 struct OpInfo {
   char const* name;
   std::size_t attrs_bytes;
   std::size_t args_bytes;
   std::span<DType const> dtypes;
+  Fields const* fields;
+  char const* no_gradient;  // the reason, or null
+  Operands const* table;    // all that a call can have
+  OperandSet (*present)(void const* attrs);
   Operands (*operands)(void const* attrs);
   GroupRanks (*ranks)(void const* attrs);
   void (*check)(void const* attrs, AxisTable const& axes);
   Phases (*phases)(void const* attrs);
   bool (*overwrites)(void const* attrs, int operand);
   void (*args)(void const* attrs, TileRange const& range, void* out);
-  Cost (*cost)(void const* attrs, TileRange const& range);
+  Index (*flops)(void const* attrs, TileRange const& range);
+  Index (*elements)(void const* attrs, TileRange const& range, OperandIndex operand);
   void (*tiles)(void const* attrs, TileRange const& range,
                 TileSink& sink);  // null: the standard walk
   char const* (*blocked)(void const* attrs);
@@ -97,21 +122,58 @@ template <class Op> typename Op::Attrs const& attrs_of(void const* attrs) {
   return *static_cast<typename Op::Attrs const*>(attrs);
 }
 
+template <class Op> OperandSet present_of(void const* attrs) {
+  OperandSet present;
+  for (std::size_t o = 0; o < Op::operands.size(); ++o)
+    if (Op::hooks.present == nullptr || Op::hooks.present(attrs_of<Op>(attrs), OperandIndex(o)))
+      present.add(OperandIndex(o));
+  return present;
+}
+
 template <class Op> Operands operands_of(void const* attrs) {
-  if constexpr (requires { Op::operands(attrs_of<Op>(attrs)); })
-    return Op::operands(attrs_of<Op>(attrs));
+  if constexpr (Op::hooks.present == nullptr && Op::hooks.axes == nullptr) return Op::operands;
+  OperandSet const present = present_of<Op>(attrs);
+  Operands result;
+  for (std::size_t o = 0; o < Op::operands.size(); ++o) {
+    if (!present.has(OperandIndex(o))) continue;
+    result.push_back(Op::operands[o]);
+    if constexpr (Op::hooks.axes != nullptr)
+      if (char const* const axes = Op::hooks.axes(attrs_of<Op>(attrs), OperandIndex(o)))
+        result.back().axes = axes;
+  }
+  return result;
+}
+
+template <class Op> bool overwrites(void const* attrs, int operand) {
+  using Attrs = typename Op::Attrs;
+  (void)attrs, (void)operand;
+  if constexpr (Op::hooks.overwrites != nullptr)
+    return Op::hooks.overwrites(attrs_of<Op>(attrs),
+                                present_of<Op>(attrs).at(static_cast<std::size_t>(operand)));
+  else if constexpr (requires(Attrs const& given) { given.beta; })
+    return attrs_of<Op>(attrs).beta == 0;
   else
-    return Op::operands;
+    return false;
+}
+
+template <class Op> std::uint32_t replaces(void const* attrs) {
+  std::uint32_t bits = 0;
+  if constexpr (Op::hooks.replaces != nullptr) {
+    OperandSet const present = present_of<Op>(attrs), set = Op::hooks.replaces(attrs_of<Op>(attrs));
+    for (std::size_t o = 0; o < Op::operands.size(); ++o)
+      if (present.has(OperandIndex(o)) && set.has(OperandIndex(o)))
+        bits |= 1u << present.rank(OperandIndex(o));
+  }
+  return bits;
 }
 
 template <class Op, class T> Status run_reference(KernelCall const& call) noexcept {
-  typename Op::Args args;
-  std::memcpy(&args, call.attributes, sizeof args);
-  if constexpr (std::same_as<decltype(Op::template reference<T>(args, Buffers{call.buffers})),
-                             Status>)
-    return Op::template reference<T>(args, Buffers{call.buffers});
+  auto const args = arguments<Op>(call);
+  Buffers<Op> const buffers(call);
+  if constexpr (std::same_as<decltype(Op::template reference<T>(args, buffers)), Status>)
+    return Op::template reference<T>(args, buffers);
   else
-    return Op::template reference<T>(args, Buffers{call.buffers}), Status{};
+    return Op::template reference<T>(args, buffers), Status{};
 }
 
 template <class Op, class T>
@@ -120,13 +182,20 @@ inline constexpr Codelet reference_codelet{Op::name, &run_reference<Op, T>, null
 template <class Op> Codelet const* reference_of(DType element) {
   return for_dtype(element, [](auto tag) -> Codelet const* {
     using T = typename decltype(tag)::type;
-    if constexpr (requires(typename Op::Args const& args, Buffers buffers) {
+    if constexpr (requires(typename Op::Args const& args, Buffers<Op> buffers) {
                     Op::template reference<T>(args, buffers);
                   })
       return &reference_codelet<Op, T>;
     else
       return nullptr;
   });
+}
+
+template <class Op> constexpr char const* no_gradient_of() {
+  if constexpr (requires { Op::no_gradient; })
+    return Op::no_gradient;
+  else
+    return nullptr;
 }
 
 }  // namespace detail
@@ -136,70 +205,70 @@ template <OpStruct Op>
 inline constexpr OpInfo op_info{
     .name = Op::name,
     .attrs_bytes = sizeof(typename Op::Attrs),
-    .args_bytes = sizeof(typename Op::Args),
+    .args_bytes = sizeof(Arguments<Op>),
     .dtypes = Op::dtypes,
+    .fields = &Op::fields,
+    .no_gradient = detail::no_gradient_of<Op>(),
+    .table = &Op::operands,
+    .present = &detail::present_of<Op>,
     .operands = &detail::operands_of<Op>,
     .ranks = [](void const* attrs) -> GroupRanks {
       (void)attrs;
-      if constexpr (requires { Op::ranks(detail::attrs_of<Op>(attrs)); })
-        return Op::ranks(detail::attrs_of<Op>(attrs));
+      if constexpr (Op::hooks.ranks != nullptr)
+        return Op::hooks.ranks(detail::attrs_of<Op>(attrs));
       else
         return {};
     },
     .check =
         [](void const* attrs, AxisTable const& axes) {
           (void)attrs, (void)axes;
-          if constexpr (requires { Op::check(detail::attrs_of<Op>(attrs), axes); })
-            Op::check(detail::attrs_of<Op>(attrs), axes);
+          if constexpr (Op::hooks.check != nullptr)
+            Op::hooks.check(detail::attrs_of<Op>(attrs), axes);
         },
     .phases = [](void const* attrs) -> Phases {
       (void)attrs;
-      if constexpr (requires { Op::phases(detail::attrs_of<Op>(attrs)); })
-        return Op::phases(detail::attrs_of<Op>(attrs));
+      if constexpr (Op::hooks.phases != nullptr)
+        return Op::hooks.phases(detail::attrs_of<Op>(attrs));
       else
         return {};
     },
-    .overwrites = [](void const* attrs, int operand) -> bool {
-      (void)attrs, (void)operand;
-      if constexpr (requires { Op::overwrites(detail::attrs_of<Op>(attrs), operand); })
-        return Op::overwrites(detail::attrs_of<Op>(attrs), operand);
-      else
-        return false;
-    },
+    .overwrites = &detail::overwrites<Op>,
     .args =
         [](void const* attrs, TileRange const& range, void* out) {
-          auto const args = Op::args(detail::attrs_of<Op>(attrs), range);
-          std::memcpy(out, &args, sizeof args);
+          write_arguments<Op>(detail::attrs_of<Op>(attrs), range, out);
         },
-    .cost = [](void const* attrs,
-               TileRange const& range) { return Op::cost(detail::attrs_of<Op>(attrs), range); },
+    .flops = [](void const* attrs, TileRange const& range) -> Index {
+      (void)attrs, (void)range;
+      if constexpr (Op::hooks.flops != nullptr)
+        return Op::hooks.flops(detail::attrs_of<Op>(attrs), range);
+      else
+        return 0;
+    },
+    .elements = [](void const* attrs, TileRange const& range, OperandIndex operand) -> Index {
+      (void)attrs;
+      if constexpr (Op::hooks.elements != nullptr)
+        return Op::hooks.elements(detail::attrs_of<Op>(attrs), range, operand);
+      else
+        return range.elements(operand);
+    },
     .tiles =
         [] {
           using Function = void (*)(void const*, TileRange const&, TileSink&);
-          if constexpr (requires(TileRange const& range, TileSink& sink,
-                                 typename Op::Attrs const& attrs) {
-                          Op::tiles(attrs, range, sink);
-                        })
+          if constexpr (Op::hooks.tiles != nullptr)
             return Function{[](void const* attrs, TileRange const& range, TileSink& sink) {
-              Op::tiles(detail::attrs_of<Op>(attrs), range, sink);
+              Op::hooks.tiles(detail::attrs_of<Op>(attrs), range, sink);
             }};
           else
             return Function{nullptr};
         }(),
     .blocked = [](void const* attrs) -> char const* {
       (void)attrs;
-      if constexpr (requires { Op::blocked(detail::attrs_of<Op>(attrs)); })
-        return Op::blocked(detail::attrs_of<Op>(attrs));
+      if constexpr (Op::hooks.blocked != nullptr)
+        return Op::hooks.blocked(detail::attrs_of<Op>(attrs));
       else
         return "";
     },
-    .replaces = [](void const* attrs) -> std::uint32_t {
-      (void)attrs;
-      if constexpr (requires { Op::replaces(detail::attrs_of<Op>(attrs)); })
-        return Op::replaces(detail::attrs_of<Op>(attrs));
-      else
-        return 0;
-    },
+    .replaces = &detail::replaces<Op>,
     .reference = &detail::reference_of<Op>,
 };
 
@@ -207,6 +276,7 @@ inline constexpr OpInfo op_info{
 inline AxisTable axes_of(OpInfo const& op, void const* attrs, Operands const& operands,
                          std::span<GivenOperand const> given) {
   AxisTable table = resolve_axes(op.name, operands, op.ranks(attrs), given);
+  table.present = op.present(attrs);
   op.check(attrs, table);
   return table;
 }
@@ -234,6 +304,8 @@ concept AsyncApplicable =
   apply_async(op, attrs, operands...);
 };
 
+struct AnyBuilder {};
+
 /// Says which member an op lacks, or has of another kind. What OpStruct demands, in words.
 template <class Op> consteval bool checked_op() {
   static_assert(std::is_empty_v<Op>, "an op is an empty struct: its constants are in Attrs");
@@ -241,24 +313,38 @@ template <class Op> consteval bool checked_op() {
                 "an op needs `static constexpr char const* name`");
   static_assert(requires { typename Op::Attrs; }, "an op needs a type `Attrs`: its constants");
   static_assert(requires { typename Op::Args; }, "an op needs a type `Args`: what its kernel sees");
-  static_assert(requires { Op::operands; },
-                "an op needs `operands`: names, axes and accesses, a constant or of its Attrs");
+  static_assert(requires { requires OperandName<typename Op::Operand>; },
+                "an op needs `enum class Operand : std::uint8_t`: the names of its operands");
+  static_assert(requires { { Op::operands } -> std::convertible_to<Operands const&>; },
+                "an op needs `static constexpr Operands operands`: names, axes and accesses");
   static_assert(requires { Op::dtypes; },
                 "an op needs `static constexpr std::span<DType const> dtypes`");
+  static_assert(requires { { Op::fields } -> std::convertible_to<Fields const&>; },
+                "an op needs `static constexpr Fields fields`: the members of its Attrs by name, "
+                "{field<&Attrs::alpha>(\"alpha\")}");
   if constexpr (requires { typename Op::Attrs; typename Op::Args; }) {
     using Attrs = typename Op::Attrs;
     using Args = typename Op::Args;
+    static_assert(requires { { Op::hooks } -> std::convertible_to<Hooks<Attrs> const&>; },
+                  "an op needs `static constexpr Hooks<Attrs> hooks`, {} where it has none");
     static_assert(requires(Attrs const& attrs, TileRange const& range) {
                     { Op::args(attrs, range) } -> std::same_as<Args>;
                   }, "an op needs `static Args args(Attrs const&, TileRange const&)`");
-    static_assert(requires(Attrs const& attrs, TileRange const& range) {
-                    { Op::cost(attrs, range) } -> std::same_as<Cost>;
-                  }, "an op needs `static Cost cost(Attrs const&, TileRange const&)`");
     static_assert(std::is_trivially_copyable_v<Attrs> && sizeof(Attrs) <= max_attrs_bytes,
                   "Attrs of an op are trivially copyable, of at most max_attrs_bytes");
     static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= max_args_bytes,
                   "Args of an op are trivially copyable, of at most max_args_bytes");
+    static_assert(requires { Op::no_reference; } || requires { &Op::template reference<float>; } ||
+                      requires { &Op::template reference<double>; },
+                  "an op needs `template <Element T> static void reference(Args const&, "
+                  "Buffers<Op>)`, or `no_reference`, the reason why not");
+    static_assert(requires { Op::no_gradient; } || requires { &Op::template gradient<AnyBuilder>; },
+                  "an op needs `template <class Builder> static void gradient(Builder&)`, or "
+                  "`no_gradient`, the reason why not");
   }
+  if constexpr (requires { requires OperandName<typename Op::Operand>; Op::operands; })
+    static_assert(names_agree<typename Op::Operand>(Op::operands),
+                  "the enum `Operand` and the table `operands` have the same names in the same order");
   return true;
 }
 
@@ -315,6 +401,9 @@ struct Call {
   void async(detail::an_attribute_is_misspelt_or_of_another_type const (&)[N],
              Operands&&...) const volatile = delete;
 };
+
+/// Why derivatives have no gradient.
+inline constexpr char const* no_second_derivative = "second derivatives are not there yet";
 
 /// The ops of a header, for the build: `using gelutanh_ops = OpList<ops::Gelutanh,
 /// ops::GelutanhBackward>;`.

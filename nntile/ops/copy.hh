@@ -12,12 +12,15 @@ struct CopyAttrs {};
 /// y = x. dtypes {every float}. Cost: 2|x| * size bytes.
 struct Copy : Elementwise<Copy, CopyAttrs> {
   static constexpr char const* name = "copy";
+  enum class Operand : std::uint8_t { x, y };
   static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}};
 
-  template <class V> static V apply(Attrs const&, V x) { return x; }
+  static constexpr Fields fields{};
+
+  template <class V> static constexpr V apply(Attrs const&, V x) { return x; }
 
   template <class Builder> static void gradient(Builder& b) {
-    if (b.wants(0)) b.pass(0, 1);
+    if (b.wants(Operand::x)) b.pass(Operand::x, Operand::y);
   }
 };
 

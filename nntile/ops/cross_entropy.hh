@@ -23,6 +23,7 @@ struct CrossEntropyBackwardAttrs {
 struct CrossEntropyBackward {
   static constexpr char const* name = "cross_entropy_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { logits, labels, max, sum, dloss, dlogits };
   static constexpr Operands operands{{"logits", "v i..."},
                                      {"labels", "i...", Access::read, Kind::int64},
                                      {"max", "i...", Access::read, Kind::accumulator},
@@ -35,26 +36,27 @@ struct CrossEntropyBackward {
     Index v, n, v_begin, whole_v, ignore_index;
     double scale, beta;
   };
+  static constexpr Fields fields{field<&Attrs::ignore_index>("ignore_index"),
+                                 field<&Attrs::scale>("scale"), field<&Attrs::beta>("beta")};
+  static constexpr Hooks<Attrs> hooks{
+      .replaces = [](Attrs const&) -> OperandSet { return {Operand::logits}; }};
+  static constexpr char const* no_gradient = no_second_derivative;
 
-  static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
-  static std::uint32_t replaces(Attrs const&) { return 1u << 0; }
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('v'),  range.extent('i'), range.begin('v'), range.whole('v'),
             attrs.ignore_index, attrs.scale,       attrs.beta};
   }
-  static Cost cost(Attrs const& attrs, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) * range.elements(0) * (attrs.beta == 0 ? 2 : 3)};
-  }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static Status reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static Status reference(Args const& args,
+                                                          Buffers<CrossEntropyBackward> buffers) {
     using V = compute_t<T>;
-    T const* const logits = buffers.at<T>(0);          // [v, i]
-    Index const* const labels = buffers.at<Index>(1);  // [i]
-    V const* const max = buffers.at<V>(2);             // [i]
-    V const* const sum = buffers.at<V>(3);             // [i]
-    V const* const dloss = buffers.at<V>(4);           // [i]
-    T* const dlogits = buffers.at<T>(5);               // [v, i]
+    T const* const logits = buffers.at<T>(Operand::logits);          // [v, i]
+    Index const* const labels = buffers.at<Index>(Operand::labels);  // [i]
+    V const* const max = buffers.at<V>(Operand::max);                // [i]
+    V const* const sum = buffers.at<V>(Operand::sum);                // [i]
+    V const* const dloss = buffers.at<V>(Operand::dloss);            // [i]
+    T* const dlogits = buffers.at<T>(Operand::dlogits);              // [v, i]
     for (Index i = 0; i < args.n; ++i) {
       bool const ignored = labels[i] == args.ignore_index;
       if (!ignored && (labels[i] < 0 || labels[i] >= args.whole_v))
@@ -64,7 +66,7 @@ struct CrossEntropyBackward {
         Index const at = p + args.v * i;
         V value = ignored ? V(0) : std::exp(V(logits[at]) - max[i]) * (w / sum[i]);
         if (args.v_begin + p == labels[i]) value -= w;
-        dlogits[at] = T(args.beta == 0 ? value : std::fma(V(args.beta), V(dlogits[at]), value));
+        dlogits[at] = T(updated(args.beta, dlogits[at], value));
       }
     }
     return {};
@@ -84,6 +86,7 @@ struct CrossEntropyAttrs {
 struct CrossEntropy {
   static constexpr char const* name = "cross_entropy";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { logits, labels, loss, max, sum };
   static constexpr Operands operands{{"logits", "v i..."},
                                      {"labels", "i...", Access::read, Kind::int64},
                                      {"loss", "i...", Access::write, Kind::accumulator},
@@ -94,75 +97,64 @@ struct CrossEntropy {
   struct Args {
     Index v, n, v_begin, whole_v, ignore_index;
     int phase;
-    bool first, last;
+    Chain chain;
   };
-
+  static constexpr Fields fields{field<&Attrs::ignore_index>("ignore_index")};
   /// While a chain is under way, loss holds the label's logit.
-  static Phases phases(Attrs const&) {
-    auto const read = Access::read;
-    auto const write = Access::write;
-    return {Phase{{{0, read}, {3, write}}},
-            Phase{{{0, read}, {1, read}, {2, write}, {3, read}, {4, write}}}};
-  }
-  static char const* blocked(Attrs const&) { return "v"; }
-  static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('v'),  range.extent('i'), range.begin('v'), range.whole('v'),
-            attrs.ignore_index, range.phase,       range.first(3),   range.last(3)};
-  }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) * range.extent('v') * range.extent('i')};
-  }
+  static constexpr Hooks<Attrs> hooks{
+      .phases = [](Attrs const&) -> Phases {
+        using enum Access;
+        return {Phase{{{Operand::logits, read}, {Operand::max, write}}},
+                Phase{{{Operand::logits, read},
+                       {Operand::labels, read},
+                       {Operand::loss, write},
+                       {Operand::max, read},
+                       {Operand::sum, write}}}};
+      },
+      .blocked = [](Attrs const&) { return "v"; }};
 
-  /// What a task of some phase was given; the rest is null.
-  template <class T> struct View {
-    using V = compute_t<T>;
-    T const* logits;      // [v, i]
-    Index const* labels;  // [i]
-    V* loss;              // [i]
-    V* max;               // [i]
-    V* sum;               // [i]
-  };
-  template <class T> NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
-    using V = compute_t<T>;
-    auto const logits = static_cast<T const*>(at[0]);
-    if (phase == 0) return {logits, nullptr, nullptr, static_cast<V*>(at[1]), nullptr};
-    return {logits, static_cast<Index const*>(at[1]), static_cast<V*>(at[2]),
-            static_cast<V*>(at[3]), static_cast<V*>(at[4])};
+  static Args args(Attrs const& attrs, TileRange const& range) {
+    return {range.extent('v'),  range.extent('i'), range.begin('v'),          range.whole('v'),
+            attrs.ignore_index, range.phase,       range.chain(Operand::max)};
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static Status reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static Status reference(Args const& args,
+                                                          Buffers<CrossEntropy> buffers) {
     using V = compute_t<T>;
-    auto const v = view<T>(args.phase, buffers.pointers);
+    Index const* const labels = buffers.at<Index>(Operand::labels);  // [i]
+    V* const losses = buffers.at<V>(Operand::loss);                  // [i]
+    V* const maxima = buffers.at<V>(Operand::max);                   // [i]
+    V* const sums = buffers.at<V>(Operand::sum);                     // [i]
+    auto const [first, last] = args.chain;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = v.logits + i * args.v;
+      T const* const x = buffers.at<T>(Operand::logits) + i * args.v;  // [v]
       if (args.phase <= 0) {
-        V max = args.first ? -std::numeric_limits<V>::infinity() : v.max[i];
+        V max = first ? -std::numeric_limits<V>::infinity() : maxima[i];
         for (Index p = 0; p < args.v; ++p) max = maximum(max, V(x[p]));
-        v.max[i] = max;
+        maxima[i] = max;
       }
       if (args.phase == 0) continue;
-      bool const ignored = v.labels[i] == args.ignore_index;
-      if (!ignored && (v.labels[i] < 0 || v.labels[i] >= args.whole_v))
+      bool const ignored = labels[i] == args.ignore_index;
+      if (!ignored && (labels[i] < 0 || labels[i] >= args.whole_v))
         return {"a label is outside the classes"};
-      V sum = args.first ? V(0) : v.sum[i];
-      for (Index p = 0; p < args.v; ++p) sum += std::exp(V(x[p]) - v.max[i]);
-      v.sum[i] = sum;
-      Index const at = v.labels[i] - args.v_begin;
-      V const picked = !ignored && at >= 0 && at < args.v ? V(x[at])
-                       : args.first                       ? V(0)
-                                                          : v.loss[i];
-      v.loss[i] = !args.last ? picked : ignored ? V(0) : std::log(sum) + v.max[i] - picked;
+      V sum = first ? V(0) : sums[i];
+      for (Index p = 0; p < args.v; ++p) sum += std::exp(V(x[p]) - maxima[i]);
+      sums[i] = sum;
+      Index const at = labels[i] - args.v_begin;
+      V const picked = !ignored && at >= 0 && at < args.v ? V(x[at]) : first ? V(0) : losses[i];
+      losses[i] = !last ? picked : ignored ? V(0) : std::log(sum) + maxima[i] - picked;
     }
     return {};
   }
 
   template <class Builder> static void gradient(Builder& b) {
-    if (!b.wants(0)) return;
-    auto const target = b.target(0);
+    if (!b.wants(Operand::logits)) return;
+    auto const target = b.target(Operand::logits);
     b.template op<CrossEntropyBackward>(
         {.ignore_index = b.template attrs<CrossEntropy>().ignore_index, .beta = target.beta},
-        b.operand(0), b.operand(1), b.operand(3), b.operand(4), b.grad(2), target.node);
+        b.operand(Operand::logits), b.operand(Operand::labels), b.operand(Operand::max),
+        b.operand(Operand::sum), b.grad(Operand::loss), target.node);
   }
 };
 

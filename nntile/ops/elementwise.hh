@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <concepts>
+#include <utility>
 
 #include "nntile/ops/concept.hh"
 
@@ -15,22 +16,22 @@ namespace nntile {
 /// bring their own, found by their argument.
 namespace math {
 
-template <std::floating_point V> V exp(V x) { return std::exp(x); }
+template <std::floating_point V> constexpr V exp(V x) { return std::exp(x); }
 /// exp of what is known to be where neither bound of the result is passed by much.
-template <std::floating_point V> V exp_in_range(V x) { return std::exp(x); }
+template <std::floating_point V> constexpr V exp_in_range(V x) { return std::exp(x); }
 /// The constant of the type's precision.
-template <std::floating_point V> V by_precision(V, double single, double twice) {
+template <std::floating_point V> constexpr V by_precision(V, double single, double twice) {
   return V(sizeof(V) == sizeof(float) ? single : twice);
 }
-template <std::floating_point V> V log(V x) { return std::log(x); }
-template <std::floating_point V> V tanh(V x) { return std::tanh(x); }
-template <std::floating_point V> V erf(V x) { return std::erf(x); }
-template <std::floating_point V> V sqrt(V x) { return std::sqrt(x); }
-template <std::floating_point V> V abs(V x) { return std::fabs(x); }
-template <std::floating_point V> V fma(V a, V b, V c) { return std::fma(a, b, c); }
+template <std::floating_point V> constexpr V log(V x) { return std::log(x); }
+template <std::floating_point V> constexpr V tanh(V x) { return std::tanh(x); }
+template <std::floating_point V> constexpr V erf(V x) { return std::erf(x); }
+template <std::floating_point V> constexpr V sqrt(V x) { return std::sqrt(x); }
+template <std::floating_point V> constexpr V abs(V x) { return std::fabs(x); }
+template <std::floating_point V> constexpr V fma(V a, V b, V c) { return std::fma(a, b, c); }
 /// b where a is NaN: the order of x86's min and max.
-template <std::floating_point V> V max(V a, V b) { return a > b ? a : b; }
-template <std::floating_point V> V min(V a, V b) { return a < b ? a : b; }
+template <std::floating_point V> constexpr V max(V a, V b) { return a > b ? a : b; }
+template <std::floating_point V> constexpr V min(V a, V b) { return a < b ? a : b; }
 
 }  // namespace math
 
@@ -40,8 +41,8 @@ template <class Attrs> struct ElementwiseArgs {
   Attrs attrs;
 };
 
-/// Base of elementwise ops. The op adds name, Attrs, operands and
-///   template <class V> static V apply(Attrs const&, V x, V y, ...)
+/// Base of elementwise ops. The op adds name, Operand, operands, fields, gradient and
+///   template <class V> static constexpr V apply(Attrs const&, V x, V y, ...)
 /// one value per operand that is read, in their order; the last operand is the result. An `update`
 /// result becomes beta*dst + apply(...), where beta is an attribute, and is not looked at when beta
 /// is 0.
@@ -51,46 +52,38 @@ template <class Op, class OpAttrs> struct Elementwise {
   static constexpr bool elementwise = true;
   static constexpr std::span<DType const> dtypes{float_dtypes};
 
+  static constexpr bool updates() { return Op::operands.back().access == Access::update; }
+  static constexpr OperandIndex result() { return OperandIndex(Op::operands.size() - 1); }
+  static constexpr OperandSet inputs() {
+    OperandSet set;
+    for (std::size_t o = 0; o + 1 < Op::operands.size(); ++o) set.add(OperandIndex(o));
+    return set;
+  }
+  static constexpr Hooks<Attrs> hooks{.replaces = [](Attrs const&) { return inputs(); }};
+
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('i'), attrs};
   }
 
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, range.extent('i') *
-                   static_cast<Index>(sizeof(float) * (Op::operands.size() + (updates() ? 1 : 0)))};
-  }
-
-  static bool overwrites(Attrs const& attrs, int) {
-    if constexpr (requires { attrs.beta; })
-      return updates() && attrs.beta == 0;
-    else
-      return false;
-  }
-
-  static constexpr std::uint32_t replaces(Attrs const&) {
-    return (1u << (Op::operands.size() - 1)) - 1;
-  }
-
-  static constexpr bool updates() { return Op::operands.back().access == Access::update; }
-
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
-    constexpr int inputs = static_cast<int>(Op::operands.size()) - 1;
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<Op> buffers) {
     using V = compute_t<T>;
-    T* const out = buffers.at<T>(inputs);
+    T* const out = buffers.template at<T>(name_of(Op::operands.size() - 1));
     for (Index i = 0; i < args.n; ++i) {
-      V value;
-      if constexpr (inputs == 1)
-        value = Op::template apply<V>(args.attrs, V(buffers.at<T>(0)[i]));
-      else if constexpr (inputs == 2)
-        value = Op::template apply<V>(args.attrs, V(buffers.at<T>(0)[i]), V(buffers.at<T>(1)[i]));
-      else
-        value = Op::template apply<V>(args.attrs, V(buffers.at<T>(0)[i]), V(buffers.at<T>(1)[i]),
-                                      V(buffers.at<T>(2)[i]));
+      V const value = [&]<std::size_t... o>(std::index_sequence<o...>) {
+        return Op::template apply<V>(
+            args.attrs, static_cast<V>(buffers.template at<T const>(name_of(o))[i])...);
+      }(std::make_index_sequence<Op::operands.size() - 1>{});
       if constexpr (updates())
-        if (args.attrs.beta != 0) value = std::fma(V(args.attrs.beta), V(out[i]), value);
-      out[i] = T(value);
+        out[i] = T(updated(args.attrs.beta, out[i], value));
+      else
+        out[i] = T(value);
     }
+  }
+
+  /// The name of the operand at a position.
+  static constexpr auto name_of(std::size_t position) {
+    return static_cast<typename Op::Operand>(position);
   }
 };
 

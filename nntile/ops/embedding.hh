@@ -31,6 +31,7 @@ struct EmbeddingBackwardAttrs {
 struct EmbeddingBackward {
   static constexpr char const* name = "embedding_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { index, dy, dtable, carry };
   static constexpr Operands operands{
       {"index", "i...", Access::read, Kind::int64},
       {"dy", "e i..."},
@@ -41,52 +42,46 @@ struct EmbeddingBackward {
   struct Args {
     Index e, v, n, v_begin, whole_v, index_offset, dy_offset;
     double beta;
-    bool first, last, carried;
+    Chain chain;
   };
+  static constexpr Fields fields{field<&Attrs::beta>("beta")};
+  static constexpr Hooks<Attrs> hooks{
+      .elements = [](Attrs const&, TileRange const& range, OperandIndex operand) -> Index {
+        Index const rows = range.extent('e') * detail::tokens_of_tile(range);
+        return operand == Operand::dy || (operand != Operand::index && !range.first(Operand::dtable))
+                   ? rows
+                   : range.elements(operand);
+      }};
+  static constexpr char const* no_gradient = no_second_derivative;
 
-  static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
   static Args args(Attrs const& attrs, TileRange const& range) {
-    Args args{};
-    args.e = range.extent('e');
-    args.v = range.extent('v');
-    args.n = range.extent('i');
-    args.v_begin = range.begin('v');
-    args.whole_v = range.whole('v');
-    args.index_offset = range.offset(0);
-    args.dy_offset = range.offset(1);
-    args.beta = attrs.beta;
-    args.first = range.first(2);
-    args.last = range.last(2);
-    args.carried = range.carried(3);
-    return args;
-  }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) *
-                   (3 * range.extent('e') * detail::tokens_of_tile(range) +
-                    (range.first(2) ? 2 : 0) * range.elements(2))};
+    return {range.extent('e'),
+            range.extent('v'),
+            range.extent('i'),
+            range.begin('v'),
+            range.whole('v'),
+            range.offset(Operand::index),
+            range.offset(Operand::dy),
+            attrs.beta,
+            range.chain(Operand::dtable)};
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static Status reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static Status reference(Args const& args,
+                                                          Buffers<EmbeddingBackward> buffers) {
     using V = compute_t<T>;
-    Index const* const index = buffers.at<Index>(0) + args.index_offset;  // [i]
-    T const* const dy = buffers.at<T>(1) + args.dy_offset;                // [e, i]
-    T* const dtable = buffers.at<T>(2);                                   // [e, v]
-    V* const carry = args.carried ? buffers.at<V>(3) : nullptr;           // [e, v]
+    Index const* const index = buffers.at<Index>(Operand::index) + args.index_offset;  // [i]
+    T const* const dy = buffers.at<T>(Operand::dy) + args.dy_offset;                   // [e, i]
+    ChainResult<T> const dtable{buffers.at<T>(Operand::dtable), buffers.at<V>(Operand::carry),
+                                args.beta, args.chain};  // [e, v]
     for (Index i = 0; i < args.n; ++i)
       if (index[i] < 0 || index[i] >= args.whole_v) return {"an index is outside the table"};
     for (Index v = 0; v < args.v; ++v)
       for (Index e = 0; e < args.e; ++e) {
-        Index const at = e + args.e * v;
-        V sum = !args.first      ? (args.carried ? carry[at] : V(dtable[at]))
-                : args.beta == 0 ? V(0)
-                                 : V(args.beta) * V(dtable[at]);
+        V sum = dtable.start(e + args.e * v);
         for (Index i = 0; i < args.n; ++i)
           if (index[i] == args.v_begin + v) sum += V(dy[e + args.e * i]);
-        if (args.carried && !args.last)
-          carry[at] = sum;
-        else
-          dtable[at] = T(sum);
+        dtable.put(e + args.e * v, sum);
       }
     return {};
   }
@@ -100,6 +95,7 @@ struct EmbeddingAttrs {};
 struct Embedding {
   static constexpr char const* name = "embedding";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { index, table, out };
   static constexpr Operands operands{{"index", "i...", Access::read, Kind::int64},
                                      {"table", "e v"},
                                      {"out", "e i...", Access::write}};
@@ -109,22 +105,26 @@ struct Embedding {
     Index e, v, n, v_begin, whole_v;
     bool first;
   };
+  static constexpr Fields fields{};
+  static constexpr Hooks<Attrs> hooks{
+      .elements = [](Attrs const&, TileRange const& range, OperandIndex operand) -> Index {
+        bool const all = operand == Operand::index ||
+                         (operand == Operand::out && range.first(Operand::out));
+        return all ? range.elements(operand)
+                   : range.extent('e') * detail::tokens_of_tile(range);
+      }};
 
   static Args args(Attrs const&, TileRange const& range) {
     return {range.extent('e'), range.extent('v'), range.extent('i'),
-            range.begin('v'),  range.whole('v'),  range.first(2)};
-  }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    Index const tokens = detail::tokens_of_tile(range);
-    return {0, static_cast<Index>(sizeof(float)) * range.extent('e') *
-                   (tokens + (range.first(2) ? range.extent('i') : tokens))};
+            range.begin('v'),  range.whole('v'),  range.first(Operand::out)};
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static Status reference(Args const& args, Buffers buffers) {
-    Index const* const index = buffers.at<Index>(0);  // [i]
-    T const* const table = buffers.at<T>(1);          // [e, v]
-    T* const out = buffers.at<T>(2);                  // [e, i]
+  requires(is_float(dtype_of<T>)) static Status reference(Args const& args,
+                                                          Buffers<Embedding> buffers) {
+    Index const* const index = buffers.at<Index>(Operand::index);  // [i]
+    T const* const table = buffers.at<T>(Operand::table);          // [e, v]
+    T* const out = buffers.at<T>(Operand::out);                    // [e, i]
     for (Index i = 0; i < args.n; ++i) {
       if (index[i] < 0 || index[i] >= args.whole_v) return {"an index is outside the table"};
       Index const v = index[i] - args.v_begin;
@@ -136,9 +136,10 @@ struct Embedding {
   }
 
   template <class Builder> static void gradient(Builder& b) {
-    if (!b.wants(1)) return;
-    auto const dtable = b.target(1);
-    b.template op<EmbeddingBackward>({.beta = dtable.beta}, b.operand(0), b.grad(2), dtable.node);
+    if (!b.wants(Operand::table)) return;
+    auto const dtable = b.target(Operand::table);
+    b.template op<EmbeddingBackward>({.beta = dtable.beta}, b.operand(Operand::index),
+                                     b.grad(Operand::out), dtable.node);
   }
 };
 

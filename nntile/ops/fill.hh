@@ -11,6 +11,7 @@ namespace ops {
 struct Fill {
   static constexpr char const* name = "fill";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { y };
   static constexpr Operands operands{{"y", "i...", Access::write}};
 
   struct Attrs {
@@ -24,13 +25,13 @@ struct Fill {
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('i'), attrs.value};
   }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) * range.extent('i')};
-  }
+  static constexpr Fields fields{field<&Attrs::value>("value")};
+  static constexpr Hooks<Attrs> hooks{};
+  static constexpr char const* no_gradient = "it reads nothing";
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
-    T* const y = buffers.at<T>(0);
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<Fill> buffers) {
+    T* const y = buffers.at<T>(Operand::y);
     for (Index i = 0; i < args.n; ++i) y[i] = rounded_to<T>(args.value);
   }
 };

@@ -8,7 +8,7 @@ namespace nntile {
 namespace ops {
 
 /// u(x) = sqrt(2/pi) (x + 0.044715 x^3), and gelutanh(x) = x/2 (1 + tanh u) = x / (1 + exp(-2u)).
-template <class V> V gelutanh_minus_2u(V x) {
+template <class V> constexpr V gelutanh_minus_2u(V x) {
   V const cubic = V(-2 * 0.7978845608028654 * 0.044715);
   V const linear = V(-2 * 0.7978845608028654);
   using math::fma;
@@ -24,9 +24,12 @@ struct GelutanhBackwardAttrs {
 /// or 1, and so is f', infinities included.
 struct GelutanhBackward : Elementwise<GelutanhBackward, GelutanhBackwardAttrs> {
   static constexpr char const* name = "gelutanh_backward";
+  enum class Operand : std::uint8_t { x, dy, dx };
   static constexpr Operands operands{{"x", "i..."}, {"dy", "i..."}, {"dx", "i...", Access::update}};
+  static constexpr Fields fields{field<&Attrs::beta>("beta")};
+  static constexpr char const* no_gradient = no_second_derivative;
 
-  template <class V> static V apply(Attrs const&, V x, V dy) {
+  template <class V> static constexpr V apply(Attrs const&, V x, V dy) {
     using math::by_precision;
     using math::exp_in_range;
     using math::fma;
@@ -46,17 +49,20 @@ struct GelutanhBackward : Elementwise<GelutanhBackward, GelutanhBackwardAttrs> {
 /// GPT-2 uses.
 struct Gelutanh : Elementwise<Gelutanh, GelutanhAttrs> {
   static constexpr char const* name = "gelutanh";
+  enum class Operand : std::uint8_t { x, y };
   static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}};
+  static constexpr Fields fields{};
 
-  template <class V> static V apply(Attrs const&, V x) {
+  template <class V> static constexpr V apply(Attrs const&, V x) {
     using math::exp;
     return x / (V(1) + exp(gelutanh_minus_2u(x)));
   }
 
   template <class Builder> static void gradient(Builder& b) {
-    if (!b.wants(0)) return;
-    auto const dx = b.target(0);
-    b.template op<GelutanhBackward>({.beta = dx.beta}, b.operand(0), b.grad(1), dx.node);
+    if (!b.wants(Operand::x)) return;
+    auto const dx = b.target(Operand::x);
+    b.template op<GelutanhBackward>({.beta = dx.beta}, b.operand(Operand::x), b.grad(Operand::y),
+                                    dx.node);
   }
 };
 

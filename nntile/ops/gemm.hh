@@ -44,94 +44,86 @@ struct Gemm {
     Index lda, ldb, ldc;
     Index a_stride, b_stride, c_stride;
     double alpha, beta;
-    bool trans_a, trans_b, bias, first, last, carried;
+    bool trans_a, trans_b;
+    Chain chain;
     Activation activation;
   };
 
-  static Operands operands(Attrs const& attrs) {
-    Operands result{{"a", attrs.trans_a ? "k... m... b..." : "m... k... b..."},
-                    {"b", attrs.trans_b ? "n... k... b..." : "k... n... b..."}};
-    if (attrs.bias) result.push_back({"bias", "m..."});
-    result.push_back({"c", "m... n... b...", Access::update});
-    result.push_back({"carry", "m... n... b...", Access::update, Kind::accumulator, Carry::narrow});
-    return result;
-  }
-
-  static GroupRanks ranks(Attrs const& attrs) {
-    return {{'k', attrs.ndim, "ndim"}, {'b', attrs.batch_ndim, "batch_ndim"}};
-  }
-
-  static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
+  enum class Operand : std::uint8_t { a, b, bias, c, carry };
+  static constexpr Operands operands{
+      {"a", "m... k... b..."},
+      {"b", "k... n... b..."},
+      {"bias", "m..."},
+      {"c", "m... n... b...", Access::update},
+      {"carry", "m... n... b...", Access::update, Kind::accumulator, Carry::narrow}};
+  static constexpr Fields fields{
+      field<&Attrs::trans_a>("trans_a"), field<&Attrs::trans_b>("trans_b"),
+      field<&Attrs::bias>("bias"),       field<&Attrs::activation>("activation"),
+      field<&Attrs::ndim>("ndim"),       field<&Attrs::batch_ndim>("batch_ndim"),
+      field<&Attrs::alpha>("alpha"),     field<&Attrs::beta>("beta")};
+  static constexpr Hooks<Attrs> hooks{
+      .present = [](Attrs const& attrs,
+                    OperandIndex operand) { return operand != Operand::bias || attrs.bias; },
+      .axes = [](Attrs const& attrs, OperandIndex operand) -> char const* {
+        if (operand == Operand::a && attrs.trans_a) return "k... m... b...";
+        if (operand == Operand::b && attrs.trans_b) return "n... k... b...";
+        return nullptr;
+      },
+      .ranks = [](Attrs const& attrs) -> GroupRanks {
+        return {{'k', attrs.ndim, "ndim"}, {'b', attrs.batch_ndim, "batch_ndim"}};
+      },
+      .flops = [](Attrs const&, TileRange const& range) {
+        return 2 * range.extent('m') * range.extent('n') * range.extent('k') * range.extent('b');
+      }};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    int const c = attrs.bias ? 3 : 2;
-    auto const offset = [&](int operand) {
-      return range.offset(static_cast<std::size_t>(operand));
-    };
-    auto const stride = [&](int operand, char group) {
-      return range.stride(static_cast<std::size_t>(operand), group);
-    };
     Args args{};
     args.m = range.extent('m');
     args.n = range.extent('n');
     args.k = range.extent('k');
     args.batch = range.extent('b');
-    args.a_offset = offset(0);
-    args.b_offset = offset(1);
-    args.c_offset = offset(c);
-    args.bias_offset = attrs.bias ? offset(2) : 0;
-    args.lda = leading(stride(0, attrs.trans_a ? 'm' : 'k'), attrs.trans_a ? args.k : args.m);
-    args.ldb = leading(stride(1, attrs.trans_b ? 'k' : 'n'), attrs.trans_b ? args.n : args.k);
-    args.ldc = leading(stride(c, 'n'), args.m);
-    args.a_stride = stride(0, 'b');
-    args.b_stride = stride(1, 'b');
-    args.c_stride = stride(c, 'b');
+    args.a_offset = range.offset(Operand::a);
+    args.b_offset = range.offset(Operand::b);
+    args.c_offset = range.offset(Operand::c);
+    args.bias_offset = attrs.bias ? range.offset(Operand::bias) : 0;
+    args.lda = leading(range.stride(Operand::a, attrs.trans_a ? 'm' : 'k'),
+                       attrs.trans_a ? args.k : args.m);
+    args.ldb = leading(range.stride(Operand::b, attrs.trans_b ? 'k' : 'n'),
+                       attrs.trans_b ? args.n : args.k);
+    args.ldc = leading(range.stride(Operand::c, 'n'), args.m);
+    args.a_stride = range.stride(Operand::a, 'b');
+    args.b_stride = range.stride(Operand::b, 'b');
+    args.c_stride = range.stride(Operand::c, 'b');
     args.alpha = attrs.alpha;
     args.beta = attrs.beta;
     args.trans_a = attrs.trans_a;
     args.trans_b = attrs.trans_b;
-    args.bias = attrs.bias;
-    args.first = range.first(c);
-    args.last = range.last(c);
-    args.carried = range.carried(c + 1);
+    args.chain = range.chain(Operand::c);
     args.activation = attrs.activation;
     return args;
   }
 
-  static Cost cost(Attrs const&, TileRange const& range) {
-    Index const m = range.extent('m'), n = range.extent('n'), k = range.extent('k'),
-                b = range.extent('b');
-    return {2 * m * n * k * b, static_cast<Index>(sizeof(float)) * (m * k + k * n + 2 * m * n) * b};
-  }
-
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<Gemm> buffers) {
     using V = compute_t<T>;
-    int const c = args.bias ? 3 : 2;
+    T const* const bias = buffers.at<T>(Operand::bias);  // [m] after bias_offset, or null
+    ChainResult<T> const c{buffers.at<T>(Operand::c), buffers.at<V>(Operand::carry), args.beta,
+                           args.chain};
     for (Index batch = 0; batch < args.batch; ++batch) {
-      T const* const a = buffers.at<T>(0) + args.a_offset + batch * args.a_stride;
-      T const* const b = buffers.at<T>(1) + args.b_offset + batch * args.b_stride;
-      T const* const bias = args.bias ? buffers.at<T>(2) + args.bias_offset : nullptr;
-      T* const out = buffers.at<T>(c) + args.c_offset + batch * args.c_stride;
-      V* const carry =
-          args.carried ? buffers.at<V>(c + 1) + args.c_offset + batch * args.c_stride : nullptr;
+      T const* const a = buffers.at<T>(Operand::a) + args.a_offset + batch * args.a_stride;
+      T const* const b = buffers.at<T>(Operand::b) + args.b_offset + batch * args.b_stride;
+      auto const out = c.at(args.c_offset + batch * args.c_stride);
       for (Index j = 0; j < args.n; ++j)
         for (Index i = 0; i < args.m; ++i) {
-          Index const at = i + j * args.ldc;
-          V sum = !args.first && carry != nullptr ? carry[at]
-                  : !args.first                   ? V(out[at])
-                  : args.beta == 0                ? V(0)
-                                                  : V(args.beta) * V(out[at]);
+          V sum = out.start(i + j * args.ldc);
           for (Index p = 0; p < args.k; ++p) {
             V const left = V(args.alpha) * V(a[args.trans_a ? p + i * args.lda : i + p * args.lda]);
             sum = std::fma(left, V(b[args.trans_b ? j + p * args.ldb : p + j * args.ldb]), sum);
           }
-          if (args.last && bias != nullptr) sum += V(bias[i]);
-          if (args.last && args.activation == Activation::gelu_tanh) sum = Gelutanh::apply({}, sum);
-          if (carry != nullptr && !args.last)
-            carry[at] = sum;
-          else
-            out[at] = T(sum);
+          if (args.chain.last && bias != nullptr) sum += V(bias[args.bias_offset + i]);
+          if (args.chain.last && args.activation == Activation::gelu_tanh)
+            sum = Gelutanh::apply({}, sum);
+          out.put(i + j * args.ldc, sum);
         }
     }
   }
@@ -142,12 +134,11 @@ struct Gemm {
     Attrs const& attrs = b.template attrs<Gemm>();
     if (attrs.activation != Activation::none)
       b.fail("its activation is fused; use a separate op where a gradient is wanted");
-    int const c = attrs.bias ? 3 : 2;
-    auto const dc = b.grad(c);
-    if (b.wants(1)) product(b, attrs, 1, dc);
-    if (b.wants(0)) product(b, attrs, 0, dc);
-    if (attrs.bias && b.wants(2)) b.sum_trailing(dc, 2);
-    b.keep(c, attrs.beta);
+    auto const dc = b.grad(Operand::c);
+    if (b.wants(Operand::b)) product(b, attrs, Operand::b, dc);
+    if (b.wants(Operand::a)) product(b, attrs, Operand::a, dc);
+    if (attrs.bias && b.wants(Operand::bias)) b.sum_trailing(dc, Operand::bias);
+    b.keep(Operand::c, attrs.beta);
   }
 
  private:
@@ -155,26 +146,26 @@ struct Gemm {
     return stride > 0 ? stride : (fallback > 0 ? fallback : 1);
   }
 
-  /// The gradient of operand `which`, laid out as it is stored.
+  /// The gradient of a or b, laid out as it is stored.
   template <class Builder, class Node>
-  static void product(Builder& b, Attrs const& attrs, int which, Node const& dc) {
+  static void product(Builder& b, Attrs const& attrs, Operand which, Node const& dc) {
+    bool const of_a = which == Operand::a;
     auto const target = b.target(which);
-    auto const other = b.operand(1 - which);
-    int const free_dims = b.rank(2 + (attrs.bias ? 1 : 0)) - attrs.batch_ndim;
-    int const n_dims = b.rank(1) - attrs.ndim - attrs.batch_ndim;
-    int const m_dims = free_dims - n_dims;
+    auto const other = b.operand(of_a ? Operand::b : Operand::a);
+    int const n_dims = b.rank(Operand::b) - attrs.ndim - attrs.batch_ndim;
+    int const m_dims = b.rank(Operand::c) - attrs.batch_ndim - n_dims;
     Attrs next;
     next.batch_ndim = attrs.batch_ndim;
     next.alpha = attrs.alpha;
     next.beta = target.beta;
-    next.ndim = which == 0 ? n_dims : m_dims;
-    bool const stored_transposed = which == 0 ? attrs.trans_a : attrs.trans_b;
+    next.ndim = of_a ? n_dims : m_dims;
+    bool const stored_transposed = of_a ? attrs.trans_a : attrs.trans_b;
     // The target's own outer group comes from `other` where it is stored as in the product, from dC
     // where transposed.
-    if (which == 0 && !stored_transposed) {  // dA{m,k} = dC{m,n} op(B)^T
+    if (of_a && !stored_transposed) {  // dA{m,k} = dC{m,n} op(B)^T
       next.trans_b = !attrs.trans_b;
       b.template op<Gemm>(next, dc, other, target.node);
-    } else if (which == 0) {  // dA{k,m} = op(B){k,n} dC{m,n}^T
+    } else if (of_a) {  // dA{k,m} = op(B){k,n} dC{m,n}^T
       next.trans_a = attrs.trans_b;
       next.trans_b = true;
       b.template op<Gemm>(next, other, dc, target.node);

@@ -19,6 +19,7 @@ struct SumSquaresAttrs {};
 struct SumSquares {
   static constexpr char const* name = "sum_squares";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { x, y };
   static constexpr Operands operands{{"x", "k j..."}, {"y", "j...", Access::write, Kind::fp64}};
 
   using Attrs = SumSquaresAttrs;
@@ -27,18 +28,17 @@ struct SumSquares {
     bool first;
   };
 
-  static char const* blocked(Attrs const&) { return "k"; }
+  static constexpr Fields fields{};
+  static constexpr Hooks<Attrs> hooks{.blocked = [](Attrs const&) { return "k"; }};
+
   static Args args(Attrs const&, TileRange const& range) {
-    return {range.extent('k'), range.extent('j'), range.first(1)};
-  }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) * range.elements(0)};
+    return {range.extent('k'), range.extent('j'), range.first(Operand::y)};
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
-    T const* const x = buffers.at<T>(0);      // [k, j]
-    double* const y = buffers.at<double>(1);  // [j]
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<SumSquares> buffers) {
+    T const* const x = buffers.at<T>(Operand::x);      // [k, j]
+    double* const y = buffers.at<double>(Operand::y);  // [j]
     for (Index j = 0; j < args.n; ++j) {
       double sum = args.first ? 0 : y[j];
       for (Index k = 0; k < args.k; ++k) {
@@ -51,16 +51,16 @@ struct SumSquares {
 
   /// dx[k,j] = 2 x[k,j] dy[j], a product without a sum; dy is rounded to x's dtype.
   template <class Builder> static void gradient(Builder& b) {
-    if (!b.wants(0)) return;
-    auto dy = b.grad(1);
-    if (b.dtype(0) != DType::fp64) {
-      auto const rounded = b.temporary(b.shape(1), b.dtype(0), concat(b.name(1), ".grad.rounded"));
+    if (!b.wants(Operand::x)) return;
+    auto dy = b.grad(Operand::y);
+    if (b.dtype(Operand::x) != DType::fp64) {
+      auto const rounded = b.temporary(b.shape(Operand::y), b.dtype(Operand::x), concat(b.name(Operand::y), ".grad.rounded"));
       b.template op<Cast>({}, dy, rounded);
       dy = rounded;
     }
-    auto const dx = b.target(0);
-    b.template op<Gemm>({.ndim = 0, .batch_ndim = b.rank(1), .alpha = 2, .beta = dx.beta},
-                        b.operand(0), dy, dx.node);
+    auto const dx = b.target(Operand::x);
+    b.template op<Gemm>({.ndim = 0, .batch_ndim = b.rank(Operand::y), .alpha = 2, .beta = dx.beta},
+                        b.operand(Operand::x), dy, dx.node);
   }
 };
 
@@ -74,6 +74,7 @@ struct GlobalNormAdd {
   static constexpr char const* name = "global_norm_add";
   static constexpr DType fp64_only[] = {DType::fp64};
   static constexpr std::span<DType const> dtypes{fp64_only};
+  enum class Operand : std::uint8_t { part, total };
   static constexpr Operands operands{{"part", ""}, {"total", "", Access::update}};
 
   using Attrs = GlobalNormAddAttrs;
@@ -81,21 +82,22 @@ struct GlobalNormAdd {
     double beta;
   };
 
-  static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
+  static constexpr Fields fields{field<&Attrs::beta>("beta")};
+  static constexpr Hooks<Attrs> hooks{};
+
   static Args args(Attrs const& attrs, TileRange const&) { return {attrs.beta}; }
-  static Cost cost(Attrs const&, TileRange const&) { return {0, 3 * sizeof(double)}; }
 
   template <Element T>
   requires std::same_as<T, double>
-  static void reference(Args const& args, Buffers buffers) {
-    double& total = *buffers.at<double>(1);
-    double const part = *buffers.at<double>(0);
+  static void reference(Args const& args, Buffers<GlobalNormAdd> buffers) {
+    double& total = *buffers.at<double>(Operand::total);
+    double const part = *buffers.at<double>(Operand::part);
     total = args.beta == 0 ? part : std::fma(args.beta, total, part);
   }
 
   template <class Builder> static void gradient(Builder& b) {
-    if (b.wants(0)) b.pass(0, 1);
-    b.keep(1, b.template attrs<GlobalNormAdd>().beta);
+    if (b.wants(Operand::part)) b.pass(Operand::part, Operand::total);
+    b.keep(Operand::total, b.template attrs<GlobalNormAdd>().beta);
   }
 };
 
@@ -110,6 +112,7 @@ struct ClipScale {
   static constexpr char const* name = "clip_scale";
   static constexpr DType fp32_only[] = {DType::fp32};
   static constexpr std::span<DType const> dtypes{fp32_only};
+  enum class Operand : std::uint8_t { total, scale };
   static constexpr Operands operands{{"total", "", Access::read, Kind::fp64},
                                      {"scale", "", Access::write}};
 
@@ -119,13 +122,15 @@ struct ClipScale {
   };
 
   static Args args(Attrs const& attrs, TileRange const&) { return {attrs.max_norm}; }
-  static Cost cost(Attrs const&, TileRange const&) { return {0, sizeof(double) + sizeof(float)}; }
+  static constexpr Fields fields{field<&Attrs::max_norm>("max_norm")};
+  static constexpr Hooks<Attrs> hooks{};
+  static constexpr char const* no_gradient = "clipping counts its scale as a constant";
 
   template <Element T>
   requires std::same_as<T, float>
-  static void reference(Args const& args, Buffers buffers) {
-    double const ratio = args.max_norm / (std::sqrt(*buffers.at<double>(0)) + 1e-6);
-    *buffers.at<float>(1) = static_cast<float>(ratio > 1 ? 1 : ratio);
+  static void reference(Args const& args, Buffers<ClipScale> buffers) {
+    double const ratio = args.max_norm / (std::sqrt(*buffers.at<double>(Operand::total)) + 1e-6);
+    *buffers.at<float>(Operand::scale) = static_cast<float>(ratio > 1 ? 1 : ratio);
   }
 };
 
@@ -136,6 +141,7 @@ struct ScaleByAttrs {};
 struct ScaleBy {
   static constexpr char const* name = "scale_by";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { s, x };
   static constexpr Operands operands{{"s", "", Access::read, Kind::fp32},
                                      {"x", "i...", Access::update}};
 
@@ -145,24 +151,23 @@ struct ScaleBy {
   };
 
   static Args args(Attrs const&, TileRange const& range) { return {range.extent('i')}; }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, 2 * static_cast<Index>(sizeof(float)) * range.elements(1)};
-  }
+  static constexpr Fields fields{};
+  static constexpr Hooks<Attrs> hooks{};
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<ScaleBy> buffers) {
     using V = compute_t<T>;
-    T* const x = buffers.at<T>(1);  // [i]
-    for (Index i = 0; i < args.n; ++i) x[i] = T(V(*buffers.at<float>(0)) * V(x[i]));
+    T* const x = buffers.at<T>(Operand::x);  // [i]
+    for (Index i = 0; i < args.n; ++i) x[i] = T(V(*buffers.at<float>(Operand::s)) * V(x[i]));
   }
 
   template <class Builder> static void gradient(Builder& b) {
-    if (b.wants(0))
+    if (b.wants(Operand::s))
       b.fail("that of s needs the x which it overwrites; multiply by gemm where s has a gradient");
-    auto const scaled = b.temporary(b.shape(1), b.dtype(1), concat(b.name(1), ".grad.scaled"));
-    b.template op<Copy>({}, b.grad(1), scaled);
-    b.template op<ScaleBy>({}, b.operand(0), scaled);
-    auto const dx = b.target(1);
+    auto const scaled = b.temporary(b.shape(Operand::x), b.dtype(Operand::x), concat(b.name(Operand::x), ".grad.scaled"));
+    b.template op<Copy>({}, b.grad(Operand::x), scaled);
+    b.template op<ScaleBy>({}, b.operand(Operand::s), scaled);
+    auto const dx = b.target(Operand::x);
     b.template op<Add>({.alpha = 1, .beta = dx.beta}, scaled, dx.beta == 0 ? scaled : dx.node,
                        dx.node);
   }

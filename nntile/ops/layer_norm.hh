@@ -19,6 +19,7 @@ struct LayerNormBackwardAttrs {
 struct LayerNormBackward {
   static constexpr char const* name = "layer_norm_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { x, dy, gamma, mean, rstd, dx, c1, c2 };
   static constexpr Operands operands{
       {"x", "e i..."},
       {"dy", "e i..."},
@@ -36,92 +37,61 @@ struct LayerNormBackward {
     int phase;
     bool first;
   };
+  static constexpr Fields fields{field<&Attrs::beta>("beta")};
+  static constexpr Hooks<Attrs> hooks{
+      .phases = [](Attrs const&) -> Phases {
+        using enum Access;
+        Phase const given{{{Operand::x, read},
+                           {Operand::dy, read},
+                           {Operand::gamma, read},
+                           {Operand::mean, read},
+                           {Operand::rstd, read}}};
+        Phase sum = given, apply = given;
+        sum.uses.push_back({Operand::c1, write});
+        sum.uses.push_back({Operand::c2, write});
+        apply.uses.push_back({Operand::dx, update});
+        apply.uses.push_back({Operand::c1, read});
+        apply.uses.push_back({Operand::c2, read});
+        return {sum, apply};
+      },
+      .blocked = [](Attrs const&) { return "e"; }};
+  static constexpr char const* no_gradient = no_second_derivative;
 
-  static Phases phases(Attrs const&) {
-    auto const read = Access::read;
-    return {Phase{{{0, read},
-                   {1, read},
-                   {2, read},
-                   {3, read},
-                   {4, read},
-                   {6, Access::write},
-                   {7, Access::write}}},
-            Phase{{{0, read},
-                   {1, read},
-                   {2, read},
-                   {3, read},
-                   {4, read},
-                   {5, Access::update},
-                   {6, read},
-                   {7, read}}}};
-  }
-  static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
-  static char const* blocked(Attrs const&) { return "e"; }
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('e'), range.extent('i'), range.whole('e'),
-            attrs.beta,        range.phase,       range.first(6)};
-  }
-  static Cost cost(Attrs const& attrs, TileRange const& range) {
-    Index const passes = range.phase == 0 ? 2 : 3 + (attrs.beta == 0 ? 0 : 1);
-    return {0, static_cast<Index>(sizeof(float)) * range.extent('e') * range.extent('i') * passes};
-  }
-
-  /// What a task of some phase was given; the rest is null.
-  template <class T> struct View {
-    using V = compute_t<T>;
-    T const* x;      // [e, i]
-    T const* dy;     // [e, i]
-    T const* gamma;  // [e]
-    V const* mean;   // [i]
-    V const* rstd;   // [i]
-    T* dx;           // [e, i]
-    V* c1;           // [i]
-    V* c2;           // [i]
-  };
-  template <class T> NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
-    using V = compute_t<T>;
-    View<T> v{static_cast<T const*>(at[0]),
-              static_cast<T const*>(at[1]),
-              static_cast<T const*>(at[2]),
-              static_cast<V const*>(at[3]),
-              static_cast<V const*>(at[4]),
-              nullptr,
-              nullptr,
-              nullptr};
-    if (phase != 0) v.dx = static_cast<T*>(at[5]);
-    if (phase >= 0) {
-      v.c1 = static_cast<V*>(at[phase == 0 ? 5 : 6]);
-      v.c2 = static_cast<V*>(at[phase == 0 ? 6 : 7]);
-    }
-    return v;
+            attrs.beta,        range.phase,       range.first(Operand::c1)};
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
+                                                        Buffers<LayerNormBackward> buffers) {
     using V = compute_t<T>;
-    auto const v = view<T>(args.phase, buffers.pointers);
+    T const* const gamma = buffers.at<T>(Operand::gamma);  // [e]
+    V* const c1s = buffers.at<V>(Operand::c1);             // [i], where e is cut
+    V* const c2s = buffers.at<V>(Operand::c2);             // [i], likewise
     V const size = V(args.whole_e);
+    bool const resumes = args.phase == 1 || (args.phase == 0 && !args.first);
     for (Index i = 0; i < args.n; ++i) {
-      Index const column = i * args.e;
-      V c1 = args.phase == 1 || (args.phase == 0 && !args.first) ? v.c1[i] : V(0);
-      V c2 = args.phase == 1 || (args.phase == 0 && !args.first) ? v.c2[i] : V(0);
-      auto const xhat = [&](Index e) { return (V(v.x[column + e]) - v.mean[i]) * v.rstd[i]; };
-      auto const g = [&](Index e) { return V(v.dy[column + e]) * V(v.gamma[e]); };
+      T const* const x = buffers.at<T>(Operand::x) + i * args.e;    // [e]
+      T const* const dy = buffers.at<T>(Operand::dy) + i * args.e;  // [e]
+      V const mean = buffers.at<V>(Operand::mean)[i], rstd = buffers.at<V>(Operand::rstd)[i];
+      V c1 = resumes ? c1s[i] : V(0);
+      V c2 = resumes ? c2s[i] : V(0);
+      auto const xhat = [&](Index e) { return (V(x[e]) - mean) * rstd; };
+      auto const g = [&](Index e) { return V(dy[e]) * V(gamma[e]); };
       if (args.phase != 1)
         for (Index e = 0; e < args.e; ++e) {
           c1 += g(e);
           c2 = std::fma(g(e), xhat(e), c2);
         }
       if (args.phase == 0) {
-        v.c1[i] = c1;
-        v.c2[i] = c2;
+        c1s[i] = c1;
+        c2s[i] = c2;
         continue;
       }
-      for (Index e = 0; e < args.e; ++e) {
-        T& out = v.dx[column + e];
-        V const value = v.rstd[i] * (g(e) - std::fma(xhat(e), c2 / size, c1 / size));
-        out = T(args.beta == 0 ? value : std::fma(V(args.beta), V(out), value));
-      }
+      T* const dx = buffers.at<T>(Operand::dx) + i * args.e;  // [e]
+      for (Index e = 0; e < args.e; ++e)
+        dx[e] = T(updated(args.beta, dx[e], rstd * (g(e) - std::fma(xhat(e), c2 / size, c1 / size))));
     }
   }
 };
@@ -137,6 +107,9 @@ struct LayerNormWeightBackwardAttrs {
 struct LayerNormWeightBackward {
   static constexpr char const* name = "layer_norm_weight_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t {
+    x, dy, mean, rstd, dgamma, dbeta, carry_dgamma, carry_dbeta
+  };
   static constexpr Operands operands{
       {"x", "e s j..."},
       {"dy", "e s j..."},
@@ -151,48 +124,43 @@ struct LayerNormWeightBackward {
   struct Args {
     Index e, s, n;
     double beta_dgamma, beta_dbeta;
-    bool first, last, carried;
+    Chain chain;
   };
+  static constexpr Fields fields{field<&Attrs::beta_dgamma>("beta_dgamma"),
+                                 field<&Attrs::beta_dbeta>("beta_dbeta")};
+  static constexpr Hooks<Attrs> hooks{.overwrites = [](Attrs const& attrs, OperandIndex result) {
+    return (result == Operand::dgamma ? attrs.beta_dgamma : attrs.beta_dbeta) == 0;
+  }};
+  static constexpr char const* no_gradient = no_second_derivative;
 
-  static bool overwrites(Attrs const& attrs, int operand) {
-    return (operand == 4 ? attrs.beta_dgamma : attrs.beta_dbeta) == 0;
-  }
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('e'), range.extent('s'), range.extent('j'), attrs.beta_dgamma,
-            attrs.beta_dbeta,  range.first(4),    range.last(4),     range.carried(6)};
-  }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) * (2 * range.elements(0) + 4 * range.elements(4))};
+    return {range.extent('e'), range.extent('s'), range.extent('j'),
+            attrs.beta_dgamma, attrs.beta_dbeta,  range.chain(Operand::dgamma)};
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
+                                                        Buffers<LayerNormWeightBackward> buffers) {
     using V = compute_t<T>;
-    T const* const x = buffers.at<T>(0);     // [e, s, j]
-    T const* const dy = buffers.at<T>(1);    // [e, s, j]
-    V const* const mean = buffers.at<V>(2);  // [s, j]
-    V const* const rstd = buffers.at<V>(3);  // [s, j]
-    auto const reduce = [&](int result, double beta, auto term) {
-      T* const out = buffers.at<T>(result);                                 // [e, j]
-      V* const carry = args.carried ? buffers.at<V>(result + 2) : nullptr;  // [e, j]
-      for (Index j = 0; j < args.n; ++j)
-        for (Index e = 0; e < args.e; ++e) {
-          Index const at = e + args.e * j;
-          V sum = !args.first ? (args.carried ? carry[at] : V(out[at]))
-                  : beta == 0 ? V(0)
-                              : V(beta) * V(out[at]);
-          for (Index s = 0; s < args.s; ++s)
-            sum = term(e + args.e * (s + args.s * j), s + args.s * j, sum);
-          if (args.carried && !args.last)
-            carry[at] = sum;
-          else
-            out[at] = T(sum);
+    T const* const x = buffers.at<T>(Operand::x);        // [e, s, j]
+    T const* const dy = buffers.at<T>(Operand::dy);      // [e, s, j]
+    V const* const mean = buffers.at<V>(Operand::mean);  // [s, j]
+    V const* const rstd = buffers.at<V>(Operand::rstd);  // [s, j]
+    ChainResult<T> const dgamma{buffers.at<T>(Operand::dgamma),
+                                buffers.at<V>(Operand::carry_dgamma), args.beta_dgamma, args.chain};
+    ChainResult<T> const dbeta{buffers.at<T>(Operand::dbeta), buffers.at<V>(Operand::carry_dbeta),
+                               args.beta_dbeta, args.chain};
+    for (Index j = 0; j < args.n; ++j)
+      for (Index e = 0; e < args.e; ++e) {
+        V sum_gamma = dgamma.start(e + args.e * j), sum_beta = dbeta.start(e + args.e * j);
+        for (Index s = 0; s < args.s; ++s) {
+          Index const token = s + args.s * j, at = e + args.e * token;
+          sum_gamma = std::fma(V(dy[at]), (V(x[at]) - mean[token]) * rstd[token], sum_gamma);
+          sum_beta += V(dy[at]);
         }
-    };
-    reduce(4, args.beta_dgamma, [&](Index at, Index token, V sum) {
-      return std::fma(V(dy[at]), (V(x[at]) - mean[token]) * rstd[token], sum);
-    });
-    reduce(5, args.beta_dbeta, [&](Index at, Index, V sum) { return sum + V(dy[at]); });
+        dgamma.put(e + args.e * j, sum_gamma);
+        dbeta.put(e + args.e * j, sum_beta);
+      }
   }
 };
 
@@ -207,6 +175,7 @@ struct LayerNormAttrs {
 struct LayerNorm {
   static constexpr char const* name = "layer_norm";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { x, gamma, beta, y, mean, rstd };
   static constexpr Operands operands{{"x", "e i..."},
                                      {"gamma", "e"},
                                      {"beta", "e"},
@@ -219,80 +188,62 @@ struct LayerNorm {
     Index e, n, whole_e;
     double eps;
     int phase;
-    bool first, last;
+    Chain chain;
   };
+  static constexpr Fields fields{field<&Attrs::eps>("eps")};
+  static constexpr Hooks<Attrs> hooks{
+      .phases = [](Attrs const&) -> Phases {
+        using enum Access;
+        return {Phase{{{Operand::x, read}, {Operand::mean, write}}},
+                Phase{{{Operand::x, read}, {Operand::mean, read}, {Operand::rstd, write}}},
+                Phase{{{Operand::x, read},
+                       {Operand::gamma, read},
+                       {Operand::beta, read},
+                       {Operand::y, write},
+                       {Operand::mean, read},
+                       {Operand::rstd, read}}}};
+      },
+      .blocked = [](Attrs const&) { return "e"; }};
 
-  static Phases phases(Attrs const&) {
-    auto const read = Access::read;
-    auto const write = Access::write;
-    return {Phase{{{0, read}, {4, write}}}, Phase{{{0, read}, {4, read}, {5, write}}},
-            Phase{{{0, read}, {1, read}, {2, read}, {3, write}, {4, read}, {5, read}}}};
-  }
-  static char const* blocked(Attrs const&) { return "e"; }
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('e'), range.extent('i'), range.whole('e'), attrs.eps,
-            range.phase,       range.first(4),    range.last(4)};
-  }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    Index const passes = range.phase == 0 || range.phase == 1 ? 1 : 2;
-    return {0, static_cast<Index>(sizeof(float)) * range.extent('e') * range.extent('i') * passes};
-  }
-
-  /// What a task of some phase was given; the rest is null.
-  template <class T> struct View {
-    using V = compute_t<T>;
-    T const* x;      // [e, i]
-    T const* gamma;  // [e]
-    T const* beta;   // [e]
-    T* y;            // [e, i]
-    V* mean;         // [i]
-    V* rstd;         // [i]
-  };
-  template <class T> NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
-    using V = compute_t<T>;
-    auto const x = static_cast<T const*>(at[0]);
-    if (phase == 0) return {x, nullptr, nullptr, nullptr, static_cast<V*>(at[1]), nullptr};
-    if (phase == 1)
-      return {x, nullptr, nullptr, nullptr, static_cast<V*>(at[1]), static_cast<V*>(at[2])};
-    return {x,
-            static_cast<T const*>(at[1]),
-            static_cast<T const*>(at[2]),
-            static_cast<T*>(at[3]),
-            static_cast<V*>(at[4]),
-            static_cast<V*>(at[5])};
+    return {range.extent('e'), range.extent('i'), range.whole('e'),
+            attrs.eps,         range.phase,       range.chain(Operand::mean)};
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
+                                                        Buffers<LayerNorm> buffers) {
     using V = compute_t<T>;
-    auto const v = view<T>(args.phase, buffers.pointers);
+    T const* const gamma = buffers.at<T>(Operand::gamma);  // [e]
+    T const* const beta = buffers.at<T>(Operand::beta);    // [e]
+    V* const mean = buffers.at<V>(Operand::mean);          // [i]
+    V* const rstd = buffers.at<V>(Operand::rstd);          // [i]
     V const size = V(args.whole_e);
-    bool const all = args.phase < 0;
+    auto const [first, last] = args.chain;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = v.x + i * args.e;
-      if (all || args.phase == 0) {
-        V sum = args.first ? V(0) : v.mean[i];
+      T const* const x = buffers.at<T>(Operand::x) + i * args.e;  // [e]
+      if (args.phase <= 0) {
+        V sum = first ? V(0) : mean[i];
         for (Index e = 0; e < args.e; ++e) sum += V(x[e]);
-        v.mean[i] = args.last ? sum / size : sum;
+        mean[i] = last ? sum / size : sum;
       }
-      if (all || args.phase == 1) {
-        V sum = args.first ? V(0) : v.rstd[i];
-        for (Index e = 0; e < args.e; ++e)
-          sum = std::fma(V(x[e]) - v.mean[i], V(x[e]) - v.mean[i], sum);
-        v.rstd[i] = args.last ? V(1) / std::sqrt(sum / size + V(args.eps)) : sum;
+      if (args.phase < 0 || args.phase == 1) {
+        V sum = first ? V(0) : rstd[i];
+        for (Index e = 0; e < args.e; ++e) sum = std::fma(V(x[e]) - mean[i], V(x[e]) - mean[i], sum);
+        rstd[i] = last ? V(1) / std::sqrt(sum / size + V(args.eps)) : sum;
       }
-      if (all || args.phase == 2)
-        for (Index e = 0; e < args.e; ++e)
-          v.y[i * args.e + e] =
-              T(std::fma((V(x[e]) - v.mean[i]) * v.rstd[i], V(v.gamma[e]), V(v.beta[e])));
+      if (args.phase == 0 || args.phase == 1) continue;
+      T* const y = buffers.at<T>(Operand::y) + i * args.e;  // [e]
+      for (Index e = 0; e < args.e; ++e)
+        y[e] = T(std::fma((V(x[e]) - mean[i]) * rstd[i], V(gamma[e]), V(beta[e])));
     }
   }
 
   /// Weight gradients sum over the first token axis here, and over the others stage by stage.
   template <class Builder> static void gradient(Builder& b) {
-    auto const dy = b.grad(3);
-    if (b.wants(1) || b.wants(2)) {
-      Shape const& x = b.shape(0);
+    auto const dy = b.grad(Operand::y);
+    if (b.wants(Operand::gamma) || b.wants(Operand::beta)) {
+      Shape const& x = b.shape(Operand::x);
       if (x.size() < 2) b.fail("weight gradients need a token axis; give x two dimensions or more");
       Shape stage{x[0]};  // [e, j]
       for (std::size_t d = 2; d < x.size(); ++d) stage.push_back(x[d]);
@@ -300,26 +251,27 @@ struct LayerNorm {
         std::remove_cvref_t<decltype(dy)> node;
         double beta;
       };
-      bool const staged = x.size() > 2 || b.meet(1, 2);
-      auto const place = [&](int operand) -> Target {
+      bool const staged = x.size() > 2 || b.meet(Operand::gamma, Operand::beta);
+      auto const place = [&](Operand operand) -> Target {
         if (b.wants(operand) && !staged) {
           auto const target = b.target(operand);
           return {target.node, target.beta};
         }
         return {b.temporary(stage, dy.dtype(), concat(b.name(operand), ".grad.stage")), 0};
       };
-      Target const dgamma = place(1);
-      Target const dbeta = place(2);
+      Target const dgamma = place(Operand::gamma);
+      Target const dbeta = place(Operand::beta);
       b.template op<LayerNormWeightBackward>({.beta_dgamma = dgamma.beta, .beta_dbeta = dbeta.beta},
-                                             b.operand(0), dy, b.operand(4), b.operand(5),
-                                             dgamma.node, dbeta.node);
-      if (staged && b.wants(1)) b.sum_trailing(dgamma.node, 1);
-      if (staged && b.wants(2)) b.sum_trailing(dbeta.node, 2);
+                                             b.operand(Operand::x), dy, b.operand(Operand::mean),
+                                             b.operand(Operand::rstd), dgamma.node, dbeta.node);
+      if (staged && b.wants(Operand::gamma)) b.sum_trailing(dgamma.node, Operand::gamma);
+      if (staged && b.wants(Operand::beta)) b.sum_trailing(dbeta.node, Operand::beta);
     }
-    if (!b.wants(0)) return;
-    auto const dx = b.target(0);
-    b.template op<LayerNormBackward>({.beta = dx.beta}, b.operand(0), dy, b.operand(1),
-                                     b.operand(4), b.operand(5), dx.node);
+    if (!b.wants(Operand::x)) return;
+    auto const dx = b.target(Operand::x);
+    b.template op<LayerNormBackward>({.beta = dx.beta}, b.operand(Operand::x), dy,
+                                     b.operand(Operand::gamma), b.operand(Operand::mean),
+                                     b.operand(Operand::rstd), dx.node);
   }
 };
 

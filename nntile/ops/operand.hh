@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What an op says about its operands; everything else follows from it.
 
+#include <bit>
 #include <cstdint>
+#include <initializer_list>
+#include <type_traits>
 
 #include "nntile/core/access.hh"
 #include "nntile/core/dtype.hh"
@@ -38,12 +41,12 @@ constexpr DType dtype_of_kind(Kind kind, DType element, DType source) {
 /// accumulator; `phases` ones always then.
 enum class Carry : std::uint8_t { none, narrow, phases };
 
-/// One operand. `axes` lists its dimensions, inner to outer, one letter each, separated by blanks;
+/// One operand of an op's table. `axes` lists its dimensions, inner to outer, one letter each, separated by blanks;
 /// "k..." is a group of any number of dimensions, "d!" is never cut. The same letter on two
 /// operands means the same extent and the same tiles. An operand that is not read is a result:
 /// `write` overwrites, `update` adds to what is there, unless the op `overwrites` it. A result that
-/// lacks an axis of the other operands is reduced over it, tile after tile, upwards.
-struct Operand {
+/// lacks an axis of the other operands is reduced over it, in ascending tile order.
+struct OperandInfo {
   char const* name;
   char const* axes;
   Access access = Access::read;
@@ -52,13 +55,74 @@ struct Operand {
 };
 
 inline constexpr std::size_t max_operands = 16;
-using Operands = inplace_vector<Operand, max_operands>;
+using Operands = inplace_vector<OperandInfo, max_operands>;
 
-/// One pass of an op that reduces an axis before it uses it: the operands it touches, by position,
-/// and how. On a single tile all phases run in one task (phase -1), in the same sequence of IEEE
+/// The enum beside an op's table, of the same names in the same order.
+template <class Name>
+concept OperandName = std::is_enum_v<Name> && !std::is_convertible_v<Name, int>;
+
+/// An operand by its position in the op's table: made from the enum's name, so that a number where
+/// a name belongs does not compile.
+class OperandIndex {
+ public:
+  constexpr OperandIndex() = default;
+  template <OperandName Name>
+  constexpr OperandIndex(Name name) : position_(static_cast<std::uint8_t>(name)) {}
+  /// For code that steps through a table.
+  explicit constexpr OperandIndex(std::size_t position)
+      : position_(static_cast<std::uint8_t>(position)) {}
+
+  constexpr std::size_t position() const { return position_; }
+  friend constexpr bool operator==(OperandIndex, OperandIndex) = default;
+
+ private:
+  std::uint8_t position_ = 0;
+};
+
+/// Some operands of a table.
+class OperandSet {
+ public:
+  constexpr OperandSet() = default;
+  constexpr OperandSet(std::initializer_list<OperandIndex> members) {
+    for (OperandIndex const member : members) add(member);
+  }
+  static constexpr OperandSet all() {
+    OperandSet set;
+    set.bits_ = ~0u;
+    return set;
+  }
+
+  constexpr void add(OperandIndex member) { bits_ |= 1u << member.position(); }
+  constexpr bool has(OperandIndex member) const { return (bits_ >> member.position() & 1u) != 0; }
+  /// Members before this one: its position among arrays that hold the members alone.
+  constexpr std::size_t rank(OperandIndex member) const {
+    return static_cast<std::size_t>(std::popcount(bits_ & ((1u << member.position()) - 1)));
+  }
+  /// The member of that rank.
+  constexpr OperandIndex at(std::size_t rank) const {
+    std::uint32_t left = bits_;
+    for (; rank > 0; --rank) left &= left - 1;
+    return OperandIndex(static_cast<std::size_t>(std::countr_zero(left)));
+  }
+  friend constexpr OperandSet operator|(OperandSet a, OperandSet b) {
+    a.bits_ |= b.bits_;
+    return a;
+  }
+  /// Those of a that b lacks.
+  friend constexpr OperandSet operator-(OperandSet a, OperandSet b) {
+    a.bits_ &= ~b.bits_;
+    return a;
+  }
+  friend constexpr bool operator==(OperandSet, OperandSet) = default;
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+
+/// One pass of an op that reduces an axis before it uses it: the operands it touches, and how. On a single tile all phases run in one task (phase -1), in the same sequence of IEEE
 /// operations.
 struct PhaseUse {
-  std::uint8_t operand;
+  OperandIndex operand;
   Access access;
 };
 struct Phase {

@@ -23,6 +23,7 @@ struct RandnAttrs {
 struct Randn {
   static constexpr char const* name = "randn";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { y };
   static constexpr Operands operands{{"y", "i...", Access::write}};
 
   using Attrs = RandnAttrs;
@@ -36,8 +37,8 @@ struct Randn {
   };
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    TileBox const box = range.box(0);
-    Shape const whole = range.table().shape(0);
+    TileBox const box = range.box(Operand::y);
+    Shape const whole = range.table().shape(Operand::y);
     Args args{};
     args.key = random_key(attrs.seed, attrs.name);
     args.mean = attrs.mean;
@@ -53,14 +54,15 @@ struct Randn {
     return args;
   }
 
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) * range.extent('i')};
-  }
+  static constexpr Fields fields{field<&Attrs::seed>("seed"), field<&Attrs::name>("name"),
+                                 field<&Attrs::mean>("mean"), field<&Attrs::stddev>("stddev")};
+  static constexpr Hooks<Attrs> hooks{};
+  static constexpr char const* no_gradient = "it reads nothing";
 
   template <Element T>
     requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers buffers) {
-    T* const y = buffers.at<T>(0);
+  static void reference(Args const& args, Buffers<Randn> buffers) {
+    T* const y = buffers.at<T>(Operand::y);
     Index count = 1;
     for (std::int64_t d = 0; d < args.rank; ++d) count *= args.extent[d];
     for (Index i = 0; i < count; ++i) {

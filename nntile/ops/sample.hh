@@ -30,6 +30,7 @@ struct SampleAttrs {
 struct Sample {
   static constexpr char const* name = "sample";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { logits, step, y };
   static constexpr Operands operands{{"logits", "v! j..."},
                                      {"step", "", Access::read, Kind::int64},
                                      {"y", "j...", Access::write, Kind::int64}};
@@ -56,8 +57,8 @@ struct Sample {
     if (axes.whole('v') == 0) throw ShapeError(concat(name, ": logits[v]=0; there is no class to draw"));
   }
   static Args args(Attrs const& attrs, TileRange const& range) {
-    TileBox const box = range.box(2);
-    Shape const whole = range.table().shape(2);
+    TileBox const box = range.box(Operand::y);
+    Shape const whole = range.table().shape(Operand::y);
     Args args{};
     args.v = range.extent('v');
     args.key = random_key(attrs.seed, attrs.name);
@@ -76,9 +77,11 @@ struct Sample {
     return args;
   }
 
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, 4 * static_cast<Index>(sizeof(float)) * range.elements(0)};
-  }
+  static constexpr Fields fields{field<&Attrs::seed>("seed"),     field<&Attrs::name>("name"),
+                                 field<&Attrs::temperature>("temperature"),
+                                 field<&Attrs::top_k>("top_k"),   field<&Attrs::top_p>("top_p")};
+  static constexpr Hooks<Attrs> hooks{.check = &check};
+  static constexpr char const* no_gradient = "a drawn class does not vary with the logits";
 
   /// Number of column `j` of the tile in the whole tensor.
   NNTILE_ALWAYS_INLINE static Index column(Args const& args, Index j) {
@@ -110,10 +113,10 @@ struct Sample {
 
   template <Element T>
     requires(is_float(dtype_of<T>))
-  static Status reference(Args const& args, Buffers buffers) {
-    auto const step = static_cast<std::uint64_t>(*buffers.at<std::int64_t>(1));
+  static Status reference(Args const& args, Buffers<Sample> buffers) {
+    auto const step = static_cast<std::uint64_t>(*buffers.at<std::int64_t>(Operand::step));
     for (Index j = 0; j < args.count; ++j) {
-      T const* const logits = buffers.at<T>(0) + j * args.v;  // [v]
+      T const* const logits = buffers.at<T>(Operand::logits) + j * args.v;  // [v]
       std::vector<double> x(logits, logits + args.v);
       std::vector<std::size_t> order(x.size());
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -123,7 +126,7 @@ struct Sample {
       double const max = x[order[0]];
       if (std::isinf(max)) return {"no logit is finite"};
       if (args.temperature == 0) {
-        buffers.at<std::int64_t>(2)[j] = static_cast<std::int64_t>(order[0]);
+        buffers.at<std::int64_t>(Operand::y)[j] = static_cast<std::int64_t>(order[0]);
         continue;
       }
       auto const weight = [&](std::size_t v) {
@@ -144,7 +147,7 @@ struct Sample {
       std::uint64_t left = draw(philox(args.key, static_cast<std::uint64_t>(column(args, j)), step), total);
       std::size_t chosen = 0;
       while (left >= weight(order[chosen])) left -= weight(order[chosen++]);
-      buffers.at<std::int64_t>(2)[j] = static_cast<std::int64_t>(order[chosen]);
+      buffers.at<std::int64_t>(Operand::y)[j] = static_cast<std::int64_t>(order[chosen]);
     }
     return {};
   }

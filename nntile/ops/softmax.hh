@@ -10,9 +10,8 @@
 namespace nntile {
 namespace ops {
 
-/// The larger of two, NaN if either is: the order of every maximum that an exponential is taken
-/// from.
-template <std::floating_point V> V maximum(V a, V b) {
+/// NaN-propagating maximum: the order of every maximum that is subtracted before an exponential.
+template <std::floating_point V> constexpr V maximum(V a, V b) {
   return a != a ? a : b != b ? b : a > b ? a : b;
 }
 
@@ -25,6 +24,7 @@ struct SoftmaxBackwardAttrs {
 struct SoftmaxBackward {
   static constexpr char const* name = "softmax_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { y, dy, dx, dot };
   static constexpr Operands operands{
       {"y", "v i..."},
       {"dy", "v i..."},
@@ -38,55 +38,43 @@ struct SoftmaxBackward {
     int phase;
     bool first;
   };
+  static constexpr Fields fields{field<&Attrs::beta>("beta")};
+  static constexpr Hooks<Attrs> hooks{
+      .phases = [](Attrs const&) -> Phases {
+        using enum Access;
+        return {Phase{{{Operand::y, read}, {Operand::dy, read}, {Operand::dot, write}}},
+                Phase{{{Operand::y, read},
+                       {Operand::dy, read},
+                       {Operand::dx, update},
+                       {Operand::dot, read}}}};
+      },
+      .blocked = [](Attrs const&) { return "v"; },
+      .replaces = [](Attrs const&) -> OperandSet { return {Operand::y, Operand::dy}; }};
+  static constexpr char const* no_gradient = no_second_derivative;
 
-  static Phases phases(Attrs const&) {
-    auto const read = Access::read;
-    return {Phase{{{0, read}, {1, read}, {3, Access::write}}},
-            Phase{{{0, read}, {1, read}, {2, Access::update}, {3, read}}}};
-  }
-  static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
-  static std::uint32_t replaces(Attrs const&) { return 1u << 0 | 1u << 1; }
-  static char const* blocked(Attrs const&) { return "v"; }
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('v'), range.extent('i'), attrs.beta, range.phase, range.first(3)};
-  }
-  static Cost cost(Attrs const& attrs, TileRange const& range) {
-    Index const passes = range.phase == 0 ? 2 : 3 + (attrs.beta == 0 ? 0 : 1);
-    return {0, static_cast<Index>(sizeof(float)) * range.extent('v') * range.extent('i') * passes};
-  }
-
-  /// What a task of some phase was given; the rest is null.
-  template <class T> struct View {
-    T const* y;         // [v, i]
-    T const* dy;        // [v, i]
-    T* dx;              // [v, i]
-    compute_t<T>* dot;  // [i]
-  };
-  template <class T> NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
-    return {static_cast<T const*>(at[0]), static_cast<T const*>(at[1]),
-            phase == 0 ? nullptr : static_cast<T*>(at[2]),
-            phase < 0 ? nullptr : static_cast<compute_t<T>*>(at[phase == 0 ? 2 : 3])};
+    return {range.extent('v'), range.extent('i'), attrs.beta, range.phase,
+            range.first(Operand::dot)};
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
+                                                        Buffers<SoftmaxBackward> buffers) {
     using V = compute_t<T>;
-    auto const v = view<T>(args.phase, buffers.pointers);
+    V* const dots = buffers.at<V>(Operand::dot);  // [i], where v is cut
     for (Index i = 0; i < args.n; ++i) {
-      Index const column = i * args.v;
-      V dot = args.phase == 1 || (args.phase == 0 && !args.first) ? v.dot[i] : V(0);
+      T const* const y = buffers.at<T>(Operand::y) + i * args.v;    // [v]
+      T const* const dy = buffers.at<T>(Operand::dy) + i * args.v;  // [v]
+      V dot = args.phase == 1 || (args.phase == 0 && !args.first) ? dots[i] : V(0);
       if (args.phase != 1)
-        for (Index p = 0; p < args.v; ++p)
-          dot = std::fma(V(v.y[column + p]), V(v.dy[column + p]), dot);
+        for (Index p = 0; p < args.v; ++p) dot = std::fma(V(y[p]), V(dy[p]), dot);
       if (args.phase == 0) {
-        v.dot[i] = dot;
+        dots[i] = dot;
         continue;
       }
-      for (Index p = 0; p < args.v; ++p) {
-        T& out = v.dx[column + p];
-        V const value = V(v.y[column + p]) * (V(v.dy[column + p]) - dot);
-        out = T(args.beta == 0 ? value : std::fma(V(args.beta), V(out), value));
-      }
+      T* const dx = buffers.at<T>(Operand::dx) + i * args.v;  // [v]
+      for (Index p = 0; p < args.v; ++p)
+        dx[p] = T(updated(args.beta, dx[p], V(y[p]) * (V(dy[p]) - dot)));
     }
   }
 };
@@ -100,6 +88,7 @@ struct SoftmaxAttrs {};
 struct Softmax {
   static constexpr char const* name = "softmax";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { x, y, max, sum };
   static constexpr Operands operands{
       {"x", "v i..."},
       {"y", "v i...", Access::write},
@@ -112,69 +101,57 @@ struct Softmax {
     int phase;
     bool first;
   };
+  static constexpr Fields fields{};
+  static constexpr Hooks<Attrs> hooks{
+      .phases = [](Attrs const&) -> Phases {
+        using enum Access;
+        return {Phase{{{Operand::x, read}, {Operand::max, write}}},
+                Phase{{{Operand::x, read}, {Operand::max, read}, {Operand::sum, write}}},
+                Phase{{{Operand::x, read},
+                       {Operand::y, write},
+                       {Operand::max, read},
+                       {Operand::sum, read}}}};
+      },
+      .blocked = [](Attrs const&) { return "v"; },
+      .replaces = [](Attrs const&) -> OperandSet { return {Operand::x}; }};
 
-  static Phases phases(Attrs const&) {
-    auto const read = Access::read;
-    auto const write = Access::write;
-    return {Phase{{{0, read}, {2, write}}}, Phase{{{0, read}, {2, read}, {3, write}}},
-            Phase{{{0, read}, {1, write}, {2, read}, {3, read}}}};
-  }
-  static std::uint32_t replaces(Attrs const&) { return 1u << 0; }
-  static char const* blocked(Attrs const&) { return "v"; }
   static Args args(Attrs const&, TileRange const& range) {
-    return {range.extent('v'), range.extent('i'), range.phase, range.first(2)};
-  }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    Index const passes = range.phase == 0 || range.phase == 1 ? 1 : 2;
-    return {0, static_cast<Index>(sizeof(float)) * range.extent('v') * range.extent('i') * passes};
-  }
-
-  /// What a task of some phase was given; the rest is null.
-  template <class T> struct View {
-    T const* x;         // [v, i]
-    T* y;               // [v, i]
-    compute_t<T>* max;  // [i]
-    compute_t<T>* sum;  // [i]
-  };
-  template <class T> NNTILE_ALWAYS_INLINE static View<T> view(int phase, void* const* at) {
-    using V = compute_t<T>;
-    View<T> v{static_cast<T const*>(at[0]), nullptr, nullptr, nullptr};
-    if (phase < 0 || phase == 2) v.y = static_cast<T*>(at[1]);
-    if (phase >= 0) v.max = static_cast<V*>(at[phase == 2 ? 2 : 1]);
-    if (phase >= 1) v.sum = static_cast<V*>(at[phase == 2 ? 3 : 2]);
-    return v;
+    return {range.extent('v'), range.extent('i'), range.phase, range.first(Operand::max)};
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
+                                                        Buffers<Softmax> buffers) {
     using V = compute_t<T>;
-    auto const v = view<T>(args.phase, buffers.pointers);
+    V* const maxima = buffers.at<V>(Operand::max);  // [i], where v is cut
+    V* const sums = buffers.at<V>(Operand::sum);    // [i], likewise
+    bool const begins = args.phase < 0 || args.first;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = v.x + i * args.v;
-      bool const begins = args.phase < 0 || args.first;
-      V max = args.phase > 0 || !begins ? v.max[i] : -std::numeric_limits<V>::infinity();
+      T const* const x = buffers.at<T>(Operand::x) + i * args.v;  // [v]
+      V max = args.phase > 0 || !begins ? maxima[i] : -std::numeric_limits<V>::infinity();
       if (args.phase <= 0)
         for (Index p = 0; p < args.v; ++p) max = maximum(max, V(x[p]));
       if (args.phase == 0) {
-        v.max[i] = max;
+        maxima[i] = max;
         continue;
       }
-      V sum = args.phase == 2 || !begins ? v.sum[i] : V(0);
+      V sum = args.phase == 2 || !begins ? sums[i] : V(0);
       if (args.phase != 2)
         for (Index p = 0; p < args.v; ++p) sum += std::exp(V(x[p]) - max);
       if (args.phase == 1) {
-        v.sum[i] = sum;
+        sums[i] = sum;
         continue;
       }
-      for (Index p = 0; p < args.v; ++p)
-        v.y[i * args.v + p] = T(std::exp(V(x[p]) - max) * (V(1) / sum));
+      T* const y = buffers.at<T>(Operand::y) + i * args.v;  // [v]
+      for (Index p = 0; p < args.v; ++p) y[p] = T(std::exp(V(x[p]) - max) * (V(1) / sum));
     }
   }
 
   template <class Builder> static void gradient(Builder& b) {
-    if (!b.wants(0)) return;
-    auto const dx = b.target(0);
-    b.template op<SoftmaxBackward>({.beta = dx.beta}, b.operand(1), b.grad(1), dx.node);
+    if (!b.wants(Operand::x)) return;
+    auto const dx = b.target(Operand::x);
+    b.template op<SoftmaxBackward>({.beta = dx.beta}, b.operand(Operand::y), b.grad(Operand::y),
+                                   dx.node);
   }
 };
 

@@ -23,18 +23,23 @@ struct SliceArgs {
   Index m, k, n;
   double alpha, beta;
   bool inner;  // the axis is dimension 0, and sums run in blocks of 64
-  bool first, last, carried;
+  Chain chain;
 };
 
-inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range) {
-  SliceArgs args{};
-  args.m = range.extent('i');
-  args.k = range.extent('k');
-  args.n = range.extent('j');
-  args.alpha = attrs.alpha;
-  args.beta = attrs.beta;
-  args.inner = attrs.axis == 0 && !attrs.ascending;
-  return args;
+inline constexpr Fields slice_fields{
+    field<&SumSliceAttrs::axis>("axis"), field<&SumSliceAttrs::alpha>("alpha"),
+    field<&SumSliceAttrs::beta>("beta"), field<&SumSliceAttrs::ascending>("ascending")};
+
+/// The axis is `axis`: so many dimensions are inside it.
+template <class Attrs> GroupRanks axis_ranks(Attrs const& attrs) {
+  return {{'i', attrs.axis, "axis"}};
+}
+
+inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range, Chain chain) {
+  return {range.extent('i'), range.extent('k'),
+          range.extent('j'), attrs.alpha,
+          attrs.beta,        attrs.axis == 0 && !attrs.ascending,
+          chain};
 }
 
 /// z[i,k,j] = alpha s[i,j] + beta z[i,k,j]: s repeated along `axis` of z. dtypes {every float}.
@@ -42,30 +47,29 @@ inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range) 
 struct BroadcastSlice {
   static constexpr char const* name = "broadcast_slice";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { s, z };
   static constexpr Operands operands{{"s", "i... j..."}, {"z", "i... k j...", Access::update}};
 
   using Attrs = SumSliceAttrs;
   using Args = SliceArgs;
+  static constexpr Fields fields = slice_fields;
+  static constexpr Hooks<Attrs> hooks{.ranks = &axis_ranks<Attrs>};
 
-  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis, "axis"}}; }
-  static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
-  static Args args(Attrs const& attrs, TileRange const& range) { return slice_args(attrs, range); }
-  static Cost cost(Attrs const& attrs, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) *
-                   (range.elements(0) + range.elements(1) * (attrs.beta == 0 ? 1 : 2))};
+  static Args args(Attrs const& attrs, TileRange const& range) {
+    return slice_args(attrs, range, {});
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
+                                                        Buffers<BroadcastSlice> buffers) {
     using V = compute_t<T>;
-    T const* const s = buffers.at<T>(0);  // [i, j]
-    T* const z = buffers.at<T>(1);        // [i, k, j]
+    T const* const s = buffers.at<T>(Operand::s);  // [i, j]
+    T* const z = buffers.at<T>(Operand::z);        // [i, k, j]
     for (Index j = 0; j < args.n; ++j)
       for (Index k = 0; k < args.k; ++k)
         for (Index i = 0; i < args.m; ++i) {
           T& out = z[i + args.m * (k + args.k * j)];
-          V const value = V(args.alpha) * V(s[i + args.m * j]);
-          out = T(args.beta == 0 ? value : std::fma(V(args.beta), V(out), value));
+          out = T(updated(args.beta, out, V(args.alpha) * V(s[i + args.m * j])));
         }
   }
 
@@ -80,6 +84,7 @@ struct BroadcastSlice {
 struct SumSlice {
   static constexpr char const* name = "sum_slice";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { x, y, carry };
   static constexpr Operands operands{
       {"x", "i... k j..."},
       {"y", "i... j...", Access::update},
@@ -87,63 +92,50 @@ struct SumSlice {
 
   using Attrs = SumSliceAttrs;
   using Args = SliceArgs;
+  static constexpr Fields fields = slice_fields;
+  static constexpr Hooks<Attrs> hooks{
+      .ranks = &axis_ranks<Attrs>,
+      .blocked = [](Attrs const& attrs) { return attrs.axis == 0 && !attrs.ascending ? "k" : ""; }};
 
-  static GroupRanks ranks(Attrs const& attrs) { return {{'i', attrs.axis, "axis"}}; }
-  static bool overwrites(Attrs const& attrs, int) { return attrs.beta == 0; }
-  static char const* blocked(Attrs const& attrs) {
-    return attrs.axis == 0 && !attrs.ascending ? "k" : "";
-  }
   static Args args(Attrs const& attrs, TileRange const& range) {
-    Args args = slice_args(attrs, range);
-    args.first = range.first(1);
-    args.last = range.last(1);
-    args.carried = range.carried(2);
-    return args;
-  }
-  static Cost cost(Attrs const&, TileRange const& range) {
-    return {0, static_cast<Index>(sizeof(float)) * (range.elements(0) + 2 * range.elements(1))};
+    return slice_args(attrs, range, range.chain(Operand::y));
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers buffers) {
+  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
+                                                        Buffers<SumSlice> buffers) {
     using V = compute_t<T>;
-    T const* const x = buffers.at<T>(0);                         // [i, k, j]
-    T* const y = buffers.at<T>(1);                               // [i, j]
-    V* const carry = args.carried ? buffers.at<V>(2) : nullptr;  // [i, j]
+    T const* const x = buffers.at<T>(Operand::x);  // [i, k, j]
+    ChainResult<T> const y{buffers.at<T>(Operand::y), buffers.at<V>(Operand::carry), args.beta,
+                           args.chain};  // [i, j]
     for (Index j = 0; j < args.n; ++j)
       for (Index i = 0; i < args.m; ++i) {
-        Index const at = i + args.m * j;
-        V sum = !args.first      ? (args.carried ? carry[at] : V(y[at]))
-                : args.beta == 0 ? V(0)
-                                 : V(args.beta) * V(y[at]);
+        V sum = y.start(i + args.m * j);
         for (Index k = 0; k < args.k; ++k)
           sum = std::fma(V(args.alpha), V(x[i + args.m * (k + args.k * j)]), sum);
-        if (args.carried && !args.last)
-          carry[at] = sum;
-        else
-          y[at] = T(sum);
+        y.put(i + args.m * j, sum);
       }
   }
 
   template <class Builder> static void gradient(Builder& b) {
     Attrs const& attrs = b.template attrs<SumSlice>();
-    if (b.wants(0)) {
-      auto const dx = b.target(0);
+    if (b.wants(Operand::x)) {
+      auto const dx = b.target(Operand::x);
       b.template op<BroadcastSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = dx.beta},
-                                    b.grad(1), dx.node);
+                                    b.grad(Operand::y), dx.node);
     }
-    b.keep(1, attrs.beta);
+    b.keep(Operand::y, attrs.beta);
   }
 };
 
 template <class Builder> void BroadcastSlice::gradient(Builder& b) {
   Attrs const& attrs = b.template attrs<BroadcastSlice>();
-  if (b.wants(0)) {
-    auto const ds = b.target(0);
-    b.template op<SumSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = ds.beta}, b.grad(1),
-                            ds.node);
+  if (b.wants(Operand::s)) {
+    auto const ds = b.target(Operand::s);
+    b.template op<SumSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = ds.beta},
+                            b.grad(Operand::z), ds.node);
   }
-  b.keep(1, attrs.beta);
+  b.keep(Operand::z, attrs.beta);
 }
 
 }  // namespace ops

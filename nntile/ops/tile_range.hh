@@ -6,6 +6,7 @@
 
 #include "nntile/core/tiling.hh"
 #include "nntile/ops/axes.hh"
+#include "nntile/ops/chain.hh"
 
 namespace nntile {
 
@@ -20,8 +21,8 @@ struct AxisRange {
   Index extent = 1;
 };
 
-/// What an op's `args` is computed from. Groups are letters of the axes strings; operands are
-/// positions.
+/// What an op's `args` is computed from. Groups are letters of the axes strings; operands are names
+/// of the op's enum, and must be present in the call where a place in memory is asked for.
 class TileRange {
  public:
   /// `tilings`, one per axis of the table, are what take() cuts by; without them the range has no
@@ -31,15 +32,16 @@ class TileRange {
 
   /// -1: all phases in one task.
   int phase = -1;
-  /// Operand bits: the task is the first, the last of the chain that ends in that result.
-  std::uint32_t first_bits = ~0u;
-  std::uint32_t last_bits = ~0u;
-  /// Operand bits: hidden operands that this call uses.
-  std::uint32_t carry_bits = 0;
+  /// Operands that the task has.
+  OperandSet operands = OperandSet::all();
+  /// Results that end in a chain of which the task is the first, the last.
+  OperandSet firsts = OperandSet::all();
+  OperandSet lasts = OperandSet::all();
 
-  bool first(int operand) const { return ((first_bits >> operand) & 1u) != 0; }
-  bool last(int operand) const { return ((last_bits >> operand) & 1u) != 0; }
-  bool carried(int operand) const { return ((carry_bits >> operand) & 1u) != 0; }
+  bool has(OperandIndex operand) const { return operands.has(operand); }
+  bool first(OperandIndex result) const { return firsts.has(result); }
+  bool last(OperandIndex result) const { return lasts.has(result); }
+  Chain chain(OperandIndex result) const { return {first(result), last(result)}; }
 
   AxisTable const& table() const { return *table_; }
   AxisRange& axis(std::size_t id) { return axes_[id]; }
@@ -74,17 +76,18 @@ class TileRange {
       if (table_->axes[id].group == letter) return axes_[id].tile_begin + axes_[id].offset;
     return 0;
   }
-  /// Elements of the operand's tile that the task takes.
-  Index elements(std::size_t operand) const {
+  /// Elements of the operand's tile that the task takes; 0 of an operand that the call lacks.
+  Index elements(OperandIndex operand) const {
+    if (!table_->present.has(operand)) return 0;
     Index product = 1;
-    for (auto const id : table_->operands[operand]) product *= axes_[id].extent;
+    for (auto const id : axes_of(operand)) product *= axes_[id].extent;
     return product;
   }
   /// Where in the operand's tile the task's part begins, in elements.
-  Index offset(std::size_t operand) const {
+  Index offset(OperandIndex operand) const {
     Index sum = 0;
     Index stride = 1;
-    for (auto const id : table_->operands[operand]) {
+    for (auto const id : axes_of(operand)) {
       sum += stride * axes_[id].offset;
       stride *= axes_[id].tile_extent;
     }
@@ -92,18 +95,18 @@ class TileRange {
   }
   /// Distance in the operand's tile between neighbours along a group's first dimension; 0 where it
   /// lacks the group.
-  Index stride(std::size_t operand, char group) const {
+  Index stride(OperandIndex operand, char group) const {
     Index product = 1;
-    for (auto const id : table_->operands[operand]) {
+    for (auto const id : axes_of(operand)) {
       if (table_->axes[id].group == group) return product;
       product *= axes_[id].tile_extent;
     }
     return 0;
   }
   /// Position and extents of the operand's tile.
-  TileBox box(std::size_t operand) const {
+  TileBox box(OperandIndex operand) const {
     TileBox result;
-    for (auto const id : table_->operands[operand]) {
+    for (auto const id : axes_of(operand)) {
       result.begin.push_back(axes_[id].tile_begin);
       result.extent.push_back(axes_[id].tile_extent);
     }
@@ -111,6 +114,10 @@ class TileRange {
   }
 
  private:
+  inplace_vector<std::uint8_t, max_rank> const& axes_of(OperandIndex operand) const {
+    return table_->operands[table_->present.rank(operand)];
+  }
+
   AxisTable const* table_;
   AxisTiling const* const* tilings_;
   inplace_vector<AxisRange, max_axes> axes_;

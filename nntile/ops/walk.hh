@@ -3,13 +3,13 @@
 // The one walk over an op's tiles: which tile tasks there are, in which order, with which accesses.
 
 #include <span>
-#include <string_view>
 
+#include "nntile/core/cost.hh"
 #include "nntile/ops/concept.hh"
 
 namespace nntile {
 
-/// One operand of a tile task.
+/// One operand of a tile task, counted among those that the call has.
 struct TileUse {
   std::uint8_t operand;
   Access access;
@@ -36,6 +36,7 @@ struct TiledCall {
   OpInfo const* op = nullptr;
   void const* attrs = nullptr;
   DType element = DType::fp32;
+  DType source = DType::fp32;  // what a cast reads; `element` otherwise
   Operands operands;
   AxisTable table;
   /// One per axis of the table.
@@ -48,6 +49,9 @@ inline std::uint32_t axes_of(AxisTable const& table, std::size_t operand) {
   std::uint32_t bits = 0;
   for (auto const id : table.operands[operand]) bits |= 1u << id;
   return bits;
+}
+inline std::uint32_t axes_of(AxisTable const& table, OperandIndex operand) {
+  return axes_of(table, table.present.rank(operand));
 }
 
 constexpr std::uint32_t bit(std::size_t i) { return 1u << i; }
@@ -69,14 +73,18 @@ inline bool cut(TiledCall const& call, std::uint32_t axes) {
   return false;
 }
 
-/// The op's phases; an op without any has one that touches every operand as it is declared.
-inline Phases phases_of(TiledCall const& call) {
-  Phases phases = call.op->phases(call.attrs);
-  if (!phases.empty()) return phases;
+/// The phase that touches every operand as it is declared.
+inline Phase whole_phase(TiledCall const& call) {
   Phase all;
   for (std::size_t o = 0; o < call.operands.size(); ++o)
-    all.uses.push_back({static_cast<std::uint8_t>(o), call.operands[o].access});
-  phases.push_back(all);
+    all.uses.push_back({call.table.present.at(o), call.operands[o].access});
+  return all;
+}
+
+/// The op's phases; an op without any has the whole one.
+inline Phases phases_of(TiledCall const& call) {
+  Phases phases = call.op->phases(call.attrs);
+  if (phases.empty()) phases.push_back(whole_phase(call));
   return phases;
 }
 
@@ -117,24 +125,34 @@ class Emitter final : public TileSink {
   Emitter(TiledCall const& call, std::uint32_t carries, TileVisitor& visitor)
       : call_(call), carries_(carries), visitor_(visitor) {}
 
-  void uses(Phase const& phase) { phase_ = &phase; }
+  /// Begins a phase, and returns the operands that its tasks have.
+  OperandSet begin(Phase const& phase) {
+    phase_ = &phase;
+    OperandSet operands;
+    for (auto const& use : phase.uses)
+      if (exists(call_.table.present.rank(use.operand))) operands.add(use.operand);
+    return operands;
+  }
 
   void task(TileRange const& range) override {
     TileTask task{range, {}};
     for (auto const& use : phase_->uses) {
-      Operand const& operand = call_.operands[use.operand];
-      if (operand.carry != Carry::none && (carries_ & bit(use.operand)) == 0) continue;
-      task.uses.push_back({use.operand, access(use, range), number(range, use.operand)});
+      std::size_t const o = call_.table.present.rank(use.operand);
+      if (exists(o))
+        task.uses.push_back({static_cast<std::uint8_t>(o), access(use, o, range), number(range, o)});
     }
     visitor_.visit(task);
   }
 
  private:
-  Access access(PhaseUse const& use, TileRange const& range) const {
+  bool exists(std::size_t operand) const {
+    return call_.operands[operand].carry == Carry::none || (carries_ & bit(operand)) != 0;
+  }
+  Access access(PhaseUse const& use, std::size_t operand, TileRange const& range) const {
     if (use.access == Access::read) return Access::read;
     bool const fresh = use.access == Access::write ||
-                       call_.op->overwrites(call_.attrs, use.operand) ||
-                       call_.operands[use.operand].carry != Carry::none;
+                       call_.op->overwrites(call_.attrs, static_cast<int>(operand)) ||
+                       call_.operands[operand].carry != Carry::none;
     // A narrow result is written once, by the last task of its chain; its first value sits in the
     // carry.
     return fresh && range.first(use.operand) ? Access::write : Access::update;
@@ -192,12 +210,10 @@ inline bool next(TiledCall const& call, TileRange& range, std::uint32_t axes,
   return false;
 }
 
-inline void walk_phase(TiledCall const& call, Phase const& phase, int number, std::uint32_t carries,
-                       Emitter& emitter) {
+inline void walk_phase(TiledCall const& call, Phase const& phase, int number, Emitter& emitter) {
   TileRange range(call.table);
   range.phase = number;
-  range.carry_bits = carries;
-  emitter.uses(phase);
+  range.operands = emitter.begin(phase);
   std::uint32_t used = 0;
   for (auto const& use : phase.uses) used |= axes_of(call.table, use.operand);
   std::uint32_t const reduced = number < 0 ? 0 : reduced_axes(call, phase);
@@ -210,8 +226,8 @@ inline void walk_phase(TiledCall const& call, Phase const& phase, int number, st
       TileRange const here = range;
       more = next(call, range, reduced, by_index);
       TileRange task = here;
-      task.first_bits = first ? ~0u : 0u;
-      task.last_bits = more ? 0u : ~0u;
+      task.firsts = first ? OperandSet::all() : OperandSet{};
+      task.lasts = more ? OperandSet{} : OperandSet::all();
       emitter.task(task);
       first = false;
     }
@@ -220,33 +236,42 @@ inline void walk_phase(TiledCall const& call, Phase const& phase, int number, st
 
 }  // namespace detail
 
+/// What a tile task costs: the op's flops, and the bytes of each operand's part, twice where it is
+/// updated.
+inline Cost cost_of(TiledCall const& call, TileTask const& task) {
+  Cost cost{call.op->flops(call.attrs, task.range), 0};
+  for (TileUse const& use : task.uses) {
+    OperandInfo const& operand = call.operands[use.operand];
+    auto const size =
+        static_cast<Index>(size_of(dtype_of_kind(operand.kind, call.element, call.source)));
+    cost.bytes += (use.access == Access::update ? 2 : 1) * size *
+                  call.op->elements(call.attrs, task.range, call.table.present.at(use.operand));
+  }
+  return cost;
+}
+
 /// Visits the op's tile tasks in canonical order: kept tiles outside (first axis fastest), the
 /// tiles of a chain ascending inside, contracted axes as nested loops with the last outermost. An
 /// axis of extent 0 has one empty tile, like any other: a result that is reduced over it gets its
 /// task, which writes the sum of nothing. Cost: linear in the number of tasks.
 inline void walk(TiledCall const& call, TileVisitor& visitor) {
-  std::uint32_t const carries = carries_of(call);
-  detail::Emitter emitter(call, carries, visitor);
+  detail::Emitter emitter(call, carries_of(call), visitor);
   Phases const phases = detail::phases_of(call);
   if (call.op->tiles != nullptr) {
     TileRange range(call.table, call.tilings.data());
-    range.carry_bits = carries;
     for (std::size_t id = 0; id < call.tilings.size(); ++id) range.take(id, 0);
-    emitter.uses(phases[0]);
+    range.operands = emitter.begin(phases[0]);
     call.op->tiles(call.attrs, range, emitter);
     return;
   }
   bool const declared = !call.op->phases(call.attrs).empty();
-  if (!declared) return detail::walk_phase(call, phases[0], 0, carries, emitter);
+  if (!declared) return detail::walk_phase(call, phases[0], 0, emitter);
   if (chain_is_cut(call)) {
     for (std::size_t p = 0; p < phases.size(); ++p)
-      detail::walk_phase(call, phases[p], static_cast<int>(p), carries, emitter);
+      detail::walk_phase(call, phases[p], static_cast<int>(p), emitter);
     return;
   }
-  Phase all;
-  for (std::size_t o = 0; o < call.operands.size(); ++o)
-    all.uses.push_back({static_cast<std::uint8_t>(o), call.operands[o].access});
-  detail::walk_phase(call, all, -1, carries, emitter);
+  detail::walk_phase(call, detail::whole_phase(call), -1, emitter);
 }
 
 }  // namespace nntile

@@ -193,6 +193,7 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
                                  "' is on another runtime object than '", given[0].name, "'"));
   }
   DType const source = read_as != nullptr ? *read_as : call.element;
+  call.source = source;
   inplace_vector<Shape, max_operands> shapes;
   inplace_vector<GivenOperand, max_operands> named;
   for (std::size_t o = 0; o < visible; ++o) {

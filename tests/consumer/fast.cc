@@ -35,13 +35,15 @@ int main(int argc, char** argv) {
   if ((fast == exact) != (expected == "exact")) return 1;
 
   std::vector<float> a(64 * 64, 0.5f), b(64 * 64, 2.0f), c(64 * 64);
-  ops::Gemm::Args args{};
+  Arguments<ops::Gemm> call{
+      {}, {ops::Gemm::Operand::a, ops::Gemm::Operand::b, ops::Gemm::Operand::c}};
+  ops::Gemm::Args& args = call.args;
   args.m = args.n = args.k = args.lda = args.ldb = args.ldc = 64;
-  args.batch = 1, args.alpha = 1, args.first = args.last = true;
+  args.batch = 1, args.alpha = 1;
   void* const buffers[] = {a.data(), b.data(), c.data()};
   common::Workspaces const workspaces(1);
   char text[status_text_bytes];
-  if (!fast->cpu({buffers, &args, text, workspaces[0]}).ok()) return 2;
+  if (!fast->cpu({buffers, &call, text, workspaces[0]}).ok()) return 2;
   for (float const value : c)
     if (std::fabs(value - 64.0f) > 1e-3f) return 3;
   return 0;

@@ -3,7 +3,7 @@
 // error: async\(\) is for Tiles, or Tensors, .* or Nodes, on which the plain call adds the op to their graph
 // error: operator\+.*operand types are .*Node.* and .*Node|invalid operands to binary expression \('(const )?nntile::Node'
 // error: a LogicalGraph is neither copied nor moved, since its nodes point to it
-// error: an op needs `static Cost cost\(Attrs const&, TileRange const&\)`
+// error: an op needs `static Args args\(Attrs const&, TileRange const&\)`
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with nodes, graphs and ops.
 #include "nntile/graph/apply.hh"
@@ -15,13 +15,17 @@ struct MyAttrs {};
 struct MyArgs {};
 struct MyOp {
   static constexpr char const* name = "my";
+  enum class Operand : std::uint8_t { x, y };
   static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}};
   static constexpr std::span<DType const> dtypes{float_dtypes};
   using Attrs = MyAttrs;
   using Args = MyArgs;
-  static Args args(Attrs const&, TileRange const&) { return {}; }
+  static constexpr Fields fields{};
+  static constexpr Hooks<Attrs> hooks{};
+  static constexpr char const* no_reference = "it is never run";
+  static constexpr char const* no_gradient = "it is never differentiated";
 #if NNTILE_FAIL != 6
-  static Cost cost(Attrs const&, TileRange const&) { return {}; }
+  static Args args(Attrs const&, TileRange const&) { return {}; }
 #endif
 };
 inline constexpr Call<MyOp> my{};

@@ -178,7 +178,8 @@ TEST_CASE("an op without a gradient on a way to the loss is refused", "[graph][g
     return sum(d);
   };
   std::string const expected =
-      "gelutanh_backward ('t'): no gradient, since the op has none, and it is on a way to the loss";
+      "gelutanh_backward ('t'): no gradient, since second derivatives are not there yet, and it is "
+      "on a way to the loss";
   CHECK(refusal(derivative) == expected);
   CHECK(refusal([&](LogicalGraph& g, Node const& w) {
           return add(sum(gelutanh(w)), derivative(g, w));
@@ -332,13 +333,16 @@ namespace {
 struct Forgetful {
   static constexpr char const* name = "forgetful";
   static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { x, y, z };
   static constexpr Operands operands{{"x", "i..."}, {"y", "i..."}, {"z", "i...", Access::update}};
   struct Attrs {};
   struct Args {};
+  static constexpr Fields fields{};
+  static constexpr Hooks<Attrs> hooks{};
+  static constexpr char const* no_reference = "it is never run";
   static Args args(Attrs const&, TileRange const&) { return {}; }
-  static Cost cost(Attrs const&, TileRange const&) { return {}; }
   template <class Builder> static void gradient(Builder& b) {
-    if (b.wants(0)) b.pass(0, 2);
+    if (b.wants(Operand::x)) b.pass(Operand::x, Operand::z);
   }
 };
 

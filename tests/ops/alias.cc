@@ -27,11 +27,11 @@ struct Sample {
 Sample sample_of(OpInfo const& op, void const* attrs, Index tile) {
   Sample sample;
   Index extent = 131;  // two blocks of 64 and a rest
-  for (Operand const& operand : op.operands(attrs))
+  for (OperandInfo const& operand : op.operands(attrs))
     if (nntile::detail::axis_tokens(operand.axes).size() > 3) extent = 3;  // four dimensions
   nntile::detail::GroupTable ranks;
   for (GroupRank const& fixed : op.ranks(attrs)) ranks[fixed.group] = fixed.rank;
-  for (Operand const& operand : op.operands(attrs)) {
+  for (OperandInfo const& operand : op.operands(attrs)) {
     if (operand.carry != Carry::none) continue;
     std::vector<AxisTiling> axes;
     for (auto const token : nntile::detail::axis_tokens(operand.axes)) {

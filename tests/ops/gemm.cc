@@ -26,13 +26,15 @@ std::vector<Isa> sets_with_fma() {
 template <class T>
 struct Problem {
   using V = compute_t<T>;
+  using Operand = ops::Gemm::Operand;
   ops::Gemm::Args args{};
+  bool biased = false, carried = false;
   std::vector<T> a, b, bias, c;
   std::vector<V> carry;
 
   Problem(Index m, Index n, Index k, bool trans_a, bool trans_b, unsigned seed = 1) {
     args.m = m, args.n = n, args.k = k, args.batch = 1;
-    args.trans_a = trans_a, args.trans_b = trans_b, args.first = args.last = true;
+    args.trans_a = trans_a, args.trans_b = trans_b;
     args.alpha = 1, args.beta = 0;
     args.lda = (trans_a ? k : m) + 3;
     args.ldb = (trans_b ? n : k) + 1;
@@ -50,21 +52,29 @@ struct Problem {
   }
   std::vector<void*> buffers() {
     std::vector<void*> list{a.data(), b.data()};
-    if (args.bias) list.push_back(bias.data());
+    if (biased) list.push_back(bias.data());
     list.push_back(c.data());
-    if (args.carried) list.push_back(carry.data());
+    if (carried) list.push_back(carry.data());
     return list;
+  }
+  Arguments<ops::Gemm> arguments() const {
+    OperandSet present{Operand::a, Operand::b, Operand::c};
+    if (biased) present.add(Operand::bias);
+    if (carried) present.add(Operand::carry);
+    return {args, present};
   }
   void run(Isa isa) {
     Codelet const* const kernel = kernels::find("gemm", dtype_of<T>, dtype_of<T>, Mode::exact, isa);
     REQUIRE(kernel != nullptr);
     auto const list = buffers();
     common::Workspaces const workspace(1);
-    CHECK(kernel->cpu({list.data(), &args, nullptr, workspace[0]}).ok());
+    auto const given = arguments();
+    CHECK(kernel->cpu({list.data(), &given, nullptr, workspace[0]}).ok());
   }
   void define() {
     auto const list = buffers();
-    ops::Gemm::reference<T>(args, Buffers{list.data()});
+    auto const given = arguments();
+    ops::Gemm::reference<T>(args, Buffers<ops::Gemm>({list.data(), &given, nullptr}));
   }
   /// The same product in pieces of k, one after the other.
   void run_split(Isa isa, std::vector<Index> const& pieces) {
@@ -74,8 +84,7 @@ struct Problem {
       args.k = pieces[i];
       args.a_offset = whole.trans_a ? p : p * whole.lda;
       args.b_offset = whole.trans_b ? p * whole.ldb : p;
-      args.first = i == 0;
-      args.last = i + 1 == pieces.size();
+      args.chain = {i == 0, i + 1 == pieces.size()};
       run(isa);
       p += pieces[i];
     }
@@ -117,7 +126,7 @@ void check_shapes(unsigned count, Index largest) {
     double const factors[] = {0, 1, -0.7};
     problem.args.alpha = i % 5 == 0 ? 0.3 : 1;
     problem.args.beta = factors[i % 3];
-    problem.args.bias = i % 7 == 0;
+    problem.biased = i % 7 == 0;
     check_definition(std::move(problem));
   }
 }
@@ -148,7 +157,7 @@ TEST_CASE("a product cut along k has the bits of the uncut one", "[ops][gemm]") 
   for (auto const& pieces : {std::vector<Index>{1, 69}, {64, 6}, {20, 17, 33}, {69, 1}}) {
     Problem<float> problem(53, 41, 70, true, false);
     problem.args.beta = 0.5;
-    problem.args.bias = true;
+    problem.biased = true;
     check_definition(problem, pieces);
   }
 }
@@ -156,12 +165,12 @@ TEST_CASE("a product cut along k has the bits of the uncut one", "[ops][gemm]") 
 TEST_CASE("a narrow product cut along k goes through its carry", "[ops][gemm]") {
   Problem<bf16_t> whole(53, 41, 70, false, true);
   whole.args.beta = 0.5;
-  whole.args.bias = true;
+  whole.biased = true;
   Problem<bf16_t> expected = whole;
   expected.define();
   for (Isa const isa : sets_with_fma()) {
     Problem<bf16_t> cut = whole;
-    cut.args.carried = true;
+    cut.carried = true;
     cut.run_split(isa, {16, 50, 4});
     CHECK(same_bits(cut.c, expected.c));
   }
@@ -181,7 +190,7 @@ TEST_CASE("beta 0 does not look at the result", "[ops][gemm]") {
 TEST_CASE("a fused activation has the bits of the separate op", "[ops][gemm]") {
   for (Isa const isa : sets_with_fma()) {
     Problem<float> fused(70, 19, 40, true, false);
-    fused.args.bias = true;
+    fused.biased = true;
     Problem<float> apart = fused;
     fused.args.activation = Activation::gelu_tanh;
     fused.run(isa);
@@ -226,12 +235,13 @@ TEST_CASE("the product of a vendor agrees with ours", "[ops][gemm]") {
     Problem<float> ours(75, 40, kind < 4 ? 90 : 0, kind % 2 == 1, kind / 2 % 2 == 1);
     ours.args.alpha = 0.5;
     ours.args.beta = 0.25;
-    ours.args.bias = true;
+    ours.biased = true;
     ours.args.activation = Activation::gelu_tanh;
     Problem<float> theirs = ours;
     ours.run(Isa::best);
     auto const list = theirs.buffers();
-    REQUIRE(fast->cpu({list.data(), &theirs.args, nullptr}).ok());
+    auto const given = theirs.arguments();
+    REQUIRE(fast->cpu({list.data(), &given, nullptr}).ok());
     for (std::size_t i = 0; i < ours.c.size(); ++i) REQUIRE(std::fabs(ours.c[i] - theirs.c[i]) <= 1e-5f);
   }
 }

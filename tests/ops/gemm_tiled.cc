@@ -23,7 +23,6 @@ test::OpCase product(ops::Gemm::Attrs const& attrs, std::vector<Shape> shapes, d
 }  // namespace
 
 TEST_CASE("a tiled product has the bits of the whole one", "[ops][gemm]") {
-  Shape const m{70}, n{19};
   for (bool const trans_a : {false, true})
     for (bool const trans_b : {false, true}) {
       auto c = product({.trans_a = trans_a, .trans_b = trans_b, .alpha = 2, .beta = trans_a ? 1.0 : 0.0},

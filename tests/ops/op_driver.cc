@@ -138,7 +138,7 @@ void check_whole_numbers(OpCase const& c, DType element) {
 
 Operands visible(OpCase const& c) {
   Operands result;
-  for (Operand const& operand : c.op->operands(c.attrs.data()))
+  for (OperandInfo const& operand : c.op->operands(c.attrs.data()))
     if (operand.carry == Carry::none) result.push_back(operand);
   return result;
 }
@@ -200,7 +200,7 @@ std::vector<Array> make_operands(OpCase const& c, DType element, bool whole_numb
   std::mt19937_64 random(seed);
   std::vector<Array> result;
   for (std::size_t o = 0; o < c.shapes.size(); ++o) {
-    Operand const operand = visible(c)[o];
+    OperandInfo const operand = visible(c)[o];
     Array array(dtype_of_kind(operand.kind, element, element), c.shapes[o]);
     for (Index i = 0; i < array.count(); ++i) {
       double const value = static_cast<double>(random() >> 11) * 0x1p-52 - 1;  // [-1, 1)
@@ -259,6 +259,8 @@ std::vector<Array> run_reference(OpCase const& c, DType element,
   TileRange range(table);
   for (std::size_t id = 0; id < table.axes.size(); ++id)
     range.axis(id) = {0, 0, table.axes[id].extent, 0, table.axes[id].extent};
+  range.operands = {};
+  for (std::size_t o = 0; o < operands.size(); ++o) range.operands.add(table.present.at(o));
   alignas(16) std::byte args[max_args_bytes];
   c.op->args(c.attrs.data(), range, args);
   char text[status_text_bytes];
@@ -271,11 +273,12 @@ Cost total_cost(OpCase const& c, Cuts const& cuts) {
     TiledCall const& call;
     Cost cost;
     explicit Sum(TiledCall const& of) : call(of) {}
-    void visit(TileTask const& task) override { cost += call.op->cost(call.attrs, task.range); }
+    void visit(TileTask const& task) override { cost += cost_of(call, task); }
   };
   auto const table = axes_of(c);
   auto const tilings = tilings_of(table, cuts);
-  TiledCall call{c.op, c.attrs.data(), DType::fp32, c.op->operands(c.attrs.data()), table, {}};
+  TiledCall call{c.op, c.attrs.data(), DType::fp32, DType::fp32, c.op->operands(c.attrs.data()),
+                 table, {}};
   for (AxisTiling const& tiling : tilings) call.tilings.push_back(&tiling);
   Sum sum(call);
   walk(call, sum);

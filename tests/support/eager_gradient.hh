@@ -12,8 +12,7 @@
 
 namespace nntile::test {
 
-/// What an op's `gradient` is given, as graph/gradient.hh has it: operands are positions, nodes are
-/// arrays here.
+/// What an op's `gradient` is given, as graph/gradient.hh has it; nodes are arrays here.
 class EagerBuilder {
  public:
   class Node {
@@ -44,41 +43,46 @@ class EagerBuilder {
     for (Array const& operand : operands) arrays_.push_back(operand);
   }
   /// The gradient of result i, which comes from outside.
-  void give(int i, Array gradient) {
+  void give(std::size_t i, Array gradient) {
     arrays_.push_back(std::move(gradient));
-    gradients_[static_cast<std::size_t>(i)] = arrays_.size() - 1;
+    gradients_[i] = arrays_.size() - 1;
   }
   /// What was added to operand i's gradient, started from 1 where the builder accumulates.
-  Array const& gradient_of(int i) { return arrays_[targets_[static_cast<std::size_t>(i)].value()]; }
+  Array const& gradient_of(std::size_t i) { return arrays_[targets_[i].value()]; }
 
   template <OpStruct Op> typename Op::Attrs const& attrs() const {
     return *reinterpret_cast<typename Op::Attrs const*>(case_.attrs.data());
   }
-  Node operand(int i) { return {*this, static_cast<std::size_t>(i)}; }
-  Shape const& shape(int i) { return operand(i).shape(); }
-  DType dtype(int i) { return operand(i).dtype(); }
-  std::string name(int i) { return operand(i).name(); }
-  int rank(int i) { return static_cast<int>(shape(i).size()); }
-  bool wants(int i) const { return std::find(wanted_.begin(), wanted_.end(), i) != wanted_.end(); }
-  bool meet(int, int) const { return false; }
-  Node grad(int i) { return {*this, gradients_[static_cast<std::size_t>(i)].value()}; }
-  Target target(int i) {
-    auto& slot = targets_[static_cast<std::size_t>(i)];
+  Node operand(OperandIndex o) { return {*this, position(o)}; }
+  Shape const& shape(OperandIndex o) { return operand(o).shape(); }
+  DType dtype(OperandIndex o) { return operand(o).dtype(); }
+  std::string name(OperandIndex o) { return operand(o).name(); }
+  int rank(OperandIndex o) { return static_cast<int>(shape(o).size()); }
+  bool wants(OperandIndex o) const {
+    return std::find(wanted_.begin(), wanted_.end(), static_cast<int>(position(o))) !=
+           wanted_.end();
+  }
+  bool meet(OperandIndex, OperandIndex) const { return false; }
+  Node grad(OperandIndex o) { return {*this, gradients_[position(o)].value()}; }
+  Target target(OperandIndex o) {
+    auto& slot = targets_[position(o)];
     double const beta = slot || accumulate_ ? 1 : 0;
     if (!slot) {
       slot = arrays_.size();
-      arrays_.push_back(Array(DType::fp64, shape(i)));
+      arrays_.push_back(Array(DType::fp64, shape(o)));
       for (Index e = 0; e < arrays_.back().count(); ++e)
         arrays_.back().set(e, accumulate_ ? 1 : std::nan(""));
     }
     return {{*this, *slot}, beta};
   }
-  void pass(int i, int from, double factor = 1) { add(grad(from), target(i), factor); }
-  void keep(int i, double beta) {
-    if (wants(i) && beta != 0) pass(i, i, beta);
+  void pass(OperandIndex o, OperandIndex from, double factor = 1) {
+    add(grad(from), target(o), factor);
   }
-  void sum_trailing(Node node, int i) {
-    int const kept = rank(i);
+  void keep(OperandIndex o, double beta) {
+    if (wants(o) && beta != 0) pass(o, o, beta);
+  }
+  void sum_trailing(Node node, OperandIndex o) {
+    int const kept = rank(o);
     while (static_cast<int>(node.shape().size()) > kept + 1) {
       Shape rest;
       for (std::size_t d = 0; d < node.shape().size(); ++d)
@@ -87,7 +91,7 @@ class EagerBuilder {
       op<ops::SumSlice>({.axis = kept}, node, stage);
       node = stage;
     }
-    Target const to = target(i);
+    Target const to = target(o);
     if (static_cast<int>(node.shape().size()) == kept) return add(node, to, 1);
     op<ops::SumSlice>({.axis = kept, .beta = to.beta}, node, to.node);
   }
@@ -106,6 +110,9 @@ class EagerBuilder {
   [[noreturn]] void fail(std::string_view why) const { throw GraphError(std::string(why)); }
 
  private:
+  std::size_t position(OperandIndex o) const {
+    return case_.op->present(case_.attrs.data()).rank(o);
+  }
   static void add(Node const& from, Target const& to, double factor) {
     for (Index i = 0; i < from.array().count(); ++i)
       to.node.array().set(
@@ -140,10 +147,10 @@ void check_gradient(OpCase const& c, int result, std::vector<int> const& wanted)
   };
   for (bool const accumulate : {false, true}) {
     EagerBuilder builder(c, operands, wanted, accumulate);
-    builder.give(result, weights);
+    builder.give(position, weights);
     Op::gradient(builder);
     for (int const i : wanted) {
-      Array const gradient = builder.gradient_of(i);
+      Array const gradient = builder.gradient_of(static_cast<std::size_t>(i));
       Array& x = operands[static_cast<std::size_t>(i)];
       double largest = 1;
       for (Index e = 0; e < x.count(); ++e) largest = std::max(largest, std::fabs(gradient.get(e)));

@@ -41,7 +41,7 @@ class LowerPass final : private TileVisitor {
   void lower(std::size_t position) {
     OpNode const& op = graph_.op_at(position);
     Operands const declared = op.info->operands(op.attrs.data());
-    call_ = {op.info, op.attrs.data(), op.element, declared, op.axes, {}};
+    call_ = {op.info, op.attrs.data(), op.element, op.source, declared, op.axes, {}};
     tilings_.clear();  // copies: the list of tensors grows by hidden operands below
     for (std::size_t id = 0; id < op.axes.axes.size(); ++id) tilings_.push_back(tiling_of(op, id));
     for (AxisTiling const& tiling : tilings_) call_.tilings.push_back(&tiling);
@@ -106,7 +106,7 @@ class LowerPass final : private TileVisitor {
     task.args_bytes = static_cast<std::uint16_t>(call_.op->args_bytes);
     plan_.args.resize(plan_.args.size() + (call_.op->args_bytes + 7) / 8 * 8);
     call_.op->args(call_.attrs, tile.range, plan_.args.data() + task.args);
-    task.cost = call_.op->cost(call_.attrs, tile.range);
+    task.cost = cost_of(call_, tile);
     plan_.flops += task.cost.flops;
     bool labelled = false;
     for (TileUse const& use : tile.uses) {

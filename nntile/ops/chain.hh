@@ -1,0 +1,50 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Chains of tile tasks that reduce into one result: how each starts, and what it stores.
+
+#include <cmath>
+
+#include "nntile/core/dtype.hh"
+#include "nntile/core/macros.hh"
+#include "nntile/core/shape.hh"
+
+namespace nntile {
+
+/// Where a task stands in the chain that ends in a result.
+struct Chain {
+  bool first = true;
+  bool last = true;
+};
+
+/// A result that a chain of tasks adds to, rounded once, by the last: it starts from beta times
+/// what is there, and partial sums are held in `carry` between tasks, where there is one.
+template <class T> struct ChainResult {
+  using V = compute_t<T>;
+  T* out;
+  V* carry;  // or null
+  double beta;
+  Chain chain;
+
+  NNTILE_ALWAYS_INLINE constexpr V start(Index i) const {
+    if (!chain.first) return carry == nullptr ? static_cast<V>(out[i]) : carry[i];
+    return beta == 0 ? V(0) : static_cast<V>(beta) * static_cast<V>(out[i]);
+  }
+  NNTILE_ALWAYS_INLINE constexpr void put(Index i, V value) const {
+    if (carry != nullptr && !chain.last)
+      carry[i] = value;
+    else
+      out[i] = static_cast<T>(value);
+  }
+  /// The same result from element `offset` on.
+  NNTILE_ALWAYS_INLINE constexpr ChainResult at(Index offset) const {
+    return {out + offset, carry == nullptr ? nullptr : carry + offset, beta, chain};
+  }
+};
+
+/// What is left in a result: `value`, or fma(beta, before, value) where beta is not 0.
+template <class V, class T>
+NNTILE_ALWAYS_INLINE constexpr V updated(double beta, T const& before, V value) {
+  return beta == 0 ? value : std::fma(static_cast<V>(beta), static_cast<V>(before), value);
+}
+
+}  // namespace nntile

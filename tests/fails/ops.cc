@@ -1,0 +1,66 @@
+// error: an op needs `static Args args\(Attrs const&, TileRange const&\)`
+// error: has no non-static data member named .block.|field designator 'block' does not refer to any field
+// error: (invalid user-defined|no viable) conversion from .* to .*OperandSet
+// error: the enum `Operand` and the table `operands` have the same names in the same order
+// error: could not convert .1. from .int. to .*OperandIndex|no viable conversion from 'int' to 'nntile::OperandIndex'|cannot convert .int. to .*OperandIndex|no matching
+// error: an op needs `static constexpr Fields fields`: the members of its Attrs by name
+// error: an op needs `template <class Builder> static void gradient\(Builder&\)`, or `no_gradient`, the reason why not
+// error: an op needs `template <Element T> static void reference\(Args const&, Buffers<Op>\)`, or `no_reference`, the reason why not
+// error: an op needs `static constexpr Hooks<Attrs> hooks`, \{\} where it has none
+// SPDX-License-Identifier: BSD-3-Clause
+// Mistakes in an op of one's own.
+#include "nntile/graph/apply.hh"
+
+using namespace nntile;
+
+struct MyAttrs {
+  double beta = 0;
+};
+struct MyArgs {
+  Index n;
+};
+struct MyOp {
+  static constexpr char const* name = "my";
+#if NNTILE_FAIL == 4
+  enum class Operand : std::uint8_t { y, x };
+#else
+  enum class Operand : std::uint8_t { x, y };
+#endif
+  static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::update}};
+  static constexpr std::span<DType const> dtypes{float_dtypes};
+  using Attrs = MyAttrs;
+  using Args = MyArgs;
+#if NNTILE_FAIL != 6
+  static constexpr Fields fields{field<&Attrs::beta>("beta")};
+#endif
+#if NNTILE_FAIL == 2
+  static constexpr Hooks<Attrs> hooks{.block = [](Attrs const&) { return "i"; }};
+#elif NNTILE_FAIL == 3
+  static constexpr Hooks<Attrs> hooks{.replaces = [](Attrs const&) { return 1u; }};
+#elif NNTILE_FAIL != 9
+  static constexpr Hooks<Attrs> hooks{.blocked = [](Attrs const&) { return "i"; }};
+#endif
+#if NNTILE_FAIL == 5
+  static Args args(Attrs const&, TileRange const& range) { return {range.elements(1)}; }
+#elif NNTILE_FAIL != 1
+  static Args args(Attrs const&, TileRange const& range) { return {range.extent('i')}; }
+#endif
+#if NNTILE_FAIL != 8
+  template <Element T> static void reference(Args const& args, Buffers<MyOp> buffers) {
+    T* const y = buffers.at<T>(Operand::y);
+    for (Index i = 0; i < args.n; ++i) y[i] = buffers.at<T>(Operand::x)[i];
+  }
+#endif
+#if NNTILE_FAIL != 7
+  template <class Builder> static void gradient(Builder& b) {
+    if (b.wants(Operand::x)) b.pass(Operand::x, Operand::y);
+  }
+#endif
+};
+inline constexpr Call<MyOp> my{};
+
+int main() {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {4, 4}}, "x");
+  Node const y = my(x);
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What an op's struct states: operands by name, fields of attributes, arguments of kernels.
+#include <set>
+#include <string>
+
+#include "nntile/ops/all.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/every_op.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// Attributes with their defaults.
+template <class Op> void check_fields() {
+  INFO(Op::name);
+  typename Op::Attrs attrs{};
+  std::set<std::string> names;
+  for (Field const& field : Op::fields) {
+    INFO(field.name);
+    CHECK(names.insert(field.name).second);
+    FieldValue value = field.get(&attrs);
+    CHECK(value.kind == field.kind);
+    switch (field.kind) {
+      case FieldKind::real: value.real = 0.625; break;
+      case FieldKind::natural: value.natural = ~std::uint64_t{0}; break;
+      case FieldKind::integer:
+      case FieldKind::boolean: value.integer = field.kind == FieldKind::boolean ? 1 : 5; break;
+    }
+    CHECK(field.set(&attrs, value));
+    CHECK(field.get(&attrs).natural == value.natural);
+  }
+  // A member that has no name: one that a set of all fields leaves at its default.
+  typename Op::Attrs const defaults{};
+  std::size_t changed = 0;
+  for (Field const& field : Op::fields)
+    changed += field.get(&attrs).natural != field.get(&defaults).natural ? 1 : 0;
+  CHECK(changed == Op::fields.size());
+}
+template <class... Ops> void check_fields(OpList<Ops...>) { (check_fields<Ops>(), ...); }
+
+/// How many members the struct has: the longest list of values that initialises it.
+struct Anything {
+  template <class T> operator T() const;
+};
+template <class T, std::size_t... i> consteval bool takes(std::index_sequence<i...>) {
+  return requires { T{(void(i), Anything{})...}; };
+}
+template <class T, std::size_t n = 0> consteval std::size_t member_count() {
+  if constexpr (takes<T>(std::make_index_sequence<n + 1>{}))
+    return member_count<T, n + 1>();
+  else
+    return n;
+}
+template <class... Ops> void check_count(OpList<Ops...>) {
+  auto const check = [](char const* name, std::size_t members, std::size_t fields) {
+    INFO(name);
+    CHECK(members == fields);
+  };
+  (check(Ops::name, member_count<typename Ops::Attrs>(), Ops::fields.size()), ...);
+}
+
+template <class... Lists> void for_every_list(std::tuple<Lists...>*, auto visit) {
+  (visit(Lists{}), ...);
+}
+
+}  // namespace
+
+TEST_CASE("fields name every member of an op's attributes, once", "[ops][op_struct]") {
+  for_every_list(static_cast<EveryOp*>(nullptr), [](auto list) {
+    check_fields(list);
+    check_count(list);
+  });
+}
+
+TEST_CASE("a field refuses what its member cannot hold", "[ops][op_struct]") {
+  ops::Gemm::Attrs attrs{.ndim = 3};
+  auto const field = [](std::string_view name) {
+    for (Field const& f : ops::Gemm::fields)
+      if (name == f.name) return f;
+    return Field{};
+  };
+  FieldValue value;
+  value.kind = FieldKind::integer;
+  value.integer = std::int64_t{1} << 40;
+  CHECK_FALSE(field("ndim").set(&attrs, value));
+  CHECK_FALSE(field("alpha").set(&attrs, value));
+  CHECK_FALSE(field("trans_a").set(&attrs, value));
+  value.kind = FieldKind::boolean;
+  value.integer = 2;
+  CHECK_FALSE(field("trans_a").set(&attrs, value));
+  CHECK(attrs.ndim == 3);
+  CHECK(attrs.alpha == 1);
+  CHECK_FALSE(attrs.trans_a);
+}
+
+TEST_CASE("operands go by name whichever of them a call has", "[ops][op_struct]") {
+  using Operand = ops::Gemm::Operand;
+  ops::Gemm::Attrs const plain{}, biased{.bias = true};
+  OperandSet const without = op_info<ops::Gemm>.present(&plain);
+  OperandSet const with = op_info<ops::Gemm>.present(&biased);
+  CHECK_FALSE(without.has(Operand::bias));
+  CHECK(with.has(Operand::bias));
+  CHECK(without.rank(Operand::c) == 2);
+  CHECK(with.rank(Operand::c) == 3);
+  CHECK(without.at(2) == OperandIndex(Operand::c));
+  CHECK(op_info<ops::Gemm>.operands(&plain).size() == 4);
+  CHECK(std::string(op_info<ops::Gemm>.operands(&biased)[2].name) == "bias");
+  ops::Gemm::Attrs const transposed{.trans_a = true};
+  CHECK(std::string(op_info<ops::Gemm>.operands(&transposed)[0].axes) == "k... m... b...");
+}
+
+TEST_CASE("a kernel finds its buffers by name, and null where the task lacks one",
+          "[ops][op_struct]") {
+  using Operand = ops::Gemm::Operand;
+  float a = 0, b = 0, c = 0, carry = 0;
+  Arguments<ops::Gemm> const arguments{{}, {Operand::a, Operand::b, Operand::c, Operand::carry}};
+  void* const pointers[] = {&a, &b, &c, &carry};
+  Buffers<ops::Gemm> const buffers({pointers, &arguments, nullptr});
+  CHECK(buffers.at<float>(Operand::a) == &a);
+  CHECK(buffers.at<float>(Operand::bias) == nullptr);
+  CHECK(buffers.at<float>(Operand::c) == &c);
+  CHECK(buffers.at<float>(Operand::carry) == &carry);
+}
+
+TEST_CASE("ops are found by name", "[ops][op_struct]") {
+  CHECK(find_op("gemm") == &op_info<ops::Gemm>);
+  CHECK(find_op("gem") == nullptr);
+  std::set<std::string> names;
+  for (OpInfo const* const op : all_ops) CHECK(names.insert(op->name).second);
+  std::size_t listed = 0;
+  for_every_list(static_cast<EveryOp*>(nullptr), [&](auto list) { listed += names_of(list).size(); });
+  CHECK(names.size() == listed);
+}
+
+TEST_CASE("equal arguments have equal bytes", "[ops][op_struct]") {
+  for (OpCase const& c : every_op()) {
+    INFO(c.op->name);
+    AxisTable const table = axes_of(c);
+    TileRange range(table);
+    for (std::size_t id = 0; id < table.axes.size(); ++id)
+      range.axis(id) = {0, 0, table.axes[id].extent, 0, table.axes[id].extent};
+    alignas(16) std::array<std::byte, max_args_bytes> one, other;
+    one.fill(std::byte{0xff});
+    other.fill(std::byte{0x55});
+    c.op->args(c.attrs.data(), range, one.data());
+    c.op->args(c.attrs.data(), range, other.data());
+    CHECK(std::equal(one.begin(), one.begin() + static_cast<long>(c.op->args_bytes), other.begin()));
+  }
+}
