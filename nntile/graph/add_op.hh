@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How an op joins a graph: dtypes, shapes, results.
+// Adds an op to a graph: dtypes, shapes, results.
 
 #include "nntile/graph/logical.hh"
 #include "nntile/ops/alias.hh"

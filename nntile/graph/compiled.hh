@@ -23,7 +23,7 @@
 
 namespace nntile {
 
-/// How a plan is bound.
+/// Options of binding a plan.
 struct BindOptions {
   Isa isa = Isa::best;
   /// Replays a recorded program where the runtime can; off, tasks are submitted one by one.
@@ -101,7 +101,7 @@ template <Runtime R> class CompiledGraph {
                   "a CompiledGraph<R> is bound to a TensorStore<R>: this store is on another type "
                   "of runtime");
   }
-  /// What is left behind can only end, or be assigned to.
+  /// A moved-from graph can only be destroyed or assigned to.
   CompiledGraph(CompiledGraph&& other) noexcept { swap(other); }
   CompiledGraph& operator=(CompiledGraph&& other) noexcept {
     CompiledGraph taken(std::move(other));
@@ -277,7 +277,7 @@ template <Runtime R> class CompiledGraph {
           "\", values) of the store first"));
     });
   }
-  /// What a run writes has a value from then on.
+  /// Notes that the tensors which a run writes have values from then on.
   void note_values() {
     each_first_use([&](PlannedBuffer const& buffer, Access) {
       store_->at(plan_->tensors()[buffer.tensor].name).written[buffer.tile] = true;

@@ -88,7 +88,7 @@ inline std::vector<std::string_view> lines_of(std::string_view text) {
 
 }  // namespace detail
 
-/// What was planned, for people: totals, then a line per tensor and per kernel, and the first
+/// A plan as text for people: totals, then a line per tensor and per kernel, and the first
 /// `task_limit` tasks.
 inline std::string dump(Plan const& plan, std::size_t task_limit = 100) {
   std::string text = detail::head_text(plan);
@@ -99,7 +99,7 @@ inline std::string dump(Plan const& plan, std::size_t task_limit = 100) {
   return text;
 }
 
-/// What differs between two plans, in the lines of their dumps: "- " before those of `a` alone,
+/// Differences of two plans, in the lines of their dumps: "- " before those of `a` alone,
 /// "+ " before those of `b`; the first `task_limit` tasks that differ. Empty where they are equal.
 inline std::string diff(Plan const& a, Plan const& b, std::size_t task_limit = 20) {
   if (a == b) return {};

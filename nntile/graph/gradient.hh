@@ -10,7 +10,7 @@
 
 namespace nntile {
 
-/// What an op's `gradient` is given; operands go by the names of the op's enum.
+/// Argument of an op's `gradient`; operands go by the names of the op's enum.
 class GradientBuilder {
  public:
   GradientBuilder(LogicalGraph& graph, GradientOptions const& options)
@@ -57,7 +57,7 @@ class GradientBuilder {
     return gradient;
   }
 
-  /// Where the gradient of what the op read of the operand is added to.
+  /// The tensor to which the gradient of what the op read of the operand is added.
   GradientTarget target(OperandIndex o) {
     heeded_ |= bit(o);
     return values_.target(id(o), index_);
@@ -137,7 +137,7 @@ class GradientBuilder {
   std::uint32_t bit(OperandIndex o) const { return 1u << position(o); }
   std::uint32_t id(OperandIndex o) const { return op_->operands[position(o)]; }
 
-  /// What errors call an op: "node 3, gelutanh ('y')".
+  /// An op in the text of an error: "node 3, gelutanh ('y')".
   std::string label(std::size_t index) const {
     OpNode const& op = graph_.op_at(index);
     return concat("node ", index, ", ", op.info->name, " ('",

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where gradients are kept while a graph is walked from its end: by tensor and version.
+// Gradients by tensor and version, while a graph is walked from its end.
 
 #include <string>
 #include <unordered_map>
@@ -15,7 +15,7 @@
 
 namespace nntile {
 
-/// Where an op's gradient adds its contribution: beta is 0 when nothing is there yet.
+/// The tensor to which an op's gradient adds its contribution: beta is 0 for the first one.
 struct GradientTarget {
   Node node;
   double beta;
@@ -126,13 +126,14 @@ class GradientValues {
     clear(at->second, id);
   }
 
-  /// What only the taken gradient of `id` still held may be added to in place from now on.
+  /// Drops the use by the taken gradient of `id`: a tensor without other users may then be added to
+  /// in place.
   void release(std::uint32_t id, Node const& gradient) {
     auto const at = users_.find(gradient.id());
     if (at != users_.end() && !graph_.tensor_at(id).attributes.requires_grad) --at->second;
   }
 
-  /// Where the gradient of a tensor's version at `op` is added to.
+  /// The tensor to which the gradient of a tensor's version at `op` is added.
   GradientTarget target(std::uint32_t id, std::size_t op) {
     TensorNode const& node = graph_.tensor_at(id);
     std::uint32_t const root = detail::root_of(node, id);

@@ -265,7 +265,7 @@ class LogicalGraph {
 
   friend class GradientBuilder;
 
-  /// What roll_back() returns to.
+  /// The state that roll_back() restores.
   struct Mark {
     std::size_t tensors, ops, phases;
     std::uint32_t phase;

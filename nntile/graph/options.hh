@@ -9,7 +9,7 @@
 
 namespace nntile {
 
-/// How one named axis is cut: uniformly, or in the given sizes that are repeated until the extent
+/// The cut of one named axis: uniform, or in the given sizes that are repeated until the extent
 /// is covered.
 struct AxisCut {
   std::string axis;

@@ -24,7 +24,7 @@ namespace nntile {
 
 class LogicalGraph;
 
-/// Where a tensor's bytes are: kept by the store, in slots of the arena, or another tensor's.
+/// The storage of a tensor: kept by the store, in slots of the arena, or another tensor's.
 enum class Storage : std::uint8_t { stored, arena, view };
 
 struct PlannedTensor {
@@ -71,7 +71,7 @@ struct PlannedUse {
   bool operator==(PlannedUse const&) const = default;
 };
 
-/// What tasks of a kernel do: compute an op, or move a tile between locations.
+/// Kinds of tasks: compute an op, or move a tile between locations.
 enum class KernelKind : std::uint8_t { op, copy, send, receive };
 
 /// The kernel of tasks, by name: codelets are looked up when the plan is bound.
@@ -160,7 +160,7 @@ class Plan {
   std::span<std::byte const> args(PlannedTask const& task) const {
     return {data_.args.data() + task.args, task.args_bytes};
   }
-  /// What the plan takes at a location; nothing at one that it does not use.
+  /// Memory of the plan at a location; none at one that it does not use.
   MemoryReport memory(Location const& at = {}) const {
     for (MemoryReport const& report : data_.memory)
       if (report.location == at) return report;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the time of runs goes.
+// A breakdown of the time of runs.
 
 #include <algorithm>
 #include <string>

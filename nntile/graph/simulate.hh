@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How long a plan would take on a machine that is described by a few numbers.
+// Simulated makespan of a plan on a machine that is described by a few numbers.
 
 #include <algorithm>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace nntile {
 
-/// What a simulation found, in seconds: the run, and the work in it.
+/// Result of a simulation in seconds: makespan and work.
 struct Simulation {
   double elapsed = 0;
   double busy = 0;
@@ -24,7 +24,7 @@ inline double task_seconds(Cost const& cost, MachineModel const& machine) {
   return machine.task_overhead + flops / machine.peak + 2 * bytes / machine.peak;
 }
 
-/// What a plan's tasks wait for, slots that are used in turn included.
+/// Dependences of a plan's tasks, those through reused slots included.
 struct TaskOrder {
   std::vector<std::vector<std::uint32_t>> followers;  // of a task; in ascending order
   std::vector<std::uint32_t> earlier;                 // number of tasks that a task waits for

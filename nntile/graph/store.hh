@@ -14,7 +14,7 @@
 
 namespace nntile {
 
-/// What a stored tensor is; the same for every graph that names it.
+/// Description of a stored tensor; the same for every graph that names it.
 struct StoredSpec {
   std::string name;
   DType dtype = DType::fp32;
@@ -82,7 +82,7 @@ template <Runtime R> class TensorStore {
 
   /// All tensors, in the order in which they came.
   std::vector<std::unique_ptr<Stored>> const& tensors() const { return tensors_; }
-  /// How they are cut, for PlanOptions::keep.
+  /// The tilings of all tensors, for PlanOptions::keep.
   std::vector<KeptTiling> tilings() const {
     std::vector<KeptTiling> result;
     for (auto const& stored : tensors_) result.push_back({stored->spec.name, stored->spec.tiling});

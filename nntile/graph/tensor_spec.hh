@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What graphs and plans say about a tensor.
+// Descriptions of tensors in graphs and plans.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,9 +16,10 @@ namespace nntile {
 /// No tensor, task or slot, where a list is pointed into.
 inline constexpr std::uint32_t no_id = ~0u;
 
-/// What a tensor is, apart from its name. `axes` names its dimensions, inner to outer ("embed seq
-/// batch"): tilings and canonical groups are asked for by these names. `file_shape` is the
-/// row-major shape in files where it is not simply the dimensions reversed; the bytes are the same.
+/// Description of a tensor, apart from its name. `axes` names its dimensions, inner to outer
+/// ("embed seq batch"): tilings and canonical groups are asked for by these names. `file_shape` is
+/// the row-major shape in files where it is not simply the dimensions reversed; the bytes are the
+/// same.
 struct TensorSpec {
   Shape shape;
   DType dtype = DType::fp32;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// When and on which thread the tasks of a run ran.
+// Times and threads of the tasks of a run.
 
 #include <pthread.h>
 
@@ -12,7 +12,7 @@
 
 namespace nntile {
 
-/// Where and when a task's body ran. Times are CLOCK_MONOTONIC, in ns.
+/// Thread and times of a task's body. Times are CLOCK_MONOTONIC, in ns.
 struct TaskTime {
   std::int64_t begin = 0;
   std::int64_t end = 0;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Which values the ops of a graph read and write, and which of them an op overwrites later.
+// Versions of tensors: the values that ops read and write, and which of them a later op overwrites.
 
 #include <cstddef>
 #include <unordered_map>

@@ -84,7 +84,7 @@ class WatchBlock {
 
   std::string const& name() const { return name_; }
   Tiling const& tiling() const { return tiling_; }
-  /// What its task writes: it orders the tasks of several runs.
+  /// The operand that its tasks write, which orders those of several runs.
   std::span<std::byte> order() { return std::as_writable_bytes(std::span(&order_, 1)); }
 
  private:
@@ -122,7 +122,7 @@ inline Status run_watch(KernelCall const& call) noexcept {
 }
 inline constexpr Codelet watch_codelet{"watch", &run_watch, nullptr, nullptr};
 
-/// What a compiled graph keeps of a watch: the task that it submits at the end of each run.
+/// A watch within a compiled graph: the task that it submits at the end of each run.
 template <Runtime R> class WatchTask {
  public:
   WatchTask(R& runtime, std::span<typename R::Handle const> tiles,

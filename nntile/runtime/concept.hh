@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a runtime must offer, and the law it keeps. Smallest model: runtime/archetype.hh; simplest:
+// The Runtime and Executor concepts, and their law. Smallest model: runtime/archetype.hh; simplest:
 // runtime/serial/.
 
 #include <concepts>
@@ -15,7 +15,7 @@
 
 namespace nntile {
 
-/// How long an allocation lives. All but `persistent` belong to the innermost open scope of their
+/// Lifetime of an allocation. All but `persistent` belong to the innermost open scope of their
 /// class.
 enum class Lifetime : std::uint8_t { persistent, step, scope, scratch };
 
@@ -73,7 +73,7 @@ struct Workers {
   bool oversubscribed = false;
 };
 
-/// How a CPU runtime is set up. `workers` counts the threads that execute tasks: 1 to 1,024, by
+/// Options of a CPU runtime. `workers` counts the threads that execute tasks: 1 to 1,024, by
 /// default as many as the affinity mask allows, the driving thread among them unless `own_driver`.
 struct RuntimeOptions {
   std::optional<int> workers;
@@ -225,7 +225,7 @@ struct ProgramTask {
   TaskLabel label;
 };
 
-/// Where a recorded task's attribute bytes are taken from the parameter block at each replay.
+/// Attribute bytes of a recorded task that each replay takes from the parameter block.
 struct ProgramParameter {
   std::uint32_t task;
   std::uint32_t attribute_offset;

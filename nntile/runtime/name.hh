@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a runtime is called in options, messages and records of benchmarks.
+// The name of a runtime in options, messages and records of benchmarks.
 
 #include <concepts>
 #include <string_view>

@@ -53,7 +53,7 @@ inline std::uint64_t checksum(void const* data, std::size_t bytes) {
   return sum;
 }
 
-/// What was found, from any thread.
+/// Violations found, from any thread.
 class Problems {
  public:
   void add(std::string const& text) {
@@ -79,7 +79,7 @@ struct WatchedUse {
   std::uint64_t version;  // how many writes were submitted before the task
 };
 
-/// What stands before the task's own attributes; the uses stand between.
+/// Header of a checked task's attributes; the uses follow, then the task's own attributes.
 struct CheckedHeader {
   Problems* problems;
   Codelet const* codelet;
@@ -232,7 +232,7 @@ inline constexpr Codelet checked_large_codelet{"checked", &run_checked, nullptr,
                                                max_workspace_bytes};
 inline constexpr Codelet checked_late_codelet{"checked", nullptr, nullptr, &start_checked};
 
-/// What stands for a codelet: one with the same kind of entry, which gets a workspace if it does.
+/// The substitute of a codelet: the same kind of entry and, where it has one, a workspace.
 inline Codelet const& checked_codelet_for(Codelet const& codelet) {
   if (codelet.cpu == nullptr) return checked_late_codelet;
   return codelet.workspace != 0 ? checked_large_codelet : checked_codelet;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What adaptors have in common: a runtime of their own, and every call handed on to it.
+// Base of adaptors: an inner runtime, and every call forwarded to it.
 
 #include <concepts>
 #include <cstddef>

@@ -16,7 +16,7 @@
 
 namespace nntile {
 
-/// What was asked of a Null. Bytes are those of operands, each counted once for every task that
+/// Counts of a Null's calls. Bytes are those of operands, each counted once for every task that
 /// names it.
 struct NullCosts {
   std::uint64_t tasks = 0;

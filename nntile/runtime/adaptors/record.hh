@@ -11,7 +11,7 @@
 
 namespace nntile {
 
-/// How often a runtime was asked for what. `done` is not counted: any thread may ask.
+/// Counts of a runtime's calls. `done` is not counted: any thread may ask.
 struct CallCounts {
   std::uint64_t allocates = 0;
   std::uint64_t adopts = 0;

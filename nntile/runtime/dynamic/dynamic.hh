@@ -20,7 +20,7 @@
 namespace nntile {
 
 /// One of the runtimes Rs, behind one indirect call: Dynamic<Serial, Ring> runtime("ring", {}).
-/// What they lack of the refinements it makes up: a program is submitted task by task, hints are
+/// Emulates the refinements that they lack: a program is submitted task by task, hints are
 /// ignored. Handles and events are the chosen runtime's, and die with it.
 template <class... Rs>
 requires(sizeof...(Rs) > 0 && (NamedRuntime<Rs> && ...)) class Dynamic {

@@ -65,7 +65,7 @@ template <class First, class... Rest> struct ErasedHandles {
   }
 };
 
-/// What some runtime made of a recording.
+/// A program of some runtime, type-erased.
 struct DynamicProgram {
   virtual ~DynamicProgram() = default;
 };

@@ -26,7 +26,7 @@ struct EventRange {
   std::uint64_t count = 0;
 };
 
-/// What `record` was given, copied and checked.
+/// The arguments of `record`, copied and checked.
 class TaskList {
  public:
   /// Throws ValueError for a binding, task or byte range that is out of bounds.

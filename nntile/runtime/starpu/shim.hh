@@ -39,7 +39,7 @@ struct Operand {
 /// The largest number of CPU workers that this build of StarPU has; Debian's has 4.
 int worker_limit() noexcept;
 
-/// How StarPU is to be started.
+/// Settings for the start of StarPU.
 struct Start {
   int workers = 0;  // 0: as many as run already, or else as many as cores, as far as the build goes
   int cores = 1;    // that the process may run on; with more workers than that, they do not spin

@@ -28,7 +28,7 @@
 
 namespace nntile::testing {
 
-/// What the battery asks of a runtime.
+/// Options of the battery.
 struct ConformanceOptions {
   /// Configurations have 1, 2, 4, ... workers and this many, as far as the runtime can be built
   /// with them.
@@ -47,7 +47,7 @@ struct ConformanceOptions {
   bool stop_at_failure = false;
   /// Called before each check, with configuration and name.
   std::function<void(std::string const&)> progress{};
-  /// What to do about a runtime that hangs: by default, write the report so far to stderr and end
+  /// Action on a runtime that hangs: by default, write the report so far to stderr and end
   /// the process. `Watchdog::off()` leaves it to the caller.
   Watchdog watchdog{};
 };

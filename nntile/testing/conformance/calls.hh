@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Which call of which runtime every thread of the battery is in, for a watchdog to read.
+// The call and the runtime that each thread of the battery is in, for a watchdog to read.
 
 #include <algorithm>
 #include <atomic>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the bodies of test tasks record: concurrent users of a buffer, and the tasks that ran.
+// The journal of test tasks' bodies: concurrent users of a buffer, and the tasks that ran.
 
 #include <atomic>
 #include <cstdint>

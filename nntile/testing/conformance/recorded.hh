@@ -27,7 +27,7 @@ inline void note_operands(Note& note, std::span<Operand const> operands,
   }
 }
 
-/// What differs from replay to replay, besides the operands.
+/// Parameters that differ from replay to replay, besides the operands.
 struct Varying {
   std::uint64_t salt;
   std::uint32_t task;

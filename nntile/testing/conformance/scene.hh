@@ -49,7 +49,7 @@ template <class T> std::span<std::byte const> bytes_of(T const& value) {
 inline constexpr Codelet call_codelet{"call", detail::run_call, nullptr, nullptr};
 inline constexpr Codelet start_codelet{"start", nullptr, nullptr, detail::run_start};
 
-/// How `Scene::task` differs from a plain task.
+/// Deviations of a `Scene::task` from a plain task.
 struct TaskOptions {
   Finish finish = Finish::returns;
   bool fails = false;

@@ -18,7 +18,7 @@
 
 namespace nntile::testing {
 
-/// How a task ends: within its entry, or asynchronously in one of four ways.
+/// The end of a task: within its entry, or asynchronously in one of four ways.
 enum class Finish : std::uint8_t {
   returns,      // a CPU entry
   early,        // the token is completed before the entry returns
@@ -83,8 +83,8 @@ inline std::uint64_t hash_inputs(Note const& note, void* const* buffers) {
   return hash;
 }
 
-/// What a task does to its buffers: every written word depends on every word read and on the place
-/// of each.
+/// The effect of a task on its buffers: every written word depends on every word read and on the
+/// place of each.
 inline void write_outputs(Note const& note, void* const* buffers, std::uint64_t hash) {
   for (std::size_t i = 0; i < note.operand_count; ++i) {
     OperandNote const& operand = note.operands[i];
