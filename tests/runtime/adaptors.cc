@@ -24,9 +24,6 @@ using test::Defect;
 using test::submit;
 using Kind = LoggedCall::Kind;
 
-// Declarations are checked here and not where they are, since that compiles all of them for everyone.
-static_assert(Runtime<Check<RuntimeArchetype>> && Runtime<Record<RuntimeArchetype>>);
-static_assert(ScopedRuntime<Null> && HintedRuntime<Null> && ReplayingRuntime<Null>);
 static_assert(ReplayingRuntime<Record<Ring>> && ScopedRuntime<Record<Ring>>);
 static_assert(!ReplayingRuntime<Record<test::Threads>> && !ReplayingRuntime<Check<Ring>>);
 static_assert(bool(HintedRuntime<Record<Ring>>) == bool(HintedRuntime<Ring>));

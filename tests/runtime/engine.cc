@@ -15,8 +15,6 @@
 using namespace nntile;
 using namespace nntile::test;
 
-static_assert(Runtime<Engine<ExecutorArchetype>> && ScopedRuntime<Engine<ExecutorArchetype>>);
-
 namespace {
 
 /// Runs a random program of conflicting tasks over a few cells; what the cells hold afterwards.

@@ -34,9 +34,6 @@ class DynamicRing : public Dynamic<Serial, Ring> {
 
 static_assert(ScopedRuntime<Serial> && ReplayingRuntime<Serial> && !HintedRuntime<Serial>);
 static_assert(ScopedRuntime<Ring> && ReplayingRuntime<Ring> && HintedRuntime<Ring>);
-#ifdef NNTILE_HAVE_STARPU
-static_assert(ScopedRuntime<StarPU> && HintedRuntime<StarPU>);
-#endif
 
 using AllRuntimes = std::tuple<Serial,
 #ifdef NNTILE_HAVE_STARPU

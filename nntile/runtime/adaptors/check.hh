@@ -193,5 +193,6 @@ template <Runtime R> class Check {
   std::deque<detail::WatchedBuffer> buffers_;
   R runtime_;  // last: its destructor waits for tasks that use the rest
 };
+static_assert(Runtime<Check<RuntimeArchetype>>);
 
 }  // namespace nntile

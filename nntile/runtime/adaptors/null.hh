@@ -177,5 +177,6 @@ class Null {
   std::vector<Scope> scopes_;
   NullCosts costs_;
 };
+static_assert(ScopedRuntime<Null> && HintedRuntime<Null> && ReplayingRuntime<Null>);
 
 }  // namespace nntile

@@ -138,5 +138,6 @@ template <Runtime R> class Record : public Forward<R> {
   CallCounts counts_;
   std::vector<LoggedCall> log_;
 };
+static_assert(Runtime<Record<RuntimeArchetype>>);
 
 }  // namespace nntile

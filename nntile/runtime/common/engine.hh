@@ -469,5 +469,6 @@ template <Executor X> class Engine {
   common::Wake wake_;
   common::Tokens tokens_{this, &token_ended, &wake_, &thread_};
 };
+static_assert(ScopedRuntime<Engine<ExecutorArchetype>>);
 
 }  // namespace nntile

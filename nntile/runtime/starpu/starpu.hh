@@ -446,5 +446,6 @@ class StarPU {
   common::Tokens tokens_{this, &token_ended, &wake_, &thread_};
   starpu_shim::Poller poller_{&poll, this};
 };
+static_assert(ScopedRuntime<StarPU> && HintedRuntime<StarPU>);
 
 }  // namespace nntile
