@@ -84,7 +84,7 @@ struct GenerateSettings {
   Machine machine;
 };
 
-/// "auto", "256", or "256,embed=64+192,seq=32": the wished tile, then cuts of named axes. Throws
+/// "auto", "256", or "256,embed=64+192,seq=32": the target tile, then cuts of named axes. Throws
 /// ValueError.
 inline nntile::PlanOptions tile_options(std::string const& text) {
   nntile::PlanOptions options;

@@ -252,7 +252,7 @@ unsigned idle_hook(void*) noexcept {
   if (since == 0) p.idle_since.store(now_ns(), std::memory_order_relaxed);
   if (since == 0 || now_ns() - since < p.spin_ns) return 1;
   std::unique_lock guard(p.gate, std::try_to_lock);
-  // Whoever started StarPU himself may have tasks that nobody here counts.
+  // An application that started StarPU may have tasks of its own, which are not counted here.
   if (!guard.owns_lock() || p.objects == 0 || !p.started_here || p.paused.load()) return 1;
   starpu_pause();
   p.paused = true;

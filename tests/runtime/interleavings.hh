@@ -75,7 +75,7 @@ class Interleavings {
 
   // For routines and what they share.
   static inline Interleavings* current = nullptr;
-  /// Says that of its past the routine knows this number alone.
+  /// Replaces the routine's history by this number.
   void forget(std::uint64_t all_but) { routines_[self_]->past = all_but; }
   /// Which of the routines runs, by the order in which they were spawned.
   std::size_t routine() const { return self_; }
