@@ -1,15 +1,20 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// exp, log, tanh and erf of Vec and Group, float and double: own minimax polynomials (fpminimax of Sollya 8), explicit FMA,
-// no libm, no estimates. One sequence of IEEE operations for every vector type, so equal bits wherever there is FMA.
+// clang-format off
+// exp, log, tanh and erf of Vec and Group, float and double: own minimax polynomials (fpminimax of
+// Sollya 8), explicit FMA, no libm, no estimates. One sequence of IEEE operations for every vector
+// type, so equal bits wherever there is FMA.
 //
-//              float, max ulp   double (sampled)   method
-//   exp        1.08             1.0                n ln2 + r, degree 6 (12), two powers of two
-//   log        0.87             0.8                mantissa in [sqrt 1/2, sqrt 2), degree 11 (odd, in f/(2+f))
-//   tanh       1.34             1.3                odd polynomial below 0.625, else 1 - 2/(exp(2x)+1)
-//   erf        1.10             1.2                odd polynomial below 1, else 1 - exp(-p(x))
+//          float, max ulp   double (sampled)   method
+//   exp    1.08             1.0                n ln2 + r, degree 6 (12), two powers of two
+//   log    0.87             0.8                mantissa in [sqrt 1/2, sqrt 2), degree 11 (odd, in
+//                                              f/(2+f))
+//   tanh   1.34             1.3                odd polynomial below 0.625, else 1 - 2/(exp(2x)+1)
+//   erf    1.10             1.2                odd polynomial below 1, else 1 - exp(-p(x))
 //
-// Those of floats are the largest over all 2^32 (test_ops "[exhaustive]"); without FMA they are within 3.
+// Errors of floats are the largest over all 2^32 (test_ops "[exhaustive]"); without FMA they are
+// within 3.
+// clang-format on
 
 #include "kernels/cpu/group.hh"
 

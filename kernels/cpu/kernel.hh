@@ -88,8 +88,8 @@ inline constexpr char const* no_workspace =
 }  // namespace NNTILE_ISA
 }  // namespace nntile::kernels
 
-/// Exports the constant list `kernels` of file <op>.cc, inside namespace nntile::kernels::NNTILE_ISA:
-///   namespace { constinit auto const kernels = join(float_kernels<ops::Softmax, Softmax>(), ...); }
+/// Exports the constant list `kernels` of file <op>.cc, in namespace nntile::kernels::NNTILE_ISA:
+///   namespace { constinit auto const kernels = join(float_kernels<Op, Kernel>(), ...); }
 ///   NNTILE_KERNEL_LIST(softmax, kernels)
 #define NNTILE_KERNEL_LIST(op, list)             \
   extern ::nntile::kernels::KernelList const op##_kernels; \

@@ -1,18 +1,23 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Vec<float> and Vec<double>: one register of the instruction set that the file is compiled for, a single value for v2
-// and plain. The same expression gives the same bits in every lane of every one of them, as long as the CPU has FMA.
+// clang-format off
+// Vec<float> and Vec<double>: one register of the instruction set that the file is compiled for, a
+// single value for v2 and plain. The same expression gives the same bits in every lane of every one
+// of them, as long as the CPU has FMA.
 //
-//   Vec<T>::lanes, Vec<T>(double)      broadcast; float constants round from double
-//   + - * / unary-, fma(a, b, c)       IEEE; a*b+c rounded twice where there is no FMA
+//   Vec<T>::lanes, Vec<T>(double)     broadcast; float constants round from double
+//   + - * / unary-, fma(a, b, c)      IEEE; a*b+c rounded twice where there is no FMA
 //   sqrt, abs, copysign(a, sign)
-//   max(a, b), min(a, b)               a > b ? a : b, a < b ? a : b: b where either is NaN. Constant first.
-//   < <= > >= == !=                    Mask<T>; & | ! all any; select(mask, yes, no)
-//   load(p, part), store(p, v, part)   T, bf16_t, fp16_t; part is All{} or First{count}, count < lanes: the others
-//                                      read as 0 and are neither read nor written in memory
-//   load_as<double>(p, part)           lanes elements of float, bf16_t or fp16_t, widened
-//   keep(v, part)                      0 in the lanes outside the part
-//   bits(v), from_bits(i), Bits<T>     the IEEE patterns: + - & | ^, shl<n>, shr<n> (logical)
+//   max(a, b), min(a, b)              a > b ? a : b, a < b ? a : b: b where either is NaN. Constant
+//                                     first.
+//   < <= > >= == !=                   Mask<T>; & | ! all any; select(mask, yes, no)
+//   load(p, part), store(p, v, part)  T, bf16_t, fp16_t; part is All{} or First{count}, count <
+//                                     lanes: the others read as 0 and are neither read nor written
+//                                     in memory
+//   load_as<double>(p, part)          lanes elements of float, bf16_t or fp16_t, widened
+//   keep(v, part)                     0 in the lanes outside the part
+//   bits(v), from_bits(i), Bits<T>    the IEEE patterns: + - & | ^, shl<n>, shr<n> (logical)
+// clang-format on
 
 #include "kernels/cpu/kernel.hh"
 
