@@ -1,10 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What outlives a runtime: whether it lives, and what others than its driver have let go of.
+// State that outlives a runtime: whether it is alive, and the handles that other threads than its
+// driver have dropped.
 //
-// How a runtime uses it: a member LinkOwner, before its DrivingThread, which notes the driver
-// there; every driving call, having entered, looks at any_dropped() and retires or unlocks what
-// take() gives; the first statement of the destructor is close().
+// Use by a runtime: a member LinkRef, before its DrivingThread, which notes the driver there;
+// every driving call, having entered, checks any_dropped() and settles what was dropped
+// (common/dropped.hh); the first statement of the destructor is close().
 
 #include <atomic>
 #include <cstdint>
@@ -21,7 +22,7 @@ class DrivenElsewhere : public LifetimeError {
   using LifetimeError::LifetimeError;
 };
 
-/// Shared by a runtime and what was made on it. Every member may be called from any thread.
+/// Shared by a runtime and the objects made on it. Every member may be called from any thread.
 template <class Handle> class Link {
  public:
   Link() = default;
@@ -43,8 +44,8 @@ template <class Handle> class Link {
     return false;
   }
   void unpin() noexcept { pins_.fetch_sub(1, std::memory_order_seq_cst); }
-  /// From now on the runtime is not alive, and nobody is in it by a pin. A child process does not
-  /// wait for the threads of its parent.
+  /// From now on the runtime is not alive, and no pin holds it. A child process does not wait for
+  /// the threads of its parent.
   void close(bool waits = true) noexcept {
     alive_.store(false, std::memory_order_seq_cst);
     while (waits && pins_.load(std::memory_order_seq_cst) != 0) detail::yield_core();

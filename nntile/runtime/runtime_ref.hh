@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How tiles, stores, views and tasks refer to their runtime, which may end before them.
+// References of tiles, stores, views and tasks to their runtime, which may end before them.
 
 #include <string>
 #include <type_traits>
@@ -13,10 +13,10 @@
 
 namespace nntile {
 
-/// Tells who was made on it that it has ended, and takes back from any thread what its driver is to
-/// retire or unlock: link(), a common::LinkRef, which may be empty; here(), whether the calling
-/// thread is the driver, and inside no task; wait_and_retire(handle), which waits for the
-/// handle's tasks, so that adopted memory may go.
+/// Notifies the objects made on it of its end, and takes back from any thread the handles that its
+/// driver is to retire or unlock: link(), a common::LinkRef, which may be empty; here(), whether
+/// the calling thread is the driver, and inside no task; wait_and_retire(handle), which waits for
+/// the handle's tasks, so that adopted memory may go.
 template <class R>
 concept LinkedRuntime = Runtime<R> && requires(R& runtime, typename R::Handle handle) {
   { runtime.link() } -> std::convertible_to<common::LinkRef<typename R::Handle>>;
@@ -84,7 +84,7 @@ template <Runtime R> class RuntimeRef {
     });
     if (!waited) retire(handle);
   }
-  /// Waits for a task likewise; what failed is told by wait_all.
+  /// Waits for a task likewise; wait_all reports its failure.
   void wait(Event event) const noexcept {
     (void)in_turn([&] { runtime_->wait(event); });
   }

@@ -15,7 +15,7 @@
 namespace nntile {
 
 /// Waits for one task when it dies, unless it was waited for or detached before. Move-only. Law:
-/// the destructor never throws; what failed is told by `wait`, and by the runtime's `wait_all` in
+/// the destructor never throws; `wait` reports failures, and so does the runtime's `wait_all` in
 /// any case. If the runtime ends before it, `wait` throws LifetimeError, and the destructor does
 /// nothing. `wait` and the destructor drive the runtime.
 template <Runtime R> class [[nodiscard]] TaskHandle {
@@ -55,7 +55,7 @@ template <Runtime R> class [[nodiscard]] TaskHandle {
     if (!runtime_.alive()) return;
     try {
       wait();
-    } catch (...) {  // the runtime's wait_all tells it
+    } catch (...) {  // the runtime's wait_all reports it
     }
   }
 
@@ -88,7 +88,7 @@ template <Runtime R> class [[nodiscard]] TaskGroup {
   /// was returned before.
   std::size_t wait_any() {
     constexpr int yields =
-        64;  // then the core is left alone: no runtime has a wait for one of many
+        64;  // then it sleeps: no runtime has a wait for one of many
     for (int round = 0;; ++round) {
       bool open = false;
       for (std::size_t i = 0; i < tasks_.size(); ++i) {

@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a layer above does when submission throws amid an op or a graph: the tiles left out are
-// marked, on any runtime.
+// Marks the tiles that are left out when submission throws amid an op or a graph, on any runtime.
 
 #include <cstddef>
 #include <cstring>
@@ -22,14 +21,14 @@ inline Status fail_unsubmitted(KernelCall const& call) noexcept {
 
 }  // namespace detail
 
-/// What `mark_unsubmitted` submits; it writes its operand by failing.
+/// The codelet of `mark_unsubmitted`; it marks its operand by failing.
 inline constexpr Codelet unsubmitted_codelet{"unsubmitted", &detail::fail_unsubmitted, nullptr,
                                              nullptr};
 
 /// Marks a buffer that a task should have written but will not, because submission failed for
-/// `cause`: who reads it is cancelled until it is rewritten. A task of its own that fails, so a
-/// later `wait_all` reports it too. Blocks: for room. Never throws: a buffer that cannot be named
-/// any more (locked, retired) needs no mark.
+/// `cause`: tasks that read it are cancelled until it is rewritten. A task of its own that fails,
+/// so a later `wait_all` reports it too. Blocks: for room. Never throws: a buffer that cannot be
+/// named any more (locked, retired) needs no mark.
 template <Runtime R>
 void mark_unsubmitted(R& runtime, typename R::Handle handle, char const* cause,
                       TaskLabel label = {}) noexcept {

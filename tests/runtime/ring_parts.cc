@@ -208,20 +208,20 @@ TEST_CASE("stale references are forgotten, live ones kept", "[runtime][ring]") {
   REQUIRE((datum.readers[0] == 1 && datum.readers[1] == 3));
 }
 
-TEST_CASE("a late worker takes nothing from a lane of another lap", "[runtime][ring]") {
+TEST_CASE("a late worker takes nothing from a lane of another epoch", "[runtime][ring]") {
   std::vector<Lane<SmallPolicy>::Entry> entries(40);
   Lane<SmallPolicy> lane;
   std::uint32_t tasks[lane_batch];
   lane.set_entries(entries.data());
-  for (std::uint32_t lap = 1; lap <= 3; ++lap) {
-    for (std::uint32_t task = 0; task < 3; ++task) lane.put(lap, task, 10 * lap + task);
+  for (std::uint32_t epoch = 1; epoch <= 3; ++epoch) {
+    for (std::uint32_t task = 0; task < 3; ++task) lane.put(epoch, task, 10 * epoch + task);
     REQUIRE((lane.empty() && lane.pop(tasks, 16, 1) == 0));  // not open yet
-    lane.begin(lap, 3);
+    lane.begin(epoch, 3);
     REQUIRE((lane.empty() && lane.pop(tasks, 16, 1) == 0));
-    lane.open(lap);
-    lane.push(10 * lap + 3);
-    REQUIRE((lane.pop(tasks, 16, 2) == 2 && tasks[0] == 10 * lap && tasks[1] == 10 * lap + 1));
-    REQUIRE((lane.pop(tasks, 1, 1) == 1 && tasks[0] == 10 * lap + 2 && !lane.empty()));
-    REQUIRE((lane.pop(tasks, 16, 1) == 1 && tasks[0] == 10 * lap + 3 && lane.empty()));
+    lane.open(epoch);
+    lane.push(10 * epoch + 3);
+    REQUIRE((lane.pop(tasks, 16, 2) == 2 && tasks[0] == 10 * epoch && tasks[1] == 10 * epoch + 1));
+    REQUIRE((lane.pop(tasks, 1, 1) == 1 && tasks[0] == 10 * epoch + 2 && !lane.empty()));
+    REQUIRE((lane.pop(tasks, 16, 1) == 1 && tasks[0] == 10 * epoch + 3 && lane.empty()));
   }
 }

@@ -32,8 +32,8 @@ struct NullCosts {
 };
 
 /// Has every member of a runtime and no promise of the law but `release`, once: events are done,
-/// buffers are zeros, nobody is refused. Cost of a submission: a look at each operand. Allocates:
-/// for a buffer that is locked.
+/// buffers are zeros, no thread is refused. Cost of a submission: a look at each operand.
+/// Allocates: for a buffer that is locked.
 class Null {
  public:
   struct Handle {
@@ -105,7 +105,7 @@ class Null {
   void unlock(Handle) {}
   auto drive(char const* call) { return thread_.enter(call); }
   Workers workers() const { return {.cpu = workers_}; }
-  std::size_t workspace_bytes() const { return max_workspace_bytes; }  // to nobody: nothing runs
+  std::size_t workspace_bytes() const { return max_workspace_bytes; }  // no body runs
 
   void open_scope(Lifetime lifetime) {
     auto const inside = thread_.enter("open_scope");

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Which memory of callers a runtime has adopted, so that what may be written is adopted once.
+// The address ranges that a runtime has adopted, so that writable memory is adopted once.
 
 #include <cstddef>
 #include <cstdint>

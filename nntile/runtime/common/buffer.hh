@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a runtime keeps of a buffer and of a task, and the handle that names a buffer.
+// Records of a buffer and of a task, and the handle that names a buffer.
 
 #include <atomic>
 #include <cstddef>
@@ -31,7 +31,7 @@ struct alignas(64) Buffer {
   static constexpr std::uint8_t locked = 4;      // between lock and unlock
   static constexpr std::uint8_t adopted = 8;     // the caller's memory
   static constexpr std::uint8_t dropped = 16;    // to be retired when it is unlocked
-  static constexpr std::uint8_t read_only = 32;  // the caller's memory that nobody writes
+  static constexpr std::uint8_t read_only = 32;  // the caller's memory, never written
   static constexpr std::uint8_t ranged = 64;     // its memory is among the adopted ranges
 
   void* pointer = nullptr;

@@ -3,7 +3,7 @@
 // The buffers of one runtime: handles, storage, scopes, locks, and every check of their lifetimes.
 //
 // clang-format off
-// How a runtime uses it (all on the driving thread, but `reclaim`):
+// Use by a runtime (all on the driving thread, but `reclaim`):
 //   allocate   add(bytes, place, lifetime), with storage; or add_without_storage, where the runtime
 //              brings its own
 //   adopt      adopt(span, place, release)
@@ -17,8 +17,8 @@
 //              record available again
 //   scopes     open_scope(lifetime); close_scope(lifetime, retire_one)
 //   wait_all   check_nothing_locked()
-// The destructor releases what is still alive: wait for all tasks before.
 // clang-format on
+// The destructor releases what is still alive: wait for all tasks before.
 
 #include <time.h>
 
@@ -40,7 +40,7 @@
 
 namespace nntile::common {
 
-/// Where storage comes from, for a runtime that does not take it from the host's heap.
+/// The source of storage, for a runtime that does not take it from the host's heap.
 struct StorageSource {
   void* (*allocate)(void* state, std::size_t bytes, Place place) = nullptr;
   void (*free)(void* state, void* pointer, std::size_t bytes, Place place) noexcept = nullptr;
@@ -56,8 +56,8 @@ constexpr char const* name_of(Lifetime lifetime) {
 /// comparison.
 class BufferTable {
  public:
-  /// `thread`, if any, knows who is inside the release of an owner's: it counts as a task, since
-  /// the runtime may be amid a call.
+  /// `thread`, if any, tracks the thread that runs an owner's release, which counts as a task: the
+  /// runtime may be amid a call.
   explicit BufferTable(Failures& failures, StorageSource source = {},
                        DrivingThread* thread = nullptr)
       : failures_(&failures), source_(source), thread_(thread), first_generation_(seed()) {}
@@ -235,8 +235,8 @@ class BufferTable {
       throw LifetimeError(concat("wait_all: ", locked_, " handles are locked: unlock them first"));
   }
 
-  /// For a handle that nobody holds any more: if it is locked, notes that the end of the lock is to
-  /// retire it, and returns true. Throws LifetimeError: handle.
+  /// For an abandoned handle: if it is locked, notes that the end of the lock is to retire it, and
+  /// returns true. Throws LifetimeError: handle.
   bool drop_if_locked(DataHandle handle) {
     Buffer& buffer = find(handle, "retire");
     if (buffer.is(Buffer::locked)) buffer.set(Buffer::dropped);
@@ -311,8 +311,8 @@ class BufferTable {
     std::uint32_t last;  // index + 1 of the latest buffer in it
   };
 
-  /// Tables begin at generations of their own, so that a handle of another runtime is told (all but
-  /// surely).
+  /// The first generation, random for each table, so that handles of another runtime are detected
+  /// with high probability.
   std::uint32_t seed() const noexcept {
     timespec now{};
     (void)clock_gettime(CLOCK_MONOTONIC, &now);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Who touched each buffer last: the order of tasks follows from it.
+// The last writer of each buffer and its readers since: the order of tasks follows from them.
 
 #include <cstddef>
 #include <cstdint>

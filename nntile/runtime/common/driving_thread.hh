@@ -1,14 +1,14 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Which thread drives a runtime, and which threads are inside its tasks. No thread-local state:
-// each object knows its own.
+// Tracks the thread that drives a runtime, and the threads inside its tasks. State is per object,
+// never thread-local.
 //
-// Threads may drive one after the other, and need not say so: the calls are what tells. A driving
-// call notes that its thread is inside, and then looks whether that thread still may enter quickly;
-// another thread first ends the quick way, then looks whether the driver is inside. One of the two
-// sees the other, if each has a full barrier between its store and its load. The driver has none:
-// the other thread, who comes once, has the system put one into every thread (membarrier). Where
-// the system cannot, there is no quick way, and each call takes a lock.
+// Threads may drive one after the other without announcing it: a driving call identifies its
+// thread. A driving call stores that its thread is inside, then loads whether that thread may still
+// take the quick path; a taker first closes the quick path, then loads whether the driver is
+// inside. One of the two sees the other, if each has a full barrier between its store and its load.
+// The driver has none: the taker, which comes once, makes the system issue one on every thread
+// (membarrier). Where the system cannot, there is no quick path, and each call takes a lock.
 //
 // A child process has a copy of the runtime, but none of its threads: what the driver is known by
 // lies in memory that a fork makes zero, so that there no call finds the quick way.
@@ -30,11 +30,11 @@ namespace nntile::common {
 /// Tells driver, tasks and other threads apart. The driver is the thread that entered last, outside
 /// of a task.
 ///
-/// How a runtime uses it: every member that drives begins with
+/// Use by a runtime: every member that drives begins with
 ///   auto const inside = thread_.enter("submit");
-/// `done`, which others may call, asks enter_as_driver(); whoever runs a body holds an InTask
-/// around it. Cost on the driving thread: 10 instructions. A thread that takes over from another: 1
-/// us.
+/// `done`, which other threads may call, uses enter_as_driver(); a thread that runs a body holds an
+/// InTask around it. Cost on the driving thread: 10 instructions. A thread that takes over from
+/// another: 1 us.
 class alignas(64) DrivingThread {
   /// A thread that has driven, for as long as the runtime lives: a thread that was interrupted
   /// before it noted its call may write there at any time.
@@ -122,7 +122,7 @@ class alignas(64) DrivingThread {
   }
 
   /// For `done`, which any thread may call: empty unless the calling thread is the driver, outside
-  /// of tasks. Who takes over waits for its end.
+  /// of tasks. A taker waits for its end.
   Inside enter_as_driver() noexcept {
     Seat* const seat = quick_.load(std::memory_order_acquire);
     if (seat->key.load(std::memory_order_relaxed) == detail::this_thread()) [[likely]] {
@@ -192,8 +192,8 @@ class alignas(64) DrivingThread {
 
   static constexpr char done[] = "done";
 
-  /// Enters under the lock, by which takers exclude each other, and everybody where there is no
-  /// quick way.
+  /// Enters under the lock, by which takers exclude each other, and all threads where there is no
+  /// quick path.
   Inside enter_slowly(char const* call) {
     check_process(call);  // before the lock, which a thread of the parent may hold
     std::uintptr_t const me = detail::this_thread();
@@ -281,7 +281,7 @@ class alignas(64) DrivingThread {
     return nullptr;
   }
 
-  std::atomic<Seat*> quick_{&nobody_};  // who enters without the lock
+  std::atomic<Seat*> quick_{&nobody_};  // the seat that may enter without the lock
   std::atomic<Seat*> driver_{nullptr};  // changes under the lock, while the old one is outside
   Seat* first_ = nullptr;               // of the thread that made the runtime
   Seat nobody_;

@@ -74,7 +74,7 @@ template <Executor X> class Engine {
     link_->close(!in_child);
     if (in_child) {
       (void)executor_.release();
-      std::construct_at(&wake_);  // who sleeps there is in the parent: its end would wait for them
+      std::construct_at(&wake_);  // its sleepers are in the parent: its end would wait for them
       return;
     }
     auto const inside = thread_.enter_to_destroy();
@@ -96,8 +96,8 @@ template <Executor X> class Engine {
   DataHandle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
     return adopt_any(bytes, place, release);
   }
-  /// Memory that nobody writes: tasks and locks that would are refused, and it may overlap other
-  /// such memory.
+  /// Adopts read-only memory: tasks and locks that would write it are refused, and it may overlap
+  /// other read-only memory.
   template <std::same_as<std::byte const> Byte, std::size_t count>
   DataHandle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
     return adopt_any(std::span<std::byte const>(bytes), place, release);
@@ -421,8 +421,9 @@ template <Executor X> class Engine {
     wait_until([&] { return ended_.load(std::memory_order_seq_cst) >= count; });
   }
 
-  /// Blocks while too many tasks are in flight. With tokens out, whoever completes them may be
-  /// waiting for the driver to go on: where nothing ends during a nap, some more tasks are let in.
+  /// Blocks while too many tasks are in flight. With tokens out, the thread that completes them may
+  /// be waiting for the driver to go on: where nothing ends during a nap, some more tasks are let
+  /// in.
   void make_room() {
     std::uint64_t const issued = issued_.load(std::memory_order_relaxed);
     if (issued - ended_seen_ < limit_) [[likely]]

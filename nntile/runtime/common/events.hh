@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Which tasks of a runtime have ended, where they end out of order.
+// The set of ended tasks of a runtime whose tasks end out of order.
 
 #include <atomic>
 #include <cstddef>
@@ -13,12 +13,12 @@
 
 namespace nntile::common {
 
-/// The sequences that have ended, one bit each, in blocks that go when they are full: one open task
-/// pins one block, however many follow it.
+/// The sequences that have ended, one bit each, in blocks that are freed when full: one open task
+/// pins one block, however many tasks follow it.
 ///
-/// How a runtime uses it: the driver calls begin(sequence) for 1, 2, 3, ... and keeps the block
-/// with the task; whoever ends the task calls end(block, sequence), seq_cst; anyone asks
-/// has_ended(sequence).
+/// Use by a runtime: the driver calls begin(sequence) for 1, 2, 3, ... and keeps the block
+/// with the task; the thread that ends the task calls end(block, sequence), seq_cst; any thread may
+/// call has_ended(sequence).
 class Events {
  public:
   static constexpr std::uint64_t block_size = 4096;
@@ -73,7 +73,7 @@ class Events {
   static std::uint64_t bit_of(std::uint64_t sequence) noexcept {
     return std::uint64_t{1} << ((sequence - 1) % block_size >> 6);
   }
-  /// Where in `open_` the block of that number is, or would be.
+  /// The position in `open_` of the block of that number, or of its insertion.
   std::size_t position_of(std::uint64_t number) const noexcept {
     std::size_t low = 0, high = open_.size();
     while (low < high) {

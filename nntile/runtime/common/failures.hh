@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What failed, what was cancelled for it, and the marks that carry failure along the data.
+// The failure log: failed and cancelled tasks, and the marks that carry failure along the data.
 //
 // A runtime holds one `Failures`, passes it to `BufferTable` and to `run_body` (marks.hh), which
 // together call everything about marks, and itself calls
@@ -92,7 +92,7 @@ class Failures {
     drop(mark - 1);
   }
 
-  /// Throws TaskError if that task failed or was cancelled, and no `report` has told so yet.
+  /// Throws TaskError if that task failed or was cancelled and has not been reported.
   void throw_if_failed(std::uint64_t sequence) const {
     if (unreported_.load(std::memory_order_relaxed) == 0) return;
     detail::Lock guard(mutex_);

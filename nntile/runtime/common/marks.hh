@@ -4,14 +4,14 @@
 // entry, marks set after.
 //
 // clang-format off
-// How a runtime uses it: the thread that is to execute a task calls run_body(failures, tokens,
-// body, task, workspace), the workspace being a block of Workspaces (workspaces.hh).
+// Use by a runtime: the thread that is to execute a task calls run_body(failures, tokens, body,
+// task, workspace), the workspace being a block of Workspaces (workspaces.hh).
 //   Ran::ended    the task is over, its marks are settled: publish its end.
 //   Ran::pending  an asynchronous entry has returned and its token is out. Touch neither body nor
 //                 task: `Ended` of `Tokens` will be called with `task`, or was already; there the
 //                 runtime calls settle(failures, body, status) and publishes the end.
-// Publishing releases, and a consumer acquires before it runs its body: marks rely on it.
 // clang-format on
+// Publishing must happen after (release), and a consumer's body before (acquire): marks rely on it.
 
 #include <cstring>
 #include <new>

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks how a runtime is asked to be set up, against the process's affinity mask.
+// Checks the options of a runtime against the process's affinity mask.
 //
-// How a runtime uses it: CheckedOptions const o = check_options(options, "ring"); it spawns
+// Use by a runtime: CheckedOptions const o = check_options(options, "ring"); it spawns
 // o.spawned threads, pins them to cores[i % size] where o.pin, lets them spin only where
 // !o.oversubscribed, and reports workers() from it.
 
@@ -61,7 +61,7 @@ inline bool pin_to_core(int core) {
 #endif
 }
 
-/// What `RuntimeOptions` come to on this machine.
+/// `RuntimeOptions` resolved on this machine.
 struct CheckedOptions {
   int workers;  // threads that execute tasks
   int spawned;  // of them, those that the runtime starts: all but the driver, or all

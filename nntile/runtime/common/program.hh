@@ -1,8 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What recorded programs have in common: checks of a recording, what it does to each binding as a
-// whole, and the look-up of bindings in a replay. Templates that nobody varies: who records nothing
-// does not compile them.
+// The common part of recorded programs: checks of a recording, its access to each binding as a
+// whole, and the look-up of bindings in a replay.
 
 #include <algorithm>
 #include <concepts>
@@ -60,7 +59,7 @@ std::size_t check_parameters(std::span<Task const> tasks,
   return bytes;
 }
 
-/// What a program does to one of its bindings as a whole. `read` first and written later is an
+/// The access of a program to one of its bindings as a whole. `read` first and written later is an
 /// update; written first, a write.
 struct BindingUse {
   std::uint32_t binding;

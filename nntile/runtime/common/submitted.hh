@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How many tasks a runtime has taken, and which events it can have given.
+// The number of submitted tasks, and the check that an event is among them.
 
 #include <atomic>
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace nntile::common {
 
-/// A count that the driver alone raises and any thread may read: who got an event from the driver
-/// sees a count that includes it. Costs what a plain one does.
+/// A count that only the driver raises and any thread may read: a thread that got an event from the
+/// driver sees a count that includes it. Costs what a plain one does.
 class Submitted {
  public:
   Submitted(std::uint64_t count = 0) noexcept : count_(count) {}

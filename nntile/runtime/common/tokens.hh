@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion tokens: asynchronous tasks whose end somebody else will tell.
+// Completion tokens: asynchronous tasks, which end after their entry has returned.
 //
-// How a runtime uses it: it holds one `Tokens`, made with a function to call when an asynchronous
+// Use by a runtime: it holds one `Tokens`, made with a function to call when an asynchronous
 // task has ended, and hands it to `run_body` (marks.hh), which opens tokens. At every blocking
 // place the driving thread calls poll(true); one idle worker calls poll(false) while polls() != 0.
 // A runtime that sleeps with polls() != 0 naps instead (wake.hh). No verdict of deadlock while
@@ -35,8 +35,8 @@ class Tokens {
   /// marks.hh).
   using Ended = void (*)(void* runtime, void* task, Status status) noexcept;
 
-  /// `wake`, if any, is notified when a poll was registered, so that who sleeps there goes on to
-  /// nap; `thread`, if any, knows who is inside a poll.
+  /// `wake`, if any, is notified when a poll was registered, so that its sleepers go on to nap;
+  /// `thread`, if any, tracks the thread that runs a poll.
   Tokens(void* runtime, Ended ended, Wake* wake = nullptr, DrivingThread* thread = nullptr) noexcept
       : runtime_(runtime), ended_(ended), wake_(wake), thread_(thread) {}
   Tokens(Tokens const&) = delete;
@@ -66,7 +66,7 @@ class Tokens {
     return {this, id_of(index, record.generation), &finish, &add_poll};
   }
 
-  /// What the return of an asynchronous entry means for its task.
+  /// The outcome of the return of an asynchronous entry.
   struct Return {
     bool ended;  // false: `Ended` will be called, or was, and the task must not be touched any more
     bool failed;  // with `text` as the cause
@@ -286,7 +286,7 @@ class Tokens {
     }
     return low;
   }
-  /// The first poll after number `last`, up to `newest`, that nobody is calling.
+  /// The first poll after number `last`, up to `newest`, that is not being called.
   Poll* next_free_poll(std::uint64_t last, std::uint64_t newest, bool driver) noexcept {
     for (std::size_t i = position_after(last); i < polls_.size() && polls_[i].number <= newest; ++i)
       if (!polls_[i].busy && (driver || !polls_[i].driver_only)) return &polls_[i];

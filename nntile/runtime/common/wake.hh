@@ -10,13 +10,12 @@
 
 namespace nntile::common {
 
-/// A place to sleep at. Law: whoever makes a condition true does so by a seq_cst operation (or
-/// under a lock that the sleeper's look takes too), and calls `notify` after it. Then either the
-/// notifier sees the sleeper, or the sleeper, who announces itself before it looks, sees the
-/// change.
+/// An eventcount. Law: the notifier makes the condition true by a seq_cst operation (or under a
+/// lock that the sleeper's check takes too), and calls `notify` after it. Then either the notifier
+/// sees the sleeper, or the sleeper, announced before its check, sees the change.
 class Wake {
  public:
-  /// Cost while nobody sleeps: one load.
+  /// Cost without sleepers: one load.
   void notify() noexcept {
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
     detail::Lock guard(mutex_);
@@ -24,8 +23,8 @@ class Wake {
     changed_.notify_all();
   }
 
-  /// Announces a sleeper, who then looks once more at what it waits for and calls `cancel`, `sleep`
-  /// or `nap`.
+  /// Announces a sleeper, which then checks its condition once more and calls `cancel`, `sleep` or
+  /// `nap`.
   std::uint64_t prepare() noexcept {
     detail::Lock guard(mutex_);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
@@ -38,7 +37,7 @@ class Wake {
     while (notified_ == ticket) changed_.wait(lock);
     cancel();
   }
-  /// As sleep, but for about 50 microseconds at most: for callers who have polls to call in
+  /// As sleep, but for about 50 microseconds at most: for callers that have polls to call in
   /// between.
   void nap(std::uint64_t ticket) noexcept {
     detail::Lock lock(mutex_);

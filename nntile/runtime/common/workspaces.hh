@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The memory that bodies are lent while they run.
 //
-// How a runtime uses it: it holds one `Workspaces` of as many blocks as it runs bodies at a time,
+// Use by a runtime: it holds one `Workspaces` of as many blocks as it runs bodies at a time,
 // and says `workspace_bytes() const { return max_workspace_bytes; }`. Threads that are numbered
 // lend the body their own block, `workspaces[number]`; others lend `Loan(workspaces,
 // codelet).block()` while the loan lives. The block goes to `run_body` (marks.hh), or into

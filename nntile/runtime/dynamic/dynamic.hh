@@ -52,7 +52,7 @@ requires(sizeof...(Rs) > 0 && (NamedRuntime<Rs> && ...)) class Dynamic {
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
     return model_->adopt(bytes, place, release);
   }
-  /// Throws ValueError where the chosen runtime does not tell such memory apart.
+  /// Throws ValueError where the chosen runtime does not distinguish such memory.
   template <std::same_as<std::byte const> Byte, std::size_t count>
   Handle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
     return model_->adopt_read_only(bytes, place, release);

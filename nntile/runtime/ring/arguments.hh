@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How a task's operands and attributes lie in its slot, or in the argument ring behind it.
+// Layout of a task's operands and attributes in its slot, or in the argument ring behind it.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the submitter knows of each buffer: who wrote it last, and who has read it since.
+// The submitter's record of each buffer: its last writer and the readers since.
 
 #include <cstdint>
 #include <memory>

@@ -13,7 +13,7 @@ namespace nntile::detail::ring {
 ///
 /// Source: Chase and Lev 2005, with sequentially consistent operations on both ends instead of
 /// fences, which the thread sanitizer of g++ 12 does not model. The same operations let an idle
-/// worker that announced itself before it looked here rely on being seen by whoever pushes later
+/// worker that announced itself before it looked here rely on being seen by any later push
 /// (parking.hh).
 template <class Policy, class Item> class Deque {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
@@ -47,7 +47,7 @@ template <class Policy, class Item> class Deque {
     return won;
   }
 
-  /// Any thread. False if it is empty, or if somebody else was quicker.
+  /// Any thread. False if it is empty, or if another thread took the item first.
   bool steal(Item& item) {
     std::int64_t top = top_.load(std::memory_order_seq_cst);
     if (top >= bottom_.load(std::memory_order_seq_cst)) return false;

@@ -27,8 +27,8 @@ template <class Policy> class Domain {
   static constexpr std::uint32_t outside = ~0u;  // the number of a thread that is no worker
 
   /// Notes the thread that drives in `driver`, if any.
-  explicit Domain(RuntimeOptions const& wished, std::atomic<std::uintptr_t>* driver = nullptr)
-      : options(common::check_options(wished, "ring")),
+  explicit Domain(RuntimeOptions const& requested, std::atomic<std::uintptr_t>* driver = nullptr)
+      : options(common::check_options(requested, "ring")),
         thread(options.spawned, driver),
         table(failures, {}, &thread),
         workspaces(static_cast<std::size_t>(options.workers)),
@@ -54,7 +54,7 @@ template <class Policy> class Domain {
     return successors.end();
   }
 
-  /// Gives a ready task to whoever comes first.
+  /// Makes a ready task available to every worker.
   void give(Hot const& slot) {
     scheduler.push_shared(slot.id, slot.level, slot.worker);
     parking.wake(1);
@@ -68,7 +68,7 @@ template <class Policy> class Domain {
   /// Whether something more urgent waits than this task, which is the caller's to run.
   bool should_wait(Item item) { return scheduler.more_urgent(level_of(item)); }
 
-  /// Tells a flight of ended tasks that the worker has not told it of; before the worker does
+  /// Publishes the worker's batched sink completions to their flight; before the worker does
   /// anything else.
   void flush(std::uint32_t self) {
     auto& worker = scheduler.worker(self);
@@ -85,7 +85,7 @@ template <class Policy> class Domain {
   Scheduler<Policy> scheduler;
   Parking<Policy> parking;
   Atomic<bool> stop{false};
-  Atomic<bool> polling{false};  // an idle worker looks after polls
+  Atomic<bool> polling{false};  // an idle worker calls the polls
   common::Tokens tokens;        // last, so that no thread is inside `finish` when the others die
 
  private:
@@ -143,14 +143,13 @@ template <class Policy> class Domain {
     if (common::run_body(failures, tokens, task.body, token, workspaces[self]) ==
         common::Ran::ended)
       return true;
-    parking.wake(1);  // somebody must poll, if only to learn that there is nothing to poll
+    parking.wake(1);  // some thread must poll, if only to find nothing to poll
     parking.call_driver();
     return false;
   }
 
-  /// Starts a flight, which stays this one's until the launch counts as a sink that has ended:
-  /// otherwise a late worker could end it amid this, and its active bit would be set for nobody, or
-  /// for the next replay.
+  /// Starts a flight. The launch counts as a sink of it: otherwise a preempted worker could end the
+  /// flight amid this, and its active bit would be set while it is free, or for the next replay.
   void launch(std::uint32_t self, Flight<Policy>& flight) {
     if (flight.image().size() == 0) return end_record(flight.record());
     auto const ready = static_cast<std::uint32_t>(flight.image().roots.size());
@@ -252,7 +251,7 @@ template <class Policy> class Domain {
     end_record(flight.record());
   }
 
-  /// The tasks that waited for a record go to everybody: its end has no worker to keep one.
+  /// The successors of a record go to the shared queues: no worker is there to keep one.
   void end_record(Record<Policy>& record) {
     Successors successors{*this, outside};
     window.walk(records.close(record), successors);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How the driving thread waits, and what it does meanwhile.
+// The driving thread's waits, and the tasks that it runs meanwhile.
 
 #include <cstdint>
 
@@ -24,8 +24,8 @@ class Driver {
   Reclaim& reclaim() { return reclaim_; }
   bool alone() const { return helps_ && domain_.scheduler.workers() == 1; }
 
-  /// How far the submitter may be ahead before it should run tasks itself. Where nobody else does,
-  /// a full window would only be colder.
+  /// The distance ahead from which the submitter should run tasks itself. Where no other thread
+  /// does, a full window would only be colder.
   std::uint64_t most_ahead() const { return most_ahead_; }
 
   /// Runs some tasks, if any are ready.
@@ -75,7 +75,7 @@ class Driver {
     hand_on();
   }
 
-  /// A target for whoever needs room: the oldest task of the window.
+  /// The target of a wait for room: the oldest task of the window.
   Reference oldest() const { return reference_to(domain_.window.watermark()); }
 
   /// Runs one ready task, if there is one and this thread executes.
@@ -104,7 +104,7 @@ class Driver {
     if (is_record(reference)) return domain_.records[reference].consumers.is_closed();
     return !domain_.window.live(reference) || domain_.window.finished(ticket_of(reference));
   }
-  /// Whether it is, or will be without anybody waiting for this thread.
+  /// Whether it is, or will be without further action of this thread.
   bool finishing(Reference reference) {
     return finished(reference) ||
            (!is_record(reference) && domain_.window.finishing(ticket_of(reference)));
@@ -120,9 +120,9 @@ class Driver {
     return no_item;
   }
 
-  /// Before the driver goes its own way. Tasks that it took together with another are in its deque,
-  /// but were in no queue for a moment, so that a worker may sleep beside them. It need not hand on
-  /// a wake-up: see Parking::sleep_driver.
+  /// Wakes a worker for what the driver leaves in its deque. Tasks that it took in one batch were
+  /// in no queue for a moment, so that a worker may have gone to sleep beside them. Wake-ups need
+  /// not be passed on: see Parking::sleep_driver.
   void hand_on() {
     if (helps_ && domain_.scheduler.keeps_some(0)) domain_.parking.wake(1);
   }
@@ -133,7 +133,7 @@ class Driver {
     if (helps_) parking.announce();
     if (finishing(target) || (helps_ && domain_.scheduler.any())) {
       if (helps_) parking.cancel();
-      // A push, a pop or an end may be halfway, on a thread without a core.
+      // A push, a pop or an end may be in progress on a preempted thread.
       Policy::Clock::yield_core();
     } else {
       parking.sleep_driver(helps_, nap_of(domain_.tokens));

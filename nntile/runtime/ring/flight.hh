@@ -21,7 +21,7 @@ namespace nntile::detail::ring {
 template <class Policy> struct Record;
 template <class Policy> class Flight;
 
-/// What a token stands for: a record, or a task of a program in flight.
+/// The task of a token: a record, or a task of a program in flight.
 template <class Policy> struct Outstanding {
   Flight<Policy>* flight = nullptr;  // of the task, or that a record starts
   std::uint32_t line = 0;            // of the task in its image
@@ -36,7 +36,7 @@ template <class Policy> struct Prepared : Outstanding<Policy> {
 };
 
 /// One replay. The submitter sets it up, the workers run it, the submitter recycles it. Workers
-/// look at the lanes of any flight at any time; the rest belongs to those who run its tasks.
+/// look at the lanes of any flight at any time; the rest is for the workers that run its tasks.
 template <class Policy> class Flight {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
 
@@ -56,7 +56,7 @@ template <class Policy> class Flight {
   bool local() const { return levels() == 1u << normal_level; }
 
   /// Whether it ran this program last, and so is set up faster.
-  bool knows(std::shared_ptr<Image const> const& image) const {
+  bool ran_last(std::shared_ptr<Image const> const& image) const {
     return !last_.owner_before(image) && !image.owner_before(last_);
   }
 
@@ -64,7 +64,7 @@ template <class Policy> class Flight {
   /// Throws std::bad_alloc; it can be used again then.
   void set_up(std::shared_ptr<Image const> image, std::span<common::Buffer* const> buffers,
               std::span<std::byte const> block) {
-    if (!knows(image)) adapt(image);
+    if (!ran_last(image)) adapt(image);
     image_ = std::move(image);
     buffers_.assign(buffers.begin(), buffers.end());
     pointers_.resize(buffers.size());
@@ -73,22 +73,22 @@ template <class Policy> class Flight {
     for (Patch const& patch : image_->patches)
       std::memcpy(varying_.data() + patch.to, block.data() + patch.from, patch.bytes);
     for (std::uint32_t i = 0; i < image_->prepared.size(); ++i) unpack(i);
-    ++lap_;
+    ++epoch_;
     for (std::uint32_t level = 0; level < level_count; ++level) {
       std::uint32_t position = 0;
       for (std::uint32_t const root : image_->roots_of(level))
-        lanes_[level].put(lap_, position++, root);
-      if (image_->count_at(level) != 0) lanes_[level].begin(lap_, position);
+        lanes_[level].put(epoch_, position++, root);
+      if (image_->count_at(level) != 0) lanes_[level].begin(epoch_, position);
     }
     sinks_.store(image_->sinks + 1, std::memory_order_relaxed);
   }
 
-  /// Lets workers find the tasks that wait for no other; all tails have begun in `set_up`. The
-  /// caller holds a sink of the flight until it is done with it: a worker that is late looks at
-  /// lanes that are not active, and may end all tasks before this returns.
+  /// Opens the roots to workers; all tails have begun in `set_up`. The caller holds a sink of the
+  /// flight until it is done with it: a preempted worker may still look at lanes that are not
+  /// active, and may end all tasks before this returns.
   void open_lanes() {
     for (std::uint32_t level = 0; level < level_count; ++level)
-      if ((levels() >> level & 1u) != 0) lanes_[level].open(lap_);
+      if ((levels() >> level & 1u) != 0) lanes_[level].open(epoch_);
   }
 
   /// Drops the program, when the replay has ended.
@@ -110,7 +110,7 @@ template <class Policy> class Flight {
             pointers,       attributes(task),          image_->labels[task.number()]};
   }
   Prepared<Policy>& prepared(std::uint32_t index) { return *prepared_[index]; }
-  /// Notes what the replay's first task is called among the ring's; the others follow.
+  /// Sets the sequence of the replay's first task; the others follow.
   void begin(Record<Policy>& replay, std::uint64_t sequence) {
     record_ = &replay;
     sequence_ = sequence;
@@ -126,12 +126,12 @@ template <class Policy> class Flight {
     counter.store(left, std::memory_order_relaxed);  // a locked instruction would cost the most
     return left == 0;
   }
-  /// Makes the counter of a task that runs ready for the next lap. Nobody else touches it in this.
+  /// Resets the running task's dependency counter for the next replay; no other thread accesses it
+  /// in this one.
   void rewind(std::uint32_t line, TaskView task) {
     counters_[line].store(task.producers(), std::memory_order_relaxed);
   }
-  /// Fetches what is looked at when a task's producers have ended: in a large program nothing of
-  /// that is near.
+  /// Prefetches the counters of a task's successors: in a large program they are not in cache.
   void prefetch_successors(TaskView task) const {
     std::uint32_t const* const successors = task.successors();
     std::uint32_t const count = task.successor_count();
@@ -155,7 +155,7 @@ template <class Policy> class Flight {
       counter_room_ = lines;
     }
     if (count > entry_room_) {
-      // Twice as many: a late worker adds a position of an earlier lap to where a lane is now.
+      // Twice as many: a preempted worker adds a stale position to the lane's present entries.
       entries_.push_back(std::make_unique<typename Lane<Policy>::Entry[]>(2 * count + lane_batch));
       entry_room_ = count;
     }
@@ -203,7 +203,7 @@ template <class Policy> class Flight {
   }
 
   std::uint32_t const number_;
-  std::uint32_t lap_ = 0;
+  std::uint32_t epoch_ = 0;
   Record<Policy>* record_ = nullptr;
   std::uint64_t sequence_ = 0;
   std::shared_ptr<Image const> image_;
@@ -217,7 +217,7 @@ template <class Policy> class Flight {
   std::size_t entry_room_ = 0;
   bool const one_worker_;
   bool alone_ = false;  // one thread ends all tasks
-  // All that were ever in use: a worker that is late may still look at an old one.
+  // All that were ever in use: a preempted worker may still look at an old one.
   std::vector<std::unique_ptr<typename Lane<Policy>::Entry[]>> entries_;
   Atomic<std::uint32_t> levels_{0};
   alignas(apart) Atomic<std::uint32_t> sinks_{0};
@@ -233,11 +233,11 @@ template <class Policy> class Flights {
  public:
   explicit Flights(bool one_worker) : one_worker_(one_worker) {}
 
-  /// One that is not in use, if possible one that knows the program; null if all are in use.
+  /// A free one, if possible one that ran this program last; null if all are in use.
   /// Submitter only. Throws std::bad_alloc.
   Flight<Policy>* take(std::shared_ptr<Image const> const& image) {
     auto at = std::find_if(free_.begin(), free_.end(),
-                           [&](auto const* flight) { return flight->knows(image); });
+                           [&](auto const* flight) { return flight->ran_last(image); });
     if (at == free_.end()) {
       if (flights_.size() < most) return make();
       if (free_.empty()) return nullptr;

@@ -1,13 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What workers hand each other, and how urgent it is.
+// Items of the ready queues, and their levels of priority.
 
 #include <algorithm>
 #include <cstdint>
 
 namespace nntile::detail::ring {
 
-/// Priorities that are told apart; others count as the nearest of these.
+/// The range of distinguished priorities; others are clamped to it.
 inline constexpr int lowest_priority = -2;
 inline constexpr int highest_priority = 5;
 inline constexpr std::uint32_t level_count = highest_priority - lowest_priority + 1;

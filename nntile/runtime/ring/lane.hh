@@ -11,36 +11,37 @@ namespace nntile::detail::ring {
 /// Tasks that a worker takes from a lane at once.
 inline constexpr std::uint32_t lane_batch = 16;
 
-/// A list that each task of one level enters at most once a lap, so that it never wraps and needs
-/// no room beyond theirs. Head, tail and entries carry the lap: a worker that looks too late, when
-/// the flight belongs to another replay, finds numbers that do not fit, and takes nothing.
+/// A list that each task of one level enters at most once an epoch (one replay), so that it never
+/// wraps and needs no room beyond theirs. Head, tail and entries carry the epoch: a stale worker,
+/// which looks when the flight has gone on to another replay, sees a mismatching epoch and takes
+/// nothing.
 ///
-/// Law: the memory of the entries outlives every worker; of all lanes of a flight the tails begin a
-/// lap before the first head does. A worker takes from a lane only behind its new head, whose
-/// release shows it the new tails of all of them: so what it makes ready enters this lap wherever
-/// it goes, also where the lane's own head is still to come. Behind an old tail it would be lost.
+/// Law: the memory of the entries outlives every worker; the tails of all lanes of a flight begin
+/// an epoch before the first head does. A worker takes from a lane only behind its new head, whose
+/// release publishes the new tails of all lanes: so a task that it makes ready enters this epoch in
+/// any lane, also in one whose head is not open yet. Behind an old tail the task would be lost.
 template <class Policy> class Lane {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
 
  public:
   using Entry = Atomic<std::uint64_t>;
 
-  /// Chooses the memory of a lap that nobody runs yet.
+  /// Sets the memory of the entries, before the epoch begins.
   void set_entries(Entry* entries) { entries_.store(entries, std::memory_order_release); }
-  /// Writes one of the tasks that are ready when the lap begins.
-  void put(std::uint32_t lap, std::uint32_t position, std::uint32_t task) {
-    entries_.load(std::memory_order_relaxed)[position].store(word(lap, task),
+  /// Writes one of the tasks that are ready when the epoch begins.
+  void put(std::uint32_t epoch, std::uint32_t position, std::uint32_t task) {
+    entries_.load(std::memory_order_relaxed)[position].store(word(epoch, task),
                                                              std::memory_order_release);
   }
-  /// Begins the tail of the lap, behind the `ready` entries that were put. Nothing can be taken
+  /// Begins the tail of the epoch, behind the `ready` entries that were put. Nothing can be taken
   /// yet.
-  void begin(std::uint32_t lap, std::uint32_t ready) {
-    tail_.store(word(lap, ready), std::memory_order_release);
+  void begin(std::uint32_t epoch, std::uint32_t ready) {
+    tail_.store(word(epoch, ready), std::memory_order_release);
   }
-  /// Begins the head of the lap: from now on its tasks are taken.
-  void open(std::uint32_t lap) { head_.store(word(lap, 0), std::memory_order_release); }
+  /// Begins the head of the epoch: from now on its tasks are taken.
+  void open(std::uint32_t epoch) { head_.store(word(epoch, 0), std::memory_order_release); }
 
-  /// Adds a task of the current lap.
+  /// Adds a task of the current epoch.
   void push(std::uint32_t task) {
     std::uint64_t const at = tail_.fetch_add(1, std::memory_order_seq_cst);
     entries_.load(std::memory_order_acquire)[low(at)].store(word(high(at), task),
@@ -71,8 +72,8 @@ template <class Policy> class Lane {
   }
 
  private:
-  static constexpr std::uint64_t word(std::uint32_t lap, std::uint32_t value) {
-    return std::uint64_t{lap} << 32 | value;
+  static constexpr std::uint64_t word(std::uint32_t epoch, std::uint32_t value) {
+    return std::uint64_t{epoch} << 32 | value;
   }
   static constexpr std::uint32_t high(std::uint64_t word) {
     return static_cast<std::uint32_t>(word >> 32);
@@ -81,7 +82,7 @@ template <class Policy> class Lane {
     return static_cast<std::uint32_t>(word);
   }
 
-  /// Copies entries of this lap from the head on, up to the first that is not there yet.
+  /// Copies entries of this epoch from the head on, up to the first that is not there yet.
   std::uint32_t read(std::uint64_t head, std::uint32_t* tasks, std::uint32_t most) const {
     Entry const* const entries = entries_.load(std::memory_order_acquire) + low(head);
     for (std::uint32_t i = 0; i < most; ++i) {

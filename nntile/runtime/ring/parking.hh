@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where threads sleep that find nothing to do, and how they are woken.
+// Sleeping and waking of idle threads.
 
 #include <cstdint>
 
@@ -17,7 +17,8 @@ namespace nntile::detail::ring {
 /// looks at the count of sleepers. All of these are sequentially consistent, so one of the two sees
 /// the other. A wake turns announcements into as many permits, so a burst of pushes wakes each
 /// sleeper once, not once per push; announcements and permits together are always as many as the
-/// threads that have announced themselves and not yet come back. Whose a permit is, nobody says.
+/// threads that have announced themselves and not yet come back. Permits are anonymous: any sleeper
+/// may take any permit.
 template <class Policy, class Mutex = detail::Mutex, class Condition = detail::Condition>
 class Parking {
  public:
@@ -37,7 +38,7 @@ class Parking {
     --permits_;
   }
 
-  /// Sleeps for at most `nanoseconds`: where somebody has to poll, nobody can sleep for long.
+  /// Sleeps for at most `nanoseconds`: for a thread that has polls to call.
   void nap(std::int64_t nanoseconds) {
     detail::Lock<Mutex> lock(mutex_);
     if (work_.wait_for(lock, nanoseconds, [this] { return permits_ > 0; }))
@@ -127,7 +128,7 @@ class Parking {
       --permits_;
   }
 
-  // Announcements that nobody has answered. Grows at any time, shrinks with the mutex alone.
+  // Unanswered announcements. Grows at any time, shrinks only with the mutex.
   alignas(apart) typename Policy::template Atomic<std::uint32_t> sleepers_{0};
   typename Policy::template Atomic<std::uint64_t> expected_{0};  // what the driver waits for
   alignas(apart) Mutex mutex_;

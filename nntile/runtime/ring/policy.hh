@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a ring is built from: its atomics, clock, trace and sizes, all replaceable at compile time.
+// The policy of a ring: atomics, clock, trace and sizes, all replaceable at compile time.
 
 #include <atomic>
 #include <bit>
@@ -25,12 +25,12 @@ struct RingSizes {
   static constexpr std::uint32_t flights = 64;
   /// Sequence of the first task.
   static constexpr std::uint64_t first_sequence = 1;
-  /// Tasks after which references to tasks long gone are forgotten: they tell 2^31 tasks apart.
+  /// Tasks after which stale references are swept: a reference distinguishes 2^31 tasks.
   static constexpr std::uint64_t sweep_every = std::uint64_t{1} << 29;
-  /// How long an idle worker looks for work before it sleeps: about what a wake costs, so that the
+  /// Nanoseconds that an idle worker spins before it sleeps: about the cost of a wake, so that the
   /// wait is never more than twice the shortest.
   static constexpr std::int64_t spin_ns = 50'000;
-  /// How often it then yields its core before it sleeps.
+  /// Yields of its core that follow before it sleeps.
   static constexpr int yields = 1;
 };
 
@@ -41,8 +41,8 @@ struct RingClock {
   static void yield_core() { detail::yield_core(); }
 };
 
-/// Is told when a worker starts and ends a body; `worker` 0 is the driving thread unless it
-/// executes nothing.
+/// Called when a worker starts and ends a body; `worker` 0 is the driving thread unless it executes
+/// nothing.
 struct RingNoTrace {
   static void begin(int /*worker*/, std::uint64_t /*sequence*/) {}
   static void end(int /*worker*/, std::uint64_t /*sequence*/) {}

@@ -39,7 +39,7 @@ class TaskView {
   /// among those.
   std::uint32_t attributes() const { return words_[3]; }
   std::uint32_t successor_count() const { return words_[4]; }
-  /// How many tasks it waits for.
+  /// Number of its producers.
   std::uint32_t producers() const { return words_[5]; }
   std::uint32_t operand_count() const { return words_[6] & 0xff; }
   std::uint8_t level() const { return static_cast<std::uint8_t>(words_[6] >> 8); }
@@ -52,7 +52,7 @@ class TaskView {
   Access access(std::uint32_t operand) const {
     return static_cast<Access>(words_[head_words + operand] & 3);
   }
-  /// Lines of the successors, each times 2, plus 1 if it waits for nobody else and so needs no
+  /// Lines of the successors, each times 2, plus 1 if it has no other producer and so needs no
   /// counting.
   std::uint32_t const* successors() const { return words_ + head_words + operand_count(); }
 
@@ -100,7 +100,7 @@ struct PreparedTask {
   std::vector<ProgramUse> uses;
 };
 
-/// Where a parameter goes in a flight's bytes.
+/// The destination of a parameter in a flight's bytes.
 struct Patch {
   std::size_t to;
   std::uint32_t from;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the submitter takes back when the watermark passes: buffers and arguments.
+// Reclamation of buffers and arguments when the watermark passes.
 
 #include <cstdint>
 #include <memory>

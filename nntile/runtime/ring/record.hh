@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Outstanding records: tasks whose end is not the end of their body.
+// Asynchronous tasks and replays: they complete after their body has returned.
 
 #include <algorithm>
 #include <cstdint>
@@ -70,7 +70,7 @@ template <class Policy> class Records {
   /// Closes its list, which the caller walks before it calls `ended`.
   static std::uint32_t close(R& record) { return record.consumers.close(); }
 
-  /// Leaves it to the submitter, who may recycle it at once.
+  /// Hands it to the submitter, which may recycle it at once.
   void ended(R& record) {
     R* first = ended_.load(std::memory_order_relaxed);
     do record.next = first;

@@ -14,7 +14,7 @@
 namespace nntile::detail::ring {
 
 /// One recording. Use: Recorder<Policy>(tasks, bindings).image(parameters). Any policy makes the
-/// same image; as a template it costs nothing where nobody records.
+/// same image; as a template it costs nothing in programs that do not record.
 template <class Policy> class Recorder {
  public:
   /// Throws ValueError for a task without an entry for a CPU worker, and for a binding that is out
@@ -38,7 +38,7 @@ template <class Policy> class Recorder {
  private:
   static constexpr std::uint32_t none = ~0u;
 
-  /// What becomes of a task.
+  /// A task's place in the image.
   struct Draft {
     std::uint32_t producers = 0;
     std::uint32_t successors = 0;
@@ -48,7 +48,7 @@ template <class Policy> class Recorder {
     bool varying = false;
     bool prepared = false;
   };
-  /// What is known of a binding while the tasks are looked at in turn.
+  /// The state of a binding during the pass over the tasks.
   struct Binding {
     std::uint32_t writer = none;
     std::uint32_t readers = none;  // first of a list in `readers_`
@@ -71,8 +71,8 @@ template <class Policy> class Recorder {
     }
   }
 
-  /// As the submitter does it: all look-ups of a task before all its entries; who waits for readers
-  /// need not wait for the writer before them.
+  /// The submitter's rule: all look-ups of a task before all its entries; a task that waits for
+  /// readers need not wait for the writer before them.
   void find_dependences() {
     bindings_.resize(image_.binding_count);
     last_met_.assign(recorded_.size(), none);
@@ -109,7 +109,7 @@ template <class Policy> class Recorder {
     }
   }
 
-  /// Ranks the priorities: as they are where the ring tells them apart, else by even shares.
+  /// Ranks the priorities: as they are where the ring distinguishes them, else by even shares.
   void rank_priorities() {
     std::vector<int> ranks;
     for (ProgramTask const& task : recorded_) ranks.push_back(task.hints.priority);
@@ -200,7 +200,7 @@ template <class Policy> class Recorder {
       }
   }
 
-  /// Counts the tasks of each level and lists those that wait for nobody.
+  /// Counts the tasks of each level and lists those without producers.
   void sort_by_level() {
     for (Draft const& draft : drafts_) {
       ++image_.tasks_at[draft.level + 1];

@@ -47,7 +47,7 @@ template <class Policy> class Replayer {
     }
   }
 
-  /// How many sequences belong to the task or replay whose first one this is.
+  /// Number of sequences of the task or replay that begins with this one.
   std::uint64_t sequences(std::uint64_t first) const {
     auto const at = std::lower_bound(log_.begin(), log_.end(), first,
                                      [](Entry const& e, std::uint64_t f) { return e.first < f; });
@@ -60,7 +60,7 @@ template <class Policy> class Replayer {
     std::uint64_t count;
   };
 
-  /// While nothing is to be told of failures, replays that have ended need not be remembered.
+  /// Without unreported failures, replays that have ended need not be remembered.
   void forget_ended() {
     if (log_.size() < forget_from_ || domain_.failures.unreported() != 0) return;
     std::erase_if(log_, [this](Entry const& e) { return !domain_.records.is_open(e.first); });

@@ -25,7 +25,7 @@ struct RingStats {
   std::uint64_t stolen = 0;       // of them, from another worker
   std::uint64_t blocked = 0;      // submissions that waited for a slot
   std::uint64_t outstanding = 0;  // asynchronous tasks and replays that have not ended
-  bool oversubscribed = false;    // more workers than cores: nobody spins
+  bool oversubscribed = false;    // more workers than cores: no spinning
 };
 
 /// Runs tasks on `workers` threads, ordered by what they do to their buffers. Law: concept.hh; how:
@@ -72,8 +72,8 @@ class BasicRing {
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
     return adopt_any(bytes, place, release);
   }
-  /// Memory that nobody writes: tasks and locks that would are refused, and it may overlap other
-  /// such memory.
+  /// Adopts read-only memory: tasks and locks that would write it are refused, and it may overlap
+  /// other read-only memory.
   template <std::same_as<std::byte const> Byte, std::size_t count>
   Handle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
     return adopt_any(std::span<std::byte const>(bytes), place, release);
@@ -91,10 +91,10 @@ class BasicRing {
     return {this, submitter_.submit(task)};
   }
 
-  /// Compiles tasks into a program, whose labels' strings must live as long as it. Wishes for
-  /// workers are not heeded; priorities are, by even shares where there are more than the ring
-  /// tells apart. Cost: linear in the operands. Throws ValueError: a binding, parameter or codelet
-  /// that cannot be.
+  /// Compiles tasks into a program, whose labels' strings must live as long as it. Hints of workers
+  /// are ignored; priorities are heeded, by even shares where there are more than the ring
+  /// distinguishes. Cost: linear in the operands. Throws ValueError: a binding, parameter or
+  /// codelet that cannot be.
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters = {}) {
     using namespace detail::ring;

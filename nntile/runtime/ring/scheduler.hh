@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where ready tasks wait for a worker, and in which order a worker looks for them.
+// Queues of ready tasks, and the order in which a worker searches them.
 
 #include <cstdint>
 #include <memory>
@@ -14,14 +14,14 @@
 
 namespace nntile::detail::ring {
 
-/// What one executing thread owns.
+/// The state of one executing thread.
 template <class Policy> struct alignas(apart) WorkerState {
   Deque<Policy, Item> deque;
   typename Policy::template Atomic<ReadyQueue<Policy>*> inbox{
-      nullptr};  // tasks that wish for this worker
+      nullptr};  // tasks whose hint names this worker
   std::uint32_t victim = 0;
-  // Ended tasks without successors that their flight has not been told of: one word that every
-  // worker counts down would cost each of them a transfer of its line.
+  // Ended sinks not yet published to their flight: one word that every worker counts down would
+  // cost each of them a transfer of its line.
   Flight<Policy>* sink_flight = nullptr;
   std::uint32_t sinks = 0;
   // Written by the worker alone; atomic so that `stats` may look at any time.
@@ -30,7 +30,7 @@ template <class Policy> struct alignas(apart) WorkerState {
 };
 
 /// Queues of ready tasks: a deque for each worker, a queue for each priority, an inbox for each
-/// worker that tasks wish for.
+/// worker that a hint has named.
 template <class Policy> class Scheduler {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
   using Queue = ReadyQueue<Policy>;
@@ -44,26 +44,25 @@ template <class Policy> class Scheduler {
   WorkerState<Policy>& worker(std::uint32_t index) { return workers_[index]; }
   WorkerState<Policy> const& worker(std::uint32_t index) const { return workers_[index]; }
 
-  /// Submitter only, before a task of that level or with that wish is published. Allocates once for
-  /// each.
-  void prepare(std::uint8_t level, std::int16_t wish) {
+  /// Submitter only, before a task of that level or hint is published. Allocates once for each.
+  void prepare(std::uint8_t level, std::int16_t worker) {
     if (levels_[level].load(std::memory_order_relaxed) == nullptr) prepare_level(level);
-    if (wish >= 0) prepare_inbox(static_cast<std::uint32_t>(wish));
+    if (worker >= 0) prepare_inbox(static_cast<std::uint32_t>(worker));
   }
 
-  /// Makes a task available to every worker; from any thread. Wakes nobody.
-  void push_shared(std::uint32_t id, std::uint8_t level, std::int16_t wish) {
-    if (wish >= 0)
-      workers_[static_cast<std::size_t>(wish)].inbox.load(std::memory_order_acquire)->push(id);
+  /// Makes a task available to every worker; from any thread. Wakes no thread.
+  void push_shared(std::uint32_t id, std::uint8_t level, std::int16_t worker) {
+    if (worker >= 0)
+      workers_[static_cast<std::size_t>(worker)].inbox.load(std::memory_order_acquire)->push(id);
     else
       levels_[level].load(std::memory_order_acquire)->push(id);
   }
 
-  /// Makes a task available, to this worker first unless it has a priority or another wish.
-  void push_local(std::uint32_t self, std::uint32_t id, std::uint8_t level, std::int16_t wish) {
+  /// Makes a task available, to this worker first unless it has a priority or names another worker.
+  void push_local(std::uint32_t self, std::uint32_t id, std::uint8_t level, std::int16_t worker) {
     bool const mine =
-        level == normal_level && (wish < 0 || static_cast<std::uint32_t>(wish) == self);
-    if (!mine || !workers_[self].deque.push(id)) push_shared(id, level, wish);
+        level == normal_level && (worker < 0 || static_cast<std::uint32_t>(worker) == self);
+    if (!mine || !workers_[self].deque.push(id)) push_shared(id, level, worker);
   }
 
   /// Makes a task of a flight available, to this worker first if the program has no priorities.
@@ -74,8 +73,8 @@ template <class Policy> class Scheduler {
       flight.lane(level).push(task);
   }
 
-  /// The next task for a worker: urgent ones, its own, everybody's, somebody else's, those that may
-  /// wait.
+  /// The next task for a worker: high priority, own inbox and deque, shared queue, stolen, low
+  /// priority.
   Item next(std::uint32_t self) {
     std::uint32_t const used = used_levels();
     std::uint32_t id;
@@ -127,7 +126,7 @@ template <class Policy> class Scheduler {
   Flights<Policy> flights;
 
  private:
-  /// One bit a level that has a queue: who sees the bit sees the queue.
+  /// One bit a level that has a queue: a thread that sees the bit sees the queue.
   std::uint32_t used_levels() const { return used_.load(std::memory_order_acquire); }
   bool pop_level(std::uint32_t used, std::uint32_t level, std::uint32_t& id) {
     return (used >> level & 1u) != 0 && levels_[level].load(std::memory_order_acquire)->pop(id);

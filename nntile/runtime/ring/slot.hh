@@ -21,8 +21,8 @@ static_assert(edges_per_slot == 8);
 /// Consumers of one producer: a list through the consumers' own `next` links that can be closed
 /// once.
 ///
-/// Law: only the submitter pushes, so that the list needs no protection against reuse; whoever
-/// completes the producer closes it, and owns the links from then on.
+/// Law: only the submitter pushes, so that the list needs no protection against reuse; the thread
+/// that completes the producer closes it, and owns the links from then on.
 template <class Policy> struct EdgeList {
   static constexpr std::uint32_t none = 0xffffffffu;
   static constexpr std::uint32_t closed = 0xfffffffeu;
@@ -49,12 +49,12 @@ template <class Policy> struct EdgeList {
   bool is_closed() const { return head.load(std::memory_order_seq_cst) == closed; }
 };
 
-/// What a slot runs. A join runs nothing: it stands for the producers of one that has too many.
+/// Kinds of slots. A join runs nothing: it stands for the producers of one that has too many.
 enum class SlotKind : std::uint8_t { task, record, join };
 
 /// The part of a slot that other tasks' workers touch.
 template <class Policy> struct alignas(64) HotSlot {
-  /// Added to `pending` while the submitter wires edges: nobody but it can start the task then.
+  /// Added to `pending` while the submitter wires edges: no other thread can start the task then.
   static constexpr std::int32_t building = 1 << 30;
 
   EdgeList<Policy> consumers;
@@ -62,7 +62,7 @@ template <class Policy> struct alignas(64) HotSlot {
   /// id + 1 once the task is finished; before, that of an earlier round.
   typename Policy::template Atomic<std::uint32_t> done{0};
   std::uint32_t id = 0;  // low half of the ticket
-  /// What the task is called outside. Atomic, because any thread may look for an event.
+  /// The task's number outside the ring. Atomic, because any thread may look for an event.
   typename Policy::template Atomic<std::uint64_t> sequence{0};
   std::uint32_t next[edges_per_slot] = {};
   SlotKind kind = SlotKind::task;
@@ -74,8 +74,8 @@ template <class Policy> struct alignas(64) HotSlot {
 };
 static_assert(sizeof(HotSlot<RingPolicy>) == 64);
 
-/// The part of a slot that only the submitter and the worker that runs the task touch. What
-/// `arguments` holds, arguments.hh says.
+/// The part of a slot that only the submitter and the worker that runs the task touch. The layout
+/// of `arguments` is in arguments.hh.
 struct alignas(128) ColdSlot {
   void const* work = nullptr;  // Codelet const*, or the Record* of a task that ends elsewhere
   char const* tensor = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Submission: a task's way into its slot.
+// Submission of tasks and records into slots.
 
 #include <cstdint>
 #include <span>
@@ -37,11 +37,11 @@ template <class Policy> class Submitter {
   /// of its sequences.
   std::uint64_t submit_record(Record<Policy>& record, Hints const& hints,
                               std::uint64_t sequences = 1) {
-    auto const [level, wish] = place(hints);
+    auto const [level, worker] = place(hints);
     wiring_.make_room();
     wiring_.collect(record.body.uses);
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
-    Hot& slot = domain_.window.open(SlotKind::record, level, wish, sequences);
+    Hot& slot = domain_.window.open(SlotKind::record, level, worker, sequences);
     domain_.window.cold(slot.id).work = &record;
     record.body.sequence = sequence;
     if (record.flight != nullptr) record.flight->begin(record, sequence);
@@ -57,20 +57,20 @@ template <class Policy> class Submitter {
   static constexpr std::size_t usual_operands = 16;
   struct Placement {
     std::uint8_t level;
-    std::int16_t wish;
+    std::int16_t worker;
   };
 
   std::uint64_t submit(Task<DataHandle> const& task, std::span<common::BufferUse> uses,
                        void** pointers) {
     domain_.table.bind(task, uses.data(), pointers);
     if (task.codelet->cpu == nullptr) return submit_asynchronous(task, uses, pointers);
-    auto const [level, wish] = place(task.hints);
+    auto const [level, worker] = place(task.hints);
     std::size_t const bytes = Arguments::block_bytes(uses.size(), task.attributes.size());
     wiring_.make_room();
     wiring_.collect(uses);
     std::byte* const block = bytes == 0 ? nullptr : take_block(bytes);
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
-    Hot& slot = domain_.window.open(SlotKind::task, level, wish, 1);
+    Hot& slot = domain_.window.open(SlotKind::task, level, worker, 1);
     ColdSlot& cold = domain_.window.cold(slot.id);
     cold.work = task.codelet;
     cold.tensor = task.label.tensor;
@@ -104,13 +104,13 @@ template <class Policy> class Submitter {
     }
   }
 
-  /// Where a task of these hints will wait, prepared.
+  /// The queue of a task with these hints, prepared.
   Placement place(Hints const& hints) {
     bool const known =
         hints.worker >= 0 && static_cast<std::uint32_t>(hints.worker) < domain_.scheduler.workers();
     Placement const result{level_of(hints.priority),
                            static_cast<std::int16_t>(known ? hints.worker : -1)};
-    domain_.scheduler.prepare(result.level, result.wish);
+    domain_.scheduler.prepare(result.level, result.worker);
     return result;
   }
 

@@ -17,8 +17,8 @@ namespace nntile::detail::ring {
 /// program.
 ///
 /// Law: only the submitter opens slots and moves the watermark; workers publish `done` and nothing
-/// else. A producer that is in the window can be linked to, because nobody but the submitter could
-/// recycle its slot.
+/// else. A producer that is in the window can be linked to, because only the submitter recycles
+/// slots.
 template <class Policy> class Window {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
 
@@ -47,14 +47,15 @@ template <class Policy> class Window {
   std::uint64_t head() const { return head_.load(std::memory_order_relaxed); }
   std::uint64_t watermark() const { return watermark_.load(std::memory_order_relaxed); }
   bool full() const { return head() - watermark() == size; }
-  /// Sequence of the next task. Any thread that knows one sees a later one.
+  /// Sequence of the next task. A thread that holds an event sees a later one.
   std::uint64_t next_sequence() const { return next_sequence_; }
 
   /// Whether that task has finished. Submitter only.
   bool finished(std::uint64_t ticket) const {
     return ticket < watermark() || done(ticket, std::memory_order_acquire);
   }
-  /// Whether it has or is about to: its list is closed. Submitter only.
+  /// True once the task has completed or has begun to complete (its edge list is closed). Submitter
+  /// only.
   bool finishing(std::uint64_t ticket) const {
     return finished(ticket) || hot_[ticket & mask].consumers.is_closed();
   }
@@ -63,7 +64,7 @@ template <class Policy> class Window {
   static constexpr std::uint64_t nothing = ~std::uint64_t{0};
   std::uint64_t find(std::uint64_t sequence) const { return find(sequence, watermark(), head()); }
 
-  /// Whether the task of that sequence has finished. Any thread that knows it was submitted.
+  /// Whether the task of that sequence, which was submitted, has finished. Any thread.
   bool ended(std::uint64_t sequence) const {
     for (;;) {
       std::uint64_t const mark = watermark_.load(std::memory_order_acquire);
@@ -108,14 +109,14 @@ template <class Policy> class Window {
     return slot;
   }
 
-  /// Makes `consumer` wait for whoever completes the list; false if that has happened already.
+  /// Makes `consumer` wait until the list is closed; false if it is closed already.
   bool link(EdgeList<Policy>& producer, Hot& consumer, std::uint32_t place) {
     return producer.push(edge_of(consumer.id & mask, place), consumer.next[place]);
   }
 
   /// Ends the wiring of a slot; true if the task is ready now, and then the caller's to enqueue.
   bool publish(Hot& slot, std::uint32_t edges) {
-    if (edges == 0) return true;  // nobody else knows of it
+    if (edges == 0) return true;  // no list holds it
     std::int32_t const dropped = Hot::building - static_cast<std::int32_t>(edges);
     return slot.pending.fetch_sub(dropped, std::memory_order_acq_rel) == dropped;
   }

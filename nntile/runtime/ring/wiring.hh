@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Dependences: who a task has to wait for, and who will have to wait for it.
+// Dependences: a task's producers, and its entry as a producer of later tasks.
 
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +24,7 @@ template <class Policy> class Wiring {
   std::uint64_t blocked() const { return blocked_; }
 
   /// Blocks until there is a free slot. Looks for finished tasks now and then in any case, so that
-  /// what they held comes back early and no producer is asked that has finished long ago.
+  /// what they held comes back early and producers that finished long ago are not examined.
   void make_room() {
     std::uint64_t const head = domain_.window.head();
     if (head % look_every == 0) {
@@ -52,7 +52,7 @@ template <class Policy> class Wiring {
     if (++tag_ == 0) ++tag_;
     for (common::BufferUse const& use : uses) {
       Datum const& datum = driver_.reclaim().datum(*use.buffer);
-      // Readers have waited for the writer, so whoever waits for them need not.
+      // Readers have waited for the writer, so a task that waits for them need not.
       if (!writes(use.access) || datum.reader_count == 0) consider(datum.writer);
       if (writes(use.access))
         for (std::uint32_t i = 0; i < datum.reader_count; ++i) consider(datum.readers[i]);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the ring's own threads do all day.
+// Worker threads: the scheduling loop and its idle back-off.
 
 #include <vector>
 
@@ -9,9 +9,9 @@
 
 namespace nntile::detail::ring {
 
-/// How long a thread looks for work before it sleeps. First it spins, unless threads share cores;
-/// then it yields some times: where the one that makes work shares its core, sleeping would cost
-/// both a wake-up for each task.
+/// The back-off before a thread sleeps. First it spins, unless threads share cores; then it yields
+/// some times: where the producer of work shares its core, sleeping would cost both a wake-up for
+/// each task.
 template <class Policy> class Spin {
  public:
   explicit Spin(bool oversubscribed) : oversubscribed_(oversubscribed) { reset(); }
@@ -44,7 +44,8 @@ template <class Policy> class Spin {
   std::int64_t started_;
 };
 
-/// How long a thread sleeps while there are polls to call, and while somebody could still add one.
+/// Nanoseconds that a thread sleeps while there are polls to call, and while one could still be
+/// added.
 inline constexpr std::int64_t nap_ns = 50'000;
 inline constexpr std::int64_t long_nap_ns = 1'000'000;
 
@@ -89,16 +90,16 @@ template <class Policy, class Domain = ring::Domain<Policy>> class Worker {
       }
       item = domain_.scheduler.next(self_);
       if (item == no_item) continue;
-      // There may be work for two, or polls that nobody looks after any more.
+      // There may be work for two, or polls that no thread calls any more.
       if (slept && (domain_.scheduler.any() || nap_of(domain_.tokens) >= 0))
         domain_.parking.wake(1);
       return item;
     }
   }
 
-  /// Polls or sleeps. Who sleeps because another one polls looks for that one after announcing
-  /// itself: the other one takes `polling` back before it looks for sleepers to hand the polls to
-  /// (see find), so one of the two sees the other.
+  /// Polls or sleeps. A thread that sleeps because another one polls checks `polling` after it has
+  /// announced itself; the other one clears `polling` before it looks for sleepers to take the
+  /// polls over (see find), so one of the two sees the other.
   void wait() {
     bool const wanted = nap_of(domain_.tokens) >= 0;
     bool const polls = wanted && !domain_.polling.exchange(true);
@@ -108,7 +109,7 @@ template <class Policy, class Domain = ring::Domain<Policy>> class Worker {
     bool const nobody_polls = wanted && !polls && !domain_.polling.load();
     if (nobody_polls || domain_.scheduler.any() || domain_.stop.load()) {
       domain_.parking.cancel();
-      Policy::Clock::yield_core();  // a push or a pop may be halfway, on a thread without a core
+      Policy::Clock::yield_core();  // a push or a pop may be in progress on a preempted thread
     } else if (nap >= 0) {
       domain_.parking.nap(nap);
     } else {

@@ -25,7 +25,7 @@ struct Step {
   std::size_t attributes;  // offset
 };
 
-/// An immutable program. `Use` is ProgramUse: nothing is compiled where nobody records.
+/// An immutable program. `Use` is ProgramUse: nothing is compiled in programs that do not record.
 template <std::same_as<ProgramUse> Use> struct Image {
   std::vector<later_t<Step, Use>> steps;
   std::vector<Use> uses;  // of all steps in turn

@@ -34,7 +34,7 @@ namespace nntile {
 /// `submit` returns. Only behind an asynchronous task that waits for its token do later ones queue,
 /// in order; `wait`, `lock` and `wait_all` drain the queue. Cost of a submission: look-up and
 /// checks of its handles; of a replayed task: its operands' pointers. Allocates: only to record, to
-/// queue, or beyond 16 uses. A template that nobody varies: who uses another runtime does not
+/// queue, or beyond 16 uses. A template over one type, so that programs with another runtime do not
 /// compile it.
 template <std::same_as<DataHandle> H> class BasicSerial {
  public:
@@ -68,8 +68,8 @@ template <std::same_as<DataHandle> H> class BasicSerial {
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
     return adopt_any(bytes, place, release);
   }
-  /// Memory that nobody writes: tasks and locks that would are refused, and it may overlap other
-  /// such memory.
+  /// Adopts read-only memory: tasks and locks that would write it are refused, and it may overlap
+  /// other read-only memory.
   template <std::same_as<std::byte const> Byte, std::size_t count>
   Handle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
     return adopt_any(std::span<std::byte const>(bytes), place, release);
@@ -241,7 +241,7 @@ template <std::same_as<DataHandle> H> class BasicSerial {
                          [](Replayed const& r, std::uint64_t last) { return r.last < last; });
     return at != replays_.end() && at->last == sequence ? at->first : sequence;
   }
-  /// While nothing is to be told of failures, replays that have ended need not be remembered.
+  /// Without unreported failures, replays that have ended need not be remembered.
   void forget_ended() {
     if (replays_.empty() || failures_.unreported() != 0) return;
     std::erase_if(replays_, [this](Replayed const& r) { return has_ended(r.last); });

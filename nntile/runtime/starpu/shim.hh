@@ -14,8 +14,8 @@ namespace nntile::starpu_shim {
 /// A registered buffer: StarPU's data handle under a name of our own.
 struct Data;
 
-/// What a task carries through StarPU. Lies in memory from std::malloc, at the head of whatever its
-/// runtime adds; StarPU frees it after `left`.
+/// The head of a task's block in StarPU. Lies in memory from std::malloc, at the head of whatever
+/// its runtime adds; StarPU frees it after `left`.
 struct Job {
   /// Runs the body on a worker; `stream` is a cudaStream_t, null on a CPU.
   void (*run)(Job& job, void* const* buffers, void* stream) noexcept = nullptr;
@@ -23,8 +23,7 @@ struct Job {
   /// start.
   void (*left)(Job& job) noexcept = nullptr;
   void* task = nullptr;  // starpu_task, filled by `submit`
-  /// Where each of the task's uses finds its buffer among the operands: a handle used twice is one
-  /// operand.
+  /// The position of each use's buffer among the operands: a handle used twice is one operand.
   unsigned const* operand_of_use = nullptr;
   unsigned use_count = 0;
   void** pointers = nullptr;  // room for use_count buffers
@@ -47,9 +46,9 @@ struct Start {
   void* (*allocate)(std::size_t bytes) noexcept = nullptr;  // host memory, 64-byte aligned
   void (*free)(void* pointer) noexcept = nullptr;
 };
-/// Joins the process's StarPU, starting it if nobody has. Returns the number of CPU workers. Throws
-/// ValueError in place of StarPU's aborts: too many workers, others than those that run, no folder
-/// that it can write its calibration to.
+/// Joins the process's StarPU, starting it unless it runs. Returns the number of CPU workers.
+/// Throws ValueError in place of StarPU's aborts: too many workers, others than those that run, no
+/// folder that it can write its calibration to.
 int start(Start const& start);
 /// Leaves it; the last one to leave shuts it down. Nothing of the caller may be in flight.
 void stop() noexcept;

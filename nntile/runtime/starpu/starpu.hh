@@ -96,8 +96,8 @@ class StarPU {
   DataHandle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
     return adopt_any(bytes, place, release);
   }
-  /// Memory that nobody writes: tasks and locks that would are refused, and it may overlap other
-  /// such memory.
+  /// Adopts read-only memory: tasks and locks that would write it are refused, and it may overlap
+  /// other read-only memory.
   template <std::same_as<std::byte const> Byte, std::size_t count>
   DataHandle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
     return adopt_any(std::span<std::byte const>(bytes), place, release);
