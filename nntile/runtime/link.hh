@@ -54,26 +54,16 @@ template <class Handle> class Link {
   /// Leaves a handle to be retired, or unlocked, to the driver. Without memory for that it stays as
   /// it is until the runtime ends.
   void drop(Handle const& handle, bool unlock) noexcept {
-    auto* const dropped = new (std::nothrow) Dropped{handle, unlock, nullptr};
-    if (dropped == nullptr) return;
-    dropped->next = dropped_.load(std::memory_order_relaxed);
-    while (!dropped_.compare_exchange_weak(dropped->next, dropped, std::memory_order_release,
-                                           std::memory_order_relaxed)) {
-    }
+    if (auto* const dropped = new (std::nothrow) Dropped{handle, unlock, nullptr}) push(*dropped);
   }
   bool any_dropped() const noexcept { return dropped_.load(std::memory_order_relaxed) != nullptr; }
-  /// Calls settle(handle, unlock) for all that were dropped, in the order of `drop`.
+  /// Calls settle(handle, unlock) for all that were dropped, in the order of `drop`. If it throws,
+  /// that handle and the later ones count as dropped again.
   template <class Settle> void take(Settle&& settle) {
-    Dropped* newest = dropped_.exchange(nullptr, std::memory_order_acquire);
-    Dropped* oldest = nullptr;
-    while (newest != nullptr) {
-      Dropped* const next = std::exchange(newest->next, oldest);
-      oldest = std::exchange(newest, next);
-    }
-    while (oldest != nullptr) {
-      Dropped* const dropped = std::exchange(oldest, oldest->next);
-      settle(dropped->handle, dropped->unlock);
-      delete dropped;
+    Taken taken{*this, dropped_.exchange(nullptr, std::memory_order_acquire)};
+    while (taken.oldest != nullptr) {
+      settle(taken.oldest->handle, taken.oldest->unlock);
+      delete std::exchange(taken.oldest, taken.oldest->next);
     }
   }
 
@@ -84,6 +74,30 @@ template <class Handle> class Link {
     bool unlock;
     Dropped* next;
   };
+  /// A list that was taken, in the order of `drop`. Gives back what is left of it.
+  struct Taken {
+    Link& link;
+    Dropped* oldest = nullptr;
+
+    Taken(Link& from, Dropped* newest) noexcept : link(from) {
+      while (newest != nullptr) {
+        Dropped* const next = std::exchange(newest->next, oldest);
+        oldest = std::exchange(newest, next);
+      }
+    }
+    Taken(Taken const&) = delete;
+    Taken& operator=(Taken const&) = delete;
+    ~Taken() {
+      while (oldest != nullptr) link.push(*std::exchange(oldest, oldest->next));
+    }
+  };
+
+  void push(Dropped& dropped) noexcept {
+    dropped.next = dropped_.load(std::memory_order_relaxed);
+    while (!dropped_.compare_exchange_weak(dropped.next, &dropped, std::memory_order_release,
+                                           std::memory_order_relaxed)) {
+    }
+  }
 
   std::atomic<std::uint32_t> references_{1};
   std::atomic<std::uint32_t> pins_{0};

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "nntile/runtime/common/dropped.hh"
 #include "nntile/runtime/common/submitted.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/link.hh"
@@ -212,19 +213,13 @@ class BasicRing {
     return event.runtime != nullptr;
   }
 
-  /// Does what others than the driver have left to it.
+  /// Settles what threads other than the driver have dropped.
   void take_dropped() {
     if (!link_->any_dropped()) [[likely]]
       return;
-    link_->take([this](Handle handle, bool unlocks) {
-      try {
-        if (unlocks)
-          end_lock(handle);
-        else if (!domain_.table.drop_if_locked(handle))
-          retire_one(handle);
-      } catch (Error const&) {  // retired with its scope, for example
-      }
-    });
+    common::settle_dropped(
+        link_, domain_.table, [this](Handle handle) { end_lock(handle); },
+        [this](Handle handle) { retire_one(handle); });
   }
   void end_lock(Handle handle) {
     if (domain_.table.end_lock(handle).is(common::Buffer::dropped)) retire_one(handle);

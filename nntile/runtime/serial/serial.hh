@@ -19,6 +19,7 @@
 #include "nntile/core/later.hh"
 #include "nntile/runtime/common/buffer_table.hh"
 #include "nntile/runtime/common/driving_thread.hh"
+#include "nntile/runtime/common/dropped.hh"
 #include "nntile/runtime/common/marks.hh"
 #include "nntile/runtime/common/options.hh"
 #include "nntile/runtime/common/submitted.hh"
@@ -298,19 +299,13 @@ template <std::same_as<DataHandle> H> class BasicSerial {
     return sequence <= ended_.load(std::memory_order_acquire);
   }
 
-  /// Does what others than the driver have left to it.
+  /// Settles what threads other than the driver have dropped.
   void take_dropped() {
     if (!link_->any_dropped()) [[likely]]
       return;
-    link_->take([this](Handle handle, bool unlocks) {
-      try {
-        if (unlocks)
-          end_lock(handle);
-        else if (!buffers_.drop_if_locked(handle))
-          retire_one(handle);
-      } catch (Error const&) {  // retired with its scope, for example
-      }
-    });
+    common::settle_dropped(
+        link_, buffers_, [this](Handle handle) { end_lock(handle); },
+        [this](Handle handle) { retire_one(handle); });
   }
   void end_lock(Handle handle) {
     if (buffers_.end_lock(handle).is(common::Buffer::dropped)) retire_one(handle);

@@ -16,6 +16,7 @@
 #include "nntile/runtime/common/aligned.hh"
 #include "nntile/runtime/common/buffer_table.hh"
 #include "nntile/runtime/common/driving_thread.hh"
+#include "nntile/runtime/common/dropped.hh"
 #include "nntile/runtime/common/events.hh"
 #include "nntile/runtime/common/marks.hh"
 #include "nntile/runtime/common/options.hh"
@@ -325,19 +326,13 @@ class StarPU {
     self.callbacks_.fetch_sub(1, std::memory_order_release);
   }
 
-  /// Does what others than the driver have left to it.
+  /// Settles what threads other than the driver have dropped.
   void take_dropped() {
     if (!link_->any_dropped()) [[likely]]
       return;
-    link_->take([this](DataHandle handle, bool unlocks) {
-      try {
-        if (unlocks)
-          end_lock(handle);
-        else if (!buffers_.drop_if_locked(handle))
-          retire_one(handle);
-      } catch (Error const&) {  // retired with its scope, for example
-      }
-    });
+    common::settle_dropped(
+        link_, buffers_, [this](DataHandle handle) { end_lock(handle); },
+        [this](DataHandle handle) { retire_one(handle); });
   }
   void end_lock(DataHandle handle) {
     common::Buffer& buffer = buffers_.end_lock(handle);
