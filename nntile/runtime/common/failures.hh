@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The failure log: failed and cancelled tasks, and the marks that carry failure along the data.
 //
-// A runtime holds one `Failures`, passes it to `BufferTable` and to `run_body` (marks.hh), which
+// A runtime holds one `Failures`, passes it to `BufferTable` and to `run_body` (run_body.hh), which
 // together call everything about marks, and itself calls
 //   throw_if_failed(sequence)   in `wait`, after the task has ended
 //   report()                    in `wait_all`, after every task has ended

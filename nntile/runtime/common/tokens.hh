@@ -3,7 +3,7 @@
 // Completion tokens: asynchronous tasks, which end after their entry has returned.
 //
 // Use by a runtime: it holds one `Tokens`, made with a function to call when an asynchronous
-// task has ended, and hands it to `run_body` (marks.hh), which opens tokens. At every blocking
+// task has ended, and hands it to `run_body` (run_body.hh), which opens tokens. At every blocking
 // place the driving thread calls poll(true); one idle worker calls poll(false) while polls() != 0.
 // A runtime that sleeps with polls() != 0 naps instead (wake.hh). No verdict of deadlock while
 // outstanding() != 0; waiting_for() says what is waited for. A poll counts as a task: it may ask
@@ -32,7 +32,7 @@ class Tokens {
  public:
   /// Called once for each task that ends after its entry returned, on the thread that ends it. The
   /// status' text lives as long as the call. Marks are the callee's to settle (`settle` in
-  /// marks.hh).
+  /// run_body.hh).
   using Ended = void (*)(void* runtime, void* task, Status status) noexcept;
 
   /// `wake`, if any, is notified when a poll was registered, so that its sleepers go on to nap;

@@ -5,7 +5,7 @@
 // Use by a runtime: it holds one `Workspaces` of as many blocks as it runs bodies at a time,
 // and says `workspace_bytes() const { return max_workspace_bytes; }`. Threads that are numbered
 // lend the body their own block, `workspaces[number]`; others lend `Loan(workspaces,
-// codelet).block()` while the loan lives. The block goes to `run_body` (marks.hh), or into
+// codelet).block()` while the loan lives. The block goes to `run_body` (run_body.hh), or into
 // KernelCall::workspace.
 
 #include <pthread.h>

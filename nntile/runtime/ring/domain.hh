@@ -8,8 +8,8 @@
 #include "nntile/runtime/common/buffer_table.hh"
 #include "nntile/runtime/common/driving_thread.hh"
 #include "nntile/runtime/common/failures.hh"
-#include "nntile/runtime/common/marks.hh"
 #include "nntile/runtime/common/options.hh"
+#include "nntile/runtime/common/run_body.hh"
 #include "nntile/runtime/common/tokens.hh"
 #include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/ring/arguments.hh"
@@ -176,25 +176,16 @@ template <class Policy> class Domain {
     return ended ? end_program_task(self, flight, task) : no_item;
   }
 
-  /// As run_body, but collects what only a failure needs, in lines that are cold, only for one.
+  /// Runs a task whose operands are unpacked here. The rest of its body lies in cold lines, and is
+  /// collected for marks and failures only.
   void run_plain(std::uint32_t self, Flight<Policy>& flight, TaskView task) {
     void* pointers[unpacked_operands];
     flight.bind(task, pointers);
     common::BufferUse uses[unpacked_operands];
-    if (failures.any_marked()) [[unlikely]] {
-      (void)common::run_body(failures, tokens, flight.body(task, uses, pointers), nullptr,
-                             workspaces[self]);
-      return;
-    }
     char text[status_text_bytes];
-    text[status_text_bytes - 1] = 0;
-    Status status;
-    {
-      common::DefaultFloatEnvironment const environment;
-      status = task.codelet()->cpu({pointers, flight.attributes(task), text, workspaces[self]});
-    }
-    if (!status.ok() || failures.any_marked()) [[unlikely]]
-      common::settle(failures, flight.body(task, uses, pointers), status);
+    (void)common::run_body(failures, task.codelet()->cpu,
+                           {pointers, flight.attributes(task), text, workspaces[self]},
+                           [&] { return flight.body(task, uses, pointers); });
   }
 
   /// Counts the successors down. From the last count on the flight may be another's, but for those

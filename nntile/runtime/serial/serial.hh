@@ -20,8 +20,8 @@
 #include "nntile/runtime/common/buffer_table.hh"
 #include "nntile/runtime/common/driving_thread.hh"
 #include "nntile/runtime/common/dropped.hh"
-#include "nntile/runtime/common/marks.hh"
 #include "nntile/runtime/common/options.hh"
+#include "nntile/runtime/common/run_body.hh"
 #include "nntile/runtime/common/submitted.hh"
 #include "nntile/runtime/common/wake.hh"
 #include "nntile/runtime/common/workspaces.hh"
@@ -255,19 +255,11 @@ template <std::same_as<DataHandle> H> class BasicSerial {
       common::DrivingThread::InTask const in_task(thread_);
       common::DefaultFloatEnvironment environment;
       for (typename Flight::Call const& call : flight.calls()) {
-        if (failures_.any_marked()) [[unlikely]] {
-          well = false;
-          (void)common::run_body(failures_, tokens_, body_of(flight, call), nullptr,
-                                 workspaces_[0]);
-          continue;
-        }
-        Status const status = call.entry(call.call);
+        bool const ran_well = common::run_entry(failures_, call.entry, call.call,
+                                                [&] { return body_of(flight, call); });
         environment.renew();
-        if (!status.ok()) [[unlikely]] {
+        if (!ran_well) [[unlikely]]
           well = false;
-          call.call.text[status_text_bytes - 1] = 0;
-          common::settle(failures_, body_of(flight, call), status);
-        }
       }
     }
     ended_.store(flight.last(), std::memory_order_release);

@@ -18,8 +18,8 @@
 #include "nntile/runtime/common/driving_thread.hh"
 #include "nntile/runtime/common/dropped.hh"
 #include "nntile/runtime/common/events.hh"
-#include "nntile/runtime/common/marks.hh"
 #include "nntile/runtime/common/options.hh"
+#include "nntile/runtime/common/run_body.hh"
 #include "nntile/runtime/common/submitted.hh"
 #include "nntile/runtime/common/wake.hh"
 #include "nntile/runtime/common/workspaces.hh"
@@ -387,11 +387,10 @@ class StarPU {
   }
   void run_on_device(Job& job, void* const* pointers, void* stream) noexcept {
     job.on_device = true;  // ends when the stream has come to its end, in `left`
-    if (failures_.any_marked() && failures_.cancel_if_marked(job.body)) return;
     char text[status_text_bytes];
-    text[status_text_bytes - 1] = 0;
-    common::settle(failures_, job.body,
-                   job.body.codelet->cuda({pointers, job.body.attributes, text}, stream));
+    (void)common::run_body(failures_, common::DeviceEntry{job.body.codelet->cuda, stream},
+                           {pointers, job.body.attributes, text},
+                           [&]() -> common::TaskBody const& { return job.body; });
   }
   static void left(starpu_shim::Job& base) noexcept {
     auto& job = static_cast<Job&>(base);
