@@ -40,12 +40,12 @@ constexpr Codelet checked[] = {{"count", count, nullptr, nullptr},
 
 /// The bindings of a task: handles by number, so that a program can be made of it, too.
 struct Operands {
-  ProgramUse uses[3];
+  Use<Binding> uses[3];
   std::size_t count;
 };
 Operands operands(Case of, Triple t) {
   auto const use = [](int handle, Access access) {
-    return ProgramUse{static_cast<std::uint32_t>(handle), access};
+    return Use<Binding>{static_cast<std::uint32_t>(handle), access};
   };
   if (of == Case::independent) return {{}, 0};
   if (of == Case::chain) return {{use(0, Access::update)}, 1};

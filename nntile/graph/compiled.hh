@@ -390,7 +390,7 @@ template <Runtime R> class CompiledGraph {
   }
 
   void record() requires ReplayingRuntime<R> {
-    std::vector<ProgramUse> uses;
+    std::vector<Use<Binding>> uses;
     std::vector<ProgramTask> tasks;
     for (auto const& task : plan_->tasks())
       for (auto const& use : plan_->uses(task)) uses.push_back({binding_[use.buffer], use.access});
@@ -403,10 +403,8 @@ template <Runtime R> class CompiledGraph {
                        label(task)});
       at += task.use_count;
     }
-    program_ =
-        std::make_unique<decltype(runtime_->record(tasks, 0u, std::span<ProgramParameter const>{}))>(
-            runtime_->record(tasks, static_cast<std::uint32_t>(bindings_.size()),
-                            std::span<ProgramParameter const>{}));
+    program_ = std::make_unique<Program>(runtime_->record(
+        tasks, static_cast<std::uint32_t>(bindings_.size()), std::span<ProgramParameter const>{}));
   }
 
   void submit_tasks() {
@@ -436,10 +434,7 @@ template <Runtime R> class CompiledGraph {
     }
   }
 
-  template <class Self> struct ProgramOf { using type = void; };
-  template <ReplayingRuntime Self> struct ProgramOf<Self> { using type = typename Self::Program; };
-  struct NoProgram {};
-  using Program = std::conditional_t<ReplayingRuntime<R>, typename ProgramOf<R>::type, NoProgram>;
+  using Program = program_t<R>;
 
   std::shared_ptr<Plan const> plan_;
   TensorStore<R>* store_ = nullptr;

@@ -49,7 +49,8 @@ struct TaskLabel {
   std::int64_t tile = -1;
 };
 
-/// One operand of a task.
+/// One operand of a task. `Handle` names its buffer: a runtime's handle, a position among the
+/// bindings of a program, or a runtime's own record of the buffer.
 template <class Handle> struct Use {
   Handle handle;
   Access access;
@@ -212,18 +213,10 @@ concept HintedRuntime = Runtime<R> && requires {
   requires bool(R::heeds_hints);
 };
 
-/// One task of a recorded program: its buffers are positions in a binding table.
-struct ProgramUse {
-  std::uint32_t binding;
-  Access access;
-};
-struct ProgramTask {
-  Codelet const* codelet = nullptr;
-  std::span<ProgramUse const> uses;
-  std::span<std::byte const> attributes;
-  Hints hints;
-  TaskLabel label;
-};
+/// Names a buffer of a recorded program: its position in the table of bindings.
+using Binding = std::uint32_t;
+/// One task of a recorded program.
+using ProgramTask = Task<Binding>;
 
 /// Attribute bytes of a recorded task that each replay takes from the parameter block.
 struct ProgramParameter {
@@ -254,6 +247,17 @@ concept ReplayingRuntime = Runtime<R> &&
   { runtime.record(tasks, binding_count, parameters) } -> std::same_as<typename R::Program>;
   { runtime.replay(program, bindings, block) } -> std::same_as<Event>;
 };
+
+namespace detail {
+
+struct NoProgram {};
+template <class R> struct ProgramOf { using type = NoProgram; };
+template <ReplayingRuntime R> struct ProgramOf<R> { using type = typename R::Program; };
+
+}  // namespace detail
+
+/// The programs of a runtime; an empty type where it does not replay.
+template <Runtime R> using program_t = typename detail::ProgramOf<R>::type;
 
 // clang-format off
 /// Threads without handles or dependences; `Engine<Executor>` of it models Runtime. 64 KiB of stack

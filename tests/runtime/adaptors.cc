@@ -94,7 +94,7 @@ TEST_CASE("record counts replays and their recordings", "[runtime][adaptors]") {
   Record<Ring> runtime(RuntimeOptions{.workers = 1});
   auto const a = cell(runtime, 1);
   long const value = 2;
-  ProgramUse const uses[] = {{0, Access::update}};
+  Use<Binding> const uses[] = {{0, Access::update}};
   ProgramTask const tasks[] = {
       {&test::step_codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {}}};
   auto const program = runtime.record(tasks, 1, {});
@@ -125,7 +125,7 @@ TEST_CASE("null counts what it is asked for and runs nothing", "[runtime][adapto
 TEST_CASE("null counts the tasks of a replay", "[runtime][adaptors]") {
   Null runtime;
   auto const a = runtime.allocate(8);
-  ProgramUse const uses[] = {{0, Access::update}};
+  Use<Binding> const uses[] = {{0, Access::update}};
   ProgramTask const tasks[] = {{&test::step_codelet, uses, {}, {}, {}},
                                {&test::step_codelet, uses, {}, {}, {}}};
   auto const program = runtime.record(tasks, 1, {});

@@ -102,7 +102,7 @@ TEST_CASE("a replay that writes const bytes is refused", "[runtime][adopt]") {
   Ring runtime({.workers = 1});
   long const value = 7;
   auto const handle = runtime.adopt(std::as_bytes(std::span(&value, 1)));
-  ProgramUse const uses[] = {{0, Access::update}};
+  Use<Binding> const uses[] = {{0, Access::update}};
   ProgramTask const tasks[] = {{&step_codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {}}};
   auto const program = runtime.record(tasks, 1);
   Ring::Handle const bindings[] = {handle};

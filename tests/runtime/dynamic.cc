@@ -93,8 +93,8 @@ std::span<std::byte const> bytes_of(long const& value) {
 
 /// Two tasks over bindings {a, b, c}: b = a + first, c = b + 10; `first` is the parameter.
 template <class R> typename R::Program record_sums(R& runtime) {
-  static constexpr ProgramUse first[] = {{0, Access::read}, {1, Access::write}};
-  static constexpr ProgramUse second[] = {{1, Access::read}, {2, Access::write}};
+  static constexpr Use<Binding> first[] = {{0, Access::read}, {1, Access::write}};
+  static constexpr Use<Binding> second[] = {{1, Access::read}, {2, Access::write}};
   long const none = 0, ten = 10;
   ProgramTask const tasks[] = {{&add_codelet, first, bytes_of(none), {}, {}},
                                {&add_codelet, second, bytes_of(ten), {}, {}}};
@@ -218,7 +218,7 @@ TEST_CASE("a program over handles of another type is submitted task by task",
 TEST_CASE("a recording with a binding, task or byte that is not there is an error",
           "[runtime][dynamic]") {
   Mixed runtime("plain", {.workers = 1});
-  static constexpr ProgramUse use[] = {{1, Access::write}};
+  static constexpr Use<Binding> use[] = {{1, Access::write}};
   long const none = 0;
   ProgramTask const task[] = {{&add_codelet, use, bytes_of(none), {}, {}}};
   ProgramParameter const beyond_task[] = {{1, 0, 0, 8}}, beyond_end[] = {{0, 4, 0, 8}};
@@ -250,8 +250,8 @@ TEST_CASE("a replay that is refused changes nothing", "[runtime][dynamic]") {
 TEST_CASE("what a program could not submit is marked", "[runtime][dynamic]") {
   Mixed runtime("plain", {.workers = 1});
   static constexpr Codelet nowhere{"nowhere", nullptr, nullptr, nullptr};
-  static constexpr ProgramUse first[] = {{0, Access::read}, {1, Access::write}};
-  static constexpr ProgramUse second[] = {{1, Access::read}, {2, Access::write}};
+  static constexpr Use<Binding> first[] = {{0, Access::read}, {1, Access::write}};
+  static constexpr Use<Binding> second[] = {{1, Access::read}, {2, Access::write}};
   long const none = 0;
   ProgramTask const tasks[] = {{&add_codelet, first, bytes_of(none), {}, {}},
                                {&nowhere, second, {}, {}, {}}};

@@ -23,7 +23,7 @@ constexpr Codelet add{"add", nullptr, nullptr, nullptr};
 
 /// A task that reads the first buffer and writes the second.
 struct ReadWrite {
-  std::array<BufferUse, 2> uses;
+  std::array<Use<Buffer*>, 2> uses;
   TaskBody body;
   ReadWrite(std::uint64_t sequence, Buffer& in, Buffer& out, Codelet const& codelet = gelu)
       : uses{{{&in, Access::read}, {&out, Access::write}}} {
@@ -69,7 +69,7 @@ TEST_CASE("of two marks the older failure is the cause, whichever came first",
   std::array<Buffer, 4> buffers;
   log.fail(ReadWrite(8, buffers[3], buffers[1]).body, "the younger one");
   log.fail(ReadWrite(5, buffers[3], buffers[0]).body, "the older one");
-  std::array<BufferUse, 3> const uses{
+  std::array<Use<Buffer*>, 3> const uses{
       {{&buffers[1], Access::read}, {&buffers[0], Access::update}, {&buffers[2], Access::write}}};
   TaskBody body;
   body.codelet = &add;
@@ -83,7 +83,7 @@ TEST_CASE("accumulates that fail in any order leave the oldest failure", "[runti
   for (bool const swapped : {false, true}) {
     Failures log;
     std::array<Buffer, 1> buffers;
-    std::array<BufferUse, 1> const uses{{{&buffers[0], Access::accumulate}}};
+    std::array<Use<Buffer*>, 1> const uses{{{&buffers[0], Access::accumulate}}};
     for (std::uint64_t const sequence : {swapped ? 4u : 3u, swapped ? 3u : 4u}) {
       TaskBody body;
       body.codelet = &add;

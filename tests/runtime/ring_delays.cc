@@ -297,8 +297,8 @@ std::uint64_t submit_and_wait(SubmitRing& ring, std::uint64_t number, Watchdog& 
   std::vector<Event> events;
   for (ProgramTask const& task : tasks) {
     std::vector<Use<DataHandle>> uses;
-    for (ProgramUse const& use : task.uses)
-      uses.push_back({cells.handles[use.binding], use.access});
+    for (Use<Binding> const& use : task.uses)
+      uses.push_back({cells.handles[use.handle], use.access});
     events.push_back(
         ring.submit({task.codelet,
                      uses,

@@ -45,15 +45,15 @@ struct Stage {
 
   /// A root of the lowest level, and two tasks behind it of higher ones.
   Stage() {
-    static constexpr ProgramUse uses[] = {
+    static constexpr Use<Binding> uses[] = {
         {0, Access::write}, {1, Access::write}, {0, Access::read}, {2, Access::write}};
     static constexpr long value = 1;
     auto const bytes = std::as_bytes(std::span(&value, 1));
-    ProgramUse const third[] = {uses[3], uses[2]};
+    Use<Binding> const third[] = {uses[3], uses[2]};
     ProgramTask const tasks[] = {{&put_codelet, {uses, 1}, bytes, {-1, -2}, {}},
                                  {&copy_codelet, {uses + 1, 2}, bytes, {-1, 0}, {}},
                                  {&copy_codelet, third, bytes, {-1, 3}, {}}};
-    image = std::make_shared<Image const>(Recorder<InterruptedPolicy>(tasks, 3).image({}));
+    image = std::make_shared<Image const>(Recorder(tasks, 3, {}).image());
     for (int i = 0; i < 3; ++i)
       handles.push_back(driver.reclaim().begin(
           [&] { return domain.table.add(sizeof(long), host, Lifetime::persistent); }));

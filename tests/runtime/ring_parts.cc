@@ -200,12 +200,11 @@ TEST_CASE("stale references are forgotten, live ones kept", "[runtime][ring]") {
   Datums datums;
   datums.prepare(2000);
   datums[1500].writer = 7;
-  datums[1500].reader_count = 3;
-  datums[1500].readers[0] = 1, datums[1500].readers[1] = 2, datums[1500].readers[2] = 3;
+  for (Reference const reader : {1u, 2u, 3u}) datums[1500].readers.push_back(reader);
   datums.sweep([](Reference reference) { return reference == 1 || reference == 3; });
   Datum const& datum = datums[1500];
-  REQUIRE((datum.writer == no_reference && datum.reader_count == 2));
-  REQUIRE((datum.readers[0] == 1 && datum.readers[1] == 3));
+  REQUIRE(datum.writer == no_reference);
+  REQUIRE(std::vector(datum.readers.begin(), datum.readers.end()) == std::vector<Reference>{1, 3});
 }
 
 TEST_CASE("a late worker takes nothing from a lane of another epoch", "[runtime][ring]") {

@@ -79,7 +79,7 @@ class RandomProgram {
       MixAttributes attributes = attributes_[t];
       if (t % 3 == 0 && !block.empty()) attributes.salt = block[t];
       std::vector<void*> buffers;
-      for (ProgramUse const& use : uses_[t]) buffers.push_back(&cells[use.binding]);
+      for (Use<Binding> const& use : uses_[t]) buffers.push_back(&cells[use.handle]);
       (void)mix({buffers.data(), &attributes, nullptr});
     }
   }
@@ -94,14 +94,14 @@ class RandomProgram {
     for (std::uint32_t i = 0; i < count; ++i) {
       auto const binding = static_cast<std::uint32_t>(random() % bindings_);
       auto access = static_cast<Access>(random() % 8 < 5 ? 0 : random() % 4);
-      bool const again = i > 0 && uses_[t].back().binding == binding;
+      bool const again = i > 0 && uses_[t].back().handle == binding;
       if (!written_[binding]) access = Access::write;
       if (again) access = uses_[t].back().access;  // repeated, but never read what is not written
       uses_[t].push_back({binding, access});
       attributes.accesses |= static_cast<std::uint64_t>(access) << (2 * i);
     }
-    for (ProgramUse const& use : uses_[t])
-      written_[use.binding] = written_[use.binding] || writes(use.access);
+    for (Use<Binding> const& use : uses_[t])
+      written_[use.handle] = written_[use.handle] || writes(use.access);
     int const priority = priorities ? static_cast<int>(random() % 40) - 20 : 0;
     tasks_.push_back({t % 7 == 3 ? &mix_async_codelet : &mix_codelet,
                       uses_[t],
@@ -113,7 +113,7 @@ class RandomProgram {
   std::uint64_t state_;
   std::uint32_t bindings_;
   std::vector<bool> written_;
-  std::vector<std::vector<ProgramUse>> uses_;
+  std::vector<std::vector<Use<Binding>>> uses_;
   std::vector<MixAttributes> attributes_;
   std::vector<ProgramTask> tasks_;
 };

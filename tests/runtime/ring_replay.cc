@@ -84,7 +84,7 @@ long value_in(Ring& ring, DataHandle handle) { return read(ring, handle); }
 
 /// A program of one task: first = second + 5.
 RingProgram record_copy(Ring& ring) {
-  ProgramUse const uses[] = {{0, Access::write}, {1, Access::read}};
+  Use<Binding> const uses[] = {{0, Access::write}, {1, Access::read}};
   long const value = 5;
   ProgramTask const task{&copy_codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {"sum", 3}};
   ProgramParameter const parameter{0, 0, 0, sizeof(long)};
@@ -158,7 +158,7 @@ TEST_CASE("a replay that only reads leaves a later writer waiting for it", "[run
   Ring ring(options_of(2, false));
   TokenKeeper tokens;
   TokenKeeper* const keeper = &tokens;
-  ProgramUse const use[] = {{0, Access::read}};
+  Use<Binding> const use[] = {{0, Access::read}};
   ProgramTask const task{&keep_codelet, use, std::as_bytes(std::span(&keeper, 1)), {}, {}};
   auto const program = ring.record({&task, 1}, 1);
   DataHandle const bound[] = {cell(ring, 1)};
@@ -190,7 +190,7 @@ TEST_CASE("tasks pass a replay whose token is open", "[runtime][ring]") {
 
 TEST_CASE("a failed task cancels those after it in its program and beyond", "[runtime][ring]") {
   Ring ring(options_of(GENERATE(1, 4), false));
-  ProgramUse const first[] = {{0, Access::write}},
+  Use<Binding> const first[] = {{0, Access::write}},
                    second[] = {{1, Access::write}, {0, Access::read}},
                    third[] = {{2, Access::write}};
   long const value = 7;
@@ -231,7 +231,7 @@ TEST_CASE("bindings that do not fit the recording are refused", "[runtime][ring]
 TEST_CASE("a recording checks its tasks", "[runtime][ring]") {
   Ring ring(options_of(1, false));
   Codelet const nothing{};
-  ProgramUse const beyond[] = {{2, Access::read}};
+  Use<Binding> const beyond[] = {{2, Access::read}};
   ProgramTask const no_codelet{}, no_entry{&nothing, {}, {}, {}, {}},
       out{&put_codelet, beyond, {}, {}, {}}, fine{&put_codelet, {}, {}, {}, {}};
   ProgramParameter const wrong_task{1, 0, 0, 0}, wrong_byte{0, 0, 0, 1};

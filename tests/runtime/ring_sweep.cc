@@ -47,7 +47,7 @@ TEST_CASE("a task waits for none that has its old producer's reference 2^31 task
   std::uint64_t const later = stage.domain.window.head() + 5000;
   // Whoever wrote and read it 2^31 tasks before `later` is called what that one will be called.
   stage.datum(old).writer = reference_to(later);
-  stage.datum(old).readers[stage.datum(old).reader_count++] = reference_to(later);
+  stage.datum(old).readers.push_back(reference_to(later));
   while (stage.domain.window.head() != later) {
     stage.write(other);
     (void)stage.domain.run(0, stage.next());

@@ -75,8 +75,8 @@ TEMPLATE_LIST_TEST_CASE("a runtime lends each body a workspace of its own", "[ru
 TEMPLATE_TEST_CASE("a replayed body is lent a workspace", "[runtime][workspaces]", Serial, Ring,
                    test::DynamicRing) {
   TestType runtime(RuntimeOptions{});
-  ProgramUse const use[] = {{0, Access::write}};
-  std::vector<ProgramUse> many;
+  Use<Binding> const use[] = {{0, Access::write}};
+  std::vector<Use<Binding>> many;
   for (std::uint32_t i = 0; i < 40; ++i) many.push_back({i, Access::write});
   ProgramTask const tasks[] = {{&paint_codelet, use, {}, {}, {}},
                                {&paint_codelet, many, {}, {}, {}}};

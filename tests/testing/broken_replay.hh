@@ -16,7 +16,7 @@ class BrokenReplay : public Broken {
   struct Program {
     struct One {
       Codelet const* codelet;
-      std::vector<ProgramUse> uses;
+      std::vector<Use<Binding>> uses;
       std::vector<std::byte> attributes;
     };
     std::vector<One> tasks;
@@ -50,7 +50,7 @@ class BrokenReplay : public Broken {
     if (is(Defect::replays_retired_handles) && bindings.size() == 1) return {};
     for (auto const& task : tasks) {
       std::vector<Use<Handle>> uses;
-      for (ProgramUse const& use : task.uses) uses.push_back({bindings[use.binding], use.access});
+      for (Use<Binding> const& use : task.uses) uses.push_back({bindings[use.handle], use.access});
       events.push_back(submit({task.codelet, uses, task.attributes, {}, {}}));
       if (is(Defect::replays_first_task_only)) break;
     }
@@ -81,10 +81,10 @@ class BrokenReplay : public Broken {
     for (Handle const handle : bindings) check_handle(handle);
     std::vector<bool> seen(bindings.size(), false);  // by binding: named by an earlier task
     for (auto const& task : program.tasks) {
-      for (ProgramUse const& use : task.uses)
-        if (!seen[use.binding] && reads(use.access) && !is_written(bindings[use.binding]))
+      for (Use<Binding> const& use : task.uses)
+        if (!seen[use.handle] && reads(use.access) && !is_written(bindings[use.handle]))
           throw LifetimeError("broken: a replay reads an unwritten buffer");
-      for (ProgramUse const& use : task.uses) seen[use.binding] = true;
+      for (Use<Binding> const& use : task.uses) seen[use.handle] = true;
     }
     for (std::size_t i = 0; i < bindings.size(); ++i)
       for (std::size_t j = 0; j < i; ++j)

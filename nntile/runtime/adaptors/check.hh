@@ -79,9 +79,9 @@ template <Runtime R> class Check {
                                task.hints, task.label})
             : runtime_.submit({task.codelet, uses, task.attributes, task.hints, task.label});
     for (detail::WatchedUse const& use : united) {
-      if (use.buffer == nullptr || !writes(use.access)) continue;
-      use.buffer->written = true;
-      ++use.buffer->issued;
+      if (use.handle == nullptr || !writes(use.access)) continue;
+      use.handle->written = true;
+      ++use.handle->issued;
     }
     return event;
   }
@@ -164,11 +164,11 @@ template <Runtime R> class Check {
     for (auto const& use : uses) {
       detail::WatchedBuffer* buffer = use.handle.buffer;
       for (auto& earlier : united) {
-        if (buffer == nullptr || earlier.buffer != buffer) continue;
+        if (buffer == nullptr || earlier.handle != buffer) continue;
         if (earlier.access != use.access) earlier.access = Access::update;
         buffer = nullptr;
       }
-      united.push_back({buffer, use.access, buffer != nullptr ? buffer->issued : 0});
+      united.push_back({{buffer, use.access}, buffer != nullptr ? buffer->issued : 0});
     }
     return united;
   }

@@ -17,6 +17,7 @@
 #include "nntile/core/codelet.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
+#include "nntile/runtime/concept.hh"
 
 namespace nntile::detail {
 
@@ -73,9 +74,7 @@ class Problems {
 
 /// An operand of a checked task. `access` is the union over the operands that are the same buffer,
 /// of which only the first has a buffer here.
-struct WatchedUse {
-  WatchedBuffer* buffer;
-  Access access;
+struct WatchedUse : Use<WatchedBuffer*> {
   std::uint64_t version;  // how many writes were submitted before the task
 };
 
@@ -108,8 +107,8 @@ class CheckedRun {
 
   void enter() {
     for (std::size_t i = 0; i < uses_.size(); ++i) {
-      if (uses_[i].buffer == nullptr) continue;
-      WatchedBuffer& buffer = *uses_[i].buffer;
+      if (uses_[i].handle == nullptr) continue;
+      WatchedBuffer& buffer = *uses_[i].handle;
       bool const writer = writes(uses_[i].access);
       int const writers = writer ? buffer.writers.fetch_add(1) : buffer.writers.load();
       int const readers = writer ? buffer.readers.load() : buffer.readers.fetch_add(1);
@@ -125,8 +124,8 @@ class CheckedRun {
   /// The task's status, or what was found.
   Status leave(Status status, char* text) {
     for (std::size_t i = 0; i < uses_.size(); ++i) {
-      if (uses_[i].buffer == nullptr) continue;
-      WatchedBuffer& buffer = *uses_[i].buffer;
+      if (uses_[i].handle == nullptr) continue;
+      WatchedBuffer& buffer = *uses_[i].handle;
       if (writes(uses_[i].access)) {
         if (uses_[i].access == Access::accumulate)
           buffer.version.fetch_add(1);
@@ -151,7 +150,7 @@ class CheckedRun {
 
  private:
   void compare(std::size_t i, char const* when) {
-    WatchedBuffer const& buffer = *uses_[i].buffer;
+    WatchedBuffer const& buffer = *uses_[i].handle;
     bool const looks =
         uses_[i].access != Access::write && buffer.summed.load(std::memory_order_relaxed);
     if (looks && checksum(buffers_[i], buffer.bytes) != buffer.sum.load(std::memory_order_relaxed))
@@ -161,11 +160,11 @@ class CheckedRun {
   /// some may have been cancelled. Never may a later one have come first.
   void compare_version(std::size_t i) {
     std::uint64_t const expected = uses_[i].version;
-    std::uint64_t const seen = uses_[i].buffer->version.load();
+    std::uint64_t const seen = uses_[i].handle->version.load();
     bool const exact = uses_[i].access == Access::read || uses_[i].access == Access::update;
     bool const late = seen > expected && uses_[i].access != Access::accumulate;
     if (late || (exact && seen < expected))
-      complain(concat("operand ", i, ", buffer ", uses_[i].buffer->number, ", to ",
+      complain(concat("operand ", i, ", buffer ", uses_[i].handle->number, ", to ",
                       name_of(uses_[i].access), " after ", expected, " writes, had seen ", seen));
   }
   void complain(std::string const& text) {

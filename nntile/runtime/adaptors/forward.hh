@@ -12,19 +12,11 @@
 
 namespace nntile {
 
-namespace detail {
-
-struct NoProgram {};
-template <class R> struct AdaptedProgram { using type = NoProgram; };
-template <ReplayingRuntime R> struct AdaptedProgram<R> { using type = typename R::Program; };
-
-}  // namespace detail
-
 /// Owns an R and models what it models. An adaptor derives from it and hides what it changes.
 template <Runtime R> class Forward {
  public:
   using Handle = typename R::Handle;
-  using Program = typename detail::AdaptedProgram<R>::type;
+  using Program = program_t<R>;
   static constexpr bool heeds_hints = HintedRuntime<R>;
 
   /// Builds the runtime from the arguments.

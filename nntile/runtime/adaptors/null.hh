@@ -43,7 +43,7 @@ class Null {
   /// The accesses of all tasks, added up.
   struct Program {
     std::uint64_t tasks = 0;
-    std::vector<ProgramUse> uses;
+    std::vector<Use<Binding>> uses;
   };
   static constexpr std::string_view runtime_name = "null";
   static constexpr bool heeds_hints = true;
@@ -131,7 +131,7 @@ class Null {
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const>) {
     auto const inside = thread_.enter("replay");
-    for (ProgramUse const& use : program.uses) count(bindings[use.binding], use.access);
+    for (Use<Binding> const& use : program.uses) count(bindings[use.handle], use.access);
     costs_.tasks += program.tasks;
     ++costs_.replays;
     return {this, ++submitted_};

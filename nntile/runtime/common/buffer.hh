@@ -71,18 +71,12 @@ constexpr std::uint8_t forbidden_states(Access access) noexcept {
   return static_cast<std::uint8_t>(states);
 }
 
-/// One operand of a submitted task.
-struct BufferUse {
-  Buffer* buffer;
-  Access access;
-};
-
 /// A submitted task as `run_body` takes it. Nothing is copied: all of it lives until the task has
 /// ended.
 struct TaskBody {
   Codelet const* codelet = nullptr;
   std::uint64_t sequence = 0;
-  std::span<BufferUse const> uses;
+  std::span<Use<Buffer*> const> uses;
   /// One pointer a use, in order; they become KernelCall::buffers.
   void* const* pointers = nullptr;
   void const* attributes = nullptr;

@@ -152,11 +152,11 @@ class BufferTable {
   /// Records made so far; indices are below it.
   std::uint32_t count() const noexcept { return count_; }
 
-  /// Checks a submission and writes one BufferUse and one pointer per use. Throws ValueError (no
+  /// Checks a submission and writes one Use<Buffer*> and one pointer per use. Throws ValueError (no
   /// codelet, none of its entries runs on a CPU, or needs more workspace than is lent; read-only
   /// memory that it writes), LifetimeError (handle; a locked buffer; one that is read before
   /// anything wrote it). Changes no buffer.
-  void bind(Task<DataHandle> const& task, BufferUse* uses, void** pointers) {
+  void bind(Task<DataHandle> const& task, Use<Buffer*>* uses, void** pointers) {
     if (task.codelet == nullptr || (task.codelet->cpu == nullptr && task.codelet->async == nullptr))
         [[unlikely]]
       throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0),
@@ -182,10 +182,10 @@ class BufferTable {
 
   /// Notes that the task is submitted: what it writes counts as written, and `last_use` is its
   /// sequence.
-  static void commit(std::span<BufferUse const> uses, std::uint64_t sequence) noexcept {
-    for (BufferUse const& use : uses) {
-      use.buffer->last_use = sequence;
-      if (writes(use.access)) use.buffer->drop(Buffer::unwritten);
+  static void commit(std::span<Use<Buffer*> const> uses, std::uint64_t sequence) noexcept {
+    for (Use<Buffer*> const& use : uses) {
+      use.handle->last_use = sequence;
+      if (writes(use.access)) use.handle->drop(Buffer::unwritten);
     }
   }
 

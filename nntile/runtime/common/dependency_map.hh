@@ -1,19 +1,18 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The last writer of each buffer and its readers since: the order of tasks follows from them.
+// The last users of each buffer: the order of tasks follows from them.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "nntile/core/last_users.hh"
 #include "nntile/runtime/common/task_node.hh"
 
 namespace nntile::common {
 
-/// The last writer of each buffer and its readers since, by buffer index. Law: a task comes after
-/// the last writer of what it reads (RAW), and after the last writer and all readers since of what
-/// it writes, updates or accumulates into (WAW, WAR). The driver only.
+/// The last users of each buffer, by its index. Law: LastUsers. The driver only.
 class DependencyMap {
  public:
   /// Makes room for the buffers up to this index.
@@ -27,37 +26,28 @@ class DependencyMap {
   }
   /// Whether all tasks of a buffer have ended.
   bool is_idle(std::uint32_t index) const noexcept {
-    Tasks const& tasks = buffers_[index];
-    for (TaskReference const& reader : tasks.readers)
+    Users const& users = buffers_[index];
+    for (TaskReference const& reader : users.readers)
       if (!has_ended(reader)) return false;
-    return has_ended(tasks.writer);
+    return has_ended(users.writer);
   }
 
   /// Each task that has not ended and must come before the node, once; makes room for `insert`, and
   /// changes nothing else. The answer holds until the next call.
-  std::span<TaskReference const> collect(TaskNode const& node, std::span<BufferUse const> uses) {
+  std::span<TaskReference const> collect(TaskNode const& node, std::span<Use<Buffer*> const> uses) {
     producers_.clear();
-    for (BufferUse const& use : uses) {
-      Tasks& tasks = buffers_[use.buffer->index];
-      if (!writes(use.access) || tasks.readers.empty()) add_producer(node, tasks.writer);
-      if (writes(use.access))  // the readers came after the writer
-        for (TaskReference const& reader : tasks.readers) add_producer(node, reader);
-      else
-        make_room(tasks, uses.size());
+    for (Use<Buffer*> const& use : uses) {
+      Users& users = buffers_[use.handle->index];
+      users.each_before(use.access, [&](TaskReference const& task) { add_producer(node, task); });
+      if (!writes(use.access)) make_room(users, uses.size());
     }
     return producers_;
   }
 
   /// Notes what the node touches; after `collect` of the same uses.
-  void insert(TaskNode& node, std::span<BufferUse const> uses) noexcept {
+  void insert(TaskNode& node, std::span<Use<Buffer*> const> uses) noexcept {
     TaskReference const self{&node, node.number};
-    for (BufferUse const& use : uses)
-      if (!writes(use.access)) buffers_[use.buffer->index].readers.push_back(self);
-    for (BufferUse const& use : uses) {
-      if (!writes(use.access)) continue;
-      buffers_[use.buffer->index].writer = self;
-      buffers_[use.buffer->index].readers.clear();
-    }
+    for (Use<Buffer*> const& use : uses) buffers_[use.handle->index].enter(use.access, self);
   }
 
   TaskReference writer(std::uint32_t index) const noexcept { return buffers_[index].writer; }
@@ -66,10 +56,7 @@ class DependencyMap {
   }
 
  private:
-  struct Tasks {
-    TaskReference writer;
-    std::vector<TaskReference> readers;
-  };
+  using Users = LastUsers<TaskReference>;
 
   void add_producer(TaskNode const& node, TaskReference const& task) {
     if (has_ended(task) || task.node->seen_by == node.number) return;
@@ -79,8 +66,8 @@ class DependencyMap {
 
   /// Room for `more` readers, by dropping those that have ended, else by doubling: amortised
   /// constant.
-  static void make_room(Tasks& tasks, std::size_t more) {
-    auto& readers = tasks.readers;
+  static void make_room(Users& users, std::size_t more) {
+    auto& readers = users.readers;
     if (readers.capacity() - readers.size() >= more) return;
     // Without readers a writer follows the last writer, which ended readers imply has ended too.
     std::erase_if(readers, [](TaskReference const& reader) { return has_ended(reader); });
@@ -88,7 +75,7 @@ class DependencyMap {
       readers.reserve(2 * (readers.size() + more));
   }
 
-  std::vector<Tasks> buffers_;
+  std::vector<Users> buffers_;
   std::vector<TaskReference> producers_;
 };
 

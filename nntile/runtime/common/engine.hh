@@ -323,7 +323,7 @@ template <Executor X> class Engine {
     common::TaskNode& node = take_node();
     std::span<common::TaskReference const> producers;
     try {
-      common::BufferUse const use[] = {{&buffers_[handle.index], Access::write}};
+      Use<common::Buffer*> const use[] = {{&buffers_[handle.index], Access::write}};
       producers = dependences_.collect(node, use);
       node.edges.resize(producers.size());
       node.retired = &buffers_.begin_retire(handle);

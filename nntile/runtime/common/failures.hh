@@ -64,8 +64,8 @@ class Failures {
   bool cancel_if_marked(TaskBody const& task) noexcept {
     detail::Lock guard(mutex_);
     std::uint32_t cause = none;
-    for (BufferUse const& use : task.uses) {
-      std::uint32_t const mark = use.buffer->mark.load(std::memory_order_relaxed);
+    for (Use<Buffer*> const& use : task.uses) {
+      std::uint32_t const mark = use.handle->mark.load(std::memory_order_relaxed);
       if (mark == 0 || use.access == Access::write || use.access == Access::accumulate) continue;
       if (cause == none || failures_[mark - 1].sequence < failures_[cause].sequence)
         cause = mark - 1;
@@ -78,8 +78,8 @@ class Failures {
 
   /// Clears the marks of what the task has written completely.
   void succeed(TaskBody const& task) noexcept {
-    for (BufferUse const& use : task.uses)
-      if (use.access == Access::write) clear(*use.buffer);
+    for (Use<Buffer*> const& use : task.uses)
+      if (use.access == Access::write) clear(*use.handle);
   }
 
   /// Clears the buffer's mark, if any: it was rewritten, or is no more.
@@ -250,16 +250,16 @@ class Failures {
   }
 
   void mark_outputs(TaskBody const& task, std::uint32_t failure) noexcept {
-    for (BufferUse const& use : task.uses) {
+    for (Use<Buffer*> const& use : task.uses) {
       if (!writes(use.access)) continue;
-      std::uint32_t const old = use.buffer->mark.load(std::memory_order_relaxed);
+      std::uint32_t const old = use.handle->mark.load(std::memory_order_relaxed);
       // Of several accumulates that may be reordered, the oldest failure wins, whatever the timing.
       if (old != 0 && use.access == Access::accumulate &&
           failures_[old - 1].sequence <= failures_[failure].sequence)
         continue;
       ++failures_[failure].references;
       if (old == 0) marked_.fetch_add(1, std::memory_order_relaxed);
-      use.buffer->mark.store(failure + 1, std::memory_order_relaxed);
+      use.handle->mark.store(failure + 1, std::memory_order_relaxed);
       if (old != 0) drop(old - 1);
     }
   }

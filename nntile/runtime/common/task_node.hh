@@ -25,6 +25,7 @@ struct TaskEdge {
 struct TaskReference {
   TaskNode* node = nullptr;
   std::uint64_t number = 0;
+  bool operator==(TaskReference const&) const = default;
 };
 
 /// One task that has not ended, or the end of a retired buffer that waits for its last tasks. The
@@ -37,7 +38,7 @@ struct alignas(64) TaskNode {
   Buffer* retired = nullptr;  // to be reclaimed; there is no body then
   Events::Block* block = nullptr;
   TaskNode* next_free = nullptr;
-  ScratchArray<BufferUse, 6> uses;
+  ScratchArray<Use<Buffer*>, 6> uses;
   ScratchArray<void*, 6> pointers;
   ScratchArray<std::byte, 64> attributes;
   ScratchArray<TaskEdge, 6> edges;  // one a producer

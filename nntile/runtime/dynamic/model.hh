@@ -237,11 +237,8 @@ template <Runtime R, class Erased> class DynamicModelOf final : public DynamicMo
     explicit Listed(TaskList&& tasks) : list(static_cast<TaskList&&>(tasks)) {}
     TaskList list;
   };
-  struct Nothing {};
-  template <class R2> struct ProgramOf { using type = Nothing; };
-  template <ReplayingRuntime R2> struct ProgramOf<R2> { using type = typename R2::Program; };
   struct Replayed final : DynamicProgram {
-    using Program = typename ProgramOf<R>::type;
+    using Program = program_t<R>;
     explicit Replayed(Program&& recorded) : program(static_cast<Program&&>(recorded)) {}
     Program program;
   };

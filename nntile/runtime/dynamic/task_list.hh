@@ -7,14 +7,13 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/runtime/common/recording.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/unsubmitted.hh"
 
@@ -26,42 +25,19 @@ struct EventRange {
   std::uint64_t count = 0;
 };
 
-/// The arguments of `record`, copied and checked.
+/// A recorded program, whose tasks are submitted one by one.
 class TaskList {
  public:
   /// Throws ValueError for a binding, task or byte range that is out of bounds.
   TaskList(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
            std::span<ProgramParameter const> parameters)
-      : first_access_(binding_count) {
-    std::size_t bytes = 0;
-    for (ProgramTask const& task : tasks) {
-      tasks_.push_back({task, uses_.size(), task.uses.size(), bytes, {}});
-      uses_.insert(uses_.end(), task.uses.begin(), task.uses.end());
-      bytes += padded(task.attributes.size());
-    }
-    for (ProgramUse const& use : uses_)
-      if (use.binding >= binding_count)
-        throw ValueError(
-            concat("record: a task uses binding ", use.binding, " of ", binding_count));
-    find_first_accesses();
-    attributes_ = std::make_unique<std::max_align_t[]>(bytes / unit + 1);
-    for (Recorded const& task : tasks_)
-      if (!task.task.attributes.empty())
-        std::memcpy(block() + task.attributes_at, task.task.attributes.data(),
-                    task.task.attributes.size());
-    add_parameters(parameters);
-  }
+      : recording_(tasks, binding_count, parameters) {}
 
   /// Throws ValueError when the table or the block is too short, or two bindings name one buffer.
   template <class Handle>
   requires std::has_unique_object_representations_v<Handle>
-  void check(std::span<Handle const> bindings, std::span<std::byte const> parameters) const {
-    if (bindings.size() != first_access_.size())
-      throw ValueError(concat("replay: ", bindings.size(), " bindings where the program has ",
-                              first_access_.size()));
-    if (parameters.size() < parameter_bytes_)
-      throw ValueError(concat("replay: ", parameters.size(),
-                              " bytes of parameters where the program takes ", parameter_bytes_));
+  void check(std::span<Handle const> bindings, std::span<std::byte const> block) const {
+    common::check_replay(&recording_, bindings.size(), block.size());
     std::vector<std::size_t> order(bindings.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     auto const compare = [&](std::size_t a, std::size_t b) {
@@ -69,10 +45,7 @@ class TaskList {
     };
     std::sort(order.begin(), order.end(), [&](auto a, auto b) { return compare(a, b) < 0; });
     for (std::size_t i = 1; i < order.size(); ++i)
-      if (compare(order[i - 1], order[i]) == 0)
-        throw ValueError(concat("replay: bindings ", std::min(order[i - 1], order[i]), " and ",
-                                std::max(order[i - 1], order[i]),
-                                " alias one buffer, but were distinct in the recording"));
+      if (compare(order[i - 1], order[i]) == 0) common::fail_aliased(order[i - 1], order[i]);
   }
 
   /// Submits every task, with attributes patched from the parameters. Before them goes one that
@@ -80,21 +53,26 @@ class TaskList {
   /// later submission throws, what it and the ones after it should have written is marked.
   template <Runtime R>
   EventRange submit(R& runtime, std::span<typename R::Handle const> bindings,
-                    std::span<std::byte const> parameters) const {
+                    std::span<std::byte const> block) const {
     std::vector<Use<typename R::Handle>> uses;
-    for (std::size_t i = 0; i < bindings.size(); ++i)
-      if (first_access_[i]) uses.push_back({bindings[i], *first_access_[i]});
+    for (Use<Binding> const& use : recording_.binding_uses)
+      uses.push_back({bindings[use.handle], reads(use.access) ? Access::read : Access::write});
     EventRange range{runtime.submit({&begin_codelet, uses, {}, {}, {}}), 1};
-    std::vector<std::max_align_t> patched;
-    for (Recorded const& task : tasks_) {
+    std::vector<std::byte> patched;
+    if (!recording_.patches.empty()) patched = recording_.attributes;
+    recording_.patch(patched.data(), block);
+    std::byte const* const attributes =
+        patched.empty() ? recording_.attributes.data() : patched.data();
+    for (Step const& step : recording_.steps) {
       uses.clear();
-      for (ProgramUse const& use : uses_of(task))
-        uses.push_back({bindings[use.binding], use.access});
-      std::span<std::byte const> attributes{block() + task.attributes_at,
-                                            task.task.attributes.size()};
-      if (!task.parameters.empty()) attributes = patch(task, attributes, parameters, patched);
+      for (Use<Binding> const& use : recording_.uses_of(step))
+        uses.push_back({bindings[use.handle], use.access});
       try {
-        runtime.submit({task.task.codelet, uses, attributes, task.task.hints, task.task.label});
+        runtime.submit({step.codelet,
+                        uses,
+                        {attributes + step.attributes, step.attribute_bytes},
+                        step.hints,
+                        step.label});
         ++range.count;
       } catch (std::exception const& error) {
         mark_from(range.count - 1, runtime, bindings, error.what());
@@ -105,84 +83,21 @@ class TaskList {
   }
 
  private:
-  static constexpr std::size_t unit = sizeof(std::max_align_t);
+  using Step = common::Recording::Step;
 
   static Status do_nothing(KernelCall const&) noexcept { return {}; }
   static constexpr Codelet begin_codelet{"replay", &do_nothing, nullptr, nullptr};
 
-  struct Recorded {
-    ProgramTask task;  // its spans are void; only the sizes count
-    std::size_t uses_at;
-    std::size_t use_count;
-    std::size_t attributes_at;
-    std::vector<ProgramParameter> parameters;
-  };
-
-  static std::size_t padded(std::size_t bytes) { return (bytes + unit - 1) / unit * unit; }
-  std::byte* block() const { return reinterpret_cast<std::byte*>(attributes_.get()); }
-
-  std::span<ProgramUse const> uses_of(Recorded const& task) const {
-    return {uses_.data() + task.uses_at, task.use_count};
-  }
-
-  /// A binding is read first if any use of it in the first task that names it reads.
-  void find_first_accesses() {
-    std::vector<std::size_t> first_task(first_access_.size());
-    for (std::size_t t = 0; t < tasks_.size(); ++t)
-      for (ProgramUse const& use : uses_of(tasks_[t])) {
-        std::optional<Access>& first = first_access_[use.binding];
-        if (!first) {
-          first = Access::write;
-          first_task[use.binding] = t;
-        }
-        if (first_task[use.binding] == t && reads(use.access)) first = Access::read;
-      }
-  }
-
   template <Runtime R>
   void mark_from(std::size_t task, R& runtime, std::span<typename R::Handle const> bindings,
                  char const* cause) const noexcept {
-    for (; task < tasks_.size(); ++task)
-      for (ProgramUse const& use : uses_of(tasks_[task]))
+    for (; task < recording_.steps.size(); ++task)
+      for (Use<Binding> const& use : recording_.uses_of(recording_.steps[task]))
         if (writes(use.access))
-          mark_unsubmitted(runtime, bindings[use.binding], cause, tasks_[task].task.label);
+          mark_unsubmitted(runtime, bindings[use.handle], cause, recording_.steps[task].label);
   }
 
-  void add_parameters(std::span<ProgramParameter const> parameters) {
-    for (ProgramParameter const& parameter : parameters) {
-      if (parameter.task >= tasks_.size())
-        throw ValueError(
-            concat("record: a parameter of task ", parameter.task, " of ", tasks_.size()));
-      Recorded& task = tasks_[parameter.task];
-      std::size_t const end = std::size_t{parameter.attribute_offset} + parameter.bytes;
-      if (end > task.task.attributes.size())
-        throw ValueError(concat("record: a parameter ends at byte ", end, " of the ",
-                                task.task.attributes.size(), " attribute bytes of task ",
-                                parameter.task));
-      task.parameters.push_back(parameter);
-      parameter_bytes_ =
-          std::max(parameter_bytes_, std::size_t{parameter.parameter_offset} + parameter.bytes);
-    }
-  }
-
-  static std::span<std::byte const> patch(Recorded const& task,
-                                          std::span<std::byte const> attributes,
-                                          std::span<std::byte const> parameters,
-                                          std::vector<std::max_align_t>& room) {
-    room.resize(attributes.size() / unit + 1);
-    auto* const bytes = reinterpret_cast<std::byte*>(room.data());
-    std::memcpy(bytes, attributes.data(), attributes.size());
-    for (ProgramParameter const& parameter : task.parameters)
-      std::memcpy(bytes + parameter.attribute_offset,
-                  parameters.data() + parameter.parameter_offset, parameter.bytes);
-    return {bytes, attributes.size()};
-  }
-
-  std::vector<std::optional<Access>> first_access_;  // by binding; none: it is not used
-  std::vector<Recorded> tasks_;
-  std::vector<ProgramUse> uses_;
-  std::unique_ptr<std::max_align_t[]> attributes_;  // padded, in the order of the tasks
-  std::size_t parameter_bytes_ = 0;
+  common::Recording recording_;
 };
 
 }  // namespace nntile::detail

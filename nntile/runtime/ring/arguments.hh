@@ -46,9 +46,9 @@ template <class Policy> class ArgumentRing {
   std::uint64_t tail_ = 0;
 };
 
-/// One operand in a slot: its memory, and the address of its record with the access in the low
+/// One use in a slot: its memory, and the address of its record with the access in the low
 /// bits. A worker that only runs the body reads no line of the record, which the submitter writes.
-struct Operand {
+struct PackedUse {
   void* pointer;
   std::uintptr_t buffer_and_access;
 };
@@ -63,24 +63,24 @@ struct Arguments {
   /// Bytes of a block, or 0 if the slot has room.
   static std::size_t block_bytes(std::size_t operands, std::size_t attributes) {
     if (operands <= inline_operands &&
-        padded(attributes) + operands * sizeof(Operand) + sizeof(std::int64_t) <=
+        padded(attributes) + operands * sizeof(PackedUse) + sizeof(std::int64_t) <=
             sizeof(ColdSlot::arguments))
       return 0;
-    return padded(attributes) + operands * (sizeof(common::BufferUse) + sizeof(void*)) +
+    return padded(attributes) + operands * (sizeof(Use<common::Buffer*>) + sizeof(void*)) +
            sizeof(std::int64_t);
   }
 
   /// Writes the arguments into the slot; `block_bytes` is 0 for them.
   static void put(ColdSlot& cold, std::span<std::byte const> attributes,
-                  std::span<common::BufferUse const> uses, void* const* pointers,
+                  std::span<Use<common::Buffer*> const> uses, void* const* pointers,
                   std::int64_t tile) {
     // g++ 12 warns of writes behind the slot where it does not know this.
     if (uses.size() > inline_operands) __builtin_unreachable();
     std::byte* at = put_attributes(cold.arguments, attributes);
     for (std::size_t i = 0; i < uses.size(); ++i) {
-      Operand const operand{pointers[i], reinterpret_cast<std::uintptr_t>(uses[i].buffer) |
+      PackedUse const packed{pointers[i], reinterpret_cast<std::uintptr_t>(uses[i].handle) |
                                              static_cast<std::uintptr_t>(uses[i].access)};
-      at = append(at, &operand, sizeof operand);
+      at = append(at, &packed, sizeof packed);
     }
     append(at, &tile, sizeof tile);
   }
@@ -88,7 +88,7 @@ struct Arguments {
   /// Writes the arguments into a block, and its address, the attributes' size and the number of
   /// operands into the slot.
   static void put_block(ColdSlot& cold, std::byte* block, std::span<std::byte const> attributes,
-                        std::span<common::BufferUse const> uses, void* const* pointers,
+                        std::span<Use<common::Buffer*> const> uses, void* const* pointers,
                         std::int64_t tile) {
     std::size_t const sizes[] = {padded(attributes.size()), uses.size()};
     append(append(cold.arguments, &block, sizeof block), sizes, sizeof sizes);
@@ -103,7 +103,7 @@ struct Arguments {
   template <class Hot> common::TaskBody body(Hot const& slot, ColdSlot const& cold) {
     std::size_t count = slot.operands;
     std::byte const* attributes = cold.arguments;
-    common::BufferUse const* uses = uses_;
+    Use<common::Buffer*> const* uses = uses_;
     void* const* pointers = pointers_;
     std::byte const* tile;
     if (slot.spilled) {
@@ -111,20 +111,20 @@ struct Arguments {
       std::memcpy(&attributes, cold.arguments, sizeof attributes);
       std::memcpy(sizes, cold.arguments + sizeof attributes, sizeof sizes);
       count = sizes[1];
-      uses = reinterpret_cast<common::BufferUse const*>(attributes + sizes[0]);
+      uses = reinterpret_cast<Use<common::Buffer*> const*>(attributes + sizes[0]);
       pointers = reinterpret_cast<void* const*>(uses + count);
       tile = reinterpret_cast<std::byte const*>(pointers + count);
     } else {
       // The operands end where the tile begins: the slot notes only where that is.
       std::byte const* at = cold.arguments + slot.attribute_bytes;
       for (std::size_t i = 0; i < count; ++i) {
-        Operand operand;
-        std::memcpy(&operand, at + i * sizeof operand, sizeof operand);
-        pointers_[i] = operand.pointer;
-        uses_[i] = {reinterpret_cast<common::Buffer*>(operand.buffer_and_access & ~access_bits),
-                    static_cast<Access>(operand.buffer_and_access & access_bits)};
+        PackedUse packed;
+        std::memcpy(&packed, at + i * sizeof packed, sizeof packed);
+        pointers_[i] = packed.pointer;
+        uses_[i] = {reinterpret_cast<common::Buffer*>(packed.buffer_and_access & ~access_bits),
+                    static_cast<Access>(packed.buffer_and_access & access_bits)};
       }
-      tile = at + count * sizeof(Operand);
+      tile = at + count * sizeof(PackedUse);
     }
     TaskLabel label{cold.tensor, 0};
     std::memcpy(&label.tile, tile, sizeof label.tile);
@@ -149,7 +149,7 @@ struct Arguments {
     return at + padded(attributes.size());
   }
 
-  common::BufferUse uses_[inline_operands];
+  Use<common::Buffer*> uses_[inline_operands];
   void* pointers_[inline_operands];
 };
 

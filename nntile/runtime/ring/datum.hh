@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "nntile/core/last_users.hh"
+
 namespace nntile::detail::ring {
 
 /// Names a producer: the low 31 bits of a task's ticket, or an outstanding record.
@@ -25,11 +27,30 @@ constexpr bool is_record(Reference reference) { return (reference & record_bit) 
 /// Readers kept by name; beyond that a join task stands for them.
 inline constexpr std::uint32_t readers_per_datum = 8;
 
+/// The readers of a datum. `push_back` needs room.
+struct DatumReaders {
+  std::uint32_t count = 0;
+  Reference references[readers_per_datum] = {};
+
+  bool empty() const { return count == 0; }
+  bool full() const { return count == readers_per_datum; }
+  Reference back() const { return references[count - 1]; }
+  void push_back(Reference reader) { references[count++] = reader; }
+  void clear() { count = 0; }
+  template <class Keep> void keep_if(Keep keep) {
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = 0; i < count; ++i)
+      if (keep(references[i])) references[kept++] = references[i];
+    count = kept;
+  }
+  Reference const* begin() const { return references; }
+  Reference const* end() const { return references + count; }
+};
+
 /// One line a buffer, touched by the submitter alone.
-struct alignas(64) Datum {
-  Reference writer = no_reference;
-  std::uint32_t reader_count = 0;
-  Reference readers[readers_per_datum] = {};
+struct alignas(64) Datum : LastUsers<Reference, DatumReaders> {
+  Datum() : LastUsers{no_reference, {}} {}
+
   /// Outstanding records that name the buffer; it lives until they are closed.
   std::uint32_t record_count = 0;
   /// Its handle is void; the last user reclaims it.
@@ -56,10 +77,7 @@ class Datums {
   /// Forgets the references of one buffer for which `live` is false.
   template <class Live> static void sweep(Datum& datum, Live live) {
     if (!live(datum.writer)) datum.writer = no_reference;
-    std::uint32_t kept = 0;
-    for (std::uint32_t i = 0; i < datum.reader_count; ++i)
-      if (live(datum.readers[i])) datum.readers[kept++] = datum.readers[i];
-    datum.reader_count = kept;
+    datum.readers.keep_if(live);
   }
 
  private:

@@ -162,14 +162,14 @@ template <class Policy> class Domain {
   Item run_program(std::uint32_t self, Flight<Policy>& flight, std::uint32_t line) {
     auto& worker = scheduler.worker(self);
     if (worker.sinks != 0 && worker.sink_flight != &flight) flush(worker);
-    TaskView const task = flight.image().task(line);
+    RecordedTask const& task = flight.image().task(line);
     flight.rewind(line, task);
     flight.prefetch_successors(task);
-    std::uint64_t const sequence = flight.sequence() + task.number();
+    std::uint64_t const sequence = flight.sequence() + task.number;
     Policy::Trace::begin(static_cast<int>(self), sequence);
     bool ended = true;
-    if (task.prepared())
-      ended = run_outstanding(self, flight.prepared(task.attributes()));
+    if (task.prepared)
+      ended = run_outstanding(self, flight.prepared(task.attributes));
     else
       run_plain(self, flight, task);
     Policy::Trace::end(static_cast<int>(self), sequence);
@@ -178,20 +178,20 @@ template <class Policy> class Domain {
 
   /// Runs a task whose operands are unpacked here. The rest of its body lies in cold lines, and is
   /// collected for marks and failures only.
-  void run_plain(std::uint32_t self, Flight<Policy>& flight, TaskView task) {
+  void run_plain(std::uint32_t self, Flight<Policy>& flight, RecordedTask const& task) {
     void* pointers[unpacked_operands];
     flight.bind(task, pointers);
-    common::BufferUse uses[unpacked_operands];
+    Use<common::Buffer*> uses[unpacked_operands];
     char text[status_text_bytes];
-    (void)common::run_body(failures, task.codelet()->cpu,
+    (void)common::run_body(failures, task.codelet->cpu,
                            {pointers, flight.attributes(task), text, workspaces[self]},
                            [&] { return flight.body(task, uses, pointers); });
   }
 
   /// Counts the successors down. From the last count on the flight may be another's, but for those
   /// whose ready tasks this thread still holds.
-  Item end_program_task(std::uint32_t self, Flight<Policy>& flight, TaskView task) {
-    std::uint32_t const count = task.successor_count();
+  Item end_program_task(std::uint32_t self, Flight<Policy>& flight, RecordedTask const& task) {
+    std::uint32_t const count = task.successor_count;
     if (count == 0) {
       end_sink(self, flight);
       return no_item;
@@ -202,11 +202,11 @@ template <class Policy> class Domain {
     Item kept = no_item;
     std::uint32_t shared = 0;
     auto const share = [&](std::uint32_t line) {
-      scheduler.push_program(self, flight, line, local ? normal_level : image.task(line).level());
+      scheduler.push_program(self, flight, line, local ? normal_level : image.task(line).level);
       ++shared;
     };
     auto const less_urgent = [&](std::uint32_t line) {
-      return !local && image.task(line).level() < image.task(task_of(kept)).level();
+      return !local && image.task(line).level < image.task(task_of(kept)).level;
     };
     // From the youngest to the oldest, as in a slot's list: see Successors.
     for (std::uint32_t i = count; i-- > 0;) {
@@ -267,7 +267,7 @@ template <class Policy> class Domain {
 
   std::uint32_t level_of(Item item) {
     if (!is_program(item)) return window.hot(task_of(item)).level;
-    return scheduler.flights[flight_of(item)].image().task(task_of(item)).level();
+    return scheduler.flights[flight_of(item)].image().task(task_of(item)).level;
   }
 
   static void count(Atomic<std::uint64_t>& counter) {

@@ -93,8 +93,8 @@ class Driver {
     Datum const& datum = reclaim_.datum(buffer);
     if (!finished(datum.writer)) return datum.writer;
     if (writes(access))
-      for (std::uint32_t i = 0; i < datum.reader_count; ++i)
-        if (!finished(datum.readers[i])) return datum.readers[i];
+      for (Reference const reader : datum.readers)
+        if (!finished(reader)) return reader;
     return no_reference;
   }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
@@ -31,7 +30,7 @@ template <class Policy> struct Outstanding {
 /// A task whose operands were unpacked when its program was replayed.
 template <class Policy> struct Prepared : Outstanding<Policy> {
   common::TaskBody body;
-  std::vector<common::BufferUse> uses;
+  std::vector<Use<common::Buffer*>> uses;
   std::vector<void*> pointers;
 };
 
@@ -70,8 +69,7 @@ template <class Policy> class Flight {
     pointers_.resize(buffers.size());
     for (std::size_t i = 0; i < buffers.size(); ++i)
       pointers_[i] = buffers[i] == nullptr ? nullptr : buffers[i]->pointer;
-    for (Patch const& patch : image_->patches)
-      std::memcpy(varying_.data() + patch.to, block.data() + patch.from, patch.bytes);
+    image_->patch(varying_.data(), block);
     for (std::uint32_t i = 0; i < image_->prepared.size(); ++i) unpack(i);
     ++epoch_;
     for (std::uint32_t level = 0; level < level_count; ++level) {
@@ -95,19 +93,20 @@ template <class Policy> class Flight {
   void finish() { image_.reset(); }
 
   /// The memory of a task's operands and its attributes, if it is not prepared.
-  void bind(TaskView task, void** pointers) const {
-    for (std::uint32_t i = 0; i < task.operand_count(); ++i)
+  void bind(RecordedTask const& task, void** pointers) const {
+    for (std::uint32_t i = 0; i < task.use_count; ++i)
       pointers[i] = pointers_[task.binding(i)];
   }
-  std::byte const* attributes(TaskView task) const {
-    return (task.varying() ? varying_ : image_->constant).data() + task.attributes();
+  std::byte const* attributes(RecordedTask const& task) const {
+    return (task.varying ? varying_ : image_->constant).data() + task.attributes;
   }
   /// All of that task. `uses` is filled in; `pointers` are what `bind` gave.
-  common::TaskBody body(TaskView task, common::BufferUse* uses, void* const* pointers) const {
-    for (std::uint32_t i = 0; i < task.operand_count(); ++i)
+  common::TaskBody body(RecordedTask const& task, Use<common::Buffer*>* uses,
+                        void* const* pointers) const {
+    for (std::uint32_t i = 0; i < task.use_count; ++i)
       uses[i] = {buffers_[task.binding(i)], task.access(i)};
-    return {task.codelet(), sequence_ + task.number(), {uses, task.operand_count()},
-            pointers,       attributes(task),          image_->labels[task.number()]};
+    return {task.codelet, sequence_ + task.number, {uses, task.use_count},
+            pointers,     attributes(task),        image_->labels[task.number]};
   }
   Prepared<Policy>& prepared(std::uint32_t index) { return *prepared_[index]; }
   /// Sets the sequence of the replay's first task; the others follow.
@@ -128,13 +127,13 @@ template <class Policy> class Flight {
   }
   /// Resets the running task's dependency counter for the next replay; no other thread accesses it
   /// in this one.
-  void rewind(std::uint32_t line, TaskView task) {
-    counters_[line].store(task.producers(), std::memory_order_relaxed);
+  void rewind(std::uint32_t line, RecordedTask const& task) {
+    counters_[line].store(task.producer_count, std::memory_order_relaxed);
   }
   /// Prefetches the counters of a task's successors: in a large program they are not in cache.
-  void prefetch_successors(TaskView task) const {
+  void prefetch_successors(RecordedTask const& task) const {
     std::uint32_t const* const successors = task.successors();
-    std::uint32_t const count = task.successor_count();
+    std::uint32_t const count = task.successor_count;
     for (std::uint32_t i = 0; i < count && i < prefetched; ++i)
       __builtin_prefetch(&counters_[successors[i] >> 1], 1);
   }
@@ -176,10 +175,9 @@ template <class Policy> class Flight {
 
   void reset_counters(Image const& image) {
     for (std::uint32_t line = 0; line < image.lines.size();) {
-      TaskView const task = image.task(line);
-      counters_[line].store(task.producers(), std::memory_order_relaxed);
-      line +=
-          static_cast<std::uint32_t>(TaskView::lines(task.operand_count(), task.successor_count()));
+      RecordedTask const& task = image.task(line);
+      counters_[line].store(task.producer_count, std::memory_order_relaxed);
+      line += static_cast<std::uint32_t>(RecordedTask::lines(task.use_count, task.successor_count));
     }
   }
 
@@ -190,11 +188,11 @@ template <class Policy> class Flight {
     prepared.line = task.line;
     prepared.uses.clear();
     prepared.pointers.clear();
-    for (ProgramUse const& use : task.uses) {
-      prepared.uses.push_back({buffers_[use.binding], use.access});
-      prepared.pointers.push_back(pointers_[use.binding]);
+    for (Use<Binding> const& use : task.uses) {
+      prepared.uses.push_back({buffers_[use.handle], use.access});
+      prepared.pointers.push_back(pointers_[use.handle]);
     }
-    prepared.body = {image_->task(task.line).codelet(),
+    prepared.body = {image_->task(task.line).codelet,
                      0,
                      prepared.uses,
                      prepared.pointers.data(),

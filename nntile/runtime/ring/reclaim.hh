@@ -100,12 +100,12 @@ template <class Policy> class Reclaim {
   /// Removes an ended record from the datums of its buffers.
   void forget(Record<Policy>& record) {
     Reference const ended = reference_to_record(record.index);
-    for (common::BufferUse const& use : record.body.uses) {
-      Datum& named = datum(*use.buffer);
+    for (Use<common::Buffer*> const& use : record.body.uses) {
+      Datum& named = datum(*use.handle);
       Datums::sweep(named, [=](Reference reference) { return reference != ended; });
       bool const last = --named.record_count == 0;
-      if (last && named.retired && use.buffer->last_use < domain_.window.watermark())
-        domain_.table.reclaim(*use.buffer);
+      if (last && named.retired && use.handle->last_use < domain_.window.watermark())
+        domain_.table.reclaim(*use.handle);
     }
     if (record.flight != nullptr) domain_.scheduler.flights.give_back(*record.flight);
     record.flight = nullptr;

@@ -25,7 +25,7 @@ template <class Policy> struct Record : Outstanding<Policy> {
   std::uint32_t seen = 0;  // the last collection of producers that met it
   std::uint64_t sequence = 0;
   common::TaskBody body;  // body.uses are its buffers, in `uses` or elsewhere
-  std::vector<common::BufferUse> uses;
+  std::vector<Use<common::Buffer*>> uses;
   std::vector<void*> pointers;
   std::vector<std::byte> attributes;
   Record* next = nullptr;  // in the stack of ended records

@@ -4,36 +4,36 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <new>
 #include <span>
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/last_users.hh"
 #include "nntile/runtime/ring/program.hh"
 
 namespace nntile::detail::ring {
 
-/// One recording. Use: Recorder<Policy>(tasks, bindings).image(parameters). Any policy makes the
-/// same image; as a template it costs nothing in programs that do not record.
-template <class Policy> class Recorder {
+/// One compilation. Use: Recorder(tasks, binding_count, parameters).image().
+class Recorder {
  public:
-  /// Throws ValueError for a task without an entry for a CPU worker, and for a binding that is out
-  /// of bounds.
-  Recorder(std::span<ProgramTask const> tasks, std::uint32_t binding_count) : recorded_(tasks) {
-    image_.binding_count = binding_count;
-    look_at_tasks();
+  /// Throws ValueError for a task without an entry for a CPU worker, and for a binding or a
+  /// parameter that is out of bounds.
+  Recorder(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
+           std::span<ProgramParameter const> parameters)
+      : recorded_(common::check_entries(tasks)),
+        parameters_(parameters),
+        image_(tasks, binding_count, parameters) {
+    draft_tasks();
     find_dependences();
     rank_priorities();
-  }
-
-  /// Throws ValueError for a parameter that is out of bounds.
-  Image image(std::span<ProgramParameter const> parameters) {
-    place_attributes(parameters);
+    place_attributes();
     place_tasks();
     link_successors();
     sort_by_level();
-    return static_cast<Image&&>(image_);
   }
+
+  Image image() { return static_cast<Image&&>(image_); }
 
  private:
   static constexpr std::uint32_t none = ~0u;
@@ -48,65 +48,34 @@ template <class Policy> class Recorder {
     bool varying = false;
     bool prepared = false;
   };
-  /// The state of a binding during the pass over the tasks.
-  struct Binding {
-    std::uint32_t writer = none;
-    std::uint32_t readers = none;  // first of a list in `readers_`
-  };
-  struct Reader {
-    std::uint32_t task;
-    std::uint32_t next;
-  };
 
-  void look_at_tasks() {
-    common::check_recorded(recorded_, image_.binding_count);
-    image_.binding_uses = common::binding_uses(recorded_, image_.binding_count);
+  void draft_tasks() {
     for (ProgramTask const& task : recorded_) {
-      bool const asynchronous = task.codelet->cpu == nullptr;
       Draft draft;
-      draft.prepared = asynchronous || task.uses.size() > unpacked_operands;
+      draft.prepared = task.codelet->cpu == nullptr || task.uses.size() > unpacked_operands;
       drafts_.push_back(draft);
-      image_.asynchronous = image_.asynchronous || asynchronous;
       image_.labels.push_back(task.label);
     }
   }
 
-  /// The submitter's rule: all look-ups of a task before all its entries; a task that waits for
-  /// readers need not wait for the writer before them.
+  /// The submitter's rule: all look-ups of a task before all its entries.
   void find_dependences() {
-    bindings_.resize(image_.binding_count);
-    last_met_.assign(recorded_.size(), none);
+    std::vector<LastUsers<std::uint32_t>> users(image_.binding_count,
+                                               LastUsers<std::uint32_t>{none, {}});
+    std::vector<std::uint32_t> last_met(recorded_.size(), none);  // last task that listed it
     for (std::uint32_t t = 0; t < recorded_.size(); ++t) {
       std::size_t const first = producers_.size();
-      for (ProgramUse const& use : recorded_[t].uses) {
-        Binding const& binding = bindings_[use.binding];
-        if (!writes(use.access) || binding.readers == none) add_producer(binding.writer, t);
-        if (!writes(use.access)) continue;
-        for (std::uint32_t r = binding.readers; r != none; r = readers_[r].next)
-          add_producer(readers_[r].task, t);
-      }
+      for (Use<Binding> const& use : recorded_[t].uses)
+        users[use.handle].each_before(use.access, [&](std::uint32_t producer) {
+          if (producer == none || last_met[producer] == t) return;
+          last_met[producer] = t;
+          producers_.push_back(producer);
+          ++drafts_[producer].successors;
+        });
       drafts_[t].producers = static_cast<std::uint32_t>(producers_.size() - first);
-      for (ProgramUse const& use : recorded_[t].uses) enter(use, t);
+      for (Use<Binding> const& use : recorded_[t].uses) users[use.handle].enter(use.access, t);
     }
     if (producers_.size() >= none) throw ValueError("record: more than 2^32 dependences");
-  }
-
-  void add_producer(std::uint32_t producer, std::uint32_t task) {
-    if (producer == none || last_met_[producer] == task) return;
-    last_met_[producer] = task;
-    producers_.push_back(producer);
-    ++drafts_[producer].successors;
-  }
-
-  void enter(ProgramUse const& use, std::uint32_t task) {
-    Binding& binding = bindings_[use.binding];
-    if (writes(use.access)) {
-      binding.writer = task;
-      binding.readers = none;
-    } else {
-      readers_.push_back({task, binding.readers});
-      binding.readers = static_cast<std::uint32_t>(readers_.size() - 1);
-    }
   }
 
   /// Ranks the priorities: as they are where the ring distinguishes them, else by even shares.
@@ -126,16 +95,13 @@ template <class Policy> class Recorder {
     }
   }
 
-  void place_attributes(std::span<ProgramParameter const> parameters) {
-    image_.parameter_bytes = common::check_parameters(recorded_, parameters);
-    for (ProgramParameter const& parameter : parameters) drafts_[parameter.task].varying = true;
+  void place_attributes() {
+    for (ProgramParameter const& parameter : parameters_) drafts_[parameter.task].varying = true;
     for (std::uint32_t t = 0; t < recorded_.size(); ++t)
       drafts_[t].attributes = drafts_[t].varying ? append(image_.varying, recorded_[t].attributes)
                                                  : share(recorded_[t].attributes);
-    for (ProgramParameter const& parameter : parameters)
-      image_.patches.push_back(
-          {std::size_t{drafts_[parameter.task].attributes} + parameter.attribute_offset,
-           parameter.parameter_offset, parameter.bytes});
+    image_.place_parameters(parameters_,
+                            [this](std::uint32_t task) { return std::size_t{drafts_[task].attributes}; });
   }
 
   static std::uint32_t append(std::vector<std::byte>& bytes, std::span<std::byte const> more) {
@@ -160,7 +126,7 @@ template <class Policy> class Recorder {
     std::uint64_t lines = 0;
     for (std::uint32_t t = 0; t < recorded_.size(); ++t) {
       drafts_[t].line = static_cast<std::uint32_t>(lines);
-      lines += TaskView::lines(drafts_[t].prepared ? 0 : recorded_[t].uses.size(),
+      lines += RecordedTask::lines(drafts_[t].prepared ? 0 : recorded_[t].uses.size(),
                                drafts_[t].successors);
       if (lines >= 1u << 31) throw ValueError("record: a program of more than 128 GiB");
     }
@@ -171,21 +137,17 @@ template <class Policy> class Recorder {
   void write_task(std::uint32_t t) {
     ProgramTask const& task = recorded_[t];
     Draft const& draft = drafts_[t];
-    auto const operands = static_cast<std::uint32_t>(draft.prepared ? 0 : task.uses.size());
-    std::uint32_t* const words = image_.lines.at(draft.line);
-    std::memcpy(words, &task.codelet, sizeof task.codelet);
-    words[2] = t;
-    words[3] = draft.attributes;
-    words[4] = 0;  // successors: counted up again while they are written
-    words[5] = draft.producers;
-    words[6] = TaskView::pack(operands, draft.level, draft.varying, draft.prepared);
-    for (std::uint32_t i = 0; i < operands; ++i)
-      words[TaskView::head_words + i] =
-          task.uses[i].binding << 2 | static_cast<std::uint32_t>(task.uses[i].access);
-    if (!draft.prepared) return;
-    words[3] = static_cast<std::uint32_t>(image_.prepared.size());
-    image_.prepared.push_back(
-        {draft.line, t, draft.attributes, draft.varying, {task.uses.begin(), task.uses.end()}});
+    auto const uses = static_cast<std::uint8_t>(draft.prepared ? 0 : task.uses.size());
+    auto const attributes =
+        draft.prepared ? static_cast<std::uint32_t>(image_.prepared.size()) : draft.attributes;
+    // Successors are counted up again while they are written.
+    auto* const written = new (&image_.lines.at(draft.line))
+        RecordedTask{task.codelet, t,           attributes,    0,             draft.producers,
+                     uses,         draft.level, draft.varying, draft.prepared};
+    for (std::uint32_t i = 0; i < uses; ++i) written->tail()[i] = RecordedTask::pack(task.uses[i]);
+    if (draft.prepared)
+      image_.prepared.push_back(
+          {draft.line, t, draft.attributes, draft.varying, {task.uses.begin(), task.uses.end()}});
   }
 
   /// Turns the lists of producers into lists of successors.
@@ -193,9 +155,8 @@ template <class Policy> class Recorder {
     auto producer = producers_.begin();
     for (std::uint32_t t = 0; t < recorded_.size(); ++t)
       for (std::uint32_t i = 0; i < drafts_[t].producers; ++i) {
-        std::uint32_t* const from = image_.lines.at(drafts_[*producer++].line);
-        std::uint32_t const operands = TaskView(from).operand_count();
-        from[TaskView::head_words + operands + from[4]++] =
+        RecordedTask& from = image_.lines.at(drafts_[*producer++].line);
+        from.tail()[from.use_count + from.successor_count++] =
             drafts_[t].line << 1 | (drafts_[t].producers == 1 ? 1u : 0u);
       }
   }
@@ -219,13 +180,11 @@ template <class Policy> class Recorder {
   }
 
   std::span<ProgramTask const> recorded_;
+  std::span<ProgramParameter const> parameters_;
   Image image_;
   std::vector<Draft> drafts_;
   std::span<std::byte const> shared_;  // the latest attributes that do not vary
   std::uint32_t shared_at_ = 0;
-  std::vector<Binding> bindings_;
-  std::vector<Reader> readers_;
-  std::vector<std::uint32_t> last_met_;   // by producer: the last task that listed it
   std::vector<std::uint32_t> producers_;  // of all tasks in turn
 };
 

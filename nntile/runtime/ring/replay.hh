@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/runtime/common/bindings.hh"
 #include "nntile/runtime/ring/submit.hh"
 
 namespace nntile::detail::ring {
@@ -84,7 +85,7 @@ template <class Policy> class Replayer {
   Submitter<Policy>& submitter_;
   std::vector<Entry> log_;  // ascending
   std::size_t forget_from_ = 64;
-  common::Bindings<common::BufferTable> bindings_;
+  common::Bindings bindings_;
 };
 
 }  // namespace nntile::detail::ring

@@ -100,7 +100,7 @@ class BasicRing {
                  std::span<ProgramParameter const> parameters = {}) {
     using namespace detail::ring;
     return Program(
-        std::make_shared<Image const>(Recorder<Policy>(tasks, binding_count).image(parameters)));
+        std::make_shared<Image const>(Recorder(tasks, binding_count, parameters).image()));
   }
 
   /// Runs a program once. Its tasks count as submitted one by one: errors name them by the event's

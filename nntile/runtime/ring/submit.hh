@@ -24,7 +24,7 @@ template <class Policy> class Submitter {
   /// std::bad_alloc; nothing is submitted then.
   std::uint64_t submit(Task<DataHandle> const& task) {
     std::size_t const count = task.uses.size();
-    common::BufferUse few[usual_operands];
+    Use<common::Buffer*> few[usual_operands];
     void* few_pointers[usual_operands];
     if (count <= usual_operands) [[likely]]
       return submit(task, {few, count}, few_pointers);
@@ -47,8 +47,8 @@ template <class Policy> class Submitter {
     if (record.flight != nullptr) record.flight->begin(record, sequence);
     domain_.records.open(record, sequence);
     wiring_.note(record.body.uses, reference_to_record(record.index), ticket);
-    for (common::BufferUse const& use : record.body.uses)
-      ++driver_.reclaim().datum(*use.buffer).record_count;
+    for (Use<common::Buffer*> const& use : record.body.uses)
+      ++driver_.reclaim().datum(*use.handle).record_count;
     wiring_.publish(slot);
     return sequence;
   }
@@ -60,7 +60,7 @@ template <class Policy> class Submitter {
     std::int16_t worker;
   };
 
-  std::uint64_t submit(Task<DataHandle> const& task, std::span<common::BufferUse> uses,
+  std::uint64_t submit(Task<DataHandle> const& task, std::span<Use<common::Buffer*>> uses,
                        void** pointers) {
     domain_.table.bind(task, uses.data(), pointers);
     if (task.codelet->cpu == nullptr) return submit_asynchronous(task, uses, pointers);
@@ -88,7 +88,7 @@ template <class Policy> class Submitter {
   }
 
   std::uint64_t submit_asynchronous(Task<DataHandle> const& task,
-                                    std::span<common::BufferUse const> uses,
+                                    std::span<Use<common::Buffer*> const> uses,
                                     void* const* pointers) {
     Record<Policy>& record = domain_.records.take();
     try {
@@ -130,7 +130,7 @@ template <class Policy> class Submitter {
   Domain<Policy>& domain_;
   Driver<Policy>& driver_;
   Wiring<Policy> wiring_;
-  std::vector<common::BufferUse> uses_;
+  std::vector<Use<common::Buffer*>> uses_;
   std::vector<void*> pointers_;
 };
 

@@ -15,7 +15,7 @@ namespace nntile::detail::ring {
 /// slot that make_room has found stays free until it is opened.
 template <class Policy> class Wiring {
   using Hot = HotSlot<Policy>;
-  using Uses = std::span<common::BufferUse const>;
+  using Uses = std::span<Use<common::Buffer*> const>;
 
  public:
   Wiring(Domain<Policy>& domain, Driver<Policy>& driver) : domain_(domain), driver_(driver) {}
@@ -42,35 +42,25 @@ template <class Policy> class Wiring {
   /// Lists the producers that a task with these operands has to wait for, at most as many as a slot
   /// has edges: beyond that, joins stand for them.
   void collect(Uses uses) {
-    for (common::BufferUse const& use : uses)
-      __builtin_prefetch(&driver_.reclaim().datum(*use.buffer), 1);
-    for (common::BufferUse const& use : uses)
-      if (!writes(use.access)) make_reader_room(driver_.reclaim().datum(*use.buffer));
+    for (Use<common::Buffer*> const& use : uses)
+      __builtin_prefetch(&driver_.reclaim().datum(*use.handle), 1);
+    for (Use<common::Buffer*> const& use : uses)
+      if (!writes(use.access)) make_reader_room(driver_.reclaim().datum(*use.handle));
     if (listed_.size() < uses.size() * most_per_operand)
       listed_.resize(uses.size() * most_per_operand);
     count_ = 0;
     if (++tag_ == 0) ++tag_;
-    for (common::BufferUse const& use : uses) {
-      Datum const& datum = driver_.reclaim().datum(*use.buffer);
-      // Readers have waited for the writer, so a task that waits for them need not.
-      if (!writes(use.access) || datum.reader_count == 0) consider(datum.writer);
-      if (writes(use.access))
-        for (std::uint32_t i = 0; i < datum.reader_count; ++i) consider(datum.readers[i]);
+    for (Use<common::Buffer*> const& use : uses) {
+      Datum const& datum = driver_.reclaim().datum(*use.handle);
+      datum.each_before(use.access, [this](Reference producer) { consider(producer); });
     }
     if (count_ > edges_per_slot) join_all();
   }
 
   /// Enters a task into the datums of its operands.
   void note(Uses uses, Reference self, std::uint64_t ticket) {
-    for (common::BufferUse const& use : uses) {
-      Datum& datum = driver_.reclaim().datum(*use.buffer);
-      if (writes(use.access)) {
-        datum.writer = self;
-        datum.reader_count = 0;
-      } else if (datum.reader_count == 0 || datum.readers[datum.reader_count - 1] != self) {
-        datum.readers[datum.reader_count++] = self;
-      }
-    }
+    for (Use<common::Buffer*> const& use : uses)
+      driver_.reclaim().datum(*use.handle).enter(use.access, self);
     common::BufferTable::commit(uses, ticket);
   }
 
@@ -135,13 +125,13 @@ template <class Policy> class Wiring {
 
   /// Room for one more reader by name.
   void make_reader_room(Datum& datum) {
-    if (datum.reader_count < readers_per_datum) [[likely]]
+    if (!datum.readers.full()) [[likely]]
       return;
     Datums::sweep(datum, [this](Reference reference) { return !driver_.finished(reference); });
-    if (datum.reader_count < readers_per_datum) return;
-    Reference const all = join({datum.readers, datum.reader_count});
-    datum.readers[0] = all;
-    datum.reader_count = 1;
+    if (!datum.readers.full()) return;
+    Reference const all = join(datum.readers);
+    datum.readers.clear();
+    datum.readers.push_back(all);
   }
 
   bool link(Reference producer, Hot& consumer, std::uint32_t place) {

@@ -1,79 +1,23 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// A recorded program of Serial: the kernels to call one after the other, looked up.
+// A recorded program of Serial, and one replay of it: the kernels to call in turn, looked up.
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "nntile/core/later.hh"
-#include "nntile/runtime/common/program.hh"
+#include "nntile/runtime/common/buffer.hh"
+#include "nntile/runtime/common/recording.hh"
 
 namespace nntile::detail::serial {
 
-/// One task of a program.
-struct Step {
-  Codelet const* codelet;
-  std::uint32_t first_use;
-  std::uint32_t use_count;
-  std::size_t attributes;  // offset
-};
-
-/// An immutable program. `Use` is ProgramUse: nothing is compiled in programs that do not record.
-template <std::same_as<ProgramUse> Use> struct Image {
-  std::vector<later_t<Step, Use>> steps;
-  std::vector<Use> uses;  // of all steps in turn
-  std::vector<later_t<TaskLabel, Use>> labels;
-  std::vector<std::byte> attributes;  // of all steps, as recorded, aligned to 16
-  struct Patch {
-    std::size_t to;
-    std::uint32_t from;
-    std::uint32_t bytes;
-  };
-  std::vector<Patch> patches;
-  std::vector<later_t<common::BindingUse, Use>> binding_uses;
-  std::uint32_t binding_count = 0;
-  std::uint32_t most_uses = 0;  // of one step
-  std::size_t parameter_bytes = 0;
-  bool asynchronous = false;
-
-  /// Throws ValueError: a task without an entry for a CPU worker; a binding or a parameter that is
-  /// out of bounds.
-  Image(std::span<ProgramTask const> tasks, std::uint32_t bindings,
-        std::span<ProgramParameter const> parameters)
-      : binding_count(bindings) {
-    common::check_recorded(tasks, bindings);
-    parameter_bytes = common::check_parameters(tasks, parameters);
-    binding_uses = common::binding_uses(tasks, bindings);
-    for (ProgramTask const& task : tasks) add(task);
-    for (ProgramParameter const& parameter : parameters)
-      patches.push_back({steps[parameter.task].attributes + parameter.attribute_offset,
-                         parameter.parameter_offset, parameter.bytes});
-  }
-
- private:
-  void add(ProgramTask const& task) {
-    auto const count = static_cast<std::uint32_t>(task.uses.size());
-    steps.push_back(
-        {task.codelet, static_cast<std::uint32_t>(uses.size()), count, attributes.size()});
-    uses.insert(uses.end(), task.uses.begin(), task.uses.end());
-    labels.push_back(task.label);
-    attributes.insert(attributes.end(), task.attributes.begin(), task.attributes.end());
-    attributes.resize((attributes.size() + 15) & ~std::size_t{15});
-    most_uses = std::max(most_uses, count);
-    asynchronous = asynchronous || task.codelet->cpu == nullptr;
-  }
-};
-
 /// One replay: the program with its bindings and parameters. Stays where it is.
-template <std::same_as<ProgramUse> Use> class Flight {
-  using Image = serial::Image<Use>;
+class Flight {
+  using Recording = common::Recording;
 
  public:
   /// A task that is ready to be called.
@@ -87,26 +31,25 @@ template <std::same_as<ProgramUse> Use> class Flight {
   Flight& operator=(Flight const&) = delete;
 
   /// Room for a program, so that `set_up` allocates nothing. Throws std::bad_alloc.
-  void reserve(Image const& image) {
-    handles_.reserve(image.binding_count);
-    buffers_.reserve(image.binding_count);
-    pointers_.reserve(image.uses.size());
-    calls_.reserve(image.steps.size());
-    uses_.reserve(image.most_uses);
-    if (!image.patches.empty()) patched_.reserve(image.attributes.size());
+  void reserve(Recording const& program) {
+    handles_.reserve(program.binding_count);
+    buffers_.reserve(program.binding_count);
+    pointers_.reserve(program.uses.size());
+    calls_.reserve(program.steps.size());
+    uses_.reserve(program.most_uses);
+    if (!program.patches.empty()) patched_.reserve(program.attributes.size());
   }
 
-  /// Makes ready what has changed since the last replay: nothing, usually. Throws std::bad_alloc.
-  void set_up(std::shared_ptr<Image const> const& image, std::span<DataHandle const> handles,
+  /// Looks up what has changed since the last replay: nothing, usually. Throws std::bad_alloc.
+  void set_up(std::shared_ptr<Recording const> const& program, std::span<DataHandle const> handles,
               std::span<common::Buffer* const> buffers, std::span<std::byte const> block,
               std::uint64_t sequence, void* workspace) {
-    if (!knows(image, handles)) bind(image, handles, buffers, workspace);
-    image_ = image;
-    for (typename Image::Patch const& patch : image->patches)
-      std::memcpy(patched_.data() + patch.to, block.data() + patch.from, patch.bytes);
+    if (!is_bound(program, handles)) bind(program, handles, buffers, workspace);
+    program_ = program;
+    program->patch(patched_.data(), block);
     next_ = 0;
     first_ = sequence;
-    last_ = sequence + (image->steps.empty() ? 0 : image->steps.size() - 1);
+    last_ = sequence + (program->steps.empty() ? 0 : program->steps.size() - 1);
   }
 
   /// Sequences of its tasks; an empty program takes one, too.
@@ -114,17 +57,14 @@ template <std::same_as<ProgramUse> Use> class Flight {
   std::uint64_t last() const { return last_; }
 
   std::span<Call const> calls() const { return calls_; }
-  /// All of a task. Lives until that of another one is asked for.
+  /// The body of a task. Lives until that of another one is asked for.
   common::TaskBody body(std::size_t number) {
-    Step const& step = image_->steps[number];
+    Recording::Step const& step = program_->steps[number];
     uses_.clear();
-    for (std::uint32_t i = 0; i < step.use_count; ++i) {
-      ProgramUse const use = image_->uses[step.first_use + i];
-      uses_.push_back({buffers_[use.binding], use.access});
-    }
+    for (Use<Binding> const& use : program_->uses_of(step))
+      uses_.push_back({buffers_[use.handle], use.access});
     KernelCall const& call = calls_[number].call;
-    return {step.codelet, first_ + number, uses_,
-            call.buffers, call.attributes, image_->labels[number]};
+    return {step.codelet, first_ + number, uses_, call.buffers, call.attributes, step.label};
   }
 
   /// For a replay whose tasks are called one at a time.
@@ -133,42 +73,43 @@ template <std::same_as<ProgramUse> Use> class Flight {
   common::TaskBody next() { return body(next_); }
 
   /// Drops the program, when the replay has ended.
-  void finish() { image_.reset(); }
+  void finish() { program_.reset(); }
 
  private:
-  bool knows(std::shared_ptr<Image const> const& image, std::span<DataHandle const> handles) const {
-    return !known_.owner_before(image) && !image.owner_before(known_) &&
+  bool is_bound(std::shared_ptr<Recording const> const& program,
+                std::span<DataHandle const> handles) const {
+    return !bound_.owner_before(program) && !program.owner_before(bound_) &&
            std::equal(handles.begin(), handles.end(), handles_.begin(), handles_.end());
   }
 
-  void bind(std::shared_ptr<Image const> const& image, std::span<DataHandle const> handles,
+  void bind(std::shared_ptr<Recording const> const& program, std::span<DataHandle const> handles,
             std::span<common::Buffer* const> buffers, void* workspace) {
-    known_.reset();
+    bound_.reset();
     handles_.assign(handles.begin(), handles.end());
     buffers_.assign(buffers.begin(), buffers.end());
-    uses_.reserve(image->most_uses);
-    if (!image->patches.empty())
-      patched_.assign(image->attributes.begin(), image->attributes.end());
+    uses_.reserve(program->most_uses);
+    if (!program->patches.empty())
+      patched_.assign(program->attributes.begin(), program->attributes.end());
     std::byte const* const attributes =
-        image->patches.empty() ? image->attributes.data() : patched_.data();
+        program->patches.empty() ? program->attributes.data() : patched_.data();
     pointers_.clear();
-    for (ProgramUse const& use : image->uses) pointers_.push_back(buffers[use.binding]->pointer);
+    for (Use<Binding> const& use : program->uses) pointers_.push_back(buffers[use.handle]->pointer);
     calls_.clear();
-    for (Step const& step : image->steps)
+    for (Recording::Step const& step : program->steps)
       calls_.push_back(
           {step.codelet->cpu,
            {pointers_.data() + step.first_use, attributes + step.attributes, text_, workspace}});
-    known_ = image;
+    bound_ = program;
   }
 
-  std::shared_ptr<Image const> image_;
-  std::weak_ptr<Image const> known_;  // what the rest was made for, with these
-  std::vector<later_t<DataHandle, Use>> handles_;
-  std::vector<later_t<common::Buffer, Use>*> buffers_;  // by binding; null for one that is not used
-  std::vector<later_t<void, Use>*> pointers_;           // of all uses in turn
-  std::vector<std::byte> patched_;                      // the attributes, if parameters change some
+  std::shared_ptr<Recording const> program_;
+  std::weak_ptr<Recording const> bound_;  // of the members from here on
+  std::vector<DataHandle> handles_;
+  std::vector<common::Buffer*> buffers_;  // by binding; null for one that is not used
+  std::vector<void*> pointers_;           // of all uses in turn
+  std::vector<std::byte> patched_;        // the attributes, if parameters change some
   std::vector<Call> calls_;
-  std::vector<later_t<common::BufferUse, Use>> uses_;  // of the body that was asked for
+  std::vector<Use<common::Buffer*>> uses_;  // of the latest body
   std::uint64_t first_ = 0;
   std::uint64_t last_ = 0;
   std::size_t next_ = 0;
@@ -179,22 +120,19 @@ template <std::same_as<ProgramUse> Use> class Flight {
 
 namespace nntile {
 
-template <std::same_as<DataHandle> H> class BasicSerial;
-
 /// A program that a Serial has recorded. Copies share it.
-template <std::same_as<ProgramUse> Use> class BasicSerialProgram {
+class SerialProgram {
  public:
-  BasicSerialProgram() = default;
+  SerialProgram() = default;
   /// Tasks in it.
-  std::size_t size() const { return image_ == nullptr ? 0 : image_->steps.size(); }
+  std::size_t size() const { return recording_ == nullptr ? 0 : recording_->steps.size(); }
 
  private:
-  template <std::same_as<DataHandle> H> friend class BasicSerial;
-  explicit BasicSerialProgram(std::shared_ptr<detail::serial::Image<Use> const> image)
-      : image_(std::move(image)) {}
+  friend class Serial;
+  explicit SerialProgram(std::shared_ptr<common::Recording const> recording)
+      : recording_(std::move(recording)) {}
 
-  std::shared_ptr<detail::serial::Image<Use> const> image_;
+  std::shared_ptr<common::Recording const> recording_;
 };
-using SerialProgram = BasicSerialProgram<ProgramUse>;
 
 }  // namespace nntile

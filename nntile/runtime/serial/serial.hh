@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
-#include "nntile/core/later.hh"
+#include "nntile/runtime/common/bindings.hh"
 #include "nntile/runtime/common/buffer_table.hh"
 #include "nntile/runtime/common/driving_thread.hh"
 #include "nntile/runtime/common/dropped.hh"
@@ -35,25 +35,24 @@ namespace nntile {
 /// `submit` returns. Only behind an asynchronous task that waits for its token do later ones queue,
 /// in order; `wait`, `lock` and `wait_all` drain the queue. Cost of a submission: look-up and
 /// checks of its handles; of a replayed task: its operands' pointers. Allocates: only to record, to
-/// queue, or beyond 16 uses. A template over one type, so that programs with another runtime do not
-/// compile it.
-template <std::same_as<DataHandle> H> class BasicSerial {
+/// queue, or beyond 16 uses.
+class Serial {
  public:
-  using Handle = H;
-  using Program = BasicSerialProgram<later_t<ProgramUse, H>>;
+  using Handle = DataHandle;
+  using Program = SerialProgram;
   static constexpr char const* runtime_name = "serial";
 
-  BasicSerial() = default;
+  Serial() = default;
   /// Throws ValueError for more than one worker, or `own_driver`: there is no other thread.
-  explicit BasicSerial(RuntimeOptions const& options) {
+  explicit Serial(RuntimeOptions const& options) {
     (void)common::check_options({options.workers.value_or(1), false, false}, "serial", 1);
     if (options.own_driver)
       throw ValueError("serial: own_driver needs a thread besides the driver, and serial has none");
   }
-  BasicSerial(BasicSerial const&) = delete;
-  BasicSerial& operator=(BasicSerial const&) = delete;
+  Serial(Serial const&) = delete;
+  Serial& operator=(Serial const&) = delete;
   /// Waits for tokens; never throws.
-  ~BasicSerial() {
+  ~Serial() {
     link_->close();
     auto const inside = thread_.enter_to_destroy();
     take_dropped();
@@ -99,7 +98,7 @@ template <std::same_as<DataHandle> H> class BasicSerial {
     if (!queue_.empty() || count > inline_uses ||
         (task.codelet != nullptr && task.codelet->cpu == nullptr)) [[unlikely]]
       return enqueue(task);
-    common::BufferUse uses[inline_uses];
+    Use<common::Buffer*> uses[inline_uses];
     void* pointers[inline_uses];
     buffers_.bind(task, uses, pointers);
     std::uint64_t const sequence = ++submitted_;
@@ -120,11 +119,11 @@ template <std::same_as<DataHandle> H> class BasicSerial {
                  std::span<ProgramParameter const> parameters = {}) {
     auto const inside = thread_.enter("record");
     take_dropped();
-    auto image =
-        std::make_shared<detail::serial::Image<ProgramUse> const>(tasks, binding_count, parameters);
+    auto recording = std::make_shared<common::Recording const>(common::check_entries(tasks),
+                                                               binding_count, parameters);
     bindings_.reserve(binding_count);
-    flight_.reserve(*image);
-    return Program(std::move(image));
+    flight_.reserve(*recording);
+    return Program(std::move(recording));
   }
 
   /// Runs a program once: a loop over its kernels. Its tasks count as submitted one by one, and the
@@ -134,12 +133,12 @@ template <std::same_as<DataHandle> H> class BasicSerial {
     auto const inside = thread_.enter("replay");
     take_dropped();
     if (!queue_.empty()) run_queue(no_limit);
-    bindings_.bind(buffers_, program.image_.get(), bindings, block.size());
+    bindings_.bind(buffers_, program.recording_.get(), bindings, block.size());
     forget_ended();
-    bool const at_once = queue_.empty() && !program.image_->asynchronous;
+    bool const at_once = queue_.empty() && !program.recording_->asynchronous;
     Flight* const flight = at_once ? &flight_ : enqueue_flight();
     try {
-      flight->set_up(program.image_, bindings, bindings_.buffers(), block, submitted_ + 1,
+      flight->set_up(program.recording_, bindings, bindings_.buffers(), block, submitted_ + 1,
                      workspaces_[0]);
       if (replays_.size() == replays_.capacity()) replays_.reserve(2 * replays_.size() + 16);
     } catch (...) {
@@ -215,13 +214,13 @@ template <std::same_as<DataHandle> H> class BasicSerial {
  private:
   static constexpr std::size_t inline_uses = 16;
 
-  using Flight = detail::serial::Flight<later_t<ProgramUse, H>>;
+  using Flight = detail::serial::Flight;
 
   /// A copied submission, a replay, or the end of a retired buffer, that waits for its turn.
   struct Queued {
     common::TaskBody body;
     std::unique_ptr<Flight> flight;  // `body` is that of its next step
-    std::vector<common::BufferUse> uses;
+    std::vector<Use<common::Buffer*>> uses;
     std::vector<void*> pointers;
     std::vector<std::byte> attributes;
     common::Buffer* retired = nullptr;
@@ -254,7 +253,7 @@ template <std::same_as<DataHandle> H> class BasicSerial {
     {
       common::DrivingThread::InTask const in_task(thread_);
       common::DefaultFloatEnvironment environment;
-      for (typename Flight::Call const& call : flight.calls()) {
+      for (Flight::Call const& call : flight.calls()) {
         bool const ran_well = common::run_entry(failures_, call.entry, call.call,
                                                 [&] { return body_of(flight, call); });
         environment.renew();
@@ -266,7 +265,7 @@ template <std::same_as<DataHandle> H> class BasicSerial {
     flight.finish();
     return well;
   }
-  static common::TaskBody body_of(Flight& flight, typename Flight::Call const& call) {
+  static common::TaskBody body_of(Flight& flight, Flight::Call const& call) {
     return flight.body(static_cast<std::size_t>(&call - flight.calls().data()));
   }
 
@@ -391,7 +390,7 @@ template <std::same_as<DataHandle> H> class BasicSerial {
 
   /// The token of the queue's head was completed, on any thread.
   static void token_ended(void* runtime, void* task, Status status) noexcept {
-    auto& self = *static_cast<BasicSerial*>(runtime);
+    auto& self = *static_cast<Serial*>(runtime);
     common::settle(self.failures_, static_cast<Queued*>(task)->body, status);
     self.head_ended_.store(true, std::memory_order_seq_cst);
     self.wake_.notify();
@@ -403,16 +402,14 @@ template <std::same_as<DataHandle> H> class BasicSerial {
   common::BufferTable buffers_{failures_, {}, &thread_};
   common::Workspaces workspaces_{1};
   common::Submitted submitted_;
-  std::atomic<std::uint64_t> ended_{0};             // tasks end in order: all up to here have
-  std::deque<Queued> queue_;                        // only the head has started
-  common::Bindings<common::BufferTable> bindings_;  // of the latest replay
-  Flight flight_;                                   // likewise, if it ran at once
-  std::vector<Replayed> replays_;                   // ascending
+  std::atomic<std::uint64_t> ended_{0};  // tasks end in order: all up to here have
+  std::deque<Queued> queue_;             // only the head has started
+  common::Bindings bindings_;            // of the latest replay
+  Flight flight_;                        // likewise, if it ran at once
+  std::vector<Replayed> replays_;        // ascending
   std::atomic<bool> head_ended_{false};
   common::Wake wake_;
   common::Tokens tokens_{this, &token_ended, &wake_, &thread_};
 };
-
-using Serial = BasicSerial<DataHandle>;
 
 }  // namespace nntile

@@ -39,7 +39,7 @@ static_assert(std::is_trivially_destructible_v<StarPUJob>, "StarPU frees a job w
 
 /// Copies a task whose uses are bound already. Throws std::bad_alloc. Cost: one malloc.
 inline StarPUJob::Owner make_starpu_job(Task<DataHandle> const& task,
-                                        std::span<common::BufferUse const> uses,
+                                        std::span<Use<common::Buffer*> const> uses,
                                         std::uint64_t sequence) {
   constexpr std::size_t alignment = alignof(std::max_align_t);
   auto const aligned = [](std::size_t bytes) {
@@ -53,7 +53,7 @@ inline StarPUJob::Owner make_starpu_job(Task<DataHandle> const& task,
   if (memory == nullptr) throw std::bad_alloc();
 
   StarPUJob::Owner job(new (memory) StarPUJob);
-  auto* const copied = reinterpret_cast<common::BufferUse*>(memory + uses_at);
+  auto* const copied = reinterpret_cast<Use<common::Buffer*>*>(memory + uses_at);
   std::uninitialized_copy(uses.begin(), uses.end(), copied);
   job->pointers = reinterpret_cast<void**>(memory + pointers_at);
   std::uninitialized_value_construct_n(job->pointers, uses.size());

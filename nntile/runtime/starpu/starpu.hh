@@ -296,7 +296,7 @@ class StarPU {
 
   /// Fills operands_ with the distinct buffers of the uses, and the position of each use among
   /// them: a handle used twice is locked once, with the union of the accesses.
-  void merge_operands(std::span<common::BufferUse const> uses, unsigned* position_of_use) {
+  void merge_operands(std::span<Use<common::Buffer*> const> uses, unsigned* position_of_use) {
     if (positions_.size() < buffers_.count()) positions_.resize(buffers_.count());
     operands_.clear();
     for (auto const& [buffer, access] : uses) {
@@ -428,7 +428,7 @@ class StarPU {
   common::BufferTable buffers_{failures_, {}, &thread_};
   common::Submitted submitted_;
   common::Events events_;
-  std::vector<common::BufferUse> uses_;  // of the submission at hand, as are the next three
+  std::vector<Use<common::Buffer*>> uses_;  // of the submission at hand, as are the next three
   std::vector<void*> pointers_;
   std::vector<starpu_shim::Operand> operands_;
   std::vector<unsigned> positions_;      // by buffer: where it may stand in operands_

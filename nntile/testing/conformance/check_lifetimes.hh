@@ -33,7 +33,7 @@ inline void require_void(Scene& scene, Subject::Handle handle, std::uint32_t goo
   require_throws<LifetimeError>([&] { runtime.unlock(handle); }, concat("unlocking ", which));
   require_throws<LifetimeError>([&] { runtime.retire(handle); }, concat("retiring ", which));
   if (!runtime.replays()) return;
-  ProgramUse const use{0, write};
+  Use<Binding> const use{0, write};
   ProgramTask const task{&idle_codelet, {&use, 1}, {}, {}, {}};
   std::size_t const program = runtime.record({&task, 1}, 1, {});
   require_throws<LifetimeError>([&] { runtime.replay(program, {&handle, 1}, {}); },

@@ -40,7 +40,7 @@ class Recorded {
   Recorded(Recording const& recording, Journal& journal, Outside& outside, Subject& subject)
       : recording_(recording) {
     std::vector<Note> notes;
-    std::vector<std::vector<ProgramUse>> uses;
+    std::vector<std::vector<Use<Binding>>> uses;
     for (Step const& step : recording.tasks) {
       Note note{&journal, &outside, 0, 0, 0, step.finish, false, step.pauses, {}};
       note.operand_count = static_cast<std::uint8_t>(step.operands.size());

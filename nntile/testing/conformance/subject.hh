@@ -58,10 +58,6 @@ static_assert(Runtime<Subject>);
 
 namespace detail {
 
-struct NoProgram {};
-template <class R> struct ProgramOf { using type = NoProgram; };
-template <ReplayingRuntime R> struct ProgramOf<R> { using type = typename R::Program; };
-
 /// Forwards to the runtime that `make` builds. Arguments that the law has a call copy are
 /// overwritten as soon as it returns.
 template <Runtime R> class SubjectOf final : public Subject {
@@ -133,7 +129,7 @@ template <Runtime R> class SubjectOf final : public Subject {
   }
 
  private:
-  using Program = typename ProgramOf<R>::type;
+  using Program = program_t<R>;
 
   Handle add(typename R::Handle handle) {
     handles_.push_back(handle);

@@ -1,0 +1,40 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The order that accesses to one buffer impose on tasks.
+
+#include <vector>
+
+#include "nntile/core/access.hh"
+
+namespace nntile {
+
+/// The tasks that accessed a buffer last: its last writer, and its readers since.
+///
+/// Law: a task comes after the last writer of what it reads (RAW), and after the last writer and all
+/// readers since of what it writes, updates or accumulates into (WAW, WAR). Where there are readers,
+/// they come after the writer, and a task that waits for them need not wait for it. A task that
+/// accesses several buffers looks up all of them before it enters any.
+template <class Task, class Readers = std::vector<Task>> struct LastUsers {
+  Task writer{};
+  Readers readers{};
+
+  /// Calls before(task) for each task that must come before one with this access; for `writer` too
+  /// while nothing has written.
+  template <class Before> void each_before(Access access, Before&& before) const {
+    if (!writes(access) || readers.empty()) before(writer);
+    if (writes(access))
+      for (Task const& reader : readers) before(reader);
+  }
+
+  /// Notes a task with this access.
+  void enter(Access access, Task const& task) {
+    if (writes(access)) {
+      writer = task;
+      readers.clear();
+    } else if (readers.empty() || !(readers.back() == task)) {
+      readers.push_back(task);
+    }
+  }
+};
+
+}  // namespace nntile

@@ -1,0 +1,76 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The look-up of a replay's bindings in the table of buffers.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/common/buffer_table.hh"
+#include "nntile/runtime/common/recording.hh"
+
+namespace nntile::common {
+
+/// The bindings of one replay, looked up as BufferTable::bind does it for a task.
+class Bindings {
+ public:
+  /// Room for that many, so that `bind` allocates nothing. Throws std::bad_alloc.
+  void reserve(std::size_t count) {
+    buffers_.reserve(count);
+    uses_.reserve(count);
+  }
+
+  /// Throws ValueError (there is no program; the wrong number of bindings; too few parameters; two
+  /// bindings that name one buffer), LifetimeError (a handle; a locked buffer; one that is read
+  /// before anything wrote it) and std::bad_alloc.
+  void bind(BufferTable& table, Recorded const* program, std::span<DataHandle const> handles,
+            std::size_t parameter_bytes) {
+    check_replay(program, handles.size(), parameter_bytes);
+    buffers_.assign(handles.size(), nullptr);
+    uses_.clear();
+    ++replay_;
+    for (Use<Binding> const& use : program->binding_uses) {
+      Buffer& buffer = table.find(handles[use.handle], "replay");
+      if (buffer.replay == replay_) fail_alias(program->binding_uses, handles, use.handle);
+      if (buffer.is(forbidden_states(use.access))) [[unlikely]]
+        fail_state(buffer, use);
+      buffer.replay = replay_;
+      buffers_[use.handle] = &buffer;
+      uses_.push_back({&buffer, use.access});
+    }
+  }
+
+  /// By binding; null for one that is not used.
+  std::span<Buffer* const> buffers() const { return buffers_; }
+  /// Of the bindings that are used.
+  std::span<Use<Buffer*> const> uses() const { return uses_; }
+
+ private:
+  [[noreturn]] static void fail_alias(std::span<Use<Binding> const> uses,
+                                      std::span<DataHandle const> handles, Binding second) {
+    Binding first = second;
+    for (Use<Binding> const& use : uses)
+      if (use.handle != second && handles[use.handle] == handles[second]) first = use.handle;
+    fail_aliased(first, second);
+  }
+  [[noreturn]] static void fail_state(Buffer const& buffer, Use<Binding> const& use) {
+    std::string const name = concat("replay: binding ", use.handle, " (", name_of(use.access), ")");
+    if (buffer.is(Buffer::locked))
+      throw LifetimeError(
+          concat(name, ": ", BufferTable::describe(buffer), " is locked: unlock it first"));
+    if (writes(use.access) && buffer.is(Buffer::read_only))
+      throw ValueError(concat(name, ": ", BufferTable::why_read_only(buffer)));
+    throw LifetimeError(concat(name, ": nothing has written ", BufferTable::describe(buffer),
+                               ": submit a task that writes it, lock it for write, or adopt "
+                               "written memory"));
+  }
+
+  std::uint64_t replay_ = 0;
+  std::vector<Buffer*> buffers_;
+  std::vector<Use<Buffer*>> uses_;
+};
+
+}  // namespace nntile::common
