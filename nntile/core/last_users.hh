@@ -10,10 +10,10 @@ namespace nntile {
 
 /// The tasks that accessed a buffer last: its last writer, and its readers since.
 ///
-/// Law: a task comes after the last writer of what it reads (RAW), and after the last writer and all
-/// readers since of what it writes, updates or accumulates into (WAW, WAR). Where there are readers,
-/// they come after the writer, and a task that waits for them need not wait for it. A task that
-/// accesses several buffers looks up all of them before it enters any.
+/// Law: a task comes after the last writer of what it reads (RAW), and after the last writer and
+/// all readers since of what it writes, updates or accumulates into (WAW, WAR). Where there are
+/// readers, they come after the writer, and a task that waits for them need not wait for it. A task
+/// that accesses several buffers looks up all of them before it enters any.
 template <class Task, class Readers = std::vector<Task>> struct LastUsers {
   Task writer{};
   Readers readers{};

@@ -87,8 +87,7 @@ template <Runtime R> class [[nodiscard]] TaskGroup {
   /// order of `add`. Throws its TaskError if it failed or was cancelled; ValueError when every task
   /// was returned before.
   std::size_t wait_any() {
-    constexpr int yields =
-        64;  // then it sleeps: no runtime has a wait for one of many
+    constexpr int yields = 64;  // then it sleeps: no runtime has a wait for one of many
     for (int round = 0;; ++round) {
       bool open = false;
       for (std::size_t i = 0; i < tasks_.size(); ++i) {

@@ -36,10 +36,10 @@ struct InterruptedPolicy : RingPolicy {
 
 /// A ring of two workers whose threads the test plays.
 struct Stage {
-  Domain<InterruptedPolicy> domain{RuntimeOptions{2, true, false}};
-  Driver<InterruptedPolicy> driver{domain};
-  Submitter<InterruptedPolicy> submitter{domain, driver};
-  Replayer<InterruptedPolicy> replayer{domain, driver, submitter};
+  Machine<InterruptedPolicy> machine{RuntimeOptions{2, true, false}};
+  Driver<InterruptedPolicy> driver{machine.root};
+  Submitter<InterruptedPolicy> submitter{machine.root, driver};
+  Replayer<InterruptedPolicy> replayer{machine.root, driver, submitter};
   std::shared_ptr<Image const> image;
   std::vector<DataHandle> handles;
 
@@ -56,24 +56,24 @@ struct Stage {
     image = std::make_shared<Image const>(Recorder(tasks, 3, {}).image());
     for (int i = 0; i < 3; ++i)
       handles.push_back(driver.reclaim().begin(
-          [&] { return domain.table.add(sizeof(long), host, Lifetime::persistent); }));
+          [&] { return machine.table.add(sizeof(long), host, Lifetime::persistent); }));
   }
   ~Stage() { Interrupt::function = nullptr; }
 
-  Flight<InterruptedPolicy>& flight() { return domain.scheduler.flights[0]; }
+  Flight<InterruptedPolicy>& flight() { return machine.scheduler.flights[0]; }
   /// Submits a replay; what its launch is.
   Item replay() {
     driver.reclaim().collect();
     (void)replayer.replay(image, handles, {});
-    return domain.scheduler.next(0);
+    return machine.scheduler.next(0);
   }
   /// Runs a task and what it keeps, then looks for others as a worker does.
   void work(std::uint32_t self, Item item) {
-    for (;; item = domain.run(self, item)) {
-      if (item == no_item) item = domain.scheduler.next(self);
+    for (;; item = machine.run(self, item)) {
+      if (item == no_item) item = machine.scheduler.next(self);
       if (item == no_item) break;
     }
-    domain.flush(self);
+    machine.flush(self);
   }
   /// As a worker that has read long ago which flights are active: takes a task and runs it and what
   /// it keeps; false if it finds none.
@@ -81,8 +81,8 @@ struct Stage {
     std::uint32_t task;
     for (std::uint32_t level = 0; level < level_count; ++level) {
       if (flight().lane(level).pop(&task, 1, 1) == 0) continue;
-      for (Item item = program_item(0, task); item != no_item;) item = domain.run(self, item);
-      domain.flush(self);
+      for (Item item = program_item(0, task); item != no_item;) item = machine.run(self, item);
+      machine.flush(self);
       return true;
     }
     return false;
@@ -101,11 +101,11 @@ TEST_CASE("a late worker amid a launch loses no task of the replay", "[runtime][
     Interrupt::function = [&] {
       if (left-- == 0) (void)stage.work_late(1);
     };
-    Item const kept = stage.domain.run(0, launch);
+    Item const kept = stage.machine.run(0, launch);
     Interrupt::function = nullptr;
     stage.work(0, kept);
-    REQUIRE(stage.domain.records.open_count() == 0);
-    REQUIRE(stage.domain.scheduler.flights.active() == 0);
+    REQUIRE(stage.machine.root.pending.open_count() == 0);
+    REQUIRE(stage.machine.scheduler.flights.active() == 0);
   }
   REQUIRE(operations > 10);
 }
@@ -118,11 +118,11 @@ TEST_CASE("a flight whose tasks a late worker has all ended is not over before i
   std::uint32_t fewest_open = 1;
   Interrupt::function = [&] {
     while (stage.work_late(1)) continue;
-    fewest_open = std::min(fewest_open, stage.domain.records.open_count());
+    fewest_open = std::min(fewest_open, stage.machine.root.pending.open_count());
   };
-  Item const kept = stage.domain.run(0, launch);
+  Item const kept = stage.machine.run(0, launch);
   Interrupt::function = nullptr;
   REQUIRE(fewest_open == 1);
   stage.work(0, kept);
-  REQUIRE(stage.domain.records.open_count() == 0);
+  REQUIRE(stage.machine.root.pending.open_count() == 0);
 }

@@ -34,9 +34,9 @@ struct StepPolicy : RingPolicy {
 using Parking = detail::ring::Parking<StepPolicy, test::StepMutex, test::StepCondition>;
 constexpr auto seq_cst = std::memory_order_seq_cst;
 
-/// A domain as worker and driver see it.
+/// Machine and domain in one, as worker and driver see them.
 struct Yard {
-  static constexpr Reference target = detail::ring::record_bit | 7;
+  static constexpr Reference target = detail::ring::pending_bit | 7;
   static inline common::DrivingThread thread{};
 
   /// The state of a thread that decides its next steps: the exploration merges histories that agree
@@ -92,14 +92,14 @@ struct Yard {
     bool own_driver = false, oversubscribed = true, pin = false;
     std::array<int, 1> cores{};
   };
-  struct Records {
-    struct Record {
+  struct PendingTable {
+    struct Pending {
       struct Consumers {
         test::StepAtomic<std::uint64_t> closed{0};
         bool is_closed() const { return closed.load(seq_cst) != 0; }
       } consumers;
-    } record;
-    Record& operator[](Reference) { return record; }
+    } one;
+    Pending& operator[](Reference) { return one; }
   };
   struct NoWindow {
     static bool live(Reference) { return false; }
@@ -108,10 +108,11 @@ struct Yard {
     static std::uint64_t watermark() { return 0; }
   };
 
+  Yard& machine{*this};
   Options options;
   Queue scheduler;
   NoTokens tokens;
-  Records records;
+  PendingTable pending;
   NoWindow window;
   struct Never {  // no stop is requested, and there is nothing to poll
     static bool load(std::memory_order = seq_cst) { return false; }
@@ -127,7 +128,7 @@ struct Yard {
   Item run(std::uint32_t self, Item) {
     ++taken;
     if (endless && (self != 0 || drives == 0)) (void)Interleavings::current->wait_at(this, true);
-    if (driver_ends_target && self == 0) records.record.consumers.closed.store(1, seq_cst);
+    if (driver_ends_target && self == 0) pending.one.consumers.closed.store(1, seq_cst);
     scheduler.at[self] = At::looking;
     scheduler.slept[self] = false;
     return detail::ring::no_item;
@@ -145,10 +146,10 @@ struct Yard {
     };
     drives = 1;
     scheduler.driven = true;
-    detail::ring::Driver<StepPolicy, Yard, NoReclaim> driver(*this);
+    detail::ring::Driver<StepPolicy, Yard, Yard, NoReclaim> driver(*this);
     auto const over = [this, now = At::starting]() mutable {
       know(std::exchange(now, At::waiting), false);
-      bool const closed = records.record.consumers.is_closed();
+      bool const closed = pending.one.consumers.is_closed();
       if (closed) scheduler.at[0] = At::over;
       return closed;
     };
@@ -173,7 +174,7 @@ struct Yard {
     }
   }
   void end_target() {
-    records.record.consumers.closed.store(1, seq_cst);
+    pending.one.consumers.closed.store(1, seq_cst);
     parking.completed(target);
   }
 };

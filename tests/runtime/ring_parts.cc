@@ -9,6 +9,7 @@
 #include "nntile/runtime/ring/arguments.hh"
 #include "nntile/runtime/ring/datum.hh"
 #include "nntile/runtime/ring/deque.hh"
+#include "nntile/runtime/ring/domain.hh"
 #include "nntile/runtime/ring/lane.hh"
 #include "nntile/runtime/ring/parking.hh"
 #include "nntile/runtime/ring/queue.hh"
@@ -223,4 +224,13 @@ TEST_CASE("a late worker takes nothing from a lane of another epoch", "[runtime]
     REQUIRE((lane.pop(tasks, 1, 1) == 1 && tasks[0] == 10 * epoch + 2 && !lane.empty()));
     REQUIRE((lane.pop(tasks, 16, 1) == 1 && tasks[0] == 10 * epoch + 3 && lane.empty()));
   }
+}
+
+TEST_CASE("an event names domain and sequence", "[runtime][ring]") {
+  for (std::uint64_t const sequence : {std::uint64_t{1}, std::uint64_t{1} << 42})
+    for (std::uint32_t const domain : {0u, 1u, EventName::domains - 1}) {
+      EventName const name{domain, sequence};
+      CHECK(EventName::unpack(name.pack()) == name);
+    }
+  CHECK(EventName{root_domain, 12}.pack() == 12);
 }

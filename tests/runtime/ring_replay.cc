@@ -191,8 +191,8 @@ TEST_CASE("tasks pass a replay whose token is open", "[runtime][ring]") {
 TEST_CASE("a failed task cancels those after it in its program and beyond", "[runtime][ring]") {
   Ring ring(options_of(GENERATE(1, 4), false));
   Use<Binding> const first[] = {{0, Access::write}},
-                   second[] = {{1, Access::write}, {0, Access::read}},
-                   third[] = {{2, Access::write}};
+                     second[] = {{1, Access::write}, {0, Access::read}},
+                     third[] = {{2, Access::write}};
   long const value = 7;
   auto const bytes = std::as_bytes(std::span(&value, 1));
   ProgramTask const tasks[] = {{&fail_codelet, first, {}, {}, {"h1", 3}},

@@ -21,21 +21,21 @@ struct SweepingPolicy : RingPolicy {
 
 /// A ring without threads, whose tasks run when the test says so.
 struct Stage {
-  Domain<SweepingPolicy> domain{RuntimeOptions{1, false, false}};
-  Driver<SweepingPolicy> driver{domain};
-  Submitter<SweepingPolicy> submitter{domain, driver};
+  Machine<SweepingPolicy> machine{RuntimeOptions{1, false, false}};
+  Driver<SweepingPolicy> driver{machine.root};
+  Submitter<SweepingPolicy> submitter{machine.root, driver};
 
   DataHandle allocate() {
     return driver.reclaim().begin(
-        [&] { return domain.table.add(sizeof(long), host, Lifetime::persistent); });
+        [&] { return machine.table.add(sizeof(long), host, Lifetime::persistent); });
   }
-  Datum& datum(DataHandle handle) { return driver.reclaim().datum(domain.table.find(handle, "")); }
+  Datum& datum(DataHandle handle) { return driver.reclaim().datum(machine.table.find(handle, "")); }
   void write(DataHandle handle) {
     static constexpr long value = 1;
     Use<DataHandle> const use[] = {{handle, Access::write}};
     (void)submitter.submit({&put_codelet, use, std::as_bytes(std::span(&value, 1)), {}, {}});
   }
-  Item next() { return domain.scheduler.next(0); }
+  Item next() { return machine.scheduler.next(0); }
 };
 
 }  // namespace
@@ -44,13 +44,13 @@ TEST_CASE("a task waits for none that has its old producer's reference 2^31 task
           "[runtime][ring]") {
   Stage stage;
   DataHandle const old = stage.allocate(), other = stage.allocate();
-  std::uint64_t const later = stage.domain.window.head() + 5000;
+  std::uint64_t const later = stage.machine.root.window.head() + 5000;
   // Whoever wrote and read it 2^31 tasks before `later` is called what that one will be called.
   stage.datum(old).writer = reference_to(later);
   stage.datum(old).readers.push_back(reference_to(later));
-  while (stage.domain.window.head() != later) {
+  while (stage.machine.root.window.head() != later) {
     stage.write(other);
-    (void)stage.domain.run(0, stage.next());
+    (void)stage.machine.run(0, stage.next());
   }
   stage.write(other);
   Item const first = stage.next();
@@ -58,6 +58,6 @@ TEST_CASE("a task waits for none that has its old producer's reference 2^31 task
   Item const second = stage.next();
   REQUIRE(first != no_item);
   REQUIRE(second != no_item);
-  (void)stage.domain.run(0, second);
-  (void)stage.domain.run(0, first);
+  (void)stage.machine.run(0, second);
+  (void)stage.machine.run(0, first);
 }

@@ -22,6 +22,10 @@ struct DataHandle {
 
 namespace common {
 
+/// A runtime's own number of a submitted task, ascending in the order of submission: Serial's is
+/// the sequence, the ring's the ticket of the slot. 0 is before every task.
+enum class Ticket : std::uint64_t {};
+
 /// Record of one buffer. The address is stable, and reused under another generation once the buffer
 /// is reclaimed. The first line belongs to the driving thread. Tasks read `mark` of the second, and
 /// only while some mark exists.
@@ -41,8 +45,8 @@ struct alignas(64) Buffer {
   std::uint8_t state = 0;
   Access lock_access = Access::read;
   Lifetime lifetime = Lifetime::persistent;
-  /// Sequence of the last submitted task that names it; 0 if none does.
-  std::uint64_t last_use = 0;
+  /// The last submitted task that names it.
+  Ticket last_use{};
   /// The runtime's own: StarPU's data handle, for example.
   void* native = nullptr;
   /// The last replay that looked it up.

@@ -8,7 +8,7 @@
 //              brings its own
 //   adopt      adopt(span, place, release)
 //   submit     bind(task, uses, pointers): checks everything, changes nothing; then
-//              commit(uses, sequence)
+//              commit(uses, ticket)
 //   lock       check_lock(handle, access); wait for the handle's tasks; failures.check_lock;
 //              begin_lock
 //   unlock     end_lock(handle)
@@ -180,11 +180,10 @@ class BufferTable {
     }
   }
 
-  /// Notes that the task is submitted: what it writes counts as written, and `last_use` is its
-  /// sequence.
-  static void commit(std::span<Use<Buffer*> const> uses, std::uint64_t sequence) noexcept {
+  /// Notes that the task is submitted: what it writes counts as written, and it is the last use.
+  static void commit(std::span<Use<Buffer*> const> uses, Ticket task) noexcept {
     for (Use<Buffer*> const& use : uses) {
-      use.handle->last_use = sequence;
+      use.handle->last_use = task;
       if (writes(use.access)) use.handle->drop(Buffer::unwritten);
     }
   }
@@ -361,7 +360,7 @@ class BufferTable {
     buffer.lifetime = lifetime;
     buffer.place = place;
     buffer.release = release;
-    buffer.last_use = 0;
+    buffer.last_use = {};
     buffer.native = nullptr;
     buffer.scope = 0;
     if (lifetime != Lifetime::persistent) join_scope(buffer, *innermost(lifetime));

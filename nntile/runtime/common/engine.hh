@@ -132,7 +132,7 @@ template <Executor X> class Engine {
       throw;
     }
     std::uint64_t const sequence = ++submitted_;
-    common::BufferTable::commit(node.uses, sequence);
+    common::BufferTable::commit(node.uses, common::Ticket{sequence});
     dependences_.insert(node, node.uses);
     start(node, producers);
     return {this, sequence};

@@ -178,8 +178,8 @@ inline void check_replay(Recorded const* program, std::size_t bindings,
                          std::size_t parameter_bytes) {
   if (program == nullptr) throw ValueError("replay: the program is empty: record one first");
   if (bindings != program->binding_count)
-    throw ValueError(concat("replay: ", bindings, " bindings where the program has ",
-                            program->binding_count));
+    throw ValueError(
+        concat("replay: ", bindings, " bindings where the program has ", program->binding_count));
   if (parameter_bytes < program->parameter_bytes)
     throw ValueError(concat("replay: ", parameter_bytes,
                             " bytes of parameters where the program takes ",

@@ -79,7 +79,7 @@ struct Arguments {
     std::byte* at = put_attributes(cold.arguments, attributes);
     for (std::size_t i = 0; i < uses.size(); ++i) {
       PackedUse const packed{pointers[i], reinterpret_cast<std::uintptr_t>(uses[i].handle) |
-                                             static_cast<std::uintptr_t>(uses[i].access)};
+                                              static_cast<std::uintptr_t>(uses[i].access)};
       at = append(at, &packed, sizeof packed);
     }
     append(at, &tile, sizeof tile);

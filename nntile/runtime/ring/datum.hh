@@ -10,19 +10,19 @@
 
 namespace nntile::detail::ring {
 
-/// Names a producer: the low 31 bits of a task's ticket, or an outstanding record.
+/// Names a producer: the low 31 bits of a ticket, or a pending task.
 ///
 /// Stale references need no clean-up: one outside the window is finished. They are swept long
 /// before 31 bits wrap.
 using Reference = std::uint32_t;
-inline constexpr Reference record_bit = 0x80000000u;
+inline constexpr Reference pending_bit = 0x80000000u;
 inline constexpr Reference no_reference = 0xffffffffu;
 
 constexpr Reference reference_to(std::uint64_t ticket) {
-  return static_cast<Reference>(ticket) & ~record_bit;
+  return static_cast<Reference>(ticket) & ~pending_bit;
 }
-constexpr Reference reference_to_record(std::uint32_t index) { return index | record_bit; }
-constexpr bool is_record(Reference reference) { return (reference & record_bit) != 0; }
+constexpr Reference reference_to_pending(std::uint32_t index) { return index | pending_bit; }
+constexpr bool is_pending(Reference reference) { return (reference & pending_bit) != 0; }
 
 /// Readers kept by name; beyond that a join task stands for them.
 inline constexpr std::uint32_t readers_per_datum = 8;
@@ -51,8 +51,8 @@ struct DatumReaders {
 struct alignas(64) Datum : LastUsers<Reference, DatumReaders> {
   Datum() : LastUsers{no_reference, {}} {}
 
-  /// Outstanding records that name the buffer; it lives until they are closed.
-  std::uint32_t record_count = 0;
+  /// Pending tasks that name the buffer; it lives until they have ended.
+  std::uint32_t pending_count = 0;
   /// Its handle is void; the last user reclaims it.
   bool retired = false;
 };

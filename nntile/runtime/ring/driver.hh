@@ -10,19 +10,21 @@
 
 namespace nntile::detail::ring {
 
-/// The driver's side of a ring: everything here is called by the driving thread only. Domain and
-/// Reclaim are others in tests that try all orders of sleeping and waking.
-template <class Policy, class Domain = ring::Domain<Policy>, class Reclaim = ring::Reclaim<Policy>>
+/// The driver's side of a domain: everything here is called by the driving thread only. Machine,
+/// Domain and Reclaim are others in tests that try all orders of sleeping and waking.
+template <class Policy, class Machine = ring::Machine<Policy>, class Domain = ring::Domain<Policy>,
+          class Reclaim = ring::Reclaim<Policy>>
 class Driver {
  public:
   explicit Driver(Domain& domain)
-      : domain_(domain),
+      : machine_(domain.machine),
+        domain_(domain),
         reclaim_(domain),
-        helps_(!domain.options.own_driver),
+        helps_(!machine_.options.own_driver),
         most_ahead_(alone() ? lone_ahead : Window<Policy>::size) {}
 
   Reclaim& reclaim() { return reclaim_; }
-  bool alone() const { return helps_ && domain_.scheduler.workers() == 1; }
+  bool alone() const { return helps_ && machine_.scheduler.workers() == 1; }
 
   /// The distance ahead from which the submitter should run tasks itself. Where no other thread
   /// does, a full window would only be colder.
@@ -44,34 +46,34 @@ class Driver {
           return !domain_.window.full();
         },
         [this] { return oldest(); });
-    if (batch > 1 && !domain_.parking.anyone_sleeps()) keep_up();
+    if (batch > 1 && !machine_.parking.anyone_sleeps()) keep_up();
   }
 
-  /// Waits until over() holds. Before it sleeps it asks for a `target()`, a reference to a task or
-  /// record whose end will make a difference.
+  /// Waits until over() holds. Before it sleeps it calls target(), which returns a reference to a
+  /// task whose end will make a difference.
   ///
   /// Runs tasks meanwhile, one after the other and never one more than needed: a helper that ran
   /// off along a chain would stop submitting.
   template <class Over, class Target> void block_until(Over over, Target target) {
     reclaim_.collect();
     if (over()) return;
-    Spin<Policy> spin(domain_.options.oversubscribed);
+    Spin<Policy> spin(machine_.options.oversubscribed);
     Item item = no_item;
     for (std::uint32_t round = 1; !over(); ++round) {
-      if (round % 8 == 0) (void)domain_.tokens.poll(true);
+      if (round % 8 == 0) (void)machine_.tokens.poll(true);
       if (round % 64 == 0) reclaim_.collect();
-      if (helps_ && item == no_item) item = domain_.scheduler.next(0);
+      if (helps_ && item == no_item) item = machine_.scheduler.next(0);
       if (item != no_item) {
         item = help(item);
         spin.reset();
-      } else if (domain_.tokens.poll(true)) {
+      } else if (machine_.tokens.poll(true)) {
         spin.reset();
       } else if (!spin.again()) {
         reclaim_.collect();
         sleep(target());
       }
     }
-    if (item != no_item) domain_.give(item);
+    if (item != no_item) machine_.give(item);
     hand_on();
   }
 
@@ -81,14 +83,14 @@ class Driver {
   /// Runs one ready task, if there is one and this thread executes.
   bool help_once() {
     if (!helps_) return false;
-    Item const item = domain_.scheduler.next(0);
+    Item const item = machine_.scheduler.next(0);
     if (item == no_item) return false;
     Item const kept = help(item);
-    if (kept != no_item) domain_.give(kept);
+    if (kept != no_item) machine_.give(kept);
     return true;
   }
 
-  /// The first unfinished task or record that a host access to the buffer has to wait for, if any.
+  /// The first unfinished task that a host access to the buffer has to wait for, if any.
   Reference next_user(common::Buffer const& buffer, Access access) {
     Datum const& datum = reclaim_.datum(buffer);
     if (!finished(datum.writer)) return datum.writer;
@@ -101,22 +103,22 @@ class Driver {
   /// Whether what a datum's reference names is finished.
   bool finished(Reference reference) {
     if (reference == no_reference) return true;
-    if (is_record(reference)) return domain_.records[reference].consumers.is_closed();
+    if (is_pending(reference)) return domain_.pending[reference].consumers.is_closed();
     return !domain_.window.live(reference) || domain_.window.finished(ticket_of(reference));
   }
   /// Whether it is, or will be without further action of this thread.
   bool finishing(Reference reference) {
     return finished(reference) ||
-           (!is_record(reference) && domain_.window.finishing(ticket_of(reference)));
+           (!is_pending(reference) && domain_.window.finishing(ticket_of(reference)));
   }
 
  private:
   Item help(Item item) {
-    common::DrivingThread::InTask const in_task(domain_.thread);
-    Item const kept = domain_.run(0, item);
-    domain_.flush(0);
-    if (kept == no_item || !domain_.should_wait(kept)) return kept;
-    domain_.give(kept);
+    common::DrivingThread::InTask const in_task(machine_.thread);
+    Item const kept = machine_.run(0, item);
+    machine_.flush(0);
+    if (kept == no_item || !machine_.should_wait(kept)) return kept;
+    machine_.give(kept);
     return no_item;
   }
 
@@ -124,26 +126,26 @@ class Driver {
   /// in no queue for a moment, so that a worker may have gone to sleep beside them. Wake-ups need
   /// not be passed on: see Parking::sleep_driver.
   void hand_on() {
-    if (helps_ && domain_.scheduler.keeps_some(0)) domain_.parking.wake(1);
+    if (helps_ && machine_.scheduler.keeps_some(0)) machine_.parking.wake(1);
   }
 
   void sleep(Reference target) {
-    auto& parking = domain_.parking;
+    auto& parking = machine_.parking;
     parking.expect(target);
     if (helps_) parking.announce();
-    if (finishing(target) || (helps_ && domain_.scheduler.any())) {
+    if (finishing(target) || (helps_ && machine_.scheduler.any())) {
       if (helps_) parking.cancel();
       // A push, a pop or an end may be in progress on a preempted thread.
       Policy::Clock::yield_core();
     } else {
-      parking.sleep_driver(helps_, nap_of(domain_.tokens));
+      parking.sleep_driver(helps_, nap_of(machine_.tokens));
     }
     parking.stop_expecting();
   }
 
   std::uint64_t ticket_of(Reference reference) const {
     std::uint64_t const mark = domain_.window.watermark();
-    return mark + ((reference - static_cast<Reference>(mark)) & ~record_bit);
+    return mark + ((reference - static_cast<Reference>(mark)) & ~pending_bit);
   }
 
   /// Tasks to run, or slots to wait for, at a time.
@@ -151,6 +153,7 @@ class Driver {
   static constexpr std::uint64_t lone_ahead =
       Window<Policy>::size >= 1024 ? 256 : Window<Policy>::size;
 
+  Machine& machine_;
   Domain& domain_;
   Reclaim reclaim_;
   bool const helps_;

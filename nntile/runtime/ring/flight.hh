@@ -17,18 +17,18 @@
 
 namespace nntile::detail::ring {
 
-template <class Policy> struct Record;
+template <class Policy> struct Pending;
 template <class Policy> class Flight;
 
-/// The task of a token: a record, or a task of a program in flight.
-template <class Policy> struct Outstanding {
-  Flight<Policy>* flight = nullptr;  // of the task, or that a record starts
+/// The task of a token: a pending one, or one of a program in flight.
+template <class Policy> struct TokenTask {
+  Flight<Policy>* flight = nullptr;  // that it belongs to, or that it starts if it is a replay
   std::uint32_t line = 0;            // of the task in its image
-  bool is_record = false;
+  bool is_pending = false;
 };
 
 /// A task whose operands were unpacked when its program was replayed.
-template <class Policy> struct Prepared : Outstanding<Policy> {
+template <class Policy> struct Prepared : TokenTask<Policy> {
   common::TaskBody body;
   std::vector<Use<common::Buffer*>> uses;
   std::vector<void*> pointers;
@@ -44,7 +44,7 @@ template <class Policy> class Flight {
 
   std::uint32_t number() const { return number_; }
   Image const& image() const { return *image_; }
-  Record<Policy>& record() const { return *record_; }
+  Pending<Policy>& pending() const { return *pending_; }
   std::uint64_t sequence() const { return sequence_; }
 
   Lane<Policy>& lane(std::uint32_t level) { return lanes_[level]; }
@@ -94,8 +94,7 @@ template <class Policy> class Flight {
 
   /// The memory of a task's operands and its attributes, if it is not prepared.
   void bind(RecordedTask const& task, void** pointers) const {
-    for (std::uint32_t i = 0; i < task.use_count; ++i)
-      pointers[i] = pointers_[task.binding(i)];
+    for (std::uint32_t i = 0; i < task.use_count; ++i) pointers[i] = pointers_[task.binding(i)];
   }
   std::byte const* attributes(RecordedTask const& task) const {
     return (task.varying ? varying_ : image_->constant).data() + task.attributes;
@@ -110,8 +109,8 @@ template <class Policy> class Flight {
   }
   Prepared<Policy>& prepared(std::uint32_t index) { return *prepared_[index]; }
   /// Sets the sequence of the replay's first task; the others follow.
-  void begin(Record<Policy>& replay, std::uint64_t sequence) {
-    record_ = &replay;
+  void begin(Pending<Policy>& replay, std::uint64_t sequence) {
+    pending_ = &replay;
     sequence_ = sequence;
     for (std::uint32_t i = 0; i < image_->prepared.size(); ++i)
       prepared_[i]->body.sequence = sequence + image_->prepared[i].number;
@@ -202,7 +201,7 @@ template <class Policy> class Flight {
 
   std::uint32_t const number_;
   std::uint32_t epoch_ = 0;
-  Record<Policy>* record_ = nullptr;
+  Pending<Policy>* pending_ = nullptr;
   std::uint64_t sequence_ = 0;
   std::shared_ptr<Image const> image_;
   std::weak_ptr<Image const> last_;

@@ -90,9 +90,8 @@ class Parking {
   /// Whether some executing thread may find nothing to do.
   bool anyone_sleeps() const { return sleepers_.load(std::memory_order_relaxed) != 0; }
 
-  /// The driver announces that it waits for the end of a task or record. It looks at that one's
-  /// edge list next: a list that is open then will be closed by a thread that calls `completed`
-  /// afterwards.
+  /// The driver announces that it waits for the end of a task. It looks at that one's edge list
+  /// next: a list that is open then will be closed by a thread that calls `completed` afterwards.
   void expect(Reference producer) { expected_.store(armed | producer, std::memory_order_seq_cst); }
   void stop_expecting() { expected_.store(0, std::memory_order_relaxed); }
 

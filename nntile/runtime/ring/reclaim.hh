@@ -5,24 +5,26 @@
 #include <cstdint>
 #include <memory>
 
-#include "nntile/runtime/ring/domain.hh"
+#include "nntile/runtime/ring/machine.hh"
 
 namespace nntile::detail::ring {
 
 /// Lifetimes of one ring's buffers and arguments. Submitter only.
 ///
 /// Law: a buffer is reclaimed once its handle is retired, the watermark is past its last task, and
-/// no outstanding record names it.
+/// no pending task names it.
 template <class Policy> class Reclaim {
  public:
   explicit Reclaim(Domain<Policy>& domain)
-      : domain_(domain), claims_(std::make_unique<Claim[]>(Window<Policy>::size)) {}
+      : machine_(domain.machine),
+        domain_(domain),
+        claims_(std::make_unique<Claim[]>(Window<Policy>::size)) {}
 
   Datum& datum(common::Buffer const& buffer) { return datums_[buffer.index]; }
 
   /// Gives the buffer that make() returns a handle of an empty datum.
   template <class Make> DataHandle begin(Make make) {
-    datums_.prepare(domain_.table.count());
+    datums_.prepare(machine_.table.count());
     DataHandle const handle = make();
     datums_[handle.index] = Datum{};
     return handle;
@@ -31,8 +33,8 @@ template <class Policy> class Reclaim {
   /// Gives the buffer of a retired handle back as soon as nothing uses it.
   void retire(common::Buffer& buffer) {
     datum(buffer).retired = true;
-    if (buffer.last_use < domain_.window.watermark()) return free_if_unused(buffer);
-    Claim& claim = claims_[Window<Policy>::slot_of(buffer.last_use)];
+    if (buffer.last_use < watermark()) return free_if_unused(buffer);
+    Claim& claim = claims_[Window<Policy>::slot_of(static_cast<std::uint64_t>(buffer.last_use))];
     buffer.next_free = claim.buffers;
     claim.buffers = &buffer;
     claim.any = true;
@@ -61,7 +63,7 @@ template <class Policy> class Reclaim {
       if (claim.any) [[unlikely]]
         settle(claim);
     });
-    domain_.records.collect([this](Record<Policy>& record) { forget(record); });
+    domain_.pending.collect([this](Pending<Policy>& pending) { forget(pending); });
   }
 
   /// Forgets references that are older than the window, before their 31 bits come round again.
@@ -70,7 +72,7 @@ template <class Policy> class Reclaim {
     if (head - swept_ < Policy::Sizes::sweep_every) return;
     swept_ = head;
     datums_.sweep([this](Reference reference) {
-      return is_record(reference) || domain_.window.live(reference);
+      return is_pending(reference) || domain_.window.live(reference);
     });
   }
 
@@ -93,24 +95,27 @@ template <class Policy> class Reclaim {
     }
   }
 
+  common::Ticket watermark() const { return common::Ticket{domain_.window.watermark()}; }
+
   void free_if_unused(common::Buffer& buffer) {
-    if (datum(buffer).record_count == 0) domain_.table.reclaim(buffer);
+    if (datum(buffer).pending_count == 0) machine_.table.reclaim(buffer);
   }
 
-  /// Removes an ended record from the datums of its buffers.
-  void forget(Record<Policy>& record) {
-    Reference const ended = reference_to_record(record.index);
-    for (Use<common::Buffer*> const& use : record.body.uses) {
+  /// Removes an ended pending task from the datums of its buffers.
+  void forget(Pending<Policy>& pending) {
+    Reference const ended = reference_to_pending(pending.index);
+    for (Use<common::Buffer*> const& use : pending.body.uses) {
       Datum& named = datum(*use.handle);
       Datums::sweep(named, [=](Reference reference) { return reference != ended; });
-      bool const last = --named.record_count == 0;
-      if (last && named.retired && use.handle->last_use < domain_.window.watermark())
-        domain_.table.reclaim(*use.handle);
+      bool const last = --named.pending_count == 0;
+      if (last && named.retired && use.handle->last_use < watermark())
+        machine_.table.reclaim(*use.handle);
     }
-    if (record.flight != nullptr) domain_.scheduler.flights.give_back(*record.flight);
-    record.flight = nullptr;
+    if (pending.flight != nullptr) machine_.scheduler.flights.give_back(*pending.flight);
+    pending.flight = nullptr;
   }
 
+  Machine<Policy>& machine_;
   Domain<Policy>& domain_;
   std::unique_ptr<Claim[]> claims_;
   Datums datums_;

@@ -61,7 +61,7 @@ class Recorder {
   /// The submitter's rule: all look-ups of a task before all its entries.
   void find_dependences() {
     std::vector<LastUsers<std::uint32_t>> users(image_.binding_count,
-                                               LastUsers<std::uint32_t>{none, {}});
+                                                LastUsers<std::uint32_t>{none, {}});
     std::vector<std::uint32_t> last_met(recorded_.size(), none);  // last task that listed it
     for (std::uint32_t t = 0; t < recorded_.size(); ++t) {
       std::size_t const first = producers_.size();
@@ -100,8 +100,8 @@ class Recorder {
     for (std::uint32_t t = 0; t < recorded_.size(); ++t)
       drafts_[t].attributes = drafts_[t].varying ? append(image_.varying, recorded_[t].attributes)
                                                  : share(recorded_[t].attributes);
-    image_.place_parameters(parameters_,
-                            [this](std::uint32_t task) { return std::size_t{drafts_[task].attributes}; });
+    image_.place_parameters(
+        parameters_, [this](std::uint32_t task) { return std::size_t{drafts_[task].attributes}; });
   }
 
   static std::uint32_t append(std::vector<std::byte>& bytes, std::span<std::byte const> more) {
@@ -127,7 +127,7 @@ class Recorder {
     for (std::uint32_t t = 0; t < recorded_.size(); ++t) {
       drafts_[t].line = static_cast<std::uint32_t>(lines);
       lines += RecordedTask::lines(drafts_[t].prepared ? 0 : recorded_[t].uses.size(),
-                               drafts_[t].successors);
+                                   drafts_[t].successors);
       if (lines >= 1u << 31) throw ValueError("record: a program of more than 128 GiB");
     }
     image_.lines.assign(lines);
@@ -141,9 +141,9 @@ class Recorder {
     auto const attributes =
         draft.prepared ? static_cast<std::uint32_t>(image_.prepared.size()) : draft.attributes;
     // Successors are counted up again while they are written.
-    auto* const written = new (&image_.lines.at(draft.line))
-        RecordedTask{task.codelet, t,           attributes,    0,             draft.producers,
-                     uses,         draft.level, draft.varying, draft.prepared};
+    auto* const written = new (&image_.lines.at(draft.line)) RecordedTask{
+        task.codelet,  t, attributes, 0, draft.producers, uses, draft.level, draft.varying,
+        draft.prepared};
     for (std::uint32_t i = 0; i < uses; ++i) written->tail()[i] = RecordedTask::pack(task.uses[i]);
     if (draft.prepared)
       image_.prepared.push_back(

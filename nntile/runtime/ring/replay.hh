@@ -18,32 +18,32 @@ namespace nntile::detail::ring {
 template <class Policy> class Replayer {
  public:
   Replayer(Domain<Policy>& domain, Driver<Policy>& driver, Submitter<Policy>& submitter)
-      : domain_(domain), driver_(driver), submitter_(submitter) {}
+      : machine_(domain.machine), domain_(domain), driver_(driver), submitter_(submitter) {}
 
   /// Submits one run of the program and returns its first sequence. Throws what Bindings::bind
   /// does, and std::bad_alloc; nothing is submitted then.
   std::uint64_t replay(std::shared_ptr<Image const> const& image,
                        std::span<DataHandle const> bindings, std::span<std::byte const> block) {
-    bindings_.bind(domain_.table, image.get(), bindings, block.size());
+    bindings_.bind(machine_.table, image.get(), bindings, block.size());
     forget_ended();
-    Record<Policy>& record = domain_.records.take();
+    Pending<Policy>& pending = domain_.pending.take();
     Flight<Policy>* flight = nullptr;
     try {
       flight = take_flight(image);
       flight->set_up(image, bindings_.buffers(), block);
-      record.flight = flight;
-      record.uses.assign(bindings_.uses().begin(), bindings_.uses().end());
-      record.body = {};
-      record.body.uses = record.uses;
+      pending.flight = flight;
+      pending.uses.assign(bindings_.uses().begin(), bindings_.uses().end());
+      pending.body = {};
+      pending.body.uses = pending.uses;
       std::uint64_t const count = image->size() == 0 ? 1 : image->size();
       if (log_.size() == log_.capacity()) log_.reserve(2 * log_.size() + 64);
-      std::uint64_t const first = submitter_.submit_record(record, {}, count);
+      std::uint64_t const first = submitter_.submit_pending(pending, {}, count);
       log_.push_back({first, count});
       return first;
     } catch (...) {
-      if (flight != nullptr) domain_.scheduler.flights.give_back(*flight);
-      record.flight = nullptr;
-      domain_.records.give_back(record);
+      if (flight != nullptr) machine_.scheduler.flights.give_back(*flight);
+      pending.flight = nullptr;
+      domain_.pending.give_back(pending);
       throw;
     }
   }
@@ -63,8 +63,8 @@ template <class Policy> class Replayer {
 
   /// Without unreported failures, replays that have ended need not be remembered.
   void forget_ended() {
-    if (log_.size() < forget_from_ || domain_.failures.unreported() != 0) return;
-    std::erase_if(log_, [this](Entry const& e) { return !domain_.records.is_open(e.first); });
+    if (log_.size() < forget_from_ || machine_.failures.unreported() != 0) return;
+    std::erase_if(log_, [this](Entry const& e) { return !domain_.pending.is_open(e.first); });
     forget_from_ = 2 * log_.size() + 64;
   }
 
@@ -73,13 +73,14 @@ template <class Policy> class Replayer {
     driver_.block_until(
         [&] {
           driver_.reclaim().collect();
-          flight = domain_.scheduler.flights.take(image);
+          flight = machine_.scheduler.flights.take(image);
           return flight != nullptr;
         },
-        [this] { return domain_.records.oldest(); });
+        [this] { return domain_.pending.oldest(); });
     return flight;
   }
 
+  Machine<Policy>& machine_;
   Domain<Policy>& domain_;
   Driver<Policy>& driver_;
   Submitter<Policy>& submitter_;

@@ -42,12 +42,12 @@ class BasicRing {
 
   /// Throws ValueError for a worker count that is not 1 to 1,024.
   explicit BasicRing(RuntimeOptions const& options = {})
-      : domain_(options, &link_->driver()),
-        driver_(end_of_domain_.domain),  // by its own name g++ 12 takes it for uninitialized
-        submitter_(end_of_domain_.domain, driver_),
-        replayer_(end_of_domain_.domain, driver_, submitter_),
-        workers_(end_of_domain_.domain) {
-    end_of_domain_.constructed = true;
+      : machine_(options, &link_->driver()),
+        driver_(end_of_machine_.machine.root),  // by its own name g++ 12 takes it for uninitialized
+        submitter_(end_of_machine_.machine.root, driver_),
+        replayer_(end_of_machine_.machine.root, driver_, submitter_),
+        workers_(end_of_machine_.machine) {
+    end_of_machine_.constructed = true;
   }
   BasicRing(BasicRing const&) = delete;
   BasicRing& operator=(BasicRing const&) = delete;
@@ -55,19 +55,19 @@ class BasicRing {
   /// its threads are not, it waits for nothing and keeps the child's copy of its memory; any call
   /// there throws LifetimeError.
   ~BasicRing() {
-    bool const in_child = domain_.thread.in_child();
+    bool const in_child = machine_.thread.in_child();
     link_->close(!in_child);
     if (in_child) return;
-    auto const inside = domain_.thread.enter_to_destroy();
+    auto const inside = machine_.thread.enter_to_destroy();
     take_dropped();
     wait_for_everything();
   }
 
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
-    auto const inside = domain_.thread.enter("allocate");
+    auto const inside = machine_.thread.enter("allocate");
     take_dropped();
     driver_.reclaim().collect();
-    return driver_.reclaim().begin([&] { return domain_.table.add(bytes, place, lifetime); });
+    return driver_.reclaim().begin([&] { return machine_.table.add(bytes, place, lifetime); });
   }
 
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
@@ -81,15 +81,15 @@ class BasicRing {
   }
 
   void retire(Handle handle) {
-    auto const inside = domain_.thread.enter("retire");
+    auto const inside = machine_.thread.enter("retire");
     take_dropped();
     retire_one(handle);
   }
 
   Event submit(Task<Handle> const& task) {
-    auto const inside = domain_.thread.enter("submit");
+    auto const inside = machine_.thread.enter("submit");
     take_dropped();
-    return {this, submitter_.submit(task)};
+    return event(submitter_.submit(task));
   }
 
   /// Compiles tasks into a program, whose labels' strings must live as long as it. Hints of workers
@@ -108,98 +108,98 @@ class BasicRing {
   /// are in flight.
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block = {}) {
-    auto const inside = domain_.thread.enter("replay");
+    auto const inside = machine_.thread.enter("replay");
     take_dropped();
-    return {this, replayer_.replay(program.image_, bindings, block)};
+    return event(replayer_.replay(program.image_, bindings, block));
   }
 
   void wait(Event event) {
-    auto const inside = domain_.thread.enter("wait");
+    auto const inside = machine_.thread.enter("wait");
     take_dropped();
     if (!known(event, "wait")) return;
     driver_.block_until([&] { return over(event.sequence); },
                         [&] { return reference_of(event.sequence); });
-    if (domain_.failures.unreported() == 0) return;
+    if (machine_.failures.unreported() == 0) return;
     std::uint64_t const count = replayer_.sequences(event.sequence);
-    for (std::uint64_t i = 0; i < count; ++i) domain_.failures.throw_if_failed(event.sequence + i);
+    for (std::uint64_t i = 0; i < count; ++i) machine_.failures.throw_if_failed(event.sequence + i);
   }
 
   bool done(Event event) {
     if (!known(event, "done") || over(event.sequence)) return true;
-    auto const inside = domain_.thread.enter_as_driver();
+    auto const inside = machine_.thread.enter_as_driver();
     if (!inside) {
-      domain_.thread.check_process("done");
+      machine_.thread.check_process("done");
       return false;
     }
-    (void)domain_.tokens.poll(true);
+    (void)machine_.tokens.poll(true);
     if (driver_.alone()) (void)driver_.help_once();
     driver_.reclaim().collect();
     return over(event.sequence);
   }
 
   void wait_all() {
-    auto const inside = domain_.thread.enter("wait_all");
+    auto const inside = machine_.thread.enter("wait_all");
     take_dropped();
-    domain_.table.check_nothing_locked();
+    machine_.table.check_nothing_locked();
     wait_for_everything();
-    domain_.failures.report();
+    machine_.failures.report();
   }
 
   std::span<std::byte> lock(Handle handle, Access access) {
-    auto const inside = domain_.thread.enter("lock");
+    auto const inside = machine_.thread.enter("lock");
     take_dropped();
-    common::Buffer& buffer = domain_.table.check_lock(handle, access);
+    common::Buffer& buffer = machine_.table.check_lock(handle, access);
     wait_for_uses(buffer, access);
-    domain_.failures.check_lock(buffer, access);
-    return domain_.table.begin_lock(buffer, access);
+    machine_.failures.check_lock(buffer, access);
+    return machine_.table.begin_lock(buffer, access);
   }
 
   void unlock(Handle handle) {
-    auto const inside = domain_.thread.enter("unlock");
+    auto const inside = machine_.thread.enter("unlock");
     take_dropped();
     end_lock(handle);
   }
   void wait_and_retire(Handle handle) {
-    auto const inside = domain_.thread.enter("wait_and_retire");
+    auto const inside = machine_.thread.enter("wait_and_retire");
     take_dropped();
-    wait_for_uses(domain_.table.check_unlocked(handle, "wait_and_retire"), Access::write);
+    wait_for_uses(machine_.table.check_unlocked(handle, "wait_and_retire"), Access::write);
     retire_one(handle);
   }
 
   void open_scope(Lifetime lifetime) {
-    auto const inside = domain_.thread.enter("open_scope");
+    auto const inside = machine_.thread.enter("open_scope");
     take_dropped();
-    domain_.table.open_scope(lifetime);
+    machine_.table.open_scope(lifetime);
   }
   void close_scope(Lifetime lifetime) {
-    auto const inside = domain_.thread.enter("close_scope");
+    auto const inside = machine_.thread.enter("close_scope");
     take_dropped();
-    domain_.table.close_scope(lifetime, [this](Handle handle) { retire_one(handle); });
+    machine_.table.close_scope(lifetime, [this](Handle handle) { retire_one(handle); });
   }
 
   /// Tells other threads that this one is inside `call`, while the result lives.
-  auto drive(char const* call) { return domain_.thread.enter(call); }
+  auto drive(char const* call) { return machine_.thread.enter(call); }
   /// See LinkedRuntime.
   common::LinkRef<Handle> const& link() const noexcept { return link_; }
-  bool here() const noexcept { return domain_.thread.here(); }
-  Workers workers() const { return {domain_.options.workers, 0, domain_.options.oversubscribed}; }
+  bool here() const noexcept { return machine_.thread.here(); }
+  Workers workers() const { return {machine_.options.workers, 0, machine_.options.oversubscribed}; }
   std::size_t workspace_bytes() const { return max_workspace_bytes; }
 
   /// Names the tasks that wait for a token; "" if none does.
   std::string waiting_for() const {
-    domain_.thread.check_process("waiting_for");
-    return domain_.tokens.waiting_for();
+    machine_.thread.check_process("waiting_for");
+    return machine_.tokens.waiting_for();
   }
 
   RingStats stats() const {
     RingStats stats;
-    stats.submitted = domain_.window.head() - Policy::Sizes::first_sequence;
+    stats.submitted = machine_.root.window.head() - Policy::Sizes::first_sequence;
     stats.joins = submitter_.wiring().joins();
     stats.blocked = submitter_.wiring().blocked();
-    stats.outstanding = domain_.records.open_count();
-    stats.oversubscribed = domain_.options.oversubscribed;
-    for (std::uint32_t i = 0; i < domain_.scheduler.workers(); ++i) {
-      auto const& worker = domain_.scheduler.worker(i);
+    stats.outstanding = machine_.root.pending.open_count();
+    stats.oversubscribed = machine_.options.oversubscribed;
+    for (std::uint32_t i = 0; i < machine_.scheduler.workers(); ++i) {
+      auto const& worker = machine_.scheduler.worker(i);
       stats.executed += worker.executed.load(std::memory_order_relaxed);
       stats.stolen += worker.stolen.load(std::memory_order_relaxed);
     }
@@ -207,9 +207,13 @@ class BasicRing {
   }
 
  private:
+  /// The driver's own tasks are of the root domain, and their events' sequences the domain's.
+  Event event(std::uint64_t sequence) const {
+    return {this, detail::ring::EventName{detail::ring::root_domain, sequence}.pack()};
+  }
   /// False for the default event. Throws LifetimeError for one that this runtime never gave.
   bool known(Event event, char const* call) const {
-    common::check_event(event, this, domain_.window.next_sequence() - 1, call);
+    common::check_event(event, this, machine_.root.window.next_sequence() - 1, call);
     return event.runtime != nullptr;
   }
 
@@ -218,25 +222,25 @@ class BasicRing {
     if (!link_->any_dropped()) [[likely]]
       return;
     common::settle_dropped(
-        link_, domain_.table, [this](Handle handle) { end_lock(handle); },
+        link_, machine_.table, [this](Handle handle) { end_lock(handle); },
         [this](Handle handle) { retire_one(handle); });
   }
   void end_lock(Handle handle) {
-    if (domain_.table.end_lock(handle).is(common::Buffer::dropped)) retire_one(handle);
+    if (machine_.table.end_lock(handle).is(common::Buffer::dropped)) retire_one(handle);
   }
   /// The last task may have ended long before an older one lets the watermark pass.
   void retire_one(Handle handle) {
     driver_.reclaim().collect();
-    common::Buffer& buffer = domain_.table.begin_retire(handle);
+    common::Buffer& buffer = machine_.table.begin_retire(handle);
     if (driver_.next_user(buffer, Access::write) == detail::ring::no_reference)
-      domain_.table.leave_ranges(buffer);
+      machine_.table.leave_ranges(buffer);
     driver_.reclaim().retire(buffer);
   }
   template <class Byte> Handle adopt_any(std::span<Byte> bytes, Place place, Release release) {
-    auto const inside = domain_.thread.enter("adopt");
+    auto const inside = machine_.thread.enter("adopt");
     take_dropped();
     driver_.reclaim().collect();
-    return driver_.reclaim().begin([&] { return domain_.table.adopt(bytes, place, release); });
+    return driver_.reclaim().begin([&] { return machine_.table.adopt(bytes, place, release); });
   }
   void wait_for_uses(common::Buffer const& buffer, Access access) {
     auto const next = [&] { return driver_.next_user(buffer, access); };
@@ -245,37 +249,39 @@ class BasicRing {
 
   /// Whether that task has ended. Any thread.
   bool over(std::uint64_t sequence) const {
-    return domain_.window.ended(sequence) && !domain_.records.is_open(sequence);
+    return machine_.root.window.ended(sequence) && !machine_.root.pending.is_open(sequence);
   }
   detail::ring::Reference reference_of(std::uint64_t sequence) const {
-    std::uint64_t const ticket = domain_.window.find(sequence);
-    bool const waits = ticket != domain_.window.nothing && !domain_.window.finished(ticket);
-    return waits ? detail::ring::reference_to(ticket) : domain_.records.reference_of(sequence);
+    std::uint64_t const ticket = machine_.root.window.find(sequence);
+    bool const waits =
+        ticket != machine_.root.window.nothing && !machine_.root.window.finished(ticket);
+    return waits ? detail::ring::reference_to(ticket)
+                 : machine_.root.pending.reference_of(sequence);
   }
 
   void wait_for_everything() {
-    auto& window = domain_.window;
+    auto& window = machine_.root.window;
     driver_.block_until(
         [&] {
           if (!window.finished(window.head() - 1)) return false;
           driver_.reclaim().collect();
-          return window.watermark() == window.head() && domain_.records.open_count() == 0;
+          return window.watermark() == window.head() && machine_.root.pending.open_count() == 0;
         },
         [&] {
           // The youngest task first: when it has ended, most of the others have.
           if (!window.finished(window.head() - 1))
             return detail::ring::reference_to(window.head() - 1);
           if (window.watermark() != window.head()) return driver_.oldest();
-          return domain_.records.newest();
+          return machine_.root.pending.newest();
         });
     driver_.reclaim().collect();
   }
 
   common::LinkRef<Handle> const link_ = common::LinkRef<Handle>::make();
   union {  // which destroys nothing
-    detail::ring::Domain<Policy> domain_;
+    detail::ring::Machine<Policy> machine_;
   };
-  detail::ring::EndOfDomain<Policy> end_of_domain_{domain_};
+  detail::ring::EndOfMachine<Policy> end_of_machine_{machine_};
   detail::ring::Driver<Policy> driver_;
   detail::ring::Submitter<Policy> submitter_;
   detail::ring::Replayer<Policy> replayer_;

@@ -50,15 +50,15 @@ template <class Policy> struct EdgeList {
 };
 
 /// Kinds of slots. A join runs nothing: it stands for the producers of one that has too many.
-enum class SlotKind : std::uint8_t { task, record, join };
+enum class SlotKind : std::uint8_t { task, pending, join };
 
 /// The part of a slot that other tasks' workers touch.
 template <class Policy> struct alignas(64) HotSlot {
-  /// Added to `pending` while the submitter wires edges: no other thread can start the task then.
+  /// Added to `awaited` while the submitter wires edges: no other thread can start the task then.
   static constexpr std::int32_t building = 1 << 30;
 
   EdgeList<Policy> consumers;
-  typename Policy::template Atomic<std::int32_t> pending{0};  // producers to wait for
+  typename Policy::template Atomic<std::int32_t> awaited{0};  // producers to wait for
   /// id + 1 once the task is finished; before, that of an earlier round.
   typename Policy::template Atomic<std::uint32_t> done{0};
   std::uint32_t id = 0;  // low half of the ticket
@@ -77,7 +77,7 @@ static_assert(sizeof(HotSlot<RingPolicy>) == 64);
 /// The part of a slot that only the submitter and the worker that runs the task touch. The layout
 /// of `arguments` is in arguments.hh.
 struct alignas(128) ColdSlot {
-  void const* work = nullptr;  // Codelet const*, or the Record* of a task that ends elsewhere
+  void const* work = nullptr;  // Codelet const*, or the Pending* of a pending task
   char const* tensor = nullptr;
   std::byte arguments[112];
 };

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Submission of tasks and records into slots.
+// Submission of tasks into slots.
 
 #include <cstdint>
 #include <span>
@@ -10,13 +10,13 @@
 
 namespace nntile::detail::ring {
 
-/// The submitter of one ring.
+/// The submitter of one domain.
 template <class Policy> class Submitter {
   using Hot = HotSlot<Policy>;
 
  public:
   Submitter(Domain<Policy>& domain, Driver<Policy>& driver)
-      : domain_(domain), driver_(driver), wiring_(domain, driver) {}
+      : machine_(domain.machine), domain_(domain), driver_(driver), wiring_(domain, driver) {}
 
   Wiring<Policy> const& wiring() const { return wiring_; }
 
@@ -33,22 +33,21 @@ template <class Policy> class Submitter {
     return submit(task, uses_, pointers_.data());
   }
 
-  /// Submits a record, whose body is filled in, as one task over the body's uses. Returns the first
-  /// of its sequences.
-  std::uint64_t submit_record(Record<Policy>& record, Hints const& hints,
-                              std::uint64_t sequences = 1) {
+  /// Submits a pending task, whose body is filled in. Returns the first of its sequences.
+  std::uint64_t submit_pending(Pending<Policy>& pending, Hints const& hints,
+                               std::uint64_t sequences = 1) {
     auto const [level, worker] = place(hints);
     wiring_.make_room();
-    wiring_.collect(record.body.uses);
+    wiring_.collect(pending.body.uses);
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
-    Hot& slot = domain_.window.open(SlotKind::record, level, worker, sequences);
-    domain_.window.cold(slot.id).work = &record;
-    record.body.sequence = sequence;
-    if (record.flight != nullptr) record.flight->begin(record, sequence);
-    domain_.records.open(record, sequence);
-    wiring_.note(record.body.uses, reference_to_record(record.index), ticket);
-    for (Use<common::Buffer*> const& use : record.body.uses)
-      ++driver_.reclaim().datum(*use.handle).record_count;
+    Hot& slot = domain_.window.open(SlotKind::pending, level, worker, sequences);
+    domain_.window.cold(slot.id).work = &pending;
+    pending.body.sequence = sequence;
+    if (pending.flight != nullptr) pending.flight->begin(pending, sequence);
+    domain_.pending.open(pending, sequence);
+    wiring_.note(pending.body.uses, reference_to_pending(pending.index), ticket);
+    for (Use<common::Buffer*> const& use : pending.body.uses)
+      ++driver_.reclaim().datum(*use.handle).pending_count;
     wiring_.publish(slot);
     return sequence;
   }
@@ -62,7 +61,7 @@ template <class Policy> class Submitter {
 
   std::uint64_t submit(Task<DataHandle> const& task, std::span<Use<common::Buffer*>> uses,
                        void** pointers) {
-    domain_.table.bind(task, uses.data(), pointers);
+    machine_.table.bind(task, uses.data(), pointers);
     if (task.codelet->cpu == nullptr) return submit_asynchronous(task, uses, pointers);
     auto const [level, worker] = place(task.hints);
     std::size_t const bytes = Arguments::block_bytes(uses.size(), task.attributes.size());
@@ -90,27 +89,28 @@ template <class Policy> class Submitter {
   std::uint64_t submit_asynchronous(Task<DataHandle> const& task,
                                     std::span<Use<common::Buffer*> const> uses,
                                     void* const* pointers) {
-    Record<Policy>& record = domain_.records.take();
+    Pending<Policy>& pending = domain_.pending.take();
     try {
-      record.uses.assign(uses.begin(), uses.end());
-      record.pointers.assign(pointers, pointers + uses.size());
-      record.attributes.assign(task.attributes.begin(), task.attributes.end());
-      record.body = {task.codelet, 0, record.uses, record.pointers.data(), record.attributes.data(),
-                     task.label};
-      return submit_record(record, task.hints);
+      pending.uses.assign(uses.begin(), uses.end());
+      pending.pointers.assign(pointers, pointers + uses.size());
+      pending.attributes.assign(task.attributes.begin(), task.attributes.end());
+      pending.body = {
+          task.codelet, 0, pending.uses, pending.pointers.data(), pending.attributes.data(),
+          task.label};
+      return submit_pending(pending, task.hints);
     } catch (...) {
-      domain_.records.give_back(record);
+      domain_.pending.give_back(pending);
       throw;
     }
   }
 
   /// The queue of a task with these hints, prepared.
   Placement place(Hints const& hints) {
-    bool const known =
-        hints.worker >= 0 && static_cast<std::uint32_t>(hints.worker) < domain_.scheduler.workers();
+    bool const known = hints.worker >= 0 &&
+                       static_cast<std::uint32_t>(hints.worker) < machine_.scheduler.workers();
     Placement const result{level_of(hints.priority),
                            static_cast<std::int16_t>(known ? hints.worker : -1)};
-    domain_.scheduler.prepare(result.level, result.worker);
+    machine_.scheduler.prepare(result.level, result.worker);
     return result;
   }
 
@@ -127,6 +127,7 @@ template <class Policy> class Submitter {
     return block;
   }
 
+  Machine<Policy>& machine_;
   Domain<Policy>& domain_;
   Driver<Policy>& driver_;
   Wiring<Policy> wiring_;

@@ -11,10 +11,9 @@
 
 namespace nntile::detail::ring {
 
-/// Slots of the tasks from the watermark, the oldest unfinished one, up to the head. Inside the
-/// ring a task goes by its ticket: slots are numbered one by one, joins included. Outside it goes
-/// by its sequence: joins have none of their own, and a replay takes one for each task of its
-/// program.
+/// Slots of the tasks from the watermark, the oldest unfinished one, up to the head. Tickets number
+/// the slots as they are opened, joins included; sequences number the tasks for events and errors:
+/// joins have none of their own, and a replay takes one for each task of its program.
 ///
 /// Law: only the submitter opens slots and moves the watermark; workers publish `done` and nothing
 /// else. A producer that is in the window can be linked to, because only the submitter recycles
@@ -77,7 +76,8 @@ template <class Policy> class Window {
 
   /// Whether a reference to a task is inside the window; it may be finished nevertheless.
   bool live(Reference reference) const {
-    return ((reference - static_cast<Reference>(watermark())) & ~record_bit) < head() - watermark();
+    return ((reference - static_cast<Reference>(watermark())) & ~pending_bit) <
+           head() - watermark();
   }
 
   /// Moves the watermark over all finished tasks and calls retired(ticket) for each.
@@ -98,7 +98,7 @@ template <class Policy> class Window {
     slot.level = level;
     slot.worker = worker;
     slot.consumers.open();
-    slot.pending.store(Hot::building, std::memory_order_relaxed);
+    slot.awaited.store(Hot::building, std::memory_order_relaxed);
     slot.sequence.store(next_sequence_, std::memory_order_release);
     next_sequence_ = next_sequence_ + sequences;
     seen_[ticket & mask] = 0;
@@ -118,7 +118,7 @@ template <class Policy> class Window {
   bool publish(Hot& slot, std::uint32_t edges) {
     if (edges == 0) return true;  // no list holds it
     std::int32_t const dropped = Hot::building - static_cast<std::int32_t>(edges);
-    return slot.pending.fetch_sub(dropped, std::memory_order_acq_rel) == dropped;
+    return slot.awaited.fetch_sub(dropped, std::memory_order_acq_rel) == dropped;
   }
 
   /// Ends a task: afterwards its slot may be another's. Calls sink.ended(reference) for it, and
@@ -134,7 +134,7 @@ template <class Policy> class Window {
         std::uint32_t const index = edge / edges_per_slot;
         Hot& consumer = hot_[index];
         edge = consumer.next[edge % edges_per_slot];  // before the count: the slot may move on then
-        if (consumer.pending.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+        if (consumer.awaited.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
         if (consumer.kind != SlotKind::join) {
           sink.ready(consumer);
           continue;

@@ -18,7 +18,8 @@ template <class Policy> class Wiring {
   using Uses = std::span<Use<common::Buffer*> const>;
 
  public:
-  Wiring(Domain<Policy>& domain, Driver<Policy>& driver) : domain_(domain), driver_(driver) {}
+  Wiring(Domain<Policy>& domain, Driver<Policy>& driver)
+      : machine_(domain.machine), domain_(domain), driver_(driver) {}
 
   std::uint64_t joins() const { return joins_; }
   std::uint64_t blocked() const { return blocked_; }
@@ -61,7 +62,7 @@ template <class Policy> class Wiring {
   void note(Uses uses, Reference self, std::uint64_t ticket) {
     for (Use<common::Buffer*> const& use : uses)
       driver_.reclaim().datum(*use.handle).enter(use.access, self);
-    common::BufferTable::commit(uses, ticket);
+    common::BufferTable::commit(uses, common::Ticket{ticket});
   }
 
   /// Links a task to the listed producers and lets it go.
@@ -69,7 +70,7 @@ template <class Policy> class Wiring {
     std::uint32_t edges = 0;
     for (std::size_t i = 0; i < count_; ++i)
       if (link(listed_[i], slot, edges)) ++edges;
-    if (domain_.window.publish(slot, edges)) domain_.give(slot);
+    if (domain_.window.publish(slot, edges)) machine_.give(slot);
   }
 
  private:
@@ -78,11 +79,11 @@ template <class Policy> class Wiring {
 
   /// Adds a producer unless it has ended or is listed.
   void consider(Reference producer) {
-    if (is_record(producer)) {
+    if (is_pending(producer)) {
       if (producer == no_reference) return;
-      auto& record = domain_.records[producer];
-      if (record.seen == tag_ || record.consumers.is_closed()) return;
-      record.seen = tag_;
+      auto& pending = domain_.pending[producer];
+      if (pending.seen == tag_ || pending.consumers.is_closed()) return;
+      pending.seen = tag_;
     } else {
       if (!domain_.window.live(producer) || !domain_.window.first_meeting(producer, tag_)) return;
       if (domain_.window.hot(producer).consumers.is_closed()) return;
@@ -135,13 +136,14 @@ template <class Policy> class Wiring {
   }
 
   bool link(Reference producer, Hot& consumer, std::uint32_t place) {
-    if (is_record(producer))
-      return domain_.window.link(domain_.records[producer].consumers, consumer, place);
+    if (is_pending(producer))
+      return domain_.window.link(domain_.pending[producer].consumers, consumer, place);
     // It may have left the window while a join waited for room.
     return domain_.window.live(producer) &&
            domain_.window.link(domain_.window.hot(producer).consumers, consumer, place);
   }
 
+  Machine<Policy>& machine_;
   Domain<Policy>& domain_;
   Driver<Policy>& driver_;
   std::vector<Reference> listed_;

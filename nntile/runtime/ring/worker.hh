@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nntile/core/threads.hh"
-#include "nntile/runtime/ring/domain.hh"
+#include "nntile/runtime/ring/machine.hh"
 
 namespace nntile::detail::ring {
 
@@ -53,46 +53,46 @@ template <class Tokens> std::int64_t nap_of(Tokens const& tokens) {
   return tokens.polls() != 0 ? nap_ns : tokens.outstanding() != 0 ? long_nap_ns : -1;
 }
 
-/// One executing thread of the ring. Domain is another in tests that try all orders of sleeping and
-/// waking.
-template <class Policy, class Domain = ring::Domain<Policy>> class Worker {
+/// One executing thread of the ring. Machine is another in tests that try all orders of sleeping
+/// and waking.
+template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
  public:
-  Worker(Domain& domain, std::uint32_t self) : domain_(domain), self_(self) {}
+  Worker(Machine& machine, std::uint32_t self) : machine_(machine), self_(self) {}
 
-  /// Runs tasks until the domain stops.
+  /// Runs tasks until the machine stops.
   void operator()() {
-    common::DrivingThread::InTask const in_task(domain_.thread);
-    if (domain_.options.pin) pin();
+    common::DrivingThread::InTask const in_task(machine_.thread);
+    if (machine_.options.pin) pin();
     Item item = no_item;
     for (;;) {
       if (item == no_item) item = find();
       if (item == no_item) return;
-      item = domain_.run(self_, item);
+      item = machine_.run(self_, item);
       if (item == no_item) continue;
-      if (!domain_.should_wait(item)) continue;
-      domain_.give(item);
+      if (!machine_.should_wait(item)) continue;
+      machine_.give(item);
       item = no_item;
     }
   }
 
  private:
-  /// The next task, however long it takes to come; no_item when the domain stops.
+  /// The next task, however long it takes to come; no_item when the machine stops.
   Item find() {
-    Item item = domain_.scheduler.next(self_);
+    Item item = machine_.scheduler.next(self_);
     if (item != no_item) return item;
-    domain_.flush(self_);
-    Spin<Policy> spin(domain_.options.oversubscribed);
+    machine_.flush(self_);
+    Spin<Policy> spin(machine_.options.oversubscribed);
     for (bool slept = false;;) {
-      if (domain_.stop.load(std::memory_order_acquire)) return no_item;
+      if (machine_.stop.load(std::memory_order_acquire)) return no_item;
       if (!spin.again()) {
         wait();
         slept = true;
       }
-      item = domain_.scheduler.next(self_);
+      item = machine_.scheduler.next(self_);
       if (item == no_item) continue;
       // There may be work for two, or polls that no thread calls any more.
-      if (slept && (domain_.scheduler.any() || nap_of(domain_.tokens) >= 0))
-        domain_.parking.wake(1);
+      if (slept && (machine_.scheduler.any() || nap_of(machine_.tokens) >= 0))
+        machine_.parking.wake(1);
       return item;
     }
   }
@@ -101,29 +101,29 @@ template <class Policy, class Domain = ring::Domain<Policy>> class Worker {
   /// announced itself; the other one clears `polling` before it looks for sleepers to take the
   /// polls over (see find), so one of the two sees the other.
   void wait() {
-    bool const wanted = nap_of(domain_.tokens) >= 0;
-    bool const polls = wanted && !domain_.polling.exchange(true);
-    if (polls) (void)domain_.tokens.poll(false);
-    domain_.parking.announce();
-    std::int64_t const nap = polls ? nap_of(domain_.tokens) : -1;
-    bool const nobody_polls = wanted && !polls && !domain_.polling.load();
-    if (nobody_polls || domain_.scheduler.any() || domain_.stop.load()) {
-      domain_.parking.cancel();
+    bool const wanted = nap_of(machine_.tokens) >= 0;
+    bool const polls = wanted && !machine_.polling.exchange(true);
+    if (polls) (void)machine_.tokens.poll(false);
+    machine_.parking.announce();
+    std::int64_t const nap = polls ? nap_of(machine_.tokens) : -1;
+    bool const nobody_polls = wanted && !polls && !machine_.polling.load();
+    if (nobody_polls || machine_.scheduler.any() || machine_.stop.load()) {
+      machine_.parking.cancel();
       Policy::Clock::yield_core();  // a push or a pop may be in progress on a preempted thread
     } else if (nap >= 0) {
-      domain_.parking.nap(nap);
+      machine_.parking.nap(nap);
     } else {
-      domain_.parking.sleep();
+      machine_.parking.sleep();
     }
-    if (polls) domain_.polling.store(false);
+    if (polls) machine_.polling.store(false);
   }
 
   void pin() {
-    auto const& cores = domain_.options.cores;
+    auto const& cores = machine_.options.cores;
     (void)common::pin_to_core(cores[self_ % cores.size()]);
   }
 
-  Domain& domain_;
+  Machine& machine_;
   std::uint32_t const self_;
 };
 
@@ -131,15 +131,15 @@ template <class Policy, class Domain = ring::Domain<Policy>> class Worker {
 /// In a child process there are none.
 template <class Policy> class Workers {
  public:
-  explicit Workers(Domain<Policy>& domain) : domain_(domain) {
-    auto const first = static_cast<std::uint32_t>(domain.options.own_driver ? 0 : 1);
+  explicit Workers(Machine<Policy>& machine) : machine_(machine) {
+    auto const first = static_cast<std::uint32_t>(machine.options.own_driver ? 0 : 1);
     try {
-      for (std::uint32_t i = first; i < domain.scheduler.workers(); ++i)
-        if (!threads_.emplace_back().start(Worker<Policy>(domain, i)))
+      for (std::uint32_t i = first; i < machine.scheduler.workers(); ++i)
+        if (!threads_.emplace_back().start(Worker<Policy>(machine, i)))
           throw OutOfMemory(concat("ring: ", threads_.size() - 1,
                                    " threads run, and there is no "
                                    "memory for another one of ",
-                                   domain.scheduler.workers(),
+                                   machine.scheduler.workers(),
                                    " workers, or this user may not have more; ask for fewer "
                                    "workers"));
     } catch (...) {
@@ -153,13 +153,13 @@ template <class Policy> class Workers {
 
  private:
   void join() {
-    if (domain_.thread.in_child()) return;
-    domain_.stop.store(true, std::memory_order_seq_cst);
-    domain_.parking.wake_all();
+    if (machine_.thread.in_child()) return;
+    machine_.stop.store(true, std::memory_order_seq_cst);
+    machine_.parking.wake_all();
     for (auto& thread : threads_) thread.join();
   }
 
-  Domain<Policy>& domain_;
+  Machine<Policy>& machine_;
   std::vector<detail::Thread> threads_;
 };
 

@@ -102,7 +102,7 @@ class Serial {
     void* pointers[inline_uses];
     buffers_.bind(task, uses, pointers);
     std::uint64_t const sequence = ++submitted_;
-    buffers_.commit({uses, count}, sequence);
+    buffers_.commit({uses, count}, common::Ticket{sequence});
     common::TaskBody const body{task.codelet,           sequence,  {uses, count}, pointers,
                                 task.attributes.data(), task.label};
     {
@@ -146,7 +146,7 @@ class Serial {
       throw;
     }
     submitted_ = flight->last();
-    common::BufferTable::commit(bindings_.uses(), submitted_);
+    common::BufferTable::commit(bindings_.uses(), common::Ticket{flight->last()});
     bool const well = at_once && run_flight(*flight);
     if (!well) replays_.push_back({flight->first(), flight->last()});
     if (!at_once) run_queue(no_limit);
@@ -183,7 +183,7 @@ class Serial {
     auto const inside = thread_.enter("lock");
     take_dropped();
     common::Buffer& buffer = buffers_.check_lock(handle, access);
-    drain(buffer.last_use);
+    drain(static_cast<std::uint64_t>(buffer.last_use));
     failures_.check_lock(buffer, access);
     return buffers_.begin_lock(buffer, access);
   }
@@ -196,7 +196,7 @@ class Serial {
     auto const inside = thread_.enter("wait_and_retire");
     take_dropped();
     common::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
-    drain(buffer.last_use);
+    drain(static_cast<std::uint64_t>(buffer.last_use));
     buffers_.leave_ranges(buffer);
     retire_one(handle);
   }
@@ -335,7 +335,7 @@ class Serial {
       throw;
     }
     std::uint64_t const sequence = ++submitted_;
-    common::BufferTable::commit(last.uses, sequence);
+    common::BufferTable::commit(last.uses, common::Ticket{sequence});
     last.body = {task.codelet,           sequence,  last.uses, last.pointers.data(),
                  last.attributes.data(), task.label};
     run_queue(no_limit);

@@ -148,7 +148,7 @@ class StarPU {
       throw;
     }
     (void)job.release();  // StarPU's, and perhaps gone by now
-    common::BufferTable::commit({uses_.data(), count}, sequence);
+    common::BufferTable::commit({uses_.data(), count}, common::Ticket{sequence});
     submitted_ = sequence;
     return {this, sequence};
   }

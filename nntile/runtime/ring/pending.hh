@@ -15,10 +15,11 @@
 
 namespace nntile::detail::ring {
 
-/// Stands in the datums for an asynchronous task or a replay, so that its slot need not wait for
-/// its end: consumers hang from here, and the record alone holds its buffers.
-template <class Policy> struct Record : Outstanding<Policy> {
-  Record() { this->is_record = true; }
+/// An asynchronous task or a replay, from its submission to its end. The datums name it in place of
+/// its slot, which is done when its body has returned: consumers wait for this one, and it alone
+/// holds its buffers.
+template <class Policy> struct Pending : TokenTask<Policy> {
+  Pending() { this->is_pending = true; }
 
   EdgeList<Policy> consumers;
   std::uint32_t index = 0;
@@ -28,109 +29,111 @@ template <class Policy> struct Record : Outstanding<Policy> {
   std::vector<Use<common::Buffer*>> uses;
   std::vector<void*> pointers;
   std::vector<std::byte> attributes;
-  Record* next = nullptr;  // in the stack of ended records
+  Pending* next = nullptr;  // in the stack of ended ones
 };
 
-/// The records of one ring. The submitter takes and recycles; any thread may end one or ask.
-template <class Policy> class Records {
+/// The pending tasks of one domain. The submitter takes and recycles; any thread may end one or
+/// ask.
+template <class Policy> class PendingTable {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
 
  public:
-  using R = Record<Policy>;
+  using R = Pending<Policy>;
 
-  /// A record for a task that is about to be submitted. Throws std::bad_alloc.
+  /// A free one. Throws std::bad_alloc.
   R& take() {
     {
       Lock guard(mutex_);
       if (entries_.size() == entries_.capacity()) entries_.reserve(2 * entries_.size() + 64);
     }
     if (free_.empty()) {
-      free_.reserve(records_.size() + 1);
-      records_.push_back(std::make_unique<R>());
-      records_.back()->index = static_cast<std::uint32_t>(records_.size() - 1);
-      free_.push_back(records_.back().get());
+      free_.reserve(pending_.size() + 1);
+      pending_.push_back(std::make_unique<R>());
+      pending_.back()->index = static_cast<std::uint32_t>(pending_.size() - 1);
+      free_.push_back(pending_.back().get());
     }
-    R& record = *free_.back();
+    R& pending = *free_.back();
     free_.pop_back();
-    return record;
+    return pending;
   }
-  void give_back(R& record) { free_.push_back(&record); }
+  void give_back(R& pending) { free_.push_back(&pending); }
 
-  /// Opens it under a sequence above all before.
-  void open(R& record, std::uint64_t sequence) {
-    record.sequence = sequence;
-    record.seen = 0;
-    record.consumers.open();
+  /// Submits it under a sequence above all before.
+  void open(R& pending, std::uint64_t sequence) {
+    pending.sequence = sequence;
+    pending.seen = 0;
+    pending.consumers.open();
     Lock guard(mutex_);
-    entries_.push_back({sequence, &record});
+    entries_.push_back({sequence, &pending});
     open_.fetch_add(1, std::memory_order_seq_cst);
     known_.store(entries_.size(), std::memory_order_release);
   }
 
   /// Closes its list, which the caller walks before it calls `ended`.
-  static std::uint32_t close(R& record) { return record.consumers.close(); }
+  static std::uint32_t close(R& pending) { return pending.consumers.close(); }
 
   /// Hands it to the submitter, which may recycle it at once.
-  void ended(R& record) {
+  void ended(R& pending) {
     R* first = ended_.load(std::memory_order_relaxed);
-    do record.next = first;
-    while (!ended_.compare_exchange_weak(first, &record, std::memory_order_release,
+    do pending.next = first;
+    while (!ended_.compare_exchange_weak(first, &pending, std::memory_order_release,
                                          std::memory_order_relaxed));
     open_.fetch_sub(1, std::memory_order_seq_cst);
   }
 
-  /// Whether that sequence has an open record. Any thread.
+  /// Whether the task of that sequence is pending and has not ended. Any thread.
   bool is_open(std::uint64_t sequence) const {
     if (known_.load(std::memory_order_acquire) == 0) return false;
     Lock guard(mutex_);
     auto const at = find(sequence);
-    return at != entries_.end() && at->sequence == sequence && at->record != nullptr &&
-           !at->record->consumers.is_closed();
+    return at != entries_.end() && at->sequence == sequence && at->pending != nullptr &&
+           !at->pending->consumers.is_closed();
   }
 
-  /// The record of that sequence, the oldest open one, the newest; no_reference if there is none.
+  /// The one of that sequence, the oldest that has not ended, the newest; no_reference if there is
+  /// none.
   Reference reference_of(std::uint64_t sequence) const {
     Lock guard(mutex_);
     auto const at = find(sequence);
-    bool const open = at != entries_.end() && at->sequence == sequence && at->record != nullptr;
-    return open ? reference_to_record(at->record->index) : no_reference;
+    bool const open = at != entries_.end() && at->sequence == sequence && at->pending != nullptr;
+    return open ? reference_to_pending(at->pending->index) : no_reference;
   }
   Reference oldest() const {
     Lock guard(mutex_);
     for (Entry const& entry : entries_)
-      if (entry.record != nullptr && !entry.record->consumers.is_closed())
-        return reference_to_record(entry.record->index);
+      if (entry.pending != nullptr && !entry.pending->consumers.is_closed())
+        return reference_to_pending(entry.pending->index);
     return no_reference;
   }
   Reference newest() const {
     Lock guard(mutex_);
     for (auto at = entries_.rbegin(); at != entries_.rend(); ++at)
-      if (at->record != nullptr && !at->record->consumers.is_closed())
-        return reference_to_record(at->record->index);
+      if (at->pending != nullptr && !at->pending->consumers.is_closed())
+        return reference_to_pending(at->pending->index);
     return no_reference;
   }
 
-  /// Records whose end is not known yet.
+  /// How many have not ended.
   std::uint32_t open_count() const { return open_.load(std::memory_order_seq_cst); }
 
-  /// Takes back all ended records and calls forget(record) for each. Submitter only.
+  /// Takes back all that have ended and calls forget(pending) for each. Submitter only.
   template <class Forget> void collect(Forget forget) {
     if (ended_.load(std::memory_order_relaxed) == nullptr) return;
-    for (R* record = ended_.exchange(nullptr, std::memory_order_acquire); record != nullptr;) {
-      R* const next = record->next;
-      forget(*record);
-      remove(record->sequence);
-      give_back(*record);
-      record = next;
+    for (R* pending = ended_.exchange(nullptr, std::memory_order_acquire); pending != nullptr;) {
+      R* const next = pending->next;
+      forget(*pending);
+      remove(pending->sequence);
+      give_back(*pending);
+      pending = next;
     }
   }
 
-  R& operator[](Reference reference) { return *records_[reference & ~record_bit]; }
+  R& operator[](Reference reference) { return *pending_[reference & ~pending_bit]; }
 
  private:
   struct Entry {
     std::uint64_t sequence;
-    R* record;  // null once it is taken back
+    R* pending;  // null once it is taken back
   };
 
   auto find(std::uint64_t sequence) const {
@@ -140,14 +143,14 @@ template <class Policy> class Records {
 
   void remove(std::uint64_t sequence) {
     Lock guard(mutex_);
-    entries_[static_cast<std::size_t>(find(sequence) - entries_.begin())].record = nullptr;
+    entries_[static_cast<std::size_t>(find(sequence) - entries_.begin())].pending = nullptr;
     if (2 * ++removed_ < entries_.size()) return;
-    std::erase_if(entries_, [](Entry const& entry) { return entry.record == nullptr; });
+    std::erase_if(entries_, [](Entry const& entry) { return entry.pending == nullptr; });
     removed_ = 0;
     known_.store(entries_.size(), std::memory_order_release);
   }
 
-  std::vector<std::unique_ptr<R>> records_;
+  std::vector<std::unique_ptr<R>> pending_;
   std::vector<R*> free_;
   mutable detail::Mutex mutex_;
   std::vector<Entry> entries_;  // ascending

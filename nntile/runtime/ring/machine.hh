@@ -1,0 +1,295 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of a ring that its domains share: threads, scheduler, buffers, failures, tokens; and the
+// running and ending of ready tasks.
+
+#include <cstdint>
+#include <utility>
+
+#include "nntile/runtime/common/buffer_table.hh"
+#include "nntile/runtime/common/driving_thread.hh"
+#include "nntile/runtime/common/failures.hh"
+#include "nntile/runtime/common/options.hh"
+#include "nntile/runtime/common/run_body.hh"
+#include "nntile/runtime/common/tokens.hh"
+#include "nntile/runtime/common/workspaces.hh"
+#include "nntile/runtime/ring/arguments.hh"
+#include "nntile/runtime/ring/domain.hh"
+#include "nntile/runtime/ring/pending.hh"
+#include "nntile/runtime/ring/scheduler.hh"
+
+namespace nntile::detail::ring {
+
+/// Runs and ends tasks on any of its threads.
+template <class Policy> class Machine {
+ public:
+  template <class T> using Atomic = typename Policy::template Atomic<T>;
+  using Hot = HotSlot<Policy>;
+  static constexpr std::uint32_t outside = ~0u;  // the number of a thread that is no worker
+
+  /// Notes the thread that drives in `driver`, if any.
+  explicit Machine(RuntimeOptions const& requested, std::atomic<std::uintptr_t>* driver = nullptr)
+      : options(common::check_options(requested, "ring")),
+        thread(options.spawned, driver),
+        table(failures, {}, &thread),
+        workspaces(static_cast<std::size_t>(options.workers)),
+        scheduler(static_cast<std::uint32_t>(options.workers)),
+        tokens(this, &token_ended, nullptr, &thread) {}
+  Machine(Machine const&) = delete;
+  Machine& operator=(Machine const&) = delete;
+
+  /// Runs one ready task as worker `self`. Returns a task that it made ready, which the caller runs
+  /// or gives away, or no_item.
+  Item run(std::uint32_t self, Item item) {
+    count(scheduler.worker(self).executed);
+    if (is_program(item))
+      return run_program(self, scheduler.flights[flight_of(item)], task_of(item));
+    flush(self);
+    Domain<Policy>& domain = domain_of(item);
+    Hot& slot = domain.window.hot(task_of(item));
+    if (slot.kind == SlotKind::task)
+      run_task(self, domain, slot);
+    else
+      run_pending(self, domain, slot);
+    Successors successors{*this, self};
+    domain.window.complete(slot, successors);
+    return successors.end();
+  }
+
+  /// Makes a ready task available to every worker.
+  void give(Hot const& slot) {
+    scheduler.push_shared(slot.id, slot.level, slot.worker);
+    parking.wake(1);
+  }
+  void give(Item item) {
+    if (!is_program(item)) return give(domain_of(item).window.hot(task_of(item)));
+    scheduler.flights[flight_of(item)].lane(level_of(item)).push(task_of(item));
+    parking.wake(1);
+  }
+
+  /// Whether something more urgent waits than this task, which is the caller's to run.
+  bool should_wait(Item item) { return scheduler.more_urgent(level_of(item)); }
+
+  /// Publishes the worker's batched sink completions to their flight; before the worker does
+  /// anything else.
+  void flush(std::uint32_t self) {
+    auto& worker = scheduler.worker(self);
+    if (worker.sinks != 0) flush(worker);
+  }
+
+  common::CheckedOptions const options;
+  common::Failures failures;
+  common::DrivingThread thread;
+  common::BufferTable table;
+  common::Workspaces const workspaces;  // one a worker
+  Scheduler<Policy> scheduler;
+  Parking<Policy> parking;
+  Atomic<bool> stop{false};
+  Atomic<bool> polling{false};  // an idle worker calls the polls
+  Domain<Policy> root{*this};
+  common::Tokens tokens;  // last, so that no thread is inside `finish` when the others die
+
+ private:
+  /// Takes the tasks that a completion has made ready: keeps one, shares the others.
+  struct Successors {
+    Machine& machine;
+    std::uint32_t self;
+    Hot* kept = nullptr;
+    std::uint32_t shared = 0;
+
+    /// The list is walked from the youngest task to the oldest, and of several the oldest of the
+    /// highest level is kept; the next older ones are then on top of the deque.
+    void ready(Hot& slot) {
+      bool const elsewhere = slot.worker >= 0 && static_cast<std::uint32_t>(slot.worker) != self;
+      if (self == outside || elsewhere) return share(slot);
+      if (kept != nullptr && slot.level < kept->level) return share(slot);
+      if (kept != nullptr) share(*kept);
+      kept = &slot;
+    }
+    void ended(Reference task) { machine.parking.completed(task); }
+    void share(Hot& slot) {
+      if (self == outside)
+        machine.scheduler.push_shared(slot.id, slot.level, slot.worker);
+      else
+        machine.scheduler.push_local(self, slot.id, slot.level, slot.worker);
+      ++shared;
+    }
+    Item end() {
+      if (shared != 0) machine.parking.wake(shared);
+      return kept == nullptr ? no_item : Item{kept->id};
+    }
+  };
+
+  void run_task(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
+    Arguments unpacked;
+    common::TaskBody const body = unpacked.body(slot, domain.window.cold(slot.id));
+    Policy::Trace::begin(static_cast<int>(self), body.sequence);
+    (void)common::run_body(failures, tokens, body, nullptr, workspaces[self]);
+    Policy::Trace::end(static_cast<int>(self), body.sequence);
+  }
+
+  void run_pending(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
+    void const* const work = domain.window.cold(slot.id).work;
+    auto& pending = *static_cast<Pending<Policy>*>(const_cast<void*>(work));
+    if (pending.flight != nullptr) return launch(self, *pending.flight);
+    std::uint64_t const sequence = slot.sequence.load(std::memory_order_relaxed);
+    Policy::Trace::begin(static_cast<int>(self), sequence);
+    bool const ended = run_with_token(self, pending);
+    Policy::Trace::end(static_cast<int>(self), sequence);
+    if (ended) end_pending(pending);
+  }
+
+  /// Runs a body that may end elsewhere; true if it has ended, else it must not be touched again.
+  template <class Task> bool run_with_token(std::uint32_t self, Task& task) {
+    auto* const token = static_cast<TokenTask<Policy>*>(&task);
+    if (common::run_body(failures, tokens, task.body, token, workspaces[self]) ==
+        common::Ran::ended)
+      return true;
+    parking.wake(1);  // some thread must poll, if only to find nothing to poll
+    parking.call_driver();
+    return false;
+  }
+
+  /// Starts a flight. The launch counts as a sink of it: otherwise a preempted worker could end the
+  /// flight amid this, and its active bit would be set while it is free, or for the next replay.
+  void launch(std::uint32_t self, Flight<Policy>& flight) {
+    if (flight.image().size() == 0) return end_pending(flight.pending());
+    auto const ready = static_cast<std::uint32_t>(flight.image().roots.size());
+    flight.open_lanes();
+    scheduler.flights.activate(flight);
+    parking.wake(ready);
+    end_sink(self, flight);
+  }
+
+  Item run_program(std::uint32_t self, Flight<Policy>& flight, std::uint32_t line) {
+    auto& worker = scheduler.worker(self);
+    if (worker.sinks != 0 && worker.sink_flight != &flight) flush(worker);
+    RecordedTask const& task = flight.image().task(line);
+    flight.rewind(line, task);
+    flight.prefetch_successors(task);
+    std::uint64_t const sequence = flight.sequence() + task.number;
+    Policy::Trace::begin(static_cast<int>(self), sequence);
+    bool ended = true;
+    if (task.prepared)
+      ended = run_with_token(self, flight.prepared(task.attributes));
+    else
+      run_plain(self, flight, task);
+    Policy::Trace::end(static_cast<int>(self), sequence);
+    return ended ? end_program_task(self, flight, task) : no_item;
+  }
+
+  /// Runs a task whose operands are unpacked here. The rest of its body lies in cold lines, and is
+  /// collected for marks and failures only.
+  void run_plain(std::uint32_t self, Flight<Policy>& flight, RecordedTask const& task) {
+    void* pointers[unpacked_operands];
+    flight.bind(task, pointers);
+    Use<common::Buffer*> uses[unpacked_operands];
+    char text[status_text_bytes];
+    (void)common::run_body(failures, task.codelet->cpu,
+                           {pointers, flight.attributes(task), text, workspaces[self]},
+                           [&] { return flight.body(task, uses, pointers); });
+  }
+
+  /// Counts the successors down. After the last decrement the flight may be recycled, unless this
+  /// thread still holds ready tasks of it.
+  Item end_program_task(std::uint32_t self, Flight<Policy>& flight, RecordedTask const& task) {
+    std::uint32_t const count = task.successor_count;
+    if (count == 0) {
+      end_sink(self, flight);
+      return no_item;
+    }
+    Image const& image = flight.image();
+    std::uint32_t const* const successors = task.successors();
+    bool const local = flight.local();
+    Item kept = no_item;
+    std::uint32_t shared = 0;
+    auto const share = [&](std::uint32_t line) {
+      scheduler.push_program(self, flight, line, local ? normal_level : image.task(line).level);
+      ++shared;
+    };
+    auto const less_urgent = [&](std::uint32_t line) {
+      return !local && image.task(line).level < image.task(task_of(kept)).level;
+    };
+    // From the youngest to the oldest, as in a slot's list: see Successors.
+    for (std::uint32_t i = count; i-- > 0;) {
+      std::uint32_t const line = successors[i] >> 1;
+      if ((successors[i] & 1) == 0 && !flight.count_down(line)) continue;
+      if (self == outside || (kept != no_item && less_urgent(line))) {
+        share(line);
+        continue;
+      }
+      if (kept != no_item) share(task_of(kept));
+      kept = program_item(flight.number(), line);
+    }
+    if (shared != 0) parking.wake(shared);
+    return kept;
+  }
+
+  void end_sink(std::uint32_t self, Flight<Policy>& flight) {
+    if (self == outside) {
+      if (flight.count_sinks(1)) end_flight(flight);
+      return;
+    }
+    scheduler.worker(self).sink_flight = &flight;
+    ++scheduler.worker(self).sinks;
+  }
+
+  void flush(WorkerState<Policy>& worker) {
+    std::uint32_t const sinks = std::exchange(worker.sinks, 0);
+    if (worker.sink_flight->count_sinks(sinks)) end_flight(*worker.sink_flight);
+  }
+
+  void end_flight(Flight<Policy>& flight) {
+    scheduler.flights.deactivate(flight);
+    end_pending(flight.pending());
+  }
+
+  /// The successors of a pending task go to the shared queues: no worker is there to keep one.
+  void end_pending(Pending<Policy>& pending) {
+    Domain<Policy>& domain = root;
+    Successors successors{*this, outside};
+    domain.window.walk(domain.pending.close(pending), successors);
+    Reference const reference = reference_to_pending(pending.index);
+    domain.pending.ended(pending);
+    parking.completed(reference);
+    (void)successors.end();
+  }
+
+  static void token_ended(void* runtime, void* task, Status status) noexcept {
+    auto& self = *static_cast<Machine*>(runtime);
+    auto& with_token = *static_cast<TokenTask<Policy>*>(task);
+    if (with_token.is_pending) {
+      auto& pending = static_cast<Pending<Policy>&>(with_token);
+      common::settle(self.failures, pending.body, status);
+      return self.end_pending(pending);
+    }
+    Flight<Policy>& flight = *with_token.flight;
+    common::settle(self.failures, static_cast<Prepared<Policy>&>(with_token).body, status);
+    (void)self.end_program_task(outside, flight, flight.image().task(with_token.line));
+  }
+
+  /// The domain of a slot's task. There is one so far.
+  Domain<Policy>& domain_of(Item) { return root; }
+
+  std::uint32_t level_of(Item item) {
+    if (!is_program(item)) return domain_of(item).window.hot(task_of(item)).level;
+    return scheduler.flights[flight_of(item)].image().task(task_of(item)).level;
+  }
+
+  static void count(Atomic<std::uint64_t>& counter) {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+};
+
+/// Destroys a machine, but in a child process leaves it as it is: threads that are not there may
+/// hold its locks and sleep at its conditions.
+template <class Policy> struct EndOfMachine {
+  Machine<Policy>& machine;
+  /// Set at the end of the ring's constructor: one that throws destroys its variant member itself.
+  bool constructed = false;
+  ~EndOfMachine() {
+    if (constructed && !machine.thread.in_child()) machine.~Machine();
+  }
+};
+
+}  // namespace nntile::detail::ring
