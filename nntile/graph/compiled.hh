@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "nntile/core/spelling.hh"
-#include "nntile/graph/arena.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/graph/run.hh"
 #include "nntile/graph/store.hh"
@@ -305,39 +304,28 @@ template <Runtime R> class CompiledGraph {
     throw GraphError(concat(at, "has no tensor '", name, "'", did_you_mean(name, names)));
   }
 
+  /// Allocates the arena's slots, and has the store allocate what it lacks.
   void bind_buffers() {
     Plan const& plan = *plan_;
-    Index arena = 0;
-    for (PlannedSlot const& slot : plan.slots()) arena += slot.bytes;
-    if (!plan.slots().empty()) {
-      detail::ArenaBlock* block = nullptr;
-      slots_.reserve(plan.slots().size());
-      std::byte* at =
-          detail::ArenaBlock::allocate(static_cast<std::size_t>(arena), plan.slots().size(), block);
-      try {
-        for (PlannedSlot const& slot : plan.slots()) {
-          slots_.push_back(runtime_->adopt({at, static_cast<std::size_t>(slot.bytes)},
-                                           slot.location.place,
-                                           {&detail::ArenaBlock::release, block}));
-          at += slot.bytes;
-        }
-      } catch (...) {
-        detail::ArenaBlock::release(block, plan.slots().size() - slots_.size());
-        throw;
-      }
-    }
+    slots_.reserve(plan.slots().size());
+    for (PlannedSlot const& slot : plan.slots())
+      slots_.push_back(runtime_->allocate(static_cast<std::size_t>(slot.bytes),
+                                          slot.location.place, Lifetime::persistent));
     // The binding table: the slots, then the stored tiles that the plan uses.
     bindings_ = slots_;
     binding_.resize(plan.buffers().size());
     typename TensorStore<R>::Stored* stored = nullptr;
-    std::uint32_t of = no_id;
     for (std::size_t b = 0; b < plan.buffers().size(); ++b) {
       PlannedBuffer const& buffer = plan.buffers()[b];
       if (buffer.slot != no_id) {
         binding_[b] = buffer.slot;
         continue;
       }
-      if (buffer.tensor != of) stored = &store_->ensure(plan.tensors()[of = buffer.tensor]);
+      PlannedTensor const& tensor = plan.tensors()[buffer.tensor];
+      if (tensor.storage == Storage::arena) continue;  // no task uses it
+      if (buffer.tile == 0)
+        stored = &store_->ensure(
+            tensor, plan.buffers().subspan(b, static_cast<std::size_t>(tensor.tiling.tile_count())));
       binding_[b] = static_cast<std::uint32_t>(bindings_.size());
       bindings_.push_back(stored->tiles[buffer.tile]);
     }

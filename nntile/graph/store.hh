@@ -3,6 +3,7 @@
 // TensorStore: the tensors that outlive a run, by name, shared by the graphs of one model.
 
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -47,9 +48,9 @@ template <Runtime R> class TensorStore {
 
   R& runtime() const { return runtime_.get("store"); }
 
-  /// The tensor of that name, allocated if it is new. Throws PlanError when dtype, shape or tiling
-  /// differ, OutOfMemory.
-  Stored& ensure(PlannedTensor const& planned) {
+  /// The tensor of that name; a new one is allocated as the plan lists its buffers. Throws PlanError
+  /// when dtype, shape or tiling differ, OutOfMemory.
+  Stored& ensure(PlannedTensor const& planned, std::span<PlannedBuffer const> buffers) {
     if (auto const at = by_name_.find(planned.name); at != by_name_.end()) {
       check_same(*at->second, planned);
       at->second->spec.attributes.output |= planned.attributes.output;
@@ -62,12 +63,11 @@ template <Runtime R> class TensorStore {
     Stored& result = *tensors_.emplace_back(std::make_unique<Stored>());
     try {
       result.spec = {planned.name, planned.dtype, planned.tiling, file, planned.attributes};
-      result.tiles.reserve(static_cast<std::size_t>(planned.tiling.tile_count()));
-      for (Index tile = 0; tile < planned.tiling.tile_count(); ++tile) {
-        Index const bytes = buffer_bytes(planned.tiling.box(tile).extent, planned.dtype);
-        result.tiles.push_back(
-            runtime().allocate(static_cast<std::size_t>(bytes), host, Lifetime::persistent));
-        result.written.push_back(element_count(planned.tiling.box(tile).extent) == 0);
+      result.tiles.reserve(buffers.size());
+      for (PlannedBuffer const& buffer : buffers) {
+        result.tiles.push_back(runtime().allocate(static_cast<std::size_t>(buffer.bytes),
+                                                  buffer.location.place, Lifetime::persistent));
+        result.written.push_back(element_count(planned.tiling.box(buffer.tile).extent) == 0);
         if (result.written.back())
           (void)HostView<std::int32_t, R, Access::write>(runtime(), result.tiles.back());
       }
