@@ -137,6 +137,16 @@ TEST_CASE("cut sizes repeat until the axis is covered", "[graph][plan]") {
         std::vector<Index>{0, 64, 256, 320, 420});
 }
 
+TEST_CASE("axes that lie inside each other in two products are cut", "[graph][plan]") {
+  LogicalGraph graph;
+  Node const s = graph.input({.shape = {4, 6}}, "s"), t = graph.input({.shape = {6, 4}}, "t");
+  gemm(s, t).mark_output();  // their dimensions are two classes, p and q
+  gemm(t, s).mark_output();
+  gemm({.ndim = 2}, s, graph.input({.shape = {4, 6, 3}}, "v")).mark_output();  // p inside q
+  gemm({.ndim = 2}, t, graph.input({.shape = {6, 4, 3}}, "w")).mark_output();  // q inside p
+  CHECK(Plan(graph, {.tile = 2}).tensors()[s.id()].tiling.tile_count() > 1);
+}
+
 TEST_CASE("an unknown axis is refused with those there are", "[graph][plan]") {
   LogicalGraph graph("g");
   gelutanh(graph.input({.shape = {8, 8}, .axes = "embed batch"}, "x")).mark_output();

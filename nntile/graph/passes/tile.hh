@@ -40,6 +40,7 @@ class TilePass {
     for (std::size_t const op : ops) collect_groups(graph_.op_at(op));
     cut_.resize(parent_.size());
     done_.assign(parent_.size(), false);
+    visiting_.assign(parent_.size(), false);
     std::vector<Tiling> tilings;
     for (std::size_t t = 0; t < graph_.tensor_count(); ++t) {
       std::vector<AxisTiling> dimensions;
@@ -192,10 +193,13 @@ class TilePass {
 
   /// Elements that a tile of the class has along its group so far.
   Index inner_extent(std::size_t root) {
+    if (visiting_[root]) return 1;  // classes that lie inside each other, in two products
+    visiting_[root] = true;
     Index const own = single_[root] ? 1 : cut(root, class_extent(root)).size(0);
     Index inside = 1;
     for (std::size_t const inner : inner_[root])
       if (inner != root) inside = std::max(inside, inner_extent(inner));
+    visiting_[root] = false;
     return own * inside;
   }
   Index class_extent(std::size_t root) const {
@@ -238,6 +242,7 @@ class TilePass {
   std::vector<AxisTiling const*> kept_;
   std::vector<AxisTiling> cut_;
   std::vector<bool> done_;
+  std::vector<bool> visiting_;
 };
 
 /// Fills in the tensors of the plan's nodes and their tilings. Throws PlanError on cuts that
