@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The umbrella: graphs, plans, tensors, tiles, ops, and the runtimes serial and ring. What plans a
-// graph (graph/compile.hh), other runtimes, io and nn are included by name.
+// The umbrella: graphs, plans, tensors, tiles, ops, and the runtimes serial and ring. What
+// differentiates or plans a graph (graph/gradient.hh, graph/compile.hh), other runtimes, io and nn
+// are included by name.
 
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/compiled.hh"

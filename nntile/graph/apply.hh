@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The call operator's way into a graph: y = gelu(x) on nodes.
 
-#include "nntile/graph/gradient.hh"
+#include "nntile/graph/gradient_builder.hh"
 
 namespace nntile {
 

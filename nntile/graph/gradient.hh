@@ -4,25 +4,23 @@
 
 #include <vector>
 
+#include "nntile/graph/gradient_builder.hh"
 #include "nntile/graph/gradient_values.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/sum_slice.hh"
 
 namespace nntile {
 
-/// Argument of an op's `gradient`; operands go by the names of the op's enum.
-class GradientBuilder {
+/// Walks the ops of a graph from last to first and calls their gradients.
+class Differentiator final : public GradientBuilder {
  public:
-  GradientBuilder(LogicalGraph& graph, GradientOptions const& options)
-      : graph_(graph), options_(options), versions_(graph), values_(graph, options, versions_) {}
+  Differentiator(LogicalGraph& graph, GradientOptions const& options)
+      : GradientBuilder(graph),
+        options_(options),
+        versions_(graph),
+        values_(graph, options, versions_) {}
 
-  template <OpStruct Op> typename Op::Attrs const& attrs() const {
-    return *reinterpret_cast<typename Op::Attrs const*>(op_->attrs.data());
-  }
-
-  /// The operand, whose value the gradient reads: the one that the op read, or wrote if it is a
-  /// result. Throws GraphError where an op has overwritten that value since.
-  Node operand(OperandIndex o) const {
+  Node operand(OperandIndex o) const override {
     std::size_t const by = versions_.overwriter(index_, position(o));
     if (by != no_op)
       throw GraphError(concat(here(), ": its gradient reads ", declared_[position(o)].name, " ('",
@@ -30,57 +28,37 @@ class GradientBuilder {
                               " has overwritten since; write that to a tensor of its own"));
     return {graph_, id(o)};
   }
-  Shape const& shape(OperandIndex o) const { return graph_.tensor_at(id(o)).spec.shape; }
-  DType dtype(OperandIndex o) const { return graph_.tensor_at(id(o)).spec.dtype; }
-  std::string const& name(OperandIndex o) const { return graph_.tensor_at(id(o)).name; }
-  int rank(OperandIndex o) const { return static_cast<int>(shape(o).size()); }
-
-  /// Whether the loss is to be differentiated by the value of the operand that the op read; of an
-  /// `update` result that is its old value.
-  bool wants(OperandIndex o) {
+  bool wants(OperandIndex o) override {
     heeded_ |= bit(o);
     return versions_.varies(index_, position(o));
   }
 
-  /// Whether two operands share elements: one op cannot write both gradients then.
-  bool meet(OperandIndex o, OperandIndex other) const {
+  bool meet(OperandIndex o, OperandIndex other) const override {
     TensorNode const& a = graph_.tensor_at(id(o));
     TensorNode const& b = graph_.tensor_at(id(other));
     return detail::root_of(a, id(o)) == detail::root_of(b, id(other)) && detail::overlap(a, b);
   }
 
-  /// The finished gradient of a result; zeros where the loss does not depend on it.
-  Node grad(OperandIndex o) {
+  Node grad(OperandIndex o) override {
     asked_ |= bit(o);
     Node& gradient = results_[position(o)];
     if (!gradient) gradient = values_.zeros(id(o));
     return gradient;
   }
 
-  /// The tensor to which the gradient of what the op read of the operand is added.
-  GradientTarget target(OperandIndex o) {
+  GradientTarget target(OperandIndex o) override {
     heeded_ |= bit(o);
     return values_.target(id(o), index_);
   }
 
-  /// Adds `factor` times the gradient of result `from` to that of the operand; they are one tensor
-  /// where nothing was there and the factor is 1.
-  void pass(OperandIndex o, OperandIndex from, double factor = 1) {
+  void pass(OperandIndex o, OperandIndex from, double factor = 1) override {
     heeded_ |= bit(o);
     Node const gradient = grad(from);
     if (factor == 1 && values_.share(id(o), gradient)) return;
     add_into(gradient, target(o), factor);
   }
 
-  /// The result began as beta times its old value, whose gradient is thus beta times the result's.
-  /// Call it last.
-  void keep(OperandIndex o, double beta) {
-    if (wants(o) && beta != 0) pass(o, o, beta);
-  }
-
-  /// Adds the sum of `node` over its trailing dimensions, innermost first, to the gradient of
-  /// the operand; `node` itself where it has no more dimensions than that.
-  void sum_trailing(Node node, OperandIndex o) {
+  void sum_trailing(Node node, OperandIndex o) override {
     int const kept = rank(o);
     while (static_cast<int>(node.shape().size()) > kept + 1) {
       Shape shape;
@@ -95,18 +73,7 @@ class GradientBuilder {
     op<ops::SumSlice>({.axis = kept, .beta = to.beta}, node, to.node);
   }
 
-  /// A tensor that lives within the gradient's own nodes.
-  Node temporary(Shape const& shape, DType dtype, std::string const& name) {
-    return graph_.tensor({.shape = shape, .dtype = dtype}, graph_.unique(name));
-  }
-
-  template <OpStruct Op, class... Nodes>
-  void op(typename Op::Attrs const& attributes, Nodes const&... nodes) {
-    Node const given[] = {nodes...};
-    graph_.add_op(op_info<Op>, &attributes, detail::gradient_of<Op>(), given);
-  }
-
-  [[noreturn]] void fail(std::string_view why) const {
+  [[noreturn]] void fail(std::string_view why) const override {
     throw GraphError(concat(here(), ": no gradient, since ", why));
   }
 
@@ -132,10 +99,7 @@ class GradientBuilder {
   }
 
  private:
-  /// Position among the operands that the call has.
-  std::size_t position(OperandIndex o) const { return present_.rank(o); }
   std::uint32_t bit(OperandIndex o) const { return 1u << position(o); }
-  std::uint32_t id(OperandIndex o) const { return op_->operands[position(o)]; }
 
   /// An op in the text of an error: "node 3, gelutanh ('y')".
   std::string label(std::size_t index) const {
@@ -214,15 +178,12 @@ class GradientBuilder {
     }
   }
 
-  LogicalGraph& graph_;
   GradientOptions options_;
   TensorVersions versions_;
   GradientValues values_;
   // The op that is being differentiated.
-  OpNode const* op_ = nullptr;
   std::size_t index_ = 0;
   Operands declared_;
-  OperandSet present_;
   std::array<Node, max_operands> results_;
   std::uint32_t heeded_ = 0;  // operands that its gradient asked about
   std::uint32_t asked_ = 0;   // results whose gradients it read
@@ -234,7 +195,7 @@ class GradientBuilder {
 /// where an op on the way has no gradient, or one that reads a value which is overwritten later.
 inline Gradients add_gradients(LogicalGraph& graph, Node const& loss,
                                GradientOptions const& options = {}) {
-  return GradientBuilder(graph, options).run(loss);
+  return Differentiator(graph, options).run(loss);
 }
 
 }  // namespace nntile

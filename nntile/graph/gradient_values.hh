@@ -7,19 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "nntile/graph/add_op.hh"
+#include "nntile/graph/gradient_builder.hh"
 #include "nntile/graph/versions.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/copy.hh"
 #include "nntile/ops/fill.hh"
 
 namespace nntile {
-
-/// The tensor to which an op's gradient adds its contribution: beta is 0 for the first one.
-struct GradientTarget {
-  Node node;
-  double beta;
-};
 
 /// Settings of add_gradients.
 struct GradientOptions {

@@ -22,6 +22,7 @@
 namespace nntile {
 
 class LogicalGraph;
+class Differentiator;
 class GradientBuilder;
 
 /// A tensor of a graph: a copyable value, valid while the graph lives. An empty one, as find() of
@@ -263,7 +264,7 @@ class LogicalGraph {
                               to_string(spec.shape), " has ", spec.shape.size(), " dimensions"));
   }
 
-  friend class GradientBuilder;
+  friend class Differentiator;
 
   /// The state that roll_back() restores.
   struct Mark {

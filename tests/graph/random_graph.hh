@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nntile/graph/apply.hh"
+#include "nntile/graph/versions.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/add_fiber.hh"
 #include "nntile/ops/add_slice.hh"
