@@ -15,27 +15,25 @@ template <class... Ops> constexpr auto infos_of(OpList<Ops...>) {
   return std::array<OpInfo const*, sizeof...(Ops)>{&op_info<Ops>...};
 }
 
-template <std::size_t... counts>
-constexpr auto joined(std::array<OpInfo const*, counts> const&... lists) {
-  std::array<OpInfo const*, (0 + ... + counts)> all{};
-  std::size_t at = 0;
-  auto const append = [&](auto const& list) {
-    for (OpInfo const* const op : list) all[at++] = op;
-  };
-  (append(lists), ...);
-  return all;
+template <class... Ops, class... More>
+constexpr auto joined_list(OpList<Ops...>, OpList<More...>) { return OpList<Ops..., More...>{}; }
+template <class List> constexpr auto joined_lists(List list) { return list; }
+template <class First, class Second, class... Rest>
+constexpr auto joined_lists(First first, Second second, Rest... rest) {
+  return joined_lists(joined_list(first, second), rest...);
 }
-
-template <class... Lists> constexpr auto op_table() { return joined(infos_of(Lists{})...); }
 
 }  // namespace detail
 
-/// The ops in the order of nntile/ops.hh.
-inline constexpr auto all_ops =
-    detail::op_table<adamw_step_ops, add_ops, add_fiber_ops, add_slice_ops, argmax_ops,
-                     attention_ops, cast_ops, copy_ops, cross_entropy_ops, embedding_ops, fill_ops,
-                     gelutanh_ops, gemm_ops, global_norm_ops, layer_norm_ops, randn_ops, sample_ops,
-                     scale_ops, softmax_ops, sum_slice_ops>();
+/// The types of the ops, in the order of nntile/ops.hh.
+using AllOps = decltype(detail::joined_lists(
+    adamw_step_ops{}, add_ops{}, add_fiber_ops{}, add_slice_ops{}, argmax_ops{}, attention_ops{},
+    cast_ops{}, copy_ops{}, cross_entropy_ops{}, embedding_ops{}, fill_ops{}, gelutanh_ops{},
+    gemm_ops{}, global_norm_ops{}, layer_norm_ops{}, randn_ops{}, sample_ops{}, scale_ops{},
+    softmax_ops{}, sum_slice_ops{}));
+
+/// The ops themselves, in the same order.
+inline constexpr auto all_ops = detail::infos_of(AllOps{});
 
 /// The op of that name, or null.
 constexpr OpInfo const* find_op(std::string_view name) {

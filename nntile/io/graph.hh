@@ -1,0 +1,319 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Graphs in files: JSON with a version, ops and their attributes by name.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nntile/graph/gradient_builder.hh"
+#include "nntile/io/directory.hh"
+#include "nntile/io/json.hh"
+#include "nntile/io/json_text.hh"
+#include "nntile/ops/cast.hh"
+
+namespace nntile::io {
+
+inline constexpr int graph_version = 1;
+/// Bytes of a graph or plan in a file, at most.
+inline constexpr std::uint64_t largest_graph_file = std::uint64_t{1} << 30;
+
+/// An op that a file may name, and its gradient.
+struct KnownOp {
+  OpInfo const* info;
+  void (*gradient)(GradientBuilder&);
+};
+
+namespace detail {
+
+template <OpStruct... Ops> void append(std::vector<KnownOp>& ops, OpList<Ops...>) {
+  (ops.push_back({&op_info<Ops>, nntile::detail::gradient_of<Ops>()}), ...);
+}
+
+}  // namespace detail
+
+/// The ops of lists: known_ops(AllOps{}, OpList<MyOp>{}) with nntile/ops/all.hh, or the lists of the
+/// headers of a few.
+template <class... Lists> std::vector<KnownOp> known_ops(Lists... lists) {
+  std::vector<KnownOp> ops;
+  (detail::append(ops, lists), ...);
+  return ops;
+}
+
+namespace detail {
+
+inline Json json_of(Shape const& shape) {
+  Json result = Json::array();
+  for (Index const extent : shape) result.push_back(extent);
+  return result;
+}
+
+/// JSON has no number for those that are not finite.
+inline Json json_of_real(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+inline Json json_of_attrs(OpNode const& op) {
+  Json result = Json::object();
+  for (Field const& field : *op.info->fields) {
+    FieldValue const value = field.get(op.attrs.data());
+    switch (value.kind) {
+      case FieldKind::boolean:
+        result[field.name] = value.integer != 0;
+        break;
+      case FieldKind::integer:
+        result[field.name] = value.integer;
+        break;
+      case FieldKind::natural:
+        result[field.name] = value.natural;
+        break;
+      case FieldKind::real:
+        result[field.name] = json_of_real(value.real);
+        break;
+    }
+  }
+  return result;
+}
+
+inline Json json_of_tensor(LogicalGraph const& graph, TensorNode const& node) {
+  Json result = Json::object({{"name", node.name}});
+  if (node.base != no_id) {
+    result["base"] = graph.tensor_at(node.base).name;
+    result["axis"] = node.view_axis;
+    result["index"] = node.view_index;
+    return result;
+  }
+  result["dtype"] = name_of(node.spec.dtype);
+  result["shape"] = json_of(node.spec.shape);
+  if (!node.spec.axes.empty()) result["axes"] = node.spec.axes;
+  if (!node.spec.file_shape.empty()) result["file_shape"] = json_of(node.spec.file_shape);
+  if (node.attributes.requires_grad) result["requires_grad"] = true;
+  if (node.attributes.persistent) result["persistent"] = true;
+  if (node.attributes.external) result["external"] = true;
+  if (node.attributes.output) result["output"] = true;
+  return result;
+}
+
+/// Reads the members of a file's objects; what is wrong is a FormatError that names file and place.
+class GraphReader {
+ public:
+  GraphReader(JsonView root, std::string_view source, std::span<KnownOp const> ops)
+      : root_(root), source_(source), ops_(ops) {}
+
+  std::unique_ptr<LogicalGraph> read() const {
+    auto graph = std::make_unique<LogicalGraph>(get<std::string>(root_, "name"), numerics());
+    for (std::string const& phase : get<std::vector<std::string>>(root_, "phases"))
+      graph->set_phase(phase);
+    std::size_t number = 0;
+    for (JsonView const tensor : get<JsonView>(root_, "tensors").elements())
+      add_tensor(*graph, tensor, number++);
+    number = 0;
+    for (JsonView const op : get<JsonView>(root_, "ops").elements()) add_op(*graph, op, number++);
+    return graph;
+  }
+
+ private:
+  template <class... Text> [[noreturn]] void fail(Text const&... text) const {
+    throw FormatError(concat(path_in_quotes(source_), ": ", text...));
+  }
+  template <class T> T get(JsonView object, std::string_view key) const {
+    return json_field<T>(object, key, source_);
+  }
+  template <class T> T get_or(JsonView object, std::string_view key, T otherwise) const {
+    return object.find(key) ? get<T>(object, key) : otherwise;
+  }
+
+  Numerics numerics() const {
+    JsonView const given = get<JsonView>(root_, "numerics");
+    auto const mode = get<std::string>(given, "mode");
+    if (mode != name_of(Mode::exact) && mode != name_of(Mode::fast))
+      fail("numerics ", in_quotes(mode), " where exact and fast are known");
+    return {mode == name_of(Mode::fast) ? Mode::fast : Mode::exact, get<int>(given, "batch_groups")};
+  }
+
+  DType dtype(std::string const& name) const {
+    for (DType const dtype : all_dtypes)
+      if (name == name_of(dtype)) return dtype;
+    fail("dtype ", in_quotes(name), " is unknown");
+  }
+  Shape shape(JsonView tensor, std::string_view key) const {
+    Shape result;
+    auto const extents = get<std::vector<Index>>(tensor, key);
+    if (extents.size() > max_rank)
+      fail(key, " of ", extents.size(), " dimensions where at most ", max_rank, " are read");
+    for (Index const extent : extents) result.push_back(extent);
+    return result;
+  }
+
+  void add_tensor(LogicalGraph& graph, JsonView tensor, std::size_t number) const {
+    auto const name = get<std::string>(tensor, "name");
+    if (graph.find(name)) fail("tensor ", number, ", ", in_quotes(name), ", comes twice");
+    if (tensor.find("base")) {
+      (void)graph.slice(graph.at(get<std::string>(tensor, "base")),
+                        get<std::size_t>(tensor, "axis"), get<Index>(tensor, "index"), name);
+      return;
+    }
+    TensorSpec spec{.shape = shape(tensor, "shape"),
+                    .dtype = dtype(get<std::string>(tensor, "dtype")),
+                    .axes = get_or<std::string>(tensor, "axes", {})};
+    if (tensor.find("file_shape")) spec.file_shape = shape(tensor, "file_shape");
+    (void)graph.tensor(std::move(spec), name,
+                       {.requires_grad = get_or(tensor, "requires_grad", false),
+                        .persistent = get_or(tensor, "persistent", false),
+                        .external = get_or(tensor, "external", false),
+                        .output = get_or(tensor, "output", false)});
+  }
+
+  KnownOp const& known(std::string const& name, std::size_t number) const {
+    auto const at = std::find_if(ops_.begin(), ops_.end(),
+                                 [&](KnownOp const& op) { return name == op.info->name; });
+    if (at == ops_.end())
+      fail("op ", number, " is ", in_quotes(name), ", which is not among the ", ops_.size(),
+           " that are known here; give its list to known_ops()");
+    return *at;
+  }
+
+  FieldValue value(JsonView given, Field const& field, std::string_view op) const {
+    FieldValue result;
+    result.kind = field.kind;
+    auto const set = [&](auto& to, auto const& from) {
+      if (!from) fail("attribute ", field.name, " of ", op, " is ", given.shown());
+      to = *from;
+    };
+    switch (field.kind) {
+      case FieldKind::boolean:
+        set(result.integer, given.as<bool>());
+        break;
+      case FieldKind::integer:
+        set(result.integer, given.as<std::int64_t>());
+        break;
+      case FieldKind::natural:
+        set(result.natural, given.as<std::uint64_t>());
+        break;
+      case FieldKind::real:
+        set(result.real, real(given));
+        break;
+    }
+    return result;
+  }
+  static std::optional<double> real(JsonView given) {
+    if (!given.is_string()) return given.as<double>();
+    double const infinity = std::numeric_limits<double>::infinity();
+    auto const text = given.as<std::string>();
+    if (text == "inf") return infinity;
+    if (text == "-inf") return -infinity;
+    if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+    return std::nullopt;
+  }
+
+  void read_attrs(OpInfo const& op, JsonView given, void* attrs) const {
+    for (Field const& field : *op.fields)
+      if (!field.set(attrs, value(get<JsonView>(given, field.name), field, op.name)))
+        fail("attribute ", field.name, " of ", op.name, " is ", given[field.name].shown(),
+             ", which it cannot hold");
+    std::size_t const count = given.members().size();
+    if (count != op.fields->size())
+      fail(op.name, " has ", count, " attributes where ", op.fields->size(), " are known");
+  }
+
+  void add_op(LogicalGraph& graph, JsonView given, std::size_t number) const {
+    KnownOp const& op = known(get<std::string>(given, "op"), number);
+    alignas(8) std::array<std::byte, max_attrs_bytes> attrs{};
+    read_attrs(*op.info, get<JsonView>(given, "attrs"), attrs.data());
+    std::vector<Node> operands;
+    for (std::string const& name : get<std::vector<std::string>>(given, "operands"))
+      operands.push_back(graph.at(name));
+    if (operands.empty()) fail("op ", number, ", ", op.info->name, ", has no operands");
+    graph.set_phase(get<std::string>(given, "phase"));
+    std::size_t const tensors = graph.tensor_count();
+    graph.add_op(*op.info, attrs.data(), op.gradient, operands);
+    if (graph.tensor_count() != tensors)
+      fail("op ", number, ", ", op.info->name, ", has ", operands.size(), " operands, too few");
+  }
+
+  JsonView root_;
+  std::string_view source_;
+  std::span<KnownOp const> ops_;
+};
+
+/// Throws FormatError for a file that is no `format`, or of another version.
+inline void check_format(JsonView root, std::string_view format, int version,
+                         std::string_view source) {
+  if (root["format"].as<std::string>() != std::string(format))
+    throw FormatError(concat(path_in_quotes(source), ": no ", format));
+  int const given = json_field<int>(root, "version", source);
+  if (given != version)
+    throw FormatError(concat(path_in_quotes(source), ": ", format, " of version ", given,
+                             " where version ", version, " is read"));
+}
+
+/// Calls read(), which may throw what graphs and plans throw, and says of which file that was.
+template <class Read> auto with_source(std::string_view source, Read&& read) {
+  try {
+    return read();
+  } catch (FormatError const&) {
+    throw;
+  } catch (OutOfMemory const&) {
+    throw;
+  } catch (Error const& error) {
+    throw FormatError(concat(path_in_quotes(source), ": ", error.what()));
+  }
+}
+
+}  // namespace detail
+
+/// A graph as JSON: equal graphs have equal texts.
+inline std::string graph_text(LogicalGraph const& graph) {
+  Json tensors = Json::array(), ops = Json::array();
+  for (std::uint32_t t = 0; t < graph.tensor_count(); ++t)
+    tensors.push_back(detail::json_of_tensor(graph, graph.tensor_at(t)));
+  for (std::size_t i = 0; i < graph.op_count(); ++i) {
+    OpNode const& op = graph.op_at(i);
+    Json operands = Json::array();
+    for (std::uint32_t const operand : op.operands)
+      operands.push_back(graph.tensor_at(operand).name);
+    ops.push_back(Json::object({{"op", op.info->name},
+                                {"attrs", detail::json_of_attrs(op)},
+                                {"operands", std::move(operands)},
+                                {"phase", graph.phase_name(op.phase)}}));
+  }
+  Json const numerics = Json::object({{"mode", name_of(graph.numerics().mode)},
+                                      {"batch_groups", graph.numerics().batch_groups}});
+  return to_text(Json::object({{"format", "nntile graph"},
+                               {"version", graph_version},
+                               {"name", graph.name()},
+                               {"numerics", numerics},
+                               {"phases", graph.phases()},
+                               {"tensors", std::move(tensors)},
+                               {"ops", std::move(ops)}}),
+                 1);
+}
+
+/// The graph of such a text; `source` is what errors call it. Throws FormatError for another
+/// version, an op that is not among `ops`, or what no graph could be.
+inline std::unique_ptr<LogicalGraph> graph_of(std::string_view text, std::string_view source,
+                                              std::span<KnownOp const> ops) {
+  JsonView const root = parse_json(text, source);
+  detail::check_format(root, "nntile graph", graph_version, source);
+  return detail::with_source(source,
+                             [&] { return detail::GraphReader(root, source, ops).read(); });
+}
+
+inline void save_graph(std::string const& path, LogicalGraph const& graph) {
+  write_file(path, graph_text(graph));
+}
+inline std::unique_ptr<LogicalGraph> load_graph(std::string const& path,
+                                                std::span<KnownOp const> ops) {
+  std::string const text = read_file(path, largest_graph_file);
+  return graph_of(text, path, ops);
+}
+
+}  // namespace nntile::io

@@ -1,0 +1,339 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Plans in files: per task its node, phase and tile range; what follows from these is computed anew.
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "nntile/graph/compile.hh"
+#include "nntile/io/graph.hh"
+#include "nntile/io/hash.hh"
+
+namespace nntile::io {
+
+inline constexpr int plan_version = 1;
+
+/// A hash of all that a plan says, argument bytes of its tasks included.
+inline std::uint64_t digest(Plan const& plan) {
+  Hash64 hash;
+  auto const number = [&](auto value) { hash.update(static_cast<std::uint64_t>(value)); };
+  auto const text = [&](std::string const& value) {
+    number(value.size());
+    hash.update(std::string_view(value));
+  };
+  auto const location = [&](Location const& at) {
+    number(at.rank), number(at.place.kind), number(at.place.device);
+  };
+  text(plan.name()), text(plan.uncanonical());
+  number(plan.tile()), number(plan.flops()), number(plan.numerics().mode);
+  for (PlannedTensor const& tensor : plan.tensors()) {
+    text(tensor.name);
+    number(tensor.dtype), number(tensor.storage), number(tensor.used), number(tensor.base);
+    number(tensor.tiling.rank());
+    for (std::size_t d = 0; d < tensor.tiling.rank(); ++d)
+      for (Index const border : tensor.tiling.axis(d).borders()) number(border);
+  }
+  for (PlannedBuffer const& buffer : plan.buffers()) {
+    number(buffer.tensor), number(buffer.tile), number(buffer.slot), number(buffer.bytes);
+    location(buffer.location);
+  }
+  for (PlannedSlot const& slot : plan.slots()) number(slot.bytes), location(slot.location);
+  for (PlannedKernel const& kernel : plan.kernels()) {
+    text(kernel.name);
+    number(kernel.kind), number(kernel.element), number(kernel.source), number(kernel.mode);
+  }
+  for (PlannedTask const& task : plan.tasks()) {
+    number(task.node), number(task.kernel), number(task.replaces), number(task.priority);
+    number(task.tensor), number(task.tile), number(task.cost.flops), number(task.cost.bytes);
+    location(task.location);
+    for (PlannedUse const& use : plan.uses(task)) number(use.buffer), number(use.access);
+    hash.update(plan.args(task));
+  }
+  return hash.digest();
+}
+
+namespace detail {
+
+/// The part of its node that a task computes, as it stands in a file: "phase": 0, "tiles": [1, 0],
+/// and offsets where a contracted axis is walked by index.
+inline std::string range_text(int phase, std::span<Index const> tiles,
+                              std::span<Index const> offsets) {
+  auto const list = [](std::span<Index const> values) {
+    std::string text = "[";
+    for (std::size_t i = 0; i < values.size(); ++i) text += concat(i == 0 ? "" : ",", values[i]);
+    return text + "]";
+  };
+  std::string text = concat("\"phase\":", phase, ",\"tiles\":", list(tiles));
+  if (std::any_of(offsets.begin(), offsets.end(), [](Index offset) { return offset != 0; }))
+    text += concat(",\"offsets\":", list(offsets));
+  return text;
+}
+
+/// The ranges of tasks, in the order in which nodes are walked.
+class RangeRecorder final : public TileVisitor {
+ public:
+  void visit(TileTask const& task) override {
+    std::vector<Index> tiles, offsets;
+    for (std::size_t id = 0; id < task.range.table().axes.size(); ++id) {
+      tiles.push_back(task.range.axis(id).tile);
+      offsets.push_back(task.range.axis(id).offset);
+    }
+    ranges.push_back(range_text(task.range.phase, tiles, offsets));
+  }
+  std::vector<std::string> ranges;
+};
+
+/// The plan before it was lowered: nodes and tilings of the graph's own tensors.
+inline PlanData unlowered(Plan const& plan, LogicalGraph const& graph) {
+  PlanData const& data = plan.data();
+  PlanData result;
+  result.name = data.name;
+  result.tile = data.tile;
+  result.numerics = data.numerics;
+  result.nodes = data.nodes;
+  if (data.tensors.size() < graph.tensor_count() ||
+      std::any_of(data.nodes.begin(), data.nodes.end(),
+                  [&](std::size_t node) { return node >= graph.op_count(); }))
+    throw PlanError(concat("plan '", data.name, "' is not one of graph '", graph.name(), "'"));
+  result.tensors.assign(data.tensors.begin(),
+                        data.tensors.begin() + static_cast<std::ptrdiff_t>(graph.tensor_count()));
+  return result;
+}
+
+inline Json json_of(Location const& location) {
+  return Json::object({{"rank", location.rank},
+                       {"place", nntile::name_of(location.place.kind)},
+                       {"device", location.place.device}});
+}
+inline void add_location(Json& object, Location const& location) {
+  if (!(location == Location{})) object["location"] = json_of(location);
+}
+
+/// Reads a plan; what is wrong is a FormatError that names file and place.
+class PlanReader {
+ public:
+  PlanReader(JsonView root, std::string_view source, LogicalGraph const& graph)
+      : root_(root), source_(source), graph_(graph) {}
+
+  Plan read() const {
+    std::string const graph = to_hex(hash64(graph_text(graph_)));
+    if (get<std::string>(root_, "graph") != graph)
+      fail("the plan is one of another graph than '", graph_.name(), "'");
+    RangeRecorder recorder;
+    PlanData plan = passes::lower(cut(), graph_, &recorder);
+    order(plan, recorder.ranges);
+    read_memory(plan);
+    passes::check(plan);
+    Plan result(std::move(plan));
+    if (get<std::string>(root_, "digest") != to_hex(digest(result)))
+      fail("tasks of this version have other arguments, uses or costs than those of the plan that "
+           "was saved; plan anew");
+    return result;
+  }
+
+ private:
+  template <class... Text> [[noreturn]] void fail(Text const&... text) const {
+    throw FormatError(concat(path_in_quotes(source_), ": ", text...));
+  }
+  template <class T> T get(JsonView object, std::string_view key) const {
+    return json_field<T>(object, key, source_);
+  }
+
+  /// Nodes and tilings, which the pass that cuts has checked.
+  PlanData cut() const {
+    PlanData plan;
+    plan.name = graph_.name();
+    plan.tile = get<Index>(root_, "tile");
+    plan.numerics = graph_.numerics();
+    plan.nodes = get<std::vector<std::size_t>>(root_, "nodes");
+    std::vector<bool> seen(graph_.op_count());
+    for (std::size_t const node : plan.nodes) {
+      if (node >= seen.size() || seen[node])
+        fail("node ", node, " is not one of ", seen.size(), ", or comes twice");
+      seen[node] = true;
+    }
+    PlanOptions options{.tile = 0};
+    for (JsonView const tensor : get<JsonView>(root_, "tensors").elements()) {
+      std::vector<AxisTiling> axes;
+      for (JsonView const sizes : get<JsonView>(tensor, "tiles").elements())
+        axes.push_back(axis(sizes));
+      options.keep.push_back({get<std::string>(tensor, "name"), Tiling(std::move(axes))});
+    }
+    plan = passes::tile(std::move(plan), graph_, options);
+    check_tilings(plan, options.keep);
+    return plan;
+  }
+  AxisTiling axis(JsonView sizes) const {
+    auto const given = sizes.as<std::vector<Index>>();
+    if (!given) fail("tile sizes are ", sizes.shown());
+    Index sum = 0;
+    for (Index const size : *given)
+      if (size < 0 || __builtin_add_overflow(sum, size, &sum)) fail("a tile of ", size);
+    if (given->size() == 1) return AxisTiling::whole(sum);
+    return AxisTiling::sizes(*given);
+  }
+  void check_tilings(PlanData const& plan, std::vector<KeptTiling> const& kept) const {
+    std::size_t at = 0;
+    for (PlannedTensor const& tensor : plan.tensors) {
+      if (!tensor.used) continue;
+      if (at == kept.size() || kept[at].tensor != tensor.name ||
+          !(kept[at].tiling == tensor.tiling))
+        fail("the tiles of '", tensor.name, "' are not those of its shape, or it has none");
+      ++at;
+    }
+    if (at != kept.size()) fail("there are tiles of '", kept[at].tensor, "', which no node uses");
+  }
+
+  /// Puts the tasks into the file's order: each of them once.
+  void order(PlanData& plan, std::vector<std::string> const& ranges) const {
+    std::unordered_map<std::string, std::vector<std::uint32_t>> walked;  // the last one first
+    for (std::size_t t = plan.tasks.size(); t-- > 0;)
+      walked[concat(plan.tasks[t].node, " ", ranges[t])].push_back(static_cast<std::uint32_t>(t));
+    std::vector<PlannedTask> tasks;
+    for (JsonView const given : get<JsonView>(root_, "tasks").elements()) {
+      auto const tiles = get<std::vector<Index>>(given, "tiles");
+      auto const offsets = given.find("offsets") ? get<std::vector<Index>>(given, "offsets")
+                                                 : std::vector<Index>();
+      std::string const range = range_text(get<int>(given, "phase"), tiles, offsets);
+      auto const at = walked.find(concat(get<std::uint32_t>(given, "node"), " ", range));
+      if (at == walked.end() || at->second.empty())
+        fail("task ", tasks.size(), " {\"node\":", get<std::uint32_t>(given, "node"), ",", range,
+             "} is none of its node, or comes twice");
+      tasks.push_back(plan.tasks[at->second.back()]);
+      at->second.pop_back();
+      if (given.find("priority")) tasks.back().priority = get<std::int32_t>(given, "priority");
+      tasks.back().location = location(given);
+    }
+    if (tasks.size() != plan.tasks.size())
+      fail("there are ", tasks.size(), " tasks where its nodes have ", plan.tasks.size());
+    plan.tasks = std::move(tasks);
+  }
+
+  void read_memory(PlanData& plan) const {
+    for (JsonView const slot : get<JsonView>(root_, "slots").elements())
+      plan.slots.push_back({get<Index>(slot, "bytes"), location(slot)});
+    std::size_t b = 0;
+    for (JsonView const slot : get<JsonView>(root_, "buffers").elements()) {
+      bool const located = slot.is_object();  // not where all buffers of one process are
+      std::optional<std::int64_t> const number =
+          located ? get<std::int64_t>(slot, "slot") : slot.as<std::int64_t>();
+      if (b == plan.buffers.size() || !number || *number < -1 || *number >= no_id)
+        fail("buffer ", b, " of ", plan.buffers.size(), " has slot ", slot.shown());
+      if (located) plan.buffers[b].location = location(slot);
+      plan.buffers[b++].slot = *number < 0 ? no_id : static_cast<std::uint32_t>(*number);
+    }
+    if (b != plan.buffers.size())
+      fail("there are ", b, " buffers where its tensors have ", plan.buffers.size());
+    for (JsonView const report : get<JsonView>(root_, "memory").elements())
+      plan.memory.push_back({location(report), get<Index>(report, "stored"),
+                             get<Index>(report, "arena"), get<Index>(report, "arena_lower_bound")});
+  }
+
+  Location location(JsonView object) const {
+    auto const given = object.find("location");
+    if (!given) return {};
+    using Kind = Place::Kind;
+    auto const name = get<std::string>(*given, "place");
+    for (Kind const kind : {Kind::host, Kind::pinned, Kind::device, Kind::disk})
+      if (name == nntile::name_of(kind))
+        return {get<int>(*given, "rank"), {kind, get<int>(*given, "device")}};
+    fail("place ", in_quotes(name), " is unknown");
+  }
+
+  JsonView root_;
+  std::string_view source_;
+  LogicalGraph const& graph_;
+};
+
+}  // namespace detail
+
+/// A plan as JSON: equal plans have equal texts. Throws PlanError where it is not one of the graph.
+inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
+  detail::RangeRecorder recorder;
+  PlanData const walked = passes::lower(detail::unlowered(plan, graph), graph, &recorder);
+  std::unordered_map<std::uint32_t, std::size_t> by_args;
+  for (std::size_t t = 0; t < walked.tasks.size(); ++t) by_args.emplace(walked.tasks[t].args, t);
+  Json tensors = Json::array(), slots = Json::array(), memory = Json::array();
+  for (std::size_t t = 0; t < graph.tensor_count(); ++t) {
+    PlannedTensor const& tensor = plan.tensors()[t];
+    if (!tensor.used) continue;
+    Json axes = Json::array();
+    for (std::size_t d = 0; d < tensor.tiling.rank(); ++d) {
+      Json sizes = Json::array();
+      for (Index i = 0; i < tensor.tiling.axis(d).count(); ++i)
+        sizes.push_back(tensor.tiling.axis(d).size(i));
+      axes.push_back(std::move(sizes));
+    }
+    tensors.push_back(Json::object({{"name", tensor.name}, {"tiles", std::move(axes)}}));
+  }
+  for (PlannedSlot const& slot : plan.slots()) {
+    Json json = Json::object({{"bytes", slot.bytes}});
+    detail::add_location(json, slot.location);
+    slots.push_back(std::move(json));
+  }
+  for (MemoryReport const& report : plan.memories()) {
+    Json json = Json::object({{"stored", report.stored},
+                              {"arena", report.arena},
+                              {"arena_lower_bound", report.arena_lower_bound}});
+    detail::add_location(json, report.location);
+    memory.push_back(std::move(json));
+  }
+  Json const head = Json::object({{"name", plan.name()},
+                                  {"tile", plan.tile()},
+                                  {"graph", to_hex(hash64(graph_text(graph)))},
+                                  {"digest", to_hex(digest(plan))},
+                                  {"nodes", plan.data().nodes},
+                                  {"tensors", std::move(tensors)},
+                                  {"slots", std::move(slots)},
+                                  {"memory", std::move(memory)}});
+  std::string text = concat("{\"format\": \"nntile plan\",\n\"version\": ", plan_version);
+  for (auto const& [key, value] : head.members())
+    text += concat(",\n\"", key, "\": ", to_text(value, -1));
+  text += ",\n\"buffers\": [";
+  for (std::size_t b = 0; b < plan.buffers().size(); ++b) {
+    PlannedBuffer const& buffer = plan.buffers()[b];
+    Json json = buffer.slot == no_id ? std::int64_t{-1} : std::int64_t{buffer.slot};
+    if (!(buffer.location == Location{}))
+      json = Json::object({{"slot", json}, {"location", detail::json_of(buffer.location)}});
+    text += concat(b == 0 ? "" : ",", to_text(json, -1));
+  }
+  text += "],\n\"tasks\": [";
+  for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
+    PlannedTask const& task = plan.tasks()[t];
+    auto const at = by_args.find(task.args);
+    if (at == by_args.end() || walked.tasks[at->second].node != task.node)
+      throw PlanError(concat("plan '", plan.name(), "': task ", t, " is none of graph '",
+                             graph.name(), "'"));
+    text += concat(t == 0 ? "\n" : ",\n", "{\"node\":", task.node, ",", recorder.ranges[at->second]);
+    if (task.priority != 0) text += concat(",\"priority\":", task.priority);
+    if (!(task.location == Location{}))
+      text += concat(",\"location\":", to_text(detail::json_of(task.location), -1));
+    text += "}";
+  }
+  return text + "\n]}\n";
+}
+
+/// The plan of such a text, of that graph; `source` is what errors call it. Arguments, uses and
+/// costs are computed by this version's ops, and the plan is proved. Throws FormatError for another
+/// version, a plan of another graph, one that is not right, or one whose tasks came out otherwise.
+inline Plan plan_of(std::string_view text, std::string_view source, LogicalGraph const& graph) {
+  JsonView const root = parse_json(text, source);
+  detail::check_format(root, "nntile plan", plan_version, source);
+  return detail::with_source(source,
+                             [&] { return detail::PlanReader(root, source, graph).read(); });
+}
+
+inline void save_plan(std::string const& path, Plan const& plan, LogicalGraph const& graph) {
+  write_file(path, plan_text(plan, graph));
+}
+inline Plan load_plan(std::string const& path, LogicalGraph const& graph) {
+  std::string const text = read_file(path, largest_graph_file);
+  return plan_of(text, path, graph);
+}
+
+}  // namespace nntile::io

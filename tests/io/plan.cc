@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Graphs and plans in files: what comes back is equal and runs to the same bits; what is wrong is
+// named in one line.
+#include "nntile/io/plan.hh"
+
+#include "nntile/graph/dump.hh"
+#include "nntile/io/store.hh"
+#include "nntile/ops/all.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/graph/random_graph.hh"
+#include "tests/io/scratch.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/tiny_gpt.hh"
+
+using namespace nntile;
+using namespace nntile::io;
+using namespace nntile::test;
+
+namespace {
+
+/// The hash of all parameters after two steps of that plan.
+std::uint64_t trained(Plan const& plan) {
+  Ring runtime({.workers = 2});
+  TinyGptGraph const gpt;
+  TinyGptRun<Ring> run(runtime, gpt, {.tile = 64});
+  run.step = CompiledGraph<Ring>(std::make_shared<Plan const>(plan), run.store);
+  run.train(2);
+  return hash_tensors(sources_of(run.store, is_parameter));
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  std::size_t const at = text.find(from);
+  REQUIRE(at != text.npos);
+  return text.replace(at, from.size(), to);
+}
+
+/// A layer in two tiles, as a file.
+struct Layer {
+  LogicalGraph graph{"layer"};
+  Layer() {
+    Node const w = graph.parameter({.shape = {128, 64}, .axes = "out in"}, "w");
+    Node const x = graph.input({.shape = {64, 8}, .axes = "in batch"}, "x");
+    gelutanh(gemm(w, x), graph.tensor({.shape = {128, 8}}, "y")).mark_output();
+  }
+  std::string text() const { return graph_text(graph); }
+  std::string plan() const { return plan_text(Plan(graph, {.tile = 64}), graph); }
+};
+
+std::string graph_error(std::string const& text) {
+  return message_of<FormatError>([&] { (void)graph_of(text, "g.json", known_ops(AllOps{})); });
+}
+std::string plan_error(std::string const& text) {
+  Layer const layer;
+  return message_of<FormatError>([&] { (void)plan_of(text, "p.json", layer.graph); });
+}
+
+}  // namespace
+
+TEST_CASE("a graph and a plan that were saved are equal, and run to the same hash", "[io][plan]") {
+  Scratch const scratch;
+  std::string const graph_path = scratch.path() + "/g.json", plan_path = scratch.path() + "/p.json";
+  TinyGptGraph const gpt;
+  Plan const plan(gpt.graph, {.tile = 64});
+  save_graph(graph_path, gpt.graph);
+  save_plan(plan_path, plan, gpt.graph);
+  auto const graph = load_graph(graph_path, known_ops(AllOps{}));
+  CHECK(graph_text(*graph) == graph_text(gpt.graph));
+  Plan const loaded = load_plan(plan_path, *graph);
+  CHECK(diff(loaded, plan) == "");
+  CHECK(loaded == plan);
+  CHECK(Plan(*graph, {.tile = 64}) == plan);
+  CHECK(trained(loaded) == trained(plan));
+}
+
+TEST_CASE("an automatic plan, its priorities and uneven cuts come back", "[io][plan]") {
+  TinyGptGraph const gpt;
+  for (PlanOptions const& options :
+       {PlanOptions{.machine = {.workers = 8}}, PlanOptions{.tile = 0},
+        PlanOptions{.tile = 64, .cuts = {{"hidden", {64, 192}}, {"batch", {1}}}}}) {
+    Plan const plan(gpt.graph, options);
+    CHECK(diff(plan_of(plan_text(plan, gpt.graph), "p", gpt.graph), plan) == "");
+  }
+}
+
+TEST_CASE("random graphs with views and ops in place come back", "[io][plan]") {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    INFO("seed " << seed);
+    RandomGraph random(seed);
+    random.loss.mark_output();
+    std::string const text = graph_text(random.graph);
+    auto const graph = graph_of(text, "g", known_ops(AllOps{}));
+    CHECK(graph_text(*graph) == text);
+    Plan const plan(random.graph, {.tile = 2});
+    CHECK(diff(plan_of(plan_text(plan, random.graph), "p", *graph), plan) == "");
+  }
+}
+
+TEST_CASE("attributes that no JSON number holds come back", "[io][plan]") {
+  LogicalGraph graph;
+  ops::fill({.value = -std::numeric_limits<double>::infinity()},
+            graph.tensor({.shape = {4}}, "low"));
+  randn({.seed = ~std::uint64_t{0}}, graph.tensor({.shape = {4}}, "noise"));
+  std::string const text = graph_text(graph);
+  CHECK(contains(text, "\"-inf\""));
+  CHECK(contains(text, "18446744073709551615"));
+  CHECK(graph_text(*graph_of(text, "g", known_ops(AllOps{}))) == text);
+}
+
+TEST_CASE("a saved graph that is no graph is refused in one line", "[io][plan]") {
+  std::string const text = Layer().text();
+  CHECK(graph_error(replaced(text, "\"version\": 1", "\"version\": 2")) ==
+        "'g.json': nntile graph of version 2 where version 1 is read");
+  CHECK(graph_error(replaced(text, "nntile graph", "nntile plan")) == "'g.json': no nntile graph");
+  CHECK(contains(graph_error(replaced(text, "\"op\": \"gemm\"", "\"op\": \"gemmm\"")),
+                 "op 0 is 'gemmm', which is not among the"));
+  CHECK(contains(graph_error(replaced(text, "\"ndim\": 1", "\"ndim\": 4294967297")),
+                 "attribute ndim of gemm is 4294967297, which it cannot hold"));
+  CHECK(contains(graph_error(replaced(text, "\"ndim\": 1", "\"ndim\": \"1\"")),
+                 "attribute ndim of gemm is \"1\""));
+  CHECK(contains(graph_error(replaced(text, "\"ndim\": 1,", "")), "'ndim' is missing"));
+  CHECK(contains(graph_error(replaced(text, "\"ndim\": 1", "\"ndim\": 1, \"mdim\": 1")),
+                 "gemm has 9 attributes where 8 are known"));
+  CHECK(contains(graph_error(replaced(text, "\"name\": \"x\"", "\"name\": \"w\"")),
+                 "tensor 1, 'w', comes twice"));
+  CHECK(contains(graph_error(replaced(text, "fp32", "fp33")), "dtype 'fp33' is unknown"));
+  CHECK(contains(graph_error(text.substr(0, text.size() / 2)), "not JSON"));
+  CHECK(contains(graph_error(replaced(text, "exact", "quick")), "numerics 'quick'"));
+  for (std::string const& wrong : {replaced(text, "64", "65"), replaced(text, "\"w\",", "")})
+    CHECK(graph_error(wrong).starts_with("'g.json': "));
+}
+
+TEST_CASE("a saved plan that is not one of its graph is refused in one line", "[io][plan]") {
+  std::string const text = Layer().plan();
+  CHECK(plan_error(replaced(text, "\"version\": 1", "\"version\": 7")) ==
+        "'p.json': nntile plan of version 7 where version 1 is read");
+  CHECK(contains(plan_error(replaced(text, "\"graph\": \"", "\"graph\": \"0")),
+                 "the plan is one of another graph than 'layer'"));
+  CHECK(contains(plan_error(replaced(text, "\"digest\": \"", "\"digest\": \"0")),
+                 "other arguments, uses or costs"));
+  CHECK(contains(plan_error(replaced(text, "\"tiles\":[1", "\"tiles\":[9")), "is none of its node"));
+  CHECK(contains(plan_error(replaced(text, "\"tiles\":[1", "\"tiles\":[0")), "comes twice"));
+  CHECK(contains(plan_error(replaced(text, "\"node\":0", "\"node\":5")), "is none of its node"));
+  CHECK(contains(plan_error(replaced(text, "\"nodes\": [0", "\"nodes\": [1")), "comes twice"));
+  CHECK(contains(plan_error(replaced(text, "[[64,64]", "[[64,65]")), "the tiles of"));
+  CHECK(contains(plan_error(replaced(text, "\"buffers\": [-1", "\"buffers\": [0")), "has slot 0"));
+  CHECK(contains(plan_error(replaced(text, "\"buffers\": [-1", "\"buffers\": [-2")), "slot -2"));
+  CHECK(contains(plan_error(replaced(text, "\"buffers\": [-1,", "\"buffers\": [")), "buffers where"));
+  CHECK(contains(plan_error(replaced(text, "{\"bytes\":2048}", "{\"bytes\":64}")), "bytes has slot"));
+  CHECK(contains(plan_error(replaced(text, "\"phase\":0", "\"phase\":\"0\"")), "'phase' is"));
+}
+
+TEST_CASE("a plan is saved with its own graph alone", "[io][plan]") {
+  TinyGptGraph const gpt;
+  Layer const layer;
+  CHECK_THROWS_AS(plan_text(Plan(layer.graph), gpt.graph), PlanError);
+  CHECK_THROWS_AS(plan_text(Plan(gpt.graph), layer.graph), PlanError);
+}
