@@ -29,12 +29,9 @@ GROUPS = {
     "synonyms": {
         "{X, Access} beside Use": (r"\bstruct (?:Tile|Phase|Planned|Program|Buffer|Binding|Watched)Use\b", ALL),
         "arguments for attributes": (r"\barguments<", ALL),
-        "Later": (r"\bLater\b", ALL),
+        "Later for a deferred name": (r"\bLater\b", ALL),
         "hurry, hands_on, looks, rest": (r"\bhurry\b|\bhands_on_?\b|\bint looks\b|\bsize_t rest\b", ("nntile/graph",)),
         "lap for epoch": (r"\blaps?_?\b", RING),
-        "datum for the state of a buffer": (r"\b[Dd]atum\w*", RING),
-        "item for a ready task": (r"\bItem\b", RING),
-        "line for a task of a recording": (r"\b[Ll]ines?\b", RING),
     },
 }
 SOURCES = {".hh", ".cc", ".in", ".cu"}

@@ -98,8 +98,8 @@ NNTILE_ALWAYS_INLINE void finish_block(Finish<S> finish, Index rows, Index colum
 
 namespace detail {
 
-/// Blocks of at most so many KiB: kc by mc of A, kc by nc of B, mc by nc of C where that is not C
-/// itself. 728 KiB together. Each block along k reads and writes all of C: k is cut less often
+/// Extents of a product's blocks, which take at most a_kib, b_kib and c_kib KiB: kc by mc of A, kc by
+/// nc of B, mc by nc of C where that is not C itself. 728 KiB together. Each block along k reads and writes all of C: k is cut less often
 /// where few columns leave room.
 template <class T, int a_kib, int b_kib, int c_kib> struct Blocking {
   static constexpr Index usual_kc = 256;

@@ -223,7 +223,7 @@ inline constexpr int tallest_tile = 5;
 inline constexpr int tallest_tile = 2;
 #endif
 
-/// The most columns of a tile of so many registers: 24 accumulators or more.
+/// The most columns of a tile that is `vectors` registers high: 24 accumulators or more.
 constexpr int most_columns(int vectors) {
   return vectors <= 3 ? tile_columns : vectors == 4 ? 6 : 5;
 }

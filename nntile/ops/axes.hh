@@ -92,7 +92,7 @@ inline bool learn_rank(GroupTable& ranks, char const* axes, Shape const& shape) 
     int& rank = ranks[token.group];
     if (!token.many) rank = 1;
     if (rank == unknown_rank) {
-      if (open != 0) return false;  // two unknown groups: another operand must tell
+      if (open != 0) return false;  // two unknown groups: another operand must decide
       open = token.group;
     } else {
       known += rank;

@@ -30,7 +30,7 @@ inline constexpr Fields slice_fields{
     field<&SumSliceAttrs::axis>("axis"), field<&SumSliceAttrs::alpha>("alpha"),
     field<&SumSliceAttrs::beta>("beta"), field<&SumSliceAttrs::ascending>("ascending")};
 
-/// The axis is `axis`: so many dimensions are inside it.
+/// Number of dimensions inside the axis: `axis`.
 template <class Attrs> GroupRanks axis_ranks(Attrs const& attrs) {
   return {{'i', attrs.axis, "axis"}};
 }

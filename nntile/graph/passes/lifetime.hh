@@ -32,16 +32,16 @@ inline std::vector<LiveRange> live_ranges(PlanData const& plan) {
 
 /// Gives each buffer that lives in the arena of one location a slot. A slot is one handle: it serves one tile at a
 /// time, and as many bytes as the largest of them. A tile that takes a slot waits for the task that
-/// freed it, so one that was freed less than `rest` tasks ago is left alone as long as the arena
+/// freed it, so one that was freed less than `reuse_distance` tasks ago is left alone as long as the arena
 /// stays within `slack` of its lower bound, or within a few tiles, which is more in small graphs.
 /// Of the rested ones the smallest that fits is taken; where none fits, the largest free one grows.
 /// A buffer whose live range ends where that of one begins which may replace it passes its slot on.
 /// Cost: n log n in the number of buffers.
 class SlotPass {
  public:
-  static constexpr std::size_t rest = 16;  // tasks; a few for each worker of a node
+  static constexpr std::size_t reuse_distance = 16;  // tasks; a few for each worker of a node
   static constexpr Index slack = 20;       // 1/20 more than the lower bound for that
-  static constexpr Index tiles = 8;        // or as many of mean size: some for each worker
+  static constexpr Index slack_tiles = 8;  // or as many tiles of mean size: some for each worker
 
   SlotPass(PlanData& plan, Location const& location)
       : plan_(plan),
@@ -62,7 +62,7 @@ class SlotPass {
   /// Sets the slots of the plan's buffers and returns the largest number of live bytes.
   Index run() {
     Index const bound = most_live();
-    Index const budget = bound + std::max(bound / slack, tiles * mean_bytes());
+    Index const budget = bound + std::max(bound / slack, slack_tiles * mean_bytes());
     for (std::size_t t = 0; t < begin_.size(); ++t) {
       for (std::uint32_t const b : begin_[t])
         plan_.buffers[b].slot = replaced_[b] != no_id ? plan_.buffers[replaced_[b]].slot
@@ -79,7 +79,7 @@ class SlotPass {
     std::uint32_t slot;
     std::size_t since;
   };
-  static constexpr int looks = 16;  // at free slots, before the first of them is taken
+  static constexpr int max_probes = 16;  // of free slots, before the first of them is taken
 
   bool in_arena(std::uint32_t buffer) const {
     return plan_.buffers[buffer].location == location_ &&
@@ -125,8 +125,8 @@ class SlotPass {
   std::uint32_t take(Index bytes, std::size_t now, Index budget) {
     auto const fitting = free_.lower_bound(bytes);
     auto at = fitting;
-    for (int look = 0; at != free_.end() && look < looks; ++at, ++look)
-      if (at->second.since + rest <= now) return use(at, bytes);
+    for (int probe = 0; at != free_.end() && probe < max_probes; ++at, ++probe)
+      if (at->second.since + reuse_distance <= now) return use(at, bytes);
     if (free_.empty() || total_ + bytes <= budget) {
       total_ += bytes;
       plan_.slots.push_back({bytes, location_});
