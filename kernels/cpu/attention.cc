@@ -71,7 +71,7 @@ template <class T> struct Attention {
     return {};
   }
 
-  /// What queries without any key get.
+  /// Results of queries without any key.
   static Status see_nothing(Buffers<ops::Attention> const& buffers,
                             ops::AttentionArgs const& args) {
     Index const rows = args.i * args.h * args.b;

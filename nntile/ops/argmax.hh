@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the largest element along an axis is.
+// The index of the largest element along an axis.
 
 #include "nntile/ops/concept.hh"
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What all elementwise ops share: the walk's arguments, cost and reference follow from one function
+// Base of elementwise ops: the walk's arguments, cost and reference follow from one function
 // of one element.
 
 #include <cmath>
@@ -35,7 +35,7 @@ template <std::floating_point V> constexpr V min(V a, V b) { return a < b ? a : 
 
 }  // namespace math
 
-/// What the kernel of an elementwise op sees.
+/// Arguments of an elementwise op's kernel.
 template <class Attrs> struct ElementwiseArgs {
   Index n = 0;
   Attrs attrs;
