@@ -62,16 +62,16 @@ struct Stage {
 
   Flight<InterruptedPolicy>& flight() { return machine.scheduler.flights[0]; }
   /// Submits a replay; what its launch is.
-  Item replay() {
+  ReadyTask replay() {
     driver.reclaim().collect();
     (void)replayer.replay(image, handles, {});
     return machine.scheduler.next(0);
   }
   /// Runs a task and what it keeps, then looks for others as a worker does.
-  void work(std::uint32_t self, Item item) {
-    for (;; item = machine.run(self, item)) {
-      if (item == no_item) item = machine.scheduler.next(self);
-      if (item == no_item) break;
+  void work(std::uint32_t self, ReadyTask ready) {
+    for (;; ready = machine.run(self, ready)) {
+      if (ready == no_task) ready = machine.scheduler.next(self);
+      if (ready == no_task) break;
     }
     machine.flush(self);
   }
@@ -81,7 +81,8 @@ struct Stage {
     std::uint32_t task;
     for (std::uint32_t level = 0; level < level_count; ++level) {
       if (flight().lane(level).pop(&task, 1, 1) == 0) continue;
-      for (Item item = program_item(0, task); item != no_item;) item = machine.run(self, item);
+      for (ReadyTask ready = flight_task(0, task); ready != no_task;)
+        ready = machine.run(self, ready);
       machine.flush(self);
       return true;
     }
@@ -96,12 +97,12 @@ TEST_CASE("a late worker amid a launch loses no task of the replay", "[runtime][
   stage.work(0, stage.replay());
   int operations = 0;
   for (int left = -1; left < 0; ++operations) {
-    Item const launch = stage.replay();
+    ReadyTask const launch = stage.replay();
     left = operations;
     Interrupt::function = [&] {
       if (left-- == 0) (void)stage.work_late(1);
     };
-    Item const kept = stage.machine.run(0, launch);
+    ReadyTask const kept = stage.machine.run(0, launch);
     Interrupt::function = nullptr;
     stage.work(0, kept);
     REQUIRE(stage.machine.root.pending.open_count() == 0);
@@ -114,13 +115,13 @@ TEST_CASE("a flight whose tasks a late worker has all ended is not over before i
           "[runtime][ring]") {
   Stage stage;
   stage.work(0, stage.replay());
-  Item const launch = stage.replay();
+  ReadyTask const launch = stage.replay();
   std::uint32_t fewest_open = 1;
   Interrupt::function = [&] {
     while (stage.work_late(1)) continue;
     fewest_open = std::min(fewest_open, stage.machine.root.pending.open_count());
   };
-  Item const kept = stage.machine.run(0, launch);
+  ReadyTask const kept = stage.machine.run(0, launch);
   Interrupt::function = nullptr;
   REQUIRE(fewest_open == 1);
   stage.work(0, kept);

@@ -18,7 +18,7 @@
 namespace {
 
 using namespace nntile;
-using nntile::detail::ring::Item;
+using nntile::detail::ring::ReadyTask;
 using nntile::detail::ring::Reference;
 using nntile::test::Interleavings;
 
@@ -55,7 +55,7 @@ struct Yard {
     bool slept[2] = {};   // since its last task
 
     /// A thread looks a second time only when it has slept.
-    Item next(std::uint32_t self) {
+    ReadyTask next(std::uint32_t self) {
       slept[self] = (slept[self] || at[self] == At::about_to_sleep) && (self != 0 || !driven);
       at[self] = At::looking;
       know(at[self], slept[self]);
@@ -63,7 +63,7 @@ struct Yard {
       std::uint64_t const count = take(tasks, self == 0 ? batch : 1);
       at[self] = count == 0 ? At::about_to_sleep : At::holding;
       if (count > 1) (void)kept.fetch_add(count - 1, seq_cst);
-      return count == 0 ? detail::ring::no_item : 0;
+      return count == 0 ? detail::ring::no_task : 0;
     }
     /// Takes at most `most` and returns how many.
     static std::uint64_t take(test::StepAtomic<std::uint64_t>& from, std::uint64_t most) {
@@ -125,17 +125,17 @@ struct Yard {
   std::uint64_t drives = 0;  // until it has come to its end
   Parking parking;           // last: StepMutex guards what comes behind it
 
-  Item run(std::uint32_t self, Item) {
+  ReadyTask run(std::uint32_t self, ReadyTask) {
     ++taken;
     if (endless && (self != 0 || drives == 0)) (void)Interleavings::current->wait_at(this, true);
     if (driver_ends_target && self == 0) pending.one.consumers.closed.store(1, seq_cst);
     scheduler.at[self] = At::looking;
     scheduler.slept[self] = false;
-    return detail::ring::no_item;
+    return detail::ring::no_task;
   }
   void flush(std::uint32_t) {}
-  static bool should_wait(Item) { return false; }
-  static void give(Item) {}
+  static bool should_wait(ReadyTask) { return false; }
+  static void give(ReadyTask) {}
 
   void work(std::uint32_t self) { detail::ring::Worker<StepPolicy, Yard>(*this, self)(); }
   /// Waits for the end of the target.

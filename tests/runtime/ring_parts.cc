@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "nntile/runtime/ring/arguments.hh"
-#include "nntile/runtime/ring/datum.hh"
 #include "nntile/runtime/ring/deque.hh"
 #include "nntile/runtime/ring/domain.hh"
 #include "nntile/runtime/ring/lane.hh"
 #include "nntile/runtime/ring/parking.hh"
 #include "nntile/runtime/ring/queue.hh"
+#include "nntile/runtime/ring/users.hh"
 #include "nntile/runtime/ring/window.hh"
 #include "tests/support/catch.hh"
 
@@ -198,14 +198,14 @@ TEST_CASE("argument blocks never straddle the end of their ring", "[runtime][rin
 }
 
 TEST_CASE("stale references are forgotten, live ones kept", "[runtime][ring]") {
-  Datums datums;
-  datums.prepare(2000);
-  datums[1500].writer = 7;
-  for (Reference const reader : {1u, 2u, 3u}) datums[1500].readers.push_back(reader);
-  datums.sweep([](Reference reference) { return reference == 1 || reference == 3; });
-  Datum const& datum = datums[1500];
-  REQUIRE(datum.writer == no_reference);
-  REQUIRE(std::vector(datum.readers.begin(), datum.readers.end()) == std::vector<Reference>{1, 3});
+  UsersTable table;
+  table.prepare(2000);
+  table[1500].writer = 7;
+  for (Reference const reader : {1u, 2u, 3u}) table[1500].readers.push_back(reader);
+  table.sweep([](Reference reference) { return reference == 1 || reference == 3; });
+  BufferUsers const& users = table[1500];
+  REQUIRE(users.writer == no_reference);
+  REQUIRE(std::vector(users.readers.begin(), users.readers.end()) == std::vector<Reference>{1, 3});
 }
 
 TEST_CASE("a late worker takes nothing from a lane of another epoch", "[runtime][ring]") {

@@ -29,13 +29,15 @@ struct Stage {
     return driver.reclaim().begin(
         [&] { return machine.table.add(sizeof(long), host, Lifetime::persistent); });
   }
-  Datum& datum(DataHandle handle) { return driver.reclaim().datum(machine.table.find(handle, "")); }
+  BufferUsers& users(DataHandle handle) {
+    return driver.reclaim().users(machine.table.find(handle, ""));
+  }
   void write(DataHandle handle) {
     static constexpr long value = 1;
     Use<DataHandle> const use[] = {{handle, Access::write}};
     (void)submitter.submit({&put_codelet, use, std::as_bytes(std::span(&value, 1)), {}, {}});
   }
-  Item next() { return machine.scheduler.next(0); }
+  ReadyTask next() { return machine.scheduler.next(0); }
 };
 
 }  // namespace
@@ -46,18 +48,18 @@ TEST_CASE("a task waits for none that has its old producer's reference 2^31 task
   DataHandle const old = stage.allocate(), other = stage.allocate();
   std::uint64_t const later = stage.machine.root.window.head() + 5000;
   // Whoever wrote and read it 2^31 tasks before `later` is called what that one will be called.
-  stage.datum(old).writer = reference_to(later);
-  stage.datum(old).readers.push_back(reference_to(later));
+  stage.users(old).writer = reference_to(later);
+  stage.users(old).readers.push_back(reference_to(later));
   while (stage.machine.root.window.head() != later) {
     stage.write(other);
     (void)stage.machine.run(0, stage.next());
   }
   stage.write(other);
-  Item const first = stage.next();
+  ReadyTask const first = stage.next();
   stage.write(old);
-  Item const second = stage.next();
-  REQUIRE(first != no_item);
-  REQUIRE(second != no_item);
+  ReadyTask const second = stage.next();
+  REQUIRE(first != no_task);
+  REQUIRE(second != no_task);
   (void)stage.machine.run(0, second);
   (void)stage.machine.run(0, first);
 }

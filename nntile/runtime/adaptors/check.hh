@@ -70,7 +70,7 @@ template <Runtime R> class Check {
     }
     bool const here = task.codelet != nullptr && task.codelet->cpu != nullptr;
     bool const late = task.codelet != nullptr && task.codelet->async != nullptr;
-    std::vector<detail::WatchedUse> const united = unite(task.uses);
+    std::vector<detail::VersionedUse> const united = unite(task.uses);
     std::vector<std::byte> const attributes = wrap(task, united);
     bool const fits = task.codelet == nullptr || task.codelet->workspace <= max_workspace_bytes;
     Event const event =
@@ -78,7 +78,7 @@ template <Runtime R> class Check {
             ? runtime_.submit({&detail::checked_codelet_for(*task.codelet), uses, attributes,
                                task.hints, task.label})
             : runtime_.submit({task.codelet, uses, task.attributes, task.hints, task.label});
-    for (detail::WatchedUse const& use : united) {
+    for (detail::VersionedUse const& use : united) {
       if (use.handle == nullptr || !writes(use.access)) continue;
       use.handle->written = true;
       ++use.handle->issued;
@@ -159,8 +159,8 @@ template <Runtime R> class Check {
                                  buffer.number, ", which nothing has written"));
   }
 
-  static std::vector<detail::WatchedUse> unite(std::span<Use<Handle> const> uses) {
-    std::vector<detail::WatchedUse> united;
+  static std::vector<detail::VersionedUse> unite(std::span<Use<Handle> const> uses) {
+    std::vector<detail::VersionedUse> united;
     for (auto const& use : uses) {
       detail::WatchedBuffer* buffer = use.handle.buffer;
       for (auto& earlier : united) {
@@ -175,8 +175,8 @@ template <Runtime R> class Check {
 
   /// Header, uses and the task's own attributes, each aligned for every type.
   std::vector<std::byte> wrap(Task<Handle> const& task,
-                              std::vector<detail::WatchedUse> const& uses) {
-    std::size_t const use_bytes = uses.size() * sizeof(detail::WatchedUse);
+                              std::vector<detail::VersionedUse> const& uses) {
+    std::size_t const use_bytes = uses.size() * sizeof(detail::VersionedUse);
     std::size_t const own_at = (sizeof(detail::CheckedHeader) + use_bytes + 15) / 16 * 16;
     std::vector<std::byte> bytes(own_at + task.attributes.size());
     detail::CheckedHeader const header{&problems_, task.codelet,

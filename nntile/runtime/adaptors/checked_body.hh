@@ -74,7 +74,7 @@ class Problems {
 
 /// An operand of a checked task. `access` is the union over the operands that are the same buffer,
 /// of which only the first has a buffer here.
-struct WatchedUse : Use<WatchedBuffer*> {
+struct VersionedUse : Use<WatchedBuffer*> {
   std::uint64_t version;  // how many writes were submitted before the task
 };
 
@@ -94,7 +94,7 @@ class CheckedRun {
     std::memcpy(&header_, bytes, sizeof header_);
     uses_.resize(header_.use_count);
     if (!uses_.empty())
-      std::memcpy(uses_.data(), bytes + sizeof header_, uses_.size() * sizeof(WatchedUse));
+      std::memcpy(uses_.data(), bytes + sizeof header_, uses_.size() * sizeof(VersionedUse));
     buffers_.assign(call.buffers, call.buffers + uses_.size());
   }
 
@@ -174,7 +174,7 @@ class CheckedRun {
 
   KernelCall call_;
   CheckedHeader header_{};
-  std::vector<WatchedUse> uses_;
+  std::vector<VersionedUse> uses_;
   std::vector<void*> buffers_;
   std::string problem_;
 };

@@ -24,13 +24,13 @@ template <class Policy> class ArgumentRing {
 
   /// Null if it is full until an older block is taken back.
   std::byte* take(std::size_t bytes) {
-    if (lines_ == nullptr) lines_ = std::make_unique<Line[]>(size / sizeof(Line));
+    if (units_ == nullptr) units_ = std::make_unique<Unit[]>(size / sizeof(Unit));
     std::uint64_t const need = (bytes + 15) & ~std::uint64_t{15};
     std::uint64_t const offset = head_ & (size - 1);
     std::uint64_t const skip = offset + need > size ? size - offset : 0;  // never straddles the end
     if (head_ + skip + need - tail_ > size) return nullptr;
     head_ += skip + need;
-    return reinterpret_cast<std::byte*>(lines_.get()) + ((head_ - need) & (size - 1));
+    return reinterpret_cast<std::byte*>(units_.get()) + ((head_ - need) & (size - 1));
   }
 
   /// The end of the latest block: taking back up to here frees it and all before it.
@@ -38,10 +38,10 @@ template <class Policy> class ArgumentRing {
   void take_back_to(std::uint64_t position) { tail_ = position; }
 
  private:
-  struct alignas(64) Line {
+  struct alignas(64) Unit {
     std::byte bytes[64];
   };
-  std::unique_ptr<Line[]> lines_;
+  std::unique_ptr<Unit[]> units_;
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;
 };

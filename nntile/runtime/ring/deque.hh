@@ -15,13 +15,13 @@ namespace nntile::detail::ring {
 /// fences, which the thread sanitizer of g++ 12 does not model. The same operations let an idle
 /// worker that announced itself before it looked here rely on being seen by any later push
 /// (parking.hh).
-template <class Policy, class Item> class Deque {
+template <class Policy, class Value> class Deque {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
   static constexpr std::int64_t capacity = Policy::Sizes::deque;
 
  public:
   /// Owner only. False if there is no room.
-  bool push(Item item) {
+  bool push(Value item) {
     std::int64_t const bottom = bottom_.load(std::memory_order_relaxed);
     if (bottom - top_.load(std::memory_order_acquire) >= capacity) return false;
     at(bottom).store(item, std::memory_order_relaxed);
@@ -30,7 +30,7 @@ template <class Policy, class Item> class Deque {
   }
 
   /// Owner only. False if it is empty.
-  bool pop(Item& item) {
+  bool pop(Value& item) {
     std::int64_t const bottom = bottom_.load(std::memory_order_relaxed) - 1;
     if (bottom < top_.load(std::memory_order_relaxed))
       return false;  // thieves only ever make it emptier
@@ -48,7 +48,7 @@ template <class Policy, class Item> class Deque {
   }
 
   /// Any thread. False if it is empty, or if another thread took the item first.
-  bool steal(Item& item) {
+  bool steal(Value& item) {
     std::int64_t top = top_.load(std::memory_order_seq_cst);
     if (top >= bottom_.load(std::memory_order_seq_cst)) return false;
     item = at(top).load(std::memory_order_relaxed);
@@ -62,13 +62,13 @@ template <class Policy, class Item> class Deque {
   }
 
  private:
-  Atomic<Item>& at(std::int64_t position) {
+  Atomic<Value>& at(std::int64_t position) {
     return items_[static_cast<std::size_t>(position & (capacity - 1))];
   }
 
   alignas(apart) Atomic<std::int64_t> top_{0};
   alignas(apart) Atomic<std::int64_t> bottom_{0};
-  alignas(apart) Atomic<Item> items_[static_cast<std::size_t>(capacity)] = {};
+  alignas(apart) Atomic<Value> items_[static_cast<std::size_t>(capacity)] = {};
 };
 
 }  // namespace nntile::detail::ring

@@ -58,13 +58,13 @@ class Driver {
     reclaim_.collect();
     if (over()) return;
     Spin<Policy> spin(machine_.options.oversubscribed);
-    Item item = no_item;
+    ReadyTask ready = no_task;
     for (std::uint32_t round = 1; !over(); ++round) {
       if (round % 8 == 0) (void)machine_.tokens.poll(true);
       if (round % 64 == 0) reclaim_.collect();
-      if (helps_ && item == no_item) item = machine_.scheduler.next(0);
-      if (item != no_item) {
-        item = help(item);
+      if (helps_ && ready == no_task) ready = machine_.scheduler.next(0);
+      if (ready != no_task) {
+        ready = help(ready);
         spin.reset();
       } else if (machine_.tokens.poll(true)) {
         spin.reset();
@@ -73,7 +73,7 @@ class Driver {
         sleep(target());
       }
     }
-    if (item != no_item) machine_.give(item);
+    if (ready != no_task) machine_.give(ready);
     hand_on();
   }
 
@@ -83,24 +83,24 @@ class Driver {
   /// Runs one ready task, if there is one and this thread executes.
   bool help_once() {
     if (!helps_) return false;
-    Item const item = machine_.scheduler.next(0);
-    if (item == no_item) return false;
-    Item const kept = help(item);
-    if (kept != no_item) machine_.give(kept);
+    ReadyTask const ready = machine_.scheduler.next(0);
+    if (ready == no_task) return false;
+    ReadyTask const kept = help(ready);
+    if (kept != no_task) machine_.give(kept);
     return true;
   }
 
   /// The first unfinished task that a host access to the buffer has to wait for, if any.
   Reference next_user(common::Buffer const& buffer, Access access) {
-    Datum const& datum = reclaim_.datum(buffer);
-    if (!finished(datum.writer)) return datum.writer;
+    BufferUsers const& users = reclaim_.users(buffer);
+    if (!finished(users.writer)) return users.writer;
     if (writes(access))
-      for (Reference const reader : datum.readers)
+      for (Reference const reader : users.readers)
         if (!finished(reader)) return reader;
     return no_reference;
   }
 
-  /// Whether what a datum's reference names is finished.
+  /// Whether the task that a reference names is finished.
   bool finished(Reference reference) {
     if (reference == no_reference) return true;
     if (is_pending(reference)) return domain_.pending[reference].consumers.is_closed();
@@ -113,13 +113,13 @@ class Driver {
   }
 
  private:
-  Item help(Item item) {
+  ReadyTask help(ReadyTask ready) {
     common::DrivingThread::InTask const in_task(machine_.thread);
-    Item const kept = machine_.run(0, item);
+    ReadyTask const kept = machine_.run(0, ready);
     machine_.flush(0);
-    if (kept == no_item || !machine_.should_wait(kept)) return kept;
+    if (kept == no_task || !machine_.should_wait(kept)) return kept;
     machine_.give(kept);
-    return no_item;
+    return no_task;
   }
 
   /// Wakes a worker for what the driver leaves in its deque. Tasks that it took in one batch were

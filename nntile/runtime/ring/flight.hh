@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "nntile/runtime/common/buffer.hh"
-#include "nntile/runtime/ring/item.hh"
 #include "nntile/runtime/ring/lane.hh"
 #include "nntile/runtime/ring/program.hh"
+#include "nntile/runtime/ring/ready_task.hh"
 
 namespace nntile::detail::ring {
 
@@ -23,7 +23,7 @@ template <class Policy> class Flight;
 /// The task of a token: a pending one, or one of a program in flight.
 template <class Policy> struct TokenTask {
   Flight<Policy>* flight = nullptr;  // that it belongs to, or that it starts if it is a replay
-  std::uint32_t line = 0;            // of the task in its image
+  std::uint32_t offset = 0;          // of the task in its image
   bool is_pending = false;
 };
 
@@ -117,8 +117,8 @@ template <class Policy> class Flight {
   }
 
   /// Counts one producer of a task down; true if it was the last.
-  bool count_down(std::uint32_t line) {
-    auto& counter = counters_[line];
+  bool count_down(std::uint32_t offset) {
+    auto& counter = counters_[offset];
     if (!alone_) return counter.fetch_sub(1, std::memory_order_acq_rel) == 1;
     std::uint32_t const left = counter.load(std::memory_order_relaxed) - 1;
     counter.store(left, std::memory_order_relaxed);  // a locked instruction would cost the most
@@ -126,8 +126,8 @@ template <class Policy> class Flight {
   }
   /// Resets the running task's dependency counter for the next replay; no other thread accesses it
   /// in this one.
-  void rewind(std::uint32_t line, RecordedTask const& task) {
-    counters_[line].store(task.producer_count, std::memory_order_relaxed);
+  void rewind(std::uint32_t offset, RecordedTask const& task) {
+    counters_[offset].store(task.producer_count, std::memory_order_relaxed);
   }
   /// Prefetches the counters of a task's successors: in a large program they are not in cache.
   void prefetch_successors(RecordedTask const& task) const {
@@ -147,10 +147,10 @@ template <class Policy> class Flight {
 
   void adapt(std::shared_ptr<Image const> const& image) {
     last_.reset();
-    std::size_t const count = image->size(), lines = image->lines.size();
-    if (lines > counter_room_) {
-      counters_ = std::make_unique<Atomic<std::uint32_t>[]>(lines);
-      counter_room_ = lines;
+    std::size_t const count = image->size(), units = image->storage.size();
+    if (units > counter_room_) {
+      counters_ = std::make_unique<Atomic<std::uint32_t>[]>(units);
+      counter_room_ = units;
     }
     if (count > entry_room_) {
       // Twice as many: a preempted worker adds a stale position to the lane's present entries.
@@ -173,10 +173,11 @@ template <class Policy> class Flight {
   }
 
   void reset_counters(Image const& image) {
-    for (std::uint32_t line = 0; line < image.lines.size();) {
-      RecordedTask const& task = image.task(line);
-      counters_[line].store(task.producer_count, std::memory_order_relaxed);
-      line += static_cast<std::uint32_t>(RecordedTask::lines(task.use_count, task.successor_count));
+    for (std::uint32_t offset = 0; offset < image.storage.size();) {
+      RecordedTask const& task = image.task(offset);
+      counters_[offset].store(task.producer_count, std::memory_order_relaxed);
+      offset +=
+          static_cast<std::uint32_t>(RecordedTask::units(task.use_count, task.successor_count));
     }
   }
 
@@ -184,14 +185,14 @@ template <class Policy> class Flight {
     PreparedTask const& task = image_->prepared[index];
     Prepared<Policy>& prepared = *prepared_[index];
     prepared.flight = this;
-    prepared.line = task.line;
+    prepared.offset = task.offset;
     prepared.uses.clear();
     prepared.pointers.clear();
     for (Use<Binding> const& use : task.uses) {
       prepared.uses.push_back({buffers_[use.handle], use.access});
       prepared.pointers.push_back(pointers_[use.handle]);
     }
-    prepared.body = {image_->task(task.line).codelet,
+    prepared.body = {image_->task(task.offset).codelet,
                      0,
                      prepared.uses,
                      prepared.pointers.data(),

@@ -39,14 +39,14 @@ template <class Policy> class Machine {
   Machine& operator=(Machine const&) = delete;
 
   /// Runs one ready task as worker `self`. Returns a task that it made ready, which the caller runs
-  /// or gives away, or no_item.
-  Item run(std::uint32_t self, Item item) {
+  /// or gives away, or no_task.
+  ReadyTask run(std::uint32_t self, ReadyTask ready) {
     count(scheduler.worker(self).executed);
-    if (is_program(item))
-      return run_program(self, scheduler.flights[flight_of(item)], task_of(item));
+    if (is_program(ready))
+      return run_program(self, scheduler.flights[flight_of(ready)], task_of(ready));
     flush(self);
-    Domain<Policy>& domain = domain_of(item);
-    Hot& slot = domain.window.hot(task_of(item));
+    Domain<Policy>& domain = domain_of(ready);
+    Hot& slot = domain.window.hot(task_of(ready));
     if (slot.kind == SlotKind::task)
       run_task(self, domain, slot);
     else
@@ -61,14 +61,14 @@ template <class Policy> class Machine {
     scheduler.push_shared(slot.id, slot.level, slot.worker);
     parking.wake(1);
   }
-  void give(Item item) {
-    if (!is_program(item)) return give(domain_of(item).window.hot(task_of(item)));
-    scheduler.flights[flight_of(item)].lane(level_of(item)).push(task_of(item));
+  void give(ReadyTask ready) {
+    if (!is_program(ready)) return give(domain_of(ready).window.hot(task_of(ready)));
+    scheduler.flights[flight_of(ready)].lane(level_of(ready)).push(task_of(ready));
     parking.wake(1);
   }
 
   /// Whether something more urgent waits than this task, which is the caller's to run.
-  bool should_wait(Item item) { return scheduler.more_urgent(level_of(item)); }
+  bool should_wait(ReadyTask ready) { return scheduler.more_urgent(level_of(ready)); }
 
   /// Publishes the worker's batched sink completions to their flight; before the worker does
   /// anything else.
@@ -114,9 +114,9 @@ template <class Policy> class Machine {
         machine.scheduler.push_local(self, slot.id, slot.level, slot.worker);
       ++shared;
     }
-    Item end() {
+    ReadyTask end() {
       if (shared != 0) machine.parking.wake(shared);
-      return kept == nullptr ? no_item : Item{kept->id};
+      return kept == nullptr ? no_task : ReadyTask{kept->id};
     }
   };
 
@@ -161,11 +161,11 @@ template <class Policy> class Machine {
     end_sink(self, flight);
   }
 
-  Item run_program(std::uint32_t self, Flight<Policy>& flight, std::uint32_t line) {
+  ReadyTask run_program(std::uint32_t self, Flight<Policy>& flight, std::uint32_t offset) {
     auto& worker = scheduler.worker(self);
     if (worker.sinks != 0 && worker.sink_flight != &flight) flush(worker);
-    RecordedTask const& task = flight.image().task(line);
-    flight.rewind(line, task);
+    RecordedTask const& task = flight.image().task(offset);
+    flight.rewind(offset, task);
     flight.prefetch_successors(task);
     std::uint64_t const sequence = flight.sequence() + task.number;
     Policy::Trace::begin(static_cast<int>(self), sequence);
@@ -175,7 +175,7 @@ template <class Policy> class Machine {
     else
       run_plain(self, flight, task);
     Policy::Trace::end(static_cast<int>(self), sequence);
-    return ended ? end_program_task(self, flight, task) : no_item;
+    return ended ? end_program_task(self, flight, task) : no_task;
   }
 
   /// Runs a task whose operands are unpacked here. The rest of its body lies in cold lines, and is
@@ -192,34 +192,34 @@ template <class Policy> class Machine {
 
   /// Counts the successors down. After the last decrement the flight may be recycled, unless this
   /// thread still holds ready tasks of it.
-  Item end_program_task(std::uint32_t self, Flight<Policy>& flight, RecordedTask const& task) {
+  ReadyTask end_program_task(std::uint32_t self, Flight<Policy>& flight, RecordedTask const& task) {
     std::uint32_t const count = task.successor_count;
     if (count == 0) {
       end_sink(self, flight);
-      return no_item;
+      return no_task;
     }
     Image const& image = flight.image();
     std::uint32_t const* const successors = task.successors();
     bool const local = flight.local();
-    Item kept = no_item;
+    ReadyTask kept = no_task;
     std::uint32_t shared = 0;
-    auto const share = [&](std::uint32_t line) {
-      scheduler.push_program(self, flight, line, local ? normal_level : image.task(line).level);
+    auto const share = [&](std::uint32_t offset) {
+      scheduler.push_program(self, flight, offset, local ? normal_level : image.task(offset).level);
       ++shared;
     };
-    auto const less_urgent = [&](std::uint32_t line) {
-      return !local && image.task(line).level < image.task(task_of(kept)).level;
+    auto const less_urgent = [&](std::uint32_t offset) {
+      return !local && image.task(offset).level < image.task(task_of(kept)).level;
     };
     // From the youngest to the oldest, as in a slot's list: see Successors.
     for (std::uint32_t i = count; i-- > 0;) {
-      std::uint32_t const line = successors[i] >> 1;
-      if ((successors[i] & 1) == 0 && !flight.count_down(line)) continue;
-      if (self == outside || (kept != no_item && less_urgent(line))) {
-        share(line);
+      std::uint32_t const offset = successors[i] >> 1;
+      if ((successors[i] & 1) == 0 && !flight.count_down(offset)) continue;
+      if (self == outside || (kept != no_task && less_urgent(offset))) {
+        share(offset);
         continue;
       }
-      if (kept != no_item) share(task_of(kept));
-      kept = program_item(flight.number(), line);
+      if (kept != no_task) share(task_of(kept));
+      kept = flight_task(flight.number(), offset);
     }
     if (shared != 0) parking.wake(shared);
     return kept;
@@ -265,15 +265,15 @@ template <class Policy> class Machine {
     }
     Flight<Policy>& flight = *with_token.flight;
     common::settle(self.failures, static_cast<Prepared<Policy>&>(with_token).body, status);
-    (void)self.end_program_task(outside, flight, flight.image().task(with_token.line));
+    (void)self.end_program_task(outside, flight, flight.image().task(with_token.offset));
   }
 
   /// The domain of a slot's task. There is one so far.
-  Domain<Policy>& domain_of(Item) { return root; }
+  Domain<Policy>& domain_of(ReadyTask) { return root; }
 
-  std::uint32_t level_of(Item item) {
-    if (!is_program(item)) return domain_of(item).window.hot(task_of(item)).level;
-    return scheduler.flights[flight_of(item)].image().task(task_of(item)).level;
+  std::uint32_t level_of(ReadyTask ready) {
+    if (!is_program(ready)) return domain_of(ready).window.hot(task_of(ready)).level;
+    return scheduler.flights[flight_of(ready)].image().task(task_of(ready)).level;
   }
 
   static void count(Atomic<std::uint64_t>& counter) {

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "nntile/core/threads.hh"
-#include "nntile/runtime/ring/datum.hh"
 #include "nntile/runtime/ring/policy.hh"
+#include "nntile/runtime/ring/users.hh"
 
 namespace nntile::detail::ring {
 

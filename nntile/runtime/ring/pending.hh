@@ -9,15 +9,15 @@
 
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/common/buffer.hh"
-#include "nntile/runtime/ring/datum.hh"
 #include "nntile/runtime/ring/flight.hh"
 #include "nntile/runtime/ring/slot.hh"
+#include "nntile/runtime/ring/users.hh"
 
 namespace nntile::detail::ring {
 
-/// An asynchronous task or a replay, from its submission to its end. The datums name it in place of
-/// its slot, which is done when its body has returned: consumers wait for this one, and it alone
-/// holds its buffers.
+/// An asynchronous task or a replay, from its submission to its end. Buffers' users name it in
+/// place of its slot, which is done when its body has returned: consumers wait for this one, and it
+/// alone holds its buffers.
 template <class Policy> struct Pending : TokenTask<Policy> {
   Pending() { this->is_pending = true; }
 

@@ -13,15 +13,15 @@
 #include "nntile/core/codelet.hh"
 #include "nntile/runtime/common/recording.hh"
 #include "nntile/runtime/concept.hh"
-#include "nntile/runtime/ring/item.hh"
 #include "nntile/runtime/ring/policy.hh"
+#include "nntile/runtime/ring/ready_task.hh"
 
 namespace nntile::detail::ring {
 
-/// One task of an image: this head, its uses, its successors, in whole cache lines, of which most
-/// tasks need one. A recorded task goes by the number of its first line.
+/// One task of an image: this head, its uses, its successors, in units of a cache line, of which
+/// most tasks need one. In a flight it goes by its offset in the image, in units.
 struct alignas(64) RecordedTask {
-  static constexpr std::uint32_t line_words = 16;
+  static constexpr std::uint32_t unit_words = 16;
   static constexpr std::uint32_t head_words = 7;
 
   Codelet const* codelet;
@@ -41,7 +41,7 @@ struct alignas(64) RecordedTask {
   static std::uint32_t pack(Use<Binding> const& use) {
     return use.handle << 2 | static_cast<std::uint32_t>(use.access);
   }
-  /// Lines of the successors, each times 2, plus 1 if it has no other producer and so needs no
+  /// Offsets of the successors, each times 2, plus 1 if it has no other producer and so needs no
   /// counting.
   std::uint32_t const* successors() const { return tail() + use_count; }
 
@@ -51,39 +51,39 @@ struct alignas(64) RecordedTask {
   }
   std::uint32_t* tail() { return reinterpret_cast<std::uint32_t*>(this) + head_words; }
 
-  /// Lines that a task takes.
-  static std::uint64_t lines(std::uint64_t uses, std::uint64_t successors) {
-    return (head_words + uses + successors + line_words - 1) / line_words;
+  /// Units that a task takes.
+  static std::uint64_t units(std::uint64_t uses, std::uint64_t successors) {
+    return (head_words + uses + successors + unit_words - 1) / unit_words;
   }
 };
-static_assert(sizeof(RecordedTask) == 4 * RecordedTask::line_words);
+static_assert(sizeof(RecordedTask) == 4 * RecordedTask::unit_words);
 static_assert(offsetof(RecordedTask, prepared) + sizeof(bool) == 4 * RecordedTask::head_words);
 
-/// The lines of recorded tasks.
-class Lines {
+/// The memory of recorded tasks.
+class TaskStorage {
  public:
   /// Throws std::bad_alloc.
-  void assign(std::size_t lines) {
-    storage_ = std::make_unique<Line[]>(lines);
-    size_ = lines;
+  void assign(std::size_t units) {
+    storage_ = std::make_unique<Unit[]>(units);
+    size_ = units;
   }
   std::size_t size() const { return size_; }
-  /// The task whose first line this is.
-  RecordedTask& at(std::size_t line) const {
-    return *reinterpret_cast<RecordedTask*>(storage_.get() + line);
+  /// The task that begins there.
+  RecordedTask& at(std::size_t offset) const {
+    return *reinterpret_cast<RecordedTask*>(storage_.get() + offset);
   }
 
  private:
-  struct alignas(64) Line {
+  struct alignas(64) Unit {
     std::byte bytes[sizeof(RecordedTask)];
   };
-  std::unique_ptr<Line[]> storage_;
+  std::unique_ptr<Unit[]> storage_;
   std::size_t size_ = 0;
 };
 
 /// A task whose operands a flight unpacks: an asynchronous one, or one with many operands.
 struct PreparedTask {
-  std::uint32_t line;
+  std::uint32_t offset;
   std::uint32_t number;
   std::uint32_t attributes;
   bool varying;
@@ -97,9 +97,9 @@ inline constexpr std::size_t unpacked_operands = 16;
 struct Image : common::Recorded {
   using Recorded::Recorded;
 
-  Lines lines;
+  TaskStorage storage;
   std::vector<TaskLabel> labels;     // by position in the recording
-  std::vector<std::uint32_t> roots;  // lines, by level, and in order within it
+  std::vector<std::uint32_t> roots;  // offsets, by level, and in order within it
   std::uint32_t roots_at[level_count + 1] = {};
   std::uint32_t tasks_at[level_count + 1] = {};  // how many tasks have lower levels
   std::uint32_t sinks = 0;                       // tasks without successors
@@ -107,7 +107,7 @@ struct Image : common::Recorded {
   std::vector<std::byte> constant;  // attributes that no parameter changes, aligned to 16
   std::vector<std::byte> varying;   // the others, as they were recorded
 
-  RecordedTask const& task(std::uint32_t line) const { return lines.at(line); }
+  RecordedTask const& task(std::uint32_t offset) const { return storage.at(offset); }
   std::size_t size() const { return labels.size(); }
   std::uint32_t count_at(std::uint32_t level) const {
     return tasks_at[level + 1] - tasks_at[level];

@@ -20,19 +20,19 @@ template <class Policy> class Reclaim {
         domain_(domain),
         claims_(std::make_unique<Claim[]>(Window<Policy>::size)) {}
 
-  Datum& datum(common::Buffer const& buffer) { return datums_[buffer.index]; }
+  BufferUsers& users(common::Buffer const& buffer) { return users_[buffer.index]; }
 
-  /// Gives the buffer that make() returns a handle of an empty datum.
+  /// Clears the users of the buffer whose handle make() returns.
   template <class Make> DataHandle begin(Make make) {
-    datums_.prepare(machine_.table.count());
+    users_.prepare(machine_.table.count());
     DataHandle const handle = make();
-    datums_[handle.index] = Datum{};
+    users_[handle.index] = BufferUsers{};
     return handle;
   }
 
   /// Gives the buffer of a retired handle back as soon as nothing uses it.
   void retire(common::Buffer& buffer) {
-    datum(buffer).retired = true;
+    users(buffer).retired = true;
     if (buffer.last_use < watermark()) return free_if_unused(buffer);
     Claim& claim = claims_[Window<Policy>::slot_of(static_cast<std::uint64_t>(buffer.last_use))];
     buffer.next_free = claim.buffers;
@@ -71,7 +71,7 @@ template <class Policy> class Reclaim {
     std::uint64_t const head = domain_.window.head();
     if (head - swept_ < Policy::Sizes::sweep_every) return;
     swept_ = head;
-    datums_.sweep([this](Reference reference) {
+    users_.sweep([this](Reference reference) {
       return is_pending(reference) || domain_.window.live(reference);
     });
   }
@@ -98,15 +98,15 @@ template <class Policy> class Reclaim {
   common::Ticket watermark() const { return common::Ticket{domain_.window.watermark()}; }
 
   void free_if_unused(common::Buffer& buffer) {
-    if (datum(buffer).pending_count == 0) machine_.table.reclaim(buffer);
+    if (users(buffer).pending_count == 0) machine_.table.reclaim(buffer);
   }
 
-  /// Removes an ended pending task from the datums of its buffers.
+  /// Removes an ended pending task from the users of its buffers.
   void forget(Pending<Policy>& pending) {
     Reference const ended = reference_to_pending(pending.index);
     for (Use<common::Buffer*> const& use : pending.body.uses) {
-      Datum& named = datum(*use.handle);
-      Datums::sweep(named, [=](Reference reference) { return reference != ended; });
+      BufferUsers& named = users(*use.handle);
+      UsersTable::sweep(named, [=](Reference reference) { return reference != ended; });
       bool const last = --named.pending_count == 0;
       if (last && named.retired && use.handle->last_use < watermark())
         machine_.table.reclaim(*use.handle);
@@ -118,7 +118,7 @@ template <class Policy> class Reclaim {
   Machine<Policy>& machine_;
   Domain<Policy>& domain_;
   std::unique_ptr<Claim[]> claims_;
-  Datums datums_;
+  UsersTable users_;
   ArgumentRing<Policy> arguments_;
   std::uint64_t swept_ = Policy::Sizes::first_sequence;
 };

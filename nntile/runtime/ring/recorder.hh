@@ -42,7 +42,7 @@ class Recorder {
   struct Draft {
     std::uint32_t producers = 0;
     std::uint32_t successors = 0;
-    std::uint32_t line = 0;
+    std::uint32_t offset = 0;
     std::uint32_t attributes = 0;
     std::uint8_t level = normal_level;
     bool varying = false;
@@ -123,14 +123,14 @@ class Recorder {
   }
 
   void place_tasks() {
-    std::uint64_t lines = 0;
+    std::uint64_t units = 0;
     for (std::uint32_t t = 0; t < recorded_.size(); ++t) {
-      drafts_[t].line = static_cast<std::uint32_t>(lines);
-      lines += RecordedTask::lines(drafts_[t].prepared ? 0 : recorded_[t].uses.size(),
+      drafts_[t].offset = static_cast<std::uint32_t>(units);
+      units += RecordedTask::units(drafts_[t].prepared ? 0 : recorded_[t].uses.size(),
                                    drafts_[t].successors);
-      if (lines >= 1u << 31) throw ValueError("record: a program of more than 128 GiB");
+      if (units >= 1u << 31) throw ValueError("record: a program of more than 128 GiB");
     }
-    image_.lines.assign(lines);
+    image_.storage.assign(units);
     for (std::uint32_t t = 0; t < recorded_.size(); ++t) write_task(t);
   }
 
@@ -141,13 +141,13 @@ class Recorder {
     auto const attributes =
         draft.prepared ? static_cast<std::uint32_t>(image_.prepared.size()) : draft.attributes;
     // Successors are counted up again while they are written.
-    auto* const written = new (&image_.lines.at(draft.line)) RecordedTask{
+    auto* const written = new (&image_.storage.at(draft.offset)) RecordedTask{
         task.codelet,  t, attributes, 0, draft.producers, uses, draft.level, draft.varying,
         draft.prepared};
     for (std::uint32_t i = 0; i < uses; ++i) written->tail()[i] = RecordedTask::pack(task.uses[i]);
     if (draft.prepared)
       image_.prepared.push_back(
-          {draft.line, t, draft.attributes, draft.varying, {task.uses.begin(), task.uses.end()}});
+          {draft.offset, t, draft.attributes, draft.varying, {task.uses.begin(), task.uses.end()}});
   }
 
   /// Turns the lists of producers into lists of successors.
@@ -155,9 +155,9 @@ class Recorder {
     auto producer = producers_.begin();
     for (std::uint32_t t = 0; t < recorded_.size(); ++t)
       for (std::uint32_t i = 0; i < drafts_[t].producers; ++i) {
-        RecordedTask& from = image_.lines.at(drafts_[*producer++].line);
+        RecordedTask& from = image_.storage.at(drafts_[*producer++].offset);
         from.tail()[from.use_count + from.successor_count++] =
-            drafts_[t].line << 1 | (drafts_[t].producers == 1 ? 1u : 0u);
+            drafts_[t].offset << 1 | (drafts_[t].producers == 1 ? 1u : 0u);
       }
   }
 
@@ -176,7 +176,7 @@ class Recorder {
     std::uint32_t next[level_count];
     std::copy(image_.roots_at, image_.roots_at + level_count, next);
     for (Draft const& draft : drafts_)
-      if (draft.producers == 0) image_.roots[next[draft.level]++] = draft.line;
+      if (draft.producers == 0) image_.roots[next[draft.level]++] = draft.offset;
   }
 
   std::span<ProgramTask const> recorded_;

@@ -8,15 +8,15 @@
 
 #include "nntile/runtime/ring/deque.hh"
 #include "nntile/runtime/ring/flight.hh"
-#include "nntile/runtime/ring/item.hh"
 #include "nntile/runtime/ring/parking.hh"
 #include "nntile/runtime/ring/queue.hh"
+#include "nntile/runtime/ring/ready_task.hh"
 
 namespace nntile::detail::ring {
 
 /// The state of one executing thread.
 template <class Policy> struct alignas(apart) WorkerState {
-  Deque<Policy, Item> deque;
+  Deque<Policy, ReadyTask> deque;
   typename Policy::template Atomic<ReadyQueue<Policy>*> inbox{
       nullptr};  // tasks whose hint names this worker
   std::uint32_t victim = 0;
@@ -69,28 +69,29 @@ template <class Policy> class Scheduler {
   void push_program(std::uint32_t self, Flight<Policy>& flight, std::uint32_t task,
                     std::uint32_t level) {
     bool const mine = self < workers() && flight.local();
-    if (!mine || !workers_[self].deque.push(program_item(flight.number(), task)))
+    if (!mine || !workers_[self].deque.push(flight_task(flight.number(), task)))
       flight.lane(level).push(task);
   }
 
   /// The next task for a worker: high priority, own inbox and deque, shared queue, stolen, low
   /// priority.
-  Item next(std::uint32_t self) {
+  ReadyTask next(std::uint32_t self) {
     std::uint32_t const used = used_levels();
     std::uint32_t id;
     if (used >> (normal_level + 1) != 0)
       for (std::uint32_t level = level_count - 1; level > normal_level; --level)
         if (pop_level(used, level, id)) return id;
-    if (Item const item = pop_lane(self, ~0u << (normal_level + 1)); item != no_item) return item;
+    if (ReadyTask const ready = pop_lane(self, ~0u << (normal_level + 1)); ready != no_task)
+      return ready;
     WorkerState<Policy>& own = workers_[self];
     if (Queue* inbox = own.inbox.load(std::memory_order_acquire);
         inbox != nullptr && inbox->pop(id))
       return id;
-    Item item;
-    if (own.deque.pop(item)) return item;
+    ReadyTask ready;
+    if (own.deque.pop(ready)) return ready;
     if (pop_level(used, normal_level, id)) return id;
-    if (item = pop_lane(self, 1u << normal_level); item != no_item) return item;
-    if (Item const stolen = steal(self); stolen != no_item) return stolen;
+    if (ready = pop_lane(self, 1u << normal_level); ready != no_task) return ready;
+    if (ReadyTask const stolen = steal(self); stolen != no_task) return stolen;
     for (std::uint32_t level = normal_level; level-- > 0;)
       if (pop_level(used, level, id)) return id;
     return pop_lane(self, (1u << normal_level) - 1);
@@ -139,43 +140,43 @@ template <class Policy> class Scheduler {
   /// A task from the lanes of these levels. Without priorities the worker takes some more for its
   /// own deque, which is empty when it looks for tasks of the normal level. It asks for the level
   /// as well: whether a flight has priorities may change until the worker takes its tasks.
-  Item pop_lane(std::uint32_t self, std::uint32_t mask) {
+  ReadyTask pop_lane(std::uint32_t self, std::uint32_t mask) {
     constexpr std::uint32_t batch =
         lane_batch < Policy::Sizes::deque ? lane_batch : Policy::Sizes::deque;
-    Item item = no_item;
+    ReadyTask ready = no_task;
     flights.any_lane(mask, [&](Flight<Policy>& flight, std::uint32_t level) {
       std::uint32_t tasks[batch];
       bool const several = level == normal_level && flight.local();
       std::uint32_t count = flight.lane(level).pop(tasks, several ? batch : 1, 2 * workers());
       if (count == 0) return false;
       while (--count != 0)
-        (void)workers_[self].deque.push(program_item(flight.number(), tasks[count]));
-      item = program_item(flight.number(), tasks[0]);
+        (void)workers_[self].deque.push(flight_task(flight.number(), tasks[count]));
+      ready = flight_task(flight.number(), tasks[0]);
       return true;
     });
-    return item;
+    return ready;
   }
 
-  Item steal(std::uint32_t self) {
+  ReadyTask steal(std::uint32_t self) {
     std::uint32_t const count = workers();
     WorkerState<Policy>& own = workers_[self];
     for (std::uint32_t tried = 0; tried < count; ++tried) {
       std::uint32_t const other = own.victim < count ? own.victim : 0;
       if (other != self) {
-        Item item;
-        if (workers_[other].deque.steal(item)) return counted(own, item);
+        ReadyTask ready;
+        if (workers_[other].deque.steal(ready)) return counted(own, ready);
         std::uint32_t id;
         Queue* inbox = workers_[other].inbox.load(std::memory_order_acquire);
         if (inbox != nullptr && inbox->pop(id)) return counted(own, id);
       }
       own.victim = other + 1;  // a victim that had something is tried first the next time
     }
-    return no_item;
+    return no_task;
   }
 
-  static Item counted(WorkerState<Policy>& own, Item item) {
+  static ReadyTask counted(WorkerState<Policy>& own, ReadyTask ready) {
     own.stolen.store(own.stolen.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    return item;
+    return ready;
   }
 
   void prepare_level(std::uint32_t level) {

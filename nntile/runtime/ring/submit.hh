@@ -47,7 +47,7 @@ template <class Policy> class Submitter {
     domain_.pending.open(pending, sequence);
     wiring_.note(pending.body.uses, reference_to_pending(pending.index), ticket);
     for (Use<common::Buffer*> const& use : pending.body.uses)
-      ++driver_.reclaim().datum(*use.handle).pending_count;
+      ++driver_.reclaim().users(*use.handle).pending_count;
     wiring_.publish(slot);
     return sequence;
   }

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "nntile/runtime/common/submitted.hh"
-#include "nntile/runtime/ring/datum.hh"
 #include "nntile/runtime/ring/slot.hh"
+#include "nntile/runtime/ring/users.hh"
 
 namespace nntile::detail::ring {
 

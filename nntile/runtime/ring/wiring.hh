@@ -44,24 +44,24 @@ template <class Policy> class Wiring {
   /// has edges: beyond that, joins stand for them.
   void collect(Uses uses) {
     for (Use<common::Buffer*> const& use : uses)
-      __builtin_prefetch(&driver_.reclaim().datum(*use.handle), 1);
+      __builtin_prefetch(&driver_.reclaim().users(*use.handle), 1);
     for (Use<common::Buffer*> const& use : uses)
-      if (!writes(use.access)) make_reader_room(driver_.reclaim().datum(*use.handle));
+      if (!writes(use.access)) make_reader_room(driver_.reclaim().users(*use.handle));
     if (listed_.size() < uses.size() * most_per_operand)
       listed_.resize(uses.size() * most_per_operand);
     count_ = 0;
     if (++tag_ == 0) ++tag_;
     for (Use<common::Buffer*> const& use : uses) {
-      Datum const& datum = driver_.reclaim().datum(*use.handle);
-      datum.each_before(use.access, [this](Reference producer) { consider(producer); });
+      BufferUsers const& users = driver_.reclaim().users(*use.handle);
+      users.each_before(use.access, [this](Reference producer) { consider(producer); });
     }
     if (count_ > edges_per_slot) join_all();
   }
 
-  /// Enters a task into the datums of its operands.
+  /// Enters a task among the users of its operands.
   void note(Uses uses, Reference self, std::uint64_t ticket) {
     for (Use<common::Buffer*> const& use : uses)
-      driver_.reclaim().datum(*use.handle).enter(use.access, self);
+      driver_.reclaim().users(*use.handle).enter(use.access, self);
     common::BufferTable::commit(uses, common::Ticket{ticket});
   }
 
@@ -75,7 +75,7 @@ template <class Policy> class Wiring {
 
  private:
   static constexpr std::uint64_t look_every = 32;
-  static constexpr std::size_t most_per_operand = readers_per_datum;
+  static constexpr std::size_t most_per_operand = most_readers;
 
   /// Adds a producer unless it has ended or is listed.
   void consider(Reference producer) {
@@ -125,14 +125,14 @@ template <class Policy> class Wiring {
   };
 
   /// Room for one more reader by name.
-  void make_reader_room(Datum& datum) {
-    if (!datum.readers.full()) [[likely]]
+  void make_reader_room(BufferUsers& users) {
+    if (!users.readers.full()) [[likely]]
       return;
-    Datums::sweep(datum, [this](Reference reference) { return !driver_.finished(reference); });
-    if (!datum.readers.full()) return;
-    Reference const all = join(datum.readers);
-    datum.readers.clear();
-    datum.readers.push_back(all);
+    UsersTable::sweep(users, [this](Reference reference) { return !driver_.finished(reference); });
+    if (!users.readers.full()) return;
+    Reference const all = join(users.readers);
+    users.readers.clear();
+    users.readers.push_back(all);
   }
 
   bool link(Reference producer, Hot& consumer, std::uint32_t place) {

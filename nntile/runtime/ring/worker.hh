@@ -63,37 +63,37 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
   void operator()() {
     common::DrivingThread::InTask const in_task(machine_.thread);
     if (machine_.options.pin) pin();
-    Item item = no_item;
+    ReadyTask ready = no_task;
     for (;;) {
-      if (item == no_item) item = find();
-      if (item == no_item) return;
-      item = machine_.run(self_, item);
-      if (item == no_item) continue;
-      if (!machine_.should_wait(item)) continue;
-      machine_.give(item);
-      item = no_item;
+      if (ready == no_task) ready = find();
+      if (ready == no_task) return;
+      ready = machine_.run(self_, ready);
+      if (ready == no_task) continue;
+      if (!machine_.should_wait(ready)) continue;
+      machine_.give(ready);
+      ready = no_task;
     }
   }
 
  private:
-  /// The next task, however long it takes to come; no_item when the machine stops.
-  Item find() {
-    Item item = machine_.scheduler.next(self_);
-    if (item != no_item) return item;
+  /// The next task, however long it takes to come; no_task when the machine stops.
+  ReadyTask find() {
+    ReadyTask ready = machine_.scheduler.next(self_);
+    if (ready != no_task) return ready;
     machine_.flush(self_);
     Spin<Policy> spin(machine_.options.oversubscribed);
     for (bool slept = false;;) {
-      if (machine_.stop.load(std::memory_order_acquire)) return no_item;
+      if (machine_.stop.load(std::memory_order_acquire)) return no_task;
       if (!spin.again()) {
         wait();
         slept = true;
       }
-      item = machine_.scheduler.next(self_);
-      if (item == no_item) continue;
+      ready = machine_.scheduler.next(self_);
+      if (ready == no_task) continue;
       // There may be work for two, or polls that no thread calls any more.
       if (slept && (machine_.scheduler.any() || nap_of(machine_.tokens) >= 0))
         machine_.parking.wake(1);
-      return item;
+      return ready;
     }
   }
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Items of the ready queues, and their levels of priority.
+// The entries of the ready queues, and their levels of priority.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,16 +19,16 @@ constexpr std::uint8_t level_of(int priority) {
 }
 
 /// A ready task: the id of a slot's task, or a task of a program in flight.
-using Item = std::uint64_t;
-inline constexpr Item no_item = ~Item{0};
+using ReadyTask = std::uint64_t;
+inline constexpr ReadyTask no_task = ~ReadyTask{0};
 
-constexpr Item program_item(std::uint32_t flight, std::uint32_t task) {
-  return Item{1} << 63 | Item{flight} << 32 | task;
+constexpr ReadyTask flight_task(std::uint32_t flight, std::uint32_t task) {
+  return ReadyTask{1} << 63 | ReadyTask{flight} << 32 | task;
 }
-constexpr bool is_program(Item item) { return item >> 63 != 0; }
-constexpr std::uint32_t flight_of(Item item) {
-  return static_cast<std::uint32_t>(item >> 32) & 0x7fffffffu;
+constexpr bool is_program(ReadyTask ready) { return ready >> 63 != 0; }
+constexpr std::uint32_t flight_of(ReadyTask ready) {
+  return static_cast<std::uint32_t>(ready >> 32) & 0x7fffffffu;
 }
-constexpr std::uint32_t task_of(Item item) { return static_cast<std::uint32_t>(item); }
+constexpr std::uint32_t task_of(ReadyTask ready) { return static_cast<std::uint32_t>(ready); }
 
 }  // namespace nntile::detail::ring

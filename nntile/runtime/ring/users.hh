@@ -25,15 +25,15 @@ constexpr Reference reference_to_pending(std::uint32_t index) { return index | p
 constexpr bool is_pending(Reference reference) { return (reference & pending_bit) != 0; }
 
 /// Readers kept by name; beyond that a join task stands for them.
-inline constexpr std::uint32_t readers_per_datum = 8;
+inline constexpr std::uint32_t most_readers = 8;
 
-/// The readers of a datum. `push_back` needs room.
-struct DatumReaders {
+/// A few readers in place. `push_back` needs room.
+struct Readers {
   std::uint32_t count = 0;
-  Reference references[readers_per_datum] = {};
+  Reference references[most_readers] = {};
 
   bool empty() const { return count == 0; }
-  bool full() const { return count == readers_per_datum; }
+  bool full() const { return count == most_readers; }
   Reference back() const { return references[count - 1]; }
   void push_back(Reference reader) { references[count++] = reader; }
   void clear() { count = 0; }
@@ -48,24 +48,25 @@ struct DatumReaders {
 };
 
 /// One line a buffer, touched by the submitter alone.
-struct alignas(64) Datum : LastUsers<Reference, DatumReaders> {
-  Datum() : LastUsers{no_reference, {}} {}
+struct alignas(64) BufferUsers : LastUsers<Reference, Readers> {
+  BufferUsers() : LastUsers{no_reference, {}} {}
 
   /// Pending tasks that name the buffer; it lives until they have ended.
   std::uint32_t pending_count = 0;
   /// Its handle is void; the last user reclaims it.
   bool retired = false;
 };
-static_assert(sizeof(Datum) == 64);
+static_assert(sizeof(BufferUsers) == 64);
 
-/// Datums beside the buffer table, by the same index, at stable addresses.
-class Datums {
+/// UsersTable beside the buffer table, by the same index, at stable addresses.
+class UsersTable {
  public:
-  Datum& operator[](std::uint32_t index) { return chunks_[index >> bits][index & mask]; }
+  BufferUsers& operator[](std::uint32_t index) { return chunks_[index >> bits][index & mask]; }
 
-  /// Makes sure that there is a datum at `index`. Throws std::bad_alloc.
+  /// Makes room for the users of the buffer at `index`. Throws std::bad_alloc.
   void prepare(std::uint32_t index) {
-    while (index >> bits >= chunks_.size()) chunks_.push_back(std::make_unique<Datum[]>(mask + 1));
+    while (index >> bits >= chunks_.size())
+      chunks_.push_back(std::make_unique<BufferUsers[]>(mask + 1));
   }
 
   /// Forgets every reference to a task for which `live` is false.
@@ -75,15 +76,15 @@ class Datums {
   }
 
   /// Forgets the references of one buffer for which `live` is false.
-  template <class Live> static void sweep(Datum& datum, Live live) {
-    if (!live(datum.writer)) datum.writer = no_reference;
-    datum.readers.keep_if(live);
+  template <class Live> static void sweep(BufferUsers& users, Live live) {
+    if (!live(users.writer)) users.writer = no_reference;
+    users.readers.keep_if(live);
   }
 
  private:
   static constexpr std::uint32_t bits = 10;
   static constexpr std::uint32_t mask = (1u << bits) - 1;
-  std::vector<std::unique_ptr<Datum[]>> chunks_;
+  std::vector<std::unique_ptr<BufferUsers[]>> chunks_;
 };
 
 }  // namespace nntile::detail::ring
