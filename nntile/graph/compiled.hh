@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/last_users.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/graph/run.hh"
@@ -333,22 +334,19 @@ template <Runtime R> class CompiledGraph {
 
   /// Tasks that nothing in the plan waits for: a run is over when they are.
   void find_sinks() {
-    std::vector<bool> used(bindings_.size());  // by a later task
-    std::vector<bool> written(bindings_.size());
-    for (std::size_t t = plan_->tasks().size(); t-- > 0;) {
-      PlannedTask const& task = plan_->tasks()[t];
-      bool followed = false;
-      for (auto const& use : plan_->uses(task)) {
-        std::uint32_t const b = binding_[use.buffer];
-        followed |= written[b] || (writes(use.access) && used[b]);
+    auto const count = static_cast<std::uint32_t>(plan_->tasks().size());
+    using Users = LastUsers<std::uint32_t>;
+    std::vector<Users> users(bindings_.size(), Users{no_id, {}});
+    std::vector<bool> followed(count);
+    for (std::uint32_t t = 0; t < count; ++t)
+      for (auto const& use : plan_->uses(plan_->tasks()[t])) {
+        users[binding_[use.buffer]].each_before(use.access, [&](std::uint32_t earlier) {
+          if (earlier != no_id && earlier != t) followed[earlier] = true;
+        });
+        users[binding_[use.buffer]].enter(use.access, t);
       }
-      if (!followed) sinks_.push_back(static_cast<std::uint32_t>(t));
-      for (auto const& use : plan_->uses(task)) {
-        used[binding_[use.buffer]] = true;
-        if (writes(use.access)) written[binding_[use.buffer]] = true;
-      }
-    }
-    std::reverse(sinks_.begin(), sinks_.end());
+    for (std::uint32_t t = 0; t < count; ++t)
+      if (!followed[t]) sinks_.push_back(t);
     events_->resize(std::max<std::size_t>(sinks_.size(), 1));
   }
 

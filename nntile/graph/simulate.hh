@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "nntile/core/last_users.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile {
@@ -32,12 +33,9 @@ struct TaskOrder {
 
 /// Cost: linear in the number of tasks and of their readers.
 inline TaskOrder order_of(Plan const& plan) {
-  struct Memory {  // of a slot, or of a stored buffer
-    std::uint32_t writer = no_id;
-    std::vector<std::uint32_t> readers;
-  };
+  using Users = LastUsers<std::uint32_t>;  // of a slot, or of a stored buffer
   std::size_t const slots = plan.slots().size();
-  std::vector<Memory> memories(slots + plan.buffers().size());
+  std::vector<Users> memories(slots + plan.buffers().size(), Users{no_id, {}});
   TaskOrder order;
   order.followers.resize(plan.tasks().size());
   order.earlier.resize(plan.tasks().size());
@@ -49,15 +47,9 @@ inline TaskOrder order_of(Plan const& plan) {
   for (std::uint32_t t = 0; t < plan.tasks().size(); ++t)
     for (PlannedUse const& use : plan.uses(plan.tasks()[t])) {
       std::uint32_t const slot = plan.buffers()[use.buffer].slot;
-      Memory& memory = memories[slot != no_id ? slot : slots + use.buffer];
-      follows(t, memory.writer);
-      if (!writes(use.access)) {
-        memory.readers.push_back(t);
-        continue;
-      }
-      for (std::uint32_t const reader : memory.readers) follows(t, reader);
-      memory.readers.clear();
-      memory.writer = t;
+      Users& users = memories[slot != no_id ? slot : slots + use.buffer];
+      users.each_before(use.access, [&](std::uint32_t earlier) { follows(t, earlier); });
+      users.enter(use.access, t);
     }
   return order;
 }
