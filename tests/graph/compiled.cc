@@ -22,8 +22,9 @@ namespace {
 using Parameters = std::map<std::string, std::vector<float>>;
 
 template <class R>
-Parameters trained(R& runtime, PlanOptions const& options, BindOptions const& bind = {}) {
-  TinyGptGraph const gpt;
+Parameters trained(R& runtime, PlanOptions const& options, BindOptions const& bind = {},
+                   TinyGpt const& sizes = {}) {
+  TinyGptGraph const gpt(sizes);
   TinyGptRun<R> run(runtime, gpt, options, bind);
   run.train(2);
   return run.parameters();
@@ -100,6 +101,26 @@ TEST_CASE("both vector instruction sets give the same bits", "[graph][compiled]"
   Serial runtime;
   CHECK(difference(trained(runtime, {.tile = 64}, {.isa = Isa::v3}),
                    trained(runtime, {.tile = 64}, {.isa = Isa::v4})) == "none");
+}
+
+TEST_CASE("kernels without FMA give the same bits on every runtime and canonical tiling",
+          "[graph][compiled]") {
+  if (!kernels::available(Isa::v2)) return skip("this build lacks x86-64-v2");
+  Serial serial;
+  Ring ring({.workers = 2});
+  BindOptions const bind{.isa = Isa::v2};
+  CHECK(difference(trained(serial, {.tile = 0}, bind), trained(ring, {.tile = 64}, bind)) ==
+        "none");
+}
+
+TEST_CASE("a plan of fast numerics gives the same bits on every runtime, and again",
+          "[graph][compiled]") {
+  TinyGpt const fast{.numerics = {.mode = Mode::fast}};
+  Serial serial;
+  Ring ring({.workers = 2});
+  Parameters const first = trained(serial, {.tile = 64}, {}, fast);
+  CHECK(difference(first, trained(serial, {.tile = 64}, {}, fast)) == "none");
+  CHECK(difference(first, trained(ring, {.tile = 64}, {}, fast)) == "none");
 }
 
 TEST_CASE("a run waits for nothing but its end", "[graph][compiled]") {

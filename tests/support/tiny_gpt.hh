@@ -20,13 +20,14 @@ struct TinyGpt {
   Index seq = 128;
   Index batch = 2;
   double clip = 1;
+  Numerics numerics = {};
 };
 
 /// The graph of one training step: loss, gradients, AdamW.
 class TinyGptGraph {
  public:
   explicit TinyGptGraph(TinyGpt const& sizes = {})
-      : sizes_(sizes), graph("tiny"), model(graph, sizes.config) {
+      : sizes_(sizes), graph("tiny", sizes.numerics), model(graph, sizes.config) {
     Node const tokens = batch("tokens"), labels = batch("labels");
     Node const positions =
         graph.constant({.shape = {sizes.seq}, .dtype = DType::int64, .axes = "seq"}, "positions");
