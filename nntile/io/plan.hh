@@ -74,10 +74,15 @@ inline std::string range_text(int phase, std::span<Index const> tiles,
   return text;
 }
 
-/// The ranges of tasks, in the order in which nodes are walked.
+/// The ranges of tasks, in the order in which nodes are walked. Throws PlanError beyond `most`: a
+/// small file may cut axes into many tiles, and products have tasks for each triple of them.
 class RangeRecorder final : public TileVisitor {
  public:
+  explicit RangeRecorder(std::size_t most = ~std::size_t{0}) : most_(most) {}
+
   void visit(TileTask const& task) override {
+    if (ranges.size() == most_)
+      throw PlanError(concat("its tiles make more than the ", most_, " tasks that are listed"));
     std::vector<Index> tiles, offsets;
     for (std::size_t id = 0; id < task.range.table().axes.size(); ++id) {
       tiles.push_back(task.range.axis(id).tile);
@@ -86,6 +91,9 @@ class RangeRecorder final : public TileVisitor {
     ranges.push_back(range_text(task.range.phase, tiles, offsets));
   }
   std::vector<std::string> ranges;
+
+ private:
+  std::size_t most_;
 };
 
 /// The plan before it was lowered: nodes and tilings of the graph's own tensors.
@@ -124,7 +132,7 @@ class PlanReader {
     std::string const graph = to_hex(hash64(graph_text(graph_)));
     if (get<std::string>(root_, "graph") != graph)
       fail("the plan is one of another graph than '", graph_.name(), "'");
-    RangeRecorder recorder;
+    RangeRecorder recorder(get<JsonView>(root_, "tasks").elements().size());
     PlanData plan = passes::lower(cut(), graph_, &recorder);
     order(plan, recorder.ranges);
     read_memory(plan);
@@ -187,6 +195,12 @@ class PlanReader {
       ++at;
     }
     if (at != kept.size()) fail("there are tiles of '", kept[at].tensor, "', which no node uses");
+    auto const listed = static_cast<Index>(get<JsonView>(root_, "buffers").elements().size());
+    Index tiles = 0;
+    for (PlannedTensor const& tensor : plan.tensors)
+      if (tensor.used && tensor.storage != Storage::view &&
+          (tiles += tensor.tiling.tile_count()) > listed)
+        fail("its tensors have more than the ", listed, " tiles that are listed as buffers");
   }
 
   /// Puts the tasks into the file's order: each of them once.

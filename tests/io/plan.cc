@@ -146,9 +146,32 @@ TEST_CASE("a saved plan that is not one of its graph is refused in one line", "[
   CHECK(contains(plan_error(replaced(text, "[[64,64]", "[[64,65]")), "the tiles of"));
   CHECK(contains(plan_error(replaced(text, "\"buffers\": [-1", "\"buffers\": [0")), "has slot 0"));
   CHECK(contains(plan_error(replaced(text, "\"buffers\": [-1", "\"buffers\": [-2")), "slot -2"));
-  CHECK(contains(plan_error(replaced(text, "\"buffers\": [-1,", "\"buffers\": [")), "buffers where"));
+  CHECK(contains(plan_error(replaced(text, "\"buffers\": [-1,", "\"buffers\": [")), "listed as buffers"));
   CHECK(contains(plan_error(replaced(text, "{\"bytes\":2048}", "{\"bytes\":64}")), "bytes has slot"));
   CHECK(contains(plan_error(replaced(text, "\"phase\":0", "\"phase\":\"0\"")), "'phase' is"));
+}
+
+TEST_CASE("a small plan of very many tiles is refused before they are made", "[io][plan]") {
+  LogicalGraph graph("cube");
+  Shape const cube{1000, 1000, 1000, 1000, 1000};
+  gelutanh(graph.input({.shape = cube}, "x"), graph.tensor({.shape = cube}, "y")).mark_output();
+  std::string const text = plan_text(Plan(graph, {.tile = 0}), graph);
+  std::string ones = "[1", cut;
+  for (int i = 1; i < 1000; ++i) ones += ",1";
+  for (int d = 0; d < 5; ++d) cut += (d == 0 ? "[" : ",") + ones + "]";
+  auto wrong = replaced(text, "[[1000],[1000],[1000],[1000],[1000]]", cut + "]");
+  wrong = replaced(wrong, "[[1000],[1000],[1000],[1000],[1000]]", cut + "]");
+  CHECK(contains(message_of<FormatError>([&] { (void)plan_of(wrong, "p.json", graph); }),
+                 "have more than the 2 tiles that are listed"));
+}
+
+TEST_CASE("a product of more tasks than are listed is refused", "[io][plan]") {
+  Layer const layer;
+  std::string text = layer.plan();
+  std::size_t const last = text.rfind(",\n{\"node\"");
+  text.erase(last, text.rfind("\n]") - last);
+  CHECK(contains(message_of<FormatError>([&] { (void)plan_of(text, "p.json", layer.graph); }),
+                 "tasks that are listed"));
 }
 
 TEST_CASE("a plan is saved with its own graph alone", "[io][plan]") {

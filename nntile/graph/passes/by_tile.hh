@@ -109,11 +109,18 @@ class ByTilePass {
 
 /// Orders tasks by tile where their nodes allow it.
 inline PlanData by_tile(PlanData plan) {
-  std::vector<std::uint32_t> const order = ByTilePass(plan).run();
-  std::vector<PlannedTask> tasks;
-  tasks.reserve(order.size());
-  for (std::uint32_t const task : order) tasks.push_back(plan.tasks[task]);
-  plan.tasks = std::move(tasks);
+  std::vector<std::uint32_t> order = ByTilePass(plan).run();
+  for (std::uint32_t first = 0; first < order.size(); ++first) {  // in place, cycle by cycle
+    if (order[first] == first) continue;
+    PlannedTask const moved = plan.tasks[first];
+    std::uint32_t at = first;
+    while (order[at] != first) {
+      plan.tasks[at] = plan.tasks[order[at]];
+      at = std::exchange(order[at], at);
+    }
+    plan.tasks[at] = moved;
+    order[at] = at;
+  }
   return plan;
 }
 

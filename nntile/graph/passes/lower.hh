@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The pass that lowers: from nodes and tilings to tile tasks, their buffers and arguments.
 
+#include <cstdint>
+#include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "nntile/graph/logical.hh"
+#include "nntile/graph/passes/chunks.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/ops/walk.hh"
 
@@ -18,8 +22,15 @@ class LowerPass final : private TileVisitor {
       : plan_(std::move(plan)), graph_(graph), watcher_(watcher) {}
 
   PlanData run() {
+    Index tiles = 0;
+    for (PlannedTensor const& tensor : plan_.tensors)
+      if (tensor.used && tensor.storage != Storage::view) tiles += tensor.tiling.tile_count();
+    plan_.buffers.reserve(static_cast<std::size_t>(tiles + tiles / 8));  // and hidden operands
     for (std::uint32_t t = 0; t < plan_.tensors.size(); ++t) add_buffers(t);
     for (std::size_t const node : plan_.nodes) lower(node);
+    plan_.tasks = tasks_.join();
+    plan_.uses = uses_.join();
+    plan_.args = args_.join();
     return std::move(plan_);
   }
 
@@ -100,48 +111,59 @@ class LowerPass final : private TileVisitor {
     PlannedTask task;
     task.node = static_cast<std::uint32_t>(node_);
     task.kernel = kernel_;
-    task.first_use = static_cast<std::uint32_t>(plan_.uses.size());
+    task.first_use = offset(uses_.size(), "operands");
     task.use_count = static_cast<std::uint8_t>(tile.uses.size());
-    task.args = static_cast<std::uint32_t>(plan_.args.size());
+    task.args = offset(args_.size(), "bytes of arguments");
     task.args_bytes = static_cast<std::uint16_t>(call_.op->args_bytes);
-    plan_.args.resize(plan_.args.size() + (call_.op->args_bytes + 7) / 8 * 8);
-    call_.op->args(call_.attrs, tile.range, plan_.args.data() + task.args);
+    std::size_t const bytes = (call_.op->args_bytes + 7) / 8 * 8;
+    std::span<std::byte> const args = args_.append(bytes);
+    std::memset(args.data() + bytes - 8, 0, 8);  // and the op zeroes its own: equal plans are equal
+    call_.op->args(call_.attrs, tile.range, args.data());
     task.cost = cost_of(call_, tile);
     plan_.flops += task.cost.flops;
     bool labelled = false;
+    std::span<PlannedUse> const uses = uses_.append(tile.uses.size());
+    std::size_t position = 0;
     for (TileUse const& use : tile.uses) {
       std::uint32_t const tensor = operands_[use.operand];
       std::uint32_t const buffer = plan_.buffer_of(tensor, use.tile);
       check(tensor, buffer, use);
-      plan_.uses.push_back({buffer, use.access});
+      uses[position++] = {buffer, use.access};
       if (!labelled && writes(use.access)) {
         task.tensor = tensor;
         task.tile = static_cast<std::uint32_t>(use.tile);
         labelled = true;
       }
     }
-    task.replaces = replaceable(tile, task);
-    for (PlannedUse const& use : plan_.uses_of(task))
+    task.replaces = replaceable(tile, uses);
+    for (PlannedUse const& use : uses)
       if (writes(use.access)) written_[use.buffer] = true;
-    plan_.tasks.push_back(task);
+    tasks_.append(1)[0] = task;
     if (watcher_ != nullptr) watcher_->visit(tile);
   }
 
   /// Bits of the uses in whose memory the task's last result may be put, if nothing else needs it.
-  std::uint16_t replaceable(TileTask const& tile, PlannedTask const& task) const {
+  std::uint16_t replaceable(TileTask const& tile, std::span<PlannedUse const> uses) const {
     std::uint32_t const over = call_.op->replaces(call_.attrs);
-    auto const uses = plan_.uses_of(task);
     if (over == 0 || uses.back().access != Access::write) return 0;
     std::uint32_t bits = 0;
     for (std::size_t u = 0; u < uses.size(); ++u) {
       std::uint32_t const from = uses[u].buffer, to = uses.back().buffer;
       bool fits = (over >> tile.uses[u].operand & 1u) != 0 && from != to &&
                   plan_.buffers[from].bytes == plan_.buffers[to].bytes;
-      for (std::size_t other = 0; other < uses.size(); ++other)  // no other use reads it while it changes
+      for (std::size_t other = 0; other < uses.size(); ++other)  // none reads it while it changes
         if (uses[other].buffer == from) fits &= (over >> tile.uses[other].operand & 1u) != 0;
       if (fits) bits |= 1u << u;
     }
     return static_cast<std::uint16_t>(bits);
+  }
+
+  /// A position in one of the lists, which 32 bits hold.
+  std::uint32_t offset(std::size_t position, char const* what) const {
+    if (position > UINT32_MAX)
+      throw PlanError(concat("plan '", plan_.name, "': its tasks have more than 2^32 ", what,
+                             "; use larger tiles"));
+    return static_cast<std::uint32_t>(position);
   }
 
   void check(std::uint32_t tensor, std::uint32_t buffer, TileUse const& use) const {
@@ -155,6 +177,9 @@ class LowerPass final : private TileVisitor {
   PlanData plan_;
   LogicalGraph const& graph_;
   TileVisitor* watcher_;
+  Chunks<PlannedTask> tasks_;
+  Chunks<PlannedUse> uses_;
+  Chunks<std::byte> args_;
   std::vector<bool> written_;  // of a buffer
   TiledCall call_;
   std::vector<AxisTiling> tilings_;
