@@ -97,21 +97,34 @@ TEST_CASE("sample follows its definition, whatever the tiles", "[ops][random]") 
 TEST_CASE("sample draws classes by their probabilities", "[ops][random]") {
   auto const logs = std::vector<double>{std::log(0.5), std::log(0.25), -INFINITY, std::log(0.15), std::log(0.1)};
   auto const all = shares({}, logs);
-  CHECK((near(all[0], 0.5) && near(all[1], 0.25) && near(all[3], 0.15) && near(all[4], 0.1)));
+  CHECK(near(all[0], 0.5));
+  CHECK(near(all[1], 0.25));
+  CHECK(near(all[3], 0.15));
+  CHECK(near(all[4], 0.1));
   CHECK(all[2] == 0);
   auto const two = shares({.top_k = 2}, logs);
-  CHECK((near(two[0], 2.0 / 3) && near(two[1], 1.0 / 3) && two[3] == 0 && two[4] == 0));
+  CHECK(near(two[0], 2.0 / 3));
+  CHECK(near(two[1], 1.0 / 3));
+  CHECK(two[3] == 0);
+  CHECK(two[4] == 0);
   auto const most = shares({.top_p = 0.8}, logs);
-  CHECK((near(most[0], 0.5 / 0.9) && near(most[1], 0.25 / 0.9) && near(most[3], 0.15 / 0.9) && most[4] == 0));
+  CHECK(near(most[0], 0.5 / 0.9));
+  CHECK(near(most[1], 0.25 / 0.9));
+  CHECK(near(most[3], 0.15 / 0.9));
+  CHECK(most[4] == 0);
   auto const sharp = shares({.temperature = 0.5}, logs);
   CHECK(near(sharp[0], 0.25 / (0.25 + 0.0625 + 0.0225 + 0.01)));
 }
 
 TEST_CASE("sample keeps the first of equal logits", "[ops][random]") {
   auto const two = shares({.top_k = 2}, {1, 1, 1, 1});
-  CHECK((near(two[0], 0.5) && near(two[1], 0.5) && two[2] == 0));
+  CHECK(near(two[0], 0.5));
+  CHECK(near(two[1], 0.5));
+  CHECK(two[2] == 0);
   auto const half = shares({.top_p = 0.5}, {1, 1, 1, 1});
-  CHECK((near(half[0], 0.5) && near(half[1], 0.5) && half[2] == 0));
+  CHECK(near(half[0], 0.5));
+  CHECK(near(half[1], 0.5));
+  CHECK(half[2] == 0);
 }
 
 TEST_CASE("sample draws anew at each step", "[ops][random]") {

@@ -105,7 +105,9 @@ TEST_CASE("rings of the smallest windows keep the law", "[runtime][ring]") {
              four = battery<SmallRing<4>>(true, "random programs with "),
              eight = battery<SmallRing<8>>(true, "random programs with ");
   INFO(to_string(two) << to_string(four) << to_string(eight));
-  REQUIRE((two.passed() && four.passed() && eight.passed()));
+  REQUIRE(two.passed());
+  REQUIRE(four.passed());
+  REQUIRE(eight.passed());
 }
 
 TEST_CASE("arguments of any size reach the task", "[runtime][ring]") {
@@ -173,7 +175,8 @@ TEST_CASE("more readers or producers than a slot has edges wait through joins", 
   }
   submit(ring, put_codelet, {{source, Access::write}}, 5L);
   auto const stats = ring.stats();
-  REQUIRE((stats.joins >= 12 && stats.submitted == 102 + stats.joins));
+  REQUIRE(stats.joins >= 12);
+  REQUIRE(stats.submitted == 102 + stats.joins);
   for (auto const copy : copies) REQUIRE(read(ring, copy) == 1);
 }
 
@@ -211,8 +214,12 @@ TEST_CASE("counters tell what a ring has done", "[runtime][ring]") {
   for (int i = 0; i < 10; ++i) submit(ring, step_codelet, {{target, Access::update}}, 1L);
   ring.wait_all();
   auto const stats = ring.stats();
-  REQUIRE((stats.submitted == 11 && stats.executed == 11 && stats.outstanding == 0));
-  REQUIRE((stats.joins == 0 && stats.blocked == 0 && stats.stolen <= 11));
+  REQUIRE(stats.submitted == 11);
+  REQUIRE(stats.executed == 11);
+  REQUIRE(stats.outstanding == 0);
+  REQUIRE(stats.joins == 0);
+  REQUIRE(stats.blocked == 0);
+  REQUIRE(stats.stolen <= 11);
   REQUIRE(ring.waiting_for().empty());
 }
 

@@ -55,7 +55,10 @@ TEST_CASE("a deque gives its owner the latest and thieves the oldest", "[runtime
   REQUIRE(item == 0);
   REQUIRE(deque.pop(item));
   REQUIRE(deque.pop(item));
-  REQUIRE((item == 1 && !deque.pop(item) && !deque.steal(item) && deque.empty()));
+  REQUIRE(item == 1);
+  REQUIRE(!deque.pop(item));
+  REQUIRE(!deque.steal(item));
+  REQUIRE(deque.empty());
 }
 
 TEST_CASE("owner and thieves share a deque without losing an item", "[runtime][ring]") {
@@ -109,7 +112,8 @@ TEST_CASE("a ready queue hands each id to one of several takers", "[runtime][rin
       }
     });
   for (auto& thread : threads) thread.join();
-  REQUIRE((taken.all_once() && queue.empty()));
+  REQUIRE(taken.all_once());
+  REQUIRE(queue.empty());
 }
 
 TEST_CASE("a sleeper that looks after its announcement never misses work", "[runtime][ring]") {
@@ -155,7 +159,8 @@ TEST_CASE("a closed edge list takes no edge, and its walk readies who waits for 
   REQUIRE(window.link(first.consumers, both, 0));
   REQUIRE(window.link(second.consumers, both, 1));
   REQUIRE(window.link(first.consumers, one, 0));
-  REQUIRE((!window.publish(both, 2) && !window.publish(one, 1)));
+  REQUIRE(!window.publish(both, 2));
+  REQUIRE(!window.publish(one, 1));
   window.complete(first, sink);
   REQUIRE(sink.ids == std::vector<std::uint32_t>{one.id});
   REQUIRE(!window.link(first.consumers, one, 1));
@@ -180,10 +185,14 @@ TEST_CASE("the watermark stops at the first unfinished task, also where ids wrap
   REQUIRE(retired == 0);
   window.complete(*slots[0], sink);
   window.advance([&](std::uint64_t) { ++retired; });
-  REQUIRE((retired == 5 && window.watermark() == first + 5 && window.watermark() > 0xffffffffu));
-  REQUIRE((window.finished(first + 6) && !window.finished(first + 5) &&
-           window.live(reference_to(first + 5))));
-  REQUIRE((!window.live(reference_to(first + 4)) && !window.live(reference_to(first + 8))));
+  REQUIRE(retired == 5);
+  REQUIRE(window.watermark() == first + 5);
+  REQUIRE(window.watermark() > 0xffffffffu);
+  REQUIRE(window.finished(first + 6));
+  REQUIRE(!window.finished(first + 5));
+  REQUIRE(window.live(reference_to(first + 5)));
+  REQUIRE(!window.live(reference_to(first + 4)));
+  REQUIRE(!window.live(reference_to(first + 8)));
 }
 
 TEST_CASE("argument blocks never straddle the end of their ring", "[runtime][ring]") {
@@ -215,14 +224,22 @@ TEST_CASE("a late worker takes nothing from a lane of another epoch", "[runtime]
   lane.set_entries(entries.data());
   for (std::uint32_t epoch = 1; epoch <= 3; ++epoch) {
     for (std::uint32_t task = 0; task < 3; ++task) lane.put(epoch, task, 10 * epoch + task);
-    REQUIRE((lane.empty() && lane.pop(tasks, 16, 1) == 0));  // not open yet
+    REQUIRE(lane.empty());
+    REQUIRE(lane.pop(tasks, 16, 1) == 0);  // not open yet
     lane.begin(epoch, 3);
-    REQUIRE((lane.empty() && lane.pop(tasks, 16, 1) == 0));
+    REQUIRE(lane.empty());
+    REQUIRE(lane.pop(tasks, 16, 1) == 0);
     lane.open(epoch);
     lane.push(10 * epoch + 3);
-    REQUIRE((lane.pop(tasks, 16, 2) == 2 && tasks[0] == 10 * epoch && tasks[1] == 10 * epoch + 1));
-    REQUIRE((lane.pop(tasks, 1, 1) == 1 && tasks[0] == 10 * epoch + 2 && !lane.empty()));
-    REQUIRE((lane.pop(tasks, 16, 1) == 1 && tasks[0] == 10 * epoch + 3 && lane.empty()));
+    REQUIRE(lane.pop(tasks, 16, 2) == 2);
+    REQUIRE(tasks[0] == 10 * epoch);
+    REQUIRE(tasks[1] == 10 * epoch + 1);
+    REQUIRE(lane.pop(tasks, 1, 1) == 1);
+    REQUIRE(tasks[0] == 10 * epoch + 2);
+    REQUIRE(!lane.empty());
+    REQUIRE(lane.pop(tasks, 16, 1) == 1);
+    REQUIRE(tasks[0] == 10 * epoch + 3);
+    REQUIRE(lane.empty());
   }
 }
 

@@ -135,7 +135,8 @@ TEST_CASE("several programs share the flights of a ring", "[runtime][ring]") {
     large.run(others.expected, {});
     large.run(cells.expected, {});
   }
-  REQUIRE((cells.as_expected() && others.as_expected()));
+  REQUIRE(cells.as_expected());
+  REQUIRE(others.as_expected());
 }
 
 TEST_CASE("tasks and replays order each other by their buffers", "[runtime][ring]") {
@@ -168,7 +169,8 @@ TEST_CASE("a replay that only reads leaves a later writer waiting for it", "[run
   Event const writer = submit(ring, put_codelet, {{bound[0], Access::write}}, 2L);
   ring.wait(reader);
   Completion const token = tokens.at(0);
-  REQUIRE((!ring.done(replay) && !ring.done(writer)));
+  REQUIRE(!ring.done(replay));
+  REQUIRE(!ring.done(writer));
   token.complete();
   REQUIRE(value_in(ring, bound[0]) == 2);
 }
