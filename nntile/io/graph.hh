@@ -161,7 +161,7 @@ class GraphReader {
                         get<std::size_t>(tensor, "axis"), get<Index>(tensor, "index"), name);
       return;
     }
-    TensorSpec spec{.shape = shape(tensor, "shape"),
+    nntile::TensorSpec spec{.shape = shape(tensor, "shape"),
                     .dtype = dtype(get<std::string>(tensor, "dtype")),
                     .axes = get_or<std::string>(tensor, "axes", {})};
     if (tensor.find("file_shape")) spec.file_shape = shape(tensor, "file_shape");
