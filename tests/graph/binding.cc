@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the kernels of a plan come from: it names them, and binding looks the names up.
+#include <memory>
+
+#include "nntile/graph/apply.hh"
+#include "nntile/graph/compile.hh"
+#include "nntile/ops/gelutanh.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// y = 2 x, an op of a user's own with a reference alone.
+struct Twice {
+  static constexpr char const* name = "twice";
+  enum class Operand : std::uint8_t { x, y };
+  static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}};
+  static constexpr std::span<DType const> dtypes{float_dtypes};
+  struct Attrs {};
+  static constexpr Fields fields{};
+  static constexpr Hooks<Attrs> hooks{};
+  static constexpr char const* no_gradient = "no test asks for it";
+  struct Args {
+    Index n;
+  };
+  static Args args(Attrs const&, TileRange const& range) { return {range.extent('i')}; }
+  template <class T> static void reference(Args const& args, Buffers<Twice> const& buffers) {
+    T const* const x = buffers.template at<T>(Operand::x);
+    T* const y = buffers.template at<T>(Operand::y);
+    for (Index i = 0; i < args.n; ++i) y[i] = static_cast<T>(x[i] + x[i]);
+  }
+};
+
+struct TwiceGraph {
+  LogicalGraph graph{"twice"};
+  TwiceGraph() {
+    Call<Twice>{}(graph.input({.shape = {6}, .axes = "n"}, "x"), graph.tensor({.shape = {6}}, "y"))
+        .mark_output();
+  }
+};
+
+std::vector<double> run(CompiledGraph<Serial> step) {
+  step.bind_input<float>("x", {1, 2, 3, 4, 5, 6});
+  step.execute();
+  auto const y = step.get_output<float>("y");
+  return {y.begin(), y.end()};
+}
+
+}  // namespace
+
+TEST_CASE("an op of one's own needs no registration", "[graph][binding]") {
+  Serial runtime;
+  TwiceGraph const of;
+  TensorStore<Serial> store(runtime);
+  CHECK(run(compile(of.graph, store, {.tile = 4})) == std::vector<double>{2, 4, 6, 8, 10, 12});
+}
+
+TEST_CASE("a plan alone is bound with the ops of one's own", "[graph][binding]") {
+  Serial runtime;
+  TwiceGraph const of;
+  auto const plan = std::make_shared<Plan const>(of.graph);
+  TensorStore<Serial> store(runtime);
+  auto const ops = of.graph.ops();
+  CHECK(run({plan, store, {.ops = ops}}) == std::vector<double>{2, 4, 6, 8, 10, 12});
+  CHECK(message_of<TypeError>([&] { CompiledGraph<Serial>(plan, store); }) ==
+        "compile: no kernel 'twice' for fp32 in the library; bind an op of one's own by "
+        "compile(graph, store), or name it in BindOptions::ops");
+}
+
+TEST_CASE("a plan that moves tiles between locations is refused where nothing moves them",
+          "[graph][binding]") {
+  Serial runtime;
+  PlanData data = Plan(TwiceGraph().graph).data();
+  data.kernels[0].kind = KernelKind::send;
+  TensorStore<Serial> store(runtime);
+  CHECK(contains(message_of<PlanError>([&] {
+                   CompiledGraph<Serial>(std::make_shared<Plan const>(data), store);
+                 }),
+                 "its kernel 'twice' moves tiles"));
+}
+
+TEST_CASE("a plan is proved on request", "[graph][binding]") {
+  CHECK_NOTHROW(Plan(TwiceGraph().graph, {.check = true}));
+}
