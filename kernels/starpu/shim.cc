@@ -85,7 +85,8 @@ starpu_codelet* codelet_of(Codelet const& codelet) {
   return &entry->codelet;
 }
 
-void set_operands(starpu_task& task, Operand const* operands, unsigned count) {
+void set_operands(starpu_task& task, std::span<Use<Data*> const> operands) {
+  std::size_t const count = operands.size();
   task.nbuffers = static_cast<int>(count);
   starpu_data_handle_t* handles = task.handles;
   starpu_data_access_mode* modes = task.modes;
@@ -96,8 +97,8 @@ void set_operands(starpu_task& task, Operand const* operands, unsigned count) {
         static_cast<starpu_data_access_mode*>(std::malloc(count * sizeof *modes));
     if (handles == nullptr || modes == nullptr) throw std::bad_alloc();
   }
-  for (unsigned i = 0; i < count; ++i) {
-    handles[i] = handle_of(operands[i].data);
+  for (std::size_t i = 0; i < count; ++i) {
+    handles[i] = handle_of(operands[i].handle);
     modes[i] = mode_of(operands[i].access);
   }
 }
@@ -195,7 +196,7 @@ void* host_pointer(Data* data) {
 
 void release(Data* data) { starpu_data_release_on_node(handle_of(data), STARPU_MAIN_RAM); }
 
-void submit(Job& job, Codelet const& codelet, Operand const* operands, unsigned count, Hints hints,
+void submit(Job& job, Codelet const& codelet, std::span<Use<Data*> const> operands, Hints hints,
             bool held) {
   starpu_codelet* const own = codelet_of(codelet);
   starpu_task* const task = starpu_task_create();  // detached, destroyed by StarPU
@@ -206,7 +207,7 @@ void submit(Job& job, Codelet const& codelet, Operand const* operands, unsigned 
   task->callback_func = job_left;
   task->callback_arg = &job;
   try {
-    set_operands(*task, operands, count);
+    set_operands(*task, operands);
   } catch (...) {
     destroy_unsubmitted(task);
     throw;

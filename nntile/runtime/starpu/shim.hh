@@ -4,6 +4,7 @@
 // needs <starpu.h>.
 
 #include <cstddef>
+#include <span>
 
 #include "nntile/core/access.hh"
 #include "nntile/core/codelet.hh"
@@ -27,12 +28,6 @@ struct Job {
   unsigned const* operand_of_use = nullptr;
   unsigned use_count = 0;
   void** pointers = nullptr;  // room for use_count buffers
-};
-
-/// A buffer of a submission, each handle once.
-struct Operand {
-  Data* data;
-  Access access;
 };
 
 /// The largest number of CPU workers that this build of StarPU has; Debian's has 4.
@@ -71,10 +66,10 @@ void acquire(Data* data, Access access, Release granted);
 void* host_pointer(Data* data);
 void release(Data* data);
 
-/// Submits the job, which StarPU owns from here on; when this throws, the caller still does. With
-/// `held` the task ends only when the body has run and `end` was called, and keeps its buffers
-/// until then.
-void submit(Job& job, Codelet const& codelet, Operand const* operands, unsigned count, Hints hints,
+/// Submits the job, which StarPU owns from here on; when this throws, the caller still does. Each
+/// buffer is an operand once. With `held` the task ends only when the body has run and `end` was
+/// called, and keeps its buffers until then.
+void submit(Job& job, Codelet const& codelet, std::span<Use<Data*> const> operands, Hints hints,
             bool held);
 /// Lets a held task end; from any thread, also from inside the body. The job is gone when this
 /// returns.

@@ -140,9 +140,7 @@ class StarPU {
     callbacks_.fetch_add(1, std::memory_order_relaxed);
     try {
       // A task without a CPU entry is ended by its token, not by its body's return.
-      starpu_shim::submit(*job, *task.codelet, operands_.data(),
-                          static_cast<unsigned>(operands_.size()), task.hints,
-                          task.codelet->cpu == nullptr);
+      starpu_shim::submit(*job, *task.codelet, operands_, task.hints, task.codelet->cpu == nullptr);
     } catch (...) {
       callbacks_.fetch_sub(1, std::memory_order_relaxed);
       throw;
@@ -301,7 +299,7 @@ class StarPU {
     operands_.clear();
     for (auto const& [buffer, access] : uses) {
       unsigned& position = positions_[buffer->index];  // left by some submission before
-      if (position >= operands_.size() || operands_[position].data != data_of(*buffer)) {
+      if (position >= operands_.size() || operands_[position].handle != data_of(*buffer)) {
         position = static_cast<unsigned>(operands_.size());
         operands_.push_back({data_of(*buffer), access});
       } else if (operands_[position].access != access) {
@@ -430,7 +428,7 @@ class StarPU {
   common::Events events_;
   std::vector<Use<common::Buffer*>> uses_;  // of the submission at hand, as are the next three
   std::vector<void*> pointers_;
-  std::vector<starpu_shim::Operand> operands_;
+  std::vector<Use<starpu_shim::Data*>> operands_;
   std::vector<unsigned> positions_;      // by buffer: where it may stand in operands_
   std::atomic<std::uint64_t> ended_{0};  // how many tasks have
   std::atomic<std::uint64_t> awaited_sequence_{0};

@@ -19,7 +19,7 @@ inline void attributes_behind_a_token(Trial const& trial) {
 inline void many_operands(Trial const& trial) {
   Script script(trial.seed, max_operands, 3);
   for (int i = 0; i < 4 * trial.rounds; ++i) {
-    std::vector<Operand> operands;
+    std::vector<Use<Binding>> operands;
     for (std::uint32_t b = 0; b < max_operands; ++b) {
       std::uint32_t const kind = (b * 7 + static_cast<std::uint32_t>(i)) % 4;
       operands.push_back({b, i == 0 && b % 2 == 0 ? write

@@ -69,7 +69,7 @@ inline void fan_in(Trial const& trial) {
   std::uint32_t const width = max_operands - 1;
   Script script(trial.seed, width + 3);
   for (int i = 0; i < trial.rounds; ++i) {
-    std::vector<Operand> all;
+    std::vector<Use<Binding>> all;
     for (std::uint32_t b = 0; b < width; ++b) {
       script.task({{b, write}}, static_cast<std::uint8_t>(b == 7 ? nap : b % 3));
       all.push_back({b, read});

@@ -149,7 +149,7 @@ inline void replay_unusual(Trial const& trial) {
   Script lone(trial.seed, 4);  // bindings 0 and 3 are in the table and unused
   lone.task({{1, update}, {2, update}, {1, read}});
   Script wide(trial.seed, max_operands);
-  std::vector<Operand> all;
+  std::vector<Use<Binding>> all;
   std::vector<std::uint32_t> bindings;
   for (std::uint32_t b = 0; b < max_operands; ++b) {
     all.push_back({b, b % 2 == 0 ? write : update});

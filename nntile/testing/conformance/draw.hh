@@ -69,9 +69,9 @@ class Drawer {
     for (std::size_t i = 0; i < count; ++i)
       step.operands.push_back({random_.below(buffers), draw_access()});
     // The law leaves open what write and accumulate of one buffer in one task do to its mark.
-    for (Operand& operand : step.operands)
-      for (Operand const& other : step.operands)
-        if (&other != &operand && other.buffer == operand.buffer &&
+    for (Use<Binding>& operand : step.operands)
+      for (Use<Binding> const& other : step.operands)
+        if (&other != &operand && other.handle == operand.handle &&
             operand.access == Access::accumulate)
           operand.access = Access::update;
     step.salt = random_.bits();
@@ -87,13 +87,13 @@ class Drawer {
     if (step.fails && random_.chance(shape_.late)) step.finish = Finish::void_token;
     bool const refused = random_.chance(shape_.unwritten);
     bool legal = true;
-    for (Operand& operand : step.operands) {
-      if (!refused && !written_[operand.buffer]) operand.access = Access::write;
-      legal &= written_[operand.buffer] || !reads(operand.access);
+    for (Use<Binding>& operand : step.operands) {
+      if (!refused && !written_[operand.handle]) operand.access = Access::write;
+      legal &= written_[operand.handle] || !reads(operand.access);
     }
     if (!legal) return;
-    for (Operand const& operand : step.operands)
-      if (writes(operand.access)) written_[operand.buffer] = true;
+    for (Use<Binding> const& operand : step.operands)
+      if (writes(operand.access)) written_[operand.handle] = true;
     waitable_.push_back(static_cast<std::uint32_t>(program_.steps.size()));
   }
 

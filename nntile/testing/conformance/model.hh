@@ -53,17 +53,17 @@ class Model {
 
   Outcome task(Step const& step) {
     bool cancelled = false;
-    for (Operand const& operand : step.operands) {
-      ModelBuffer const& buffer = buffers_[operand.buffer];
+    for (Use<Binding> const& operand : step.operands) {
+      ModelBuffer const& buffer = buffers_[operand.handle];
       if (reads(operand.access) && !buffer.written) return Outcome::refused;
       bool const looks = operand.access == Access::read || operand.access == Access::update;
       cancelled |= looks && buffer.marked;
     }
     if (!cancelled) run(step);
     bool const marks = cancelled || step.fails;
-    for (Operand const& operand : step.operands) {
+    for (Use<Binding> const& operand : step.operands) {
       if (!writes(operand.access)) continue;
-      ModelBuffer& buffer = buffers_[operand.buffer];
+      ModelBuffer& buffer = buffers_[operand.handle];
       buffer.written = true;
       if (marks)
         buffer.marked = true;
@@ -83,7 +83,7 @@ class Model {
     std::vector<Outcome> outcomes;
     for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
       Step one = recording.tasks[i];
-      for (Operand& operand : one.operands) operand.buffer = step.bindings[operand.buffer];
+      for (Use<Binding>& operand : one.operands) operand.handle = step.bindings[operand.handle];
       one.salt = mix(step.salt, i);
       one.fails = step.failing == static_cast<int>(i);
       outcomes.push_back(task(one));
@@ -96,8 +96,8 @@ class Model {
     Note note;
     note.salt = step.salt;
     std::vector<void*> pointers;
-    for (Operand const& operand : step.operands) {
-      auto& words = buffers_[operand.buffer].words;
+    for (Use<Binding> const& operand : step.operands) {
+      auto& words = buffers_[operand.handle].words;
       note.operands[note.operand_count++] = {nullptr, static_cast<std::uint32_t>(words.size()),
                                              operand.access, operand.access};
       pointers.push_back(words.data());

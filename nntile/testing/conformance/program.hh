@@ -10,17 +10,12 @@
 
 namespace nntile::testing {
 
-struct Operand {
-  std::uint32_t buffer;
-  Access access;
-};
-
 /// One call of the driver.
 struct Step {
   enum class Kind : std::uint8_t { task, renew, lock, wait, wait_all, replay };
   Kind kind = Kind::task;
   // a task
-  std::vector<Operand> operands;
+  std::vector<Use<Binding>> operands;
   std::uint64_t salt = 0;
   Finish finish = Finish::returns;
   bool fails = false;
@@ -45,8 +40,8 @@ struct Recording {
   bool needs(std::uint32_t binding) const {
     for (Step const& task : tasks) {
       bool named = false;
-      for (Operand const& operand : task.operands) {
-        if (operand.buffer != binding) continue;
+      for (Use<Binding> const& operand : task.operands) {
+        if (operand.handle != binding) continue;
         if (reads(operand.access)) return true;
         named = true;
       }
@@ -56,8 +51,8 @@ struct Recording {
   }
   bool writes_to(std::uint32_t binding) const {
     for (Step const& task : tasks)
-      for (Operand const& operand : task.operands)
-        if (operand.buffer == binding && writes(operand.access)) return true;
+      for (Use<Binding> const& operand : task.operands)
+        if (operand.handle == binding && writes(operand.access)) return true;
     return false;
   }
   bool uses(std::uint32_t binding) const { return needs(binding) || writes_to(binding); }
@@ -98,7 +93,7 @@ inline std::string to_string(Step const& step, std::size_t number) {
   std::string text = concat("step ", number, " is a task (");
   for (std::size_t i = 0; i < step.operands.size(); ++i)
     text +=
-        concat(i == 0 ? "" : ", ", name_of(step.operands[i].access), " ", step.operands[i].buffer);
+        concat(i == 0 ? "" : ", ", name_of(step.operands[i].access), " ", step.operands[i].handle);
   return text + finishes[static_cast<int>(step.finish)] + (step.fails ? ", failing)" : ")");
 }
 
@@ -109,7 +104,7 @@ inline std::string history(Program const& program, std::uint32_t buffer, std::si
     Step const& step = program.steps[s];
     bool touches =
         (step.kind == Step::Kind::renew || step.kind == Step::Kind::lock) && step.buffer == buffer;
-    for (Operand const& operand : step.operands) touches |= operand.buffer == buffer;
+    for (Use<Binding> const& operand : step.operands) touches |= operand.handle == buffer;
     for (std::uint32_t const bound : step.bindings) touches |= bound == buffer;
     if (touches) touching.push_back(s);
   }

@@ -13,10 +13,10 @@
 namespace nntile::testing {
 
 /// Fills in what a body must know of its operands. `guards` and `words` are indexed by buffer.
-inline void note_operands(Note& note, std::span<Operand const> operands,
+inline void note_operands(Note& note, std::span<Use<Binding> const> operands,
                           std::span<Guard* const> guards, std::span<std::uint32_t const> words) {
-  for (Operand const& operand : operands) {
-    OperandNote entry{guards[operand.buffer], words[operand.buffer], operand.access,
+  for (Use<Binding> const& operand : operands) {
+    OperandNote entry{guards[operand.handle], words[operand.handle], operand.access,
                       operand.access};
     for (auto& earlier : std::span(note.operands).first(note.operand_count)) {
       if (earlier.guard != entry.guard) continue;
@@ -40,20 +40,16 @@ class Recorded {
   Recorded(Recording const& recording, Journal& journal, Outside& outside, Subject& subject)
       : recording_(recording) {
     std::vector<Note> notes;
-    std::vector<std::vector<Use<Binding>>> uses;
     for (Step const& step : recording.tasks) {
       Note note{&journal, &outside, 0, 0, 0, step.finish, false, step.pauses, {}};
       note.operand_count = static_cast<std::uint8_t>(step.operands.size());
       notes.push_back(note);
-      uses.emplace_back();
-      for (Operand const& operand : step.operands)
-        uses.back().push_back({operand.buffer, operand.access});
     }
     std::vector<ProgramTask> tasks;
     for (std::size_t i = 0; i < notes.size(); ++i)
       tasks.push_back(
           {recording.tasks[i].finish == Finish::returns ? &mix_codelet : &late_mix_codelet,
-           uses[i],
+           recording.tasks[i].operands,
            notes[i].bytes(),
            recording.tasks[i].hints,
            {}});

@@ -163,8 +163,8 @@ class ProgramRun {
               step.finish, step.fails, step.pauses, {}};
     note_operands(note, step.operands, guards_, program_.words);
     std::vector<Use<Subject::Handle>> uses;
-    for (Operand const& operand : step.operands)
-      uses.push_back({handles_[operand.buffer], operand.access});
+    for (Use<Binding> const& operand : step.operands)
+      uses.push_back({handles_[operand.handle], operand.access});
     Codelet const& codelet = step.finish == Finish::returns ? mix_codelet : late_mix_codelet;
     Outcome const outcome = model_.task(step);
     outcomes_[s] = task_outcomes_[first_[s]] = outcome;

@@ -85,7 +85,7 @@ class Scene {
 
   /// Submits a task with guards and journal. Its number in the journal is the count of tasks before
   /// it.
-  Event task(std::vector<Operand> const& operands, TaskOptions const& options = {}) {
+  Event task(std::vector<Use<Binding>> const& operands, TaskOptions const& options = {}) {
     std::uint32_t const number = tasks_++;
     Note note{&journal_,      &outside_,     mix(77, number), number, 0,
               options.finish, options.fails, options.pauses,  {}};
@@ -97,24 +97,24 @@ class Scene {
 
   /// Submits a task that calls `body`, which must outlive it.
   template <class Body>
-  Event call(std::vector<Operand> const& operands, Body& body, TaskLabel const& label = {}) {
+  Event call(std::vector<Use<Binding>> const& operands, Body& body, TaskLabel const& label = {}) {
     CallNote const note{
         [](void* state, KernelCall const& call) { return (*static_cast<Body*>(state))(call); },
         &body};
     return submit(call_codelet, operands, detail::bytes_of(note), label);
   }
-  template <class Body> Event start(std::vector<Operand> const& operands, Body& body) {
+  template <class Body> Event start(std::vector<Use<Binding>> const& operands, Body& body) {
     detail::StartNote const note{[](void* state, KernelCall const& call, Completion token) {
                                    return (*static_cast<Body*>(state))(call, token);
                                  },
                                  &body};
     return submit(start_codelet, operands, detail::bytes_of(note));
   }
-  Event submit(Codelet const& codelet, std::vector<Operand> const& operands,
+  Event submit(Codelet const& codelet, std::vector<Use<Binding>> const& operands,
                std::span<std::byte const> attributes, TaskLabel const& label = {}) {
     std::vector<Use<Subject::Handle>> uses;
-    for (Operand const& operand : operands)
-      uses.push_back({handles_[operand.buffer], operand.access});
+    for (Use<Binding> const& operand : operands)
+      uses.push_back({handles_[operand.handle], operand.access});
     return runtime_->submit({&codelet, uses, attributes, {}, label});
   }
 

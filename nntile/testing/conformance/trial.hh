@@ -61,21 +61,21 @@ class Script {
     program_.words.assign(buffers, words);
   }
 
-  Script& task(std::vector<Operand> operands, std::uint8_t pauses = 0) {
+  Script& task(std::vector<Use<Binding>> operands, std::uint8_t pauses = 0) {
     Step step;
     step.operands = std::move(operands);
     step.salt = mix(program_.seed, program_.steps.size());
     step.pauses = pauses;
     return add(step);
   }
-  Script& failing(std::vector<Operand> operands, Finish finish = Finish::returns,
+  Script& failing(std::vector<Use<Binding>> operands, Finish finish = Finish::returns,
                   std::uint8_t pauses = 0) {
     task(std::move(operands), pauses);
     program_.steps.back().fails = true;
     program_.steps.back().finish = finish;
     return *this;
   }
-  Script& late(std::vector<Operand> operands, Finish finish, std::uint8_t pauses = 0) {
+  Script& late(std::vector<Use<Binding>> operands, Finish finish, std::uint8_t pauses = 0) {
     task(std::move(operands), pauses);
     program_.steps.back().finish = finish;
     return *this;
