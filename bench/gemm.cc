@@ -15,8 +15,8 @@
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/ops/gemm.hh"
-#include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/support/workspaces.hh"
 
 namespace {
 
@@ -138,7 +138,7 @@ template <class T> class Ours {
 
   Operands<T> operands_;
   Codelet const* kernel_;
-  common::Workspaces workspace_{1};
+  support::Workspaces workspace_{1};
   std::optional<Planned> planned_;
 };
 

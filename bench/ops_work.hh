@@ -14,8 +14,8 @@
 #include "bench/harness.hh"
 #include "nntile/core/shape.hh"
 #include "nntile/ops/arguments.hh"
-#include "nntile/runtime/common/aligned.hh"
-#include "nntile/runtime/common/workspaces.hh"
+#include "nntile/runtime/support/aligned.hh"
+#include "nntile/runtime/support/workspaces.hh"
 
 namespace nntile::bench {
 
@@ -32,8 +32,9 @@ template <class T = float> class Array {
  public:
   explicit Array(Index size)
       : size_(size),
-        data_(static_cast<T*>(common::allocate_aligned(static_cast<std::size_t>(size) * sizeof(T))),
-              common::free_aligned) {
+        data_(
+            static_cast<T*>(support::allocate_aligned(static_cast<std::size_t>(size) * sizeof(T))),
+            support::free_aligned) {
     std::fill_n(data_.get(), size, T(0));  // touches it
   }
   template <class Value> Array(Index size, Value value) : Array(size) {
@@ -103,8 +104,8 @@ class BoundKernel {
   }
 
  private:
-  std::shared_ptr<common::Workspaces const> workspace_ =
-      std::make_shared<common::Workspaces const>(1);  // shared by copies, which take turns
+  std::shared_ptr<support::Workspaces const> workspace_ =
+      std::make_shared<support::Workspaces const>(1);  // shared by copies, which take turns
   Codelet const* codelet_;
   std::vector<std::byte> args_;
   std::vector<Operand> operands_;

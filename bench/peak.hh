@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/harness.hh"
-#include "nntile/runtime/common/aligned.hh"
+#include "nntile/runtime/support/aligned.hh"
 
 namespace nntile::bench {
 
@@ -72,11 +72,11 @@ class Triad {
  private:
   static constexpr std::size_t n = std::size_t{8} << 20;  // 32 MiB each
   struct Free {
-    void operator()(float* data) const { common::free_aligned(data); }
+    void operator()(float* data) const { support::free_aligned(data); }
   };
   using Memory = std::unique_ptr<float, Free>;
   static Memory make(float value) {
-    Memory memory(static_cast<float*>(common::allocate_aligned(n * sizeof(float))));
+    Memory memory(static_cast<float*>(support::allocate_aligned(n * sizeof(float))));
     std::fill_n(memory.get(), n, value);
     return memory;
   }

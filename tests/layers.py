@@ -78,10 +78,12 @@ def complaint(path, kind, name):
         if not (room == "adaptors" and target == "comm"):
             return f"{layer} may not include {target}"
     if room is not None and target_room is not None:
-        if target_room not in {"", "common", room}:
+        if target_room not in {"", "support", room}:
             return f"runtime/{room or '*.hh'} may not include runtime/{target_room}"
-        if room == "" and target_room == "common":
-            return "runtime/*.hh may not include runtime/common"
+        if room == "" and target_room == "support":
+            return "runtime/*.hh may not include runtime/support"
+    if room is None and target_room == "support" and path.startswith("nntile/"):
+        return "runtime/support is for runtimes"
     if path == "nntile/nntile.hh":
         if target_room and target_room not in UMBRELLA_RUNTIMES:
             return f"the umbrella includes no runtime but serial and ring, not {target_room}"

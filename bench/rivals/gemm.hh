@@ -16,7 +16,7 @@
 #include <memory>
 #include <optional>
 
-#include "nntile/runtime/common/aligned.hh"
+#include "nntile/runtime/support/aligned.hh"
 
 namespace gemm_bench {
 
@@ -40,12 +40,12 @@ template <class T> class Matrix {
  public:
   explicit Matrix(Index count)
       : data_(static_cast<T*>(
-            nntile::common::allocate_aligned(static_cast<std::size_t>(count) * sizeof(T)))) {}
+            nntile::support::allocate_aligned(static_cast<std::size_t>(count) * sizeof(T)))) {}
   T* data() const { return data_.get(); }
 
  private:
   struct Free {
-    void operator()(T* data) const { nntile::common::free_aligned(data); }
+    void operator()(T* data) const { nntile::support::free_aligned(data); }
   };
   std::unique_ptr<T[], Free> data_;
 };

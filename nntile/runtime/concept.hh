@@ -191,7 +191,7 @@ concept ScopedRuntime = Runtime<R> && requires(R& runtime, Lifetime lifetime) {
 
 /// Lends each CPU body that runs `workspace_bytes()` bytes, as KernelCall::workspace says. With
 /// max_workspace_bytes every kernel of the library runs, on threads of 64 KiB of stack; on a
-/// runtime that lends less than a kernel needs, binding throws ValueError. common::Workspaces has
+/// runtime that lends less than a kernel needs, binding throws ValueError. support::Workspaces has
 /// the blocks.
 template <class R>
 concept LendingRuntime = Runtime<R> && requires(R const& constant) {

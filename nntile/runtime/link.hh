@@ -5,7 +5,7 @@
 //
 // Use by a runtime: a member LinkRef, before its DrivingThread, which notes the driver there;
 // every driving call, having entered, checks any_dropped() and settles what was dropped
-// (common/dropped.hh); the first statement of the destructor is close().
+// (support/dropped.hh); the first statement of the destructor is close().
 
 #include <atomic>
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// Another thread is inside a driving call.
 class DrivenElsewhere : public LifetimeError {
@@ -135,4 +135,4 @@ template <class Handle> class LinkRef {
   Link<Handle>* link_ = nullptr;
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

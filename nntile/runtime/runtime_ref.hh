@@ -14,12 +14,12 @@
 namespace nntile {
 
 /// Notifies the objects made on it of its end, and takes back from any thread the handles that its
-/// driver is to retire or unlock: link(), a common::LinkRef, which may be empty; here(), whether
+/// driver is to retire or unlock: link(), a support::LinkRef, which may be empty; here(), whether
 /// the calling thread is the driver, and inside no task; wait_and_retire(handle), which waits for
 /// the handle's tasks, so that adopted memory may go.
 template <class R>
 concept LinkedRuntime = Runtime<R> && requires(R& runtime, typename R::Handle handle) {
-  { runtime.link() } -> std::convertible_to<common::LinkRef<typename R::Handle>>;
+  { runtime.link() } -> std::convertible_to<support::LinkRef<typename R::Handle>>;
   { runtime.here() } -> std::same_as<bool>;
   runtime.wait_and_retire(handle);
 };
@@ -100,7 +100,7 @@ template <Runtime R> class RuntimeRef {
         if (turn.nested()) return false;
         call();
         return true;
-      } catch (common::DrivenElsewhere const&) {
+      } catch (support::DrivenElsewhere const&) {
         detail::sleep_ns(50'000);
       } catch (...) {
         return false;
@@ -160,7 +160,7 @@ template <Runtime R> class RuntimeRef {
     explicit operator bool() const noexcept { return false; }
   };
   template <class Self> struct LinkOf { using type = NoLink; };
-  template <LinkedRuntime Self> struct LinkOf<Self> { using type = common::LinkRef<Handle>; };
+  template <LinkedRuntime Self> struct LinkOf<Self> { using type = support::LinkRef<Handle>; };
 
   R* runtime_ = nullptr;
   typename LinkOf<R>::type link_;

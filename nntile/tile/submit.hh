@@ -62,7 +62,7 @@ void check_workspace(R const& runtime, Codelet const& codelet, DType element) {
       codelet.name, ": its kernel for ", name_of(element), " needs ", codelet.workspace,
       " bytes of workspace, but ", runtime_name<R>.empty() ? "its runtime" : runtime_name<R>,
       " lends ", lent,
-      "; lend each body a block of common::Workspaces in KernelCall::workspace, and say so by "
+      "; lend each body a block of support::Workspaces in KernelCall::workspace, and say so by "
       "workspace_bytes()"));
 }
 

@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   args.m = args.n = args.k = args.lda = args.ldb = args.ldc = 64;
   args.batch = 1, args.alpha = 1;
   void* const buffers[] = {a.data(), b.data(), c.data()};
-  common::Workspaces const workspaces(1);
+  support::Workspaces const workspaces(1);
   char text[status_text_bytes];
   if (!fast->cpu({buffers, &call, text, workspaces[0]}).ok()) return 2;
   for (float const value : c)

@@ -2,7 +2,7 @@
 // note: executor\.help\(\)
 // SPDX-License-Identifier: BSD-3-Clause
 // An executor without `help` fails where the engine is named.
-#include "nntile/runtime/common/engine.hh"
+#include "nntile/runtime/engine/engine.hh"
 
 using namespace nntile;
 

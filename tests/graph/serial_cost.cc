@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
     runtime.watching = false;
     run.bind(2);
     std::vector<Step> const calls = runtime.calls();
-    common::Workspaces const workspace(1);
+    support::Workspaces const workspace(1);
     counted_loop(calls, workspace[0]);
     report(run);
   } else {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nntile/ops/kernel.hh"
-#include "nntile/runtime/common/workspaces.hh"
+#include "nntile/runtime/support/workspaces.hh"
 #include "tests/support/catch.hh"
 
 namespace {
@@ -67,7 +67,7 @@ struct Problem {
     Codelet const* const kernel = kernels::find("gemm", dtype_of<T>, dtype_of<T>, Mode::exact, isa);
     REQUIRE(kernel != nullptr);
     auto const list = buffers();
-    common::Workspaces const workspace(1);
+    support::Workspaces const workspace(1);
     auto const given = arguments();
     CHECK(kernel->cpu({list.data(), &given, nullptr, workspace[0]}).ok());
   }

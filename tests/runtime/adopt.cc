@@ -8,7 +8,7 @@
 
 #include "nntile/runtime/adaptors/check.hh"
 #include "nntile/runtime/adaptors/record.hh"
-#include "nntile/runtime/common/adopted_ranges.hh"
+#include "nntile/runtime/support/adopted_ranges.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -16,7 +16,7 @@
 
 using namespace nntile;
 using namespace nntile::test;
-using common::AdoptedRanges;
+using support::AdoptedRanges;
 
 namespace {
 

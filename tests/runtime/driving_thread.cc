@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "nntile/runtime/common/driving_thread.hh"
+#include "nntile/runtime/support/driving_thread.hh"
 
 #include <atomic>
 #include <chrono>
@@ -17,7 +17,7 @@
 #include "tests/support/runtimes.hh"
 
 using namespace nntile;
-using namespace nntile::common;
+using namespace nntile::support;
 
 namespace {
 /// Whether the calling thread may drive.

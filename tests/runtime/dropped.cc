@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Handles that other threads drop, and their settlement by the driving thread.
-#include "nntile/runtime/common/dropped.hh"
+#include "nntile/runtime/support/dropped.hh"
 
 #include <new>
 #include <vector>
@@ -14,9 +14,9 @@ using Index = std::uint32_t;
 
 /// Three buffers, dropped in order.
 struct Dropped {
-  common::Failures failures;
-  common::BufferTable buffers{failures};
-  common::LinkRef<DataHandle> link = common::LinkRef<DataHandle>::make();
+  support::Failures failures;
+  support::BufferTable buffers{failures};
+  support::LinkRef<DataHandle> link = support::LinkRef<DataHandle>::make();
   DataHandle handles[3];
 
   Dropped() {
@@ -33,7 +33,7 @@ struct Dropped {
       if (handle.index == last) throw Thrown(thrown);
     };
     try {
-      common::settle_dropped(
+      support::settle_dropped(
           link, buffers, [](DataHandle) {}, retire);
     } catch (std::bad_alloc const&) {
     }
@@ -64,5 +64,5 @@ TEST_CASE("a locked handle that is dropped waits for its unlock", "[runtime][dro
   auto& buffer = dropped.buffers.check_lock(dropped.handles[1], Access::write);
   (void)dropped.buffers.begin_lock(buffer, Access::write);
   CHECK(dropped.settle(3, std::bad_alloc()) == std::vector<Index>{0, 2});
-  CHECK(dropped.buffers.end_lock(dropped.handles[1]).is(common::Buffer::dropped));
+  CHECK(dropped.buffers.end_lock(dropped.handles[1]).is(support::Buffer::dropped));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the engine makes of an executor: order by dependences, helping, back-pressure.
-#include "nntile/runtime/common/engine.hh"
+#include "nntile/runtime/engine/engine.hh"
 
 #include <atomic>
 #include <random>
@@ -63,11 +63,11 @@ struct Storing : ThreadExecutor {
   explicit Storing(std::atomic<int>* blocks) : ThreadExecutor({2, false, false}), live(blocks) {}
   void* allocate(std::size_t bytes, Place) {
     ++*live;
-    return common::allocate_aligned(bytes);
+    return support::allocate_aligned(bytes);
   }
   void free(void* pointer, std::size_t, Place) {
     --*live;
-    common::free_aligned(pointer);
+    support::free_aligned(pointer);
   }
   std::atomic<int>* live;
 };

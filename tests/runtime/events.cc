@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "nntile/runtime/common/events.hh"
+#include "nntile/runtime/support/events.hh"
 
 #include <thread>
 #include <vector>
 
 #include "tests/support/catch.hh"
 
-using namespace nntile::common;
+using namespace nntile::support;
 
 TEST_CASE("a task has ended once its end was reported, in any order", "[runtime][events]") {
   Events events;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The failure log by itself: ranges, references, failures reported out of order.
-#include "nntile/runtime/common/failures.hh"
+#include "nntile/runtime/support/failures.hh"
 
 #include <algorithm>
 #include <array>
 #include <random>
 #include <vector>
 
-#include "nntile/runtime/common/buffer_table.hh"
+#include "nntile/runtime/support/buffer_table.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
 using namespace nntile;
-using namespace nntile::common;
+using namespace nntile::support;
 using test::contains;
 using test::message_of;
 

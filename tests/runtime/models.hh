@@ -2,7 +2,7 @@
 #pragma once
 // The runtimes that the tests of this folder build by themselves, under short names.
 
-#include "nntile/runtime/common/engine.hh"
+#include "nntile/runtime/engine/engine.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/runtime/thread_executor.hh"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "nntile/runtime/common/options.hh"
+#include "nntile/runtime/support/options.hh"
 
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
 using namespace nntile;
-using namespace nntile::common;
+using namespace nntile::support;
 using test::contains;
 using test::message_of;
 

@@ -37,7 +37,7 @@ constexpr auto seq_cst = std::memory_order_seq_cst;
 /// Machine and domain in one, as worker and driver see them.
 struct Yard {
   static constexpr Reference target = detail::ring::pending_bit | 7;
-  static inline common::DrivingThread thread{};
+  static inline support::DrivingThread thread{};
 
   /// The state of a thread that decides its next steps: the exploration merges histories that agree
   /// in it.

@@ -9,15 +9,15 @@
 #include <thread>
 #include <vector>
 
-#include "nntile/runtime/common/options.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/support/options.hh"
 
 namespace nntile::test {
 
 class ThreadExecutor {
  public:
   explicit ThreadExecutor(RuntimeOptions const& options = {})
-      : options_(common::check_options(options, "threads")) {
+      : options_(support::check_options(options, "threads")) {
     try {
       for (int i = 0; i < options_.spawned; ++i) threads_.emplace_back([this] { work(); });
     } catch (...) {
@@ -82,7 +82,7 @@ class ThreadExecutor {
     }
   }
 
-  common::CheckedOptions const options_;
+  support::CheckedOptions const options_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Asynchronous tasks, which another thread completes.
-#include "nntile/runtime/common/tokens.hh"
+#include "nntile/runtime/support/tokens.hh"
 
 #include <atomic>
 #include <string>
@@ -298,9 +298,9 @@ TEMPLATE_TEST_CASE("a release that drives is refused", "[runtime][tokens]",
 
 TEST_CASE("a token that is over ends no later task", "[runtime][tokens]") {
   int ended = 0;
-  common::Tokens tokens(
+  support::Tokens tokens(
       &ended, +[](void* count, void*, Status) noexcept { ++*static_cast<int*>(count); });
-  common::TaskBody body;
+  support::TaskBody body;
   Completion const first = tokens.open(nullptr, body);
   (void)tokens.entry_returned(first, {});
   first.complete();
@@ -317,9 +317,9 @@ TEST_CASE("a token that is over ends no later task", "[runtime][tokens]") {
 
 TEST_CASE("a poll that answers true without completing is dropped and its token stays",
           "[runtime][tokens]") {
-  common::Tokens tokens(
+  support::Tokens tokens(
       nullptr, +[](void*, void*, Status) noexcept {});
-  common::TaskBody body;
+  support::TaskBody body;
   Completion const token = tokens.open(nullptr, body);
   token.poll(
       +[](void*, Completion) { return true; }, nullptr);
@@ -333,9 +333,9 @@ TEST_CASE("a poll that answers true without completing is dropped and its token 
 }
 
 TEST_CASE("completing a token drops its polls and no other's", "[runtime][tokens]") {
-  common::Tokens tokens(
+  support::Tokens tokens(
       nullptr, +[](void*, void*, Status) noexcept {});
-  common::TaskBody body;
+  support::TaskBody body;
   Completion const first = tokens.open(nullptr, body), second = tokens.open(nullptr, body);
   for (int i = 0; i < 3; ++i)
     for (Completion const& token : {first, second})

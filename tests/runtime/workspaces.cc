@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "nntile/runtime/common/workspaces.hh"
+#include "nntile/runtime/support/workspaces.hh"
 
 #include <sys/mman.h>
 
@@ -19,7 +19,7 @@
 #include "tests/support/skip.hh"
 
 using namespace nntile;
-using common::Workspaces;
+using support::Workspaces;
 
 namespace {
 

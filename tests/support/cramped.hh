@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "nntile/core/threads.hh"
-#include "nntile/runtime/common/engine.hh"
+#include "nntile/runtime/engine/engine.hh"
 #include "tests/support/sanitized.hh"
 
 namespace nntile::test {

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
-#include "nntile/runtime/common/engine.hh"
 #include "nntile/runtime/dynamic/dynamic.hh"
+#include "nntile/runtime/engine/engine.hh"
 #include "nntile/runtime/name.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"

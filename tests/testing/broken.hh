@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
-#include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/support/workspaces.hh"
 #include "tests/testing/broken_state.hh"
 #include "tests/testing/defect.hh"
 
@@ -460,7 +460,7 @@ class Broken {
     self.polls_.push_back({poll, state, self.token(id)});
   }
 
-  common::Workspaces workspaces_{1};
+  support::Workspaces workspaces_{1};
   Defect const defect_;
   std::thread::id const driver_ = std::this_thread::get_id();
   std::deque<Buffer> buffers_;

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "nntile/runtime/common/engine.hh"
+#include "nntile/runtime/engine/engine.hh"
 #include "nntile/testing/conformance.hh"
 #include "tests/support/catch.hh"
 #include "tests/testing/broken_replay.hh"

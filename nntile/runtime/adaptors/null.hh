@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "nntile/runtime/common/driving_thread.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/support/driving_thread.hh"
 
 namespace nntile {
 
@@ -170,7 +170,7 @@ class Null {
     buffer = {buffer.bytes, nullptr, {}, false, nullptr};
   }
 
-  common::DrivingThread thread_;
+  support::DrivingThread thread_;
   int const workers_;
   std::uint64_t submitted_ = 0;
   std::vector<Buffer> buffers_;

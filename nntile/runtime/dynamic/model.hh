@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
-#include "nntile/runtime/common/driving_thread.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/dynamic/task_list.hh"
 #include "nntile/runtime/runtime_ref.hh"
+#include "nntile/runtime/support/driving_thread.hh"
 
 namespace nntile::detail {
 
@@ -86,8 +86,8 @@ template <class Erased> struct DynamicModel {
   virtual void wait_all() = 0;
   virtual std::span<std::byte> lock(Handle handle, Access access) = 0;
   virtual void unlock(Handle handle) = 0;
-  virtual common::DrivingThread::Inside drive(char const* call) = 0;
-  virtual common::LinkRef<Handle> link() const = 0;
+  virtual support::DrivingThread::Inside drive(char const* call) = 0;
+  virtual support::LinkRef<Handle> link() const = 0;
   virtual bool here() const = 0;
   virtual void wait_and_retire(Handle handle) = 0;
   virtual Workers workers() const = 0;
@@ -154,16 +154,16 @@ template <Runtime R, class Erased> class DynamicModelOf final : public DynamicMo
     return runtime_.lock(own(handle), access);
   }
   void unlock(Handle handle) override { runtime_.unlock(own(handle)); }
-  common::DrivingThread::Inside drive(char const* call) override {
+  support::DrivingThread::Inside drive(char const* call) override {
     if constexpr (requires {
-                    { runtime_.drive(call) } -> std::same_as<common::DrivingThread::Inside>;
+                    { runtime_.drive(call) } -> std::same_as<support::DrivingThread::Inside>;
                   })
       return runtime_.drive(call);
     else
       return {};
   }
   /// None where handles are wrapped: then the runtime outlives what is made on it.
-  common::LinkRef<Handle> link() const override {
+  support::LinkRef<Handle> link() const override {
     if constexpr (linked)
       return runtime_.link();
     else

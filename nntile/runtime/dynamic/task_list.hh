@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
-#include "nntile/runtime/common/recording.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/support/recording.hh"
 #include "nntile/runtime/unsubmitted.hh"
 
 namespace nntile::detail {
@@ -37,7 +37,7 @@ class TaskList {
   template <class Handle>
   requires std::has_unique_object_representations_v<Handle>
   void check(std::span<Handle const> bindings, std::span<std::byte const> block) const {
-    common::check_replay(&recording_, bindings.size(), block.size());
+    support::check_replay(&recording_, bindings.size(), block.size());
     std::vector<std::size_t> order(bindings.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     auto const compare = [&](std::size_t a, std::size_t b) {
@@ -45,7 +45,7 @@ class TaskList {
     };
     std::sort(order.begin(), order.end(), [&](auto a, auto b) { return compare(a, b) < 0; });
     for (std::size_t i = 1; i < order.size(); ++i)
-      if (compare(order[i - 1], order[i]) == 0) common::fail_aliased(order[i - 1], order[i]);
+      if (compare(order[i - 1], order[i]) == 0) support::fail_aliased(order[i - 1], order[i]);
   }
 
   /// Submits every task, with attributes patched from the parameters. Before them goes one that
@@ -83,7 +83,7 @@ class TaskList {
   }
 
  private:
-  using Step = common::Recording::Step;
+  using Step = support::Recording::Step;
 
   static Status do_nothing(KernelCall const&) noexcept { return {}; }
   static constexpr Codelet begin_codelet{"replay", &do_nothing, nullptr, nullptr};
@@ -97,7 +97,7 @@ class TaskList {
           mark_unsubmitted(runtime, bindings[use.handle], cause, recording_.steps[task].label);
   }
 
-  common::Recording recording_;
+  support::Recording recording_;
 };
 
 }  // namespace nntile::detail

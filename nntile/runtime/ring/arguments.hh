@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 
-#include "nntile/runtime/common/buffer.hh"
 #include "nntile/runtime/ring/slot.hh"
+#include "nntile/runtime/support/buffer.hh"
 
 namespace nntile::detail::ring {
 
@@ -66,13 +66,13 @@ struct Arguments {
         padded(attributes) + operands * sizeof(PackedUse) + sizeof(std::int64_t) <=
             sizeof(ColdSlot::arguments))
       return 0;
-    return padded(attributes) + operands * (sizeof(Use<common::Buffer*>) + sizeof(void*)) +
+    return padded(attributes) + operands * (sizeof(Use<support::Buffer*>) + sizeof(void*)) +
            sizeof(std::int64_t);
   }
 
   /// Writes the arguments into the slot; `block_bytes` is 0 for them.
   static void put(ColdSlot& cold, std::span<std::byte const> attributes,
-                  std::span<Use<common::Buffer*> const> uses, void* const* pointers,
+                  std::span<Use<support::Buffer*> const> uses, void* const* pointers,
                   std::int64_t tile) {
     // g++ 12 warns of writes behind the slot where it does not know this.
     if (uses.size() > inline_operands) __builtin_unreachable();
@@ -88,7 +88,7 @@ struct Arguments {
   /// Writes the arguments into a block, and its address, the attributes' size and the number of
   /// operands into the slot.
   static void put_block(ColdSlot& cold, std::byte* block, std::span<std::byte const> attributes,
-                        std::span<Use<common::Buffer*> const> uses, void* const* pointers,
+                        std::span<Use<support::Buffer*> const> uses, void* const* pointers,
                         std::int64_t tile) {
     std::size_t const sizes[] = {padded(attributes.size()), uses.size()};
     append(append(cold.arguments, &block, sizeof block), sizes, sizeof sizes);
@@ -100,10 +100,10 @@ struct Arguments {
 
   /// The task's body as it was submitted. The unpacked operands of an inline one lie in this
   /// object.
-  template <class Hot> common::TaskBody body(Hot const& slot, ColdSlot const& cold) {
+  template <class Hot> support::TaskBody body(Hot const& slot, ColdSlot const& cold) {
     std::size_t count = slot.operands;
     std::byte const* attributes = cold.arguments;
-    Use<common::Buffer*> const* uses = uses_;
+    Use<support::Buffer*> const* uses = uses_;
     void* const* pointers = pointers_;
     std::byte const* tile;
     if (slot.spilled) {
@@ -111,7 +111,7 @@ struct Arguments {
       std::memcpy(&attributes, cold.arguments, sizeof attributes);
       std::memcpy(sizes, cold.arguments + sizeof attributes, sizeof sizes);
       count = sizes[1];
-      uses = reinterpret_cast<Use<common::Buffer*> const*>(attributes + sizes[0]);
+      uses = reinterpret_cast<Use<support::Buffer*> const*>(attributes + sizes[0]);
       pointers = reinterpret_cast<void* const*>(uses + count);
       tile = reinterpret_cast<std::byte const*>(pointers + count);
     } else {
@@ -121,7 +121,7 @@ struct Arguments {
         PackedUse packed;
         std::memcpy(&packed, at + i * sizeof packed, sizeof packed);
         pointers_[i] = packed.pointer;
-        uses_[i] = {reinterpret_cast<common::Buffer*>(packed.buffer_and_access & ~access_bits),
+        uses_[i] = {reinterpret_cast<support::Buffer*>(packed.buffer_and_access & ~access_bits),
                     static_cast<Access>(packed.buffer_and_access & access_bits)};
       }
       tile = at + count * sizeof(PackedUse);
@@ -138,7 +138,7 @@ struct Arguments {
 
  private:
   static constexpr std::uintptr_t access_bits = 3;
-  static_assert(alignof(common::Buffer) > access_bits);
+  static_assert(alignof(support::Buffer) > access_bits);
 
   static std::byte* append(std::byte* at, void const* from, std::size_t bytes) {
     if (bytes != 0) std::memcpy(at, from, bytes);
@@ -149,7 +149,7 @@ struct Arguments {
     return at + padded(attributes.size());
   }
 
-  Use<common::Buffer*> uses_[inline_operands];
+  Use<support::Buffer*> uses_[inline_operands];
   void* pointers_[inline_operands];
 };
 

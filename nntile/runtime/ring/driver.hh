@@ -91,7 +91,7 @@ class Driver {
   }
 
   /// The first unfinished task that a host access to the buffer has to wait for, if any.
-  Reference next_user(common::Buffer const& buffer, Access access) {
+  Reference next_user(support::Buffer const& buffer, Access access) {
     BufferUsers const& users = reclaim_.users(buffer);
     if (!finished(users.writer)) return users.writer;
     if (writes(access))
@@ -114,7 +114,7 @@ class Driver {
 
  private:
   ReadyTask help(ReadyTask ready) {
-    common::DrivingThread::InTask const in_task(machine_.thread);
+    support::DrivingThread::InTask const in_task(machine_.thread);
     ReadyTask const kept = machine_.run(0, ready);
     machine_.flush(0);
     if (kept == no_task || !machine_.should_wait(kept)) return kept;

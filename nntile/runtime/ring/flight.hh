@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "nntile/runtime/common/buffer.hh"
 #include "nntile/runtime/ring/lane.hh"
 #include "nntile/runtime/ring/program.hh"
 #include "nntile/runtime/ring/ready_task.hh"
+#include "nntile/runtime/support/buffer.hh"
 
 namespace nntile::detail::ring {
 
@@ -29,8 +29,8 @@ template <class Policy> struct TokenTask {
 
 /// A task whose operands were unpacked when its program was replayed.
 template <class Policy> struct Prepared : TokenTask<Policy> {
-  common::TaskBody body;
-  std::vector<Use<common::Buffer*>> uses;
+  support::TaskBody body;
+  std::vector<Use<support::Buffer*>> uses;
   std::vector<void*> pointers;
 };
 
@@ -61,7 +61,7 @@ template <class Policy> class Flight {
 
   /// Makes it ready for a replay. `buffers` are those of the bindings, null where none is used.
   /// Throws std::bad_alloc; it can be used again then.
-  void set_up(std::shared_ptr<Image const> image, std::span<common::Buffer* const> buffers,
+  void set_up(std::shared_ptr<Image const> image, std::span<support::Buffer* const> buffers,
               std::span<std::byte const> block) {
     if (!ran_last(image)) adapt(image);
     image_ = std::move(image);
@@ -100,8 +100,8 @@ template <class Policy> class Flight {
     return (task.varying ? varying_ : image_->constant).data() + task.attributes;
   }
   /// All of that task. `uses` is filled in; `pointers` are what `bind` gave.
-  common::TaskBody body(RecordedTask const& task, Use<common::Buffer*>* uses,
-                        void* const* pointers) const {
+  support::TaskBody body(RecordedTask const& task, Use<support::Buffer*>* uses,
+                         void* const* pointers) const {
     for (std::uint32_t i = 0; i < task.use_count; ++i)
       uses[i] = {buffers_[task.binding(i)], task.access(i)};
     return {task.codelet, sequence_ + task.number, {uses, task.use_count},
@@ -206,7 +206,7 @@ template <class Policy> class Flight {
   std::uint64_t sequence_ = 0;
   std::shared_ptr<Image const> image_;
   std::weak_ptr<Image const> last_;
-  std::vector<common::Buffer*> buffers_;
+  std::vector<support::Buffer*> buffers_;
   std::vector<void*> pointers_;
   std::vector<std::byte> varying_;
   std::vector<std::unique_ptr<Prepared<Policy>>> prepared_;

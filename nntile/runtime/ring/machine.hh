@@ -6,17 +6,17 @@
 #include <cstdint>
 #include <utility>
 
-#include "nntile/runtime/common/buffer_table.hh"
-#include "nntile/runtime/common/driving_thread.hh"
-#include "nntile/runtime/common/failures.hh"
-#include "nntile/runtime/common/options.hh"
-#include "nntile/runtime/common/run_body.hh"
-#include "nntile/runtime/common/tokens.hh"
-#include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/ring/arguments.hh"
 #include "nntile/runtime/ring/domain.hh"
 #include "nntile/runtime/ring/pending.hh"
 #include "nntile/runtime/ring/scheduler.hh"
+#include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/driving_thread.hh"
+#include "nntile/runtime/support/failures.hh"
+#include "nntile/runtime/support/options.hh"
+#include "nntile/runtime/support/run_body.hh"
+#include "nntile/runtime/support/tokens.hh"
+#include "nntile/runtime/support/workspaces.hh"
 
 namespace nntile::detail::ring {
 
@@ -29,7 +29,7 @@ template <class Policy> class Machine {
 
   /// Notes the thread that drives in `driver`, if any.
   explicit Machine(RuntimeOptions const& requested, std::atomic<std::uintptr_t>* driver = nullptr)
-      : options(common::check_options(requested, "ring")),
+      : options(support::check_options(requested, "ring")),
         thread(options.spawned, driver),
         table(failures, {}, &thread),
         workspaces(static_cast<std::size_t>(options.workers)),
@@ -77,17 +77,17 @@ template <class Policy> class Machine {
     if (worker.sinks != 0) flush(worker);
   }
 
-  common::CheckedOptions const options;
-  common::Failures failures;
-  common::DrivingThread thread;
-  common::BufferTable table;
-  common::Workspaces const workspaces;  // one a worker
+  support::CheckedOptions const options;
+  support::Failures failures;
+  support::DrivingThread thread;
+  support::BufferTable table;
+  support::Workspaces const workspaces;  // one a worker
   Scheduler<Policy> scheduler;
   Parking<Policy> parking;
   Atomic<bool> stop{false};
   Atomic<bool> polling{false};  // an idle worker calls the polls
   Domain<Policy> root{*this};
-  common::Tokens tokens;  // last, so that no thread is inside `finish` when the others die
+  support::Tokens tokens;  // last, so that no thread is inside `finish` when the others die
 
  private:
   /// Takes the tasks that a completion has made ready: keeps one, shares the others.
@@ -122,9 +122,9 @@ template <class Policy> class Machine {
 
   void run_task(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
     Arguments unpacked;
-    common::TaskBody const body = unpacked.body(slot, domain.window.cold(slot.id));
+    support::TaskBody const body = unpacked.body(slot, domain.window.cold(slot.id));
     Policy::Trace::begin(static_cast<int>(self), body.sequence);
-    (void)common::run_body(failures, tokens, body, nullptr, workspaces[self]);
+    (void)support::run_body(failures, tokens, body, nullptr, workspaces[self]);
     Policy::Trace::end(static_cast<int>(self), body.sequence);
   }
 
@@ -142,8 +142,8 @@ template <class Policy> class Machine {
   /// Runs a body that may end elsewhere; true if it has ended, else it must not be touched again.
   template <class Task> bool run_with_token(std::uint32_t self, Task& task) {
     auto* const token = static_cast<TokenTask<Policy>*>(&task);
-    if (common::run_body(failures, tokens, task.body, token, workspaces[self]) ==
-        common::Ran::ended)
+    if (support::run_body(failures, tokens, task.body, token, workspaces[self]) ==
+        support::Ran::ended)
       return true;
     parking.wake(1);  // some thread must poll, if only to find nothing to poll
     parking.call_driver();
@@ -183,11 +183,11 @@ template <class Policy> class Machine {
   void run_plain(std::uint32_t self, Flight<Policy>& flight, RecordedTask const& task) {
     void* pointers[unpacked_operands];
     flight.bind(task, pointers);
-    Use<common::Buffer*> uses[unpacked_operands];
+    Use<support::Buffer*> uses[unpacked_operands];
     char text[status_text_bytes];
-    (void)common::run_body(failures, task.codelet->cpu,
-                           {pointers, flight.attributes(task), text, workspaces[self]},
-                           [&] { return flight.body(task, uses, pointers); });
+    (void)support::run_body(failures, task.codelet->cpu,
+                            {pointers, flight.attributes(task), text, workspaces[self]},
+                            [&] { return flight.body(task, uses, pointers); });
   }
 
   /// Counts the successors down. After the last decrement the flight may be recycled, unless this
@@ -260,11 +260,11 @@ template <class Policy> class Machine {
     auto& with_token = *static_cast<TokenTask<Policy>*>(task);
     if (with_token.is_pending) {
       auto& pending = static_cast<Pending<Policy>&>(with_token);
-      common::settle(self.failures, pending.body, status);
+      support::settle(self.failures, pending.body, status);
       return self.end_pending(pending);
     }
     Flight<Policy>& flight = *with_token.flight;
-    common::settle(self.failures, static_cast<Prepared<Policy>&>(with_token).body, status);
+    support::settle(self.failures, static_cast<Prepared<Policy>&>(with_token).body, status);
     (void)self.end_program_task(outside, flight, flight.image().task(with_token.offset));
   }
 

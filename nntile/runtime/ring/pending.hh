@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "nntile/core/threads.hh"
-#include "nntile/runtime/common/buffer.hh"
 #include "nntile/runtime/ring/flight.hh"
 #include "nntile/runtime/ring/slot.hh"
 #include "nntile/runtime/ring/users.hh"
+#include "nntile/runtime/support/buffer.hh"
 
 namespace nntile::detail::ring {
 
@@ -25,8 +25,8 @@ template <class Policy> struct Pending : TokenTask<Policy> {
   std::uint32_t index = 0;
   std::uint32_t seen = 0;  // the last collection of producers that met it
   std::uint64_t sequence = 0;
-  common::TaskBody body;  // body.uses are its buffers, in `uses` or elsewhere
-  std::vector<Use<common::Buffer*>> uses;
+  support::TaskBody body;  // body.uses are its buffers, in `uses` or elsewhere
+  std::vector<Use<support::Buffer*>> uses;
   std::vector<void*> pointers;
   std::vector<std::byte> attributes;
   Pending* next = nullptr;  // in the stack of ended ones

@@ -11,10 +11,10 @@
 
 #include "nntile/core/access.hh"
 #include "nntile/core/codelet.hh"
-#include "nntile/runtime/common/recording.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/ring/policy.hh"
 #include "nntile/runtime/ring/ready_task.hh"
+#include "nntile/runtime/support/recording.hh"
 
 namespace nntile::detail::ring {
 
@@ -94,7 +94,7 @@ struct PreparedTask {
 inline constexpr std::size_t unpacked_operands = 16;
 
 /// An immutable program. `recorder.hh` makes it. The patches are of `varying`.
-struct Image : common::Recorded {
+struct Image : support::Recorded {
   using Recorded::Recorded;
 
   TaskStorage storage;

@@ -20,7 +20,7 @@ template <class Policy> class Reclaim {
         domain_(domain),
         claims_(std::make_unique<Claim[]>(Window<Policy>::size)) {}
 
-  BufferUsers& users(common::Buffer const& buffer) { return users_[buffer.index]; }
+  BufferUsers& users(support::Buffer const& buffer) { return users_[buffer.index]; }
 
   /// Clears the users of the buffer whose handle make() returns.
   template <class Make> DataHandle begin(Make make) {
@@ -31,7 +31,7 @@ template <class Policy> class Reclaim {
   }
 
   /// Gives the buffer of a retired handle back as soon as nothing uses it.
-  void retire(common::Buffer& buffer) {
+  void retire(support::Buffer& buffer) {
     users(buffer).retired = true;
     if (buffer.last_use < watermark()) return free_if_unused(buffer);
     Claim& claim = claims_[Window<Policy>::slot_of(static_cast<std::uint64_t>(buffer.last_use))];
@@ -78,7 +78,7 @@ template <class Policy> class Reclaim {
 
  private:
   struct Claim {
-    common::Buffer* buffers = nullptr;  // retired ones whose last task is the slot's
+    support::Buffer* buffers = nullptr;  // retired ones whose last task is the slot's
     std::unique_ptr<std::byte[]> large;
     std::uint64_t arguments_end = 0;
     bool any = false;
@@ -86,25 +86,25 @@ template <class Policy> class Reclaim {
 
   void settle(Claim& claim) {
     if (claim.arguments_end != 0) arguments_.take_back_to(claim.arguments_end);
-    common::Buffer* buffer = claim.buffers;
+    support::Buffer* buffer = claim.buffers;
     claim = Claim{};
     while (buffer != nullptr) {
-      common::Buffer* const next = buffer->next_free;
+      support::Buffer* const next = buffer->next_free;
       free_if_unused(*buffer);
       buffer = next;
     }
   }
 
-  common::Ticket watermark() const { return common::Ticket{domain_.window.watermark()}; }
+  support::Ticket watermark() const { return support::Ticket{domain_.window.watermark()}; }
 
-  void free_if_unused(common::Buffer& buffer) {
+  void free_if_unused(support::Buffer& buffer) {
     if (users(buffer).pending_count == 0) machine_.table.reclaim(buffer);
   }
 
   /// Removes an ended pending task from the users of its buffers.
   void forget(Pending<Policy>& pending) {
     Reference const ended = reference_to_pending(pending.index);
-    for (Use<common::Buffer*> const& use : pending.body.uses) {
+    for (Use<support::Buffer*> const& use : pending.body.uses) {
       BufferUsers& named = users(*use.handle);
       UsersTable::sweep(named, [=](Reference reference) { return reference != ended; });
       bool const last = --named.pending_count == 0;

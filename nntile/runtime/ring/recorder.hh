@@ -21,7 +21,7 @@ class Recorder {
   /// parameter that is out of bounds.
   Recorder(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
            std::span<ProgramParameter const> parameters)
-      : recorded_(common::check_entries(tasks)),
+      : recorded_(support::check_entries(tasks)),
         parameters_(parameters),
         image_(tasks, binding_count, parameters) {
     draft_tasks();

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
-#include "nntile/runtime/common/bindings.hh"
 #include "nntile/runtime/ring/submit.hh"
+#include "nntile/runtime/support/bindings.hh"
 
 namespace nntile::detail::ring {
 
@@ -86,7 +86,7 @@ template <class Policy> class Replayer {
   Submitter<Policy>& submitter_;
   std::vector<Entry> log_;  // ascending
   std::size_t forget_from_ = 64;
-  common::Bindings bindings_;
+  support::Bindings bindings_;
 };
 
 }  // namespace nntile::detail::ring

@@ -9,12 +9,12 @@
 #include <string>
 #include <string_view>
 
-#include "nntile/runtime/common/dropped.hh"
-#include "nntile/runtime/common/submitted.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/link.hh"
 #include "nntile/runtime/ring/recorder.hh"
 #include "nntile/runtime/ring/replay.hh"
+#include "nntile/runtime/support/dropped.hh"
+#include "nntile/runtime/support/submitted.hh"
 
 namespace nntile {
 
@@ -148,7 +148,7 @@ class BasicRing {
   std::span<std::byte> lock(Handle handle, Access access) {
     auto const inside = machine_.thread.enter("lock");
     take_dropped();
-    common::Buffer& buffer = machine_.table.check_lock(handle, access);
+    support::Buffer& buffer = machine_.table.check_lock(handle, access);
     wait_for_uses(buffer, access);
     machine_.failures.check_lock(buffer, access);
     return machine_.table.begin_lock(buffer, access);
@@ -180,7 +180,7 @@ class BasicRing {
   /// Tells other threads that this one is inside `call`, while the result lives.
   auto drive(char const* call) { return machine_.thread.enter(call); }
   /// See LinkedRuntime.
-  common::LinkRef<Handle> const& link() const noexcept { return link_; }
+  support::LinkRef<Handle> const& link() const noexcept { return link_; }
   bool here() const noexcept { return machine_.thread.here(); }
   Workers workers() const { return {machine_.options.workers, 0, machine_.options.oversubscribed}; }
   std::size_t workspace_bytes() const { return max_workspace_bytes; }
@@ -213,7 +213,7 @@ class BasicRing {
   }
   /// False for the default event. Throws LifetimeError for one that this runtime never gave.
   bool known(Event event, char const* call) const {
-    common::check_event(event, this, machine_.root.window.next_sequence() - 1, call);
+    support::check_event(event, this, machine_.root.window.next_sequence() - 1, call);
     return event.runtime != nullptr;
   }
 
@@ -221,17 +221,17 @@ class BasicRing {
   void take_dropped() {
     if (!link_->any_dropped()) [[likely]]
       return;
-    common::settle_dropped(
+    support::settle_dropped(
         link_, machine_.table, [this](Handle handle) { end_lock(handle); },
         [this](Handle handle) { retire_one(handle); });
   }
   void end_lock(Handle handle) {
-    if (machine_.table.end_lock(handle).is(common::Buffer::dropped)) retire_one(handle);
+    if (machine_.table.end_lock(handle).is(support::Buffer::dropped)) retire_one(handle);
   }
   /// The last task may have ended long before an older one lets the watermark pass.
   void retire_one(Handle handle) {
     driver_.reclaim().collect();
-    common::Buffer& buffer = machine_.table.begin_retire(handle);
+    support::Buffer& buffer = machine_.table.begin_retire(handle);
     if (driver_.next_user(buffer, Access::write) == detail::ring::no_reference)
       machine_.table.leave_ranges(buffer);
     driver_.reclaim().retire(buffer);
@@ -242,7 +242,7 @@ class BasicRing {
     driver_.reclaim().collect();
     return driver_.reclaim().begin([&] { return machine_.table.adopt(bytes, place, release); });
   }
-  void wait_for_uses(common::Buffer const& buffer, Access access) {
+  void wait_for_uses(support::Buffer const& buffer, Access access) {
     auto const next = [&] { return driver_.next_user(buffer, access); };
     driver_.block_until([&] { return next() == detail::ring::no_reference; }, next);
   }
@@ -277,7 +277,7 @@ class BasicRing {
     driver_.reclaim().collect();
   }
 
-  common::LinkRef<Handle> const link_ = common::LinkRef<Handle>::make();
+  support::LinkRef<Handle> const link_ = support::LinkRef<Handle>::make();
   union {  // which destroys nothing
     detail::ring::Machine<Policy> machine_;
   };

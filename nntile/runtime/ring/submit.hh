@@ -24,7 +24,7 @@ template <class Policy> class Submitter {
   /// std::bad_alloc; nothing is submitted then.
   std::uint64_t submit(Task<DataHandle> const& task) {
     std::size_t const count = task.uses.size();
-    Use<common::Buffer*> few[usual_operands];
+    Use<support::Buffer*> few[usual_operands];
     void* few_pointers[usual_operands];
     if (count <= usual_operands) [[likely]]
       return submit(task, {few, count}, few_pointers);
@@ -46,7 +46,7 @@ template <class Policy> class Submitter {
     if (pending.flight != nullptr) pending.flight->begin(pending, sequence);
     domain_.pending.open(pending, sequence);
     wiring_.note(pending.body.uses, reference_to_pending(pending.index), ticket);
-    for (Use<common::Buffer*> const& use : pending.body.uses)
+    for (Use<support::Buffer*> const& use : pending.body.uses)
       ++driver_.reclaim().users(*use.handle).pending_count;
     wiring_.publish(slot);
     return sequence;
@@ -59,7 +59,7 @@ template <class Policy> class Submitter {
     std::int16_t worker;
   };
 
-  std::uint64_t submit(Task<DataHandle> const& task, std::span<Use<common::Buffer*>> uses,
+  std::uint64_t submit(Task<DataHandle> const& task, std::span<Use<support::Buffer*>> uses,
                        void** pointers) {
     machine_.table.bind(task, uses.data(), pointers);
     if (task.codelet->cpu == nullptr) return submit_asynchronous(task, uses, pointers);
@@ -87,7 +87,7 @@ template <class Policy> class Submitter {
   }
 
   std::uint64_t submit_asynchronous(Task<DataHandle> const& task,
-                                    std::span<Use<common::Buffer*> const> uses,
+                                    std::span<Use<support::Buffer*> const> uses,
                                     void* const* pointers) {
     Pending<Policy>& pending = domain_.pending.take();
     try {
@@ -131,7 +131,7 @@ template <class Policy> class Submitter {
   Domain<Policy>& domain_;
   Driver<Policy>& driver_;
   Wiring<Policy> wiring_;
-  std::vector<Use<common::Buffer*>> uses_;
+  std::vector<Use<support::Buffer*>> uses_;
   std::vector<void*> pointers_;
 };
 

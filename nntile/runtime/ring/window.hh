@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "nntile/runtime/common/submitted.hh"
 #include "nntile/runtime/ring/slot.hh"
 #include "nntile/runtime/ring/users.hh"
+#include "nntile/runtime/support/submitted.hh"
 
 namespace nntile::detail::ring {
 
@@ -188,7 +188,7 @@ template <class Policy> class Window {
   std::unique_ptr<Hot[]> hot_;
   std::unique_ptr<ColdSlot[]> cold_;
   std::unique_ptr<std::uint32_t[]> seen_;  // the last collection that met the slot's task
-  common::Submitted next_sequence_ = Policy::Sizes::first_sequence;
+  support::Submitted next_sequence_ = Policy::Sizes::first_sequence;
   Atomic<std::uint64_t> head_{Policy::Sizes::first_sequence};
   alignas(apart) Atomic<std::uint64_t> watermark_{Policy::Sizes::first_sequence};
 };

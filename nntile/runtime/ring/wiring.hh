@@ -15,7 +15,7 @@ namespace nntile::detail::ring {
 /// slot that make_room has found stays free until it is opened.
 template <class Policy> class Wiring {
   using Hot = HotSlot<Policy>;
-  using Uses = std::span<Use<common::Buffer*> const>;
+  using Uses = std::span<Use<support::Buffer*> const>;
 
  public:
   Wiring(Domain<Policy>& domain, Driver<Policy>& driver)
@@ -43,15 +43,15 @@ template <class Policy> class Wiring {
   /// Lists the producers that a task with these operands has to wait for, at most as many as a slot
   /// has edges: beyond that, joins stand for them.
   void collect(Uses uses) {
-    for (Use<common::Buffer*> const& use : uses)
+    for (Use<support::Buffer*> const& use : uses)
       __builtin_prefetch(&driver_.reclaim().users(*use.handle), 1);
-    for (Use<common::Buffer*> const& use : uses)
+    for (Use<support::Buffer*> const& use : uses)
       if (!writes(use.access)) make_reader_room(driver_.reclaim().users(*use.handle));
     if (listed_.size() < uses.size() * most_per_operand)
       listed_.resize(uses.size() * most_per_operand);
     count_ = 0;
     if (++tag_ == 0) ++tag_;
-    for (Use<common::Buffer*> const& use : uses) {
+    for (Use<support::Buffer*> const& use : uses) {
       BufferUsers const& users = driver_.reclaim().users(*use.handle);
       users.each_before(use.access, [this](Reference producer) { consider(producer); });
     }
@@ -60,9 +60,9 @@ template <class Policy> class Wiring {
 
   /// Enters a task among the users of its operands.
   void note(Uses uses, Reference self, std::uint64_t ticket) {
-    for (Use<common::Buffer*> const& use : uses)
+    for (Use<support::Buffer*> const& use : uses)
       driver_.reclaim().users(*use.handle).enter(use.access, self);
-    common::BufferTable::commit(uses, common::Ticket{ticket});
+    support::BufferTable::commit(uses, support::Ticket{ticket});
   }
 
   /// Links a task to the listed producers and lets it go.

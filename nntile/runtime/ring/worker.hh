@@ -61,7 +61,7 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
 
   /// Runs tasks until the machine stops.
   void operator()() {
-    common::DrivingThread::InTask const in_task(machine_.thread);
+    support::DrivingThread::InTask const in_task(machine_.thread);
     if (machine_.options.pin) pin();
     ReadyTask ready = no_task;
     for (;;) {
@@ -120,7 +120,7 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
 
   void pin() {
     auto const& cores = machine_.options.cores;
-    (void)common::pin_to_core(cores[self_ % cores.size()]);
+    (void)support::pin_to_core(cores[self_ % cores.size()]);
   }
 
   Machine& machine_;

@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "nntile/runtime/common/buffer.hh"
-#include "nntile/runtime/common/recording.hh"
+#include "nntile/runtime/support/buffer.hh"
+#include "nntile/runtime/support/recording.hh"
 
 namespace nntile::detail::serial {
 
 /// One replay: the program with its bindings and parameters. Stays where it is.
 class Flight {
-  using Recording = common::Recording;
+  using Recording = support::Recording;
 
  public:
   /// A task that is ready to be called.
@@ -42,7 +42,7 @@ class Flight {
 
   /// Looks up what has changed since the last replay: nothing, usually. Throws std::bad_alloc.
   void set_up(std::shared_ptr<Recording const> const& program, std::span<DataHandle const> handles,
-              std::span<common::Buffer* const> buffers, std::span<std::byte const> block,
+              std::span<support::Buffer* const> buffers, std::span<std::byte const> block,
               std::uint64_t sequence, void* workspace) {
     if (!is_bound(program, handles)) bind(program, handles, buffers, workspace);
     program_ = program;
@@ -58,7 +58,7 @@ class Flight {
 
   std::span<Call const> calls() const { return calls_; }
   /// The body of a task. Lives until that of another one is asked for.
-  common::TaskBody body(std::size_t number) {
+  support::TaskBody body(std::size_t number) {
     Recording::Step const& step = program_->steps[number];
     uses_.clear();
     for (Use<Binding> const& use : program_->uses_of(step))
@@ -70,7 +70,7 @@ class Flight {
   /// For a replay whose tasks are called one at a time.
   bool over() const { return next_ == calls_.size(); }
   void advance() { ++next_; }
-  common::TaskBody next() { return body(next_); }
+  support::TaskBody next() { return body(next_); }
 
   /// Drops the program, when the replay has ended.
   void finish() { program_.reset(); }
@@ -83,7 +83,7 @@ class Flight {
   }
 
   void bind(std::shared_ptr<Recording const> const& program, std::span<DataHandle const> handles,
-            std::span<common::Buffer* const> buffers, void* workspace) {
+            std::span<support::Buffer* const> buffers, void* workspace) {
     bound_.reset();
     handles_.assign(handles.begin(), handles.end());
     buffers_.assign(buffers.begin(), buffers.end());
@@ -105,11 +105,11 @@ class Flight {
   std::shared_ptr<Recording const> program_;
   std::weak_ptr<Recording const> bound_;  // of the members from here on
   std::vector<DataHandle> handles_;
-  std::vector<common::Buffer*> buffers_;  // by binding; null for one that is not used
+  std::vector<support::Buffer*> buffers_;  // by binding; null for one that is not used
   std::vector<void*> pointers_;           // of all uses in turn
   std::vector<std::byte> patched_;        // the attributes, if parameters change some
   std::vector<Call> calls_;
-  std::vector<Use<common::Buffer*>> uses_;  // of the latest body
+  std::vector<Use<support::Buffer*>> uses_;  // of the latest body
   std::uint64_t first_ = 0;
   std::uint64_t last_ = 0;
   std::size_t next_ = 0;
@@ -129,10 +129,10 @@ class SerialProgram {
 
  private:
   friend class Serial;
-  explicit SerialProgram(std::shared_ptr<common::Recording const> recording)
+  explicit SerialProgram(std::shared_ptr<support::Recording const> recording)
       : recording_(std::move(recording)) {}
 
-  std::shared_ptr<common::Recording const> recording_;
+  std::shared_ptr<support::Recording const> recording_;
 };
 
 }  // namespace nntile

@@ -16,18 +16,18 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
-#include "nntile/runtime/common/bindings.hh"
-#include "nntile/runtime/common/buffer_table.hh"
-#include "nntile/runtime/common/driving_thread.hh"
-#include "nntile/runtime/common/dropped.hh"
-#include "nntile/runtime/common/options.hh"
-#include "nntile/runtime/common/run_body.hh"
-#include "nntile/runtime/common/submitted.hh"
-#include "nntile/runtime/common/wake.hh"
-#include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/link.hh"
 #include "nntile/runtime/serial/program.hh"
+#include "nntile/runtime/support/bindings.hh"
+#include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/driving_thread.hh"
+#include "nntile/runtime/support/dropped.hh"
+#include "nntile/runtime/support/options.hh"
+#include "nntile/runtime/support/run_body.hh"
+#include "nntile/runtime/support/submitted.hh"
+#include "nntile/runtime/support/wake.hh"
+#include "nntile/runtime/support/workspaces.hh"
 
 namespace nntile {
 
@@ -45,7 +45,7 @@ class Serial {
   Serial() = default;
   /// Throws ValueError for more than one worker, or `own_driver`: there is no other thread.
   explicit Serial(RuntimeOptions const& options) {
-    (void)common::check_options({options.workers.value_or(1), false, false}, "serial", 1);
+    (void)support::check_options({options.workers.value_or(1), false, false}, "serial", 1);
     if (options.own_driver)
       throw ValueError("serial: own_driver needs a thread besides the driver, and serial has none");
   }
@@ -98,16 +98,16 @@ class Serial {
     if (!queue_.empty() || count > inline_uses ||
         (task.codelet != nullptr && task.codelet->cpu == nullptr)) [[unlikely]]
       return enqueue(task);
-    Use<common::Buffer*> uses[inline_uses];
+    Use<support::Buffer*> uses[inline_uses];
     void* pointers[inline_uses];
     buffers_.bind(task, uses, pointers);
     std::uint64_t const sequence = ++submitted_;
-    buffers_.commit({uses, count}, common::Ticket{sequence});
-    common::TaskBody const body{task.codelet,           sequence,  {uses, count}, pointers,
-                                task.attributes.data(), task.label};
+    buffers_.commit({uses, count}, support::Ticket{sequence});
+    support::TaskBody const body{task.codelet,           sequence,  {uses, count}, pointers,
+                                 task.attributes.data(), task.label};
     {
-      common::DrivingThread::InTask const in_task(thread_);
-      (void)common::run_body(failures_, tokens_, body, nullptr, workspaces_[0]);
+      support::DrivingThread::InTask const in_task(thread_);
+      (void)support::run_body(failures_, tokens_, body, nullptr, workspaces_[0]);
     }
     ended_.store(sequence, std::memory_order_release);
     return {this, sequence};
@@ -119,8 +119,8 @@ class Serial {
                  std::span<ProgramParameter const> parameters = {}) {
     auto const inside = thread_.enter("record");
     take_dropped();
-    auto recording = std::make_shared<common::Recording const>(common::check_entries(tasks),
-                                                               binding_count, parameters);
+    auto recording = std::make_shared<support::Recording const>(support::check_entries(tasks),
+                                                                binding_count, parameters);
     bindings_.reserve(binding_count);
     flight_.reserve(*recording);
     return Program(std::move(recording));
@@ -146,7 +146,7 @@ class Serial {
       throw;
     }
     submitted_ = flight->last();
-    common::BufferTable::commit(bindings_.uses(), common::Ticket{flight->last()});
+    support::BufferTable::commit(bindings_.uses(), support::Ticket{flight->last()});
     bool const well = at_once && run_flight(*flight);
     if (!well) replays_.push_back({flight->first(), flight->last()});
     if (!at_once) run_queue(no_limit);
@@ -156,14 +156,14 @@ class Serial {
   void wait(Event event) {
     auto const inside = thread_.enter("wait");
     take_dropped();
-    common::check_event(event, this, submitted_, "wait");
+    support::check_event(event, this, submitted_, "wait");
     drain(event.sequence);
     if (failures_.unreported() == 0) return;
     for (std::uint64_t s = first_of(event.sequence); s <= event.sequence; ++s)
       failures_.throw_if_failed(s);
   }
   bool done(Event event) {
-    common::check_event(event, this, submitted_, "done");
+    support::check_event(event, this, submitted_, "done");
     if (has_ended(event.sequence)) return true;
     auto const inside = thread_.enter_as_driver();
     if (!inside) return false;
@@ -182,7 +182,7 @@ class Serial {
   std::span<std::byte> lock(Handle handle, Access access) {
     auto const inside = thread_.enter("lock");
     take_dropped();
-    common::Buffer& buffer = buffers_.check_lock(handle, access);
+    support::Buffer& buffer = buffers_.check_lock(handle, access);
     drain(static_cast<std::uint64_t>(buffer.last_use));
     failures_.check_lock(buffer, access);
     return buffers_.begin_lock(buffer, access);
@@ -195,7 +195,7 @@ class Serial {
   void wait_and_retire(Handle handle) {
     auto const inside = thread_.enter("wait_and_retire");
     take_dropped();
-    common::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
+    support::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
     drain(static_cast<std::uint64_t>(buffer.last_use));
     buffers_.leave_ranges(buffer);
     retire_one(handle);
@@ -204,7 +204,7 @@ class Serial {
   /// Tells other threads that this one is inside `call`, while the result lives.
   auto drive(char const* call) { return thread_.enter(call); }
   /// See LinkedRuntime.
-  common::LinkRef<Handle> const& link() const noexcept { return link_; }
+  support::LinkRef<Handle> const& link() const noexcept { return link_; }
   bool here() const noexcept { return thread_.here(); }
   Workers workers() const { return {}; }
   std::size_t workspace_bytes() const { return max_workspace_bytes; }
@@ -218,12 +218,12 @@ class Serial {
 
   /// A copied submission, a replay, or the end of a retired buffer, that waits for its turn.
   struct Queued {
-    common::TaskBody body;
+    support::TaskBody body;
     std::unique_ptr<Flight> flight;  // `body` is that of its next step
-    std::vector<Use<common::Buffer*>> uses;
+    std::vector<Use<support::Buffer*>> uses;
     std::vector<void*> pointers;
     std::vector<std::byte> attributes;
-    common::Buffer* retired = nullptr;
+    support::Buffer* retired = nullptr;
     bool started = false;
   };
 
@@ -251,11 +251,11 @@ class Serial {
   bool run_flight(Flight& flight) {
     bool well = true;
     {
-      common::DrivingThread::InTask const in_task(thread_);
-      common::DefaultFloatEnvironment environment;
+      support::DrivingThread::InTask const in_task(thread_);
+      support::DefaultFloatEnvironment environment;
       for (Flight::Call const& call : flight.calls()) {
-        bool const ran_well = common::run_entry(failures_, call.entry, call.call,
-                                                [&] { return body_of(flight, call); });
+        bool const ran_well = support::run_entry(failures_, call.entry, call.call,
+                                                 [&] { return body_of(flight, call); });
         environment.renew();
         if (!ran_well) [[unlikely]]
           well = false;
@@ -265,7 +265,7 @@ class Serial {
     flight.finish();
     return well;
   }
-  static common::TaskBody body_of(Flight& flight, Flight::Call const& call) {
+  static support::TaskBody body_of(Flight& flight, Flight::Call const& call) {
     return flight.body(static_cast<std::size_t>(&call - flight.calls().data()));
   }
 
@@ -294,12 +294,12 @@ class Serial {
   void take_dropped() {
     if (!link_->any_dropped()) [[likely]]
       return;
-    common::settle_dropped(
+    support::settle_dropped(
         link_, buffers_, [this](Handle handle) { end_lock(handle); },
         [this](Handle handle) { retire_one(handle); });
   }
   void end_lock(Handle handle) {
-    if (buffers_.end_lock(handle).is(common::Buffer::dropped)) retire_one(handle);
+    if (buffers_.end_lock(handle).is(support::Buffer::dropped)) retire_one(handle);
   }
   void retire_one(Handle handle) {
     if (!queue_.empty()) {
@@ -335,7 +335,7 @@ class Serial {
       throw;
     }
     std::uint64_t const sequence = ++submitted_;
-    common::BufferTable::commit(last.uses, common::Ticket{sequence});
+    support::BufferTable::commit(last.uses, support::Ticket{sequence});
     last.body = {task.codelet,           sequence,  last.uses, last.pointers.data(),
                  last.attributes.data(), task.label};
     run_queue(no_limit);
@@ -354,7 +354,8 @@ class Serial {
         if (!head.started) {
           if (most-- == 0) return;
           if (head.flight != nullptr) head.body = head.flight->next();
-          if (start(head) == common::Ran::ended) head_ended_.store(true, std::memory_order_relaxed);
+          if (start(head) == support::Ran::ended)
+            head_ended_.store(true, std::memory_order_relaxed);
         }
         if (!head_ended_.load(std::memory_order_seq_cst)) return;
         ended_.store(head.body.sequence, std::memory_order_release);
@@ -365,11 +366,11 @@ class Serial {
       if (head.flight != nullptr) ended_.store(head.flight->last(), std::memory_order_release);
     }
   }
-  common::Ran start(Queued& head) {
+  support::Ran start(Queued& head) {
     head.started = true;
     head_ended_.store(false, std::memory_order_relaxed);
-    common::DrivingThread::InTask const in_task(thread_);
-    return common::run_body(failures_, tokens_, head.body, &head, workspaces_[0]);
+    support::DrivingThread::InTask const in_task(thread_);
+    return support::run_body(failures_, tokens_, head.body, &head, workspaces_[0]);
   }
 
   /// Returns when the task of that sequence has ended.
@@ -391,25 +392,25 @@ class Serial {
   /// The token of the queue's head was completed, on any thread.
   static void token_ended(void* runtime, void* task, Status status) noexcept {
     auto& self = *static_cast<Serial*>(runtime);
-    common::settle(self.failures_, static_cast<Queued*>(task)->body, status);
+    support::settle(self.failures_, static_cast<Queued*>(task)->body, status);
     self.head_ended_.store(true, std::memory_order_seq_cst);
     self.wake_.notify();
   }
 
-  common::Failures failures_;
-  common::LinkRef<Handle> const link_ = common::LinkRef<Handle>::make();
-  common::DrivingThread thread_{0, &link_->driver()};
-  common::BufferTable buffers_{failures_, {}, &thread_};
-  common::Workspaces workspaces_{1};
-  common::Submitted submitted_;
+  support::Failures failures_;
+  support::LinkRef<Handle> const link_ = support::LinkRef<Handle>::make();
+  support::DrivingThread thread_{0, &link_->driver()};
+  support::BufferTable buffers_{failures_, {}, &thread_};
+  support::Workspaces workspaces_{1};
+  support::Submitted submitted_;
   std::atomic<std::uint64_t> ended_{0};  // tasks end in order: all up to here have
   std::deque<Queued> queue_;             // only the head has started
-  common::Bindings bindings_;            // of the latest replay
+  support::Bindings bindings_;           // of the latest replay
   Flight flight_;                        // likewise, if it ran at once
   std::vector<Replayed> replays_;        // ascending
   std::atomic<bool> head_ended_{false};
-  common::Wake wake_;
-  common::Tokens tokens_{this, &token_ended, &wake_, &thread_};
+  support::Wake wake_;
+  support::Tokens tokens_{this, &token_ended, &wake_, &thread_};
 };
 
 }  // namespace nntile

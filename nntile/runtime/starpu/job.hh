@@ -11,10 +11,10 @@
 #include <span>
 #include <type_traits>
 
-#include "nntile/runtime/common/buffer.hh"
-#include "nntile/runtime/common/events.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/starpu/shim.hh"
+#include "nntile/runtime/support/buffer.hh"
+#include "nntile/runtime/support/events.hh"
 
 namespace nntile {
 
@@ -25,8 +25,8 @@ namespace detail {
 /// The head of the block; uses, pointers, positions and attributes follow it.
 struct StarPUJob : starpu_shim::Job {
   StarPU* runtime = nullptr;
-  common::TaskBody body;
-  common::Events::Block* block = nullptr;
+  support::TaskBody body;
+  support::Events::Block* block = nullptr;
   bool on_device = false;
   unsigned* positions = nullptr;  // what operand_of_use points to, for filling
 
@@ -39,7 +39,7 @@ static_assert(std::is_trivially_destructible_v<StarPUJob>, "StarPU frees a job w
 
 /// Copies a task whose uses are bound already. Throws std::bad_alloc. Cost: one malloc.
 inline StarPUJob::Owner make_starpu_job(Task<DataHandle> const& task,
-                                        std::span<Use<common::Buffer*> const> uses,
+                                        std::span<Use<support::Buffer*> const> uses,
                                         std::uint64_t sequence) {
   constexpr std::size_t alignment = alignof(std::max_align_t);
   auto const aligned = [](std::size_t bytes) {
@@ -53,7 +53,7 @@ inline StarPUJob::Owner make_starpu_job(Task<DataHandle> const& task,
   if (memory == nullptr) throw std::bad_alloc();
 
   StarPUJob::Owner job(new (memory) StarPUJob);
-  auto* const copied = reinterpret_cast<Use<common::Buffer*>*>(memory + uses_at);
+  auto* const copied = reinterpret_cast<Use<support::Buffer*>*>(memory + uses_at);
   std::uninitialized_copy(uses.begin(), uses.end(), copied);
   job->pointers = reinterpret_cast<void**>(memory + pointers_at);
   std::uninitialized_value_construct_n(job->pointers, uses.size());

@@ -13,20 +13,20 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
-#include "nntile/runtime/common/aligned.hh"
-#include "nntile/runtime/common/buffer_table.hh"
-#include "nntile/runtime/common/driving_thread.hh"
-#include "nntile/runtime/common/dropped.hh"
-#include "nntile/runtime/common/events.hh"
-#include "nntile/runtime/common/options.hh"
-#include "nntile/runtime/common/run_body.hh"
-#include "nntile/runtime/common/submitted.hh"
-#include "nntile/runtime/common/wake.hh"
-#include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/link.hh"
 #include "nntile/runtime/starpu/job.hh"
 #include "nntile/runtime/starpu/shim.hh"
+#include "nntile/runtime/support/aligned.hh"
+#include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/driving_thread.hh"
+#include "nntile/runtime/support/dropped.hh"
+#include "nntile/runtime/support/events.hh"
+#include "nntile/runtime/support/options.hh"
+#include "nntile/runtime/support/run_body.hh"
+#include "nntile/runtime/support/submitted.hh"
+#include "nntile/runtime/support/wake.hh"
+#include "nntile/runtime/support/workspaces.hh"
 
 namespace nntile {
 
@@ -45,12 +45,12 @@ class StarPU {
   /// run in this process already; no folder (STARPU_HOME, HOME) that StarPU can write to.
   explicit StarPU(RuntimeOptions const& options = {}) {
     check_not_on_worker("StarPU");
-    auto const checked = common::check_options(options, runtime_name);
+    auto const checked = support::check_options(options, runtime_name);
     workers_.cpu = starpu_shim::start({.workers = options.workers ? checked.workers : 0,
                                        .cores = static_cast<int>(checked.cores.size()),
                                        .pin = checked.pin,
                                        .allocate = &allocate_or_null,
-                                       .free = &common::free_aligned});
+                                       .free = &support::free_aligned});
     workers_.oversubscribed = workers_.cpu > static_cast<int>(checked.cores.size());
     try {
       workspaces_.emplace(static_cast<std::size_t>(workers_.cpu));
@@ -82,13 +82,13 @@ class StarPU {
     take_dropped();
     if (lifetime == Lifetime::persistent) {
       DataHandle const handle = buffers_.add(bytes, place, lifetime);
-      common::Buffer& buffer = buffers_.find(handle, "allocate");
+      support::Buffer& buffer = buffers_.find(handle, "allocate");
       buffer.native = starpu_shim::register_memory(buffer.pointer, bytes);
       return handle;
     }
     if (place != host) throw ValueError("allocate: this runtime has memory on the host only");
     // StarPU allocates in a worker, which cannot report a refusal: ask now.
-    if (bytes >= probed_bytes) common::free_aligned(common::allocate_aligned(bytes));
+    if (bytes >= probed_bytes) support::free_aligned(support::allocate_aligned(bytes));
     DataHandle const handle = buffers_.add_without_storage(bytes, place, lifetime);
     buffers_.find(handle, "allocate").native =
         starpu_shim::register_transient(bytes == 0 ? 1 : bytes);
@@ -130,7 +130,7 @@ class StarPU {
     buffers_.bind(task, uses_.data(), pointers_.data());
     if (submitted_ - ended_.load(std::memory_order_relaxed) >= most_in_flight) wait_for_room();
     std::uint64_t const sequence = submitted_ + 1;
-    common::Events::Block& block = events_.begin(sequence);
+    support::Events::Block& block = events_.begin(sequence);
     auto job = detail::make_starpu_job(task, {uses_.data(), count}, sequence);
     job->runtime = this;
     job->block = &block;
@@ -146,7 +146,7 @@ class StarPU {
       throw;
     }
     (void)job.release();  // StarPU's, and perhaps gone by now
-    common::BufferTable::commit({uses_.data(), count}, common::Ticket{sequence});
+    support::BufferTable::commit({uses_.data(), count}, support::Ticket{sequence});
     submitted_ = sequence;
     return {this, sequence};
   }
@@ -154,12 +154,12 @@ class StarPU {
   void wait(Event event) {
     auto const inside = enter("wait");
     take_dropped();
-    common::check_event(event, this, submitted_, "wait");
+    support::check_event(event, this, submitted_, "wait");
     block_until_ended(event.sequence);
     failures_.throw_if_failed(event.sequence);
   }
   bool done(Event event) {
-    common::check_event(event, this, submitted_, "done");
+    support::check_event(event, this, submitted_, "done");
     if (has_ended(event.sequence)) return true;
     auto const inside = thread_.enter_as_driver();
     if (!inside || !tokens_.poll(true)) return false;
@@ -176,7 +176,7 @@ class StarPU {
   std::span<std::byte> lock(DataHandle handle, Access access) {
     auto const inside = enter("lock");
     take_dropped();
-    common::Buffer& buffer = buffers_.check_lock(handle, access);
+    support::Buffer& buffer = buffers_.check_lock(handle, access);
     wait_for_host_copy(buffer, access);
     try {
       failures_.check_lock(buffer, access);
@@ -184,7 +184,7 @@ class StarPU {
       starpu_shim::release(data_of(buffer));
       throw;
     }
-    if (!buffer.is(common::Buffer::live))
+    if (!buffer.is(support::Buffer::live))
       buffer.pointer = starpu_shim::host_pointer(data_of(buffer));
     return buffers_.begin_lock(buffer, access);
   }
@@ -196,7 +196,7 @@ class StarPU {
   void wait_and_retire(DataHandle handle) {
     auto const inside = enter("wait_and_retire");
     take_dropped();
-    common::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
+    support::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
     wait_for_host_copy(buffer, Access::update);
     starpu_shim::release(data_of(buffer));
     buffers_.leave_ranges(buffer);
@@ -206,7 +206,7 @@ class StarPU {
   /// Tells other threads that this one is inside `call`, while the result lives.
   auto drive(char const* call) { return enter(call); }
   /// See LinkedRuntime.
-  common::LinkRef<DataHandle> const& link() const noexcept { return link_; }
+  support::LinkRef<DataHandle> const& link() const noexcept { return link_; }
   bool here() const noexcept { return thread_.here(); }
   Workers workers() const { return workers_; }
   std::size_t workspace_bytes() const { return max_workspace_bytes; }
@@ -231,19 +231,19 @@ class StarPU {
     auto const inside = enter("adopt");
     take_dropped();
     DataHandle const handle = buffers_.adopt(bytes, place, release);
-    common::Buffer& buffer = buffers_.find(handle, "adopt");
+    support::Buffer& buffer = buffers_.find(handle, "adopt");
     buffer.native = starpu_shim::register_memory(buffer.pointer, bytes.size());
     return handle;
   }
 
   static void* allocate_or_null(std::size_t bytes) noexcept {
     try {
-      return common::allocate_aligned(bytes);
+      return support::allocate_aligned(bytes);
     } catch (...) {
       return nullptr;
     }
   }
-  static starpu_shim::Data* data_of(common::Buffer const& buffer) {
+  static starpu_shim::Data* data_of(support::Buffer const& buffer) {
     return static_cast<starpu_shim::Data*>(buffer.native);
   }
 
@@ -252,7 +252,7 @@ class StarPU {
       throw LifetimeError(
           concat(call, ": called inside a task of StarPU, whose runtime does not nest tasks"));
   }
-  common::DrivingThread::Inside enter(char const* call) {
+  support::DrivingThread::Inside enter(char const* call) {
     check_not_on_worker(call);
     return thread_.enter(call);
   }
@@ -294,7 +294,7 @@ class StarPU {
 
   /// Fills operands_ with the distinct buffers of the uses, and the position of each use among
   /// them: a handle used twice is locked once, with the union of the accesses.
-  void merge_operands(std::span<Use<common::Buffer*> const> uses, unsigned* position_of_use) {
+  void merge_operands(std::span<Use<support::Buffer*> const> uses, unsigned* position_of_use) {
     if (positions_.size() < buffers_.count()) positions_.resize(buffers_.count());
     operands_.clear();
     for (auto const& [buffer, access] : uses) {
@@ -310,7 +310,7 @@ class StarPU {
   }
 
   /// Waits for the buffer's tasks and for its contents in host memory.
-  void wait_for_host_copy(common::Buffer& buffer, Access access) {
+  void wait_for_host_copy(support::Buffer& buffer, Access access) {
     HostCopy wanted{this};
     callbacks_.fetch_add(1, std::memory_order_relaxed);
     starpu_shim::acquire(data_of(buffer), access, {&host_copy_granted, &wanted});
@@ -328,23 +328,23 @@ class StarPU {
   void take_dropped() {
     if (!link_->any_dropped()) [[likely]]
       return;
-    common::settle_dropped(
+    support::settle_dropped(
         link_, buffers_, [this](DataHandle handle) { end_lock(handle); },
         [this](DataHandle handle) { retire_one(handle); });
   }
   void end_lock(DataHandle handle) {
-    common::Buffer& buffer = buffers_.end_lock(handle);
+    support::Buffer& buffer = buffers_.end_lock(handle);
     starpu_shim::release(data_of(buffer));
-    if (buffer.is(common::Buffer::dropped)) retire_one(handle);
+    if (buffer.is(support::Buffer::dropped)) retire_one(handle);
   }
 
   struct Retired {
     StarPU* runtime;
-    common::Buffer* buffer;
+    support::Buffer* buffer;
   };
   void retire_one(DataHandle handle) {
     auto retired = std::make_unique<Retired>();
-    common::Buffer& buffer = buffers_.begin_retire(handle);
+    support::Buffer& buffer = buffers_.begin_retire(handle);
     starpu_shim::Data* const data = data_of(buffer);
     buffer.native = nullptr;
     *retired = {this, &buffer};
@@ -357,10 +357,11 @@ class StarPU {
     self.buffers_.reclaim(*retired->buffer);
     self.callbacks_.fetch_sub(1, std::memory_order_release);
   }
-  void end_buffer(common::Buffer& buffer) {
+  void end_buffer(support::Buffer& buffer) {
     if (buffer.native == nullptr) return;
     DataHandle const handle = buffers_.handle_of(buffer);
-    if (buffer.is(common::Buffer::locked)) starpu_shim::release(data_of(buffers_.end_lock(handle)));
+    if (buffer.is(support::Buffer::locked))
+      starpu_shim::release(data_of(buffers_.end_lock(handle)));
     retire_one(handle);
   }
 
@@ -369,12 +370,12 @@ class StarPU {
     StarPU& self = *job.runtime;
     if (stream != nullptr) return self.run_on_device(job, pointers, stream);
     bool const held = job.body.codelet->cpu == nullptr;
-    common::Ran ran;
+    support::Ran ran;
     {
-      common::Workspaces::Loan const workspace(*self.workspaces_, *job.body.codelet);
-      ran = common::run_body(self.failures_, self.tokens_, job.body, &job, workspace.block());
+      support::Workspaces::Loan const workspace(*self.workspaces_, *job.body.codelet);
+      ran = support::run_body(self.failures_, self.tokens_, job.body, &job, workspace.block());
     }
-    if (ran == common::Ran::pending) {
+    if (ran == support::Ran::pending) {
       if (self.tokens_.polls() != 0) starpu_shim::poll_soon();
       self.wake_.notify();  // a driver that waits for room goes on while a token is out
       return;
@@ -386,9 +387,9 @@ class StarPU {
   void run_on_device(Job& job, void* const* pointers, void* stream) noexcept {
     job.on_device = true;  // ends when the stream has come to its end, in `left`
     char text[status_text_bytes];
-    (void)common::run_body(failures_, common::DeviceEntry{job.body.codelet->cuda, stream},
-                           {pointers, job.body.attributes, text},
-                           [&]() -> common::TaskBody const& { return job.body; });
+    (void)support::run_body(failures_, support::DeviceEntry{job.body.codelet->cuda, stream},
+                            {pointers, job.body.attributes, text},
+                            [&]() -> support::TaskBody const& { return job.body; });
   }
   static void left(starpu_shim::Job& base) noexcept {
     auto& job = static_cast<Job&>(base);
@@ -399,7 +400,7 @@ class StarPU {
   static void token_ended(void* runtime, void* task, Status status) noexcept {
     auto& self = *static_cast<StarPU*>(runtime);
     auto& job = *static_cast<Job*>(task);
-    common::settle(self.failures_, job.body, status);
+    support::settle(self.failures_, job.body, status);
     self.end(job);
     starpu_shim::end(job);
   }
@@ -419,14 +420,14 @@ class StarPU {
   }
 
   Workers workers_;
-  std::optional<common::Workspaces> workspaces_;  // one a worker
-  common::Failures failures_;
-  common::LinkRef<DataHandle> const link_ = common::LinkRef<DataHandle>::make();
-  common::DrivingThread thread_{0, &link_->driver()};
-  common::BufferTable buffers_{failures_, {}, &thread_};
-  common::Submitted submitted_;
-  common::Events events_;
-  std::vector<Use<common::Buffer*>> uses_;  // of the submission at hand, as are the next three
+  std::optional<support::Workspaces> workspaces_;  // one a worker
+  support::Failures failures_;
+  support::LinkRef<DataHandle> const link_ = support::LinkRef<DataHandle>::make();
+  support::DrivingThread thread_{0, &link_->driver()};
+  support::BufferTable buffers_{failures_, {}, &thread_};
+  support::Submitted submitted_;
+  support::Events events_;
+  std::vector<Use<support::Buffer*>> uses_;  // of the submission at hand, as are the next three
   std::vector<void*> pointers_;
   std::vector<Use<starpu_shim::Data*>> operands_;
   std::vector<unsigned> positions_;      // by buffer: where it may stand in operands_
@@ -434,8 +435,8 @@ class StarPU {
   std::atomic<std::uint64_t> awaited_sequence_{0};
   std::atomic<std::uint64_t> awaited_count_{0};
   std::atomic<std::int64_t> callbacks_{0};  // StarPU's, still to come into this object
-  common::Wake wake_;
-  common::Tokens tokens_{this, &token_ended, &wake_, &thread_};
+  support::Wake wake_;
+  support::Tokens tokens_{this, &token_ended, &wake_, &thread_};
   starpu_shim::Poller poller_{&poll, this};
 };
 static_assert(ScopedRuntime<StarPU> && HintedRuntime<StarPU>);

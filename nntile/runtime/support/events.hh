@@ -10,8 +10,7 @@
 
 #include "nntile/core/threads.hh"
 
-
-namespace nntile::common {
+namespace nntile::support {
 
 /// The sequences that have ended, one bit each, in blocks that are freed when full: one open task
 /// pins one block, however many tasks follow it.
@@ -115,4 +114,4 @@ class Events {
   std::vector<std::unique_ptr<Block>> spare_;
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <span>
 
-#include "nntile/runtime/common/buffer.hh"
-#include "nntile/runtime/common/events.hh"
-#include "nntile/runtime/common/scratch_array.hh"
+#include "nntile/runtime/engine/scratch_array.hh"
+#include "nntile/runtime/support/buffer.hh"
+#include "nntile/runtime/support/events.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 struct TaskNode;
 
@@ -91,4 +91,4 @@ template <class Ready> void unlink(TaskNode& node, Ready&& ready) noexcept {
   }
 }
 
-}  // namespace nntile::common
+}  // namespace nntile::support

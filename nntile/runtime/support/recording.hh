@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
-#include "nntile/runtime/common/failures.hh"
+#include "nntile/runtime/support/failures.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// "record: task 3, gelu of tensor 'h1', tile 0: ".
 inline std::string recorded_name(std::span<ProgramTask const> tasks, std::size_t number) {
@@ -114,7 +114,7 @@ struct Recorded {
       : binding_count(bindings) {
     check_bindings(tasks, bindings);
     parameter_bytes = check_parameters(tasks, parameters);
-    binding_uses = common::binding_uses(tasks, bindings);
+    binding_uses = support::binding_uses(tasks, bindings);
     for (ProgramTask const& task : tasks)
       asynchronous = asynchronous || task.codelet == nullptr || task.codelet->cpu == nullptr;
   }
@@ -191,4 +191,4 @@ inline void check_replay(Recorded const* program, std::size_t bindings,
                           " alias one buffer, but were distinct in the recording"));
 }
 
-}  // namespace nntile::common
+}  // namespace nntile::support

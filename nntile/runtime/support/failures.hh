@@ -21,9 +21,9 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
-#include "nntile/runtime/common/buffer.hh"
+#include "nntile/runtime/support/buffer.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// "gelu of tensor 'h1', tile 3 (task 12)", leaving out what the label lacks. `sequence` 0: not
 /// submitted yet.
@@ -291,4 +291,4 @@ class Failures {
   std::vector<Range> ranges_;
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

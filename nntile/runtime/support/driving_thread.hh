@@ -25,7 +25,7 @@
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/link.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// Tells driver, tasks and other threads apart. The driver is the thread that entered last, outside
 /// of a task.
@@ -293,4 +293,4 @@ class alignas(64) DrivingThread {
   detail::Mutex mutex_;
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

@@ -18,18 +18,18 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/runtime/archetype.hh"
-#include "nntile/runtime/common/buffer_table.hh"
-#include "nntile/runtime/common/dependency_map.hh"
-#include "nntile/runtime/common/driving_thread.hh"
-#include "nntile/runtime/common/dropped.hh"
-#include "nntile/runtime/common/events.hh"
-#include "nntile/runtime/common/options.hh"
-#include "nntile/runtime/common/run_body.hh"
-#include "nntile/runtime/common/submitted.hh"
-#include "nntile/runtime/common/wake.hh"
-#include "nntile/runtime/common/workspaces.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/engine/dependency_map.hh"
 #include "nntile/runtime/link.hh"
+#include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/driving_thread.hh"
+#include "nntile/runtime/support/dropped.hh"
+#include "nntile/runtime/support/events.hh"
+#include "nntile/runtime/support/options.hh"
+#include "nntile/runtime/support/run_body.hh"
+#include "nntile/runtime/support/submitted.hh"
+#include "nntile/runtime/support/wake.hh"
+#include "nntile/runtime/support/workspaces.hh"
 
 namespace nntile {
 
@@ -123,8 +123,8 @@ template <Executor X> class Engine {
     auto const inside = thread_.enter("submit");
     take_dropped();
     make_room();
-    common::TaskNode& node = take_node();
-    std::span<common::TaskReference const> producers;
+    support::TaskNode& node = take_node();
+    std::span<support::TaskReference const> producers;
     try {
       producers = fill(node, task);
     } catch (...) {
@@ -132,7 +132,7 @@ template <Executor X> class Engine {
       throw;
     }
     std::uint64_t const sequence = ++submitted_;
-    common::BufferTable::commit(node.uses, common::Ticket{sequence});
+    support::BufferTable::commit(node.uses, support::Ticket{sequence});
     dependences_.insert(node, node.uses);
     start(node, producers);
     return {this, sequence};
@@ -141,12 +141,12 @@ template <Executor X> class Engine {
   void wait(Event event) {
     auto const inside = thread_.enter("wait");
     take_dropped();
-    common::check_event(event, this, submitted_, "wait");
+    support::check_event(event, this, submitted_, "wait");
     wait_for(event.sequence, [&] { return events_.has_ended(event.sequence); });
     failures_.throw_if_failed(event.sequence);
   }
   bool done(Event event) {
-    common::check_event(event, this, submitted_, "done");
+    support::check_event(event, this, submitted_, "done");
     if (events_.has_ended(event.sequence)) return true;
     auto const inside = thread_.enter_as_driver();
     if (!inside) {
@@ -170,7 +170,7 @@ template <Executor X> class Engine {
   std::span<std::byte> lock(DataHandle handle, Access access) {
     auto const inside = thread_.enter("lock");
     take_dropped();
-    common::Buffer& buffer = buffers_.check_lock(handle, access);
+    support::Buffer& buffer = buffers_.check_lock(handle, access);
     wait_for_uses(buffer, access);
     failures_.check_lock(buffer, access);
     return buffers_.begin_lock(buffer, access);
@@ -183,7 +183,7 @@ template <Executor X> class Engine {
   void wait_and_retire(DataHandle handle) {
     auto const inside = thread_.enter("wait_and_retire");
     take_dropped();
-    common::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
+    support::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
     wait_for_uses(buffer, Access::write);
     buffers_.leave_ranges(buffer);
     retire_one(handle);
@@ -192,7 +192,7 @@ template <Executor X> class Engine {
   /// Tells other threads that this one is inside `call`, while the result lives.
   auto drive(char const* call) { return thread_.enter(call); }
   /// See LinkedRuntime.
-  common::LinkRef<DataHandle> const& link() const noexcept { return link_; }
+  support::LinkRef<DataHandle> const& link() const noexcept { return link_; }
   bool here() const noexcept { return thread_.here(); }
   Workers workers() const { return executor_->workers(); }
   std::size_t workspace_bytes() const { return max_workspace_bytes; }
@@ -204,13 +204,13 @@ template <Executor X> class Engine {
   /// Whether the driver may execute tasks, as far as this argument of the constructor says.
   template <class Argument> static bool check(Argument const& argument) {
     if constexpr (std::same_as<std::remove_cvref_t<Argument>, RuntimeOptions>)
-      return !common::check_options(argument, "engine").own_driver;
+      return !support::check_options(argument, "engine").own_driver;
     return true;
   }
   static std::size_t bodies(Workers const& workers) {
     return workers.cpu < 1 ? 1 : static_cast<std::size_t>(workers.cpu);
   }
-  common::StorageSource source() noexcept {
+  support::StorageSource source() noexcept {
     if constexpr (StoringExecutor<X>) {
       return {[](void* x, std::size_t bytes, Place place) {
                 return static_cast<X*>(x)->allocate(bytes, place);
@@ -227,17 +227,17 @@ template <Executor X> class Engine {
   void take_dropped() {
     if (!link_->any_dropped()) [[likely]]
       return;
-    common::settle_dropped(
+    support::settle_dropped(
         link_, buffers_, [this](DataHandle handle) { end_lock(handle); },
         [this](DataHandle handle) { retire_one(handle); });
   }
   void end_lock(DataHandle handle) {
-    if (buffers_.end_lock(handle).is(common::Buffer::dropped)) retire_one(handle);
+    if (buffers_.end_lock(handle).is(support::Buffer::dropped)) retire_one(handle);
   }
-  void wait_for_uses(common::Buffer const& buffer, Access access) {
+  void wait_for_uses(support::Buffer const& buffer, Access access) {
     wait_for(dependences_.writer(buffer.index));
     if (writes(access))
-      for (common::TaskReference const& reader : dependences_.readers(buffer.index))
+      for (support::TaskReference const& reader : dependences_.readers(buffer.index))
         wait_for(reader);
   }
 
@@ -252,10 +252,10 @@ template <Executor X> class Engine {
     return handle;
   }
 
-  common::TaskNode& take_node() {
-    common::TaskNode* node = free_nodes_.pop();
+  support::TaskNode& take_node() {
+    support::TaskNode* node = free_nodes_.pop();
     if (node == nullptr) {
-      auto& chunk = nodes_.emplace_back(std::make_unique<common::TaskNode[]>(nodes_per_chunk));
+      auto& chunk = nodes_.emplace_back(std::make_unique<support::TaskNode[]>(nodes_per_chunk));
       for (std::size_t i = 1; i < nodes_per_chunk; ++i) free_nodes_.push(chunk[i]);
       node = &chunk[0];
     }
@@ -268,8 +268,8 @@ template <Executor X> class Engine {
   }
 
   /// Copies and checks a submission; what must come before it. Changes nothing but the node.
-  std::span<common::TaskReference const> fill(common::TaskNode& node,
-                                              Task<DataHandle> const& task) {
+  std::span<support::TaskReference const> fill(support::TaskNode& node,
+                                               Task<DataHandle> const& task) {
     node.uses.resize(task.uses.size());
     node.pointers.resize(task.uses.size());
     node.attributes.resize(task.attributes.size());
@@ -288,11 +288,11 @@ template <Executor X> class Engine {
     return producers;
   }
 
-  void start(common::TaskNode& node, std::span<common::TaskReference const> producers) noexcept {
+  void start(support::TaskNode& node, std::span<support::TaskReference const> producers) noexcept {
     issued_.store(issued_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (common::link(node, producers)) ready(node);
+    if (support::link(node, producers)) ready(node);
   }
-  void ready(common::TaskNode& node) noexcept {
+  void ready(support::TaskNode& node) noexcept {
     if (node.retired != nullptr) {
       buffers_.reclaim(*node.retired);
       (void)end(node, false);
@@ -320,10 +320,10 @@ template <Executor X> class Engine {
   }
   /// As if a last task wrote the buffer.
   void retire_behind_tasks(DataHandle handle) {
-    common::TaskNode& node = take_node();
-    std::span<common::TaskReference const> producers;
+    support::TaskNode& node = take_node();
+    std::span<support::TaskReference const> producers;
     try {
-      Use<common::Buffer*> const use[] = {{&buffers_[handle.index], Access::write}};
+      Use<support::Buffer*> const use[] = {{&buffers_[handle.index], Access::write}};
       producers = dependences_.collect(node, use);
       node.edges.resize(producers.size());
       node.retired = &buffers_.begin_retire(handle);
@@ -337,26 +337,26 @@ template <Executor X> class Engine {
   /// Runs a task and then, on a worker, the first of its successors that becomes ready, and so on.
   /// The driver returns after one: it has its own work to do.
   static void run_job(void* state) noexcept {
-    auto* node = static_cast<common::TaskNode*>(state);
+    auto* node = static_cast<support::TaskNode*>(state);
     auto& self = *static_cast<Engine*>(node->engine);
     bool const keep = !self.thread_.is_driver();
     while (node != nullptr) node = self.run(*node, keep);
   }
-  common::TaskNode* run(common::TaskNode& node, bool keep) noexcept {
-    common::Ran ran;
+  support::TaskNode* run(support::TaskNode& node, bool keep) noexcept {
+    support::Ran ran;
     {
-      common::DrivingThread::InTask const in_task(thread_);
-      common::Workspaces::Loan const workspace(workspaces_, *node.body.codelet);
-      ran = common::run_body(failures_, tokens_, node.body, &node, workspace.block());
+      support::DrivingThread::InTask const in_task(thread_);
+      support::Workspaces::Loan const workspace(workspaces_, *node.body.codelet);
+      ran = support::run_body(failures_, tokens_, node.body, &node, workspace.block());
     }
-    if (ran == common::Ran::ended) return end(node, keep);
+    if (ran == support::Ran::ended) return end(node, keep);
     wake_.notify();  // a blocked submit may go on
     return nullptr;
   }
   static void token_ended(void* runtime, void* task, Status status) noexcept {
     auto& self = *static_cast<Engine*>(runtime);
-    auto& node = *static_cast<common::TaskNode*>(task);
-    common::settle(self.failures_, node.body, status);
+    auto& node = *static_cast<support::TaskNode*>(task);
+    support::settle(self.failures_, node.body, status);
     (void)self.end(node, false);
   }
   static void poll_idle(void* state) noexcept {
@@ -365,10 +365,10 @@ template <Executor X> class Engine {
 
   /// Publishes the end of a node, and spawns what waited for it alone; but keeps and returns the
   /// first of them if asked.
-  common::TaskNode* end(common::TaskNode& node, bool keep) noexcept {
-    common::TaskNode* kept = nullptr;
+  support::TaskNode* end(support::TaskNode& node, bool keep) noexcept {
+    support::TaskNode* kept = nullptr;
     bool spawned = false;
-    common::unlink(node, [&](common::TaskNode& next) {
+    support::unlink(node, [&](support::TaskNode& next) {
       if (keep && kept == nullptr && next.retired == nullptr) {
         kept = &next;
         return;
@@ -405,9 +405,9 @@ template <Executor X> class Engine {
     wake_for_.store(sequence, std::memory_order_seq_cst);
     wait_until(reached);
   }
-  void wait_for(common::TaskReference const& task) {
-    if (!common::has_ended(task))
-      wait_for(task.node->body.sequence, [&] { return common::has_ended(task); });
+  void wait_for(support::TaskReference const& task) {
+    if (!support::has_ended(task))
+      wait_for(task.node->body.sequence, [&] { return support::has_ended(task); });
   }
   /// Waits for the end of every node issued so far.
   void drain() {
@@ -443,17 +443,17 @@ template <Executor X> class Engine {
 
   bool const driver_helps_;
   std::unique_ptr<X> executor_;
-  common::LinkRef<DataHandle> const link_ = common::LinkRef<DataHandle>::make();
-  common::DrivingThread thread_;
-  common::Workspaces workspaces_;
-  common::Failures failures_;
-  common::BufferTable buffers_{failures_, source(), &thread_};
-  common::DependencyMap dependences_;
-  common::Events events_;
-  common::FreeStack<common::TaskNode> free_nodes_;
-  std::vector<std::unique_ptr<common::TaskNode[]>> nodes_;
+  support::LinkRef<DataHandle> const link_ = support::LinkRef<DataHandle>::make();
+  support::DrivingThread thread_;
+  support::Workspaces workspaces_;
+  support::Failures failures_;
+  support::BufferTable buffers_{failures_, source(), &thread_};
+  support::DependencyMap dependences_;
+  support::Events events_;
+  support::FreeStack<support::TaskNode> free_nodes_;
+  std::vector<std::unique_ptr<support::TaskNode[]>> nodes_;
   std::uint64_t numbers_ = 0;
-  common::Submitted submitted_;
+  support::Submitted submitted_;
   std::uint64_t ended_seen_ = 0;  // not above ended_: so that a submission need not look
   std::uint64_t limit_ = most_in_flight;
   bool polls_when_idle_ = false;
@@ -462,8 +462,8 @@ template <Executor X> class Engine {
   alignas(64) std::atomic<std::uint64_t> wake_at_{
       0};                                   // count of ended nodes that the driver waits for
   std::atomic<std::uint64_t> wake_for_{0};  // sequence that the driver waits for
-  common::Wake wake_;
-  common::Tokens tokens_{this, &token_ended, &wake_, &thread_};
+  support::Wake wake_;
+  support::Tokens tokens_{this, &token_ended, &wake_, &thread_};
 };
 static_assert(ScopedRuntime<Engine<ExecutorArchetype>>);
 

@@ -21,11 +21,11 @@
 
 #include "nntile/core/codelet.hh"
 #include "nntile/core/threads.hh"
-#include "nntile/runtime/common/driving_thread.hh"
-#include "nntile/runtime/common/failures.hh"
-#include "nntile/runtime/common/wake.hh"
+#include "nntile/runtime/support/driving_thread.hh"
+#include "nntile/runtime/support/failures.hh"
+#include "nntile/runtime/support/wake.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// The open tokens of one runtime. Every member may be called from any thread, but poll(true).
 class Tokens {
@@ -312,4 +312,4 @@ class Tokens {
   std::vector<Poll> polls_;
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

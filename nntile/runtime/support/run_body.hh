@@ -19,11 +19,11 @@
 #include <new>
 
 #include "nntile/core/codelet.hh"
-#include "nntile/runtime/common/failures.hh"
-#include "nntile/runtime/common/float_environment.hh"
-#include "nntile/runtime/common/tokens.hh"
+#include "nntile/runtime/support/failures.hh"
+#include "nntile/runtime/support/float_environment.hh"
+#include "nntile/runtime/support/tokens.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 enum class Ran : bool { pending, ended };
 
@@ -46,15 +46,15 @@ struct DeviceEntry {
 /// Settles a body that failed or ran among marks; true if it ran well. Out of line, and its
 /// callables by value: a success then stores nothing for it.
 template <std::invocable MakeBody>
-[[gnu::noinline]] bool settle_call(Failures& failures, KernelCall const& call,
-                                   MakeBody make_body, Status status) noexcept {
+[[gnu::noinline]] bool settle_call(Failures& failures, KernelCall const& call, MakeBody make_body,
+                                   Status status) noexcept {
   call.text[status_text_bytes - 1] = 0;  // a body may have filled it all
   settle(failures, make_body(), status);
   return status.ok();
 }
 template <std::invocable<KernelCall const&> Entry, std::invocable MakeBody>
-[[gnu::noinline]] bool run_among_marks(Failures& failures, Entry entry,
-                                       KernelCall const& call, MakeBody make_body) noexcept {
+[[gnu::noinline]] bool run_among_marks(Failures& failures, Entry entry, KernelCall const& call,
+                                       MakeBody make_body) noexcept {
   return !failures.cancel_if_marked(make_body()) &&
          settle_call(failures, call, make_body, entry(call));
 }
@@ -67,8 +67,7 @@ template <std::invocable<KernelCall const&> Entry, std::invocable MakeBody>
 /// set by a task before it, hence visible before it.
 template <std::invocable<KernelCall const&> Entry, std::invocable MakeBody>
 [[gnu::always_inline]] inline bool run_entry(Failures& failures, Entry entry,
-                                             KernelCall const& call,
-                                             MakeBody make_body) noexcept {
+                                             KernelCall const& call, MakeBody make_body) noexcept {
   if (failures.any_marked()) [[unlikely]]
     return run_among_marks(failures, entry, call, make_body);
   Status const status = entry(call);
@@ -134,4 +133,4 @@ inline Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, vo
   return Ran::ended;
 }
 
-}  // namespace nntile::common
+}  // namespace nntile::support

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// While it lives, the calling thread rounds to nearest, keeps subnormals and traps nothing (on
 /// x86: MXCSR 0x1F80; on ARM: FPCR 0). Then the caller's mode is back. Cost: two reads of the
@@ -51,4 +51,4 @@ class DefaultFloatEnvironment {
   Word const callers_;
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

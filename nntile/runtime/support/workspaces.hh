@@ -20,7 +20,7 @@
 #include "nntile/core/codelet.hh"
 #include "nntile/core/error.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// Blocks of max_workspace_bytes. Mapped by the constructor and touched by kernels alone, so that
 /// memory is taken where they run, and only what they need.
@@ -113,4 +113,4 @@ class Workspaces {
   std::byte* const blocks_;
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

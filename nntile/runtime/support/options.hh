@@ -16,7 +16,7 @@
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// The most threads that one runtime may be asked to execute tasks with.
 inline constexpr int max_workers = 1024;
@@ -90,4 +90,4 @@ inline CheckedOptions check_options(RuntimeOptions const& options, std::string_v
           static_cast<std::vector<int>&&>(cores)};
 }
 
-}  // namespace nntile::common
+}  // namespace nntile::support

@@ -12,7 +12,7 @@
 
 #include "nntile/core/error.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// Bytes of a cache line on x86 and most ARM; the alignment of every buffer.
 inline constexpr std::size_t line_bytes = 64;
@@ -40,4 +40,4 @@ inline void* allocate_aligned(std::size_t bytes) {
 
 inline void free_aligned(void* pointer) noexcept { std::free(pointer); }
 
-}  // namespace nntile::common
+}  // namespace nntile::support

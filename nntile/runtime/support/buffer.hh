@@ -20,7 +20,7 @@ struct DataHandle {
   bool operator==(DataHandle const&) const = default;
 };
 
-namespace common {
+namespace support {
 
 /// A runtime's own number of a submitted task, ascending in the order of submission: Serial's is
 /// the sequence, the ring's the ticket of the slot. 0 is before every task.
@@ -87,5 +87,5 @@ struct TaskBody {
   TaskLabel label;
 };
 
-}  // namespace common
+}  // namespace support
 }  // namespace nntile

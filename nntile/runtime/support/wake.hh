@@ -7,8 +7,7 @@
 
 #include "nntile/core/threads.hh"
 
-
-namespace nntile::common {
+namespace nntile::support {
 
 /// An eventcount. Law: the notifier makes the condition true by a seq_cst operation (or under a
 /// lock that the sleeper's check takes too), and calls `notify` after it. Then either the notifier
@@ -52,4 +51,4 @@ class Wake {
   std::uint64_t notified_ = 0;
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

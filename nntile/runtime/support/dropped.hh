@@ -3,10 +3,10 @@
 // Settling on the driving thread what other threads have dropped.
 
 #include "nntile/core/error.hh"
-#include "nntile/runtime/common/buffer_table.hh"
 #include "nntile/runtime/link.hh"
+#include "nntile/runtime/support/buffer_table.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// Calls end_lock(handle) or retire(handle) for each handle that another thread has dropped; the
 /// retirement of a locked one is left to the end of its lock. Ignores an Error, as of a handle that
@@ -26,4 +26,4 @@ void settle_dropped(LinkRef<DataHandle> const& link, BufferTable& buffers, EndLo
   });
 }
 
-}  // namespace nntile::common
+}  // namespace nntile::support

@@ -9,7 +9,7 @@
 
 #include "nntile/core/threads.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// Ranges of bytes, each of one buffer. Those that may be written overlap none; the others may
 /// overlap each other. Two treaps, the second augmented by ends as an interval tree (Cormen et al.,
@@ -140,4 +140,4 @@ class AdoptedRanges {
   std::uint32_t random_ = 2463534242u;
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

@@ -31,14 +31,14 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
-#include "nntile/runtime/common/adopted_ranges.hh"
-#include "nntile/runtime/common/aligned.hh"
-#include "nntile/runtime/common/buffer.hh"
-#include "nntile/runtime/common/driving_thread.hh"
-#include "nntile/runtime/common/failures.hh"
-#include "nntile/runtime/common/free_stack.hh"
+#include "nntile/runtime/support/adopted_ranges.hh"
+#include "nntile/runtime/support/aligned.hh"
+#include "nntile/runtime/support/buffer.hh"
+#include "nntile/runtime/support/driving_thread.hh"
+#include "nntile/runtime/support/failures.hh"
+#include "nntile/runtime/support/free_stack.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// The source of storage, for a runtime that does not take it from the host's heap.
 struct StorageSource {
@@ -439,4 +439,4 @@ class BufferTable {
   FreeStack<Buffer> free_;
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

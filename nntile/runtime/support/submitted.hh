@@ -8,7 +8,7 @@
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// A count that only the driver raises and any thread may read: a thread that got an event from the
 /// driver sees a count that includes it. Costs what a plain one does.
@@ -43,4 +43,4 @@ inline void check_event(Event const& event, void const* runtime, std::uint64_t g
                                "; it may be of one that has ended"));
 }
 
-}  // namespace nntile::common
+}  // namespace nntile::support

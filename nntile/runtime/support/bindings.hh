@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
-#include "nntile/runtime/common/buffer_table.hh"
-#include "nntile/runtime/common/recording.hh"
+#include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/recording.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// The bindings of one replay, looked up as BufferTable::bind does it for a task.
 class Bindings {
@@ -73,4 +73,4 @@ class Bindings {
   std::vector<Use<Buffer*>> uses_;
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

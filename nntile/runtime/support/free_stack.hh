@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// Holds unused T, linked through their `next_free`. Nothing is popped singly by several threads,
 /// so there is no ABA.
@@ -32,4 +32,4 @@ class FreeStack {
   alignas(64) std::atomic<T*> returned_{nullptr};
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

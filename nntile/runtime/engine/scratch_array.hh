@@ -7,7 +7,7 @@
 #include <span>
 #include <type_traits>
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// An array that is sized anew for each use. Up to N values are in place; what the heap gave is
 /// kept.
@@ -37,4 +37,4 @@ class ScratchArray {
   alignas(16) T in_place_[N];  // attributes are any plain struct
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support

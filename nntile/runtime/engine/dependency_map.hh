@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "nntile/core/last_users.hh"
-#include "nntile/runtime/common/task_node.hh"
+#include "nntile/runtime/engine/task_node.hh"
 
-namespace nntile::common {
+namespace nntile::support {
 
 /// The last users of each buffer, by its index. Law: LastUsers. The driver only.
 class DependencyMap {
@@ -79,4 +79,4 @@ class DependencyMap {
   std::vector<TaskReference> producers_;
 };
 
-}  // namespace nntile::common
+}  // namespace nntile::support
