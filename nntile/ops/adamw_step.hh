@@ -42,9 +42,10 @@ struct AdamwStep {
   static constexpr Fields fields{
       field<&Attrs::beta1>("beta1"), field<&Attrs::beta2>("beta2"), field<&Attrs::eps>("eps"),
       field<&Attrs::weight_decay>("weight_decay"), field<&Attrs::scaled>("scaled")};
-  static constexpr Hooks<Attrs> hooks{.present = [](Attrs const& attrs, OperandIndex operand) {
-    return operand != Operand::scale || attrs.scaled;
-  }};
+  static constexpr Hooks<Attrs> hooks{
+      .present = [](Attrs const& attrs,
+                    OperandIndex operand) { return operand != Operand::scale || attrs.scaled; },
+      .takes_gradients = true};
   static constexpr char const* no_gradient = "an optimizer's step is not differentiated";
 
   static Args args(Attrs const& attrs, TileRange const& range) {

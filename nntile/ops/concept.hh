@@ -56,6 +56,14 @@ template <class Attrs> struct Hooks {
   Index (*flops)(Attrs const&, TileRange const&) = nullptr;
   /// Elements of an operand that a task touches, where those are not its part of the tile.
   Index (*elements)(Attrs const&, TileRange const&, OperandIndex) = nullptr;
+  /// A kernel of the op's own for a dtype, or null: before the library's and the reference.
+  Codelet const* (*kernel)(DType element) = nullptr;
+  /// Letters of axes that are sides of a matrix product: several dimensions of one are cut as one
+  /// side, the innermost first.
+  char const* sides = "";
+  /// The op takes up what a backward pass leaves, as an optimizer's step does: a plan moves it, and
+  /// what reads its results alone, up to where its operands are ready, so that gradients die young.
+  bool takes_gradients = false;
 };
 
 // clang-format off
@@ -114,6 +122,9 @@ struct OpInfo {
   char const* (*blocked)(void const* attrs);
   std::uint32_t (*replaces)(void const* attrs);
   Codelet const* (*reference)(DType element);  // null: none
+  Codelet const* (*kernel)(DType element);     // null: the library's
+  char const* sides;
+  bool takes_gradients;
 };
 
 namespace detail {
@@ -270,6 +281,9 @@ inline constexpr OpInfo op_info{
     },
     .replaces = &detail::replaces<Op>,
     .reference = &detail::reference_of<Op>,
+    .kernel = Op::hooks.kernel,
+    .sides = Op::hooks.sides,
+    .takes_gradients = Op::hooks.takes_gradients,
 };
 
 /// The axes of a call, its attributes and extents checked. Throws ShapeError, ValueError.
@@ -343,7 +357,7 @@ template <class Op> consteval bool checked_op() {
                   "`no_gradient`, the reason why not");
   }
   if constexpr (requires { requires OperandName<typename Op::Operand>; Op::operands; })
-    static_assert(names_agree<typename Op::Operand>(Op::operands),
+    static_assert(names_agree<Op>(),
                   "the enum `Operand` and the table `operands` have the same names in the same order");
   return true;
 }

@@ -74,7 +74,8 @@ struct Gemm {
       },
       .flops = [](Attrs const&, TileRange const& range) {
         return 2 * range.extent('m') * range.extent('n') * range.extent('k') * range.extent('b');
-      }};
+      },
+      .sides = "mnk"};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
     Args args{};

@@ -29,7 +29,8 @@ struct SumSquares {
   };
 
   static constexpr Fields fields{};
-  static constexpr Hooks<Attrs> hooks{.blocked = [](Attrs const&) { return "k"; }};
+  static constexpr Hooks<Attrs> hooks{.blocked = [](Attrs const&) { return "k"; },
+                                      .takes_gradients = true};
 
   static Args args(Attrs const&, TileRange const& range) {
     return {range.extent('k'), range.extent('j'), range.first(Operand::y)};

@@ -41,10 +41,12 @@ struct Eager {
 
 namespace detail {
 
-/// The kernel of the library, or the op's own reference where the library has none. Throws
+/// The op's own kernel, the library's, or the op's reference, the first that there is. Throws
 /// TypeError.
 inline Codelet const* find_kernel(OpInfo const& op, DType element, DType source, Mode mode,
                                   Isa isa) {
+  if (op.kernel != nullptr)
+    if (auto const* own = op.kernel(element)) return own;
   if (auto const* found =
           kernels::find(op.name, element, source, mode, isa == Isa::best ? kernels::best() : isa))
     return found;

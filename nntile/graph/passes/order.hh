@@ -10,20 +10,31 @@
 
 namespace nntile::passes {
 
-/// Moves each op of the phase "optimizer" right behind the last op that it must follow (one that
-/// writes what it touches, or reads what it writes), so that gradients die young and updates
-/// overlap with the backward pass. Other ops keep the graph's order.
+/// Moves each op that takes gradients, and each that reads only what such ops wrote, right behind the
+/// last op that it must follow (one that writes what it touches, or reads what it writes), so that
+/// gradients die young and updates overlap with the backward pass. Other ops keep the graph's order.
 inline std::vector<std::size_t> advance_optimizer(LogicalGraph const& graph,
                                                   std::vector<std::size_t> const& ops) {
   std::vector<std::size_t> written(
       graph.tensor_count());  // 1 + slot of the last op that writes the tensor
   std::vector<std::size_t> touched(graph.tensor_count());  // ... that reads or writes it
   std::vector<std::vector<std::size_t>> behind(ops.size() + 1);
+  // Written last by an op that moves; what is stored does not count.
+  std::vector<bool> early(graph.tensor_count());
   for (std::size_t i = 0; i < ops.size(); ++i) {
     OpNode const& op = graph.op_at(ops[i]);
     Operands const declared = op.info->operands(op.attrs.data());
     std::size_t slot = i + 1;
-    if (graph.phase_name(op.phase) == "optimizer") {
+    bool reads_any = false, reads_early = true;
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      if (!reads(declared[o].access)) continue;
+      if (writes(declared[o].access) && op.info->overwrites(op.attrs.data(), static_cast<int>(o)))
+        continue;
+      reads_any = true;
+      reads_early &= early[root_of(graph, op.operands[o])];
+    }
+    bool const moves = op.info->takes_gradients || (reads_any && reads_early);
+    if (moves) {
       slot = 0;
       for (std::size_t o = 0; o < op.operands.size(); ++o) {
         std::uint32_t const root = root_of(graph, op.operands[o]);
@@ -35,7 +46,10 @@ inline std::vector<std::size_t> advance_optimizer(LogicalGraph const& graph,
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       std::uint32_t const root = root_of(graph, op.operands[o]);
       touched[root] = std::max(touched[root], slot);
-      if (writes(declared[o].access)) written[root] = std::max(written[root], slot);
+      if (writes(declared[o].access)) {
+        written[root] = std::max(written[root], slot);
+        early[root] = moves && !graph.tensor_at(root).attributes.persistent;
+      }
     }
   }
   std::vector<std::size_t> result;

@@ -129,14 +129,14 @@ class TilePass {
       }
   }
 
-  /// Remembers, for each class, the class just inside it in a side of a matrix: the groups m, n and
-  /// k of products.
+  /// Remembers, for each class, the class just inside it in a side of a matrix.
   void collect_groups(OpNode const& op) {
+    std::string_view const sides = op.info->sides;
     for (std::size_t o = 0; o < op.operands.size(); ++o)
       for (std::size_t d = 1; d < op.axes.operands[o].size(); ++d) {
         Axis const& axis = op.axes.axes[op.axes.operands[o][d]];
         Axis const& before = op.axes.axes[op.axes.operands[o][d - 1]];
-        bool const side = axis.group == 'm' || axis.group == 'n' || axis.group == 'k';
+        bool const side = sides.find(axis.group) != sides.npos;
         if (!side || axis.group != before.group || before.within + 1 != axis.within) continue;
         auto& inner = inner_[find(first_[op.operands[o]] + d)];
         std::size_t const inside = find(first_[op.operands[o]] + d - 1);
