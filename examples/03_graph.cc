@@ -1,28 +1,24 @@
 #include <cstdio>
-#include <nntile/graph/compile.hh>
+#include <nntile/graph/graph.hh>
 #include <nntile/nn/linear.hh>
 #include <nntile/nntile.hh>
 
 using namespace nntile;
 
 int main() {
-  LogicalGraph graph("layer");  // what to compute
-  nn::ParameterList parameters(graph);
+  LogicalGraph layer("layer");  // what to compute
+  nn::ParameterList parameters(layer);
   nn::Linear const linear(parameters, "linear", {{512}, "out"}, {{256}, "in"});
-  Node const x = graph.input({.shape = {256, 64}, .axes = "in batch"}, "x");
-  Node const y = linear(x);
-  gelutanh(y, graph.tensor({.shape = {512, 64}}, "z")).mark_output();
-
-  auto const plan = std::make_shared<Plan>(graph, PlanOptions{.tile = 128});  // how: no memory yet
-  std::printf("%zu tile tasks, %lld bytes\n", plan->tasks().size(),
-              static_cast<long long>(plan->memory().total()));
+  Node const x = layer.input({.shape = {256, 64}, .axes = "in batch"}, "x");
+  Node const z = gelutanh(linear(x)).named("z").mark_output();
 
   Ring runtime({.workers = 2});  // where: Serial, StarPU or a runtime of your own work as well
-  TensorStore<Ring> store(runtime);
-  CompiledGraph<Ring> run(plan, store);
-  store.write<float>("linear.weight", std::vector<float>(512 * 256, 0.01f));
-  store.write<float>("linear.bias", std::vector<float>(512, 0.5f));
-  run.bind_input<float>("x", std::vector<float>(256 * 64, 1.0f));
-  run.execute();
-  std::printf("z[0] = %.6f\n", static_cast<double>(run.get_output<float>("z")[0]));
+  Graph<Ring> run(layer, runtime, {.tile = 128});  // how: tiles, order and memory, planned first
+  run[linear.weight()] = std::vector<float>(512 * 256, 0.01f);
+  run[linear.bias()] = std::vector<float>(512, 0.5f);
+  run[x] = std::vector<float>(256 * 64, 1.0f);
+  run();
+  std::printf("%zu tile tasks, %lld bytes\n", run.plan().tasks().size(),
+              static_cast<long long>(run.plan().memory().total()));
+  std::printf("z[0] = %.6f\n", static_cast<double>(run[z].read<float>()[0]));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Training: a two-layer perceptron learns which quadrant a point is in.
 #include <cstdio>
-#include <nntile/graph/compile.hh>
+#include <nntile/graph/graph.hh>
 #include <nntile/nn/loss.hh>
 #include <nntile/nn/mlp.hh>
 #include <nntile/nn/optim.hh>
@@ -13,13 +13,13 @@ int main() {
   constexpr Index batch = 256, hidden = 64, classes = 4;
   LogicalGraph graph("mlp");
   nn::ParameterList parameters(graph);
-  nn::Linear const first(parameters, "first", {{hidden}, "hidden"}, {{2}, "point"}, 0.5);
-  nn::Linear const second(parameters, "second", {{classes}, "class"}, {{hidden}, "hidden"}, 0.2);
+  nn::Linear const first(parameters, "first", {{hidden}, "hidden"}, {{2}, "point"}, {.stddev = 0.5});
+  nn::Linear const second(parameters, "second", {{classes}, "class"}, {{hidden}, "hidden"}, {.stddev = 0.2});
   Node const points = graph.input({.shape = {2, batch}, .axes = "point batch"}, "points");
   Node const labels =
       graph.input({.shape = {batch}, .dtype = DType::int64, .axes = "batch"}, "labels");
-  Node const loss = nn::mean_cross_entropy(second(gelutanh(first(points))), labels, "loss");
-  loss.mark_output();
+  Node const loss =
+      nn::mean_cross_entropy(second(gelutanh(first(points))), labels).mark_output();
   nn::AdamW const optimizer(parameters, add_gradients(graph, loss), {.weight_decay = 0});
 
   LogicalGraph init("init");
@@ -28,8 +28,8 @@ int main() {
 
   Ring runtime;
   TensorStore<Ring> store(runtime);
-  CompiledGraph<Ring> step = compile(graph, store, {.tile = 64});
-  compile(init, store).execute();
+  Graph<Ring> step(graph, store, {.tile = 64});
+  Graph<Ring>{init, store}();
 
   std::vector<float> points_now(2 * batch);
   std::vector<std::int64_t> labels_now(batch);
@@ -42,15 +42,14 @@ int main() {
       }
       labels_now[i] = (points_now[2 * i] > 0 ? 1 : 0) + (points_now[2 * i + 1] > 0 ? 2 : 0);
     }
-    step.bind_input<float>("points", points_now);
-    step.bind_input<std::int64_t>("labels", labels_now);
-    step.bind_input<float>(
-        "lr", std::vector<float>{0.01f});  // data, so that one compiled graph serves the run
-    step.bind_input<std::int64_t>("step", std::vector<std::int64_t>{number});
-    step.execute();
+    step[points] = points_now;
+    step[labels] = labels_now;
+    step[optimizer.lr()] = 0.01;  // data, so that one compiled graph serves the run
+    step[optimizer.step()] = number;
+    step();
     if (number == 1 || number % 50 == 0)
       std::printf("step %3d  loss %.4f\n", static_cast<int>(number),
-                  static_cast<double>(step.get_output<float>("loss")[0]));
+                  static_cast<double>(step[loss].item<float>()));
   }
-  return step.get_output<float>("loss")[0] < 0.2f ? 0 : 1;
+  return step[loss].item<float>() < 0.2f ? 0 : 1;
 }

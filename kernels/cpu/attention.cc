@@ -71,7 +71,7 @@ template <class T> struct Attention {
     return {};
   }
 
-  /// Results of queries without any key.
+  /// What queries without any key get.
   static Status see_nothing(Buffers<ops::Attention> const& buffers,
                             ops::AttentionArgs const& args) {
     Index const rows = args.i * args.h * args.b;

@@ -131,7 +131,7 @@ template <class T> struct AttentionBackward {
     }
   }
 
-  /// Loads the part of a block of queries that every pair needs.
+  /// What a block of queries brings to every pair.
   static void take_queries(Head const& head, Scratch& scratch, Index query, Index queries,
                            bool rows) {
     Index const d = head.args.d;

@@ -38,7 +38,7 @@ template <class T> struct ColumnResult : ChainResult<T> {
 /// Columns that are added up at once, whose sums stay in L1, and on the stack: 8 KiB a result.
 template <class V> inline constexpr Index column_stretch = 8192 / static_cast<Index>(sizeof(V));
 
-/// Distance in rows between a prefetch and the row being added: 4 KiB or more, which the CPU's own
+/// How many rows ahead of the one that is added are fetched: 4 KiB or more, which the CPU's own
 /// prefetching would reach across the ends of rows and pages too late.
 template <class T> NNTILE_ALWAYS_INLINE Index rows_ahead(Index m) {
   constexpr Index most = column_stretch<compute_t<T>>;

@@ -13,7 +13,7 @@
 
 namespace nntile::kernels::NNTILE_ISA {
 
-/// Epilogue of a finished sum.
+/// What is done to a finished sum.
 template <class S> struct Finish {
   S const* bias = nullptr;
   Activation activation = Activation::none;
@@ -64,7 +64,7 @@ class EvenSplit {
     result.pieces = (total + unit - 1) / unit;
     return result;
   }
-  /// Begin of a piece; piece number `pieces` is the end.
+  /// Where a piece begins; piece number `pieces` is the end.
   NNTILE_ALWAYS_INLINE Index operator()(Index piece) const {
     Index const at = (piece * base_ + (piece < larger_ ? piece : larger_)) * unit_;
     return at < total_ ? at : total_;
@@ -189,7 +189,7 @@ void pack_a(Product<S, T> const& x, EvenSplit rows, Index i, Index p, Index k, T
   pack<tile_rows<T>>(PanelSource<S, T>{a, x.lda, x.alpha}, x.trans_a, rows.pieces, rows, k, to);
 }
 
-/// Memory that pack_a reads of A[i : i+m, p : p+k].
+/// What pack_a reads of A[i : i+m, p : p+k].
 template <class S, class T>
 Ahead read_by_pack_a(Product<S, T> const& x, Index i, Index m, Index p, Index k) {
   constexpr Index size = static_cast<Index>(sizeof(S));
@@ -209,7 +209,7 @@ NNTILE_ALWAYS_INLINE EvenSplit panels_of(Index n) { return EvenSplit::units(n, t
 
 }  // namespace detail
 
-/// Operands that are used in place.
+/// Which operands are used where they are.
 struct InPlace {
   bool a, b;
 };
@@ -246,8 +246,7 @@ template <class T> void multiply_in_place(Product<T, T> const& x) {
   }
 }
 
-/// Blocking of products whose C holds the sums, and of those whose narrower C takes them at the
-/// end.
+/// How products are cut: where C holds the sums, and where a narrower C takes them in the end.
 template <class T> using WideBlocking = detail::Blocking<T, 216, 512, 0>;
 template <class T> using NarrowBlocking = detail::Blocking<T, 192, 224, 168>;
 

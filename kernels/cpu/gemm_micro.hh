@@ -40,14 +40,14 @@ NNTILE_ALWAYS_INLINE void fma_into(Vec<double>& c, Vec<double> a, Vec<double> b)
 #endif
 }
 
-/// First value of a chain.
+/// What a chain starts from.
 enum class Start : std::uint8_t { zero, stored, scaled };
 
-/// Address of A's element (i, p) of a tile: in a panel, a[p*tile_rows + i], or in place, a[p*lda +
+/// Where A's element (i, p) of a tile is: in a panel, a[p*tile_rows + i], or in place, a[p*lda +
 /// i].
 enum class Rows : std::uint8_t { panel, in_place };
 
-/// Address of B's element (p, j) of a tile.
+/// Where B's element (p, j) of a tile is.
 enum class Layout : std::uint8_t {
   packed,   // b[p*tile_columns + j]
   columns,  // b[p + j*ld]: k contiguous

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Lists of a file's kernels, and the call as an entry reads it.
+// How a file of kernels lists them, and how an entry reads its call.
 
 #include "nntile/core/codelet.hh"
 #include "nntile/core/dtype.hh"
@@ -81,7 +81,7 @@ consteval Kernels<7> float_kernels() {
 
 namespace NNTILE_ISA {
 
-/// Error of a kernel that needs a workspace and was lent none.
+/// What a kernel that needs a workspace says where it was lent none.
 inline constexpr char const* no_workspace =
     "called without a workspace: KernelCall::workspace must hold Codelet::workspace bytes";
 

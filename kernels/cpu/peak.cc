@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The peak of one core: independent multiply-adds in registers. The denominator of "share
+// What one core can do at most: independent multiply-adds in registers. The denominator of "share
 // of peak".
 #include "kernels/cpu/vec.hh"
 

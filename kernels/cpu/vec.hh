@@ -58,7 +58,7 @@ using bits_t = typename bits_type<T>::type;
 
 namespace nntile::kernels::NNTILE_ISA {
 
-// Operators that follow from the above, for all instruction sets.
+// What follows from the above, for all of them.
 template <class T> NNTILE_ALWAYS_INLINE Vec<T>& operator+=(Vec<T>& a, Vec<T> b) { return a = a + b; }
 template <class T> NNTILE_ALWAYS_INLINE Vec<T>& operator-=(Vec<T>& a, Vec<T> b) { return a = a - b; }
 template <class T> NNTILE_ALWAYS_INLINE Vec<T>& operator*=(Vec<T>& a, Vec<T> b) { return a = a * b; }

@@ -93,8 +93,8 @@ int free_memory(unsigned, void* pointer, std::size_t, int) {
   return 0;
 }
 
-/// Hides from a leak sanitizer what StarPU and the plugins that it loads allocate at start and never
-/// free; later allocations are looked at.
+/// What StarPU and the plugins that it loads allocate at start and never free is not ours: a leak
+/// sanitizer, where there is one, is to look for what comes later.
 struct StartLeaks {
 #ifdef __SANITIZE_ADDRESS__
   __lsan::ScopedDisabler disabler;

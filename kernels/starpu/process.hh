@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// State shared by the StarPU objects of one process. Internal to kernels/starpu/.
+// What the StarPU objects of one process share. Internal to kernels/starpu/.
 
 #include <starpu.h>
 

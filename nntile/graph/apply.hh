@@ -19,4 +19,12 @@ requires(std::same_as<std::remove_cvref_t<Nodes>, Node>&&...) Node
   return {graph, operands.back()};
 }
 
+/// A tensor of x's shape and axes in another dtype, for cast(x, dtype).
+inline Node tensor_like(Node const& x, DType dtype) {
+  LogicalGraph& graph = x.graph();
+  TensorSpec spec = graph.tensor_of(x).spec;
+  spec.dtype = dtype;
+  return graph.tensor(spec, graph.unique("cast"));
+}
+
 }  // namespace nntile

@@ -142,8 +142,14 @@ template <Runtime R> class CompiledGraph {
   /// Copies an output, parameter or state out. Waits for that tensor's tasks alone. Throws as
   /// bind_input does; LifetimeError before the first run.
   template <Element T> std::vector<T> get_output(std::string const& name) const {
-    if (!checked("get_output").store_->contains(name)) fail_unknown("get_output", name);
+    (void)kept("get_output", name);
     return store_->template read<T>(name);
+  }
+  /// A tensor that outlives runs. Throws GraphError, naming `call`, where there is none of that name
+  /// or it is not kept.
+  typename TensorStore<R>::Stored& kept(char const* call, std::string const& name) const {
+    if (!checked(call).store_->contains(name)) fail_unknown(call, name);
+    return store_->at(name);
   }
 
   /// Has each later run end with a copy of a kept tensor, which any thread may look at while the
@@ -151,8 +157,7 @@ template <Runtime R> class CompiledGraph {
   /// get_output does, but for a value. Cost: a copy and a task a run, for as long as a Watch of it
   /// lives; memory: three times the tensor.
   template <Element T> Watch<T> watch(std::string const& name) {
-    if (!checked("watch").store_->contains(name)) fail_unknown("watch", name);
-    auto const& stored = store_->at(name);
+    auto const& stored = kept("watch", name);
     if (stored.spec.dtype != dtype_of<T>)
       throw TypeError(concat("watch: '", name, "' is ", name_of(stored.spec.dtype), ", not ",
                              name_of(dtype_of<T>)));
@@ -223,8 +228,7 @@ template <Runtime R> class CompiledGraph {
   }
 
   template <Element T> void bind(std::string const& name, std::span<T const> values) {
-    if (!checked("bind_input").store_->contains(name)) fail_unknown("bind_input", name);
-    store_->template write<T>(name, values);
+    store_->template write<T>(kept("bind_input", name), values);
   }
 
   void submit_run(char const* call) {

@@ -39,7 +39,10 @@ class Node {
   inline DType dtype() const;
   inline std::string const& name() const;
   /// Keeps the tensor's value after a run, for get_output. Throws GraphError on a view.
-  inline Node const& mark_output() const;
+  inline Node mark_output() const;
+  /// Names a result where it is made: gelutanh(linear(x)).named("z"). Throws GraphError where the
+  /// graph has a tensor of that name.
+  inline Node named(std::string const& name) const;
 
   static constexpr char const* what_is_empty =
       "an empty Node; find() gives one where the graph has no tensor of that name, at() says so";
@@ -185,6 +188,19 @@ class LogicalGraph {
   std::string const& phase_name(std::uint32_t phase) const { return phases_[phase]; }
   std::vector<std::string> const& phases() const { return phases_; }
 
+  /// Gives a tensor another name. Throws GraphError where that is taken.
+  void rename(Node const& node, std::string const& name) {
+    (void)tensor_of(node, "named: the tensor");
+    std::string full = prefix_ + name;
+    TensorNode& tensor = tensors_[node.id()];
+    if (tensor.name == full) return;
+    if (by_name_.contains(full))
+      throw GraphError(concat("graph '", name_, "': a tensor '", full, "' exists already"));
+    by_name_.erase(tensor.name);
+    by_name_.emplace(full, node.id());
+    tensor.name = std::move(full);
+  }
+
   /// A name that no tensor has yet: `stem`, or `stem` with a number.
   std::string unique(std::string const& stem) {
     if (!by_name_.contains(prefix_ + stem)) return stem;
@@ -296,7 +312,11 @@ class LogicalGraph {
 inline Shape const& Node::shape() const { return checked("shape")->tensor_at(id_).spec.shape; }
 inline DType Node::dtype() const { return checked("dtype")->tensor_at(id_).spec.dtype; }
 inline std::string const& Node::name() const { return checked("name")->tensor_at(id_).name; }
-inline Node const& Node::mark_output() const {
+inline Node Node::named(std::string const& name) const {
+  checked("named")->rename(*this, name);
+  return *this;
+}
+inline Node Node::mark_output() const {
   TensorNode& tensor = checked("mark_output")->tensor_at(id_);
   if (tensor.base != no_id)
     throw GraphError(concat("mark_output: '", tensor.name, "' is a view of '",

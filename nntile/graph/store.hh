@@ -120,7 +120,10 @@ template <Runtime R> class TensorStore {
   /// Copies a whole column-major array into a tensor, waiting for that tensor's tasks alone. Throws
   /// ShapeError, TypeError.
   template <Element T> void write(std::string const& name, std::span<T const> values) {
-    Stored const& stored = check<T>(name, values.size(), "write");
+    write(at(name), values);
+  }
+  template <Element T> void write(Stored& stored, std::span<T const> values) {
+    check<T>(stored, values.size(), "write");
     write_bytes(stored, reinterpret_cast<std::byte const*>(values.data()));
   }
   /// Copies a tensor out, waiting for its tasks alone. Throws TypeError; TaskError where a task
@@ -128,9 +131,12 @@ template <Runtime R> class TensorStore {
   template <Element T> std::vector<T> read(std::string const& name) const {
     Stored const& stored = at(name);
     std::vector<T> values(static_cast<std::size_t>(element_count(stored.spec.tiling.shape())));
-    check<T>(name, values.size(), "read");
-    read_bytes(stored, reinterpret_cast<std::byte*>(values.data()));
+    read(stored, std::span<T>(values));
     return values;
+  }
+  template <Element T> void read(Stored const& stored, std::span<T> to) const {
+    check<T>(stored, to.size(), "read");
+    read_bytes(stored, reinterpret_cast<std::byte*>(to.data()));
   }
 
   /// The same without types: column-major bytes of the whole tensor.
@@ -159,15 +165,14 @@ template <Runtime R> class TensorStore {
   }
 
   template <Element T>
-  Stored const& check(std::string const& name, std::size_t count, char const* call) const {
-    Stored const& stored = at(name);
+  static void check(Stored const& stored, std::size_t count, char const* call) {
+    std::string const& name = stored.spec.name;
     if (stored.spec.dtype != dtype_of<T>)
       throw TypeError(concat(call, ": '", name, "' is ", name_of(stored.spec.dtype), ", not ",
                              name_of(dtype_of<T>)));
     if (static_cast<Index>(count) != element_count(stored.spec.tiling.shape()))
       throw ShapeError(concat(call, ": ", count, " values for '", name, "' of shape ",
                               to_string(stored.spec.tiling.shape())));
-    return stored;
   }
 
   static void check_same(Stored const& stored, PlannedTensor const& planned) {

@@ -13,32 +13,49 @@ struct Group {
   std::string axes;
 };
 
-/// y[out.., n..] = sum_in W[out.., in..] x[in.., n..] + bias[out..]. W is stored {out.., in..}: the
-/// bytes of a row-major file of shape [in, out], as GPT-2's Conv1D has it. Parameters
-/// `<name>.weight` ~ N(0, stddev), `<name>.bias` = 0.
+struct LinearOptions {
+  double stddev = 0.02;       // of the weight's first values
+  bool bias = true;           // begins as 0
+  DType dtype = DType::fp32;  // of weight, bias and what they are applied to
+  /// W is stored {in.., out..}, the bytes of a row-major file of shape [out, in], as
+  /// torch.nn.Linear's; otherwise {out.., in..}, those of [in, out], as GPT-2's Conv1D.
+  bool transposed = false;
+};
+
+/// y[out.., n..] = sum_in W[out.., in..] x[in.., n..] + bias[out..]. Parameters `<name>.weight` ~
+/// N(0, stddev), `<name>.bias`.
 class Linear {
  public:
   Linear(ParameterList& parameters, std::string const& name, Group const& out, Group const& in,
-         double stddev = 0.02)
-      : in_rank_(static_cast<int>(in.shape.size())) {
-    TensorSpec weight{.shape = out.shape, .dtype = DType::fp32, .axes = out.axes + " " + in.axes};
-    for (Index const extent : in.shape) weight.shape.push_back(extent);
-    weight.file_shape = {element_count(in.shape), element_count(out.shape)};
-    weight_ = parameters.add(weight, name + ".weight", 0, stddev, true);
-    TensorSpec const bias{out.shape, DType::fp32, out.axes, {element_count(out.shape)}};
+         LinearOptions const& options = {})
+      : in_rank_(static_cast<int>(in.shape.size())), transposed_(options.transposed) {
+    Group const& inner = transposed_ ? in : out;
+    Group const& outer = transposed_ ? out : in;
+    TensorSpec weight{
+        .shape = inner.shape, .dtype = options.dtype, .axes = inner.axes + " " + outer.axes};
+    for (Index const extent : outer.shape) weight.shape.push_back(extent);
+    weight.file_shape = {element_count(outer.shape), element_count(inner.shape)};
+    weight_ = parameters.add(weight, name + ".weight", 0, options.stddev, true);
+    if (!options.bias) return;
+    TensorSpec const bias{out.shape, options.dtype, out.axes, {element_count(out.shape)}};
     bias_ = parameters.add(bias, name + ".bias", 0, 0, false);
   }
 
   /// Adds the product to the graph. Throws ShapeError where x does not begin with the `in` group.
   Node operator()(Node const& x, Activation activation = Activation::none) const {
-    return gemm({.bias = true, .activation = activation, .ndim = in_rank_}, weight_, x, bias_);
+    ops::Gemm::Attrs attrs{.trans_a = transposed_, .activation = activation, .ndim = in_rank_};
+    if (!bias_) return gemm(attrs, weight_, x);
+    attrs.bias = true;
+    return gemm(attrs, weight_, x, bias_);
   }
 
   Node const& weight() const { return weight_; }
+  /// Empty without one.
   Node const& bias() const { return bias_; }
 
  private:
   int in_rank_;
+  bool transposed_;
   Node weight_;
   Node bias_;
 };

@@ -13,7 +13,7 @@ class Mlp {
       double projection_stddev = 0.02)
       : fc_(parameters, name + ".c_fc", {{hidden}, "hidden"}, {{width}, "embed"}),
         projection_(parameters, name + ".c_proj", {{width}, "embed"}, {{hidden}, "hidden"},
-                    projection_stddev) {}
+                    {.stddev = projection_stddev}) {}
 
   Node operator()(Node const& x) const { return projection_(gelutanh(fc_(x))); }
   /// The same bits with the activation fused into the product; it cannot be differentiated.

@@ -12,10 +12,10 @@ namespace nntile::nn {
 class LayerNorm {
  public:
   LayerNorm(ParameterList& parameters, std::string const& name, Index width,
-            std::string const& axis, double eps = 1e-5)
+            std::string const& axis, double eps = 1e-5, DType dtype = DType::fp32)
       : eps_(eps),
-        weight_(parameters.add({{width}, DType::fp32, axis, {}}, name + ".weight", 1, 0, false)),
-        bias_(parameters.add({{width}, DType::fp32, axis, {}}, name + ".bias", 0, 0, false)) {}
+        weight_(parameters.add({{width}, dtype, axis, {}}, name + ".weight", 1, 0, false)),
+        bias_(parameters.add({{width}, dtype, axis, {}}, name + ".bias", 0, 0, false)) {}
 
   Node operator()(Node const& x) const { return layer_norm({.eps = eps_}, x, weight_, bias_); }
 

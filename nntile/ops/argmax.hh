@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The index of the largest element along an axis.
+// Where the largest element along an axis is.
 
 #include "nntile/ops/concept.hh"
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// A kernel's access to its call: arguments, and buffers by the operands' names.
+// How a kernel reads its call: arguments, and buffers by the operands' names.
 
 #include <cstddef>
 #include <cstring>
@@ -41,7 +41,7 @@ template <class Op, bool = detail::lacks_operands<Op>()> struct Arguments {
 };
 template <class Op> struct Arguments<Op, false> { typename Op::Args args; };
 
-/// The Args that the op's `args` computed for this task.
+/// What the op's `args` filled in for this task.
 template <class Op> NNTILE_ALWAYS_INLINE typename Op::Args arguments(KernelCall const& call) {
   typename Op::Args args;
   std::memcpy(&args, call.attributes, sizeof args);

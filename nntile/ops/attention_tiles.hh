@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Shared by attention and its derivative: positions, the mask, and which pairs of tiles see each
+// What attention and its derivative share: positions, the mask, and which pairs of tiles see each
 // other.
 
 #include <algorithm>

@@ -70,7 +70,14 @@ struct Cast {
 
 }  // namespace ops
 
-inline constexpr Call<ops::Cast> cast{};
+/// cast(x, y), or cast(node, DType::bf16), which names the dtype of the result alone.
+struct CastCall : Call<ops::Cast> {
+  using Call<ops::Cast>::operator();
+  template <class Operand> auto operator()(Operand const& x, DType dtype) const {
+    return (*this)(x, tensor_like(x, dtype));
+  }
+};
+inline constexpr CastCall cast{};
 using cast_ops = OpList<ops::Cast>;
 
 }  // namespace nntile

@@ -10,7 +10,7 @@
 
 namespace nntile {
 
-/// The place of a task in the chain that ends in a result.
+/// Where a task stands in the chain that ends in a result.
 struct Chain {
   bool first = true;
   bool last = true;
@@ -41,7 +41,7 @@ template <class T> struct ChainResult {
   }
 };
 
-/// The new value of a result: `value`, or fma(beta, before, value) where beta is not 0.
+/// What is left in a result: `value`, or fma(beta, before, value) where beta is not 0.
 template <class V, class T>
 NNTILE_ALWAYS_INLINE constexpr V updated(double beta, T const& before, V value) {
   return beta == 0 ? value : std::fma(static_cast<V>(beta), static_cast<V>(before), value);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Base of elementwise ops: the walk's arguments, cost and reference follow from one function
+// What all elementwise ops share: the walk's arguments, cost and reference follow from one function
 // of one element.
 
 #include <cmath>
@@ -35,7 +35,7 @@ template <std::floating_point V> constexpr V min(V a, V b) { return a < b ? a : 
 
 }  // namespace math
 
-/// Arguments of an elementwise op's kernel.
+/// What the kernel of an elementwise op sees.
 template <class Attrs> struct ElementwiseArgs {
   Index n = 0;
   Attrs attrs;

@@ -9,7 +9,7 @@
 
 namespace nntile {
 
-/// Kinds of fields; an enum counts as the integer of its value.
+/// What a field holds; an enum counts as the integer of its value.
 enum class FieldKind : std::uint8_t { boolean, integer, natural, real };
 
 /// The value of a field.

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Look-up of compiled kernels: the part of the companion library that headers name.
+// Where compiled kernels are found: the companion library's only symbol that headers name.
 
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Descriptions of an op's operands; everything else follows from them.
+// What an op says about its operands; everything else follows from it.
 
 #include <bit>
 #include <cstdint>
@@ -130,7 +130,7 @@ struct Phase {
 };
 using Phases = inplace_vector<Phase, 4>;
 
-/// Number of dimensions of a group, where an attribute says so: {'k', ndim, "ndim"}.
+/// How many dimensions a group has, where an attribute says so: {'k', ndim, "ndim"}.
 struct GroupRank {
   char group;
   int rank;

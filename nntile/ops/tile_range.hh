@@ -21,9 +21,8 @@ struct AxisRange {
   Index extent = 1;
 };
 
-/// The part of an op that a task computes, for its `args`. Groups are letters of the axes strings;
-/// operands are names of the op's enum, and must be present in the call where a place in memory is
-/// asked for.
+/// What an op's `args` is computed from. Groups are letters of the axes strings; operands are names
+/// of the op's enum, and must be present in the call where a place in memory is asked for.
 class TileRange {
  public:
   /// `tilings`, one per axis of the table, are what take() cuts by; without them the range has no
@@ -84,7 +83,7 @@ class TileRange {
     for (auto const id : axes_of(operand)) product *= axes_[id].extent;
     return product;
   }
-  /// Offset of the task's part in the operand's tile, in elements.
+  /// Where in the operand's tile the task's part begins, in elements.
   Index offset(OperandIndex operand) const {
     Index sum = 0;
     Index stride = 1;

@@ -16,7 +16,7 @@ struct TileUse {
   Index tile;
 };
 
-/// A task, as the walk visits it. `args` of the op is computed from the range.
+/// What the walk visits. `args` of the op is computed from the range.
 struct TileTask {
   TileRange const& range;
   inplace_vector<TileUse, max_operands> uses;
@@ -236,7 +236,7 @@ inline void walk_phase(TiledCall const& call, Phase const& phase, int number, Em
 
 }  // namespace detail
 
-/// Cost of a tile task: the op's flops, and the bytes of each operand's part, twice where it is
+/// What a tile task costs: the op's flops, and the bytes of each operand's part, twice where it is
 /// updated.
 inline Cost cost_of(TiledCall const& call, TileTask const& task) {
   Cost cost{call.op->flops(call.attrs, task.range), 0};

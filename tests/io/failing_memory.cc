@@ -41,8 +41,8 @@ struct Step {
   std::unique_ptr<nn::AdamW> optimizer;
 
   Step() {
-    nn::Linear const first(parameters, "first", {{8}, "hidden"}, {{4}, "point"}, 0.5);
-    nn::Linear const second(parameters, "second", {{3}, "class"}, {{8}, "hidden"}, 0.2);
+    nn::Linear const first(parameters, "first", {{8}, "hidden"}, {{4}, "point"}, {.stddev = 0.5});
+    nn::Linear const second(parameters, "second", {{3}, "class"}, {{8}, "hidden"}, {.stddev = 0.2});
     Node const points = graph.input({.shape = {4, 6}, .axes = "point batch"}, "points");
     Node const labels =
         graph.input({.shape = {6}, .dtype = DType::int64, .axes = "batch"}, "labels");

@@ -113,7 +113,7 @@ template <class Policy> class PendingTable {
     return no_reference;
   }
 
-  /// Number of those that have not ended.
+  /// How many have not ended.
   std::uint32_t open_count() const { return open_.load(std::memory_order_seq_cst); }
 
   /// Takes back all that have ended and calls forget(pending) for each. Submitter only.

@@ -1,0 +1,124 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Graph: a planned graph with its storage on a runtime, whose tensors go by their nodes.
+
+#include <concepts>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "nntile/graph/compile.hh"
+
+namespace nntile {
+
+/// A kept tensor of a Graph, to be written and read whole, column-major. Valid while the Graph lives.
+/// Each call waits for that tensor's tasks alone. All throw TypeError where T is not the tensor's
+/// dtype, ShapeError where the number of values is not its size.
+template <Runtime R> class GraphTensor {
+ public:
+  GraphTensor(TensorStore<R>& store, typename TensorStore<R>::Stored& stored)
+      : store_(&store), stored_(&stored) {}
+
+  /// run[x] = values: an array, a vector or a span.
+  template <class Values>
+  requires detail::ArrayOf<Values, void>
+  void operator=(Values const& values) const {
+    std::span const given(values);
+    using T = std::remove_const_t<typename decltype(given)::element_type>;
+    store_->template write<T>(*stored_, std::span<T const>(given));
+  }
+  template <Element T> void operator=(std::initializer_list<T> values) const {
+    store_->template write<T>(*stored_, std::span<T const>(values.begin(), values.size()));
+  }
+  /// run[lr] = 1e-3: one element, rounded to the tensor's dtype. Throws TypeError where a fraction
+  /// is given to an integer.
+  template <class Number>
+  requires std::is_arithmetic_v<Number>
+  void operator=(Number value) const {
+    for_dtype(stored_->spec.dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      T element{};
+      if constexpr (std::integral<T>) {
+        element = static_cast<T>(value);
+        if (static_cast<Number>(element) != value)
+          throw TypeError(concat("graph: ", value, " for '", stored_->spec.name, "', which is ",
+                                 name_of(dtype_of<T>), " and cannot hold it"));
+      } else {
+        element = rounded_to<T>(static_cast<double>(value));
+      }
+      store_->template write<T>(*stored_, std::span<T const>(&element, 1));
+    });
+  }
+
+  /// A copy of the values.
+  template <Element T> std::vector<T> read() const {
+    std::vector<T> values(
+        static_cast<std::size_t>(element_count(stored_->spec.tiling.shape())));
+    read(std::span<T>(values));
+    return values;
+  }
+  template <Element T> void read(std::span<T> to) const { store_->template read<T>(*stored_, to); }
+  template <Element T> operator std::vector<T>() const { return read<T>(); }
+  /// The value of a tensor of one element.
+  template <Element T> T item() const {
+    T value{};
+    read(std::span<T>(&value, 1));
+    return value;
+  }
+
+ private:
+  TensorStore<R>* store_;
+  typename TensorStore<R>::Stored* stored_;
+};
+
+/// Plans a graph and runs it: run[x] = values; run(); run[z].read<float>(). One object for plan,
+/// storage and binding; compile() with a TensorStore and a Plan of one's own are the same in parts.
+/// The LogicalGraph and the runtime outlive it.
+template <Runtime R> class Graph {
+ public:
+  /// With storage of its own. Throws what Plan and CompiledGraph throw.
+  Graph(LogicalGraph& graph, R& runtime, PlanOptions const& options = {},
+        BindOptions const& bind = {})
+      : own_(std::make_unique<TensorStore<R>>(runtime)),
+        graph_(&graph),
+        compiled_(compile(graph, *own_, options, bind)),
+        tensors_(graph.tensor_count()) {}
+  /// On a store that other graphs of the model share.
+  Graph(LogicalGraph& graph, TensorStore<R>& store, PlanOptions const& options = {},
+        BindOptions const& bind = {})
+      : graph_(&graph),
+        compiled_(compile(graph, store, options, bind)),
+        tensors_(graph.tensor_count()) {}
+
+  /// An input, parameter, state or output. Throws GraphError for any other, with the way to keep it.
+  GraphTensor<R> operator[](Node const& node) {
+    if (&node.graph() != graph_)
+      throw GraphError(concat("graph '", graph_->name(), "': '", node.name(), "' is of graph '",
+                              node.graph().name(), "'; tensors of one name share storage, so use ",
+                              "this graph's node, at(\"", node.name(), "\")"));
+    if (node.id() >= tensors_.size())
+      throw GraphError(concat("graph '", graph_->name(), "': '", node.name(),
+                              "' was added after the graph had been planned"));
+    auto*& stored = tensors_[node.id()];
+    if (stored == nullptr) stored = &compiled_.kept("graph", node.name());
+    return {compiled_.store(), *stored};
+  }
+
+  /// Runs once and waits. Throws TaskError, LifetimeError (an input was never bound).
+  void operator()() { compiled_.execute(); }
+  /// Submits one run and returns.
+  GraphRun<R> async() { return compiled_.execute_async(); }
+
+  Plan const& plan() const { return compiled_.plan(); }
+  TensorStore<R>& store() const { return compiled_.store(); }
+  CompiledGraph<R>& compiled() { return compiled_; }
+
+ private:
+  std::unique_ptr<TensorStore<R>> own_;
+  LogicalGraph* graph_;
+  CompiledGraph<R> compiled_;
+  std::vector<typename TensorStore<R>::Stored*> tensors_;  // by node; null before its first use
+};
+
+}  // namespace nntile

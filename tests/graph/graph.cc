@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The convenience of a planned graph with its storage: tensors by their nodes.
+#include "nntile/graph/graph.hh"
+
+#include "nntile/nn/linear.hh"
+#include "nntile/ops/adamw_step.hh"
+#include "nntile/ops/cast.hh"
+#include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/scale.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+TEST_CASE("a graph is run by its nodes", "[graph][graph]") {
+  LogicalGraph layer;
+  Node const x = layer.input({.shape = {4, 3}}, "x");
+  Node const z = scale({.alpha = 2}, x).named("z").mark_output();
+  Ring runtime({.workers = 2});
+  Graph<Ring> run(layer, runtime, {.tile = 2});
+  for (float const value : {1.0f, 3.0f}) {
+    run[x] = std::vector<float>(12, value);
+    run();
+    CHECK(run[z].read<float>() == std::vector<float>(12, 2 * value));
+  }
+  std::vector<float> const copy = run[z];
+  CHECK(copy.size() == 12);
+  float into[12] = {};
+  run[z].read(std::span<float>(into));
+  CHECK(into[11] == 6);
+  run.async().wait();
+}
+
+TEST_CASE("one element is set by a number and read as one", "[graph][graph]") {
+  LogicalGraph graph;
+  Node const rate = graph.input({.shape = {}}, "rate"),
+             count = graph.input({.shape = {}, .dtype = DType::int64}, "count"),
+             p = graph.parameter({.shape = {4}}, "p"), g = graph.input({.shape = {4}}, "g"),
+             m = graph.state({.shape = {4}}, "m"), v = graph.state({.shape = {4}}, "v");
+  adamw_step(p, g, m, v, rate, count);
+  Serial runtime;
+  Graph<Serial> run(graph, runtime);
+  run[rate] = 0.5;
+  run[count] = 7;
+  CHECK(run[rate].item<float>() == 0.5f);
+  CHECK(run[count].item<std::int64_t>() == 7);
+  CHECK(contains(message_of<TypeError>([&] { run[count] = 0.5; }),
+                 "0.5 for 'count', which is int64 and cannot hold it"));
+  CHECK(contains(message_of<ShapeError>([&] { run[p] = 1.0; }), "1 values for 'p' of shape {4}"));
+}
+
+TEST_CASE("graphs on one store share tensors by name", "[graph][graph]") {
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  LogicalGraph init, use;
+  ops::fill({.value = 3}, init.parameter({.shape = {4}}, "w"));
+  Node const doubled =
+      scale({.alpha = 2}, use.parameter({.shape = {4}}, "w")).named("doubled").mark_output();
+  Graph<Serial>{init, store}();
+  Graph<Serial> run(use, store);
+  run();
+  CHECK(run[doubled].read<float>() == std::vector<float>(4, 6));
+  CHECK(contains(message_of<GraphError>([&] { run[init.at("w")]; }), "is of graph"));
+}
+
+TEST_CASE("a node that is not kept, or came later, is refused by name", "[graph][graph]") {
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {4}}, "x");
+  Node const y = scale(x).named("y");
+  Node const z = scale(y).named("z").mark_output();
+  Serial runtime;
+  Graph<Serial> run(graph, runtime);
+  CHECK(contains(message_of<GraphError>([&] { run[y]; }), "computes 'y' and does not keep it"));
+  Node const late = scale(z).named("late");
+  CHECK(contains(message_of<GraphError>([&] { run[late]; }),
+                 "'late' was added after the graph had been planned"));
+  CHECK_THROWS_AS(run[Node()], GraphError);
+  CHECK(contains(message_of<LifetimeError>([&] { run(); }), "input 'x'"));
+}
+
+TEST_CASE("a result is named where it is made", "[graph][graph]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {4}}, "x");
+  Node const z = gelutanh(x).named("z");
+  CHECK(z.name() == "z");
+  CHECK(graph.find("z").id() == z.id());
+  CHECK_FALSE(graph.find("gelutanh"));
+  CHECK(z.named("z").name() == "z");
+  CHECK(contains(message_of<GraphError>([&] { z.named("x"); }), "a tensor 'x' exists already"));
+  CHECK(z.name() == "z");
+  CHECK_THROWS_AS(Node().named("z"), GraphError);
+  auto const prefixed = graph.prefix("a.");
+  CHECK(gelutanh(x).named("z").name() == "a.z");
+}
+
+TEST_CASE("cast names the dtype of its result", "[graph][graph]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {4, 2}, .axes = "in batch"}, "x");
+  Node const y = cast(x, DType::bf16);
+  CHECK(y.dtype() == DType::bf16);
+  CHECK(y.shape() == Shape{4, 2});
+  Node const back = cast(y, DType::fp32).named("back").mark_output();
+  Serial runtime;
+  Graph<Serial> run(graph, runtime);
+  run[x] = std::vector<float>(8, 1.5f);
+  run();
+  CHECK(run[back].read<float>() == std::vector<float>(8, 1.5f));
+}
