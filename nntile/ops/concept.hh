@@ -348,6 +348,7 @@ template <class Op> consteval bool checked_op() {
                   "Attrs of an op are trivially copyable, of at most max_attrs_bytes");
     static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= max_args_bytes,
                   "Args of an op are trivially copyable, of at most max_args_bytes");
+#ifndef __CUDACC__  // CUDA's front end, which finds no address of a template in a requirement
     static_assert(requires { Op::no_reference; } || requires { &Op::template reference<float>; } ||
                       requires { &Op::template reference<double>; },
                   "an op needs `template <Element T> static void reference(Args const&, "
@@ -355,10 +356,13 @@ template <class Op> consteval bool checked_op() {
     static_assert(requires { Op::no_gradient; } || requires { &Op::template gradient<AnyBuilder>; },
                   "an op needs `template <class Builder> static void gradient(Builder&)`, or "
                   "`no_gradient`, the reason why not");
+#endif
   }
+#ifndef __CUDACC__  // which spells enumerators in another way
   if constexpr (requires { requires OperandName<typename Op::Operand>; Op::operands; })
     static_assert(names_agree<Op>(),
                   "the enum `Operand` and the table `operands` have the same names in the same order");
+#endif
   return true;
 }
 
