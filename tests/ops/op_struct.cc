@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What an op's struct states: operands by name, fields of attributes, arguments of kernels.
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 
@@ -59,6 +62,47 @@ template <class... Ops> void check_count(OpList<Ops...>) {
     CHECK(members == fields);
   };
   (check(Ops::name, member_count<typename Ops::Attrs>(), Ops::fields.size()), ...);
+}
+
+char const* text_of(Kind kind) {
+  switch (kind) {
+    case Kind::element: return "";
+    case Kind::source: return ":any";
+    case Kind::accumulator: return ":acc";
+    case Kind::fp32: return ":fp32";
+    case Kind::fp64: return ":fp64";
+    case Kind::int64: return ":int64";
+    case Kind::boolean: return ":bool";
+  }
+  return "?";
+}
+
+/// `x[e i...] gamma[e] y[e i...]=`: what a caller passes, in its order; results are marked.
+std::string operands_text(OpInfo const& op) {
+  std::string text;
+  for (OperandInfo const& operand : *op.table)
+    if (operand.carry == Carry::none)
+      text += concat(text.empty() ? "" : " ", operand.name, "[", operand.axes, "]",
+                     text_of(operand.kind),
+                     operand.access == Access::write    ? "="
+                     : operand.access == Access::update ? "+="
+                                                        : "");
+  return text;
+}
+
+std::string fields_text(OpInfo const& op) {
+  std::string text;
+  for (Field const& field : *op.fields) text += concat(text.empty() ? "" : ", ", field.name);
+  return text;
+}
+
+/// The table of nntile/ops/README.md.
+std::string table() {
+  std::string text = "| op | operands | attributes | gradient |\n| --- | --- | --- | --- |\n";
+  for (OpInfo const* const op : all_ops)
+    text += concat("| ", op->name, " | `", operands_text(*op), "` | ", fields_text(*op), " | ",
+                   op->no_gradient == nullptr ? "yes" : concat("no: ", op->no_gradient), " |\n");
+  return text;
 }
 
 template <class... Lists> void for_every_list(std::tuple<Lists...>*, auto visit) {
@@ -148,4 +192,15 @@ TEST_CASE("equal arguments have equal bytes", "[ops][op_struct]") {
     c.op->args(c.attrs.data(), range, other.data());
     CHECK(std::equal(one.begin(), one.begin() + static_cast<long>(c.op->args_bytes), other.begin()));
   }
+}
+
+TEST_CASE("the table of ops in their README is that of their structs", "[ops][op_struct]") {
+  char const* const root = std::getenv("NNTILE_SOURCE_ROOT");
+  if (root == nullptr) return skip("NNTILE_SOURCE_ROOT is not set: run this test through Meson");
+  std::ifstream file(std::string(root) + "/nntile/ops/README.md");
+  std::string const text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string const expected = table();
+  INFO("nntile/ops/README.md should end with\n" << expected);
+  REQUIRE(text.size() > expected.size());
+  CHECK(text.substr(text.size() - expected.size()) == expected);
 }
