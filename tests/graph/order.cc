@@ -4,6 +4,7 @@
 #include <string>
 
 #include "nntile/graph/apply.hh"
+#include "nntile/ops/global_norm.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/passes/order.hh"
 #include "nntile/graph/plan.hh"
@@ -77,6 +78,28 @@ TEST_CASE("an optimizer's step moves up to right behind the last op that it must
   graph.set_phase("optimizer");
   adamw_step(w, gradient, m, v, lr, step);
   CHECK(passes::order(graph, passes::prune(graph)) == std::vector<std::size_t>{0, 2, 1});
+}
+
+TEST_CASE("what reads only what an optimizer's step leaves of the gradients moves up with it", "[graph][order]") {
+  LogicalGraph graph;
+  Node const g = graph.input({.shape = {4, 4}}, "g"), x = graph.input({.shape = {4}}, "x");
+  gelutanh(x, graph.tensor({.shape = {4}}, "y")).mark_output();  // 0
+  Node const squares = sum_squares(g);                           // 1: takes gradients
+  sum_slice({.axis = 0}, squares).mark_output();                 // 2: reads only that
+  CHECK(passes::order(graph, passes::prune(graph)) == std::vector<std::size_t>{1, 2, 0});
+}
+
+TEST_CASE("what reads a trained weight stays behind what came before it", "[graph][order]") {
+  LogicalGraph graph;
+  Shape const shape{4};
+  Node const w = graph.parameter({.shape = shape}, "w"), x = graph.input({.shape = shape}, "x"),
+             gradient = graph.input({.shape = shape}, "g"), m = graph.state({.shape = shape}, "m"),
+             v = graph.state({.shape = shape}, "v"), lr = graph.input({.shape = {}}, "lr"),
+             step = graph.input({.shape = {}, .dtype = DType::int64}, "step");
+  gelutanh(x, graph.tensor({.shape = shape}, "y")).mark_output();  // 0
+  adamw_step(w, gradient, m, v, lr, step);                         // 1: moves up
+  gelutanh(w, graph.tensor({.shape = shape}, "z")).mark_output();  // 2: stays
+  CHECK(passes::order(graph, passes::prune(graph)) == std::vector<std::size_t>{1, 0, 2});
 }
 
 TEST_CASE("tile tasks that touch one tile keep the graph's order", "[graph][order]") {

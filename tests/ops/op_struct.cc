@@ -204,3 +204,41 @@ TEST_CASE("the table of ops in their README is that of their structs", "[ops][op
   REQUIRE(text.size() > expected.size());
   CHECK(text.substr(text.size() - expected.size()) == expected);
 }
+
+namespace {
+
+/// Bytes of a call in one task.
+template <class Op> Index bytes_of(typename Op::Attrs const& attrs, std::vector<Shape> shapes,
+                                   DType element) {
+  struct Sum final : TileVisitor {
+    TiledCall const& call;
+    Index bytes = 0;
+    explicit Sum(TiledCall const& of) : call(of) {}
+    void visit(TileTask const& task) override { bytes += cost_of(call, task).bytes; }
+  };
+  OpCase const c = op_case<Op>(attrs, std::move(shapes));
+  AxisTable const table = axes_of(c);
+  std::vector<AxisTiling> tilings;
+  for (Axis const& axis : table.axes) tilings.push_back(AxisTiling::whole(axis.extent));
+  TiledCall call{c.op, c.attrs.data(), element, element, c.op->operands(c.attrs.data()), table, {}};
+  for (AxisTiling const& tiling : tilings) call.tilings.push_back(&tiling);
+  Sum sum(call);
+  walk(call, sum);
+  return sum.bytes;
+}
+
+}  // namespace
+
+TEST_CASE("bytes of a task follow from accesses, extents and dtypes", "[ops][op_struct]") {
+  std::vector<Shape> const square{{5, 7}, {5, 7}};
+  CHECK(bytes_of<ops::Scale>({}, square, DType::fp32) == 2 * 35 * 4);
+  CHECK(bytes_of<ops::Scale>({.beta = 1}, square, DType::fp32) == 3 * 35 * 4);
+  CHECK(bytes_of<ops::Scale>({.beta = 1}, square, DType::bf16) == 3 * 35 * 2);
+  CHECK(bytes_of<ops::Scale>({.beta = 1}, square, DType::fp64) == 3 * 35 * 8);
+  CHECK(bytes_of<ops::SumSquares>({}, {{6, 3}, {3}}, DType::bf16) == 18 * 2 + 3 * 8);
+  CHECK(bytes_of<ops::Gemm>({.bias = true}, {{5, 7}, {7, 6}, {5}, {5, 6}}, DType::fp32) ==
+        4 * (35 + 42 + 5 + 30));
+  // Of the table, as many rows as there are tokens.
+  CHECK(bytes_of<ops::Embedding>({}, {{2}, {4, 100}, {4, 2}}, DType::fp32) ==
+        2 * 8 + 4 * (4 * 2 + 4 * 2));
+}
