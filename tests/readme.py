@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks every README.md: one in each folder of the map, at most 30 lines (the root's and
-nntile's may be longer), each C++ block of one of them cut from a file in examples/, and a text
+"""Checks every README.md: one in each folder of the map, at most 30 lines (the root's,
+nntile's and the ops', which shows their table, may be longer), each C++ block of one of them cut from a file in examples/, and a text
 block right after it what that example prints.
 
 usage: readme.py [ROOT [FOLDER]]   of this repository by itself; FOLDER: where the examples are built
@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 LINES = 30
-LONGER = {"README.md", "nntile/README.md"}
+LONGER = {"README.md", "nntile/README.md", "nntile/ops/README.md"}
 TOPS = ("nntile", "kernels", "tests", "bench", "examples", "subprojects")
 BLOCK = re.compile(r"```(?:cpp|c\+\+)\n(.*?)```(?:\s*(?:[^`\n]*\n\s*)?```text\n(.*?)```)?", re.S)
 
