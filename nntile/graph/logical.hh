@@ -66,6 +66,7 @@ struct TensorNode {
   std::uint32_t base = no_id;
   std::size_t view_axis = 0;
   Index view_index = 0;
+  bool operator==(TensorNode const&) const = default;
 };
 
 /// A call of an op on tensors of the graph, hidden operands left out of `operands`, and its axes,
@@ -80,6 +81,14 @@ struct OpNode {
   DType source = DType::fp32;
   std::uint32_t phase = 0;
 };
+
+/// Whether both call one op with the same attributes on the same operands.
+inline bool operator==(OpNode const& a, OpNode const& b) {
+  if (a.info != b.info || a.operands != b.operands || a.phase != b.phase) return false;
+  for (Field const& field : *a.info->fields)  // bit for bit, what lies between members apart
+    if (field.get(a.attrs.data()).natural != field.get(b.attrs.data()).natural) return false;
+  return a.element == b.element && a.source == b.source;
+}
 
 /// Declares tensors and collects ops in program order.
 class LogicalGraph {
@@ -100,6 +109,12 @@ class LogicalGraph {
                   "reference; keep several in a std::deque, made by emplace_back");
   }
   LogicalGraph& operator=(LogicalGraph const&) = delete;
+
+  /// Whether both say the same, under the same names.
+  bool operator==(LogicalGraph const& other) const {
+    return name_ == other.name_ && numerics_ == other.numerics_ && phases_ == other.phases_ &&
+           tensors_ == other.tensors_ && ops_ == other.ops_;
+  }
 
   std::string const& name() const { return name_; }
   Numerics const& numerics() const { return numerics_; }

@@ -66,6 +66,7 @@ TEST_CASE("a graph and a plan that were saved are equal, and run to the same has
   save_graph(graph_path, gpt.graph);
   save_plan(plan_path, plan, gpt.graph);
   auto const graph = load_graph(graph_path, known_ops(AllOps{}));
+  CHECK((*graph == gpt.graph));
   CHECK(graph_text(*graph) == graph_text(gpt.graph));
   Plan const loaded = load_plan(plan_path, *graph);
   CHECK(diff(loaded, plan) == "");
@@ -91,6 +92,7 @@ TEST_CASE("random graphs with views and ops in place come back", "[io][plan]") {
     random.loss.mark_output();
     std::string const text = graph_text(random.graph);
     auto const graph = graph_of(text, "g", known_ops(AllOps{}));
+    CHECK((*graph == random.graph));
     CHECK(graph_text(*graph) == text);
     Plan const plan(random.graph, {.tile = 2});
     CHECK(diff(plan_of(plan_text(plan, random.graph), "p", *graph), plan) == "");
