@@ -43,6 +43,10 @@ inline std::uint64_t digest(Plan const& plan) {
     location(buffer.location);
   }
   for (PlannedSlot const& slot : plan.slots()) number(slot.bytes), location(slot.location);
+  for (MemoryReport const& report : plan.memories()) {
+    number(report.stored), number(report.arena), number(report.arena_lower_bound);
+    location(report.location);
+  }
   for (PlannedKernel const& kernel : plan.kernels()) {
     text(kernel.name);
     number(kernel.kind), number(kernel.element), number(kernel.source), number(kernel.mode);

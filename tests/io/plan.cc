@@ -176,6 +176,34 @@ TEST_CASE("a product of more tasks than are listed is refused", "[io][plan]") {
                  "tasks that are listed"));
 }
 
+TEST_CASE("a file with a changed byte is refused, or says the same", "[io][plan]") {
+  Layer const layer;
+  std::string const plan_file = layer.plan(), graph_file = layer.text();
+  Plan const plan = plan_of(plan_file, "p", layer.graph);
+  std::uint64_t state = 7;
+  auto const below = [&](std::size_t limit) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<std::size_t>(state >> 33) % limit;
+  };
+  for (int i = 0; i < 2000; ++i) {
+    std::string text = plan_file;
+    text[below(text.size())] = "0123456789[]{}:,\"-e. "[below(21)];
+    INFO(text);
+    try {
+      bool const same = plan_of(text, "p", layer.graph) == plan;
+      CHECK(same);
+    } catch (FormatError const& error) {
+      CHECK(std::string_view(error.what()).find('\n') == std::string_view::npos);
+    }
+    text = graph_file;
+    text[below(text.size())] = "0123456789[]{}:,\"-e. "[below(21)];
+    try {  // another graph, or none
+      (void)graph_of(text, "g", known_ops(AllOps{}));
+    } catch (FormatError const&) {
+    }
+  }
+}
+
 TEST_CASE("a plan is saved with its own graph alone", "[io][plan]") {
   TinyGptGraph const gpt;
   Layer const layer;
