@@ -93,6 +93,7 @@ template <Runtime R> class Graph {
 
   /// An input, parameter, state or output. Throws GraphError for any other, with the way to keep it.
   GraphTensor<R> operator[](Node const& node) {
+    (void)compiled_.plan();  // refuses a graph that was moved from
     if (&node.graph() != graph_)
       throw GraphError(concat("graph '", graph_->name(), "': '", node.name(), "' is of graph '",
                               node.graph().name(), "'; tensors of one name share storage, so use ",

@@ -81,6 +81,35 @@ TEST_CASE("a node that is not kept, or came later, is refused by name", "[graph]
   CHECK(contains(message_of<LifetimeError>([&] { run(); }), "input 'x'"));
 }
 
+TEST_CASE("a graph may be moved, and what is left behind says so", "[graph][graph]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {4}}, "x");
+  Node const z = scale({.alpha = 2}, x).mark_output();
+  Serial runtime;
+  Graph<Serial> first(graph, runtime);
+  Graph<Serial> run(std::move(first));
+  run[x] = {1.0f, 2.0f, 3.0f, 4.0f};
+  run();
+  CHECK(run[z].read<float>() == std::vector<float>{2, 4, 6, 8});
+  CHECK(contains(message_of<LifetimeError>([&] { first[x]; }), "was moved from"));
+  CHECK_THROWS_AS(first(), LifetimeError);
+}
+
+TEST_CASE("values of another number or type are refused by the tensor's name", "[graph][graph]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {2, 2}}, "x");
+  scale(x).named("z").mark_output();
+  Serial runtime;
+  Graph<Serial> run(graph, runtime);
+  CHECK(contains(message_of<ShapeError>([&] { run[x] = std::vector<float>(3); }),
+                 "3 values for 'x' of shape {2, 2}"));
+  CHECK(contains(message_of<TypeError>([&] { run[x] = std::vector<double>(4); }),
+                 "'x' is fp32, not fp64"));
+  CHECK(contains(message_of<TypeError>([&] { (void)run[x].read<std::int64_t>(); }),
+                 "'x' is fp32, not int64"));
+  CHECK(contains(message_of<ShapeError>([&] { (void)run[x].item<float>(); }), "1 values for 'x'"));
+}
+
 TEST_CASE("a result is named where it is made", "[graph][graph]") {
   LogicalGraph graph;
   Node const x = graph.input({.shape = {4}}, "x");
