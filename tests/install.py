@@ -4,6 +4,7 @@
 those of tests/consumer and one of the examples.
 
 usage: install.py pkgconfig ROOT BUILD PROGRAM BLAS   installs BUILD, compiles with plain g++
+       install.py cmake ROOT BUILD PROGRAM BLAS       installs BUILD, builds a CMake project on it
        install.py subproject ROOT BUILD PROGRAM BLAS  builds a Meson project that contains this one
 BLAS is what stands behind fast numerics, as option `blas` names it.
 """
@@ -66,6 +67,27 @@ def pkgconfig(root, build, program, blas, scratch):
         raise SystemExit(f"installed, but no use to a user: {foreign}")
 
 
+def cmake(root, build, program, blas, scratch):
+    """Installs into a folder that is then moved, and builds with find_package."""
+    if shutil.which("cmake") is None:
+        print("skipped: there is no cmake")
+        return 77
+    call("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", scratch)
+    moved = scratch / "elsewhere"
+    (scratch / "usr").rename(moved)
+    project = scratch / "project"
+    shutil.copytree(root / "tests/consumer", project)
+    shutil.copy(program, project / "program.cc")
+    config = next(moved.rglob("nntileConfig.cmake")).parent
+    call("cmake", "-S", project, "-B", project / "build", f"-Dnntile_DIR={config}",
+         "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1")
+    call("cmake", "--build", project / "build")
+    for name in ["headers", "program"]:
+        call(project / "build" / name, env={
+            **os.environ, "LD_LIBRARY_PATH": str(next(moved.rglob("libnntile_kernels.*")).parent)})
+    return 0
+
+
 def subproject(root, build, program, blas, scratch):
     """One instruction set will do: that all are built is known from the main build."""
     project = scratch / "project"
@@ -83,9 +105,9 @@ def subproject(root, build, program, blas, scratch):
 
 def main(mode, root, build, program, blas):
     with tempfile.TemporaryDirectory(prefix="install-", dir=build) as scratch:
-        {"pkgconfig": pkgconfig, "subproject": subproject}[mode](
+        return {"pkgconfig": pkgconfig, "cmake": cmake, "subproject": subproject}[mode](
             pathlib.Path(root), build, program, blas, pathlib.Path(scratch))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))
