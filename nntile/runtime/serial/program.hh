@@ -56,7 +56,7 @@ class Flight {
   std::uint64_t first() const { return first_; }
   std::uint64_t last() const { return last_; }
 
-  std::span<Call const> calls() const { return calls_; }
+  std::vector<Call> const& calls() const { return calls_; }
   /// The body of a task. Lives until that of another one is asked for.
   support::TaskBody body(std::size_t number) {
     Recording::Step const& step = program_->steps[number];

@@ -166,9 +166,11 @@ struct Recording : Recorded {
     auto const count = static_cast<std::uint32_t>(task.uses.size());
     steps.push_back({task.codelet, task.hints, task.label, static_cast<std::uint32_t>(uses.size()),
                      count, attributes.size(), task.attributes.size()});
-    uses.insert(uses.end(), task.uses.begin(), task.uses.end());
-    attributes.insert(attributes.end(), task.attributes.begin(), task.attributes.end());
-    attributes.resize((attributes.size() + 15) & ~std::size_t{15});
+    for (Use<Binding> const& use : task.uses) uses.push_back(use);
+    attributes.resize((attributes.size() + task.attributes.size() + 15) & ~std::size_t{15});
+    if (!task.attributes.empty())
+      std::memcpy(attributes.data() + steps.back().attributes, task.attributes.data(),
+                  task.attributes.size());
     most_uses = std::max(most_uses, count);
   }
 };
