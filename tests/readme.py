@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks every README.md: one in each folder of the map, at most 30 lines (the root's,
-nntile's and the ops', which shows their table, may be longer), each C++ block of one of them cut from a file in examples/, and a text
-block right after it what that example prints.
+"""Checks every README.md: one in each folder of the map, at most 30 lines (the root's, nntile's and the
+ops', which shows their table, may be longer), each C++ block of one of them cut from a file in
+examples/, and a text block right after it what that example prints.
 
 usage: readme.py [ROOT [FOLDER]]   of this repository by itself; FOLDER: where the examples are built
 """
