@@ -17,24 +17,27 @@ namespace nntile::bench {
 inline Work column_sums(Sizes const& s, Isa isa) {
   Index const width = s.width, rows = s.rows;
   Array<> const x(s.elements(), Whole{1, 16}), y(width);
-  return {4.0 * static_cast<double>(s.elements()),
-          BoundKernel(isa, Arguments<ops::SumSlice>{ops::SliceArgs{width, rows, 1, 1, 0, false, {}}}, {x, y}),
-          [=] {
-            std::vector<double> sums(static_cast<std::size_t>(width));
-            for (Index i = 0; i < rows; ++i)
-              for (Index e = 0; e < width; ++e)
-                sums[static_cast<std::size_t>(e)] += x[i * width + e];
-            return largest(width, 1, [&](Index e) {
-              return excess(y[e], sums[static_cast<std::size_t>(e)], 0);  // whole numbers
-            });
-          }};
+  return {
+      4.0 * static_cast<double>(s.elements()),
+      BoundKernel(isa, Arguments<ops::SumSlice>{ops::SliceArgs{width, rows, 1, 1, 0, false, {}}},
+                  {x, y}),
+      [=] {
+        std::vector<double> sums(static_cast<std::size_t>(width));
+        for (Index i = 0; i < rows; ++i)
+          for (Index e = 0; e < width; ++e) sums[static_cast<std::size_t>(e)] += x[i * width + e];
+        return largest(width, 1, [&](Index e) {
+          return excess(y[e], sums[static_cast<std::size_t>(e)], 0);  // whole numbers
+        });
+      }};
 }
 
 /// The sum of all elements: over each row, then over the rows' sums, upwards.
 inline Work total_sum(Sizes const& s, Isa isa) {
   Array<> const x(s.elements(), Whole{1, 2}), rows(s.rows), y(1);
-  BoundKernel const inner(isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.width, s.rows, 1, 0, true, {}}}, {x, rows});
-  BoundKernel const outer(isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.rows, 1, 1, 0, false, {}}}, {rows, y});
+  BoundKernel const inner(
+      isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.width, s.rows, 1, 0, true, {}}}, {x, rows});
+  BoundKernel const outer(
+      isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.rows, 1, 1, 0, false, {}}}, {rows, y});
   return {4.0 * static_cast<double>(s.elements()),
           [=] {
             inner();
@@ -51,8 +54,11 @@ inline Work total_sum(Sizes const& s, Isa isa) {
 inline Work global_norm(Sizes const& s, Isa isa) {
   Array<> const x(s.elements(), Uniform{1, -1, 1}), scale(1);
   Array<double> const rows(s.rows), total(1);
-  BoundKernel const squares(isa, Arguments<ops::SumSquares>{ops::SumSquares::Args{s.width, s.rows, true}}, {x, rows});
-  BoundKernel const outer(isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.rows, 1, 1, 0, false, {}}}, {rows, total}, DType::fp64);
+  BoundKernel const squares(
+      isa, Arguments<ops::SumSquares>{ops::SumSquares::Args{s.width, s.rows, true}}, {x, rows});
+  BoundKernel const outer(isa,
+                          Arguments<ops::SumSlice>{ops::SliceArgs{1, s.rows, 1, 1, 0, false, {}}},
+                          {rows, total}, DType::fp64);
   BoundKernel const clip(isa, Arguments<ops::ClipScale>{ops::ClipScale::Args{1}}, {total, scale});
   return {4.0 * static_cast<double>(s.elements()),
           [=] {
@@ -71,15 +77,16 @@ inline Work global_norm(Sizes const& s, Isa isa) {
 inline Work copy_array(Sizes const& s, Isa isa) {
   Index const n = s.elements();
   Array<> const x(n, Uniform{1, -1, 1}), y(n);
-  return {8.0 * static_cast<double>(n), BoundKernel(isa, Arguments<ops::Copy>{ops::Copy::Args{n, {}}}, {x, y}),
+  return {8.0 * static_cast<double>(n),
+          BoundKernel(isa, Arguments<ops::Copy>{ops::Copy::Args{n, {}}}, {x, y}),
           [=] { return largest(n, 1, [&](Index i) { return excess(y[i], x[i], 0); }); }};
 }
 
 inline Work add_arrays(Sizes const& s, Isa isa) {
   Index const n = s.elements();
   Array<> const x(n, Whole{1, 1000}), y(n, Whole{2, 1000}), z(n);
-  return {12.0 * static_cast<double>(n), BoundKernel(isa, Arguments<ops::Add>{ops::Add::Args{n, {}}}, {x, y, z}),
-          [=] {
+  return {12.0 * static_cast<double>(n),
+          BoundKernel(isa, Arguments<ops::Add>{ops::Add::Args{n, {}}}, {x, y, z}), [=] {
             return largest(
                 n, 1, [&](Index i) { return excess(z[i], static_cast<double>(x[i]) + y[i], 0); });
           }};
@@ -103,7 +110,10 @@ inline Work adamw_step(Sizes const& s, Isa isa) {
   Array<Index> const step(1, [](Index) { return 10; });
   ops::AdamwStep::Args const args{n, 0.9, 0.99, 1e-8, 0.1};
   return {28.0 * static_cast<double>(n),
-          BoundKernel(isa, Arguments<ops::AdamwStep>{args, OperandSet::all() - OperandSet{ops::AdamwStep::Operand::scale}}, {p, g, m, v, lr, step}),
+          BoundKernel(isa,
+                      Arguments<ops::AdamwStep>{
+                          args, OperandSet::all() - OperandSet{ops::AdamwStep::Operand::scale}},
+                      {p, g, m, v, lr, step}),
           [=] {
             double const c1 = lr[0] / (1 - std::pow(args.beta1, 10));
             double const c2 = 1 / std::sqrt(1 - std::pow(args.beta2, 10));
@@ -123,16 +133,18 @@ inline Work embedding_forward(Sizes const& s, Isa isa) {
   Index const width = s.width, rows = s.rows, classes = s.classes;
   Array<Index> const index(rows, Whole{1, classes});
   Array<> const table(width * classes, Uniform{2, -1, 1}), y(s.elements());
-  return {
-      8.0 * static_cast<double>(s.elements()),
-      BoundKernel(isa, Arguments<ops::Embedding>{ops::Embedding::Args{width, classes, rows, 0, classes, true}}, {index, table, y}),
-      [=] {
-        return largest(rows, 1, [&](Index i) {
-          return largest(width, 1, [&](Index e) {
-            return excess(y[i * width + e], table[index[i] * width + e], 0);
-          });
-        });
-      }};
+  return {8.0 * static_cast<double>(s.elements()),
+          BoundKernel(isa,
+                      Arguments<ops::Embedding>{
+                          ops::Embedding::Args{width, classes, rows, 0, classes, true}},
+                      {index, table, y}),
+          [=] {
+            return largest(rows, 1, [&](Index i) {
+              return largest(width, 1, [&](Index e) {
+                return excess(y[i * width + e], table[index[i] * width + e], 0);
+              });
+            });
+          }};
 }
 
 /// The whole table's gradient is written: tokens name some of its rows, others several times.

@@ -104,7 +104,8 @@ inline Work attention_backward(Sizes const& s, Isa isa) {
   Array<> const dout(in.q.size(), Uniform{4, -1, 1});
   Array<> const dq(in.q.size()), dk(in.q.size()), dv(in.q.size());
   return {in.flops(10),
-          BoundKernel(isa, Arguments<ops::AttentionBackward>{in.args()}, {in.q, in.k, in.v, in.out, in.max, in.sum, dout, dq, dk, dv}),
+          BoundKernel(isa, Arguments<ops::AttentionBackward>{in.args()},
+                      {in.q, in.k, in.v, in.out, in.max, in.sum, dout, dq, dk, dv}),
           [=] {
             Head head(in, in.heads - 1);
             std::vector<double> eq(head.out.size()), ek(eq.size()), ev(eq.size());
@@ -139,7 +140,13 @@ inline Work product(Sizes const&, Isa isa) {
   ops::Gemm::Args args{};
   args.m = m, args.n = n, args.k = k, args.batch = 1, args.lda = args.ldb = k, args.ldc = m;
   args.alpha = 1, args.trans_a = true;
-  return {2.0 * static_cast<double>(m * n * k), BoundKernel(isa, Arguments<ops::Gemm>{args, OperandSet::all() - OperandSet{ops::Gemm::Operand::bias, ops::Gemm::Operand::carry}}, {a, b, c}), [=] {
+  return {2.0 * static_cast<double>(m * n * k),
+          BoundKernel(
+              isa,
+              Arguments<ops::Gemm>{args, OperandSet::all() - OperandSet{ops::Gemm::Operand::bias,
+                                                                        ops::Gemm::Operand::carry}},
+              {a, b, c}),
+          [=] {
             return largest(m * n, 4999, [&](Index at) {
               double sum = 0;
               for (Index p = 0; p < k; ++p)

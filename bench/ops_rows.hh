@@ -31,7 +31,9 @@ inline Work gelutanh_backward(Sizes const& s, Isa isa, double beta) {
   Index const n = s.elements();
   Array<> const x(n, Uniform{1, -4, 4}), dy(n, Uniform{2, -1, 1}), dx(n, Uniform{3, -1, 1});
   return {(beta == 0 ? 12.0 : 16.0) * static_cast<double>(n),
-          BoundKernel(isa, Arguments<ops::GelutanhBackward>{ops::GelutanhBackward::Args{n, {.beta = beta}}}, {x, dy, dx}),
+          BoundKernel(
+              isa, Arguments<ops::GelutanhBackward>{ops::GelutanhBackward::Args{n, {.beta = beta}}},
+              {x, dy, dx}),
           [=] {
             return largest(n, some, [&](Index i) {
               double const v = x[i], c = std::sqrt(2 / M_PI);
@@ -83,7 +85,8 @@ inline Work layer_norm_forward(Sizes const& s, Isa isa) {
   Array<> const y(s.elements());
   ops::LayerNorm::Args const args{s.width, s.rows, s.width, 1e-5, -1, {}};
   return {8.0 * static_cast<double>(s.elements()),
-          BoundKernel(isa, Arguments<ops::LayerNorm>{args}, {in.x, in.gamma, in.beta, y, in.mean, in.rstd}),
+          BoundKernel(isa, Arguments<ops::LayerNorm>{args},
+                      {in.x, in.gamma, in.beta, y, in.mean, in.rstd}),
           [=] {
             return largest(in.rows, some, [&](Index i) {
               Moments const m = in.moments(i);
@@ -103,7 +106,8 @@ inline Work layer_norm_backward(Sizes const& s, Isa isa, double beta) {
   Array<> const dy(s.elements(), Uniform{4, -1, 1}), dx(s.elements(), Uniform{5, -1, 1});
   ops::LayerNormBackward::Args const args{s.width, s.rows, s.width, beta, -1, true};
   return {(beta == 0 ? 12.0 : 16.0) * static_cast<double>(s.elements()),
-          BoundKernel(isa, Arguments<ops::LayerNormBackward>{args}, {in.x, dy, in.gamma, in.mean, in.rstd, dx}),
+          BoundKernel(isa, Arguments<ops::LayerNormBackward>{args},
+                      {in.x, dy, in.gamma, in.mean, in.rstd, dx}),
           [=] {
             return largest(in.rows, some, [&](Index i) {
               Moments const m = in.moments(i);
@@ -135,7 +139,8 @@ inline Work layer_norm_weight_backward(Sizes const& s, Isa isa) {
   ops::LayerNormWeightBackward::Args args{};
   args.e = s.width, args.s = s.rows, args.n = 1;
   return {8.0 * static_cast<double>(s.elements()),
-          BoundKernel(isa, Arguments<ops::LayerNormWeightBackward>{args}, {in.x, dy, in.mean, in.rstd, dgamma, dbeta}),
+          BoundKernel(isa, Arguments<ops::LayerNormWeightBackward>{args},
+                      {in.x, dy, in.mean, in.rstd, dgamma, dbeta}),
           [=] {
             std::size_t const width = static_cast<std::size_t>(in.width);
             std::vector<double> scale(width), shift(width), sizes(width);
@@ -167,16 +172,18 @@ struct Powers {
 inline Work softmax_forward(Sizes const& s, Isa isa) {
   Index const width = s.width, rows = s.rows;
   Array<> const x(s.elements(), Uniform{1, -4, 4}), y(s.elements());
-  return {8.0 * static_cast<double>(s.elements()),
-          BoundKernel(isa, Arguments<ops::Softmax>{ops::Softmax::Args{width, rows, -1, true}}, {x, y}), [=] {
-            return largest(rows, some, [&](Index i) {
-              Powers const row(x.data() + i * width, width);
-              return largest(width, 1, [&](Index p) {
-                double const exact = std::exp(x[i * width + p] - row.top) / row.sum;
-                return excess(y[i * width + p], exact, 16 * eps * exact);
-              });
-            });
-          }};
+  return {
+      8.0 * static_cast<double>(s.elements()),
+      BoundKernel(isa, Arguments<ops::Softmax>{ops::Softmax::Args{width, rows, -1, true}}, {x, y}),
+      [=] {
+        return largest(rows, some, [&](Index i) {
+          Powers const row(x.data() + i * width, width);
+          return largest(width, 1, [&](Index p) {
+            double const exact = std::exp(x[i * width + p] - row.top) / row.sum;
+            return excess(y[i * width + p], exact, 16 * eps * exact);
+          });
+        });
+      }};
 }
 
 /// dx = y (dy - sum y dy)
@@ -185,7 +192,10 @@ inline Work softmax_backward(Sizes const& s, Isa isa) {
   Array<> const y(s.elements(), Uniform{1, 0, 0.01}), dy(s.elements(), Uniform{2, -1, 1});
   Array<> const dx(s.elements());
   return {12.0 * static_cast<double>(s.elements()),
-          BoundKernel(isa, Arguments<ops::SoftmaxBackward>{ops::SoftmaxBackward::Args{width, rows, 0, -1, true}}, {y, dy, dx}),
+          BoundKernel(
+              isa,
+              Arguments<ops::SoftmaxBackward>{ops::SoftmaxBackward::Args{width, rows, 0, -1, true}},
+              {y, dy, dx}),
           [=] {
             return largest(rows, some, [&](Index i) {
               double dot = 0;
@@ -220,7 +230,8 @@ inline Work cross_entropy_forward(Sizes const& s, Isa isa) {
   Labelled const in(s);
   ops::CrossEntropy::Args const args{s.classes, s.tokens, 0, s.classes, -100, -1, {}};
   return {4.0 * static_cast<double>(in.logits.size()),
-          BoundKernel(isa, Arguments<ops::CrossEntropy>{args}, {in.logits, in.labels, in.loss, in.max, in.sum}),
+          BoundKernel(isa, Arguments<ops::CrossEntropy>{args},
+                      {in.logits, in.labels, in.loss, in.max, in.sum}),
           [=] {
             return largest(in.tokens, 16, [&](Index i) {
               Powers const row = in.powers(i);
@@ -240,7 +251,8 @@ inline Work cross_entropy_backward(Sizes const& s, Isa isa) {
   }
   ops::CrossEntropyBackward::Args const args{s.classes, s.tokens, 0, s.classes, -100, 1, 0};
   return {8.0 * static_cast<double>(in.logits.size()),
-          BoundKernel(isa, Arguments<ops::CrossEntropyBackward>{args}, {in.logits, in.labels, in.max, in.sum, dloss, dx}),
+          BoundKernel(isa, Arguments<ops::CrossEntropyBackward>{args},
+                      {in.logits, in.labels, in.max, in.sum, dloss, dx}),
           [=] {
             return largest(in.tokens, 16, [&](Index i) {
               Powers const row = in.powers(i);

@@ -13,13 +13,14 @@ int main() {
   constexpr Index batch = 256, hidden = 64, classes = 4;
   LogicalGraph graph("mlp");
   nn::ParameterList parameters(graph);
-  nn::Linear const first(parameters, "first", {{hidden}, "hidden"}, {{2}, "point"}, {.stddev = 0.5});
-  nn::Linear const second(parameters, "second", {{classes}, "class"}, {{hidden}, "hidden"}, {.stddev = 0.2});
+  nn::Linear const first(parameters, "first", {{hidden}, "hidden"}, {{2}, "point"},
+                         {.stddev = 0.5});
+  nn::Linear const second(parameters, "second", {{classes}, "class"}, {{hidden}, "hidden"},
+                          {.stddev = 0.2});
   Node const points = graph.input({.shape = {2, batch}, .axes = "point batch"}, "points");
   Node const labels =
       graph.input({.shape = {batch}, .dtype = DType::int64, .axes = "batch"}, "labels");
-  Node const loss =
-      nn::mean_cross_entropy(second(gelutanh(first(points))), labels).mark_output();
+  Node const loss = nn::mean_cross_entropy(second(gelutanh(first(points))), labels).mark_output();
   nn::AdamW const optimizer(parameters, add_gradients(graph, loss), {.weight_decay = 0});
 
   LogicalGraph init("init");

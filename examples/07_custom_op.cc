@@ -71,8 +71,8 @@ struct RmsNormBackward {
     return {range.extent('e'), range.extent('i'), attrs.beta};
   }
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
-                                                        Buffers<RmsNormBackward> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<RmsNormBackward> buffers) {
     using V = compute_t<T>;
     for (Index i = 0; i < args.n; ++i) {
       T const* const y = buffers.at<T>(Operand::y) + i * args.e;    // [e]
@@ -108,7 +108,8 @@ struct RmsNorm {
     return {range.extent('e'), range.extent('i')};
   }
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<RmsNorm> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<RmsNorm> buffers) {
     using V = compute_t<T>;
     for (Index i = 0; i < args.n; ++i) {
       T const* const x = buffers.at<T>(Operand::x) + i * args.e;  // [e]
@@ -116,7 +117,8 @@ struct RmsNorm {
       for (Index e = 0; e < args.e; ++e) sum = std::fma(V(x[e]), V(x[e]), sum);
       V const rms = std::sqrt(sum / V(args.e) + V(1e-6));
       buffers.at<V>(Operand::rms)[i] = rms;
-      for (Index e = 0; e < args.e; ++e) buffers.at<T>(Operand::y)[i * args.e + e] = T(V(x[e]) / rms);
+      for (Index e = 0; e < args.e; ++e)
+        buffers.at<T>(Operand::y)[i * args.e + e] = T(V(x[e]) / rms);
     }
   }
   template <class Builder> static void gradient(Builder& b) {
@@ -155,12 +157,14 @@ int main() {
   LogicalGraph graph("fit");  // y = sin(3x) on [-1, 1]
   nn::ParameterList parameters(graph);
   nn::Linear const first(parameters, "first", {{hidden}, "hidden"}, {{2}, "point"}, {.stddev = 1});
-  nn::Linear const second(parameters, "second", {{1}, "value"}, {{hidden}, "hidden"}, {.stddev = 0.3});
+  nn::Linear const second(parameters, "second", {{1}, "value"}, {{hidden}, "hidden"},
+                          {.stddev = 0.3});
   Node const points = graph.input({.shape = {2, batch}, .axes = "point batch"}, "points");
   Node const wanted = graph.input({.shape = {1, batch}, .axes = "value batch"}, "wanted");
   Node const fit = second(rms_norm(swish(first(points))));
-  Node const loss = sum_slice({.axis = 0, .alpha = 1.0 / batch},
-                              sum_squares(add({.beta = -1}, fit, wanted))).mark_output();
+  Node const loss =
+      sum_slice({.axis = 0, .alpha = 1.0 / batch}, sum_squares(add({.beta = -1}, fit, wanted)))
+          .mark_output();
   nn::AdamW const optimizer(parameters, add_gradients(graph, loss), {.weight_decay = 0});
 
   LogicalGraph init("init");

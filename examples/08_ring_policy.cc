@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A policy of your own for the ring: sizes and a trace, chosen at compile time, tried by the battery
-// and measured beside the default.
+// A policy of your own for the ring: sizes and a trace, chosen at compile time, tried by the
+// battery and measured beside the default.
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -18,7 +18,8 @@ struct SmallPolicy : RingPolicy {
   struct Trace {
     static inline std::array<std::atomic<long>, 8> bodies{};  // by worker
     static void begin(int worker, std::uint64_t) {
-      bodies[static_cast<std::size_t>(worker) % bodies.size()].fetch_add(1, std::memory_order_relaxed);
+      bodies[static_cast<std::size_t>(worker) % bodies.size()].fetch_add(1,
+                                                                         std::memory_order_relaxed);
     }
     static void end(int, std::uint64_t) {}
   };

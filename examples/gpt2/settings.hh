@@ -150,7 +150,8 @@ inline nntile::nn::Gpt2Config model_of(TrainSettings const& settings) {
   };
   for (auto const& [option, value, least, most] :
        {Bound{"--width", model.width, 1, 65536}, Bound{"--layers", model.layers, 1, 1000},
-        Bound{"--heads", model.heads, 1, model.width}, Bound{"--seq", seq, 2, any_length ? 65536 : model.positions},
+        Bound{"--heads", model.heads, 1, model.width},
+        Bound{"--seq", seq, 2, any_length ? 65536 : model.positions},
         Bound{"--batch", settings.batch.value_or(preset.batch), 1, 65536}})
     if (value < least || value > most)
       throw nntile::ValueError(

@@ -23,7 +23,7 @@
 namespace gpt2 {
 
 /// Set by Ctrl-C: the step in flight is finished, the run is saved, and training ends.
-inline volatile std::sig_atomic_t interrupted = 0;
+inline std::sig_atomic_t volatile interrupted = 0;
 
 /// One training run on a runtime.
 template <nntile::Runtime R> class Trainer {
@@ -297,7 +297,7 @@ template <nntile::Runtime R> class Trainer {
         readable_bytes(static_cast<double>(plan.memory().arena)).c_str(),
         readable_bytes(static_cast<double>(plan.memory().arena_lower_bound)).c_str(),
         plan.numerics().mode == nntile::Mode::fast ? "fast numerics: bits of this plan alone"
-        : plan.canonical()                         ? "exact bits"
+        : plan.canonical() ? "exact bits"
                            : ("bits of this plan alone: " + plan.uncanonical()).c_str());
     auto const isa = session_.isa == nntile::Isa::best ? nntile::kernels::best() : session_.isa;
     std::printf("machine %s, %d workers, kernels %s%s, peak %.0f Gflop/s\n",

@@ -18,8 +18,7 @@ NNTILE_ALWAYS_INLINE double bias_correction(double beta, double step) {
   return beta > 0 ? 1 - scalar_pow(beta, step) : 1;
 }
 
-template <class T>
-struct AdamwStep {
+template <class T> struct AdamwStep {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::AdamwStep>(call);
     using Operand = ops::AdamwStep::Operand;
@@ -38,14 +37,16 @@ struct AdamwStep {
     V const decay(1 - lr * args.weight_decay);
     V const c1(-lr / bias_correction(args.beta1, t));
     V const c2(1 / __builtin_sqrt(bias_correction(args.beta2, t)));
-    V const one_less_beta1(1 - args.beta1), one_less_beta2(1 - args.beta2), beta2(args.beta2), eps(args.eps);
+    V const one_less_beta1(1 - args.beta1), one_less_beta2(1 - args.beta2), beta2(args.beta2),
+        eps(args.eps);
     bool const scaled = factor != nullptr;
     for_each_vec<compute_t<T>>(args.n, [&](Index i, auto part) __attribute__((always_inline)) {
       V gradient = load(g + i, part);
       if (scaled) gradient = scale * gradient;
       V const before = load(static_cast<T const*>(m) + i, part);
       V const first = fma(one_less_beta1, gradient - before, before);
-      V const second = fma(one_less_beta2, gradient * gradient, beta2 * load(static_cast<T const*>(v) + i, part));
+      V const second = fma(one_less_beta2, gradient * gradient,
+                           beta2 * load(static_cast<T const*>(v) + i, part));
       V const change = first / fma(c2, sqrt(second), eps);
       V const parameter = fma(c1, change, decay * load(static_cast<T const*>(p) + i, part));
       store(m + i, first, part);

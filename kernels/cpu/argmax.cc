@@ -6,8 +6,7 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-template <class V>
-struct Best {
+template <class V> struct Best {
   V value;
   Index where;
 
@@ -18,16 +17,15 @@ struct Best {
   }
 };
 
-template <class T>
-struct Argmax {
+template <class T> struct Argmax {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Argmax>(call);
     using Operand = ops::Argmax::Operand;
     Buffers<ops::Argmax> const buffers(call);
     using V = compute_t<T>;
-    T const* const x = buffers.at<T>(Operand::x);                          // [m, v, n]
-    Index* const y = buffers.at<Index>(Operand::y);                        // [m, n]
-    V* const carry = buffers.at<V>(Operand::best);  // [m, n]
+    T const* const x = buffers.at<T>(Operand::x);    // [m, v, n]
+    Index* const y = buffers.at<Index>(Operand::y);  // [m, n]
+    V* const carry = buffers.at<V>(Operand::best);   // [m, n]
     bool const fresh = args.first || carry == nullptr;
     for (Index j = 0; j < args.n; ++j)
       for (Index i = 0; i < args.m; ++i) {
@@ -35,7 +33,8 @@ struct Argmax {
         Index const at = i + j * args.m;
         Best<V> best{V(line[0]), args.v_begin};
         if (!fresh) best = {carry[at], y[at]};
-        for (Index v = fresh ? 1 : 0; v < args.v; ++v) best.offer(V(line[v * args.m]), args.v_begin + v);
+        for (Index v = fresh ? 1 : 0; v < args.v; ++v)
+          best.offer(V(line[v * args.m]), args.v_begin + v);
         y[at] = best.where;
         if (carry != nullptr) carry[at] = best.value;
       }

@@ -151,19 +151,19 @@ template <class T> struct Attention {
                                          Index diagonal) {
     ops::AttentionArgs const& args = head.args;
     auto const add = [&](RowsAt<V> rows, Index depth_here, bool zero)
-        __attribute__((always_inline)) {
-      multiply<V, Rhs::columns>(queries, count,
-                                {.begin = 0,
-                                 .end = depth_here,
-                                 .a = scratch.columns,
-                                 .lda = attention_block,
-                                 .b = rows.at,
-                                 .ldb = rows.ld,
-                                 .c = scratch.scores,
-                                 .ldc = attention_block,
-                                 .zero = zero},
-                                diagonal);
-    };
+                         __attribute__((always_inline)) {
+                           multiply<V, Rhs::columns>(queries, count,
+                                                     {.begin = 0,
+                                                      .end = depth_here,
+                                                      .a = scratch.columns,
+                                                      .lda = attention_block,
+                                                      .b = rows.at,
+                                                      .ldb = rows.ld,
+                                                      .c = scratch.scores,
+                                                      .ldc = attention_block,
+                                                      .zero = zero},
+                                                     diagonal);
+                         };
     if (args.d <= depth) return add(keys.block(key), args.d, true);
     for (Index from = 0; from < args.d; from += depth) {
       Index const part = at_most(args.d - from, depth);

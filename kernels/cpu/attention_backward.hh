@@ -141,11 +141,11 @@ template <class T> struct AttentionBackward {
       scratch.max[i] = there ? head.max[query + i] : V(0);
       scratch.factor[i] = there ? V(1) / head.sum[query + i] : V(0);
       scratch.dot[i] =
-          !there ? V(0)
-                 : canonical_sum<V>(
-                       d, V(0), [&](Index e, auto part) __attribute__((always_inline)) {
-                         return load(head.dout + row + e, part) * load(head.out + row + e, part);
-                       });
+          !there
+              ? V(0)
+              : canonical_sum<V>(d, V(0), [&](Index e, auto part) __attribute__((always_inline)) {
+                  return load(head.dout + row + e, part) * load(head.out + row + e, part);
+                });
     }
     if (d <= depth) take_columns(head, scratch, query, queries, 0, d);
     if (!rows) return;
@@ -167,19 +167,19 @@ template <class T> struct AttentionBackward {
     ops::AttentionArgs const& args = head.args;
     Index const diagonal = args.diagonal + query - key;
     auto const add = [&](V const* columns, V const* rows, Index count, V* to, bool zero)
-        __attribute__((always_inline)) {
-      multiply<V, Rhs::columns>(queries, keys,
-                                {.begin = 0,
-                                 .end = count,
-                                 .a = columns,
-                                 .lda = attention_block,
-                                 .b = rows,
-                                 .ldb = padded<V>(count),
-                                 .c = to,
-                                 .ldc = attention_block,
-                                 .zero = zero},
-                                diagonal);
-    };
+                         __attribute__((always_inline)) {
+                           multiply<V, Rhs::columns>(queries, keys,
+                                                     {.begin = 0,
+                                                      .end = count,
+                                                      .a = columns,
+                                                      .lda = attention_block,
+                                                      .b = rows,
+                                                      .ldb = padded<V>(count),
+                                                      .c = to,
+                                                      .ldc = attention_block,
+                                                      .zero = zero},
+                                                     diagonal);
+                         };
     for (Index from = 0; from < args.d; from += depth) {
       Index const count = at_most(args.d - from, depth);
       if (args.d > depth) {

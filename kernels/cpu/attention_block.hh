@@ -102,19 +102,18 @@ NNTILE_ALWAYS_INLINE void transpose_rows(T const* from, Index ld, Index count, I
   constexpr int lanes = Vec<V>::lanes;
   Vec<V> const scale(static_cast<double>(factor));
   for (Index r = 0; r < count; r += lanes)
-    for_each_vec<V>(
-        d, [&](Index e, auto part) __attribute__((always_inline)) {
-          Vec<V> square[lanes];
+    for_each_vec<V>(d, [&](Index e, auto part) __attribute__((always_inline)) {
+      Vec<V> square[lanes];
 #pragma GCC unroll 16
-          for (int i = 0; i < lanes; ++i)
-            square[i] = r + i < count ? scale * load(from + (r + i) * ld + e, part) : Vec<V>(0);
-          transpose(square);
-          int columns = lanes;
-          if constexpr (std::is_same_v<decltype(part), First>) columns = part.count;
+      for (int i = 0; i < lanes; ++i)
+        square[i] = r + i < count ? scale * load(from + (r + i) * ld + e, part) : Vec<V>(0);
+      transpose(square);
+      int columns = lanes;
+      if constexpr (std::is_same_v<decltype(part), First>) columns = part.count;
 #pragma GCC unroll 16
-          for (int c = 0; c < lanes; ++c)
-            if (c < columns) store(to + (e + c) * attention_block + r, square[c]);
-        });
+      for (int c = 0; c < lanes; ++c)
+        if (c < columns) store(to + (e + c) * attention_block + r, square[c]);
+    });
 }
 
 /// Lanes of a register of queries, the first at `query`, that see key `key`: key <= query +

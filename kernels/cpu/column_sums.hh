@@ -57,22 +57,21 @@ NNTILE_ALWAYS_INLINE void sum_columns(Index m, Index count,
   alignas(64) V held[results][most];
   for (Index begin = 0; begin < m; begin += most) {
     Index const width = m - begin < most ? m - begin : most;
-    auto const sweep = [&](Index k, Index row_count, bool starts, bool ends)
-        __attribute__((always_inline)) {
-      for_each_vec<V>(
-          width, [&](Index i, auto part) __attribute__((always_inline)) {
-            Vec<V> sums[results];
-            for (int r = 0; r < results; ++r)
-              sums[r] = starts ? result[r].start(begin + i, part)
-                               : load(static_cast<V const*>(held[r]) + i, All{});
-            for (Index row = 0; row < row_count; ++row) step(begin + i, k + row, part, sums);
-            for (int r = 0; r < results; ++r) {
-              if (ends)
-                result[r].put(begin + i, sums[r], part);
-              else
-                store(held[r] + i, sums[r], All{});
-            }
-          });
+    auto const sweep = [&](Index k, Index row_count, bool starts,
+                           bool ends) __attribute__((always_inline)) {
+      for_each_vec<V>(width, [&](Index i, auto part) __attribute__((always_inline)) {
+        Vec<V> sums[results];
+        for (int r = 0; r < results; ++r)
+          sums[r] = starts ? result[r].start(begin + i, part)
+                           : load(static_cast<V const*>(held[r]) + i, All{});
+        for (Index row = 0; row < row_count; ++row) step(begin + i, k + row, part, sums);
+        for (int r = 0; r < results; ++r) {
+          if (ends)
+            result[r].put(begin + i, sums[r], part);
+          else
+            store(held[r] + i, sums[r], All{});
+        }
+      });
     };
     Index const rows = width < 16 * Vec<V>::lanes ? 4 : 1;
     if (count <= rows) {

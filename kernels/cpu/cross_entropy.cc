@@ -60,16 +60,15 @@ template <class T> struct CrossEntropy {
     ops::CrossEntropy::Args const& args = task.args;
     T const* const x = task.logits + i * args.v;
     Vec<V> const shift(static_cast<double>(task.max[i]));
-    V const sum = canonical_sum<V>(
-        args.v,
-        args.chain.first ? V(0) : task.sum[i], [&](Index p, auto part) __attribute__((always_inline)) {
-          return exp_of_shifted(load(x + p, part) - shift);
-        });
+    V const sum = canonical_sum<V>(args.v, args.chain.first ? V(0) : task.sum[i],
+                                   [&](Index p, auto part) __attribute__((always_inline)) {
+                                     return exp_of_shifted(load(x + p, part) - shift);
+                                   });
     task.sum[i] = sum;
     bool const ignored = task.labels[i] == args.ignore_index;
     Index const at = task.labels[i] - args.v_begin;
     V const picked = !ignored && at >= 0 && at < args.v ? static_cast<V>(x[at])
-                     : args.chain.first                       ? V(0)
+                     : args.chain.first                 ? V(0)
                                                         : task.loss[i];
     if (!args.chain.last)
       task.loss[i] = picked;
@@ -92,14 +91,14 @@ template <class T> struct CrossEntropyBackward {
     using Operand = ops::CrossEntropyBackward::Operand;
     Buffers<ops::CrossEntropyBackward> const buffers(call);
     Index const* const labels = buffers.at<Index const>(Operand::labels);  // [n]
-    V const* const dloss = buffers.at<V const>(Operand::dloss);           // [n]
+    V const* const dloss = buffers.at<V const>(Operand::dloss);            // [n]
     if (Status const status = check_labels(call, labels, args.n, args.whole_v, args.ignore_index);
         !status.ok())
       return status;
     Vec<V> const beta(args.beta);
     for (Index i = 0; i < args.n; ++i) {
       T const* const x = buffers.at<T const>(Operand::logits) + i * args.v;  // [v]
-      T* const dx = buffers.at<T>(Operand::dlogits) + i * args.v;             // [v]
+      T* const dx = buffers.at<T>(Operand::dlogits) + i * args.v;            // [v]
       bool const ignored = labels[i] == args.ignore_index;
       V const w = static_cast<V>(args.scale) * dloss[i];
       Vec<V> const shift(static_cast<double>(buffers.at<V const>(Operand::max)[i]));
@@ -109,13 +108,12 @@ template <class T> struct CrossEntropyBackward {
       // dx may be x: both are read before the row is written.
       V const picked = here ? static_cast<V>(x[label]) : V(0);
       V const before = here && args.beta != 0 ? static_cast<V>(dx[label]) : V(0);
-      for_each_group<V>(
-          args.v, [&](Index p, auto part) __attribute__((always_inline)) {
-            auto value = load(x + p, part) - shift;
-            value = ignored ? decltype(value)(0) : exp_of_shifted(value) * factor;
-            if (args.beta != 0) value = fma(beta, load(static_cast<T const*>(dx) + p, part), value);
-            store(dx + p, value, part);
-          });
+      for_each_group<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
+        auto value = load(x + p, part) - shift;
+        value = ignored ? decltype(value)(0) : exp_of_shifted(value) * factor;
+        if (args.beta != 0) value = fma(beta, load(static_cast<T const*>(dx) + p, part), value);
+        store(dx + p, value, part);
+      });
       if (here) {
         Vec<V> const label_power =
             exp_of_shifted(Vec<V>(static_cast<double>(picked)) - shift) * factor;

@@ -38,10 +38,7 @@ struct Table {
   std::size_t count = 0;
 };
 
-template <std::size_t n>
-Table table_of(KernelList const* const (&lists)[n]) {
-  return {lists, n};
-}
+template <std::size_t n> Table table_of(KernelList const* const (&lists)[n]) { return {lists, n}; }
 
 Table table(Isa isa) {
   switch (isa) {
@@ -81,7 +78,8 @@ Table table(Isa isa) {
       return table_of(lists);
     }
 #endif
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -89,7 +87,8 @@ Codelet const* find_in(Table table, std::string_view op, DType element, DType so
   for (std::size_t l = 0; l < table.count; ++l)
     for (int i = 0; i < table.lists[l]->count; ++i) {
       Kernel const& kernel = table.lists[l]->kernels[i];
-      if (kernel.element == element && kernel.source == source && kernel.mode == mode && op == kernel.codelet.name)
+      if (kernel.element == element && kernel.source == source && kernel.mode == mode &&
+          op == kernel.codelet.name)
         return &kernel.codelet;
     }
   return nullptr;
@@ -105,10 +104,14 @@ bool cpu_runs(Isa isa) {
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");
   switch (isa) {
-    case Isa::v2: return v2;
-    case Isa::v3: return v3;
-    case Isa::v4: return v4;
-    default: return false;
+    case Isa::v2:
+      return v2;
+    case Isa::v3:
+      return v3;
+    case Isa::v4:
+      return v4;
+    default:
+      return false;
   }
 #else
   return isa == Isa::plain;

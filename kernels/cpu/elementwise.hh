@@ -21,15 +21,14 @@ NNTILE_ALWAYS_INLINE void elementwise_body(typename Op::Args const& args, Kernel
     }(std::make_index_sequence<Op::operands.size() - 1>{});
     if constexpr (Op::updates())
       if (args.attrs.beta != 0)
-        value = fma(decltype(value)(static_cast<double>(args.attrs.beta)), load(static_cast<T const*>(out) + i, part), value);
+        value = fma(decltype(value)(static_cast<double>(args.attrs.beta)),
+                    load(static_cast<T const*>(out) + i, part), value);
     store(out + i, value, part);
   });
 }
 
-template <class Op>
-struct ElementwiseKernel {
-  template <class T>
-  struct Body {
+template <class Op> struct ElementwiseKernel {
+  template <class T> struct Body {
     static Status run(KernelCall const& call) noexcept {
       elementwise_body<Op, T, compute_t<T>>(arguments<Op>(call), call);
       return {};
@@ -38,13 +37,15 @@ struct ElementwiseKernel {
 };
 
 /// The kernels of one op of a header's list; none for an op that is not elementwise.
-template <class Op>
-consteval auto elementwise_kernels() {
-  if constexpr (ElementwiseOp<Op>) return float_kernels<Op, ElementwiseKernel<Op>::template Body>();
-  else return Kernels<0>{};
+template <class Op> consteval auto elementwise_kernels() {
+  if constexpr (ElementwiseOp<Op>)
+    return float_kernels<Op, ElementwiseKernel<Op>::template Body>();
+  else
+    return Kernels<0>{};
 }
 
-template <class... Ops>
-consteval auto elementwise_kernels(OpList<Ops...>) { return join(elementwise_kernels<Ops>()...); }
+template <class... Ops> consteval auto elementwise_kernels(OpList<Ops...>) {
+  return join(elementwise_kernels<Ops>()...);
+}
 
 }  // namespace nntile::kernels::NNTILE_ISA

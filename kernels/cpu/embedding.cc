@@ -24,7 +24,7 @@ template <class T> struct Embedding {
     Buffers<ops::Embedding> const buffers(call);
     Index const* const index = buffers.at<Index const>(Operand::index);  // [n]
     T const* const table = buffers.at<T const>(Operand::table);          // [e, v]
-    T* const out = buffers.at<T>(Operand::out);                        // [e, n]
+    T* const out = buffers.at<T>(Operand::out);                          // [e, n]
     if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok())
       return status;
     std::size_t const bytes = static_cast<std::size_t>(args.e) * sizeof(T);
@@ -47,8 +47,8 @@ template <class T> struct EmbeddingBackward {
     using Operand = ops::EmbeddingBackward::Operand;
     Buffers<ops::EmbeddingBackward> const buffers(call);
     Index const* const index = buffers.at<Index const>(Operand::index) + args.index_offset;  // [n]
-    T const* const dy = buffers.at<T const>(Operand::dy) + args.dy_offset;                // [e, n]
-    T* const dtable = buffers.at<T>(Operand::dtable);                                         // [e, v]
+    T const* const dy = buffers.at<T const>(Operand::dy) + args.dy_offset;  // [e, n]
+    T* const dtable = buffers.at<T>(Operand::dtable);                       // [e, v]
     if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok())
       return status;
     V* const carry = buffers.at<V>(Operand::carry);  // [e, v] or null

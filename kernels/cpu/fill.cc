@@ -6,8 +6,7 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-template <class T>
-struct Fill {
+template <class T> struct Fill {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Fill>(call);
     using Operand = ops::Fill::Operand;

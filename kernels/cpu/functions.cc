@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The library's own functions as kernels of one operand, so that tests and commands can call every variant.
+// The library's own functions as kernels of one operand, so that tests and commands can call every
+// variant.
 #include "kernels/cpu/elementwise.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
@@ -7,17 +8,14 @@ namespace {
 
 struct NoAttrs {};
 
-#define NNTILE_FUNCTION(Name, function)                                              \
-  struct Name : Elementwise<Name, NoAttrs> {                                         \
-    static constexpr char const* name = "function_" #function;                       \
-    enum class Operand : std::uint8_t { x, y };                                      \
-    static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}}; \
-    static constexpr Fields fields{};                                                \
-    [[maybe_unused]] static constexpr char const* no_gradient = "it is for tests";   \
-    template <class V>                                                               \
-    static constexpr V apply(Attrs const&, V x) {                                              \
-      return function(x);                                                            \
-    }                                                                                \
+#define NNTILE_FUNCTION(Name, function)                                                    \
+  struct Name : Elementwise<Name, NoAttrs> {                                               \
+    static constexpr char const* name = "function_" #function;                             \
+    enum class Operand : std::uint8_t { x, y };                                            \
+    static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}};       \
+    static constexpr Fields fields{};                                                      \
+    [[maybe_unused]] static constexpr char const* no_gradient = "it is for tests";         \
+    template <class V> static constexpr V apply(Attrs const&, V x) { return function(x); } \
   };
 NNTILE_FUNCTION(Exp, exp)
 NNTILE_FUNCTION(Log, log)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// GEMM of a vendor's library, for Numerics::fast; built once, for the library that option `blas` found. The library is
-// loaded when a fast kernel is first looked for, so that programs without one need not have it. A task is one thread: the
-// vendor is held to one, per call or per thread where it can be.
+// GEMM of a vendor's library, for Numerics::fast; built once, for the library that option `blas`
+// found. The library is loaded when a fast kernel is first looked for, so that programs without one
+// need not have it. A task is one thread: the vendor is held to one, per call or per thread where
+// it can be.
 #include "kernels/cpu/kernel.hh"
 #include "nntile/ops/gemm.hh"
 #include "nntile/ops/kernel.hh"
@@ -32,8 +33,7 @@ namespace nntile::kernels {
 namespace {
 
 /// C[m,n] = alpha op(A) op(B) + beta C, column-major.
-template <class T>
-struct Product {
+template <class T> struct Product {
   bool trans_a, trans_b;
   Index m, n, k;
   T alpha, beta;
@@ -45,14 +45,15 @@ struct Product {
 
 #if defined(NNTILE_BLAS_LOADED)
 
-/// A library of the system, if it is there. Stays loaded: its threads and tables would not survive more.
+/// A library of the system, if it is there. Stays loaded: its threads and tables would not survive
+/// more.
 class Library {
  public:
   explicit Library(char const* name) noexcept : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {}
 
-  /// Sets `function` to the library's, or that of a library that it needs; false where there is none.
-  template <class Function>
-  bool find(Function*& function, char const* name) const noexcept {
+  /// Sets `function` to the library's, or that of a library that it needs; false where there is
+  /// none.
+  template <class Function> bool find(Function*& function, char const* name) const noexcept {
     if (handle_ != nullptr) function = reinterpret_cast<Function*>(dlsym(handle_, name));
     return function != nullptr;
   }
@@ -111,8 +112,9 @@ Vendor const& vendor() noexcept {
 /// Row-major: computes the transpose of all three. There is no product of doubles.
 char const* multiply(Product<float> const& x) {
   OneThread const one(vendor().openmp);
-  dnnl_status_t const status = vendor().sgemm(x.trans_b ? 'T' : 'N', x.trans_a ? 'T' : 'N', x.n, x.m, x.k, x.alpha, x.b,
-                                              x.ldb, x.a, x.lda, x.beta, x.c, x.ldc);
+  dnnl_status_t const status =
+      vendor().sgemm(x.trans_b ? 'T' : 'N', x.trans_a ? 'T' : 'N', x.n, x.m, x.k, x.alpha, x.b,
+                     x.ldb, x.a, x.lda, x.beta, x.c, x.ldc);
   return status == dnnl_success ? nullptr : "oneDNN refused the product";
 }
 
@@ -138,25 +140,29 @@ Vendor const& vendor() noexcept {
 
 CBLAS_TRANSPOSE transposition(bool yes) { return yes ? CblasTrans : CblasNoTrans; }
 
-/// Its own threads have one count a process before version 0.3.22; only that is set here, and only if it is not 1.
+/// Its own threads have one count a process before version 0.3.22; only that is set here, and only
+/// if it is not 1.
 void hold_to_one_thread() {
-  if (vendor().get_parallel() == OPENBLAS_THREAD && vendor().get_num_threads() != 1) vendor().set_num_threads(1);
+  if (vendor().get_parallel() == OPENBLAS_THREAD && vendor().get_num_threads() != 1)
+    vendor().set_num_threads(1);
 }
 
 char const* multiply(Product<float> const& x) {
   OneThread const one(vendor().openmp);
   hold_to_one_thread();
-  vendor().sgemm(CblasColMajor, transposition(x.trans_a), transposition(x.trans_b), static_cast<blasint>(x.m),
-              static_cast<blasint>(x.n), static_cast<blasint>(x.k), x.alpha, x.a, static_cast<blasint>(x.lda), x.b,
-              static_cast<blasint>(x.ldb), x.beta, x.c, static_cast<blasint>(x.ldc));
+  vendor().sgemm(CblasColMajor, transposition(x.trans_a), transposition(x.trans_b),
+                 static_cast<blasint>(x.m), static_cast<blasint>(x.n), static_cast<blasint>(x.k),
+                 x.alpha, x.a, static_cast<blasint>(x.lda), x.b, static_cast<blasint>(x.ldb),
+                 x.beta, x.c, static_cast<blasint>(x.ldc));
   return nullptr;
 }
 char const* multiply(Product<double> const& x) {
   OneThread const one(vendor().openmp);
   hold_to_one_thread();
-  vendor().dgemm(CblasColMajor, transposition(x.trans_a), transposition(x.trans_b), static_cast<blasint>(x.m),
-              static_cast<blasint>(x.n), static_cast<blasint>(x.k), x.alpha, x.a, static_cast<blasint>(x.lda), x.b,
-              static_cast<blasint>(x.ldb), x.beta, x.c, static_cast<blasint>(x.ldc));
+  vendor().dgemm(CblasColMajor, transposition(x.trans_a), transposition(x.trans_b),
+                 static_cast<blasint>(x.m), static_cast<blasint>(x.n), static_cast<blasint>(x.k),
+                 x.alpha, x.a, static_cast<blasint>(x.lda), x.b, static_cast<blasint>(x.ldb),
+                 x.beta, x.c, static_cast<blasint>(x.ldc));
   return nullptr;
 }
 
@@ -175,13 +181,14 @@ Vendor const& vendor() noexcept {
 }
 
 /// BLIS takes the thread count with the call.
-template <class T, class Function>
-char const* multiply_with(Product<T> x, Function function) {
+template <class T, class Function> char const* multiply_with(Product<T> x, Function function) {
   rntm_t one;
   bli_rntm_init(&one);
   bli_rntm_set_num_threads(1, &one);
-  function(x.trans_a ? BLIS_TRANSPOSE : BLIS_NO_TRANSPOSE, x.trans_b ? BLIS_TRANSPOSE : BLIS_NO_TRANSPOSE, x.m, x.n, x.k,
-           &x.alpha, const_cast<T*>(x.a), 1, x.lda, const_cast<T*>(x.b), 1, x.ldb, &x.beta, x.c, 1, x.ldc, nullptr, &one);
+  function(x.trans_a ? BLIS_TRANSPOSE : BLIS_NO_TRANSPOSE,
+           x.trans_b ? BLIS_TRANSPOSE : BLIS_NO_TRANSPOSE, x.m, x.n, x.k, &x.alpha,
+           const_cast<T*>(x.a), 1, x.lda, const_cast<T*>(x.b), 1, x.ldb, &x.beta, x.c, 1, x.ldc,
+           nullptr, &one);
   return nullptr;
 }
 char const* multiply(Product<float> const& x) { return multiply_with(x, vendor().sgemm); }
@@ -189,19 +196,24 @@ char const* multiply(Product<double> const& x) { return multiply_with(x, vendor(
 
 #elif defined(NNTILE_BLAS_EIGEN)
 
-template <class T>
-char const* multiply(Product<T> const& x) {
+template <class T> char const* multiply(Product<T> const& x) {
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
   using View = Eigen::Map<Matrix const, 0, Eigen::OuterStride<>>;
   View const a(x.a, x.trans_a ? x.k : x.m, x.trans_a ? x.m : x.k, Eigen::OuterStride<>(x.lda));
   View const b(x.b, x.trans_b ? x.n : x.k, x.trans_b ? x.k : x.n, Eigen::OuterStride<>(x.ldb));
   Eigen::Map<Matrix, 0, Eigen::OuterStride<>> c(x.c, x.m, x.n, Eigen::OuterStride<>(x.ldc));
-  if (x.beta == T(0)) c.setZero();
-  else if (x.beta != T(1)) c *= x.beta;
-  if (x.trans_a && x.trans_b) c.noalias() += x.alpha * a.transpose() * b.transpose();
-  else if (x.trans_a) c.noalias() += x.alpha * a.transpose() * b;
-  else if (x.trans_b) c.noalias() += x.alpha * a * b.transpose();
-  else c.noalias() += x.alpha * a * b;
+  if (x.beta == T(0))
+    c.setZero();
+  else if (x.beta != T(1))
+    c *= x.beta;
+  if (x.trans_a && x.trans_b)
+    c.noalias() += x.alpha * a.transpose() * b.transpose();
+  else if (x.trans_a)
+    c.noalias() += x.alpha * a.transpose() * b;
+  else if (x.trans_b)
+    c.noalias() += x.alpha * a * b.transpose();
+  else
+    c.noalias() += x.alpha * a * b;
   return nullptr;
 }
 
@@ -210,8 +222,7 @@ char const* multiply(Product<T> const& x) {
 #if defined(NNTILE_BLAS_LOADED) || defined(NNTILE_BLAS_EIGEN)
 
 /// C = beta C: a product over nothing.
-template <class T>
-void scale(Product<T> const& x) {
+template <class T> void scale(Product<T> const& x) {
   for (Index j = 0; j < x.n; ++j)
     for (Index i = 0; i < x.m; ++i) {
       T& c = x.c[i + j * x.ldc];
@@ -219,8 +230,7 @@ void scale(Product<T> const& x) {
     }
 }
 
-template <class T>
-struct Gemm {
+template <class T> struct Gemm {
   static Status run(KernelCall const& call) noexcept {
     ops::Gemm::Args args;
     __builtin_memcpy(&args, call.attributes, sizeof args);
@@ -231,7 +241,8 @@ struct Gemm {
       Product<T> x{};
       x.trans_a = args.trans_a, x.trans_b = args.trans_b;
       x.m = args.m, x.n = args.n, x.k = args.k;
-      x.alpha = static_cast<T>(args.alpha), x.beta = static_cast<T>(args.chain.first ? args.beta : 1);
+      x.alpha = static_cast<T>(args.alpha),
+      x.beta = static_cast<T>(args.chain.first ? args.beta : 1);
       x.a = buffers.at<T>(Operand::a) + args.a_offset + batch * args.a_stride;
       x.b = buffers.at<T>(Operand::b) + args.b_offset + batch * args.b_stride;
       x.c = buffers.at<T>(Operand::c) + args.c_offset + batch * args.c_stride;
@@ -244,22 +255,25 @@ struct Gemm {
     }
     if (!args.chain.last) return {};
     if (buffers.at<T>(Operand::bias) == nullptr && args.activation == Activation::none) return {};
-    Codelet const* const finish = find("gemm_finish", dtype_of<T>, dtype_of<T>, Mode::exact, Isa::best);
+    Codelet const* const finish =
+        find("gemm_finish", dtype_of<T>, dtype_of<T>, Mode::exact, Isa::best);
     return finish->cpu(call);
   }
 };
 
-consteval Kernels<1> fast(CpuEntry entry, DType element) { return kernel<ops::Gemm>(entry, element, element, Mode::fast); }
+consteval Kernels<1> fast(CpuEntry entry, DType element) {
+  return kernel<ops::Gemm>(entry, element, element, Mode::fast);
+}
 
 #if defined(NNTILE_BLAS_ONEDNN)
-constinit auto const kernels = join(fast(&Gemm<float>::run, DType::fp32), fast(&Gemm<float>::run, DType::fp32_fast_tf32),
-                                    fast(&Gemm<float>::run, DType::fp32_fast_fp16),
-                                    fast(&Gemm<float>::run, DType::fp32_fast_bf16));
+constinit auto const kernels = join(
+    fast(&Gemm<float>::run, DType::fp32), fast(&Gemm<float>::run, DType::fp32_fast_tf32),
+    fast(&Gemm<float>::run, DType::fp32_fast_fp16), fast(&Gemm<float>::run, DType::fp32_fast_bf16));
 #else
-constinit auto const kernels = join(fast(&Gemm<float>::run, DType::fp32), fast(&Gemm<float>::run, DType::fp32_fast_tf32),
-                                    fast(&Gemm<float>::run, DType::fp32_fast_fp16),
-                                    fast(&Gemm<float>::run, DType::fp32_fast_bf16),
-                                    fast(&Gemm<double>::run, DType::fp64));
+constinit auto const kernels =
+    join(fast(&Gemm<float>::run, DType::fp32), fast(&Gemm<float>::run, DType::fp32_fast_tf32),
+         fast(&Gemm<float>::run, DType::fp32_fast_fp16),
+         fast(&Gemm<float>::run, DType::fp32_fast_bf16), fast(&Gemm<double>::run, DType::fp64));
 #endif
 
 #else

@@ -3,8 +3,8 @@
 // Matrix products from register tiles: blocks packed into a workspace, or operands in place where
 // they are small.
 //
-// The workspace is at most 728 KiB, which the caller lends; nothing is allocated. Chains of FMAs ascend in k:
-// blocks along k follow one another, and C holds what the chain has so far.
+// The workspace is at most 728 KiB, which the caller lends; nothing is allocated. Chains of FMAs
+// ascend in k: blocks along k follow one another, and C holds what the chain has so far.
 
 #include "kernels/cpu/functions.hh"
 #include "kernels/cpu/gemm_micro.hh"
@@ -87,20 +87,19 @@ NNTILE_ALWAYS_INLINE void finish_block(Finish<S> finish, Index rows, Index colum
                                        Index ld, To* to, Index ldc) {
   using V = compute_t<T>;
   for (Index j = 0; j < columns; ++j)
-    for_each_vec<V>(
-        rows, [&](Index i, auto part) __attribute__((always_inline)) {
-          Vec<V> value = load(from + j * ld + i, part);
-          if (finish.bias != nullptr) value = value + load(finish.bias + i, part);
-          if (finish.activation == Activation::gelu_tanh) value = ops::Gelutanh::apply({}, value);
-          store(to + j * ldc + i, value, part);
-        });
+    for_each_vec<V>(rows, [&](Index i, auto part) __attribute__((always_inline)) {
+      Vec<V> value = load(from + j * ld + i, part);
+      if (finish.bias != nullptr) value = value + load(finish.bias + i, part);
+      if (finish.activation == Activation::gelu_tanh) value = ops::Gelutanh::apply({}, value);
+      store(to + j * ldc + i, value, part);
+    });
 }
 
 namespace detail {
 
-/// Extents of a product's blocks, which take at most a_kib, b_kib and c_kib KiB: kc by mc of A, kc by
-/// nc of B, mc by nc of C where that is not C itself. 728 KiB together. Each block along k reads and writes all of C: k is cut less often
-/// where few columns leave room.
+/// Extents of a product's blocks, which take at most a_kib, b_kib and c_kib KiB: kc by mc of A, kc
+/// by nc of B, mc by nc of C where that is not C itself. 728 KiB together. Each block along k reads
+/// and writes all of C: k is cut less often where few columns leave room.
 template <class T, int a_kib, int b_kib, int c_kib> struct Blocking {
   static constexpr Index usual_kc = 256;
   static constexpr Index most_kc = Vec<T>::lanes * sizeof(T) == 64 ? 384 : usual_kc;

@@ -17,7 +17,7 @@ inline constexpr int tile_columns = 8;
 template <class T> inline constexpr int tile_vectors = 2;
 inline constexpr int tile_columns = 6;
 #endif
-template <class T> inline constexpr int tile_rows = tile_vectors<T>* Vec<T>::lanes;
+template <class T> inline constexpr int tile_rows = tile_vectors<T> * Vec<T>::lanes;
 
 /// c = a*b + c. The assembly fixes the form of the instruction: g++ 12 mixes forms and moves
 /// accumulators about, which costs up to a third of the rate.

@@ -165,8 +165,8 @@ template <> struct Square<double, 8> {
 
 /// The largest square of which panels of W are made.
 template <class T, int W>
-inline constexpr int square_side = W * sizeof(T) % 64 == 0 ? 64 / static_cast<int>(sizeof(T))
-                                                           : 32 / static_cast<int>(sizeof(T));
+inline constexpr int square_side =
+    W * sizeof(T) % 64 == 0 ? 64 / static_cast<int>(sizeof(T)) : 32 / static_cast<int>(sizeof(T));
 
 #else
 

@@ -15,12 +15,12 @@ template <class T> struct SumSquares {
     double* const y = buffers.at<double>(Operand::y);  // [n]
     for (Index j = 0; j < args.n; ++j) {
       T const* const x = buffers.at<T const>(Operand::x) + j * args.k;  // [k]
-      y[j] = canonical_sum<double>(
-          args.k, args.first ? 0.0 : y[j], [&](Index i, auto part) __attribute__((always_inline)) {
-            fetch_ahead(x + i, part);
-            auto const value = load_as<double>(x + i, part);
-            return value * value;
-          });
+      y[j] = canonical_sum<double>(args.k, args.first ? 0.0 : y[j],
+                                   [&](Index i, auto part) __attribute__((always_inline)) {
+                                     fetch_ahead(x + i, part);
+                                     auto const value = load_as<double>(x + i, part);
+                                     return value * value;
+                                   });
     }
     return {};
   }

@@ -163,14 +163,16 @@ template <class T> NNTILE_ALWAYS_INLINE void fetch_ahead(T const*, First) {}
 
 /// What lanes hold: float or double.
 template <class V> struct element_of;
-template <class T> struct element_of<Vec<T>> { using type = T; };
-template <class T> struct element_of<Group<T>> { using type = T; };
+template <class T> struct element_of<Vec<T>> {
+  using type = T;
+};
+template <class T> struct element_of<Group<T>> {
+  using type = T;
+};
 template <class V> using element_t = typename element_of<V>::type;
 /// A register or four of them.
 template <class V>
-concept Lanewise = requires {
-  typename element_of<V>::type;
-};
+concept Lanewise = requires { typename element_of<V>::type; };
 
 /// A range as groups, then what is left as for_each_vec has it; registers alone
 /// where they are one value.

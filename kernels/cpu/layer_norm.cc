@@ -25,35 +25,31 @@ template <class T> struct LayerNorm {
     for (Index i = 0; i < args.n; ++i) {
       T const* const x = buffers.at<T>(Operand::x) + i * args.e;
       if (all || args.phase == 0) {
-        V const sum = canonical_sum<V>(
-            args.e, first ? V(0) : means[i],
-            [&](Index e, auto part) __attribute__((always_inline)) {
-              fetch_ahead(x + e, part);
-              return load(x + e, part);
-            });
+        V const sum = canonical_sum<V>(args.e, first ? V(0) : means[i],
+                                       [&](Index e, auto part) __attribute__((always_inline)) {
+                                         fetch_ahead(x + e, part);
+                                         return load(x + e, part);
+                                       });
         means[i] = last ? sum / size : sum;
       }
       if (all || args.phase == 1) {
         Vec<V> const mean(static_cast<double>(means[i]));
-        V const sum = canonical_sum<V>(
-            args.e, first ? V(0) : rstds[i],
-            [&](Index e, auto part) __attribute__((always_inline)) {
-              auto const centred = load(x + e, part) - mean;
-              return centred * centred;
-            });
+        V const sum = canonical_sum<V>(args.e, first ? V(0) : rstds[i],
+                                       [&](Index e, auto part) __attribute__((always_inline)) {
+                                         auto const centred = load(x + e, part) - mean;
+                                         return centred * centred;
+                                       });
         rstds[i] = last ? V(1) / root(sum / size + static_cast<V>(args.eps)) : sum;
       }
       if (all || args.phase == 2) {
         Vec<V> const mean(static_cast<double>(means[i]));
         Vec<V> const rstd(static_cast<double>(rstds[i]));
         T* const y = buffers.at<T>(Operand::y) + i * args.e;
-        for_each_vec<V>(
-            args.e, [&](Index e, auto part) __attribute__((always_inline)) {
-              store(y + e,
-                    fma((load(x + e, part) - mean) * rstd, load(gamma + e, part),
-                        load(beta + e, part)),
-                    part);
-            });
+        for_each_vec<V>(args.e, [&](Index e, auto part) __attribute__((always_inline)) {
+          store(y + e,
+                fma((load(x + e, part) - mean) * rstd, load(gamma + e, part), load(beta + e, part)),
+                part);
+        });
       }
     }
     return {};
@@ -91,21 +87,21 @@ template <class T> struct LayerNormBackward {
       V c1 = args.phase == 1 || (args.phase == 0 && !args.first) ? c1s[i] : V(0);
       V c2 = args.phase == 1 || (args.phase == 0 && !args.first) ? c2s[i] : V(0);
       if (args.phase != 1) {
-        c1 = canonical_sum<V>(
-            args.e,
-            c1, [&](Index e, auto part) __attribute__((always_inline)) { return g(e, part); });
-        c2 = canonical_sum<V>(
-            args.e, c2, [&](Index e, auto part) __attribute__((always_inline)) {
-              return g(e, part) * xhat(e, part);
-            });
+        c1 = canonical_sum<V>(args.e, c1, [&](Index e, auto part) __attribute__((always_inline)) {
+          return g(e, part);
+        });
+        c2 = canonical_sum<V>(args.e, c2, [&](Index e, auto part) __attribute__((always_inline)) {
+          return g(e, part) * xhat(e, part);
+        });
       }
       if (args.phase == 0) {
         c1s[i] = c1;
         c2s[i] = c2;
         continue;
       }
-      apply(args, buffers.at<T>(Operand::dx) + i * args.e, rstd, Vec<V>(static_cast<double>(c1)) / size,
-            Vec<V>(static_cast<double>(c2)) / size, g, xhat);
+      apply(args, buffers.at<T>(Operand::dx) + i * args.e, rstd,
+            Vec<V>(static_cast<double>(c1)) / size, Vec<V>(static_cast<double>(c2)) / size, g,
+            xhat);
     }
     return {};
   }
@@ -115,14 +111,12 @@ template <class T> struct LayerNormBackward {
   NNTILE_ALWAYS_INLINE static void apply(ops::LayerNormBackward::Args const& args, T* dx,
                                          Vec<V> rstd, Vec<V> mean1, Vec<V> mean2, G g, Xhat xhat) {
     Vec<V> const beta(args.beta);
-    for_each_vec<V>(
-        args.e, [&](Index e, auto part) __attribute__((always_inline)) {
-          Vec<V> const value = rstd * (g(e, part) - fma(xhat(e, part), mean2, mean1));
-          store(
-              dx + e,
-              args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(dx) + e, part), value),
-              part);
-        });
+    for_each_vec<V>(args.e, [&](Index e, auto part) __attribute__((always_inline)) {
+      Vec<V> const value = rstd * (g(e, part) - fma(xhat(e, part), mean2, mean1));
+      store(dx + e,
+            args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(dx) + e, part), value),
+            part);
+    });
   }
 };
 
@@ -139,10 +133,10 @@ template <class T> struct LayerNormWeightBackward {
     ColumnResult<T> const dbeta{{buffers.at<T>(Operand::dbeta), buffers.at<V>(Operand::carry_dbeta),
                                  args.beta_dbeta, args.chain}};  // [e, n]
     for (Index j = 0; j < args.n; ++j) {
-      T const* const x = buffers.at<T const>(Operand::x) + j * args.e * args.s;   // [e, s]
+      T const* const x = buffers.at<T const>(Operand::x) + j * args.e * args.s;    // [e, s]
       T const* const dy = buffers.at<T const>(Operand::dy) + j * args.e * args.s;  // [e, s]
-      V const* const mean = buffers.at<V const>(Operand::mean) + j * args.s;         // [s]
-      V const* const rstd = buffers.at<V const>(Operand::rstd) + j * args.s;         // [s]
+      V const* const mean = buffers.at<V const>(Operand::mean) + j * args.s;       // [s]
+      V const* const rstd = buffers.at<V const>(Operand::rstd) + j * args.s;       // [s]
       Index const ahead = rows_ahead<T>(args.e) * args.e;
       sum_columns<T, 2>(
           args.e, args.s, {dgamma.at(j * args.e), dbeta.at(j * args.e)},

@@ -29,7 +29,8 @@ Status run(KernelCall const& call) noexcept {
   for (int i = 1; i < chains; ++i) total += sums[i];
   float values[64];
   store(values, total);
-  *static_cast<double*>(call.buffers[0]) = 2.0 * chains * Vec<float>::lanes * static_cast<double>(iterations);
+  *static_cast<double*>(call.buffers[0]) =
+      2.0 * chains * Vec<float>::lanes * static_cast<double>(iterations);
   *static_cast<float*>(call.buffers[1]) = values[0];
   return {};
 }

@@ -35,21 +35,20 @@ NNTILE_ALWAYS_INLINE void normal_pairs(std::uint64_t key, std::uint64_t first, d
 }
 
 /// Elements first, ..., first + n - 1 of the whole tensor, to y.
-template <class T>
-void draw(ops::Randn::Args const& args, Index first, Index n, T* y) {
+template <class T> void draw(ops::Randn::Args const& args, Index first, Index n, T* y) {
   double normal[2 * block];
   Index at = first / 2;
   Index skip = first % 2;
   for (Index done = 0; done < n; at += block, skip = 0) {
     normal_pairs(args.key, static_cast<std::uint64_t>(at), normal);
     Vec<double> const mean(args.mean), stddev(args.stddev);
-    for (int i = 0; i < 2 * block; i += Vec<double>::lanes) store(normal + i, fma(stddev, load(normal + i), mean));
+    for (int i = 0; i < 2 * block; i += Vec<double>::lanes)
+      store(normal + i, fma(stddev, load(normal + i), mean));
     for (Index i = skip; i < 2 * block && done < n; ++i, ++done) y[done] = rounded_to<T>(normal[i]);
   }
 }
 
-template <class T>
-struct Randn {
+template <class T> struct Randn {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Randn>(call);
     using Operand = ops::Randn::Operand;

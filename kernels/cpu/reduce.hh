@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Canonical reductions along dimension 0 (nntile/NUMERICS.md): blocks of 64, element i in lane i mod 16, four ascending terms a
-// lane, lanes added by the tree 16-8-4-2-1, block results added upwards. The same bits with 1, 4, 8 or 16 lanes.
+// Canonical reductions along dimension 0 (nntile/NUMERICS.md): blocks of 64, element i in lane i
+// mod 16, four ascending terms a lane, lanes added by the tree 16-8-4-2-1, block results added
+// upwards. The same bits with 1, 4, 8 or 16 lanes.
 
 #include "kernels/cpu/group.hh"
 
@@ -11,8 +12,7 @@ inline constexpr int canonical_block = 64;
 inline constexpr int canonical_lanes = 16;
 
 /// The 16 lanes of a block, in as many registers as it takes.
-template <class T>
-struct Lanes {
+template <class T> struct Lanes {
   static constexpr int registers = canonical_lanes / Vec<T>::lanes;
   Vec<T> v[registers];
 };
@@ -37,7 +37,8 @@ NNTILE_ALWAYS_INLINE double tree4(__m256d a) {
 /// Adds the lanes of a block: lane i + lane i + 8, then + 4, + 2, + 1.
 NNTILE_ALWAYS_INLINE float tree_sum(Lanes<float> const& a) {
 #if defined(__AVX512F__)
-  return detail::tree8(_mm256_add_ps(_mm512_castps512_ps256(a.v[0].v), _mm512_extractf32x8_ps(a.v[0].v, 1)));
+  return detail::tree8(
+      _mm256_add_ps(_mm512_castps512_ps256(a.v[0].v), _mm512_extractf32x8_ps(a.v[0].v, 1)));
 #elif defined(__AVX2__)
   return detail::tree8(_mm256_add_ps(a.v[0].v, a.v[1].v));
 #else
@@ -51,9 +52,11 @@ NNTILE_ALWAYS_INLINE float tree_sum(Lanes<float> const& a) {
 NNTILE_ALWAYS_INLINE double tree_sum(Lanes<double> const& a) {
 #if defined(__AVX512F__)
   __m512d const eight = _mm512_add_pd(a.v[0].v, a.v[1].v);
-  return detail::tree4(_mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd(eight, 1)));
+  return detail::tree4(
+      _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd(eight, 1)));
 #elif defined(__AVX2__)
-  return detail::tree4(_mm256_add_pd(_mm256_add_pd(a.v[0].v, a.v[2].v), _mm256_add_pd(a.v[1].v, a.v[3].v)));
+  return detail::tree4(
+      _mm256_add_pd(_mm256_add_pd(a.v[0].v, a.v[2].v), _mm256_add_pd(a.v[1].v, a.v[3].v)));
 #else
   double lane[canonical_lanes];
   for (int i = 0; i < canonical_lanes; ++i) lane[i] = a.v[i].v;
@@ -66,8 +69,7 @@ NNTILE_ALWAYS_INLINE double tree_sum(Lanes<double> const& a) {
 namespace detail {
 
 /// The lanes of a whole block that begins at i.
-template <class T, class Term>
-NNTILE_ALWAYS_INLINE Lanes<T> block_lanes(Index i, Term term) {
+template <class T, class Term> NNTILE_ALWAYS_INLINE Lanes<T> block_lanes(Index i, Term term) {
   constexpr int lanes = Vec<T>::lanes;
   constexpr int registers = Lanes<T>::registers;
   Lanes<T> block;
@@ -99,8 +101,7 @@ NNTILE_ALWAYS_INLINE Lanes<T> block_lanes(Index i, Term term) {
 /// start + sum over i < n of term, in canonical order; the range begins at a canonical border.
 /// `term(i, part)` is elements i and following, a Vec<T> or, for Four, a Group; lanes outside
 /// the part are ignored. The chain over tiles passes what it has so far as `start`, +0 at first.
-template <class T, class Term>
-NNTILE_ALWAYS_INLINE T canonical_sum(Index n, T start, Term term) {
+template <class T, class Term> NNTILE_ALWAYS_INLINE T canonical_sum(Index n, T start, Term term) {
   constexpr int lanes = Vec<T>::lanes;
   constexpr int registers = Lanes<T>::registers;
   T sum = start;
@@ -113,8 +114,11 @@ NNTILE_ALWAYS_INLINE T canonical_sum(Index n, T start, Term term) {
     for (int t = 0; t < 4; ++t)
       for (int r = 0; r < registers; ++r) {
         Index const at = i + t * canonical_lanes + r * lanes;
-        if (at + lanes <= n) block.v[r] += term(at, All{});
-        else if (at < n) block.v[r] += keep(term(at, First{static_cast<int>(n - at)}), First{static_cast<int>(n - at)});
+        if (at + lanes <= n)
+          block.v[r] += term(at, All{});
+        else if (at < n)
+          block.v[r] +=
+              keep(term(at, First{static_cast<int>(n - at)}), First{static_cast<int>(n - at)});
       }
     sum += tree_sum(block);
   }
@@ -122,8 +126,7 @@ NNTILE_ALWAYS_INLINE T canonical_sum(Index n, T start, Term term) {
 }
 
 /// max(start, term over i < n): exact, so its order is free; NaN if any element is, and never -0.
-template <class T, class Term>
-NNTILE_ALWAYS_INLINE T canonical_max(Index n, T start, Term term) {
+template <class T, class Term> NNTILE_ALWAYS_INLINE T canonical_max(Index n, T start, Term term) {
   constexpr int lanes = Vec<T>::lanes;
   Vec<T> const first(static_cast<double>(start));
   Vec<T> best = first;
@@ -156,7 +159,8 @@ NNTILE_ALWAYS_INLINE T canonical_max(Index n, T start, Term term) {
   T lane[lanes];
   store(lane, select(nan, Vec<T>(__builtin_nan("")), best));
   T result = lane[0];
-  for (int l = 1; l < lanes; ++l) result = lane[l] > result || lane[l] != lane[l] ? lane[l] : result;
+  for (int l = 1; l < lanes; ++l)
+    result = lane[l] > result || lane[l] != lane[l] ? lane[l] : result;
   return result + T(0);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sampling without memory of its own: instead of sorting, the lowest kept logit is found byte by byte.
+// Sampling without memory of its own: instead of sorting, the lowest kept logit is found byte by
+// byte.
 #include "nntile/ops/sample.hh"
 
 #include "kernels/cpu/functions.hh"
@@ -19,8 +20,7 @@ struct Threshold {
   Index ties = 0;
 };
 
-template <class T>
-class Column {
+template <class T> class Column {
  public:
   Column(T const* logits, Index classes, double temperature)
       : logits_(logits), classes_(classes), temperature_(temperature) {}
@@ -45,7 +45,10 @@ class Column {
       Index const n = begin + chunk < classes_ ? chunk : classes_ - begin;
       for (Index i = 0; i < n; ++i) weights[i] = (at(begin + i) - max_) / temperature_;
       for_each_vec<double>(n, [&](Index i, auto part) {
-        store(weights + i, exp(load(static_cast<double const*>(weights) + i, part)) * Vec<double>(ops::Sample::unit), part);
+        store(weights + i,
+              exp(load(static_cast<double const*>(weights) + i, part)) *
+                  Vec<double>(ops::Sample::unit),
+              part);
       });
       for (Index i = 0; i < n; ++i) {
         std::uint64_t const key = rank_key(at(begin + i));
@@ -86,7 +89,9 @@ class Column {
     });
     return result > 0 ? result : 1;
   }
-  NNTILE_ALWAYS_INLINE double at(Index v) const { return static_cast<double>(static_cast<compute_t<T>>(logits_[v])); }
+  NNTILE_ALWAYS_INLINE double at(Index v) const {
+    return static_cast<double>(static_cast<compute_t<T>>(logits_[v]));
+  }
 
   T const* logits_;  // [v]
   Index classes_;
@@ -108,8 +113,10 @@ Index draw(ops::Sample::Args const& args, Column<T> const& column, RandomWords c
     });
     return total;
   };
-  if (args.top_k > 0 && args.top_k < args.v) kept = column.narrow(kept, static_cast<std::uint64_t>(args.top_k), one);
-  if (args.top_p < 1) kept = column.narrow(kept, ops::Sample::wanted(args.top_p, total_of()), itself);
+  if (args.top_k > 0 && args.top_k < args.v)
+    kept = column.narrow(kept, static_cast<std::uint64_t>(args.top_k), one);
+  if (args.top_p < 1)
+    kept = column.narrow(kept, ops::Sample::wanted(args.top_p, total_of()), itself);
   std::uint64_t left = ops::Sample::draw(words, total_of());
   Index chosen = 0;
   column.for_each_kept(kept, [&](Index v, std::uint64_t, std::uint64_t weight) {
@@ -121,8 +128,7 @@ Index draw(ops::Sample::Args const& args, Column<T> const& column, RandomWords c
   return chosen;
 }
 
-template <class T>
-struct Sample {
+template <class T> struct Sample {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Sample>(call);
     using Operand = ops::Sample::Operand;
@@ -134,7 +140,8 @@ struct Sample {
       Column<T> column(logits + j * args.v, args.v, args.temperature);
       if (char const* const error = column.find_max()) return {error};
       auto const number = static_cast<std::uint64_t>(ops::Sample::column(args, j));
-      y[j] = args.temperature == 0 ? column.largest() : draw(args, column, philox(args.key, number, step));
+      y[j] = args.temperature == 0 ? column.largest()
+                                   : draw(args, column, philox(args.key, number, step));
     }
     return {};
   }

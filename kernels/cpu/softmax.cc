@@ -24,11 +24,10 @@ template <class T> struct Softmax {
       T* const y = results == nullptr ? nullptr : results + i * args.v;
       V top = args.phase > 0 || !begins ? maxima[i] : -static_cast<V>(__builtin_inf());
       if (args.phase <= 0)
-        top = canonical_max<V>(
-            args.v, top, [&](Index p, auto part) __attribute__((always_inline)) {
-              fetch_ahead(x + p, part);
-              return load(x + p, part);
-            });
+        top = canonical_max<V>(args.v, top, [&](Index p, auto part) __attribute__((always_inline)) {
+          fetch_ahead(x + p, part);
+          return load(x + p, part);
+        });
       if (args.phase == 0) {
         maxima[i] = top;
         continue;
@@ -36,26 +35,24 @@ template <class T> struct Softmax {
       Vec<V> const shift(static_cast<double>(top));
       V sum = args.phase == 2 || !begins ? sums[i] : V(0);
       if (args.phase != 2)
-        sum = canonical_sum<V>(
-            args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
-              auto const power = exp_of_shifted(load(x + p, part) - shift);
-              // A result wide enough holds the powers until they are scaled.
-              if constexpr (sizeof(T) == sizeof(V))
-                if (args.phase < 0) store(y + p, power, part);
-              return power;
-            });
+        sum = canonical_sum<V>(args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
+          auto const power = exp_of_shifted(load(x + p, part) - shift);
+          // A result wide enough holds the powers until they are scaled.
+          if constexpr (sizeof(T) == sizeof(V))
+            if (args.phase < 0) store(y + p, power, part);
+          return power;
+        });
       if (args.phase == 1) {
         sums[i] = sum;
         continue;
       }
       Vec<V> const factor = Vec<V>(1) / Vec<V>(static_cast<double>(sum));
       bool const held = sizeof(T) == sizeof(V) && args.phase < 0;
-      for_each_group<V>(
-          args.v, [&](Index p, auto part) __attribute__((always_inline)) {
-            auto const power = held ? load(static_cast<T const*>(y) + p, part)
-                                    : exp_of_shifted(load(x + p, part) - shift);
-            store(y + p, power * factor, part);
-          });
+      for_each_group<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
+        auto const power = held ? load(static_cast<T const*>(y) + p, part)
+                                : exp_of_shifted(load(x + p, part) - shift);
+        store(y + p, power * factor, part);
+      });
     }
     return {};
   }
@@ -75,26 +72,23 @@ template <class T> struct SoftmaxBackward {
       T const* const dy = buffers.at<T>(Operand::dy) + i * args.v;
       V sum = args.phase == 1 || (args.phase == 0 && !args.first) ? dots[i] : V(0);
       if (args.phase != 1)
-        sum = canonical_sum<V>(
-            args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
-              fetch_ahead(y + p, part);
-              fetch_ahead(dy + p, part);
-              return load(y + p, part) * load(dy + p, part);
-            });
+        sum = canonical_sum<V>(args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
+          fetch_ahead(y + p, part);
+          fetch_ahead(dy + p, part);
+          return load(y + p, part) * load(dy + p, part);
+        });
       if (args.phase == 0) {
         dots[i] = sum;
         continue;
       }
       T* const dx = buffers.at<T>(Operand::dx) + i * args.v;
       Vec<V> const dot(static_cast<double>(sum));
-      for_each_vec<V>(
-          args.v, [&](Index p, auto part) __attribute__((always_inline)) {
-            Vec<V> const value = load(y + p, part) * (load(dy + p, part) - dot);
-            store(dx + p,
-                  args.beta == 0 ? value
-                                 : fma(beta, load(static_cast<T const*>(dx) + p, part), value),
-                  part);
-          });
+      for_each_vec<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
+        Vec<V> const value = load(y + p, part) * (load(dy + p, part) - dot);
+        store(dx + p,
+              args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(dx) + p, part), value),
+              part);
+      });
     }
     return {};
   }

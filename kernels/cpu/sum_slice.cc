@@ -22,11 +22,11 @@ template <class T> struct SumSlice {
     for (Index j = 0; j < args.n; ++j) {
       T const* const slab = x + j * args.m * args.k;
       if (args.inner) {
-        y.put(j, canonical_sum<V>(
-                     args.k, y.start(j), [&](Index i, auto part) __attribute__((always_inline)) {
-                       fetch_ahead(slab + i, part);
-                       return alpha * load(slab + i, part);
-                     }));
+        y.put(j, canonical_sum<V>(args.k, y.start(j),
+                                  [&](Index i, auto part) __attribute__((always_inline)) {
+                                    fetch_ahead(slab + i, part);
+                                    return alpha * load(slab + i, part);
+                                  }));
       } else if (args.m == 1) {  // one chain, the same in every lane
         Vec<V> sum(static_cast<double>(y.start(j)));
         for (Index k = 0; k < args.k; ++k)
@@ -36,12 +36,12 @@ template <class T> struct SumSlice {
         y.put(j, lanes[0]);
       } else {
         Index const ahead = rows_ahead<T>(args.m) * args.m;
-        sum_columns<T, 1>(
-            args.m, args.k, {y.at(j * args.m)},
-            [&](Index i, Index k, auto part, Vec<V>(&sums)[1]) __attribute__((always_inline)) {
-              __builtin_prefetch(slab + k * args.m + i + ahead);
-              sums[0] = fma(alpha, load(slab + k * args.m + i, part), sums[0]);
-            });
+        sum_columns<T, 1>(args.m, args.k, {y.at(j * args.m)},
+                          [&](Index i, Index k, auto part, Vec<V>(&sums)[1])
+                              __attribute__((always_inline)) {
+                                __builtin_prefetch(slab + k * args.m + i + ahead);
+                                sums[0] = fma(alpha, load(slab + k * args.m + i, part), sums[0]);
+                              });
       }
     }
     return {};
@@ -59,7 +59,7 @@ template <class T> struct BroadcastSlice {
     T* const z = buffers.at<T>(Operand::z);              // [m, k, n]
     Vec<V> const alpha(args.alpha);
     Vec<V> const beta(args.beta);
-    auto const put = [&](T * out, Vec<V> value, auto part) __attribute__((always_inline)) {
+    auto const put = [&](T* out, Vec<V> value, auto part) __attribute__((always_inline)) {
       value = alpha * value;
       store(out, args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(out), part), value),
             part);

@@ -23,12 +23,9 @@
 
 namespace nntile::kernels::NNTILE_ISA {
 
-template <class T>
-struct Vec;
-template <class T>
-struct Mask;
-template <class T>
-struct Bits;
+template <class T> struct Vec;
+template <class T> struct Mask;
+template <class T> struct Bits;
 
 /// Every lane of a register, or the first few.
 struct All {};
@@ -36,15 +33,15 @@ struct First {
   int count;
 };
 
-template <class T>
-struct bits_type;
-template <>
-struct bits_type<float> { using type = std::uint32_t; };
-template <>
-struct bits_type<double> { using type = std::uint64_t; };
+template <class T> struct bits_type;
+template <> struct bits_type<float> {
+  using type = std::uint32_t;
+};
+template <> struct bits_type<double> {
+  using type = std::uint64_t;
+};
 /// Unsigned integer of the same size.
-template <class T>
-using bits_t = typename bits_type<T>::type;
+template <class T> using bits_t = typename bits_type<T>::type;
 
 }  // namespace nntile::kernels::NNTILE_ISA
 
@@ -59,24 +56,30 @@ using bits_t = typename bits_type<T>::type;
 namespace nntile::kernels::NNTILE_ISA {
 
 // What follows from the above, for all of them.
-template <class T> NNTILE_ALWAYS_INLINE Vec<T>& operator+=(Vec<T>& a, Vec<T> b) { return a = a + b; }
-template <class T> NNTILE_ALWAYS_INLINE Vec<T>& operator-=(Vec<T>& a, Vec<T> b) { return a = a - b; }
-template <class T> NNTILE_ALWAYS_INLINE Vec<T>& operator*=(Vec<T>& a, Vec<T> b) { return a = a * b; }
+template <class T> NNTILE_ALWAYS_INLINE Vec<T>& operator+=(Vec<T>& a, Vec<T> b) {
+  return a = a + b;
+}
+template <class T> NNTILE_ALWAYS_INLINE Vec<T>& operator-=(Vec<T>& a, Vec<T> b) {
+  return a = a - b;
+}
+template <class T> NNTILE_ALWAYS_INLINE Vec<T>& operator*=(Vec<T>& a, Vec<T> b) {
+  return a = a * b;
+}
 
-template <class T>
-NNTILE_ALWAYS_INLINE Vec<compute_t<T>> load(T const* p) { return load(p, All{}); }
-template <class T>
-NNTILE_ALWAYS_INLINE void store(T* p, Vec<compute_t<T>> v) { store(p, v, All{}); }
+template <class T> NNTILE_ALWAYS_INLINE Vec<compute_t<T>> load(T const* p) {
+  return load(p, All{});
+}
+template <class T> NNTILE_ALWAYS_INLINE void store(T* p, Vec<compute_t<T>> v) {
+  store(p, v, All{});
+}
 
-template <class T>
-NNTILE_ALWAYS_INLINE Vec<T> copysign(Vec<T> magnitude, Vec<T> sign) {
+template <class T> NNTILE_ALWAYS_INLINE Vec<T> copysign(Vec<T> magnitude, Vec<T> sign) {
   Bits<T> const mask(bits_t<T>(1) << (8 * sizeof(T) - 1));
   return from_bits((bits(magnitude) & (mask ^ Bits<T>(~bits_t<T>(0)))) | (bits(sign) & mask));
 }
 
 /// All but the last register of a range whole, then the rest: body(i, part) with part All or First.
-template <class T, class Body>
-NNTILE_ALWAYS_INLINE void for_each_vec(Index n, Body body) {
+template <class T, class Body> NNTILE_ALWAYS_INLINE void for_each_vec(Index n, Body body) {
   constexpr int lanes = Vec<T>::lanes;
   Index i = 0;
   for (; i + lanes <= n; i += lanes) body(i, All{});

@@ -49,8 +49,7 @@ void EnvironmentCalibrationLock::add(char const* folder, char const* variable) {
   if (file.descriptor < 0 || pwrite(file.descriptor, "\n", 1, 0) != 1)
     refuse(std::error_code(errno, std::generic_category()));
   // A second variable may name the same folder, whose lock this process would wait for in vain.
-  struct stat mine {
-  }, other{};
+  struct stat mine{}, other{};
   fstat(file.descriptor, &mine);
   for (int i = 0; i + 1 < count_; ++i)
     if (fstat(files_[i].descriptor, &other) == 0 && other.st_ino == mine.st_ino &&

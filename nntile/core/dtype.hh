@@ -31,8 +31,8 @@ inline constexpr int dtype_count = 10;
 
 namespace detail {
 
-/// A double as the float whose last bit is odd wherever it is not exact, so that rounding that to 16
-/// bits rounds the double once.
+/// A double as the float whose last bit is odd wherever it is not exact, so that rounding that to
+/// 16 bits rounds the double once.
 NNTILE_ALWAYS_INLINE constexpr float round_to_odd(double value) {
   auto const nearest = static_cast<float>(value);
   auto const back = static_cast<double>(nearest);
@@ -44,8 +44,8 @@ NNTILE_ALWAYS_INLINE constexpr float round_to_odd(double value) {
 
 /// Types from which a 16-bit float can be constructed.
 template <class N>
-concept Number = std::same_as<N, float> || std::same_as<N, double> ||
-    (std::integral<N> && sizeof(N) <= 8);
+concept Number =
+    std::same_as<N, float> || std::same_as<N, double> || (std::integral<N> && sizeof(N) <= 8);
 
 /// Any number as a float that rounds to 16 bits as the number itself does.
 template <Number N> NNTILE_ALWAYS_INLINE constexpr float for_narrow(N value) {
@@ -149,7 +149,9 @@ using fp32_fast_bf16_t = detail::tagged_float<DType::fp32_fast_bf16>;
 
 /// Names a C++ type without a value of it: for_dtype(d, [](auto tag) { using T = typename
 /// decltype(tag)::type; }).
-template <class T> struct type_tag { using type = T; };
+template <class T> struct type_tag {
+  using type = T;
+};
 
 /// Calls f with the type_tag of a dtype.
 template <class F> constexpr decltype(auto) for_dtype(DType dtype, F&& f) {
@@ -208,14 +210,16 @@ inline constexpr DType dtype_of = [] {
 
 /// A type that can be the element of a tile: one of those behind DType.
 template <class T>
-concept Element = std::same_as<T, double> || std::same_as<T, float> || std::same_as<T, bf16_t> ||
+concept Element =
+    std::same_as<T, double> || std::same_as<T, float> || std::same_as<T, bf16_t> ||
     std::same_as<T, fp16_t> || std::same_as<T, fp32_fast_tf32_t> ||
     std::same_as<T, fp32_fast_fp16_t> || std::same_as<T, fp32_fast_bf16_t> ||
     std::same_as<T, std::int64_t> || std::same_as<T, std::int32_t> || std::same_as<T, bool>;
 
 /// A double rounded to T, once; the fp32_fast tags round as fp32.
 template <Element T>
-requires(!std::integral<T>) NNTILE_ALWAYS_INLINE constexpr T rounded_to(double value) {
+requires(!std::integral<T>)
+NNTILE_ALWAYS_INLINE constexpr T rounded_to(double value) {
   if constexpr (sizeof(T) == sizeof(float))
     return T(static_cast<float>(value));
   else

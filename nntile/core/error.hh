@@ -17,7 +17,8 @@ namespace detail {
 inline void append(std::string& text, std::string_view piece) { text += piece; }
 
 template <std::integral I>
-requires(!std::same_as<I, bool> && !std::same_as<I, char>) void append(std::string& text, I value) {
+requires(!std::same_as<I, bool> && !std::same_as<I, char>)
+void append(std::string& text, I value) {
   char digits[24];
   auto const end = std::to_chars(digits, digits + sizeof digits, value).ptr;
   text.append(digits, end);

@@ -16,18 +16,26 @@ namespace nntile {
 namespace detail {
 
 template <std::size_t bytes> struct WordOf;
-template <> struct WordOf<1> { using type = std::uint8_t; };
-template <> struct WordOf<2> { using type = std::uint16_t; };
-template <> struct WordOf<4> { using type = std::uint32_t; };
-template <> struct WordOf<8> { using type = std::uint64_t; };
+template <> struct WordOf<1> {
+  using type = std::uint8_t;
+};
+template <> struct WordOf<2> {
+  using type = std::uint16_t;
+};
+template <> struct WordOf<4> {
+  using type = std::uint32_t;
+};
+template <> struct WordOf<8> {
+  using type = std::uint64_t;
+};
 
 /// The pattern of the dtype's infinity: all exponent bits.
 template <Element T> constexpr auto infinity_bits() {
   using Word = typename WordOf<sizeof(T)>::type;
-  constexpr std::uint64_t bits = sizeof(T) == 8             ? 0x7ff0000000000000u
-                                 : sizeof(T) == 4           ? 0x7f800000u
+  constexpr std::uint64_t bits = sizeof(T) == 8            ? 0x7ff0000000000000u
+                                 : sizeof(T) == 4          ? 0x7f800000u
                                  : std::same_as<T, fp16_t> ? 0x7c00u
-                                                            : 0x7f80u;
+                                                           : 0x7f80u;
   return static_cast<Word>(bits);
 }
 

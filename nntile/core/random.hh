@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Counter-based random integers: what a number is depends on {seed, name, step, element} and on nothing else.
+// Counter-based random integers: what a number is depends on {seed, name, step, element} and on
+// nothing else.
 
 #include <cstdint>
 #include <string_view>
@@ -14,9 +15,11 @@ struct RandomWords {
   std::uint32_t word[4];
 };
 
-/// Philox4x32-10 of a 128-bit counter under a 64-bit key. Source: Salmon et al., Parallel random numbers: as easy as
-/// 1, 2, 3, SC 2011; the counter's words are low, high of `low` and low, high of `high`.
-NNTILE_ALWAYS_INLINE constexpr RandomWords philox(std::uint64_t key, std::uint64_t low, std::uint64_t high) {
+/// Philox4x32-10 of a 128-bit counter under a 64-bit key. Source: Salmon et al., Parallel random
+/// numbers: as easy as 1, 2, 3, SC 2011; the counter's words are low, high of `low` and low, high
+/// of `high`.
+NNTILE_ALWAYS_INLINE constexpr RandomWords philox(std::uint64_t key, std::uint64_t low,
+                                                  std::uint64_t high) {
   std::uint32_t c0 = static_cast<std::uint32_t>(low), c1 = static_cast<std::uint32_t>(low >> 32);
   std::uint32_t c2 = static_cast<std::uint32_t>(high), c3 = static_cast<std::uint32_t>(high >> 32);
   std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
@@ -33,7 +36,8 @@ NNTILE_ALWAYS_INLINE constexpr RandomWords philox(std::uint64_t key, std::uint64
   return {{c0, c1, c2, c3}};
 }
 
-/// Spreads 64 bits over 64 bits, one to one. Source: Steele, Lea, Flood, SplittableRandom, OOPSLA 2014.
+/// Spreads 64 bits over 64 bits, one to one. Source: Steele, Lea, Flood, SplittableRandom, OOPSLA
+/// 2014.
 NNTILE_ALWAYS_INLINE constexpr std::uint64_t mix_bits(std::uint64_t value) {
   value += 0x9e3779b97f4a7c15u;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -49,7 +53,9 @@ constexpr std::uint64_t hash_name(std::string_view name) {
 }
 
 /// The Philox key of one tensor's stream.
-constexpr std::uint64_t random_key(std::uint64_t seed, std::uint64_t name) { return mix_bits(mix_bits(seed) ^ name); }
+constexpr std::uint64_t random_key(std::uint64_t seed, std::uint64_t name) {
+  return mix_bits(mix_bits(seed) ^ name);
+}
 
 /// 53 bits of two words, as an integer in [0, 2^53).
 NNTILE_ALWAYS_INLINE constexpr std::uint64_t bits53(std::uint32_t high, std::uint32_t low) {

@@ -78,8 +78,8 @@ inline LogicalGraph& graph_of(OpInfo const& info, void const* attrs, std::span<N
   Operands const operands = info.operands(attrs);
   for (std::size_t i = 0; i < given.size() && i < operands.size(); ++i)
     if (!given[i])
-      throw GraphError(concat(info.name, ": operand ", operands[i].name, " is ",
-                              Node::what_is_empty));
+      throw GraphError(
+          concat(info.name, ": operand ", operands[i].name, " is ", Node::what_is_empty));
   return given[0].graph();
 }
 

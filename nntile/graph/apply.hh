@@ -8,8 +8,8 @@ namespace nntile {
 
 /// y = op(attrs, x...): adds the op to the graph of its operands and returns its first result.
 template <OpStruct Op, class... Nodes>
-requires(std::same_as<std::remove_cvref_t<Nodes>, Node>&&...) Node
-    apply(Op, typename Op::Attrs const& attrs, Node const& first, Nodes const&... rest) {
+requires(std::same_as<std::remove_cvref_t<Nodes>, Node> && ...)
+Node apply(Op, typename Op::Attrs const& attrs, Node const& first, Nodes const&... rest) {
   Node const given[] = {first, rest...};
   LogicalGraph& graph = detail::graph_of(op_info<Op>, &attrs, given);
   auto const& operands = graph.add_op(op_info<Op>, &attrs, detail::gradient_of<Op>(), given);

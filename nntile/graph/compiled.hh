@@ -30,20 +30,23 @@ struct BindOptions {
   bool replay = true;
   /// Notes when and where each task runs; see CompiledGraph::times(). Costs two clock reads a task.
   bool trace = false;
-  /// Ops of the user's own, whose kernels are not in the library; compile() adds those of its graph.
+  /// Ops of the user's own, whose kernels are not in the library; compile() adds those of its
+  /// graph.
   std::span<OpInfo const* const> ops = {};
 };
 
 namespace detail {
 
-/// The codelet of a planned kernel, from the library, or from an op of the user's. Throws TypeError;
-/// ValueError where it needs more workspace than the runtime lends.
+/// The codelet of a planned kernel, from the library, or from an op of the user's. Throws
+/// TypeError; ValueError where it needs more workspace than the runtime lends.
 template <Runtime R>
 Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa isa,
                            std::span<OpInfo const* const> ops) {
   if (kernel.kind != KernelKind::op)
-    throw PlanError(concat("compile: a plan of several locations is not run by this version (its "
-                           "kernel '", kernel.name, "' moves tiles)"));
+    throw PlanError(
+        concat("compile: a plan of several locations is not run by this version (its "
+               "kernel '",
+               kernel.name, "' moves tiles)"));
   for (OpInfo const* const op : ops)
     if (kernel.name == op->name)
       return kernel_for(runtime, *op, kernel.element, kernel.source, kernel.mode, isa);
@@ -63,7 +66,8 @@ concept ArrayOf = requires(Values const& values) {
   std::span(values);
   requires Element<std::remove_const_t<typename decltype(std::span(values))::element_type>>;
   requires std::is_void_v<T> ||
-      std::same_as<std::remove_const_t<typename decltype(std::span(values))::element_type>, T>;
+               std::same_as<std::remove_const_t<typename decltype(std::span(values))::element_type>,
+                            T>;
 };
 
 }  // namespace detail
@@ -121,9 +125,9 @@ template <Runtime R> class CompiledGraph {
   /// Of the last run that has ended, one per task of the plan; empty unless bound with `trace`.
   std::span<TaskTime const> times() const { return times_; }
 
-  /// Copies a whole column-major array into an input: bind_input("x", values), or, where braces give
-  /// no type, bind_input<float>("x", {1, 2}). Waits for that tensor's tasks alone. Throws GraphError
-  /// (no such tensor, or one that is not kept), ShapeError, TypeError.
+  /// Copies a whole column-major array into an input: bind_input("x", values), or, where braces
+  /// give no type, bind_input<float>("x", {1, 2}). Waits for that tensor's tasks alone. Throws
+  /// GraphError (no such tensor, or one that is not kept), ShapeError, TypeError.
   template <class T = void, class Values>
   void bind_input(std::string const& name, Values const& values) {
     if constexpr (detail::ArrayOf<Values, T>) {
@@ -135,8 +139,7 @@ template <Runtime R> class CompiledGraph {
                     "which is T where one is named: bind_input<T>(name, values)");
     }
   }
-  template <Element T>
-  void bind_input(std::string const& name, std::initializer_list<T> values) {
+  template <Element T> void bind_input(std::string const& name, std::initializer_list<T> values) {
     bind<T>(name, {values.begin(), values.size()});
   }
   /// Copies an output, parameter or state out. Waits for that tensor's tasks alone. Throws as
@@ -145,8 +148,8 @@ template <Runtime R> class CompiledGraph {
     (void)kept("get_output", name);
     return store_->template read<T>(name);
   }
-  /// A tensor that outlives runs. Throws GraphError, naming `call`, where there is none of that name
-  /// or it is not kept.
+  /// A tensor that outlives runs. Throws GraphError, naming `call`, where there is none of that
+  /// name or it is not kept.
   typename TensorStore<R>::Stored& kept(char const* call, std::string const& name) const {
     if (!checked(call).store_->contains(name)) fail_unknown(call, name);
     return store_->at(name);
@@ -222,7 +225,8 @@ template <Runtime R> class CompiledGraph {
 
   CompiledGraph const& checked(char const* call) const {
     if (plan_ == nullptr)
-      throw LifetimeError(concat(call, ": the compiled graph was moved from; use the one that it "
+      throw LifetimeError(concat(call,
+                                 ": the compiled graph was moved from; use the one that it "
                                  "was moved to"));
     return *this;
   }
@@ -244,7 +248,7 @@ template <Runtime R> class CompiledGraph {
     if constexpr (ReplayingRuntime<R>) {
       if (program_ != nullptr) {
         events_->front() = runtime_->replay(*program_, std::span<Handle const>(bindings_),
-                                           std::span<std::byte const>{});
+                                            std::span<std::byte const>{});
         replayed = true;
       }
     }
@@ -314,8 +318,8 @@ template <Runtime R> class CompiledGraph {
     Plan const& plan = *plan_;
     slots_.reserve(plan.slots().size());
     for (PlannedSlot const& slot : plan.slots())
-      slots_.push_back(runtime_->allocate(static_cast<std::size_t>(slot.bytes),
-                                          slot.location.place, Lifetime::persistent));
+      slots_.push_back(runtime_->allocate(static_cast<std::size_t>(slot.bytes), slot.location.place,
+                                          Lifetime::persistent));
     // The binding table: the slots, then the stored tiles that the plan uses.
     bindings_ = slots_;
     binding_.resize(plan.buffers().size());
@@ -330,7 +334,8 @@ template <Runtime R> class CompiledGraph {
       if (tensor.storage == Storage::arena) continue;  // no task uses it
       if (buffer.tile == 0)
         stored = &store_->ensure(
-            tensor, plan.buffers().subspan(b, static_cast<std::size_t>(tensor.tiling.tile_count())));
+            tensor,
+            plan.buffers().subspan(b, static_cast<std::size_t>(tensor.tiling.tile_count())));
       binding_[b] = static_cast<std::uint32_t>(bindings_.size());
       bindings_.push_back(stored->tiles[buffer.tile]);
     }
@@ -379,7 +384,8 @@ template <Runtime R> class CompiledGraph {
     return {plan_->tensors()[task.tensor].name.c_str(), task.tile};
   }
 
-  void record() requires ReplayingRuntime<R> {
+  void record()
+  requires ReplayingRuntime<R> {
     std::vector<Use<Binding>> uses;
     std::vector<ProgramTask> tasks;
     for (auto const& task : plan_->tasks())
@@ -408,10 +414,10 @@ template <Runtime R> class CompiledGraph {
         for (auto const& use : plan_->uses(task))
           uses.push_back({bindings_[binding_[use.buffer]], use.access});
         Event const event = submit(*runtime_, Task<Handle>{codelet(task),
-                                                          {uses.data(), uses.size()},
-                                                          attributes(task),
-                                                          {-1, task.priority},
-                                                          label(task)});
+                                                           {uses.data(), uses.size()},
+                                                           attributes(task),
+                                                           {-1, task.priority},
+                                                           label(task)});
         if (sink < sinks_.size() && sinks_[sink] == number) (*events_)[sink++] = event;
       }
     } catch (std::exception const& error) {

@@ -25,10 +25,10 @@ inline std::string memory_text(MemoryReport const& memory, std::size_t slots) {
 
 inline std::string tensor_text(Plan const& plan, PlannedTensor const& tensor) {
   char const* const storages[] = {"stored", "arena", "view"};
-  std::string text = concat("tensor ", tensor.name, " ", name_of(tensor.dtype), " ",
-                            to_string(tensor.tiling.shape()), " in ",
-                            to_string(tensor.tiling.grid()), " tiles, ",
-                            storages[static_cast<int>(tensor.storage)]);
+  std::string text =
+      concat("tensor ", tensor.name, " ", name_of(tensor.dtype), " ",
+             to_string(tensor.tiling.shape()), " in ", to_string(tensor.tiling.grid()), " tiles, ",
+             storages[static_cast<int>(tensor.storage)]);
   if (tensor.storage == Storage::view)
     text += concat(" of ", plan.tensors()[tensor.base].name, " [", tensor.view_index, "] along ",
                    tensor.view_axis);
@@ -37,8 +37,8 @@ inline std::string tensor_text(Plan const& plan, PlannedTensor const& tensor) {
 
 inline std::string task_text(Plan const& plan, std::size_t number) {
   PlannedTask const& task = plan.tasks()[number];
-  std::string text = concat("task ", number, " ", plan.kernels()[task.kernel].name,
-                            at_location(task.location));
+  std::string text =
+      concat("task ", number, " ", plan.kernels()[task.kernel].name, at_location(task.location));
   for (PlannedUse const& use : plan.uses(task)) {
     PlannedBuffer const& buffer = plan.buffers()[use.buffer];
     text += concat(" ", name_of(use.access), " ", plan.tensors()[buffer.tensor].name, "[",
@@ -54,11 +54,10 @@ inline std::string head_text(Plan const& plan) {
   std::string text = concat("plan '", plan.name(), "': ", plan.tasks().size(), " tile tasks, ",
                             plan.flops(), " flops, ", name_of(plan.numerics().mode), " numerics\n");
   for (MemoryReport const& report : plan.memories())
-    text += memory_text(report, static_cast<std::size_t>(std::count_if(
-                                    plan.slots().begin(), plan.slots().end(),
-                                    [&](PlannedSlot const& slot) {
-                                      return slot.location == report.location;
-                                    })));
+    text += memory_text(
+        report, static_cast<std::size_t>(std::count_if(
+                    plan.slots().begin(), plan.slots().end(),
+                    [&](PlannedSlot const& slot) { return slot.location == report.location; })));
   text += plan.canonical() ? std::string("bits: canonical\n")
                            : concat("bits: of this plan alone: ", plan.uncanonical(), "\n");
   for (PlannedTensor const& tensor : plan.tensors())
@@ -70,8 +69,8 @@ inline std::string head_text(Plan const& plan) {
     flops[task.kernel] += task.cost.flops;
   }
   for (std::size_t k = 0; k < counts.size(); ++k)
-    text += concat("kernel ", plan.kernels()[k].name, " ", name_of(plan.kernels()[k].element),
-                   ": ", counts[k], " tasks, ", flops[k], " flops\n");
+    text += concat("kernel ", plan.kernels()[k].name, " ", name_of(plan.kernels()[k].element), ": ",
+                   counts[k], " tasks, ", flops[k], " flops\n");
   return text;
 }
 

@@ -12,9 +12,9 @@
 
 namespace nntile {
 
-/// A kept tensor of a Graph, to be written and read whole, column-major. Valid while the Graph lives.
-/// Each call waits for that tensor's tasks alone. All throw TypeError where T is not the tensor's
-/// dtype, ShapeError where the number of values is not its size.
+/// A kept tensor of a Graph, to be written and read whole, column-major. Valid while the Graph
+/// lives. Each call waits for that tensor's tasks alone. All throw TypeError where T is not the
+/// tensor's dtype, ShapeError where the number of values is not its size.
 template <Runtime R> class GraphTensor {
  public:
   GraphTensor(TensorStore<R>& store, typename TensorStore<R>::Stored& stored)
@@ -53,8 +53,7 @@ template <Runtime R> class GraphTensor {
 
   /// A copy of the values.
   template <Element T> std::vector<T> read() const {
-    std::vector<T> values(
-        static_cast<std::size_t>(element_count(stored_->spec.tiling.shape())));
+    std::vector<T> values(static_cast<std::size_t>(element_count(stored_->spec.tiling.shape())));
     read(std::span<T>(values));
     return values;
   }
@@ -91,7 +90,8 @@ template <Runtime R> class Graph {
         compiled_(compile(graph, store, options, bind)),
         tensors_(graph.tensor_count()) {}
 
-  /// An input, parameter, state or output. Throws GraphError for any other, with the way to keep it.
+  /// An input, parameter, state or output. Throws GraphError for any other, with the way to keep
+  /// it.
   GraphTensor<R> operator[](Node const& node) {
     (void)compiled_.plan();  // refuses a graph that was moved from
     if (&node.graph() != graph_)

@@ -291,8 +291,8 @@ class LogicalGraph {
                                 "' twice; give each dimension a name of its own"));
     if (!names.empty() && names.size() != spec.shape.size())
       throw ShapeError(concat("graph '", name_, "': tensor '", tensor, "' has axes \"", spec.axes,
-                              "\", ", names.size(), " names, but its shape ",
-                              to_string(spec.shape), " has ", spec.shape.size(), " dimensions"));
+                              "\", ", names.size(), " names, but its shape ", to_string(spec.shape),
+                              " has ", spec.shape.size(), " dimensions"));
   }
 
   friend class Differentiator;

@@ -48,8 +48,8 @@ template <Runtime R> class TensorStore {
 
   R& runtime() const { return runtime_.get("store"); }
 
-  /// The tensor of that name; a new one is allocated as the plan lists its buffers. Throws PlanError
-  /// when dtype, shape or tiling differ, OutOfMemory.
+  /// The tensor of that name; a new one is allocated as the plan lists its buffers. Throws
+  /// PlanError when dtype, shape or tiling differ, OutOfMemory.
   Stored& ensure(PlannedTensor const& planned, std::span<PlannedBuffer const> buffers) {
     if (auto const at = by_name_.find(planned.name); at != by_name_.end()) {
       check_same(*at->second, planned);

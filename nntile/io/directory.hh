@@ -37,13 +37,13 @@ inline bool is_basename(std::string_view name) {
 
 /// Whether there is anything under this name; a dangling link counts.
 inline bool path_exists(std::string const& path) {
-  struct stat status {};
+  struct stat status{};
   return ::lstat(path.c_str(), &status) == 0;
 }
 
 /// Makes a directory; its parent must exist. Returns false where it was there already.
 inline bool make_directory(std::string const& path, Fault const* fault = nullptr) {
-  struct stat status {};
+  struct stat status{};
   if (::stat(path.c_str(), &status) == 0) {
     if (S_ISDIR(status.st_mode)) return false;
     detail::throw_system(FileStep::make_directory, path, ENOTDIR);
@@ -125,7 +125,7 @@ inline bool exchange_paths(std::string const& a, std::string const& b,
 /// Removes a file, a link (not what it points to), or a directory with everything in it. Nothing
 /// there is no error.
 inline void remove_tree(std::string const& path, Fault const* fault = nullptr) {
-  struct stat status {};
+  struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) return;
   bool const directory = S_ISDIR(status.st_mode);
   if (directory)
@@ -155,8 +155,7 @@ class DirectoryLock {
   /// Throws Error when the path does not lead to the locked directory any more: it was removed,
   /// renamed or replaced, and what is there now may be another run's.
   void check() const {
-    struct stat locked {
-    }, found{};
+    struct stat locked{}, found{};
     if (::fstat(descriptor_.get(), &locked) == 0 && ::stat(path_.c_str(), &found) == 0 &&
         locked.st_dev == found.st_dev && locked.st_ino == found.st_ino)
       return;

@@ -222,7 +222,7 @@ class File {
   }
 
   struct stat status() const {
-    struct stat result {};
+    struct stat result{};
     detail::retry(fault_, FileStep::stat, path_,
                   [&] { return ::fstat(descriptor_.get(), &result); });
     return result;

@@ -39,8 +39,8 @@ template <OpStruct... Ops> void append(std::vector<KnownOp>& ops, OpList<Ops...>
 
 }  // namespace detail
 
-/// The ops of lists: known_ops(AllOps{}, OpList<MyOp>{}) with nntile/ops/all.hh, or the lists of the
-/// headers of a few.
+/// The ops of lists: known_ops(AllOps{}, OpList<MyOp>{}) with nntile/ops/all.hh, or the lists of
+/// the headers of a few.
 template <class... Lists> std::vector<KnownOp> known_ops(Lists... lists) {
   std::vector<KnownOp> ops;
   (detail::append(ops, lists), ...);
@@ -136,7 +136,8 @@ class GraphReader {
     auto const mode = get<std::string>(given, "mode");
     if (mode != name_of(Mode::exact) && mode != name_of(Mode::fast))
       fail("numerics ", in_quotes(mode), " where exact and fast are known");
-    return {mode == name_of(Mode::fast) ? Mode::fast : Mode::exact, get<int>(given, "batch_groups")};
+    return {mode == name_of(Mode::fast) ? Mode::fast : Mode::exact,
+            get<int>(given, "batch_groups")};
   }
 
   DType dtype(std::string const& name) const {
@@ -162,8 +163,8 @@ class GraphReader {
       return;
     }
     nntile::TensorSpec spec{.shape = shape(tensor, "shape"),
-                    .dtype = dtype(get<std::string>(tensor, "dtype")),
-                    .axes = get_or<std::string>(tensor, "axes", {})};
+                            .dtype = dtype(get<std::string>(tensor, "dtype")),
+                            .axes = get_or<std::string>(tensor, "axes", {})};
     if (tensor.find("file_shape")) spec.file_shape = shape(tensor, "file_shape");
     (void)graph.tensor(std::move(spec), name,
                        {.requires_grad = get_or(tensor, "requires_grad", false),
@@ -285,8 +286,8 @@ inline std::string graph_text(LogicalGraph const& graph) {
                                 {"operands", std::move(operands)},
                                 {"phase", graph.phase_name(op.phase)}}));
   }
-  Json const numerics = Json::object({{"mode", name_of(graph.numerics().mode)},
-                                      {"batch_groups", graph.numerics().batch_groups}});
+  Json const numerics = Json::object(
+      {{"mode", name_of(graph.numerics().mode)}, {"batch_groups", graph.numerics().batch_groups}});
   return to_text(Json::object({{"format", "nntile graph"},
                                {"version", graph_version},
                                {"name", graph.name()},
@@ -303,8 +304,7 @@ inline std::unique_ptr<LogicalGraph> graph_of(std::string_view text, std::string
                                               std::span<KnownOp const> ops) {
   JsonView const root = parse_json(text, source);
   detail::check_format(root, "nntile graph", graph_version, source);
-  return detail::with_source(source,
-                             [&] { return detail::GraphReader(root, source, ops).read(); });
+  return detail::with_source(source, [&] { return detail::GraphReader(root, source, ops).read(); });
 }
 
 inline void save_graph(std::string const& path, LogicalGraph const& graph) {

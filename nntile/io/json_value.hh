@@ -32,8 +32,8 @@ class Json {
   Json(std::same_as<bool> auto value) : value_(value) {}
   Json(std::floating_point auto value) : value_(static_cast<double>(value)) {}
   template <std::integral I>
-  requires(!std::same_as<I, bool> && !std::same_as<I, char>) Json(I value)
-      : value_(static_cast<std::uint64_t>(value)) {
+  requires(!std::same_as<I, bool> && !std::same_as<I, char>)
+  Json(I value) : value_(static_cast<std::uint64_t>(value)) {
     // Only negative numbers are signed, so that one number has one form.
     if constexpr (std::signed_integral<I>)
       if (value < 0) value_ = static_cast<std::int64_t>(value);
@@ -45,11 +45,10 @@ class Json {
   Json(Object members) : value_(std::move(members)) {}
   template <class T>
   requires(!std::same_as<T, Json> && std::constructible_from<Json, T>)
-      Json(std::vector<T> const& values)
-      : value_(Array(values.begin(), values.end())) {}
+  Json(std::vector<T> const& values) : value_(Array(values.begin(), values.end())) {}
   template <class T, class Compare>
   requires(!std::same_as<T, Json> && std::constructible_from<Json, T>)
-      Json(std::map<std::string, T, Compare> const& members)
+  Json(std::map<std::string, T, Compare> const& members)
       : value_(Object(members.begin(), members.end())) {}
 
   /// Json::object({{"width", 256}, {"name", "tiny"}}).

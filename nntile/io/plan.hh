@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Plans in files: per task its node, phase and tile range; what follows from these is computed anew.
+// Plans in files: per task its node, phase and tile range; what follows from these is computed
+// anew.
 
 #include <algorithm>
 #include <optional>
@@ -143,8 +144,9 @@ class PlanReader {
     passes::check(plan);
     Plan result(std::move(plan));
     if (get<std::string>(root_, "digest") != to_hex(digest(result)))
-      fail("tasks of this version have other arguments, uses or costs than those of the plan that "
-           "was saved; plan anew");
+      fail(
+          "tasks of this version have other arguments, uses or costs than those of the plan that "
+          "was saved; plan anew");
     return result;
   }
 
@@ -215,8 +217,8 @@ class PlanReader {
     std::vector<PlannedTask> tasks;
     for (JsonView const given : get<JsonView>(root_, "tasks").elements()) {
       auto const tiles = get<std::vector<Index>>(given, "tiles");
-      auto const offsets = given.find("offsets") ? get<std::vector<Index>>(given, "offsets")
-                                                 : std::vector<Index>();
+      auto const offsets =
+          given.find("offsets") ? get<std::vector<Index>>(given, "offsets") : std::vector<Index>();
       std::string const range = range_text(get<int>(given, "phase"), tiles, offsets);
       auto const at = walked.find(concat(get<std::uint32_t>(given, "node"), " ", range));
       if (at == walked.end() || at->second.empty())
@@ -325,9 +327,10 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
     PlannedTask const& task = plan.tasks()[t];
     auto const at = by_args.find(task.args);
     if (at == by_args.end() || walked.tasks[at->second].node != task.node)
-      throw PlanError(concat("plan '", plan.name(), "': task ", t, " is none of graph '",
-                             graph.name(), "'"));
-    text += concat(t == 0 ? "\n" : ",\n", "{\"node\":", task.node, ",", recorder.ranges[at->second]);
+      throw PlanError(
+          concat("plan '", plan.name(), "': task ", t, " is none of graph '", graph.name(), "'"));
+    text +=
+        concat(t == 0 ? "\n" : ",\n", "{\"node\":", task.node, ",", recorder.ranges[at->second]);
     if (task.priority != 0) text += concat(",\"priority\":", task.priority);
     if (!(task.location == Location{}))
       text += concat(",\"location\":", to_text(detail::json_of(task.location), -1));

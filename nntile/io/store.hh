@@ -17,9 +17,9 @@ namespace nntile::io {
 
 namespace detail {
 
-/// Calls copy(tile, in_tile, at, count) for each run of bytes that the bytes [offset, offset + size)
-/// of the whole column-major array share with a tile: `count` bytes, `in_tile` bytes from the tile's
-/// begin and `at` from `offset`.
+/// Calls copy(tile, in_tile, at, count) for each run of bytes that the bytes [offset, offset +
+/// size) of the whole column-major array share with a tile: `count` bytes, `in_tile` bytes from the
+/// tile's begin and `at` from `offset`.
 template <class Copy>
 void for_range(StoredSpec const& spec, std::uint64_t offset, std::uint64_t size, Copy&& copy) {
   Shape const shape = spec.tiling.shape();
@@ -109,19 +109,19 @@ std::vector<TensorSource> sources_of(TensorStore<R>& store, Wanted&& wanted) {
   for (auto const& stored : store.tensors()) {
     if (!wanted(stored->spec)) continue;
     auto* const from = stored.get();
-    sources.push_back({from->spec.name, from->spec.dtype, detail::file_shape_of_stored(from->spec),
-                       [&store, from](std::uint64_t offset, std::span<std::byte> out) {
-                         std::optional<detail::TileBytes<R, Access::read>> bytes;
-                         std::size_t open = from->tiles.size();
-                         detail::for_range(
-                             from->spec, offset, out.size(),
-                             [&](std::size_t tile, std::uint64_t in_tile, std::uint64_t at,
-                                 std::uint64_t count) {
-                               if (tile != open) bytes.emplace(store.runtime(), from->tiles[tile]);
-                               open = tile;
-                               std::memcpy(out.data() + at, bytes->data() + in_tile, count);
-                             });
-                       }});
+    sources.push_back(
+        {from->spec.name, from->spec.dtype, detail::file_shape_of_stored(from->spec),
+         [&store, from](std::uint64_t offset, std::span<std::byte> out) {
+           std::optional<detail::TileBytes<R, Access::read>> bytes;
+           std::size_t open = from->tiles.size();
+           detail::for_range(
+               from->spec, offset, out.size(),
+               [&](std::size_t tile, std::uint64_t in_tile, std::uint64_t at, std::uint64_t count) {
+                 if (tile != open) bytes.emplace(store.runtime(), from->tiles[tile]);
+                 open = tile;
+                 std::memcpy(out.data() + at, bytes->data() + in_tile, count);
+               });
+         }});
   }
   return sources;
 }

@@ -213,10 +213,7 @@ inline void load_tensors(SafetensorsFile const& file, std::span<TensorTarget con
       for (TensorEntry const entry : file.entries())
         detail::refuse_unwanted(targets, entry.name, file.path());
     detail::load_located(
-        targets,
-        [&](std::string const& name) {
-          return LocatedTensor{&file, file.at(name)};
-        },
+        targets, [&](std::string const& name) { return LocatedTensor{&file, file.at(name)}; },
         piece_bytes);
   });
 }

@@ -83,8 +83,7 @@ class Corpus {
                    std::vector<std::int64_t>& tokens, std::vector<std::int64_t>& labels) const {
     prepare(batch, tokens, labels);
     for (std::size_t b = 0; b < batch; ++b)
-      put_window(train().substr(position(seed, sample + b)), b, tokens,
-                 labels);
+      put_window(train().substr(position(seed, sample + b)), b, tokens, labels);
   }
 
   /// Windows of validation() that do not overlap.

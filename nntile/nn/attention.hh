@@ -18,7 +18,8 @@ class CausalSelfAttention {
       : attn_(parameters, name + ".c_attn",
               {{head_dim(width, heads), heads, 3}, "head_dim head qkv"}, {{width}, "embed"}),
         projection_(parameters, name + ".c_proj", {{width}, "embed"},
-                    {{head_dim(width, heads), heads}, "head_dim head"}, {.stddev = projection_stddev}) {}
+                    {{head_dim(width, heads), heads}, "head_dim head"},
+                    {.stddev = projection_stddev}) {}
 
   /// x[embed, seq, batch] to the same shape.
   Node operator()(Node const& x) const {

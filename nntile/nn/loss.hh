@@ -8,10 +8,10 @@
 
 namespace nntile::nn {
 
-/// Sum over tokens of -log softmax(logits)[label], divided by the number of all tokens: logits[v, s,
-/// b], labels int64 [s, b], result a scalar in nats. A label of -100 adds nothing to the sum, but its
-/// token counts in the divisor, unlike in torch.nn.functional.cross_entropy. Sums over s, then over
-/// b, and scales in the last stage. Without tokens the result is 0.
+/// Sum over tokens of -log softmax(logits)[label], divided by the number of all tokens: logits[v,
+/// s, b], labels int64 [s, b], result a scalar in nats. A label of -100 adds nothing to the sum,
+/// but its token counts in the divisor, unlike in torch.nn.functional.cross_entropy. Sums over s,
+/// then over b, and scales in the last stage. Without tokens the result is 0.
 inline Node mean_cross_entropy(Node const& logits, Node const& labels,
                                std::string const& name = "loss") {
   Node total = cross_entropy(logits, labels);

@@ -17,12 +17,13 @@ struct AdamwStepAttrs {
   bool scaled = false;  // operand `scale`, a factor of the gradient, stands last
 };
 
-/// With g' = scale*g, t = step (counted from 1), c1 = lr/(1 - beta1^t), c2 = 1/sqrt(1 - beta2^t), in this order:
+/// With g' = scale*g, t = step (counted from 1), c1 = lr/(1 - beta1^t), c2 = 1/sqrt(1 - beta2^t),
+/// in this order:
 ///   p = p (1 - lr weight_decay);  m = m + (1 - beta1)(g' - m);  v = beta2 v + (1 - beta2) g'^2;
 ///   p = p - c1 m / (c2 sqrt(v) + eps)
-/// Constants are computed in fp64, elements in fp32 (fp64 for fp64); states are what PyTorch keeps (exp_avg,
-/// exp_avg_sq). lr, step and scale are data. dtypes {every float}. Cost: 7|p| * size bytes. Fails where step < 1.
-/// Source: Loshchilov and Hutter 2019; torch.optim.AdamW.
+/// Constants are computed in fp64, elements in fp32 (fp64 for fp64); states are what PyTorch keeps
+/// (exp_avg, exp_avg_sq). lr, step and scale are data. dtypes {every float}. Cost: 7|p| * size
+/// bytes. Fails where step < 1. Source: Loshchilov and Hutter 2019; torch.optim.AdamW.
 struct AdamwStep {
   static constexpr char const* name = "adamw_step";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -35,9 +36,9 @@ struct AdamwStep {
 
   enum class Operand : std::uint8_t { p, g, m, v, lr, step, scale };
   static constexpr Operands operands{
-      {"p", "i...", Access::update},         {"g", "i..."},
-      {"m", "i...", Access::update},         {"v", "i...", Access::update},
-      {"lr", "", Access::read, Kind::fp32},  {"step", "", Access::read, Kind::int64},
+      {"p", "i...", Access::update},          {"g", "i..."},
+      {"m", "i...", Access::update},          {"v", "i...", Access::update},
+      {"lr", "", Access::read, Kind::fp32},   {"step", "", Access::read, Kind::int64},
       {"scale", "", Access::read, Kind::fp32}};
   static constexpr Fields fields{
       field<&Attrs::beta1>("beta1"), field<&Attrs::beta2>("beta2"), field<&Attrs::eps>("eps"),
@@ -53,7 +54,7 @@ struct AdamwStep {
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
+  requires(is_float(dtype_of<T>))
   static Status reference(Args const& args, Buffers<AdamwStep> buffers) {
     using V = compute_t<T>;
     T* const p = buffers.at<T>(Operand::p);

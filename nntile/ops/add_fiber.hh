@@ -37,7 +37,8 @@ struct AddFiber {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<AddFiber> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<AddFiber> buffers) {
     using V = compute_t<T>;
     T const* const x = buffers.at<T>(Operand::x);  // [i, k, j]
     T const* const f = buffers.at<T>(Operand::f);  // [k]
@@ -70,7 +71,8 @@ struct AddFiber {
           b.template op<SumSlice>({.axis = axis, .alpha = attrs.alpha, .beta = df.beta}, node,
                                   df.node);
         } else {
-          auto const stage = b.temporary(shape, node.dtype(), concat(b.name(Operand::f), ".grad.stage"));
+          auto const stage =
+              b.temporary(shape, node.dtype(), concat(b.name(Operand::f), ".grad.stage"));
           b.template op<SumSlice>({.axis = axis}, node, stage);
           node = stage;
         }

@@ -37,7 +37,8 @@ struct AddSlice {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<AddSlice> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<AddSlice> buffers) {
     using V = compute_t<T>;
     T const* const x = buffers.at<T>(Operand::x);  // [i, k, j]
     T const* const s = buffers.at<T>(Operand::s);  // [i, j]

@@ -51,13 +51,13 @@ inline void check_aliases(OpInfo const& op, void const* attrs, Operands const& o
       if (last)
         for (std::size_t i = 0; i < r; ++i)
           if ((replaced >> i & 1u) != 0) may += concat(may.empty() ? "" : " or ", operands[i].name);
-      throw ValueError(concat(
-          op.name, ": its result ", operands[r].name, " ('", given[r].name, "') ",
-          given[o].footprint == given[r].footprint ? "is also" : "overlaps",
-          writes(operands[o].access) ? " its result " : " its operand ",
-          operands[o].name, " ('", given[o].name, "'), which it may not overwrite; give ",
-          operands[r].name, " a tensor of its own",
-          may.empty() || replaces ? std::string() : concat(" or the one of ", may)));
+      throw ValueError(
+          concat(op.name, ": its result ", operands[r].name, " ('", given[r].name, "') ",
+                 given[o].footprint == given[r].footprint ? "is also" : "overlaps",
+                 writes(operands[o].access) ? " its result " : " its operand ", operands[o].name,
+                 " ('", given[o].name, "'), which it may not overwrite; give ", operands[r].name,
+                 " a tensor of its own",
+                 may.empty() || replaces ? std::string() : concat(" or the one of ", may)));
     }
   }
 }

@@ -15,8 +15,9 @@ template <class... Ops> constexpr auto infos_of(OpList<Ops...>) {
   return std::array<OpInfo const*, sizeof...(Ops)>{&op_info<Ops>...};
 }
 
-template <class... Ops, class... More>
-constexpr auto joined_list(OpList<Ops...>, OpList<More...>) { return OpList<Ops..., More...>{}; }
+template <class... Ops, class... More> constexpr auto joined_list(OpList<Ops...>, OpList<More...>) {
+  return OpList<Ops..., More...>{};
+}
 template <class List> constexpr auto joined_lists(List list) { return list; }
 template <class First, class Second, class... Rest>
 constexpr auto joined_lists(First first, Second second, Rest... rest) {

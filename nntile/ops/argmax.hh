@@ -11,16 +11,17 @@ struct ArgmaxAttrs {
   int axis = 0;
 };
 
-/// y[i,j] = the lowest v with x[i,v,j] = max_v x[i,v,j], along dimension `axis`; the first NaN where there is one.
-/// dtypes {every float}; y int64. The axis may be cut: the best value so far is carried. Cost: |x| * size bytes.
-/// Throws ShapeError where the axis is empty.
+/// y[i,j] = the lowest v with x[i,v,j] = max_v x[i,v,j], along dimension `axis`; the first NaN
+/// where there is one. dtypes {every float}; y int64. The axis may be cut: the best value so far is
+/// carried. Cost: |x| * size bytes. Throws ShapeError where the axis is empty.
 struct Argmax {
   static constexpr char const* name = "argmax";
   static constexpr std::span<DType const> dtypes{float_dtypes};
   enum class Operand : std::uint8_t { x, y, best };
-  static constexpr Operands operands{{"x", "m... v n..."},
-                                     {"y", "m... n...", Access::write, Kind::int64},
-                                     {"best", "m... n...", Access::update, Kind::accumulator, Carry::phases}};
+  static constexpr Operands operands{
+      {"x", "m... v n..."},
+      {"y", "m... n...", Access::write, Kind::int64},
+      {"best", "m... n...", Access::update, Kind::accumulator, Carry::phases}};
 
   using Attrs = ArgmaxAttrs;
   struct Args {
@@ -40,15 +41,16 @@ struct Argmax {
   static constexpr char const* no_gradient = "an index does not vary with the values";
 
   static Args args(Attrs const&, TileRange const& range) {
-    return {range.extent('m'), range.extent('v'), range.extent('n'), range.begin('v'), range.first(Operand::y)};
+    return {range.extent('m'), range.extent('v'), range.extent('n'), range.begin('v'),
+            range.first(Operand::y)};
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
+  requires(is_float(dtype_of<T>))
   static void reference(Args const& args, Buffers<Argmax> buffers) {
     using V = compute_t<T>;
-    T const* const x = buffers.at<T>(Operand::x);       // [m, v, n]
-    Index* const y = buffers.at<Index>(Operand::y);     // [m, n]
+    T const* const x = buffers.at<T>(Operand::x);    // [m, v, n]
+    Index* const y = buffers.at<Index>(Operand::y);  // [m, n]
     V* const best = buffers.at<V>(Operand::best);
     for (Index j = 0; j < args.n; ++j)
       for (Index i = 0; i < args.m; ++i) {

@@ -39,7 +39,9 @@ template <class Op, bool = detail::lacks_operands<Op>()> struct Arguments {
   typename Op::Args args;
   OperandSet operands = detail::visible_operands<Op>();
 };
-template <class Op> struct Arguments<Op, false> { typename Op::Args args; };
+template <class Op> struct Arguments<Op, false> {
+  typename Op::Args args;
+};
 
 /// What the op's `args` filled in for this task.
 template <class Op> NNTILE_ALWAYS_INLINE typename Op::Args arguments(KernelCall const& call) {

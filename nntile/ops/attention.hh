@@ -16,15 +16,26 @@ namespace ops {
 /// With P = exp(s - max) / sum, s as in Attention, D[i] = sum_d dout out, dS = P (dout v^T - D)
 /// scale: dv = beta_dv dv + P^T dout, dk = beta_dk dk + dS^T q, dq = beta_dq dq + dS k. Every
 /// element of a result is a chain of FMAs from beta times what was there: dq over keys, dk and dv
-/// over queries, upwards; D in blocks of 64. Masked pairs take no part; without any key, dq = beta_dq
-/// dq. dtypes {every float};
-/// accumulates in fp32 (fp64 for fp64). Cost: 10 d flops a pair that is not masked (scores are
-/// computed again).
+/// over queries, upwards; D in blocks of 64. Masked pairs take no part; without any key, dq =
+/// beta_dq dq. dtypes {every float}; accumulates in fp32 (fp64 for fp64). Cost: 10 d flops a pair
+/// that is not masked (scores are computed again).
 struct AttentionBackward {
   static constexpr char const* name = "attention_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
   enum class Operand : std::uint8_t {
-    q, k, v, out, max, sum, dout, dq, dk, dv, carry_dq, carry_dk, carry_dv
+    q,
+    k,
+    v,
+    out,
+    max,
+    sum,
+    dout,
+    dq,
+    dk,
+    dv,
+    carry_dq,
+    carry_dk,
+    carry_dv
   };
   static constexpr Operands operands{
       {"q", "d! h i b..."},
@@ -75,7 +86,8 @@ struct AttentionBackward {
           bool const last_key =
               range.begin('j') + range.extent('j') >= horizon || key + 1 == range.tiles(j);
           bool const last_query = query + 1 == range.tiles(i);
-          range.firsts = (key == 0 ? over_keys : OperandSet{}) | (first ? over_queries : OperandSet{});
+          range.firsts =
+              (key == 0 ? over_keys : OperandSet{}) | (first ? over_queries : OperandSet{});
           range.lasts =
               (last_key ? over_keys : OperandSet{}) | (last_query ? over_queries : OperandSet{});
           sink.task(range);
@@ -89,14 +101,15 @@ struct AttentionBackward {
                   AxisTable const& axes) { detail::check_attention(name, attrs, axes); },
       .overwrites = &overwrites,
       .tiles = &tiles,
-      .flops = [](Attrs const& attrs, TileRange const& range) {
-        return 5 * range.extent('d') * range.extent('h') * range.extent('b') *
-               detail::attention_pairs_twice(attrs, range);
-      }};
+      .flops =
+          [](Attrs const& attrs, TileRange const& range) {
+            return 5 * range.extent('d') * range.extent('h') * range.extent('b') *
+                   detail::attention_pairs_twice(attrs, range);
+          }};
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
-                                                        Buffers<AttentionBackward> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<AttentionBackward> buffers) {
     using V = compute_t<T>;
     Index const d = args.d;
     auto const dot = [&](T const* x, T const* y) {
@@ -165,9 +178,9 @@ struct AttentionBackward {
 /// 64 upwards, each with the new maximum m (0 in place of -inf), sum and out times exp(old m - m),
 /// then keys ascending: sum += p, out = fma(p, v, out); masked keys take no part; at the end out
 /// times 1 / sum. A NaN score makes its row NaN; a row of nothing but -inf gives NaN, as in
-/// PyTorch; without any key, out = 0, max = -inf and sum = 0. dtypes {every float}; statistics and sums fp32 (fp64 for fp64). Cost: 4 d flops a pair
-/// that is not masked. Throws ShapeError where `causal` and Tk < Tq. Source: Rabe and Staats 2021;
-/// Dao et al. 2022.
+/// PyTorch; without any key, out = 0, max = -inf and sum = 0. dtypes {every float}; statistics and
+/// sums fp32 (fp64 for fp64). Cost: 4 d flops a pair that is not masked. Throws ShapeError where
+/// `causal` and Tk < Tq. Source: Rabe and Staats 2021; Dao et al. 2022.
 struct Attention {
   static constexpr char const* name = "attention";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -215,14 +228,15 @@ struct Attention {
                   AxisTable const& axes) { detail::check_attention(name, attrs, axes); },
       .tiles = &tiles,
       .blocked = [](Attrs const&) { return "j"; },
-      .flops = [](Attrs const& attrs, TileRange const& range) {
-        return 2 * range.extent('d') * range.extent('h') * range.extent('b') *
-               detail::attention_pairs_twice(attrs, range);
-      }};
+      .flops =
+          [](Attrs const& attrs, TileRange const& range) {
+            return 2 * range.extent('d') * range.extent('h') * range.extent('b') *
+                   detail::attention_pairs_twice(attrs, range);
+          }};
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
-                                                        Buffers<Attention> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<Attention> buffers) {
     using V = compute_t<T>;
     constexpr V infinity = std::numeric_limits<V>::infinity();
     Index const d = args.d;

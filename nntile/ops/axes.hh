@@ -139,18 +139,17 @@ inline void check_ranks(char const* op, Operands const& operands, GroupRanks con
     }
     Index const excess = needed - static_cast<Index>(given[o].shape->size());
     if (excess <= 0) continue;
-    std::string const attribute =
-        by == nullptr || by->rank == 0 ? std::string()
-                                       : concat(by->attribute, "=", by->rank, ", but ");
+    std::string const attribute = by == nullptr || by->rank == 0
+                                      ? std::string()
+                                      : concat(by->attribute, "=", by->rank, ", but ");
     std::string const most =
         attribute.empty() || excess > by->rank
             ? std::string()
             : concat("; ", by->attribute, " is at most ", by->rank - excess, " here");
-    throw ShapeError(concat(op, ": ", attribute, operands[o].name, " ('", given[o].name,
-                            "') has shape ", to_string(*given[o].shape), ", and axes \"",
-                            operands[o].axes, "\" of ", needed,
-                            needed == 1 ? " dimension" : " dimensions", " or more are needed",
-                            most));
+    throw ShapeError(
+        concat(op, ": ", attribute, operands[o].name, " ('", given[o].name, "') has shape ",
+               to_string(*given[o].shape), ", and axes \"", operands[o].axes, "\" of ", needed,
+               needed == 1 ? " dimension" : " dimensions", " or more are needed", most));
   }
 }
 
@@ -203,8 +202,8 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
           auto const& other = operands[origins[id]];
           std::string const letter = detail::axis_name(axis, ranks);
           throw ShapeError(concat(op, ": ", other.name, "[", letter, "]=", axis.extent, " ('",
-                                  given[origins[id]].name, "') but ", operands[o].name, "[",
-                                  letter, "]=", extent, " ('", given[o].name, "')"));
+                                  given[origins[id]].name, "') but ", operands[o].name, "[", letter,
+                                  "]=", extent, " ('", given[o].name, "')"));
         }
       }
     }

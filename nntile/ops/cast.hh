@@ -7,16 +7,16 @@
 namespace nntile {
 
 /// Every dtype: what casts and copies take.
-inline constexpr DType all_dtypes[] = {DType::fp64, DType::fp32, DType::bf16, DType::fp16, DType::fp32_fast_tf32,
-                                       DType::fp32_fast_fp16, DType::fp32_fast_bf16, DType::int64, DType::int32,
-                                       DType::boolean};
+inline constexpr DType all_dtypes[] = {
+    DType::fp64,           DType::fp32,           DType::bf16,  DType::fp16,  DType::fp32_fast_tf32,
+    DType::fp32_fast_fp16, DType::fp32_fast_bf16, DType::int64, DType::int32, DType::boolean};
 
 namespace detail {
 
-/// One value to another dtype: floats round to nearest even, once; to an integer they are cut towards 0, and a NaN or
-/// what lies outside becomes the smallest value; to bool everything but 0 is true.
-template <class To, class From>
-NNTILE_ALWAYS_INLINE To convert(From value) {
+/// One value to another dtype: floats round to nearest even, once; to an integer they are cut
+/// towards 0, and a NaN or what lies outside becomes the smallest value; to bool everything but 0
+/// is true.
+template <class To, class From> NNTILE_ALWAYS_INLINE To convert(From value) {
   using Source = compute_t<From>;
   auto const wide = static_cast<Source>(value);
   if constexpr (std::same_as<To, bool>) {
@@ -45,7 +45,8 @@ struct Cast {
   static constexpr char const* name = "cast";
   static constexpr std::span<DType const> dtypes{all_dtypes};
   enum class Operand : std::uint8_t { x, y };
-  static constexpr Operands operands{{"x", "i...", Access::read, Kind::source}, {"y", "i...", Access::write}};
+  static constexpr Operands operands{{"x", "i...", Access::read, Kind::source},
+                                     {"y", "i...", Access::write}};
 
   using Attrs = CastAttrs;
   struct Args {
@@ -57,8 +58,7 @@ struct Cast {
   static constexpr Hooks<Attrs> hooks{};
   static constexpr char const* no_reference = "its kernels cover every pair of dtypes";
 
-  template <class Builder>
-  static void gradient(Builder& b) {
+  template <class Builder> static void gradient(Builder& b) {
     if (!b.wants(Operand::x)) return;
     auto const target = b.target(Operand::x);
     if (target.beta == 0) return b.template op<Cast>({}, b.grad(Operand::y), target.node);

@@ -83,20 +83,20 @@ template <class Attrs> struct Hooks {
 /// What a task costs follows from accesses, extents and dtypes: an `update` reads and writes.
 // clang-format on
 template <class Op>
-concept OpStruct = std::is_empty_v<Op> &&
-    requires(typename Op::Attrs const& attrs, TileRange const& range) {
-  { Op::name } -> std::convertible_to<char const*>;
-  requires OperandName<typename Op::Operand>;
-  { Op::operands } -> std::convertible_to<Operands const&>;
-  Op::dtypes;
-  { Op::fields } -> std::convertible_to<Fields const&>;
-  { Op::args(attrs, range) } -> std::same_as<typename Op::Args>;
-  { Op::hooks } -> std::convertible_to<Hooks<typename Op::Attrs> const&>;
-  requires std::is_trivially_copyable_v<typename Op::Attrs> &&
-      sizeof(typename Op::Attrs) <= max_attrs_bytes;
-  requires std::is_trivially_copyable_v<typename Op::Args> &&
-      sizeof(Arguments<Op>) <= max_args_bytes;
-};
+concept OpStruct =
+    std::is_empty_v<Op> && requires(typename Op::Attrs const& attrs, TileRange const& range) {
+      { Op::name } -> std::convertible_to<char const*>;
+      requires OperandName<typename Op::Operand>;
+      { Op::operands } -> std::convertible_to<Operands const&>;
+      Op::dtypes;
+      { Op::fields } -> std::convertible_to<Fields const&>;
+      { Op::args(attrs, range) } -> std::same_as<typename Op::Args>;
+      { Op::hooks } -> std::convertible_to<Hooks<typename Op::Attrs> const&>;
+      requires std::is_trivially_copyable_v<typename Op::Attrs> &&
+                   sizeof(typename Op::Attrs) <= max_attrs_bytes;
+      requires std::is_trivially_copyable_v<typename Op::Args> &&
+                   sizeof(Arguments<Op>) <= max_args_bytes;
+    };
 
 /// An op without its type: constants and plain functions, so that graphs and plans are no
 /// templates. Operands are counted here among those that the call has, bit o for the o-th.
@@ -244,10 +244,8 @@ inline constexpr OpInfo op_info{
         return {};
     },
     .overwrites = &detail::overwrites<Op>,
-    .args =
-        [](void const* attrs, TileRange const& range, void* out) {
-          write_arguments<Op>(detail::attrs_of<Op>(attrs), range, out);
-        },
+    .args = [](void const* attrs, TileRange const& range,
+               void* out) { write_arguments<Op>(detail::attrs_of<Op>(attrs), range, out); },
     .flops = [](void const* attrs, TileRange const& range) -> Index {
       (void)attrs, (void)range;
       if constexpr (Op::hooks.flops != nullptr)
@@ -315,53 +313,73 @@ concept Applicable = requires(Op op, typename Op::Attrs const& attrs, Operands c
 template <class Op, class... Operands>
 concept AsyncApplicable =
     requires(Op op, typename Op::Attrs const& attrs, Operands const&... operands) {
-  apply_async(op, attrs, operands...);
-};
+      apply_async(op, attrs, operands...);
+    };
 
 struct AnyBuilder {};
 
 /// Says which member an op lacks, or has of another kind. What OpStruct demands, in words.
 template <class Op> consteval bool checked_op() {
   static_assert(std::is_empty_v<Op>, "an op is an empty struct: its constants are in Attrs");
-  static_assert(requires { { Op::name } -> std::convertible_to<char const*>; },
-                "an op needs `static constexpr char const* name`");
+  static_assert(
+      requires {
+        { Op::name } -> std::convertible_to<char const*>;
+      }, "an op needs `static constexpr char const* name`");
   static_assert(requires { typename Op::Attrs; }, "an op needs a type `Attrs`: its constants");
   static_assert(requires { typename Op::Args; }, "an op needs a type `Args`: what its kernel sees");
-  static_assert(requires { requires OperandName<typename Op::Operand>; },
-                "an op needs `enum class Operand : std::uint8_t`: the names of its operands");
-  static_assert(requires { { Op::operands } -> std::convertible_to<Operands const&>; },
-                "an op needs `static constexpr Operands operands`: names, axes and accesses");
-  static_assert(requires { Op::dtypes; },
-                "an op needs `static constexpr std::span<DType const> dtypes`");
-  static_assert(requires { { Op::fields } -> std::convertible_to<Fields const&>; },
-                "an op needs `static constexpr Fields fields`: the members of its Attrs by name, "
-                "{field<&Attrs::alpha>(\"alpha\")}");
-  if constexpr (requires { typename Op::Attrs; typename Op::Args; }) {
+  static_assert(
+      requires { requires OperandName<typename Op::Operand>; },
+      "an op needs `enum class Operand : std::uint8_t`: the names of its operands");
+  static_assert(
+      requires {
+        { Op::operands } -> std::convertible_to<Operands const&>;
+      }, "an op needs `static constexpr Operands operands`: names, axes and accesses");
+  static_assert(
+      requires { Op::dtypes; }, "an op needs `static constexpr std::span<DType const> dtypes`");
+  static_assert(
+      requires {
+        { Op::fields } -> std::convertible_to<Fields const&>;
+      },
+      "an op needs `static constexpr Fields fields`: the members of its Attrs by name, "
+      "{field<&Attrs::alpha>(\"alpha\")}");
+  if constexpr (requires {
+                  typename Op::Attrs;
+                  typename Op::Args;
+                }) {
     using Attrs = typename Op::Attrs;
     using Args = typename Op::Args;
-    static_assert(requires { { Op::hooks } -> std::convertible_to<Hooks<Attrs> const&>; },
-                  "an op needs `static constexpr Hooks<Attrs> hooks`, {} where it has none");
-    static_assert(requires(Attrs const& attrs, TileRange const& range) {
-                    { Op::args(attrs, range) } -> std::same_as<Args>;
-                  }, "an op needs `static Args args(Attrs const&, TileRange const&)`");
+    static_assert(
+        requires {
+          { Op::hooks } -> std::convertible_to<Hooks<Attrs> const&>;
+        }, "an op needs `static constexpr Hooks<Attrs> hooks`, {} where it has none");
+    static_assert(
+        requires(Attrs const& attrs, TileRange const& range) {
+          { Op::args(attrs, range) } -> std::same_as<Args>;
+        }, "an op needs `static Args args(Attrs const&, TileRange const&)`");
     static_assert(std::is_trivially_copyable_v<Attrs> && sizeof(Attrs) <= max_attrs_bytes,
                   "Attrs of an op are trivially copyable, of at most max_attrs_bytes");
     static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= max_args_bytes,
                   "Args of an op are trivially copyable, of at most max_args_bytes");
 #ifndef __CUDACC__  // CUDA's front end, which finds no address of a template in a requirement
-    static_assert(requires { Op::no_reference; } || requires { &Op::template reference<float>; } ||
-                      requires { &Op::template reference<double>; },
-                  "an op needs `template <Element T> static void reference(Args const&, "
-                  "Buffers<Op>)`, or `no_reference`, the reason why not");
-    static_assert(requires { Op::no_gradient; } || requires { &Op::template gradient<AnyBuilder>; },
-                  "an op needs `template <class Builder> static void gradient(Builder&)`, or "
-                  "`no_gradient`, the reason why not");
+    static_assert(
+        requires { Op::no_reference; } || requires { &Op::template reference<float>; } ||
+            requires { &Op::template reference<double>; },
+        "an op needs `template <Element T> static void reference(Args const&, "
+        "Buffers<Op>)`, or `no_reference`, the reason why not");
+    static_assert(
+        requires { Op::no_gradient; } || requires { &Op::template gradient<AnyBuilder>; },
+        "an op needs `template <class Builder> static void gradient(Builder&)`, or "
+        "`no_gradient`, the reason why not");
 #endif
   }
 #ifndef __CUDACC__  // which spells enumerators in another way
-  if constexpr (requires { requires OperandName<typename Op::Operand>; Op::operands; })
-    static_assert(names_agree<Op>(),
-                  "the enum `Operand` and the table `operands` have the same names in the same order");
+  if constexpr (requires {
+                  requires OperandName<typename Op::Operand>;
+                  Op::operands;
+                })
+    static_assert(
+        names_agree<Op>(),
+        "the enum `Operand` and the table `operands` have the same names in the same order");
 #endif
   return true;
 }
@@ -404,9 +422,10 @@ struct Call {
     if constexpr (detail::AsyncApplicable<Op, std::remove_cvref_t<Operands>...>) {
       return apply_async(Op{}, attrs, operands...);
     } else {
-      static_assert(!OpStruct<Op>,
-                    "async() is for Tiles, or Tensors, on one runtime: these operands are of several "
-                    "kinds, or Nodes, on which the plain call adds the op to their graph");
+      static_assert(
+          !OpStruct<Op>,
+          "async() is for Tiles, or Tensors, on one runtime: these operands are of several "
+          "kinds, or Nodes, on which the plain call adds the op to their graph");
       return detail::Refused{};
     }
   }
@@ -416,8 +435,8 @@ struct Call {
     return async(typename Op::Attrs{}, first, rest...);
   }
   template <std::size_t N, class... Operands>
-  void async(detail::an_attribute_is_misspelt_or_of_another_type const (&)[N],
-             Operands&&...) const volatile = delete;
+  void async(detail::an_attribute_is_misspelt_or_of_another_type const (&)[N], Operands&&...) const
+      volatile = delete;
 };
 
 /// Why derivatives have no gradient.

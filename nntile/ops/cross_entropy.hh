@@ -48,8 +48,8 @@ struct CrossEntropyBackward {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static Status reference(Args const& args,
-                                                          Buffers<CrossEntropyBackward> buffers) {
+  requires(is_float(dtype_of<T>))
+  static Status reference(Args const& args, Buffers<CrossEntropyBackward> buffers) {
     using V = compute_t<T>;
     T const* const logits = buffers.at<T>(Operand::logits);          // [v, i]
     Index const* const labels = buffers.at<Index>(Operand::labels);  // [i]
@@ -101,26 +101,26 @@ struct CrossEntropy {
   };
   static constexpr Fields fields{field<&Attrs::ignore_index>("ignore_index")};
   /// While a chain is under way, loss holds the label's logit.
-  static constexpr Hooks<Attrs> hooks{
-      .phases = [](Attrs const&) -> Phases {
-        using enum Access;
-        return {Phase{{{Operand::logits, read}, {Operand::max, write}}},
-                Phase{{{Operand::logits, read},
-                       {Operand::labels, read},
-                       {Operand::loss, write},
-                       {Operand::max, read},
-                       {Operand::sum, write}}}};
-      },
-      .blocked = [](Attrs const&) { return "v"; }};
+  static constexpr Hooks<Attrs> hooks{.phases = [](Attrs const&) -> Phases {
+                                        using enum Access;
+                                        return {
+                                            Phase{{{Operand::logits, read}, {Operand::max, write}}},
+                                            Phase{{{Operand::logits, read},
+                                                   {Operand::labels, read},
+                                                   {Operand::loss, write},
+                                                   {Operand::max, read},
+                                                   {Operand::sum, write}}}};
+                                      },
+                                      .blocked = [](Attrs const&) { return "v"; }};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('v'),  range.extent('i'), range.begin('v'),          range.whole('v'),
+    return {range.extent('v'),  range.extent('i'), range.begin('v'),         range.whole('v'),
             attrs.ignore_index, range.phase,       range.chain(Operand::max)};
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static Status reference(Args const& args,
-                                                          Buffers<CrossEntropy> buffers) {
+  requires(is_float(dtype_of<T>))
+  static Status reference(Args const& args, Buffers<CrossEntropy> buffers) {
     using V = compute_t<T>;
     Index const* const labels = buffers.at<Index>(Operand::labels);  // [i]
     V* const losses = buffers.at<V>(Operand::loss);                  // [i]

@@ -66,7 +66,8 @@ template <class Op, class OpAttrs> struct Elementwise {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<Op> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<Op> buffers) {
     using V = compute_t<T>;
     T* const out = buffers.template at<T>(name_of(Op::operands.size() - 1));
     for (Index i = 0; i < args.n; ++i) {

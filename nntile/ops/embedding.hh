@@ -25,9 +25,9 @@ struct EmbeddingBackwardAttrs {
 };
 
 /// dtable[e,v] = beta dtable[e,v] + sum over tokens i with index[i] = v of dy[e,i], added in
-/// ascending token position, inner token axes first; without tokens, beta dtable. dtypes {every float}; accumulates in fp32
-/// (fp64 for fp64); index int64. Cost: (2|dtable| + 3|dy|) * size bytes, of dy what is added
-/// to the tile. Fails where an index is outside [0, V).
+/// ascending token position, inner token axes first; without tokens, beta dtable. dtypes {every
+/// float}; accumulates in fp32 (fp64 for fp64); index int64. Cost: (2|dtable| + 3|dy|) * size
+/// bytes, of dy what is added to the tile. Fails where an index is outside [0, V).
 struct EmbeddingBackward {
   static constexpr char const* name = "embedding_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -45,30 +45,24 @@ struct EmbeddingBackward {
     Chain chain;
   };
   static constexpr Fields fields{field<&Attrs::beta>("beta")};
-  static constexpr Hooks<Attrs> hooks{
-      .elements = [](Attrs const&, TileRange const& range, OperandIndex operand) -> Index {
-        Index const rows = range.extent('e') * detail::tokens_of_tile(range);
-        return operand == Operand::dy || (operand != Operand::index && !range.first(Operand::dtable))
-                   ? rows
-                   : range.elements(operand);
-      }};
+  static constexpr Hooks<Attrs> hooks{.elements = [](Attrs const&, TileRange const& range,
+                                                     OperandIndex operand) -> Index {
+    Index const rows = range.extent('e') * detail::tokens_of_tile(range);
+    return operand == Operand::dy || (operand != Operand::index && !range.first(Operand::dtable))
+               ? rows
+               : range.elements(operand);
+  }};
   static constexpr char const* no_gradient = no_second_derivative;
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('e'),
-            range.extent('v'),
-            range.extent('i'),
-            range.begin('v'),
-            range.whole('v'),
-            range.offset(Operand::index),
-            range.offset(Operand::dy),
-            attrs.beta,
-            range.chain(Operand::dtable)};
+    return {range.extent('e'),         range.extent('v'), range.extent('i'),
+            range.begin('v'),          range.whole('v'),  range.offset(Operand::index),
+            range.offset(Operand::dy), attrs.beta,        range.chain(Operand::dtable)};
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static Status reference(Args const& args,
-                                                          Buffers<EmbeddingBackward> buffers) {
+  requires(is_float(dtype_of<T>))
+  static Status reference(Args const& args, Buffers<EmbeddingBackward> buffers) {
     using V = compute_t<T>;
     Index const* const index = buffers.at<Index>(Operand::index) + args.index_offset;  // [i]
     T const* const dy = buffers.at<T>(Operand::dy) + args.dy_offset;                   // [e, i]
@@ -108,10 +102,9 @@ struct Embedding {
   static constexpr Fields fields{};
   static constexpr Hooks<Attrs> hooks{
       .elements = [](Attrs const&, TileRange const& range, OperandIndex operand) -> Index {
-        bool const all = operand == Operand::index ||
-                         (operand == Operand::out && range.first(Operand::out));
-        return all ? range.elements(operand)
-                   : range.extent('e') * detail::tokens_of_tile(range);
+        bool const all =
+            operand == Operand::index || (operand == Operand::out && range.first(Operand::out));
+        return all ? range.elements(operand) : range.extent('e') * detail::tokens_of_tile(range);
       }};
 
   static Args args(Attrs const&, TileRange const& range) {
@@ -120,8 +113,8 @@ struct Embedding {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static Status reference(Args const& args,
-                                                          Buffers<Embedding> buffers) {
+  requires(is_float(dtype_of<T>))
+  static Status reference(Args const& args, Buffers<Embedding> buffers) {
     Index const* const index = buffers.at<Index>(Operand::index);  // [i]
     T const* const table = buffers.at<T>(Operand::table);          // [e, v]
     T* const out = buffers.at<T>(Operand::out);                    // [e, i]

@@ -30,7 +30,8 @@ struct Fill {
   static constexpr char const* no_gradient = "it reads nothing";
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<Fill> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<Fill> buffers) {
     T* const y = buffers.at<T>(Operand::y);
     for (Index i = 0; i < args.n; ++i) y[i] = rounded_to<T>(args.value);
   }

@@ -20,8 +20,8 @@ struct GelutanhBackwardAttrs {
   double beta = 0;
 };
 
-/// dx = beta*dx + dy f'(x), with s = 1 / (1 + exp(-2u)): f' = s + x s (1 - s) 2u'. Far from 0, s is 0
-/// or 1, and so is f', infinities included.
+/// dx = beta*dx + dy f'(x), with s = 1 / (1 + exp(-2u)): f' = s + x s (1 - s) 2u'. Far from 0, s is
+/// 0 or 1, and so is f', infinities included.
 struct GelutanhBackward : Elementwise<GelutanhBackward, GelutanhBackwardAttrs> {
   static constexpr char const* name = "gelutanh_backward";
   enum class Operand : std::uint8_t { x, dy, dx };

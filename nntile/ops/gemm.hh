@@ -19,9 +19,8 @@ namespace ops {
 /// groups of dimensions, `ndim` contracted and `batch_ndim` trailing ones. A is stored {m.., k..,
 /// b..} ({k.., m.., b..} if trans_a), B {k.., n.., b..} ({n.., k.., b..} if trans_b); column-major,
 /// dtypes {every float}. Cost: 2mnkb flops. Every C element is a chain of FMAs in ascending k that
-/// starts from beta*C, which is all of it where k = 0; alpha scales A, with one rounding; then bias,
-/// then the activation.
-/// Accumulates in fp32 (fp64 for fp64). Source: BLAS 3 gemm.
+/// starts from beta*C, which is all of it where k = 0; alpha scales A, with one rounding; then
+/// bias, then the activation. Accumulates in fp32 (fp64 for fp64). Source: BLAS 3 gemm.
 struct Gemm {
   static constexpr char const* name = "gemm";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -72,9 +71,11 @@ struct Gemm {
       .ranks = [](Attrs const& attrs) -> GroupRanks {
         return {{'k', attrs.ndim, "ndim"}, {'b', attrs.batch_ndim, "batch_ndim"}};
       },
-      .flops = [](Attrs const&, TileRange const& range) {
-        return 2 * range.extent('m') * range.extent('n') * range.extent('k') * range.extent('b');
-      },
+      .flops =
+          [](Attrs const&, TileRange const& range) {
+            return 2 * range.extent('m') * range.extent('n') * range.extent('k') *
+                   range.extent('b');
+          },
       .sides = "mnk"};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
@@ -105,7 +106,8 @@ struct Gemm {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<Gemm> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<Gemm> buffers) {
     using V = compute_t<T>;
     T const* const bias = buffers.at<T>(Operand::bias);  // [m] after bias_offset, or null
     ChainResult<T> const c{buffers.at<T>(Operand::c), buffers.at<V>(Operand::carry), args.beta,

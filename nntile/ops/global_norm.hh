@@ -13,9 +13,9 @@ namespace ops {
 
 struct SumSquaresAttrs {};
 
-/// y[j] = sum_k x[k,j]^2 over dimension 0, in fp64, blocks of 64; 0 where that is empty. What is left of the dimensions is
-/// summed by sum_slice on fp64, innermost first. dtypes {every float}; an fp64 square may overflow
-/// to infinity. Cost: |x| * size bytes.
+/// y[j] = sum_k x[k,j]^2 over dimension 0, in fp64, blocks of 64; 0 where that is empty. What is
+/// left of the dimensions is summed by sum_slice on fp64, innermost first. dtypes {every float}; an
+/// fp64 square may overflow to infinity. Cost: |x| * size bytes.
 struct SumSquares {
   static constexpr char const* name = "sum_squares";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -37,7 +37,8 @@ struct SumSquares {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<SumSquares> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<SumSquares> buffers) {
     T const* const x = buffers.at<T>(Operand::x);      // [k, j]
     double* const y = buffers.at<double>(Operand::y);  // [j]
     for (Index j = 0; j < args.n; ++j) {
@@ -55,7 +56,8 @@ struct SumSquares {
     if (!b.wants(Operand::x)) return;
     auto dy = b.grad(Operand::y);
     if (b.dtype(Operand::x) != DType::fp64) {
-      auto const rounded = b.temporary(b.shape(Operand::y), b.dtype(Operand::x), concat(b.name(Operand::y), ".grad.rounded"));
+      auto const rounded = b.temporary(b.shape(Operand::y), b.dtype(Operand::x),
+                                       concat(b.name(Operand::y), ".grad.rounded"));
       b.template op<Cast>({}, dy, rounded);
       dy = rounded;
     }
@@ -156,7 +158,8 @@ struct ScaleBy {
   static constexpr Hooks<Attrs> hooks{};
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args, Buffers<ScaleBy> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<ScaleBy> buffers) {
     using V = compute_t<T>;
     T* const x = buffers.at<T>(Operand::x);  // [i]
     for (Index i = 0; i < args.n; ++i) x[i] = T(V(*buffers.at<float>(Operand::s)) * V(x[i]));
@@ -165,7 +168,8 @@ struct ScaleBy {
   template <class Builder> static void gradient(Builder& b) {
     if (b.wants(Operand::s))
       b.fail("that of s needs the x which it overwrites; multiply by gemm where s has a gradient");
-    auto const scaled = b.temporary(b.shape(Operand::x), b.dtype(Operand::x), concat(b.name(Operand::x), ".grad.scaled"));
+    auto const scaled = b.temporary(b.shape(Operand::x), b.dtype(Operand::x),
+                                    concat(b.name(Operand::x), ".grad.scaled"));
     b.template op<Copy>({}, b.grad(Operand::x), scaled);
     b.template op<ScaleBy>({}, b.operand(Operand::s), scaled);
     auto const dx = b.target(Operand::x);

@@ -38,23 +38,22 @@ struct LayerNormBackward {
     bool first;
   };
   static constexpr Fields fields{field<&Attrs::beta>("beta")};
-  static constexpr Hooks<Attrs> hooks{
-      .phases = [](Attrs const&) -> Phases {
-        using enum Access;
-        Phase const given{{{Operand::x, read},
-                           {Operand::dy, read},
-                           {Operand::gamma, read},
-                           {Operand::mean, read},
-                           {Operand::rstd, read}}};
-        Phase sum = given, apply = given;
-        sum.uses.push_back({Operand::c1, write});
-        sum.uses.push_back({Operand::c2, write});
-        apply.uses.push_back({Operand::dx, update});
-        apply.uses.push_back({Operand::c1, read});
-        apply.uses.push_back({Operand::c2, read});
-        return {sum, apply};
-      },
-      .blocked = [](Attrs const&) { return "e"; }};
+  static constexpr Hooks<Attrs> hooks{.phases = [](Attrs const&) -> Phases {
+                                        using enum Access;
+                                        Phase const given{{{Operand::x, read},
+                                                           {Operand::dy, read},
+                                                           {Operand::gamma, read},
+                                                           {Operand::mean, read},
+                                                           {Operand::rstd, read}}};
+                                        Phase sum = given, apply = given;
+                                        sum.uses.push_back({Operand::c1, write});
+                                        sum.uses.push_back({Operand::c2, write});
+                                        apply.uses.push_back({Operand::dx, update});
+                                        apply.uses.push_back({Operand::c1, read});
+                                        apply.uses.push_back({Operand::c2, read});
+                                        return {sum, apply};
+                                      },
+                                      .blocked = [](Attrs const&) { return "e"; }};
   static constexpr char const* no_gradient = no_second_derivative;
 
   static Args args(Attrs const& attrs, TileRange const& range) {
@@ -63,8 +62,8 @@ struct LayerNormBackward {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
-                                                        Buffers<LayerNormBackward> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<LayerNormBackward> buffers) {
     using V = compute_t<T>;
     T const* const gamma = buffers.at<T>(Operand::gamma);  // [e]
     V* const c1s = buffers.at<V>(Operand::c1);             // [i], where e is cut
@@ -91,7 +90,8 @@ struct LayerNormBackward {
       }
       T* const dx = buffers.at<T>(Operand::dx) + i * args.e;  // [e]
       for (Index e = 0; e < args.e; ++e)
-        dx[e] = T(updated(args.beta, dx[e], rstd * (g(e) - std::fma(xhat(e), c2 / size, c1 / size))));
+        dx[e] =
+            T(updated(args.beta, dx[e], rstd * (g(e) - std::fma(xhat(e), c2 / size, c1 / size))));
     }
   }
 };
@@ -102,14 +102,12 @@ struct LayerNormWeightBackwardAttrs {
 };
 
 /// dgamma[e,j] = beta_dgamma dgamma + sum_s dy xhat, dbeta[e,j] = beta_dbeta dbeta + sum_s dy, xhat
-/// = (x - mean) rstd; s is the first token axis, in ascending order, and may be empty. dtypes {every float}. Cost: 2
-/// |x| * size bytes.
+/// = (x - mean) rstd; s is the first token axis, in ascending order, and may be empty. dtypes
+/// {every float}. Cost: 2 |x| * size bytes.
 struct LayerNormWeightBackward {
   static constexpr char const* name = "layer_norm_weight_backward";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  enum class Operand : std::uint8_t {
-    x, dy, mean, rstd, dgamma, dbeta, carry_dgamma, carry_dbeta
-  };
+  enum class Operand : std::uint8_t { x, dy, mean, rstd, dgamma, dbeta, carry_dgamma, carry_dbeta };
   static constexpr Operands operands{
       {"x", "e s j..."},
       {"dy", "e s j..."},
@@ -139,8 +137,8 @@ struct LayerNormWeightBackward {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
-                                                        Buffers<LayerNormWeightBackward> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<LayerNormWeightBackward> buffers) {
     using V = compute_t<T>;
     T const* const x = buffers.at<T>(Operand::x);        // [e, s, j]
     T const* const dy = buffers.at<T>(Operand::dy);      // [e, s, j]
@@ -170,8 +168,8 @@ struct LayerNormAttrs {
 
 /// y = (x - mean) rstd gamma + beta, mean = sum_e x / E, rstd = 1 / sqrt(sum_e (x - mean)^2 / E +
 /// eps); e is dimension 0. Both sums in blocks of 64, the second about the first one's mean. dtypes
-/// {every float}; mean and rstd, kept for the derivative, are fp32 (fp64 for fp64), NaN where E = 0. Cost: 2 |x| *
-/// size bytes, 4 where e is cut. Source: Ba, Kiros, Hinton 2016.
+/// {every float}; mean and rstd, kept for the derivative, are fp32 (fp64 for fp64), NaN where E =
+/// 0. Cost: 2 |x| * size bytes, 4 where e is cut. Source: Ba, Kiros, Hinton 2016.
 struct LayerNorm {
   static constexpr char const* name = "layer_norm";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -211,8 +209,8 @@ struct LayerNorm {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
-                                                        Buffers<LayerNorm> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<LayerNorm> buffers) {
     using V = compute_t<T>;
     T const* const gamma = buffers.at<T>(Operand::gamma);  // [e]
     T const* const beta = buffers.at<T>(Operand::beta);    // [e]
@@ -229,7 +227,8 @@ struct LayerNorm {
       }
       if (args.phase < 0 || args.phase == 1) {
         V sum = first ? V(0) : rstd[i];
-        for (Index e = 0; e < args.e; ++e) sum = std::fma(V(x[e]) - mean[i], V(x[e]) - mean[i], sum);
+        for (Index e = 0; e < args.e; ++e)
+          sum = std::fma(V(x[e]) - mean[i], V(x[e]) - mean[i], sum);
         rstd[i] = last ? V(1) / std::sqrt(sum / size + V(args.eps)) : sum;
       }
       if (args.phase == 0 || args.phase == 1) continue;

@@ -41,11 +41,11 @@ constexpr DType dtype_of_kind(Kind kind, DType element, DType source) {
 /// accumulator; `phases` ones always then.
 enum class Carry : std::uint8_t { none, narrow, phases };
 
-/// One operand of an op's table. `axes` lists its dimensions, inner to outer, one letter each, separated by blanks;
-/// "k..." is a group of any number of dimensions, "d!" is never cut. The same letter on two
-/// operands means the same extent and the same tiles. An operand that is not read is a result:
-/// `write` overwrites, `update` adds to what is there, unless the op `overwrites` it. A result that
-/// lacks an axis of the other operands is reduced over it, in ascending tile order.
+/// One operand of an op's table. `axes` lists its dimensions, inner to outer, one letter each,
+/// separated by blanks; "k..." is a group of any number of dimensions, "d!" is never cut. The same
+/// letter on two operands means the same extent and the same tiles. An operand that is not read is
+/// a result: `write` overwrites, `update` adds to what is there, unless the op `overwrites` it. A
+/// result that lacks an axis of the other operands is reduced over it, in ascending tile order.
 struct OperandInfo {
   char const* name;
   char const* axes;
@@ -119,8 +119,8 @@ class OperandSet {
   std::uint32_t bits_ = 0;
 };
 
-/// One pass of an op that reduces an axis before it uses it: the operands it touches, and how. On a single tile all phases run in one task (phase -1), in the same sequence of IEEE
-/// operations.
+/// One pass of an op that reduces an axis before it uses it: the operands it touches, and how. On a
+/// single tile all phases run in one task (phase -1), in the same sequence of IEEE operations.
 struct PhaseUse {
   OperandIndex operand;
   Access access;

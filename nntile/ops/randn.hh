@@ -17,9 +17,9 @@ struct RandnAttrs {
   double stddev = 1;
 };
 
-/// y = mean + stddev * N(0, 1). Elements 2j and 2j+1, counted in the whole column-major tensor, are the two values of
-/// Box and Muller for block j of Philox4x32-10, in fp64, rounded to y's dtype. dtypes {every float}.
-/// Cost: |y| * size bytes. Source: Box and Muller 1958.
+/// y = mean + stddev * N(0, 1). Elements 2j and 2j+1, counted in the whole column-major tensor, are
+/// the two values of Box and Muller for block j of Philox4x32-10, in fp64, rounded to y's dtype.
+/// dtypes {every float}. Cost: |y| * size bytes. Source: Box and Muller 1958.
 struct Randn {
   static constexpr char const* name = "randn";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -60,7 +60,7 @@ struct Randn {
   static constexpr char const* no_gradient = "it reads nothing";
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
+  requires(is_float(dtype_of<T>))
   static void reference(Args const& args, Buffers<Randn> buffers) {
     T* const y = buffers.at<T>(Operand::y);
     Index count = 1;
@@ -73,7 +73,8 @@ struct Randn {
         rest /= args.extent[d];
       }
       RandomWords const words = philox(args.key, static_cast<std::uint64_t>(element / 2), 0);
-      double const u = static_cast<double>(bits53(words.word[0], words.word[1]) + 1) * 0x1p-53;  // (0, 1]
+      double const u =
+          static_cast<double>(bits53(words.word[0], words.word[1]) + 1) * 0x1p-53;  // (0, 1]
       double const turn = static_cast<double>(bits53(words.word[2], words.word[3])) * 0x1p-53;
       double const radius = std::sqrt(-2 * std::log(u));
       double const angle = 6.283185307179586 * turn;

@@ -21,12 +21,14 @@ struct SampleAttrs {
   double top_p = 1;        // in (0, 1]
 };
 
-/// y[j] = a class drawn from softmax(logits[:,j] / temperature), restricted to the `top_k` largest logits and then to the
-/// fewest largest whose probability reaches `top_p`; equal logits rank by class, the lowest first. The random number is
-/// Philox4x32-10 of {seed, name, step, j}. Weights are integers, 2^40 exp((x - max) / temperature) cut towards 0, so
-/// that their sums have no order; what has weight 0, as -inf has, is never drawn. dtypes {every float}; step and y int64;
-/// the class axis is not cut. Cost: several times |logits| * size bytes. Fails where a logit is NaN or none is finite.
-/// Throws ValueError for attributes outside what SampleAttrs says, ShapeError where there are no classes.
+/// y[j] = a class drawn from softmax(logits[:,j] / temperature), restricted to the `top_k` largest
+/// logits and then to the fewest largest whose probability reaches `top_p`; equal logits rank by
+/// class, the lowest first. The random number is Philox4x32-10 of {seed, name, step, j}. Weights
+/// are integers, 2^40 exp((x - max) / temperature) cut towards 0, so that their sums have no order;
+/// what has weight 0, as -inf has, is never drawn. dtypes {every float}; step and y int64; the
+/// class axis is not cut. Cost: several times |logits| * size bytes. Fails where a logit is NaN or
+/// none is finite. Throws ValueError for attributes outside what SampleAttrs says, ShapeError where
+/// there are no classes.
 struct Sample {
   static constexpr char const* name = "sample";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -49,12 +51,15 @@ struct Sample {
 
   static void check(Attrs const& attrs, AxisTable const& axes) {
     if (!(attrs.temperature >= 0 && attrs.temperature < std::numeric_limits<double>::infinity()))
-      throw ValueError(concat(name, ": temperature=", attrs.temperature, "; it must be a finite number, 0 or more"));
+      throw ValueError(concat(name, ": temperature=", attrs.temperature,
+                              "; it must be a finite number, 0 or more"));
     if (attrs.top_k < 0)
-      throw ValueError(concat(name, ": top_k=", attrs.top_k, "; it must be 0, which takes all classes, or more"));
+      throw ValueError(concat(name, ": top_k=", attrs.top_k,
+                              "; it must be 0, which takes all classes, or more"));
     if (!(attrs.top_p > 0 && attrs.top_p <= 1))
       throw ValueError(concat(name, ": top_p=", attrs.top_p, "; it must be above 0 and at most 1"));
-    if (axes.whole('v') == 0) throw ShapeError(concat(name, ": logits[v]=0; there is no class to draw"));
+    if (axes.whole('v') == 0)
+      throw ShapeError(concat(name, ": logits[v]=0; there is no class to draw"));
   }
   static Args args(Attrs const& attrs, TileRange const& range) {
     TileBox const box = range.box(Operand::y);
@@ -77,9 +82,9 @@ struct Sample {
     return args;
   }
 
-  static constexpr Fields fields{field<&Attrs::seed>("seed"),     field<&Attrs::name>("name"),
+  static constexpr Fields fields{field<&Attrs::seed>("seed"), field<&Attrs::name>("name"),
                                  field<&Attrs::temperature>("temperature"),
-                                 field<&Attrs::top_k>("top_k"),   field<&Attrs::top_p>("top_p")};
+                                 field<&Attrs::top_k>("top_k"), field<&Attrs::top_p>("top_p")};
   static constexpr Hooks<Attrs> hooks{.check = &check};
   static constexpr char const* no_gradient = "a drawn class does not vary with the logits";
 
@@ -112,7 +117,7 @@ struct Sample {
   }
 
   template <Element T>
-    requires(is_float(dtype_of<T>))
+  requires(is_float(dtype_of<T>))
   static Status reference(Args const& args, Buffers<Sample> buffers) {
     auto const step = static_cast<std::uint64_t>(*buffers.at<std::int64_t>(Operand::step));
     for (Index j = 0; j < args.count; ++j) {
@@ -122,7 +127,8 @@ struct Sample {
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
       for (double const value : x)
         if (value != value) return {"a logit is not a number"};
-      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x[a] > x[b]; });
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::size_t a, std::size_t b) { return x[a] > x[b]; });
       double const max = x[order[0]];
       if (std::isinf(max)) return {"no logit is finite"};
       if (args.temperature == 0) {
@@ -144,7 +150,8 @@ struct Sample {
         total = sum;
       }
       std::sort(order.begin(), order.end());
-      std::uint64_t left = draw(philox(args.key, static_cast<std::uint64_t>(column(args, j)), step), total);
+      std::uint64_t left =
+          draw(philox(args.key, static_cast<std::uint64_t>(column(args, j)), step), total);
       std::size_t chosen = 0;
       while (left >= weight(order[chosen])) left -= weight(order[chosen++]);
       buffers.at<std::int64_t>(Operand::y)[j] = static_cast<std::int64_t>(order[chosen]);

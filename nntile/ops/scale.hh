@@ -12,7 +12,8 @@ struct ScaleAttrs {
   double beta = 0;
 };
 
-/// y = alpha*x + beta*y; beta = 0 does not look at y. dtypes {every float}. Cost: 2 to 3 |x| * size bytes. y may be x.
+/// y = alpha*x + beta*y; beta = 0 does not look at y. dtypes {every float}. Cost: 2 to 3 |x| * size
+/// bytes. y may be x.
 struct Scale : Elementwise<Scale, ScaleAttrs> {
   static constexpr char const* name = "scale";
   enum class Operand : std::uint8_t { x, y };
@@ -20,19 +21,18 @@ struct Scale : Elementwise<Scale, ScaleAttrs> {
 
   static constexpr Fields fields{field<&Attrs::alpha>("alpha"), field<&Attrs::beta>("beta")};
 
-  template <class V>
-  static constexpr V apply(Attrs const& attrs, V x) {
+  template <class V> static constexpr V apply(Attrs const& attrs, V x) {
     return V(attrs.alpha) * x;
   }
 
-  template <class Builder>
-  static void gradient(Builder& b) {
+  template <class Builder> static void gradient(Builder& b) {
     Attrs const& attrs = b.template attrs<Scale>();
     if (b.wants(Operand::x) && attrs.alpha == 1) {
       b.pass(Operand::x, Operand::y);
     } else if (b.wants(Operand::x)) {
       auto const target = b.target(Operand::x);
-      b.template op<Scale>({.alpha = attrs.alpha, .beta = target.beta}, b.grad(Operand::y), target.node);
+      b.template op<Scale>({.alpha = attrs.alpha, .beta = target.beta}, b.grad(Operand::y),
+                           target.node);
     }
     b.keep(Operand::y, attrs.beta);
   }

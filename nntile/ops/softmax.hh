@@ -58,8 +58,8 @@ struct SoftmaxBackward {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
-                                                        Buffers<SoftmaxBackward> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<SoftmaxBackward> buffers) {
     using V = compute_t<T>;
     V* const dots = buffers.at<V>(Operand::dot);  // [i], where v is cut
     for (Index i = 0; i < args.n; ++i) {
@@ -120,8 +120,8 @@ struct Softmax {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
-                                                        Buffers<Softmax> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<Softmax> buffers) {
     using V = compute_t<T>;
     V* const maxima = buffers.at<V>(Operand::max);  // [i], where v is cut
     V* const sums = buffers.at<V>(Operand::sum);    // [i], likewise

@@ -36,9 +36,12 @@ template <class Attrs> GroupRanks axis_ranks(Attrs const& attrs) {
 }
 
 inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range, Chain chain) {
-  return {range.extent('i'), range.extent('k'),
-          range.extent('j'), attrs.alpha,
-          attrs.beta,        attrs.axis == 0 && !attrs.ascending,
+  return {range.extent('i'),
+          range.extent('k'),
+          range.extent('j'),
+          attrs.alpha,
+          attrs.beta,
+          attrs.axis == 0 && !attrs.ascending,
           chain};
 }
 
@@ -60,8 +63,8 @@ struct BroadcastSlice {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
-                                                        Buffers<BroadcastSlice> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<BroadcastSlice> buffers) {
     using V = compute_t<T>;
     T const* const s = buffers.at<T>(Operand::s);  // [i, j]
     T* const z = buffers.at<T>(Operand::z);        // [i, k, j]
@@ -77,10 +80,10 @@ struct BroadcastSlice {
 };
 
 /// y[i,j] = alpha sum_k x[i,k,j] + beta y[i,j], k being dimension `axis` of x; beta y[i,j] where
-/// that is empty. dtypes {every float}. Order: the chain starts from beta*y. Along dimension 0 terms alpha*x in blocks of 64 by
-/// logical index (element e to lane e mod 16, lanes by the tree 16-8-4-2-1, blocks added upwards);
-/// along any other dimension element by element, fma(alpha, x, sum). Accumulates in fp32 (fp64 for
-/// fp64). Cost: (|x| + 2|y|) * size bytes.
+/// that is empty. dtypes {every float}. Order: the chain starts from beta*y. Along dimension 0
+/// terms alpha*x in blocks of 64 by logical index (element e to lane e mod 16, lanes by the tree
+/// 16-8-4-2-1, blocks added upwards); along any other dimension element by element, fma(alpha, x,
+/// sum). Accumulates in fp32 (fp64 for fp64). Cost: (|x| + 2|y|) * size bytes.
 struct SumSlice {
   static constexpr char const* name = "sum_slice";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -102,8 +105,8 @@ struct SumSlice {
   }
 
   template <Element T>
-  requires(is_float(dtype_of<T>)) static void reference(Args const& args,
-                                                        Buffers<SumSlice> buffers) {
+  requires(is_float(dtype_of<T>))
+  static void reference(Args const& args, Buffers<SumSlice> buffers) {
     using V = compute_t<T>;
     T const* const x = buffers.at<T>(Operand::x);  // [i, k, j]
     ChainResult<T> const y{buffers.at<T>(Operand::y), buffers.at<V>(Operand::carry), args.beta,

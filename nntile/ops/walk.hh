@@ -139,7 +139,8 @@ class Emitter final : public TileSink {
     for (auto const& use : phase_->uses) {
       std::size_t const o = call_.table.present.rank(use.operand);
       if (exists(o))
-        task.uses.push_back({static_cast<std::uint8_t>(o), access(use, o, range), number(range, o)});
+        task.uses.push_back(
+            {static_cast<std::uint8_t>(o), access(use, o, range), number(range, o)});
     }
     visitor_.visit(task);
   }
@@ -171,7 +172,8 @@ class Emitter final : public TileSink {
   Phase const* phase_ = nullptr;
 };
 
-/// Moves to a tile of an axis: to all of it, or, if the axis is walked by index, to its first index.
+/// Moves to a tile of an axis: to all of it, or, if the axis is walked by index, to its first
+/// index.
 inline void take_tile(TiledCall const& call, TileRange& range, std::size_t id, Index tile,
                       bool one) {
   AxisTiling const& tiling = *call.tilings[id];

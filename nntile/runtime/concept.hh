@@ -136,38 +136,37 @@ struct RuntimeOptions {
 ///                                     throws.
 // clang-format on
 template <class R>
-concept Runtime = requires(R& runtime, R const& constant, typename R::Handle handle, Event event,
-                           Task<typename R::Handle> const& task, std::span<std::byte> bytes,
-                           std::size_t size, Place place, Lifetime lifetime, Release release,
-                           Access access) {
-  requires std::copyable<typename R::Handle>;
-  { runtime.allocate(size, place, lifetime) } -> std::same_as<typename R::Handle>;
-  { runtime.adopt(bytes, place, release) } -> std::same_as<typename R::Handle>;
-  runtime.retire(handle);
-  { runtime.submit(task) } -> std::same_as<Event>;
-  runtime.wait(event);
-  { runtime.done(event) } -> std::same_as<bool>;
-  runtime.wait_all();
-  { runtime.lock(handle, access) } -> std::same_as<std::span<std::byte>>;
-  runtime.unlock(handle);
-  { constant.workers() } -> std::same_as<Workers>;
-};
+concept Runtime =
+    requires(R& runtime, R const& constant, typename R::Handle handle, Event event,
+             Task<typename R::Handle> const& task, std::span<std::byte> bytes, std::size_t size,
+             Place place, Lifetime lifetime, Release release, Access access) {
+      requires std::copyable<typename R::Handle>;
+      { runtime.allocate(size, place, lifetime) } -> std::same_as<typename R::Handle>;
+      { runtime.adopt(bytes, place, release) } -> std::same_as<typename R::Handle>;
+      runtime.retire(handle);
+      { runtime.submit(task) } -> std::same_as<Event>;
+      runtime.wait(event);
+      { runtime.done(event) } -> std::same_as<bool>;
+      runtime.wait_all();
+      { runtime.lock(handle, access) } -> std::same_as<std::span<std::byte>>;
+      runtime.unlock(handle);
+      { constant.workers() } -> std::same_as<Workers>;
+    };
 
 /// Adopts const bytes as well: a task or lock that would write them is a ValueError, and they may
 /// overlap other const bytes. Writable bytes are adopted by one handle at a time: an overlap is a
 /// ValueError, until the other handle is retired and its tasks have ended.
 template <class R>
-concept ReadOnlyRuntime = Runtime<R> &&
-    requires(R& runtime, std::span<std::byte const> bytes, Place place, Release release) {
+concept ReadOnlyRuntime = Runtime<R> && requires(R& runtime, std::span<std::byte const> bytes,
+                                                 Place place, Release release) {
   { runtime.adopt(bytes, place, release) } -> std::same_as<typename R::Handle>;
 };
 
 /// Tells apart the threads that drive it. drive(call): the calling thread counts as inside `call`
 /// while the result lives, through any number of other calls; throws as they do, LifetimeError.
 template <class R>
-concept DrivenRuntime = Runtime<R> && requires(R& runtime, char const* call) {
-  runtime.drive(call);
-};
+concept DrivenRuntime =
+    Runtime<R> && requires(R& runtime, char const* call) { runtime.drive(call); };
 
 namespace detail {
 
@@ -240,19 +239,24 @@ struct ProgramParameter {
 ///                                     recording was distinct); then nothing has run.
 // clang-format on
 template <class R>
-concept ReplayingRuntime = Runtime<R> &&
+concept ReplayingRuntime =
+    Runtime<R> &&
     requires(R& runtime, std::span<ProgramTask const> tasks, std::uint32_t binding_count,
              std::span<ProgramParameter const> parameters, typename R::Program const& program,
              std::span<typename R::Handle const> bindings, std::span<std::byte const> block) {
-  { runtime.record(tasks, binding_count, parameters) } -> std::same_as<typename R::Program>;
-  { runtime.replay(program, bindings, block) } -> std::same_as<Event>;
-};
+      { runtime.record(tasks, binding_count, parameters) } -> std::same_as<typename R::Program>;
+      { runtime.replay(program, bindings, block) } -> std::same_as<Event>;
+    };
 
 namespace detail {
 
 struct NoProgram {};
-template <class R> struct ProgramOf { using type = NoProgram; };
-template <ReplayingRuntime R> struct ProgramOf<R> { using type = typename R::Program; };
+template <class R> struct ProgramOf {
+  using type = NoProgram;
+};
+template <ReplayingRuntime R> struct ProgramOf<R> {
+  using type = typename R::Program;
+};
 
 }  // namespace detail
 

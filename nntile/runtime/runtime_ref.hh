@@ -127,7 +127,8 @@ template <Runtime R> class RuntimeRef {
     RuntimeRef const& ref;
     bool alive = true;
   };
-  bool is_here() const noexcept requires LinkedRuntime<R> {
+  bool is_here() const noexcept
+  requires LinkedRuntime<R> {
     return !link_ || link_->driver().load(std::memory_order_relaxed) == detail::this_thread();
   }
 
@@ -159,8 +160,12 @@ template <Runtime R> class RuntimeRef {
   struct NoLink {
     explicit operator bool() const noexcept { return false; }
   };
-  template <class Self> struct LinkOf { using type = NoLink; };
-  template <LinkedRuntime Self> struct LinkOf<Self> { using type = support::LinkRef<Handle>; };
+  template <class Self> struct LinkOf {
+    using type = NoLink;
+  };
+  template <LinkedRuntime Self> struct LinkOf<Self> {
+    using type = support::LinkRef<Handle>;
+  };
 
   R* runtime_ = nullptr;
   typename LinkOf<R>::type link_;

@@ -18,8 +18,7 @@ template <Element T, Runtime R> class Tensor {
     (void)byte_count(tiling_->shape(), sizeof(T));
     handles_.reserve(static_cast<std::size_t>(tiling_->tile_count()));
     for (Index tile = 0; tile < tiling_->tile_count(); ++tile) {
-      auto const bytes =
-          static_cast<std::size_t>(byte_count(tiling_->box(tile).extent, sizeof(T)));
+      auto const bytes = static_cast<std::size_t>(byte_count(tiling_->box(tile).extent, sizeof(T)));
       handles_.push_back(runtime.allocate(bytes, host, Lifetime::persistent));
     }
   }
@@ -115,9 +114,8 @@ TaskGroup<R> apply_async(Op, typename Op::Attrs const& attrs, Tensor<T, R> const
                          Tensors const&... rest) {
   TiledOperand<R> const operands[] = {first.operand(), rest.operand()...};
   TaskGroup<R> group;
-  submit_op<R>(op_info<Op>, &attrs, operands, [&](Event event) {
-    group.add({first.runtime(), event});
-  });
+  submit_op<R>(op_info<Op>, &attrs, operands,
+               [&](Event event) { group.add({first.runtime(), event}); });
   return group;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a task costs on a runtime of one's own: the cases of bench/submit, as records of the same form.
+// What a task costs on a runtime of one's own: the cases of bench/submit, as records of the same
+// form.
 
 #include <algorithm>
 #include <atomic>
@@ -124,14 +125,17 @@ std::vector<BenchRecord> bench_submit(R& runtime, std::string const& name,
     for (int run = 0; run < options.runs; ++run) {
       auto const begin = std::chrono::steady_clock::now();
       detail::submit_tasks(runtime, handles, problem, of, false);
-      std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - begin;
+      std::chrono::duration<double, std::nano> const took =
+          std::chrono::steady_clock::now() - begin;
       samples.push_back(took.count() / options.tasks);
     }
     std::sort(samples.begin(), samples.end());
     auto const at = [&](double share) {
-      return samples[static_cast<std::size_t>(share * static_cast<double>(samples.size() - 1) + 0.5)];
+      return samples[static_cast<std::size_t>(share * static_cast<double>(samples.size() - 1) +
+                                              0.5)];
     };
-    records.push_back({"submit", of, name, "wall", at(0.5), "ns", at(0.05), at(0.95), options.runs});
+    records.push_back(
+        {"submit", of, name, "wall", at(0.5), "ns", at(0.05), at(0.95), options.runs});
   }
   for (auto const& handle : handles) runtime.retire(handle);
   runtime.wait_all();
@@ -142,9 +146,9 @@ std::vector<BenchRecord> bench_submit(R& runtime, std::string const& name,
 inline std::string to_string(std::vector<BenchRecord> const& records) {
   std::string text;
   for (BenchRecord const& r : records)
-    text += concat(r.runtime, "  ", r.case_name, "  ", static_cast<long>(r.value + 0.5), " ", r.unit,
-                   " (", static_cast<long>(r.low + 0.5), " to ", static_cast<long>(r.high + 0.5),
-                   ")\n");
+    text += concat(r.runtime, "  ", r.case_name, "  ", static_cast<long>(r.value + 0.5), " ",
+                   r.unit, " (", static_cast<long>(r.low + 0.5), " to ",
+                   static_cast<long>(r.high + 0.5), ")\n");
   return text;
 }
 

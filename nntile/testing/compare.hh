@@ -69,7 +69,8 @@ template <Element T> std::int64_t ordered(T const& value) {
 /// The number of values of T from a to b: 0 for equal ones and for two NaN, the largest number for
 /// one NaN.
 template <Element T>
-requires(is_float(dtype_of<T>)) std::uint64_t ulp_distance(T const& a, T const& b) {
+requires(is_float(dtype_of<T>))
+std::uint64_t ulp_distance(T const& a, T const& b) {
   auto const x = static_cast<compute_t<T>>(a);
   auto const y = static_cast<compute_t<T>>(b);
   if (std::isnan(x) || std::isnan(y))
@@ -79,8 +80,9 @@ requires(is_float(dtype_of<T>)) std::uint64_t ulp_distance(T const& a, T const& 
   return static_cast<std::uint64_t>(std::max(p, q)) - low;
 }
 
-/// Empty where all bits are equal, NaNs of a dtype being one; else a sentence with the first difference and their number:
-/// "element {1, 2} is 0.5 (bits 3f000000) where 0.25 (bits 3e800000) is expected; 3 of 12 differ".
+/// Empty where all bits are equal, NaNs of a dtype being one; else a sentence with the first
+/// difference and their number: "element {1, 2} is 0.5 (bits 3f000000) where 0.25 (bits 3e800000)
+/// is expected; 3 of 12 differ".
 template <Element T>
 std::string bit_difference(std::span<T const> seen, std::span<T const> expected,
                            Shape const& shape = {}) {
@@ -110,9 +112,9 @@ struct Distance {
 /// Errors of values smaller than `floor` are taken relative to it: give the size of the terms that
 /// cancelled. Arrays of different sizes are infinitely far apart.
 template <Element T>
-requires(is_float(dtype_of<T>)) Distance
-    distance(std::span<T const> seen, std::span<double const> expected,
-             double floor = std::numeric_limits<double>::min()) {
+requires(is_float(dtype_of<T>))
+Distance distance(std::span<T const> seen, std::span<double const> expected,
+                  double floor = std::numeric_limits<double>::min()) {
   Distance result;
   if (seen.size() != expected.size()) return {INFINITY, INFINITY, UINT64_MAX, 0};
   for (std::size_t i = 0; i < seen.size(); ++i) {
@@ -135,9 +137,10 @@ requires(is_float(dtype_of<T>)) Distance
 /// Empty where no relative error exceeds the tolerance; else a sentence with the worst element:
 /// "element {1, 2} is 0.5 where 0.25 is expected: relative error 1 (8388608 ulp), allowed 1e-06".
 template <Element T>
-requires(is_float(dtype_of<T>)) std::string
-    error_beyond(double tolerance, std::span<T const> seen, std::span<double const> expected,
-                 Shape const& shape = {}, double floor = std::numeric_limits<double>::min()) {
+requires(is_float(dtype_of<T>))
+std::string error_beyond(double tolerance, std::span<T const> seen,
+                         std::span<double const> expected, Shape const& shape = {},
+                         double floor = std::numeric_limits<double>::min()) {
   if (seen.size() != expected.size())
     return concat(seen.size(), " elements where ", expected.size(), " are expected");
   Distance const found = distance(seen, expected, floor);

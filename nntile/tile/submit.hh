@@ -56,8 +56,7 @@ inline Codelet const* find_kernel(OpInfo const& op, DType element, DType source,
 }
 
 /// Throws ValueError where a kernel needs more workspace than the runtime lends.
-template <Runtime R>
-void check_workspace(R const& runtime, Codelet const& codelet, DType element) {
+template <Runtime R> void check_workspace(R const& runtime, Codelet const& codelet, DType element) {
   std::size_t const lent = lent_workspace_bytes(runtime);
   if (codelet.cpu == nullptr || codelet.workspace <= lent) return;
   throw ValueError(concat(

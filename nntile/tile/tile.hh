@@ -64,8 +64,9 @@ template <Element T, Runtime R> class Tile {
   /// The same for memory that is only read: it may overlap other such memory, and what would write
   /// the tile throws ValueError.
   template <std::same_as<T const> Value, std::size_t count>
-  requires ReadOnlyRuntime<R> Tile(R& runtime, Shape const& shape, std::span<Value, count> memory,
-                                   Release release = {}, std::string name = "tile")
+  requires ReadOnlyRuntime<R>
+  Tile(R& runtime, Shape const& shape, std::span<Value, count> memory, Release release = {},
+       std::string name = "tile")
       : Tile(runtime, shape, release.call == nullptr, std::move(name)) {
     check(memory.size(), " elements of memory");
     handle_ = runtime.adopt(std::as_bytes(memory), host, release);

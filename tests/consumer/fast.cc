@@ -29,14 +29,14 @@ int main(int argc, char** argv) {
   Codelet const* const exact = find(Mode::exact);
   bool const loaded_early = vendor_is_loaded();
   Codelet const* const fast = find(Mode::fast);
-  std::printf("vendor loaded before: %d, after: %d; fast is %s\n", loaded_early,
-              vendor_is_loaded(), fast == exact ? "exact" : "the vendor's");
+  std::printf("vendor loaded before: %d, after: %d; fast is %s\n", loaded_early, vendor_is_loaded(),
+              fast == exact ? "exact" : "the vendor's");
   if (loaded_early || vendor_is_loaded() != (expected == "loaded")) return 1;
   if ((fast == exact) != (expected == "exact")) return 1;
 
   std::vector<float> a(64 * 64, 0.5f), b(64 * 64, 2.0f), c(64 * 64);
-  Arguments<ops::Gemm> call{
-      {}, {ops::Gemm::Operand::a, ops::Gemm::Operand::b, ops::Gemm::Operand::c}};
+  Arguments<ops::Gemm> call{{},
+                            {ops::Gemm::Operand::a, ops::Gemm::Operand::b, ops::Gemm::Operand::c}};
   ops::Gemm::Args& args = call.args;
   args.m = args.n = args.k = args.lda = args.ldb = args.ldc = 64;
   args.batch = 1, args.alpha = 1;

@@ -17,7 +17,8 @@ template <class T> int wrong_words() {
   for (unsigned pattern = 0; pattern < 0x10000; ++pattern) {
     T value;
     value.bits = static_cast<std::uint16_t>(pattern);
-    unsigned const expected = std::isnan(static_cast<float>(value)) ? T(std::nanf("")).bits : pattern;
+    unsigned const expected =
+        std::isnan(static_cast<float>(value)) ? T(std::nanf("")).bits : pattern;
     wrong += comparable_bits(value) == expected ? 0 : 1;
   }
   return wrong;
@@ -30,7 +31,8 @@ TEST_CASE("every NaN of a 16-bit format is compared as one, and nothing else is"
   CHECK(wrong_words<fp16_t>() == 0);
 }
 
-TEST_CASE("NaNs of fp32 and fp64 are compared as one whatever their sign and payload", "[core][nan]") {
+TEST_CASE("NaNs of fp32 and fp64 are compared as one whatever their sign and payload",
+          "[core][nan]") {
   CHECK(comparable_bits(std::bit_cast<float>(0xff800001u)) == 0x7fc00000u);
   CHECK(comparable_bits(std::bit_cast<float>(0x7fffffffu)) == 0x7fc00000u);
   CHECK(comparable_bits(std::bit_cast<float>(0xff800000u)) == 0xff800000u);

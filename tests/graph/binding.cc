@@ -77,9 +77,8 @@ TEST_CASE("a plan that moves tiles between locations is refused where nothing mo
   PlanData data = Plan(TwiceGraph().graph).data();
   data.kernels[0].kind = KernelKind::send;
   TensorStore<Serial> store(runtime);
-  CHECK(contains(message_of<PlanError>([&] {
-                   CompiledGraph<Serial>(std::make_shared<Plan const>(data), store);
-                 }),
+  CHECK(contains(message_of<PlanError>(
+                     [&] { CompiledGraph<Serial>(std::make_shared<Plan const>(data), store); }),
                  "its kernel 'twice' moves tiles"));
 }
 

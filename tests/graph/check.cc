@@ -25,7 +25,8 @@ class Corrupted {
   PlanData const& plan() const { return plan_; }
 
   /// The first task whose use `wanted(use)` admits.
-  std::uint32_t task(std::function<bool(PlannedTask const&, PlannedUse const&)> const& wanted) const {
+  std::uint32_t task(
+      std::function<bool(PlannedTask const&, PlannedUse const&)> const& wanted) const {
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t)
       for (PlannedUse const& use : plan_.uses_of(plan_.tasks[t]))
         if (wanted(plan_.tasks[t], use)) return t;
@@ -55,7 +56,8 @@ TEST_CASE("a plan whose lists do not fit together is refused", "[graph][check]")
   says("has kernel 1000 of", [](PlanData& p) { p.tasks[3].kernel = 1000; });
   says("is one of tensor 100000 of", [](PlanData& p) { p.tasks[3].tensor = 100000; });
   says("has uses up to", [](PlanData& p) { p.tasks.back().first_use += 1; });
-  says("uses buffer 1000000 of", [](PlanData& p) { p.uses[p.tasks[3].first_use].buffer = 1000000; });
+  says("uses buffer 1000000 of",
+       [](PlanData& p) { p.uses[p.tasks[3].first_use].buffer = 1000000; });
   says("has arguments up to byte", [](PlanData& p) { p.args.resize(p.args.size() - 8); });
   says("has the arguments of another task", [](PlanData& p) { p.tasks[4] = p.tasks[3]; });
   says("may write over more uses than it has", [](PlanData& p) { p.tasks[3].replaces = 0x8000; });
@@ -76,15 +78,15 @@ TEST_CASE("a task and its tiles are at one location", "[graph][check]") {
   Corrupted const corrupted;
   CHECK(contains(corrupted([](PlanData& p) { p.tasks[3].location.rank = 2; }),
                  "runs at rank 2 host and uses"));
-  CHECK(contains(corrupted([](PlanData& p) { p.slots[0].location.place = {Place::Kind::device, 1}; }),
-                 "at rank 0 device 1"));
+  CHECK(
+      contains(corrupted([](PlanData& p) { p.slots[0].location.place = {Place::Kind::device, 1}; }),
+               "at rank 0 device 1"));
 }
 
 TEST_CASE("two dependent tasks in the wrong order are refused", "[graph][check]") {
   Corrupted const corrupted;
-  std::uint32_t const chain = corrupted.task([](PlannedTask const&, PlannedUse const& use) {
-    return use.access == Access::update;
-  });
+  std::uint32_t const chain = corrupted.task(
+      [](PlannedTask const&, PlannedUse const& use) { return use.access == Access::update; });
   REQUIRE(chain != no_id);
   auto const text = corrupted([&](PlanData& p) { std::swap(p.tasks[chain], p.tasks[chain - 1]); });
   CHECK(contains(text, "that it must precede"));

@@ -227,7 +227,9 @@ TEST_CASE("what others wrote into the store's tiles counts as a value", "[graph]
   gelutanh(graph.parameter({.shape = {4}}, "w")).mark_output();
   TensorStore<Ring> store(runtime);
   auto run = compile(graph, store);
-  { HostView<float, Ring, Access::write> const view(runtime, store.at("w").tiles[0]); }
+  {
+    HostView<float, Ring, Access::write> const view(runtime, store.at("w").tiles[0]);
+  }
   CHECK_NOTHROW(run.execute());
 }
 
@@ -246,8 +248,7 @@ TEST_CASE("a value that is not kept is asked for with the remedy", "[graph][comp
   CHECK(got("hidden") ==
         "get_output: graph 'g' computes 'hidden' and does not keep it; call mark_output() of its "
         "node before planning to read it after a run");
-  CHECK(got("Outputs") ==
-        "get_output: graph 'g' has no tensor 'Outputs'; did you mean 'output'?");
+  CHECK(got("Outputs") == "get_output: graph 'g' has no tensor 'Outputs'; did you mean 'output'?");
   CHECK(got("weight") == "get_output: graph 'g' has no tensor 'weight'");
   CHECK(contains(message_of<GraphError>([&] { run.bind_input<float>("unused", {}); }),
                  "does not need 'unused'"));
@@ -285,8 +286,9 @@ TEST_CASE("compiled graphs move, and what is left behind says so", "[graph][comp
   runs[1] = std::move(kept);
   runs[1].execute();
   CHECK(runs[1].get_output<float>("y") == std::vector<float>(64));
-  CHECK(contains(message_of<LifetimeError>([&] { kept.execute(); }), "execute: the compiled graph "
-                                                                      "was moved from"));
+  CHECK(contains(message_of<LifetimeError>([&] { kept.execute(); }),
+                 "execute: the compiled graph "
+                 "was moved from"));
   CHECK_THROWS_AS(kept.plan(), LifetimeError);
   CHECK_THROWS_AS(kept.get_output<float>("y"), LifetimeError);
   CHECK_THROWS_AS(kept.bind_input<float>("x", {1.0f}), LifetimeError);

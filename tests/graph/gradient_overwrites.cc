@@ -206,15 +206,15 @@ TEST_CASE("what an index selects is differentiated, the index is not", "[graph][
 }
 
 TEST_CASE("a result whose gradient an op leaves out is refused", "[graph][gradient]") {
-  CHECK(
-      contains(refusal(
-                   [](LogicalGraph& g, Node const& w) {
-                     Node const y = tensor(g, {4, 2}), mean = tensor(g, {2}), rstd = tensor(g, {2});
-                     layer_norm(w, input(g, "gamma", {4}), input(g, "beta", {4}), y, mean, rstd);
-                     return add(sum(sum(y)), sum(mean));
-                   },
-                   {4, 2}),
-               "layer_norm ('t.2'): its gradient leaves out mean ('t.1')"));
+  CHECK(contains(refusal(
+                     [](LogicalGraph& g, Node const& w) {
+                       Node const y = tensor(g, {4, 2}), mean = tensor(g, {2}),
+                                  rstd = tensor(g, {2});
+                       layer_norm(w, input(g, "gamma", {4}), input(g, "beta", {4}), y, mean, rstd);
+                       return add(sum(sum(y)), sum(mean));
+                     },
+                     {4, 2}),
+                 "layer_norm ('t.2'): its gradient leaves out mean ('t.1')"));
 }
 
 TEST_CASE("a loss may be a part of a tensor, or a parameter", "[graph][gradient]") {

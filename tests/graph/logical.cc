@@ -167,9 +167,7 @@ TEST_CASE("a view may not be written over what overlaps it", "[graph][logical]")
   CHECK(contains(message_of<ValueError>([&] { gemm(one, two, again); }), "'again'"));
   CHECK(contains(message_of<ValueError>([&] { add_slice({.axis = 2}, base, one, base); }),
                  "overlaps its operand s ('one')"));
-  CHECK(contains(message_of<ValueError>([&] {
-                   ops::copy(across, graph.slice(base, 0, 0, "row"));
-                 }),
+  CHECK(contains(message_of<ValueError>([&] { ops::copy(across, graph.slice(base, 0, 0, "row")); }),
                  "overlaps"));
   CHECK(ops::copy(one, again).name() == "again");
   CHECK(ops::copy(one, two).name() == "two");

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the passes that order ops and tile tasks must keep: dependent ones stay in the graph's order.
+// What the passes that order ops and tile tasks must keep: dependent ones stay in the graph's
+// order.
 #include <map>
 #include <string>
 
 #include "nntile/graph/apply.hh"
-#include "nntile/ops/global_norm.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/passes/order.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/ops/adamw_step.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/global_norm.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/tiny_gpt.hh"
 
@@ -32,7 +33,8 @@ std::string misplaced(Plan const& plan) {
       Latest& before = latest[use.buffer];
       std::uint32_t const limit = writes(use.access) ? before.touched : before.written;
       if (task.node < limit)
-        return concat("op ", task.node, " (", plan.kernels()[task.kernel].name, ") after op ", limit, " on a tile of '",
+        return concat("op ", task.node, " (", plan.kernels()[task.kernel].name, ") after op ",
+                      limit, " on a tile of '",
                       plan.tensors()[plan.buffers()[use.buffer].tensor].name, "'");
       before.touched = std::max(before.touched, task.node);
       if (writes(use.access)) before.written = std::max(before.written, task.node);
@@ -46,9 +48,11 @@ struct StepBetweenReaders {
   LogicalGraph graph{"step"};
   StepBetweenReaders() {
     Shape const shape{128, 128};
-    Node const w = graph.parameter({.shape = shape, .axes = "m n"}, "w"), x = graph.input({.shape = shape}, "x"),
-               gradient = graph.input({.shape = shape}, "g"), m = graph.state({.shape = shape}, "m"),
-               v = graph.state({.shape = shape}, "v"), lr = graph.input({.shape = {}}, "lr"),
+    Node const w = graph.parameter({.shape = shape, .axes = "m n"}, "w"),
+               x = graph.input({.shape = shape}, "x"),
+               gradient = graph.input({.shape = shape}, "g"),
+               m = graph.state({.shape = shape}, "m"), v = graph.state({.shape = shape}, "v"),
+               lr = graph.input({.shape = {}}, "lr"),
                step = graph.input({.shape = {}, .dtype = DType::int64}, "step");
     gelutanh(x, graph.tensor({.shape = shape}, "first")).mark_output();
     add(w, x, graph.tensor({.shape = shape}, "y")).mark_output();
@@ -61,12 +65,14 @@ struct StepBetweenReaders {
 
 }  // namespace
 
-TEST_CASE("an optimizer's step stays behind the readers of its weight and before later ones", "[graph][order]") {
+TEST_CASE("an optimizer's step stays behind the readers of its weight and before later ones",
+          "[graph][order]") {
   StepBetweenReaders const of;
   CHECK(passes::order(of.graph, passes::prune(of.graph)) == std::vector<std::size_t>{0, 1, 2, 3});
 }
 
-TEST_CASE("an optimizer's step moves up to right behind the last op that it must follow", "[graph][order]") {
+TEST_CASE("an optimizer's step moves up to right behind the last op that it must follow",
+          "[graph][order]") {
   LogicalGraph graph;
   Shape const shape{4};
   Node const w = graph.parameter({.shape = shape}, "w"), x = graph.input({.shape = shape}, "x"),
@@ -80,7 +86,8 @@ TEST_CASE("an optimizer's step moves up to right behind the last op that it must
   CHECK(passes::order(graph, passes::prune(graph)) == std::vector<std::size_t>{0, 2, 1});
 }
 
-TEST_CASE("what reads only what an optimizer's step leaves of the gradients moves up with it", "[graph][order]") {
+TEST_CASE("what reads only what an optimizer's step leaves of the gradients moves up with it",
+          "[graph][order]") {
   LogicalGraph graph;
   Node const g = graph.input({.shape = {4, 4}}, "g"), x = graph.input({.shape = {4}}, "x");
   gelutanh(x, graph.tensor({.shape = {4}}, "y")).mark_output();  // 0

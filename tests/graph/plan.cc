@@ -150,9 +150,8 @@ TEST_CASE("axes that lie inside each other in two products are cut", "[graph][pl
 TEST_CASE("an unknown axis is refused with those there are", "[graph][plan]") {
   LogicalGraph graph("g");
   gelutanh(graph.input({.shape = {8, 8}, .axes = "embed batch"}, "x")).mark_output();
-  CHECK(message_of<PlanError>([&] {
-          Plan(graph, {.cuts = {{"sequence", {4}}}});
-        }) == "tile: the graph 'g' has no axis 'sequence'; it has embed, batch");
+  CHECK(message_of<PlanError>([&] { Plan(graph, {.cuts = {{"sequence", {4}}}}); }) ==
+        "tile: the graph 'g' has no axis 'sequence'; it has embed, batch");
 }
 
 TEST_CASE("a cut at no multiple of 64 is named as one with bits of its own", "[graph][plan]") {
@@ -235,7 +234,8 @@ TEST_CASE("a dump says what was planned and is the same each time", "[graph][pla
 TEST_CASE("equal plans are equal, and a diff says in lines what is not", "[graph][plan]") {
   auto const plan = [](Index tile, char const* name) {
     LogicalGraph graph("g");
-    gelutanh(graph.input({.shape = {256}}, "x"), graph.tensor({.shape = {256}}, name)).mark_output();
+    gelutanh(graph.input({.shape = {256}}, "x"), graph.tensor({.shape = {256}}, name))
+        .mark_output();
     return Plan(graph, {.tile = tile});
   };
   CHECK(plan(128, "y") == plan(128, "y"));
@@ -243,8 +243,9 @@ TEST_CASE("equal plans are equal, and a diff says in lines what is not", "[graph
   auto const text = diff(plan(128, "y"), plan(64, "y"));
   CHECK(contains(text, "- tensor x fp32 {256} in {2} tiles, stored\n"));
   CHECK(contains(text, "+ task 3 gelutanh read x[3] write y[3]\n"));
-  CHECK(contains(diff(plan(64, "y"), plan(64, "z")), "- task 0 gelutanh read x[0] write y[0]\n"
-                                                     "+ task 0 gelutanh read x[0] write z[0]\n"));
+  CHECK(contains(diff(plan(64, "y"), plan(64, "z")),
+                 "- task 0 gelutanh read x[0] write y[0]\n"
+                 "+ task 0 gelutanh read x[0] write z[0]\n"));
   PlanData data = plan(64, "y").data();
   data.tasks[0].priority = 1;
   CHECK(contains(diff(plan(64, "y"), Plan(data)), "they differ in priorities"));

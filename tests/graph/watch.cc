@@ -118,7 +118,9 @@ TEST_CASE("a graph without watches left submits what it did before", "[graph][wa
   TensorStore<Record<Serial>> store(runtime);
   auto run = compile(sum.graph, store);
   start(store, run);
-  { auto const watch = run.watch<float>("y"); }
+  {
+    auto const watch = run.watch<float>("y");
+  }
   runtime.clear();
   run.execute();
   CHECK(runtime.counts().submits == 0);

@@ -144,9 +144,7 @@ TEST_CASE("tensors that do not match are refused before any is written", "[io][c
       Contains("holds tensor 'optim.exp_avg_sq/h.0.weight', which this model does not have"));
   CHECK_THAT(refused([](auto& targets) { targets[1].name = "h.1.bias"; }),
              Contains("has no tensor 'h.1.bias'"));
-  CHECK_THAT(refused([](auto& targets) {
-               targets[0].shape = {4, 3};
-             }),
+  CHECK_THAT(refused([](auto& targets) { targets[0].shape = {4, 3}; }),
              Contains("'h.0.weight' is F32 [3, 4] there but F32 [4, 3] here"));
   CHECK_THAT(refused([](auto& targets) { targets[2].dtype = DType::int64; }),
              Contains("'scale' is F64 [] there but I64 [] here"));

@@ -97,7 +97,9 @@ TEST_CASE("a failing sync and a failing close are errors", "[io][file]") {
 TEST_CASE("a pending file appears at commit and leaves nothing without", "[io][file]") {
   Scratch const scratch;
   put(scratch / "a", "old");
-  { PendingFile const dropped(scratch / "a"); }
+  {
+    PendingFile const dropped(scratch / "a");
+  }
   CHECK(get(scratch / "a") == "old");
   write_file(scratch / "a", "new");
   CHECK(get(scratch / "a") == "new");

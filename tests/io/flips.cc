@@ -26,7 +26,8 @@ class Model {
     LogicalGraph graph("model");
     nn::ParameterList parameters(graph);
     nn::Linear const first(parameters, "first", {{48}, "hidden"}, {{20}, "point"}, {.stddev = 0.5});
-    nn::Linear const second(parameters, "second", {{5}, "class"}, {{48}, "hidden"}, {.stddev = 0.2});
+    nn::Linear const second(parameters, "second", {{5}, "class"}, {{48}, "hidden"},
+                            {.stddev = 0.2});
     Node const points = graph.input({.shape = {20, 8}, .axes = "point batch"}, "points");
     Node const labels =
         graph.input({.shape = {8}, .dtype = DType::int64, .axes = "batch"}, "labels");

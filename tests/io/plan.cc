@@ -141,15 +141,18 @@ TEST_CASE("a saved plan that is not one of its graph is refused in one line", "[
                  "the plan is one of another graph than 'layer'"));
   CHECK(contains(plan_error(replaced(text, "\"digest\": \"", "\"digest\": \"0")),
                  "other arguments, uses or costs"));
-  CHECK(contains(plan_error(replaced(text, "\"tiles\":[1", "\"tiles\":[9")), "is none of its node"));
+  CHECK(
+      contains(plan_error(replaced(text, "\"tiles\":[1", "\"tiles\":[9")), "is none of its node"));
   CHECK(contains(plan_error(replaced(text, "\"tiles\":[1", "\"tiles\":[0")), "comes twice"));
   CHECK(contains(plan_error(replaced(text, "\"node\":0", "\"node\":5")), "is none of its node"));
   CHECK(contains(plan_error(replaced(text, "\"nodes\": [0", "\"nodes\": [1")), "comes twice"));
   CHECK(contains(plan_error(replaced(text, "[[64,64]", "[[64,65]")), "the tiles of"));
   CHECK(contains(plan_error(replaced(text, "\"buffers\": [-1", "\"buffers\": [0")), "has slot 0"));
   CHECK(contains(plan_error(replaced(text, "\"buffers\": [-1", "\"buffers\": [-2")), "slot -2"));
-  CHECK(contains(plan_error(replaced(text, "\"buffers\": [-1,", "\"buffers\": [")), "listed as buffers"));
-  CHECK(contains(plan_error(replaced(text, "{\"bytes\":2048}", "{\"bytes\":64}")), "bytes has slot"));
+  CHECK(contains(plan_error(replaced(text, "\"buffers\": [-1,", "\"buffers\": [")),
+                 "listed as buffers"));
+  CHECK(
+      contains(plan_error(replaced(text, "{\"bytes\":2048}", "{\"bytes\":64}")), "bytes has slot"));
   CHECK(contains(plan_error(replaced(text, "\"phase\":0", "\"phase\":\"0\"")), "'phase' is"));
 }
 

@@ -159,10 +159,9 @@ TEST_CASE("tensors that no file can hold are refused", "[io][safetensors]") {
   CHECK_THAT(refused({{"a", FileDType::f64, {1u << 31, 1u << 31, 2}}}),
              Contains("cannot be stored"));
   Scratch const scratch;
-  CHECK_THAT(thrown<ValueError>([&] {
-               SafetensorsWriter(scratch / "a", {{"\xff", FileDType::f32, {}}});
-             }),
-             Contains("UTF-8"));
+  CHECK_THAT(
+      thrown<ValueError>([&] { SafetensorsWriter(scratch / "a", {{"\xff", FileDType::f32, {}}}); }),
+      Contains("UTF-8"));
   SafetensorsWriter writer(scratch / "b", {{"flag", FileDType::boolean, {2}}});
   CHECK_THAT(thrown<ValueError>([&] { writer.write("flag", bytes_of("12")); }),
              Contains("'flag' is BOOL"));

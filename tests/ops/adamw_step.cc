@@ -17,7 +17,8 @@ test::OpCase step_case(ops::AdamwStepAttrs const& attrs, Shape const& shape, Ind
   if (attrs.scaled) shapes.push_back({});
   auto c = op_case<ops::AdamwStep>(attrs, shapes);
   c.prepare = [=](std::vector<test::Array>& operands) {
-    for (Index i = 0; i < operands[3].count(); ++i) operands[3].set(i, 0.25 + std::fabs(operands[3].get(i)));
+    for (Index i = 0; i < operands[3].count(); ++i)
+      operands[3].set(i, 0.25 + std::fabs(operands[3].get(i)));
     operands[4].set(0, 0x1p-6);
     operands[5].set(0, static_cast<double>(step));
     if (attrs.scaled) operands[6].set(0, 0.5);
@@ -37,8 +38,8 @@ TEST_CASE("adamw_step follows its definition", "[ops][adamw_step]") {
 }
 
 TEST_CASE("adamw_step moves a parameter as PyTorch does", "[ops][adamw_step]") {
-  // torch 2.15, torch.optim.AdamW(lr=0.1, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01), p=1, g=0.5, in fp64:
-  // after one step p = 1 - 0.001 - 0.1 * 0.5 / (0.5 + 1e-8), m = 0.05, v = 0.00025.
+  // torch 2.15, torch.optim.AdamW(lr=0.1, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01), p=1,
+  // g=0.5, in fp64: after one step p = 1 - 0.001 - 0.1 * 0.5 / (0.5 + 1e-8), m = 0.05, v = 0.00025.
   auto c = step_case({}, {1}, 1);
   auto operands = test::make_operands(c, DType::fp64);
   double const start[] = {1, 0.5, 0, 0};

@@ -18,7 +18,8 @@ double argmax_of(std::vector<double> const& values, test::Cuts const& cuts = {})
   c.prepare = [&](std::vector<test::Array>& operands) {
     for (Index i = 0; i < n; ++i) operands[0].set(i, values[static_cast<std::size_t>(i)]);
   };
-  return test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32), {.cuts = cuts})[1].get(0);
+  return test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32), {.cuts = cuts})[1]
+      .get(0);
 }
 
 }  // namespace
@@ -31,7 +32,8 @@ TEST_CASE("argmax finds the largest element along any axis", "[ops][argmax]") {
       if (d != axis) rest.push_back(x[static_cast<std::size_t>(d)]);
     auto c = op_case<ops::Argmax>({.axis = axis}, {x, rest});
     Index const v = x[static_cast<std::size_t>(axis)];
-    c.canonical = {{{"v", {1, v - 1}}}, {{"v", {v - 4, 1, 3}}, {axis == 0 ? "n" : "m", {2, rest[0] - 2}}}};
+    c.canonical = {{{"v", {1, v - 1}}},
+                   {{"v", {v - 4, 1, 3}}, {axis == 0 ? "n" : "m", {2, rest[0] - 2}}}};
     c.whole_numbers = true;
     test::check_op(c);
   }

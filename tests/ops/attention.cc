@@ -109,13 +109,16 @@ TEST_CASE("attention finds room for a ragged last block of copied keys, however 
       Sizes const s{250, 1, 66, 64 * before + 8};
       test::Cut apart{"j", std::vector<Index>(static_cast<std::size_t>(before), 64)};
       apart.sizes.push_back(8);
-      for (auto const& c : {forward_case(s, {.causal = causal}), backward_case(s, {.causal = causal})}) {
+      for (auto const& c :
+           {forward_case(s, {.causal = causal}), backward_case(s, {.causal = causal})}) {
         INFO(c.op->name << " " << s.keys << " keys, causal " << causal);
         auto const operands = test::make_operands(c, DType::fp32);
         auto const whole = test::run_kernel(c, DType::fp32, operands);
-        CHECK(test::difference(c, whole, test::run_kernel(c, DType::fp32, operands, {.cuts = {apart}})) == "");
+        CHECK(test::difference(
+                  c, whole, test::run_kernel(c, DType::fp32, operands, {.cuts = {apart}})) == "");
         if (before == 3)
-          CHECK(test::deviation(c, DType::fp32, whole, test::run_reference(c, DType::fp32, operands)) == "");
+          CHECK(test::deviation(c, DType::fp32, whole,
+                                test::run_reference(c, DType::fp32, operands)) == "");
       }
     }
 }

@@ -18,7 +18,8 @@ using namespace nntile;
 
 template <class To, class From>
 std::vector<To> cast_all(std::vector<From> const& x, Isa isa = Isa::best) {
-  Codelet const* const kernel = kernels::find("cast", dtype_of<To>, dtype_of<From>, Mode::exact, isa);
+  Codelet const* const kernel =
+      kernels::find("cast", dtype_of<To>, dtype_of<From>, Mode::exact, isa);
   REQUIRE(kernel != nullptr);
   std::vector<To> y(x.size());
   ops::Cast::Args const args{static_cast<Index>(x.size())};
@@ -30,12 +31,17 @@ std::vector<To> cast_all(std::vector<From> const& x, Isa isa = Isa::best) {
 /// A binary format, by its numbers of exponent and mantissa bits.
 struct Format {
   int exponent_bits, mantissa_bits;
-  int least() const { return 2 - (1 << (exponent_bits - 1)); }  // exponent of the least normal number
+  int least() const {
+    return 2 - (1 << (exponent_bits - 1));
+  }  // exponent of the least normal number
   std::uint32_t infinity() const { return ((1u << exponent_bits) - 1) << mantissa_bits; }
   std::uint32_t sign() const { return 1u << (exponent_bits + mantissa_bits); }
 };
 constexpr Format fp32_format{8, 23}, bf16_format{8, 7}, fp16_format{5, 10};
-template <class T> constexpr Format format_of = sizeof(T) == 4 ? fp32_format : std::same_as<T, bf16_t> ? bf16_format : fp16_format;
+template <class T>
+constexpr Format format_of = sizeof(T) == 4            ? fp32_format
+                             : std::same_as<T, bf16_t> ? bf16_format
+                                                       : fp16_format;
 
 /// The pattern nearest to (-1)^negative mantissa 2^exponent, ties to even, by integers alone.
 std::uint32_t nearest(Format f, bool negative, std::uint64_t mantissa, int exponent) {
@@ -68,8 +74,10 @@ std::uint32_t nearest(Format f, std::int64_t x) {
 }
 
 template <class T> std::uint32_t pattern_of(T value) {
-  if constexpr (sizeof(T) == 4) return std::bit_cast<std::uint32_t>(value);
-  else return value.bits;
+  if constexpr (sizeof(T) == 4)
+    return std::bit_cast<std::uint32_t>(value);
+  else
+    return value.bits;
 }
 
 /// Casts x on every instruction set; how many results are not the nearest.
@@ -109,7 +117,8 @@ TEST_CASE("every dtype is cast to every other", "[ops][cast]") {
     for (int to = 0; to < dtype_count; ++to)
       for (int from = 0; from < dtype_count; ++from) {
         INFO(name_of(static_cast<DType>(from)) << " to " << name_of(static_cast<DType>(to)));
-        CHECK(kernels::find("cast", static_cast<DType>(to), static_cast<DType>(from), Mode::exact, isa) != nullptr);
+        CHECK(kernels::find("cast", static_cast<DType>(to), static_cast<DType>(from), Mode::exact,
+                            isa) != nullptr);
       }
 }
 
@@ -140,8 +149,10 @@ TEST_CASE("fp64 of every exponent and sign is rounded once", "[ops][cast]") {
   // Below 2^-150 a stop at fp32 is a zero, above its range an infinity.
   std::vector<double> x{0.0, -0.0, -1e-50, INFINITY, -INFINITY};
   for (std::uint64_t exponent = 0; exponent < 0x7ff; ++exponent)
-    for (std::uint64_t const mantissa : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 51, ~std::uint64_t{0} >> 12})
-      for (std::uint64_t const sign : {0u, 1u}) x.push_back(std::bit_cast<double>(sign << 63 | exponent << 52 | mantissa));
+    for (std::uint64_t const mantissa :
+         {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 51, ~std::uint64_t{0} >> 12})
+      for (std::uint64_t const sign : {0u, 1u})
+        x.push_back(std::bit_cast<double>(sign << 63 | exponent << 52 | mantissa));
   CHECK(wrong_casts<bf16_t>(x) == 0);
   CHECK(wrong_casts<fp16_t>(x) == 0);
   CHECK(wrong_casts<float>(x) == 0);
@@ -151,7 +162,8 @@ TEST_CASE("fp32 is rounded to 16 bits once, at every number, tie and neighbour",
   auto const floats = [](std::vector<double> const& values) {
     std::vector<float> x;
     for (double const value : values)
-      for (float const near : {-INFINITY, INFINITY}) x.push_back(std::nextafter(static_cast<float>(value), near));
+      for (float const near : {-INFINITY, INFINITY})
+        x.push_back(std::nextafter(static_cast<float>(value), near));
     return x;
   };
   CHECK(wrong_casts<bf16_t>(floats(around_patterns<bf16_t>())) == 0);
@@ -159,12 +171,14 @@ TEST_CASE("fp32 is rounded to 16 bits once, at every number, tie and neighbour",
 }
 
 TEST_CASE("integers are rounded once", "[ops][cast]") {
-  std::vector<std::int64_t> x{0, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
+  std::vector<std::int64_t> x{0, std::numeric_limits<std::int64_t>::min(),
+                              std::numeric_limits<std::int64_t>::max()};
   for (int shift = 0; shift < 40; ++shift)
     for (std::int64_t const off : {-1, 0, 1})
       for (std::int64_t mantissa : {0x101, 0x103, 0x801, 0x803, 0x2000001, 0x2000003})
         for (std::int64_t const sign : {1, -1})
-          if (mantissa < std::int64_t{1} << (62 - shift)) x.push_back(sign * ((mantissa << shift) + off));
+          if (mantissa < std::int64_t{1} << (62 - shift))
+            x.push_back(sign * ((mantissa << shift) + off));
   CHECK(wrong_casts<bf16_t>(x) == 0);
   CHECK(wrong_casts<fp16_t>(x) == 0);
   CHECK(wrong_casts<float>(x) == 0);
@@ -173,7 +187,8 @@ TEST_CASE("integers are rounded once", "[ops][cast]") {
 TEST_CASE("a NaN is cast to a NaN, whatever its sign and payload", "[ops][cast]") {
   std::vector<double> x;
   for (std::uint64_t const payload : {1ull, 1ull << 28, 1ull << 41, 1ull << 51, ~0ull >> 12})
-    for (std::uint64_t const sign : {0u, 1u}) x.push_back(std::bit_cast<double>(sign << 63 | 0x7ffull << 52 | payload));
+    for (std::uint64_t const sign : {0u, 1u})
+      x.push_back(std::bit_cast<double>(sign << 63 | 0x7ffull << 52 | payload));
   for (Isa const isa : test::instruction_sets()) {
     for (auto const y : cast_all<bf16_t>(x, isa)) CHECK(std::isnan(static_cast<float>(y)));
     for (auto const y : cast_all<fp16_t>(x, isa)) CHECK(std::isnan(static_cast<float>(y)));

@@ -36,7 +36,8 @@ TEST_CASE("add with beta 0 leaves its second operand out", "[ops][elementwise]")
   for (Index i = 0; i < 40; ++i) CHECK(got[2].get(i) == got[0].get(i));
 }
 
-TEST_CASE("copy of more than 64 KiB, for which a CPU may have an instruction", "[ops][elementwise]") {
+TEST_CASE("copy of more than 64 KiB, for which a CPU may have an instruction",
+          "[ops][elementwise]") {
   auto c = op_case<ops::Copy>({}, {Shape{641, 53}, Shape{641, 53}});
   c.whole_numbers = true;
   test::check_op(c);
@@ -84,10 +85,12 @@ TEST_CASE("gelutanh and its derivative", "[ops][elementwise]") {
   }
 }
 
-TEST_CASE("the derivative of gelutanh is 0 or 1 far from 0, up to infinities", "[ops][elementwise]") {
+TEST_CASE("the derivative of gelutanh is 0 or 1 far from 0, up to infinities",
+          "[ops][elementwise]") {
   for (DType const element : {DType::fp64, DType::fp32, DType::bf16, DType::fp16})
     for (Isa const isa : test::instruction_sets())
-      for (double const x : {40.0, 64.0, 65.0, 6e4, 1.2e13, 1e19, 1e20, 1e38, 1e102, 1e155, 1e308, HUGE_VAL}) {
+      for (double const x :
+           {40.0, 64.0, 65.0, 6e4, 1.2e13, 1e19, 1e20, 1e38, 1e102, 1e155, 1e308, HUGE_VAL}) {
         auto c = op_case<ops::GelutanhBackward>({}, {Shape{40}, Shape{40}, Shape{40}});
         c.prepare = [&](std::vector<test::Array>& operands) {
           for (Index i = 0; i < 40; ++i) operands[0].set(i, i % 2 == 0 ? x : -x);
@@ -95,7 +98,8 @@ TEST_CASE("the derivative of gelutanh is 0 or 1 far from 0, up to infinities", "
         auto const operands = test::make_operands(c, element);
         auto const dx = test::run_kernel(c, element, operands, {.isa = isa})[2];
         Index wrong = 0;
-        for (Index i = 0; i < 40; ++i) wrong += dx.get(i) == (i % 2 == 0 ? operands[1].get(i) : 0) ? 0 : 1;
+        for (Index i = 0; i < 40; ++i)
+          wrong += dx.get(i) == (i % 2 == 0 ? operands[1].get(i) : 0) ? 0 : 1;
         INFO(name_of(element) << " " << name_of(isa) << " " << x);
         CHECK(wrong == 0);
       }
@@ -111,7 +115,8 @@ TEST_CASE("elementwise ops take one element and lengths around a register", "[op
 
 TEST_CASE("elementwise ops have gradients", "[ops][elementwise]") {
   Shape const x{3, 4};
-  test::check_gradient<ops::Add>(op_case<ops::Add>({.alpha = 2, .beta = -0.5}, {x, x, x}), 2, {0, 1});
+  test::check_gradient<ops::Add>(op_case<ops::Add>({.alpha = 2, .beta = -0.5}, {x, x, x}), 2,
+                                 {0, 1});
   test::check_gradient<ops::Add>(op_case<ops::Add>({}, {x, x, x}), 2, {0, 1});
   test::check_gradient<ops::Copy>(op_case<ops::Copy>({}, {x, x}), 1, {0});
   test::check_gradient<ops::Scale>(op_case<ops::Scale>({.alpha = 3}, {x, x}), 1, {0});

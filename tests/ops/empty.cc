@@ -21,7 +21,8 @@ std::string described(OpCase const& c, DType element, Execution const& how) {
 
 void check_empty(OpCase const& c, DType element) {
   auto const operands = make_operands(c, element);
-  bool const defined = c.op->reference(DType::fp64) != nullptr || c.op->reference(element) != nullptr;
+  bool const defined =
+      c.op->reference(DType::fp64) != nullptr || c.op->reference(element) != nullptr;
   auto const exact = defined ? run_reference(c, element, operands) : operands;  // casts have none
   std::vector<Execution> ways;
   for (Isa const isa : instruction_sets()) ways.push_back({.isa = isa});
@@ -38,7 +39,9 @@ void check_empty(OpCase const& c, DType element) {
 
 TEST_CASE("every op has a case", "[ops][empty]") {
   std::set<std::string> known, cases;
-  auto const learn = [&](std::vector<std::string> const& names) { known.insert(names.begin(), names.end()); };
+  auto const learn = [&](std::vector<std::string> const& names) {
+    known.insert(names.begin(), names.end());
+  };
   std::apply([&](auto... lists) { (learn(names_of(lists)), ...); }, EveryOp{});
   for (OpCase const& c : every_op()) cases.insert(c.op->name);
   CHECK(cases == known);
@@ -55,7 +58,8 @@ TEST_CASE("every op computes what its definition says over axes of extent 0", "[
         continue;
       }
       for (DType const element : {DType::fp64, DType::fp32, DType::bf16})
-        if (std::count(c.op->dtypes.begin(), c.op->dtypes.end(), element) > 0) check_empty(c, element);
+        if (std::count(c.op->dtypes.begin(), c.op->dtypes.end(), element) > 0)
+          check_empty(c, element);
     }
   }
 }
@@ -68,7 +72,8 @@ TEST_CASE("a product over nothing is beta times what was there", "[ops][empty]")
 }
 
 TEST_CASE("attention without keys gives 0, a maximum of -inf and a sum of 0", "[ops][empty]") {
-  auto const c = op_case<ops::Attention>({}, {{4, 1, 3}, {4, 1, 0}, {4, 1, 0}, {4, 1, 3}, {3, 1}, {3, 1}});
+  auto const c =
+      op_case<ops::Attention>({}, {{4, 1, 3}, {4, 1, 0}, {4, 1, 0}, {4, 1, 3}, {3, 1}, {3, 1}});
   auto const got = run_kernel(c, DType::bf16, make_operands(c, DType::bf16));
   for (Index i = 0; i < 12; ++i) CHECK(got[3].get(i) == 0);
   for (Index i = 0; i < 3; ++i) CHECK(got[4].get(i) == -INFINITY);

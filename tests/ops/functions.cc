@@ -23,8 +23,7 @@ namespace scalar = nntile::kernels::plain;
 
 struct NoAttrs {};
 
-template <class T>
-struct Function {
+template <class T> struct Function {
   std::string name;
   double (*exact)(double);
   long double (*exact_long)(long double);
@@ -32,8 +31,7 @@ struct Function {
   double bound;  // ulp
 };
 
-template <class T>
-std::vector<Function<T>> functions() {
+template <class T> std::vector<Function<T>> functions() {
   using V = scalar::Vec<T>;
   return {{"exp", std::exp, std::exp, [](V x) { return scalar::exp(x); }, 1.1},
           {"log", std::log, std::log, [](V x) { return scalar::log(x); }, 1.1},
@@ -50,8 +48,8 @@ std::vector<Isa> instruction_sets() {
 
 template <class T>
 std::vector<T> evaluate(std::string const& function, Isa isa, std::vector<T> const& x) {
-  auto const* kernel = nntile::kernels::find("function_" + function, nntile::dtype_of<T>, nntile::dtype_of<T>,
-                                             nntile::Mode::exact, isa);
+  auto const* kernel = nntile::kernels::find("function_" + function, nntile::dtype_of<T>,
+                                             nntile::dtype_of<T>, nntile::Mode::exact, isa);
   REQUIRE(kernel != nullptr);
   std::vector<T> y(x.size());
   nntile::ElementwiseArgs<NoAttrs> const args{static_cast<Index>(x.size()), {}};
@@ -69,8 +67,7 @@ std::vector<float> patterns(std::uint64_t first, std::uint64_t stride, std::size
 }
 
 /// |value - exact| in units of the last place of a T near `exact`.
-template <class T, class Wide>
-double ulps(T value, Wide exact) {
+template <class T, class Wide> double ulps(T value, Wide exact) {
   if (std::isnan(exact)) return std::isnan(value) ? 0 : INFINITY;
   if (static_cast<T>(exact) == value) {
     if (std::isinf(value)) return 0;
@@ -79,16 +76,17 @@ double ulps(T value, Wide exact) {
   }
   int exponent = 0;
   std::frexp(exact, &exponent);
-  exponent = std::max(exponent, std::numeric_limits<T>::min_exponent) - std::numeric_limits<T>::digits;
+  exponent =
+      std::max(exponent, std::numeric_limits<T>::min_exponent) - std::numeric_limits<T>::digits;
   return static_cast<double>(std::fabs(std::ldexp(static_cast<Wide>(value) - exact, -exponent)));
 }
 
-template <class T>
-std::string worst_text(std::string const& name, double worst, T where) {
+template <class T> std::string worst_text(std::string const& name, double worst, T where) {
   return name + ": " + std::to_string(worst) + " ulp at " + std::to_string(where);
 }
 
-void check_floats(Function<float> const& function, std::vector<float> const& x, double& worst, float& where) {
+void check_floats(Function<float> const& function, std::vector<float> const& x, double& worst,
+                  float& where) {
   std::vector<float> const y = evaluate(function.name, nntile::kernels::best(), x);
   for (std::size_t i = 0; i < x.size(); ++i) {
     double const error = ulps(y[i], function.exact(static_cast<double>(x[i])));
@@ -150,8 +148,10 @@ TEST_CASE("functions of doubles stay within 1.5 ulp", "[ops][functions]") {
   }
 }
 
-TEST_CASE("functions of floats have the scalar definition's bits on every instruction set with FMA", "[ops][functions]") {
-  for (auto const& function : functions<float>()) check_bits(function, patterns(1, 20'011, 220'000));
+TEST_CASE("functions of floats have the scalar definition's bits on every instruction set with FMA",
+          "[ops][functions]") {
+  for (auto const& function : functions<float>())
+    check_bits(function, patterns(1, 20'011, 220'000));
 }
 
 TEST_CASE("functions without FMA stay within 3 ulp", "[ops][functions]") {
@@ -160,14 +160,17 @@ TEST_CASE("functions without FMA stay within 3 ulp", "[ops][functions]") {
     std::vector<float> const x = patterns(1, 50'021, 90'000);
     std::vector<float> const y = evaluate(function.name, Isa::v2, x);
     for (std::size_t i = 0; i < x.size(); ++i)
-      if (!(ulps(y[i], function.exact(static_cast<double>(x[i]))) <= 3)) FAIL(function.name << " of " << x[i] << " is " << y[i]);
+      if (!(ulps(y[i], function.exact(static_cast<double>(x[i]))) <= 3))
+        FAIL(function.name << " of " << x[i] << " is " << y[i]);
   }
 }
 
 TEST_CASE("functions are exact where mathematics is", "[ops][functions]") {
   float const infinity = std::numeric_limits<float>::infinity();
-  CHECK(evaluate<float>("exp", Isa::best, {0.0f, -infinity, infinity}) == std::vector<float>{1.0f, 0.0f, infinity});
-  CHECK(evaluate<float>("log", Isa::best, {1.0f, 0.0f, infinity}) == std::vector<float>{0.0f, -infinity, infinity});
+  CHECK(evaluate<float>("exp", Isa::best, {0.0f, -infinity, infinity}) ==
+        std::vector<float>{1.0f, 0.0f, infinity});
+  CHECK(evaluate<float>("log", Isa::best, {1.0f, 0.0f, infinity}) ==
+        std::vector<float>{0.0f, -infinity, infinity});
   CHECK(std::signbit(evaluate<float>("tanh", Isa::best, {-0.0f})[0]));
   CHECK(std::signbit(evaluate<float>("erf", Isa::best, {-0.0f})[0]));
   CHECK(evaluate<float>("tanh", Isa::best, {-infinity, 20.0f}) == std::vector<float>{-1.0f, 1.0f});

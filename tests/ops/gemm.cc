@@ -23,8 +23,7 @@ std::vector<Isa> sets_with_fma() {
 }
 
 /// A product with gaps between the columns of all three matrices.
-template <class T>
-struct Problem {
+template <class T> struct Problem {
   using V = compute_t<T>;
   using Operand = ops::Gemm::Operand;
   ops::Gemm::Args args{};
@@ -92,15 +91,14 @@ struct Problem {
   }
 };
 
-template <class T>
-bool same_bits(std::vector<T> const& x, std::vector<T> const& y) {
+template <class T> bool same_bits(std::vector<T> const& x, std::vector<T> const& y) {
   return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
 }
 
-template <class T>
-std::string text(Problem<T> const& x) {
-  return concat(name_of(dtype_of<T>), " m=", x.args.m, " n=", x.args.n, " k=", x.args.k, x.args.trans_a ? " T" : " N",
-                x.args.trans_b ? "T" : "N", " alpha=", x.args.alpha, " beta=", x.args.beta);
+template <class T> std::string text(Problem<T> const& x) {
+  return concat(name_of(dtype_of<T>), " m=", x.args.m, " n=", x.args.n, " k=", x.args.k,
+                x.args.trans_a ? " T" : " N", x.args.trans_b ? "T" : "N", " alpha=", x.args.alpha,
+                " beta=", x.args.beta);
 }
 
 template <class T>
@@ -110,17 +108,20 @@ void check_definition(Problem<T> problem, std::vector<Index> const& pieces = {})
   for (Isa const isa : sets_with_fma()) {
     INFO(text(problem) << " on " << name_of(isa));
     Problem<T> got = problem;
-    if (pieces.empty()) got.run(isa);
-    else got.run_split(isa, pieces);
+    if (pieces.empty())
+      got.run(isa);
+    else
+      got.run_split(isa, pieces);
     CHECK(same_bits(got.c, expected.c));
   }
 }
 
 /// Products of all four kinds with extents around the sizes of tiles.
-template <class T>
-void check_shapes(unsigned count, Index largest) {
+template <class T> void check_shapes(unsigned count, Index largest) {
   std::mt19937 engine(7);
-  auto const extent = [&] { return static_cast<Index>(1 + engine() % static_cast<unsigned>(largest)); };
+  auto const extent = [&] {
+    return static_cast<Index>(1 + engine() % static_cast<unsigned>(largest));
+  };
   for (unsigned i = 0; i < count; ++i) {
     Problem<T> problem(extent(), extent(), extent(), i % 2 == 1, i % 4 >= 2, i);
     double const factors[] = {0, 1, -0.7};
@@ -135,13 +136,22 @@ void check_shapes(unsigned count, Index largest) {
 
 TEST_CASE("a product has the bits of its definition at every small shape", "[ops][gemm]") {
   for (Index m = 1; m <= 5; ++m)
-    for (Index n = 1; n <= 9; ++n) check_definition(Problem<float>(m, n, m + n, m % 2 == 0, n % 2 == 0));
+    for (Index n = 1; n <= 9; ++n)
+      check_definition(Problem<float>(m, n, m + n, m % 2 == 0, n % 2 == 0));
 }
 
-TEST_CASE("products of floats have the bits of their definition", "[ops][gemm]") { check_shapes<float>(240, 100); }
-TEST_CASE("products of doubles have the bits of their definition", "[ops][gemm]") { check_shapes<double>(80, 80); }
-TEST_CASE("products of bf16 are widened, summed in fp32 and rounded once", "[ops][gemm]") { check_shapes<bf16_t>(60, 80); }
-TEST_CASE("products of fp16 are widened, summed in fp32 and rounded once", "[ops][gemm]") { check_shapes<fp16_t>(60, 80); }
+TEST_CASE("products of floats have the bits of their definition", "[ops][gemm]") {
+  check_shapes<float>(240, 100);
+}
+TEST_CASE("products of doubles have the bits of their definition", "[ops][gemm]") {
+  check_shapes<double>(80, 80);
+}
+TEST_CASE("products of bf16 are widened, summed in fp32 and rounded once", "[ops][gemm]") {
+  check_shapes<bf16_t>(60, 80);
+}
+TEST_CASE("products of fp16 are widened, summed in fp32 and rounded once", "[ops][gemm]") {
+  check_shapes<fp16_t>(60, 80);
+}
 
 TEST_CASE("products larger than a block have the bits of their definition", "[ops][gemm]") {
   for (bool const trans_a : {false, true})
@@ -184,7 +194,8 @@ TEST_CASE("beta 0 does not look at the result", "[ops][gemm]") {
   dirty.run(Isa::best);
   for (Index j = 0; j < 20; ++j)
     for (Index i = 0; i < 50; ++i)
-      REQUIRE(dirty.c[static_cast<std::size_t>(i + j * 52)] == problem.c[static_cast<std::size_t>(i + j * 52)]);
+      REQUIRE(dirty.c[static_cast<std::size_t>(i + j * 52)] ==
+              problem.c[static_cast<std::size_t>(i + j * 52)]);
 }
 
 TEST_CASE("a fused activation has the bits of the separate op", "[ops][gemm]") {
@@ -195,7 +206,8 @@ TEST_CASE("a fused activation has the bits of the separate op", "[ops][gemm]") {
     fused.args.activation = Activation::gelu_tanh;
     fused.run(isa);
     apart.run(isa);
-    Codelet const* const gelu = kernels::find("gelutanh", DType::fp32, DType::fp32, Mode::exact, isa);
+    Codelet const* const gelu =
+        kernels::find("gelutanh", DType::fp32, DType::fp32, Mode::exact, isa);
     ops::Gelutanh::Args const args{70, {}};
     for (Index j = 0; j < 19; ++j) {
       float* const column = apart.c.data() + j * apart.args.ldc;
@@ -224,12 +236,15 @@ TEST_CASE("a product without FMA is within the bound of its sums", "[ops][gemm]"
   expected.define();
   // 4 sqrt(k) u |A||B|, and |A||B| is at most k here.
   float const bound = 4 * std::sqrt(90.0f) * 6e-8f * 90;
-  for (std::size_t i = 0; i < problem.c.size(); ++i) REQUIRE(std::fabs(problem.c[i] - expected.c[i]) <= bound);
+  for (std::size_t i = 0; i < problem.c.size(); ++i)
+    REQUIRE(std::fabs(problem.c[i] - expected.c[i]) <= bound);
 }
 
 TEST_CASE("the product of a vendor agrees with ours", "[ops][gemm]") {
-  Codelet const* const exact = kernels::find("gemm", DType::fp32, DType::fp32, Mode::exact, Isa::best);
-  Codelet const* const fast = kernels::find("gemm", DType::fp32, DType::fp32, Mode::fast, Isa::best);
+  Codelet const* const exact =
+      kernels::find("gemm", DType::fp32, DType::fp32, Mode::exact, Isa::best);
+  Codelet const* const fast =
+      kernels::find("gemm", DType::fp32, DType::fp32, Mode::fast, Isa::best);
   if (fast == exact) return test::skip("built without a GEMM library");
   for (int kind = 0; kind < 8; ++kind) {
     Problem<float> ours(75, 40, kind < 4 ? 90 : 0, kind % 2 == 1, kind / 2 % 2 == 1);
@@ -242,6 +257,7 @@ TEST_CASE("the product of a vendor agrees with ours", "[ops][gemm]") {
     auto const list = theirs.buffers();
     auto const given = theirs.arguments();
     REQUIRE(fast->cpu({list.data(), &given, nullptr}).ok());
-    for (std::size_t i = 0; i < ours.c.size(); ++i) REQUIRE(std::fabs(ours.c[i] - theirs.c[i]) <= 1e-5f);
+    for (std::size_t i = 0; i < ours.c.size(); ++i)
+      REQUIRE(std::fabs(ours.c[i] - theirs.c[i]) <= 1e-5f);
   }
 }

@@ -31,13 +31,17 @@ TEST_CASE("a result with infinities or NaNs does not depend on instruction set a
           "[ops][nan]") {
   for (OpCase const& c : every_op())
     for (DType const element : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
-      if (std::count(c.op->dtypes.begin(), c.op->dtypes.end(), element) == 0 || !takes_any_number(c)) continue;
-      for (double const value : {static_cast<double>(INFINITY), static_cast<double>(-INFINITY), odd_nan(), -0.0, 60000.0}) {
+      if (std::count(c.op->dtypes.begin(), c.op->dtypes.end(), element) == 0 ||
+          !takes_any_number(c))
+        continue;
+      for (double const value : {static_cast<double>(INFINITY), static_cast<double>(-INFINITY),
+                                 odd_nan(), -0.0, 60000.0}) {
         INFO(c.op->name << " " << name_of(element) << " " << value);
         auto operands = make_operands(c, element);
         put(c, operands, value);
         auto const whole = run_kernel(c, element, operands);
-        CHECK(difference(c, run_kernel(c, element, operands, {.cuts = canonical_cuts(c)}), whole) == "");
+        CHECK(difference(c, run_kernel(c, element, operands, {.cuts = canonical_cuts(c)}), whole) ==
+              "");
         if (kernels::available(Isa::v3) && kernels::available(Isa::v4))
           CHECK(difference(c, run_kernel(c, element, operands, {.isa = Isa::v3}), whole) == "");
       }

@@ -277,8 +277,8 @@ Cost total_cost(OpCase const& c, Cuts const& cuts) {
   };
   auto const table = axes_of(c);
   auto const tilings = tilings_of(table, cuts);
-  TiledCall call{c.op, c.attrs.data(), DType::fp32, DType::fp32, c.op->operands(c.attrs.data()),
-                 table, {}};
+  TiledCall call{
+      c.op, c.attrs.data(), DType::fp32, DType::fp32, c.op->operands(c.attrs.data()), table, {}};
   for (AxisTiling const& tiling : tilings) call.tilings.push_back(&tiling);
   Sum sum(call);
   walk(call, sum);

@@ -26,10 +26,16 @@ template <class Op> void check_fields() {
     FieldValue value = field.get(&attrs);
     CHECK(value.kind == field.kind);
     switch (field.kind) {
-      case FieldKind::real: value.real = 0.625; break;
-      case FieldKind::natural: value.natural = ~std::uint64_t{0}; break;
+      case FieldKind::real:
+        value.real = 0.625;
+        break;
+      case FieldKind::natural:
+        value.natural = ~std::uint64_t{0};
+        break;
       case FieldKind::integer:
-      case FieldKind::boolean: value.integer = field.kind == FieldKind::boolean ? 1 : 5; break;
+      case FieldKind::boolean:
+        value.integer = field.kind == FieldKind::boolean ? 1 : 5;
+        break;
     }
     CHECK(field.set(&attrs, value));
     CHECK(field.get(&attrs).natural == value.natural);
@@ -66,13 +72,20 @@ template <class... Ops> void check_count(OpList<Ops...>) {
 
 char const* text_of(Kind kind) {
   switch (kind) {
-    case Kind::element: return "";
-    case Kind::source: return ":any";
-    case Kind::accumulator: return ":acc";
-    case Kind::fp32: return ":fp32";
-    case Kind::fp64: return ":fp64";
-    case Kind::int64: return ":int64";
-    case Kind::boolean: return ":bool";
+    case Kind::element:
+      return "";
+    case Kind::source:
+      return ":any";
+    case Kind::accumulator:
+      return ":acc";
+    case Kind::fp32:
+      return ":fp32";
+    case Kind::fp64:
+      return ":fp64";
+    case Kind::int64:
+      return ":int64";
+    case Kind::boolean:
+      return ":bool";
   }
   return "?";
 }
@@ -174,7 +187,8 @@ TEST_CASE("ops are found by name", "[ops][op_struct]") {
   std::set<std::string> names;
   for (OpInfo const* const op : all_ops) CHECK(names.insert(op->name).second);
   std::size_t listed = 0;
-  for_every_list(static_cast<EveryOp*>(nullptr), [&](auto list) { listed += names_of(list).size(); });
+  for_every_list(static_cast<EveryOp*>(nullptr),
+                 [&](auto list) { listed += names_of(list).size(); });
   CHECK(names.size() == listed);
 }
 
@@ -190,7 +204,8 @@ TEST_CASE("equal arguments have equal bytes", "[ops][op_struct]") {
     other.fill(std::byte{0x55});
     c.op->args(c.attrs.data(), range, one.data());
     c.op->args(c.attrs.data(), range, other.data());
-    CHECK(std::equal(one.begin(), one.begin() + static_cast<long>(c.op->args_bytes), other.begin()));
+    CHECK(
+        std::equal(one.begin(), one.begin() + static_cast<long>(c.op->args_bytes), other.begin()));
   }
 }
 
@@ -208,8 +223,8 @@ TEST_CASE("the table of ops in their README is that of their structs", "[ops][op
 namespace {
 
 /// Bytes of a call in one task.
-template <class Op> Index bytes_of(typename Op::Attrs const& attrs, std::vector<Shape> shapes,
-                                   DType element) {
+template <class Op>
+Index bytes_of(typename Op::Attrs const& attrs, std::vector<Shape> shapes, DType element) {
   struct Sum final : TileVisitor {
     TiledCall const& call;
     Index bytes = 0;

@@ -24,7 +24,8 @@ void build(LogicalGraph& graph, OpCase const& c, DType element) {
   AxisTable const table = axes_of(c);
   std::vector<Node> nodes;
   for (std::size_t o = 0; o < operands.size(); ++o) {
-    TensorSpec spec{.shape = c.shapes[o], .dtype = dtype_of_kind(operands[o].kind, element, element)};
+    TensorSpec spec{.shape = c.shapes[o],
+                    .dtype = dtype_of_kind(operands[o].kind, element, element)};
     for (auto const id : table.operands[o])
       spec.axes += concat(table.axes[id].group, static_cast<int>(table.axes[id].within), " ");
     bool const written = writes(operands[o].access);
@@ -40,7 +41,8 @@ void build(LogicalGraph& graph, OpCase const& c, DType element) {
 
 /// Runs the op as a plan and returns all operands.
 template <Runtime R>
-std::vector<Array> run_planned(OpCase const& c, DType element, std::vector<Array> operands, Cuts const& cuts = {}) {
+std::vector<Array> run_planned(OpCase const& c, DType element, std::vector<Array> operands,
+                               Cuts const& cuts = {}) {
   LogicalGraph graph(c.op->name);
   build(graph, c, element);
   PlanOptions options{.tile = 0};
@@ -70,12 +72,14 @@ TEST_CASE("a planned op has the same bits cut and whole, in every dtype", "[ops]
       auto const operands = make_operands(c, element);
       auto const whole = run_kernel(c, element, operands);
       CHECK(difference(c, run_planned<Serial>(c, element, operands), whole) == "");
-      CHECK(difference(c, run_planned<Serial>(c, element, operands, canonical_cuts(c)), whole) == "");
+      CHECK(difference(c, run_planned<Serial>(c, element, operands, canonical_cuts(c)), whole) ==
+            "");
       CHECK(difference(c, run_planned<Ring>(c, element, operands, canonical_cuts(c)), whole) == "");
     }
 }
 
-TEST_CASE("a planned op over an axis of extent 0 gives what the eager one gives", "[ops][planned]") {
+TEST_CASE("a planned op over an axis of extent 0 gives what the eager one gives",
+          "[ops][planned]") {
   for (OpCase const& whole : every_op()) {
     std::size_t const count = axes_of(whole).axes.size();
     for (std::size_t axis = 0; axis < count; ++axis) {
@@ -86,7 +90,8 @@ TEST_CASE("a planned op over an axis of extent 0 gives what the eager one gives"
       auto const operands = make_operands(c, element);
       auto const eager = run_kernel(c, element, operands);
       CHECK(difference(c, run_planned<Serial>(c, element, operands), eager) == "");
-      CHECK(difference(c, run_planned<Serial>(c, element, operands, canonical_cuts(c)), eager) == "");
+      CHECK(difference(c, run_planned<Serial>(c, element, operands, canonical_cuts(c)), eager) ==
+            "");
     }
   }
 }

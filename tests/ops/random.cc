@@ -31,7 +31,8 @@ std::vector<double> shares(ops::SampleAttrs const& attrs, std::vector<double> co
   auto const v = static_cast<Index>(logits.size());
   auto c = sampling(attrs, {v, 4000});
   c.prepare = [&](std::vector<Array>& operands) {
-    for (Index i = 0; i < operands[0].count(); ++i) operands[0].set(i, logits[static_cast<std::size_t>(i % v)]);
+    for (Index i = 0; i < operands[0].count(); ++i)
+      operands[0].set(i, logits[static_cast<std::size_t>(i % v)]);
     operands[1].set(0, 1);
   };
   auto const got = test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32));
@@ -40,12 +41,15 @@ std::vector<double> shares(ops::SampleAttrs const& attrs, std::vector<double> co
   return result;
 }
 
-bool near(double a, double b) { return std::fabs(a - b) < 0.04; }  // five standard deviations of 4,000 draws
+bool near(double a, double b) {
+  return std::fabs(a - b) < 0.04;
+}  // five standard deviations of 4,000 draws
 
 }  // namespace
 
 TEST_CASE("randn follows its definition, whatever the tiles", "[ops][random]") {
-  auto c = op_case<ops::Randn>({.seed = 7, .name = hash_name("w"), .mean = 0.5, .stddev = 2}, {{35, 9, 3}});
+  auto c = op_case<ops::Randn>({.seed = 7, .name = hash_name("w"), .mean = 0.5, .stddev = 2},
+                               {{35, 9, 3}});
   c.scale = 4;
   c.canonical = {{{"i0", {1, 34}}}, {{"i0", {17, 18}}, {"i1", {5, 4}}, {"i2", {1, 2}}}};
   test::check_op(c);
@@ -57,7 +61,8 @@ TEST_CASE("randn is normal", "[ops][random]") {
   auto const x = test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32))[0];
   double sums[5] = {};
   for (Index i = 0; i < x.count(); ++i)
-    for (int power = 1; power <= 4; ++power) sums[power] += std::pow(x.get(i), power) / static_cast<double>(x.count());
+    for (int power = 1; power <= 4; ++power)
+      sums[power] += std::pow(x.get(i), power) / static_cast<double>(x.count());
   CHECK(std::fabs(sums[1]) < 0.02);
   CHECK(std::fabs(sums[2] - 1) < 0.02);
   CHECK(std::fabs(sums[3]) < 0.05);
@@ -69,7 +74,8 @@ TEST_CASE("randn is rounded to 16 bits once", "[ops][random]") {
   auto const wide = test::run_kernel(c, DType::fp64, test::make_operands(c, DType::fp64))[0];
   auto const half = test::run_kernel(c, DType::fp16, test::make_operands(c, DType::fp16))[0];
   Index wrong = 0;  // of 100,000, about six would be wrong with a stop at fp32
-  for (Index i = 0; i < wide.count(); ++i) wrong += half.word(i) == fp16_t(wide.get(i)).bits ? 0 : 1;
+  for (Index i = 0; i < wide.count(); ++i)
+    wrong += half.word(i) == fp16_t(wide.get(i)).bits ? 0 : 1;
   CHECK(wrong == 0);
 }
 
@@ -85,17 +91,20 @@ TEST_CASE("randn differs by seed and by name", "[ops][random]") {
 
 TEST_CASE("sample follows its definition, whatever the tiles", "[ops][random]") {
   for (ops::SampleAttrs const& attrs :
-       {ops::SampleAttrs{.seed = 9}, ops::SampleAttrs{.temperature = 0}, ops::SampleAttrs{.temperature = 0.7, .top_k = 5},
-        ops::SampleAttrs{.top_p = 0.6}, ops::SampleAttrs{.top_k = 9, .top_p = 0.8}, ops::SampleAttrs{.top_k = 1}}) {
+       {ops::SampleAttrs{.seed = 9}, ops::SampleAttrs{.temperature = 0},
+        ops::SampleAttrs{.temperature = 0.7, .top_k = 5}, ops::SampleAttrs{.top_p = 0.6},
+        ops::SampleAttrs{.top_k = 9, .top_p = 0.8}, ops::SampleAttrs{.top_k = 1}}) {
     auto c = sampling(attrs, {70, 20, 2});
     c.canonical = {{{"j0", {3, 17}}, {"j1", {1, 1}}}};
-    INFO("temperature " << attrs.temperature << " top_k " << attrs.top_k << " top_p " << attrs.top_p);
+    INFO("temperature " << attrs.temperature << " top_k " << attrs.top_k << " top_p "
+                        << attrs.top_p);
     test::check_op(c);
   }
 }
 
 TEST_CASE("sample draws classes by their probabilities", "[ops][random]") {
-  auto const logs = std::vector<double>{std::log(0.5), std::log(0.25), -INFINITY, std::log(0.15), std::log(0.1)};
+  auto const logs =
+      std::vector<double>{std::log(0.5), std::log(0.25), -INFINITY, std::log(0.15), std::log(0.1)};
   auto const all = shares({}, logs);
   CHECK(near(all[0], 0.5));
   CHECK(near(all[1], 0.25));
@@ -148,12 +157,15 @@ TEST_CASE("sample refuses logits that are not numbers", "[ops][random]") {
 TEST_CASE("sample refuses attributes that mean nothing, eagerly and in a graph", "[ops][random]") {
   double const nan = std::numeric_limits<double>::quiet_NaN();
   for (ops::SampleAttrs const& attrs :
-       {ops::SampleAttrs{.temperature = -1}, ops::SampleAttrs{.temperature = nan}, ops::SampleAttrs{.temperature = INFINITY},
-        ops::SampleAttrs{.top_k = -1}, ops::SampleAttrs{.top_p = 0}, ops::SampleAttrs{.top_p = nan},
+       {ops::SampleAttrs{.temperature = -1}, ops::SampleAttrs{.temperature = nan},
+        ops::SampleAttrs{.temperature = INFINITY}, ops::SampleAttrs{.top_k = -1},
+        ops::SampleAttrs{.top_p = 0}, ops::SampleAttrs{.top_p = nan},
         ops::SampleAttrs{.top_p = -0.5}, ops::SampleAttrs{.top_p = 1.5}}) {
-    INFO("temperature " << attrs.temperature << " top_k " << attrs.top_k << " top_p " << attrs.top_p);
+    INFO("temperature " << attrs.temperature << " top_k " << attrs.top_k << " top_p "
+                        << attrs.top_p);
     auto const c = sampling(attrs, {10, 2});
-    CHECK_THROWS_AS(test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32)), ValueError);
+    CHECK_THROWS_AS(test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32)),
+                    ValueError);
     LogicalGraph graph;
     Node const logits = graph.input({.shape = {10, 2}}, "logits");
     Node const step = graph.input({.shape = {}, .dtype = DType::int64}, "step");

@@ -58,10 +58,9 @@ TEMPLATE_LIST_TEST_CASE("what writes const bytes is refused, and what reads them
   test::submit(runtime, copy_codelet, {{result, Access::write}, {handle, Access::read}}, 1);
   CHECK(test::read(runtime, result) == 6);
   for (Access const access : {Access::write, Access::update, Access::accumulate}) {
-    CHECK(contains(message_of<ValueError>([&] {
-                     test::submit(runtime, step_codelet, {{handle, access}}, 1);
-                   }),
-                   "operand 0 (" + std::string(name_of(access)) + "): buffer "));
+    CHECK(contains(
+        message_of<ValueError>([&] { test::submit(runtime, step_codelet, {{handle, access}}, 1); }),
+        "operand 0 (" + std::string(name_of(access)) + "): buffer "));
     CHECK(contains(message_of<ValueError>([&] { (void)runtime.lock(handle, access); }),
                    "is read-only: it was adopted as const bytes"));
   }

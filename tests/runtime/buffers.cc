@@ -96,10 +96,9 @@ TEMPLATE_TEST_CASE("while a handle is locked, naming it, retiring it and wait_al
   TestType runtime;
   auto const handle = cell(runtime, 1);
   runtime.lock(handle, Access::read);
-  CHECK(contains(message_of<LifetimeError>([&] {
-                   submit(runtime, put_codelet, {{handle, Access::write}});
-                 }),
-                 "locked"));
+  CHECK(contains(
+      message_of<LifetimeError>([&] { submit(runtime, put_codelet, {{handle, Access::write}}); }),
+      "locked"));
   CHECK(contains(message_of<LifetimeError>([&] { runtime.retire(handle); }), "locked"));
   CHECK(contains(message_of<LifetimeError>([&] { runtime.wait_all(); }), "locked"));
   CHECK(contains(message_of<LifetimeError>([&] { runtime.lock(handle, Access::read); }), "locked"));
@@ -116,26 +115,24 @@ TEMPLATE_TEST_CASE("a retired handle is void for every call", "[runtime][buffers
   CHECK(contains(message_of<LifetimeError>([&] { runtime.retire(handle); }), "retired"));
   CHECK(
       contains(message_of<LifetimeError>([&] { runtime.lock(handle, Access::read); }), "retired"));
-  CHECK(contains(message_of<LifetimeError>([&] {
-                   submit(runtime, put_codelet, {{handle, Access::write}});
-                 }),
-                 "retired"));
+  CHECK(contains(
+      message_of<LifetimeError>([&] { submit(runtime, put_codelet, {{handle, Access::write}}); }),
+      "retired"));
   auto const next = cell(runtime, 2);  // may reuse the record
   CHECK_FALSE(next == handle);
   CHECK_THROWS_AS(runtime.retire(handle), LifetimeError);
 }
 
-TEMPLATE_TEST_CASE("an empty handle and one of another runtime are distinguished", "[runtime][buffers]",
-                   NNTILE_TEST_MODELS) {
+TEMPLATE_TEST_CASE("an empty handle and one of another runtime are distinguished",
+                   "[runtime][buffers]", NNTILE_TEST_MODELS) {
   TestType runtime, other;
   auto const foreign = cell(other, 1);
   (void)cell(runtime, 1);
   CHECK(contains(message_of<LifetimeError>([&] { runtime.retire({}); }), "empty"));
   CHECK(contains(message_of<LifetimeError>([&] { runtime.lock(foreign, Access::read); }),
                  "another runtime"));
-  CHECK(contains(message_of<LifetimeError>([&] {
-                   runtime.wait(submit(other, put_codelet, {{foreign, Access::write}}));
-                 }),
+  CHECK(contains(message_of<LifetimeError>(
+                     [&] { runtime.wait(submit(other, put_codelet, {{foreign, Access::write}})); }),
                  "another runtime"));
 }
 

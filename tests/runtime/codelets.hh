@@ -84,8 +84,9 @@ template <class R> using Uses = std::initializer_list<Use<typename R::Handle>>;
 
 /// Submits a codelet with one value as its attributes.
 template <class R, class Value>
-requires(!std::integral<Value>) Event submit(R& runtime, Codelet const& codelet, Uses<R> uses,
-                                             Value const& value, TaskLabel label = {}) {
+requires(!std::integral<Value>)
+Event submit(R& runtime, Codelet const& codelet, Uses<R> uses, Value const& value,
+             TaskLabel label = {}) {
   return runtime.submit(
       {&codelet, {uses.begin(), uses.size()}, std::as_bytes(std::span(&value, 1)), {}, label});
 }

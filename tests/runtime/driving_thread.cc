@@ -155,7 +155,9 @@ TEST_CASE("a call while the driver is inside throws with both threads and both c
 TEST_CASE("a call inside another leaves the outer one in place", "[runtime][driving_thread]") {
   DrivingThread thread(0, nullptr, GENERATE(true, false));
   auto const outer = thread.enter("wait_all");
-  { auto const inner = thread.enter("retire"); }
+  {
+    auto const inner = thread.enter("retire");
+  }
   std::string text;
   std::thread([&] {
     text = test::message_of<LifetimeError>([&] { (void)thread.enter("submit"); });
@@ -179,7 +181,9 @@ TEST_CASE("who asks whether a task is done delays a new driver and does not stop
   DrivingThread thread(0, nullptr, GENERATE(true, false));
   std::atomic<bool> asks{false}, leave{false}, drives{false};
   std::thread asker([&] {
-    { auto const inside = thread.enter("submit"); }
+    {
+      auto const inside = thread.enter("submit");
+    }
     auto const inside = thread.enter_as_driver();
     asks = true;
     while (!leave) std::this_thread::yield();
@@ -236,9 +240,8 @@ TEMPLATE_LIST_TEST_CASE("a second thread is refused by every runtime, which goes
     other = text_of(std::this_thread::get_id());
     while (!gate.entered) std::this_thread::yield();
     while (!test::contains(text, "one thread drives a runtime"))
-      text = test::message_of<LifetimeError>([&] {
-        test::submit(runtime, test::put_codelet, {{handle, Access::write}}, 8);
-      });
+      text = test::message_of<LifetimeError>(
+          [&] { test::submit(runtime, test::put_codelet, {{handle, Access::write}}, 8); });
     gate.open = true;
   });
   auto const call = [&](auto&& what) {  // until the second thread is not inside

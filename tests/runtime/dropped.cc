@@ -33,8 +33,7 @@ struct Dropped {
       if (handle.index == last) throw Thrown(thrown);
     };
     try {
-      support::settle_dropped(
-          link, buffers, [](DataHandle) {}, retire);
+      support::settle_dropped(link, buffers, [](DataHandle) {}, retire);
     } catch (std::bad_alloc const&) {
     }
     return retired;

@@ -27,8 +27,8 @@ TEMPLATE_TEST_CASE("a forked child may destroy the engine, and any call there th
   for (int i = 0; i < 200; ++i) submit(*engine, step_codelet, {{cell(*engine, 1), Access::update}});
   int const right = in_child([&] {
     int count = 0;
-    count += refused_in_child("submit",
-                              [&] { submit(*engine, step_codelet, {{a, Access::update}}); });
+    count +=
+        refused_in_child("submit", [&] { submit(*engine, step_codelet, {{a, Access::update}}); });
     count += refused_in_child("wait", [&] { engine->wait(first); });
     count += refused_in_child("done", [&] { (void)engine->done(first); });
     count += refused_in_child("lock", [&] { (void)engine->lock(a, Access::read); });

@@ -145,9 +145,7 @@ TEMPLATE_TEST_CASE("a codelet without an entry for a CPU is refused", "[runtime]
   static constexpr Codelet none{"gpu_only", nullptr, nullptr, nullptr};
   TestType runtime;
   auto const a = cell(runtime);
-  CHECK(contains(message_of<ValueError>([&] {
-                   submit(runtime, none, {{a, Access::write}});
-                 }),
+  CHECK(contains(message_of<ValueError>([&] { submit(runtime, none, {{a, Access::write}}); }),
                  "gpu_only"));
 }
 

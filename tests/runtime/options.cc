@@ -26,9 +26,8 @@ TEST_CASE("fewer than 1 and more than 1,024 workers throw, naming runtime, value
           "[runtime][options]") {
   CHECK(check_options({1024, false, false}, "ring").workers == 1024);
   for (int const workers : {-5, 0, 1025}) {
-    std::string const text = message_of<ValueError>([&] {
-      (void)check_options({workers, false, false}, "ring");
-    });
+    std::string const text =
+        message_of<ValueError>([&] { (void)check_options({workers, false, false}, "ring"); });
     for (auto const& piece : {std::string("ring"), concat(workers), std::string("1 to 1024")})
       CHECK(contains(text, piece));
   }

@@ -114,8 +114,7 @@ TEST_CASE("no order of an owner and two thieves takes an item of a deque twice o
   CHECK(bad == 0);
 }
 
-TEST_CASE("no order of a push and a thief that falls asleep loses the item",
-          "[runtime][ring]") {
+TEST_CASE("no order of a push and a thief that falls asleep loses the item", "[runtime][ring]") {
   if (test::sanitized) return test::skip("sanitizers do not follow routines that change stacks");
   int const bad = count_bad<Den>(
       [](Interleavings& routines, Den& den) {

@@ -21,7 +21,8 @@ TEST_CASE("a forked child may destroy the ring, and any call there throws", "[ru
     for (int i = 0; i < 500; ++i) submit(*ring, step_codelet, {{cell(*ring, 1), Access::update}});
   int const right = in_child([&] {
     int count = 0;
-    count += refused_in_child("submit", [&] { submit(*ring, step_codelet, {{a, Access::update}}); });
+    count +=
+        refused_in_child("submit", [&] { submit(*ring, step_codelet, {{a, Access::update}}); });
     count += refused_in_child("wait", [&] { ring->wait(first); });
     count += refused_in_child("done", [&] { (void)ring->done(first); });
     count += refused_in_child("lock", [&] { (void)ring->lock(a, Access::read); });

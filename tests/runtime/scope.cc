@@ -43,10 +43,9 @@ class Unscoped {
 static_assert(Runtime<Unscoped> && !ScopedRuntime<Unscoped>);
 
 bool is_void(auto& runtime, DataHandle handle) {
-  return contains(message_of<LifetimeError>([&] {
-                    submit(runtime, put_codelet, {{handle, Access::write}});
-                  }),
-                  "retired");
+  return contains(
+      message_of<LifetimeError>([&] { submit(runtime, put_codelet, {{handle, Access::write}}); }),
+      "retired");
 }
 
 }  // namespace

@@ -75,7 +75,9 @@ TEMPLATE_TEST_CASE("a detached task runs on by itself", "[runtime][task_handle]"
 TEMPLATE_TEST_CASE("the destructor of a failed task does not throw, and wait_all reports",
                    "[runtime][task_handle]", NNTILE_TEST_MODELS) {
   TestType runtime;
-  { auto const task = broken(runtime); }
+  {
+    auto const task = broken(runtime);
+  }
   CHECK_THROWS_AS(runtime.wait_all(), TaskError);
 }
 

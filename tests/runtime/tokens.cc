@@ -114,8 +114,8 @@ TEMPLATE_TEST_CASE("a task behind a pending one waits for its token", "[runtime]
   CHECK(read(runtime, a) == 4);
 }
 
-TEMPLATE_TEST_CASE("a token that reports a failure cancels what reads behind it", "[runtime][tokens]",
-                   NNTILE_TEST_MODELS) {
+TEMPLATE_TEST_CASE("a token that reports a failure cancels what reads behind it",
+                   "[runtime][tokens]", NNTILE_TEST_MODELS) {
   TestType runtime;
   TokenKeeper keeper;
   auto const a = cell(runtime, 1);
@@ -263,8 +263,8 @@ TEMPLATE_TEST_CASE("tokens completed by many threads at once all count", "[runti
   }
 }
 
-TEMPLATE_TEST_CASE("a poll that drives is refused", "[runtime][tokens]",
-                   NNTILE_TEST_MODELS, nntile::Ring) {
+TEMPLATE_TEST_CASE("a poll that drives is refused", "[runtime][tokens]", NNTILE_TEST_MODELS,
+                   nntile::Ring) {
   TestType runtime;
   Trespasser<TestType> poll{&runtime, true};
   runtime.wait(submit(runtime, poll.codelet, {}, &poll));
@@ -280,8 +280,8 @@ TEMPLATE_TEST_CASE("what a poll throws fails its task", "[runtime][tokens]", NNT
   CHECK_THROWS_AS(runtime.wait_all(), TaskError);
 }
 
-TEMPLATE_TEST_CASE("a release that drives is refused", "[runtime][tokens]",
-                   NNTILE_TEST_MODELS, nntile::Ring) {
+TEMPLATE_TEST_CASE("a release that drives is refused", "[runtime][tokens]", NNTILE_TEST_MODELS,
+                   nntile::Ring) {
   TestType runtime;
   Trespasser<TestType> owner{&runtime, true};
   alignas(64) std::byte memory[64] = {};
@@ -307,8 +307,7 @@ TEST_CASE("a token that is over ends no later task", "[runtime][tokens]") {
   Completion const second = tokens.open(nullptr, body);
   (void)tokens.entry_returned(second, {});
   first.complete();
-  first.poll(
-      +[](void*, Completion) { return false; }, nullptr);
+  first.poll(+[](void*, Completion) { return false; }, nullptr);
   CHECK(ended == 1);
   CHECK(tokens.polls() == 0);
   second.complete();
@@ -317,12 +316,10 @@ TEST_CASE("a token that is over ends no later task", "[runtime][tokens]") {
 
 TEST_CASE("a poll that answers true without completing is dropped and its token stays",
           "[runtime][tokens]") {
-  support::Tokens tokens(
-      nullptr, +[](void*, void*, Status) noexcept {});
+  support::Tokens tokens(nullptr, +[](void*, void*, Status) noexcept {});
   support::TaskBody body;
   Completion const token = tokens.open(nullptr, body);
-  token.poll(
-      +[](void*, Completion) { return true; }, nullptr);
+  token.poll(+[](void*, Completion) { return true; }, nullptr);
   CHECK(tokens.polls() == 1);
   CHECK(tokens.poll(true));
   CHECK(tokens.polls() == 0);
@@ -333,14 +330,12 @@ TEST_CASE("a poll that answers true without completing is dropped and its token 
 }
 
 TEST_CASE("completing a token drops its polls and no other's", "[runtime][tokens]") {
-  support::Tokens tokens(
-      nullptr, +[](void*, void*, Status) noexcept {});
+  support::Tokens tokens(nullptr, +[](void*, void*, Status) noexcept {});
   support::TaskBody body;
   Completion const first = tokens.open(nullptr, body), second = tokens.open(nullptr, body);
   for (int i = 0; i < 3; ++i)
     for (Completion const& token : {first, second})
-      token.poll(
-          +[](void*, Completion) { return false; }, nullptr);
+      token.poll(+[](void*, Completion) { return false; }, nullptr);
   (void)tokens.entry_returned(first, {});
   first.complete();
   CHECK(tokens.polls() == 3);

@@ -11,8 +11,9 @@ namespace nntile::test {
 bool allocations_are_counted();
 
 struct AllocationTotals {
-  std::size_t aligned_bytes = 0;  // by posix_memalign: how memory for buffers is taken, and it alone
-  std::size_t large = 0;          // calls for 4 KiB or more
+  std::size_t aligned_bytes =
+      0;                  // by posix_memalign: how memory for buffers is taken, and it alone
+  std::size_t large = 0;  // calls for 4 KiB or more
 };
 AllocationTotals allocation_totals();
 

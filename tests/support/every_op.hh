@@ -98,7 +98,8 @@ inline std::vector<OpCase> every_op() {
   add(op_case<ops::ClipScale>({}, {{}, {}}), [](std::vector<Array>& x) { set_all(x[0], 9); });
   add(op_case<ops::ScaleBy>({}, {{}, {5, 7}}));
   add(op_case<ops::LayerNorm>({}, {{130, 6}, {130}, {130}, {130, 6}, {6}, {6}}));
-  add(op_case<ops::LayerNormBackward>({.beta = 0.5}, {{130, 6}, {130, 6}, {130}, {6}, {6}, {130, 6}}));
+  add(op_case<ops::LayerNormBackward>({.beta = 0.5},
+                                      {{130, 6}, {130, 6}, {130}, {6}, {6}, {130, 6}}));
   add(op_case<ops::LayerNormWeightBackward>(
       {.beta_dgamma = 0.5}, {{5, 7, 3}, {5, 7, 3}, {7, 3}, {7, 3}, {5, 3}, {5, 3}}));
   add(op_case<ops::Randn>({.seed = 1}, {{5, 7}}));
@@ -114,11 +115,10 @@ inline std::vector<OpCase> every_op() {
 }
 
 /// Every op of nntile/ops.hh, by its list.
-using EveryOp =
-    std::tuple<adamw_step_ops, add_ops, add_fiber_ops, add_slice_ops, argmax_ops, attention_ops,
-               cast_ops, copy_ops, cross_entropy_ops, embedding_ops, fill_ops, gelutanh_ops,
-               gemm_ops, global_norm_ops, layer_norm_ops, randn_ops, sample_ops, scale_ops,
-               softmax_ops, sum_slice_ops>;
+using EveryOp = std::tuple<adamw_step_ops, add_ops, add_fiber_ops, add_slice_ops, argmax_ops,
+                           attention_ops, cast_ops, copy_ops, cross_entropy_ops, embedding_ops,
+                           fill_ops, gelutanh_ops, gemm_ops, global_norm_ops, layer_norm_ops,
+                           randn_ops, sample_ops, scale_ops, softmax_ops, sum_slice_ops>;
 
 template <class... Ops> std::vector<std::string> names_of(OpList<Ops...>) { return {Ops::name...}; }
 
@@ -140,7 +140,8 @@ inline bool means_nothing(OpCase const& c) {
   if (name == "embedding") return c.shapes[1][1] == 0;
   if (name == "embedding_backward") return c.shapes[2][1] == 0;
   if (!name.starts_with("attention")) return false;
-  return c.shapes[1][2] == 0 && reinterpret_cast<ops::AttentionAttrs const*>(c.attrs.data())->causal;
+  return c.shapes[1][2] == 0 &&
+         reinterpret_cast<ops::AttentionAttrs const*>(c.attrs.data())->causal;
 }
 
 /// Cuts every axis that may be cut, at a canonical border and unevenly.
@@ -151,8 +152,8 @@ inline Cuts canonical_cuts(OpCase const& c) {
   for (Axis const& axis : table.axes) {
     Index const first = blocked.find(axis.group) != std::string::npos ? 64 : (axis.extent + 2) / 3;
     if (axis.whole || axis.extent <= first) continue;
-    cuts.push_back({std::string(1, axis.group) + std::to_string(axis.within),
-                    {first, axis.extent - first}});
+    cuts.push_back(
+        {std::string(1, axis.group) + std::to_string(axis.within), {first, axis.extent - first}});
   }
   return cuts;
 }

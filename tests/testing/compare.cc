@@ -72,7 +72,8 @@ TEST_CASE("NaN is equal to NaN alone", "[testing][compare]") {
   CHECK(std::isinf(distance(span_of(seen), span_of(one)).relative));
 }
 
-TEST_CASE("NaNs differ neither by sign nor by payload, and from every number", "[testing][compare]") {
+TEST_CASE("NaNs differ neither by sign nor by payload, and from every number",
+          "[testing][compare]") {
   std::vector<float> const one{NAN}, other{std::bit_cast<float>(0xff812345u)}, number{1};
   CHECK(bit_difference(span_of(one), span_of(other)).empty());
   CHECK_FALSE(bit_difference(span_of(one), span_of(number)).empty());

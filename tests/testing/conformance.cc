@@ -16,8 +16,7 @@ using test::Defect;
 
 /// `first`: until the first check fails. A hang is waited for, and counts as a failure.
 testing::Report run(Defect defect, std::string const& only = {}, bool first = false) {
-  bool const frees =
-      defect != Defect::frees_nothing && defect != Defect::frees_nothing_at_the_end;
+  bool const frees = defect != Defect::frees_nothing && defect != Defect::frees_nothing_at_the_end;
   testing::ConformanceOptions options;
   options.rounds = 1;
   options.only = only;
@@ -103,7 +102,8 @@ constexpr Expectation expectations[] = {
     {Defect::ends_at_return, "an asynchronous task keeps its place in the order"},
     {Defect::abandons_tasks, "destruction waits for tasks and tokens"},
     {Defect::replays_at_once, "a replay waits for the tasks before it"},
-    {Defect::replays_at_once, "a replay and the tasks around it keep their order", "a replay waits"},
+    {Defect::replays_at_once, "a replay and the tasks around it keep their order",
+     "a replay waits"},
     {Defect::replay_leaves_no_readers, "a replay leaves each handle's last writer and readers"},
     {Defect::keeps_first_parameters, "a replay takes its own bindings and parameters"},
     {Defect::replays_first_task_only, "a replay runs every task of its program once"},
@@ -136,7 +136,7 @@ TEST_CASE("the battery finds every broken law", "[testing][conformance]") {
 
 TEST_CASE("the first line of a report names the most specific check", "[testing][conformance]") {
   for (Expectation const& expected : expectations) {
-    if (expected.first != expected.check) continue;          // another line has this defect
+    if (expected.first != expected.check) continue;           // another line has this defect
     if (expected.defect == Defect::loses_a_wakeup) continue;  // which hangs, see watchdog.cc
     auto const report = run(expected.defect, "", true);
     INFO("defect " << static_cast<int>(expected.defect) << "\n" << to_string(report));
@@ -171,8 +171,9 @@ TEST_CASE("a report begins with the first of several failures and counts the oth
   std::string const text = to_string(report);
   INFO(text);
   CHECK(report.failed() > 2);
-  CHECK(text.starts_with("FAILED: retired memory that was adopted is released once, after its task: "
-                         "retired memory was released 2 times (1 worker, seed 1); "));
+  CHECK(
+      text.starts_with("FAILED: retired memory that was adopted is released once, after its task: "
+                       "retired memory was released 2 times (1 worker, seed 1); "));
   CHECK(text.find(concat("; ", report.failed() - 1, " other checks failed\n")) != text.npos);
   CHECK(text.find("[FAILED]   hundreds of adopted buffers") != text.npos);
 }

@@ -108,7 +108,8 @@ TEST_CASE("a caller may live with a hang, and the check counts as failed", "[tes
   CHECK(report.failed() == 1);
   CHECK_FALSE(report.passed());
   require_words(report.hang, {"check 'a sleeping driver wakes when what it waits for ends', "
-                              "1 worker: in ", " after submit() of task "});
+                              "1 worker: in ",
+                              " after submit() of task "});
 }
 
 TEST_CASE("a worker that sleeps through a wake-up is found", "[testing][watchdog]") {
@@ -158,8 +159,8 @@ TEST_CASE("a destructor that does not return is named", "[testing][watchdog]") {
   options.only = "a runtime that is given nothing to do ends";
   options.own_driver = false;
   options.watchdog = {0.4, [](testing::Report const&) {}};
-  auto const report = testing::conformance(
-      [](RuntimeOptions const& one) { return Lingering(one); }, options);
+  auto const report =
+      testing::conformance([](RuntimeOptions const& one) { return Lingering(one); }, options);
   require_words(report.hang, {"do ends', 1 worker: in the destructor after wait_all()"});
 }
 
@@ -167,7 +168,9 @@ TEST_CASE("a log names the calls that have not returned", "[testing][watchdog]")
   testing::CallLogs logs;
   CHECK(logs.where() == "outside of the runtime");
   testing::CallLog log(logs);
-  { testing::CallLog::Call const call(log, testing::CallLog::submit_name); }
+  {
+    testing::CallLog::Call const call(log, testing::CallLog::submit_name);
+  }
   log.submitted();
   CHECK(logs.where() == "outside of the runtime after submit() of task 1");
   log.at(7, 31);
@@ -188,9 +191,13 @@ TEST_CASE("a log names the runtime that is inside a call, not the youngest",
 TEST_CASE("a call that got nothing done is no progress", "[testing][watchdog]") {
   testing::CallLogs logs;
   testing::CallLog log(logs);
-  { testing::CallLog::Call(log, "done()").got_nothing_done(); }
+  {
+    testing::CallLog::Call(log, "done()").got_nothing_done();
+  }
   CHECK(logs.returned() == 0);
-  { testing::CallLog::Call const call(log, "done()"); }
+  {
+    testing::CallLog::Call const call(log, "done()");
+  }
   CHECK(logs.returned() == 1);
 }
 

@@ -122,7 +122,9 @@ TEST_CASE("a view for reading gives elements that are const", "[tile][lifetime]"
     STATIC_REQUIRE(std::is_same_v<decltype(view[0]), float const&>);
     STATIC_REQUIRE(std::is_same_v<decltype(view.span()), std::span<float const>>);
   }
-  { tile.lock<Access::update>()[2] = 5; }
+  {
+    tile.lock<Access::update>()[2] = 5;
+  }
   CHECK(tile.read()[2] == 5);
 }
 

@@ -74,12 +74,14 @@ class CheckPass {
                 view.view_index >= 0 && view.view_index < base.axis(view.view_axis).count();
     for (std::size_t d = 0, from = 0; fits && d < base.rank(); ++d)
       if (d != view.view_axis) fits = base.axis(d) == view.tiling.axis(from++);
-    if (!fits) fail("the view '", view.name, "' has no tiles in '", plan_.tensors[view.base].name, "'");
+    if (!fits)
+      fail("the view '", view.name, "' has no tiles in '", plan_.tensors[view.base].name, "'");
   }
 
   void check_buffer(std::uint32_t b) const {
     PlannedBuffer const& buffer = plan_.buffers[b];
-    if (buffer.tensor >= plan_.tensors.size()) fail("buffer ", b, " is of tensor ", buffer.tensor, " of ", plan_.tensors.size());
+    if (buffer.tensor >= plan_.tensors.size())
+      fail("buffer ", b, " is of tensor ", buffer.tensor, " of ", plan_.tensors.size());
     PlannedTensor const& tensor = plan_.tensors[buffer.tensor];
     if (b < tensor.first_buffer || b - tensor.first_buffer != buffer.tile ||
         buffer.tile >= tensor.tiling.tile_count())
@@ -116,8 +118,10 @@ class CheckPass {
   void check_task(std::uint32_t t) const {
     PlannedTask const& task = plan_.tasks[t];
     std::size_t const end = std::size_t{task.first_use} + task.use_count;
-    if (task.kernel >= plan_.kernels.size()) fail(label(t), " has kernel ", task.kernel, " of ", plan_.kernels.size());
-    if (task.tensor >= plan_.tensors.size()) fail(label(t), " is one of tensor ", task.tensor, " of ", plan_.tensors.size());
+    if (task.kernel >= plan_.kernels.size())
+      fail(label(t), " has kernel ", task.kernel, " of ", plan_.kernels.size());
+    if (task.tensor >= plan_.tensors.size())
+      fail(label(t), " is one of tensor ", task.tensor, " of ", plan_.tensors.size());
     if (task.use_count == 0 || end > plan_.uses.size())
       fail(label(t), " has uses up to ", end, " of ", plan_.uses.size());
     if (task.replaces >> task.use_count != 0)

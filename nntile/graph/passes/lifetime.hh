@@ -30,17 +30,17 @@ inline std::vector<LiveRange> live_ranges(PlanData const& plan) {
   return ranges;
 }
 
-/// Gives each buffer that lives in the arena of one location a slot. A slot is one handle: it serves one tile at a
-/// time, and as many bytes as the largest of them. A tile that takes a slot waits for the task that
-/// freed it, so one that was freed less than `reuse_distance` tasks ago is left alone as long as the arena
-/// stays within `slack` of its lower bound, or within a few tiles, which is more in small graphs.
-/// Of the rested ones the smallest that fits is taken; where none fits, the largest free one grows.
-/// A buffer whose live range ends where that of one begins which may replace it passes its slot on.
-/// Cost: n log n in the number of buffers.
+/// Gives each buffer that lives in the arena of one location a slot. A slot is one handle: it
+/// serves one tile at a time, and as many bytes as the largest of them. A tile that takes a slot
+/// waits for the task that freed it, so one that was freed less than `reuse_distance` tasks ago is
+/// left alone as long as the arena stays within `slack` of its lower bound, or within a few tiles,
+/// which is more in small graphs. Of the rested ones the smallest that fits is taken; where none
+/// fits, the largest free one grows. A buffer whose live range ends where that of one begins which
+/// may replace it passes its slot on. Cost: n log n in the number of buffers.
 class SlotPass {
  public:
   static constexpr std::size_t reuse_distance = 16;  // tasks; a few for each worker of a node
-  static constexpr Index slack = 20;       // 1/20 more than the lower bound for that
+  static constexpr Index slack = 20;                 // 1/20 more than the lower bound for that
   static constexpr Index slack_tiles = 8;  // or as many tiles of mean size: some for each worker
 
   SlotPass(PlanData& plan, Location const& location)

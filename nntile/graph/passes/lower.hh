@@ -70,8 +70,8 @@ class LowerPass final : private TileVisitor {
     for (std::size_t o = 0; o < op.operands.size(); ++o)
       for (std::size_t d = 0; d < op.axes.operands[o].size(); ++d)
         if (op.axes.operands[o][d] == axis) return plan_.tensors[op.operands[o]].tiling.axis(d);
-    throw PlanError(concat("plan '", plan_.name, "': ", op.info->name,
-                           ": an axis of a hidden operand alone"));
+    throw PlanError(
+        concat("plan '", plan_.name, "': ", op.info->name, ": an axis of a hidden operand alone"));
   }
 
   std::uint32_t kernel(OpNode const& op) {
@@ -84,8 +84,7 @@ class LowerPass final : private TileVisitor {
 
   std::uint32_t carry(OpNode const& op, std::size_t operand) {
     PlannedTensor tensor;
-    tensor.name =
-        concat(plan_.tensors[op.operands.back()].name, ".", call_.operands[operand].name);
+    tensor.name = concat(plan_.tensors[op.operands.back()].name, ".", call_.operands[operand].name);
     tensor.dtype = dtype_of_kind(call_.operands[operand].kind, op.element, op.source);
     std::vector<AxisTiling> dimensions;
     for (auto const axis : op.axes.operands[operand]) dimensions.push_back(*call_.tilings[axis]);
@@ -168,10 +167,10 @@ class LowerPass final : private TileVisitor {
 
   void check(std::uint32_t tensor, std::uint32_t buffer, TileUse const& use) const {
     if (reads(use.access) && !written_[buffer])
-      throw PlanError(concat(
-          "plan '", plan_.name, "': ", call_.op->name, " ",
-          use.access == Access::read ? "reads" : "adds to", " '", plan_.tensors[tensor].name,
-          "', which nothing has written; declare it an input or a parameter, or fill it"));
+      throw PlanError(
+          concat("plan '", plan_.name, "': ", call_.op->name, " ",
+                 use.access == Access::read ? "reads" : "adds to", " '", plan_.tensors[tensor].name,
+                 "', which nothing has written; declare it an input or a parameter, or fill it"));
   }
 
   PlanData plan_;
@@ -188,8 +187,9 @@ class LowerPass final : private TileVisitor {
   std::uint32_t kernel_ = 0;
 };
 
-/// Fills in tasks, buffers, kernels and arguments of the plan's nodes, which have tilings; `watcher`,
-/// if any, sees what became a task. Throws PlanError where a value is read that nothing has written.
+/// Fills in tasks, buffers, kernels and arguments of the plan's nodes, which have tilings;
+/// `watcher`, if any, sees what became a task. Throws PlanError where a value is read that nothing
+/// has written.
 inline PlanData lower(PlanData plan, LogicalGraph const& graph, TileVisitor* watcher = nullptr) {
   return LowerPass(std::move(plan), graph, watcher).run();
 }

@@ -10,9 +10,10 @@
 
 namespace nntile::passes {
 
-/// Moves each op that takes gradients, and each that reads only what such ops wrote, right behind the
-/// last op that it must follow (one that writes what it touches, or reads what it writes), so that
-/// gradients die young and updates overlap with the backward pass. Other ops keep the graph's order.
+/// Moves each op that takes gradients, and each that reads only what such ops wrote, right behind
+/// the last op that it must follow (one that writes what it touches, or reads what it writes), so
+/// that gradients die young and updates overlap with the backward pass. Other ops keep the graph's
+/// order.
 inline std::vector<std::size_t> advance_optimizer(LogicalGraph const& graph,
                                                   std::vector<std::size_t> const& ops) {
   std::vector<std::size_t> written(

@@ -51,8 +51,8 @@ template <Runtime R> class Check {
     return adopt_any(bytes, place, release);
   }
   template <std::same_as<std::byte const> Byte, std::size_t count>
-  Handle adopt(std::span<Byte, count> bytes, Place place = host,
-               Release release = {}) requires ReadOnlyRuntime<R> {
+  Handle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {})
+  requires ReadOnlyRuntime<R> {
     return adopt_any(std::span<std::byte const>(bytes), place, release);
   }
   void retire(Handle handle) {
@@ -116,14 +116,24 @@ template <Runtime R> class Check {
     }
     runtime_.unlock(handle.inner);
   }
-  auto drive(char const* call) requires DrivenRuntime<R> { return runtime_.drive(call); }
+  auto drive(char const* call)
+  requires DrivenRuntime<R> {
+    return runtime_.drive(call);
+  }
   Workers workers() const { return runtime_.workers(); }
-  std::size_t workspace_bytes() const requires LendingRuntime<R> {
+  std::size_t workspace_bytes() const
+  requires LendingRuntime<R> {
     return runtime_.workspace_bytes();
   }
 
-  void open_scope(Lifetime lifetime) requires ScopedRuntime<R> { runtime_.open_scope(lifetime); }
-  void close_scope(Lifetime lifetime) requires ScopedRuntime<R> { runtime_.close_scope(lifetime); }
+  void open_scope(Lifetime lifetime)
+  requires ScopedRuntime<R> {
+    runtime_.open_scope(lifetime);
+  }
+  void close_scope(Lifetime lifetime)
+  requires ScopedRuntime<R> {
+    runtime_.close_scope(lifetime);
+  }
   static constexpr bool heeds_hints = HintedRuntime<R>;
 
  private:

@@ -36,8 +36,8 @@ template <Runtime R> class Forward {
     return runtime_.adopt(bytes, place, release);
   }
   template <std::same_as<std::byte const> Byte, std::size_t count>
-  Handle adopt(std::span<Byte, count> bytes, Place place = host,
-               Release release = {}) requires ReadOnlyRuntime<R> {
+  Handle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {})
+  requires ReadOnlyRuntime<R> {
     return runtime_.adopt(bytes, place, release);
   }
   void retire(Handle handle) { runtime_.retire(handle); }
@@ -47,26 +47,45 @@ template <Runtime R> class Forward {
   void wait_all() { runtime_.wait_all(); }
   std::span<std::byte> lock(Handle handle, Access access) { return runtime_.lock(handle, access); }
   void unlock(Handle handle) { runtime_.unlock(handle); }
-  auto drive(char const* call) requires DrivenRuntime<R> { return runtime_.drive(call); }
-  auto link() const requires LinkedRuntime<R> { return runtime_.link(); }
-  bool here() const requires LinkedRuntime<R> { return runtime_.here(); }
-  void wait_and_retire(Handle handle) requires LinkedRuntime<R> {
+  auto drive(char const* call)
+  requires DrivenRuntime<R> {
+    return runtime_.drive(call);
+  }
+  auto link() const
+  requires LinkedRuntime<R> {
+    return runtime_.link();
+  }
+  bool here() const
+  requires LinkedRuntime<R> {
+    return runtime_.here();
+  }
+  void wait_and_retire(Handle handle)
+  requires LinkedRuntime<R> {
     runtime_.wait_and_retire(handle);
   }
   Workers workers() const { return runtime_.workers(); }
-  std::size_t workspace_bytes() const requires LendingRuntime<R> {
+  std::size_t workspace_bytes() const
+  requires LendingRuntime<R> {
     return runtime_.workspace_bytes();
   }
 
-  void open_scope(Lifetime lifetime) requires ScopedRuntime<R> { runtime_.open_scope(lifetime); }
-  void close_scope(Lifetime lifetime) requires ScopedRuntime<R> { runtime_.close_scope(lifetime); }
+  void open_scope(Lifetime lifetime)
+  requires ScopedRuntime<R> {
+    runtime_.open_scope(lifetime);
+  }
+  void close_scope(Lifetime lifetime)
+  requires ScopedRuntime<R> {
+    runtime_.close_scope(lifetime);
+  }
 
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
-                 std::span<ProgramParameter const> parameters) requires ReplayingRuntime<R> {
+                 std::span<ProgramParameter const> parameters)
+  requires ReplayingRuntime<R> {
     return runtime_.record(tasks, binding_count, parameters);
   }
   Event replay(Program const& program, std::span<Handle const> bindings,
-               std::span<std::byte const> block) requires ReplayingRuntime<R> {
+               std::span<std::byte const> block)
+  requires ReplayingRuntime<R> {
     return runtime_.replay(program, bindings, block);
   }
 

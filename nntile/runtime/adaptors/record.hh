@@ -71,8 +71,8 @@ template <Runtime R> class Record : public Forward<R> {
     return handle;
   }
   template <std::same_as<std::byte const> Byte, std::size_t count>
-  Handle adopt(std::span<Byte, count> bytes, Place place = host,
-               Release release = {}) requires ReadOnlyRuntime<R> {
+  Handle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {})
+  requires ReadOnlyRuntime<R> {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "adopt");
     Handle const handle = Base::adopt(bytes, place, release);
     ++counts_.adopts;
@@ -83,7 +83,8 @@ template <Runtime R> class Record : public Forward<R> {
     Base::retire(handle);
     ++counts_.retires;
   }
-  void wait_and_retire(Handle handle) requires LinkedRuntime<R> {
+  void wait_and_retire(Handle handle)
+  requires LinkedRuntime<R> {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "wait_and_retire");
     Base::wait_and_retire(handle);
     ++counts_.retires;
@@ -117,14 +118,16 @@ template <Runtime R> class Record : public Forward<R> {
     return bytes;
   }
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
-                 std::span<ProgramParameter const> parameters) requires ReplayingRuntime<R> {
+                 std::span<ProgramParameter const> parameters)
+  requires ReplayingRuntime<R> {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "record");
     Program program = Base::record(tasks, binding_count, parameters);
     ++counts_.records;
     return program;
   }
   Event replay(Program const& program, std::span<Handle const> bindings,
-               std::span<std::byte const> block) requires ReplayingRuntime<R> {
+               std::span<std::byte const> block)
+  requires ReplayingRuntime<R> {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "replay");
     Event const event = Base::replay(program, bindings, block);
     ++counts_.replays;

@@ -23,7 +23,8 @@ namespace nntile {
 /// Emulates the refinements that they lack: a program is submitted task by task, hints are
 /// ignored. Handles and events are the chosen runtime's, and die with it.
 template <class... Rs>
-requires(sizeof...(Rs) > 0 && (NamedRuntime<Rs> && ...)) class Dynamic {
+requires(sizeof...(Rs) > 0 && (NamedRuntime<Rs> && ...))
+class Dynamic {
   using Erased = detail::ErasedHandles<typename Rs::Handle...>;
   using Model = detail::DynamicModel<Erased>;
 
@@ -71,10 +72,12 @@ requires(sizeof...(Rs) > 0 && (NamedRuntime<Rs> && ...)) class Dynamic {
   Workers workers() const { return model_->workers(); }
   std::size_t workspace_bytes() const { return model_->workspace_bytes(); }
 
-  void open_scope(Lifetime lifetime) requires(ScopedRuntime<Rs>&&...) {
+  void open_scope(Lifetime lifetime)
+  requires(ScopedRuntime<Rs> && ...) {
     model_->open_scope(lifetime);
   }
-  void close_scope(Lifetime lifetime) requires(ScopedRuntime<Rs>&&...) {
+  void close_scope(Lifetime lifetime)
+  requires(ScopedRuntime<Rs> && ...) {
     model_->close_scope(lifetime);
   }
 

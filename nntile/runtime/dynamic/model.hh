@@ -108,11 +108,11 @@ template <Runtime R, class Erased> class DynamicModelOf final : public DynamicMo
  public:
   using Handle = typename Erased::Handle;
 
-  explicit DynamicModelOf(
-      RuntimeOptions const& options) requires std::constructible_from<R, RuntimeOptions const&>
+  explicit DynamicModelOf(RuntimeOptions const& options)
+  requires std::constructible_from<R, RuntimeOptions const&>
       : runtime_(options) {}
-  explicit DynamicModelOf(RuntimeOptions const&) requires(
-      !std::constructible_from<R, RuntimeOptions const&>) {}
+  explicit DynamicModelOf(RuntimeOptions const&)
+  requires(!std::constructible_from<R, RuntimeOptions const&>) {}
 
   Handle allocate(std::size_t bytes, Place place, Lifetime lifetime) override {
     return Erased::wrap(runtime_.allocate(bytes, place, lifetime));

@@ -35,11 +35,11 @@ namespace nntile {
 
 /// An executor that brings storage of its own. `free` is called from any thread.
 template <class X>
-concept StoringExecutor = Executor<X> &&
-    requires(X& executor, std::size_t bytes, Place place, void* pointer) {
-  { executor.allocate(bytes, place) } -> std::same_as<void*>;
-  executor.free(pointer, bytes, place);
-};
+concept StoringExecutor =
+    Executor<X> && requires(X& executor, std::size_t bytes, Place place, void* pointer) {
+      { executor.allocate(bytes, place) } -> std::same_as<void*>;
+      executor.free(pointer, bytes, place);
+    };
 
 /// Models Runtime over any executor. The driving thread executes tasks too, inside `wait`,
 /// `wait_all`, `lock` and a blocked `submit`, one at a time; unless a RuntimeOptions among the

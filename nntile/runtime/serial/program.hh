@@ -106,8 +106,8 @@ class Flight {
   std::weak_ptr<Recording const> bound_;  // of the members from here on
   std::vector<DataHandle> handles_;
   std::vector<support::Buffer*> buffers_;  // by binding; null for one that is not used
-  std::vector<void*> pointers_;           // of all uses in turn
-  std::vector<std::byte> patched_;        // the attributes, if parameters change some
+  std::vector<void*> pointers_;            // of all uses in turn
+  std::vector<std::byte> patched_;         // the attributes, if parameters change some
   std::vector<Call> calls_;
   std::vector<Use<support::Buffer*>> uses_;  // of the latest body
   std::uint64_t first_ = 0;

@@ -23,7 +23,8 @@ class CallLogs {
   CallLogs() = default;
   CallLogs(CallLogs const&) = delete;
   std::uint64_t returned() const { return returned_.load(std::memory_order_relaxed); }
-  /// "in wait_all() after submit() of task 12": the calls that have not returned, else the last one.
+  /// "in wait_all() after submit() of task 12": the calls that have not returned, else the last
+  /// one.
   std::string where() const;
 
  private:

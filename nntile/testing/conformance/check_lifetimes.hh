@@ -24,9 +24,8 @@ inline void require_void(Scene& scene, Subject::Handle handle, std::uint32_t goo
     require_throws<LifetimeError>(
         [&] { runtime.submit({&idle_codelet, std::span(uses).last(1), {}, {}, {}}); },
         concat("a task that is to ", name_of(access), " ", which));
-    require_throws<LifetimeError>(
-        [&] { runtime.submit({&idle_codelet, uses, {}, {}, {}}); },
-        concat("a task whose second operand is ", which));
+    require_throws<LifetimeError>([&] { runtime.submit({&idle_codelet, uses, {}, {}, {}}); },
+                                  concat("a task whose second operand is ", which));
     require_throws<LifetimeError>([&] { runtime.lock(handle, access); },
                                   concat("a lock to ", name_of(access), " ", which));
   }
@@ -186,9 +185,8 @@ inline void impossible_places(Trial const& trial) {
   Scene scene(trial);
   for (Place const place : {Place{Place::Kind::device, 1000000}, Place{Place::Kind::device, -1},
                             Place{Place::Kind::disk, 1000000}}) {
-    require_throws<ValueError>(
-        [&] { scene.runtime().allocate(32, place, Lifetime::persistent); },
-        concat("allocating on device ", place.device));
+    require_throws<ValueError>([&] { scene.runtime().allocate(32, place, Lifetime::persistent); },
+                               concat("allocating on device ", place.device));
     require_throws<ValueError>(
         [&] { scene.runtime().adopt(memory.bytes(), place, memory.release()); },
         concat("adopting memory of device ", place.device));
@@ -261,19 +259,19 @@ inline void storage_goes(Trial const& trial) {
 }
 
 inline std::vector<NamedCheck> lifetimes() {
-  return {{"the handle of another runtime is refused in every call", foreign_handles},
-          {"a retired handle is refused in every call, and so is retiring it again",
-           retired_handles},
-          {"a handle is refused once its scope has closed, and so are scopes that are not open",
-           closed_scopes},
-          {"an unlock without a lock is refused", stray_unlocks},
-          {"a second lock of a handle is refused", locked_twice},
-          {"the event of another runtime is refused", foreign_events},
-          {"an event that the runtime never gave is refused", invented_events},
-          {"a place that the runtime has not is refused", impossible_places},
-          {"a task without an entry that can run is refused", impossible_codelets},
-          {"storage is freed behind a retired buffer's last task, and with the runtime",
-           storage_goes, true}};
+  return {
+      {"the handle of another runtime is refused in every call", foreign_handles},
+      {"a retired handle is refused in every call, and so is retiring it again", retired_handles},
+      {"a handle is refused once its scope has closed, and so are scopes that are not open",
+       closed_scopes},
+      {"an unlock without a lock is refused", stray_unlocks},
+      {"a second lock of a handle is refused", locked_twice},
+      {"the event of another runtime is refused", foreign_events},
+      {"an event that the runtime never gave is refused", invented_events},
+      {"a place that the runtime has not is refused", impossible_places},
+      {"a task without an entry that can run is refused", impossible_codelets},
+      {"storage is freed behind a retired buffer's last task, and with the runtime", storage_goes,
+       true}};
 }
 
 }  // namespace nntile::testing::checks

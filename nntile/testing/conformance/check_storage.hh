@@ -141,25 +141,18 @@ inline void unwritten(Trial const& trial) {
   std::uint32_t const other = scene.allocate();
   for (Access const access : {read, update, accumulate}) {
     require_throws<LifetimeError>(
-        [&] {
-          scene.task({{fresh, access}});
-        },
+        [&] { scene.task({{fresh, access}}); },
         concat("a task that may only ", name_of(access), " an unwritten buffer"));
     require_throws<LifetimeError>(
-        [&] {
-          scene.task({{other, write}, {fresh, access}});
-        },
+        [&] { scene.task({{other, write}, {fresh, access}}); },
         concat("a task whose second operand is to ", name_of(access), " what is unwritten"));
   }
   require_throws<LifetimeError>([&] { scene.runtime().lock(scene.handle(fresh), read); },
                                 "a lock to read an unwritten buffer");
   require_throws<LifetimeError>([&] { scene.runtime().lock(scene.handle(fresh), update); },
                                 "a lock to update an unwritten buffer");
-  require_throws<LifetimeError>(
-      [&] {
-        scene.task({{other, read}});
-      },
-      "reading a buffer whose only writer was refused");
+  require_throws<LifetimeError>([&] { scene.task({{other, read}}); },
+                                "reading a buffer whose only writer was refused");
   scene.task({{fresh, write}});
   scene.task({{fresh, read}, {other, write}});
   scene.task({{other, update}});
@@ -203,11 +196,8 @@ inline void locked_handles(Trial const& trial) {
   scene.task({{locked, write}});
   for (Access const access : {read, write, update}) {
     (void)scene.runtime().lock(scene.handle(locked), access);
-    require_throws<LifetimeError>(
-        [&] {
-          scene.task({{locked, read}, {other, write}});
-        },
-        "a task that names a locked handle");
+    require_throws<LifetimeError>([&] { scene.task({{locked, read}, {other, write}}); },
+                                  "a task that names a locked handle");
     require_throws<LifetimeError>([&] { scene.retire(locked); }, "retiring a locked handle");
     require_throws<LifetimeError>([&] { scene.runtime().wait_all(); },
                                   "wait_all while a handle is locked");
@@ -279,22 +269,22 @@ inline void too_large(Trial const& trial) {
 }
 
 inline std::vector<NamedCheck> storage() {
-  return {{"allocations are aligned to 64 bytes", alignment},
-          {"adopted memory is used in place", adopted_in_place},
-          {"a buffer may be empty", empty_buffers},
-          {"an unwritten buffer cannot be read", unwritten},
-          {"a task that also reads the unwritten buffer it writes is refused",
-           unwritten_and_repeated},
-          {"what cannot be allocated throws OutOfMemory", too_large},
-          {"a lock sees the tasks before it, and tasks see the lock", lock_sees_tasks},
-          {"a locked handle is out of bounds until unlock", locked_handles},
-          {"retiring a buffer keeps the data for the tasks before", retire_in_use},
-          {"retiring a buffer that an asynchronous task holds keeps the data", retire_in_use_late},
-          {"adopted memory is released once, with its contents current", release_once},
-          {"adopted memory is not released while a task reads it", released_while_running},
-          {"hundreds of adopted buffers are released, retired or not", release_of_many},
-          {"scopes retire exactly what was allocated in them", scopes},
-          {"closing a scope does not wait", scopes_do_not_wait}};
+  return {
+      {"allocations are aligned to 64 bytes", alignment},
+      {"adopted memory is used in place", adopted_in_place},
+      {"a buffer may be empty", empty_buffers},
+      {"an unwritten buffer cannot be read", unwritten},
+      {"a task that also reads the unwritten buffer it writes is refused", unwritten_and_repeated},
+      {"what cannot be allocated throws OutOfMemory", too_large},
+      {"a lock sees the tasks before it, and tasks see the lock", lock_sees_tasks},
+      {"a locked handle is out of bounds until unlock", locked_handles},
+      {"retiring a buffer keeps the data for the tasks before", retire_in_use},
+      {"retiring a buffer that an asynchronous task holds keeps the data", retire_in_use_late},
+      {"adopted memory is released once, with its contents current", release_once},
+      {"adopted memory is not released while a task reads it", released_while_running},
+      {"hundreds of adopted buffers are released, retired or not", release_of_many},
+      {"scopes retire exactly what was allocated in them", scopes},
+      {"closing a scope does not wait", scopes_do_not_wait}};
 }
 
 }  // namespace nntile::testing::checks

@@ -40,8 +40,12 @@ struct Report {
 
   /// Whether something ran, and nothing failed or hung.
   bool passed() const { return failed() == 0 && hang.empty() && checks.size() > left_out(); }
-  std::size_t failed() const { return count([](auto const& check) { return check.failures > 0; }); }
-  std::size_t left_out() const { return count([](auto const& check) { return check.left_out(); }); }
+  std::size_t failed() const {
+    return count([](auto const& check) { return check.failures > 0; });
+  }
+  std::size_t left_out() const {
+    return count([](auto const& check) { return check.left_out(); });
+  }
   /// The most specific check that failed, or nullptr.
   CheckResult const* first_failed() const {
     for (auto const& check : checks)
@@ -105,10 +109,10 @@ inline std::string to_string(Report const& report, bool all = false) {
       text += concat(": ", check.problem);
     text += '\n';
   }
-  text += concat(report.checks.size() - report.failed() - report.left_out(), " checks passed, ",
-                 report.failed(), " failed, ", report.left_out(), " left out, in ",
-                 report.configurations.size(), " configurations:",
-                 detail::list(report.configurations));
+  text +=
+      concat(report.checks.size() - report.failed() - report.left_out(), " checks passed, ",
+             report.failed(), " failed, ", report.left_out(), " left out, in ",
+             report.configurations.size(), " configurations:", detail::list(report.configurations));
   return text + "\n";
 }
 
