@@ -16,11 +16,11 @@ template <class T> struct ColumnResult : ChainResult<T> {
 
   NNTILE_ALWAYS_INLINE ColumnResult at(Index offset) const { return {ChainResult<T>::at(offset)}; }
   template <class Part> NNTILE_ALWAYS_INLINE Vec<V> start(Index i, Part part) const {
-    T const* const out = this->out;
+    T const* const from = this->out;
     if (!this->chain.first)
-      return this->carry == nullptr ? load(out + i, part)
+      return this->carry == nullptr ? load(from + i, part)
                                     : load(static_cast<V const*>(this->carry) + i, part);
-    return this->beta == 0 ? Vec<V>(0) : Vec<V>(this->beta) * load(out + i, part);
+    return this->beta == 0 ? Vec<V>(0) : Vec<V>(this->beta) * load(from + i, part);
   }
   template <class Part> NNTILE_ALWAYS_INLINE void put(Index i, Vec<V> value, Part part) const {
     put(i, value, part, this->chain.last);
