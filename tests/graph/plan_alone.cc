@@ -13,21 +13,22 @@ PlanData copy_plan() {
   PlanData data;
   data.name = "by hand";
   data.nodes = {0};
-  data.tensors.push_back({.name = "x",
-                          .tiling = Tiling(Shape{8}),
-                          .attributes = {.external = true},
-                          .storage = Storage::stored,
-                          .used = true});
-  data.tensors.push_back({.name = "y",
-                          .tiling = Tiling(Shape{8}),
-                          .attributes = {.output = true},
-                          .storage = Storage::stored,
-                          .used = true,
-                          .first_buffer = 1});
+  for (std::uint32_t t = 0; t < 2; ++t) {
+    PlannedTensor tensor;
+    tensor.name = t == 0 ? "x" : "y";
+    tensor.tiling = Tiling(Shape{8});
+    (t == 0 ? tensor.attributes.external : tensor.attributes.output) = true;
+    tensor.storage = Storage::stored;
+    tensor.used = true;
+    tensor.first_buffer = t;
+    data.tensors.push_back(tensor);
+  }
   data.buffers = {{.tensor = 0, .bytes = 64}, {.tensor = 1, .bytes = 64}};
   data.kernels = {{.name = "copy"}};
   data.uses = {{0, Access::read}, {1, Access::write}};
-  data.tasks = {{.use_count = 2, .tensor = 1}};
+  data.tasks.emplace_back();
+  data.tasks[0].use_count = 2;
+  data.tasks[0].tensor = 1;
   data.memory = {{.stored = 128}};
   return data;
 }
