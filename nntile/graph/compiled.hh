@@ -232,7 +232,8 @@ template <Runtime R> class CompiledGraph {
   }
 
   template <Element T> void bind(std::string const& name, std::span<T const> values) {
-    store_->template write<T>(kept("bind_input", name), values);
+    auto& stored = kept("bind_input", name);
+    store_->template write<T>(stored, values);
   }
 
   void submit_run(char const* call) {
