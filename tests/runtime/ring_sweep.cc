@@ -47,7 +47,7 @@ TEST_CASE("a task waits for none that has its old producer's reference 2^31 task
   Stage stage;
   DataHandle const old = stage.allocate(), other = stage.allocate();
   std::uint64_t const later = stage.machine.root.window.head() + 5000;
-  // Whoever wrote and read it 2^31 tasks before `later` is called what that one will be called.
+  // The writer and readers of 2^31 tasks before `later` go by the reference that `later` will have.
   stage.users(old).writer = reference_to(later);
   stage.users(old).readers.push_back(reference_to(later));
   while (stage.machine.root.window.head() != later) {
