@@ -28,7 +28,7 @@ GROUPS = {
     },
     "synonyms": {
         "{X, Access} beside Use": (r"\bstruct (?:Tile|Phase|Planned|Program|Buffer|Binding|Watched)Use\b", ALL),
-        "arguments for attributes": (r"\barguments<", ALL),
+        "attributes for arguments": (r"\b(?:call|call_|task|body|step|last|node)\.attributes\b(?!\.)", ("nntile/runtime", "nntile/ops", "kernels")),
         "Later for a deferred name": (r"\bLater\b", ALL),
         "hurry, hands_on, looks, rest": (r"\bhurry\b|\bhands_on_?\b|\bint looks\b|\bsize_t rest\b", ("nntile/graph",)),
         "lap for epoch": (r"\blaps?_?\b", RING),

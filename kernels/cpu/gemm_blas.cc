@@ -233,7 +233,7 @@ template <class T> void scale(Product<T> const& x) {
 template <class T> struct Gemm {
   static Status run(KernelCall const& call) noexcept {
     ops::Gemm::Args args;
-    __builtin_memcpy(&args, call.attributes, sizeof args);
+    __builtin_memcpy(&args, call.arguments, sizeof args);
     if (args.m == 0 || args.n == 0) return {};
     using Operand = ops::Gemm::Operand;
     Buffers<ops::Gemm> const buffers(call);

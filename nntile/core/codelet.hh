@@ -23,7 +23,7 @@ inline constexpr std::size_t max_workspace_bytes = 768 * 1024;
 /// as the call only.
 struct KernelCall {
   void* const* buffers;
-  void const* attributes;
+  void const* arguments;
   char* text;  // status_text_bytes long, for a failure that has words of its own
   /// At least Codelet::workspace bytes, aligned to 64, contents undefined, for this body alone
   /// until it returns; so an asynchronous entry and one for a device are given none. May be null

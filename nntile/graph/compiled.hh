@@ -375,7 +375,7 @@ template <Runtime R> class CompiledGraph {
     Codelet const* const own = codelets_[task.kernel];
     return traced(task) ? &detail::traced_codelet_for(*own) : own;
   }
-  std::span<std::byte const> attributes(PlannedTask const& task) const {
+  std::span<std::byte const> arguments(PlannedTask const& task) const {
     if (!traced(task)) return plan_->args(task);
     auto const number = static_cast<std::size_t>(&task - plan_->tasks().data());
     return std::as_bytes(std::span(&traced_[number], 1));
@@ -395,7 +395,7 @@ template <Runtime R> class CompiledGraph {
     for (auto const& task : plan_->tasks()) {
       tasks.push_back({codelet(task),
                        {uses.data() + at, task.use_count},
-                       attributes(task),
+                       arguments(task),
                        {-1, task.priority},
                        label(task)});
       at += task.use_count;
@@ -416,7 +416,7 @@ template <Runtime R> class CompiledGraph {
           uses.push_back({bindings_[binding_[use.buffer]], use.access});
         Event const event = submit(*runtime_, Task<Handle>{codelet(task),
                                                            {uses.data(), uses.size()},
-                                                           attributes(task),
+                                                           arguments(task),
                                                            {-1, task.priority},
                                                            label(task)});
         if (sink < sinks_.size() && sinks_[sink] == number) (*events_)[sink++] = event;

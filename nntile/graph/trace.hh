@@ -21,19 +21,19 @@ struct TaskTime {
 
 namespace detail {
 
-/// Attribute bytes of a traced task: whom to call with what, and where to note the time.
+/// Argument bytes of a traced task: whom to call with what, and where to note the time.
 struct TracedTask {
   Codelet const* codelet;
-  void const* attributes;
+  void const* arguments;
   TaskTime* time;
 };
 
 inline Status run_traced(KernelCall const& call) noexcept {
   TracedTask task;
-  std::memcpy(&task, call.attributes, sizeof task);
+  std::memcpy(&task, call.arguments, sizeof task);
   task.time->begin = monotonic_ns();
   Status const status =
-      task.codelet->cpu({call.buffers, task.attributes, call.text, call.workspace});
+      task.codelet->cpu({call.buffers, task.arguments, call.text, call.workspace});
   task.time->end = monotonic_ns();
   task.time->thread = pthread_self();
   return status;

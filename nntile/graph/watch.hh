@@ -115,7 +115,7 @@ struct WatchArguments {
   std::uint64_t step;
 };
 inline Status run_watch(KernelCall const& call) noexcept {
-  auto const& arguments = *static_cast<WatchArguments const*>(call.attributes);
+  auto const& arguments = *static_cast<WatchArguments const*>(call.arguments);
   arguments.block->store(arguments.step, call.buffers + 1);
   std::memcpy(call.buffers[0], &arguments.step, sizeof arguments.step);
   return {};

@@ -33,7 +33,7 @@ template <class Op> consteval OperandSet visible_operands() {
 
 }  // namespace detail
 
-/// The bytes that a kernel of the op is called with (KernelCall::attributes): `args`, and which
+/// The bytes that a kernel of the op is called with (KernelCall::arguments): `args`, and which
 /// operands have buffers, where a task may lack some.
 template <class Op, bool = detail::lacks_operands<Op>()> struct Arguments {
   typename Op::Args args;
@@ -46,7 +46,7 @@ template <class Op> struct Arguments<Op, false> {
 /// What the op's `args` filled in for this task.
 template <class Op> NNTILE_ALWAYS_INLINE typename Op::Args arguments(KernelCall const& call) {
   typename Op::Args args;
-  std::memcpy(&args, call.attributes, sizeof args);
+  std::memcpy(&args, call.arguments, sizeof args);
   return args;
 }
 
@@ -67,7 +67,7 @@ template <class Op> class Buffers {
   NNTILE_ALWAYS_INLINE explicit Buffers(KernelCall const& call) : pointers_(call.buffers) {
     if constexpr (detail::lacks_operands<Op>())
       std::memcpy(&operands_,
-                  static_cast<char const*>(call.attributes) + offsetof(Arguments<Op>, operands),
+                  static_cast<char const*>(call.arguments) + offsetof(Arguments<Op>, operands),
                   sizeof operands_);
   }
 

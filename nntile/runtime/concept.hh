@@ -61,7 +61,7 @@ template <class Handle> struct Use {
 template <class Handle> struct Task {
   Codelet const* codelet = nullptr;
   std::span<Use<Handle> const> uses;
-  std::span<std::byte const> attributes;
+  std::span<std::byte const> arguments;
   Hints hints;
   TaskLabel label;
 };
@@ -115,7 +115,7 @@ struct RuntimeOptions {
 ///                                     place).
 ///   retire(handle)                    no later task names it; its storage goes after its last
 ///                                     task. Does not wait. Throws LifetimeError (locked).
-///   submit(task)                      copies uses and attributes; may block for room, and never
+///   submit(task)                      copies uses and arguments; may block for room, and never
 ///                                     waits for the task itself. Throws LifetimeError (unwritten,
 ///                                     locked, inside a task), ValueError (no entry that runs here,
 ///                                     more workspace than is lent).
@@ -217,10 +217,10 @@ using Binding = std::uint32_t;
 /// One task of a recorded program.
 using ProgramTask = Task<Binding>;
 
-/// Attribute bytes of a recorded task that each replay takes from the parameter block.
+/// Argument bytes of a recorded task that each replay takes from the parameter block.
 struct ProgramParameter {
   std::uint32_t task;
-  std::uint32_t attribute_offset;
+  std::uint32_t argument_offset;
   std::uint32_t parameter_offset;
   std::uint32_t bytes;
 };
@@ -230,7 +230,7 @@ struct ProgramParameter {
 ///
 ///   record(tasks, count, parameters)  a program over the bindings 0 to count - 1. Copies all but
 ///                                     codelets and labels' strings.
-///   replay(program, bindings, block)  runs the program's tasks on these handles, with attributes
+///   replay(program, bindings, block)  runs the program's tasks on these handles, with arguments
 ///                                     patched from the block; copies both. Orders itself like one
 ///                                     task with the union of the accesses, and leaves each
 ///                                     handle's last writer and readers as the tasks would have.

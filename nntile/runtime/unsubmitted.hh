@@ -15,7 +15,7 @@ namespace nntile {
 namespace detail {
 
 inline Status fail_unsubmitted(KernelCall const& call) noexcept {
-  std::memcpy(call.text, call.attributes, status_text_bytes);
+  std::memcpy(call.text, call.arguments, status_text_bytes);
   return {call.text};
 }
 

@@ -34,9 +34,8 @@ class Watched : public Serial {
       pointers.push_back(lock(use.handle, Access::write).data());
       unlock(use.handle);
     }
-    auto& arguments =
-        arguments_.emplace_back(std::make_unique<std::byte[]>(task.attributes.size()));
-    std::memcpy(arguments.get(), task.attributes.data(), task.attributes.size());
+    auto& arguments = arguments_.emplace_back(std::make_unique<std::byte[]>(task.arguments.size()));
+    std::memcpy(arguments.get(), task.arguments.data(), task.arguments.size());
     kernels_.push_back(task.codelet->cpu);
     return event;
   }

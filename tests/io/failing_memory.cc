@@ -89,7 +89,7 @@ bool fifth(void* state, Completion token) {
 }
 constexpr Codelet pending{"pending", nullptr, nullptr,
                           +[](KernelCall const& call, Completion token) noexcept -> Status {
-                            token.poll(&fifth, *static_cast<int* const*>(call.attributes), true);
+                            token.poll(&fifth, *static_cast<int* const*>(call.arguments), true);
                             return {};
                           }};
 

@@ -38,12 +38,11 @@ template <class R> testing::Report battery() {
   return testing::conformance([](RuntimeOptions const& o) { return R(o); }, options);
 }
 
-/// Writes to its first operand, whatever it was said to do, and to what its attribute points to.
+/// Writes to its first operand, whatever it was said to do, and to what its argument points to.
 constexpr Codelet scribble_codelet{"scribble",
                                    +[](KernelCall const& call) noexcept -> Status {
                                      test::cell_of(call, 0) = 99;
-                                     long* const other =
-                                         *static_cast<long* const*>(call.attributes);
+                                     long* const other = *static_cast<long* const*>(call.arguments);
                                      if (other != nullptr) *other = 98;
                                      return {};
                                    },

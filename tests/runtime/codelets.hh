@@ -18,7 +18,7 @@ namespace nntile::test {
 inline long& cell_of(KernelCall const& call, int buffer) {
   return *static_cast<long*>(call.buffers[buffer]);
 }
-inline long value_of(KernelCall const& call) { return *static_cast<long const*>(call.attributes); }
+inline long value_of(KernelCall const& call) { return *static_cast<long const*>(call.arguments); }
 /// x * factor + value, wrapping around.
 inline long affine(long x, unsigned long factor, long value) {
   return static_cast<long>(static_cast<unsigned long>(x) * factor +
@@ -73,16 +73,16 @@ class TokenKeeper {
   std::condition_variable changed_;
   std::vector<Completion> tokens_;
 };
-/// Hands its token to the TokenKeeper whose address is the attribute.
+/// Hands its token to the TokenKeeper whose address is the argument.
 inline constexpr Codelet keep_codelet{
     "keep", nullptr, nullptr, +[](KernelCall const& call, Completion token) noexcept -> Status {
-      (*static_cast<TokenKeeper* const*>(call.attributes))->add(token);
+      (*static_cast<TokenKeeper* const*>(call.arguments))->add(token);
       return {};
     }};
 
 template <class R> using Uses = std::initializer_list<Use<typename R::Handle>>;
 
-/// Submits a codelet with one value as its attributes.
+/// Submits a codelet with one value as its arguments.
 template <class R, class Value>
 requires(!std::integral<Value>)
 Event submit(R& runtime, Codelet const& codelet, Uses<R> uses, Value const& value,

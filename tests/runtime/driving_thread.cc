@@ -38,7 +38,7 @@ struct Gate {
 };
 constexpr Codelet gate_codelet{"gate",
                                +[](KernelCall const& call) noexcept -> Status {
-                                 auto& gate = **static_cast<Gate* const*>(call.attributes);
+                                 auto& gate = **static_cast<Gate* const*>(call.arguments);
                                  gate.entered = true;
                                  while (!gate.open) std::this_thread::yield();
                                  return {};

@@ -47,7 +47,7 @@ class Plain {
   Event submit(Task<Handle> const& task) {
     std::vector<Use<DataHandle>> uses;
     for (auto const& use : task.uses) uses.push_back({use.handle.handle, use.access});
-    return serial_.submit({task.codelet, uses, task.attributes, task.hints, task.label});
+    return serial_.submit({task.codelet, uses, task.arguments, task.hints, task.label});
   }
   void wait(Event event) { serial_.wait(event); }
   bool done(Event event) { return serial_.done(event); }
@@ -76,10 +76,10 @@ static_assert(Runtime<Any> && ScopedRuntime<Any> && ReplayingRuntime<Any> && Hin
 static_assert(std::is_same_v<Any::Handle, DataHandle>);
 static_assert(ReplayingRuntime<Mixed> && !HintedRuntime<Mixed>);
 
-/// b = a + attribute
+/// b = a + argument
 Status add(KernelCall const& call) noexcept {
   long term;
-  std::memcpy(&term, call.attributes, sizeof term);
+  std::memcpy(&term, call.arguments, sizeof term);
   long const sum = *static_cast<long const*>(call.buffers[0]) + term;
   if (sum > 1000) return {"more than a thousand"};
   *static_cast<long*>(call.buffers[1]) = sum;

@@ -51,7 +51,7 @@ struct Gate {
 /// Stays inside until the gate opens.
 constexpr Codelet gated{"gated",
                         +[](KernelCall const& call) noexcept -> Status {
-                          auto& gate = **static_cast<Gate* const*>(call.attributes);
+                          auto& gate = **static_cast<Gate* const*>(call.arguments);
                           ++gate.inside;
                           while (!gate.open) std::this_thread::yield();
                           return {};
@@ -160,7 +160,7 @@ TEST_CASE("with own_driver no task runs on the driving thread", "[runtime][engin
   static constexpr Codelet on_driver{
       "on_driver",
       +[](KernelCall const& call) noexcept -> Status {
-        auto const driver = *static_cast<std::thread::id const*>(call.attributes);
+        auto const driver = *static_cast<std::thread::id const*>(call.arguments);
         return std::this_thread::get_id() == driver ? Status{"ran on the driver"} : Status{};
       },
       nullptr, nullptr};
@@ -198,7 +198,7 @@ TEMPLATE_TEST_CASE("a task that submits or waits is refused, since tasks do not 
   static constexpr Codelet nested{"nested",
                                   +[](KernelCall const& call) noexcept -> Status {
                                     auto& runtime =
-                                        **static_cast<ThreadEngine* const*>(call.attributes);
+                                        **static_cast<ThreadEngine* const*>(call.arguments);
                                     try {
                                       runtime.wait_all();
                                     } catch (LifetimeError const&) {

@@ -55,7 +55,7 @@ struct Entry {
 Codelet const append_codelet{"append",
                              +[](KernelCall const& call) noexcept -> Status {
                                Entry entry;
-                               std::memcpy(&entry, call.attributes, sizeof entry);
+                               std::memcpy(&entry, call.arguments, sizeof entry);
                                entry.list->push_back(entry.value);
                                return {};
                              },
@@ -66,13 +66,13 @@ Event append(Ring& ring, std::vector<int>& list, int value, Hints hints) {
   return ring.submit({&append_codelet, {}, std::as_bytes(std::span(&entry, 1)), hints, {}});
 }
 
-/// first = sum of the others + sum of the attributes' bytes
+/// first = sum of the others + sum of the arguments' bytes
 Codelet const sum_codelet{
     "sum",
     +[](KernelCall const& call) noexcept -> Status {
       std::uint32_t counts[2];
-      std::memcpy(counts, call.attributes, sizeof counts);
-      auto const* const bytes = static_cast<unsigned char const*>(call.attributes);
+      std::memcpy(counts, call.arguments, sizeof counts);
+      auto const* const bytes = static_cast<unsigned char const*>(call.arguments);
       long sum = std::accumulate(bytes + sizeof counts, bytes + counts[1], 0L);
       for (std::uint32_t i = 1; i < counts[0]; ++i) sum += cell_of(call, static_cast<int>(i));
       cell_of(call, 0) = sum;
@@ -80,15 +80,15 @@ Codelet const sum_codelet{
     },
     nullptr, nullptr};
 
-/// Sums `operands` - 1 cells of 1 and `bytes` attribute bytes of 1, and waits.
+/// Sums `operands` - 1 cells of 1 and `bytes` argument bytes of 1, and waits.
 template <class R> long sum(R& ring, std::uint32_t operands, std::uint32_t bytes) {
   std::vector<Use<DataHandle>> uses{{cell(ring), Access::write}};
   while (uses.size() < operands) uses.push_back({cell(ring, 1), Access::read});
-  std::vector<std::byte> attributes(8 + bytes, std::byte{1});
+  std::vector<std::byte> arguments(8 + bytes, std::byte{1});
   std::uint32_t const counts[] = {operands, 8 + bytes};
-  std::memcpy(attributes.data(), counts, sizeof counts);
-  ring.submit({&sum_codelet, uses, attributes, {}, {}});
-  std::fill(attributes.begin(), attributes.end(), std::byte{});  // submit has copied them
+  std::memcpy(arguments.data(), counts, sizeof counts);
+  ring.submit({&sum_codelet, uses, arguments, {}, {}});
+  std::fill(arguments.begin(), arguments.end(), std::byte{});  // submit has copied them
   return read(ring, uses[0].handle);
 }
 
@@ -240,7 +240,7 @@ TEST_CASE("polls that drive amid the joins of a submission change nothing", "[ru
     int refused = 0;
     bool over = false;
     static Status start(KernelCall const& call, Completion token) noexcept {
-      token.poll(&poll, *static_cast<Intruder* const*>(call.attributes), true);
+      token.poll(&poll, *static_cast<Intruder* const*>(call.arguments), true);
       return {};
     }
     static bool poll(void* state, Completion token) {

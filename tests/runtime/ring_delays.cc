@@ -127,23 +127,23 @@ class Watchdog {
 
 /// A task whose entry has returned: another thread does its work, then ends it.
 struct Pending {
-  MixAttributes attributes;
+  MixArguments arguments;
   void* buffers[4];
   Completion token;
   int polls_left = 0;
 };
 void finish(Pending* pending) {
-  Status const status = mix({pending->buffers, &pending->attributes, nullptr});
+  Status const status = mix({pending->buffers, &pending->arguments, nullptr});
   Completion const token = pending->token;
   delete pending;
   token.complete(status);
 }
 Pending* pending_of(KernelCall const& call, Completion token) {
   auto* const pending = new Pending;
-  std::memcpy(&pending->attributes, call.attributes, sizeof pending->attributes);
-  std::copy_n(call.buffers, pending->attributes.operands, pending->buffers);
+  std::memcpy(&pending->arguments, call.arguments, sizeof pending->arguments);
+  std::copy_n(call.buffers, pending->arguments.operands, pending->buffers);
   pending->token = token;
-  pending->polls_left = static_cast<int>(pending->attributes.salt % 4);
+  pending->polls_left = static_cast<int>(pending->arguments.salt % 4);
   return pending;
 }
 
@@ -302,7 +302,7 @@ std::uint64_t submit_and_wait(SubmitRing& ring, std::uint64_t number, Watchdog& 
     events.push_back(
         ring.submit({task.codelet,
                      uses,
-                     task.attributes,
+                     task.arguments,
                      {static_cast<std::int16_t>(drawn.random() % 9) - 4, task.hints.priority},
                      task.label}));
     watchdog.made_progress();

@@ -17,28 +17,28 @@ constexpr std::uint64_t scramble(std::uint64_t a, std::uint64_t b) {
   return x ^ (x >> 31);
 }
 
-/// Attributes of a task of a random program; its accesses are the low bits of `accesses`, two each.
-struct MixAttributes {
+/// Arguments of a task of a random program; its accesses are the low bits of `accesses`, two each.
+struct MixArguments {
   std::uint64_t salt = 0;
   std::uint64_t accesses = 0;
   std::uint32_t operands = 0;
   std::uint32_t fails = 0;
 };
-constexpr Access access_at(MixAttributes const& attributes, std::uint32_t operand) {
-  return static_cast<Access>(attributes.accesses >> (2 * operand) & 3);
+constexpr Access access_at(MixArguments const& arguments, std::uint32_t operand) {
+  return static_cast<Access>(arguments.accesses >> (2 * operand) & 3);
 }
 
 /// Hashes what the task reads, then writes its outputs; no two tasks commute.
 inline Status mix(KernelCall const& call) noexcept {
-  MixAttributes attributes;
-  std::memcpy(&attributes, call.attributes, sizeof attributes);
-  if (attributes.fails != 0) return {"by request"};
-  std::uint64_t hash = attributes.salt;
-  for (std::uint32_t i = 0; i < attributes.operands; ++i)
-    if (reads(access_at(attributes, i)))
+  MixArguments arguments;
+  std::memcpy(&arguments, call.arguments, sizeof arguments);
+  if (arguments.fails != 0) return {"by request"};
+  std::uint64_t hash = arguments.salt;
+  for (std::uint32_t i = 0; i < arguments.operands; ++i)
+    if (reads(access_at(arguments, i)))
       hash = scramble(hash, *static_cast<std::uint64_t const*>(call.buffers[i]));
-  for (std::uint32_t i = 0; i < attributes.operands; ++i)
-    if (writes(access_at(attributes, i)))
+  for (std::uint32_t i = 0; i < arguments.operands; ++i)
+    if (writes(access_at(arguments, i)))
       *static_cast<std::uint64_t*>(call.buffers[i]) = scramble(hash, i);
   return {};
 }
@@ -60,7 +60,7 @@ class RandomProgram {
       : state_(seed * 2 + 1), bindings_(bindings), written_(bindings) {
     for (std::uint32_t b = 0; b < bindings; b += 2) written_[b] = true;
     uses_.resize(tasks);
-    attributes_.resize(tasks);
+    arguments_.resize(tasks);
     for (std::uint32_t t = 0; t < tasks; ++t) draw(t, most_operands, priorities);
   }
 
@@ -76,11 +76,11 @@ class RandomProgram {
   /// Runs it in order on the cells, with the block's salts.
   void run(std::vector<std::uint64_t>& cells, std::span<std::uint64_t const> block) const {
     for (std::size_t t = 0; t < tasks_.size(); ++t) {
-      MixAttributes attributes = attributes_[t];
-      if (t % 3 == 0 && !block.empty()) attributes.salt = block[t];
+      MixArguments arguments = arguments_[t];
+      if (t % 3 == 0 && !block.empty()) arguments.salt = block[t];
       std::vector<void*> buffers;
       for (Use<Binding> const& use : uses_[t]) buffers.push_back(&cells[use.handle]);
-      (void)mix({buffers.data(), &attributes, nullptr});
+      (void)mix({buffers.data(), &arguments, nullptr});
     }
   }
 
@@ -89,8 +89,8 @@ class RandomProgram {
  private:
   void draw(std::uint32_t t, std::uint32_t most_operands, bool priorities) {
     auto const count = static_cast<std::uint32_t>(random() % (most_operands + 1));
-    auto& attributes = attributes_[t];
-    attributes = {random(), 0, count, 0};
+    auto& arguments = arguments_[t];
+    arguments = {random(), 0, count, 0};
     for (std::uint32_t i = 0; i < count; ++i) {
       auto const binding = static_cast<std::uint32_t>(random() % bindings_);
       auto access = static_cast<Access>(random() % 8 < 5 ? 0 : random() % 4);
@@ -98,14 +98,14 @@ class RandomProgram {
       if (!written_[binding]) access = Access::write;
       if (again) access = uses_[t].back().access;  // repeated, but never read what is not written
       uses_[t].push_back({binding, access});
-      attributes.accesses |= static_cast<std::uint64_t>(access) << (2 * i);
+      arguments.accesses |= static_cast<std::uint64_t>(access) << (2 * i);
     }
     for (Use<Binding> const& use : uses_[t])
       written_[use.handle] = written_[use.handle] || writes(use.access);
     int const priority = priorities ? static_cast<int>(random() % 40) - 20 : 0;
     tasks_.push_back({t % 7 == 3 ? &mix_async_codelet : &mix_codelet,
                       uses_[t],
-                      std::as_bytes(std::span(&attributes, 1)),
+                      std::as_bytes(std::span(&arguments, 1)),
                       {-1, priority},
                       {nullptr, t}});
   }
@@ -114,7 +114,7 @@ class RandomProgram {
   std::uint32_t bindings_;
   std::vector<bool> written_;
   std::vector<std::vector<Use<Binding>>> uses_;
-  std::vector<MixAttributes> attributes_;
+  std::vector<MixArguments> arguments_;
   std::vector<ProgramTask> tasks_;
 };
 

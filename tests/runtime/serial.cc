@@ -66,10 +66,10 @@ TEST_CASE("serial copies what it queues", "[runtime][serial]") {
   auto const a = cell(runtime, 1);
   submit(runtime, keep_codelet, {{a, Access::update}}, &keeper);
   {
-    std::vector<long> attributes{5};
+    std::vector<long> arguments{5};
     std::vector<Use<DataHandle>> uses{{a, Access::update}};
-    runtime.submit({&step_codelet, uses, std::as_bytes(std::span(attributes)), {}, {}});
-    attributes[0] = -1;
+    runtime.submit({&step_codelet, uses, std::as_bytes(std::span(arguments)), {}, {}});
+    arguments[0] = -1;
     uses[0].handle = {};
   }
   keeper.at(0).complete();
@@ -79,7 +79,7 @@ TEST_CASE("serial copies what it queues", "[runtime][serial]") {
 TEST_CASE("serial throws when a task submits to it or waits", "[runtime][serial]") {
   static constexpr Codelet nested{"nested",
                                   +[](KernelCall const& call) noexcept -> Status {
-                                    auto& runtime = **static_cast<Serial* const*>(call.attributes);
+                                    auto& runtime = **static_cast<Serial* const*>(call.arguments);
                                     try {
                                       runtime.wait_all();
                                     } catch (LifetimeError const&) {

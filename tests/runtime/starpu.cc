@@ -41,14 +41,14 @@ Status increment(KernelCall const& call) noexcept {
 constexpr Codelet clear_codelet{"clear", clear, nullptr, nullptr};
 constexpr Codelet increment_codelet{"increment", increment, nullptr, nullptr};
 
-/// The work of a task without operands, given by a pointer in its attributes.
+/// The work of a task without operands, given by a pointer in its arguments.
 struct Action {
   virtual Status run() = 0;
   virtual ~Action() = default;
 };
 Status run_action(KernelCall const& call) noexcept {
   Action* action;
-  std::memcpy(&action, call.attributes, sizeof action);
+  std::memcpy(&action, call.arguments, sizeof action);
   return action->run();
 }
 constexpr Codelet action_codelet{"action", run_action, nullptr, nullptr};
@@ -75,7 +75,7 @@ Event submit(StarPU& runtime, Codelet const& codelet, Uses const& uses) {
 
 Status keep_token(KernelCall const& call, Completion token) noexcept {
   std::atomic<Completion*>* kept;
-  std::memcpy(&kept, call.attributes, sizeof kept);
+  std::memcpy(&kept, call.arguments, sizeof kept);
   kept->store(new Completion(token));
   return {};
 }

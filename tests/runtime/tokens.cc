@@ -17,7 +17,7 @@ using namespace nntile::test;
 
 namespace {
 
-/// Completes in the entry; a failure when the attribute is not 0.
+/// Completes in the entry; a failure when the argument is not 0.
 constexpr Codelet at_once{
     "at_once", nullptr, nullptr, +[](KernelCall const& call, Completion token) noexcept -> Status {
       cell_of(call, 0) = 5;
@@ -28,7 +28,7 @@ constexpr Codelet at_once{
 /// Fails in the entry, and keeps the token all the same.
 constexpr Codelet voided{"voided", nullptr, nullptr,
                          +[](KernelCall const& call, Completion token) noexcept -> Status {
-                           (*static_cast<TokenKeeper* const*>(call.attributes))->add(token);
+                           (*static_cast<TokenKeeper* const*>(call.arguments))->add(token);
                            return {"could not start"};
                          }};
 
@@ -48,7 +48,7 @@ bool count_down(void* state, Completion token) {
 }
 template <bool driver_only>
 Status start_countdown(KernelCall const& call, Completion token) noexcept {
-  token.poll(&count_down, *static_cast<Countdown* const*>(call.attributes), driver_only);
+  token.poll(&count_down, *static_cast<Countdown* const*>(call.arguments), driver_only);
   return {};
 }
 constexpr Codelet polled{"polled", nullptr, nullptr, &start_countdown<false>};
@@ -71,7 +71,7 @@ template <class R> struct Trespasser {
     }
   }
   static Status start(KernelCall const& call, Completion token) noexcept {
-    token.poll(&poll, *static_cast<Trespasser* const*>(call.attributes), true);
+    token.poll(&poll, *static_cast<Trespasser* const*>(call.arguments), true);
     return {};
   }
   static bool poll(void* state, Completion token) {
@@ -246,7 +246,7 @@ TEMPLATE_TEST_CASE("tokens completed by many threads at once all count", "[runti
   static constexpr Codelet threaded{
       "threaded", nullptr, nullptr,
       +[](KernelCall const& call, Completion token) noexcept -> Status {
-        auto* const total = *static_cast<std::atomic<int>* const*>(call.attributes);
+        auto* const total = *static_cast<std::atomic<int>* const*>(call.arguments);
         std::thread([=] {
           ++*total;
           token.complete();

@@ -109,11 +109,11 @@ class Cramped : public Engine<SmallStackExecutor> {
 
   Event submit(Task<DataHandle> const& task) {
     Inner const inner{task.codelet, end_};
-    std::vector<std::byte> attributes(sizeof inner + task.attributes.size());
-    std::memcpy(attributes.data(), &inner, sizeof inner);
-    if (!task.attributes.empty())
-      std::memcpy(attributes.data() + sizeof inner, task.attributes.data(), task.attributes.size());
-    return Base::submit({&cramped_codelet, task.uses, attributes, task.hints, task.label});
+    std::vector<std::byte> arguments(sizeof inner + task.arguments.size());
+    std::memcpy(arguments.data(), &inner, sizeof inner);
+    if (!task.arguments.empty())
+      std::memcpy(arguments.data() + sizeof inner, task.arguments.data(), task.arguments.size());
+    return Base::submit({&cramped_codelet, task.uses, arguments, task.hints, task.label});
   }
 
  private:
@@ -125,12 +125,12 @@ class Cramped : public Engine<SmallStackExecutor> {
 
   static Status run(KernelCall const& call) noexcept {
     Inner inner;
-    std::memcpy(&inner, call.attributes, sizeof inner);
+    std::memcpy(&inner, call.arguments, sizeof inner);
     std::size_t const bytes = inner.codelet->workspace;
     std::byte* const workspace = bytes == 0 ? nullptr : inner.workspace_end - bytes;
     if (bytes != 0) std::memset(workspace, 0xff, bytes);
-    auto const* const attributes = static_cast<std::byte const*>(call.attributes) + sizeof inner;
-    return inner.codelet->cpu({call.buffers, attributes, call.text, workspace});
+    auto const* const arguments = static_cast<std::byte const*>(call.arguments) + sizeof inner;
+    return inner.codelet->cpu({call.buffers, arguments, call.text, workspace});
   }
   static constexpr Codelet cramped_codelet{"cramped", &run, nullptr, nullptr};
 

@@ -114,10 +114,10 @@ class Broken {
     Record& record = tasks_.back();
     record.codelet = task.codelet;
     record.uses.assign(task.uses.begin(), task.uses.end());
-    record.attributes.resize(task.attributes.size() / sizeof(Line) + 1);
-    std::size_t const most = is(Defect::truncates_attributes) ? 128 : task.attributes.size();
-    for (std::size_t i = 0; i < std::min(most, task.attributes.size()); ++i)
-      record.attributes[i / sizeof(Line)].bytes[i % sizeof(Line)] = task.attributes[i];
+    record.arguments.resize(task.arguments.size() / sizeof(Line) + 1);
+    std::size_t const most = is(Defect::truncates_arguments) ? 128 : task.arguments.size();
+    for (std::size_t i = 0; i < std::min(most, task.arguments.size()); ++i)
+      record.arguments[i / sizeof(Line)].bytes[i % sizeof(Line)] = task.arguments[i];
     if (!is(Defect::names_no_task))
       record.name = concat(task.codelet->name, " ", task.label.tensor ? task.label.tensor : "", "[",
                            task.label.tile, "]");
@@ -365,7 +365,7 @@ class Broken {
       record.state = State::pending;
     }
     char text[status_text_bytes] = "";
-    Status const status = execute(id, {pointers.data(), record.attributes[0].bytes, text,
+    Status const status = execute(id, {pointers.data(), record.arguments[0].bytes, text,
                                        is(Defect::lends_no_workspace) ? nullptr : workspaces_[0]});
     bool const here = record.codelet->cpu != nullptr;
     if (!here && !status.ok()) --tokens_;
@@ -410,7 +410,7 @@ class Broken {
     for (std::uint64_t const successor : record.successors)
       if (--tasks_[successor - 1].missing == 0) ready_.push_back(successor);
     record.uses = {};
-    record.attributes = {};
+    record.arguments = {};
     record.successors = {};
   }
 

@@ -17,7 +17,7 @@ class BrokenReplay : public Broken {
     struct One {
       Codelet const* codelet;
       std::vector<Use<Binding>> uses;
-      std::vector<std::byte> attributes;
+      std::vector<std::byte> arguments;
     };
     std::vector<One> tasks;
     std::vector<ProgramParameter> parameters;
@@ -31,7 +31,7 @@ class BrokenReplay : public Broken {
     for (ProgramTask const& task : tasks)
       program.tasks.push_back({task.codelet,
                                {task.uses.begin(), task.uses.end()},
-                               {task.attributes.begin(), task.attributes.end()}});
+                               {task.arguments.begin(), task.arguments.end()}});
     program.parameters.assign(parameters.begin(), parameters.end());
     return program;
   }
@@ -43,7 +43,7 @@ class BrokenReplay : public Broken {
     if (is(Defect::keeps_first_parameters)) block = first_block_;
     std::vector<Program::One> tasks = program.tasks;
     for (ProgramParameter const& parameter : program.parameters)
-      std::memcpy(&tasks[parameter.task].attributes[parameter.attribute_offset],
+      std::memcpy(&tasks[parameter.task].arguments[parameter.argument_offset],
                   &block[parameter.parameter_offset], parameter.bytes);
     std::vector<Event> events;
     replaying_ = true;
@@ -51,7 +51,7 @@ class BrokenReplay : public Broken {
     for (auto const& task : tasks) {
       std::vector<Use<Handle>> uses;
       for (Use<Binding> const& use : task.uses) uses.push_back({bindings[use.handle], use.access});
-      events.push_back(submit({task.codelet, uses, task.attributes, {}, {}}));
+      events.push_back(submit({task.codelet, uses, task.arguments, {}, {}}));
       if (is(Defect::replays_first_task_only)) break;
     }
     replaying_ = false;

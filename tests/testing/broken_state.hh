@@ -91,7 +91,7 @@ enum class State : std::uint8_t { queued, pending, succeeded, failed, cancelled 
 struct Record {
   Codelet const* codelet = nullptr;
   std::vector<Use<Handle>> uses;
-  std::vector<Line> attributes;
+  std::vector<Line> arguments;
   std::vector<std::uint64_t> successors;
   std::string name;
   std::string cause;

@@ -110,7 +110,7 @@ constexpr Expectation expectations[] = {
     {Defect::replay_succeeds_always, "a failure within a replay marks"},
     {Defect::accepts_aliases, "bindings that alias"},
     {Defect::replays_at_once, "random programs with replays and failures", "a replay waits"},
-    {Defect::truncates_attributes, "attributes are copied whole, up to 4 KiB"},
+    {Defect::truncates_arguments, "arguments are copied whole, up to 4 KiB"},
     {Defect::accepts_any_workers, "0, -1 and 1,025 workers are an error"},
     {Defect::drops_nested_tasks, "a task that submits is refused, or nested"},
     {Defect::leaks_rounding_mode, "tasks run under the default floating-point mode"},

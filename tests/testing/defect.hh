@@ -77,7 +77,7 @@ enum class Defect {
   replay_succeeds_always,
   accepts_aliases,
   // the rest
-  truncates_attributes,
+  truncates_arguments,
   accepts_any_workers,
   drops_nested_tasks,
   leaks_rounding_mode,

@@ -178,7 +178,7 @@ TEST_CASE("the end of a tile inside a task is no error", "[tile][lifetime]") {
   static constexpr Codelet end{"end",
                                +[](KernelCall const& call) noexcept -> Status {
                                  using Held = std::unique_ptr<Tile<float, Serial>>;
-                                 (*static_cast<Held* const*>(call.attributes))->reset();
+                                 (*static_cast<Held* const*>(call.arguments))->reset();
                                  return {};
                                },
                                nullptr, nullptr};
@@ -209,7 +209,7 @@ TEST_CASE("a tile over memory ends on another thread after its tasks, too", "[ti
   Ring runtime({.workers = 2, .own_driver = true});
   std::atomic<bool> open{false}, ended{false};
   static constexpr Codelet gate{"gate", [](KernelCall const& call) noexcept -> Status {
-                                  while (!**static_cast<std::atomic<bool>* const*>(call.attributes))
+                                  while (!**static_cast<std::atomic<bool>* const*>(call.arguments))
                                     std::this_thread::yield();
                                   return {};
                                 }};

@@ -87,7 +87,7 @@ TEST_CASE("a blocking call waits for its task alone", "[tile][tile]") {
   std::atomic<bool> open{false};
   static constexpr Codelet gate{"gate", [](KernelCall const& call) noexcept -> Status {
                                   auto const* const flag =
-                                      *static_cast<std::atomic<bool>* const*>(call.attributes);
+                                      *static_cast<std::atomic<bool>* const*>(call.arguments);
                                   while (!flag->load()) std::this_thread::yield();
                                   return {};
                                 }};

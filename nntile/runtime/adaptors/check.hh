@@ -71,13 +71,13 @@ template <Runtime R> class Check {
     bool const here = task.codelet != nullptr && task.codelet->cpu != nullptr;
     bool const late = task.codelet != nullptr && task.codelet->async != nullptr;
     std::vector<detail::VersionedUse> const united = unite(task.uses);
-    std::vector<std::byte> const attributes = wrap(task, united);
+    std::vector<std::byte> const arguments = wrap(task, united);
     bool const fits = task.codelet == nullptr || task.codelet->workspace <= max_workspace_bytes;
     Event const event =
         (here || late) && fits
-            ? runtime_.submit({&detail::checked_codelet_for(*task.codelet), uses, attributes,
+            ? runtime_.submit({&detail::checked_codelet_for(*task.codelet), uses, arguments,
                                task.hints, task.label})
-            : runtime_.submit({task.codelet, uses, task.attributes, task.hints, task.label});
+            : runtime_.submit({task.codelet, uses, task.arguments, task.hints, task.label});
     for (detail::VersionedUse const& use : united) {
       if (use.handle == nullptr || !writes(use.access)) continue;
       use.handle->written = true;
@@ -183,19 +183,19 @@ template <Runtime R> class Check {
     return united;
   }
 
-  /// Header, uses and the task's own attributes, each aligned for every type.
+  /// Header, uses and the task's own arguments, each aligned for every type.
   std::vector<std::byte> wrap(Task<Handle> const& task,
                               std::vector<detail::VersionedUse> const& uses) {
     std::size_t const use_bytes = uses.size() * sizeof(detail::VersionedUse);
     std::size_t const own_at = (sizeof(detail::CheckedHeader) + use_bytes + 15) / 16 * 16;
-    std::vector<std::byte> bytes(own_at + task.attributes.size());
+    std::vector<std::byte> bytes(own_at + task.arguments.size());
     detail::CheckedHeader const header{&problems_, task.codelet,
                                        static_cast<std::uint32_t>(uses.size()),
                                        static_cast<std::uint32_t>(own_at)};
     std::memcpy(bytes.data(), &header, sizeof header);
     if (!uses.empty()) std::memcpy(bytes.data() + sizeof header, uses.data(), use_bytes);
-    if (!task.attributes.empty())
-      std::memcpy(bytes.data() + own_at, task.attributes.data(), task.attributes.size());
+    if (!task.arguments.empty())
+      std::memcpy(bytes.data() + own_at, task.arguments.data(), task.arguments.size());
     return bytes;
   }
 

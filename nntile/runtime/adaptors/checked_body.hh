@@ -78,19 +78,19 @@ struct VersionedUse : Use<WatchedBuffer*> {
   std::uint64_t version;  // how many writes were submitted before the task
 };
 
-/// Header of a checked task's attributes; the uses follow, then the task's own attributes.
+/// Header of a checked task's arguments; the uses follow, then the task's own arguments.
 struct CheckedHeader {
   Problems* problems;
   Codelet const* codelet;
   std::uint32_t use_count;
-  std::uint32_t attributes_at;
+  std::uint32_t arguments_at;
 };
 
 /// One execution of a checked task.
 class CheckedRun {
  public:
   explicit CheckedRun(KernelCall const& call) : call_(call) {
-    auto const* const bytes = static_cast<std::byte const*>(call.attributes);
+    auto const* const bytes = static_cast<std::byte const*>(call.arguments);
     std::memcpy(&header_, bytes, sizeof header_);
     uses_.resize(header_.use_count);
     if (!uses_.empty())
@@ -101,8 +101,8 @@ class CheckedRun {
   Codelet const& codelet() const { return *header_.codelet; }
   /// The call that the task's own body is to get.
   KernelCall inner() const {
-    auto const* const bytes = static_cast<std::byte const*>(call_.attributes);
-    return {call_.buffers, bytes + header_.attributes_at, call_.text, call_.workspace};
+    auto const* const bytes = static_cast<std::byte const*>(call_.arguments);
+    return {call_.buffers, bytes + header_.arguments_at, call_.text, call_.workspace};
   }
 
   void enter() {

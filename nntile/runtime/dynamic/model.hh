@@ -133,7 +133,7 @@ template <Runtime R, class Erased> class DynamicModelOf final : public DynamicMo
     } else {
       uses_.clear();
       for (auto const& use : task.uses) uses_.push_back({own(use.handle), use.access});
-      return runtime_.submit({task.codelet, uses_, task.attributes, task.hints, task.label});
+      return runtime_.submit({task.codelet, uses_, task.arguments, task.hints, task.label});
     }
   }
   void wait(Event event) override {

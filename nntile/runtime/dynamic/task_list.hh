@@ -48,7 +48,7 @@ class TaskList {
       if (compare(order[i - 1], order[i]) == 0) support::fail_aliased(order[i - 1], order[i]);
   }
 
-  /// Submits every task, with attributes patched from the parameters. Before them goes one that
+  /// Submits every task, with arguments patched from the parameters. Before them goes one that
   /// does nothing with all bindings, so that a binding which is refused changes nothing. When a
   /// later submission throws, what it and the ones after it should have written is marked.
   template <Runtime R>
@@ -59,10 +59,10 @@ class TaskList {
       uses.push_back({bindings[use.handle], reads(use.access) ? Access::read : Access::write});
     EventRange range{runtime.submit({&begin_codelet, uses, {}, {}, {}}), 1};
     std::vector<std::byte> patched;
-    if (!recording_.patches.empty()) patched = recording_.attributes;
+    if (!recording_.patches.empty()) patched = recording_.arguments;
     recording_.patch(patched.data(), block);
-    std::byte const* const attributes =
-        patched.empty() ? recording_.attributes.data() : patched.data();
+    std::byte const* const arguments =
+        patched.empty() ? recording_.arguments.data() : patched.data();
     for (Step const& step : recording_.steps) {
       uses.clear();
       for (Use<Binding> const& use : recording_.uses_of(step))
@@ -70,7 +70,7 @@ class TaskList {
       try {
         runtime.submit({step.codelet,
                         uses,
-                        {attributes + step.attributes, step.attribute_bytes},
+                        {arguments + step.arguments, step.argument_bytes},
                         step.hints,
                         step.label});
         ++range.count;

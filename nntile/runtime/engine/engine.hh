@@ -272,15 +272,15 @@ template <Executor X> class Engine {
                                                Task<DataHandle> const& task) {
     node.uses.resize(task.uses.size());
     node.pointers.resize(task.uses.size());
-    node.attributes.resize(task.attributes.size());
-    if (!task.attributes.empty())
-      std::memcpy(node.attributes.data(), task.attributes.data(), task.attributes.size());
+    node.arguments.resize(task.arguments.size());
+    if (!task.arguments.empty())
+      std::memcpy(node.arguments.data(), task.arguments.data(), task.arguments.size());
     buffers_.bind(task, node.uses.data(), node.pointers.data());
     auto const producers = dependences_.collect(node, node.uses);
     node.edges.resize(producers.size());
     node.block = &events_.begin(submitted_ + 1);
-    node.body = {task.codelet,         submitted_ + 1,         node.uses,
-                 node.pointers.data(), node.attributes.data(), task.label};
+    node.body = {task.codelet,         submitted_ + 1,        node.uses,
+                 node.pointers.data(), node.arguments.data(), task.label};
     if (task.codelet->cpu == nullptr && !polls_when_idle_) {
       executor_->on_idle({&poll_idle, this});
       polls_when_idle_ = true;

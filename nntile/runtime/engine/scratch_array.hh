@@ -34,7 +34,7 @@ class ScratchArray {
   std::size_t size_ = 0;
   std::size_t capacity_ = N;
   std::unique_ptr<T[]> heap_;
-  alignas(16) T in_place_[N];  // attributes are any plain struct
+  alignas(16) T in_place_[N];  // arguments are any plain struct
 };
 
 }  // namespace nntile::support

@@ -40,7 +40,7 @@ struct alignas(64) TaskNode {
   TaskNode* next_free = nullptr;
   ScratchArray<Use<Buffer*>, 6> uses;
   ScratchArray<void*, 6> pointers;
-  ScratchArray<std::byte, 64> attributes;
+  ScratchArray<std::byte, 64> arguments;
   ScratchArray<TaskEdge, 6> edges;  // one a producer
 
   /// Producers that have not ended, and 1 until the node is linked.

@@ -92,12 +92,12 @@ template <class Policy> class Flight {
   /// Drops the program, when the replay has ended.
   void finish() { image_.reset(); }
 
-  /// The memory of a task's operands and its attributes, if it is not prepared.
+  /// The memory of a task's operands and its arguments, if it is not prepared.
   void bind(RecordedTask const& task, void** pointers) const {
     for (std::uint32_t i = 0; i < task.use_count; ++i) pointers[i] = pointers_[task.binding(i)];
   }
-  std::byte const* attributes(RecordedTask const& task) const {
-    return (task.varying ? varying_ : image_->constant).data() + task.attributes;
+  std::byte const* arguments(RecordedTask const& task) const {
+    return (task.varying ? varying_ : image_->constant).data() + task.arguments;
   }
   /// All of that task. `uses` is filled in; `pointers` are what `bind` gave.
   support::TaskBody body(RecordedTask const& task, Use<support::Buffer*>* uses,
@@ -105,7 +105,7 @@ template <class Policy> class Flight {
     for (std::uint32_t i = 0; i < task.use_count; ++i)
       uses[i] = {buffers_[task.binding(i)], task.access(i)};
     return {task.codelet, sequence_ + task.number, {uses, task.use_count},
-            pointers,     attributes(task),        image_->labels[task.number]};
+            pointers,     arguments(task),         image_->labels[task.number]};
   }
   Prepared<Policy>& prepared(std::uint32_t index) { return *prepared_[index]; }
   /// Sets the sequence of the replay's first task; the others follow.
@@ -196,7 +196,7 @@ template <class Policy> class Flight {
                      0,
                      prepared.uses,
                      prepared.pointers.data(),
-                     (task.varying ? varying_ : image_->constant).data() + task.attributes,
+                     (task.varying ? varying_ : image_->constant).data() + task.arguments,
                      image_->labels[task.number]};
   }
 

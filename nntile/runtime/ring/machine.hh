@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "nntile/runtime/ring/arguments.hh"
 #include "nntile/runtime/ring/domain.hh"
+#include "nntile/runtime/ring/payload.hh"
 #include "nntile/runtime/ring/pending.hh"
 #include "nntile/runtime/ring/scheduler.hh"
 #include "nntile/runtime/support/buffer_table.hh"
@@ -121,7 +121,7 @@ template <class Policy> class Machine {
   };
 
   void run_task(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
-    Arguments unpacked;
+    Payload unpacked;
     support::TaskBody const body = unpacked.body(slot, domain.window.cold(slot.id));
     Policy::Trace::begin(static_cast<int>(self), body.sequence);
     (void)support::run_body(failures, tokens, body, nullptr, workspaces[self]);
@@ -171,7 +171,7 @@ template <class Policy> class Machine {
     Policy::Trace::begin(static_cast<int>(self), sequence);
     bool ended = true;
     if (task.prepared)
-      ended = run_with_token(self, flight.prepared(task.attributes));
+      ended = run_with_token(self, flight.prepared(task.arguments));
     else
       run_plain(self, flight, task);
     Policy::Trace::end(static_cast<int>(self), sequence);
@@ -186,7 +186,7 @@ template <class Policy> class Machine {
     Use<support::Buffer*> uses[unpacked_operands];
     char text[status_text_bytes];
     (void)support::run_body(failures, task.codelet->cpu,
-                            {pointers, flight.attributes(task), text, workspaces[self]},
+                            {pointers, flight.arguments(task), text, workspaces[self]},
                             [&] { return flight.body(task, uses, pointers); });
   }
 

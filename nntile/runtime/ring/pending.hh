@@ -28,7 +28,7 @@ template <class Policy> struct Pending : TokenTask<Policy> {
   support::TaskBody body;  // body.uses are its buffers, in `uses` or elsewhere
   std::vector<Use<support::Buffer*>> uses;
   std::vector<void*> pointers;
-  std::vector<std::byte> attributes;
+  std::vector<std::byte> arguments;
   Pending* next = nullptr;  // in the stack of ended ones
 };
 

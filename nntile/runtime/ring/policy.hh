@@ -19,7 +19,7 @@ struct RingSizes {
   static constexpr std::uint32_t window = 4096;
   /// Ready tasks that one worker keeps to itself; more go where every worker finds them.
   static constexpr std::uint32_t deque = 1024;
-  /// Room for arguments that do not fit into a slot; a task that needs a quarter of it allocates.
+  /// Room for payloads that do not fit into a slot; a task that needs a quarter of it allocates.
   static constexpr std::uint32_t argument_bytes = 1u << 20;
   /// Replays in flight at a time.
   static constexpr std::uint32_t flights = 64;

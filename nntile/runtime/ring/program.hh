@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// A recorded program: tasks, successors and attributes in immutable flat arrays.
+// A recorded program: tasks, successors and arguments in immutable flat arrays.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,12 +28,12 @@ struct alignas(64) RecordedTask {
   std::uint32_t number;  // position in the recording
   /// Offset in the image's bytes, or in the flight's if they vary; of a prepared task its position
   /// among those.
-  std::uint32_t attributes;
+  std::uint32_t arguments;
   std::uint32_t successor_count;
   std::uint32_t producer_count;
   std::uint8_t use_count;
   std::uint8_t level;
-  bool varying;   // a parameter changes its attributes
+  bool varying;   // a parameter changes its arguments
   bool prepared;  // its uses are unpacked once for each flight, and not here
 
   Binding binding(std::uint32_t use) const { return tail()[use] >> 2; }
@@ -85,7 +85,7 @@ class TaskStorage {
 struct PreparedTask {
   std::uint32_t offset;
   std::uint32_t number;
-  std::uint32_t attributes;
+  std::uint32_t arguments;
   bool varying;
   std::vector<Use<Binding>> uses;
 };
@@ -104,7 +104,7 @@ struct Image : support::Recorded {
   std::uint32_t tasks_at[level_count + 1] = {};  // how many tasks have lower levels
   std::uint32_t sinks = 0;                       // tasks without successors
   std::vector<PreparedTask> prepared;
-  std::vector<std::byte> constant;  // attributes that no parameter changes, aligned to 16
+  std::vector<std::byte> constant;  // arguments that no parameter changes, aligned to 16
   std::vector<std::byte> varying;   // the others, as they were recorded
 
   RecordedTask const& task(std::uint32_t offset) const { return storage.at(offset); }

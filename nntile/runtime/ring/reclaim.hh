@@ -40,7 +40,7 @@ template <class Policy> class Reclaim {
     claim.any = true;
   }
 
-  /// Room for arguments until the next task to be opened is finished. Null if there is none now.
+  /// Room for a payload until the next task to be opened is finished. Null if there is none now.
   std::byte* take(std::size_t bytes) {
     Claim& claim = claims_[Window<Policy>::slot_of(domain_.window.head())];
     std::byte* block;

@@ -27,7 +27,7 @@ class Recorder {
     draft_tasks();
     find_dependences();
     rank_priorities();
-    place_attributes();
+    place_arguments();
     place_tasks();
     link_successors();
     sort_by_level();
@@ -43,7 +43,7 @@ class Recorder {
     std::uint32_t producers = 0;
     std::uint32_t successors = 0;
     std::uint32_t offset = 0;
-    std::uint32_t attributes = 0;
+    std::uint32_t arguments = 0;
     std::uint8_t level = normal_level;
     bool varying = false;
     bool prepared = false;
@@ -95,30 +95,30 @@ class Recorder {
     }
   }
 
-  void place_attributes() {
+  void place_arguments() {
     for (ProgramParameter const& parameter : parameters_) drafts_[parameter.task].varying = true;
     for (std::uint32_t t = 0; t < recorded_.size(); ++t)
-      drafts_[t].attributes = drafts_[t].varying ? append(image_.varying, recorded_[t].attributes)
-                                                 : share(recorded_[t].attributes);
+      drafts_[t].arguments = drafts_[t].varying ? append(image_.varying, recorded_[t].arguments)
+                                                : share(recorded_[t].arguments);
     image_.place_parameters(
-        parameters_, [this](std::uint32_t task) { return std::size_t{drafts_[task].attributes}; });
+        parameters_, [this](std::uint32_t task) { return std::size_t{drafts_[task].arguments}; });
   }
 
   static std::uint32_t append(std::vector<std::byte>& bytes, std::span<std::byte const> more) {
     if (bytes.size() + more.size() + 16 >= none)
-      throw ValueError("record: more than 4 GiB of attributes");
+      throw ValueError("record: more than 4 GiB of arguments");
     auto const offset = static_cast<std::uint32_t>(bytes.size());
     bytes.insert(bytes.end(), more.begin(), more.end());
     bytes.resize((bytes.size() + 15) & ~std::size_t{15});
     return offset;
   }
 
-  /// Neighbouring tasks often have the same attributes: then one copy serves them.
-  std::uint32_t share(std::span<std::byte const> attributes) {
-    bool const same = attributes.size() == shared_.size() &&
-                      std::equal(attributes.begin(), attributes.end(), shared_.begin());
-    if (!same) shared_at_ = append(image_.constant, attributes);
-    shared_ = attributes;
+  /// Neighbouring tasks often have the same arguments: then one copy serves them.
+  std::uint32_t share(std::span<std::byte const> arguments) {
+    bool const same = arguments.size() == shared_.size() &&
+                      std::equal(arguments.begin(), arguments.end(), shared_.begin());
+    if (!same) shared_at_ = append(image_.constant, arguments);
+    shared_ = arguments;
     return shared_at_;
   }
 
@@ -138,16 +138,16 @@ class Recorder {
     ProgramTask const& task = recorded_[t];
     Draft const& draft = drafts_[t];
     auto const uses = static_cast<std::uint8_t>(draft.prepared ? 0 : task.uses.size());
-    auto const attributes =
-        draft.prepared ? static_cast<std::uint32_t>(image_.prepared.size()) : draft.attributes;
+    auto const arguments =
+        draft.prepared ? static_cast<std::uint32_t>(image_.prepared.size()) : draft.arguments;
     // Successors are counted up again while they are written.
     auto* const written = new (&image_.storage.at(draft.offset)) RecordedTask{
-        task.codelet,  t, attributes, 0, draft.producers, uses, draft.level, draft.varying,
+        task.codelet,  t, arguments, 0, draft.producers, uses, draft.level, draft.varying,
         draft.prepared};
     for (std::uint32_t i = 0; i < uses; ++i) written->tail()[i] = RecordedTask::pack(task.uses[i]);
     if (draft.prepared)
       image_.prepared.push_back(
-          {draft.offset, t, draft.attributes, draft.varying, {task.uses.begin(), task.uses.end()}});
+          {draft.offset, t, draft.arguments, draft.varying, {task.uses.begin(), task.uses.end()}});
   }
 
   /// Turns the lists of producers into lists of successors.
@@ -183,7 +183,7 @@ class Recorder {
   std::span<ProgramParameter const> parameters_;
   Image image_;
   std::vector<Draft> drafts_;
-  std::span<std::byte const> shared_;  // the latest attributes that do not vary
+  std::span<std::byte const> shared_;  // the latest arguments that do not vary
   std::uint32_t shared_at_ = 0;
   std::vector<std::uint32_t> producers_;  // of all tasks in turn
 };

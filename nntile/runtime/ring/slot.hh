@@ -68,19 +68,19 @@ template <class Policy> struct alignas(64) HotSlot {
   SlotKind kind = SlotKind::task;
   std::uint8_t level = 0;
   std::int16_t worker = -1;
-  std::uint8_t operands = 0;         // if not spilled
-  std::uint8_t attribute_bytes = 0;  // if not spilled, padded
-  bool spilled = false;              // the arguments do not fit into the slot
+  std::uint8_t operands = 0;        // if not spilled
+  std::uint8_t argument_bytes = 0;  // if not spilled, padded
+  bool spilled = false;             // the payload does not fit into the slot
 };
 static_assert(sizeof(HotSlot<RingPolicy>) == 64);
 
 /// The part of a slot that only the submitter and the worker that runs the task touch. The layout
-/// of `arguments` is in arguments.hh.
+/// of `payload` is in payload.hh.
 struct alignas(128) ColdSlot {
   void const* work = nullptr;  // Codelet const*, or the Pending* of a pending task
   char const* tensor = nullptr;
-  std::byte arguments[112];
+  std::byte payload[112];
 };
-static_assert(sizeof(ColdSlot) == 128 && offsetof(ColdSlot, arguments) == 16);
+static_assert(sizeof(ColdSlot) == 128 && offsetof(ColdSlot, payload) == 16);
 
 }  // namespace nntile::detail::ring

@@ -64,7 +64,7 @@ template <class Policy> class Submitter {
     machine_.table.bind(task, uses.data(), pointers);
     if (task.codelet->cpu == nullptr) return submit_asynchronous(task, uses, pointers);
     auto const [level, worker] = place(task.hints);
-    std::size_t const bytes = Arguments::block_bytes(uses.size(), task.attributes.size());
+    std::size_t const bytes = Payload::block_bytes(uses.size(), task.arguments.size());
     wiring_.make_room();
     wiring_.collect(uses);
     std::byte* const block = bytes == 0 ? nullptr : take_block(bytes);
@@ -76,10 +76,10 @@ template <class Policy> class Submitter {
     slot.spilled = block != nullptr;
     if (block == nullptr) {
       slot.operands = static_cast<std::uint8_t>(uses.size());
-      slot.attribute_bytes = static_cast<std::uint8_t>(Arguments::padded(task.attributes.size()));
-      Arguments::put(cold, task.attributes, uses, pointers, task.label.tile);
+      slot.argument_bytes = static_cast<std::uint8_t>(Payload::padded(task.arguments.size()));
+      Payload::put(cold, task.arguments, uses, pointers, task.label.tile);
     } else {
-      Arguments::put_block(cold, block, task.attributes, uses, pointers, task.label.tile);
+      Payload::put_block(cold, block, task.arguments, uses, pointers, task.label.tile);
     }
     wiring_.note(uses, reference_to(ticket), ticket);
     wiring_.publish(slot);
@@ -93,9 +93,9 @@ template <class Policy> class Submitter {
     try {
       pending.uses.assign(uses.begin(), uses.end());
       pending.pointers.assign(pointers, pointers + uses.size());
-      pending.attributes.assign(task.attributes.begin(), task.attributes.end());
+      pending.arguments.assign(task.arguments.begin(), task.arguments.end());
       pending.body = {
-          task.codelet, 0, pending.uses, pending.pointers.data(), pending.attributes.data(),
+          task.codelet, 0, pending.uses, pending.pointers.data(), pending.arguments.data(),
           task.label};
       return submit_pending(pending, task.hints);
     } catch (...) {
@@ -114,7 +114,7 @@ template <class Policy> class Submitter {
     return result;
   }
 
-  /// Room for arguments. Comes after `collect`, whose joins would take the slot that it is for.
+  /// Room for a payload. Comes after `collect`, whose joins would take the slot that it is for.
   std::byte* take_block(std::size_t bytes) {
     std::byte* block = nullptr;
     driver_.block_until(

@@ -37,7 +37,7 @@ class Flight {
     pointers_.reserve(program.uses.size());
     calls_.reserve(program.steps.size());
     uses_.reserve(program.most_uses);
-    if (!program.patches.empty()) patched_.reserve(program.attributes.size());
+    if (!program.patches.empty()) patched_.reserve(program.arguments.size());
   }
 
   /// Looks up what has changed since the last replay: nothing, usually. Throws std::bad_alloc.
@@ -64,7 +64,7 @@ class Flight {
     for (Use<Binding> const& use : program_->uses_of(step))
       uses_.push_back({buffers_[use.handle], use.access});
     KernelCall const& call = calls_[number].call;
-    return {step.codelet, first_ + number, uses_, call.buffers, call.attributes, step.label};
+    return {step.codelet, first_ + number, uses_, call.buffers, call.arguments, step.label};
   }
 
   /// For a replay whose tasks are called one at a time.
@@ -89,16 +89,16 @@ class Flight {
     buffers_.assign(buffers.begin(), buffers.end());
     uses_.reserve(program->most_uses);
     if (!program->patches.empty())
-      patched_.assign(program->attributes.begin(), program->attributes.end());
-    std::byte const* const attributes =
-        program->patches.empty() ? program->attributes.data() : patched_.data();
+      patched_.assign(program->arguments.begin(), program->arguments.end());
+    std::byte const* const arguments =
+        program->patches.empty() ? program->arguments.data() : patched_.data();
     pointers_.clear();
     for (Use<Binding> const& use : program->uses) pointers_.push_back(buffers[use.handle]->pointer);
     calls_.clear();
     for (Recording::Step const& step : program->steps)
       calls_.push_back(
           {step.codelet->cpu,
-           {pointers_.data() + step.first_use, attributes + step.attributes, text_, workspace}});
+           {pointers_.data() + step.first_use, arguments + step.arguments, text_, workspace}});
     bound_ = program;
   }
 
@@ -107,7 +107,7 @@ class Flight {
   std::vector<DataHandle> handles_;
   std::vector<support::Buffer*> buffers_;  // by binding; null for one that is not used
   std::vector<void*> pointers_;            // of all uses in turn
-  std::vector<std::byte> patched_;         // the attributes, if parameters change some
+  std::vector<std::byte> patched_;         // the arguments, if parameters change some
   std::vector<Call> calls_;
   std::vector<Use<support::Buffer*>> uses_;  // of the latest body
   std::uint64_t first_ = 0;

@@ -103,8 +103,8 @@ class Serial {
     buffers_.bind(task, uses, pointers);
     std::uint64_t const sequence = ++submitted_;
     buffers_.commit({uses, count}, support::Ticket{sequence});
-    support::TaskBody const body{task.codelet,           sequence,  {uses, count}, pointers,
-                                 task.attributes.data(), task.label};
+    support::TaskBody const body{task.codelet,          sequence,  {uses, count}, pointers,
+                                 task.arguments.data(), task.label};
     {
       support::DrivingThread::InTask const in_task(thread_);
       (void)support::run_body(failures_, tokens_, body, nullptr, workspaces_[0]);
@@ -222,7 +222,7 @@ class Serial {
     std::unique_ptr<Flight> flight;  // `body` is that of its next step
     std::vector<Use<support::Buffer*>> uses;
     std::vector<void*> pointers;
-    std::vector<std::byte> attributes;
+    std::vector<std::byte> arguments;
     support::Buffer* retired = nullptr;
     bool started = false;
   };
@@ -326,9 +326,9 @@ class Serial {
     try {
       last.uses.resize(task.uses.size());
       last.pointers.resize(task.uses.size());
-      last.attributes.resize(task.attributes.size());
-      if (!task.attributes.empty())
-        std::memcpy(last.attributes.data(), task.attributes.data(), task.attributes.size());
+      last.arguments.resize(task.arguments.size());
+      if (!task.arguments.empty())
+        std::memcpy(last.arguments.data(), task.arguments.data(), task.arguments.size());
       buffers_.bind(task, last.uses.data(), last.pointers.data());
     } catch (...) {
       queue_.pop_back();
@@ -336,8 +336,8 @@ class Serial {
     }
     std::uint64_t const sequence = ++submitted_;
     support::BufferTable::commit(last.uses, support::Ticket{sequence});
-    last.body = {task.codelet,           sequence,  last.uses, last.pointers.data(),
-                 last.attributes.data(), task.label};
+    last.body = {task.codelet,          sequence,  last.uses, last.pointers.data(),
+                 last.arguments.data(), task.label};
     run_queue(no_limit);
     return {this, sequence};
   }

@@ -22,7 +22,7 @@ class StarPU;
 
 namespace detail {
 
-/// The head of the block; uses, pointers, positions and attributes follow it.
+/// The head of the block; uses, pointers, positions and arguments follow it.
 struct StarPUJob : starpu_shim::Job {
   StarPU* runtime = nullptr;
   support::TaskBody body;
@@ -48,8 +48,8 @@ inline StarPUJob::Owner make_starpu_job(Task<DataHandle> const& task,
   std::size_t const uses_at = aligned(sizeof(StarPUJob));
   std::size_t const pointers_at = uses_at + uses.size_bytes();
   std::size_t const positions_at = pointers_at + uses.size() * sizeof(void*);
-  std::size_t const attributes_at = aligned(positions_at + uses.size() * sizeof(unsigned));
-  auto* const memory = static_cast<std::byte*>(std::malloc(attributes_at + task.attributes.size()));
+  std::size_t const arguments_at = aligned(positions_at + uses.size() * sizeof(unsigned));
+  auto* const memory = static_cast<std::byte*>(std::malloc(arguments_at + task.arguments.size()));
   if (memory == nullptr) throw std::bad_alloc();
 
   StarPUJob::Owner job(new (memory) StarPUJob);
@@ -59,12 +59,12 @@ inline StarPUJob::Owner make_starpu_job(Task<DataHandle> const& task,
   std::uninitialized_value_construct_n(job->pointers, uses.size());
   job->positions = reinterpret_cast<unsigned*>(memory + positions_at);
   std::uninitialized_value_construct_n(job->positions, uses.size());
-  if (!task.attributes.empty())
-    std::memcpy(memory + attributes_at, task.attributes.data(), task.attributes.size());
+  if (!task.arguments.empty())
+    std::memcpy(memory + arguments_at, task.arguments.data(), task.arguments.size());
   job->operand_of_use = job->positions;
   job->use_count = static_cast<unsigned>(uses.size());
-  job->body = {task.codelet,           sequence,  {copied, uses.size()}, job->pointers,
-               memory + attributes_at, task.label};
+  job->body = {task.codelet,          sequence,  {copied, uses.size()}, job->pointers,
+               memory + arguments_at, task.label};
   return job;
 }
 

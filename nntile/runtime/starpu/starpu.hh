@@ -388,7 +388,7 @@ class StarPU {
     job.on_device = true;  // ends when the stream has come to its end, in `left`
     char text[status_text_bytes];
     (void)support::run_body(failures_, support::DeviceEntry{job.body.codelet->cuda, stream},
-                            {pointers, job.body.attributes, text},
+                            {pointers, job.body.arguments, text},
                             [&]() -> support::TaskBody const& { return job.body; });
   }
   static void left(starpu_shim::Job& base) noexcept {

@@ -83,7 +83,7 @@ struct TaskBody {
   std::span<Use<Buffer*> const> uses;
   /// One pointer a use, in order; they become KernelCall::buffers.
   void* const* pointers = nullptr;
-  void const* attributes = nullptr;
+  void const* arguments = nullptr;
   TaskLabel label;
 };
 

@@ -56,11 +56,11 @@ inline std::size_t check_parameters(std::span<ProgramTask const> tasks,
     if (parameter.task >= tasks.size())
       throw ValueError(
           concat("record: a parameter of task ", parameter.task, " of ", tasks.size()));
-    std::size_t const end = std::size_t{parameter.attribute_offset} + parameter.bytes;
-    std::size_t const size = tasks[parameter.task].attributes.size();
+    std::size_t const end = std::size_t{parameter.argument_offset} + parameter.bytes;
+    std::size_t const size = tasks[parameter.task].arguments.size();
     if (end > size)
       throw ValueError(concat("record: a parameter ends at byte ", end, " of the ", size,
-                              " attribute bytes of task ", parameter.task));
+                              " argument bytes of task ", parameter.task));
     bytes = std::max(bytes, std::size_t{parameter.parameter_offset} + parameter.bytes);
   }
   return bytes;
@@ -92,7 +92,7 @@ inline std::vector<Use<Binding>> binding_uses(std::span<ProgramTask const> tasks
   return uses;
 }
 
-/// The destination of a parameter among attribute bytes.
+/// The destination of a parameter among argument bytes.
 struct Patch {
   std::size_t to;
   std::uint32_t from;
@@ -119,17 +119,17 @@ struct Recorded {
       asynchronous = asynchronous || task.codelet == nullptr || task.codelet->cpu == nullptr;
   }
 
-  /// Fills `patches`; attributes_at(task) is where the attributes of that task begin.
-  template <class AttributesAt>
-  void place_parameters(std::span<ProgramParameter const> parameters, AttributesAt attributes_at) {
+  /// Fills `patches`; arguments_at(task) is where the arguments of that task begin.
+  template <class ArgumentsAt>
+  void place_parameters(std::span<ProgramParameter const> parameters, ArgumentsAt arguments_at) {
     for (ProgramParameter const& parameter : parameters)
-      patches.push_back({attributes_at(parameter.task) + parameter.attribute_offset,
+      patches.push_back({arguments_at(parameter.task) + parameter.argument_offset,
                          parameter.parameter_offset, parameter.bytes});
   }
-  /// Writes the parameters over attributes.
-  void patch(std::byte* attributes, std::span<std::byte const> block) const {
+  /// Writes the parameters over arguments.
+  void patch(std::byte* arguments, std::span<std::byte const> block) const {
     for (Patch const& one : patches)
-      std::memcpy(attributes + one.to, block.data() + one.from, one.bytes);
+      std::memcpy(arguments + one.to, block.data() + one.from, one.bytes);
   }
 };
 
@@ -141,20 +141,20 @@ struct Recording : Recorded {
     TaskLabel label;
     std::uint32_t first_use;
     std::uint32_t use_count;
-    std::size_t attributes;  // offset
-    std::size_t attribute_bytes;
+    std::size_t arguments;  // offset
+    std::size_t argument_bytes;
   };
   std::vector<Step> steps;
-  std::vector<Use<Binding>> uses;     // of all steps in turn
-  std::vector<std::byte> attributes;  // of all steps, as recorded, aligned to 16
-  std::uint32_t most_uses = 0;        // of one step
+  std::vector<Use<Binding>> uses;    // of all steps in turn
+  std::vector<std::byte> arguments;  // of all steps, as recorded, aligned to 16
+  std::uint32_t most_uses = 0;       // of one step
 
   /// Throws what Recorded does.
   Recording(std::span<ProgramTask const> tasks, std::uint32_t bindings,
             std::span<ProgramParameter const> parameters)
       : Recorded(tasks, bindings, parameters) {
     for (ProgramTask const& task : tasks) add(task);
-    place_parameters(parameters, [this](std::uint32_t task) { return steps[task].attributes; });
+    place_parameters(parameters, [this](std::uint32_t task) { return steps[task].arguments; });
   }
 
   std::span<Use<Binding> const> uses_of(Step const& step) const {
@@ -165,12 +165,12 @@ struct Recording : Recorded {
   void add(ProgramTask const& task) {
     auto const count = static_cast<std::uint32_t>(task.uses.size());
     steps.push_back({task.codelet, task.hints, task.label, static_cast<std::uint32_t>(uses.size()),
-                     count, attributes.size(), task.attributes.size()});
+                     count, arguments.size(), task.arguments.size()});
     for (Use<Binding> const& use : task.uses) uses.push_back(use);
-    attributes.resize((attributes.size() + task.attributes.size() + 15) & ~std::size_t{15});
-    if (!task.attributes.empty())
-      std::memcpy(attributes.data() + steps.back().attributes, task.attributes.data(),
-                  task.attributes.size());
+    arguments.resize((arguments.size() + task.arguments.size() + 15) & ~std::size_t{15});
+    if (!task.arguments.empty())
+      std::memcpy(arguments.data() + steps.back().arguments, task.arguments.data(),
+                  task.arguments.size());
     most_uses = std::max(most_uses, count);
   }
 };

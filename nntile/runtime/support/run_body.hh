@@ -99,7 +99,7 @@ inline Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& 
   Status status;
   {
     DefaultFloatEnvironment const environment;
-    status = body.codelet->async({body.pointers, body.attributes, text}, token);
+    status = body.codelet->async({body.pointers, body.arguments, text}, token);
   }
   text[status_text_bytes - 1] = 0;
   Tokens::Return const result = tokens.entry_returned(token, status);
@@ -118,7 +118,7 @@ inline Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, vo
     char text[status_text_bytes];
     (void)run_body(
         failures, [=](KernelCall const&) { return Status{cause}; },
-        {body.pointers, body.attributes, text}, [&]() -> TaskBody const& { return body; });
+        {body.pointers, body.arguments, text}, [&]() -> TaskBody const& { return body; });
     return Ran::ended;
   };
   if (codelet.cpu == nullptr) [[unlikely]] {
@@ -128,7 +128,7 @@ inline Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, vo
   if (workspace == nullptr && codelet.workspace != 0) [[unlikely]]
     return fail("no memory for a workspace");
   char text[status_text_bytes];
-  (void)run_body(failures, codelet.cpu, {body.pointers, body.attributes, text, workspace},
+  (void)run_body(failures, codelet.cpu, {body.pointers, body.arguments, text, workspace},
                  [&]() -> TaskBody const& { return body; });
   return Ran::ended;
 }

@@ -109,30 +109,30 @@ inline void adopt_and_release(Trial const& trial) {
           "adopted memory was released without what a task wrote into it");
 }
 
-/// Says what it saw of its attributes: bytes that count upwards from the first.
+/// Says what it saw of its arguments: bytes that count upwards from the first.
 struct SizedNote {
   Journal* journal;
   std::uint64_t size;
   std::byte first;
 };
 
-inline Status look_at_attributes(KernelCall const& call) noexcept {
+inline Status look_at_arguments(KernelCall const& call) noexcept {
   SizedNote note;
-  std::memcpy(&note, call.attributes, sizeof note);
-  auto const* const bytes = static_cast<std::byte const*>(call.attributes);
+  std::memcpy(&note, call.arguments, sizeof note);
+  auto const* const bytes = static_cast<std::byte const*>(call.arguments);
   if (reinterpret_cast<std::uintptr_t>(bytes) % alignof(std::max_align_t) != 0)
-    note.journal->complain("attributes are not aligned for every type");
+    note.journal->complain("arguments are not aligned for every type");
   for (std::uint64_t i = sizeof note; i < note.size; ++i)
     if (bytes[i] != std::byte(static_cast<unsigned char>(static_cast<unsigned>(note.first) + i)))
       note.journal->complain(
-          concat("byte ", i, " of ", note.size, " bytes of attributes has changed"));
+          concat("byte ", i, " of ", note.size, " bytes of arguments has changed"));
   return {};
 }
 
-inline constexpr Codelet look_codelet{"look_at_attributes", look_at_attributes, nullptr, nullptr};
+inline constexpr Codelet look_codelet{"look_at_arguments", look_at_arguments, nullptr, nullptr};
 
 /// Of tasks that run some time after their submission.
-inline void attributes_behind(Trial const& trial, Finish finish) {
+inline void arguments_behind(Trial const& trial, Finish finish) {
   Scene scene(trial);
   std::uint32_t const buffer = scene.allocate();
   scene.task({{buffer, write}}, {.finish = finish, .pauses = nap});
@@ -152,7 +152,7 @@ inline void attributes_behind(Trial const& trial, Finish finish) {
   scene.runtime().wait_all();
   scene.journal().require_quiet();
 }
-inline void attributes(Trial const& trial) { attributes_behind(trial, Finish::returns); }
+inline void arguments(Trial const& trial) { arguments_behind(trial, Finish::returns); }
 
 inline std::vector<NamedCheck> basics() {
   return {{"a runtime that is given nothing to do ends", nothing_to_do},
@@ -162,7 +162,7 @@ inline std::vector<NamedCheck> basics() {
           {"a task reads what an earlier one wrote that was waited for", a_buffer_of_tasks},
           {"a lock shows what a task wrote that was waited for", a_lock_shows},
           {"retired memory that was adopted is released once, after its task", adopt_and_release},
-          {"attributes are copied whole, up to 4 KiB", attributes}};
+          {"arguments are copied whole, up to 4 KiB", arguments}};
 }
 
 }  // namespace nntile::testing::checks

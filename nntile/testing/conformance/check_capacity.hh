@@ -12,8 +12,8 @@
 
 namespace nntile::testing::checks {
 
-inline void attributes_behind_a_token(Trial const& trial) {
-  attributes_behind(trial, Finish::outside);
+inline void arguments_behind_a_token(Trial const& trial) {
+  arguments_behind(trial, Finish::outside);
 }
 
 inline void many_operands(Trial const& trial) {
@@ -76,7 +76,7 @@ inline void many_buffers(Trial const& trial) {
 }
 
 inline std::vector<NamedCheck> capacity() {
-  return {{"attributes are copied whole where a task waits for a token", attributes_behind_a_token},
+  return {{"arguments are copied whole where a task waits for a token", arguments_behind_a_token},
           {"a task may have 40 operands", many_operands},
           {"eighty thousand tasks pass any window", back_pressure, true},
           {"thousands of buffers come and go", many_buffers}};

@@ -92,8 +92,8 @@ class Recorded {
     offsets_.resize(recording_.tasks.size());
     for (std::uint32_t i = static_cast<std::uint32_t>(offsets_.size()); i-- > 0;) {
       offsets_[i] = size_;
-      auto const add = [&](std::size_t attribute, std::size_t parameter, std::size_t bytes) {
-        parameters.push_back({i, static_cast<std::uint32_t>(attribute),
+      auto const add = [&](std::size_t argument, std::size_t parameter, std::size_t bytes) {
+        parameters.push_back({i, static_cast<std::uint32_t>(argument),
                               size_ + static_cast<std::uint32_t>(parameter),
                               static_cast<std::uint32_t>(bytes)});
       };

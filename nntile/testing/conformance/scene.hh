@@ -23,7 +23,7 @@ namespace detail {
 
 inline Status run_call(KernelCall const& call) noexcept {
   CallNote note;
-  std::memcpy(&note, call.attributes, sizeof note);
+  std::memcpy(&note, call.arguments, sizeof note);
   return note.call(note.state, call);
 }
 
@@ -36,7 +36,7 @@ struct StartNote {
 
 inline Status run_start(KernelCall const& call, Completion token) noexcept {
   StartNote note;
-  std::memcpy(&note, call.attributes, sizeof note);
+  std::memcpy(&note, call.arguments, sizeof note);
   return note.start(note.state, call, token);
 }
 
@@ -111,11 +111,11 @@ class Scene {
     return submit(start_codelet, operands, detail::bytes_of(note));
   }
   Event submit(Codelet const& codelet, std::vector<Use<Binding>> const& operands,
-               std::span<std::byte const> attributes, TaskLabel const& label = {}) {
+               std::span<std::byte const> arguments, TaskLabel const& label = {}) {
     std::vector<Use<Subject::Handle>> uses;
     for (Use<Binding> const& operand : operands)
       uses.push_back({handles_[operand.handle], operand.access});
-    return runtime_->submit({&codelet, uses, attributes, {}, label});
+    return runtime_->submit({&codelet, uses, arguments, {}, label});
   }
 
   /// Locks for a moment.

@@ -77,11 +77,11 @@ template <Runtime R> class SubjectOf final : public Subject {
     std::vector<Use<typename R::Handle>>
         uses;  // no member: a task of another thread may be here too
     for (auto const& use : task.uses) uses.push_back({handles_[use.handle.number], use.access});
-    std::vector<std::byte> attributes(task.attributes.begin(), task.attributes.end());
+    std::vector<std::byte> arguments(task.arguments.begin(), task.arguments.end());
     Event const event = runtime_.submit(
-        Task<typename R::Handle>{task.codelet, uses, attributes, task.hints, task.label});
+        Task<typename R::Handle>{task.codelet, uses, arguments, task.hints, task.label});
     for (auto& use : uses) use = {uses.back().handle, Access::read};
-    spoil(attributes);
+    spoil(arguments);
     return event;
   }
   void wait(Event event) override { runtime_.wait(event); }

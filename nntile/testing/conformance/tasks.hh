@@ -30,7 +30,7 @@ enum class Finish : std::uint8_t {
 
 class Outside;
 
-/// An operand in the attributes of its task.
+/// An operand in the arguments of its task.
 struct OperandNote {
   Guard* guard;  // null: an earlier operand is the same buffer and guards it
   std::uint32_t words;
@@ -43,7 +43,7 @@ inline constexpr std::size_t max_operands = 40;
 /// The number of pauses that stands for a sleep long enough for every other worker to overtake.
 inline constexpr std::uint8_t nap = 255;
 
-/// The attributes of a task. Only the operands in use are submitted.
+/// The arguments of a task. Only the operands in use are submitted.
 struct Note {
   Journal* journal = nullptr;
   Outside* outside = nullptr;
@@ -63,11 +63,11 @@ struct Note {
   }
 };
 
-/// Reads the attributes of a call; what was not submitted stays at its default.
-inline Note note_of(void const* attributes) {
+/// Reads the arguments of a call; what was not submitted stays at its default.
+inline Note note_of(void const* arguments) {
   Note note;
-  std::memcpy(static_cast<void*>(&note), attributes, offsetof(Note, operands));
-  std::memcpy(static_cast<void*>(&note), attributes, note.bytes().size());
+  std::memcpy(static_cast<void*>(&note), arguments, offsetof(Note, operands));
+  std::memcpy(static_cast<void*>(&note), arguments, note.bytes().size());
   return note;
 }
 
@@ -237,14 +237,14 @@ struct Polled {
 };
 
 inline Status run_mix(KernelCall const& call) noexcept {
-  Running running(note_of(call.attributes), call.buffers);
+  Running running(note_of(call.arguments), call.buffers);
   running.pause();
   return running.end();
 }
 
 /// Starts the same computation, to be ended as the note says.
 inline Status start_mix(KernelCall const& call, Completion token) noexcept {
-  auto running = std::make_unique<Running>(note_of(call.attributes), call.buffers);
+  auto running = std::make_unique<Running>(note_of(call.arguments), call.buffers);
   Note const& note = running->note();
   switch (note.finish) {
     case Finish::outside:

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Layout of a task's operands and attributes in its slot, or in the argument ring behind it.
+// Layout of a task's operands and arguments in its slot, or in the argument ring behind it.
 
 #include <cstddef>
 #include <cstdint>
@@ -53,30 +53,30 @@ struct PackedUse {
   std::uintptr_t buffer_and_access;
 };
 
-/// The arguments of one task: attributes, padded to 8 bytes; operands; the label's tile. In a block
+/// The payload of one task: arguments, padded to 8 bytes; operands; the label's tile. In a block
 /// of their own, where they do not fit into the slot, the operands are unpacked.
-struct Arguments {
+struct Payload {
   static constexpr std::size_t inline_operands = 6;
 
-  static std::size_t padded(std::size_t attributes) { return (attributes + 7) & ~std::size_t{7}; }
+  static std::size_t padded(std::size_t arguments) { return (arguments + 7) & ~std::size_t{7}; }
 
   /// Bytes of a block, or 0 if the slot has room.
-  static std::size_t block_bytes(std::size_t operands, std::size_t attributes) {
+  static std::size_t block_bytes(std::size_t operands, std::size_t arguments) {
     if (operands <= inline_operands &&
-        padded(attributes) + operands * sizeof(PackedUse) + sizeof(std::int64_t) <=
-            sizeof(ColdSlot::arguments))
+        padded(arguments) + operands * sizeof(PackedUse) + sizeof(std::int64_t) <=
+            sizeof(ColdSlot::payload))
       return 0;
-    return padded(attributes) + operands * (sizeof(Use<support::Buffer*>) + sizeof(void*)) +
+    return padded(arguments) + operands * (sizeof(Use<support::Buffer*>) + sizeof(void*)) +
            sizeof(std::int64_t);
   }
 
-  /// Writes the arguments into the slot; `block_bytes` is 0 for them.
-  static void put(ColdSlot& cold, std::span<std::byte const> attributes,
+  /// Writes the payload into the slot; `block_bytes` is 0 for them.
+  static void put(ColdSlot& cold, std::span<std::byte const> arguments,
                   std::span<Use<support::Buffer*> const> uses, void* const* pointers,
                   std::int64_t tile) {
     // g++ 12 warns of writes behind the slot where it does not know this.
     if (uses.size() > inline_operands) __builtin_unreachable();
-    std::byte* at = put_attributes(cold.arguments, attributes);
+    std::byte* at = put_arguments(cold.payload, arguments);
     for (std::size_t i = 0; i < uses.size(); ++i) {
       PackedUse const packed{pointers[i], reinterpret_cast<std::uintptr_t>(uses[i].handle) |
                                               static_cast<std::uintptr_t>(uses[i].access)};
@@ -85,14 +85,14 @@ struct Arguments {
     append(at, &tile, sizeof tile);
   }
 
-  /// Writes the arguments into a block, and its address, the attributes' size and the number of
+  /// Writes the payload into a block, and its address, the arguments' size and the number of
   /// operands into the slot.
-  static void put_block(ColdSlot& cold, std::byte* block, std::span<std::byte const> attributes,
+  static void put_block(ColdSlot& cold, std::byte* block, std::span<std::byte const> arguments,
                         std::span<Use<support::Buffer*> const> uses, void* const* pointers,
                         std::int64_t tile) {
-    std::size_t const sizes[] = {padded(attributes.size()), uses.size()};
-    append(append(cold.arguments, &block, sizeof block), sizes, sizeof sizes);
-    std::byte* at = put_attributes(block, attributes);
+    std::size_t const sizes[] = {padded(arguments.size()), uses.size()};
+    append(append(cold.payload, &block, sizeof block), sizes, sizeof sizes);
+    std::byte* at = put_arguments(block, arguments);
     at = append(at, uses.data(), uses.size_bytes());
     at = append(at, pointers, uses.size() * sizeof(void*));
     append(at, &tile, sizeof tile);
@@ -102,21 +102,21 @@ struct Arguments {
   /// object.
   template <class Hot> support::TaskBody body(Hot const& slot, ColdSlot const& cold) {
     std::size_t count = slot.operands;
-    std::byte const* attributes = cold.arguments;
+    std::byte const* arguments = cold.payload;
     Use<support::Buffer*> const* uses = uses_;
     void* const* pointers = pointers_;
     std::byte const* tile;
     if (slot.spilled) {
       std::size_t sizes[2];
-      std::memcpy(&attributes, cold.arguments, sizeof attributes);
-      std::memcpy(sizes, cold.arguments + sizeof attributes, sizeof sizes);
+      std::memcpy(&arguments, cold.payload, sizeof arguments);
+      std::memcpy(sizes, cold.payload + sizeof arguments, sizeof sizes);
       count = sizes[1];
-      uses = reinterpret_cast<Use<support::Buffer*> const*>(attributes + sizes[0]);
+      uses = reinterpret_cast<Use<support::Buffer*> const*>(arguments + sizes[0]);
       pointers = reinterpret_cast<void* const*>(uses + count);
       tile = reinterpret_cast<std::byte const*>(pointers + count);
     } else {
       // The operands end where the tile begins: the slot notes only where that is.
-      std::byte const* at = cold.arguments + slot.attribute_bytes;
+      std::byte const* at = cold.payload + slot.argument_bytes;
       for (std::size_t i = 0; i < count; ++i) {
         PackedUse packed;
         std::memcpy(&packed, at + i * sizeof packed, sizeof packed);
@@ -132,7 +132,7 @@ struct Arguments {
             slot.sequence.load(std::memory_order_relaxed),
             {uses, count},
             pointers,
-            attributes,
+            arguments,
             label};
   }
 
@@ -144,9 +144,9 @@ struct Arguments {
     if (bytes != 0) std::memcpy(at, from, bytes);
     return at + bytes;
   }
-  static std::byte* put_attributes(std::byte* at, std::span<std::byte const> attributes) {
-    append(at, attributes.data(), attributes.size());
-    return at + padded(attributes.size());
+  static std::byte* put_arguments(std::byte* at, std::span<std::byte const> arguments) {
+    append(at, arguments.data(), arguments.size());
+    return at + padded(arguments.size());
   }
 
   Use<support::Buffer*> uses_[inline_operands];
