@@ -6,12 +6,12 @@
 #include <thread>
 #include <vector>
 
-#include "nntile/runtime/ring/arguments.hh"
 #include "nntile/runtime/ring/deque.hh"
 #include "nntile/runtime/ring/domain.hh"
 #include "nntile/runtime/ring/lane.hh"
 #include "nntile/runtime/ring/parking.hh"
 #include "nntile/runtime/ring/queue.hh"
+#include "nntile/runtime/ring/payload.hh"
 #include "nntile/runtime/ring/users.hh"
 #include "nntile/runtime/ring/window.hh"
 #include "tests/support/catch.hh"
