@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Access modes of a task to a buffer.
+// Access modes of a task to a buffer, and the pair of both.
 
 #include <cstdint>
 
@@ -27,5 +27,13 @@ constexpr char const* name_of(Access access) {
   }
   return "?";
 }
+
+/// An operand of a task. `Handle` names the buffer: a runtime's handle, a position among the
+/// bindings of a program or the buffers of a plan, a tile of an operand, a runtime's own record.
+template <class Handle> struct Use {
+  Handle handle;
+  Access access;
+  bool operator==(Use const&) const = default;
+};
 
 }  // namespace nntile

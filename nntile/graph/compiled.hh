@@ -265,10 +265,10 @@ template <Runtime R> class CompiledGraph {
   template <class Visit> void each_first_use(Visit visit) {
     std::vector<bool> seen(plan_->buffers().size());
     for (PlannedTask const& task : plan_->tasks())
-      for (PlannedUse const& use : plan_->uses(task)) {
-        if (plan_->buffers()[use.buffer].slot != no_id || seen[use.buffer]) continue;
-        seen[use.buffer] = true;
-        visit(plan_->buffers()[use.buffer], use.access);
+      for (Use<BufferId> const& use : plan_->uses(task)) {
+        if (plan_->buffers()[use.handle].slot != no_id || seen[use.handle]) continue;
+        seen[use.handle] = true;
+        visit(plan_->buffers()[use.handle], use.access);
       }
   }
   /// Throws LifetimeError where a run would read a stored tensor that nothing has written.
@@ -350,10 +350,10 @@ template <Runtime R> class CompiledGraph {
     std::vector<bool> followed(count);
     for (std::uint32_t t = 0; t < count; ++t)
       for (auto const& use : plan_->uses(plan_->tasks()[t])) {
-        users[binding_[use.buffer]].each_before(use.access, [&](std::uint32_t earlier) {
+        users[binding_[use.handle]].each_before(use.access, [&](std::uint32_t earlier) {
           if (earlier != no_id && earlier != t) followed[earlier] = true;
         });
-        users[binding_[use.buffer]].enter(use.access, t);
+        users[binding_[use.handle]].enter(use.access, t);
       }
     for (std::uint32_t t = 0; t < count; ++t)
       if (!followed[t]) sinks_.push_back(t);
@@ -390,7 +390,7 @@ template <Runtime R> class CompiledGraph {
     std::vector<Use<Binding>> uses;
     std::vector<ProgramTask> tasks;
     for (auto const& task : plan_->tasks())
-      for (auto const& use : plan_->uses(task)) uses.push_back({binding_[use.buffer], use.access});
+      for (auto const& use : plan_->uses(task)) uses.push_back({binding_[use.handle], use.access});
     std::size_t at = 0;
     for (auto const& task : plan_->tasks()) {
       tasks.push_back({codelet(task),
@@ -413,7 +413,7 @@ template <Runtime R> class CompiledGraph {
         PlannedTask const& task = plan_->tasks()[number];
         uses.clear();
         for (auto const& use : plan_->uses(task))
-          uses.push_back({bindings_[binding_[use.buffer]], use.access});
+          uses.push_back({bindings_[binding_[use.handle]], use.access});
         Event const event = submit(*runtime_, Task<Handle>{codelet(task),
                                                            {uses.data(), uses.size()},
                                                            arguments(task),
@@ -425,7 +425,7 @@ template <Runtime R> class CompiledGraph {
       for (; number < plan_->tasks().size(); ++number)
         for (auto const& use : plan_->uses(plan_->tasks()[number]))
           if (writes(use.access))
-            mark_unsubmitted(*runtime_, bindings_[binding_[use.buffer]], error.what(),
+            mark_unsubmitted(*runtime_, bindings_[binding_[use.handle]], error.what(),
                              label(plan_->tasks()[number]));
       throw;
     }

@@ -39,8 +39,8 @@ inline std::string task_text(Plan const& plan, std::size_t number) {
   PlannedTask const& task = plan.tasks()[number];
   std::string text =
       concat("task ", number, " ", plan.kernels()[task.kernel].name, at_location(task.location));
-  for (PlannedUse const& use : plan.uses(task)) {
-    PlannedBuffer const& buffer = plan.buffers()[use.buffer];
+  for (Use<BufferId> const& use : plan.uses(task)) {
+    PlannedBuffer const& buffer = plan.buffers()[use.handle];
     text += concat(" ", name_of(use.access), " ", plan.tensors()[buffer.tensor].name, "[",
                    buffer.tile, "]");
     if (buffer.slot != no_id) text += concat("@", buffer.slot);

@@ -48,6 +48,9 @@ constexpr Index buffer_bytes(Shape const& extent, DType dtype) {
   return (bytes + 63) / 64 * 64;
 }
 
+/// Position among the buffers of a plan.
+using BufferId = std::uint32_t;
+
 /// A tile's memory: a handle of the store, or a slot of the arena that tiles use in turn.
 struct PlannedBuffer {
   std::uint32_t tensor = 0;
@@ -63,12 +66,6 @@ struct PlannedSlot {
   Index bytes = 0;
   Location location = {};
   bool operator==(PlannedSlot const&) const = default;
-};
-
-struct PlannedUse {
-  std::uint32_t buffer;
-  Access access;
-  bool operator==(PlannedUse const&) const = default;
 };
 
 /// Kinds of tasks: compute an op, or move a tile between locations.
@@ -123,14 +120,14 @@ struct PlanData {
   std::vector<PlannedSlot> slots;
   std::vector<PlannedKernel> kernels;
   std::vector<PlannedTask> tasks;
-  std::vector<PlannedUse> uses;
+  std::vector<Use<BufferId>> uses;
   std::vector<std::byte> args;
   std::vector<MemoryReport> memory;
   std::int64_t flops = 0;
   std::string uncanonical;
   bool operator==(PlanData const&) const = default;
 
-  std::span<PlannedUse const> uses_of(PlannedTask const& task) const {
+  std::span<Use<BufferId> const> uses_of(PlannedTask const& task) const {
     return {uses.data() + task.first_use, task.use_count};
   }
   /// The buffer of a tile, a view's being its base's.
@@ -156,7 +153,7 @@ class Plan {
   std::span<PlannedSlot const> slots() const { return data_.slots; }
   std::span<PlannedKernel const> kernels() const { return data_.kernels; }
   std::span<PlannedTask const> tasks() const { return data_.tasks; }
-  std::span<PlannedUse const> uses(PlannedTask const& task) const { return data_.uses_of(task); }
+  std::span<Use<BufferId> const> uses(PlannedTask const& task) const { return data_.uses_of(task); }
   std::span<std::byte const> args(PlannedTask const& task) const {
     return {data_.args.data() + task.args, task.args_bytes};
   }

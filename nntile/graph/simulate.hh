@@ -45,9 +45,9 @@ inline TaskOrder order_of(Plan const& plan) {
     ++order.earlier[task];
   };
   for (std::uint32_t t = 0; t < plan.tasks().size(); ++t)
-    for (PlannedUse const& use : plan.uses(plan.tasks()[t])) {
-      std::uint32_t const slot = plan.buffers()[use.buffer].slot;
-      Users& users = memories[slot != no_id ? slot : slots + use.buffer];
+    for (Use<BufferId> const& use : plan.uses(plan.tasks()[t])) {
+      std::uint32_t const slot = plan.buffers()[use.handle].slot;
+      Users& users = memories[slot != no_id ? slot : slots + use.handle];
       users.each_before(use.access, [&](std::uint32_t earlier) { follows(t, earlier); });
       users.enter(use.access, t);
     }

@@ -56,7 +56,7 @@ inline std::uint64_t digest(Plan const& plan) {
     number(task.node), number(task.kernel), number(task.replaces), number(task.priority);
     number(task.tensor), number(task.tile), number(task.cost.flops), number(task.cost.bytes);
     location(task.location);
-    for (PlannedUse const& use : plan.uses(task)) number(use.buffer), number(use.access);
+    for (Use<BufferId> const& use : plan.uses(task)) number(use.handle), number(use.access);
     hash.update(plan.args(task));
   }
   return hash.digest();

@@ -121,12 +121,8 @@ class OperandSet {
 
 /// One pass of an op that reduces an axis before it uses it: the operands it touches, and how. On a
 /// single tile all phases run in one task (phase -1), in the same sequence of IEEE operations.
-struct PhaseUse {
-  OperandIndex operand;
-  Access access;
-};
 struct Phase {
-  inplace_vector<PhaseUse, max_operands> uses;
+  inplace_vector<Use<OperandIndex>, max_operands> uses;
 };
 using Phases = inplace_vector<Phase, 4>;
 

@@ -9,17 +9,16 @@
 
 namespace nntile {
 
-/// One operand of a tile task, counted among those that the call has.
-struct TileUse {
+/// A tile of an operand, which is counted among those that the call has.
+struct OperandTile {
   std::uint8_t operand;
-  Access access;
   Index tile;
 };
 
 /// What the walk visits. `args` of the op is computed from the range.
 struct TileTask {
   TileRange const& range;
-  inplace_vector<TileUse, max_operands> uses;
+  inplace_vector<Use<OperandTile>, max_operands> uses;
 };
 
 /// Receives tile tasks in submission order.
@@ -61,8 +60,8 @@ inline std::uint32_t reduced_axes(TiledCall const& call, Phase const& phase) {
   std::uint32_t used = 0;
   std::uint32_t kept = 0;
   for (auto const& use : phase.uses) {
-    used |= axes_of(call.table, use.operand);
-    if (writes(use.access)) kept |= axes_of(call.table, use.operand);
+    used |= axes_of(call.table, use.handle);
+    if (writes(use.access)) kept |= axes_of(call.table, use.handle);
   }
   return used & ~kept;
 }
@@ -130,17 +129,17 @@ class Emitter final : public TileSink {
     phase_ = &phase;
     OperandSet operands;
     for (auto const& use : phase.uses)
-      if (exists(call_.table.present.rank(use.operand))) operands.add(use.operand);
+      if (exists(call_.table.present.rank(use.handle))) operands.add(use.handle);
     return operands;
   }
 
   void task(TileRange const& range) override {
     TileTask task{range, {}};
     for (auto const& use : phase_->uses) {
-      std::size_t const o = call_.table.present.rank(use.operand);
+      std::size_t const o = call_.table.present.rank(use.handle);
       if (exists(o))
         task.uses.push_back(
-            {static_cast<std::uint8_t>(o), access(use, o, range), number(range, o)});
+            {{static_cast<std::uint8_t>(o), number(range, o)}, access(use, o, range)});
     }
     visitor_.visit(task);
   }
@@ -149,14 +148,14 @@ class Emitter final : public TileSink {
   bool exists(std::size_t operand) const {
     return call_.operands[operand].carry == Carry::none || (carries_ & bit(operand)) != 0;
   }
-  Access access(PhaseUse const& use, std::size_t operand, TileRange const& range) const {
+  Access access(Use<OperandIndex> const& use, std::size_t operand, TileRange const& range) const {
     if (use.access == Access::read) return Access::read;
     bool const fresh = use.access == Access::write ||
                        call_.op->overwrites(call_.attrs, static_cast<int>(operand)) ||
                        call_.operands[operand].carry != Carry::none;
     // A narrow result is written once, by the last task of its chain; its first value sits in the
     // carry.
-    return fresh && range.first(use.operand) ? Access::write : Access::update;
+    return fresh && range.first(use.handle) ? Access::write : Access::update;
   }
   Index number(TileRange const& range, std::size_t operand) const {
     Index result = 0;
@@ -217,7 +216,7 @@ inline void walk_phase(TiledCall const& call, Phase const& phase, int number, Em
   range.phase = number;
   range.operands = emitter.begin(phase);
   std::uint32_t used = 0;
-  for (auto const& use : phase.uses) used |= axes_of(call.table, use.operand);
+  for (auto const& use : phase.uses) used |= axes_of(call.table, use.handle);
   std::uint32_t const reduced = number < 0 ? 0 : reduced_axes(call, phase);
   std::uint32_t const by_index = by_index_axes(call, reduced);
   for (std::size_t id = 0; id < call.tilings.size(); ++id)
@@ -242,12 +241,13 @@ inline void walk_phase(TiledCall const& call, Phase const& phase, int number, Em
 /// updated.
 inline Cost cost_of(TiledCall const& call, TileTask const& task) {
   Cost cost{call.op->flops(call.attrs, task.range), 0};
-  for (TileUse const& use : task.uses) {
-    OperandInfo const& operand = call.operands[use.operand];
+  for (Use<OperandTile> const& use : task.uses) {
+    OperandInfo const& operand = call.operands[use.handle.operand];
     auto const size =
         static_cast<Index>(size_of(dtype_of_kind(operand.kind, call.element, call.source)));
-    cost.bytes += (use.access == Access::update ? 2 : 1) * size *
-                  call.op->elements(call.attrs, task.range, call.table.present.at(use.operand));
+    cost.bytes +=
+        (use.access == Access::update ? 2 : 1) * size *
+        call.op->elements(call.attrs, task.range, call.table.present.at(use.handle.operand));
   }
   return cost;
 }

@@ -49,13 +49,6 @@ struct TaskLabel {
   std::int64_t tile = -1;
 };
 
-/// One operand of a task. `Handle` names its buffer: a runtime's handle, a position among the
-/// bindings of a program, or a runtime's own record of the buffer.
-template <class Handle> struct Use {
-  Handle handle;
-  Access access;
-};
-
 /// One submission. Everything it points to (but the codelet and the label's string) is copied by
 /// `submit`.
 template <class Handle> struct Task {

@@ -100,10 +100,9 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
     call_.op->args(call_.attrs, tile.range, args);
     inplace_vector<Use<Handle>, max_operands> uses;
     TaskLabel label;
-    for (TileUse const& use : tile.uses) {
-      uses.push_back({operands_[use.operand].handles[use.tile], use.access});
-      if (label.tensor == nullptr && writes(use.access))
-        label = {operands_[use.operand].name, use.tile};
+    for (auto const& [at, access] : tile.uses) {
+      uses.push_back({operands_[at.operand].handles[at.tile], access});
+      if (label.tensor == nullptr && writes(access)) label = {operands_[at.operand].name, at.tile};
     }
     if (failed_ != nullptr) return mark(uses, label);
     try {

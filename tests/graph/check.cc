@@ -26,9 +26,9 @@ class Corrupted {
 
   /// The first task whose use `wanted(use)` admits.
   std::uint32_t task(
-      std::function<bool(PlannedTask const&, PlannedUse const&)> const& wanted) const {
+      std::function<bool(PlannedTask const&, Use<BufferId> const&)> const& wanted) const {
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t)
-      for (PlannedUse const& use : plan_.uses_of(plan_.tasks[t]))
+      for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t]))
         if (wanted(plan_.tasks[t], use)) return t;
     return no_id;
   }
@@ -37,8 +37,8 @@ class Corrupted {
   PlanData plan_ = Plan(TinyGptGraph().graph, {.tile = 64}).data();
 };
 
-bool in_arena(PlanData const& plan, PlannedUse const& use) {
-  return plan.buffers[use.buffer].slot != no_id;
+bool in_arena(PlanData const& plan, Use<BufferId> const& use) {
+  return plan.buffers[use.handle].slot != no_id;
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ TEST_CASE("a plan whose lists do not fit together is refused", "[graph][check]")
   says("is one of tensor 100000 of", [](PlanData& p) { p.tasks[3].tensor = 100000; });
   says("has uses up to", [](PlanData& p) { p.tasks.back().first_use += 1; });
   says("uses buffer 1000000 of",
-       [](PlanData& p) { p.uses[p.tasks[3].first_use].buffer = 1000000; });
+       [](PlanData& p) { p.uses[p.tasks[3].first_use].handle = 1000000; });
   says("has arguments up to byte", [](PlanData& p) { p.args.resize(p.args.size() - 8); });
   says("has the arguments of another task", [](PlanData& p) { p.tasks[4] = p.tasks[3]; });
   says("may write over more uses than it has", [](PlanData& p) { p.tasks[3].replaces = 0x8000; });
@@ -86,7 +86,7 @@ TEST_CASE("a task and its tiles are at one location", "[graph][check]") {
 TEST_CASE("two dependent tasks in the wrong order are refused", "[graph][check]") {
   Corrupted const corrupted;
   std::uint32_t const chain = corrupted.task(
-      [](PlannedTask const&, PlannedUse const& use) { return use.access == Access::update; });
+      [](PlannedTask const&, Use<BufferId> const& use) { return use.access == Access::update; });
   REQUIRE(chain != no_id);
   auto const text = corrupted([&](PlanData& p) { std::swap(p.tasks[chain], p.tasks[chain - 1]); });
   CHECK(contains(text, "that it must precede"));
@@ -116,7 +116,7 @@ TEST_CASE("a first access to a slot that reads is refused", "[graph][check]") {
   Corrupted const corrupted;
   PlanData const& plan = corrupted.plan();
   auto const text = corrupted([&](PlanData& p) {
-    for (PlannedUse& use : p.uses)
+    for (Use<BufferId>& use : p.uses)
       if (in_arena(plan, use) && use.access == Access::write) use.access = Access::update;
   });
   CHECK(contains(text, "is update, not write"));

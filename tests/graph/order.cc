@@ -29,13 +29,13 @@ std::string misplaced(Plan const& plan) {
   };
   std::map<std::uint32_t, Latest> latest;  // by buffer
   for (PlannedTask const& task : plan.tasks())
-    for (PlannedUse const& use : plan.uses(task)) {
-      Latest& before = latest[use.buffer];
+    for (Use<BufferId> const& use : plan.uses(task)) {
+      Latest& before = latest[use.handle];
       std::uint32_t const limit = writes(use.access) ? before.touched : before.written;
       if (task.node < limit)
         return concat("op ", task.node, " (", plan.kernels()[task.kernel].name, ") after op ",
                       limit, " on a tile of '",
-                      plan.tensors()[plan.buffers()[use.buffer].tensor].name, "'");
+                      plan.tensors()[plan.buffers()[use.handle].tensor].name, "'");
       before.touched = std::max(before.touched, task.node);
       if (writes(use.access)) before.written = std::max(before.written, task.node);
     }

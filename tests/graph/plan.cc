@@ -25,15 +25,15 @@ namespace {
 /// Whether the task's last result may be written over its other operands in that slot: the op
 /// says so, and they are of one size.
 bool may_replace(Plan const& plan, LogicalGraph const& graph, PlannedTask const& task,
-                 PlannedUse const& result, std::uint32_t slot) {
+                 Use<BufferId> const& result, std::uint32_t slot) {
   auto const uses = plan.uses(task);
   if (&result != &uses.back()) return false;
   OpNode const& op = graph.op_at(task.node);
   for (std::size_t o = 0; o + 1 < uses.size(); ++o) {
-    PlannedBuffer const& other = plan.buffers()[uses[o].buffer];
+    PlannedBuffer const& other = plan.buffers()[uses[o].handle];
     if (other.slot != slot) continue;
     if ((op.info->replaces(op.attrs.data()) >> o & 1u) == 0) return false;
-    if (other.bytes != plan.buffers()[result.buffer].bytes) return false;
+    if (other.bytes != plan.buffers()[result.handle].bytes) return false;
   }
   return true;
 }
@@ -47,25 +47,25 @@ Index verify_slots(Plan const& plan, LogicalGraph const& graph) {
   std::map<std::uint32_t, std::pair<std::size_t, std::size_t>> life;
   std::set<std::pair<std::uint32_t, std::size_t>> replaced;  // what takes over memory, and when
   for (std::size_t t = 0; t < plan.tasks().size(); ++t)
-    for (PlannedUse const& use : plan.uses(plan.tasks()[t])) {
-      PlannedBuffer const& buffer = plan.buffers()[use.buffer];
+    for (Use<BufferId> const& use : plan.uses(plan.tasks()[t])) {
+      PlannedBuffer const& buffer = plan.buffers()[use.handle];
       if (buffer.slot == no_id) continue;
       REQUIRE(buffer.bytes <= plan.slots()[buffer.slot].bytes);
       auto const at = holds.find(buffer.slot);
-      if (at == holds.end() || at->second != use.buffer) {
+      if (at == holds.end() || at->second != use.handle) {
         REQUIRE(use.access == Access::write);
-        REQUIRE(left.count(use.buffer) == 0);
+        REQUIRE(left.count(use.handle) == 0);
         if (at != holds.end()) {
           left.insert(at->second);
           if (life[at->second].second == t) {
             REQUIRE(may_replace(plan, graph, plan.tasks()[t], use, buffer.slot));
-            replaced.insert({use.buffer, t});
+            replaced.insert({use.handle, t});
           }
         }
-        holds[buffer.slot] = use.buffer;
-        life[use.buffer].first = t;
+        holds[buffer.slot] = use.handle;
+        life[use.handle].first = t;
       }
-      life[use.buffer].second = t;
+      life[use.handle].second = t;
     }
   Index most = 0;
   for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
@@ -210,8 +210,8 @@ TEST_CASE("a gradient's tile is used up before the next one is computed", "[grap
   std::map<std::uint32_t, std::size_t> written;  // tile of the positions' gradient -> last task
   std::size_t live = 0, most = 0;
   for (std::size_t t = 0; t < plan.tasks().size(); ++t)
-    for (PlannedUse const& use : plan.uses(plan.tasks()[t])) {
-      PlannedBuffer const& buffer = plan.buffers()[use.buffer];
+    for (Use<BufferId> const& use : plan.uses(plan.tasks()[t])) {
+      PlannedBuffer const& buffer = plan.buffers()[use.handle];
       if (plan.tensors()[buffer.tensor].name != "wpe.weight.grad") continue;
       live += written.emplace(buffer.tile, t).second ? 1 : 0;
       most = std::max(most, live);

@@ -50,12 +50,14 @@ class ByTilePass {
   std::ptrdiff_t offset(std::size_t node) const {
     return static_cast<std::ptrdiff_t>(first_task_[node]);
   }
-  std::uint32_t tensor_of(PlannedUse const& use) const { return plan_.buffers[use.buffer].tensor; }
+  std::uint32_t tensor_of(Use<BufferId> const& use) const {
+    return plan_.buffers[use.handle].tensor;
+  }
 
   /// Tensors of several tiles that the node's first task writes.
   std::vector<std::uint32_t> results(std::size_t node) const {
     std::vector<std::uint32_t> found;
-    for (PlannedUse const& use : plan_.uses_of(plan_.tasks[first_task_[node]]))
+    for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[first_task_[node]]))
       if (writes(use.access) && plan_.tensors[tensor_of(use)].tiling.tile_count() > 1)
         found.push_back(tensor_of(use));
     return found;
@@ -65,7 +67,7 @@ class ByTilePass {
   std::size_t last_of(std::size_t node, std::uint32_t tensor) const {
     for (++node; node + 1 < first_task_.size(); ++node) {
       bool touches = false;
-      for (PlannedUse const& use : plan_.uses_of(plan_.tasks[first_task_[node]]))
+      for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[first_task_[node]]))
         touches |= tensor_of(use) == tensor;
       if (!touches) break;
     }
@@ -83,16 +85,16 @@ class ByTilePass {
     std::unordered_map<std::uint32_t, User> users;  // of a buffer
     for (std::size_t t = first_task_[node]; t < first_task_[until]; ++t) {
       std::uint32_t key = none;
-      for (PlannedUse const& use : plan_.uses_of(plan_.tasks[t])) {
+      for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t])) {
         if (tensor_of(use) != tensor) continue;
-        std::uint32_t const tile = plan_.buffers[use.buffer].tile;
+        std::uint32_t const tile = plan_.buffers[use.handle].tile;
         if (key != none && key != tile) return false;
         key = tile;
       }
       if (key == none) return false;
       key_[t] = key;
-      for (PlannedUse const& use : plan_.uses_of(plan_.tasks[t])) {
-        auto const [at, fresh] = users.try_emplace(use.buffer, User{key, false, false});
+      for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t])) {
+        auto const [at, fresh] = users.try_emplace(use.handle, User{key, false, false});
         User& user = at->second;
         user.several |= user.key != key;
         user.written |= writes(use.access);

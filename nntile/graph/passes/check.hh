@@ -127,14 +127,14 @@ class CheckPass {
     if (task.replaces >> task.use_count != 0)
       fail(label(t), " may write over more uses than it has");
     bool const moves = plan_.kernels[task.kernel].kind != KernelKind::op;
-    for (PlannedUse const& use : plan_.uses_of(task)) {
-      if (use.buffer >= plan_.buffers.size())
-        fail(label(t), " uses buffer ", use.buffer, " of ", plan_.buffers.size());
-      PlannedBuffer const& buffer = plan_.buffers[use.buffer];
+    for (Use<BufferId> const& use : plan_.uses_of(task)) {
+      if (use.handle >= plan_.buffers.size())
+        fail(label(t), " uses buffer ", use.handle, " of ", plan_.buffers.size());
+      PlannedBuffer const& buffer = plan_.buffers[use.handle];
       if (plan_.tensors[buffer.tensor].storage == Storage::arena && buffer.slot == no_id)
-        fail(label(t), " uses ", tile(use.buffer), ", which has no slot");
+        fail(label(t), " uses ", tile(use.handle), ", which has no slot");
       if (!moves && !(buffer.location == task.location))
-        fail(label(t), " runs at ", to_string(task.location), " and uses ", tile(use.buffer),
+        fail(label(t), " runs at ", to_string(task.location), " and uses ", tile(use.handle),
              " at ", to_string(buffer.location));
     }
   }
@@ -148,11 +148,11 @@ class CheckPass {
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       PlannedTask const& task = plan_.tasks[t];
       Position const here{task.node, task.args};
-      for (PlannedUse const& use : plan_.uses_of(task)) {
-        Latest& before = latest[use.buffer];
+      for (Use<BufferId> const& use : plan_.uses_of(task)) {
+        Latest& before = latest[use.handle];
         Position const& limit = writes(use.access) ? before.touched : before.written;
         if (here < limit)
-          fail(label(t), " of node ", task.node, " ", name_of(use.access), "s ", tile(use.buffer),
+          fail(label(t), " of node ", task.node, " ", name_of(use.access), "s ", tile(use.handle),
                " behind a task of node ", limit.first, " that it must precede");
         before.touched = std::max(before.touched, here);
         if (writes(use.access)) before.written = std::max(before.written, here);
@@ -169,12 +169,12 @@ class CheckPass {
     }
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       auto const uses = plan_.uses_of(plan_.tasks[t]);
-      for (PlannedUse const& use : uses)
-        if (reads(use.access) && !written[use.buffer])
-          fail(label(t), " ", name_of(use.access), "s ", tile(use.buffer),
+      for (Use<BufferId> const& use : uses)
+        if (reads(use.access) && !written[use.handle])
+          fail(label(t), " ", name_of(use.access), "s ", tile(use.handle),
                ", which nothing has written");
-      for (PlannedUse const& use : uses)
-        if (writes(use.access)) written[use.buffer] = true;
+      for (Use<BufferId> const& use : uses)
+        if (writes(use.access)) written[use.handle] = true;
     }
   }
 
@@ -186,31 +186,31 @@ class CheckPass {
     std::vector<Tenant> tenants(plan_.slots.size());
     std::vector<bool> left(plan_.buffers.size());
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t)
-      for (PlannedUse const& use : plan_.uses_of(plan_.tasks[t])) {
-        std::uint32_t const slot = plan_.buffers[use.buffer].slot;
+      for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t])) {
+        std::uint32_t const slot = plan_.buffers[use.handle].slot;
         if (slot == no_id) continue;
         Tenant& tenant = tenants[slot];
-        if (tenant.buffer != use.buffer) {
-          if (left[use.buffer])
-            fail(label(t), " uses ", tile(use.buffer), ", over which ", tile(tenant.buffer),
+        if (tenant.buffer != use.handle) {
+          if (left[use.handle])
+            fail(label(t), " uses ", tile(use.handle), ", over which ", tile(tenant.buffer),
                  " was written in slot ", slot);
           if (use.access != Access::write)
-            fail(label(t), ": the first access of ", tile(use.buffer), " to slot ", slot, " is ",
+            fail(label(t), ": the first access of ", tile(use.handle), " to slot ", slot, " is ",
                  name_of(use.access), ", not write");
           if (tenant.last_use == t && !replaces(plan_.tasks[t], use, slot))
-            fail(label(t), " may not write ", tile(use.buffer), " over its operand in slot ", slot);
+            fail(label(t), " may not write ", tile(use.handle), " over its operand in slot ", slot);
           if (tenant.buffer != no_id) left[tenant.buffer] = true;
-          tenant.buffer = use.buffer;
+          tenant.buffer = use.handle;
         }
         tenant.last_use = t;
       }
   }
   /// Whether the result is the task's last use, and it may be written over all else in its slot.
-  bool replaces(PlannedTask const& task, PlannedUse const& result, std::uint32_t slot) const {
+  bool replaces(PlannedTask const& task, Use<BufferId> const& result, std::uint32_t slot) const {
     auto const uses = plan_.uses_of(task);
     if (&result != &uses.back()) return false;
     for (std::size_t u = 0; u + 1 < uses.size(); ++u)
-      if (plan_.buffers[uses[u].buffer].slot == slot && (task.replaces >> u & 1u) == 0)
+      if (plan_.buffers[uses[u].handle].slot == slot && (task.replaces >> u & 1u) == 0)
         return false;
     return true;
   }

@@ -22,8 +22,8 @@ struct LiveRange {
 inline std::vector<LiveRange> live_ranges(PlanData const& plan) {
   std::vector<LiveRange> ranges(plan.buffers.size());
   for (std::uint32_t t = 0; t < plan.tasks.size(); ++t)
-    for (PlannedUse const& use : plan.uses_of(plan.tasks[t])) {
-      LiveRange& range = ranges[use.buffer];
+    for (Use<BufferId> const& use : plan.uses_of(plan.tasks[t])) {
+      LiveRange& range = ranges[use.handle];
       if (range.first == LiveRange::never) range.first = t;
       range.last = t;
     }
@@ -91,10 +91,10 @@ class SlotPass {
     PlannedTask const& task = plan_.tasks[t];
     if (task.replaces == 0) return;
     auto const uses = plan_.uses_of(task);
-    std::uint32_t const to = uses.back().buffer;
+    std::uint32_t const to = uses.back().handle;
     if (!in_arena(to) || ranges[to].first != t) return;
     for (std::size_t u = 0; u < uses.size() && replaced_[to] == no_id; ++u) {
-      std::uint32_t const from = uses[u].buffer;
+      std::uint32_t const from = uses[u].handle;
       if ((task.replaces >> u & 1u) == 0 || !in_arena(from) || ranges[from].last != t) continue;
       replaced_[to] = from;
       passes_on_[from] = true;

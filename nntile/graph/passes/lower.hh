@@ -121,37 +121,37 @@ class LowerPass final : private TileVisitor {
     task.cost = cost_of(call_, tile);
     plan_.flops += task.cost.flops;
     bool labelled = false;
-    std::span<PlannedUse> const uses = uses_.append(tile.uses.size());
+    std::span<Use<BufferId>> const uses = uses_.append(tile.uses.size());
     std::size_t position = 0;
-    for (TileUse const& use : tile.uses) {
-      std::uint32_t const tensor = operands_[use.operand];
-      std::uint32_t const buffer = plan_.buffer_of(tensor, use.tile);
+    for (Use<OperandTile> const& use : tile.uses) {
+      std::uint32_t const tensor = operands_[use.handle.operand];
+      std::uint32_t const buffer = plan_.buffer_of(tensor, use.handle.tile);
       check(tensor, buffer, use);
       uses[position++] = {buffer, use.access};
       if (!labelled && writes(use.access)) {
         task.tensor = tensor;
-        task.tile = static_cast<std::uint32_t>(use.tile);
+        task.tile = static_cast<std::uint32_t>(use.handle.tile);
         labelled = true;
       }
     }
     task.replaces = replaceable(tile, uses);
-    for (PlannedUse const& use : uses)
-      if (writes(use.access)) written_[use.buffer] = true;
+    for (Use<BufferId> const& use : uses)
+      if (writes(use.access)) written_[use.handle] = true;
     tasks_.append(1)[0] = task;
     if (watcher_ != nullptr) watcher_->visit(tile);
   }
 
   /// Bits of the uses in whose memory the task's last result may be put, if nothing else needs it.
-  std::uint16_t replaceable(TileTask const& tile, std::span<PlannedUse const> uses) const {
+  std::uint16_t replaceable(TileTask const& tile, std::span<Use<BufferId> const> uses) const {
     std::uint32_t const over = call_.op->replaces(call_.attrs);
     if (over == 0 || uses.back().access != Access::write) return 0;
     std::uint32_t bits = 0;
     for (std::size_t u = 0; u < uses.size(); ++u) {
-      std::uint32_t const from = uses[u].buffer, to = uses.back().buffer;
-      bool fits = (over >> tile.uses[u].operand & 1u) != 0 && from != to &&
+      std::uint32_t const from = uses[u].handle, to = uses.back().handle;
+      bool fits = (over >> tile.uses[u].handle.operand & 1u) != 0 && from != to &&
                   plan_.buffers[from].bytes == plan_.buffers[to].bytes;
       for (std::size_t other = 0; other < uses.size(); ++other)  // none reads it while it changes
-        if (uses[other].buffer == from) fits &= (over >> tile.uses[other].operand & 1u) != 0;
+        if (uses[other].handle == from) fits &= (over >> tile.uses[other].handle.operand & 1u) != 0;
       if (fits) bits |= 1u << u;
     }
     return static_cast<std::uint16_t>(bits);
@@ -165,7 +165,7 @@ class LowerPass final : private TileVisitor {
     return static_cast<std::uint32_t>(position);
   }
 
-  void check(std::uint32_t tensor, std::uint32_t buffer, TileUse const& use) const {
+  void check(std::uint32_t tensor, std::uint32_t buffer, Use<OperandTile> const& use) const {
     if (reads(use.access) && !written_[buffer])
       throw PlanError(
           concat("plan '", plan_.name, "': ", call_.op->name, " ",
@@ -177,7 +177,7 @@ class LowerPass final : private TileVisitor {
   LogicalGraph const& graph_;
   TileVisitor* watcher_;
   Chunks<PlannedTask> tasks_;
-  Chunks<PlannedUse> uses_;
+  Chunks<Use<BufferId>> uses_;
   Chunks<std::byte> args_;
   std::vector<bool> written_;  // of a buffer
   TiledCall call_;
