@@ -3,13 +3,12 @@
 // The GPT-2 training step that benches plan and run.
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/profile.hh"
 #include "nntile/nn/gpt2.hh"
-#include "nntile/nn/optim.hh"
+#include "nntile/nn/language_model.hh"
 
 namespace nntile::bench {
 
@@ -19,46 +18,35 @@ struct Gpt2Step {
   nn::Gpt2 model;
   Index seq;
   Index batch;
-  std::unique_ptr<nn::AdamW> adamw;
+  nn::LanguageModelStep step;
 
   Gpt2Step(nn::Gpt2Config const& config, Index seq_, Index batch_, Numerics numerics = {})
-      : graph("step", numerics), model(graph, config), seq(seq_), batch(batch_) {
-    Node const tokens = input("tokens");
-    Node const positions =
-        graph.constant({.shape = {seq}, .dtype = DType::int64, .axes = "seq"}, "positions");
-    Node const loss =
-        nn::mean_cross_entropy(model.logits(tokens, positions), input("labels"), "loss");
-    loss.mark_output();
-    adamw = std::make_unique<nn::AdamW>(model.parameters(), add_gradients(graph, loss));
-  }
-
- private:
-  Node input(char const* name) {
-    return graph.input({.shape = {seq, batch}, .dtype = DType::int64, .axes = "seq batch"}, name);
-  }
+      : graph("step", numerics),
+        model(graph, config),
+        seq(seq_),
+        batch(batch_),
+        step(model, {.seq = seq, .batch = batch}) {}
 };
 
 /// A step bound to a runtime of its own, with weights and a batch that are the same everywhere.
 template <Runtime R> class BoundStep {
  public:
-  BoundStep(Gpt2Step const& step, RuntimeOptions const& options, PlanOptions const& plan,
+  BoundStep(Gpt2Step const& of, RuntimeOptions const& options, PlanOptions const& plan,
             BindOptions const& bind = {})
-      : runtime_(options), store_(runtime_), run_(compile(step.graph, store_, plan, bind)) {
-    LogicalGraph init("initialize", step.graph.numerics());
-    nn::initialize(init, step.model.parameters(), 1);
-    nn::initialize_states(init, *step.adamw);
+      : runtime_(options), store_(runtime_), run_(compile(of.graph, store_, plan, bind)) {
+    LogicalGraph init("initialize", of.graph.numerics());
+    nn::initialize(init, of.step, 1);
     compile(init, store_, {.tile = plan.tile}).execute();
-    auto const count = static_cast<std::size_t>(step.seq * step.batch);
-    auto const vocab = static_cast<std::uint64_t>(step.model.config().vocab);
-    std::vector<std::int64_t> tokens, labels, positions;
+    auto const count = static_cast<std::size_t>(of.seq * of.batch);
+    auto const vocab = static_cast<std::uint64_t>(of.model.config().vocab);
+    std::vector<std::int64_t> tokens, labels;
     for (std::uint64_t i = 0, state = 1; i <= count; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
       auto const token = static_cast<std::int64_t>((state >> 33) % vocab);
       if (i < count) tokens.push_back(token);
       if (i > 0) labels.push_back(token);
     }
-    for (Index i = 0; i < step.seq; ++i) positions.push_back(i);
-    store_.template write<std::int64_t>("positions", positions);
+    store_.template write<Index>("positions", of.step.position_values());
     run_.template bind_input<std::int64_t>("tokens", tokens);
     run_.template bind_input<std::int64_t>("labels", labels);
     run_.template bind_input<float>("lr", std::vector<float>{1e-4f});

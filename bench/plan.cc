@@ -6,7 +6,7 @@
 #include "bench/harness.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/nn/gpt2.hh"
-#include "nntile/nn/optim.hh"
+#include "nntile/nn/language_model.hh"
 #include "nntile/runtime/ring/ring.hh"
 
 namespace {
@@ -17,18 +17,10 @@ using namespace nntile;
 struct Step {
   LogicalGraph graph{"step"};
   nn::Gpt2 model;
+  nn::LanguageModelStep step;
   explicit Step(Index layers)
-      : model(graph, {.vocab = 256, .positions = 256, .width = 256, .layers = layers, .heads = 4}) {
-    Node const tokens =
-        graph.input({.shape = {256, 8}, .dtype = DType::int64, .axes = "seq batch"}, "tokens");
-    Node const positions =
-        graph.constant({.shape = {256}, .dtype = DType::int64, .axes = "seq"}, "positions");
-    Node const labels =
-        graph.input({.shape = {256, 8}, .dtype = DType::int64, .axes = "seq batch"}, "labels");
-    Node const loss = nn::mean_cross_entropy(model.logits(tokens, positions), labels);
-    loss.mark_output();
-    nn::AdamW const adamw(model.parameters(), add_gradients(graph, loss));
-  }
+      : model(graph, {.vocab = 256, .positions = 256, .width = 256, .layers = layers, .heads = 4}),
+        step(model, {.seq = 256, .batch = 8}) {}
 };
 
 }  // namespace

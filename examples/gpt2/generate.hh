@@ -25,7 +25,7 @@ template <nntile::Runtime R> class Generator {
         checkpoint_(open_run(settings.run)),
         described_(checked_model(checkpoint_, settings)),
         session_(runtime, settings.machine),
-        model_(ModelGraph::Kind::inference, described_.model, described_.seq, 1,
+        model_(ModelGraph::Purpose::inference, described_.model, described_.seq, 1,
                numerics_of(settings.machine.numerics)) {
     LogicalGraph draw("sample", model_.graph.numerics());
     Node const logits = draw.input({.shape = {described_.model.vocab}, .axes = "class"}, "row");
@@ -40,7 +40,7 @@ template <nntile::Runtime R> class Generator {
     draw_ = session_.compile(draw, Session<R>::Axes::some);
     checkpoint_.load(nntile::io::targets_of(session_.store, nntile::io::is_parameter),
                      nntile::io::Part::model);
-    session_.write_positions(described_.seq);
+    session_.write_positions(model_);
   }
 
   /// Prints the prompt and what follows, as it comes.
@@ -90,7 +90,7 @@ template <nntile::Runtime R> class Generator {
     forward_->template bind_input<std::int64_t>("tokens", tokens);
     forward_->execute();
     auto const logits =
-        forward_->template get_output<float>(model_.logits_name);  // [vocab, seq, 1]
+        forward_->template get_output<float>(model_.step.logits().name());  // [vocab, seq, 1]
     auto const vocab = static_cast<std::size_t>(described_.model.vocab);
     draw_->template bind_input<float>(
         "row", std::span<float const>(logits).subspan((length - 1) * vocab, vocab));

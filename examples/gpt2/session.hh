@@ -10,7 +10,8 @@
 #include "nntile/graph/compile.hh"
 #include "nntile/io/checkpoint.hh"
 #include "nntile/io/store.hh"
-#include "nntile/nn/optim.hh"
+#include "nntile/nn/gpt2.hh"
+#include "nntile/nn/language_model.hh"
 #include "settings.hh"
 
 namespace gpt2 {
@@ -22,42 +23,23 @@ using nntile::Node;
 using nntile::Plan;
 
 /// A graph of the model over batches of [seq, batch] tokens, with the loss where it is wanted.
-class ModelGraph {
- public:
-  enum class Kind { training, validation, inference };
+struct ModelGraph {
+  using Purpose = nntile::nn::LanguageModelOptions::Purpose;
 
-  ModelGraph(Kind kind, nntile::nn::Gpt2Config const& config, Index seq, Index batch,
+  ModelGraph(Purpose purpose, nntile::nn::Gpt2Config const& config, Index seq, Index batch,
              nntile::Numerics const& numerics, nntile::nn::AdamWOptions const& adamw = {})
-      : graph(kind == Kind::training     ? "train"
-              : kind == Kind::validation ? "validate"
-                                         : "generate",
+      : graph(purpose == Purpose::training     ? "train"
+              : purpose == Purpose::validation ? "validate"
+                                               : "generate",
               numerics),
-        model(graph, config) {
-    Node const tokens =
-        graph.input({.shape = {seq, batch}, .dtype = DType::int64, .axes = "seq batch"}, "tokens");
-    Node const positions =
-        graph.constant({.shape = {seq}, .dtype = DType::int64, .axes = "seq"}, "positions");
-    Node const logits =
-        model.logits(tokens, positions, kind != Kind::training);  // [vocab, seq, batch]
-    if (kind == Kind::inference) {
-      logits_name = logits.mark_output().name();
-      return;
-    }
-    Node const labels =
-        graph.input({.shape = {seq, batch}, .dtype = DType::int64, .axes = "seq batch"}, "labels");
-    Node const loss = nntile::nn::mean_cross_entropy(logits, labels, "loss");
-    loss.mark_output();
-    if (kind == Kind::training) {
-      optimizer = std::make_unique<nntile::nn::AdamW>(model.parameters(),
-                                                      add_gradients(graph, loss), adamw);
-      if (adamw.clip > 0) optimizer->squared_norm().mark_output();
-    }
+        model(graph, config),
+        step(model, {.seq = seq, .batch = batch, .purpose = purpose, .adamw = adamw}) {
+    if (step.optimizer() && adamw.clip > 0) step.optimizer()->squared_norm().mark_output();
   }
 
   LogicalGraph graph;
   nntile::nn::Gpt2 model;
-  std::unique_ptr<nntile::nn::AdamW> optimizer;
-  std::string logits_name;
+  nntile::nn::LanguageModelStep step;
 };
 
 /// The tensors of a run and the ways to fill them.
@@ -93,14 +75,11 @@ template <nntile::Runtime R> class Session {
   /// First values of all parameters and states.
   void initialize(ModelGraph const& of, std::uint64_t seed) {
     LogicalGraph init("initialize", of.graph.numerics());
-    nntile::nn::initialize(init, of.model.parameters(), seed);
-    if (of.optimizer != nullptr) nntile::nn::initialize_states(init, *of.optimizer);
+    nntile::nn::initialize(init, of.step, seed);
     compile(init, Axes::some)->execute();
   }
-  void write_positions(Index seq) {
-    std::vector<std::int64_t> positions(static_cast<std::size_t>(seq));
-    for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<std::int64_t>(i);
-    store.template write<std::int64_t>("positions", positions);
+  void write_positions(ModelGraph const& of) {
+    store.template write<Index>("positions", of.step.position_values());
   }
 
   nntile::TensorStore<R> store;

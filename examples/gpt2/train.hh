@@ -42,10 +42,10 @@ template <nntile::Runtime R> class Trainer {
         directory_(open_directory(settings)),
         resumed_(open_checkpoint()),
         session_(runtime, settings.machine),
-        train_(ModelGraph::Kind::training, config_, seq_, batch_,
+        train_(ModelGraph::Purpose::training, config_, seq_, batch_,
                numerics_of(settings.machine.numerics),
                {settings.beta1, settings.beta2, 1e-8, settings.weight_decay, settings.clip}),
-        valid_(ModelGraph::Kind::validation, config_, seq_, batch_,
+        valid_(ModelGraph::Purpose::validation, config_, seq_, batch_,
                numerics_of(settings.machine.numerics)) {
     step_graph_ = session_.compile(train_.graph, Session<R>::Axes::all, settings.profile);
     valid_graph_ = session_.compile(valid_.graph);
@@ -53,7 +53,7 @@ template <nntile::Runtime R> class Trainer {
       resume();
     else
       session_.initialize(train_, settings.seed);
-    session_.write_positions(seq_);
+    session_.write_positions(train_);
   }
 
   /// Trains to the end, or to Ctrl-C. Returns false when a loss was not finite. A save on the way

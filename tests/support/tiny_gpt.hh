@@ -4,13 +4,12 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "nntile/graph/compile.hh"
 #include "nntile/nn/gpt2.hh"
-#include "nntile/nn/optim.hh"
+#include "nntile/nn/language_model.hh"
 
 namespace nntile::test {
 
@@ -24,31 +23,17 @@ struct TinyGpt {
 };
 
 /// The graph of one training step: loss, gradients, AdamW.
-class TinyGptGraph {
- public:
-  explicit TinyGptGraph(TinyGpt const& sizes = {})
-      : sizes_(sizes), graph("tiny", sizes.numerics), model(graph, sizes.config) {
-    Node const tokens = batch("tokens"), labels = batch("labels");
-    Node const positions =
-        graph.constant({.shape = {sizes.seq}, .dtype = DType::int64, .axes = "seq"}, "positions");
-    Node const loss = nn::mean_cross_entropy(model.logits(tokens, positions), labels, "loss");
-    loss.mark_output();
-    optimizer = std::make_unique<nn::AdamW>(model.parameters(), add_gradients(graph, loss),
-                                            nn::AdamWOptions{.clip = sizes.clip});
-  }
-  TinyGpt const& sizes() const { return sizes_; }
+struct TinyGptGraph {
+  explicit TinyGptGraph(TinyGpt const& given = {})
+      : sizes(given),
+        graph("tiny", sizes.numerics),
+        model(graph, sizes.config),
+        step(model, {.seq = sizes.seq, .batch = sizes.batch, .adamw = {.clip = sizes.clip}}) {}
 
- private:
-  Node batch(std::string const& name) {
-    return graph.input(
-        {.shape = {sizes_.seq, sizes_.batch}, .dtype = DType::int64, .axes = "seq batch"}, name);
-  }
-  TinyGpt sizes_;
-
- public:
+  TinyGpt sizes;
   LogicalGraph graph;
   nn::Gpt2 model;
-  std::unique_ptr<nn::AdamW> optimizer;
+  nn::LanguageModelStep step;
 };
 
 /// The step bound to a runtime, with first values and a fixed text.
@@ -58,19 +43,16 @@ template <Runtime R> class TinyGptRun {
              BindOptions const& bind = {})
       : of_(of), store(runtime), step(compile(of.graph, store, options, bind)) {
     LogicalGraph init("init");
-    nn::initialize(init, of.model.parameters(), 1);
-    nn::initialize_states(init, *of.optimizer);
+    nn::initialize(init, of.step, 1);
     compile(init, store, {.tile = options.tile}, bind).execute();  // it lacks the axes of batches
-    std::vector<std::int64_t> positions(static_cast<std::size_t>(of.sizes().seq));
-    for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<std::int64_t>(i);
-    store.template write<std::int64_t>("positions", positions);
+    store.template write<Index>("positions", of.step.position_values());
   }
 
   void bind(int number) {
-    auto const count = static_cast<std::size_t>(of_.sizes().seq * of_.sizes().batch);
+    auto const count = static_cast<std::size_t>(of_.sizes.seq * of_.sizes.batch);
     std::vector<std::int64_t> tokens(count), labels(count);
     for (std::size_t i = 0; i < count; ++i) {
-      auto const vocab = static_cast<std::size_t>(of_.sizes().config.vocab);
+      auto const vocab = static_cast<std::size_t>(of_.sizes.config.vocab);
       tokens[i] = static_cast<std::int64_t>(
           (i * 7 + 3 * (i / 5) + static_cast<std::size_t>(number)) % vocab);
       labels[i] = (tokens[i] + 1) % static_cast<std::int64_t>(vocab);

@@ -1,0 +1,90 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// A language model on batches of tokens: inputs, loss, gradients and optimizer.
+
+#include <concepts>
+#include <optional>
+#include <vector>
+
+#include "nntile/nn/loss.hh"
+#include "nntile/nn/optim.hh"
+
+namespace nntile::nn {
+
+/// Appends logits[vocab, seq, batch] of tokens int64 [seq, batch] at positions int64 [seq]. Where
+/// `inference` is set, they need not be differentiable.
+template <class Model>
+concept LanguageModel = requires(Model const& model, Node const& node, bool inference) {
+  { model.logits(node, node, inference) } -> std::same_as<Node>;
+  { model.parameters() } -> std::same_as<ParameterList const&>;
+};
+
+struct LanguageModelOptions {
+  Index seq = 0;
+  Index batch = 1;
+  /// Inference ends at the logits, validation at the loss; training updates the parameters.
+  enum class Purpose { inference, validation, training } purpose = Purpose::training;
+  AdamWOptions adamw = {};
+};
+
+/// What one run of a language model's graph computes, appended behind the model. The model outlives
+/// it.
+class LanguageModelStep {
+ public:
+  template <LanguageModel Model>
+  explicit LanguageModelStep(Model const& model, LanguageModelOptions const& options)
+      : parameters_(&model.parameters()) {
+    using Purpose = LanguageModelOptions::Purpose;
+    tokens_ = batch("tokens", options);
+    positions_ = graph().constant({.shape = {options.seq}, .dtype = DType::int64, .axes = "seq"},
+                                  "positions");
+    logits_ = model.logits(tokens_, positions_, options.purpose != Purpose::training);
+    if (options.purpose == Purpose::inference) {
+      logits_.mark_output();
+      return;
+    }
+    labels_ = batch("labels", options);
+    loss_ = mean_cross_entropy(logits_, labels_).mark_output();
+    if (options.purpose == Purpose::training)
+      optimizer_.emplace(*parameters_, add_gradients(graph(), loss_), options.adamw);
+  }
+
+  LogicalGraph& graph() const { return parameters_->graph(); }
+  ParameterList const& parameters() const { return *parameters_; }
+
+  Node const& tokens() const { return tokens_; }        // int64 [seq, batch], an input
+  Node const& positions() const { return positions_; }  // int64 [seq], a constant
+  Node const& logits() const { return logits_; }        // [vocab, seq, batch], kept by inference
+  Node const& labels() const { return labels_; }        // as tokens; empty in inference
+  Node const& loss() const { return loss_; }            // a kept scalar; empty in inference
+  std::optional<AdamW> const& optimizer() const { return optimizer_; }  // in training alone
+
+  /// The values of `positions`: 0, 1, ..., seq - 1.
+  std::vector<Index> position_values() const {
+    std::vector<Index> values(static_cast<std::size_t>(positions_.shape()[0]));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<Index>(i);
+    return values;
+  }
+
+ private:
+  Node batch(char const* name, LanguageModelOptions const& options) const {
+    return graph().input(
+        {.shape = {options.seq, options.batch}, .dtype = DType::int64, .axes = "seq batch"}, name);
+  }
+
+  ParameterList const* parameters_;
+  Node tokens_;
+  Node positions_;
+  Node logits_;
+  Node labels_;
+  Node loss_;
+  std::optional<AdamW> optimizer_;
+};
+
+/// Fills `init` with ops that give every parameter and optimizer state its first value.
+inline void initialize(LogicalGraph& init, LanguageModelStep const& step, std::uint64_t seed) {
+  initialize(init, step.parameters(), seed);
+  if (step.optimizer()) initialize_states(init, *step.optimizer());
+}
+
+}  // namespace nntile::nn

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The step of a language model, on a bigram: logits are a row of a table.
+#include "nntile/nn/language_model.hh"
+
+#include <cmath>
+
+#include "nntile/graph/graph.hh"
+#include "nntile/ops/embedding.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+
+namespace {
+
+using Purpose = nn::LanguageModelOptions::Purpose;
+constexpr Index vocab = 5, seq = 3, batch = 2;
+
+/// logits[., s, b] = table[., tokens[s, b]].
+class Bigram {
+ public:
+  explicit Bigram(LogicalGraph& graph)
+      : parameters_(graph),
+        table_(parameters_.add({{vocab, vocab}, DType::fp32, "next vocab", {}}, "table", 0, 1,
+                               true)) {}
+  Node logits(Node const& tokens, Node const&, bool) const { return embedding(tokens, table_); }
+  nn::ParameterList const& parameters() const { return parameters_; }
+
+ private:
+  nn::ParameterList parameters_;
+  Node table_;
+};
+
+struct Bound {
+  explicit Bound(Purpose purpose)
+      : model(graph), step(model, {.seq = seq, .batch = batch, .purpose = purpose}) {}
+  LogicalGraph graph;
+  Bigram model;
+  nn::LanguageModelStep step;
+};
+
+std::vector<Index> const tokens{0, 1, 2, 3, 4, 0}, labels{1, 2, 3, 4, 0, 4};
+
+double expected_loss(std::vector<float> const& table) {
+  double sum = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    float const* const row = table.data() + vocab * tokens[i];
+    double powers = 0;
+    for (Index v = 0; v < vocab; ++v) powers += std::exp(static_cast<double>(row[v]));
+    sum += std::log(powers) - static_cast<double>(row[labels[i]]);
+  }
+  return sum / static_cast<double>(tokens.size());
+}
+
+}  // namespace
+
+TEST_CASE("a language model's step has the loss of its formula and lowers it", "[nn][model]") {
+  Bound of(Purpose::training);
+  LogicalGraph init("initialize");
+  nn::initialize(init, of.step, 1);
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  Graph<Serial> run(of.graph, store);
+  compile(init, store).execute();
+  auto const table = store.read<float>("table");
+  run[of.step.tokens()] = tokens;
+  run[of.step.labels()] = labels;
+  run[of.step.optimizer()->lr()] = 0.1;
+  run[of.step.optimizer()->step()] = 1;
+  run();
+  auto const loss = static_cast<double>(run[of.step.loss()].item<float>());
+  CHECK_THAT(loss, Catch::Matchers::WithinRel(expected_loss(table), 1e-6));
+  CHECK(expected_loss(store.read<float>("table")) < loss);
+}
+
+TEST_CASE("validation ends at the loss and inference at the logits", "[nn][model]") {
+  Bound const validation(Purpose::validation), inference(Purpose::inference);
+  CHECK(validation.graph.phases() == std::vector<std::string>{"forward"});
+  CHECK(validation.step.loss().name() == "loss");
+  CHECK_FALSE(validation.step.optimizer());
+  CHECK_FALSE(inference.step.labels());
+  CHECK_FALSE(inference.step.loss());
+  CHECK(inference.step.logits().shape() == Shape{vocab, seq, batch});
+  CHECK(inference.graph.op_count() == 1);
+}
+
+TEST_CASE("positions count from 0 to the end of the sequence", "[nn][model]") {
+  CHECK(Bound(Purpose::inference).step.position_values() == std::vector<Index>{0, 1, 2});
+}
