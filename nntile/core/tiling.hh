@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tiling: borders of a tensor's tiles in each dimension.
 
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,13 +12,17 @@
 namespace nntile {
 
 /// Borders of one dimension: 0 = b[0] < b[1] < ... < b[n] = extent. An empty dimension has one
-/// empty tile.
+/// empty tile. One tile allocates nothing.
 class AxisTiling {
  public:
-  AxisTiling() : AxisTiling(whole(1)) {}
+  AxisTiling() = default;
 
   /// One tile.
-  static AxisTiling whole(Index extent) { return AxisTiling({0, extent}); }
+  static AxisTiling whole(Index extent) {
+    AxisTiling result;
+    result.whole_[1] = extent;
+    return result;
+  }
 
   /// Tiles of `tile` elements, the last one shorter where it does not divide.
   static AxisTiling uniform(Index extent, Index tile) {
@@ -41,24 +46,28 @@ class AxisTiling {
     return AxisTiling(std::move(borders));
   }
 
-  Index count() const { return static_cast<Index>(borders_.size()) - 1; }
-  Index extent() const { return borders_.back(); }
-  Index begin(Index tile) const { return borders_[static_cast<std::size_t>(tile)]; }
-  Index size(Index tile) const {
-    return borders_[static_cast<std::size_t>(tile) + 1] - begin(tile);
-  }
-  std::span<Index const> borders() const { return borders_; }
+  Index count() const { return several_.empty() ? 1 : static_cast<Index>(several_.size()) - 1; }
+  Index extent() const { return whole_[1]; }
+  Index begin(Index tile) const { return data()[tile]; }
+  Index size(Index tile) const { return data()[tile + 1] - data()[tile]; }
+  std::span<Index const> borders() const { return {data(), static_cast<std::size_t>(count()) + 1}; }
   /// Whether every inner border is a multiple of `step`.
   bool multiple_of(Index step) const {
-    for (std::size_t i = 0; i + 1 < borders_.size(); ++i)
-      if (borders_[i] % step != 0) return false;
+    for (Index const border : borders())
+      if (border % step != 0 && border != extent()) return false;
     return true;
   }
   bool operator==(AxisTiling const&) const = default;
 
  private:
-  explicit AxisTiling(std::vector<Index> borders) : borders_(std::move(borders)) {}
-  std::vector<Index> borders_;
+  explicit AxisTiling(std::vector<Index> borders) {
+    whole_[1] = borders.back();
+    if (borders.size() > 2) several_ = std::move(borders);
+  }
+  Index const* data() const { return several_.empty() ? whole_.data() : several_.data(); }
+
+  std::array<Index, 2> whole_{0, 1};
+  std::vector<Index> several_;  // of several tiles: all borders
 };
 
 /// Position and extents of one tile.
