@@ -54,8 +54,8 @@ template <Runtime R> class RuntimeRef {
     return runtime_ != nullptr;
   }
   /// Throws LifetimeError, in the words of its owner, when the runtime has ended or is no more
-  /// referred to: get("tile", &name).
-  R& get(char const* kind, std::string const* name = nullptr) const {
+  /// referred to: get("tile", "a").
+  R& get(char const* kind, char const* name = nullptr) const {
     if (!alive()) [[unlikely]]
       fail(kind, name);
     return *runtime_;
@@ -148,8 +148,8 @@ template <Runtime R> class RuntimeRef {
     }
   }
 
-  [[noreturn]] void fail(char const* kind, std::string const* name) const {
-    std::string const who = name != nullptr ? concat(kind, " '", *name, "'") : std::string(kind);
+  [[noreturn]] void fail(char const* kind, char const* name) const {
+    std::string const who = name != nullptr ? concat(kind, " '", name, "'") : std::string(kind);
     if (runtime_ == nullptr)
       throw LifetimeError(concat(who, " was moved from: it has no buffer and no runtime any more"));
     throw LifetimeError(concat(who,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The only place that hands a task to a runtime.
 
+#include <array>
 #include <exception>
 #include <memory>
 #include <string>
@@ -28,9 +29,11 @@ template <Runtime R> Event submit(R& runtime, Task<typename R::Handle> const& ta
 template <Runtime R> struct TiledOperand {
   R* runtime;
   DType dtype;
-  Tiling const* tiling;
+  Tiling const* tiling;  // null: one tile, of the shape `uncut`
   typename R::Handle const* handles;
   char const* name;
+  Shape const* uncut = nullptr;
+  Shape shape() const { return tiling != nullptr ? tiling->shape() : *uncut; }
 };
 
 /// Options of eager calls: the kernels that they use.
@@ -201,7 +204,7 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
     if (given[o].dtype != wanted)
       throw TypeError(concat(op.name, ": ", call.operands[o].name, " ('", given[o].name, "') is ",
                              name_of(given[o].dtype), " but must be ", name_of(wanted)));
-    shapes.push_back(given[o].tiling->shape());
+    shapes.push_back(given[o].shape());
   }
   for (std::size_t o = 0; o < call.operands.size(); ++o)
     named.push_back(o < visible ? GivenOperand{&shapes[o], given[o].name} : GivenOperand{});
@@ -211,12 +214,15 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
   check_aliases(op, attrs, call.operands, {placed.data(), placed.size()});
 
   inplace_vector<std::size_t, max_axes> owner;
+  std::array<AxisTiling, max_axes> uncut;  // axes of operands that are one tile
   for (std::size_t axis = 0; axis < call.table.axes.size(); ++axis) {
     AxisTiling const* tiling = nullptr;
     for (std::size_t o = 0; o < visible; ++o)
       for (std::size_t d = 0; d < call.table.operands[o].size(); ++d) {
         if (call.table.operands[o][d] != axis) continue;
-        AxisTiling const& own = given[o].tiling->axis(d);
+        AxisTiling const& own = given[o].tiling != nullptr
+                                    ? given[o].tiling->axis(d)
+                                    : uncut[axis] = AxisTiling::whole(shapes[o][d]);
         if (tiling == nullptr) {
           tiling = &own;
           owner.push_back(o);

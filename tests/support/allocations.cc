@@ -14,16 +14,20 @@ namespace nntile::test {
 namespace {
 
 constinit std::atomic<std::size_t> aligned_bytes{0};
+constinit std::atomic<std::size_t> all_calls{0};
 constinit std::atomic<std::size_t> large_calls{0};
 
 [[maybe_unused]] void note(std::size_t bytes) {
+  all_calls.fetch_add(1, std::memory_order_relaxed);
   if (bytes >= 4096) large_calls.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace
 
 bool allocations_are_counted() { return NNTILE_TEST_COUNTS != 0; }
-AllocationTotals allocation_totals() { return {aligned_bytes.load(), large_calls.load()}; }
+AllocationTotals allocation_totals() {
+  return {aligned_bytes.load(), all_calls.load(), large_calls.load()};
+}
 
 }  // namespace nntile::test
 

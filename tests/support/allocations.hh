@@ -13,6 +13,7 @@ bool allocations_are_counted();
 struct AllocationTotals {
   std::size_t aligned_bytes =
       0;                  // by posix_memalign: how memory for buffers is taken, and it alone
+  std::size_t calls = 0;  // of any size
   std::size_t large = 0;  // calls for 4 KiB or more
 };
 AllocationTotals allocation_totals();
@@ -24,6 +25,7 @@ class AllocationCount {
   std::size_t aligned_bytes() const {
     return allocation_totals().aligned_bytes - begin_.aligned_bytes;
   }
+  std::size_t calls() const { return allocation_totals().calls - begin_.calls; }
   std::size_t large() const { return allocation_totals().large - begin_.large; }
 
  private:

@@ -7,9 +7,11 @@
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
 #include "nntile/tensor/tensor.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/runtimes.hh"
+#include "tests/support/skip.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -167,4 +169,38 @@ TEST_CASE("a tile of more bytes than can be counted is refused", "[tile][tile]")
   using Wide = Tile<double, Serial>;
   CHECK_THROWS_AS(Wide(runtime, {Index{1} << 62}), ShapeError);
   CHECK_THROWS_AS(Wide(runtime, {-1}), ShapeError);
+}
+
+TEST_CASE("a tile allocates nothing but its buffer, and the name that it is given",
+          "[tile][tile]") {
+  if (!allocations_are_counted()) return skip("a sanitizer owns malloc");
+  Serial runtime;
+  std::vector<Serial::Handle> handles;
+  std::vector<Tile<float, Serial>> tiles;
+  handles.reserve(64), tiles.reserve(64);
+  auto const calls = [&](auto&& make) {
+    AllocationCount const count;
+    for (int i = 0; i < 64; ++i) make();
+    std::size_t const result = count.calls();
+    for (auto const handle : handles) runtime.retire(handle);
+    handles.clear(), tiles.clear();
+    return result;
+  };
+  auto const allocate = [&] {
+    handles.push_back(runtime.allocate(256, host, Lifetime::persistent));
+  };
+  (void)calls(allocate);  // the runtime's tables grow
+  std::size_t const buffers = calls(allocate);
+  CHECK(calls([&] { tiles.emplace_back(runtime, Shape{8, 8}); }) == buffers);
+  CHECK(calls([&] { tiles.emplace_back(runtime, Shape{8, 8}, "a"); }) == buffers + 64);
+}
+
+TEST_CASE("a name stays where tasks in flight read it while its tile moves", "[tile][tile]") {
+  Serial runtime;
+  auto a = filled(runtime, 1, "a");
+  char const* const text = a.operand().name;
+  std::vector<Tile<float, Serial>> tiles;
+  for (int i = 0; i < 3; ++i) tiles.push_back(i == 0 ? std::move(a) : filled(runtime, 1, "b"));
+  CHECK(tiles[0].operand().name == text);
+  CHECK(tiles[0].name() == "a");
 }
