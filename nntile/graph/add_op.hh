@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Adds an op to a graph: dtypes, shapes, results.
 
-#include "nntile/graph/logical.hh"
+#include "nntile/graph/bound_dims.hh"
 #include "nntile/ops/alias.hh"
 #include "nntile/ops/walk.hh"
 
@@ -165,12 +165,18 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
   return ops_.back().operands;
 }
 
-inline std::int64_t LogicalGraph::estimate_flops() const {
+inline std::int64_t LogicalGraph::estimate_flops(std::vector<BoundDim> const& dims) const {
+  if (auto const names = open_dims(*this); dims.empty() && !names.empty())
+    throw GraphError(concat("estimate_flops: dimension '", names[0], "' of graph '", name_,
+                            "' is open; give its number: estimate_flops({{\"", names[0],
+                            "\", 512}})"));
+  BoundDims const bound(*this, dims);
   std::int64_t flops = 0;
   for (OpNode const& op : ops_) {
-    TileRange range(op.axes);
-    for (std::size_t id = 0; id < op.axes.axes.size(); ++id)
-      range.axis(id) = {0, 0, op.axes.axes[id].extent, 0, op.axes.axes[id].extent};
+    AxisTable const axes = bound(op.axes);
+    TileRange range(axes);
+    for (std::size_t id = 0; id < axes.axes.size(); ++id)
+      range.axis(id) = {0, 0, axes.axes[id].extent, 0, axes.axes[id].extent};
     flops += op.info->flops(op.attrs.data(), range);
   }
   return flops;

@@ -61,7 +61,7 @@ class Differentiator final : public GradientBuilder {
   void sum_trailing(Node node, OperandIndex o) override {
     int const kept = rank(o);
     while (static_cast<int>(node.shape().size()) > kept + 1) {
-      Shape shape;
+      Dims shape;
       for (std::size_t d = 0; d < node.shape().size(); ++d)
         if (d != static_cast<std::size_t>(kept)) shape.push_back(node.shape()[d]);
       Node const stage = temporary(shape, node.dtype(), concat(name(o), ".grad.stage"));
@@ -81,7 +81,7 @@ class Differentiator final : public GradientBuilder {
   /// graph as it was when it throws.
   Gradients run(Node const& loss) {
     TensorNode const& scalar = graph_.tensor_of(loss, "add_gradients: the loss");
-    if (element_count(scalar.spec.shape) != 1)
+    if (scalar.spec.shape.open() || element_count(scalar.spec.shape) != 1)
       throw ShapeError(concat("add_gradients: '", scalar.name, "' has shape ",
                               to_string(scalar.spec.shape), "; a loss has one element"));
     if (!versions_.varies(loss.id()))

@@ -23,7 +23,7 @@ class GradientBuilder {
   template <OpStruct Op> typename Op::Attrs const& attrs() const {
     return *reinterpret_cast<typename Op::Attrs const*>(op_->attrs.data());
   }
-  Shape const& shape(OperandIndex o) const { return graph_.tensor_at(id(o)).spec.shape; }
+  Dims const& shape(OperandIndex o) const { return graph_.tensor_at(id(o)).spec.shape; }
   DType dtype(OperandIndex o) const { return graph_.tensor_at(id(o)).spec.dtype; }
   std::string const& name(OperandIndex o) const { return graph_.tensor_at(id(o)).name; }
   int rank(OperandIndex o) const { return static_cast<int>(shape(o).size()); }
@@ -55,7 +55,7 @@ class GradientBuilder {
     if (wants(o) && beta != 0) pass(o, o, beta);
   }
   /// A tensor that lives within the gradient's own nodes.
-  Node temporary(Shape const& shape, DType dtype, std::string const& name) {
+  Node temporary(Dims const& shape, DType dtype, std::string const& name) {
     return graph_.tensor({.shape = shape, .dtype = dtype}, graph_.unique(name));
   }
   template <OpStruct Op, class... Nodes>

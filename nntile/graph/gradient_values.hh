@@ -212,7 +212,7 @@ class GradientValues {
       return written.empty();
     }
     /// Nothing is there: counted along the view's axis, if it is a view.
-    void leave_none(TensorNode const& view, Shape const& whole) {
+    void leave_none(TensorNode const& view, Dims const& whole) {
       if (view.base == no_id) return;
       axis = view.view_axis;
       written.assign(static_cast<std::size_t>(whole[axis]), false);
@@ -269,7 +269,7 @@ class GradientValues {
   /// Forgets the gradient of a view whose dimension the entry counts along.
   void clear(Entry& entry, std::uint32_t id) {
     TensorNode const& view = graph_.tensor_at(id);
-    Shape const& whole = graph_.tensor_at(view.base).spec.shape;
+    Dims const& whole = graph_.tensor_at(view.base).spec.shape;
     if (!entry.partial()) entry.written.assign(static_cast<std::size_t>(whole[entry.axis]), true);
     entry.written[static_cast<std::size_t>(view.view_index)] = false;
   }

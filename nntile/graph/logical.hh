@@ -35,7 +35,8 @@ class Node {
   LogicalGraph& graph() const { return *checked("graph"); }
   std::uint32_t id() const { return (void)checked("id"), id_; }
   explicit operator bool() const { return graph_ != nullptr; }
-  inline Shape const& shape() const;
+  /// Its dimensions, open ones as names; a Shape where all are numbers.
+  inline Dims const& shape() const;
   inline DType dtype() const;
   inline std::string const& name() const;
   /// Keeps the tensor's value after a run, for get_output. Throws GraphError on a view.
@@ -119,13 +120,15 @@ class LogicalGraph {
   std::string const& name() const { return name_; }
   Numerics const& numerics() const { return numerics_; }
 
-  /// Declares a tensor. Throws GraphError when the name is taken, ShapeError when the shape has no
-  /// size, or `axes` names more or fewer dimensions, or one twice.
+  /// Declares a tensor. Throws GraphError when the name is taken, or an open tensor is to be kept
+  /// between runs; ShapeError when the shape has no size, or `axes` names more or fewer dimensions,
+  /// or one twice.
   Node tensor(TensorSpec spec, std::string const& name, TensorAttributes attributes = {}) {
     std::string full = prefix_ + name;
     if (by_name_.contains(full))
       throw GraphError(concat("graph '", name_, "': a tensor '", full, "' exists already"));
     check_shape(full, spec);
+    if (spec.shape.open()) check_open(full, spec, attributes);
     if (!spec.file_shape.empty() && element_count(spec.file_shape) != element_count(spec.shape))
       throw ShapeError(concat("graph '", name_, "': tensor '", full, "' has shape ",
                               to_string(spec.shape), " but file shape ",
@@ -158,11 +161,16 @@ class LogicalGraph {
 
   /// One index of a dimension, without copying: the view's tiles are the base's. The base is cut
   /// into single indices along that dimension by every plan. Throws ShapeError outside the shape,
-  /// GraphError on a view of a view.
+  /// GraphError on a view of a view, or along an open dimension.
   Node slice(Node const& base, std::size_t axis, Index index, std::string const& name = {}) {
     TensorNode const& from = tensor_of(base, "slice: the base");
     if (from.base != no_id)
       throw GraphError(concat("slice: '", from.name, "' is a view already; slice its base"));
+    if (axis < from.spec.shape.size() && from.spec.shape[axis].open())
+      throw GraphError(concat("slice: dimension ", axis, " of '", from.name, "' of shape ",
+                              to_string(from.spec.shape), " is open, so that index ", index,
+                              " may lie outside; declare '", from.spec.shape[axis].name(),
+                              "' as a number, or slice another dimension"));
     if (axis >= from.spec.shape.size() || index < 0 || index >= from.spec.shape[axis])
       throw ShapeError(concat("slice: index ", index, " of dimension ", axis, " is outside '",
                               from.name, "' of shape ", to_string(from.spec.shape)));
@@ -271,14 +279,34 @@ class LogicalGraph {
     return tensors_[node.id()];
   }
 
-  /// 2mnk over the products of the graph, attention at what its mask leaves.
-  inline std::int64_t estimate_flops() const;
+  /// 2mnk over the products of the graph, attention at what its mask leaves. Throws GraphError
+  /// where dimensions are open and `dims` are not given, PlanError where these do not fit.
+  inline std::int64_t estimate_flops(std::vector<BoundDim> const& dims = {}) const;
 
  private:
+  /// What outlives a run has a size of its own, whatever a plan binds.
+  void check_open(std::string const& tensor, TensorSpec const& spec,
+                  TensorAttributes const& attributes) const {
+    char const* const kind = attributes.persistent && attributes.external        ? "a constant"
+                             : attributes.persistent && attributes.requires_grad ? "a parameter"
+                             : attributes.persistent                             ? "a state"
+                                                                                 : nullptr;
+    if (kind != nullptr)
+      throw GraphError(concat("graph '", name_, "': ", kind, " '", tensor, "' has shape ",
+                              to_string(spec.shape), ", but what is kept between runs has numbers ",
+                              "alone; only inputs and results may be open"));
+    if (!spec.file_shape.empty())
+      throw GraphError(concat("graph '", name_, "': tensor '", tensor, "' has shape ",
+                              to_string(spec.shape), ", and an open one has no file shape"));
+  }
+
   /// Extents are counts, their product fits, and every dimension has one name or none has.
   void check_shape(std::string const& tensor, TensorSpec const& spec) const {
+    Shape known;
+    for (Dim const& dim : spec.shape)
+      if (!dim.open()) known.push_back(dim);
     try {
-      (void)byte_count(spec.shape, size_of(spec.dtype));
+      (void)byte_count(known, size_of(spec.dtype));
     } catch (ShapeError const& error) {
       throw ShapeError(concat("graph '", name_, "': tensor '", tensor, "' has shape ",
                               to_string(spec.shape), ": ", error.what()));
@@ -324,7 +352,7 @@ class LogicalGraph {
   std::uint32_t phase_ = 0;
 };
 
-inline Shape const& Node::shape() const { return checked("shape")->tensor_at(id_).spec.shape; }
+inline Dims const& Node::shape() const { return checked("shape")->tensor_at(id_).spec.shape; }
 inline DType Node::dtype() const { return checked("dtype")->tensor_at(id_).spec.dtype; }
 inline std::string const& Node::name() const { return checked("name")->tensor_at(id_).name; }
 inline Node Node::named(std::string const& name) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nntile/core/dims.hh"
 #include "nntile/core/tiling.hh"
 
 namespace nntile {
@@ -42,6 +43,8 @@ struct PlanOptions {
 
   Index tile = automatic;
   std::vector<AxisCut> cuts = {};
+  /// The numbers of the graph's open dimensions, each once: {{"seq", 512}, {"batch", 8}}.
+  std::vector<BoundDim> dims = {};
   /// Tensors that exist, from TensorStore::tilings(): what agrees with them along an axis is cut
   /// like them.
   std::vector<KeptTiling> keep = {};

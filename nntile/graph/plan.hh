@@ -33,6 +33,7 @@ struct PlannedTensor {
   Tiling tiling;
   Shape file_shape;
   TensorAttributes attributes;
+  bool open = false;  // in the graph: another plan of it may bind another shape
   Storage storage = Storage::arena;
   bool used = false;               // by an op of the plan, or a view of it is
   std::uint32_t first_buffer = 0;  // of its tile 0; tile buffers follow one another

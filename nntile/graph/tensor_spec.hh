@@ -8,20 +8,21 @@
 #include <string_view>
 #include <vector>
 
+#include "nntile/core/dims.hh"
 #include "nntile/core/dtype.hh"
-#include "nntile/core/shape.hh"
 
 namespace nntile {
 
 /// No tensor, task or slot, where a list is pointed into.
 inline constexpr std::uint32_t no_id = ~0u;
 
-/// Description of a tensor, apart from its name. `axes` names its dimensions, inner to outer
+/// Description of a tensor, apart from its name. A dimension of `shape` is a number, or a name that
+/// planning binds to one: {512, "seq", "batch"}. `axes` names its dimensions, inner to outer
 /// ("embed seq batch"): tilings and canonical groups are asked for by these names. `file_shape` is
 /// the row-major shape in files where it is not simply the dimensions reversed; the bytes are the
 /// same.
 struct TensorSpec {
-  Shape shape;
+  Dims shape;
   DType dtype = DType::fp32;
   std::string axes = {};
   Shape file_shape = {};

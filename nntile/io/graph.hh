@@ -55,6 +55,12 @@ inline Json json_of(Shape const& shape) {
   return result;
 }
 
+inline Json json_of(Dims const& dims) {
+  Json result = Json::array();
+  for (Dim const& dim : dims) result.push_back(dim.open() ? Json(dim.name()) : Json(Index{dim}));
+  return result;
+}
+
 /// JSON has no number for those that are not finite.
 inline Json json_of_real(double value) {
   if (std::isfinite(value)) return value;
@@ -154,6 +160,20 @@ class GraphReader {
     return result;
   }
 
+  /// The same, open dimensions as names: [512, "seq"].
+  Dims dims(JsonView tensor, std::string_view key) const {
+    Dims result;
+    auto const extents = get<std::vector<JsonView>>(tensor, key);
+    if (extents.size() > max_rank)
+      fail(key, " of ", extents.size(), " dimensions where at most ", max_rank, " are read");
+    for (JsonView const extent : extents) {
+      auto const number = extent.as<Index>();
+      if (!number && !extent.is_string()) fail(key, " has a dimension of ", extent.shown());
+      result.push_back(number ? Dim(*number) : Dim(*extent.as<std::string>()));
+    }
+    return result;
+  }
+
   void add_tensor(LogicalGraph& graph, JsonView tensor, std::size_t number) const {
     auto const name = get<std::string>(tensor, "name");
     if (graph.find(name)) fail("tensor ", number, ", ", in_quotes(name), ", comes twice");
@@ -162,7 +182,7 @@ class GraphReader {
                         get<std::size_t>(tensor, "axis"), get<Index>(tensor, "index"), name);
       return;
     }
-    nntile::TensorSpec spec{.shape = shape(tensor, "shape"),
+    nntile::TensorSpec spec{.shape = dims(tensor, "shape"),
                             .dtype = dtype(get<std::string>(tensor, "dtype")),
                             .axes = get_or<std::string>(tensor, "axes", {})};
     if (tensor.find("file_shape")) spec.file_shape = shape(tensor, "file_shape");

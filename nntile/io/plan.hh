@@ -127,6 +127,17 @@ inline void add_location(Json& object, Location const& location) {
   if (!(location == Location{})) object["location"] = json_of(location);
 }
 
+/// The numbers that a plan has for the open dimensions of its graph.
+inline Json json_of_dims(Plan const& plan, LogicalGraph const& graph) {
+  Json result = Json::object();
+  for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
+    Dims const& dims = graph.tensor_at(t).spec.shape;
+    for (std::size_t d = 0; d < dims.size(); ++d)
+      if (dims[d].open()) result[dims[d].name()] = plan.tensors()[t].tiling.axis(d).extent();
+  }
+  return result;
+}
+
 /// Reads a plan; what is wrong is a FormatError that names file and place.
 class PlanReader {
  public:
@@ -178,7 +189,12 @@ class PlanReader {
         axes.push_back(axis(sizes));
       options.keep.push_back({get<std::string>(tensor, "name"), Tiling(std::move(axes))});
     }
-    plan = passes::tile(std::move(plan), graph_, options);
+    if (auto const dims = root_.find("dims"))
+      for (JsonMember const& dim : dims->members()) {
+        std::string const name = dim.key.text();
+        options.dims.push_back({name, get<Index>(*dims, name)});
+      }
+    plan = passes::tile(std::move(plan), graph_, options, BoundDims(graph_, options.dims));
     check_tilings(plan, options.keep);
     return plan;
   }
@@ -303,14 +319,16 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
     detail::add_location(json, report.location);
     memory.push_back(std::move(json));
   }
-  Json const head = Json::object({{"name", plan.name()},
-                                  {"tile", plan.tile()},
-                                  {"graph", to_hex(hash64(graph_text(graph)))},
-                                  {"digest", to_hex(digest(plan))},
-                                  {"nodes", plan.data().nodes},
-                                  {"tensors", std::move(tensors)},
-                                  {"slots", std::move(slots)},
-                                  {"memory", std::move(memory)}});
+  Json head = Json::object({{"name", plan.name()},
+                            {"tile", plan.tile()},
+                            {"graph", to_hex(hash64(graph_text(graph)))},
+                            {"digest", to_hex(digest(plan))},
+                            {"nodes", plan.data().nodes},
+                            {"tensors", std::move(tensors)},
+                            {"slots", std::move(slots)},
+                            {"memory", std::move(memory)}});
+  if (Json dims = detail::json_of_dims(plan, graph); !dims.members().empty())
+    head["dims"] = std::move(dims);
   std::string text = concat("{\"format\": \"nntile plan\",\n\"version\": ", plan_version);
   for (auto const& [key, value] : head.members())
     text += concat(",\n\"", key, "\": ", to_text(value, -1));

@@ -52,16 +52,17 @@ class Gpt2 {
     final_norm_.emplace(parameters_, "ln_f", config.width, "embed", config.eps);
   }
 
-  /// logits[vocab, seq, batch] of tokens int64 [seq, batch] at positions int64 [seq]. Throws
-  /// ShapeError.
+  /// logits[vocab, seq, batch] of tokens int64 [seq, batch] at positions int64 [seq], both of which
+  /// may be open. Throws ShapeError.
   Node logits(Node const& tokens, Node const& positions, bool inference = false) const {
     if (tokens.shape().size() != 2 || positions.shape().size() != 1)
       throw ShapeError(concat("gpt2: tokens ('", tokens.name(), "') of shape ",
                               to_string(tokens.shape()), " and positions ('", positions.name(),
                               "') of shape ", to_string(positions.shape()),
                               ", but they are {seq, batch} and {seq}"));
-    if (tokens.shape()[0] > config_.positions)
-      throw ShapeError(concat("gpt2: sequence of ", tokens.shape()[0], " tokens ('", tokens.name(),
+    Dim const seq = tokens.shape()[0];
+    if (!seq.open() && seq > config_.positions)
+      throw ShapeError(concat("gpt2: sequence of ", to_string(seq), " tokens ('", tokens.name(),
                               "') but the model has ", config_.positions, " positions"));
     Node x =
         add_slice({.axis = 2}, embedding(tokens, wte_), embedding(positions, wpe_));  // [e, s, b]

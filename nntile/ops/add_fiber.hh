@@ -57,12 +57,12 @@ struct AddFiber {
     Attrs const& attrs = b.template attrs<AddFiber>();
     if (b.wants(Operand::f)) {
       auto node = b.grad(Operand::z);
-      Shape shape = b.shape(Operand::z);
+      Dims shape = b.shape(Operand::z);
       if (shape.size() == 1) b.pass(Operand::f, Operand::z, attrs.alpha);
       for (int inside = attrs.axis; shape.size() > 1; --inside) {
         int const axis = inside > 0 ? 0 : 1;
         bool const last = shape.size() == 2;
-        Shape rest;
+        Dims rest;
         for (std::size_t d = 0; d < shape.size(); ++d)
           if (d != static_cast<std::size_t>(axis)) rest.push_back(shape[d]);
         shape = rest;

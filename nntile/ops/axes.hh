@@ -5,20 +5,22 @@
 #include <span>
 #include <string>
 
+#include "nntile/core/dims.hh"
 #include "nntile/core/error.hh"
-#include "nntile/core/shape.hh"
 #include "nntile/core/tiling.hh"
 #include "nntile/ops/operand.hh"
 
 namespace nntile {
 
-/// One axis of an op: a letter, its place within the letter's group, its extent, and whether it may
-/// be cut.
+/// One axis of an op: a letter, its place within the letter's group, whether it stays whole, and
+/// its extent, which may be open in a graph.
 struct Axis {
   char group = 0;
   std::uint8_t within = 0;
   bool whole = false;
-  Index extent = -1;
+  Dim extent = unknown;
+
+  static constexpr Dim unknown = -1;
 };
 
 inline constexpr std::size_t max_axes = 16;
@@ -31,7 +33,13 @@ struct AxisTable {
   /// The operands of the op's table that the call has: those of `operands`, in their order.
   OperandSet present = OperandSet::all();
 
-  /// Elements along a group in the whole tensors.
+  /// Whether some extent is a name.
+  bool open() const {
+    for (Axis const& axis : axes)
+      if (axis.extent.open()) return true;
+    return false;
+  }
+  /// Elements along a group in the whole tensors. Throws GraphError where that is open.
   Index whole(char group) const {
     Index product = 1;
     for (Axis const& axis : axes)
@@ -39,12 +47,12 @@ struct AxisTable {
     return product;
   }
   /// Shape of an operand, from the extents that the others gave.
-  Shape shape(std::size_t operand) const {
-    Shape result;
+  Dims shape(std::size_t operand) const {
+    Dims result;
     for (auto const axis : operands[operand]) result.push_back(axes[axis].extent);
     return result;
   }
-  Shape shape(OperandIndex operand) const { return shape(present.rank(operand)); }
+  Dims shape(OperandIndex operand) const { return shape(present.rank(operand)); }
 };
 
 namespace detail {
@@ -85,7 +93,7 @@ class GroupTable {
 
 /// Settles the rank of every group that one operand's rank determines; true when something was
 /// learnt.
-inline bool learn_rank(GroupTable& ranks, char const* axes, Shape const& shape) {
+inline bool learn_rank(GroupTable& ranks, char const* axes, Dims const& shape) {
   char open = 0;
   int known = 0;
   for (AxisToken const token : axis_tokens(axes)) {
@@ -112,7 +120,7 @@ inline std::string axis_name(Axis const& axis, GroupTable& ranks) {
 /// An operand as the caller has it: its shape where it is known (results may be inferred), and what
 /// errors call it.
 struct GivenOperand {
-  Shape const* shape = nullptr;
+  Dims const* shape = nullptr;
   std::string_view name;
 };
 
@@ -174,7 +182,7 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
   for (std::size_t o = 0; o < operands.size(); ++o) {
     table.operands.push_back({});
     std::size_t dimension = 0;
-    Shape const* const shape = given[o].shape;
+    Dims const* const shape = given[o].shape;
     for (auto const token : detail::axis_tokens(operands[o].axes)) {
       if (!token.many) ranks[token.group] = 1;
       int const rank = ranks[token.group];
@@ -187,23 +195,26 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
                !(table.axes[id].group == token.group && table.axes[id].within == within))
           ++id;
         if (id == table.axes.size()) {
-          table.axes.push_back({token.group, static_cast<std::uint8_t>(within), false, -1});
+          table.axes.push_back({token.group, static_cast<std::uint8_t>(within)});
           origins.push_back(o);
         }
         Axis& axis = table.axes[id];
         axis.whole |= token.whole;
         table.operands[o].push_back(static_cast<std::uint8_t>(id));
         if (shape == nullptr || dimension >= shape->size()) continue;
-        Index const extent = (*shape)[dimension];
-        if (axis.extent < 0) {
+        Dim const extent = (*shape)[dimension];
+        if (axis.extent == Axis::unknown) {
           axis.extent = extent;
           origins[id] = o;
-        } else if (axis.extent != extent) {
+        } else if (!(axis.extent == extent)) {
           auto const& other = operands[origins[id]];
           std::string const letter = detail::axis_name(axis, ranks);
-          throw ShapeError(concat(op, ": ", other.name, "[", letter, "]=", axis.extent, " ('",
-                                  given[origins[id]].name, "') but ", operands[o].name, "[", letter,
-                                  "]=", extent, " ('", given[o].name, "')"));
+          bool const open = axis.extent.open() || extent.open();
+          throw ShapeError(
+              concat(op, ": ", other.name, "[", letter, "]=", to_string(axis.extent), " ('",
+                     given[origins[id]].name, "') but ", operands[o].name, "[", letter,
+                     "]=", to_string(extent), " ('", given[o].name, "')",
+                     open ? "; an open dimension equals that of the same name alone" : ""));
         }
       }
     }
@@ -213,7 +224,7 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
                               " dimensions here, but its shape is ", to_string(*shape)));
   }
   for (std::size_t id = 0; id < table.axes.size(); ++id)
-    if (table.axes[id].extent < 0)
+    if (table.axes[id].extent == Axis::unknown)
       throw ShapeError(concat(op, ": the extent of axis '", table.axes[id].group, "' of operand ",
                               operands[origins[id]].name,
                               " follows from no operand; declare it and pass it"));

@@ -38,7 +38,8 @@ template <class Attrs> struct Hooks {
   char const* (*axes)(Attrs const&, OperandIndex) = nullptr;
   /// Ranks of groups that attributes fix.
   GroupRanks (*ranks)(Attrs const&) = nullptr;
-  /// Throws ValueError or ShapeError where attributes or extents mean nothing.
+  /// Throws ValueError or ShapeError where attributes or extents mean nothing; called with numbers,
+  /// of an open graph when it is planned.
   void (*check)(Attrs const&, AxisTable const&) = nullptr;
   /// Passes over a reduced axis.
   Phases (*phases)(Attrs const&) = nullptr;
@@ -284,12 +285,13 @@ inline constexpr OpInfo op_info{
     .takes_gradients = Op::hooks.takes_gradients,
 };
 
-/// The axes of a call, its attributes and extents checked. Throws ShapeError, ValueError.
+/// The axes of a call, its attributes and extents checked, unless these are open: then a plan
+/// checks them. Throws ShapeError, ValueError.
 inline AxisTable axes_of(OpInfo const& op, void const* attrs, Operands const& operands,
                          std::span<GivenOperand const> given) {
   AxisTable table = resolve_axes(op.name, operands, op.ranks(attrs), given);
   table.present = op.present(attrs);
-  op.check(attrs, table);
+  if (!table.open()) op.check(attrs, table);
   return table;
 }
 

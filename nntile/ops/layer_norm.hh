@@ -242,9 +242,9 @@ struct LayerNorm {
   template <class Builder> static void gradient(Builder& b) {
     auto const dy = b.grad(Operand::y);
     if (b.wants(Operand::gamma) || b.wants(Operand::beta)) {
-      Shape const& x = b.shape(Operand::x);
+      Dims const& x = b.shape(Operand::x);
       if (x.size() < 2) b.fail("weight gradients need a token axis; give x two dimensions or more");
-      Shape stage{x[0]};  // [e, j]
+      Dims stage{x[0]};  // [e, j]
       for (std::size_t d = 2; d < x.size(); ++d) stage.push_back(x[d]);
       struct Target {
         std::remove_cvref_t<decltype(dy)> node;

@@ -99,6 +99,38 @@ TEST_CASE("random graphs with views and ops in place come back", "[io][plan]") {
   }
 }
 
+TEST_CASE("open dimensions come back as names, and a plan with their numbers", "[io][plan]") {
+  LogicalGraph open("open");
+  Node const w = open.parameter({.shape = {128, 64}, .axes = "out in"}, "w");
+  Node const x = open.input({.shape = {64, "seq", "batch"}}, "x");
+  gelutanh(gemm(w, x).named("y")).mark_output();
+  std::string const text = graph_text(open);
+  auto const graph = graph_of(text, "g", known_ops(AllOps{}));
+  CHECK((*graph == open));
+  CHECK(graph_text(*graph) == text);
+  Plan const plan(open, {.tile = 64, .dims = {{"seq", 100}, {"batch", 3}}});
+  std::string const saved = plan_text(plan, open);
+  CHECK(contains(saved, "\"dims\": {\"batch\":3,\"seq\":100}"));
+  Plan const loaded = plan_of(saved, "p", *graph);
+  CHECK(diff(loaded, plan) == "");
+  CHECK(loaded == plan);
+  auto const error = [&](std::string const& broken) {
+    return message_of<FormatError>([&] { (void)plan_of(broken, "p.json", open); });
+  };
+  CHECK(contains(error(replaced(saved, "\"seq\":100", "\"seq\":101")),
+                 "the tiles of 'x' are not those of its shape"));
+  CHECK(contains(error(replaced(saved, "\"seq\":100", "\"sea\":100")),
+                 "'p.json': plan 'open': no dimension 'sea' to bind to 100"));
+  CHECK(contains(error(replaced(saved, "{\"batch\":3,\"seq\":100}", "{}")), "'seq' is open"));
+}
+
+TEST_CASE("a dimension in a file is a number or a name", "[io][plan]") {
+  std::string const text = Layer().text();
+  CHECK(contains(graph_error(replaced(text, "64", "\"a b\"")), "'a b' is no name"));
+  CHECK(contains(graph_error(replaced(text, "64", "1.5")), "shape has a dimension of 1.5"));
+  CHECK(contains(graph_error(replaced(text, "64", "\"seq\"")), "parameter 'w' has shape"));
+}
+
 TEST_CASE("attributes that no JSON number holds come back", "[io][plan]") {
   LogicalGraph graph;
   ops::fill({.value = -std::numeric_limits<double>::infinity()},

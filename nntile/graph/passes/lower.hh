@@ -56,6 +56,7 @@ class LowerPass final : private TileVisitor {
     tilings_.clear();  // copies: the list of tensors grows by hidden operands below
     for (std::size_t id = 0; id < op.axes.axes.size(); ++id) tilings_.push_back(tiling_of(op, id));
     for (AxisTiling const& tiling : tilings_) call_.tilings.push_back(&tiling);
+    if (op.axes.open()) bind(op);
     node_ = position;
     kernel_ = kernel(op);
     operands_.assign(op.operands.begin(), op.operands.end());
@@ -64,6 +65,23 @@ class LowerPass final : private TileVisitor {
       operands_.push_back((carries >> o & 1u) != 0 ? carry(op, o) : no_id);
     note_canonical(op);
     walk(call_, *this);
+  }
+
+  /// Puts the extents that the tilings have in place of names, and checks what adding the op could
+  /// not.
+  void bind(OpNode const& op) {
+    std::string text;
+    for (std::size_t id = 0; id < tilings_.size(); ++id) {
+      Axis& axis = call_.table.axes[id];
+      if (axis.extent.open())
+        text += concat(text.empty() ? "" : ", ", axis.extent.name(), "=", tilings_[id].extent());
+      axis.extent = tilings_[id].extent();
+    }
+    try {
+      op.info->check(op.attrs.data(), call_.table);
+    } catch (Error const& error) {
+      throw PlanError(concat("plan '", plan_.name, "': with ", text, ": ", error.what()));
+    }
   }
 
   AxisTiling const& tiling_of(OpNode const& op, std::size_t axis) const {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "nntile/graph/bound_dims.hh"
 #include "nntile/graph/passes/prune.hh"
 
 namespace nntile::passes {
@@ -64,8 +65,9 @@ inline std::vector<std::size_t> advance_optimizer(LogicalGraph const& graph,
 /// count.
 class DelayPass {
  public:
-  DelayPass(LogicalGraph const& graph, std::vector<std::size_t> const& ops)
+  DelayPass(LogicalGraph const& graph, std::vector<std::size_t> const& ops, BoundDims const& dims)
       : graph_(graph),
+        dims_(dims),
         ops_(ops),
         first_touch_(graph.tensor_count(), never),
         next_touch_(graph.tensor_count(), never),
@@ -95,7 +97,7 @@ class DelayPass {
     TensorNode const& node = graph_.tensor_at(tensor);
     auto const& attributes = node.attributes;
     if (attributes.persistent || attributes.external || attributes.output) return 0;
-    return element_count(node.spec.shape) * static_cast<Index>(size_of(node.spec.dtype));
+    return byte_count(dims_(node.spec.shape), size_of(node.spec.dtype));
   }
 
   /// Its own, or that of the first op that it must precede.
@@ -133,6 +135,7 @@ class DelayPass {
   }
 
   LogicalGraph const& graph_;
+  BoundDims const& dims_;
   std::vector<std::size_t> const& ops_;
   std::vector<std::size_t> first_touch_;  // positions in ops_
   std::vector<std::size_t> next_touch_;   // ... of ops that are placed already
@@ -142,9 +145,9 @@ class DelayPass {
 
 /// The order of a plan; dependent ops keep the graph's, so no bit depends on it.
 inline std::vector<std::size_t> order(LogicalGraph const& graph,
-                                      std::vector<std::size_t> const& ops) {
+                                      std::vector<std::size_t> const& ops, BoundDims const& dims) {
   std::vector<std::size_t> const advanced = advance_optimizer(graph, ops);
-  return DelayPass(graph, advanced).run();
+  return DelayPass(graph, advanced, dims).run();
 }
 
 }  // namespace nntile::passes

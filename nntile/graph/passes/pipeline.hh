@@ -19,12 +19,13 @@ inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options) {
   plan.name = graph.name();
   plan.tile = options.tile;
   plan.numerics = graph.numerics();
-  plan.nodes = order(graph, prune(graph));
+  BoundDims const dims(graph, options.dims);
+  plan.nodes = order(graph, prune(graph), dims);
   if (plan.nodes.empty())
     throw PlanError(
         concat("plan '", graph.name(), "': none of its ", graph.op_count(),
                " ops leads to an output or a kept tensor; mark one with mark_output()"));
-  plan = tile(std::move(plan), graph, options);
+  plan = tile(std::move(plan), graph, options, dims);
   plan = lower(std::move(plan), graph);
   plan = by_tile(std::move(plan));
   return lifetime(std::move(plan));

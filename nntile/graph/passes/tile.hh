@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "nntile/graph/logical.hh"
+#include "nntile/graph/bound_dims.hh"
 #include "nntile/graph/passes/prune.hh"
 #include "nntile/graph/plan.hh"
 
@@ -16,8 +16,9 @@ namespace nntile::passes {
 /// Finds classes of dimensions by union, then cuts each class.
 class TilePass {
  public:
-  TilePass(LogicalGraph const& graph, PlanOptions const& options, std::vector<bool> const& used)
-      : graph_(graph), options_(options), used_(used) {
+  TilePass(LogicalGraph const& graph, PlanOptions const& options, BoundDims const& dims,
+           std::vector<bool> const& used)
+      : graph_(graph), options_(options), dims_(dims), used_(used) {
     first_.resize(graph.tensor_count() + 1);
     for (std::size_t t = 0; t < graph.tensor_count(); ++t)
       first_[t + 1] = first_[t] + graph.tensor_at(static_cast<std::uint32_t>(t)).spec.shape.size();
@@ -44,7 +45,7 @@ class TilePass {
     std::vector<Tiling> tilings;
     for (std::size_t t = 0; t < graph_.tensor_count(); ++t) {
       std::vector<AxisTiling> dimensions;
-      auto const& shape = graph_.tensor_at(static_cast<std::uint32_t>(t)).spec.shape;
+      Shape const shape = dims_.shape_of(static_cast<std::uint32_t>(t));
       for (std::size_t d = 0; d < shape.size(); ++d)
         dimensions.push_back(used_[t] ? cut(find(first_[t] + d), shape[d])
                                       : AxisTiling::whole(shape[d]));
@@ -116,7 +117,7 @@ class TilePass {
     for (KeptTiling const& kept : options_.keep)
       for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
         if (!used_[t] || graph_.tensor_at(t).name != kept.tensor ||
-            !(graph_.tensor_at(t).spec.shape == kept.tiling.shape()))
+            !(dims_.shape_of(t) == kept.tiling.shape()))
           continue;
         for (std::size_t d = 0; d < kept.tiling.rank(); ++d) {
           AxisTiling const*& of = kept_[find(first_[t] + d)];
@@ -204,8 +205,8 @@ class TilePass {
   }
   Index class_extent(std::size_t root) const {
     auto const at = std::upper_bound(first_.begin(), first_.end(), root) - first_.begin() - 1;
-    return graph_.tensor_at(static_cast<std::uint32_t>(at))
-        .spec.shape[root - first_[static_cast<std::size_t>(at)]];
+    return dims_(graph_.tensor_at(static_cast<std::uint32_t>(at))
+                     .spec.shape[root - first_[static_cast<std::size_t>(at)]]);
   }
 
   static AxisTiling repeat(std::vector<Index> const& sizes, Index extent, std::string const& axis) {
@@ -231,6 +232,7 @@ class TilePass {
 
   LogicalGraph const& graph_;
   PlanOptions const& options_;
+  BoundDims const& dims_;
   std::vector<bool> const& used_;
   std::vector<std::size_t> first_;   // of a tensor's dimensions
   std::vector<std::size_t> parent_;  // of a dimension's class
@@ -247,11 +249,12 @@ class TilePass {
 
 /// Fills in the tensors of the plan's nodes and their tilings. Throws PlanError on cuts that
 /// contradict.
-inline PlanData tile(PlanData plan, LogicalGraph const& graph, PlanOptions const& options) {
+inline PlanData tile(PlanData plan, LogicalGraph const& graph, PlanOptions const& options,
+                     BoundDims const& dims) {
   std::vector<bool> used(graph.tensor_count());
   for (std::size_t const op : plan.nodes)
     for (std::uint32_t const t : graph.op_at(op).operands) used[t] = used[root_of(graph, t)] = true;
-  std::vector<Tiling> tilings = TilePass(graph, options, used).run(plan.nodes);
+  std::vector<Tiling> tilings = TilePass(graph, options, dims, used).run(plan.nodes);
   for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
     TensorNode const& node = graph.tensor_at(t);
     bool const stored =
@@ -261,6 +264,7 @@ inline PlanData tile(PlanData plan, LogicalGraph const& graph, PlanOptions const
                             .tiling = std::move(tilings[t]),
                             .file_shape = node.spec.file_shape,
                             .attributes = node.attributes,
+                            .open = node.spec.shape.open(),
                             .storage = node.base != no_id ? Storage::view
                                        : stored           ? Storage::stored
                                                           : Storage::arena,

@@ -1,0 +1,108 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// BoundDims: the numbers that planning gives the open dimensions of a graph.
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nntile/core/spelling.hh"
+#include "nntile/graph/logical.hh"
+
+namespace nntile {
+
+/// The names of a graph's open dimensions, in the order in which tensors have them.
+inline std::vector<std::string_view> open_dims(LogicalGraph const& graph) {
+  std::vector<std::string_view> names;
+  for (std::uint32_t t = 0; t < graph.tensor_count(); ++t)
+    for (Dim const& dim : graph.tensor_at(t).spec.shape)
+      if (dim.open() && std::find(names.begin(), names.end(), dim.name()) == names.end())
+        names.push_back(dim.name());
+  return names;
+}
+
+/// Shapes of a graph's tensors in numbers.
+class BoundDims {
+ public:
+  /// Throws PlanError where a name of the graph has no number, a name is given that it lacks, or
+  /// twice, or a number that is none of elements, or too large. Cost: dimensions of the graph.
+  BoundDims(LogicalGraph const& graph, std::span<BoundDim const> given)
+      : graph_(graph), given_(given) {
+    std::vector<std::string_view> const names = open_dims(graph);
+    for (BoundDim const& bound : given) check(bound, names);
+    for (std::string_view const name : names)
+      if (find(name) == nullptr)
+        throw PlanError(concat(plan(), "dimension '", name, "' is open", missing(names)));
+    if (!names.empty()) check_sizes();
+  }
+
+  Index operator()(Dim const& dim) const {
+    return dim.open() ? find(dim.name())->extent : Index{dim};
+  }
+  Shape operator()(Dims const& dims) const {
+    Shape shape;
+    for (Dim const& dim : dims) shape.push_back((*this)(dim));
+    return shape;
+  }
+  AxisTable operator()(AxisTable axes) const {
+    for (Axis& axis : axes.axes) axis.extent = (*this)(axis.extent);
+    return axes;
+  }
+  Shape shape_of(std::uint32_t tensor) const {
+    return (*this)(graph_.tensor_at(tensor).spec.shape);
+  }
+
+ private:
+  std::string plan() const { return concat("plan '", graph_.name(), "': "); }
+
+  BoundDim const* find(std::string_view name) const {
+    for (BoundDim const& bound : given_)
+      if (bound.name == name) return &bound;
+    return nullptr;
+  }
+
+  void check(BoundDim const& bound, std::span<std::string_view const> names) const {
+    if (BoundDim const* const first = find(bound.name); first != &bound)
+      throw PlanError(concat(plan(), "dimension '", bound.name, "' is bound twice, to ",
+                             first->extent, " and to ", bound.extent));
+    if (std::find(names.begin(), names.end(), bound.name) == names.end())
+      throw PlanError(concat(
+          plan(), "no dimension '", bound.name, "' to bind to ", bound.extent,
+          names.empty() ? "; all of the graph's are numbers" : did_you_mean(bound.name, names)));
+    if (bound.extent < 0)
+      throw PlanError(concat(plan(), "dimension '", bound.name, "' is bound to ", bound.extent,
+                             "; 0 or more elements are needed"));
+  }
+
+  /// "; bind it: PlanOptions::dims = {{"seq", 512}, {"batch", 8}}": with what is given.
+  std::string missing(std::span<std::string_view const> names) const {
+    std::string text;
+    for (std::string_view const name : names) {
+      BoundDim const* const bound = find(name);
+      text += concat(text.empty() ? "{" : ", {", '"', name, "\", ",
+                     bound == nullptr ? std::string("...") : concat(bound->extent), '}');
+    }
+    return concat("; bind it: PlanOptions::dims = {", text, "}");
+  }
+
+  void check_sizes() const {
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
+      TensorNode const& tensor = graph_.tensor_at(t);
+      Shape const shape = shape_of(t);
+      try {
+        (void)byte_count(shape, size_of(tensor.spec.dtype));
+      } catch (ShapeError const& error) {
+        throw PlanError(concat(plan(), "'", tensor.name, "' of shape ",
+                               to_string(tensor.spec.shape), " is bound to ", to_string(shape),
+                               ": ", error.what()));
+      }
+    }
+  }
+
+  LogicalGraph const& graph_;
+  std::span<BoundDim const> given_;
+};
+
+}  // namespace nntile
