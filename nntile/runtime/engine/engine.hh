@@ -20,13 +20,12 @@
 #include "nntile/runtime/archetype.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/engine/dependency_map.hh"
-#include "nntile/runtime/link.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/driving_thread.hh"
-#include "nntile/runtime/support/dropped.hh"
 #include "nntile/runtime/support/events.hh"
 #include "nntile/runtime/support/options.hh"
 #include "nntile/runtime/support/run_body.hh"
+#include "nntile/runtime/support/storage_calls.hh"
 #include "nntile/runtime/support/submitted.hh"
 #include "nntile/runtime/support/wake.hh"
 #include "nntile/runtime/support/workspaces.hh"
@@ -46,9 +45,12 @@ concept StoringExecutor =
 /// constructor's arguments says `own_driver`. At most `most_in_flight` tasks wait or run before
 /// `submit` blocks; while tokens are out it only helps, and lets more in. Memory: about 700 bytes a
 /// task in flight, kept for reuse. Allocates: nothing in a steady state. Tasks do not nest.
-template <Executor X> class Engine {
+template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
+  using Calls = support::StorageCalls<Engine>;
+  using Calls::link_;
+  using typename Calls::Inside;
+
  public:
-  using Handle = DataHandle;
   /// The executor's own name, if it has one.
   static constexpr std::string_view runtime_name = [] {
     if constexpr (requires { std::string_view(X::runtime_name); })
@@ -66,8 +68,6 @@ template <Executor X> class Engine {
         executor_(std::make_unique<X>(static_cast<Arguments&&>(arguments)...)),
         thread_(executor_->workers().cpu, &link_->driver()),
         workspaces_(bodies(executor_->workers())) {}
-  Engine(Engine const&) = delete;
-  Engine& operator=(Engine const&) = delete;
   /// Waits for all tasks; never throws. In a process that was forked since, where the executor's
   /// threads are not, it waits for nothing, and keeps the child's copies of executor and buffers.
   ~Engine() {
@@ -79,7 +79,7 @@ template <Executor X> class Engine {
       return;
     }
     auto const inside = thread_.enter_to_destroy();
-    take_dropped();
+    this->take_dropped();
     drain();
     tokens_.quiesce();
     if (polls_when_idle_) executor_->on_idle({});
@@ -87,41 +87,8 @@ template <Executor X> class Engine {
     executor_.reset();  // joins its threads: they touch the other members until then
   }
 
-  DataHandle allocate(std::size_t bytes, Place place = host,
-                      Lifetime lifetime = Lifetime::persistent) {
-    auto const inside = thread_.enter("allocate");
-    take_dropped();
-    dependences_.prepare(buffers_.count());
-    return known(buffers_.add(bytes, place, lifetime));
-  }
-  DataHandle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
-    return adopt_any(bytes, place, release);
-  }
-  /// Adopts read-only memory: tasks and locks that would write it are refused, and it may overlap
-  /// other read-only memory.
-  template <std::same_as<std::byte const> Byte, std::size_t count>
-  DataHandle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
-    return adopt_any(std::span<std::byte const>(bytes), place, release);
-  }
-  void retire(DataHandle handle) {
-    auto const inside = thread_.enter("retire");
-    take_dropped();
-    retire_one(handle);
-  }
-  void open_scope(Lifetime lifetime) {
-    auto const inside = thread_.enter("open_scope");
-    take_dropped();
-    buffers_.open_scope(lifetime);
-  }
-  void close_scope(Lifetime lifetime) {
-    auto const inside = thread_.enter("close_scope");
-    take_dropped();
-    buffers_.close_scope(lifetime, [this](DataHandle handle) { retire_one(handle); });
-  }
-
   Event submit(Task<DataHandle> const& task) {
-    auto const inside = thread_.enter("submit");
-    take_dropped();
+    Inside const inside(*this, "submit");
     make_room();
     support::TaskNode& node = take_node();
     std::span<support::TaskReference const> producers;
@@ -139,8 +106,7 @@ template <Executor X> class Engine {
   }
 
   void wait(Event event) {
-    auto const inside = thread_.enter("wait");
-    take_dropped();
+    Inside const inside(*this, "wait");
     support::check_event(event, this, submitted_, "wait");
     wait_for(event.sequence, [&] { return events_.has_ended(event.sequence); });
     failures_.throw_if_failed(event.sequence);
@@ -158,8 +124,7 @@ template <Executor X> class Engine {
     return events_.has_ended(event.sequence);
   }
   void wait_all() {
-    auto const inside = thread_.enter("wait_all");
-    take_dropped();
+    Inside const inside(*this, "wait_all");
     buffers_.check_nothing_locked();
     drain();
     if (polls_when_idle_) executor_->on_idle({});
@@ -167,40 +132,14 @@ template <Executor X> class Engine {
     failures_.report();
   }
 
-  std::span<std::byte> lock(DataHandle handle, Access access) {
-    auto const inside = thread_.enter("lock");
-    take_dropped();
-    support::Buffer& buffer = buffers_.check_lock(handle, access);
-    wait_for_uses(buffer, access);
-    failures_.check_lock(buffer, access);
-    return buffers_.begin_lock(buffer, access);
-  }
-  void unlock(DataHandle handle) {
-    auto const inside = thread_.enter("unlock");
-    take_dropped();
-    end_lock(handle);
-  }
-  void wait_and_retire(DataHandle handle) {
-    auto const inside = thread_.enter("wait_and_retire");
-    take_dropped();
-    support::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
-    wait_for_uses(buffer, Access::write);
-    buffers_.leave_ranges(buffer);
-    retire_one(handle);
-  }
-
-  /// Tells other threads that this one is inside `call`, while the result lives.
-  auto drive(char const* call) { return thread_.enter(call); }
-  /// See LinkedRuntime.
-  support::LinkRef<DataHandle> const& link() const noexcept { return link_; }
   bool here() const noexcept { return thread_.here(); }
   Workers workers() const { return executor_->workers(); }
-  std::size_t workspace_bytes() const { return max_workspace_bytes; }
   /// Names the tasks that wait for a token; "" if none does.
   std::string waiting_for() const { return tokens_.waiting_for(); }
   X& executor() noexcept { return *executor_; }
 
  private:
+  friend class support::StorageCalls<Engine>;
   /// Whether the driver may execute tasks, as far as this argument of the constructor says.
   template <class Argument> static bool check(Argument const& argument) {
     if constexpr (std::same_as<std::remove_cvref_t<Argument>, RuntimeOptions>)
@@ -223,17 +162,7 @@ template <Executor X> class Engine {
     return {};
   }
 
-  /// Settles what threads other than the driver have dropped.
-  void take_dropped() {
-    if (!link_->any_dropped()) [[likely]]
-      return;
-    support::settle_dropped(
-        link_, buffers_, [this](DataHandle handle) { end_lock(handle); },
-        [this](DataHandle handle) { retire_one(handle); });
-  }
-  void end_lock(DataHandle handle) {
-    if (buffers_.end_lock(handle).is(support::Buffer::dropped)) retire_one(handle);
-  }
+  support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
   void wait_for_uses(support::Buffer const& buffer, Access access) {
     wait_for(dependences_.writer(buffer.index));
     if (writes(access))
@@ -241,13 +170,9 @@ template <Executor X> class Engine {
         wait_for(reader);
   }
 
-  template <class Byte> DataHandle adopt_any(std::span<Byte> bytes, Place place, Release release) {
-    auto const inside = thread_.enter("adopt");
-    take_dropped();
+  template <class Take> DataHandle make(Take take) {
     dependences_.prepare(buffers_.count());
-    return known(buffers_.adopt(bytes, place, release));
-  }
-  DataHandle known(DataHandle handle) noexcept {
+    DataHandle const handle = take();
     dependences_.reset(handle.index);
     return handle;
   }
@@ -443,7 +368,6 @@ template <Executor X> class Engine {
 
   bool const driver_helps_;
   std::unique_ptr<X> executor_;
-  support::LinkRef<DataHandle> const link_ = support::LinkRef<DataHandle>::make();
   support::DrivingThread thread_;
   support::Workspaces workspaces_;
   support::Failures failures_;

@@ -10,10 +10,9 @@
 #include <string_view>
 
 #include "nntile/runtime/concept.hh"
-#include "nntile/runtime/link.hh"
 #include "nntile/runtime/ring/recorder.hh"
 #include "nntile/runtime/ring/replay.hh"
-#include "nntile/runtime/support/dropped.hh"
+#include "nntile/runtime/support/storage_calls.hh"
 #include "nntile/runtime/support/submitted.hh"
 
 namespace nntile {
@@ -33,9 +32,13 @@ struct RingStats {
 /// README.md of this folder. Submission allocates nothing once the sizes of `Policy` are filled.
 template <class Policy = RingPolicy>
 requires RingPolicyType<Policy>
-class BasicRing {
+class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
+  using Calls = support::StorageCalls<BasicRing>;
+  using Calls::link_;
+  using typename Calls::Inside;
+
  public:
-  using Handle = DataHandle;
+  using typename Calls::Handle;
   using Program = RingProgram;
   static constexpr std::string_view runtime_name = "ring";
   static constexpr bool heeds_hints = true;
@@ -49,8 +52,6 @@ class BasicRing {
         workers_(end_of_machine_.machine) {
     end_of_machine_.constructed = true;
   }
-  BasicRing(BasicRing const&) = delete;
-  BasicRing& operator=(BasicRing const&) = delete;
   /// Waits for every task, asynchronous ones included. In a process that was forked since, where
   /// its threads are not, it waits for nothing and keeps the child's copy of its memory; any call
   /// there throws LifetimeError.
@@ -59,36 +60,12 @@ class BasicRing {
     link_->close(!in_child);
     if (in_child) return;
     auto const inside = machine_.thread.enter_to_destroy();
-    take_dropped();
+    this->take_dropped();
     wait_for_everything();
   }
 
-  Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
-    auto const inside = machine_.thread.enter("allocate");
-    take_dropped();
-    driver_.reclaim().collect();
-    return driver_.reclaim().begin([&] { return machine_.table.add(bytes, place, lifetime); });
-  }
-
-  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
-    return adopt_any(bytes, place, release);
-  }
-  /// Adopts read-only memory: tasks and locks that would write it are refused, and it may overlap
-  /// other read-only memory.
-  template <std::same_as<std::byte const> Byte, std::size_t count>
-  Handle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
-    return adopt_any(std::span<std::byte const>(bytes), place, release);
-  }
-
-  void retire(Handle handle) {
-    auto const inside = machine_.thread.enter("retire");
-    take_dropped();
-    retire_one(handle);
-  }
-
   Event submit(Task<Handle> const& task) {
-    auto const inside = machine_.thread.enter("submit");
-    take_dropped();
+    Inside const inside(*this, "submit");
     return event(submitter_.submit(task));
   }
 
@@ -108,14 +85,12 @@ class BasicRing {
   /// are in flight.
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block = {}) {
-    auto const inside = machine_.thread.enter("replay");
-    take_dropped();
+    Inside const inside(*this, "replay");
     return event(replayer_.replay(program.image_, bindings, block));
   }
 
   void wait(Event event) {
-    auto const inside = machine_.thread.enter("wait");
-    take_dropped();
+    Inside const inside(*this, "wait");
     if (!known(event, "wait")) return;
     driver_.block_until([&] { return over(event.sequence); },
                         [&] { return reference_of(event.sequence); });
@@ -138,52 +113,14 @@ class BasicRing {
   }
 
   void wait_all() {
-    auto const inside = machine_.thread.enter("wait_all");
-    take_dropped();
+    Inside const inside(*this, "wait_all");
     machine_.table.check_nothing_locked();
     wait_for_everything();
     machine_.failures.report();
   }
 
-  std::span<std::byte> lock(Handle handle, Access access) {
-    auto const inside = machine_.thread.enter("lock");
-    take_dropped();
-    support::Buffer& buffer = machine_.table.check_lock(handle, access);
-    wait_for_uses(buffer, access);
-    machine_.failures.check_lock(buffer, access);
-    return machine_.table.begin_lock(buffer, access);
-  }
-
-  void unlock(Handle handle) {
-    auto const inside = machine_.thread.enter("unlock");
-    take_dropped();
-    end_lock(handle);
-  }
-  void wait_and_retire(Handle handle) {
-    auto const inside = machine_.thread.enter("wait_and_retire");
-    take_dropped();
-    wait_for_uses(machine_.table.check_unlocked(handle, "wait_and_retire"), Access::write);
-    retire_one(handle);
-  }
-
-  void open_scope(Lifetime lifetime) {
-    auto const inside = machine_.thread.enter("open_scope");
-    take_dropped();
-    machine_.table.open_scope(lifetime);
-  }
-  void close_scope(Lifetime lifetime) {
-    auto const inside = machine_.thread.enter("close_scope");
-    take_dropped();
-    machine_.table.close_scope(lifetime, [this](Handle handle) { retire_one(handle); });
-  }
-
-  /// Tells other threads that this one is inside `call`, while the result lives.
-  auto drive(char const* call) { return machine_.thread.enter(call); }
-  /// See LinkedRuntime.
-  support::LinkRef<Handle> const& link() const noexcept { return link_; }
   bool here() const noexcept { return machine_.thread.here(); }
   Workers workers() const { return {machine_.options.workers, 0, machine_.options.oversubscribed}; }
-  std::size_t workspace_bytes() const { return max_workspace_bytes; }
 
   /// Names the tasks that wait for a token; "" if none does.
   std::string waiting_for() const {
@@ -207,6 +144,15 @@ class BasicRing {
   }
 
  private:
+  friend class support::StorageCalls<BasicRing>;
+  support::StorageState state() noexcept {
+    return {machine_.thread, machine_.failures, machine_.table};
+  }
+  template <class Take> Handle make(Take take) {
+    driver_.reclaim().collect();
+    return driver_.reclaim().begin(take);
+  }
+
   /// The driver's own tasks are of the root domain, and their events' sequences the domain's.
   Event event(std::uint64_t sequence) const {
     return {this, detail::ring::EventName{detail::ring::root_domain, sequence}.pack()};
@@ -217,17 +163,6 @@ class BasicRing {
     return event.runtime != nullptr;
   }
 
-  /// Settles what threads other than the driver have dropped.
-  void take_dropped() {
-    if (!link_->any_dropped()) [[likely]]
-      return;
-    support::settle_dropped(
-        link_, machine_.table, [this](Handle handle) { end_lock(handle); },
-        [this](Handle handle) { retire_one(handle); });
-  }
-  void end_lock(Handle handle) {
-    if (machine_.table.end_lock(handle).is(support::Buffer::dropped)) retire_one(handle);
-  }
   /// The last task may have ended long before an older one lets the watermark pass.
   void retire_one(Handle handle) {
     driver_.reclaim().collect();
@@ -235,12 +170,6 @@ class BasicRing {
     if (driver_.next_user(buffer, Access::write) == detail::ring::no_reference)
       machine_.table.leave_ranges(buffer);
     driver_.reclaim().retire(buffer);
-  }
-  template <class Byte> Handle adopt_any(std::span<Byte> bytes, Place place, Release release) {
-    auto const inside = machine_.thread.enter("adopt");
-    take_dropped();
-    driver_.reclaim().collect();
-    return driver_.reclaim().begin([&] { return machine_.table.adopt(bytes, place, release); });
   }
   void wait_for_uses(support::Buffer const& buffer, Access access) {
     auto const next = [&] { return driver_.next_user(buffer, access); };
@@ -277,7 +206,6 @@ class BasicRing {
     driver_.reclaim().collect();
   }
 
-  support::LinkRef<Handle> const link_ = support::LinkRef<Handle>::make();
   union {  // which destroys nothing
     detail::ring::Machine<Policy> machine_;
   };

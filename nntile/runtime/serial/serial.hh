@@ -17,14 +17,13 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
-#include "nntile/runtime/link.hh"
 #include "nntile/runtime/serial/program.hh"
 #include "nntile/runtime/support/bindings.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/driving_thread.hh"
-#include "nntile/runtime/support/dropped.hh"
 #include "nntile/runtime/support/options.hh"
 #include "nntile/runtime/support/run_body.hh"
+#include "nntile/runtime/support/storage_calls.hh"
 #include "nntile/runtime/support/submitted.hh"
 #include "nntile/runtime/support/wake.hh"
 #include "nntile/runtime/support/workspaces.hh"
@@ -36,9 +35,8 @@ namespace nntile {
 /// in order; `wait`, `lock` and `wait_all` drain the queue. Cost of a submission: look-up and
 /// checks of its handles; of a replayed task: its operands' pointers. Allocates: only to record, to
 /// queue, or beyond 16 uses.
-class Serial {
+class Serial : public support::StorageCalls<Serial> {
  public:
-  using Handle = DataHandle;
   using Program = SerialProgram;
   static constexpr char const* runtime_name = "serial";
 
@@ -49,8 +47,6 @@ class Serial {
     if (options.own_driver)
       throw ValueError("serial: own_driver needs a thread besides the driver, and serial has none");
   }
-  Serial(Serial const&) = delete;
-  Serial& operator=(Serial const&) = delete;
   /// Waits for tokens; never throws.
   ~Serial() {
     link_->close();
@@ -60,39 +56,8 @@ class Serial {
     tokens_.quiesce();
   }
 
-  Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
-    auto const inside = thread_.enter("allocate");
-    take_dropped();
-    return buffers_.add(bytes, place, lifetime);
-  }
-  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
-    return adopt_any(bytes, place, release);
-  }
-  /// Adopts read-only memory: tasks and locks that would write it are refused, and it may overlap
-  /// other read-only memory.
-  template <std::same_as<std::byte const> Byte, std::size_t count>
-  Handle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
-    return adopt_any(std::span<std::byte const>(bytes), place, release);
-  }
-  void retire(Handle handle) {
-    auto const inside = thread_.enter("retire");
-    take_dropped();
-    retire_one(handle);
-  }
-  void open_scope(Lifetime lifetime) {
-    auto const inside = thread_.enter("open_scope");
-    take_dropped();
-    buffers_.open_scope(lifetime);
-  }
-  void close_scope(Lifetime lifetime) {
-    auto const inside = thread_.enter("close_scope");
-    take_dropped();
-    buffers_.close_scope(lifetime, [this](Handle handle) { retire_one(handle); });
-  }
-
   Event submit(Task<Handle> const& task) {
-    auto const inside = thread_.enter("submit");
-    take_dropped();
+    Inside const inside(*this, "submit");
     if (!queue_.empty()) run_queue(no_limit);
     std::size_t const count = task.uses.size();
     if (!queue_.empty() || count > inline_uses ||
@@ -117,8 +82,7 @@ class Serial {
   /// ValueError: a binding, parameter or codelet that cannot be.
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters = {}) {
-    auto const inside = thread_.enter("record");
-    take_dropped();
+    Inside const inside(*this, "record");
     auto recording = std::make_shared<support::Recording const>(support::check_entries(tasks),
                                                                 binding_count, parameters);
     bindings_.reserve(binding_count);
@@ -130,8 +94,7 @@ class Serial {
   /// event is the last one's. Throws what Bindings::bind does; nothing has run then.
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block = {}) {
-    auto const inside = thread_.enter("replay");
-    take_dropped();
+    Inside const inside(*this, "replay");
     if (!queue_.empty()) run_queue(no_limit);
     bindings_.bind(buffers_, program.recording_.get(), bindings, block.size());
     forget_ended();
@@ -154,8 +117,7 @@ class Serial {
   }
 
   void wait(Event event) {
-    auto const inside = thread_.enter("wait");
-    take_dropped();
+    Inside const inside(*this, "wait");
     support::check_event(event, this, submitted_, "wait");
     drain(event.sequence);
     if (failures_.unreported() == 0) return;
@@ -172,46 +134,19 @@ class Serial {
     return has_ended(event.sequence);
   }
   void wait_all() {
-    auto const inside = thread_.enter("wait_all");
-    take_dropped();
+    Inside const inside(*this, "wait_all");
     buffers_.check_nothing_locked();
     drain(submitted_);
     failures_.report();
   }
 
-  std::span<std::byte> lock(Handle handle, Access access) {
-    auto const inside = thread_.enter("lock");
-    take_dropped();
-    support::Buffer& buffer = buffers_.check_lock(handle, access);
-    drain(static_cast<std::uint64_t>(buffer.last_use));
-    failures_.check_lock(buffer, access);
-    return buffers_.begin_lock(buffer, access);
-  }
-  void unlock(Handle handle) {
-    auto const inside = thread_.enter("unlock");
-    take_dropped();
-    end_lock(handle);
-  }
-  void wait_and_retire(Handle handle) {
-    auto const inside = thread_.enter("wait_and_retire");
-    take_dropped();
-    support::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
-    drain(static_cast<std::uint64_t>(buffer.last_use));
-    buffers_.leave_ranges(buffer);
-    retire_one(handle);
-  }
-
-  /// Tells other threads that this one is inside `call`, while the result lives.
-  auto drive(char const* call) { return thread_.enter(call); }
-  /// See LinkedRuntime.
-  support::LinkRef<Handle> const& link() const noexcept { return link_; }
   bool here() const noexcept { return thread_.here(); }
   Workers workers() const { return {}; }
-  std::size_t workspace_bytes() const { return max_workspace_bytes; }
   /// Names the tasks that wait for a token; "" if none does.
   std::string waiting_for() const { return tokens_.waiting_for(); }
 
  private:
+  friend class support::StorageCalls<Serial>;
   static constexpr std::size_t inline_uses = 16;
 
   using Flight = detail::serial::Flight;
@@ -269,12 +204,6 @@ class Serial {
     return flight.body(static_cast<std::size_t>(&call - flight.calls().data()));
   }
 
-  template <class Byte> Handle adopt_any(std::span<Byte> bytes, Place place, Release release) {
-    auto const inside = thread_.enter("adopt");
-    take_dropped();
-    return buffers_.adopt(bytes, place, release);
-  }
-
   Flight* enqueue_flight() {
     queue_.emplace_back();
     try {
@@ -290,16 +219,9 @@ class Serial {
     return sequence <= ended_.load(std::memory_order_acquire);
   }
 
-  /// Settles what threads other than the driver have dropped.
-  void take_dropped() {
-    if (!link_->any_dropped()) [[likely]]
-      return;
-    support::settle_dropped(
-        link_, buffers_, [this](Handle handle) { end_lock(handle); },
-        [this](Handle handle) { retire_one(handle); });
-  }
-  void end_lock(Handle handle) {
-    if (buffers_.end_lock(handle).is(support::Buffer::dropped)) retire_one(handle);
+  support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
+  void wait_for_uses(support::Buffer const& buffer, Access) {
+    drain(static_cast<std::uint64_t>(buffer.last_use));
   }
   void retire_one(Handle handle) {
     if (!queue_.empty()) {
@@ -398,7 +320,6 @@ class Serial {
   }
 
   support::Failures failures_;
-  support::LinkRef<Handle> const link_ = support::LinkRef<Handle>::make();
   support::DrivingThread thread_{0, &link_->driver()};
   support::BufferTable buffers_{failures_, {}, &thread_};
   support::Workspaces workspaces_{1};

@@ -14,16 +14,15 @@
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/concept.hh"
-#include "nntile/runtime/link.hh"
 #include "nntile/runtime/starpu/job.hh"
 #include "nntile/runtime/starpu/shim.hh"
 #include "nntile/runtime/support/aligned.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/driving_thread.hh"
-#include "nntile/runtime/support/dropped.hh"
 #include "nntile/runtime/support/events.hh"
 #include "nntile/runtime/support/options.hh"
 #include "nntile/runtime/support/run_body.hh"
+#include "nntile/runtime/support/storage_calls.hh"
 #include "nntile/runtime/support/submitted.hh"
 #include "nntile/runtime/support/wake.hh"
 #include "nntile/runtime/support/workspaces.hh"
@@ -35,9 +34,8 @@ namespace nntile {
 /// the others exist from their first writer on. All objects of a process share StarPU, hence the
 /// number of workers. Cost of a submission: 2 to 5 us. Memory: 4 kB a buffer, 1.3 kB a task in
 /// flight, StarPU's own. Blocks: `submit`, while 65,536 tasks are in flight and no token is out.
-class StarPU {
+class StarPU : public support::StorageCalls<StarPU> {
  public:
-  using Handle = DataHandle;
   static constexpr char const* runtime_name = "starpu";
   static constexpr bool heeds_hints = true;
 
@@ -60,8 +58,6 @@ class StarPU {
     }
     starpu_shim::add_poller(poller_);
   }
-  StarPU(StarPU const&) = delete;
-  StarPU& operator=(StarPU const&) = delete;
   /// Waits for tasks and tokens, releases what was adopted; never throws.
   ~StarPU() {
     link_->close();
@@ -78,14 +74,8 @@ class StarPU {
 
   DataHandle allocate(std::size_t bytes, Place place = host,
                       Lifetime lifetime = Lifetime::persistent) {
-    auto const inside = enter("allocate");
-    take_dropped();
-    if (lifetime == Lifetime::persistent) {
-      DataHandle const handle = buffers_.add(bytes, place, lifetime);
-      support::Buffer& buffer = buffers_.find(handle, "allocate");
-      buffer.native = starpu_shim::register_memory(buffer.pointer, bytes);
-      return handle;
-    }
+    if (lifetime == Lifetime::persistent) return StorageCalls::allocate(bytes, place, lifetime);
+    Inside const inside(*this, "allocate");
     if (place != host) throw ValueError("allocate: this runtime has memory on the host only");
     // StarPU allocates in a worker, which cannot report a refusal: ask now.
     if (bytes >= probed_bytes) support::free_aligned(support::allocate_aligned(bytes));
@@ -94,34 +84,9 @@ class StarPU {
         starpu_shim::register_transient(bytes == 0 ? 1 : bytes);
     return handle;
   }
-  DataHandle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
-    return adopt_any(bytes, place, release);
-  }
-  /// Adopts read-only memory: tasks and locks that would write it are refused, and it may overlap
-  /// other read-only memory.
-  template <std::same_as<std::byte const> Byte, std::size_t count>
-  DataHandle adopt(std::span<Byte, count> bytes, Place place = host, Release release = {}) {
-    return adopt_any(std::span<std::byte const>(bytes), place, release);
-  }
-  void retire(DataHandle handle) {
-    auto const inside = enter("retire");
-    take_dropped();
-    retire_one(handle);
-  }
-  void open_scope(Lifetime lifetime) {
-    auto const inside = enter("open_scope");
-    take_dropped();
-    buffers_.open_scope(lifetime);
-  }
-  void close_scope(Lifetime lifetime) {
-    auto const inside = enter("close_scope");
-    take_dropped();
-    buffers_.close_scope(lifetime, [this](DataHandle handle) { retire_one(handle); });
-  }
 
   Event submit(Task<DataHandle> const& task) {
-    auto const inside = enter("submit");
-    take_dropped();
+    Inside const inside(*this, "submit");
     std::size_t const count = task.uses.size();
     if (uses_.size() < count) {
       pointers_.resize(count);
@@ -152,8 +117,7 @@ class StarPU {
   }
 
   void wait(Event event) {
-    auto const inside = enter("wait");
-    take_dropped();
+    Inside const inside(*this, "wait");
     support::check_event(event, this, submitted_, "wait");
     block_until_ended(event.sequence);
     failures_.throw_if_failed(event.sequence);
@@ -166,16 +130,14 @@ class StarPU {
     return has_ended(event.sequence);
   }
   void wait_all() {
-    auto const inside = enter("wait_all");
-    take_dropped();
+    Inside const inside(*this, "wait_all");
     buffers_.check_nothing_locked();
     block_until_all_ended();
     failures_.report();
   }
 
   std::span<std::byte> lock(DataHandle handle, Access access) {
-    auto const inside = enter("lock");
-    take_dropped();
+    Inside const inside(*this, "lock");
     support::Buffer& buffer = buffers_.check_lock(handle, access);
     wait_for_host_copy(buffer, access);
     try {
@@ -188,32 +150,13 @@ class StarPU {
       buffer.pointer = starpu_shim::host_pointer(data_of(buffer));
     return buffers_.begin_lock(buffer, access);
   }
-  void unlock(DataHandle handle) {
-    auto const inside = enter("unlock");
-    take_dropped();
-    end_lock(handle);
-  }
-  void wait_and_retire(DataHandle handle) {
-    auto const inside = enter("wait_and_retire");
-    take_dropped();
-    support::Buffer& buffer = buffers_.check_unlocked(handle, "wait_and_retire");
-    wait_for_host_copy(buffer, Access::update);
-    starpu_shim::release(data_of(buffer));
-    buffers_.leave_ranges(buffer);
-    retire_one(handle);
-  }
-
-  /// Tells other threads that this one is inside `call`, while the result lives.
-  auto drive(char const* call) { return enter(call); }
-  /// See LinkedRuntime.
-  support::LinkRef<DataHandle> const& link() const noexcept { return link_; }
   bool here() const noexcept { return thread_.here(); }
   Workers workers() const { return workers_; }
-  std::size_t workspace_bytes() const { return max_workspace_bytes; }
   /// Names the tasks that wait for a token; "" if none does.
   std::string waiting_for() const { return tokens_.waiting_for(); }
 
  private:
+  friend class support::StorageCalls<StarPU>;
   using Job = detail::StarPUJob;
 
   // StarPU keeps 1.3 kB of a task in flight, so this many take 85 MB.
@@ -227,13 +170,16 @@ class StarPU {
     std::atomic<bool> granted{false};
   };
 
-  template <class Byte> DataHandle adopt_any(std::span<Byte> bytes, Place place, Release release) {
-    auto const inside = enter("adopt");
-    take_dropped();
-    DataHandle const handle = buffers_.adopt(bytes, place, release);
-    support::Buffer& buffer = buffers_.find(handle, "adopt");
-    buffer.native = starpu_shim::register_memory(buffer.pointer, bytes.size());
+  support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
+  template <class Take> DataHandle make(Take take) {
+    DataHandle const handle = take();
+    support::Buffer& buffer = buffers_[handle.index];
+    buffer.native = starpu_shim::register_memory(buffer.pointer, buffer.bytes);
     return handle;
+  }
+  void wait_for_uses(support::Buffer& buffer, Access) {
+    wait_for_host_copy(buffer, Access::update);
+    starpu_shim::release(data_of(buffer));
   }
 
   static void* allocate_or_null(std::size_t bytes) noexcept {
@@ -324,14 +270,6 @@ class StarPU {
     self.callbacks_.fetch_sub(1, std::memory_order_release);
   }
 
-  /// Settles what threads other than the driver have dropped.
-  void take_dropped() {
-    if (!link_->any_dropped()) [[likely]]
-      return;
-    support::settle_dropped(
-        link_, buffers_, [this](DataHandle handle) { end_lock(handle); },
-        [this](DataHandle handle) { retire_one(handle); });
-  }
   void end_lock(DataHandle handle) {
     support::Buffer& buffer = buffers_.end_lock(handle);
     starpu_shim::release(data_of(buffer));
@@ -422,7 +360,6 @@ class StarPU {
   Workers workers_;
   std::optional<support::Workspaces> workspaces_;  // one a worker
   support::Failures failures_;
-  support::LinkRef<DataHandle> const link_ = support::LinkRef<DataHandle>::make();
   support::DrivingThread thread_{0, &link_->driver()};
   support::BufferTable buffers_{failures_, {}, &thread_};
   support::Submitted submitted_;
