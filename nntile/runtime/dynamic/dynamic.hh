@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,11 +25,10 @@ template <class... Rs>
 requires(sizeof...(Rs) > 0 && (NamedRuntime<Rs> && ...))
 class Dynamic {
   using Erased = detail::ErasedHandles<typename Rs::Handle...>;
-  using Model = detail::DynamicModel<Erased>;
 
  public:
   using Handle = typename Erased::Handle;
-  using Program = std::unique_ptr<detail::DynamicProgram>;
+  using Program = typename Facade<Handle>::Program;
   static constexpr bool heeds_hints = (HintedRuntime<Rs> || ...);
 
   /// Throws ValueError, listing the names there are, for another name; and what the constructor of
@@ -89,23 +87,34 @@ class Dynamic {
   /// Where the runtime cannot replay, the event stands for all tasks of the program.
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block) {
-    return model_->replay(*program, bindings, block);
+    return model_->replay(program, bindings, block);
   }
 
  private:
-  static std::unique_ptr<Model> make(std::string_view name, RuntimeOptions const& options) {
-    std::unique_ptr<Model> model;
-    auto const try_one = [&]<class R>(std::type_identity<R>) {
-      if (model == nullptr && name == runtime_name<R>)
-        model = std::make_unique<detail::DynamicModelOf<R, Erased>>(options);
-    };
-    (try_one(std::type_identity<Rs>{}), ...);
+  static std::unique_ptr<Facade<Handle>> make(std::string_view name,
+                                              RuntimeOptions const& options) {
+    std::unique_ptr<Facade<Handle>> model;
+    (try_one<Rs>(model, name, options), ...);
     if (model == nullptr) throw ValueError(concat("runtime '", name, "': there are ", names()));
     return model;
   }
+  template <class R>
+  static void try_one(std::unique_ptr<Facade<Handle>>& model, std::string_view name,
+                      RuntimeOptions const& options) {
+    using Handles = typename Erased::template Of<typename R::Handle>;
+    using Model = std::conditional_t<ReplayingRuntime<R>, FacadeOf<R, Handles>,
+                                     detail::ListingFacade<R, Handles>>;
+    if (model != nullptr || name != runtime_name<R>) return;
+    model = std::make_unique<Model>([&] {
+      if constexpr (std::constructible_from<R, RuntimeOptions const&>)
+        return R(options);
+      else
+        return R();
+    });
+  }
 
   std::string name_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<Facade<Handle>> model_;
 };
 
 }  // namespace nntile

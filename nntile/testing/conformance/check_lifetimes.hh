@@ -34,7 +34,7 @@ inline void require_void(Scene& scene, Subject::Handle handle, std::uint32_t goo
   if (!runtime.replays()) return;
   Use<Binding> const use{0, write};
   ProgramTask const task{&idle_codelet, {&use, 1}, {}, {}, {}};
-  std::size_t const program = runtime.record({&task, 1}, 1, {});
+  auto const program = runtime.record({&task, 1}, 1, {});
   require_throws<LifetimeError>([&] { runtime.replay(program, {&handle, 1}, {}); },
                                 concat("a replay bound to ", which));
 }

@@ -108,7 +108,7 @@ class Recorded {
   }
 
   Recording const& recording_;
-  std::size_t program_ = 0;
+  Subject::Program program_;
   std::uint32_t size_ = 0;
   std::vector<std::uint32_t> offsets_;
 };

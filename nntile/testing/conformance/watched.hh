@@ -73,12 +73,12 @@ class Watched final : public Subject {
   }
 
   bool replays() const override { return inner_->replays(); }
-  std::size_t record(std::span<ProgramTask const> tasks, std::uint32_t bindings,
-                     std::span<ProgramParameter const> parameters) override {
+  Program record(std::span<ProgramTask const> tasks, std::uint32_t bindings,
+                 std::span<ProgramParameter const> parameters) override {
     CallLog::Call const call(log_, "record()");
     return inner_->record(tasks, bindings, parameters);
   }
-  Event replay(std::size_t program, std::span<Handle const> bindings,
+  Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block) override {
     CallLog::Call const call(log_, "replay()");
     return inner_->replay(program, bindings, block);
