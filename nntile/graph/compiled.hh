@@ -86,9 +86,7 @@ template <Runtime R> class CompiledGraph {
   CompiledGraph(std::shared_ptr<Plan const> plan, TensorStore<R>& store,
                 BindOptions const& options = {})
       : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
-    if (!kernels::available(options.isa))
-      throw ValueError(concat("compile: kernels for ", name_of(options.isa),
-                              " are not in this build or this CPU lacks it"));
+    detail::check_isa("compile", options.isa);
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
     for (PlannedKernel const& kernel : plan_->kernels())
       codelets_.push_back(detail::codelet_for(*runtime_, kernel, isa, options.ops));

@@ -295,6 +295,8 @@ inline AxisTable axes_of(OpInfo const& op, void const* attrs, Operands const& op
   return table;
 }
 
+struct ExecutionContext;
+
 namespace detail {
 
 /// What is returned where a static_assert has refused a call: it fits wherever the result was
@@ -317,6 +319,11 @@ concept AsyncApplicable =
     requires(Op op, typename Op::Attrs const& attrs, Operands const&... operands) {
       apply_async(op, attrs, operands...);
     };
+
+/// What may stand where attributes are left out.
+template <class X, class Attrs>
+concept OperandOf = !std::convertible_to<X, Attrs const&> &&
+                    !std::same_as<std::remove_cvref_t<X>, ExecutionContext>;
 
 struct AnyBuilder {};
 
@@ -391,7 +398,8 @@ template <class Op> consteval bool checked_op() {
 /// The callable object of an op. It forwards to `apply(op, attrs, operands...)`, found in the layer
 /// of the operands: gelu(tile, tile) and gelu(tensor, tensor) block until that call is done,
 /// gelu.async(...) returns what to wait for, y = gelu(node) adds a node to a graph. Attributes come
-/// first: gemm({.trans_a = true}, a, b).
+/// first: gemm({.trans_a = true}, a, b). Before them async() takes an ExecutionContext
+/// (ops/execution.hh): gemm.async({.isa = Isa::v3}, {.trans_a = true}, a, b, c).
 template <class Op>
 requires(std::is_class_v<Op>)
 struct Call {
@@ -421,7 +429,32 @@ struct Call {
 
   template <class... Operands>
   auto async(typename Op::Attrs const& attrs, Operands&&... operands) const {
-    if constexpr (detail::AsyncApplicable<Op, std::remove_cvref_t<Operands>...>) {
+    return start(attrs, operands...);
+  }
+  template <class First, class... Rest>
+  requires detail::OperandOf<First, typename Op::Attrs>
+  auto async(First&& first, Rest&&... rest) const {
+    return start(typename Op::Attrs{}, first, rest...);
+  }
+  /// The worse choice for braces that fit Attrs as well; those above come first.
+  template <class... Operands>
+  auto async(ExecutionContext const& context, typename Op::Attrs const& attrs,
+             Operands&&... operands) const volatile {
+    return start(attrs, context, operands...);
+  }
+  template <class First, class... Rest>
+  requires detail::OperandOf<First, typename Op::Attrs>
+  auto async(ExecutionContext const& context, First&& first, Rest&&... rest) const volatile {
+    return start(typename Op::Attrs{}, context, first, rest...);
+  }
+  template <std::size_t N>
+  void async(detail::an_attribute_is_misspelt_or_of_another_type const (&)[N], ...) const
+      volatile = delete;
+
+ private:
+  template <class... Operands>
+  static auto start(typename Op::Attrs const& attrs, Operands const&... operands) {
+    if constexpr (detail::AsyncApplicable<Op, Operands...>) {
       return apply_async(Op{}, attrs, operands...);
     } else {
       static_assert(
@@ -431,14 +464,6 @@ struct Call {
       return detail::Refused{};
     }
   }
-  template <class First, class... Rest>
-  requires(!std::convertible_to<First, typename Op::Attrs const&>)
-  auto async(First&& first, Rest&&... rest) const {
-    return async(typename Op::Attrs{}, first, rest...);
-  }
-  template <std::size_t N, class... Operands>
-  void async(detail::an_attribute_is_misspelt_or_of_another_type const (&)[N], Operands&&...) const
-      volatile = delete;
 };
 
 /// Why derivatives have no gradient.

@@ -11,6 +11,7 @@
 
 #include "nntile/core/access.hh"
 #include "nntile/core/codelet.hh"
+#include "nntile/core/hints.hh"
 #include "nntile/core/place.hh"
 
 namespace nntile {
@@ -34,13 +35,6 @@ struct Release {
   void operator()() const noexcept {
     if (call != nullptr) call(state);
   }
-};
-
-/// Hints, which a runtime may ignore. `worker` -1 is any; a larger `priority` goes first where the
-/// runtime has priorities.
-struct Hints {
-  int worker = -1;
-  int priority = 0;
 };
 
 /// The name of a task in errors, besides its codelet. The string lives until the task has ended.

@@ -209,19 +209,25 @@ concept OperandBeside = EagerOperand<X> && EagerOperand<First> && X::is_tile == 
 /// Submits an op on tiles, which is one task, or on tensors, which is a task for each tile of it,
 /// and returns what to wait for: a TaskHandle, or a TaskGroup.
 template <OpStruct Op, EagerOperand First, OperandBeside<First>... Rest>
-auto apply_async(Op, typename Op::Attrs const& attrs, First const& first, Rest const&... rest) {
+auto apply_async(Op, typename Op::Attrs const& attrs, ExecutionContext const& context,
+                 First const& first, Rest const&... rest) {
   using R = typename First::runtime_type;
   TiledOperand<R> const operands[] = {first.operand(), rest.operand()...};
   if constexpr (First::is_tile) {
     Event task;
-    submit_op<R>(op_info<Op>, &attrs, operands, [&](Event event) { task = event; });
+    submit_op<R>(op_info<Op>, &attrs, operands, [&](Event event) { task = event; }, context);
     return TaskHandle<R>(first.runtime(), task);
   } else {
     TaskGroup<R> group;
-    submit_op<R>(op_info<Op>, &attrs, operands,
-                 [&](Event event) { group.add({first.runtime(), event}); });
+    submit_op<R>(
+        op_info<Op>, &attrs, operands, [&](Event event) { group.add({first.runtime(), event}); },
+        context);
     return group;
   }
+}
+template <OpStruct Op, EagerOperand First, OperandBeside<First>... Rest>
+auto apply_async(Op op, typename Op::Attrs const& attrs, First const& first, Rest const&... rest) {
+  return apply_async(op, attrs, ExecutionContext{}, first, rest...);
 }
 
 /// Runs an op on tiles, or on tensors, and waits for it alone.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "nntile/ops/alias.hh"
+#include "nntile/ops/execution.hh"
 #include "nntile/ops/kernel.hh"
 #include "nntile/ops/walk.hh"
 #include "nntile/runtime/concept.hh"
@@ -36,12 +37,6 @@ template <Runtime R> struct TiledOperand {
   Shape shape() const { return tiling != nullptr ? tiling->shape() : *uncut; }
 };
 
-/// Options of eager calls: the kernels that they use.
-struct Eager {
-  Mode mode = Mode::exact;
-  Isa isa = Isa::best;
-};
-
 namespace detail {
 
 /// The op's own kernel, the library's, or the op's reference, the first that there is. Throws
@@ -56,6 +51,35 @@ inline Codelet const* find_kernel(OpInfo const& op, DType element, DType source,
   if (auto const* reference = op.reference(element)) return reference;
   throw TypeError(concat(op.name, ": no kernel for ", name_of(element),
                          " on this machine, and no reference to fall back on"));
+}
+
+/// Throws ValueError where the build has no kernels for the instruction set, or the CPU lacks it.
+inline void check_isa(char const* who, Isa isa) {
+  if (!kernels::available(isa))
+    throw ValueError(concat(who, ": kernels for ", name_of(isa),
+                            " are not in this build or this CPU lacks it; the best here is ",
+                            name_of(kernels::best())));
+}
+
+/// Why hints name what a runtime lacks; empty where they do not.
+inline std::string absent(Hints const& hints, Workers const& workers) {
+  auto const beyond = [](int given, int count) { return given < -1 || given >= count; };
+  int const count = workers.cpu + workers.cuda, nodes = 1 + workers.cuda;
+  if (beyond(hints.worker, count))
+    return concat("worker ", hints.worker, " is not one of the runtime's ", count,
+                  "; they count from 0, and -1 is any");
+  if (beyond(hints.node, nodes))
+    return concat("memory node ", hints.node, " is not one of the runtime's ", nodes,
+                  "; 0 is the host's, and -1 is any");
+  return {};
+}
+
+/// Throws ValueError where a call cannot be executed so.
+template <Runtime R>
+void check_context(char const* op, R const& runtime, ExecutionContext const& context) {
+  check_isa(op, context.isa);
+  if (std::string const text = absent(context.hints, runtime.workers()); !text.empty())
+    throw ValueError(concat(op, ": ", text));
 }
 
 /// Throws ValueError where a kernel needs more workspace than the runtime lends.
@@ -95,8 +119,14 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
  public:
   using Handle = typename R::Handle;
   SubmitTiles(R& runtime, TiledCall const& call, Codelet const& codelet,
-              std::span<TiledOperand<R> const> operands, Collect& collect)
-      : runtime_(runtime), call_(call), codelet_(codelet), operands_(operands), collect_(collect) {}
+              std::span<TiledOperand<R> const> operands, ExecutionContext const& context,
+              Collect& collect)
+      : runtime_(runtime),
+        call_(call),
+        codelet_(codelet),
+        operands_(operands),
+        context_(context),
+        collect_(collect) {}
 
   void visit(TileTask const& tile) override {
     alignas(16) std::byte args[max_args_bytes];
@@ -109,10 +139,11 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
     }
     if (failed_ != nullptr) return mark(uses, label);
     try {
-      Event const event = submit(
-          runtime_,
-          Task<Handle>{
-              &codelet_, {uses.data(), uses.size()}, {args, call_.op->args_bytes}, {}, label});
+      Event const event = submit(runtime_, Task<Handle>{&codelet_,
+                                                        {uses.data(), uses.size()},
+                                                        {args, call_.op->args_bytes},
+                                                        context_.hints,
+                                                        label});
       collect_(event);
     } catch (std::exception const& error) {
       failed_ = std::current_exception();
@@ -135,6 +166,7 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
   TiledCall const& call_;
   Codelet const& codelet_;
   std::span<TiledOperand<R> const> operands_;
+  ExecutionContext const& context_;
   Collect& collect_;
   std::exception_ptr failed_;
   std::string cause_;
@@ -171,11 +203,12 @@ template <Runtime R> class CarryTiles {
 
 /// Submits an op on tiled operands: checks shapes, dtypes, tilings and aliases, then walks its
 /// tiles; collect(event) for each task. Throws ShapeError, TypeError, LifetimeError, ValueError (an
-/// operand that the result would replace, a runtime that lends the kernel no workspace).
+/// operand that the result would replace, a runtime that lends the kernel no workspace, an
+/// instruction set, worker or memory that is not there).
 /// Blocks: only where the runtime's submit does.
 template <Runtime R, class Collect>
 void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> const> given,
-               Collect&& collect, Eager const& eager = {}) {
+               Collect&& collect, ExecutionContext const& context = {}) {
   TiledCall call;
   call.op = &op;
   call.attrs = attrs;
@@ -186,6 +219,7 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
     throw ShapeError(
         concat(op.name, ": ", given.size(), " operands given, but it takes ", visible));
   R& runtime = *given[0].runtime;
+  detail::check_context(op.name, runtime, context);
   call.element = DType::fp32;
   DType const* read_as = nullptr;  // by a cast, which alone reads another dtype
   for (std::size_t o = visible; o-- > 0;) {
@@ -251,9 +285,9 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
     all.push_back({&runtime, call.element, nullptr, handles, call.operands[o].name});
   }
   Codelet const& codelet =
-      *detail::kernel_for(runtime, op, call.element, source, eager.mode, eager.isa);
+      *detail::kernel_for(runtime, op, call.element, source, context.mode, context.isa);
   detail::SubmitTiles<R, std::remove_reference_t<Collect>> visitor(
-      runtime, call, codelet, {all.data(), all.size()}, collect);
+      runtime, call, codelet, {all.data(), all.size()}, context, collect);
   walk(call, visitor);
   visitor.finish();
 }

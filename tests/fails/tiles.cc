@@ -3,6 +3,8 @@
 // error: wrong number of template arguments \(1, should be 2\)|too few template arguments for class template 'Tile'
 // error: conversion from .*vector<float.* requested|no viable conversion from 'vector<float>' to '(const )?vector<double>'
 // warning: .*nodiscard
+// error: an_attribute_is_misspelt_or_of_another_type|no matching member function for call to 'async'
+// error: has no non-static data member named .wroker|field designator 'wroker' does not refer to any field
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with tiles and tensors.
 #include "nntile/ops/gelutanh.hh"
@@ -28,7 +30,11 @@ int main() {
   std::vector<double> const values = a.read();
 #elif NNTILE_FAIL == 5
   gelutanh.async(a, b);
+#elif NNTILE_FAIL == 6
+  gelutanh.async({.mod = Mode::fast}, a, b).wait();
+#elif NNTILE_FAIL == 7
+  gelutanh.async(ExecutionContext{.hints = {.wroker = 1}}, a, b).wait();
 #else
-  gelutanh.async(a, b).wait();
+  gelutanh.async({.hints = {.worker = 1}}, a, b).wait();
 #endif
 }

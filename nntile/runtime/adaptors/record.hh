@@ -36,6 +36,7 @@ struct LoggedCall {
   std::int64_t tile = -1;
   std::uint32_t operands = 0;    // submit; replay: bindings
   Access access = Access::read;  // lock
+  Hints hints{};                 // submit
 
   bool operator==(LoggedCall const&) const = default;
 };
@@ -95,7 +96,7 @@ template <Runtime R> class Record : public Forward<R> {
     ++counts_.submits;
     log_.push_back({Kind::submit, event.sequence, task.codelet,
                     task.label.tensor != nullptr ? task.label.tensor : "", task.label.tile,
-                    static_cast<std::uint32_t>(task.uses.size())});
+                    static_cast<std::uint32_t>(task.uses.size()), Access::read, task.hints});
     return event;
   }
   void wait(Event event) {

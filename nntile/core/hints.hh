@@ -1,0 +1,19 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Hints: where and when a task had best run.
+
+namespace nntile {
+
+/// What a task asks of its runtime, which may ignore it. Of several tasks that are ready the one of
+/// larger `priority` goes first, where the runtime has priorities.
+struct Hints {
+  int worker = -1;  // -1: any; CPU workers first, then those of devices
+  int priority = 0;
+  int node = -1;         // the memory to run at, -1: any; 0 is the host's, then those of devices
+  bool prefetch = true;  // operands may be brought to that memory before the task starts
+  bool offload = false;  // operands may leave that memory after it, where room is short
+
+  bool operator==(Hints const&) const = default;
+};
+
+}  // namespace nntile
