@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Extents of a graph's tensor: numbers, and names that stay open until planning binds them.
 
-#include <atomic>
 #include <concepts>
+#include <cstddef>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -12,92 +12,65 @@
 
 namespace nntile {
 
-namespace detail {
-
-/// A name of dimensions, kept from its first use to the program's end.
-struct DimName {
-  std::string text;
-  Index number = 0;
-  DimName const* next = nullptr;
-};
-
-/// The names so far, the latest first. Entries are added and never removed, so that readers need
-/// no lock.
-inline std::atomic<DimName const*> dim_names{nullptr};
-
-/// The number of a name. Throws GraphError where it is no identifier.
-inline Index number_of_dim(std::string_view name) {
-  auto const letter = [](char c) {
-    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  };
-  bool fits = !name.empty() && letter(name[0]);
-  for (char const c : name) fits &= letter(c) || (c >= '0' && c <= '9');
-  if (!fits)
-    throw GraphError(concat("dimension: '", name, "' is no name; one has letters, digits and '_', ",
-                            "and begins with no digit, as \"seq\""));
-  DimName* added = nullptr;
-  for (DimName const* first = dim_names.load(std::memory_order_acquire);;) {
-    for (DimName const* at = first; at != nullptr; at = at->next)
-      if (at->text == name) {
-        delete added;
-        return at->number;
-      }
-    if (added == nullptr) added = new DimName{std::string(name), 0, nullptr};
-    added->number = first == nullptr ? 0 : first->number + 1;
-    added->next = first;
-    if (dim_names.compare_exchange_strong(first, added, std::memory_order_acq_rel))
-      return added->number;
-  }
-}
-
-inline std::string const& name_of_dim(Index number) {
-  DimName const* at = dim_names.load(std::memory_order_acquire);
-  while (at->number != number) at = at->next;
-  return at->text;
-}
-
-}  // namespace detail
-
 /// One dimension of a graph's tensor: a number, or a name ("seq"), which is open until planning
-/// binds it to a number. Equal names are equal extents, in all of a graph. A name is an identifier;
-/// throws GraphError for any other.
+/// binds it to a number. Equal names are equal extents, in all of a graph. A name is an identifier
+/// of at most 23 characters; throws GraphError for any other, ShapeError for a negative extent.
 class Dim {
  public:
   constexpr Dim() = default;
   constexpr Dim(std::integral auto extent) : value_(static_cast<Index>(extent)) {
-    if (open()) throw ShapeError(concat("dimension: negative extent ", value_));
+    if (value_ < 0) throw ShapeError(concat("dimension: negative extent ", value_));
   }
   template <class Name>
   requires(std::convertible_to<Name const&, std::string_view> && !std::integral<Name>)
-  Dim(Name const& name) : value_(first_name + detail::number_of_dim(name)) {}
+  constexpr Dim(Name const& name) : Dim(std::string_view(name), 0) {}
 
-  constexpr bool open() const { return value_ < first_name + (Index{1} << 62); }
+  /// What inference begins with: neither a number nor a name.
+  static constexpr Dim unknown() {
+    Dim dim;
+    dim.value_ = -1;
+    return dim;
+  }
+
+  constexpr bool open() const { return name_[0] != 0; }
   /// The number. Throws GraphError where it is open.
   constexpr operator Index() const {
     if (open()) fail();
     return value_;
   }
-  /// The name of an open one.
-  std::string const& name() const { return detail::name_of_dim(value_ - first_name); }
+  /// The name of an open one, which lives as long as the dimension; empty for a number.
+  constexpr std::string_view name() const { return name_; }
 
   constexpr bool operator==(Dim const&) const = default;
   template <std::integral Number> constexpr bool operator==(Number extent) const {
-    return value_ == static_cast<Index>(extent);
+    return !open() && value_ == static_cast<Index>(extent);
   }
 
  private:
+  constexpr Dim(std::string_view name, int) {
+    auto const letter = [](char c) {
+      return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    };
+    bool fits = !name.empty() && name.size() < sizeof name_ && letter(name[0]);
+    for (char const c : name) fits &= letter(c) || (c >= '0' && c <= '9');
+    if (!fits)
+      throw GraphError(concat("dimension: '", name.substr(0, 64), "' is no name; one has 1 to ",
+                              sizeof name_ - 1,
+                              " letters, digits and '_', and begins with no digit, as \"seq\""));
+    for (std::size_t i = 0; i < name.size(); ++i) name_[i] = name[i];
+  }
   [[noreturn]] void fail() const {
     throw GraphError(concat("dimension '", name(), "' is open, and has no number before planning ",
                             "binds it: PlanOptions::dims = {{\"", name(), "\", 512}}"));
   }
 
-  static constexpr Index first_name = INT64_MIN;  // names are the lowest numbers
   Index value_ = 0;
+  char name_[24] = {};  // in place, so that names need no table that outlives graphs
 };
 
 /// "512", or the name.
 inline std::string to_string(Dim const& dim) {
-  return dim.open() ? dim.name() : concat(static_cast<Index>(dim));
+  return dim.open() ? std::string(dim.name()) : concat(static_cast<Index>(dim));
 }
 
 /// Shape of a graph's tensor, inner to outer: {512, "seq", "batch"}.

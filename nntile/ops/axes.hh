@@ -18,9 +18,7 @@ struct Axis {
   char group = 0;
   std::uint8_t within = 0;
   bool whole = false;
-  Dim extent = unknown;
-
-  static constexpr Dim unknown = -1;
+  Dim extent = Dim::unknown();
 };
 
 inline constexpr std::size_t max_axes = 16;
@@ -203,7 +201,7 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
         table.operands[o].push_back(static_cast<std::uint8_t>(id));
         if (shape == nullptr || dimension >= shape->size()) continue;
         Dim const extent = (*shape)[dimension];
-        if (axis.extent == Axis::unknown) {
+        if (axis.extent == Dim::unknown()) {
           axis.extent = extent;
           origins[id] = o;
         } else if (!(axis.extent == extent)) {
@@ -224,7 +222,7 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
                               " dimensions here, but its shape is ", to_string(*shape)));
   }
   for (std::size_t id = 0; id < table.axes.size(); ++id)
-    if (table.axes[id].extent == Axis::unknown)
+    if (table.axes[id].extent == Dim::unknown())
       throw ShapeError(concat(op, ": the extent of axis '", table.axes[id].group, "' of operand ",
                               operands[origins[id]].name,
                               " follows from no operand; declare it and pass it"));
