@@ -42,6 +42,9 @@ CompiledGraph<R> compile(LogicalGraph const& graph, TensorStore<R>& store, PlanO
                          BindOptions bind = {}) {
   auto const kept = store.tilings();
   options.keep.insert(options.keep.end(), kept.begin(), kept.end());
+  if (by_owner(options.policy) && options.policy.workers.empty())
+    for (int worker = 0; worker < store.runtime().workers().cpu; ++worker)
+      options.policy.workers.push_back(worker);
   auto const ops = graph.ops();
   if (bind.ops.empty()) bind.ops = ops;
   return CompiledGraph<R>(std::make_shared<Plan const>(graph, options), store, bind);

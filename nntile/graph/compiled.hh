@@ -81,7 +81,8 @@ template <Runtime R> class CompiledGraph {
  public:
   using Handle = typename R::Handle;
 
-  /// Throws PlanError (there is no plan; the store cuts a tensor otherwise), TypeError (no kernel),
+  /// Throws PlanError (there is no plan; the store cuts a tensor otherwise; hints name a worker or
+  /// memory that the runtime lacks), TypeError (no kernel),
   /// ValueError (no such instruction set, a runtime that lends a kernel no workspace), OutOfMemory.
   CompiledGraph(std::shared_ptr<Plan const> plan, TensorStore<R>& store,
                 BindOptions const& options = {})
@@ -91,6 +92,7 @@ template <Runtime R> class CompiledGraph {
     for (PlannedKernel const& kernel : plan_->kernels())
       codelets_.push_back(detail::codelet_for(*runtime_, kernel, isa, options.ops));
     if (options.trace) trace_tasks();
+    check_hints();
     bind_buffers();
     find_sinks();
     if constexpr (ReplayingRuntime<R>)
@@ -379,6 +381,16 @@ template <Runtime R> class CompiledGraph {
     return std::as_bytes(std::span(&traced_[number], 1));
   }
 
+  void check_hints() const {
+    if (plan_->data().hints.empty()) return;
+    Workers const workers = runtime_->workers();
+    for (PlannedTask const& task : plan_->tasks())
+      if (std::string const text = detail::absent(plan_->hints(task), workers); !text.empty())
+        throw PlanError(concat("plan '", plan_->name(), "': ", plan_->kernels()[task.kernel].name,
+                               " of '", plan_->tensors()[task.tensor].name, "', tile ", task.tile,
+                               ": ", text));
+  }
+
   TaskLabel label(PlannedTask const& task) const {
     return {plan_->tensors()[task.tensor].name.c_str(), task.tile};
   }
@@ -394,7 +406,7 @@ template <Runtime R> class CompiledGraph {
       tasks.push_back({codelet(task),
                        {uses.data() + at, task.use_count},
                        arguments(task),
-                       {-1, task.priority},
+                       plan_->hints(task),
                        label(task)});
       at += task.use_count;
     }
@@ -415,7 +427,7 @@ template <Runtime R> class CompiledGraph {
         Event const event = submit(*runtime_, Task<Handle>{codelet(task),
                                                            {uses.data(), uses.size()},
                                                            arguments(task),
-                                                           {-1, task.priority},
+                                                           plan_->hints(task),
                                                            label(task)});
         if (sink < sinks_.size() && sinks_[sink] == number) (*events_)[sink++] = event;
       }

@@ -35,6 +35,16 @@ inline std::string tensor_text(Plan const& plan, PlannedTensor const& tensor) {
   return text + '\n';
 }
 
+/// " hint worker 1"; nothing where the runtime decides.
+inline std::string hints_text(Hints const& hints) {
+  std::string text;
+  if (hints.worker != -1) text += concat(" worker ", hints.worker);
+  if (hints.node != -1) text += concat(" node ", hints.node);
+  if (!hints.prefetch) text += " no prefetch";
+  if (hints.offload) text += " offload";
+  return text.empty() ? text : " hint" + text;
+}
+
 inline std::string task_text(Plan const& plan, std::size_t number) {
   PlannedTask const& task = plan.tasks()[number];
   std::string text =
@@ -46,7 +56,7 @@ inline std::string task_text(Plan const& plan, std::size_t number) {
     if (buffer.slot != no_id) text += concat("@", buffer.slot);
     text += at_location(buffer.location);
   }
-  return text + '\n';
+  return text + hints_text(plan.hints(task)) + '\n';
 }
 
 /// Totals, then a line for each tensor and kernel.

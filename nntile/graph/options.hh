@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nntile/core/dims.hh"
+#include "nntile/core/execution.hh"
 #include "nntile/core/tiling.hh"
 
 namespace nntile {
@@ -49,6 +50,10 @@ struct PlanOptions {
   /// like them.
   std::vector<KeptTiling> keep = {};
   MachineModel machine = {};
+  /// Hints of the tile tasks: where they had best run. Never affects results. Without `workers` of
+  /// its own it counts on those of `machine`, compile(graph, store) on those of the store's
+  /// runtime.
+  ExecutionPolicy policy = {};
   /// Cuts an axis into equal multiples of 64 of at most `tile`, instead of tiles of `tile` and a
   /// rest.
   bool even = false;

@@ -90,6 +90,7 @@ struct PlannedTask {
   std::uint16_t args_bytes = 0;
   std::uint16_t replaces = 0;  // bits of the uses over whose tiles the last one may be written
   std::uint8_t use_count = 0;
+  std::uint16_t hints = 0;  // 1 + position in the plan's; 0: none but the priority
   std::int32_t priority = 0;
   std::uint32_t tensor = 0;  // what an error names: the task's first result
   std::uint32_t tile = 0;
@@ -123,6 +124,7 @@ struct PlanData {
   std::vector<PlannedTask> tasks;
   std::vector<Use<BufferId>> uses;
   std::vector<std::byte> args;
+  std::vector<Hints> hints;  // that differ, without priorities; none where there is no policy
   std::vector<MemoryReport> memory;
   std::int64_t flops = 0;
   std::string uncanonical;
@@ -157,6 +159,12 @@ class Plan {
   std::span<Use<BufferId> const> uses(PlannedTask const& task) const { return data_.uses_of(task); }
   std::span<std::byte const> args(PlannedTask const& task) const {
     return {data_.args.data() + task.args, task.args_bytes};
+  }
+  /// What the policy asks of the runtime for a task.
+  Hints hints(PlannedTask const& task) const {
+    Hints result = task.hints == 0 ? Hints{} : data_.hints[task.hints - 1u];
+    result.priority = task.priority;
+    return result;
   }
   /// Memory of the plan at a location; none at one that it does not use.
   MemoryReport memory(Location const& at = {}) const {

@@ -59,6 +59,10 @@ inline std::uint64_t digest(Plan const& plan) {
     for (Use<BufferId> const& use : plan.uses(task)) number(use.handle), number(use.access);
     hash.update(plan.args(task));
   }
+  if (plan.data().hints.empty()) return hash.digest();
+  for (Hints const& hints : plan.data().hints)
+    number(hints.worker), number(hints.node), number(hints.prefetch), number(hints.offload);
+  for (PlannedTask const& task : plan.tasks()) number(task.hints);
   return hash.digest();
 }
 
@@ -138,6 +142,13 @@ inline Json json_of_dims(Plan const& plan, LogicalGraph const& graph) {
   return result;
 }
 
+inline Json json_of(Hints const& hints) {
+  return Json::object({{"worker", hints.worker},
+                       {"node", hints.node},
+                       {"prefetch", hints.prefetch},
+                       {"offload", hints.offload}});
+}
+
 /// Reads a plan; what is wrong is a FormatError that names file and place.
 class PlanReader {
  public:
@@ -152,6 +163,7 @@ class PlanReader {
     PlanData plan = passes::lower(cut(), graph_, &recorder);
     order(plan, recorder.ranges);
     read_memory(plan);
+    read_hints(plan);
     passes::check(plan);
     Plan result(std::move(plan));
     if (get<std::string>(root_, "digest") != to_hex(digest(result)))
@@ -244,6 +256,7 @@ class PlanReader {
       at->second.pop_back();
       if (given.find("priority")) tasks.back().priority = get<std::int32_t>(given, "priority");
       tasks.back().location = location(given);
+      if (given.find("hints")) tasks.back().hints = get<std::uint16_t>(given, "hints");
     }
     if (tasks.size() != plan.tasks.size())
       fail("there are ", tasks.size(), " tasks where its nodes have ", plan.tasks.size());
@@ -268,6 +281,15 @@ class PlanReader {
     for (JsonView const report : get<JsonView>(root_, "memory").elements())
       plan.memory.push_back({location(report), get<Index>(report, "stored"),
                              get<Index>(report, "arena"), get<Index>(report, "arena_lower_bound")});
+  }
+
+  void read_hints(PlanData& plan) const {
+    if (!root_.find("hints")) return;
+    for (JsonView const hints : get<JsonView>(root_, "hints").elements())
+      plan.hints.push_back({.worker = get<int>(hints, "worker"),
+                            .node = get<int>(hints, "node"),
+                            .prefetch = get<bool>(hints, "prefetch"),
+                            .offload = get<bool>(hints, "offload")});
   }
 
   Location location(JsonView object) const {
@@ -332,6 +354,11 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
   std::string text = concat("{\"format\": \"nntile plan\",\n\"version\": ", plan_version);
   for (auto const& [key, value] : head.members())
     text += concat(",\n\"", key, "\": ", to_text(value, -1));
+  if (!plan.data().hints.empty()) {
+    Json hints = Json::array();
+    for (Hints const& given : plan.data().hints) hints.push_back(detail::json_of(given));
+    text += concat(",\n\"hints\": ", to_text(hints, -1));
+  }
   text += ",\n\"buffers\": [";
   for (std::size_t b = 0; b < plan.buffers().size(); ++b) {
     PlannedBuffer const& buffer = plan.buffers()[b];
@@ -350,6 +377,7 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
     text +=
         concat(t == 0 ? "\n" : ",\n", "{\"node\":", task.node, ",", recorder.ranges[at->second]);
     if (task.priority != 0) text += concat(",\"priority\":", task.priority);
+    if (task.hints != 0) text += concat(",\"hints\":", task.hints);
     if (!(task.location == Location{}))
       text += concat(",\"location\":", to_text(detail::json_of(task.location), -1));
     text += "}";

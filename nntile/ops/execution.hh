@@ -2,21 +2,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ExecutionContext: how an eager call is executed.
 
-#include "nntile/core/hints.hh"
+#include "nntile/core/execution.hh"
 #include "nntile/core/numerics.hh"
 #include "nntile/ops/kernel.hh"
 
 namespace nntile {
-
-/// The hints of an eager call's tasks.
-using ExecutionHints = Hints;
 
 /// How an eager call is executed; its attributes say what it computes:
 /// gemm.async({.hints = {.worker = 1}, .mode = Mode::fast}, {.alpha = 2}, a, b, c).
 struct ExecutionContext {
   ExecutionHints hints = {};  // of each of its tasks
   Mode mode = Mode::exact;
-  Isa isa = Isa::best;  // the instruction set of its kernels
+  Isa isa = Isa::best;          // the instruction set of its kernels
+  ExecutionPolicy policy = {};  // of its tile tasks; `hints` stand over it
 };
 
 }  // namespace nntile

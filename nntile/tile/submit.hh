@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The only place that hands a task to a runtime.
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <memory>
@@ -34,6 +35,12 @@ template <Runtime R> struct TiledOperand {
   typename R::Handle const* handles;
   char const* name;
   Shape const* uncut = nullptr;
+  bool hidden() const { return tiling == nullptr && uncut == nullptr; }
+  /// Size of a tile in cache lines, at least 1.
+  Index lines(Index tile) const {
+    Shape const extent = tiling != nullptr ? tiling->box(tile).extent : *uncut;
+    return (std::max<Index>(1, byte_count(extent, size_of(dtype))) + 63) / 64;
+  }
   Shape shape() const { return tiling != nullptr ? tiling->shape() : *uncut; }
 };
 
@@ -78,8 +85,16 @@ inline std::string absent(Hints const& hints, Workers const& workers) {
 template <Runtime R>
 void check_context(char const* op, R const& runtime, ExecutionContext const& context) {
   check_isa(op, context.isa);
-  if (std::string const text = absent(context.hints, runtime.workers()); !text.empty())
-    throw ValueError(concat(op, ": ", text));
+  ExecutionPolicy const& policy = context.policy;
+  Workers const workers = runtime.workers();
+  auto const refuse = [&](std::string const& text) {
+    if (!text.empty()) throw ValueError(concat(op, ": ", text));
+  };
+  refuse(contradiction(policy));
+  refuse(absent(context.hints, workers));
+  for (int const worker : policy.workers) refuse(absent({.worker = worker}, workers));
+  for (int const node : policy.nodes) refuse(absent({.node = node}, workers));
+  for (ExecutionRule const& rule : policy.rules) refuse(absent(rule.hints, workers));
 }
 
 /// Throws ValueError where a kernel needs more workspace than the runtime lends.
@@ -126,6 +141,7 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
         codelet_(codelet),
         operands_(operands),
         context_(context),
+        placed_(!(context.policy == ExecutionPolicy{})),
         collect_(collect) {}
 
   void visit(TileTask const& tile) override {
@@ -139,11 +155,12 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
     }
     if (failed_ != nullptr) return mark(uses, label);
     try {
-      Event const event = submit(runtime_, Task<Handle>{&codelet_,
-                                                        {uses.data(), uses.size()},
-                                                        {args, call_.op->args_bytes},
-                                                        context_.hints,
-                                                        label});
+      Event const event =
+          submit(runtime_, Task<Handle>{&codelet_,
+                                        {uses.data(), uses.size()},
+                                        {args, call_.op->args_bytes},
+                                        placed_ ? hints(tile, label) : context_.hints,
+                                        label});
       collect_(event);
     } catch (std::exception const& error) {
       failed_ = std::current_exception();
@@ -157,6 +174,17 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
   }
 
  private:
+  Hints hints(TileTask const& tile, TaskLabel const& label) const {
+    PlacedTask task{call_.op->name, {}, label.tensor, label.tile, 0};
+    Index most = -1;
+    for (Use<OperandTile> const& use : tile.uses) {
+      TiledOperand<R> const& operand = operands_[use.handle.operand];
+      if (operand.hidden()) continue;
+      Index const lines = operand.lines(use.handle.tile);
+      if (lines > most) most = lines, task.largest = use.handle.tile;
+    }
+    return over(hints_of(context_.policy, task, runtime_.workers().cpu), context_.hints);
+  }
   void mark(inplace_vector<Use<Handle>, max_operands> const& uses, TaskLabel const& label) {
     for (auto const& use : uses)
       if (writes(use.access)) mark_unsubmitted(runtime_, use.handle, cause_.c_str(), label);
@@ -167,6 +195,7 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
   Codelet const& codelet_;
   std::span<TiledOperand<R> const> operands_;
   ExecutionContext const& context_;
+  bool const placed_;  // by a policy
   Collect& collect_;
   std::exception_ptr failed_;
   std::string cause_;

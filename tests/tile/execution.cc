@@ -117,3 +117,58 @@ TEST_CASE("a worker or memory that is not there is refused with their number",
         "add: memory node 1 is not one of the runtime's 1; 0 is the host's, and -1 is any");
   CHECK(submitted(runtime).empty());
 }
+
+TEST_CASE("a policy gives each tile task the worker of its owner", "[tile][execution]") {
+  Record<Ring> runtime(RuntimeOptions{.workers = 3});
+  Tensor<float, Record<Ring>> const a(runtime, Tiling({8, 8}, {4, 4}), "a"),
+      b(runtime, Tiling({8, 8}, {4, 4}), "b");
+  a.write(std::vector<float>(64, 1));
+  auto const workers = [&](ExecutionContext const& context) {
+    runtime.clear();
+    add.async(context, a, a, b).wait_all();
+    std::vector<int> result;
+    for (LoggedCall const& call : submitted(runtime)) {
+      CHECK(call.tensor == "b");
+      result.push_back(call.hints.worker);
+    }
+    return result;
+  };
+  ExecutionPolicy policy{.placement = Placement::owner_computes};
+  CHECK(workers({.policy = policy}) == std::vector{0, 1, 2, 0});
+  policy.workers = {2, 1};
+  CHECK(workers({.policy = policy}) == std::vector{2, 1, 2, 1});
+  CHECK(workers({.hints = {.worker = 0}, .policy = policy}) == std::vector(4, 0));
+  policy.rules = {{.op = "gemm", .hints = {.worker = 0}},
+                  {.tensor = "b", .tile = 3, .hints = {.worker = 0}}};
+  CHECK(workers({.policy = policy}) == std::vector{2, 1, 2, 0});
+}
+
+TEST_CASE("affinity runs a task where the largest of its tiles is owned", "[tile][execution]") {
+  Runtime1 runtime;
+  // Tiles of y are small; each product reads a large tile of a, and a smaller one of b.
+  Tensor<float, Runtime1> const a(runtime, Tiling({4, 64}, {4, 16}), "a"),
+      b(runtime, Tiling({64, 2}, {16, 2}), "b"), y(runtime, Tiling({4, 2}, {4, 2}), "y");
+  a.write(std::vector<float>(256, 1)), b.write(std::vector<float>(128, 1));
+  runtime.clear();
+  ExecutionPolicy const policy{.placement = Placement::affinity, .workers = {0}, .nodes = {0}};
+  gemm.async({.policy = policy}, a, b, y).wait_all();
+  CHECK(submitted(runtime).size() == 4);
+  for (LoggedCall const& call : submitted(runtime))
+    CHECK(call.hints == Hints{.worker = 0, .node = 0});
+}
+
+TEST_CASE("a policy that cannot be kept is refused before anything runs", "[tile][execution]") {
+  Runtime1 runtime;
+  auto const a = filled(runtime, "a"), b = filled(runtime, "b");
+  auto const message = [&](ExecutionPolicy const& policy) {
+    return message_of<ValueError>([&] { add.async({.policy = policy}, a, a, b).wait(); });
+  };
+  CHECK(message({.placement = Placement::owner_computes, .workers = {0, 1}}) ==
+        "add: worker 1 is not one of the runtime's 1; they count from 0, and -1 is any");
+  CHECK(contains(message({.rules = {{.hints = {.node = 3}}}}), "add: memory node 3 is not one"));
+  CHECK(message({.workers = {0}}) ==
+        "add: the execution policy names workers or nodes, which own tiles under owner_computes "
+        "and affinity; its placement is automatic");
+  CHECK(contains(message({.placement = Placement::rules}), "places tasks by rules, and has none"));
+  CHECK(submitted(runtime).empty());
+}

@@ -117,6 +117,8 @@ class CheckPass {
 
   void check_task(std::uint32_t t) const {
     PlannedTask const& task = plan_.tasks[t];
+    if (task.hints > plan_.hints.size())
+      fail(label(t), " has hints ", task.hints, " of ", plan_.hints.size());
     std::size_t const end = std::size_t{task.first_use} + task.use_count;
     if (task.kernel >= plan_.kernels.size())
       fail(label(t), " has kernel ", task.kernel, " of ", plan_.kernels.size());

@@ -11,13 +11,15 @@
 namespace nntile::passes {
 
 /// Puts the tasks of the critical path first where the simulated makespan is shorter for it:
-/// workers then share one queue. `elapsed` is the makespan without.
+/// workers then share one queue. `elapsed` is the makespan without. Priorities of a policy stay.
 inline Plan raise_critical_path(Plan plan, MachineModel const& machine, double elapsed) {
   constexpr double no_slack = 0.01;  // of the makespan
   constexpr double gain = 0.01;      // of the makespan, below which one queue costs more
   if (machine.workers < 2) return plan;
   TaskOrder const order = order_of(plan);
   std::vector<double> const slack = slack_of(plan, order, machine);
+  for (PlannedTask const& task : plan.tasks())
+    if (task.priority != 0) return plan;
   PlanData data = std::move(plan).data();
   for (std::size_t t = 0; t < data.tasks.size(); ++t)
     data.tasks[t].priority = slack[t] < no_slack * elapsed ? 1 : 0;

@@ -8,6 +8,7 @@
 #include "nntile/graph/passes/lifetime.hh"
 #include "nntile/graph/passes/lower.hh"
 #include "nntile/graph/passes/order.hh"
+#include "nntile/graph/passes/place.hh"
 #include "nntile/graph/passes/prune.hh"
 #include "nntile/graph/passes/tile.hh"
 
@@ -28,7 +29,7 @@ inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options) {
   plan = tile(std::move(plan), graph, options, dims);
   plan = lower(std::move(plan), graph);
   plan = by_tile(std::move(plan));
-  return lifetime(std::move(plan));
+  return place(lifetime(std::move(plan)), graph, options);
 }
 
 }  // namespace nntile::passes

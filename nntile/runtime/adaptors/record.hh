@@ -26,7 +26,7 @@ struct CallCounts {
   bool operator==(CallCounts const&) const = default;
 };
 
-/// One call that orders tasks, in the order of the calls.
+/// One call that orders tasks, in the order of the calls, or a task of a program.
 struct LoggedCall {
   enum class Kind : std::uint8_t { submit, replay, wait, wait_all, lock };
   Kind kind;
@@ -53,10 +53,13 @@ template <Runtime R> class Record : public Forward<R> {
 
   CallCounts const& counts() const { return counts_; }
   std::vector<LoggedCall> const& log() const { return log_; }
+  /// The tasks of programs, in the order in which they were recorded.
+  std::vector<LoggedCall> const& recorded() const { return recorded_; }
   /// Forgets what was counted and logged.
   void clear() {
     counts_ = {};
     log_.clear();
+    recorded_.clear();
   }
 
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
@@ -94,9 +97,7 @@ template <Runtime R> class Record : public Forward<R> {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "submit");
     Event const event = Base::submit(task);
     ++counts_.submits;
-    log_.push_back({Kind::submit, event.sequence, task.codelet,
-                    task.label.tensor != nullptr ? task.label.tensor : "", task.label.tile,
-                    static_cast<std::uint32_t>(task.uses.size()), Access::read, task.hints});
+    log_.push_back(logged(task, event.sequence));
     return event;
   }
   void wait(Event event) {
@@ -124,6 +125,7 @@ template <Runtime R> class Record : public Forward<R> {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "record");
     Program program = Base::record(tasks, binding_count, parameters);
     ++counts_.records;
+    for (ProgramTask const& task : tasks) recorded_.push_back(logged(task, 0));
     return program;
   }
   Event replay(Program const& program, std::span<Handle const> bindings,
@@ -139,8 +141,16 @@ template <Runtime R> class Record : public Forward<R> {
   }
 
  private:
+  template <class Any> static LoggedCall logged(Task<Any> const& task, std::uint64_t sequence) {
+    return {Kind::submit,    sequence,
+            task.codelet,    task.label.tensor != nullptr ? task.label.tensor : "",
+            task.label.tile, static_cast<std::uint32_t>(task.uses.size()),
+            Access::read,    task.hints};
+  }
+
   CallCounts counts_;
   std::vector<LoggedCall> log_;
+  std::vector<LoggedCall> recorded_;
 };
 static_assert(Runtime<Record<RuntimeArchetype>>);
 
