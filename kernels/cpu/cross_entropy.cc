@@ -128,9 +128,18 @@ template <class T> struct CrossEntropyBackward {
   }
 };
 
+struct CountLabels {
+  static Status run(KernelCall const& call) noexcept {
+    ops::CountLabels::reference<double>(arguments<ops::CountLabels>(call),
+                                        Buffers<ops::CountLabels>(call));
+    return {};
+  }
+};
+
 constinit auto const kernels =
     join(float_kernels<ops::CrossEntropy, CrossEntropy>(),
-         float_kernels<ops::CrossEntropyBackward, CrossEntropyBackward>());
+         float_kernels<ops::CrossEntropyBackward, CrossEntropyBackward>(),
+         kernel<ops::CountLabels>(&CountLabels::run, DType::fp64));
 
 }  // namespace
 NNTILE_KERNEL_LIST(cross_entropy, kernels)

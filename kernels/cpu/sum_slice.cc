@@ -18,7 +18,7 @@ template <class T> struct SumSlice {
     T const* const x = buffers.at<T const>(Operand::x);  // [m, k, n]
     ColumnResult<T> const y{{buffers.at<T>(Operand::y), buffers.at<V>(Operand::carry), args.beta,
                              args.chain}};  // [m, n]
-    Vec<V> const alpha(args.alpha);
+    Vec<V> const alpha(ops::slice_factor(args.alpha, buffers.at<double const>(Operand::divisor)));
     for (Index j = 0; j < args.n; ++j) {
       T const* const slab = x + j * args.m * args.k;
       if (args.inner) {
@@ -57,7 +57,7 @@ template <class T> struct BroadcastSlice {
     Buffers<ops::BroadcastSlice> const buffers(call);
     T const* const s = buffers.at<T const>(Operand::s);  // [m, n]
     T* const z = buffers.at<T>(Operand::z);              // [m, k, n]
-    Vec<V> const alpha(args.alpha);
+    Vec<V> const alpha(ops::slice_factor(args.alpha, buffers.at<double const>(Operand::divisor)));
     Vec<V> const beta(args.beta);
     auto const put = [&](T* out, Vec<V> value, auto part) __attribute__((always_inline)) {
       value = alpha * value;

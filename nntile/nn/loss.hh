@@ -8,20 +8,22 @@
 
 namespace nntile::nn {
 
-/// Sum over tokens of -log softmax(logits)[label], divided by the number of all tokens: logits[v,
-/// s, b], labels int64 [s, b], result a scalar in nats. A label of -100 adds nothing to the sum,
-/// but its token counts in the divisor, unlike in torch.nn.functional.cross_entropy. Sums over s,
-/// then over b, and scales in the last stage. Without tokens the result is 0.
+/// Mean of -log softmax(logits)[label] over the tokens whose label is not -100: logits[v, s, b],
+/// labels int64 [s, b], result a scalar in nats. Sums over s, then over b; the last stage
+/// multiplies by the reciprocal of the count, which is taken in fp64. Where every label is -100 the
+/// loss is NaN and the gradient of the logits 0, as torch.nn.functional.cross_entropy's; without
+/// tokens it is 0.
 inline Node mean_cross_entropy(Node const& logits, Node const& labels,
                                std::string const& name = "loss") {
+  LogicalGraph& graph = logits.graph();
+  Node const count = count_labels(
+      labels, graph.tensor({.shape = {}, .dtype = DType::fp64}, graph.unique("count_labels")));
   Node total = cross_entropy(logits, labels);
-  Index const tokens = element_count(labels.shape());
-  double const scale = 1.0 / static_cast<double>(tokens > 0 ? tokens : 1);
   bool later = false;
   for (; total.shape().size() > 1; later = true)
     total = sum_slice({.axis = 0, .ascending = later}, total);
-  return sum_slice({.axis = 0, .alpha = scale, .ascending = later}, total,
-                   logits.graph().tensor({.shape = {}, .dtype = total.dtype()}, name));
+  return sum_slice({.axis = 0, .ascending = later, .divided = true}, total, count,
+                   graph.tensor({.shape = {}, .dtype = total.dtype()}, name));
 }
 
 }  // namespace nntile::nn

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Cross-entropy of logits against class labels, per token, and its derivative.
+// Cross-entropy of logits against class labels, per token, its derivative, and how many labels
+// count.
 
 #include <cmath>
 #include <limits>
@@ -158,10 +159,44 @@ struct CrossEntropy {
   }
 };
 
+/// count = the number of labels that are not `ignore_index`: what a mean over tokens divides by.
+/// Exact in any order up to 2^53. Labels int64. Cost: |labels| * 8 bytes.
+struct CountLabels {
+  static constexpr char const* name = "count_labels";
+  static constexpr DType fp64_only[] = {DType::fp64};
+  static constexpr std::span<DType const> dtypes{fp64_only};
+  enum class Operand : std::uint8_t { labels, count };
+  static constexpr Operands operands{{"labels", "i...", Access::read, Kind::int64},
+                                     {"count", "", Access::write}};
+
+  using Attrs = CrossEntropyAttrs;
+  struct Args {
+    Index n, ignore_index;
+    bool first;
+  };
+  static constexpr Fields fields = CrossEntropy::fields;
+  static constexpr Hooks<Attrs> hooks{};
+  static constexpr char const* no_gradient = "a count does not vary with its labels";
+
+  static Args args(Attrs const& attrs, TileRange const& range) {
+    return {range.extent('i'), attrs.ignore_index, range.first(Operand::count)};
+  }
+
+  template <Element T>
+  requires std::same_as<T, double>
+  static void reference(Args const& args, Buffers<CountLabels> buffers) {
+    Index const* const labels = buffers.at<Index>(Operand::labels);  // [i]
+    double& count = *buffers.at<double>(Operand::count);
+    if (args.first) count = 0;
+    for (Index i = 0; i < args.n; ++i) count += labels[i] != args.ignore_index ? 1 : 0;
+  }
+};
+
 }  // namespace ops
 
 inline constexpr Call<ops::CrossEntropy> cross_entropy{};
 inline constexpr Call<ops::CrossEntropyBackward> cross_entropy_backward{};
-using cross_entropy_ops = OpList<ops::CrossEntropy, ops::CrossEntropyBackward>;
+inline constexpr Call<ops::CountLabels> count_labels{};
+using cross_entropy_ops = OpList<ops::CrossEntropy, ops::CrossEntropyBackward, ops::CountLabels>;
 
 }  // namespace nntile

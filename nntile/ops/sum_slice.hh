@@ -16,6 +16,8 @@ struct SumSliceAttrs {
   /// Along dimension 0, elements follow one another too: for the later stages of a sum over several
   /// axes, where what is dimension 0 now was not before.
   bool ascending = false;
+  /// Operand `divisor` is there: alpha / divisor, in fp64, stands for alpha.
+  bool divided = false;
 };
 
 /// Extents of the axis view: m inside the axis, k along it, n outside.
@@ -28,11 +30,17 @@ struct SliceArgs {
 
 inline constexpr Fields slice_fields{
     field<&SumSliceAttrs::axis>("axis"), field<&SumSliceAttrs::alpha>("alpha"),
-    field<&SumSliceAttrs::beta>("beta"), field<&SumSliceAttrs::ascending>("ascending")};
+    field<&SumSliceAttrs::beta>("beta"), field<&SumSliceAttrs::ascending>("ascending"),
+    field<&SumSliceAttrs::divided>("divided")};
 
 /// Number of dimensions inside the axis: `axis`.
 template <class Attrs> GroupRanks axis_ranks(Attrs const& attrs) {
   return {{'i', attrs.axis, "axis"}};
+}
+
+/// Whether a call has an operand of an op of this file.
+template <class Operand> bool slice_has(SumSliceAttrs const& attrs, OperandIndex operand) {
+  return operand != Operand::divisor || attrs.divided;
 }
 
 inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range, Chain chain) {
@@ -45,18 +53,44 @@ inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range, 
           chain};
 }
 
-/// z[i,k,j] = alpha s[i,j] + beta z[i,k,j]: s repeated along `axis` of z. dtypes {every float}.
+/// The factor of a task: alpha, or alpha / divisor where the task has one.
+constexpr double slice_factor(double alpha, double const* divisor) {
+  return divisor == nullptr ? alpha : alpha / *divisor;
+}
+
+/// Appends the derivative of an op of this file by what it reads: the other op.
+template <class Op, class Adjoint, class Builder>
+void slice_gradient(Builder& b, typename Op::Operand read, typename Op::Operand result) {
+  using Operand = typename Op::Operand;
+  SumSliceAttrs const& attrs = b.template attrs<Op>();
+  if (attrs.divided && b.wants(Operand::divisor)) b.fail("its divisor counts as a constant");
+  if (b.wants(read)) {
+    auto const to = b.target(read);
+    SumSliceAttrs const back{
+        .axis = attrs.axis, .alpha = attrs.alpha, .beta = to.beta, .divided = attrs.divided};
+    if (attrs.divided)
+      b.template op<Adjoint>(back, b.grad(result), b.operand(Operand::divisor), to.node);
+    else
+      b.template op<Adjoint>(back, b.grad(result), to.node);
+  }
+  b.keep(result, attrs.beta);
+}
+
+/// z[i,k,j] = alpha s[i,j] + beta z[i,k,j]: s repeated along `axis` of z. With
+/// `divided`, alpha / divisor stands for alpha. dtypes {every float}.
 /// Cost: (|s| + 2|z|) * size bytes, |z| less where beta = 0.
 struct BroadcastSlice {
   static constexpr char const* name = "broadcast_slice";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  enum class Operand : std::uint8_t { s, z };
-  static constexpr Operands operands{{"s", "i... j..."}, {"z", "i... k j...", Access::update}};
+  enum class Operand : std::uint8_t { s, divisor, z };
+  static constexpr Operands operands{{"s", "i... j..."},
+                                     {"divisor", "", Access::read, Kind::fp64},
+                                     {"z", "i... k j...", Access::update}};
 
   using Attrs = SumSliceAttrs;
   using Args = SliceArgs;
   static constexpr Fields fields = slice_fields;
-  static constexpr Hooks<Attrs> hooks{.ranks = &axis_ranks<Attrs>};
+  static constexpr Hooks<Attrs> hooks{.present = &slice_has<Operand>, .ranks = &axis_ranks<Attrs>};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
     return slice_args(attrs, range, {});
@@ -68,11 +102,13 @@ struct BroadcastSlice {
     using V = compute_t<T>;
     T const* const s = buffers.at<T>(Operand::s);  // [i, j]
     T* const z = buffers.at<T>(Operand::z);        // [i, k, j]
+    auto const alpha =
+        static_cast<V>(slice_factor(args.alpha, buffers.at<double>(Operand::divisor)));
     for (Index j = 0; j < args.n; ++j)
       for (Index k = 0; k < args.k; ++k)
         for (Index i = 0; i < args.m; ++i) {
           T& out = z[i + args.m * (k + args.k * j)];
-          out = T(updated(args.beta, out, V(args.alpha) * V(s[i + args.m * j])));
+          out = T(updated(args.beta, out, alpha * V(s[i + args.m * j])));
         }
   }
 
@@ -87,9 +123,10 @@ struct BroadcastSlice {
 struct SumSlice {
   static constexpr char const* name = "sum_slice";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  enum class Operand : std::uint8_t { x, y, carry };
+  enum class Operand : std::uint8_t { x, divisor, y, carry };
   static constexpr Operands operands{
       {"x", "i... k j..."},
+      {"divisor", "", Access::read, Kind::fp64},
       {"y", "i... j...", Access::update},
       {"carry", "i... j...", Access::update, Kind::accumulator, Carry::narrow}};
 
@@ -97,6 +134,7 @@ struct SumSlice {
   using Args = SliceArgs;
   static constexpr Fields fields = slice_fields;
   static constexpr Hooks<Attrs> hooks{
+      .present = &slice_has<Operand>,
       .ranks = &axis_ranks<Attrs>,
       .blocked = [](Attrs const& attrs) { return attrs.axis == 0 && !attrs.ascending ? "k" : ""; }};
 
@@ -111,34 +149,24 @@ struct SumSlice {
     T const* const x = buffers.at<T>(Operand::x);  // [i, k, j]
     ChainResult<T> const y{buffers.at<T>(Operand::y), buffers.at<V>(Operand::carry), args.beta,
                            args.chain};  // [i, j]
+    auto const alpha =
+        static_cast<V>(slice_factor(args.alpha, buffers.at<double>(Operand::divisor)));
     for (Index j = 0; j < args.n; ++j)
       for (Index i = 0; i < args.m; ++i) {
         V sum = y.start(i + args.m * j);
         for (Index k = 0; k < args.k; ++k)
-          sum = std::fma(V(args.alpha), V(x[i + args.m * (k + args.k * j)]), sum);
+          sum = std::fma(alpha, V(x[i + args.m * (k + args.k * j)]), sum);
         y.put(i + args.m * j, sum);
       }
   }
 
   template <class Builder> static void gradient(Builder& b) {
-    Attrs const& attrs = b.template attrs<SumSlice>();
-    if (b.wants(Operand::x)) {
-      auto const dx = b.target(Operand::x);
-      b.template op<BroadcastSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = dx.beta},
-                                    b.grad(Operand::y), dx.node);
-    }
-    b.keep(Operand::y, attrs.beta);
+    slice_gradient<SumSlice, BroadcastSlice>(b, Operand::x, Operand::y);
   }
 };
 
 template <class Builder> void BroadcastSlice::gradient(Builder& b) {
-  Attrs const& attrs = b.template attrs<BroadcastSlice>();
-  if (b.wants(Operand::s)) {
-    auto const ds = b.target(Operand::s);
-    b.template op<SumSlice>({.axis = attrs.axis, .alpha = attrs.alpha, .beta = ds.beta},
-                            b.grad(Operand::z), ds.node);
-  }
-  b.keep(Operand::z, attrs.beta);
+  slice_gradient<BroadcastSlice, SumSlice>(b, Operand::s, Operand::z);
 }
 
 }  // namespace ops

@@ -72,6 +72,18 @@ TEST_CASE("cross_entropy has a gradient", "[ops][cross_entropy]") {
   test::check_gradient<ops::CrossEntropy>(forward_case(6, Shape{3, 2}), 2, {0});
 }
 
+TEST_CASE("count_labels leaves out the ignored ones, however labels are cut",
+          "[ops][cross_entropy]") {
+  auto c = op_case<ops::CountLabels>({}, {{20, 3}, {}});
+  c.prepare = [](std::vector<Array>& operands) {
+    auto* const labels = reinterpret_cast<Index*>(operands[0].bytes.data());
+    for (Index i = 0; i < operands[0].count(); ++i) labels[i] = i % 5 == 4 ? ignored : i;
+  };
+  c.canonical = {{{"i", {7, 13}}, {"i1", {1, 2}}}};
+  test::check_op(c);
+  CHECK(test::run_kernel(c, DType::fp64, test::make_operands(c, DType::fp64))[1].get(0) == 48);
+}
+
 TEST_CASE("cross_entropy fails for a label outside the classes, in words", "[ops][cross_entropy]") {
   auto c = forward_case(10, Shape{4});
   auto operands = test::make_operands(c, DType::fp32);

@@ -74,6 +74,51 @@ TEST_CASE("sum_slice and broadcast_slice are each other's gradient", "[ops][sum_
   }
 }
 
+/// Operand 1, the divisor, is 7.
+test::OpCase divided(test::OpCase c) {
+  c.prepare = [](std::vector<test::Array>& operands) { operands[1].set(0, 7); };
+  return c;
+}
+
+TEST_CASE("a divisor that is data gives the bits of the same factor as a constant",
+          "[ops][sum_slice]") {
+  for (bool const ascending : {false, true}) {
+    Shape const x{130, 3}, y{3};
+    auto const by_data = divided(op_case<ops::SumSlice>(
+        {.axis = 0, .alpha = 1, .ascending = ascending, .divided = true}, {x, {}, y}));
+    auto const by_constant =
+        op_case<ops::SumSlice>({.axis = 0, .alpha = 1.0 / 7, .ascending = ascending}, {x, y});
+    for (DType const dtype : {DType::fp32, DType::fp64, DType::bf16}) {
+      auto const operands = test::make_operands(by_data, dtype);
+      auto const got = test::run_kernel(by_data, dtype, operands);
+      auto const expected = test::run_kernel(by_constant, dtype, {operands[0], operands[2]});
+      CHECK(got[2].bytes == expected[1].bytes);
+    }
+  }
+}
+
+TEST_CASE("sums and repeats with a divisor may be cut, and are each other's gradient",
+          "[ops][sum_slice]") {
+  Shape const z{128 + 13, 5}, s{5};
+  auto sum = divided(op_case<ops::SumSlice>({.axis = 0, .beta = 0.5, .divided = true}, {z, {}, s}));
+  sum.terms = 141;
+  sum.scale = 8;
+  sum.canonical = {{{"k", {64, 77}}, {"j", {2, 3}}}};
+  test::check_op(sum);
+  auto repeat =
+      divided(op_case<ops::BroadcastSlice>({.axis = 0, .beta = 0.5, .divided = true}, {s, {}, z}));
+  repeat.scale = 2;
+  repeat.canonical = {{{"k", {64, 77}}, {"j", {2, 3}}}};
+  test::check_op(repeat);
+  Shape const small{4, 3};
+  test::check_gradient<ops::SumSlice>(
+      divided(op_case<ops::SumSlice>({.axis = 0, .alpha = 1.5, .divided = true}, {small, {}, {3}})),
+      2, {0});
+  test::check_gradient<ops::BroadcastSlice>(
+      divided(op_case<ops::BroadcastSlice>({.axis = 0, .divided = true}, {{3}, {}, small})), 2,
+      {0});
+}
+
 TEST_CASE("sum_slice names the operand whose extent does not fit", "[ops][sum_slice]") {
   auto c = op_case<ops::SumSlice>({.axis = 1}, {Shape{4, 3, 2}, Shape{4, 3}});
   CHECK_THROWS_WITH(test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32)),

@@ -77,6 +77,9 @@ inline std::vector<OpCase> every_op() {
         set_all(x[2], 1);
         set_all(x[3], 80);
       });
+  add(op_case<ops::CountLabels>({}, {{6, 3}, {}}), [](std::vector<Array>& x) {
+    for (Index i = 0; i < x[0].count(); ++i) x[0].set(i, i % 4 == 1 ? -100 : 1);
+  });
   add(op_case<ops::Embedding>({}, {{6, 2}, {5, 9}, {5, 6, 2}}),
       [](std::vector<Array>& x) { set_classes(x[0], x[1].shape[1]); });
   add(op_case<ops::EmbeddingBackward>({.beta = 0.5}, {{6, 2}, {5, 6, 2}, {5, 9}}),
@@ -110,7 +113,11 @@ inline std::vector<OpCase> every_op() {
   add(op_case<ops::SumSlice>({.axis = 0}, {{130, 6}, {6}}));
   add(op_case<ops::SumSlice>({.axis = 1, .alpha = 2, .beta = 0.5}, {{5, 7, 3}, {5, 3}}));
   add(op_case<ops::SumSlice>({.axis = 0, .ascending = true}, {{7, 6}, {6}}));
+  add(op_case<ops::SumSlice>({.axis = 0, .ascending = true, .divided = true}, {{7, 6}, {}, {6}}),
+      [](std::vector<Array>& x) { set_all(x[1], 5); });
   add(op_case<ops::BroadcastSlice>({.axis = 1, .beta = 0.5}, {{5, 3}, {5, 7, 3}}));
+  add(op_case<ops::BroadcastSlice>({.axis = 1, .divided = true}, {{5, 3}, {}, {5, 7, 3}}),
+      [](std::vector<Array>& x) { set_all(x[1], 5); });
   return all;
 }
 
