@@ -14,12 +14,12 @@ class CausalSelfAttention {
  public:
   /// Throws ShapeError where the heads do not divide the width.
   CausalSelfAttention(ParameterList& parameters, std::string const& name, Index width, Index heads,
-                      double projection_stddev = 0.02)
+                      BranchOptions const& options = {})
       : attn_(parameters, name + ".c_attn",
-              {{head_dim(width, heads), heads, 3}, "head_dim head qkv"}, {{width}, "embed"}),
+              {{head_dim(width, heads), heads, 3}, "head_dim head qkv"}, {{width}, "embed"},
+              options.linear),
         projection_(parameters, name + ".c_proj", {{width}, "embed"},
-                    {{head_dim(width, heads), heads}, "head_dim head"},
-                    {.stddev = projection_stddev}) {}
+                    {{head_dim(width, heads), heads}, "head_dim head"}, options.projection()) {}
 
   /// x[embed, seq, batch] to the same shape.
   Node operator()(Node const& x) const {

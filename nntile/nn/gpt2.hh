@@ -29,8 +29,8 @@ struct Gpt2Config {
 };
 
 /// Token and position embeddings, `layers` pre-norm blocks, a final norm, and logits by the
-/// transposed token embedding. Initial weights N(0, 0.02), both c_proj N(0, 0.02 / sqrt(2 layers)),
-/// norms 1, biases 0. Source: Radford et al. 2019.
+/// transposed token embedding. Initial weights N(0, stddev), both c_proj N(0, stddev / sqrt(2
+/// layers)), norms 1, biases 0. Source: Radford et al. 2019.
 class Gpt2 {
  public:
   Gpt2(LogicalGraph& graph, Gpt2Config const& config)
@@ -40,16 +40,20 @@ class Gpt2 {
                              "wte.weight", 0, config.stddev, true)),
         wpe_(parameters_.add({{config.width, config.positions}, DType::fp32, "embed position", {}},
                              "wpe.weight", 0, config.stddev, true)) {
-    double const projection = config.stddev / std::sqrt(2.0 * static_cast<double>(config.layers));
+    // Conv1D of the published files: weights [in, out], with a bias.
+    BranchOptions const branch{
+        .linear = {.stddev = config.stddev, .bias = true, .transposed = false},
+        .projection_stddev = config.stddev / std::sqrt(2.0 * static_cast<double>(config.layers))};
+    NormOptions const norm{.eps = config.eps};
     for (Index i = 0; i < config.layers; ++i) {
       std::string const name = concat("h.", i);
       blocks_.push_back(
-          {LayerNorm(parameters_, name + ".ln_1", config.width, "embed", config.eps),
-           CausalSelfAttention(parameters_, name + ".attn", config.width, config.heads, projection),
-           LayerNorm(parameters_, name + ".ln_2", config.width, "embed", config.eps),
-           Mlp(parameters_, name + ".mlp", config.width, 4 * config.width, projection)});
+          {LayerNorm(parameters_, name + ".ln_1", config.width, "embed", norm),
+           CausalSelfAttention(parameters_, name + ".attn", config.width, config.heads, branch),
+           LayerNorm(parameters_, name + ".ln_2", config.width, "embed", norm),
+           Mlp(parameters_, name + ".mlp", config.width, 4 * config.width, branch)});
     }
-    final_norm_.emplace(parameters_, "ln_f", config.width, "embed", config.eps);
+    final_norm_.emplace(parameters_, "ln_f", config.width, "embed", norm);
   }
 
   /// logits[vocab, seq, batch] of tokens int64 [seq, batch] at positions int64 [seq], both of which

@@ -22,6 +22,19 @@ struct LinearOptions {
   bool transposed = false;
 };
 
+/// Options of a module whose last linear layer, `c_proj`, adds to a residual stream: it may begin
+/// smaller than the others.
+struct BranchOptions {
+  LinearOptions linear = {};  // of all of its layers
+  double projection_stddev = 0.02;
+
+  LinearOptions projection() const {
+    LinearOptions options = linear;
+    options.stddev = projection_stddev;
+    return options;
+  }
+};
+
 /// y[out.., n..] = sum_in W[out.., in..] x[in.., n..] + bias[out..]. Parameters `<name>.weight` ~
 /// N(0, stddev), `<name>.bias`.
 class Linear {

@@ -10,10 +10,10 @@ namespace nntile::nn {
 class Mlp {
  public:
   Mlp(ParameterList& parameters, std::string const& name, Index width, Index hidden,
-      double projection_stddev = 0.02)
-      : fc_(parameters, name + ".c_fc", {{hidden}, "hidden"}, {{width}, "embed"}),
+      BranchOptions const& options = {})
+      : fc_(parameters, name + ".c_fc", {{hidden}, "hidden"}, {{width}, "embed"}, options.linear),
         projection_(parameters, name + ".c_proj", {{width}, "embed"}, {{hidden}, "hidden"},
-                    {.stddev = projection_stddev}) {}
+                    options.projection()) {}
 
   Node operator()(Node const& x) const { return projection_(gelutanh(fc_(x))); }
   /// The same bits with the activation fused into the product; it cannot be differentiated.

@@ -7,17 +7,34 @@
 
 namespace nntile::nn {
 
-/// y = (x - mean) / sqrt(var + eps) * weight + bias over dimension 0. Parameters `<name>.weight` =
-/// 1, `<name>.bias` = 0.
+struct NormOptions {
+  double eps = 1e-5;
+  bool weight = true;  // begins as 1
+  bool bias = true;    // begins as 0
+  DType dtype = DType::fp32;
+};
+
+/// y = (x - mean) / sqrt(var + eps) * weight + bias over dimension 0, which is `axis` of `width`.
+/// Parameters `<name>.weight` and `<name>.bias`; one that is left out is a tensor of the graph,
+/// which each run fills.
 class LayerNorm {
  public:
   LayerNorm(ParameterList& parameters, std::string const& name, Index width,
-            std::string const& axis, double eps = 1e-5, DType dtype = DType::fp32)
-      : eps_(eps),
-        weight_(parameters.add({{width}, dtype, axis, {}}, name + ".weight", 1, 0, false)),
-        bias_(parameters.add({{width}, dtype, axis, {}}, name + ".bias", 0, 0, false)) {}
+            std::string const& axis, NormOptions const& options = {})
+      : eps_(options.eps) {
+    TensorSpec const spec{{width}, options.dtype, axis, {}};
+    auto const filled = [&](bool trained, std::string const& full, double value) {
+      return trained ? parameters.add(spec, full, value, 0, false)
+                     : ops::fill({.value = value}, parameters.graph().tensor(spec, full));
+    };
+    weight_ = filled(options.weight, name + ".weight", 1);
+    bias_ = filled(options.bias, name + ".bias", 0);
+  }
 
   Node operator()(Node const& x) const { return layer_norm({.eps = eps_}, x, weight_, bias_); }
+
+  Node const& weight() const { return weight_; }
+  Node const& bias() const { return bias_; }
 
  private:
   double eps_;

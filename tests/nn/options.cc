@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Layouts, dtypes and missing parameters of the modules that are made of others.
+#include <cmath>
+
+#include "nntile/graph/gradient.hh"
+#include "nntile/graph/graph.hh"
+#include "nntile/nn/attention.hh"
+#include "nntile/nn/mlp.hh"
+#include "nntile/nn/norm.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+
+namespace {
+
+constexpr Index width = 6, hidden = 10, seq = 4;
+
+std::vector<double> waves(Index count, double frequency) {
+  std::vector<double> values;
+  for (Index i = 0; i < count; ++i) values.push_back(std::sin(frequency * static_cast<double>(i)));
+  return values;
+}
+
+std::vector<std::string> names(nn::ParameterList const& parameters) {
+  std::vector<std::string> result;
+  for (auto const& parameter : parameters.all()) result.push_back(parameter.node.name());
+  return result;
+}
+
+/// Column-major [rows, columns] with its dimensions exchanged.
+std::vector<double> transposed(std::vector<double> const& values, Index rows) {
+  auto const m = static_cast<std::size_t>(rows), n = values.size() / m;
+  std::vector<double> result(values.size());
+  for (std::size_t i = 0; i < m; ++i)
+    for (std::size_t j = 0; j < n; ++j) result[j + n * i] = values[i + m * j];
+  return result;
+}
+
+/// A module's result in fp64; its weights {out, in} are written in the layout that options ask for.
+template <class Module>
+std::vector<double> result_of(Module const& module, nn::ParameterList const& parameters,
+                              bool in_first) {
+  LogicalGraph& graph = parameters.graph();
+  Node const x = graph.input({.shape = {width, seq, 1}, .dtype = DType::fp64}, "x");
+  Node const y = module(x).mark_output();
+  Serial runtime;
+  Graph<Serial> run(graph, runtime);
+  for (auto const& parameter : parameters.all()) {
+    Node const& node = parameter.node;
+    bool const fc = node.name().find("c_fc") != std::string::npos;
+    bool const attn = node.name().find("c_attn") != std::string::npos;
+    Index const outs = fc ? hidden : attn ? 3 * width : width;
+    auto values = waves(element_count(node.shape()), 0.3 + 0.1 * static_cast<double>(outs));
+    bool const weight = node.name().find("weight") != std::string::npos;
+    run[node] = weight && in_first ? transposed(values, outs) : values;
+  }
+  run[x] = waves(width * seq, 0.9);
+  run();
+  return run[y].template read<double>();
+}
+
+void check_close(std::vector<double> const& got, std::vector<double> const& expected) {
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    CHECK_THAT(got[i], Catch::Matchers::WithinAbs(expected[i], 1e-12));
+}
+
+std::vector<double> mlp_result(bool bias, bool in_first) {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  nn::Mlp const module(parameters, "mlp", width, hidden,
+                       {.linear = {.bias = bias, .dtype = DType::fp64, .transposed = in_first}});
+  return result_of(module, parameters, in_first);
+}
+
+std::vector<double> attention_result(bool bias, bool in_first) {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  nn::CausalSelfAttention const module(
+      parameters, "attn", width, 2,
+      {.linear = {.bias = bias, .dtype = DType::fp64, .transposed = in_first}});
+  return result_of(module, parameters, in_first);
+}
+
+}  // namespace
+
+TEST_CASE("a perceptron has either layout and dtype, and biases if wanted", "[nn][options]") {
+  for (bool const bias : {false, true})
+    check_close(mlp_result(bias, true), mlp_result(bias, false));
+  CHECK(mlp_result(true, false) != mlp_result(false, false));
+}
+
+TEST_CASE("attention has either layout and dtype, and biases if wanted", "[nn][options]") {
+  for (bool const bias : {false, true})
+    check_close(attention_result(bias, true), attention_result(bias, false));
+  CHECK(attention_result(true, false) != attention_result(false, false));
+}
+
+TEST_CASE("what an option leaves out is no parameter, and deviations are as asked for",
+          "[nn][options]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  nn::Mlp const mlp(parameters, "mlp", width, hidden,
+                    {.linear = {.stddev = 0.5, .bias = false}, .projection_stddev = 0.25});
+  nn::LayerNorm const norm(parameters, "norm", width, "embed", {.bias = false});
+  CHECK(names(parameters) ==
+        std::vector<std::string>{"mlp.c_fc.weight", "mlp.c_proj.weight", "norm.weight"});
+  CHECK(parameters.all()[0].stddev == 0.5);
+  CHECK(parameters.all()[1].stddev == 0.25);
+}
+
+TEST_CASE("a norm without weight and bias centres and scales, and passes gradients",
+          "[nn][options]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  nn::LayerNorm const norm(parameters, "norm", width, "embed",
+                           {.eps = 0, .weight = false, .bias = false, .dtype = DType::fp64});
+  Node const x = graph.parameter({.shape = {width, seq}, .dtype = DType::fp64}, "x");
+  Node const y = norm(x).mark_output();
+  Node const loss = sum_slice(sum_slice(y)).mark_output();
+  Node const gradient = add_gradients(graph, loss).find(x).mark_output();
+  Serial runtime;
+  Graph<Serial> run(graph, runtime);
+  run[x] = waves(width * seq, 0.9);
+  run();
+  auto const values = run[y].read<double>();
+  for (std::size_t column = 0; column < seq; ++column) {
+    double sum = 0, squares = 0;
+    for (std::size_t i = 0; i < width; ++i) {
+      sum += values[i + width * column];
+      squares += values[i + width * column] * values[i + width * column];
+    }
+    CHECK_THAT(sum, Catch::Matchers::WithinAbs(0, 1e-12));
+    CHECK_THAT(squares, Catch::Matchers::WithinRel(double{width}, 1e-12));
+  }
+  // What is centred does not change by what is added to all.
+  for (double const value : run[gradient].read<double>())
+    CHECK_THAT(value, Catch::Matchers::WithinAbs(0, 1e-12));
+}
+
+TEST_CASE("modules in bf16 have bf16 results", "[nn][options]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  nn::BranchOptions const branch{.linear = {.bias = false, .dtype = DType::bf16}};
+  nn::LayerNorm const norm(parameters, "norm", width, "embed", {.dtype = DType::bf16});
+  nn::CausalSelfAttention const attention(parameters, "attn", width, 2, branch);
+  nn::Mlp const mlp(parameters, "mlp", width, hidden, branch);
+  Node const x = graph.input({.shape = {width, seq, 1}, .dtype = DType::bf16}, "x");
+  CHECK(mlp(attention(norm(x))).dtype() == DType::bf16);
+}
