@@ -22,8 +22,9 @@ concept LanguageModel = requires(Model const& model, Node const& node, bool infe
 struct LanguageModelOptions {
   Index seq = 0;
   Index batch = 1;
-  /// Inference ends at the logits, validation at the loss; training updates the parameters.
-  enum class Purpose { inference, validation, training } purpose = Purpose::training;
+  /// Inference ends at the logits, validation at the loss, `gradients` at those of the parameters,
+  /// which are kept for an optimizer in another graph; training updates the parameters.
+  enum class Purpose { inference, validation, gradients, training } purpose = Purpose::training;
   AdamWOptions adamw = {};
 };
 
@@ -38,15 +39,20 @@ class LanguageModelStep {
     tokens_ = batch("tokens", options);
     positions_ = graph().constant({.shape = {options.seq}, .dtype = DType::int64, .axes = "seq"},
                                   "positions");
-    logits_ = model.logits(tokens_, positions_, options.purpose != Purpose::training);
+    bool const forward =
+        options.purpose == Purpose::inference || options.purpose == Purpose::validation;
+    logits_ = model.logits(tokens_, positions_, forward);
     if (options.purpose == Purpose::inference) {
       logits_.mark_output();
       return;
     }
     labels_ = batch("labels", options);
     loss_ = mean_cross_entropy(logits_, labels_).mark_output();
+    if (forward) return;
+    gradients_ =
+        add_gradients(graph(), loss_, {.persistent = options.purpose == Purpose::gradients});
     if (options.purpose == Purpose::training)
-      optimizer_.emplace(*parameters_, add_gradients(graph(), loss_), options.adamw);
+      optimizer_.emplace(*parameters_, gradients_, options.adamw);
   }
 
   LogicalGraph& graph() const { return parameters_->graph(); }
@@ -57,6 +63,7 @@ class LanguageModelStep {
   Node const& logits() const { return logits_; }        // [vocab, seq, batch], kept by inference
   Node const& labels() const { return labels_; }        // as tokens; empty in inference
   Node const& loss() const { return loss_; }            // a kept scalar; empty in inference
+  Gradients const& gradients() const { return gradients_; }  // of the loss; none of a forward pass
   std::optional<AdamW> const& optimizer() const { return optimizer_; }  // in training alone
 
   /// The values of `positions`: 0, 1, ..., seq - 1.
@@ -78,6 +85,7 @@ class LanguageModelStep {
   Node logits_;
   Node labels_;
   Node loss_;
+  Gradients gradients_;
   std::optional<AdamW> optimizer_;
 };
 

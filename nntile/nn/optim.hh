@@ -28,30 +28,39 @@ struct AdamWOptions {
 /// Source: Loshchilov and Hutter 2019.
 class AdamW {
  public:
+  /// Behind the backward pass, in the parameters' graph.
   AdamW(ParameterList const& parameters, Gradients const& gradients,
         AdamWOptions const& options = {})
-      : graph_(parameters.graph()) {
+      : AdamW(parameters.graph(), parameters, gradients, options) {}
+  /// In a graph of its own, which names the same parameters and gradients: compiled on the store of
+  /// the other, it reads what that one's runs left there. Throws GraphError where add_gradients was
+  /// not asked for `persistent` gradients.
+  AdamW(LogicalGraph& graph, ParameterList const& parameters, Gradients const& gradients,
+        AdamWOptions const& options = {})
+      : graph_(graph) {
     graph_.set_phase("optimizer");
     lr_ = graph_.input({{}, DType::fp32, {}, {}}, "lr");
     step_ = graph_.input({{}, DType::int64, {}, {}}, "step");
+    std::vector<Update> updates;
+    for (Parameter const& parameter : parameters.all())
+      if (Node const gradient = gradients.find(parameter.node))
+        updates.push_back({here(parameter.node), here(gradient), parameter.decays});
     Node scale;
-    if (options.clip > 0) scale = clip_scale_of(parameters, gradients, options.clip);
-    for (Parameter const& parameter : parameters.all()) {
-      Node const gradient = gradients.find(parameter.node);
-      if (!gradient) continue;
-      TensorSpec const& spec = graph_.tensor_of(parameter.node).spec;
-      Node const m = state(spec, "optim.exp_avg/" + parameter.node.name());
-      Node const v = state(spec, "optim.exp_avg_sq/" + parameter.node.name());
+    if (options.clip > 0) scale = clip_scale_of(updates, options.clip);
+    for (Update const& update : updates) {
+      TensorSpec const& spec = graph_.tensor_of(update.parameter).spec;
+      Node const m = state(spec, "optim.exp_avg/" + update.parameter.name());
+      Node const v = state(spec, "optim.exp_avg_sq/" + update.parameter.name());
       ops::AdamwStep::Attrs attrs{};
       attrs.beta1 = options.beta1;
       attrs.beta2 = options.beta2;
       attrs.eps = options.eps;
-      attrs.weight_decay = parameter.decays ? options.weight_decay : 0;
+      attrs.weight_decay = update.decays ? options.weight_decay : 0;
       attrs.scaled = bool(scale);
       if (scale)
-        adamw_step(attrs, parameter.node, gradient, m, v, lr_, step_, scale);
+        adamw_step(attrs, update.parameter, update.gradient, m, v, lr_, step_, scale);
       else
-        adamw_step(attrs, parameter.node, gradient, m, v, lr_, step_);
+        adamw_step(attrs, update.parameter, update.gradient, m, v, lr_, step_);
     }
   }
 
@@ -63,22 +72,38 @@ class AdamW {
   Node const& squared_norm() const { return squared_norm_; }
 
  private:
+  struct Update {
+    Node parameter;
+    Node gradient;
+    bool decays;
+  };
+
   Node state(TensorSpec const& spec, std::string const& name) {
     states_.push_back(graph_.state(spec, name));
     return states_.back();
   }
 
+  /// The node itself, or the tensor of the same name in the optimizer's graph.
+  Node here(Node const& from) {
+    if (&from.graph() == &graph_) return from;
+    if (Node const known = graph_.find(from.name())) return known;
+    TensorNode const& declared = from.graph().tensor_of(from);
+    if (!declared.attributes.persistent)
+      throw GraphError(concat("adamw: graph '", from.graph().name(), "' does not keep '",
+                              from.name(), "' for graph '", graph_.name(),
+                              "'; give add_gradients .persistent = true"));
+    return graph_.tensor(declared.spec, declared.name, declared.attributes);
+  }
+
   /// Sums squares per tensor, then over tensors in the order of their names, in fp64.
-  Node clip_scale_of(ParameterList const& parameters, Gradients const& gradients, double clip) {
-    std::vector<Node> list;
-    for (Parameter const& parameter : parameters.all())
-      if (gradients.find(parameter.node)) list.push_back(parameter.node);
-    std::sort(list.begin(), list.end(),
-              [](Node const& a, Node const& b) { return a.name() < b.name(); });
+  Node clip_scale_of(std::vector<Update> list, double clip) {
+    std::sort(list.begin(), list.end(), [](Update const& a, Update const& b) {
+      return a.parameter.name() < b.parameter.name();
+    });
     squared_norm_ = graph_.tensor({{}, DType::fp64, {}, {}}, "optim.squared_norm");
     double beta = 0;
-    for (Node const& parameter : list) {
-      Node sum = sum_squares(gradients.find(parameter));
+    for (Update const& update : list) {
+      Node sum = sum_squares(update.gradient);
       while (!sum.shape().empty()) sum = sum_slice({.axis = 0, .ascending = true}, sum);
       global_norm_add({.beta = beta}, sum, squared_norm_);
       beta = 1;

@@ -36,6 +36,21 @@ struct TinyGptGraph {
   nn::LanguageModelStep step;
 };
 
+/// The fixed text of a step: tokens, and labels, the next ones.
+struct TinyBatch {
+  std::vector<std::int64_t> tokens, labels;
+};
+inline TinyBatch tiny_batch(TinyGpt const& sizes, int number) {
+  auto const vocab = static_cast<std::size_t>(sizes.config.vocab);
+  TinyBatch batch;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(sizes.seq * sizes.batch); ++i) {
+    auto const token = (i * 7 + 3 * (i / 5) + static_cast<std::size_t>(number)) % vocab;
+    batch.tokens.push_back(static_cast<std::int64_t>(token));
+    batch.labels.push_back(static_cast<std::int64_t>((token + 1) % vocab));
+  }
+  return batch;
+}
+
 /// The step bound to a runtime, with first values and a fixed text.
 template <Runtime R> class TinyGptRun {
  public:
@@ -49,14 +64,7 @@ template <Runtime R> class TinyGptRun {
   }
 
   void bind(int number) {
-    auto const count = static_cast<std::size_t>(of_.sizes.seq * of_.sizes.batch);
-    std::vector<std::int64_t> tokens(count), labels(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      auto const vocab = static_cast<std::size_t>(of_.sizes.config.vocab);
-      tokens[i] = static_cast<std::int64_t>(
-          (i * 7 + 3 * (i / 5) + static_cast<std::size_t>(number)) % vocab);
-      labels[i] = (tokens[i] + 1) % static_cast<std::int64_t>(vocab);
-    }
+    auto const [tokens, labels] = tiny_batch(of_.sizes, number);
     step.template bind_input<std::int64_t>("tokens", tokens);
     step.template bind_input<std::int64_t>("labels", labels);
     step.template bind_input<float>("lr", std::vector<float>{0.01f});

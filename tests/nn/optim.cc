@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The optimizer in a graph of its own, on the store of the graph that leaves gradients there.
+#include "nntile/nn/optim.hh"
+
+#include "nntile/graph/graph.hh"
+#include "nntile/nn/language_model.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/runtimes.hh"
+#include "tests/support/tiny_gpt.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+using Purpose = nn::LanguageModelOptions::Purpose;
+using Parameters = std::map<std::string, std::vector<float>>;
+constexpr int steps = 3;
+
+Parameters trained_in_one_graph(TinyGpt const& sizes) {
+  Serial runtime;
+  TinyGptGraph const gpt(sizes);
+  TinyGptRun<Serial> run(runtime, gpt, {.tile = 64});
+  run.train(steps);
+  return run.parameters();
+}
+
+/// The batches of TinyGptRun, by two graphs on one store.
+template <class R>
+Parameters trained_in_two_graphs(TinyGpt const& sizes, PlanOptions const& options) {
+  R runtime;
+  LogicalGraph graph("gradients"), update("update"), init("init");
+  nn::Gpt2 const model(graph, sizes.config);
+  nn::LanguageModelStep const step(
+      model, {.seq = sizes.seq, .batch = sizes.batch, .purpose = Purpose::gradients});
+  nn::AdamW const adamw(update, model.parameters(), step.gradients(), {.clip = sizes.clip});
+  nn::initialize(init, model.parameters(), 1);
+  nn::initialize_states(init, adamw);
+
+  TensorStore<R> store(runtime);
+  Graph<R> run(graph, store, options), optimizer(update, store, options);
+  compile(init, store, options).execute();
+  run[step.positions()] = step.position_values();
+  for (int number = 1; number <= steps; ++number) {
+    auto const [tokens, labels] = tiny_batch(sizes, number);
+    run[step.tokens()] = tokens;
+    run[step.labels()] = labels;
+    optimizer[adamw.lr()] = 0.01;
+    optimizer[adamw.step()] = number;
+    run.async();
+    optimizer.async();  // ordered by what both name
+  }
+  runtime.wait_all();
+  Parameters result;
+  for (auto const& parameter : model.parameters().all())
+    result.emplace(parameter.node.name(), store.template read<float>(parameter.node.name()));
+  return result;
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("an optimizer in a graph of its own has the bits of one graph",
+                        "[nn][optim]", AllRuntimes) {
+  for (double const clip : {0.0, 1.0}) {
+    TinyGpt const sizes{.clip = clip};
+    CHECK(trained_in_two_graphs<TestType>(sizes, {.tile = 64}) == trained_in_one_graph(sizes));
+  }
+}
+
+TEST_CASE("gradients that are not kept have no optimizer in another graph", "[nn][optim]") {
+  LogicalGraph graph("forward"), update("update");
+  nn::ParameterList parameters(graph);
+  Node const w = parameters.add({.shape = {4}}, "w", 0, 1, true);
+  auto const gradients = add_gradients(graph, sum_slice(w));
+  CHECK(message_of<GraphError>([&] { nn::AdamW(update, parameters, gradients); }) ==
+        "adamw: graph 'forward' does not keep 'w.grad' for graph 'update'; give add_gradients "
+        ".persistent = true");
+}
+
+TEST_CASE("a parameter without gradient is no part of the optimizer's graph", "[nn][optim]") {
+  LogicalGraph graph, update;
+  nn::ParameterList parameters(graph);
+  Node const w = parameters.add({.shape = {4}}, "w", 0, 1, true);
+  parameters.add({.shape = {4}}, "unused", 0, 1, true);
+  nn::AdamW const adamw(update, parameters,
+                        add_gradients(graph, sum_slice(w), {.persistent = true}));
+  CHECK(adamw.states().size() == 2);
+  CHECK_FALSE(update.find("unused"));
+  CHECK(update.tensor_of(update.at("w")).attributes.requires_grad);
+}
