@@ -24,6 +24,8 @@ namespace nntile {
 class LogicalGraph;
 class Differentiator;
 class GradientBuilder;
+class Embedded;
+struct Connection;
 
 /// A tensor of a graph: a copyable value, valid while the graph lives. An empty one, as find() of
 /// an unknown name gives, answers nothing but `bool`; all else throws GraphError.
@@ -240,6 +242,10 @@ class LogicalGraph {
   inline std::vector<std::uint32_t> const& add_op(OpInfo const& info, void const* attrs,
                                                   void (*gradient)(GradientBuilder&),
                                                   std::span<Node const> given);
+
+  /// Adds a copy of another graph, every name behind `prefix`; graph/embed.hh.
+  inline Embedded embed(LogicalGraph const& other, std::string const& prefix,
+                        std::vector<Connection> const& connections);
 
   /// The tensor of a name, or an empty Node.
   Node find(std::string const& name) {
