@@ -32,9 +32,6 @@ class DynamicRing : public Dynamic<Serial, Ring> {
   explicit DynamicRing(RuntimeOptions const& options = {}) : Dynamic("ring", options) {}
 };
 
-static_assert(ScopedRuntime<Serial> && ReplayingRuntime<Serial> && !HintedRuntime<Serial>);
-static_assert(ScopedRuntime<Ring> && ReplayingRuntime<Ring> && HintedRuntime<Ring>);
-
 using AllRuntimes = std::tuple<Serial,
 #ifdef NNTILE_HAVE_STARPU
                                StarPU,

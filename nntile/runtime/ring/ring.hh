@@ -56,6 +56,8 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
   /// its threads are not, it waits for nothing and keeps the child's copy of its memory; any call
   /// there throws LifetimeError.
   ~BasicRing() {
+    static_assert(ScopedRuntime<BasicRing> && ReplayingRuntime<BasicRing> &&
+                  HintedRuntime<BasicRing>);  // here, so that including costs no instantiation
     bool const in_child = machine_.thread.in_child();
     link_->close(!in_child);
     if (in_child) return;

@@ -334,4 +334,6 @@ class Serial : public support::StorageCalls<Serial> {
   support::Tokens tokens_{this, &token_ended, &wake_, &thread_};
 };
 
+static_assert(ScopedRuntime<Serial> && ReplayingRuntime<Serial> && !HintedRuntime<Serial>);
+
 }  // namespace nntile
