@@ -145,13 +145,17 @@ template <Runtime R> class CompiledGraph {
   /// Copies an output, parameter or state out. Waits for that tensor's tasks alone. Throws as
   /// bind_input does; LifetimeError before the first run.
   template <Element T> std::vector<T> get_output(std::string const& name) const {
-    (void)kept("get_output", name);
-    return store_->template read<T>(name);
+    return store_->template read<T>(kept("get_output", name));
   }
   /// A tensor that outlives runs. Throws GraphError, naming `call`, where there is none of that
   /// name or it is not kept.
   typename TensorStore<R>::Stored& kept(char const* call, std::string const& name) const {
     if (!checked(call).store_->contains(name)) fail_unknown(call, name);
+    for (PlannedTensor const& tensor : plan_->tensors())
+      if (tensor.open && tensor.name == name) {
+        if (auto* const found = store_->find(name, tensor.tiling.shape())) return *found;
+        fail_unknown(call, name);
+      }
     return store_->at(name);
   }
 
@@ -261,6 +265,12 @@ template <Runtime R> class CompiledGraph {
     if (!values_known_) note_values();
   }
 
+  /// What the store has for a stored tensor of the plan; of open ones it may have other shapes.
+  typename TensorStore<R>::Stored& stored_of(PlannedTensor const& tensor) const {
+    return tensor.open ? *store_->find(tensor.name, tensor.tiling.shape())
+                       : store_->at(tensor.name);
+  }
+
   /// Calls visit(buffer, access) for the first use of each stored buffer, in the plan's order.
   template <class Visit> void each_first_use(Visit visit) {
     std::vector<bool> seen(plan_->buffers().size());
@@ -275,7 +285,7 @@ template <Runtime R> class CompiledGraph {
   void check_values() {
     each_first_use([&](PlannedBuffer const& buffer, Access access) {
       PlannedTensor const& tensor = plan_->tensors()[buffer.tensor];
-      if (!reads(access) || store_->has_value(store_->at(tensor.name), buffer.tile)) return;
+      if (!reads(access) || store_->has_value(stored_of(tensor), buffer.tile)) return;
       std::string const of = concat("' of graph '", plan_->name(), "' ");
       if (tensor.attributes.external)
         throw LifetimeError(concat("execute: input '", tensor.name, of, "was never bound: call ",
@@ -289,7 +299,7 @@ template <Runtime R> class CompiledGraph {
   /// Notes that the tensors which a run writes have values from then on.
   void note_values() {
     each_first_use([&](PlannedBuffer const& buffer, Access) {
-      store_->at(plan_->tensors()[buffer.tensor].name).written[buffer.tile] = true;
+      stored_of(plan_->tensors()[buffer.tensor]).written[buffer.tile] = true;
     });
     values_known_ = true;
   }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TensorStore: the tensors that outlive a run, by name, shared by the graphs of one model.
 
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,11 +23,13 @@ struct StoredSpec {
   Tiling tiling;
   Shape file_shape;  // row-major, as files have it
   TensorAttributes attributes;
+  bool open = false;  // in the graph: one of several of that name, perhaps
 };
 
 /// Owns the parameters, states, inputs and outputs of one or more compiled graphs on one runtime. A
 /// graph that is compiled adds what it stores and is not here yet; what is here keeps its dtype,
-/// shape and tiling. A tensor without elements has a value from the start. Outlives its graphs; the
+/// shape and tiling; an open one, an input or result of another size in each plan, is there once
+/// for each shape. A tensor without elements has a value from the start. Outlives its graphs; the
 /// runtime outlives it: after its end every use throws LifetimeError, and the destructor does
 /// nothing.
 template <Runtime R> class TensorStore {
@@ -48,21 +51,22 @@ template <Runtime R> class TensorStore {
 
   R& runtime() const { return runtime_.get("store"); }
 
-  /// The tensor of that name; a new one is allocated as the plan lists its buffers. Throws
-  /// PlanError when dtype, shape or tiling differ, OutOfMemory.
+  /// The tensor of that name, an open one of that shape; a new one is allocated as the plan lists
+  /// its buffers. Throws PlanError when dtype, shape or tiling differ, OutOfMemory.
   Stored& ensure(PlannedTensor const& planned, std::span<PlannedBuffer const> buffers) {
-    if (auto const at = by_name_.find(planned.name); at != by_name_.end()) {
-      check_same(*at->second, planned);
-      at->second->spec.attributes.output |= planned.attributes.output;
-      return *at->second;
-    }
     Shape const shape = planned.tiling.shape();
+    if (Stored* const stored = find_for(planned, shape)) {
+      check_same(*stored, planned);
+      stored->spec.attributes.output |= planned.attributes.output;
+      return *stored;
+    }
     Shape file = planned.file_shape;
     if (file.empty())
       for (std::size_t d = shape.size(); d-- > 0;) file.push_back(shape[d]);
     Stored& result = *tensors_.emplace_back(std::make_unique<Stored>());
     try {
-      result.spec = {planned.name, planned.dtype, planned.tiling, file, planned.attributes};
+      result.spec = {planned.name, planned.dtype,      planned.tiling,
+                     file,         planned.attributes, planned.open};
       result.tiles.reserve(buffers.size());
       for (PlannedBuffer const& buffer : buffers) {
         result.tiles.push_back(runtime().allocate(static_cast<std::size_t>(buffer.bytes),
@@ -89,10 +93,24 @@ template <Runtime R> class TensorStore {
     return result;
   }
   bool contains(std::string const& name) const { return by_name_.contains(name); }
-  /// Throws GraphError where there is none.
+  /// The tensor of that name and shape; null where there is none.
+  Stored* find(std::string const& name, Shape const& shape) const {
+    for (auto [at, end] = by_name_.equal_range(name); at != end; ++at)
+      if (at->second->spec.tiling.shape() == shape) return at->second;
+    return nullptr;
+  }
+  /// Throws GraphError where there is none, or where plans bound an open one to several shapes.
   Stored& at(std::string const& name) const {
-    auto const found = by_name_.find(name);
-    if (found != by_name_.end()) return *found->second;
+    auto const [first, last] = by_name_.equal_range(name);
+    if (first != last && std::next(first) == last) return *first->second;
+    if (first != last) {
+      std::string shapes;
+      for (auto const& stored : tensors_)
+        if (stored->spec.name == name)
+          shapes += (shapes.empty() ? "" : ", ") + to_string(stored->spec.tiling.shape());
+      throw GraphError(concat("store: '", name, "' has several shapes, ", shapes,
+                              "; use that of one compiled graph, by its bind_input or get_output"));
+    }
     std::vector<std::string_view> names;
     for (auto const& stored : tensors_) names.push_back(stored->spec.name);
     std::string const near = did_you_mean(name, names);
@@ -129,7 +147,9 @@ template <Runtime R> class TensorStore {
   /// Copies a tensor out, waiting for its tasks alone. Throws TypeError; TaskError where a task
   /// that wrote it failed.
   template <Element T> std::vector<T> read(std::string const& name) const {
-    Stored const& stored = at(name);
+    return read<T>(at(name));
+  }
+  template <Element T> std::vector<T> read(Stored const& stored) const {
     std::vector<T> values(static_cast<std::size_t>(element_count(stored.spec.tiling.shape())));
     read(stored, std::span<T>(values));
     return values;
@@ -145,7 +165,7 @@ template <Runtime R> class TensorStore {
         stored, [&](std::byte* tile, TileBox const& box, Shape const& shape, std::size_t size) {
           copy_to_tile(tile, box, values, shape, size);
         });
-    at(stored.spec.name).written.assign(stored.tiles.size(), true);
+    find(stored.spec.name, stored.spec.tiling.shape())->written.assign(stored.tiles.size(), true);
   }
   void read_bytes(Stored const& stored, std::byte* values) const {
     for_each_tile<Access::read>(
@@ -175,6 +195,14 @@ template <Runtime R> class TensorStore {
                               to_string(stored.spec.tiling.shape())));
   }
 
+  /// The tensor that a plan means: of open ones there is one for each shape.
+  Stored* find_for(PlannedTensor const& planned, Shape const& shape) const {
+    if (Stored* const same = find(planned.name, shape)) return same;
+    for (auto [at, end] = by_name_.equal_range(planned.name); at != end; ++at)
+      if (!planned.open || !at->second->spec.open) return at->second;  // to be refused
+    return nullptr;
+  }
+
   static void check_same(Stored const& stored, PlannedTensor const& planned) {
     if (stored.spec.dtype != planned.dtype)
       throw PlanError(concat("store: '", planned.name, "' is ", name_of(stored.spec.dtype),
@@ -192,7 +220,7 @@ template <Runtime R> class TensorStore {
 
   RuntimeRef<R> runtime_;
   std::vector<std::unique_ptr<Stored>> tensors_;
-  std::unordered_map<std::string, Stored*> by_name_;
+  std::unordered_multimap<std::string, Stored*> by_name_;
 };
 
 }  // namespace nntile

@@ -202,3 +202,133 @@ TEST_CASE("a picture and a file of a graph have its names", "[graph][dims]") {
   Layer const layer("seq", "batch");
   CHECK(contains(to_dot(layer.graph), "x {4, seq, batch} fp32"));
 }
+
+namespace {
+
+/// Values that differ from element to element, and with `salt`.
+std::vector<float> numbers(Dims const& shape, int salt) {
+  std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>((7 * i + static_cast<std::size_t>(salt)) % 11) / 8 - 0.5f;
+  return values;
+}
+
+/// Binds the inputs of a layer and runs it: y, loss and both gradients, one after another.
+template <Runtime R>
+std::vector<float> run(CompiledGraph<R>& step, Index seq, Index batch, int salt) {
+  step.bind_input("x", numbers({4, seq, batch}, salt));
+  step.bind_input("ones", std::vector<float>(static_cast<std::size_t>(3 * seq * batch), 1.f));
+  step.execute();
+  std::vector<float> all;
+  for (char const* const name : {"y", "loss", "w.grad", "bias.grad"})
+    for (float const value : step.template get_output<float>(name)) all.push_back(value);
+  return all;
+}
+
+template <Runtime R> void check_shapes(R& runtime, PlanOptions const& options) {
+  constexpr std::pair<Index, Index> shapes[] = {{5, 2}, {2, 3}, {7, 1}};
+  Layer const open("seq", "batch");
+  TensorStore<R> store(runtime);
+  std::vector<CompiledGraph<R>> steps;
+  for (auto const& [seq, batch] : shapes) {
+    PlanOptions bound = options;
+    bound.dims = {{"seq", seq}, {"batch", batch}};
+    steps.push_back(compile(open.graph, store, bound));
+  }
+  store.template write<float>("w", numbers({3, 4}, 1));
+  store.template write<float>("bias", numbers({3}, 2));
+  for (int round = 0; round < 2; ++round)
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      auto const [seq, batch] = shapes[i];
+      Layer const closed(seq, batch);
+      TensorStore<R> own(runtime);
+      CompiledGraph<R> step = compile(closed.graph, own, options);
+      own.template write<float>("w", numbers({3, 4}, 1));
+      own.template write<float>("bias", numbers({3}, 2));
+      INFO(seq << " " << batch);
+      CHECK(run(steps[i], seq, batch, round) == run(step, seq, batch, round));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("several shapes of one graph run in one store, with the bits of numbers",
+          "[graph][dims]") {
+  Serial serial;
+  Ring ring({.workers = 2});
+  for (Index const tile : {Index{2}, PlanOptions::automatic}) {
+    check_shapes(serial, {.tile = tile});
+    check_shapes(ring, {.tile = tile});
+  }
+}
+
+TEST_CASE("plans of equal bindings share what they bind", "[graph][dims]") {
+  Layer const layer("seq", "batch");
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  std::size_t counts[3];
+  Index const lengths[] = {5, 5, 6};
+  for (std::size_t i = 0; i < 3; ++i) {
+    (void)compile(layer.graph, store, {.tile = 2, .dims = {{"seq", lengths[i]}, {"batch", 2}}});
+    counts[i] = store.tensors().size();
+  }
+  CHECK(counts[1] == counts[0]);
+  CHECK(counts[2] == counts[0] + 3);  // x, ones and y
+}
+
+TEST_CASE("a tensor of several shapes goes by a compiled graph", "[graph][dims]") {
+  Layer const layer("seq", "batch");
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  auto const step = [&](Index seq) {
+    return compile(layer.graph, store, {.tile = 2, .dims = {{"seq", seq}, {"batch", 2}}});
+  };
+  CompiledGraph<Serial> first = step(5);
+  store.write<float>("x", numbers({4, 5, 2}, 0));
+  CompiledGraph<Serial> second = step(6);
+  CHECK(graph_error([&] { (void)store.read<float>("x"); }) ==
+        "store: 'x' has several shapes, {4, 5, 2}, {4, 6, 2}; use that of one compiled graph, by "
+        "its bind_input or get_output");
+  CHECK(message_of<ShapeError>([&] { second.bind_input("x", std::vector<float>(40)); }) ==
+        "write: 40 values for 'x' of shape {4, 6, 2}");
+  second.bind_input("x", std::vector<float>(48));
+  CHECK(first.get_output<float>("x") == numbers({4, 5, 2}, 0));
+  store.write<float>("w", numbers({3, 4}, 1));
+  store.write<float>("bias", numbers({3}, 2));
+  CHECK(contains(message_of<LifetimeError>([&] { second.execute(); }),
+                 "input 'ones' of graph 'layer' was never bound"));
+}
+
+TEST_CASE("a tensor that another graph declares in numbers keeps its shape", "[graph][dims]") {
+  Layer const open("seq", "batch"), closed(5, 2);
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  (void)compile(closed.graph, store, {.tile = 2});
+  std::size_t const count = store.tensors().size();
+  (void)compile(open.graph, store, {.tile = 2, .dims = {{"seq", 5}, {"batch", 2}}});
+  CHECK(store.tensors().size() == count);
+  CHECK(contains(
+      message_of<PlanError>([&] {
+        (void)compile(open.graph, store, {.tile = 2, .dims = {{"seq", 6}, {"batch", 2}}});
+      }),
+      "store: 'x' has shape {4, 5, 2} here but {4, 6, 2} in the new graph"));
+}
+
+TEST_CASE("a graph object takes numbers by its options", "[graph][dims]") {
+  Layer layer("seq", "batch");
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  Graph<Serial> small(layer.graph, store, {.tile = 2, .dims = {{"seq", 1}, {"batch", 1}}});
+  Graph<Serial> large(layer.graph, store, {.tile = 2, .dims = {{"seq", 2}, {"batch", 2}}});
+  small[layer.w] = numbers({3, 4}, 1);
+  small[layer.bias] = numbers({3}, 2);
+  for (auto* const run : {&small, &large}) {
+    std::size_t const tokens = run == &small ? 1 : 4;
+    (*run)[layer.x] = std::vector<float>(4 * tokens, 0.f);
+    (*run)[layer.graph.at("ones")] = std::vector<float>(3 * tokens, 1.f);
+    (*run)();
+    CHECK((*run)[layer.y].read<float>().size() == 3 * tokens);
+    CHECK((*run)[layer.dbias].read<float>() ==
+          std::vector<float>(3, static_cast<float>(tokens)));
+  }
+}
