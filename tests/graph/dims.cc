@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Graphs with open dimensions: names that inference carries and planning binds.
-#include "nntile/core/dims.hh"
+#include "nntile/graph/bound_dims.hh"
 
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/draw.hh"
@@ -11,9 +11,6 @@
 #include "nntile/ops/add_fiber.hh"
 #include "nntile/ops/attention.hh"
 #include "nntile/ops/gemm.hh"
-#include "nntile/ops/layer_norm.hh"
-#include "nntile/ops/sample.hh"
-#include "nntile/ops/scale.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/support/catch.hh"
@@ -52,42 +49,6 @@ template <class Call> std::string graph_error(Call&& call) {
 }
 
 }  // namespace
-
-TEST_CASE("a dimension is a number or a name", "[graph][dims]") {
-  Dims const dims{512, "seq", std::string("batch")};
-  CHECK(to_string(dims) == "{512, seq, batch}");
-  CHECK(dims.open());
-  CHECK((dims[1].open() && dims[1] == "seq" && dims[1].name() == "seq"));
-  CHECK_FALSE(dims[1] == dims[2]);
-  CHECK(dims[0] == 512);
-  CHECK(Index{dims[0]} == 512);
-  CHECK(Dims(Shape{2, 3}) == Shape{2, 3});
-  CHECK_FALSE(dims == Dims{512, "seq", "time"});
-  CHECK(Shape(Dims{2, 3}) == Shape{2, 3});
-}
-
-TEST_CASE("an open dimension has no number, and says so", "[graph][dims]") {
-  std::string const text = graph_error([] { (void)Shape(Dims{2, "seq"}); });
-  CHECK(text ==
-        "dimension 'seq' is open, and has no number before planning binds it: "
-        "PlanOptions::dims = {{\"seq\", 512}}");
-  CHECK_THROWS_AS(element_count(Dims{2, "seq"}), GraphError);
-}
-
-TEST_CASE("a name is an identifier", "[graph][dims]") {
-  for (char const* const name :
-       {"", "1a", "a b", "a-b", "[", "`", "{", "@", "/", ":", "a_name_of_24_characters_"}) {
-    INFO(name);
-    CHECK(contains(graph_error([&] { (void)Dim(name); }),
-                   concat("dimension: '", name, "' is no name")));
-  }
-  for (char const* const name : {"_", "a", "Z9", "seq_2", "a_name_of_23_characters"})
-    CHECK(to_string(Dim(name)) == name);
-  static_assert(Dim("seq").open() && Dim("seq") == Dim("seq") && !(Dim("seq") == Dim("seq2")));
-  static_assert(!Dim(0).open() && !(Dim("seq") == 0));
-  CHECK_THROWS_AS(Dim(INT64_MIN), ShapeError);
-  CHECK_THROWS_AS(Dim(-1), ShapeError);
-}
 
 TEST_CASE("inference carries names through products, sums and gradients", "[graph][dims]") {
   Layer const layer("seq", "batch");
@@ -307,11 +268,11 @@ TEST_CASE("a tensor that another graph declares in numbers keeps its shape", "[g
   std::size_t const count = store.tensors().size();
   (void)compile(open.graph, store, {.tile = 2, .dims = {{"seq", 5}, {"batch", 2}}});
   CHECK(store.tensors().size() == count);
-  CHECK(contains(
-      message_of<PlanError>([&] {
-        (void)compile(open.graph, store, {.tile = 2, .dims = {{"seq", 6}, {"batch", 2}}});
-      }),
-      "store: 'x' has shape {4, 5, 2} here but {4, 6, 2} in the new graph"));
+  CHECK(contains(message_of<PlanError>([&] {
+                   (void)compile(open.graph, store,
+                                 {.tile = 2, .dims = {{"seq", 6}, {"batch", 2}}});
+                 }),
+                 "store: 'x' has shape {4, 5, 2} here but {4, 6, 2} in the new graph"));
 }
 
 TEST_CASE("a graph object takes numbers by its options", "[graph][dims]") {
@@ -328,7 +289,6 @@ TEST_CASE("a graph object takes numbers by its options", "[graph][dims]") {
     (*run)[layer.graph.at("ones")] = std::vector<float>(3 * tokens, 1.f);
     (*run)();
     CHECK((*run)[layer.y].read<float>().size() == 3 * tokens);
-    CHECK((*run)[layer.dbias].read<float>() ==
-          std::vector<float>(3, static_cast<float>(tokens)));
+    CHECK((*run)[layer.dbias].read<float>() == std::vector<float>(3, static_cast<float>(tokens)));
   }
 }
