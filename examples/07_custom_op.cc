@@ -163,7 +163,7 @@ int main() {
   Node const wanted = graph.input({.shape = {1, batch}, .axes = "value batch"}, "wanted");
   Node const fit = second(rms_norm(swish(first(points))));
   Node const loss =
-      sum_slice({.axis = 0, .alpha = 1.0 / batch}, sum_squares(add({.beta = -1}, fit, wanted)))
+      sum_slice({.axis = 0, .mean = true}, sum_squares(add({.beta = -1}, fit, wanted)))
           .mark_output();
   nn::AdamW const optimizer(parameters, add_gradients(graph, loss), {.weight_decay = 0});
 

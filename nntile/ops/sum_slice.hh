@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The sum along one axis, and its adjoint, which repeats a slice along an axis.
 
+#include <algorithm>
 #include <cmath>
 
 #include "nntile/ops/concept.hh"
@@ -18,6 +19,8 @@ struct SumSliceAttrs {
   bool ascending = false;
   /// Operand `divisor` is there: alpha / divisor, in fp64, stands for alpha.
   bool divided = false;
+  /// alpha over the number of elements along the axis stands for alpha: a mean, of whatever extent.
+  bool mean = false;
 };
 
 /// Extents of the axis view: m inside the axis, k along it, n outside.
@@ -29,9 +32,9 @@ struct SliceArgs {
 };
 
 inline constexpr Fields slice_fields{
-    field<&SumSliceAttrs::axis>("axis"), field<&SumSliceAttrs::alpha>("alpha"),
-    field<&SumSliceAttrs::beta>("beta"), field<&SumSliceAttrs::ascending>("ascending"),
-    field<&SumSliceAttrs::divided>("divided")};
+    field<&SumSliceAttrs::axis>("axis"),       field<&SumSliceAttrs::alpha>("alpha"),
+    field<&SumSliceAttrs::beta>("beta"),       field<&SumSliceAttrs::ascending>("ascending"),
+    field<&SumSliceAttrs::divided>("divided"), field<&SumSliceAttrs::mean>("mean")};
 
 /// Number of dimensions inside the axis: `axis`.
 template <class Attrs> GroupRanks axis_ranks(Attrs const& attrs) {
@@ -44,10 +47,11 @@ template <class Operand> bool slice_has(SumSliceAttrs const& attrs, OperandIndex
 }
 
 inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range, Chain chain) {
+  Index const count = attrs.mean ? std::max<Index>(1, range.whole('k')) : 1;
   return {range.extent('i'),
           range.extent('k'),
           range.extent('j'),
-          attrs.alpha,
+          attrs.alpha / static_cast<double>(count),
           attrs.beta,
           attrs.axis == 0 && !attrs.ascending,
           chain};
@@ -66,8 +70,11 @@ void slice_gradient(Builder& b, typename Op::Operand read, typename Op::Operand 
   if (attrs.divided && b.wants(Operand::divisor)) b.fail("its divisor counts as a constant");
   if (b.wants(read)) {
     auto const to = b.target(read);
-    SumSliceAttrs const back{
-        .axis = attrs.axis, .alpha = attrs.alpha, .beta = to.beta, .divided = attrs.divided};
+    SumSliceAttrs const back{.axis = attrs.axis,
+                             .alpha = attrs.alpha,
+                             .beta = to.beta,
+                             .divided = attrs.divided,
+                             .mean = attrs.mean};
     if (attrs.divided)
       b.template op<Adjoint>(back, b.grad(result), b.operand(Operand::divisor), to.node);
     else

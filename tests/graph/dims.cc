@@ -11,6 +11,7 @@
 #include "nntile/ops/add_fiber.hh"
 #include "nntile/ops/attention.hh"
 #include "nntile/ops/gemm.hh"
+#include "nntile/ops/sum_slice.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/support/catch.hh"
@@ -221,6 +222,27 @@ TEST_CASE("several shapes of one graph run in one store, with the bits of number
     check_shapes(serial, {.tile = tile});
     check_shapes(ring, {.tile = tile});
   }
+}
+
+TEST_CASE("a mean is one at each number, forward and backward", "[graph][dims]") {
+  auto const results = [](Dim const& seq, ops::SumSliceAttrs const& mean, PlanOptions options) {
+    LogicalGraph graph;
+    Node const p = graph.parameter({.shape = {3}}, "p");
+    Node const x = graph.input({.shape = {3, seq}}, "x");
+    Node const y = add_fiber(x, p);
+    Node const loss = sum_slice({.axis = 0}, sum_slice(mean, y)).named("loss").mark_output();
+    add_gradients(graph, loss, {.persistent = true});
+    Serial runtime;
+    TensorStore<Serial> store(runtime);
+    auto step = compile(graph, store, options);
+    store.write<float>("p", numbers({3}, 1));
+    step.bind_input("x", numbers({3, 7}, 2));
+    step.execute();
+    return std::pair(step.get_output<float>("loss"), step.get_output<float>("p.grad"));
+  };
+  for (Index const tile : {Index{0}, Index{2}})
+    CHECK(results("seq", {.axis = 1, .mean = true}, {.tile = tile, .dims = {{"seq", 7}}}) ==
+          results(7, {.axis = 1, .alpha = 1.0 / 7}, {.tile = tile}));
 }
 
 TEST_CASE("plans of equal bindings share what they bind", "[graph][dims]") {

@@ -46,6 +46,16 @@ TEST_CASE("sum_slice takes one column, one term, and more columns than it holds 
   }
 }
 
+TEST_CASE("sum_slice divides a mean by the whole axis, however it is cut", "[ops][sum_slice]") {
+  for (int const axis : {0, 1}) {
+    auto c = op_case<ops::SumSlice>({.axis = axis, .mean = true}, {Shape{128, 128}, Shape{128}});
+    c.terms = 128;
+    c.whole_numbers = true;
+    c.canonical = {{{"k", {64, 64}}}};
+    test::check_op(c);
+  }
+}
+
 TEST_CASE("broadcast_slice repeats a slice along an axis", "[ops][sum_slice]") {
   for (int const axis : {0, 1, 2})
     for (double const beta : {0.0, 1.0, -1.0}) {
