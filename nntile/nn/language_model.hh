@@ -20,8 +20,8 @@ concept LanguageModel = requires(Model const& model, Node const& node, bool infe
 };
 
 struct LanguageModelOptions {
-  Index seq = 0;
-  Index batch = 1;
+  Dim seq = 0;  // numbers, or names that planning binds
+  Dim batch = 1;
   /// Inference ends at the logits, validation at the loss, `gradients` at those of the parameters,
   /// which are kept for an optimizer in another graph; training updates the parameters.
   enum class Purpose { inference, validation, gradients, training } purpose = Purpose::training;
@@ -37,8 +37,8 @@ class LanguageModelStep {
       : parameters_(&model.parameters()) {
     using Purpose = LanguageModelOptions::Purpose;
     tokens_ = batch("tokens", options);
-    positions_ = graph().constant({.shape = {options.seq}, .dtype = DType::int64, .axes = "seq"},
-                                  "positions");
+    positions_ = graph().tensor({.shape = {options.seq}, .dtype = DType::int64, .axes = "seq"},
+                                "positions", {.persistent = !options.seq.open(), .external = true});
     bool const forward =
         options.purpose == Purpose::inference || options.purpose == Purpose::validation;
     logits_ = model.logits(tokens_, positions_, forward);
@@ -59,16 +59,18 @@ class LanguageModelStep {
   ParameterList const& parameters() const { return *parameters_; }
 
   Node const& tokens() const { return tokens_; }        // int64 [seq, batch], an input
-  Node const& positions() const { return positions_; }  // int64 [seq], a constant
+  Node const& positions() const { return positions_; }  // int64 [seq], a constant; open an input
   Node const& logits() const { return logits_; }        // [vocab, seq, batch], kept by inference
   Node const& labels() const { return labels_; }        // as tokens; empty in inference
   Node const& loss() const { return loss_; }            // a kept scalar; empty in inference
   Gradients const& gradients() const { return gradients_; }  // of the loss; none of a forward pass
   std::optional<AdamW> const& optimizer() const { return optimizer_; }  // in training alone
 
-  /// The values of `positions`: 0, 1, ..., seq - 1.
-  std::vector<Index> position_values() const {
-    std::vector<Index> values(static_cast<std::size_t>(positions_.shape()[0]));
+  /// The values of `positions`: 0, 1, ..., seq - 1; of an open one at the number that it is bound
+  /// to.
+  std::vector<Index> position_values() const { return position_values(positions_.shape()[0]); }
+  static std::vector<Index> position_values(Index seq) {
+    std::vector<Index> values(static_cast<std::size_t>(seq));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<Index>(i);
     return values;
   }
