@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A recorded program of Serial, and one replay of it: the kernels to call in turn, looked up.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,10 +14,33 @@
 
 namespace nntile::detail::serial {
 
+/// An immutable program: the recording, and the uses of each binding, so that a binding that
+/// changes between two replays costs what depends on it.
+struct Image : support::Recording {
+  /// Throws what Recording does.
+  Image(std::span<ProgramTask const> tasks, std::uint32_t bindings,
+        std::span<ProgramParameter const> parameters)
+      : Recording(tasks, bindings, parameters),
+        users_(uses.size()),
+        first_user_(std::size_t{bindings} + 1) {
+    for (Use<Binding> const& use : uses) ++first_user_[use.handle + 1];
+    for (std::size_t b = 0; b < bindings; ++b) first_user_[b + 1] += first_user_[b];
+    std::vector<std::uint32_t> next(first_user_);
+    for (std::uint32_t u = 0; u < uses.size(); ++u) users_[next[uses[u].handle]++] = u;
+  }
+
+  /// Positions in `uses`.
+  std::span<std::uint32_t const> users_of(std::size_t binding) const {
+    return {users_.data() + first_user_[binding], first_user_[binding + 1] - first_user_[binding]};
+  }
+
+ private:
+  std::vector<std::uint32_t> users_;       // of all bindings in turn
+  std::vector<std::uint32_t> first_user_;  // of a binding; one more ends the last
+};
+
 /// One replay: the program with its bindings and parameters. Stays where it is.
 class Flight {
-  using Recording = support::Recording;
-
  public:
   /// A task that is ready to be called.
   struct Call {
@@ -31,7 +53,7 @@ class Flight {
   Flight& operator=(Flight const&) = delete;
 
   /// Room for a program, so that `set_up` allocates nothing. Throws std::bad_alloc.
-  void reserve(Recording const& program) {
+  void reserve(Image const& program) {
     handles_.reserve(program.binding_count);
     buffers_.reserve(program.binding_count);
     pointers_.reserve(program.uses.size());
@@ -40,11 +62,15 @@ class Flight {
     if (!program.patches.empty()) patched_.reserve(program.arguments.size());
   }
 
-  /// Looks up what has changed since the last replay: nothing, usually. Throws std::bad_alloc.
-  void set_up(std::shared_ptr<Recording const> const& program, std::span<DataHandle const> handles,
+  /// Looks up what has changed since the last replay: nothing, usually, or the bindings of a batch.
+  /// Throws std::bad_alloc.
+  void set_up(std::shared_ptr<Image const> const& program, std::span<DataHandle const> handles,
               std::span<support::Buffer* const> buffers, std::span<std::byte const> block,
               std::uint64_t sequence, void* workspace) {
-    if (!is_bound(program, handles)) bind(program, handles, buffers, workspace);
+    if (is_bound(program))
+      rebind(*program, handles, buffers);
+    else
+      bind(program, handles, buffers, workspace);
     program_ = program;
     program->patch(patched_.data(), block);
     next_ = 0;
@@ -59,7 +85,7 @@ class Flight {
   std::vector<Call> const& calls() const { return calls_; }
   /// The body of a task. Lives until that of another one is asked for.
   support::TaskBody body(std::size_t number) {
-    Recording::Step const& step = program_->steps[number];
+    Image::Step const& step = program_->steps[number];
     uses_.clear();
     for (Use<Binding> const& use : program_->uses_of(step))
       uses_.push_back({buffers_[use.handle], use.access});
@@ -76,13 +102,22 @@ class Flight {
   void finish() { program_.reset(); }
 
  private:
-  bool is_bound(std::shared_ptr<Recording const> const& program,
-                std::span<DataHandle const> handles) const {
-    return !bound_.owner_before(program) && !program.owner_before(bound_) &&
-           std::equal(handles.begin(), handles.end(), handles_.begin(), handles_.end());
+  bool is_bound(std::shared_ptr<Image const> const& program) const {
+    return !bound_.owner_before(program) && !program.owner_before(bound_);
   }
 
-  void bind(std::shared_ptr<Recording const> const& program, std::span<DataHandle const> handles,
+  /// Replaces the bindings that differ in the uses that name them.
+  void rebind(Image const& program, std::span<DataHandle const> handles,
+              std::span<support::Buffer* const> buffers) {
+    for (std::size_t b = 0; b < handles.size(); ++b) {
+      if (handles[b] == handles_[b]) continue;
+      handles_[b] = handles[b];
+      buffers_[b] = buffers[b];
+      for (std::uint32_t const use : program.users_of(b)) pointers_[use] = buffers[b]->pointer;
+    }
+  }
+
+  void bind(std::shared_ptr<Image const> const& program, std::span<DataHandle const> handles,
             std::span<support::Buffer* const> buffers, void* workspace) {
     bound_.reset();
     handles_.assign(handles.begin(), handles.end());
@@ -95,15 +130,15 @@ class Flight {
     pointers_.clear();
     for (Use<Binding> const& use : program->uses) pointers_.push_back(buffers[use.handle]->pointer);
     calls_.clear();
-    for (Recording::Step const& step : program->steps)
+    for (Image::Step const& step : program->steps)
       calls_.push_back(
           {step.codelet->cpu,
            {pointers_.data() + step.first_use, arguments + step.arguments, text_, workspace}});
     bound_ = program;
   }
 
-  std::shared_ptr<Recording const> program_;
-  std::weak_ptr<Recording const> bound_;  // of the members from here on
+  std::shared_ptr<Image const> program_;
+  std::weak_ptr<Image const> bound_;  // of the members from here on
   std::vector<DataHandle> handles_;
   std::vector<support::Buffer*> buffers_;  // by binding; null for one that is not used
   std::vector<void*> pointers_;            // of all uses in turn
@@ -125,14 +160,14 @@ class SerialProgram {
  public:
   SerialProgram() = default;
   /// Tasks in it.
-  std::size_t size() const { return recording_ == nullptr ? 0 : recording_->steps.size(); }
+  std::size_t size() const { return image_ == nullptr ? 0 : image_->steps.size(); }
 
  private:
   friend class Serial;
-  explicit SerialProgram(std::shared_ptr<support::Recording const> recording)
-      : recording_(std::move(recording)) {}
+  explicit SerialProgram(std::shared_ptr<detail::serial::Image const> image)
+      : image_(std::move(image)) {}
 
-  std::shared_ptr<support::Recording const> recording_;
+  std::shared_ptr<detail::serial::Image const> image_;
 };
 
 }  // namespace nntile

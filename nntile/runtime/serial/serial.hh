@@ -83,11 +83,11 @@ class Serial : public support::StorageCalls<Serial> {
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters = {}) {
     Inside const inside(*this, "record");
-    auto recording = std::make_shared<support::Recording const>(support::check_entries(tasks),
-                                                                binding_count, parameters);
+    auto image = std::make_shared<detail::serial::Image const>(support::check_entries(tasks),
+                                                               binding_count, parameters);
     bindings_.reserve(binding_count);
-    flight_.reserve(*recording);
-    return Program(std::move(recording));
+    flight_.reserve(*image);
+    return Program(std::move(image));
   }
 
   /// Runs a program once: a loop over its kernels. Its tasks count as submitted one by one, and the
@@ -96,12 +96,12 @@ class Serial : public support::StorageCalls<Serial> {
                std::span<std::byte const> block = {}) {
     Inside const inside(*this, "replay");
     if (!queue_.empty()) run_queue(no_limit);
-    bindings_.bind(buffers_, program.recording_.get(), bindings, block.size());
+    bindings_.bind(buffers_, program.image_.get(), bindings, block.size());
     forget_ended();
-    bool const at_once = queue_.empty() && !program.recording_->asynchronous;
+    bool const at_once = queue_.empty() && !program.image_->asynchronous;
     Flight* const flight = at_once ? &flight_ : enqueue_flight();
     try {
-      flight->set_up(program.recording_, bindings, bindings_.buffers(), block, submitted_ + 1,
+      flight->set_up(program.image_, bindings, bindings_.buffers(), block, submitted_ + 1,
                      workspaces_[0]);
       if (replays_.size() == replays_.capacity()) replays_.reserve(2 * replays_.size() + 16);
     } catch (...) {
