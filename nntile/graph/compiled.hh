@@ -61,14 +61,31 @@ Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa is
 }
 
 /// Elements next to each other, of type T, or of any where T is void.
-template <class Values, class T>
-concept ArrayOf = requires(Values const& values) {
+template <class Values, class T = void>
+concept ArrayOf = requires(std::remove_reference_t<Values> const& values) {
   std::span(values);
   requires Element<std::remove_const_t<typename decltype(std::span(values))::element_type>>;
   requires std::is_void_v<T> ||
                std::same_as<std::remove_const_t<typename decltype(std::span(values))::element_type>,
                             T>;
 };
+
+/// Whether the elements outlive the expression: of a span, or of a variable.
+template <class Values>
+inline constexpr bool is_lasting = std::is_lvalue_reference_v<Values> ||
+                                   std::ranges::enable_borrowed_range<std::remove_cvref_t<Values>>;
+
+/// Binds values to an input; their elements are const unless they are a span of others.
+template <class R, class Stored, class Values>
+void bind_values(TensorStore<R>& store, Stored& stored, Values const& values, bool lasting,
+                 Release release = {}) {
+  std::span const given(values);
+  if (!lasting && stored.storage == Storage::adopted)
+    throw LifetimeError(concat("bind_input: '", stored.spec.name, "' is adopted, and these values ",
+                               "end before a run could read them; give a variable or a span that ",
+                               "lives, or leave the input out of PlanOptions::adopted"));
+  store.bind(stored, std::span<typename decltype(given)::element_type>(given), release);
+}
 
 }  // namespace detail
 
@@ -125,14 +142,17 @@ template <Runtime R> class CompiledGraph {
   /// Of the last run that has ended, one per task of the plan; empty unless bound with `trace`.
   std::span<TaskTime const> times() const { return times_; }
 
-  /// Copies a whole column-major array into an input: bind_input("x", values), or, where braces
-  /// give no type, bind_input<float>("x", {1, 2}). Waits for that tensor's tasks alone. Throws
-  /// GraphError (no such tensor, or one that is not kept), ShapeError, TypeError.
+  /// Hands a whole column-major array to an input: bind_input("x", values), or, where braces give
+  /// no type, bind_input<float>("x", {1, 2}). Copies it, waiting for that tensor's tasks alone, and
+  /// calls `release`; of a double-buffered input the other buffer is filled while a run reads this
+  /// one. An adopted one is read in place by later runs: see TensorStore::bind for how long the
+  /// memory lives. Throws GraphError (no such tensor, or one that is not kept), ShapeError,
+  /// TypeError; of an adopted one ValueError (alignment, an overlap), LifetimeError (a temporary).
   template <class T = void, class Values>
-  void bind_input(std::string const& name, Values const& values) {
+  void bind_input(std::string const& name, Values&& values, Release release = {}) {
     if constexpr (detail::ArrayOf<Values, T>) {
-      std::span const given(values);
-      bind<std::remove_const_t<typename decltype(given)::element_type>>(name, given);
+      auto& stored = kept("bind_input", name);
+      detail::bind_values(*store_, stored, values, detail::is_lasting<Values>, release);
     } else {
       static_assert(detail::ArrayOf<Values, T>,
                     "bind_input: values are an array, vector or span of the C++ type of a dtype, "
@@ -140,7 +160,8 @@ template <Runtime R> class CompiledGraph {
     }
   }
   template <Element T> void bind_input(std::string const& name, std::initializer_list<T> values) {
-    bind<T>(name, {values.begin(), values.size()});
+    auto& stored = kept("bind_input", name);
+    detail::bind_values(*store_, stored, values, false);
   }
   /// Copies an output, parameter or state out. Waits for that tensor's tasks alone. Throws as
   /// bind_input does; LifetimeError before the first run.
@@ -168,6 +189,9 @@ template <Runtime R> class CompiledGraph {
     if (stored.spec.dtype != dtype_of<T>)
       throw TypeError(concat("watch: '", name, "' is ", name_of(stored.spec.dtype), ", not ",
                              name_of(dtype_of<T>)));
+    if (stored.storage != Storage::stored)
+      throw GraphError(concat("watch: '", name, "' is ", name_of(stored.storage), ", so that its ",
+                              "memory changes with each binding; watch what a run computes"));
     auto block = std::make_shared<detail::WatchBlock>(name, stored.spec.tiling, sizeof(T));
     Watch<T> result(block);
     watches_.emplace_back(*runtime_, std::span<Handle const>(stored.tiles), std::move(block));
@@ -218,6 +242,7 @@ template <Runtime R> class CompiledGraph {
     std::swap(slots_, other.slots_);
     std::swap(bindings_, other.bindings_);
     std::swap(binding_, other.binding_);
+    std::swap(switched_, other.switched_);
     std::swap(sinks_, other.sinks_);
     std::swap(runs_, other.runs_);
     std::swap(watches_, other.watches_);
@@ -235,15 +260,21 @@ template <Runtime R> class CompiledGraph {
     return *this;
   }
 
-  template <Element T> void bind(std::string const& name, std::span<T const> values) {
-    auto& stored = kept("bind_input", name);
-    store_->template write<T>(stored, values);
+  /// The binding table takes over the tiles of inputs that were bound since the last run.
+  void take_bindings() {
+    for (Switched& input : switched_) {
+      if (input.seen == input.stored->bindings) continue;
+      std::copy(input.stored->tiles.begin(), input.stored->tiles.end(),
+                bindings_.begin() + input.first);
+      input.seen = input.stored->bindings;
+    }
   }
 
   void submit_run(char const* call) {
     (void)checked(call);
     [[maybe_unused]] auto const inside = detail::drive(life_.get("compiled graph"), call);
     if (!values_known_) check_values();
+    take_bindings();
     // A GraphRun that is still in use keeps its events.
     if (events_.use_count() > 1) events_ = std::make_shared<std::vector<Event>>(events_->size());
     std::erase_if(watches_, [](auto const& watch) { return !watch.wanted(); });
@@ -343,10 +374,14 @@ template <Runtime R> class CompiledGraph {
       }
       PlannedTensor const& tensor = plan.tensors()[buffer.tensor];
       if (tensor.storage == Storage::arena) continue;  // no task uses it
-      if (buffer.tile == 0)
+      if (buffer.tile == 0) {
         stored = &store_->ensure(
             tensor,
             plan.buffers().subspan(b, static_cast<std::size_t>(tensor.tiling.tile_count())));
+        if (stored->storage != Storage::stored)
+          switched_.push_back(
+              {stored, stored->bindings, static_cast<std::ptrdiff_t>(bindings_.size())});
+      }
       binding_[b] = static_cast<std::uint32_t>(bindings_.size());
       bindings_.push_back(stored->tiles[buffer.tile]);
     }
@@ -453,6 +488,13 @@ template <Runtime R> class CompiledGraph {
 
   using Program = program_t<R>;
 
+  /// An input whose tiles change with its binding.
+  struct Switched {
+    typename TensorStore<R>::Stored const* stored;
+    std::uint64_t seen;    // the binding that the table has
+    std::ptrdiff_t first;  // position of its first tile in the table
+  };
+
   std::shared_ptr<Plan const> plan_;
   TensorStore<R>* store_ = nullptr;
   R* runtime_ = nullptr;
@@ -463,6 +505,7 @@ template <Runtime R> class CompiledGraph {
   std::vector<Handle> slots_;
   std::vector<Handle> bindings_;
   std::vector<std::uint32_t> binding_;  // of a buffer of the plan
+  std::vector<Switched> switched_;
   std::vector<std::uint32_t> sinks_;
   std::uint64_t runs_ = 0;
   std::vector<detail::WatchTask<R>> watches_;

@@ -20,15 +20,15 @@ inline std::string at_location(Location const& location) {
 inline std::string memory_text(MemoryReport const& memory, std::size_t slots) {
   return concat("memory", at_location(memory.location), ": ", memory.total(),
                 " bytes = ", memory.stored, " stored + ", memory.arena, " arena in ", slots,
-                " slots (at least ", memory.arena_lower_bound, ")\n");
+                " slots (at least ", memory.arena_lower_bound, ")",
+                memory.adopted == 0 ? "" : concat(", and ", memory.adopted, " of the caller's"),
+                "\n");
 }
 
 inline std::string tensor_text(Plan const& plan, PlannedTensor const& tensor) {
-  char const* const storages[] = {"stored", "arena", "view"};
-  std::string text =
-      concat("tensor ", tensor.name, " ", name_of(tensor.dtype), " ",
-             to_string(tensor.tiling.shape()), " in ", to_string(tensor.tiling.grid()), " tiles, ",
-             storages[static_cast<int>(tensor.storage)]);
+  std::string text = concat("tensor ", tensor.name, " ", name_of(tensor.dtype), " ",
+                            to_string(tensor.tiling.shape()), " in ",
+                            to_string(tensor.tiling.grid()), " tiles, ", name_of(tensor.storage));
   if (tensor.storage == Storage::view)
     text += concat(" of ", plan.tensors()[tensor.base].name, " [", tensor.view_index, "] along ",
                    tensor.view_axis);

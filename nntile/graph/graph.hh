@@ -20,16 +20,21 @@ template <Runtime R> class GraphTensor {
   GraphTensor(TensorStore<R>& store, typename TensorStore<R>::Stored& stored)
       : store_(&store), stored_(&stored) {}
 
-  /// run[x] = values: an array, a vector or a span.
+  /// run[x] = values: an array, a vector or a span, which is copied, or read in place where the
+  /// input is adopted: see CompiledGraph::bind_input.
   template <class Values>
-  requires detail::ArrayOf<Values, void>
-  void operator=(Values const& values) const {
-    std::span const given(values);
-    using T = std::remove_const_t<typename decltype(given)::element_type>;
-    store_->template write<T>(*stored_, std::span<T const>(given));
+  requires detail::ArrayOf<Values>
+  void operator=(Values&& values) const {
+    detail::bind_values(*store_, *stored_, values, detail::is_lasting<Values>);
   }
   template <Element T> void operator=(std::initializer_list<T> values) const {
-    store_->template write<T>(*stored_, std::span<T const>(values.begin(), values.size()));
+    detail::bind_values(*store_, *stored_, values, false);
+  }
+  /// The same; `release` is called once the memory is not read any more.
+  template <class Values>
+  requires detail::ArrayOf<Values>
+  void bind(Values&& values, Release release) const {
+    detail::bind_values(*store_, *stored_, values, detail::is_lasting<Values>, release);
   }
   /// run[lr] = 1e-3: one element, rounded to the tensor's dtype. Throws TypeError where a fraction
   /// is given to an integer.
@@ -47,7 +52,7 @@ template <Runtime R> class GraphTensor {
       } else {
         element = rounded_to<T>(static_cast<double>(value));
       }
-      store_->template write<T>(*stored_, std::span<T const>(&element, 1));
+      detail::bind_values(*store_, *stored_, std::span<T const>(&element, 1), false);
     });
   }
 

@@ -8,6 +8,7 @@
 #include "nntile/core/dims.hh"
 #include "nntile/core/execution.hh"
 #include "nntile/core/tiling.hh"
+#include "nntile/graph/tensor_spec.hh"
 
 namespace nntile {
 
@@ -18,10 +19,11 @@ struct AxisCut {
   std::vector<Index> sizes;
 };
 
-/// The tiling that a tensor has already.
+/// The tiling that a tensor has already; an input may be adopted or double-buffered already.
 struct KeptTiling {
   std::string tensor;
   Tiling tiling;
+  Storage storage = Storage::stored;
 };
 
 /// Machine parameters of the tile-size search. They never affect results; the number of workers
@@ -49,6 +51,13 @@ struct PlanOptions {
   /// Tensors that exist, from TensorStore::tilings(): what agrees with them along an axis is cut
   /// like them.
   std::vector<KeptTiling> keep = {};
+  /// Inputs that runs read where the caller has them: bind_input adopts the memory. Each is cut
+  /// along its outermost axis alone, so that its tiles are pieces of that memory; other tensors'
+  /// axes that must agree with its inner ones stay whole as well.
+  std::vector<std::string> adopted = {};
+  /// Inputs with two buffers, which bind_input fills in turn: the next batch is copied in while a
+  /// run reads this one. Costs the memory of each once more.
+  std::vector<std::string> double_buffered = {};
   MachineModel machine = {};
   /// Hints of the tile tasks: where they had best run. Never affects results. Without `workers` of
   /// its own it counts on those of `machine`, compile(graph, store) on those of the store's

@@ -24,9 +24,6 @@ namespace nntile {
 
 class LogicalGraph;
 
-/// The storage of a tensor: kept by the store, in slots of the arena, or another tensor's.
-enum class Storage : std::uint8_t { stored, arena, view };
-
 struct PlannedTensor {
   std::string name;
   DType dtype = DType::fp32;
@@ -99,15 +96,24 @@ struct PlannedTask {
   bool operator==(PlannedTask const&) const = default;
 };
 
-/// Exact bytes at one location: what the store keeps, the arena of everything else, and the least
-/// that any arena could be, the largest number of live bytes at a position of the plan. Tiles count
-/// in units of 64 bytes.
+/// Exact bytes at one location: what the store keeps, the arena of everything else, the least that
+/// any arena could be, which is the largest number of live bytes at a position of the plan, and
+/// what runs read in the caller's memory. Tiles count in units of 64 bytes, the caller's in bytes.
 struct MemoryReport {
   Location location = {};
   Index stored = 0;
   Index arena = 0;
   Index arena_lower_bound = 0;
+  Index adopted = 0;
+  /// Without the caller's.
   Index total() const { return stored + arena; }
+  /// Counts a buffer that is in no slot.
+  void add(PlannedTensor const& tensor, PlannedBuffer const& buffer) {
+    if (tensor.storage == Storage::stored) stored += buffer.bytes;
+    if (tensor.storage == Storage::double_buffered) stored += 2 * buffer.bytes;
+    if (tensor.storage == Storage::adopted)
+      adopted += byte_count(tensor.tiling.box(buffer.tile).extent, size_of(tensor.dtype));
+  }
   bool operator==(MemoryReport const&) const = default;
 };
 

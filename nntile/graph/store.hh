@@ -11,6 +11,7 @@
 
 #include "nntile/core/box.hh"
 #include "nntile/core/spelling.hh"
+#include "nntile/graph/adopted.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/tile/tile.hh"
 
@@ -37,16 +38,22 @@ template <Runtime R> class TensorStore {
   using Handle = typename R::Handle;
   struct Stored {
     StoredSpec spec;
-    std::vector<Handle> tiles;
+    std::vector<Handle> tiles;  // what the next run reads and writes
     std::vector<bool> written;  // by the store or a run; what others wrote is found out when asked
+    Storage storage = Storage::stored;
+    std::uint64_t bindings = 0;  // how often other tiles took the place of `tiles`
+    /// The buffer of a double-buffered input that the next binding fills; of an adopted one the
+    /// memory that was bound before, so that two can be bound in turn.
+    std::vector<Handle> spare = {};
+    detail::CallerMemory memory = {}, spare_memory = {};  // of an adopted one
+    bool has_release = false;                             // the caller waits for the end of `tiles`
   };
 
   explicit TensorStore(R& runtime) : runtime_(runtime) {}
   TensorStore(TensorStore const&) = delete;
   TensorStore& operator=(TensorStore const&) = delete;
   ~TensorStore() {
-    for (auto const& stored : tensors_)
-      for (Handle const& handle : stored->tiles) runtime_.retire(handle);
+    for (auto const& stored : tensors_) retire(*stored);
   }
 
   R& runtime() const { return runtime_.get("store"); }
@@ -67,17 +74,14 @@ template <Runtime R> class TensorStore {
     try {
       result.spec = {planned.name, planned.dtype,      planned.tiling,
                      file,         planned.attributes, planned.open};
-      result.tiles.reserve(buffers.size());
-      for (PlannedBuffer const& buffer : buffers) {
-        result.tiles.push_back(runtime().allocate(static_cast<std::size_t>(buffer.bytes),
-                                                  buffer.location.place, Lifetime::persistent));
+      result.storage = planned.storage;
+      allocate(result.tiles, planned, buffers);
+      if (planned.storage == Storage::double_buffered) allocate(result.spare, planned, buffers);
+      for (PlannedBuffer const& buffer : buffers)
         result.written.push_back(element_count(planned.tiling.box(buffer.tile).extent) == 0);
-        if (result.written.back())
-          (void)HostView<std::int32_t, R, Access::write>(runtime(), result.tiles.back());
-      }
       by_name_.emplace(planned.name, &result);
     } catch (...) {
-      for (Handle const& handle : result.tiles) runtime_.retire(handle);
+      retire(result);
       tensors_.pop_back();
       throw;
     }
@@ -86,10 +90,11 @@ template <Runtime R> class TensorStore {
 
   /// All tensors, in the order in which they came.
   std::vector<std::unique_ptr<Stored>> const& tensors() const { return tensors_; }
-  /// The tilings of all tensors, for PlanOptions::keep.
+  /// The tilings and storages of all tensors, for PlanOptions::keep.
   std::vector<KeptTiling> tilings() const {
     std::vector<KeptTiling> result;
-    for (auto const& stored : tensors_) result.push_back({stored->spec.name, stored->spec.tiling});
+    for (auto const& stored : tensors_)
+      result.push_back({stored->spec.name, stored->spec.tiling, stored->storage});
     return result;
   }
   bool contains(std::string const& name) const { return by_name_.contains(name); }
@@ -135,8 +140,28 @@ template <Runtime R> class TensorStore {
     return stored.written[at] = true;
   }
 
-  /// Copies a whole column-major array into a tensor, waiting for that tensor's tasks alone. Throws
-  /// ShapeError, TypeError.
+  /// Hands a whole column-major array to an input. Most copy it in, as `write` does, and call
+  /// `release` at once. An adopted one reads it in place: it lives until `release` is called, after
+  /// the last task that reads it and the binding of other memory; without one, until two others
+  /// were bound or the store ends, and the runs in between have ended. Costs nothing where one of
+  /// the last two is bound again. T is const, or nothing else that is adopted may overlap the
+  /// memory. Throws ShapeError, TypeError, ValueError (alignment; an overlap); then nothing has
+  /// changed.
+  template <class T>
+  requires Element<std::remove_const_t<T>>
+  void bind(Stored& stored, std::span<T> values, Release release = {}) {
+    using Value = std::remove_const_t<T>;
+    if (stored.storage == Storage::adopted) {
+      check<Value>(stored, values.size(), "bind_input");
+      return adopt(stored, {std::as_bytes(values), std::is_const_v<T>}, release);
+    }
+    write(stored, std::span<Value const>(values));
+    release();
+  }
+
+  /// Copies a whole column-major array into a tensor, waiting for that tensor's tasks alone: a
+  /// double-buffered one's of the run before the last binding. Throws ShapeError, TypeError,
+  /// GraphError (the tensor is the caller's memory).
   template <Element T> void write(std::string const& name, std::span<T const> values) {
     write(at(name), values);
   }
@@ -160,25 +185,104 @@ template <Runtime R> class TensorStore {
   }
 
   /// The same without types: column-major bytes of the whole tensor.
-  void write_bytes(Stored const& stored, std::byte const* values) {
+  void write_bytes(Stored& stored, std::byte const* values) {
+    if (stored.storage == Storage::adopted)
+      throw GraphError(concat("write: '", stored.spec.name, "' is adopted, so that its values are ",
+                              "in the caller's memory; change them there, or bind other memory by ",
+                              "bind_input(\"", stored.spec.name, "\", span)"));
+    bool const twice = stored.storage == Storage::double_buffered;
     for_each_tile<Access::write>(
-        stored, [&](std::byte* tile, TileBox const& box, Shape const& shape, std::size_t size) {
+        stored, twice ? stored.spare : stored.tiles,
+        [&](std::byte* tile, TileBox const& box, Shape const& shape, std::size_t size) {
           copy_to_tile(tile, box, values, shape, size);
         });
-    find(stored.spec.name, stored.spec.tiling.shape())->written.assign(stored.tiles.size(), true);
+    stored.written.assign(stored.tiles.size(), true);
+    if (!twice) return;
+    stored.tiles.swap(stored.spare);
+    ++stored.bindings;
   }
   void read_bytes(Stored const& stored, std::byte* values) const {
     for_each_tile<Access::read>(
-        stored, [&](std::byte const* tile, TileBox const& box, Shape const& shape,
-                    std::size_t size) { copy_from_tile(tile, box, values, shape, size); });
+        stored, stored.tiles,
+        [&](std::byte const* tile, TileBox const& box, Shape const& shape, std::size_t size) {
+          copy_from_tile(tile, box, values, shape, size);
+        });
   }
 
  private:
-  template <Access access, class F> void for_each_tile(Stored const& stored, F&& f) const {
+  /// Allocates a tensor's buffers as the plan lists them; of an adopted input a byte each, which
+  /// nothing writes, until memory is bound.
+  void allocate(std::vector<Handle>& tiles, PlannedTensor const& planned,
+                std::span<PlannedBuffer const> buffers) {
+    tiles.reserve(buffers.size());
+    for (PlannedBuffer const& buffer : buffers) {
+      bool const placeholder = planned.storage == Storage::adopted;
+      tiles.push_back(runtime().allocate(placeholder ? 1 : static_cast<std::size_t>(buffer.bytes),
+                                         buffer.location.place, Lifetime::persistent));
+      if (element_count(planned.tiling.box(buffer.tile).extent) == 0)
+        (void)HostView<std::int32_t, R, Access::write>(runtime(), tiles.back());
+    }
+  }
+  void retire(Stored& stored) {
+    for (Handle const& handle : stored.tiles) runtime_.retire(handle);
+    for (Handle const& handle : stored.spare) runtime_.retire(handle);
+  }
+
+  void adopt(Stored& stored, detail::CallerMemory const& memory, Release release) {
+    [[maybe_unused]] auto const inside = detail::drive(runtime(), "bind_input");
+    bool const first = stored.bindings == 0, returned = release.call != nullptr;
+    if (!first && !returned && !stored.has_release && stored.memory == memory) return;
+    check_memory(stored, memory);
+    if (returned || stored.spare.empty() || !(stored.spare_memory == memory)) {
+      std::vector<Handle> tiles = adopt_tiles(stored, memory, release);
+      for (Handle const& handle : stored.spare) runtime_.retire(handle);
+      stored.spare.swap(tiles);
+      stored.spare_memory = memory;
+    }
+    stored.tiles.swap(stored.spare);
+    std::swap(stored.memory, stored.spare_memory);
+    ++stored.bindings;
+    if (first || stored.has_release) {  // placeholders, or memory that the caller wants back
+      for (Handle const& handle : stored.spare) runtime_.retire(handle);
+      stored.spare.clear();
+    }
+    stored.has_release = returned;
+    stored.written.assign(stored.tiles.size(), true);
+  }
+  std::vector<Handle> adopt_tiles(Stored const& stored, detail::CallerMemory const& memory,
+                                  Release release) {
+    try {
+      return detail::adopt_tiles(runtime(), stored.spec.tiling, size_of(stored.spec.dtype),
+                                 memory.bytes, release);
+    } catch (ValueError const& error) {
+      throw ValueError(concat("bind_input: '", stored.spec.name, "': ", error.what()));
+    }
+  }
+  /// Throws ValueError: alignment, an overlap with another input.
+  void check_memory(Stored const& stored, detail::CallerMemory const& memory) const {
+    std::size_t const size = size_of(stored.spec.dtype);
+    auto const past = reinterpret_cast<std::uintptr_t>(memory.bytes.data()) % size;
+    if (past != 0)
+      throw ValueError(concat("bind_input: the memory for '", stored.spec.name, "' begins ", past,
+                              " bytes past a multiple of ", size, ", which ",
+                              name_of(stored.spec.dtype), " needs to be adopted; align it, or ",
+                              "leave the input out of PlanOptions::adopted"));
+    for (auto const& other : tensors_)
+      if (other.get() != &stored && other->storage == Storage::adopted && other->bindings != 0 &&
+          memory.conflicts(other->memory))
+        throw ValueError(concat("bind_input: the ", memory.bytes.size(), " bytes for '",
+                                stored.spec.name, "' overlap the ", other->memory.bytes.size(),
+                                " that '", other->spec.name,
+                                "' is bound to; bind both as spans of ",
+                                "const elements, or memory that does not overlap"));
+  }
+
+  template <Access access, class F>
+  void for_each_tile(Stored const& stored, std::vector<Handle> const& tiles, F&& f) const {
     using Byte = std::conditional_t<access == Access::read, std::byte const, std::byte>;
     Shape const shape = stored.spec.tiling.shape();
-    for (std::size_t tile = 0; tile < stored.tiles.size(); ++tile) {
-      HostView<std::int32_t, R, access> const view(runtime(), stored.tiles[tile]);
+    for (std::size_t tile = 0; tile < tiles.size(); ++tile) {
+      HostView<std::int32_t, R, access> const view(runtime(), tiles[tile]);
       f(reinterpret_cast<Byte*>(view.span().data()),
         stored.spec.tiling.box(static_cast<Index>(tile)), shape, size_of(stored.spec.dtype));
     }
@@ -211,6 +315,10 @@ template <Runtime R> class TensorStore {
       throw PlanError(concat("store: '", planned.name, "' has shape ",
                              to_string(stored.spec.tiling.shape()), " here but ",
                              to_string(planned.tiling.shape()), " in the new graph"));
+    if (stored.storage != planned.storage)
+      throw PlanError(concat("store: '", planned.name, "' is ", name_of(stored.storage),
+                             " here but ", name_of(planned.storage),
+                             " in the new graph; plan both with the same options"));
     if (!(stored.spec.tiling == planned.tiling))
       throw PlanError(concat("store: '", planned.name, "' is cut into a grid of ",
                              to_string(stored.spec.tiling.grid()), " tiles here but ",

@@ -51,4 +51,13 @@ struct TensorAttributes {
   bool operator==(TensorAttributes const&) const = default;
 };
 
+/// The storage of a planned tensor: kept by the store, in slots of the arena, another tensor's, the
+/// caller's memory, or kept by the store in two buffers that are bound in turn.
+enum class Storage : std::uint8_t { stored, arena, view, adopted, double_buffered };
+
+constexpr char const* name_of(Storage storage) {
+  constexpr char const* names[] = {"stored", "arena", "view", "adopted", "double_buffered"};
+  return names[static_cast<int>(storage)];
+}
+
 }  // namespace nntile

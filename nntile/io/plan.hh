@@ -46,6 +46,7 @@ inline std::uint64_t digest(Plan const& plan) {
   for (PlannedSlot const& slot : plan.slots()) number(slot.bytes), location(slot.location);
   for (MemoryReport const& report : plan.memories()) {
     number(report.stored), number(report.arena), number(report.arena_lower_bound);
+    if (report.adopted != 0) number(report.adopted);
     location(report.location);
   }
   for (PlannedKernel const& kernel : plan.kernels()) {
@@ -199,7 +200,8 @@ class PlanReader {
       std::vector<AxisTiling> axes;
       for (JsonView const sizes : get<JsonView>(tensor, "tiles").elements())
         axes.push_back(axis(sizes));
-      options.keep.push_back({get<std::string>(tensor, "name"), Tiling(std::move(axes))});
+      options.keep.push_back({get<std::string>(tensor, "name"), Tiling(std::move(axes)),
+                              tensor.find("storage") ? storage(tensor) : Storage::stored});
     }
     if (auto const dims = root_.find("dims"))
       for (JsonMember const& dim : dims->members()) {
@@ -209,6 +211,14 @@ class PlanReader {
     plan = passes::tile(std::move(plan), graph_, options, BoundDims(graph_, options.dims));
     check_tilings(plan, options.keep);
     return plan;
+  }
+  /// Of an input that is not simply stored.
+  Storage storage(JsonView tensor) const {
+    auto const name = get<std::string>(tensor, "storage");
+    for (Storage const storage : {Storage::adopted, Storage::double_buffered})
+      if (name == nntile::name_of(storage)) return storage;
+    fail("storage ", in_quotes(name), " of '", get<std::string>(tensor, "name"),
+         "' is neither adopted nor double_buffered");
   }
   AxisTiling axis(JsonView sizes) const {
     auto const given = sizes.as<std::vector<Index>>();
@@ -280,7 +290,8 @@ class PlanReader {
       fail("there are ", b, " buffers where its tensors have ", plan.buffers.size());
     for (JsonView const report : get<JsonView>(root_, "memory").elements())
       plan.memory.push_back({location(report), get<Index>(report, "stored"),
-                             get<Index>(report, "arena"), get<Index>(report, "arena_lower_bound")});
+                             get<Index>(report, "arena"), get<Index>(report, "arena_lower_bound"),
+                             report.find("adopted") ? get<Index>(report, "adopted") : 0});
   }
 
   void read_hints(PlanData& plan) const {
@@ -327,7 +338,10 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
         sizes.push_back(tensor.tiling.axis(d).size(i));
       axes.push_back(std::move(sizes));
     }
-    tensors.push_back(Json::object({{"name", tensor.name}, {"tiles", std::move(axes)}}));
+    Json json = Json::object({{"name", tensor.name}, {"tiles", std::move(axes)}});
+    if (tensor.storage == Storage::adopted || tensor.storage == Storage::double_buffered)
+      json["storage"] = name_of(tensor.storage);
+    tensors.push_back(std::move(json));
   }
   for (PlannedSlot const& slot : plan.slots()) {
     Json json = Json::object({{"bytes", slot.bytes}});
@@ -338,6 +352,7 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
     Json json = Json::object({{"stored", report.stored},
                               {"arena", report.arena},
                               {"arena_lower_bound", report.arena_lower_bound}});
+    if (report.adopted != 0) json["adopted"] = report.adopted;
     detail::add_location(json, report.location);
     memory.push_back(std::move(json));
   }

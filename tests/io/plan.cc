@@ -85,6 +85,20 @@ TEST_CASE("an automatic plan, its priorities and uneven cuts come back", "[io][p
   }
 }
 
+TEST_CASE("inputs that are adopted or double-buffered come back", "[io][plan]") {
+  TinyGptGraph const gpt;
+  Plan const plan(gpt.graph, {.tile = 64, .adopted = {"tokens"}, .double_buffered = {"labels"}});
+  std::string const text = plan_text(plan, gpt.graph);
+  CHECK(diff(plan_of(text, "p", gpt.graph), plan) == "");
+  CHECK(plan_of(text, "p", gpt.graph) == plan);
+  CHECK_FALSE(digest(plan) == digest(Plan(gpt.graph, {.tile = 64, .adopted = {"tokens"}})));
+  CHECK(contains(message_of<FormatError>([&] {
+                   (void)plan_of(replaced(text, "\"double_buffered\"", "\"arena\""), "p.json",
+                                 gpt.graph);
+                 }),
+                 "storage 'arena' of 'labels' is neither adopted nor double_buffered"));
+}
+
 TEST_CASE("random graphs with views and ops in place come back", "[io][plan]") {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     INFO("seed " << seed);

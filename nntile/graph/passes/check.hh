@@ -57,12 +57,24 @@ class CheckPass {
     PlannedTensor const& tensor = plan_.tensors[t];
     if (!tensor.used) return;
     if (tensor.storage == Storage::view) return check_view(tensor);
+    if (tensor.storage == Storage::adopted && !is_consecutive(tensor.tiling))
+      fail("tiles of the adopted '", tensor.name, "' are not pieces of its memory");
     auto const count = static_cast<std::size_t>(tensor.tiling.tile_count());
     for (std::size_t i = 0; i < count; ++i) {
       std::size_t const b = tensor.first_buffer + i;
       if (b >= plan_.buffers.size() || plan_.buffers[b].tensor != t || plan_.buffers[b].tile != i)
         fail("buffer ", b, " is not that of tile ", i, " of '", tensor.name, "'");
     }
+  }
+  /// Whether each tile is one piece of the column-major array: one axis at most is cut, and those
+  /// outside it have one index.
+  static bool is_consecutive(Tiling const& tiling) {
+    bool cut = false;
+    for (std::size_t d = 0; d < tiling.rank(); ++d) {
+      if (cut && tiling.axis(d).extent() > 1) return false;
+      cut = cut || tiling.axis(d).count() > 1;
+    }
+    return true;
   }
   void check_view(PlannedTensor const& view) const {
     bool const based = view.base < plan_.tensors.size() &&
@@ -135,6 +147,8 @@ class CheckPass {
       PlannedBuffer const& buffer = plan_.buffers[use.handle];
       if (plan_.tensors[buffer.tensor].storage == Storage::arena && buffer.slot == no_id)
         fail(label(t), " uses ", tile(use.handle), ", which has no slot");
+      if (plan_.tensors[buffer.tensor].storage == Storage::adopted && writes(use.access))
+        fail(label(t), " writes ", tile(use.handle), ", which is adopted to be read");
       if (!moves && !(buffer.location == task.location))
         fail(label(t), " runs at ", to_string(task.location), " and uses ", tile(use.handle),
              " at ", to_string(buffer.location));
@@ -167,7 +181,7 @@ class CheckPass {
     for (PlannedBuffer const& buffer : plan_.buffers) {
       PlannedTensor const& tensor = plan_.tensors[buffer.tensor];
       bool const given = tensor.attributes.persistent || tensor.attributes.external;
-      written.push_back(given && tensor.storage == Storage::stored);
+      written.push_back(given && tensor.storage != Storage::arena);
     }
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       auto const uses = plan_.uses_of(plan_.tasks[t]);
@@ -227,16 +241,15 @@ class CheckPass {
           }))
         fail("its report of memory lacks ", to_string(buffer.location));
     for (MemoryReport const& report : plan_.memory) {
-      Index stored = 0, arena = 0;
+      MemoryReport sum;
       for (PlannedBuffer const& buffer : plan_.buffers)
-        if (buffer.location == report.location &&
-            plan_.tensors[buffer.tensor].storage == Storage::stored)
-          stored += buffer.bytes;
+        if (buffer.location == report.location) sum.add(plan_.tensors[buffer.tensor], buffer);
       for (PlannedSlot const& slot : plan_.slots)
-        if (slot.location == report.location) arena += slot.bytes;
-      if (stored != report.stored || arena != report.arena)
-        fail("at ", to_string(report.location), " it takes ", stored, " bytes stored and ", arena,
-             " in the arena, not ", report.stored, " and ", report.arena);
+        if (slot.location == report.location) sum.arena += slot.bytes;
+      if (sum.stored != report.stored || sum.arena != report.arena || sum.adopted != report.adopted)
+        fail("at ", to_string(report.location), " it takes ", sum.stored,
+             " bytes stored and ", sum.arena, " in the arena, and ", sum.adopted,
+             " adopted, not ", report.stored, ", ", report.arena, " and ", report.adopted);
     }
   }
 

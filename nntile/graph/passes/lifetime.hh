@@ -161,7 +161,7 @@ inline PlanData lifetime(PlanData plan) {
     for (MemoryReport& report : plan.memory)
       if (report.location == buffer.location) at = &report;
     if (at == nullptr) at = &plan.memory.emplace_back(MemoryReport{.location = buffer.location});
-    if (plan.tensors[buffer.tensor].storage != Storage::arena) at->stored += buffer.bytes;
+    at->add(plan.tensors[buffer.tensor], buffer);
   }
   for (MemoryReport& report : plan.memory) {
     std::size_t const before = plan.slots.size();

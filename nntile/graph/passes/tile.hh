@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nntile/graph/bound_dims.hh"
+#include "nntile/graph/passes/inputs.hh"
 #include "nntile/graph/passes/prune.hh"
 #include "nntile/graph/plan.hh"
 
@@ -17,8 +18,8 @@ namespace nntile::passes {
 class TilePass {
  public:
   TilePass(LogicalGraph const& graph, PlanOptions const& options, BoundDims const& dims,
-           std::vector<bool> const& used)
-      : graph_(graph), options_(options), dims_(dims), used_(used) {
+           std::vector<bool> const& used, std::vector<Storage> const& storages)
+      : graph_(graph), options_(options), dims_(dims), used_(used), storages_(storages) {
     first_.resize(graph.tensor_count() + 1);
     for (std::size_t t = 0; t < graph.tensor_count(); ++t)
       first_[t + 1] = first_[t] + graph.tensor_at(static_cast<std::uint32_t>(t)).spec.shape.size();
@@ -28,6 +29,7 @@ class TilePass {
     single_.resize(first_.back());
     inner_.resize(first_.back());
     names_.resize(first_.back());
+    inside_.resize(first_.back(), none);
   }
 
   /// Tilings of all tensors, from the axes of the ops that are kept. Throws PlanError on cuts that
@@ -37,6 +39,7 @@ class TilePass {
     for (std::size_t const op : ops) join_op(graph_.op_at(op));
     name_classes();
     collect_marks();
+    collect_adopted();
     keep_tilings();
     for (std::size_t const op : ops) collect_groups(graph_.op_at(op));
     cut_.resize(parent_.size());
@@ -111,6 +114,17 @@ class TilePass {
     }
   }
 
+  /// Notes the inner axes of adopted inputs: all but the outermost of several indices.
+  void collect_adopted() {
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
+      if (!used_[t] || storages_[t] != Storage::adopted) continue;
+      Shape const shape = dims_.shape_of(t);
+      std::size_t outermost = shape.size();
+      while (outermost > 0 && shape[outermost - 1] <= 1) --outermost;
+      for (std::size_t d = 0; d + 1 < outermost; ++d) inside_[find(first_[t] + d)] = first_[t] + d;
+    }
+  }
+
   /// Takes over the cuts of tensors that exist. Throws PlanError where two of them contradict.
   void keep_tilings() {
     kept_.assign(parent_.size(), nullptr);
@@ -155,6 +169,7 @@ class TilePass {
     AxisCut const* asked = nullptr;
     for (AxisCut const& cut : options_.cuts)
       if (cut.axis == names_[root]) asked = &cut;
+    if (inside_[root] != none) return uncut(root, extent, asked);
     if (kept_[root] != nullptr) {
       if ((whole_[root] && kept_[root]->count() > 1) ||
           (single_[root] && kept_[root]->count() != extent))
@@ -184,6 +199,26 @@ class TilePass {
     return AxisTiling::uniform(extent, options_.even ? even(extent, wished) : wished);
   }
 
+  /// The one tile of an axis inside an adopted input. Throws PlanError where something else cuts
+  /// it.
+  AxisTiling uncut(std::size_t root, Index extent, AxisCut const* asked) const {
+    if (kept_[root] != nullptr && kept_[root]->count() > 1)
+      fail_adopted(root, concat("a tensor that exists has ", kept_[root]->count(),
+                                " tiles along it; plan with the input adopted from the start, or"));
+    if (single_[root] && extent > 1) fail_adopted(root, "a slice cuts it into single indices;");
+    if (asked != nullptr && !(asked->sizes.size() == 1 && asked->sizes[0] >= extent))
+      fail_adopted(root, "PlanOptions::cuts cuts it; leave it out there, or");
+    return AxisTiling::whole(extent);
+  }
+  [[noreturn]] void fail_adopted(std::size_t root, std::string const& why) const {
+    std::uint32_t const t = tensor_of(inside_[root]);
+    std::string const& name = graph_.tensor_at(t).name;
+    throw PlanError(concat("tile: the adopted input '", name, "' can be cut along its outermost ",
+                           "axis alone, but along dimension ", inside_[root] - first_[t],
+                           names_[root].empty() ? "" : concat(" ('", names_[root], "')"), " ", why,
+                           " leave '", name, "' out of PlanOptions::adopted, and it is copied in"));
+  }
+
   /// The size of equal tiles of at most `wished` elements; whole units of 64 where it is so large.
   static Index even(Index extent, Index wished) {
     Index const unit = wished >= 64 ? 64 : 1;
@@ -203,10 +238,14 @@ class TilePass {
     visiting_[root] = false;
     return own * inside;
   }
+  /// The tensor that a dimension is of.
+  std::uint32_t tensor_of(std::size_t id) const {
+    return static_cast<std::uint32_t>(std::upper_bound(first_.begin(), first_.end(), id) -
+                                      first_.begin() - 1);
+  }
   Index class_extent(std::size_t root) const {
-    auto const at = std::upper_bound(first_.begin(), first_.end(), root) - first_.begin() - 1;
-    return dims_(graph_.tensor_at(static_cast<std::uint32_t>(at))
-                     .spec.shape[root - first_[static_cast<std::size_t>(at)]]);
+    std::uint32_t const at = tensor_of(root);
+    return dims_(graph_.tensor_at(at).spec.shape[root - first_[at]]);
   }
 
   static AxisTiling repeat(std::vector<Index> const& sizes, Index extent, std::string const& axis) {
@@ -230,16 +269,20 @@ class TilePass {
     return concat("tile: the graph '", graph_.name(), "' has no axis '", axis, "'; it has ", list);
   }
 
+  static constexpr std::size_t none = ~std::size_t{0};
+
   LogicalGraph const& graph_;
   PlanOptions const& options_;
   BoundDims const& dims_;
   std::vector<bool> const& used_;
+  std::vector<Storage> const& storages_;
   std::vector<std::size_t> first_;   // of a tensor's dimensions
   std::vector<std::size_t> parent_;  // of a dimension's class
   std::vector<bool> whole_;
   std::vector<bool> single_;
   std::vector<std::vector<std::size_t>> inner_;
   std::vector<std::string> names_;
+  std::vector<std::size_t> inside_;  // a dimension of an adopted input that must not be cut
   std::vector<std::string> known_;
   std::vector<AxisTiling const*> kept_;
   std::vector<AxisTiling> cut_;
@@ -254,20 +297,17 @@ inline PlanData tile(PlanData plan, LogicalGraph const& graph, PlanOptions const
   std::vector<bool> used(graph.tensor_count());
   for (std::size_t const op : plan.nodes)
     for (std::uint32_t const t : graph.op_at(op).operands) used[t] = used[root_of(graph, t)] = true;
-  std::vector<Tiling> tilings = TilePass(graph, options, dims, used).run(plan.nodes);
+  std::vector<Storage> const storages = StoragePass(graph, options).run();
+  std::vector<Tiling> tilings = TilePass(graph, options, dims, used, storages).run(plan.nodes);
   for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
     TensorNode const& node = graph.tensor_at(t);
-    bool const stored =
-        node.attributes.persistent || node.attributes.external || node.attributes.output;
     plan.tensors.push_back({.name = node.name,
                             .dtype = node.spec.dtype,
                             .tiling = std::move(tilings[t]),
                             .file_shape = node.spec.file_shape,
                             .attributes = node.attributes,
                             .open = node.spec.shape.open(),
-                            .storage = node.base != no_id ? Storage::view
-                                       : stored           ? Storage::stored
-                                                          : Storage::arena,
+                            .storage = storages[t],
                             .used = used[t],
                             .base = node.base,
                             .view_axis = node.view_axis,

@@ -1,0 +1,94 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// An input in the caller's memory: its tiles are pieces of it, adopted by the runtime.
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "nntile/core/box.hh"
+#include "nntile/core/tiling.hh"
+#include "nntile/runtime/concept.hh"
+#include "nntile/runtime/runtime_ref.hh"
+
+namespace nntile::detail {
+
+/// Calls the owner's release when the last tile has been released.
+class SharedRelease {
+ public:
+  SharedRelease(Release const& owner, std::size_t tiles) : owner_(owner), left_(tiles) {}
+
+  /// For each tile.
+  Release of_tile() { return {&drop, this}; }
+  /// Where adopting fails: the owner keeps the memory, `tiles` were not adopted.
+  void cancel(std::size_t tiles) noexcept {
+    owner_ = {};
+    subtract(tiles);
+  }
+
+ private:
+  static void drop(void* self) noexcept { static_cast<SharedRelease*>(self)->subtract(1); }
+  void subtract(std::size_t tiles) noexcept {
+    if (left_.fetch_sub(tiles, std::memory_order_acq_rel) != tiles) return;
+    owner_();
+    delete this;
+  }
+
+  Release owner_;
+  std::atomic<std::size_t> left_;
+};
+
+/// Memory of the caller that holds a whole tensor, column-major. Where it is `shared`, other inputs
+/// may overlap it: its elements were given as const.
+struct CallerMemory {
+  std::span<std::byte const> bytes;
+  bool shared = false;
+
+  bool operator==(CallerMemory const& other) const {
+    return bytes.data() == other.bytes.data() && bytes.size() == other.bytes.size() &&
+           shared == other.shared;
+  }
+  bool conflicts(CallerMemory const& other) const {
+    if (bytes.empty() || other.bytes.empty() || (shared && other.shared)) return false;
+    auto const address = [](std::byte const* p) { return reinterpret_cast<std::uintptr_t>(p); };
+    return address(bytes.data()) < address(other.bytes.data()) + other.bytes.size() &&
+           address(other.bytes.data()) < address(bytes.data()) + bytes.size();
+  }
+};
+
+/// Adopts each tile of a tiling whose tiles are consecutive, to be read. `release` is called once,
+/// after the last task of the last tile. Throws what adopt does; then nothing is adopted, and
+/// `release` is not called.
+template <Runtime R>
+std::vector<typename R::Handle> adopt_tiles(R& runtime, Tiling const& tiling, std::size_t element,
+                                            std::span<std::byte const> bytes, Release release) {
+  auto const count = static_cast<std::size_t>(tiling.tile_count());
+  std::vector<typename R::Handle> tiles;
+  tiles.reserve(count);
+  SharedRelease* const shared =
+      release.call == nullptr ? nullptr : new SharedRelease(release, count);
+  std::size_t begin = 0;
+  try {
+    while (tiles.size() < count) {
+      Shape const extent = tiling.box(static_cast<Index>(tiles.size())).extent;
+      auto const size = static_cast<std::size_t>(element_count(extent)) * element;
+      Release const of_tile = shared == nullptr ? Release{} : shared->of_tile();
+      auto const piece = bytes.subspan(begin, size);
+      if constexpr (ReadOnlyRuntime<R>)
+        tiles.push_back(runtime.adopt(piece, host, of_tile));
+      else  // no task of a plan writes it
+        tiles.push_back(runtime.adopt(std::span(const_cast<std::byte*>(piece.data()), piece.size()),
+                                      host, of_tile));
+      begin += size;
+    }
+  } catch (...) {
+    if (shared != nullptr) shared->cancel(count - tiles.size());
+    for (auto const& tile : tiles) runtime.retire(tile);
+    throw;
+  }
+  return tiles;
+}
+
+}  // namespace nntile::detail

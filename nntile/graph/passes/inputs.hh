@@ -1,0 +1,76 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The storage of tensors: which the store keeps, and which inputs are adopted or double-buffered.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nntile/core/spelling.hh"
+#include "nntile/graph/logical.hh"
+#include "nntile/graph/options.hh"
+
+namespace nntile::passes {
+
+/// Storages of a graph's tensors under the options.
+class StoragePass {
+ public:
+  StoragePass(LogicalGraph const& graph, PlanOptions const& options)
+      : graph_(graph), options_(options) {}
+
+  /// By tensor. Throws PlanError: an option names what is no input, or one input is in both lists.
+  std::vector<Storage> run() {
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
+      TensorNode const& node = graph_.tensor_at(t);
+      auto const& a = node.attributes;
+      storages_.push_back(node.base != no_id                       ? Storage::view
+                          : a.persistent || a.external || a.output ? Storage::stored
+                                                                   : Storage::arena);
+    }
+    for (KeptTiling const& kept : options_.keep)
+      if (kept.storage != Storage::stored && find(kept.tensor) != no_id)
+        set("keep", kept.tensor, kept.storage);
+    for (std::string const& name : options_.adopted) set("adopted", name, Storage::adopted);
+    for (std::string const& name : options_.double_buffered)
+      set("double_buffered", name, Storage::double_buffered);
+    return std::move(storages_);
+  }
+
+ private:
+  std::uint32_t find(std::string_view name) const {
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
+      if (graph_.tensor_at(t).name == name) return t;
+    return no_id;
+  }
+
+  void set(char const* option, std::string const& name, Storage storage) {
+    std::uint32_t const t = find(name);
+    if (t == no_id || !graph_.tensor_at(t).attributes.external) fail_no_input(option, name, t);
+    if (storages_[t] != Storage::stored && storages_[t] != storage)
+      throw PlanError(concat("plan '", graph_.name(), "': PlanOptions::", option, " names '", name,
+                             "', which is ", name_of(storages_[t]), " already; it can be one"));
+    storages_[t] = storage;
+  }
+
+  [[noreturn]] void fail_no_input(char const* option, std::string const& name,
+                                  std::uint32_t t) const {
+    std::string const at =
+        concat("plan '", graph_.name(), "': PlanOptions::", option, " names '", name, "', which ");
+    if (t != no_id) throw PlanError(concat(at, "is no input: declare it by input() or constant()"));
+    std::vector<std::string_view> inputs;
+    std::string list;
+    for (std::uint32_t i = 0; i < graph_.tensor_count(); ++i)
+      if (graph_.tensor_at(i).attributes.external) {
+        inputs.push_back(graph_.tensor_at(i).name);
+        list += concat(list.empty() ? "; its inputs are '" : ", '", inputs.back(), "'");
+      }
+    std::string const near = did_you_mean(name, inputs);
+    throw PlanError(concat(at, "the graph does not have", near.empty() ? list : near));
+  }
+
+  LogicalGraph const& graph_;
+  PlanOptions const& options_;
+  std::vector<Storage> storages_;
+};
+
+}  // namespace nntile::passes
