@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What serial_cost.py counts the instructions of: a training step in tiles of 64, once as a
-// compiled graph on Serial and once as a loop over the same kernels with the same arguments.
+// compiled graph on Serial, once as one whose batches come in two buffers in turn, and once as a
+// loop over the same kernels with the same arguments.
 //
-// usage: serial_cost graph|loop. Prints the number of tasks, the loss and a sum of all parameters;
-// ends with 77 where it cannot run.
+// usage: serial_cost graph|alternating|loop. Prints the number of tasks, the loss and a sum of all
+// parameters; ends with 77 where it cannot run.
 
 #include <cstdio>
 #include <cstring>
@@ -57,7 +58,8 @@ static_assert(Runtime<Watched>);
 /// valgrind 3.19 knows no AVX-512.
 constexpr BindOptions bind{.isa = Isa::v3};
 constexpr BindOptions bind_tasks{.isa = Isa::v3, .replay = false};
-constexpr PlanOptions options{.tile = 64};
+PlanOptions const options{.tile = 64};
+PlanOptions const alternate{.tile = 64, .double_buffered = {"tokens", "labels", "lr", "step"}};
 
 template <class Run> void report(Run const& run) {
   double sum = 0;
@@ -84,9 +86,9 @@ int main(int argc, char** argv) {
     return 77;
   }
   test::TinyGptGraph const graph;
-  if (what == "graph") {
+  if (what == "graph" || what == "alternating") {
     Serial runtime;
-    test::TinyGptRun<Serial> run(runtime, graph, options, bind);
+    test::TinyGptRun<Serial> run(runtime, graph, what == "graph" ? options : alternate, bind);
     run.train(1);
     run.bind(2);
     counted_graph(run.step);
@@ -103,7 +105,7 @@ int main(int argc, char** argv) {
     counted_loop(calls, workspace[0]);
     report(run);
   } else {
-    std::fprintf(stderr, "usage: %s graph|loop\n", argv[0]);
+    std::fprintf(stderr, "usage: %s graph|alternating|loop\n", argv[0]);
     return 2;
   }
 }
