@@ -44,10 +44,11 @@ struct Contender {
   Samples seconds = {};
 };
 
-template <class Run> Contender timed(std::string name, std::shared_ptr<Run> run) {
-  return {std::move(name), [run]() -> std::optional<double> {
+template <class Run>
+Contender timed(std::string name, std::shared_ptr<Run> run, float (Run::*step)() = &Run::execute) {
+  return {std::move(name), [run, step]() -> std::optional<double> {
             double const begin = bench::seconds();
-            run->execute();
+            (*run.*step)();
             return bench::seconds() - begin;
           }};
 }
@@ -127,11 +128,14 @@ class Gpt2Bench {
     bench::Gpt2Step const exact({}, of.seq, of.batch);
     bench::Gpt2Step const fast({}, of.seq, of.batch, {Mode::fast, 1});
     BindOptions const bind{.isa = isa_};
+    PlanOptions overlapped = planner_;
+    overlapped.double_buffered = {"tokens", "labels"};
     auto const ring = std::make_shared<bench::BoundStep<Ring>>(
-        exact, RuntimeOptions{.workers = cores}, planner_, bind);
+        exact, RuntimeOptions{.workers = cores}, overlapped, bind);
     auto const ring_1 = std::make_shared<bench::BoundStep<Ring>>(
         exact, RuntimeOptions{.workers = 1}, planner_, BindOptions{.isa = isa_, .trace = true});
     std::vector<Contender> all{timed("ring", ring), timed("ring_1", ring_1)};
+    all.push_back(timed("ring_overlap", ring, &bench::BoundStep<Ring>::execute_while_binding));
     all.push_back(timed("serial", std::make_shared<bench::BoundStep<Serial>>(
                                       exact, RuntimeOptions{}, PlanOptions{.tile = 0}, bind)));
 #ifdef NNTILE_HAVE_STARPU
@@ -203,7 +207,7 @@ class Gpt2Bench {
       bool const fast = contender.name == "ring_fast";
       std::string const in = fast ? concat(of.name, "_fast") : name;
       std::string const runtime = fast ? "ring" : contender.name;
-      if (contender.seconds.empty()) continue;
+      if (contender.seconds.empty() || contender.name == "ring_overlap") continue;
       Samples tokens, share;
       for (std::size_t i = 0; i < contender.seconds.size(); ++i) {
         tokens.push_back(static_cast<double>(of.batch * of.seq) / contender.seconds[i]);
@@ -213,6 +217,8 @@ class Gpt2Bench {
       records_.add(in, runtime, "tokens_per_second", "1/s", tokens);
       records_.add(in, runtime, "fraction_of_fma_peak", "1", share);
     }
+    // Seconds of a step with the next batch copied in meanwhile, over those of a step alone.
+    records_.add(name, "ring", "times_overlap", "ratio", ratio(*find(all, "ring_overlap"), ours));
     records_.add(name, "ring", "speedup_2_workers", "ratio", ratio(one, ours));
     Profile profile;
     profile.add(ring_1.run().plan(), ring_1.run().times());

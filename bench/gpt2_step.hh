@@ -39,31 +39,44 @@ template <Runtime R> class BoundStep {
     compile(init, store_, {.tile = plan.tile}).execute();
     auto const count = static_cast<std::size_t>(of.seq * of.batch);
     auto const vocab = static_cast<std::uint64_t>(of.model.config().vocab);
-    std::vector<std::int64_t> tokens, labels;
     for (std::uint64_t i = 0, state = 1; i <= count; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
       auto const token = static_cast<std::int64_t>((state >> 33) % vocab);
-      if (i < count) tokens.push_back(token);
-      if (i > 0) labels.push_back(token);
+      if (i < count) tokens_.push_back(token);
+      if (i > 0) labels_.push_back(token);
     }
     store_.template write<Index>("positions", of.step.position_values());
-    run_.template bind_input<std::int64_t>("tokens", tokens);
-    run_.template bind_input<std::int64_t>("labels", labels);
+    bind_batch();
     run_.template bind_input<float>("lr", std::vector<float>{1e-4f});
   }
 
   /// One step; returns its loss.
   float execute() {
-    run_.template bind_input<std::int64_t>("step", std::vector<std::int64_t>{++number_});
+    run_.template bind_input<std::int64_t>("step", {++number_});
     run_.execute();
+    return run_.template get_output<float>("loss")[0];
+  }
+  /// The same, with the next batch copied in meanwhile: waits for the step where the inputs are not
+  /// double-buffered.
+  float execute_while_binding() {
+    run_.template bind_input<std::int64_t>("step", {++number_});
+    auto const step = run_.execute_async();
+    bind_batch();
+    step.wait();
     return run_.template get_output<float>("loss")[0];
   }
   CompiledGraph<R> const& run() const { return run_; }
 
  private:
+  void bind_batch() {
+    run_.bind_input("tokens", tokens_);
+    run_.bind_input("labels", labels_);
+  }
+
   R runtime_;
   TensorStore<R> store_;
   CompiledGraph<R> run_;
+  std::vector<std::int64_t> tokens_, labels_;
   std::int64_t number_ = 0;
 };
 

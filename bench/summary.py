@@ -24,6 +24,7 @@ share_of_X          our rate over that of X, measured in the same run (triad: a[
 fraction_of_fma_peak  flops of the step over the peak of a loop of FMAs on the same cores in the same run
 scaling_share       speed of two workers over that of one, as a share of what the FMA peak gains
 tiling_tax          time with tiles over time with whole tensors
+times_overlap       time of a step while the next batch is copied in, over that of a step alone
 ns_per_task, cpu_ns_per_task   time from the first submission to the last end; all threads' CPU time
 exponent            how planning grows with the number of tasks: 1 is linear"""
 
