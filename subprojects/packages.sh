@@ -29,7 +29,7 @@ optional=(
   'nlohmann-json3-dev: module nlohmann_json: our JSON reader is compared with no other'
   'libstarpu-dev: starpu: the StarPU runtime is not built'
   'libdnnl-dev: header dnnl.h: Numerics::fast uses OpenBLAS, BLIS or Eigen'
-  'libeigen3-dev: module eigen3: no Eigen behind Numerics::fast'
+  'libeigen3-dev: module eigen3: no Eigen behind Numerics::fast, and no test copies its matrices'
   'libtbb-dev: module tbb: bench/submit lacks oneTBB'
   'valgrind: command_ valgrind: no test counts instructions'
   'bible-kjv: command_ bible: without --data, training takes the licence texts of this machine'

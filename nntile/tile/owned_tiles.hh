@@ -88,19 +88,28 @@ class OwnedTiles {
     (void)runtime();
     check(values.size(), " values");
     Shape const array = whole();
-    for (Index tile = 0; tile < count(); ++tile)
-      copy_to_tile(view<Access::write>(tile).span().data(), box(tile), values.data(), array,
-                   sizeof(T));
+    each_tile<Access::write>([&](T* tile, TileBox const& box) {
+      copy_to_tile(tile, box, values.data(), array, sizeof(T));
+    });
   }
   /// Copies all out as one column-major array, waiting for the tasks of these tiles alone.
   std::vector<T> read() const {
     Shape const array = shape();
     std::vector<T> values(static_cast<std::size_t>(element_count(array)));
-    for (Index tile = 0; tile < count(); ++tile)
-      copy_from_tile(view<Access::read>(tile).span().data(), box(tile), values.data(), array,
-                     sizeof(T));
+    each_tile<Access::read>([&](T const* tile, TileBox const& box) {
+      copy_from_tile(tile, box, values.data(), array, sizeof(T));
+    });
     return values;
   }
+  /// The same, in from or out to a matrix of Eigen's, an mdspan, or what has their members, of any
+  /// strides: element (i, j) of one is that of the other. Include tile/views.hh. Throws ShapeError,
+  /// ValueError (data that is null, strides that are negative).
+  template <class View>
+  requires(!std::convertible_to<View const&, std::span<T const>>)
+  void write(View const& values) const {
+    copy_view<Access::write>(values);
+  }
+  template <class View> void read(View&& values) const { copy_view<Access::read>(values); }
 
   TiledOperand<R> operand() const {
     R& on = runtime();
@@ -159,6 +168,23 @@ class OwnedTiles {
   }
 
  private:
+  /// copy(elements, box) for each tile, locked in turn.
+  template <Access access, class Copy> void each_tile(Copy&& copy) const {
+    for (Index tile = 0; tile < count(); ++tile) copy(view<access>(tile).span().data(), box(tile));
+  }
+  /// By what tile/views.hh declares.
+  template <Access access, class View> void copy_view(View& values) const {
+    (void)runtime();
+    std::type_identity<std::conditional_t<access == Access::write, T const, T>> const element;
+    auto const tiles = [&](auto&& copy) { each_tile<access>(copy); };
+    if constexpr (requires { copy_strided(values, whole(), element, "", tiles); })
+      copy_strided(values, whole(), element, concat(kind, " '", name_.c_str(), "'"), tiles);
+    else
+      static_assert(std::is_void_v<View>,
+                    "values are a span of the tile's element type or, with tile/views.hh, a matrix "
+                    "as Eigen's or a strided view as mdspan");
+  }
+
   Shape whole() const {
     if constexpr (is_tile)
       return cut_;

@@ -5,12 +5,15 @@
 // warning: .*nodiscard
 // error: an_attribute_is_misspelt_or_of_another_type|no matching member function for call to 'async'
 // error: has no non-static data member named .wroker|field designator 'wroker' does not refer to any field
+// error: values are a span of the tile's element type or, with tile/views.hh, a matrix as Eigen's
+// error: a view has elements of the type of the tile's: cast them first
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with tiles and tensors.
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/runtime/adaptors/record.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "nntile/tensor/tensor.hh"
+#include "nntile/tile/views.hh"
 
 using namespace nntile;
 
@@ -34,6 +37,11 @@ int main() {
   gelutanh.async({.mod = Mode::fast}, a, b).wait();
 #elif NNTILE_FAIL == 7
   gelutanh.async(ExecutionContext{.hints = {.wroker = 1}}, a, b).wait();
+#elif NNTILE_FAIL == 8
+  a.write(std::vector<double>(4));
+#elif NNTILE_FAIL == 9
+  double values[4] = {};
+  a.write(StridedView(values, {4}, {1}));
 #else
   gelutanh.async({.hints = {.worker = 1}}, a, b).wait();
 #endif
