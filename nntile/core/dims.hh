@@ -25,13 +25,6 @@ class Dim {
   requires(std::convertible_to<Name const&, std::string_view> && !std::integral<Name>)
   constexpr Dim(Name const& name) : Dim(std::string_view(name), 0) {}
 
-  /// What inference begins with: neither a number nor a name.
-  static constexpr Dim unknown() {
-    Dim dim;
-    dim.value_ = -1;
-    return dim;
-  }
-
   constexpr bool open() const { return name_[0] != 0; }
   /// The number. Throws GraphError where it is open.
   constexpr operator Index() const {

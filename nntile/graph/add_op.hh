@@ -97,6 +97,35 @@ inline void check_writable(OpInfo const& info, char const* operand, LogicalGraph
                           " a tensor of its own, or declare '", root.name, "' a state"));
 }
 
+/// The open dimensions of a call as the numbers by which its axes are resolved.
+class OpenExtents {
+ public:
+  Shape numbers(Dims const& dims) {
+    Shape shape;
+    for (Dim const& dim : dims) shape.push_back(dim.open() ? number(dim) : Index{dim});
+    return shape;
+  }
+  Dims dims(Shape const& shape) const {
+    Dims dims;
+    for (Index const extent : shape) {
+      std::size_t k = 0;
+      while (k < names_.size() && Axis::open_extent(k) != extent) ++k;
+      dims.push_back(k < names_.size() ? names_[k] : Dim(extent));
+    }
+    return dims;
+  }
+
+ private:
+  Index number(Dim const& dim) {
+    std::size_t k = 0;
+    while (k < names_.size() && !(names_[k] == dim)) ++k;
+    if (k == names_.size()) names_.push_back(dim);
+    return Axis::open_extent(k);
+  }
+
+  std::vector<Dim> names_;
+};
+
 template <class Op> constexpr auto gradient_of() -> void (*)(GradientBuilder&) {
   if constexpr (requires { &Op::template gradient<GradientBuilder>; })
     return &Op::template gradient<GradientBuilder>;
@@ -121,12 +150,15 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
 
   (void)detail::graph_of(info, attrs, given);
   auto const types = detail::call_types(info, operands, *this, given);
-  inplace_vector<GivenOperand, max_operands> shapes;
+  detail::OpenExtents open;
+  inplace_vector<Shape, max_operands> shapes;
+  inplace_vector<GivenOperand, max_operands> shaped;
+  for (Node const& node : given) shapes.push_back(open.numbers(tensor_of(node).spec.shape));
   for (std::size_t i = 0; i < operands.size(); ++i)
-    shapes.push_back(i < given.size()
-                         ? GivenOperand{&tensor_of(given[i]).spec.shape, given[i].name()}
-                         : GivenOperand{nullptr, "result"});
-  AxisTable const axes = axes_of(info, attrs, operands, {shapes.data(), shapes.size()});
+    shaped.push_back(i < given.size() ? GivenOperand{&shapes[i], given[i].name(),
+                                                     &tensor_of(given[i]).spec.shape}
+                                      : GivenOperand{nullptr, "result", nullptr});
+  AxisTable const axes = axes_of(info, attrs, operands, {shaped.data(), shaped.size()});
   inplace_vector<PlacedOperand, max_operands> placed;
   for (Node const& node : given) {
     TensorNode const& tensor = tensor_of(node);
@@ -152,7 +184,7 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
       op.operands.push_back(given[i].id());
       continue;
     }
-    TensorSpec const spec{.shape = axes.shape(i),
+    TensorSpec const spec{.shape = open.dims(axes.shape(i)),
                           .dtype = dtype_of_kind(operands[i].kind, types.element, types.source)};
     std::size_t results = 0;
     for (std::size_t j = 0; j < visible; ++j) results += writes(operands[j].access);
@@ -173,7 +205,7 @@ inline std::int64_t LogicalGraph::estimate_flops(std::vector<BoundDim> const& di
   BoundDims const bound(*this, dims);
   std::int64_t flops = 0;
   for (OpNode const& op : ops_) {
-    AxisTable const axes = bound(op.axes);
+    AxisTable const axes = bound.axes_of(op);
     TileRange range(axes);
     for (std::size_t id = 0; id < axes.axes.size(); ++id)
       range.axis(id) = {0, 0, axes.axes[id].extent, 0, axes.axes[id].extent};

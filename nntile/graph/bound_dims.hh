@@ -46,8 +46,13 @@ class BoundDims {
     for (Dim const& dim : dims) shape.push_back((*this)(dim));
     return shape;
   }
-  AxisTable operator()(AxisTable axes) const {
-    for (Axis& axis : axes.axes) axis.extent = (*this)(axis.extent);
+  AxisTable axes_of(OpNode const& op) const {
+    AxisTable axes = op.axes;
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      Dims const& dims = graph_.tensor_at(op.operands[o]).spec.shape;
+      for (std::size_t d = 0; d < dims.size(); ++d)
+        axes.axes[op.axes.operands[o][d]].extent = (*this)(dims[d]);
+    }
     return axes;
   }
   Shape shape_of(std::uint32_t tensor) const {

@@ -13,12 +13,18 @@
 namespace nntile {
 
 /// One axis of an op: a letter, its place within the letter's group, whether it stays whole, and
-/// its extent, which may be open in a graph.
+/// its extent, which may be open in a graph: then it is a number below all extents, the same for
+/// equal names of one call.
 struct Axis {
   char group = 0;
   std::uint8_t within = 0;
   bool whole = false;
-  Dim extent = Dim::unknown();
+  Index extent = unknown;
+
+  static constexpr Index unknown = -1;
+  /// Stands for the open dimension number k of a call.
+  static constexpr Index open_extent(std::size_t k) { return unknown - 1 - static_cast<Index>(k); }
+  constexpr bool open() const { return extent < unknown; }
 };
 
 inline constexpr std::size_t max_axes = 16;
@@ -31,13 +37,13 @@ struct AxisTable {
   /// The operands of the op's table that the call has: those of `operands`, in their order.
   OperandSet present = OperandSet::all();
 
-  /// Whether some extent is a name.
+  /// Whether some extent is open.
   bool open() const {
     for (Axis const& axis : axes)
-      if (axis.extent.open()) return true;
+      if (axis.open()) return true;
     return false;
   }
-  /// Elements along a group in the whole tensors. Throws GraphError where that is open.
+  /// Elements along a group in the whole tensors.
   Index whole(char group) const {
     Index product = 1;
     for (Axis const& axis : axes)
@@ -45,12 +51,12 @@ struct AxisTable {
     return product;
   }
   /// Shape of an operand, from the extents that the others gave.
-  Dims shape(std::size_t operand) const {
-    Dims result;
+  Shape shape(std::size_t operand) const {
+    Shape result;
     for (auto const axis : operands[operand]) result.push_back(axes[axis].extent);
     return result;
   }
-  Dims shape(OperandIndex operand) const { return shape(present.rank(operand)); }
+  Shape shape(OperandIndex operand) const { return shape(present.rank(operand)); }
 };
 
 namespace detail {
@@ -91,7 +97,7 @@ class GroupTable {
 
 /// Settles the rank of every group that one operand's rank determines; true when something was
 /// learnt.
-inline bool learn_rank(GroupTable& ranks, char const* axes, Dims const& shape) {
+inline bool learn_rank(GroupTable& ranks, char const* axes, Shape const& shape) {
   char open = 0;
   int known = 0;
   for (AxisToken const token : axis_tokens(axes)) {
@@ -115,11 +121,14 @@ inline std::string axis_name(Axis const& axis, GroupTable& ranks) {
 
 }  // namespace detail
 
-/// An operand as the caller has it: its shape where it is known (results may be inferred), and what
-/// errors call it.
+/// An operand as the caller has it: its shape where it is known (results may be inferred), what
+/// errors call it, and its dimensions where the shape has numbers in place of names.
 struct GivenOperand {
-  Dims const* shape = nullptr;
+  Shape const* shape = nullptr;
   std::string_view name;
+  Dims const* dims = nullptr;
+
+  Dims shown() const { return dims != nullptr ? *dims : Dims(*shape); }
 };
 
 namespace detail {
@@ -154,7 +163,7 @@ inline void check_ranks(char const* op, Operands const& operands, GroupRanks con
             : concat("; ", by->attribute, " is at most ", by->rank - excess, " here");
     throw ShapeError(
         concat(op, ": ", attribute, operands[o].name, " ('", given[o].name, "') has shape ",
-               to_string(*given[o].shape), ", and axes \"", operands[o].axes, "\" of ", needed,
+               to_string(given[o].shown()), ", and axes \"", operands[o].axes, "\" of ", needed,
                needed == 1 ? " dimension" : " dimensions", " or more are needed", most));
   }
 }
@@ -180,7 +189,7 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
   for (std::size_t o = 0; o < operands.size(); ++o) {
     table.operands.push_back({});
     std::size_t dimension = 0;
-    Dims const* const shape = given[o].shape;
+    Shape const* const shape = given[o].shape;
     for (auto const token : detail::axis_tokens(operands[o].axes)) {
       if (!token.many) ranks[token.group] = 1;
       int const rank = ranks[token.group];
@@ -200,29 +209,32 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
         axis.whole |= token.whole;
         table.operands[o].push_back(static_cast<std::uint8_t>(id));
         if (shape == nullptr || dimension >= shape->size()) continue;
-        Dim const extent = (*shape)[dimension];
-        if (axis.extent == Dim::unknown()) {
+        Index const extent = (*shape)[dimension];
+        if (axis.extent == Axis::unknown) {
           axis.extent = extent;
           origins[id] = o;
-        } else if (!(axis.extent == extent)) {
+        } else if (axis.extent != extent) {
           auto const& other = operands[origins[id]];
           std::string const letter = detail::axis_name(axis, ranks);
-          bool const open = axis.extent.open() || extent.open();
-          throw ShapeError(
-              concat(op, ": ", other.name, "[", letter, "]=", to_string(axis.extent), " ('",
-                     given[origins[id]].name, "') but ", operands[o].name, "[", letter,
-                     "]=", to_string(extent), " ('", given[o].name, "')",
-                     open ? "; an open dimension equals that of the same name alone" : ""));
+          std::size_t origin = 0;
+          while (table.operands[origins[id]][origin] != id) ++origin;
+          Dim const before = given[origins[id]].shown()[origin], here = given[o].shown()[dimension];
+          throw ShapeError(concat(op, ": ", other.name, "[", letter, "]=", to_string(before), " ('",
+                                  given[origins[id]].name, "') but ", operands[o].name, "[", letter,
+                                  "]=", to_string(here), " ('", given[o].name, "')",
+                                  before.open() || here.open()
+                                      ? "; an open dimension equals that of the same name alone"
+                                      : ""));
         }
       }
     }
     if (shape != nullptr && shape->size() != dimension)
       throw ShapeError(concat(op, ": operand ", operands[o].name, " ('", given[o].name,
                               "') has axes \"", operands[o].axes, "\", ", dimension,
-                              " dimensions here, but its shape is ", to_string(*shape)));
+                              " dimensions here, but its shape is ", to_string(given[o].shown())));
   }
   for (std::size_t id = 0; id < table.axes.size(); ++id)
-    if (table.axes[id].extent == Dim::unknown())
+    if (table.axes[id].extent == Axis::unknown)
       throw ShapeError(concat(op, ": the extent of axis '", table.axes[id].group, "' of operand ",
                               operands[origins[id]].name,
                               " follows from no operand; declare it and pass it"));

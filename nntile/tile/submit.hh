@@ -260,7 +260,7 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
   }
   DType const source = read_as != nullptr ? *read_as : call.element;
   call.source = source;
-  inplace_vector<Dims, max_operands> shapes;
+  inplace_vector<Shape, max_operands> shapes;
   inplace_vector<GivenOperand, max_operands> named;
   for (std::size_t o = 0; o < visible; ++o) {
     DType const wanted = dtype_of_kind(call.operands[o].kind, call.element, source);

@@ -145,11 +145,10 @@ Operands visible(OpCase const& c) {
 
 AxisTable axes_of(OpCase const& c) {
   Operands const operands = c.op->operands(c.attrs.data());
-  std::vector<Dims> const shapes(c.shapes.begin(), c.shapes.end());
   inplace_vector<GivenOperand, max_operands> given;
   for (std::size_t o = 0; o < operands.size(); ++o)
-    given.push_back(o < shapes.size() ? GivenOperand{&shapes[o], operands[o].name}
-                                      : GivenOperand{});
+    given.push_back(o < c.shapes.size() ? GivenOperand{&c.shapes[o], operands[o].name}
+                                        : GivenOperand{});
   return axes_of(*c.op, c.attrs.data(), operands, {given.data(), given.size()});
 }
 

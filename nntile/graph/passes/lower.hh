@@ -71,12 +71,15 @@ class LowerPass final : private TileVisitor {
   /// not.
   void bind(OpNode const& op) {
     std::string text;
-    for (std::size_t id = 0; id < tilings_.size(); ++id) {
-      Axis& axis = call_.table.axes[id];
-      if (axis.extent.open())
-        text += concat(text.empty() ? "" : ", ", axis.extent.name(), "=", tilings_[id].extent());
-      axis.extent = tilings_[id].extent();
-    }
+    for (std::size_t o = 0; o < op.operands.size(); ++o)
+      for (std::size_t d = 0; d < op.axes.operands[o].size(); ++d) {
+        std::uint8_t const id = op.axes.operands[o][d];
+        Axis& axis = call_.table.axes[id];
+        if (!axis.open()) continue;
+        axis.extent = tilings_[id].extent();
+        text += concat(text.empty() ? "" : ", ",
+                       graph_.tensor_at(op.operands[o]).spec.shape[d].name(), "=", axis.extent);
+      }
     try {
       op.info->check(op.attrs.data(), call_.table);
     } catch (Error const& error) {
