@@ -14,13 +14,11 @@ namespace nntile {
 
 /// One dimension of a graph's tensor: a number, or a name ("seq"), which is open until planning
 /// binds it to a number. Equal names are equal extents, in all of a graph. A name is an identifier
-/// of at most 23 characters; throws GraphError for any other, ShapeError for a negative extent.
+/// of at most 23 characters; throws GraphError for any other.
 class Dim {
  public:
   constexpr Dim() = default;
-  constexpr Dim(std::integral auto extent) : value_(static_cast<Index>(extent)) {
-    if (value_ < 0) throw ShapeError(concat("dimension: negative extent ", value_));
-  }
+  constexpr Dim(std::integral auto extent) : value_(static_cast<Index>(extent)) {}
   template <class Name>
   requires(std::convertible_to<Name const&, std::string_view> && !std::integral<Name>)
   constexpr Dim(Name const& name) : Dim(std::string_view(name), 0) {}

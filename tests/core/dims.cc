@@ -40,6 +40,5 @@ TEST_CASE("a name is an identifier", "[core][dims]") {
     CHECK(to_string(Dim(name)) == name);
   static_assert(Dim("seq").open() && Dim("seq") == Dim("seq") && !(Dim("seq") == Dim("seq2")));
   static_assert(!Dim(0).open() && !(Dim("seq") == 0));
-  CHECK_THROWS_AS(Dim(INT64_MIN), ShapeError);
-  CHECK_THROWS_AS(Dim(-1), ShapeError);
+  CHECK(to_string(Dim(-1)) == "-1");  // which a graph refuses, naming the tensor
 }
