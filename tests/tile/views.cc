@@ -57,7 +57,8 @@ TEST_CASE("a row-major array comes in by its index, and out again", "[tile][view
 
 TEST_CASE("strides leave out what lies between elements", "[tile][views]") {
   Serial runtime;
-  Matrix const tensor(runtime, Tiling({2, 2, 2}, {1, 2, 2}));
+  auto const shape = GENERATE(Shape{1, 2, 2}, Shape{2, 1, 2}, Shape{2, 2, 1});  // of tiles
+  Matrix const tensor(runtime, Tiling({2, 2, 2}, shape));
   std::vector<float> values = ramp(60), out(60, -1);
   tensor.write(Mdspan<float const, 3>{values.data(), {2, 2, 2}, {3, 10, 30}});
   CHECK(tensor.read() == std::vector<float>{0, 3, 10, 13, 30, 33, 40, 43});
