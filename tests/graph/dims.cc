@@ -103,6 +103,9 @@ TEST_CASE("an open loss is refused with its shape", "[graph][dims]") {
 }
 
 TEST_CASE("flops are counted at the numbers that are given", "[graph][dims]") {
+  LogicalGraph product;
+  gemm(product.parameter({.shape = {3, 4}}, "w"), product.input({.shape = {4, "seq", "b"}}, "x"));
+  CHECK(product.estimate_flops({{"seq", 5}, {"b", 2}}) == 2 * 3 * 4 * 5 * 2);
   Layer const open("seq", "batch"), closed(5, 2);
   CHECK(open.graph.estimate_flops({{"seq", 5}, {"batch", 2}}) == closed.graph.estimate_flops());
   CHECK(graph_error([&] { (void)open.graph.estimate_flops(); }) ==
