@@ -47,6 +47,8 @@ class Serial : public support::StorageCalls<Serial> {
     if (options.own_driver)
       throw ValueError("serial: own_driver needs a thread besides the driver, and serial has none");
   }
+  Serial(Serial const&) = delete;
+  Serial& operator=(Serial const&) = delete;
   /// Waits for tokens; never throws.
   ~Serial() {
     link_->close();
