@@ -59,9 +59,10 @@ class JoinedDims {
   bool join(Dims const& inner, Dims const& outer) {
     if (inner.size() != outer.size()) return false;
     for (std::size_t d = 0; d < inner.size(); ++d)
-      if (Dim const joined = inner[d].open()
-                                 ? dims_.try_emplace(std::string(inner[d].name()), outer[d]).first->second
-                                 : inner[d];
+      if (Dim const joined =
+              inner[d].open()
+                  ? dims_.try_emplace(std::string(inner[d].name()), outer[d]).first->second
+                  : inner[d];
           !(joined == outer[d]))
         return false;
     return true;
@@ -70,7 +71,8 @@ class JoinedDims {
   Dims operator()(Dims dims) const {
     for (Dim& dim : dims)
       if (dim.open())
-        if (auto const at = dims_.find(std::string(dim.name())); at != dims_.end()) dim = at->second;
+        if (auto const at = dims_.find(std::string(dim.name())); at != dims_.end())
+          dim = at->second;
     return dims;
   }
 

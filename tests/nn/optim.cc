@@ -89,3 +89,25 @@ TEST_CASE("a parameter without gradient is no part of the optimizer's graph", "[
   CHECK_FALSE(update.find("unused"));
   CHECK(update.tensor_of(update.at("w")).attributes.requires_grad);
 }
+
+TEST_CASE("a first step is lr along the gradient, and decays what is to decay", "[nn][optim]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  Node const w = parameters.add({.shape = {4}}, "w", 0, 1, true);
+  Node const b = parameters.add({.shape = {4}}, "b", 0, 1, false);
+  nn::AdamW const adamw(parameters, add_gradients(graph, sum_slice(add(w, b))),
+                        {.weight_decay = 0.2});
+  LogicalGraph init("init");
+  nn::initialize_states(init, adamw);
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  Graph<Serial> run(graph, store);
+  compile(init, store).execute();
+  for (Node const& parameter : {w, b}) run[parameter] = std::vector<float>(4, 2);
+  run[adamw.lr()] = 0.1;
+  run[adamw.step()] = 1;
+  run();
+  CHECK_THAT(run[b].read<float>()[3], Catch::Matchers::WithinRel(2 - 0.1f, 1e-6f));
+  CHECK_THAT(run[w].read<float>()[3],
+             Catch::Matchers::WithinRel(2 * (1 - 0.1f * 0.2f) - 0.1f, 1e-6f));
+}
