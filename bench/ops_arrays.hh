@@ -17,27 +17,32 @@ namespace nntile::bench {
 inline Work column_sums(Sizes const& s, Isa isa) {
   Index const width = s.width, rows = s.rows;
   Array<> const x(s.elements(), Whole{1, 16}), y(width);
-  return {
-      4.0 * static_cast<double>(s.elements()),
-      BoundKernel(isa, Arguments<ops::SumSlice>{ops::SliceArgs{width, rows, 1, 1, 0, false, {}}},
-                  {x, y}),
-      [=] {
-        std::vector<double> sums(static_cast<std::size_t>(width));
-        for (Index i = 0; i < rows; ++i)
-          for (Index e = 0; e < width; ++e) sums[static_cast<std::size_t>(e)] += x[i * width + e];
-        return largest(width, 1, [&](Index e) {
-          return excess(y[e], sums[static_cast<std::size_t>(e)], 0);  // whole numbers
-        });
-      }};
+  return {4.0 * static_cast<double>(s.elements()),
+          BoundKernel(isa,
+                      Arguments<ops::SumSlice>{
+                          ops::SliceArgs{width, rows, 1, 1, 0, false, {}, {width, 0}, 0}},
+                      {x, y}),
+          [=] {
+            std::vector<double> sums(static_cast<std::size_t>(width));
+            for (Index i = 0; i < rows; ++i)
+              for (Index e = 0; e < width; ++e)
+                sums[static_cast<std::size_t>(e)] += x[i * width + e];
+            return largest(width, 1, [&](Index e) {
+              return excess(y[e], sums[static_cast<std::size_t>(e)], 0);  // whole numbers
+            });
+          }};
 }
 
 /// The sum of all elements: over each row, then over the rows' sums, upwards.
 inline Work total_sum(Sizes const& s, Isa isa) {
   Array<> const x(s.elements(), Whole{1, 2}), rows(s.rows), y(1);
   BoundKernel const inner(
-      isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.width, s.rows, 1, 0, true, {}}}, {x, rows});
+      isa,
+      Arguments<ops::SumSlice>{ops::SliceArgs{1, s.width, s.rows, 1, 0, true, {}, {1, s.width}, 1}},
+      {x, rows});
   BoundKernel const outer(
-      isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.rows, 1, 1, 0, false, {}}}, {rows, y});
+      isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.rows, 1, 1, 0, false, {}, {1, 0}, 0}},
+      {rows, y});
   return {4.0 * static_cast<double>(s.elements()),
           [=] {
             inner();
@@ -55,10 +60,11 @@ inline Work global_norm(Sizes const& s, Isa isa) {
   Array<> const x(s.elements(), Uniform{1, -1, 1}), scale(1);
   Array<double> const rows(s.rows), total(1);
   BoundKernel const squares(
-      isa, Arguments<ops::SumSquares>{ops::SumSquares::Args{s.width, s.rows, true}}, {x, rows});
-  BoundKernel const outer(isa,
-                          Arguments<ops::SumSlice>{ops::SliceArgs{1, s.rows, 1, 1, 0, false, {}}},
-                          {rows, total}, DType::fp64);
+      isa, Arguments<ops::SumSquares>{ops::SumSquares::Args{s.width, s.rows, true, s.width}},
+      {x, rows});
+  BoundKernel const outer(
+      isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.rows, 1, 1, 0, false, {}, {1, 0}, 0}},
+      {rows, total}, DType::fp64);
   BoundKernel const clip(isa, Arguments<ops::ClipScale>{ops::ClipScale::Args{1}}, {total, scale});
   return {4.0 * static_cast<double>(s.elements()),
           [=] {
@@ -108,7 +114,7 @@ inline Work adamw_step(Sizes const& s, Isa isa) {
   Array<> const p(n, p0), g(n, Uniform{2, -1, 1}), m(n, m0), v(n, v0);
   Array<> const lr(1, [](Index) { return 1e-3; });
   Array<Index> const step(1, [](Index) { return 10; });
-  ops::AdamwStep::Args const args{n, 0.9, 0.99, 1e-8, 0.1};
+  ops::AdamwStep::Args const args{n, 0.9, 0.99, 1e-8, 0.1, {}};
   return {28.0 * static_cast<double>(n),
           BoundKernel(isa,
                       Arguments<ops::AdamwStep>{
@@ -135,8 +141,8 @@ inline Work embedding_forward(Sizes const& s, Isa isa) {
   Array<> const table(width * classes, Uniform{2, -1, 1}), y(s.elements());
   return {8.0 * static_cast<double>(s.elements()),
           BoundKernel(isa,
-                      Arguments<ops::Embedding>{
-                          ops::Embedding::Args{width, classes, rows, 0, classes, true}},
+                      Arguments<ops::Embedding>{ops::Embedding::Args{width, classes, rows, 0,
+                                                                     classes, true, width, width}},
                       {index, table, y}),
           [=] {
             return largest(rows, 1, [&](Index i) {
@@ -153,7 +159,7 @@ inline Work embedding_backward(Sizes const& s, Isa isa) {
   Array<Index> const index(rows, Whole{1, classes});
   Array<> const dy(s.elements(), Whole{2, 1000}), dtable(width * classes);
   ops::EmbeddingBackward::Args args{};
-  args.e = width, args.v = args.whole_v = classes, args.n = rows;
+  args.e = args.lddy = args.ld_table = width, args.v = args.whole_v = classes, args.n = rows;
   return {4.0 * static_cast<double>(dtable.size()) + 12.0 * static_cast<double>(s.elements()),
           BoundKernel(isa, Arguments<ops::EmbeddingBackward>{args}, {index, dy, dtable}), [=] {
             std::vector<double> sums(static_cast<std::size_t>(dtable.size()));

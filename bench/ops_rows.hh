@@ -83,7 +83,7 @@ struct Normalised {
 inline Work layer_norm_forward(Sizes const& s, Isa isa) {
   Normalised const in(s);
   Array<> const y(s.elements());
-  ops::LayerNorm::Args const args{s.width, s.rows, s.width, 1e-5, -1, {}};
+  ops::LayerNorm::Args const args{s.width, s.rows, s.width, 1e-5, -1, {}, s.width, s.width};
   return {8.0 * static_cast<double>(s.elements()),
           BoundKernel(isa, Arguments<ops::LayerNorm>{args},
                       {in.x, in.gamma, in.beta, y, in.mean, in.rstd}),
@@ -104,7 +104,8 @@ inline Work layer_norm_backward(Sizes const& s, Isa isa, double beta) {
   Normalised const in(s);
   in.take_moments();
   Array<> const dy(s.elements(), Uniform{4, -1, 1}), dx(s.elements(), Uniform{5, -1, 1});
-  ops::LayerNormBackward::Args const args{s.width, s.rows, s.width, beta, -1, true};
+  ops::LayerNormBackward::Args const args{s.width, s.rows,  s.width, beta,   -1,
+                                          true,    s.width, s.width, s.width};
   return {(beta == 0 ? 12.0 : 16.0) * static_cast<double>(s.elements()),
           BoundKernel(isa, Arguments<ops::LayerNormBackward>{args},
                       {in.x, dy, in.gamma, in.mean, in.rstd, dx}),
@@ -137,7 +138,7 @@ inline Work layer_norm_weight_backward(Sizes const& s, Isa isa) {
   in.take_moments();
   Array<> const dy(s.elements(), Uniform{4, -1, 1}), dgamma(s.width), dbeta(s.width);
   ops::LayerNormWeightBackward::Args args{};
-  args.e = s.width, args.s = s.rows, args.n = 1;
+  args.e = args.ldx = args.lddy = s.width, args.s = s.rows, args.n = 1;
   return {8.0 * static_cast<double>(s.elements()),
           BoundKernel(isa, Arguments<ops::LayerNormWeightBackward>{args},
                       {in.x, dy, in.mean, in.rstd, dgamma, dbeta}),
@@ -172,18 +173,19 @@ struct Powers {
 inline Work softmax_forward(Sizes const& s, Isa isa) {
   Index const width = s.width, rows = s.rows;
   Array<> const x(s.elements(), Uniform{1, -4, 4}), y(s.elements());
-  return {
-      8.0 * static_cast<double>(s.elements()),
-      BoundKernel(isa, Arguments<ops::Softmax>{ops::Softmax::Args{width, rows, -1, true}}, {x, y}),
-      [=] {
-        return largest(rows, some, [&](Index i) {
-          Powers const row(x.data() + i * width, width);
-          return largest(width, 1, [&](Index p) {
-            double const exact = std::exp(x[i * width + p] - row.top) / row.sum;
-            return excess(y[i * width + p], exact, 16 * eps * exact);
-          });
-        });
-      }};
+  return {8.0 * static_cast<double>(s.elements()),
+          BoundKernel(
+              isa, Arguments<ops::Softmax>{ops::Softmax::Args{width, rows, -1, true, width, width}},
+              {x, y}),
+          [=] {
+            return largest(rows, some, [&](Index i) {
+              Powers const row(x.data() + i * width, width);
+              return largest(width, 1, [&](Index p) {
+                double const exact = std::exp(x[i * width + p] - row.top) / row.sum;
+                return excess(y[i * width + p], exact, 16 * eps * exact);
+              });
+            });
+          }};
 }
 
 /// dx = y (dy - sum y dy)
@@ -192,10 +194,10 @@ inline Work softmax_backward(Sizes const& s, Isa isa) {
   Array<> const y(s.elements(), Uniform{1, 0, 0.01}), dy(s.elements(), Uniform{2, -1, 1});
   Array<> const dx(s.elements());
   return {12.0 * static_cast<double>(s.elements()),
-          BoundKernel(
-              isa,
-              Arguments<ops::SoftmaxBackward>{ops::SoftmaxBackward::Args{width, rows, 0, -1, true}},
-              {y, dy, dx}),
+          BoundKernel(isa,
+                      Arguments<ops::SoftmaxBackward>{ops::SoftmaxBackward::Args{
+                          width, rows, 0, -1, true, width, width, width}},
+                      {y, dy, dx}),
           [=] {
             return largest(rows, some, [&](Index i) {
               double dot = 0;
@@ -228,7 +230,7 @@ struct Labelled {
 
 inline Work cross_entropy_forward(Sizes const& s, Isa isa) {
   Labelled const in(s);
-  ops::CrossEntropy::Args const args{s.classes, s.tokens, 0, s.classes, -100, -1, {}};
+  ops::CrossEntropy::Args const args{s.classes, s.tokens, 0, s.classes, -100, -1, {}, s.classes};
   return {4.0 * static_cast<double>(in.logits.size()),
           BoundKernel(isa, Arguments<ops::CrossEntropy>{args},
                       {in.logits, in.labels, in.loss, in.max, in.sum}),
@@ -249,7 +251,8 @@ inline Work cross_entropy_backward(Sizes const& s, Isa isa) {
     Powers const row = in.powers(i);
     in.max[i] = static_cast<float>(row.top), in.sum[i] = static_cast<float>(row.sum);
   }
-  ops::CrossEntropyBackward::Args const args{s.classes, s.tokens, 0, s.classes, -100, 1, 0};
+  ops::CrossEntropyBackward::Args const args{s.classes, s.tokens, 0,         s.classes, -100,
+                                             1,         0,        s.classes, s.classes};
   return {8.0 * static_cast<double>(in.logits.size()),
           BoundKernel(isa, Arguments<ops::CrossEntropyBackward>{args},
                       {in.logits, in.labels, in.max, in.sum, dloss, dx}),

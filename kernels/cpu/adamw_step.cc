@@ -24,10 +24,10 @@ template <class T> struct AdamwStep {
     using Operand = ops::AdamwStep::Operand;
     Buffers<ops::AdamwStep> const buffers(call);
     using V = Vec<compute_t<T>>;
-    T* const p = buffers.at<T>(Operand::p);
-    T const* const g = buffers.at<T>(Operand::g);
-    T* const m = buffers.at<T>(Operand::m);
-    T* const v = buffers.at<T>(Operand::v);
+    T* p = buffers.at<T>(Operand::p);
+    T const* g = buffers.at<T>(Operand::g);
+    T* m = buffers.at<T>(Operand::m);
+    T* v = buffers.at<T>(Operand::v);
     double const lr = static_cast<double>(*buffers.at<float>(Operand::lr));
     auto const step = *buffers.at<std::int64_t>(Operand::step);
     if (step < 1) return {"step is counted from 1"};
@@ -40,19 +40,23 @@ template <class T> struct AdamwStep {
     V const one_less_beta1(1 - args.beta1), one_less_beta2(1 - args.beta2), beta2(args.beta2),
         eps(args.eps);
     bool const scaled = factor != nullptr;
-    for_each_vec<compute_t<T>>(args.n, [&](Index i, auto part) __attribute__((always_inline)) {
-      V gradient = load(g + i, part);
-      if (scaled) gradient = scale * gradient;
-      V const before = load(static_cast<T const*>(m) + i, part);
-      V const first = fma(one_less_beta1, gradient - before, before);
-      V const second = fma(one_less_beta2, gradient * gradient,
-                           beta2 * load(static_cast<T const*>(v) + i, part));
-      V const change = first / fma(c2, sqrt(second), eps);
-      V const parameter = fma(c1, change, decay * load(static_cast<T const*>(p) + i, part));
-      store(m + i, first, part);
-      store(v + i, second, part);
-      store(p + i, parameter, part);
-    });
+    auto const& leading = args.columns.leading;
+    for (std::uint32_t c = 0; c < args.columns.count; ++c) {
+      for_each_vec<compute_t<T>>(args.n, [&](Index i, auto part) __attribute__((always_inline)) {
+        V gradient = load(g + i, part);
+        if (scaled) gradient = scale * gradient;
+        V const before = load(static_cast<T const*>(m) + i, part);
+        V const first = fma(one_less_beta1, gradient - before, before);
+        V const second = fma(one_less_beta2, gradient * gradient,
+                             beta2 * load(static_cast<T const*>(v) + i, part));
+        V const change = first / fma(c2, sqrt(second), eps);
+        V const parameter = fma(c1, change, decay * load(static_cast<T const*>(p) + i, part));
+        store(m + i, first, part);
+        store(v + i, second, part);
+        store(p + i, parameter, part);
+      });
+      p += leading[0], g += leading[1], m += leading[2], v += leading[3];
+    }
     return {};
   }
 };

@@ -18,20 +18,20 @@ template <class T> struct AddSlice {
     T* const z = buffers.at<T>(Operand::z);              // [m, k, n]
     Vec<V> const alpha(args.alpha);
     for (Index j = 0; j < args.n; ++j) {
-      if (args.m == 1) {
-        Vec<V> const value(static_cast<double>(static_cast<V>(s[j])));
+      T const* from = x + j * args.x.j;       // [m, k]
+      T const* const slice = s + j * args.s;  // [m]
+      T* to = z + j * args.z.j;               // [m, k]
+      if (args.m == 1 && args.x.k == 1 && args.z.k == 1) {
+        Vec<V> const value(static_cast<double>(static_cast<V>(slice[0])));
         for_each_vec<V>(args.k, [&](Index k, auto part) {
-          store(z + j * args.k + k, fma(alpha, value, load(x + j * args.k + k, part)), part);
+          store(to + k, fma(alpha, value, load(from + k, part)), part);
         });
         continue;
       }
-      for (Index k = 0; k < args.k; ++k) {
-        Index const at = args.m * (k + args.k * j);
+      for (Index k = 0; k < args.k; ++k, from += args.x.k, to += args.z.k)
         for_each_vec<V>(args.m, [&](Index i, auto part) {
-          store(z + at + i, fma(alpha, load(s + args.m * j + i, part), load(x + at + i, part)),
-                part);
+          store(to + i, fma(alpha, load(slice + i, part), load(from + i, part)), part);
         });
-      }
     }
     return {};
   }

@@ -29,13 +29,13 @@ template <class T> struct Argmax {
     bool const fresh = args.first || carry == nullptr;
     for (Index j = 0; j < args.n; ++j)
       for (Index i = 0; i < args.m; ++i) {
-        T const* const line = x + i + j * args.v * args.m;
-        Index const at = i + j * args.m;
+        T const* const line = x + i + j * args.ldx;
+        Index const at = i + j * args.m, to = i + j * args.ldy;
         Best<V> best{V(line[0]), args.v_begin};
-        if (!fresh) best = {carry[at], y[at]};
+        if (!fresh) best = {carry[at], y[to]};
         for (Index v = fresh ? 1 : 0; v < args.v; ++v)
-          best.offer(V(line[v * args.m]), args.v_begin + v);
-        y[at] = best.where;
+          best.offer(V(line[v * args.stride]), args.v_begin + v);
+        y[to] = best.where;
         if (carry != nullptr) carry[at] = best.value;
       }
     return {};

@@ -11,15 +11,22 @@ template <class To, class From> struct Cast {
       std::same_as<compute_t<To>, float> && std::same_as<compute_t<From>, float>;
 
   static Status run(KernelCall const& call) noexcept {
-    Index const n = arguments<ops::Cast>(call).n;
+    auto const [n, columns] = arguments<ops::Cast>(call);
     Buffers<ops::Cast> const buffers(call);
-    From const* const x = buffers.at<From>(ops::Cast::Operand::x);
-    To* const y = buffers.at<To>(ops::Cast::Operand::y);
+    From const* x = buffers.at<From>(ops::Cast::Operand::x);
+    To* y = buffers.at<To>(ops::Cast::Operand::y);
+    for (std::uint32_t c = 0; c < columns.count; ++c) {
+      convert(x, y, n);
+      x += columns.leading[0], y += columns.leading[1];
+    }
+    return {};
+  }
+
+  NNTILE_ALWAYS_INLINE static void convert(From const* x, To* y, Index n) {
     if constexpr (vectors)
       for_each_vec<float>(n, [&](Index i, auto part) { store(y + i, load(x + i, part), part); });
     else
       for (Index i = 0; i < n; ++i) y[i] = nntile::detail::convert<To>(x[i]);
-    return {};
   }
 };
 

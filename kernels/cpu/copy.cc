@@ -21,11 +21,12 @@ void copy_bytes(void* to, void const* from, std::size_t bytes) {
 template <class T> struct Copy {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Copy>(call);
-    using Operand = ops::Copy::Operand;
     Buffers<ops::Copy> const buffers(call);
     if constexpr (std::same_as<T, compute_t<T>>)
-      copy_bytes(buffers.at<T>(Operand::y), buffers.at<T>(Operand::x),
-                 static_cast<std::size_t>(args.n) * sizeof(T));
+      for (Index c = 0; c < static_cast<Index>(args.columns.count); ++c)
+        copy_bytes(ops::Copy::column<T>(args, buffers, 1, c),
+                   ops::Copy::column<T>(args, buffers, 0, c),
+                   static_cast<std::size_t>(args.n) * sizeof(T));
     else
       elementwise_body<ops::Copy, T, compute_t<T>>(args, call);
     return {};

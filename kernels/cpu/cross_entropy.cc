@@ -43,7 +43,7 @@ template <class T> struct CrossEntropy {
           !status.ok())
         return status;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = task.logits + i * args.v;
+      T const* const x = task.logits + i * args.ldx;
       if (args.phase <= 0)
         task.max[i] = canonical_max<V>(
             args.v, args.chain.first ? -static_cast<V>(__builtin_inf()) : task.max[i],
@@ -58,7 +58,7 @@ template <class T> struct CrossEntropy {
 
   NNTILE_ALWAYS_INLINE static void add_powers(Task const& task, Index i) {
     ops::CrossEntropy::Args const& args = task.args;
-    T const* const x = task.logits + i * args.v;
+    T const* const x = task.logits + i * args.ldx;
     Vec<V> const shift(static_cast<double>(task.max[i]));
     V const sum = canonical_sum<V>(args.v, args.chain.first ? V(0) : task.sum[i],
                                    [&](Index p, auto part) __attribute__((always_inline)) {
@@ -97,8 +97,8 @@ template <class T> struct CrossEntropyBackward {
       return status;
     Vec<V> const beta(args.beta);
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T const>(Operand::logits) + i * args.v;  // [v]
-      T* const dx = buffers.at<T>(Operand::dlogits) + i * args.v;            // [v]
+      T const* const x = buffers.at<T const>(Operand::logits) + i * args.ldx;  // [v]
+      T* const dx = buffers.at<T>(Operand::dlogits) + i * args.lddx;           // [v]
       bool const ignored = labels[i] == args.ignore_index;
       V const w = static_cast<V>(args.scale) * dloss[i];
       Vec<V> const shift(static_cast<double>(buffers.at<V const>(Operand::max)[i]));

@@ -14,17 +14,20 @@ concept ElementwiseOp = requires { requires Op::elementwise; };
 template <class Op, class T, class V>
 NNTILE_ALWAYS_INLINE void elementwise_body(typename Op::Args const& args, KernelCall const& call) {
   Buffers<Op> const buffers(call);
-  T* const out = buffers.template at<T>(Op::name_of(Op::operands.size() - 1));
-  for_each_group<V>(args.n, [&](Index i, auto part) __attribute__((always_inline)) {
-    auto value = [&]<std::size_t... o>(std::index_sequence<o...>) __attribute__((always_inline)) {
-      return Op::apply(args.attrs, load(buffers.template at<T const>(Op::name_of(o)) + i, part)...);
-    }(std::make_index_sequence<Op::operands.size() - 1>{});
-    if constexpr (Op::updates())
-      if (args.attrs.beta != 0)
-        value = fma(decltype(value)(static_cast<double>(args.attrs.beta)),
-                    load(static_cast<T const*>(out) + i, part), value);
-    store(out + i, value, part);
-  });
+  for (Index c = 0; c < static_cast<Index>(args.columns.count); ++c) {
+    T* const out = Op::template column<T>(args, buffers, Op::operands.size() - 1, c);
+    for_each_group<V>(args.n, [&](Index i, auto part) __attribute__((always_inline)) {
+      auto value = [&]<std::size_t... o>(std::index_sequence<o...>) __attribute__((always_inline)) {
+        return Op::apply(args.attrs,
+                         load(Op::template column<T const>(args, buffers, o, c) + i, part)...);
+      }(std::make_index_sequence<Op::operands.size() - 1>{});
+      if constexpr (Op::updates())
+        if (args.attrs.beta != 0)
+          value = fma(decltype(value)(static_cast<double>(args.attrs.beta)),
+                      load(static_cast<T const*>(out) + i, part), value);
+      store(out + i, value, part);
+    });
+  }
 }
 
 template <class Op> struct ElementwiseKernel {

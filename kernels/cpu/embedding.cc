@@ -31,9 +31,9 @@ template <class T> struct Embedding {
     for (Index i = 0; i < args.n; ++i) {
       Index const v = index[i] - args.v_begin;
       if (v >= 0 && v < args.v)
-        __builtin_memcpy(out + i * args.e, table + v * args.e, bytes);
+        __builtin_memcpy(out + i * args.ld_out, table + v * args.ld_table, bytes);
       else if (args.first)
-        __builtin_memset(static_cast<void*>(out + i * args.e), 0, bytes);
+        __builtin_memset(static_cast<void*>(out + i * args.ld_out), 0, bytes);
     }
     return {};
   }
@@ -63,13 +63,24 @@ template <class T> struct EmbeddingBackward {
       start(args, dtable, carry);
       add_rows(args, index, dy, carry);
       if (args.chain.last)
-        for_each_vec<V>(args.e * args.v, [&](Index i, auto part) {
+        for_each_element(args, [&](Index i, auto part) __attribute__((always_inline)) {
           store(dtable + i, load(static_cast<V const*>(carry) + i, part), part);
         });
       return {};
     }
     add_rows_rounding_once(args, index, dy, dtable);
     return {};
+  }
+
+  /// Calls body(position, part) over the table's tile, whose rows may be padded.
+  template <class Body>
+  NNTILE_ALWAYS_INLINE static void for_each_element(ops::EmbeddingBackward::Args const& args,
+                                                    Body body) {
+    bool const dense = args.ld_table == args.e;
+    Index const length = dense ? args.e * args.v : args.e;
+    for (Index begin = 0, v = 0; v < (dense ? 1 : args.v); ++v, begin += args.ld_table)
+      for_each_vec<V>(length, [&](Index i, auto part)
+                                  __attribute__((always_inline)) { body(begin + i, part); });
   }
 
   /// sums = beta dtable, where the chain begins.
@@ -80,7 +91,7 @@ template <class T> struct EmbeddingBackward {
     if (static_cast<void const*>(sums) == dtable && args.beta == 1)
       return;  // in place: only rows of tokens are touched
     Vec<V> const beta(args.beta);
-    for_each_vec<V>(args.e * args.v, [&](Index i, auto part) {
+    for_each_element(args, [&](Index i, auto part) __attribute__((always_inline)) {
       store(sums + i, args.beta == 0 ? Vec<V>(0) : beta * load(dtable + i, part), part);
     });
   }
@@ -91,9 +102,10 @@ template <class T> struct EmbeddingBackward {
     for (Index i = 0; i < args.n; ++i) {
       Index const v = index[i] - args.v_begin;
       if (v < 0 || v >= args.v) continue;
-      S* const row = sums + v * args.e;
+      S* const row = sums + v * args.ld_table;
       for_each_vec<V>(args.e, [&](Index e, auto part) {
-        store(row + e, load(static_cast<S const*>(row) + e, part) + load(dy + i * args.e + e, part),
+        store(row + e,
+              load(static_cast<S const*>(row) + e, part) + load(dy + i * args.lddy + e, part),
               part);
       });
     }
@@ -106,7 +118,7 @@ template <class T> struct EmbeddingBackward {
                                                           Index const* index, T const* dy,
                                                           T* dtable) {
     Vec<V> const beta(args.beta);
-    for_each_vec<V>(args.e * args.v, [&](Index i, auto part) {
+    for_each_element(args, [&](Index i, auto part) __attribute__((always_inline)) {
       if (args.beta == 0) store(dtable + i, Vec<V>(0), part);
     });
     auto const met_before = [&](Index i) {
@@ -117,11 +129,11 @@ template <class T> struct EmbeddingBackward {
     for (Index i = 0; i < args.n; ++i) {
       Index const v = index[i] - args.v_begin;
       if (v < 0 || v >= args.v || met_before(i)) continue;
-      T* const row = dtable + v * args.e;
+      T* const row = dtable + v * args.ld_table;
       for_each_vec<V>(args.e, [&](Index e, auto part) {
         Vec<V> sum = args.beta == 0 ? Vec<V>(0) : beta * load(static_cast<T const*>(row) + e, part);
         for (Index other = i; other < args.n; ++other)
-          if (index[other] == index[i]) sum += load(dy + other * args.e + e, part);
+          if (index[other] == index[i]) sum += load(dy + other * args.lddy + e, part);
         store(row + e, sum, part);
       });
     }
@@ -134,7 +146,7 @@ template <class T> struct EmbeddingBackward {
     for (Index v = 0; v < args.v; ++v)
       if (!met(v))
         for_each_vec<V>(args.e, [&](Index e, auto part) {
-          T* const at = dtable + v * args.e + e;
+          T* const at = dtable + v * args.ld_table + e;
           store(at, beta * load(static_cast<T const*>(at), part), part);
         });
   }

@@ -12,9 +12,10 @@ template <class T> struct Fill {
     using Operand = ops::Fill::Operand;
     Buffers<ops::Fill> const buffers(call);
     using V = compute_t<T>;
-    T* const y = buffers.at<T>(Operand::y);
+    T* y = buffers.at<T>(Operand::y);
     Vec<V> const value(static_cast<double>(static_cast<V>(rounded_to<T>(args.value))));
-    for_each_vec<V>(args.n, [&](Index i, auto part) { store(y + i, value, part); });
+    for (std::uint32_t c = 0; c < args.columns.count; ++c, y += args.columns.leading[0])
+      for_each_vec<V>(args.n, [&](Index i, auto part) { store(y + i, value, part); });
     return {};
   }
 };

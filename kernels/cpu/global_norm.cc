@@ -14,7 +14,7 @@ template <class T> struct SumSquares {
     Buffers<ops::SumSquares> const buffers(call);
     double* const y = buffers.at<double>(Operand::y);  // [n]
     for (Index j = 0; j < args.n; ++j) {
-      T const* const x = buffers.at<T const>(Operand::x) + j * args.k;  // [k]
+      T const* const x = buffers.at<T const>(Operand::x) + j * args.ldx;  // [k]
       y[j] = canonical_sum<double>(args.k, args.first ? 0.0 : y[j],
                                    [&](Index i, auto part) __attribute__((always_inline)) {
                                      fetch_ahead(x + i, part);
@@ -58,10 +58,11 @@ template <class T> struct ScaleBy {
     using Operand = ops::ScaleBy::Operand;
     Buffers<ops::ScaleBy> const buffers(call);
     Vec<V> const factor(static_cast<double>(*buffers.at<float const>(Operand::s)));
-    T* const x = buffers.at<T>(Operand::x);  // [n]
-    for_each_vec<V>(args.n, [&](Index i, auto part) {
-      store(x + i, factor * load(static_cast<T const*>(x) + i, part), part);
-    });
+    T* x = buffers.at<T>(Operand::x);  // [n]
+    for (std::uint32_t c = 0; c < args.columns.count; ++c, x += args.columns.leading[0])
+      for_each_vec<V>(args.n, [&](Index i, auto part) {
+        store(x + i, factor * load(static_cast<T const*>(x) + i, part), part);
+      });
     return {};
   }
 };

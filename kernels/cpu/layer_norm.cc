@@ -23,7 +23,7 @@ template <class T> struct LayerNorm {
     V const size = static_cast<V>(args.whole_e);
     bool const all = args.phase < 0;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::x) + i * args.e;
+      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx;
       if (all || args.phase == 0) {
         V const sum = canonical_sum<V>(args.e, first ? V(0) : means[i],
                                        [&](Index e, auto part) __attribute__((always_inline)) {
@@ -44,7 +44,7 @@ template <class T> struct LayerNorm {
       if (all || args.phase == 2) {
         Vec<V> const mean(static_cast<double>(means[i]));
         Vec<V> const rstd(static_cast<double>(rstds[i]));
-        T* const y = buffers.at<T>(Operand::y) + i * args.e;
+        T* const y = buffers.at<T>(Operand::y) + i * args.ldy;
         for_each_vec<V>(args.e, [&](Index e, auto part) __attribute__((always_inline)) {
           store(y + e,
                 fma((load(x + e, part) - mean) * rstd, load(gamma + e, part), load(beta + e, part)),
@@ -74,8 +74,8 @@ template <class T> struct LayerNormBackward {
     V* const c2s = buffers.at<V>(Operand::c2);             // [n], likewise
     Vec<V> const size(static_cast<double>(static_cast<V>(args.whole_e)));
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::x) + i * args.e;
-      T const* const dy = buffers.at<T>(Operand::dy) + i * args.e;
+      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx;
+      T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy;
       Vec<V> const mean(static_cast<double>(buffers.at<V>(Operand::mean)[i]));
       Vec<V> const rstd(static_cast<double>(buffers.at<V>(Operand::rstd)[i]));
       auto const xhat = [&](Index e, auto part) __attribute__((always_inline)) {
@@ -99,7 +99,7 @@ template <class T> struct LayerNormBackward {
         c2s[i] = c2;
         continue;
       }
-      apply(args, buffers.at<T>(Operand::dx) + i * args.e, rstd,
+      apply(args, buffers.at<T>(Operand::dx) + i * args.lddx, rstd,
             Vec<V>(static_cast<double>(c1)) / size, Vec<V>(static_cast<double>(c2)) / size, g,
             xhat);
     }
@@ -133,19 +133,19 @@ template <class T> struct LayerNormWeightBackward {
     ColumnResult<T> const dbeta{{buffers.at<T>(Operand::dbeta), buffers.at<V>(Operand::carry_dbeta),
                                  args.beta_dbeta, args.chain}};  // [e, n]
     for (Index j = 0; j < args.n; ++j) {
-      T const* const x = buffers.at<T const>(Operand::x) + j * args.e * args.s;    // [e, s]
-      T const* const dy = buffers.at<T const>(Operand::dy) + j * args.e * args.s;  // [e, s]
-      V const* const mean = buffers.at<V const>(Operand::mean) + j * args.s;       // [s]
-      V const* const rstd = buffers.at<V const>(Operand::rstd) + j * args.s;       // [s]
-      Index const ahead = rows_ahead<T>(args.e) * args.e;
+      T const* const x = buffers.at<T const>(Operand::x) + j * args.s * args.ldx;     // [e, s]
+      T const* const dy = buffers.at<T const>(Operand::dy) + j * args.s * args.lddy;  // [e, s]
+      V const* const mean = buffers.at<V const>(Operand::mean) + j * args.ld_mean;    // [s]
+      V const* const rstd = buffers.at<V const>(Operand::rstd) + j * args.ld_rstd;    // [s]
+      Index const ahead = rows_ahead<T>(args.e);
       sum_columns<T, 2>(
-          args.e, args.s, {dgamma.at(j * args.e), dbeta.at(j * args.e)},
+          args.e, args.s, {dgamma.at(j * args.ld_dgamma), dbeta.at(j * args.ld_dbeta)},
           [&](Index e, Index s, auto part, Vec<V>(&sums)[2]) __attribute__((always_inline)) {
-            __builtin_prefetch(x + s * args.e + e + ahead);
-            __builtin_prefetch(dy + s * args.e + e + ahead);
-            Vec<V> const slope = load(dy + s * args.e + e, part);
+            __builtin_prefetch(x + (s + ahead) * args.ldx + e);
+            __builtin_prefetch(dy + (s + ahead) * args.lddy + e);
+            Vec<V> const slope = load(dy + s * args.lddy + e, part);
             Vec<V> const xhat =
-                (load(x + s * args.e + e, part) - Vec<V>(static_cast<double>(mean[s]))) *
+                (load(x + s * args.ldx + e, part) - Vec<V>(static_cast<double>(mean[s]))) *
                 Vec<V>(static_cast<double>(rstd[s]));
             sums[0] = fma(slope, xhat, sums[0]);
             sums[1] += slope;

@@ -61,7 +61,7 @@ template <class T> struct Randn {
     Index element = args.begin;
     for (;;) {
       draw(args, element, run_length, y);
-      y += run_length;
+      y += args.leading;
       int d = 1;
       for (; d < args.rank; ++d) {
         element += args.stride[d];

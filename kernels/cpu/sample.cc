@@ -137,7 +137,7 @@ template <class T> struct Sample {
     auto const step = static_cast<std::uint64_t>(*buffers.at<std::int64_t>(Operand::step));
     auto* const y = buffers.at<std::int64_t>(Operand::y);  // [j]
     for (Index j = 0; j < args.count; ++j) {
-      Column<T> column(logits + j * args.v, args.v, args.temperature);
+      Column<T> column(logits + j * args.leading, args.v, args.temperature);
       if (char const* const error = column.find_max()) return {error};
       auto const number = static_cast<std::uint64_t>(ops::Sample::column(args, j));
       y[j] = args.temperature == 0 ? column.largest()

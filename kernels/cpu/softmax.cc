@@ -20,8 +20,8 @@ template <class T> struct Softmax {
     V* const sums = buffers.at<V>(Operand::sum);    // [n], likewise
     bool const begins = args.phase < 0 || args.first;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::x) + i * args.v;
-      T* const y = results == nullptr ? nullptr : results + i * args.v;
+      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx;
+      T* const y = results == nullptr ? nullptr : results + i * args.ldy;
       V top = args.phase > 0 || !begins ? maxima[i] : -static_cast<V>(__builtin_inf());
       if (args.phase <= 0)
         top = canonical_max<V>(args.v, top, [&](Index p, auto part) __attribute__((always_inline)) {
@@ -68,8 +68,8 @@ template <class T> struct SoftmaxBackward {
     V* const dots = buffers.at<V>(Operand::dot);  // [n], where v is cut
     Vec<V> const beta(args.beta);
     for (Index i = 0; i < args.n; ++i) {
-      T const* const y = buffers.at<T>(Operand::y) + i * args.v;
-      T const* const dy = buffers.at<T>(Operand::dy) + i * args.v;
+      T const* const y = buffers.at<T>(Operand::y) + i * args.ldy;
+      T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy;
       V sum = args.phase == 1 || (args.phase == 0 && !args.first) ? dots[i] : V(0);
       if (args.phase != 1)
         sum = canonical_sum<V>(args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
@@ -81,7 +81,7 @@ template <class T> struct SoftmaxBackward {
         dots[i] = sum;
         continue;
       }
-      T* const dx = buffers.at<T>(Operand::dx) + i * args.v;
+      T* const dx = buffers.at<T>(Operand::dx) + i * args.lddx;
       Vec<V> const dot(static_cast<double>(sum));
       for_each_vec<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
         Vec<V> const value = load(y + p, part) * (load(dy + p, part) - dot);

@@ -20,28 +20,29 @@ template <class T> struct SumSlice {
                              args.chain}};  // [m, n]
     Vec<V> const alpha(ops::slice_factor(args.alpha, buffers.at<double const>(Operand::divisor)));
     for (Index j = 0; j < args.n; ++j) {
-      T const* const slab = x + j * args.m * args.k;
+      T const* const slab = x + j * args.whole.j;
+      Index const to = j * args.part;
       if (args.inner) {
-        y.put(j, canonical_sum<V>(args.k, y.start(j),
-                                  [&](Index i, auto part) __attribute__((always_inline)) {
-                                    fetch_ahead(slab + i, part);
-                                    return alpha * load(slab + i, part);
-                                  }));
-      } else if (args.m == 1) {  // one chain, the same in every lane
-        Vec<V> sum(static_cast<double>(y.start(j)));
+        y.put(to, canonical_sum<V>(args.k, y.start(to),
+                                   [&](Index i, auto part) __attribute__((always_inline)) {
+                                     fetch_ahead(slab + i, part);
+                                     return alpha * load(slab + i, part);
+                                   }));
+      } else if (args.m == 1 && args.whole.k == 1) {  // one chain, the same in every lane
+        Vec<V> sum(static_cast<double>(y.start(to)));
         for (Index k = 0; k < args.k; ++k)
           sum = fma(alpha, Vec<V>(static_cast<double>(static_cast<V>(slab[k]))), sum);
         V lanes[Vec<V>::lanes];
         store(lanes, sum);
-        y.put(j, lanes[0]);
+        y.put(to, lanes[0]);
       } else {
-        Index const ahead = rows_ahead<T>(args.m) * args.m;
-        sum_columns<T, 1>(args.m, args.k, {y.at(j * args.m)},
-                          [&](Index i, Index k, auto part, Vec<V>(&sums)[1])
-                              __attribute__((always_inline)) {
-                                __builtin_prefetch(slab + k * args.m + i + ahead);
-                                sums[0] = fma(alpha, load(slab + k * args.m + i, part), sums[0]);
-                              });
+        Index const ahead = rows_ahead<T>(args.m) * args.whole.k;
+        sum_columns<T, 1>(
+            args.m, args.k, {y.at(to)},
+            [&](Index i, Index k, auto part, Vec<V>(&sums)[1]) __attribute__((always_inline)) {
+              __builtin_prefetch(slab + k * args.whole.k + i + ahead);
+              sums[0] = fma(alpha, load(slab + k * args.whole.k + i, part), sums[0]);
+            });
       }
     }
     return {};
@@ -65,15 +66,16 @@ template <class T> struct BroadcastSlice {
             part);
     };
     for (Index j = 0; j < args.n; ++j) {
-      if (args.m == 1) {
-        Vec<V> const value(static_cast<double>(static_cast<V>(s[j])));
-        for_each_vec<V>(args.k, [&](Index k, auto part) { put(z + j * args.k + k, value, part); });
+      T const* const slice = s + j * args.part;  // [m]
+      T* to = z + j * args.whole.j;              // [m, k]
+      if (args.m == 1 && args.whole.k == 1) {
+        Vec<V> const value(static_cast<double>(static_cast<V>(slice[0])));
+        for_each_vec<V>(args.k, [&](Index k, auto part) { put(to + k, value, part); });
         continue;
       }
-      for (Index k = 0; k < args.k; ++k)
-        for_each_vec<V>(args.m, [&](Index i, auto part) {
-          put(z + args.m * (k + args.k * j) + i, load(s + args.m * j + i, part), part);
-        });
+      for (Index k = 0; k < args.k; ++k, to += args.whole.k)
+        for_each_vec<V>(args.m,
+                        [&](Index i, auto part) { put(to + i, load(slice + i, part), part); });
     }
     return {};
   }

@@ -11,18 +11,21 @@ namespace nntile {
 
 namespace detail {
 
-/// Calls run(offset in the array, offset in the tile, bytes) for each contiguous run of the tile.
-/// Offsets in bytes.
+/// Calls run(offset in the array, offset in the tile, bytes) for each contiguous run of the tile,
+/// whose columns begin at multiples of `unit` elements. Offsets in bytes.
 template <class Run>
-void for_each_run(TileBox const& box, Shape const& array, std::size_t element_bytes, Run&& run) {
+void for_each_run(TileBox const& box, Shape const& array, std::size_t element_bytes, Run&& run,
+                  Index unit = 1) {
   std::size_t const rank = array.size();
   if (element_count(box.extent) == 0) return;
-  // Leading dimensions that the tile spans entirely, and the first that it does not, are one run.
+  Index const gap = leading_dimension(box.extent, unit) - (rank == 0 ? 1 : box.extent[0]);
+  // Leading dimensions that the tile spans entirely, and the first that it does not, are one run;
+  // a padded column is one.
   Index length = 1;
   std::size_t outer = 0;
   while (outer < rank) {
     length *= box.extent[outer];
-    bool const spans = box.extent[outer] == array[outer];
+    bool const spans = gap == 0 && box.extent[outer] == array[outer];
     ++outer;
     if (!spans) break;
   }
@@ -33,7 +36,7 @@ void for_each_run(TileBox const& box, Shape const& array, std::size_t element_by
     for (std::size_t d = rank; d-- > 0;) offset = offset * array[d] + box.begin[d] + at[d];
     std::size_t const bytes = static_cast<std::size_t>(length) * element_bytes;
     run(static_cast<std::size_t>(offset) * element_bytes, in_tile, bytes);
-    in_tile += bytes;
+    in_tile += bytes + static_cast<std::size_t>(gap) * element_bytes;
     std::size_t d = outer;
     while (d < rank && ++at[d] == box.extent[d]) at[d++] = 0;
     if (d == rank) return;
@@ -42,24 +45,29 @@ void for_each_run(TileBox const& box, Shape const& array, std::size_t element_by
 
 }  // namespace detail
 
-/// Copies a tile out of a column-major array of shape `array`.
+/// Copies a tile out of a column-major array of shape `array`; the tile's columns begin at
+/// multiples of `unit` elements. Leaves padding as it is.
 inline void copy_to_tile(void* tile, TileBox const& box, void const* whole, Shape const& array,
-                         std::size_t element_bytes) {
-  detail::for_each_run(box, array, element_bytes,
-                       [&](std::size_t from, std::size_t to, std::size_t bytes) {
-                         std::memcpy(static_cast<std::byte*>(tile) + to,
-                                     static_cast<std::byte const*>(whole) + from, bytes);
-                       });
+                         std::size_t element_bytes, Index unit = 1) {
+  detail::for_each_run(
+      box, array, element_bytes,
+      [&](std::size_t from, std::size_t to, std::size_t bytes) {
+        std::memcpy(static_cast<std::byte*>(tile) + to, static_cast<std::byte const*>(whole) + from,
+                    bytes);
+      },
+      unit);
 }
 
-/// Copies a tile into its place in a column-major array of shape `array`.
+/// Copies a tile into its place in a column-major array of shape `array`, without padding.
 inline void copy_from_tile(void const* tile, TileBox const& box, void* whole, Shape const& array,
-                           std::size_t element_bytes) {
-  detail::for_each_run(box, array, element_bytes,
-                       [&](std::size_t to, std::size_t from, std::size_t bytes) {
-                         std::memcpy(static_cast<std::byte*>(whole) + to,
-                                     static_cast<std::byte const*>(tile) + from, bytes);
-                       });
+                           std::size_t element_bytes, Index unit = 1) {
+  detail::for_each_run(
+      box, array, element_bytes,
+      [&](std::size_t to, std::size_t from, std::size_t bytes) {
+        std::memcpy(static_cast<std::byte*>(whole) + to, static_cast<std::byte const*>(tile) + from,
+                    bytes);
+      },
+      unit);
 }
 
 }  // namespace nntile

@@ -70,6 +70,13 @@ class AxisTiling {
   std::vector<Index> several_;  // of several tiles: all borders
 };
 
+/// The distance of the columns of a tile: its extent in dimension 0, or that rounded up to whole
+/// units of elements.
+constexpr Index leading_dimension(Shape const& extent, Index unit) {
+  Index const rows = extent.size() == 0 ? 1 : extent[0];
+  return unit == 1 ? rows : (rows + unit - 1) / unit * unit;
+}
+
 /// Position and extents of one tile.
 struct TileBox {
   Shape begin;

@@ -192,7 +192,8 @@ template <Runtime R> class CompiledGraph {
     if (stored.storage != Storage::stored)
       throw GraphError(concat("watch: '", name, "' is ", name_of(stored.storage), ", so that its ",
                               "memory changes with each binding; watch what a run computes"));
-    auto block = std::make_shared<detail::WatchBlock>(name, stored.spec.tiling, sizeof(T));
+    auto block = std::make_shared<detail::WatchBlock>(name, stored.spec.tiling,
+                                                      stored.spec.column_unit, sizeof(T));
     Watch<T> result(block);
     watches_.emplace_back(*runtime_, std::span<Handle const>(stored.tiles), std::move(block));
     return result;

@@ -24,6 +24,15 @@ struct KeptTiling {
   std::string tensor;
   Tiling tiling;
   Storage storage = Storage::stored;
+  Index column_unit = 1;
+};
+
+/// Padding of a tensor's tiles: dimension 0 is followed by what brings the next column to a
+/// multiple of `bytes`, whole elements and at most 4096. Without a name, of all that have two
+/// dimensions or more and of which every op takes padded tiles.
+struct TilePadding {
+  std::string tensor;
+  Index bytes = 64;
 };
 
 /// Machine parameters of the tile-size search. They never affect results; the number of workers
@@ -58,6 +67,10 @@ struct PlanOptions {
   /// Inputs with two buffers, which bind_input fills in turn: the next batch is copied in while a
   /// run reads this one. Costs the memory of each once more.
   std::vector<std::string> double_buffered = {};
+  /// Tensors whose tiles have padded columns, which changes no bit: where rows end within a line of
+  /// the cache, as 50,257 logits in bf16 do, vectors would cross two. Later entries win over a name
+  /// before them, and over what `keep` says.
+  std::vector<TilePadding> pad = {};
   MachineModel machine = {};
   /// Hints of the tile tasks: where they had best run. Never affects results. Without `workers` of
   /// its own it counts on those of `machine`, compile(graph, store) on those of the store's

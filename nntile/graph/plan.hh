@@ -28,6 +28,7 @@ struct PlannedTensor {
   std::string name;
   DType dtype = DType::fp32;
   Tiling tiling;
+  Index column_unit = 1;  // columns of its tiles begin at multiples of so many elements
   Shape file_shape;
   TensorAttributes attributes;
   bool open = false;  // in the graph: another plan of it may bind another shape
@@ -40,8 +41,9 @@ struct PlannedTensor {
   bool operator==(PlannedTensor const&) const = default;
 };
 
-/// Bytes of a tile's buffer: whole cache lines.
-constexpr Index buffer_bytes(Shape const& extent, DType dtype) {
+/// Bytes of a tile's buffer, padding included: whole cache lines.
+constexpr Index buffer_bytes(Shape extent, DType dtype, Index column_unit) {
+  if (extent.size() > 0) extent[0] = leading_dimension(extent, column_unit);
   Index const bytes = std::max<Index>(1, byte_count(extent, size_of(dtype)));
   return (bytes + 63) / 64 * 64;
 }

@@ -24,7 +24,8 @@ struct StoredSpec {
   Tiling tiling;
   Shape file_shape;  // row-major, as files have it
   TensorAttributes attributes;
-  bool open = false;  // in the graph: one of several of that name, perhaps
+  bool open = false;      // in the graph: one of several of that name, perhaps
+  Index column_unit = 1;  // columns of its tiles begin at multiples of so many elements
 };
 
 /// Owns the parameters, states, inputs and outputs of one or more compiled graphs on one runtime. A
@@ -72,8 +73,8 @@ template <Runtime R> class TensorStore {
       for (std::size_t d = shape.size(); d-- > 0;) file.push_back(shape[d]);
     Stored& result = *tensors_.emplace_back(std::make_unique<Stored>());
     try {
-      result.spec = {planned.name, planned.dtype,      planned.tiling,
-                     file,         planned.attributes, planned.open};
+      result.spec = {planned.name,       planned.dtype, planned.tiling,     file,
+                     planned.attributes, planned.open,  planned.column_unit};
       result.storage = planned.storage;
       allocate(result.tiles, planned, buffers);
       if (planned.storage == Storage::double_buffered) allocate(result.spare, planned, buffers);
@@ -94,7 +95,8 @@ template <Runtime R> class TensorStore {
   std::vector<KeptTiling> tilings() const {
     std::vector<KeptTiling> result;
     for (auto const& stored : tensors_)
-      result.push_back({stored->spec.name, stored->spec.tiling, stored->storage});
+      result.push_back(
+          {stored->spec.name, stored->spec.tiling, stored->storage, stored->spec.column_unit});
     return result;
   }
   bool contains(std::string const& name) const { return by_name_.contains(name); }
@@ -194,7 +196,7 @@ template <Runtime R> class TensorStore {
     for_each_tile<Access::write>(
         stored, twice ? stored.spare : stored.tiles,
         [&](std::byte* tile, TileBox const& box, Shape const& shape, std::size_t size) {
-          copy_to_tile(tile, box, values, shape, size);
+          copy_to_tile(tile, box, values, shape, size, stored.spec.column_unit);
         });
     stored.written.assign(stored.tiles.size(), true);
     if (!twice) return;
@@ -205,7 +207,7 @@ template <Runtime R> class TensorStore {
     for_each_tile<Access::read>(
         stored, stored.tiles,
         [&](std::byte const* tile, TileBox const& box, Shape const& shape, std::size_t size) {
-          copy_from_tile(tile, box, values, shape, size);
+          copy_from_tile(tile, box, values, shape, size, stored.spec.column_unit);
         });
   }
 
@@ -324,6 +326,11 @@ template <Runtime R> class TensorStore {
                              to_string(stored.spec.tiling.grid()), " tiles here but ",
                              to_string(planned.tiling.grid()),
                              " in the new graph; plan both with the same tile options"));
+    if (stored.spec.column_unit != planned.column_unit)
+      throw PlanError(concat("store: columns of '", planned.name, "' begin at multiples of ",
+                             stored.spec.column_unit, " elements here but of ", planned.column_unit,
+                             " in the new graph; plan both with the same ",
+                             "padding, or the new one around TensorStore::tilings()"));
   }
 
   RuntimeRef<R> runtime_;

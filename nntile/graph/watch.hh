@@ -36,8 +36,11 @@ namespace detail {
 /// and loaded with acquire.
 class WatchBlock {
  public:
-  WatchBlock(std::string name, Tiling const& tiling, std::size_t element_bytes)
-      : name_(std::move(name)), tiling_(tiling), element_bytes_(element_bytes) {
+  WatchBlock(std::string name, Tiling const& tiling, Index column_unit, std::size_t element_bytes)
+      : name_(std::move(name)),
+        tiling_(tiling),
+        column_unit_(column_unit),
+        element_bytes_(element_bytes) {
     for (Index tile = 0; tile < tiling_.tile_count(); ++tile) words_ += words_of(tile);
     for (Copy& copy : copies_) copy.words = std::make_unique<std::atomic<std::uint64_t>[]>(words_);
   }
@@ -77,7 +80,7 @@ class WatchBlock {
       std::uint64_t const* tile_words = words.data();
       for (Index tile = 0; tile < tiling_.tile_count(); tile_words += words_of(tile), ++tile)
         copy_from_tile(reinterpret_cast<std::byte const*>(tile_words), tiling_.box(tile), values,
-                       tiling_.shape(), element_bytes_);
+                       tiling_.shape(), element_bytes_, column_unit_);
       return version / 2;
     }
   }
@@ -95,7 +98,9 @@ class WatchBlock {
   };
 
   std::size_t bytes_of(Index tile) const {
-    return static_cast<std::size_t>(element_count(tiling_.box(tile).extent)) * element_bytes_;
+    Shape extent = tiling_.box(tile).extent;
+    if (extent.size() > 0) extent[0] = leading_dimension(extent, column_unit_);
+    return static_cast<std::size_t>(element_count(extent)) * element_bytes_;
   }
   std::size_t words_of(Index tile) const {
     return (bytes_of(tile) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
@@ -103,6 +108,7 @@ class WatchBlock {
 
   std::string const name_;
   Tiling const tiling_;
+  Index const column_unit_;
   std::size_t const element_bytes_;
   std::size_t words_ = 0;
   Copy copies_[2];

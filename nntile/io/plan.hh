@@ -38,6 +38,7 @@ inline std::uint64_t digest(Plan const& plan) {
     number(tensor.tiling.rank());
     for (std::size_t d = 0; d < tensor.tiling.rank(); ++d)
       for (Index const border : tensor.tiling.axis(d).borders()) number(border);
+    if (tensor.column_unit != 1) text("columns"), number(tensor.column_unit);
   }
   for (PlannedBuffer const& buffer : plan.buffers()) {
     number(buffer.tensor), number(buffer.tile), number(buffer.slot), number(buffer.bytes);
@@ -201,7 +202,8 @@ class PlanReader {
       for (JsonView const sizes : get<JsonView>(tensor, "tiles").elements())
         axes.push_back(axis(sizes));
       options.keep.push_back({get<std::string>(tensor, "name"), Tiling(std::move(axes)),
-                              tensor.find("storage") ? storage(tensor) : Storage::stored});
+                              tensor.find("storage") ? storage(tensor) : Storage::stored,
+                              tensor.find("columns") ? get<Index>(tensor, "columns") : 1});
     }
     if (auto const dims = root_.find("dims"))
       for (JsonMember const& dim : dims->members()) {
@@ -209,6 +211,7 @@ class PlanReader {
         options.dims.push_back({name, get<Index>(*dims, name)});
       }
     plan = passes::tile(std::move(plan), graph_, options, BoundDims(graph_, options.dims));
+    plan = passes::pad(std::move(plan), graph_, options);
     check_tilings(plan, options.keep);
     return plan;
   }
@@ -236,6 +239,9 @@ class PlanReader {
       if (at == kept.size() || kept[at].tensor != tensor.name ||
           !(kept[at].tiling == tensor.tiling))
         fail("the tiles of '", tensor.name, "' are not those of its shape, or it has none");
+      if (kept[at].column_unit != tensor.column_unit)
+        fail("columns of '", tensor.name, "' at multiples of ", kept[at].column_unit,
+             ", where those of what it is a view of are at ", tensor.column_unit);
       ++at;
     }
     if (at != kept.size()) fail("there are tiles of '", kept[at].tensor, "', which no node uses");
@@ -341,6 +347,7 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
     Json json = Json::object({{"name", tensor.name}, {"tiles", std::move(axes)}});
     if (tensor.storage == Storage::adopted || tensor.storage == Storage::double_buffered)
       json["storage"] = name_of(tensor.storage);
+    if (tensor.column_unit != 1) json["columns"] = tensor.column_unit;
     tensors.push_back(std::move(json));
   }
   for (PlannedSlot const& slot : plan.slots()) {

@@ -35,13 +35,15 @@ void for_range(StoredSpec const& spec, std::uint64_t offset, std::uint64_t size,
       if (last * row <= offset || first * row >= offset + size) continue;
     }
     nntile::detail::for_each_run(
-        box, shape, element, [&](std::size_t at, std::size_t in_tile, std::size_t length) {
+        box, shape, element,
+        [&](std::size_t at, std::size_t in_tile, std::size_t length) {
           std::uint64_t const begin = std::max<std::uint64_t>(at, offset);
           std::uint64_t const end = std::min<std::uint64_t>(at + length, offset + size);
           if (begin < end)
             copy(static_cast<std::size_t>(tile), in_tile + (begin - at), begin - offset,
                  end - begin);
-        });
+        },
+        spec.column_unit);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "nntile/ops/columns.hh"
 #include "nntile/ops/concept.hh"
 
 namespace nntile {
@@ -29,9 +30,11 @@ struct AdamwStep {
   static constexpr std::span<DType const> dtypes{float_dtypes};
 
   using Attrs = AdamwStepAttrs;
+  /// Columns of n elements.
   struct Args {
     Index n;
     double beta1, beta2, eps, weight_decay;
+    Columns<4> columns;  // of p, g, m and v
   };
 
   enum class Operand : std::uint8_t { p, g, m, v, lr, step, scale };
@@ -46,21 +49,24 @@ struct AdamwStep {
   static constexpr Hooks<Attrs> hooks{
       .present = [](Attrs const& attrs,
                     OperandIndex operand) { return operand != Operand::scale || attrs.scaled; },
+      .padding = Padding::any,
       .takes_gradients = true};
   static constexpr char const* no_gradient = "an optimizer's step is not differentiated";
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('i'), attrs.beta1, attrs.beta2, attrs.eps, attrs.weight_decay};
+    Args args{0, attrs.beta1, attrs.beta2, attrs.eps, attrs.weight_decay, {}};
+    args.columns = columns_of<4>(range, 4, args.n, Operand::p);
+    return args;
   }
 
   template <Element T>
   requires(is_float(dtype_of<T>))
   static Status reference(Args const& args, Buffers<AdamwStep> buffers) {
     using V = compute_t<T>;
-    T* const p = buffers.at<T>(Operand::p);
-    T const* const g = buffers.at<T>(Operand::g);
-    T* const m = buffers.at<T>(Operand::m);
-    T* const v = buffers.at<T>(Operand::v);
+    T* p = buffers.at<T>(Operand::p);
+    T const* g = buffers.at<T>(Operand::g);
+    T* m = buffers.at<T>(Operand::m);
+    T* v = buffers.at<T>(Operand::v);
     double const lr = *buffers.at<float>(Operand::lr);
     auto const step = *buffers.at<std::int64_t>(Operand::step);
     float const* const factor = buffers.at<float>(Operand::scale);  // or null
@@ -69,14 +75,18 @@ struct AdamwStep {
     V const decay = V(1 - lr * args.weight_decay);
     V const c1 = V(lr / (1 - std::pow(args.beta1, static_cast<double>(step))));
     V const c2 = V(1 / std::sqrt(1 - std::pow(args.beta2, static_cast<double>(step))));
-    for (Index i = 0; i < args.n; ++i) {
-      V const gradient = scale * V(g[i]);
-      V const first = std::fma(V(1 - args.beta1), gradient - V(m[i]), V(m[i]));
-      V const second = std::fma(V(1 - args.beta2), gradient * gradient, V(args.beta2) * V(v[i]));
-      V const change = first / std::fma(c2, std::sqrt(second), V(args.eps));
-      p[i] = T(std::fma(-c1, change, decay * V(p[i])));
-      m[i] = T(first);
-      v[i] = T(second);
+    for (std::uint32_t c = 0; c < args.columns.count; ++c) {
+      for (Index i = 0; i < args.n; ++i) {
+        V const gradient = scale * V(g[i]);
+        V const first = std::fma(V(1 - args.beta1), gradient - V(m[i]), V(m[i]));
+        V const second = std::fma(V(1 - args.beta2), gradient * gradient, V(args.beta2) * V(v[i]));
+        V const change = first / std::fma(c2, std::sqrt(second), V(args.eps));
+        p[i] = T(std::fma(-c1, change, decay * V(p[i])));
+        m[i] = T(first);
+        v[i] = T(second);
+      }
+      auto const& leading = args.columns.leading;
+      p += leading[0], g += leading[1], m += leading[2], v += leading[3];
     }
     return {};
   }

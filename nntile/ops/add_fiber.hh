@@ -25,15 +25,22 @@ struct AddFiber {
   struct Args {
     Index m, k, n;
     double alpha;
+    SliceStrides x, z;
   };
 
   static constexpr Fields fields{field<&Attrs::axis>("axis"), field<&Attrs::alpha>("alpha")};
   static constexpr Hooks<Attrs> hooks{
       .ranks = &axis_ranks<Attrs>,
-      .replaces = [](Attrs const&) -> OperandSet { return {Operand::x}; }};
+      .replaces = [](Attrs const&) -> OperandSet { return {Operand::x}; },
+      .padding = Padding::columns};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('i'), range.extent('k'), range.extent('j'), attrs.alpha};
+    return {range.extent('i'),
+            range.extent('k'),
+            range.extent('j'),
+            attrs.alpha,
+            slice_strides(range, Operand::x),
+            slice_strides(range, Operand::z)};
   }
 
   template <Element T>
@@ -46,8 +53,8 @@ struct AddFiber {
     for (Index j = 0; j < args.n; ++j)
       for (Index k = 0; k < args.k; ++k)
         for (Index i = 0; i < args.m; ++i) {
-          Index const at = i + args.m * (k + args.k * j);
-          z[at] = T(std::fma(V(args.alpha), V(f[k]), V(x[at])));
+          V const before = V(x[i + args.x.k * k + args.x.j * j]);
+          z[i + args.z.k * k + args.z.j * j] = T(std::fma(V(args.alpha), V(f[k]), before));
         }
   }
 

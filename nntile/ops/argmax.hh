@@ -27,6 +27,7 @@ struct Argmax {
   struct Args {
     Index m, v, n, v_begin;
     bool first;
+    Index stride, ldx, ldy;  // of x along v and n, of y along n
   };
 
   static constexpr Fields fields{field<&Attrs::axis>("axis")};
@@ -37,12 +38,19 @@ struct Argmax {
             if (axes.whole('v') == 0)
               throw ShapeError(concat(name, ": axis ", attrs.axis,
                                       " is empty, and nothing has no largest element"));
-          }};
+          },
+      .padding = Padding::columns};
   static constexpr char const* no_gradient = "an index does not vary with the values";
 
   static Args args(Attrs const&, TileRange const& range) {
-    return {range.extent('m'), range.extent('v'), range.extent('n'), range.begin('v'),
-            range.first(Operand::y)};
+    return {range.extent('m'),
+            range.extent('v'),
+            range.extent('n'),
+            range.begin('v'),
+            range.first(Operand::y),
+            range.stride(Operand::x, 'v'),
+            range.stride(Operand::x, 'n'),
+            range.stride(Operand::y, 'n')};
   }
 
   template <Element T>
@@ -54,18 +62,18 @@ struct Argmax {
     V* const best = buffers.at<V>(Operand::best);
     for (Index j = 0; j < args.n; ++j)
       for (Index i = 0; i < args.m; ++i) {
-        T const* const line = x + i + j * args.v * args.m;
-        Index const at = i + j * args.m;
+        T const* const line = x + i + j * args.ldx;
+        Index const at = i + j * args.m, to = i + j * args.ldy;
         bool const fresh = args.first || best == nullptr;
         V value = fresh ? V(line[0]) : best[at];
-        Index where = fresh ? args.v_begin : y[at];
+        Index where = fresh ? args.v_begin : y[to];
         for (Index v = fresh ? 1 : 0; v < args.v; ++v) {
-          V const next = V(line[v * args.m]);
+          V const next = V(line[v * args.stride]);
           if (value != value || !(next > value || next != next)) continue;
           value = next;
           where = args.v_begin + v;
         }
-        y[at] = where;
+        y[to] = where;
         if (best != nullptr) best[at] = value;
       }
   }

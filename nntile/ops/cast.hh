@@ -3,6 +3,7 @@
 // The only change of dtype.
 
 #include "nntile/ops/add.hh"
+#include "nntile/ops/columns.hh"
 
 namespace nntile {
 
@@ -49,13 +50,19 @@ struct Cast {
                                      {"y", "i...", Access::write}};
 
   using Attrs = CastAttrs;
+  /// Columns of n elements.
   struct Args {
     Index n;
+    Columns<2> columns;  // of x and y
   };
 
-  static Args args(Attrs const&, TileRange const& range) { return {range.extent('i')}; }
+  static Args args(Attrs const&, TileRange const& range) {
+    Args args{};
+    args.columns = columns_of<2>(range, 2, args.n, Operand::x);
+    return args;
+  }
   static constexpr Fields fields{};
-  static constexpr Hooks<Attrs> hooks{};
+  static constexpr Hooks<Attrs> hooks{.padding = Padding::any};
   static constexpr char const* no_reference = "its kernels cover every pair of dtypes";
 
   template <class Builder> static void gradient(Builder& b) {

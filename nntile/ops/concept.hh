@@ -29,6 +29,11 @@ class TileSink {
   ~TileSink() = default;
 };
 
+/// Which operands of an op may be tiles whose columns are padded: none, those of which dimension 0
+/// is a group by itself, as in "v i...", or any. What is not padded is one run of elements, of
+/// which an op may count several dimensions as one.
+enum class Padding : std::uint8_t { none, columns, any };
+
 /// The optional facts of an op, in one designated initialiser, so that a misspelt name or a wrong
 /// signature does not compile: `static constexpr Hooks<Attrs> hooks{.blocked = ...}`.
 template <class Attrs> struct Hooks {
@@ -59,6 +64,9 @@ template <class Attrs> struct Hooks {
   Index (*elements)(Attrs const&, TileRange const&, OperandIndex) = nullptr;
   /// A kernel of the op's own for a dtype, or null: before the library's and the reference.
   Codelet const* (*kernel)(DType element) = nullptr;
+  /// Operands that may be padded: `args` asks the range for their leading dimensions. Those of one
+  /// dimension may be whatever the op.
+  Padding padding = Padding::none;
   /// Letters of axes that are sides of a matrix product: several dimensions of one are cut as one
   /// side, the innermost first.
   char const* sides = "";
@@ -124,6 +132,7 @@ struct OpInfo {
   std::uint32_t (*replaces)(void const* attrs);
   Codelet const* (*reference)(DType element);  // null: none
   Codelet const* (*kernel)(DType element);     // null: the library's
+  Padding padding;
   char const* sides;
   bool takes_gradients;
 };
@@ -281,6 +290,7 @@ inline constexpr OpInfo op_info{
     .replaces = &detail::replaces<Op>,
     .reference = &detail::reference_of<Op>,
     .kernel = Op::hooks.kernel,
+    .padding = Op::hooks.padding,
     .sides = Op::hooks.sides,
     .takes_gradients = Op::hooks.takes_gradients,
 };

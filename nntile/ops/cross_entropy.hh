@@ -36,16 +36,25 @@ struct CrossEntropyBackward {
   struct Args {
     Index v, n, v_begin, whole_v, ignore_index;
     double scale, beta;
+    Index ldx, lddx;
   };
   static constexpr Fields fields{field<&Attrs::ignore_index>("ignore_index"),
                                  field<&Attrs::scale>("scale"), field<&Attrs::beta>("beta")};
   static constexpr Hooks<Attrs> hooks{
-      .replaces = [](Attrs const&) -> OperandSet { return {Operand::logits}; }};
+      .replaces = [](Attrs const&) -> OperandSet { return {Operand::logits}; },
+      .padding = Padding::columns};
   static constexpr char const* no_gradient = no_second_derivative;
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('v'),  range.extent('i'), range.begin('v'), range.whole('v'),
-            attrs.ignore_index, attrs.scale,       attrs.beta};
+    return {range.extent('v'),
+            range.extent('i'),
+            range.begin('v'),
+            range.whole('v'),
+            attrs.ignore_index,
+            attrs.scale,
+            attrs.beta,
+            range.leading(Operand::logits),
+            range.leading(Operand::dlogits)};
   }
 
   template <Element T>
@@ -64,10 +73,10 @@ struct CrossEntropyBackward {
         return {"a label is outside the classes"};
       V const w = V(args.scale) * dloss[i];
       for (Index p = 0; p < args.v; ++p) {
-        Index const at = p + args.v * i;
-        V value = ignored ? V(0) : std::exp(V(logits[at]) - max[i]) * (w / sum[i]);
+        V value = ignored ? V(0) : std::exp(V(logits[p + args.ldx * i]) - max[i]) * (w / sum[i]);
         if (args.v_begin + p == labels[i]) value -= w;
-        dlogits[at] = T(updated(args.beta, dlogits[at], value));
+        T& out = dlogits[p + args.lddx * i];
+        out = T(updated(args.beta, out, value));
       }
     }
     return {};
@@ -99,6 +108,7 @@ struct CrossEntropy {
     Index v, n, v_begin, whole_v, ignore_index;
     int phase;
     Chain chain;
+    Index ldx;
   };
   static constexpr Fields fields{field<&Attrs::ignore_index>("ignore_index")};
   /// While a chain is under way, loss holds the label's logit.
@@ -112,11 +122,14 @@ struct CrossEntropy {
                                                    {Operand::max, read},
                                                    {Operand::sum, write}}}};
                                       },
-                                      .blocked = [](Attrs const&) { return "v"; }};
+                                      .blocked = [](Attrs const&) { return "v"; },
+                                      .padding = Padding::columns};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('v'),  range.extent('i'), range.begin('v'),         range.whole('v'),
-            attrs.ignore_index, range.phase,       range.chain(Operand::max)};
+    return {range.extent('v'),         range.extent('i'),
+            range.begin('v'),          range.whole('v'),
+            attrs.ignore_index,        range.phase,
+            range.chain(Operand::max), range.leading(Operand::logits)};
   }
 
   template <Element T>
@@ -129,7 +142,7 @@ struct CrossEntropy {
     V* const sums = buffers.at<V>(Operand::sum);                     // [i]
     auto const [first, last] = args.chain;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::logits) + i * args.v;  // [v]
+      T const* const x = buffers.at<T>(Operand::logits) + i * args.ldx;  // [v]
       if (args.phase <= 0) {
         V max = first ? -std::numeric_limits<V>::infinity() : maxima[i];
         for (Index p = 0; p < args.v; ++p) max = maximum(max, V(x[p]));

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <utility>
 
+#include "nntile/ops/columns.hh"
 #include "nntile/ops/concept.hh"
 
 namespace nntile {
@@ -35,10 +36,14 @@ template <std::floating_point V> constexpr V min(V a, V b) { return a < b ? a : 
 
 }  // namespace math
 
-/// What the kernel of an elementwise op sees.
+/// Operands of an elementwise op whose tiles may be padded.
+inline constexpr std::size_t most_elementwise_columns = 3;
+
+/// What the kernel of an elementwise op sees: columns of n elements.
 template <class Attrs> struct ElementwiseArgs {
   Index n = 0;
   Attrs attrs;
+  Columns<most_elementwise_columns> columns = {};
 };
 
 /// Base of elementwise ops. The op adds name, Operand, operands, fields, gradient and
@@ -59,27 +64,44 @@ template <class Op, class OpAttrs> struct Elementwise {
     for (std::size_t o = 0; o + 1 < Op::operands.size(); ++o) set.add(OperandIndex(o));
     return set;
   }
-  static constexpr Hooks<Attrs> hooks{.replaces = [](Attrs const&) { return inputs(); }};
+  static constexpr bool by_columns() { return Op::operands.size() <= most_elementwise_columns; }
+  static constexpr Hooks<Attrs> hooks{.replaces = [](Attrs const&) { return inputs(); },
+                                      .padding = by_columns() ? Padding::any : Padding::none};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('i'), attrs};
+    Args args{range.extent('i'), attrs};
+    if constexpr (by_columns())
+      args.columns = columns_of<most_elementwise_columns>(range, Op::operands.size(), args.n);
+    return args;
   }
 
   template <Element T>
   requires(is_float(dtype_of<T>))
   static void reference(Args const& args, Buffers<Op> buffers) {
     using V = compute_t<T>;
-    T* const out = buffers.template at<T>(name_of(Op::operands.size() - 1));
-    for (Index i = 0; i < args.n; ++i) {
-      V const value = [&]<std::size_t... o>(std::index_sequence<o...>) {
-        return Op::template apply<V>(
-            args.attrs, static_cast<V>(buffers.template at<T const>(name_of(o))[i])...);
-      }(std::make_index_sequence<Op::operands.size() - 1>{});
-      if constexpr (updates())
-        out[i] = T(updated(args.attrs.beta, out[i], value));
-      else
-        out[i] = T(value);
+    for (Index c = 0; c < static_cast<Index>(args.columns.count); ++c) {
+      T* const out = column<T>(args, buffers, Op::operands.size() - 1, c);
+      for (Index i = 0; i < args.n; ++i) {
+        V const value = [&]<std::size_t... o>(std::index_sequence<o...>) {
+          return Op::template apply<V>(args.attrs,
+                                       static_cast<V>(column<T const>(args, buffers, o, c)[i])...);
+        }(std::make_index_sequence<Op::operands.size() - 1>{});
+        if constexpr (updates())
+          out[i] = T(updated(args.attrs.beta, out[i], value));
+        else
+          out[i] = T(value);
+      }
     }
+  }
+
+  /// A column of the operand at a position.
+  template <class T>
+  NNTILE_ALWAYS_INLINE static T* column(Args const& args, Buffers<Op> const& buffers,
+                                        std::size_t position, Index number) {
+    T* const first = buffers.template at<T>(name_of(position));
+    if constexpr (by_columns())
+      return first + number * static_cast<Index>(args.columns.leading[position]);
+    return first;
   }
 
   /// The name of the operand at a position.

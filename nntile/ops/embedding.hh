@@ -43,21 +43,32 @@ struct EmbeddingBackward {
     Index e, v, n, v_begin, whole_v, index_offset, dy_offset;
     double beta;
     Chain chain;
+    Index lddy, ld_table;
   };
   static constexpr Fields fields{field<&Attrs::beta>("beta")};
-  static constexpr Hooks<Attrs> hooks{.elements = [](Attrs const&, TileRange const& range,
-                                                     OperandIndex operand) -> Index {
-    Index const rows = range.extent('e') * detail::tokens_of_tile(range);
-    return operand == Operand::dy || (operand != Operand::index && !range.first(Operand::dtable))
-               ? rows
-               : range.elements(operand);
-  }};
+  static constexpr Hooks<Attrs> hooks{
+      .elements = [](Attrs const&, TileRange const& range, OperandIndex operand) -> Index {
+        Index const rows = range.extent('e') * detail::tokens_of_tile(range);
+        return operand == Operand::dy ||
+                       (operand != Operand::index && !range.first(Operand::dtable))
+                   ? rows
+                   : range.elements(operand);
+      },
+      .padding = Padding::columns};
   static constexpr char const* no_gradient = no_second_derivative;
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('e'),         range.extent('v'), range.extent('i'),
-            range.begin('v'),          range.whole('v'),  range.offset(Operand::index),
-            range.offset(Operand::dy), attrs.beta,        range.chain(Operand::dtable)};
+    return {range.extent('e'),
+            range.extent('v'),
+            range.extent('i'),
+            range.begin('v'),
+            range.whole('v'),
+            range.offset(Operand::index),
+            range.offset(Operand::dy),
+            attrs.beta,
+            range.chain(Operand::dtable),
+            range.leading(Operand::dy),
+            range.leading(Operand::dtable)};
   }
 
   template <Element T>
@@ -72,10 +83,10 @@ struct EmbeddingBackward {
       if (index[i] < 0 || index[i] >= args.whole_v) return {"an index is outside the table"};
     for (Index v = 0; v < args.v; ++v)
       for (Index e = 0; e < args.e; ++e) {
-        V sum = dtable.start(e + args.e * v);
+        V sum = dtable.start(e + args.ld_table * v);
         for (Index i = 0; i < args.n; ++i)
-          if (index[i] == args.v_begin + v) sum += V(dy[e + args.e * i]);
-        dtable.put(e + args.e * v, sum);
+          if (index[i] == args.v_begin + v) sum += V(dy[e + args.lddy * i]);
+        dtable.put(e + args.ld_table * v, sum);
       }
     return {};
   }
@@ -98,6 +109,7 @@ struct Embedding {
   struct Args {
     Index e, v, n, v_begin, whole_v;
     bool first;
+    Index ld_table, ld_out;
   };
   static constexpr Fields fields{};
   static constexpr Hooks<Attrs> hooks{
@@ -105,11 +117,18 @@ struct Embedding {
         bool const all =
             operand == Operand::index || (operand == Operand::out && range.first(Operand::out));
         return all ? range.elements(operand) : range.extent('e') * detail::tokens_of_tile(range);
-      }};
+      },
+      .padding = Padding::columns};
 
   static Args args(Attrs const&, TileRange const& range) {
-    return {range.extent('e'), range.extent('v'), range.extent('i'),
-            range.begin('v'),  range.whole('v'),  range.first(Operand::out)};
+    return {range.extent('e'),
+            range.extent('v'),
+            range.extent('i'),
+            range.begin('v'),
+            range.whole('v'),
+            range.first(Operand::out),
+            range.leading(Operand::table),
+            range.leading(Operand::out)};
   }
 
   template <Element T>
@@ -123,7 +142,8 @@ struct Embedding {
       Index const v = index[i] - args.v_begin;
       bool const here = v >= 0 && v < args.v;
       for (Index e = 0; e < args.e; ++e)
-        if (here || args.first) out[e + args.e * i] = here ? table[e + args.e * v] : T(0);
+        if (here || args.first)
+          out[e + args.ld_out * i] = here ? table[e + args.ld_table * v] : T(0);
     }
     return {};
   }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A constant in every element.
 
+#include "nntile/ops/columns.hh"
 #include "nntile/ops/concept.hh"
 
 namespace nntile {
@@ -17,23 +18,28 @@ struct Fill {
   struct Attrs {
     double value = 0;
   };
+  /// Columns of n elements.
   struct Args {
     Index n;
     double value;
+    Columns<1> columns;
   };
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('i'), attrs.value};
+    Args args{0, attrs.value, {}};
+    args.columns = columns_of<1>(range, 1, args.n, Operand::y);
+    return args;
   }
   static constexpr Fields fields{field<&Attrs::value>("value")};
-  static constexpr Hooks<Attrs> hooks{};
+  static constexpr Hooks<Attrs> hooks{.padding = Padding::any};
   static constexpr char const* no_gradient = "it reads nothing";
 
   template <Element T>
   requires(is_float(dtype_of<T>))
   static void reference(Args const& args, Buffers<Fill> buffers) {
-    T* const y = buffers.at<T>(Operand::y);
-    for (Index i = 0; i < args.n; ++i) y[i] = rounded_to<T>(args.value);
+    T* y = buffers.at<T>(Operand::y);
+    for (std::uint32_t c = 0; c < args.columns.count; ++c, y += args.columns.leading[0])
+      for (Index i = 0; i < args.n; ++i) y[i] = rounded_to<T>(args.value);
   }
 };
 

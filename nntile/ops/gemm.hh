@@ -76,6 +76,7 @@ struct Gemm {
             return 2 * range.extent('m') * range.extent('n') * range.extent('k') *
                    range.extent('b');
           },
+      .padding = Padding::columns,
       .sides = "mnk"};
 
   static Args args(Attrs const& attrs, TileRange const& range) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "nntile/ops/cast.hh"
+#include "nntile/ops/columns.hh"
 #include "nntile/ops/copy.hh"
 #include "nntile/ops/gemm.hh"
 
@@ -26,14 +27,17 @@ struct SumSquares {
   struct Args {
     Index k, n;
     bool first;
+    Index ldx;
   };
 
   static constexpr Fields fields{};
   static constexpr Hooks<Attrs> hooks{.blocked = [](Attrs const&) { return "k"; },
+                                      .padding = Padding::columns,
                                       .takes_gradients = true};
 
   static Args args(Attrs const&, TileRange const& range) {
-    return {range.extent('k'), range.extent('j'), range.first(Operand::y)};
+    return {range.extent('k'), range.extent('j'), range.first(Operand::y),
+            range.leading(Operand::x)};
   }
 
   template <Element T>
@@ -44,7 +48,7 @@ struct SumSquares {
     for (Index j = 0; j < args.n; ++j) {
       double sum = args.first ? 0 : y[j];
       for (Index k = 0; k < args.k; ++k) {
-        auto const value = static_cast<double>(static_cast<compute_t<T>>(x[k + args.k * j]));
+        auto const value = static_cast<double>(static_cast<compute_t<T>>(x[k + args.ldx * j]));
         sum = std::fma(value, value, sum);
       }
       y[j] = sum;
@@ -149,20 +153,27 @@ struct ScaleBy {
                                      {"x", "i...", Access::update}};
 
   using Attrs = ScaleByAttrs;
+  /// Columns of n elements.
   struct Args {
     Index n;
+    Columns<1> columns;
   };
 
-  static Args args(Attrs const&, TileRange const& range) { return {range.extent('i')}; }
+  static Args args(Attrs const&, TileRange const& range) {
+    Args args{};
+    args.columns = columns_of<1>(range, 1, args.n, Operand::x);
+    return args;
+  }
   static constexpr Fields fields{};
-  static constexpr Hooks<Attrs> hooks{};
+  static constexpr Hooks<Attrs> hooks{.padding = Padding::any};
 
   template <Element T>
   requires(is_float(dtype_of<T>))
   static void reference(Args const& args, Buffers<ScaleBy> buffers) {
     using V = compute_t<T>;
-    T* const x = buffers.at<T>(Operand::x);  // [i]
-    for (Index i = 0; i < args.n; ++i) x[i] = T(V(*buffers.at<float>(Operand::s)) * V(x[i]));
+    T* x = buffers.at<T>(Operand::x);  // [i]
+    for (std::uint32_t c = 0; c < args.columns.count; ++c, x += args.columns.leading[0])
+      for (Index i = 0; i < args.n; ++i) x[i] = T(V(*buffers.at<float>(Operand::s)) * V(x[i]));
   }
 
   template <class Builder> static void gradient(Builder& b) {

@@ -36,6 +36,7 @@ struct LayerNormBackward {
     double beta;
     int phase;
     bool first;
+    Index ldx, lddy, lddx;
   };
   static constexpr Fields fields{field<&Attrs::beta>("beta")};
   static constexpr Hooks<Attrs> hooks{.phases = [](Attrs const&) -> Phases {
@@ -53,12 +54,20 @@ struct LayerNormBackward {
                                         apply.uses.push_back({Operand::c2, read});
                                         return {sum, apply};
                                       },
-                                      .blocked = [](Attrs const&) { return "e"; }};
+                                      .blocked = [](Attrs const&) { return "e"; },
+                                      .padding = Padding::columns};
   static constexpr char const* no_gradient = no_second_derivative;
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('e'), range.extent('i'), range.whole('e'),
-            attrs.beta,        range.phase,       range.first(Operand::c1)};
+    return {range.extent('e'),
+            range.extent('i'),
+            range.whole('e'),
+            attrs.beta,
+            range.phase,
+            range.first(Operand::c1),
+            range.leading(Operand::x),
+            range.leading(Operand::dy),
+            range.leading(Operand::dx)};
   }
 
   template <Element T>
@@ -71,8 +80,8 @@ struct LayerNormBackward {
     V const size = V(args.whole_e);
     bool const resumes = args.phase == 1 || (args.phase == 0 && !args.first);
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::x) + i * args.e;    // [e]
-      T const* const dy = buffers.at<T>(Operand::dy) + i * args.e;  // [e]
+      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx;     // [e]
+      T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy;  // [e]
       V const mean = buffers.at<V>(Operand::mean)[i], rstd = buffers.at<V>(Operand::rstd)[i];
       V c1 = resumes ? c1s[i] : V(0);
       V c2 = resumes ? c2s[i] : V(0);
@@ -88,7 +97,7 @@ struct LayerNormBackward {
         c2s[i] = c2;
         continue;
       }
-      T* const dx = buffers.at<T>(Operand::dx) + i * args.e;  // [e]
+      T* const dx = buffers.at<T>(Operand::dx) + i * args.lddx;  // [e]
       for (Index e = 0; e < args.e; ++e)
         dx[e] =
             T(updated(args.beta, dx[e], rstd * (g(e) - std::fma(xhat(e), c2 / size, c1 / size))));
@@ -123,17 +132,31 @@ struct LayerNormWeightBackward {
     Index e, s, n;
     double beta_dgamma, beta_dbeta;
     Chain chain;
+    Index ldx, lddy, ld_mean, ld_rstd, ld_dgamma, ld_dbeta;
   };
   static constexpr Fields fields{field<&Attrs::beta_dgamma>("beta_dgamma"),
                                  field<&Attrs::beta_dbeta>("beta_dbeta")};
-  static constexpr Hooks<Attrs> hooks{.overwrites = [](Attrs const& attrs, OperandIndex result) {
-    return (result == Operand::dgamma ? attrs.beta_dgamma : attrs.beta_dbeta) == 0;
-  }};
+  static constexpr Hooks<Attrs> hooks{
+      .overwrites =
+          [](Attrs const& attrs, OperandIndex result) {
+            return (result == Operand::dgamma ? attrs.beta_dgamma : attrs.beta_dbeta) == 0;
+          },
+      .padding = Padding::columns};
   static constexpr char const* no_gradient = no_second_derivative;
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('e'), range.extent('s'), range.extent('j'),
-            attrs.beta_dgamma, attrs.beta_dbeta,  range.chain(Operand::dgamma)};
+    return {range.extent('e'),
+            range.extent('s'),
+            range.extent('j'),
+            attrs.beta_dgamma,
+            attrs.beta_dbeta,
+            range.chain(Operand::dgamma),
+            range.leading(Operand::x),
+            range.leading(Operand::dy),
+            range.leading(Operand::mean),
+            range.leading(Operand::rstd),
+            range.leading(Operand::dgamma),
+            range.leading(Operand::dbeta)};
   }
 
   template <Element T>
@@ -150,14 +173,18 @@ struct LayerNormWeightBackward {
                                args.beta_dbeta, args.chain};
     for (Index j = 0; j < args.n; ++j)
       for (Index e = 0; e < args.e; ++e) {
-        V sum_gamma = dgamma.start(e + args.e * j), sum_beta = dbeta.start(e + args.e * j);
+        Index const of_gamma = e + args.ld_dgamma * j, of_beta = e + args.ld_dbeta * j;
+        V sum_gamma = dgamma.start(of_gamma), sum_beta = dbeta.start(of_beta);
         for (Index s = 0; s < args.s; ++s) {
-          Index const token = s + args.s * j, at = e + args.e * token;
-          sum_gamma = std::fma(V(dy[at]), (V(x[at]) - mean[token]) * rstd[token], sum_gamma);
-          sum_beta += V(dy[at]);
+          Index const token = s + args.s * j;
+          V const slope = V(dy[e + args.lddy * token]);
+          V const xhat = (V(x[e + args.ldx * token]) - mean[s + args.ld_mean * j]) *
+                         rstd[s + args.ld_rstd * j];
+          sum_gamma = std::fma(slope, xhat, sum_gamma);
+          sum_beta += slope;
         }
-        dgamma.put(e + args.e * j, sum_gamma);
-        dbeta.put(e + args.e * j, sum_beta);
+        dgamma.put(of_gamma, sum_gamma);
+        dbeta.put(of_beta, sum_beta);
       }
   }
 };
@@ -187,6 +214,7 @@ struct LayerNorm {
     double eps;
     int phase;
     Chain chain;
+    Index ldx, ldy;
   };
   static constexpr Fields fields{field<&Attrs::eps>("eps")};
   static constexpr Hooks<Attrs> hooks{
@@ -201,11 +229,18 @@ struct LayerNorm {
                        {Operand::mean, read},
                        {Operand::rstd, read}}}};
       },
-      .blocked = [](Attrs const&) { return "e"; }};
+      .blocked = [](Attrs const&) { return "e"; },
+      .padding = Padding::columns};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('e'), range.extent('i'), range.whole('e'),
-            attrs.eps,         range.phase,       range.chain(Operand::mean)};
+    return {range.extent('e'),
+            range.extent('i'),
+            range.whole('e'),
+            attrs.eps,
+            range.phase,
+            range.chain(Operand::mean),
+            range.leading(Operand::x),
+            range.leading(Operand::y)};
   }
 
   template <Element T>
@@ -219,7 +254,7 @@ struct LayerNorm {
     V const size = V(args.whole_e);
     auto const [first, last] = args.chain;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::x) + i * args.e;  // [e]
+      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx;  // [e]
       if (args.phase <= 0) {
         V sum = first ? V(0) : mean[i];
         for (Index e = 0; e < args.e; ++e) sum += V(x[e]);
@@ -232,7 +267,7 @@ struct LayerNorm {
         rstd[i] = last ? V(1) / std::sqrt(sum / size + V(args.eps)) : sum;
       }
       if (args.phase == 0 || args.phase == 1) continue;
-      T* const y = buffers.at<T>(Operand::y) + i * args.e;  // [e]
+      T* const y = buffers.at<T>(Operand::y) + i * args.ldy;  // [e]
       for (Index e = 0; e < args.e; ++e)
         y[e] = T(std::fma((V(x[e]) - mean[i]) * rstd[i], V(gamma[e]), V(beta[e])));
     }

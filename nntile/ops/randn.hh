@@ -33,6 +33,7 @@ struct Randn {
     double mean, stddev;
     Index begin;
     std::int64_t rank;
+    Index leading;  // of the tile
     Index extent[max_rank], stride[max_rank];
   };
 
@@ -44,6 +45,7 @@ struct Randn {
     args.mean = attrs.mean;
     args.stddev = attrs.stddev;
     args.rank = static_cast<std::int64_t>(whole.size());
+    args.leading = range.leading(Operand::y);
     Index stride = 1;
     for (std::size_t d = 0; d < whole.size(); ++d) {
       args.begin += stride * box.begin[d];
@@ -56,7 +58,7 @@ struct Randn {
 
   static constexpr Fields fields{field<&Attrs::seed>("seed"), field<&Attrs::name>("name"),
                                  field<&Attrs::mean>("mean"), field<&Attrs::stddev>("stddev")};
-  static constexpr Hooks<Attrs> hooks{};
+  static constexpr Hooks<Attrs> hooks{.padding = Padding::any};
   static constexpr char const* no_gradient = "it reads nothing";
 
   template <Element T>
@@ -65,6 +67,7 @@ struct Randn {
     T* const y = buffers.at<T>(Operand::y);
     Index count = 1;
     for (std::int64_t d = 0; d < args.rank; ++d) count *= args.extent[d];
+    Index const rows = args.rank == 0 ? 1 : args.extent[0];
     for (Index i = 0; i < count; ++i) {
       Index element = args.begin;
       Index rest = i;
@@ -79,7 +82,8 @@ struct Randn {
       double const radius = std::sqrt(-2 * std::log(u));
       double const angle = 6.283185307179586 * turn;
       double const normal = radius * (element % 2 == 0 ? std::cos(angle) : std::sin(angle));
-      y[i] = rounded_to<T>(std::fma(args.stddev, normal, args.mean));
+      y[i % rows + i / rows * args.leading] =
+          rounded_to<T>(std::fma(args.stddev, normal, args.mean));
     }
   }
 };

@@ -45,6 +45,7 @@ struct Sample {
     double temperature, top_p;
     Index top_k, begin, count;
     std::int64_t rank;
+    Index leading;  // of the tile of logits
     std::int32_t extent[max_rank];
     Index stride[max_rank];
   };
@@ -72,6 +73,7 @@ struct Sample {
     args.top_k = attrs.top_k;
     args.count = range.extent('j');
     args.rank = static_cast<std::int64_t>(whole.size());
+    args.leading = range.leading(Operand::logits);
     Index stride = 1;
     for (std::size_t d = 0; d < whole.size(); ++d) {
       args.begin += stride * box.begin[d];
@@ -85,7 +87,7 @@ struct Sample {
   static constexpr Fields fields{field<&Attrs::seed>("seed"), field<&Attrs::name>("name"),
                                  field<&Attrs::temperature>("temperature"),
                                  field<&Attrs::top_k>("top_k"), field<&Attrs::top_p>("top_p")};
-  static constexpr Hooks<Attrs> hooks{.check = &check};
+  static constexpr Hooks<Attrs> hooks{.check = &check, .padding = Padding::columns};
   static constexpr char const* no_gradient = "a drawn class does not vary with the logits";
 
   /// Number of column `j` of the tile in the whole tensor.
@@ -121,7 +123,7 @@ struct Sample {
   static Status reference(Args const& args, Buffers<Sample> buffers) {
     auto const step = static_cast<std::uint64_t>(*buffers.at<std::int64_t>(Operand::step));
     for (Index j = 0; j < args.count; ++j) {
-      T const* const logits = buffers.at<T>(Operand::logits) + j * args.v;  // [v]
+      T const* const logits = buffers.at<T>(Operand::logits) + j * args.leading;  // [v]
       std::vector<double> x(logits, logits + args.v);
       std::vector<std::size_t> order(x.size());
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;

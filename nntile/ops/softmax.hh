@@ -37,6 +37,7 @@ struct SoftmaxBackward {
     double beta;
     int phase;
     bool first;
+    Index ldy, lddy, lddx;
   };
   static constexpr Fields fields{field<&Attrs::beta>("beta")};
   static constexpr Hooks<Attrs> hooks{
@@ -49,12 +50,19 @@ struct SoftmaxBackward {
                        {Operand::dot, read}}}};
       },
       .blocked = [](Attrs const&) { return "v"; },
-      .replaces = [](Attrs const&) -> OperandSet { return {Operand::y, Operand::dy}; }};
+      .replaces = [](Attrs const&) -> OperandSet { return {Operand::y, Operand::dy}; },
+      .padding = Padding::columns};
   static constexpr char const* no_gradient = no_second_derivative;
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('v'), range.extent('i'), attrs.beta, range.phase,
-            range.first(Operand::dot)};
+    return {range.extent('v'),
+            range.extent('i'),
+            attrs.beta,
+            range.phase,
+            range.first(Operand::dot),
+            range.leading(Operand::y),
+            range.leading(Operand::dy),
+            range.leading(Operand::dx)};
   }
 
   template <Element T>
@@ -63,8 +71,8 @@ struct SoftmaxBackward {
     using V = compute_t<T>;
     V* const dots = buffers.at<V>(Operand::dot);  // [i], where v is cut
     for (Index i = 0; i < args.n; ++i) {
-      T const* const y = buffers.at<T>(Operand::y) + i * args.v;    // [v]
-      T const* const dy = buffers.at<T>(Operand::dy) + i * args.v;  // [v]
+      T const* const y = buffers.at<T>(Operand::y) + i * args.ldy;     // [v]
+      T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy;  // [v]
       V dot = args.phase == 1 || (args.phase == 0 && !args.first) ? dots[i] : V(0);
       if (args.phase != 1)
         for (Index p = 0; p < args.v; ++p) dot = std::fma(V(y[p]), V(dy[p]), dot);
@@ -72,7 +80,7 @@ struct SoftmaxBackward {
         dots[i] = dot;
         continue;
       }
-      T* const dx = buffers.at<T>(Operand::dx) + i * args.v;  // [v]
+      T* const dx = buffers.at<T>(Operand::dx) + i * args.lddx;  // [v]
       for (Index p = 0; p < args.v; ++p)
         dx[p] = T(updated(args.beta, dx[p], V(y[p]) * (V(dy[p]) - dot)));
     }
@@ -100,6 +108,7 @@ struct Softmax {
     Index v, n;
     int phase;
     bool first;
+    Index ldx, ldy;
   };
   static constexpr Fields fields{};
   static constexpr Hooks<Attrs> hooks{
@@ -113,10 +122,12 @@ struct Softmax {
                        {Operand::sum, read}}}};
       },
       .blocked = [](Attrs const&) { return "v"; },
-      .replaces = [](Attrs const&) -> OperandSet { return {Operand::x}; }};
+      .replaces = [](Attrs const&) -> OperandSet { return {Operand::x}; },
+      .padding = Padding::columns};
 
   static Args args(Attrs const&, TileRange const& range) {
-    return {range.extent('v'), range.extent('i'), range.phase, range.first(Operand::max)};
+    return {range.extent('v'),         range.extent('i'),         range.phase,
+            range.first(Operand::max), range.leading(Operand::x), range.leading(Operand::y)};
   }
 
   template <Element T>
@@ -127,7 +138,7 @@ struct Softmax {
     V* const sums = buffers.at<V>(Operand::sum);    // [i], likewise
     bool const begins = args.phase < 0 || args.first;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::x) + i * args.v;  // [v]
+      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx;  // [v]
       V max = args.phase > 0 || !begins ? maxima[i] : -std::numeric_limits<V>::infinity();
       if (args.phase <= 0)
         for (Index p = 0; p < args.v; ++p) max = maximum(max, V(x[p]));
@@ -142,7 +153,7 @@ struct Softmax {
         sums[i] = sum;
         continue;
       }
-      T* const y = buffers.at<T>(Operand::y) + i * args.v;  // [v]
+      T* const y = buffers.at<T>(Operand::y) + i * args.ldy;  // [v]
       for (Index p = 0; p < args.v; ++p) y[p] = T(std::exp(V(x[p]) - max) * (V(1) / sum));
     }
   }

@@ -23,12 +23,23 @@ struct SumSliceAttrs {
   bool mean = false;
 };
 
+/// Strides of an operand of axes "i... k j..." or "i... j...": along k and along j, those of i
+/// being 1.
+struct SliceStrides {
+  Index k, j;
+};
+inline SliceStrides slice_strides(TileRange const& range, OperandIndex operand) {
+  return {range.stride(operand, 'k'), range.stride(operand, 'j')};
+}
+
 /// Extents of the axis view: m inside the axis, k along it, n outside.
 struct SliceArgs {
   Index m, k, n;
   double alpha, beta;
   bool inner;  // the axis is dimension 0, and sums run in blocks of 64
   Chain chain;
+  SliceStrides whole;  // of what has the axis
+  Index part;          // along j, of what lacks it
 };
 
 inline constexpr Fields slice_fields{
@@ -46,7 +57,8 @@ template <class Operand> bool slice_has(SumSliceAttrs const& attrs, OperandIndex
   return operand != Operand::divisor || attrs.divided;
 }
 
-inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range, Chain chain) {
+inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range, OperandIndex whole,
+                            OperandIndex part, Chain chain) {
   Index const count = attrs.mean ? std::max<Index>(1, range.whole('k')) : 1;
   return {range.extent('i'),
           range.extent('k'),
@@ -54,7 +66,9 @@ inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range, 
           attrs.alpha / static_cast<double>(count),
           attrs.beta,
           attrs.axis == 0 && !attrs.ascending,
-          chain};
+          chain,
+          slice_strides(range, whole),
+          range.stride(part, 'j')};
 }
 
 /// The factor of a task: alpha, or alpha / divisor where the task has one.
@@ -97,10 +111,11 @@ struct BroadcastSlice {
   using Attrs = SumSliceAttrs;
   using Args = SliceArgs;
   static constexpr Fields fields = slice_fields;
-  static constexpr Hooks<Attrs> hooks{.present = &slice_has<Operand>, .ranks = &axis_ranks<Attrs>};
+  static constexpr Hooks<Attrs> hooks{
+      .present = &slice_has<Operand>, .ranks = &axis_ranks<Attrs>, .padding = Padding::columns};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return slice_args(attrs, range, {});
+    return slice_args(attrs, range, Operand::z, Operand::s, {});
   }
 
   template <Element T>
@@ -114,8 +129,8 @@ struct BroadcastSlice {
     for (Index j = 0; j < args.n; ++j)
       for (Index k = 0; k < args.k; ++k)
         for (Index i = 0; i < args.m; ++i) {
-          T& out = z[i + args.m * (k + args.k * j)];
-          out = T(updated(args.beta, out, alpha * V(s[i + args.m * j])));
+          T& out = z[i + args.whole.k * k + args.whole.j * j];
+          out = T(updated(args.beta, out, alpha * V(s[i + args.part * j])));
         }
   }
 
@@ -143,10 +158,11 @@ struct SumSlice {
   static constexpr Hooks<Attrs> hooks{
       .present = &slice_has<Operand>,
       .ranks = &axis_ranks<Attrs>,
-      .blocked = [](Attrs const& attrs) { return attrs.axis == 0 && !attrs.ascending ? "k" : ""; }};
+      .blocked = [](Attrs const& attrs) { return attrs.axis == 0 && !attrs.ascending ? "k" : ""; },
+      .padding = Padding::columns};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return slice_args(attrs, range, range.chain(Operand::y));
+    return slice_args(attrs, range, Operand::x, Operand::y, range.chain(Operand::y));
   }
 
   template <Element T>
@@ -160,10 +176,10 @@ struct SumSlice {
         static_cast<V>(slice_factor(args.alpha, buffers.at<double>(Operand::divisor)));
     for (Index j = 0; j < args.n; ++j)
       for (Index i = 0; i < args.m; ++i) {
-        V sum = y.start(i + args.m * j);
+        V sum = y.start(i + args.part * j);
         for (Index k = 0; k < args.k; ++k)
-          sum = std::fma(alpha, V(x[i + args.m * (k + args.k * j)]), sum);
-        y.put(i + args.m * j, sum);
+          sum = std::fma(alpha, V(x[i + args.whole.k * k + args.whole.j * j]), sum);
+        y.put(i + args.part * j, sum);
       }
   }
 

@@ -26,9 +26,11 @@ struct AxisRange {
 class TileRange {
  public:
   /// `tilings`, one per axis of the table, are what take() cuts by; without them the range has no
-  /// tiles.
-  explicit TileRange(AxisTable const& table, AxisTiling const* const* tilings = nullptr)
-      : table_(&table), tilings_(tilings), axes_(table.axes.size(), AxisRange{}) {}
+  /// tiles. `units`, one per operand of the call: columns of its tiles begin at multiples of so
+  /// many elements; without them tiles have no padding.
+  explicit TileRange(AxisTable const& table, AxisTiling const* const* tilings = nullptr,
+                     Index const* units = nullptr)
+      : table_(&table), tilings_(tilings), units_(units), axes_(table.axes.size(), AxisRange{}) {}
 
   /// -1: all phases in one task.
   int phase = -1;
@@ -83,13 +85,26 @@ class TileRange {
     for (auto const id : axes_of(operand)) product *= axes_[id].extent;
     return product;
   }
+  /// Elements in a column of the operand's tile: its extent in dimension 0.
+  Index rows(OperandIndex operand) const {
+    auto const& axes = axes_of(operand);
+    return axes.size() == 0 ? 1 : axes_[axes[0]].tile_extent;
+  }
+  /// Distance of the columns of the operand's tile, in elements: `rows`, or more where they are
+  /// padded. An op whose `args` asks for it says so in its hook `padding`.
+  Index leading(OperandIndex operand) const {
+    return leading_dimension({rows(operand)}, unit(operand));
+  }
+  bool padded(OperandIndex operand) const { return leading(operand) != rows(operand); }
   /// Where in the operand's tile the task's part begins, in elements.
   Index offset(OperandIndex operand) const {
     Index sum = 0;
     Index stride = 1;
+    bool column = true;
     for (auto const id : axes_of(operand)) {
       sum += stride * axes_[id].offset;
-      stride *= axes_[id].tile_extent;
+      stride *= column ? leading(operand) : axes_[id].tile_extent;
+      column = false;
     }
     return sum;
   }
@@ -97,9 +112,11 @@ class TileRange {
   /// lacks the group.
   Index stride(OperandIndex operand, char group) const {
     Index product = 1;
+    bool column = true;
     for (auto const id : axes_of(operand)) {
       if (table_->axes[id].group == group) return product;
-      product *= axes_[id].tile_extent;
+      product *= column ? leading(operand) : axes_[id].tile_extent;
+      column = false;
     }
     return 0;
   }
@@ -114,12 +131,16 @@ class TileRange {
   }
 
  private:
+  Index unit(OperandIndex operand) const {
+    return units_ == nullptr ? 1 : units_[table_->present.rank(operand)];
+  }
   inplace_vector<std::uint8_t, max_rank> const& axes_of(OperandIndex operand) const {
     return table_->operands[table_->present.rank(operand)];
   }
 
   AxisTable const* table_;
   AxisTiling const* const* tilings_;
+  Index const* units_;
   inplace_vector<AxisRange, max_axes> axes_;
 };
 

@@ -40,7 +40,24 @@ struct TiledCall {
   AxisTable table;
   /// One per axis of the table.
   inplace_vector<AxisTiling const*, max_axes> tilings;
+  /// One per operand: columns of its tiles begin at multiples of so many elements. None: no
+  /// padding.
+  inplace_vector<Index, max_operands> column_units = {};
+
+  Index const* units() const { return column_units.size() == 0 ? nullptr : column_units.data(); }
 };
+
+/// The result whose sums a narrow carry holds: carries stand in the order of their results, which
+/// are those of the op's own dtype. Elements of both have the same places, padding included.
+inline std::size_t result_of_carry(Operands const& operands, std::size_t carry) {
+  std::size_t before = 0;
+  for (std::size_t o = 0; o < carry; ++o)
+    if (operands[o].carry == Carry::narrow) ++before;
+  for (std::size_t o = 0;; ++o)
+    if (writes(operands[o].access) && operands[o].carry == Carry::none &&
+        operands[o].kind == Kind::element && before-- == 0)
+      return o;
+}
 
 namespace detail {
 
@@ -212,7 +229,7 @@ inline bool next(TiledCall const& call, TileRange& range, std::uint32_t axes,
 }
 
 inline void walk_phase(TiledCall const& call, Phase const& phase, int number, Emitter& emitter) {
-  TileRange range(call.table);
+  TileRange range(call.table, call.tilings.data(), call.units());
   range.phase = number;
   range.operands = emitter.begin(phase);
   std::uint32_t used = 0;
@@ -260,7 +277,7 @@ inline void walk(TiledCall const& call, TileVisitor& visitor) {
   detail::Emitter emitter(call, carries_of(call), visitor);
   Phases const phases = detail::phases_of(call);
   if (call.op->tiles != nullptr) {
-    TileRange range(call.table, call.tilings.data());
+    TileRange range(call.table, call.tilings.data(), call.units());
     for (std::size_t id = 0; id < call.tilings.size(); ++id) range.take(id, 0);
     range.operands = emitter.begin(phases[0]);
     call.op->tiles(call.attrs, range, emitter);

@@ -22,7 +22,7 @@ std::vector<To> cast_all(std::vector<From> const& x, Isa isa = Isa::best) {
       kernels::find("cast", dtype_of<To>, dtype_of<From>, Mode::exact, isa);
   REQUIRE(kernel != nullptr);
   std::vector<To> y(x.size());
-  ops::Cast::Args const args{static_cast<Index>(x.size())};
+  ops::Cast::Args const args{static_cast<Index>(x.size()), {}};
   void* const buffers[] = {const_cast<From*>(x.data()), y.data()};
   CHECK(kernel->cpu({buffers, &args, nullptr}).ok());
   return y;

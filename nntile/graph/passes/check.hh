@@ -56,6 +56,8 @@ class CheckPass {
   void check_tensor(std::uint32_t t) const {
     PlannedTensor const& tensor = plan_.tensors[t];
     if (!tensor.used) return;
+    if (tensor.column_unit < 1)
+      fail("columns of '", tensor.name, "' begin at multiples of ", tensor.column_unit);
     if (tensor.storage == Storage::view) return check_view(tensor);
     if (tensor.storage == Storage::adopted && !is_consecutive(tensor.tiling))
       fail("tiles of the adopted '", tensor.name, "' are not pieces of its memory");
@@ -88,6 +90,10 @@ class CheckPass {
       if (d != view.view_axis) fits = base.axis(d) == view.tiling.axis(from++);
     if (!fits)
       fail("the view '", view.name, "' has no tiles in '", plan_.tensors[view.base].name, "'");
+    Index const unit = plan_.tensors[view.base].column_unit;
+    if (view.column_unit != unit || (unit != 1 && view.view_axis == 0))
+      fail("the view '", view.name, "' has columns at multiples of ", view.column_unit,
+           " in those of '", plan_.tensors[view.base].name, "', at ", unit);
   }
 
   void check_buffer(std::uint32_t b) const {
@@ -99,7 +105,8 @@ class CheckPass {
         buffer.tile >= tensor.tiling.tile_count())
       fail("buffer ", b, " is tile ", buffer.tile, " of '", tensor.name, "', which has ",
            tensor.tiling.tile_count(), " from buffer ", tensor.first_buffer);
-    Index const bytes = buffer_bytes(tensor.tiling.box(buffer.tile).extent, tensor.dtype);
+    Index const bytes =
+        buffer_bytes(tensor.tiling.box(buffer.tile).extent, tensor.dtype, tensor.column_unit);
     if (buffer.bytes != bytes)
       fail(tile(b), " has ", buffer.bytes, " bytes where it needs ", bytes);
     if (buffer.slot == no_id) return;
@@ -226,9 +233,14 @@ class CheckPass {
     auto const uses = plan_.uses_of(task);
     if (&result != &uses.back()) return false;
     for (std::size_t u = 0; u + 1 < uses.size(); ++u)
-      if (plan_.buffers[uses[u].handle].slot == slot && (task.replaces >> u & 1u) == 0)
+      if (plan_.buffers[uses[u].handle].slot == slot &&
+          ((task.replaces >> u & 1u) == 0 ||
+           column_unit(uses[u].handle) != column_unit(result.handle)))
         return false;
     return true;
+  }
+  Index column_unit(BufferId buffer) const {
+    return plan_.tensors[plan_.buffers[buffer].tensor].column_unit;
   }
 
   void check_totals() const {
@@ -247,9 +259,9 @@ class CheckPass {
       for (PlannedSlot const& slot : plan_.slots)
         if (slot.location == report.location) sum.arena += slot.bytes;
       if (sum.stored != report.stored || sum.arena != report.arena || sum.adopted != report.adopted)
-        fail("at ", to_string(report.location), " it takes ", sum.stored,
-             " bytes stored and ", sum.arena, " in the arena, and ", sum.adopted,
-             " adopted, not ", report.stored, ", ", report.arena, " and ", report.adopted);
+        fail("at ", to_string(report.location), " it takes ", sum.stored, " bytes stored and ",
+             sum.arena, " in the arena, and ", sum.adopted, " adopted, not ", report.stored, ", ",
+             report.arena, " and ", report.adopted);
     }
   }
 

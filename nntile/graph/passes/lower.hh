@@ -41,10 +41,10 @@ class LowerPass final : private TileVisitor {
     if (!tensor.used || tensor.storage == Storage::view) return;
     bool const given = tensor.attributes.persistent || tensor.attributes.external;
     for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
-      plan_.buffers.push_back(
-          {.tensor = id,
-           .tile = static_cast<std::uint32_t>(tile),
-           .bytes = buffer_bytes(tensor.tiling.box(tile).extent, tensor.dtype)});
+      plan_.buffers.push_back({.tensor = id,
+                               .tile = static_cast<std::uint32_t>(tile),
+                               .bytes = buffer_bytes(tensor.tiling.box(tile).extent, tensor.dtype,
+                                                     tensor.column_unit)});
       written_.push_back(given);
     }
   }
@@ -52,7 +52,7 @@ class LowerPass final : private TileVisitor {
   void lower(std::size_t position) {
     OpNode const& op = graph_.op_at(position);
     Operands const declared = op.info->operands(op.attrs.data());
-    call_ = {op.info, op.attrs.data(), op.element, op.source, declared, op.axes, {}};
+    call_ = {op.info, op.attrs.data(), op.element, op.source, declared, op.axes, {}, {}};
     tilings_.clear();  // copies: the list of tensors grows by hidden operands below
     for (std::size_t id = 0; id < op.axes.axes.size(); ++id) tilings_.push_back(tiling_of(op, id));
     for (AxisTiling const& tiling : tilings_) call_.tilings.push_back(&tiling);
@@ -60,9 +60,14 @@ class LowerPass final : private TileVisitor {
     node_ = position;
     kernel_ = kernel(op);
     operands_.assign(op.operands.begin(), op.operands.end());
+    for (std::uint32_t const t : operands_)
+      call_.column_units.push_back(plan_.tensors[t].column_unit);
     std::uint32_t const carries = carries_of(call_);
-    for (std::size_t o = op.operands.size(); o < declared.size(); ++o)
+    for (std::size_t o = op.operands.size(); o < declared.size(); ++o) {
+      bool const narrow = declared[o].carry == Carry::narrow;
+      call_.column_units.push_back(narrow ? call_.column_units[result_of_carry(declared, o)] : 1);
       operands_.push_back((carries >> o & 1u) != 0 ? carry(op, o) : no_id);
+    }
     note_canonical(op);
     walk(call_, *this);
   }
@@ -110,6 +115,7 @@ class LowerPass final : private TileVisitor {
     std::vector<AxisTiling> dimensions;
     for (auto const axis : op.axes.operands[operand]) dimensions.push_back(*call_.tilings[axis]);
     tensor.tiling = Tiling(std::move(dimensions));
+    tensor.column_unit = call_.column_units[operand];
     tensor.used = true;
     plan_.tensors.push_back(std::move(tensor));
     auto const id = static_cast<std::uint32_t>(plan_.tensors.size() - 1);
@@ -170,12 +176,17 @@ class LowerPass final : private TileVisitor {
     for (std::size_t u = 0; u < uses.size(); ++u) {
       std::uint32_t const from = uses[u].handle, to = uses.back().handle;
       bool fits = (over >> tile.uses[u].handle.operand & 1u) != 0 && from != to &&
-                  plan_.buffers[from].bytes == plan_.buffers[to].bytes;
+                  plan_.buffers[from].bytes == plan_.buffers[to].bytes &&
+                  column_unit(from) == column_unit(to);
       for (std::size_t other = 0; other < uses.size(); ++other)  // none reads it while it changes
         if (uses[other].handle == from) fits &= (over >> tile.uses[other].handle.operand & 1u) != 0;
       if (fits) bits |= 1u << u;
     }
     return static_cast<std::uint16_t>(bits);
+  }
+
+  Index column_unit(BufferId buffer) const {
+    return plan_.tensors[plan_.buffers[buffer].tensor].column_unit;
   }
 
   /// A position in one of the lists, which 32 bits hold.

@@ -8,6 +8,7 @@
 #include "nntile/graph/passes/lifetime.hh"
 #include "nntile/graph/passes/lower.hh"
 #include "nntile/graph/passes/order.hh"
+#include "nntile/graph/passes/pad.hh"
 #include "nntile/graph/passes/place.hh"
 #include "nntile/graph/passes/prune.hh"
 #include "nntile/graph/passes/tile.hh"
@@ -27,6 +28,7 @@ inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options) {
         concat("plan '", graph.name(), "': none of its ", graph.op_count(),
                " ops leads to an output or a kept tensor; mark one with mark_output()"));
   plan = tile(std::move(plan), graph, options, dims);
+  plan = pad(std::move(plan), graph, options);
   plan = lower(std::move(plan), graph);
   plan = by_tile(std::move(plan));
   return place(lifetime(std::move(plan)), graph, options);
