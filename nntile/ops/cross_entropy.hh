@@ -184,7 +184,7 @@ struct CountLabels {
 
   using Attrs = CrossEntropyAttrs;
   struct Args {
-    Index n, ignore_index;
+    Index n, offset, ignore_index;
     bool first;
   };
   static constexpr Fields fields = CrossEntropy::fields;
@@ -192,13 +192,14 @@ struct CountLabels {
   static constexpr char const* no_gradient = "a count does not vary with its labels";
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('i'), attrs.ignore_index, range.first(Operand::count)};
+    return {range.extent('i'), range.offset(Operand::labels), attrs.ignore_index,
+            range.first(Operand::count)};
   }
 
   template <Element T>
   requires std::same_as<T, double>
   static void reference(Args const& args, Buffers<CountLabels> buffers) {
-    Index const* const labels = buffers.at<Index>(Operand::labels);  // [i]
+    Index const* const labels = buffers.at<Index>(Operand::labels) + args.offset;  // [i]
     double& count = *buffers.at<double>(Operand::count);
     if (args.first) count = 0;
     for (Index i = 0; i < args.n; ++i) count += labels[i] != args.ignore_index ? 1 : 0;
