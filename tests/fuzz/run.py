@@ -13,16 +13,17 @@ import sys
 import tempfile
 import time
 
-TARGETS = ('json', 'manifest', 'safetensors')
-LONGEST = 4096  # bytes of an input
+TARGETS = ('graph', 'json', 'manifest', 'plan', 'safetensors')
+LONGEST = {'graph': 16384, 'plan': 16384}  # bytes of an input, 4096 of others
 # Requests for memory beyond this end a run; a reader asks for some multiple of 4 KiB. The least that can be asked for.
 LARGEST = 1  # MiB
+SLOWEST = 10  # seconds of an input
 
 
-def run(program, corpus, runs, seed, folder):
+def run(program, corpus, runs, seed, folder, longest):
     """Returns what the fuzzer printed; exits where it found something."""
-    done = subprocess.run([program, f'-runs={runs}', f'-seed={seed}', f'-max_len={LONGEST}', f'-malloc_limit_mb={LARGEST}',
-                           '-print_final_stats=1', f'-artifact_prefix={folder}/', corpus],
+    done = subprocess.run([program, f'-runs={runs}', f'-seed={seed}', f'-max_len={longest}', f'-malloc_limit_mb={LARGEST}',
+                           f'-timeout={SLOWEST}', '-print_final_stats=1', f'-artifact_prefix={folder}/', corpus],
                           capture_output=True, text=True, errors='replace')
     if done.returncode != 0:
         for found in folder.glob('[a-z]*-*'):
@@ -47,7 +48,8 @@ def main():
             folder = pathlib.Path(name)
             subprocess.run([programs / 'fuzz_seeds', folder / 'seeds'], check=True)
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            text = run(programs / f'fuzz_{target}', folder / 'seeds' / target, runs, seed, folder)
+            text = run(programs / f'fuzz_{target}', folder / 'seeds' / target, runs, seed, folder,
+                       LONGEST.get(target, 4096))
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
         inputs = int(re.search(r'number_of_executed_units: (\d+)', text).group(1))
         covered = re.findall(r'cov: (\d+)', text)[-1]

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writes what the fuzzers begin with into FOLDER/json, FOLDER/manifest and FOLDER/safetensors.
+// Writes what the fuzzers begin with into a folder each: FOLDER/json, FOLDER/plan.
 #include <cstdio>
 
 #include "nntile/io/manifest.hh"
+#include "nntile/ops/all.hh"
+#include "tests/fuzz/planned_graph.hh"
+#include "tests/graph/random_graph.hh"
 #include "tests/io/broken_safetensors.hh"
 #include "tests/io/scratch.hh"
 
@@ -50,5 +53,10 @@ int main(int argc, char** argv) {
       R"([0,-0,1.5e-3,1e308,18446744073709551616,-9223372036854775809,"\ud83d\ude00\n"])");
   put_all(folder + "/json", headers);
   put_all(folder + "/manifest", {manifest_body(), "\"format\":\"nntile-checkpoint\"}", "}"});
+  std::vector<std::string> graphs{graph_text(test::PlannedGraph().graph)};
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)
+    graphs.push_back(graph_text(test::RandomGraph(seed).graph));
+  put_all(folder + "/graph", graphs);
+  put_all(folder + "/plan", test::PlannedGraph().plans());
   return 0;
 }
