@@ -99,12 +99,9 @@ struct Yard {
         bool is_closed() const { return closed.load(seq_cst) != 0; }
       } consumers;
     } one;
-    Pending& operator[](Reference) { return one; }
   };
   struct NoWindow {
-    static bool live(Reference) { return false; }
-    static bool finished(std::uint64_t) { return true; }
-    static bool finishing(std::uint64_t) { return true; }
+    static std::uint32_t size() { return 4096; }
     static std::uint64_t watermark() { return 0; }
   };
 
@@ -114,6 +111,7 @@ struct Yard {
   NoTokens tokens;
   PendingTable pending;
   NoWindow window;
+  static std::uint64_t name_of(Reference producer) { return std::uint64_t{1} << 32 | producer; }
   struct Never {  // no stop is requested, and there is nothing to poll
     static bool load(std::memory_order = seq_cst) { return false; }
     static bool exchange(bool) { return false; }
@@ -124,6 +122,8 @@ struct Yard {
   std::uint64_t taken = 0;
   std::uint64_t drives = 0;  // until it has come to its end
   Parking parking;           // last: StepMutex guards what comes behind it
+
+  bool finishing(Reference) const { return pending.one.consumers.is_closed(); }
 
   ReadyTask run(std::uint32_t self, ReadyTask) {
     ++taken;
@@ -175,7 +175,7 @@ struct Yard {
   }
   void end_target() {
     pending.one.consumers.closed.store(1, seq_cst);
-    parking.completed(target);
+    parking.completed(name_of(target));
   }
 };
 

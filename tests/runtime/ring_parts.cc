@@ -91,13 +91,13 @@ TEST_CASE("owner and thieves share a deque without losing an item", "[runtime][r
 
 TEST_CASE("a ready queue hands each id to one of several takers", "[runtime][ring]") {
   std::uint32_t const rounds = 2000, batch = SmallPolicy::Sizes::window;
-  ReadyQueue<SmallPolicy> queue;
+  ReadyQueue<SmallPolicy> queue(2 * batch);
   Taken taken(rounds * batch);
   std::atomic<std::uint32_t> pushed{0}, popped{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t)
     threads.emplace_back([&] {
-      std::uint32_t id;
+      ReadyTask id;
       while (popped.load() < rounds * batch)
         if (queue.pop(id))
           taken.add(id), popped.fetch_add(1);
@@ -151,7 +151,7 @@ TEST_CASE("a closed edge list takes no edge, and its walk readies who waits for 
     void ended(Reference) {}
     void ready(HotSlot<SmallPolicy>& slot) { ids.push_back(slot.id); }
   } sink;
-  Window<SmallPolicy> window;
+  Window<SmallPolicy> window(SmallPolicy::Sizes::window, 1);
   auto& first = window.open(SlotKind::task, 0, -1, 1);
   auto& second = window.open(SlotKind::task, 0, -1, 1);
   auto& both = window.open(SlotKind::task, 0, -1, 1);
@@ -174,7 +174,7 @@ TEST_CASE("the watermark stops at the first unfinished task, also where ids wrap
     void ended(Reference) {}
     void ready(HotSlot<SmallPolicy>&) {}
   } sink;
-  Window<SmallPolicy> window;
+  Window<SmallPolicy> window(SmallPolicy::Sizes::window, 1);
   std::uint64_t const first = window.head();
   std::vector<HotSlot<SmallPolicy>*> slots;
   for (int i = 0; i < 8; ++i) slots.push_back(&window.open(SlotKind::task, 0, -1, 1));
@@ -208,7 +208,7 @@ TEST_CASE("argument blocks never straddle the end of their ring", "[runtime][rin
 
 TEST_CASE("stale references are forgotten, live ones kept", "[runtime][ring]") {
   UsersTable table;
-  table.prepare(2000);
+  table.prepare(1500);
   table[1500].writer = 7;
   for (Reference const reader : {1u, 2u, 3u}) table[1500].readers.push_back(reader);
   table.sweep([](Reference reference) { return reference == 1 || reference == 3; });

@@ -2,50 +2,148 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A submission domain: the tasks of one submitter. Many may share one machine.
 
+#include <bit>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
+#include "nntile/core/error.hh"
+#include "nntile/core/threads.hh"
 #include "nntile/runtime/ring/pending.hh"
+#include "nntile/runtime/ring/ready_task.hh"
 #include "nntile/runtime/ring/window.hh"
+#include "nntile/runtime/support/event_name.hh"
 
 namespace nntile::detail::ring {
 
 template <class Policy> class Machine;
 
-/// The domain of the driving thread.
-inline constexpr std::uint32_t root_domain = 0;
-
-/// A task's name in an Event: its domain, and its sequence there. Packed into 64 bits, a sequence
-/// of the root domain is itself, below 2^63; another domain has 20 bits, and its sequences 43.
-struct EventName {
-  static constexpr std::uint32_t domains = 1u << 20;
-  static constexpr std::uint64_t sequences = std::uint64_t{1} << 43;  // in a domain but the root
-
-  std::uint32_t domain;
-  std::uint64_t sequence;
-
-  constexpr std::uint64_t pack() const {
-    return domain == root_domain ? sequence : other | domain * sequences | sequence;
-  }
-  static constexpr EventName unpack(std::uint64_t word) {
-    if ((word & other) == 0) return {root_domain, word};
-    return {static_cast<std::uint32_t>(word / sequences) & (domains - 1), word % sequences};
-  }
-  bool operator==(EventName const&) const = default;
-
- private:
-  static constexpr std::uint64_t other = std::uint64_t{1} << 63;
-};
+using support::EventName;
+using support::root_domain;
 
 /// The state of one submitter, beside the buffers' dependences (reclaim.hh), which it alone
-/// touches.
+/// touches. Sequences are packed event names.
 template <class Policy> struct Domain {
-  explicit Domain(Machine<Policy>& of, std::uint32_t its_number = root_domain)
-      : machine(of), number(its_number) {}
+  Domain(Machine<Policy>& of, std::uint32_t its_number, std::uint32_t slots)
+      : machine(of),
+        number(its_number),
+        first_task(slot_task(its_number, 0)),
+        first_name((std::uint64_t{its_number} + 1) << 32),
+        window(slots, EventName{its_number, Policy::Sizes::first_sequence}.pack()) {}
 
   Machine<Policy>& machine;
   std::uint32_t const number;
+  ReadyTask const first_task;
+  std::uint64_t const first_name;
   Window<Policy> window;
   PendingTable<Policy> pending;
+
+  bool is_root() const { return number == root_domain; }
+  /// A slot's task, as queues name it.
+  ReadyTask task(HotSlot<Policy> const& slot) const { return first_task | window.slot_of(slot.id); }
+  /// A producer among those of all domains; never 0.
+  std::uint64_t name_of(Reference producer) const { return first_name | producer; }
+
+  /// Whether the task of that sequence, which was submitted, has ended. Any thread.
+  bool over(std::uint64_t sequence) const {
+    return window.ended(sequence) && !pending.is_open(sequence);
+  }
+  /// What names it as a producer; no_reference if it has ended. Submitter only.
+  Reference reference_of(std::uint64_t sequence) const {
+    std::uint64_t const ticket = window.find(sequence);
+    bool const waits = ticket != window.nothing && !window.finished(ticket);
+    return waits ? reference_to(ticket) : pending.reference_of(sequence);
+  }
+  /// Whether the task that a reference names is finished. Submitter only.
+  bool finished(Reference reference) {
+    if (reference == no_reference) return true;
+    if (is_pending(reference)) return pending[reference].consumers.is_closed();
+    return !window.live(reference) || window.finished(ticket_of(reference));
+  }
+  /// Whether it is, or will be without further action of this thread.
+  bool finishing(Reference reference) {
+    return finished(reference) ||
+           (!is_pending(reference) && window.finishing(ticket_of(reference)));
+  }
+
+ private:
+  std::uint64_t ticket_of(Reference reference) const {
+    std::uint64_t const mark = window.watermark();
+    return mark + ((reference - static_cast<Reference>(mark)) & ~pending_bit);
+  }
+};
+
+/// The domains of a machine besides the root, by number. They are made when needed and never freed
+/// before it. One that is given back keeps counting where it stopped: an event of its former tasks
+/// names one that has ended, whatever runs there now.
+template <class Policy> class DomainPool {
+  template <class T> using Atomic = typename Policy::template Atomic<T>;
+
+ public:
+  explicit DomainPool(Machine<Policy>& machine) : machine_(machine) {}
+  DomainPool(DomainPool const&) = delete;
+  DomainPool& operator=(DomainPool const&) = delete;
+
+  /// A free one with a window of so many slots, a power of two. Any thread. Throws OutOfMemory (as
+  /// many as there are numbers are in use), std::bad_alloc.
+  Domain<Policy>& take(std::uint32_t slots) {
+    Lock guard(mutex_);
+    auto& free = free_[std::countr_zero(slots)];
+    if (free.empty()) make(slots);
+    Domain<Policy>& domain = *free.back();
+    free.pop_back();
+    return domain;
+  }
+  /// All its tasks have ended and are taken back. Any thread. A number whose sequences may not last
+  /// for another use stays unused.
+  void give_back(Domain<Policy>& domain) {
+    auto const name = EventName::unpack(domain.window.next_sequence());
+    if (name.sequence > EventName::sequences / 2) return;
+    Lock guard(mutex_);
+    free_[std::countr_zero(domain.window.size())].push_back(&domain);
+  }
+
+  /// The domain of a number that was taken. Any thread.
+  Domain<Policy>& operator[](std::uint32_t number) {
+    return *chunks_[number >> bits].load(std::memory_order_acquire)[number & mask].get();
+  }
+  /// Null for a number that never was.
+  Domain<Policy>* find(std::uint32_t number) {
+    return number < count_.load(std::memory_order_acquire) ? &(*this)[number] : nullptr;
+  }
+
+ private:
+  using Place = std::unique_ptr<Domain<Policy>>;
+  static constexpr std::uint32_t bits = 10;
+  static constexpr std::uint32_t mask = (1u << bits) - 1;
+
+  void make(std::uint32_t slots) {
+    std::uint32_t const number = count_.load(std::memory_order_relaxed);
+    if (number == EventName::domains)
+      throw OutOfMemory(concat("ring: ", number - 1, " domains are in use, and there are no more"));
+    auto& chunk = chunks_[number >> bits];
+    if (chunk.load(std::memory_order_relaxed) == nullptr) {
+      owned_.push_back(std::make_unique<Place[]>(mask + 1));
+      chunk.store(owned_.back().get(), std::memory_order_release);
+    }
+    auto& free = free_[std::countr_zero(slots)];
+    made_[std::countr_zero(slots)]++;
+    free.reserve(made_[std::countr_zero(slots)]);  // giving back never allocates
+    auto domain = std::make_unique<Domain<Policy>>(machine_, number, slots);
+    machine_.scheduler.reserve(slots);
+    machine_.parking.wake_all();
+    free.push_back(domain.get());
+    chunk.load(std::memory_order_relaxed)[number & mask] = static_cast<Place&&>(domain);
+    count_.store(number + 1, std::memory_order_release);
+  }
+
+  Machine<Policy>& machine_;
+  detail::Mutex mutex_;
+  std::vector<Domain<Policy>*> free_[slot_bits + 1];  // by the binary logarithm of their slots
+  std::size_t made_[slot_bits + 1] = {};
+  std::vector<std::unique_ptr<Place[]>> owned_;
+  Atomic<Place*> chunks_[EventName::domains >> bits] = {};
+  Atomic<std::uint32_t> count_{root_domain + 1};
 };
 
 }  // namespace nntile::detail::ring

@@ -21,7 +21,8 @@ class Driver {
         domain_(domain),
         reclaim_(domain),
         helps_(!machine_.options.own_driver),
-        most_ahead_(alone() ? lone_ahead : Window<Policy>::size) {}
+        batch_(domain.window.size() >= 1024 ? 32 : 1),
+        most_ahead_(alone() && batch_ > 1 ? lone_ahead : domain.window.size()) {}
 
   Reclaim& reclaim() { return reclaim_; }
   bool alone() const { return helps_ && machine_.scheduler.workers() == 1; }
@@ -32,7 +33,7 @@ class Driver {
 
   /// Runs some tasks, if any are ready.
   void keep_up() {
-    for (std::uint64_t i = 0; i < batch && help_once(); ++i) continue;
+    for (std::uint64_t i = 0; i < batch_ && help_once(); ++i) continue;
     hand_on();
     reclaim_.collect();
   }
@@ -46,11 +47,17 @@ class Driver {
           return !domain_.window.full();
         },
         [this] { return oldest(); });
-    if (batch > 1 && !machine_.parking.anyone_sleeps()) keep_up();
+    if (batch_ > 1 && !machine_.parking.anyone_sleeps()) keep_up();
   }
 
-  /// Waits until over() holds. Before it sleeps it calls target(), which returns a reference to a
-  /// task whose end will make a difference.
+  /// A task of any domain.
+  struct Producer {
+    Domain& domain;
+    Reference reference;
+  };
+
+  /// Waits until over() holds. Before it sleeps it calls target(), which returns a task whose end
+  /// will make a difference: a Producer, or a reference in the driver's domain.
   ///
   /// Runs tasks meanwhile, one after the other and never one more than needed: a helper that ran
   /// off along a chain would stop submitting.
@@ -70,7 +77,7 @@ class Driver {
         spin.reset();
       } else if (!spin.again()) {
         reclaim_.collect();
-        sleep(target());
+        sleep(producer(target()));
       }
     }
     if (ready != no_task) machine_.give(ready);
@@ -93,23 +100,11 @@ class Driver {
   /// The first unfinished task that a host access to the buffer has to wait for, if any.
   Reference next_user(support::Buffer const& buffer, Access access) {
     BufferUsers const& users = reclaim_.users(buffer);
-    if (!finished(users.writer)) return users.writer;
+    if (!domain_.finished(users.writer)) return users.writer;
     if (writes(access))
       for (Reference const reader : users.readers)
-        if (!finished(reader)) return reader;
+        if (!domain_.finished(reader)) return reader;
     return no_reference;
-  }
-
-  /// Whether the task that a reference names is finished.
-  bool finished(Reference reference) {
-    if (reference == no_reference) return true;
-    if (is_pending(reference)) return domain_.pending[reference].consumers.is_closed();
-    return !domain_.window.live(reference) || domain_.window.finished(ticket_of(reference));
-  }
-  /// Whether it is, or will be without further action of this thread.
-  bool finishing(Reference reference) {
-    return finished(reference) ||
-           (!is_pending(reference) && domain_.window.finishing(ticket_of(reference)));
   }
 
  private:
@@ -129,11 +124,14 @@ class Driver {
     if (helps_ && machine_.scheduler.keeps_some(0)) machine_.parking.wake(1);
   }
 
-  void sleep(Reference target) {
+  Producer producer(Reference target) { return {domain_, target}; }
+  Producer producer(Producer target) { return target; }
+
+  void sleep(Producer target) {
     auto& parking = machine_.parking;
-    parking.expect(target);
+    parking.expect(target.domain.name_of(target.reference));
     if (helps_) parking.announce();
-    if (finishing(target) || (helps_ && machine_.scheduler.any())) {
+    if (target.domain.finishing(target.reference) || (helps_ && machine_.scheduler.any())) {
       if (helps_) parking.cancel();
       // A push, a pop or an end may be in progress on a preempted thread.
       Policy::Clock::yield_core();
@@ -143,20 +141,13 @@ class Driver {
     parking.stop_expecting();
   }
 
-  std::uint64_t ticket_of(Reference reference) const {
-    std::uint64_t const mark = domain_.window.watermark();
-    return mark + ((reference - static_cast<Reference>(mark)) & ~pending_bit);
-  }
-
-  /// Tasks to run, or slots to wait for, at a time.
-  static constexpr std::uint64_t batch = Window<Policy>::size >= 1024 ? 32 : 1;
-  static constexpr std::uint64_t lone_ahead =
-      Window<Policy>::size >= 1024 ? 256 : Window<Policy>::size;
+  static constexpr std::uint64_t lone_ahead = 256;
 
   Machine& machine_;
   Domain& domain_;
   Reclaim reclaim_;
   bool const helps_;
+  std::uint64_t const batch_;  // tasks to run, or slots to wait for, at a time
   std::uint64_t const most_ahead_;
 };
 

@@ -33,7 +33,7 @@ template <class Policy> class Machine {
         thread(options.spawned, driver),
         table(failures, {}, &thread),
         workspaces(static_cast<std::size_t>(options.workers)),
-        scheduler(static_cast<std::uint32_t>(options.workers)),
+        scheduler(static_cast<std::uint32_t>(options.workers), Policy::Sizes::window),
         tokens(this, &token_ended, nullptr, &thread) {}
   Machine(Machine const&) = delete;
   Machine& operator=(Machine const&) = delete;
@@ -46,23 +46,24 @@ template <class Policy> class Machine {
       return run_program(self, scheduler.flights[flight_of(ready)], task_of(ready));
     flush(self);
     Domain<Policy>& domain = domain_of(ready);
-    Hot& slot = domain.window.hot(task_of(ready));
+    Hot& slot = domain.window.at(slot_of(ready));
     if (slot.kind == SlotKind::task)
       run_task(self, domain, slot);
     else
       run_pending(self, domain, slot);
-    Successors successors{*this, self};
+    Successors successors{*this, domain, self};
     domain.window.complete(slot, successors);
     return successors.end();
   }
 
   /// Makes a ready task available to every worker.
-  void give(Hot const& slot) {
-    scheduler.push_shared(slot.id, slot.level, slot.worker);
+  void give(Domain<Policy> const& domain, Hot const& slot) {
+    scheduler.push_shared(domain.task(slot), slot.level, slot.worker);
     parking.wake(1);
   }
   void give(ReadyTask ready) {
-    if (!is_program(ready)) return give(domain_of(ready).window.hot(task_of(ready)));
+    if (!is_program(ready))
+      return give(domain_of(ready), domain_of(ready).window.at(slot_of(ready)));
     scheduler.flights[flight_of(ready)].lane(level_of(ready)).push(task_of(ready));
     parking.wake(1);
   }
@@ -77,6 +78,11 @@ template <class Policy> class Machine {
     if (worker.sinks != 0) flush(worker);
   }
 
+  /// The domain of an event's name; null for one that never was. Any thread.
+  Domain<Policy>* domain_of(EventName const& name) {
+    return name.domain == root_domain ? &root : domains.find(name.domain);
+  }
+
   support::CheckedOptions const options;
   support::Failures failures;
   support::DrivingThread thread;
@@ -86,13 +92,15 @@ template <class Policy> class Machine {
   Parking<Policy> parking;
   Atomic<bool> stop{false};
   Atomic<bool> polling{false};  // an idle worker calls the polls
-  Domain<Policy> root{*this};
+  Domain<Policy> root{*this, root_domain, Policy::Sizes::window};
+  DomainPool<Policy> domains{*this};
   support::Tokens tokens;  // last, so that no thread is inside `finish` when the others die
 
  private:
   /// Takes the tasks that a completion has made ready: keeps one, shares the others.
   struct Successors {
     Machine& machine;
+    Domain<Policy>& domain;
     std::uint32_t self;
     Hot* kept = nullptr;
     std::uint32_t shared = 0;
@@ -106,17 +114,17 @@ template <class Policy> class Machine {
       if (kept != nullptr) share(*kept);
       kept = &slot;
     }
-    void ended(Reference task) { machine.parking.completed(task); }
+    void ended(Reference task) { machine.parking.completed(domain.name_of(task)); }
     void share(Hot& slot) {
       if (self == outside)
-        machine.scheduler.push_shared(slot.id, slot.level, slot.worker);
+        machine.scheduler.push_shared(domain.task(slot), slot.level, slot.worker);
       else
-        machine.scheduler.push_local(self, slot.id, slot.level, slot.worker);
+        machine.scheduler.push_local(self, domain.task(slot), slot.level, slot.worker);
       ++shared;
     }
     ReadyTask end() {
       if (shared != 0) machine.parking.wake(shared);
-      return kept == nullptr ? no_task : ReadyTask{kept->id};
+      return kept == nullptr ? no_task : domain.task(*kept);
     }
   };
 
@@ -246,12 +254,12 @@ template <class Policy> class Machine {
 
   /// The successors of a pending task go to the shared queues: no worker is there to keep one.
   void end_pending(Pending<Policy>& pending) {
-    Domain<Policy>& domain = root;
-    Successors successors{*this, outside};
+    Domain<Policy>& domain = *pending.domain;
+    Successors successors{*this, domain, outside};
     domain.window.walk(domain.pending.close(pending), successors);
     Reference const reference = reference_to_pending(pending.index);
     domain.pending.ended(pending);
-    parking.completed(reference);
+    parking.completed(domain.name_of(reference));
     (void)successors.end();
   }
 
@@ -268,11 +276,15 @@ template <class Policy> class Machine {
     (void)self.end_program_task(outside, flight, flight.image().task(with_token.offset));
   }
 
-  /// The domain of a slot's task. There is one so far.
-  Domain<Policy>& domain_of(ReadyTask) { return root; }
+  Domain<Policy>& domain_of(ReadyTask slot_task) {
+    std::uint32_t const number = ring::domain_of(slot_task);
+    if (number == root_domain) [[likely]]
+      return root;
+    return domains[number];
+  }
 
   std::uint32_t level_of(ReadyTask ready) {
-    if (!is_program(ready)) return domain_of(ready).window.hot(task_of(ready)).level;
+    if (!is_program(ready)) return domain_of(ready).window.at(slot_of(ready)).level;
     return scheduler.flights[flight_of(ready)].image().task(task_of(ready)).level;
   }
 

@@ -90,15 +90,16 @@ class Parking {
   /// Whether some executing thread may find nothing to do.
   bool anyone_sleeps() const { return sleepers_.load(std::memory_order_relaxed) != 0; }
 
-  /// The driver announces that it waits for the end of a task. It looks at that one's edge list
-  /// next: a list that is open then will be closed by a thread that calls `completed` afterwards.
-  void expect(Reference producer) { expected_.store(armed | producer, std::memory_order_seq_cst); }
+  /// The driver announces that it waits for the end of a task, by Domain::name_of. It looks at that
+  /// one's edge list next: a list that is open then will be closed by a thread that calls
+  /// `completed` afterwards.
+  void expect(std::uint64_t producer) { expected_.store(producer, std::memory_order_seq_cst); }
   void stop_expecting() { expected_.store(0, std::memory_order_relaxed); }
 
   /// To be called after every end.
-  void completed(Reference producer) {
+  void completed(std::uint64_t producer) {
     std::uint64_t expected = expected_.load(std::memory_order_seq_cst);
-    if (expected != (armed | producer)) [[likely]]
+    if (expected != producer) [[likely]]
       return;
     if (expected_.compare_exchange_strong(expected, 0, std::memory_order_seq_cst)) ring();
   }
@@ -109,8 +110,6 @@ class Parking {
   }
 
  private:
-  static constexpr std::uint64_t armed = std::uint64_t{1} << 32;
-
   void ring() {
     {
       detail::Lock<Mutex> lock(mutex_);

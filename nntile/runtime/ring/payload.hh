@@ -16,21 +16,22 @@ namespace nntile::detail::ring {
 /// A ring of bytes, given out and taken back in submission order by the submitter alone. Blocks are
 /// aligned to 16.
 template <class Policy> class ArgumentRing {
-  static constexpr std::uint64_t size = Policy::Sizes::argument_bytes;
-
  public:
-  /// A request of this size or more is for the heap: it would hold up too many others.
-  static constexpr std::size_t large = size / 4;
+  /// `bytes` is a power of two, at least 64.
+  explicit ArgumentRing(std::uint64_t bytes = Policy::Sizes::argument_bytes) : size_(bytes) {}
 
+  /// Whether so many are for the heap: they would hold up too many others.
+  bool is_large(std::size_t bytes) const { return bytes >= size_ / 4; }
   /// Null if it is full until an older block is taken back.
   std::byte* take(std::size_t bytes) {
-    if (units_ == nullptr) units_ = std::make_unique<Unit[]>(size / sizeof(Unit));
+    if (units_ == nullptr) units_ = std::make_unique<Unit[]>(size_ / sizeof(Unit));
     std::uint64_t const need = (bytes + 15) & ~std::uint64_t{15};
-    std::uint64_t const offset = head_ & (size - 1);
-    std::uint64_t const skip = offset + need > size ? size - offset : 0;  // never straddles the end
-    if (head_ + skip + need - tail_ > size) return nullptr;
+    std::uint64_t const offset = head_ & (size_ - 1);
+    std::uint64_t const skip =
+        offset + need > size_ ? size_ - offset : 0;  // never straddles the end
+    if (head_ + skip + need - tail_ > size_) return nullptr;
     head_ += skip + need;
-    return reinterpret_cast<std::byte*>(units_.get()) + ((head_ - need) & (size - 1));
+    return reinterpret_cast<std::byte*>(units_.get()) + ((head_ - need) & (size_ - 1));
   }
 
   /// The end of the latest block: taking back up to here frees it and all before it.
@@ -41,6 +42,7 @@ template <class Policy> class ArgumentRing {
   struct alignas(64) Unit {
     std::byte bytes[64];
   };
+  std::uint64_t const size_;
   std::unique_ptr<Unit[]> units_;
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;

@@ -15,12 +15,15 @@
 
 namespace nntile::detail::ring {
 
+template <class Policy> struct Domain;
+
 /// An asynchronous task or a replay, from its submission to its end. Buffers' users name it in
 /// place of its slot, which is done when its body has returned: consumers wait for this one, and it
 /// alone holds its buffers.
 template <class Policy> struct Pending : TokenTask<Policy> {
   Pending() { this->is_pending = true; }
 
+  Domain<Policy>* domain = nullptr;
   EdgeList<Policy> consumers;
   std::uint32_t index = 0;
   std::uint32_t seen = 0;  // the last collection of producers that met it

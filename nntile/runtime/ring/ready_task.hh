@@ -18,9 +18,23 @@ constexpr std::uint8_t level_of(int priority) {
                                    lowest_priority);
 }
 
-/// A ready task: the id of a slot's task, or a task of a program in flight.
+/// A ready task: domain and slot of one in a window, or a task of a program in flight. It is in one
+/// queue at most, and not finished while it is, so that a slot needs no id here.
 using ReadyTask = std::uint64_t;
 inline constexpr ReadyTask no_task = ~ReadyTask{0};
+inline constexpr unsigned slot_bits = 20;
+inline constexpr unsigned slot_task_bits = 2 * slot_bits;  // as many domains as slots
+
+constexpr ReadyTask slot_task(std::uint32_t domain, std::uint32_t slot) {
+  return ReadyTask{domain} << slot_bits | slot;
+}
+/// Of a slot's task.
+constexpr std::uint32_t domain_of(ReadyTask ready) {
+  return static_cast<std::uint32_t>(ready >> slot_bits);
+}
+constexpr std::uint32_t slot_of(ReadyTask ready) {
+  return static_cast<std::uint32_t>(ready) & ((1u << slot_bits) - 1);
+}
 
 constexpr ReadyTask flight_task(std::uint32_t flight, std::uint32_t task) {
   return ReadyTask{1} << 63 | ReadyTask{flight} << 32 | task;
@@ -29,6 +43,7 @@ constexpr bool is_program(ReadyTask ready) { return ready >> 63 != 0; }
 constexpr std::uint32_t flight_of(ReadyTask ready) {
   return static_cast<std::uint32_t>(ready >> 32) & 0x7fffffffu;
 }
+/// Of a task in flight.
 constexpr std::uint32_t task_of(ReadyTask ready) { return static_cast<std::uint32_t>(ready); }
 
 }  // namespace nntile::detail::ring

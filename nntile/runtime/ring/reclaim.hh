@@ -18,10 +18,18 @@ template <class Policy> class Reclaim {
   explicit Reclaim(Domain<Policy>& domain)
       : machine_(domain.machine),
         domain_(domain),
-        claims_(std::make_unique<Claim[]>(Window<Policy>::size)) {}
+        claims_(std::make_unique<Claim[]>(domain.window.size())),
+        arguments_(domain.is_root() ? Policy::Sizes::argument_bytes
+                                    : argument_bytes_a_slot * domain.window.size()),
+        swept_(domain.window.head()) {}
 
   BufferUsers& users(support::Buffer const& buffer) { return users_[buffer.index]; }
 
+  /// Makes room for the users of a buffer that another domain's `begin` has made; nothing for a
+  /// handle that was never given. Throws std::bad_alloc.
+  void prepare(DataHandle handle) {
+    if (handle.index < machine_.table.count()) users_.prepare(handle.index);
+  }
   /// Clears the users of the buffer whose handle make() returns.
   template <class Make> DataHandle begin(Make make) {
     users_.prepare(machine_.table.count());
@@ -34,7 +42,7 @@ template <class Policy> class Reclaim {
   void retire(support::Buffer& buffer) {
     users(buffer).retired = true;
     if (buffer.last_use < watermark()) return free_if_unused(buffer);
-    Claim& claim = claims_[Window<Policy>::slot_of(static_cast<std::uint64_t>(buffer.last_use))];
+    Claim& claim = claims_[domain_.window.slot_of(static_cast<std::uint64_t>(buffer.last_use))];
     buffer.next_free = claim.buffers;
     claim.buffers = &buffer;
     claim.any = true;
@@ -42,9 +50,9 @@ template <class Policy> class Reclaim {
 
   /// Room for a payload until the next task to be opened is finished. Null if there is none now.
   std::byte* take(std::size_t bytes) {
-    Claim& claim = claims_[Window<Policy>::slot_of(domain_.window.head())];
+    Claim& claim = claims_[domain_.window.slot_of(domain_.window.head())];
     std::byte* block;
-    if (bytes >= ArgumentRing<Policy>::large) {
+    if (arguments_.is_large(bytes)) {
       claim.large = std::make_unique_for_overwrite<std::byte[]>(bytes);
       block = claim.large.get();
     } else {
@@ -59,7 +67,7 @@ template <class Policy> class Reclaim {
   /// Moves the watermark and takes back what has become free.
   void collect() {
     domain_.window.advance([this](std::uint64_t ticket) {
-      Claim& claim = claims_[Window<Policy>::slot_of(ticket)];
+      Claim& claim = claims_[domain_.window.slot_of(ticket)];
       if (claim.any) [[unlikely]]
         settle(claim);
     });
@@ -115,12 +123,14 @@ template <class Policy> class Reclaim {
     pending.flight = nullptr;
   }
 
+  static constexpr std::uint64_t argument_bytes_a_slot = 256;
+
   Machine<Policy>& machine_;
   Domain<Policy>& domain_;
   std::unique_ptr<Claim[]> claims_;
   UsersTable users_;
   ArgumentRing<Policy> arguments_;
-  std::uint64_t swept_ = Policy::Sizes::first_sequence;
+  std::uint64_t swept_;
 };
 
 }  // namespace nntile::detail::ring

@@ -12,6 +12,7 @@
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/ring/recorder.hh"
 #include "nntile/runtime/ring/replay.hh"
+#include "nntile/runtime/ring/submission.hh"
 #include "nntile/runtime/support/storage_calls.hh"
 #include "nntile/runtime/support/submitted.hh"
 
@@ -46,9 +47,8 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
   /// Throws ValueError for a worker count that is not 1 to 1,024.
   explicit BasicRing(RuntimeOptions const& options = {})
       : machine_(options, &link_->driver()),
-        driver_(end_of_machine_.machine.root),  // by its own name g++ 12 takes it for uninitialized
-        submitter_(end_of_machine_.machine.root, driver_),
-        replayer_(end_of_machine_.machine.root, driver_, submitter_),
+        root_(end_of_machine_.machine.root),  // by its own name g++ 12 takes it for uninitialized
+        replayer_(root_.domain, root_.driver, root_.submitter),
         workers_(end_of_machine_.machine) {
     end_of_machine_.constructed = true;
   }
@@ -63,12 +63,12 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
     if (in_child) return;
     auto const inside = machine_.thread.enter_to_destroy();
     this->take_dropped();
-    wait_for_everything();
+    root_.wait_for_everything();
   }
 
   Event submit(Task<Handle> const& task) {
     Inside const inside(*this, "submit");
-    return event(submitter_.submit(task));
+    return {this, root_.submitter.submit(task)};
   }
 
   /// Compiles tasks into a program, whose labels' strings must live as long as it. Hints of workers
@@ -88,36 +88,32 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block = {}) {
     Inside const inside(*this, "replay");
-    return event(replayer_.replay(program.image_, bindings, block));
+    return {this, replayer_.replay(program.image_, bindings, block)};
   }
 
   void wait(Event event) {
     Inside const inside(*this, "wait");
     if (!known(event, "wait")) return;
-    driver_.block_until([&] { return over(event.sequence); },
-                        [&] { return reference_of(event.sequence); });
+    root_.wait(event.sequence);
     if (machine_.failures.unreported() == 0) return;
     std::uint64_t const count = replayer_.sequences(event.sequence);
     for (std::uint64_t i = 0; i < count; ++i) machine_.failures.throw_if_failed(event.sequence + i);
   }
 
   bool done(Event event) {
-    if (!known(event, "done") || over(event.sequence)) return true;
+    if (!known(event, "done") || root_.over(event.sequence)) return true;
     auto const inside = machine_.thread.enter_as_driver();
     if (!inside) {
       machine_.thread.check_process("done");
       return false;
     }
-    (void)machine_.tokens.poll(true);
-    if (driver_.alone()) (void)driver_.help_once();
-    driver_.reclaim().collect();
-    return over(event.sequence);
+    return root_.done(event.sequence);
   }
 
   void wait_all() {
     Inside const inside(*this, "wait_all");
     machine_.table.check_nothing_locked();
-    wait_for_everything();
+    root_.wait_for_everything();
     machine_.failures.report();
   }
 
@@ -133,8 +129,8 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
   RingStats stats() const {
     RingStats stats;
     stats.submitted = machine_.root.window.head() - Policy::Sizes::first_sequence;
-    stats.joins = submitter_.wiring().joins();
-    stats.blocked = submitter_.wiring().blocked();
+    stats.joins = root_.submitter.wiring().joins();
+    stats.blocked = root_.submitter.wiring().blocked();
     stats.outstanding = machine_.root.pending.open_count();
     stats.oversubscribed = machine_.options.oversubscribed;
     for (std::uint32_t i = 0; i < machine_.scheduler.workers(); ++i) {
@@ -151,69 +147,36 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
     return {machine_.thread, machine_.failures, machine_.table};
   }
   template <class Take> Handle make(Take take) {
-    driver_.reclaim().collect();
-    return driver_.reclaim().begin(take);
+    root_.driver.reclaim().collect();
+    return root_.driver.reclaim().begin(take);
   }
 
-  /// The driver's own tasks are of the root domain, and their events' sequences the domain's.
-  Event event(std::uint64_t sequence) const {
-    return {this, detail::ring::EventName{detail::ring::root_domain, sequence}.pack()};
-  }
   /// False for the default event. Throws LifetimeError for one that this runtime never gave.
-  bool known(Event event, char const* call) const {
-    support::check_event(event, this, machine_.root.window.next_sequence() - 1, call);
+  bool known(Event event, char const* call) {
+    auto const* const domain = machine_.domain_of(support::EventName::unpack(event.sequence));
+    support::check_event(event, this, domain == nullptr ? 0 : domain->window.next_sequence() - 1,
+                         call);
     return event.runtime != nullptr;
   }
 
   /// The last task may have ended long before an older one lets the watermark pass.
   void retire_one(Handle handle) {
-    driver_.reclaim().collect();
+    root_.driver.reclaim().collect();
     support::Buffer& buffer = machine_.table.begin_retire(handle);
-    if (driver_.next_user(buffer, Access::write) == detail::ring::no_reference)
+    if (root_.driver.next_user(buffer, Access::write) == detail::ring::no_reference)
       machine_.table.leave_ranges(buffer);
-    driver_.reclaim().retire(buffer);
+    root_.driver.reclaim().retire(buffer);
   }
   void wait_for_uses(support::Buffer const& buffer, Access access) {
-    auto const next = [&] { return driver_.next_user(buffer, access); };
-    driver_.block_until([&] { return next() == detail::ring::no_reference; }, next);
-  }
-
-  /// Whether that task has ended. Any thread.
-  bool over(std::uint64_t sequence) const {
-    return machine_.root.window.ended(sequence) && !machine_.root.pending.is_open(sequence);
-  }
-  detail::ring::Reference reference_of(std::uint64_t sequence) const {
-    std::uint64_t const ticket = machine_.root.window.find(sequence);
-    bool const waits =
-        ticket != machine_.root.window.nothing && !machine_.root.window.finished(ticket);
-    return waits ? detail::ring::reference_to(ticket)
-                 : machine_.root.pending.reference_of(sequence);
-  }
-
-  void wait_for_everything() {
-    auto& window = machine_.root.window;
-    driver_.block_until(
-        [&] {
-          if (!window.finished(window.head() - 1)) return false;
-          driver_.reclaim().collect();
-          return window.watermark() == window.head() && machine_.root.pending.open_count() == 0;
-        },
-        [&] {
-          // The youngest task first: when it has ended, most of the others have.
-          if (!window.finished(window.head() - 1))
-            return detail::ring::reference_to(window.head() - 1);
-          if (window.watermark() != window.head()) return driver_.oldest();
-          return machine_.root.pending.newest();
-        });
-    driver_.reclaim().collect();
+    auto const next = [&] { return root_.driver.next_user(buffer, access); };
+    root_.driver.block_until([&] { return next() == detail::ring::no_reference; }, next);
   }
 
   union {  // which destroys nothing
     detail::ring::Machine<Policy> machine_;
   };
   detail::ring::EndOfMachine<Policy> end_of_machine_{machine_};
-  detail::ring::Driver<Policy> driver_;
-  detail::ring::Submitter<Policy> submitter_;
+  detail::ring::Submission<Policy> root_;
   detail::ring::Replayer<Policy> replayer_;
   detail::ring::Workers<Policy> workers_;
 };

@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queues of ready tasks, and the order in which a worker searches them.
 
+#include <bit>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "nntile/core/error.hh"
+#include "nntile/core/threads.hh"
 #include "nntile/runtime/ring/deque.hh"
 #include "nntile/runtime/ring/flight.hh"
 #include "nntile/runtime/ring/parking.hh"
@@ -36,7 +40,8 @@ template <class Policy> class Scheduler {
   using Queue = ReadyQueue<Policy>;
 
  public:
-  explicit Scheduler(std::uint32_t workers) : flights(workers == 1), workers_(workers) {
+  Scheduler(std::uint32_t workers, std::uint32_t slots)
+      : flights(workers == 1), workers_(workers), slots_(slots) {
     prepare_level(normal_level);
   }
 
@@ -44,25 +49,47 @@ template <class Policy> class Scheduler {
   WorkerState<Policy>& worker(std::uint32_t index) { return workers_[index]; }
   WorkerState<Policy> const& worker(std::uint32_t index) const { return workers_[index]; }
 
-  /// Submitter only, before a task of that level or hint is published. Allocates once for each.
+  /// Any thread, before a task of that level or hint is published. Allocates once for each.
   void prepare(std::uint8_t level, std::int16_t worker) {
-    if (levels_[level].load(std::memory_order_relaxed) == nullptr) prepare_level(level);
+    if (levels_[level].load(std::memory_order_relaxed) == nullptr) [[unlikely]]
+      prepare_level(level);
     if (worker >= 0) prepare_inbox(static_cast<std::uint32_t>(worker));
   }
 
-  /// Makes a task available to every worker; from any thread. Wakes no thread.
-  void push_shared(std::uint32_t id, std::uint8_t level, std::int16_t worker) {
-    if (worker >= 0)
-      workers_[static_cast<std::size_t>(worker)].inbox.load(std::memory_order_acquire)->push(id);
-    else
-      levels_[level].load(std::memory_order_acquire)->push(id);
+  /// Makes room in all queues for tasks of `slots` more slots, before one of these is published.
+  /// Any thread. Tasks are in no queue for a moment: wake all sleepers behind it. Throws
+  /// OutOfMemory (more slots together than a queue has room for), std::bad_alloc; nothing has
+  /// changed then.
+  void reserve(std::uint32_t slots) {
+    Lock guard(growth_);
+    if (slots_ + slots > Queue::most / 2)
+      throw OutOfMemory(concat("ring: domains with ", slots_, " slots are in use, and of ",
+                               Queue::most / 2, " there are not ", slots, " more"));
+    std::uint32_t const before = std::exchange(slots_, slots_ + slots);
+    if (capacity() == capacity(before)) return;
+    try {
+      for (auto& level : levels_) grow(level);
+      for (auto& worker : workers_) grow(worker.inbox);
+    } catch (...) {  // queues that have grown may stay so
+      slots_ = before;
+      throw;
+    }
   }
 
-  /// Makes a task available, to this worker first unless it has a priority or names another worker.
-  void push_local(std::uint32_t self, std::uint32_t id, std::uint8_t level, std::int16_t worker) {
+  /// Makes a slot's task available to every worker; from any thread. Wakes no thread.
+  void push_shared(ReadyTask task, std::uint8_t level, std::int16_t worker) {
+    if (worker >= 0)
+      workers_[static_cast<std::size_t>(worker)].inbox.load(std::memory_order_acquire)->push(task);
+    else
+      levels_[level].load(std::memory_order_acquire)->push(task);
+  }
+
+  /// Makes a slot's task available, to this worker first unless it has a priority or names another
+  /// worker.
+  void push_local(std::uint32_t self, ReadyTask task, std::uint8_t level, std::int16_t worker) {
     bool const mine =
         level == normal_level && (worker < 0 || static_cast<std::uint32_t>(worker) == self);
-    if (!mine || !workers_[self].deque.push(id)) push_shared(id, level, worker);
+    if (!mine || !workers_[self].deque.push(task)) push_shared(task, level, worker);
   }
 
   /// Makes a task of a flight available, to this worker first if the program has no priorities.
@@ -77,24 +104,25 @@ template <class Policy> class Scheduler {
   /// priority.
   ReadyTask next(std::uint32_t self) {
     std::uint32_t const used = used_levels();
-    std::uint32_t id;
+    ReadyTask popped;
     if (used >> (normal_level + 1) != 0)
       for (std::uint32_t level = level_count - 1; level > normal_level; --level)
-        if (pop_level(used, level, id)) return id;
+        if (pop_level(used, level, popped)) return popped;
     if (ReadyTask const ready = pop_lane(self, ~0u << (normal_level + 1)); ready != no_task)
       return ready;
     WorkerState<Policy>& own = workers_[self];
     if (Queue* inbox = own.inbox.load(std::memory_order_acquire);
-        inbox != nullptr && inbox->pop(id))
-      return id;
+        inbox != nullptr && inbox->pop(popped))
+      return popped;
     ReadyTask ready;
     if (own.deque.pop(ready)) return ready;
-    if (pop_level(used, normal_level, id)) return id;
+    if (pop_level(used, normal_level, popped)) return popped;
     if (ready = pop_lane(self, 1u << normal_level); ready != no_task) return ready;
     if (ReadyTask const stolen = steal(self); stolen != no_task) return stolen;
     for (std::uint32_t level = normal_level; level-- > 0;)
-      if (pop_level(used, level, id)) return id;
-    return pop_lane(self, (1u << normal_level) - 1);
+      if (pop_level(used, level, popped)) return popped;
+    if (ReadyTask const low = pop_lane(self, (1u << normal_level) - 1); low != no_task) return low;
+    return pop_older();
   }
 
   /// Whether a task above this level waits.
@@ -121,6 +149,9 @@ template <class Policy> class Scheduler {
       Queue const* inbox = worker.inbox.load(std::memory_order_seq_cst);
       if (inbox != nullptr && !inbox->empty()) return true;
     }
+    for (Queue const* queue = older_.load(std::memory_order_seq_cst); queue != nullptr;
+         queue = queue->older)
+      if (!queue->empty()) return true;
     return flights.any_lane(~0u, has_some);
   }
 
@@ -129,8 +160,16 @@ template <class Policy> class Scheduler {
  private:
   /// One bit a level that has a queue: a thread that sees the bit sees the queue.
   std::uint32_t used_levels() const { return used_.load(std::memory_order_acquire); }
-  bool pop_level(std::uint32_t used, std::uint32_t level, std::uint32_t& id) {
-    return (used >> level & 1u) != 0 && levels_[level].load(std::memory_order_acquire)->pop(id);
+  bool pop_level(std::uint32_t used, std::uint32_t level, ReadyTask& ready) {
+    return (used >> level & 1u) != 0 && levels_[level].load(std::memory_order_acquire)->pop(ready);
+  }
+
+  [[gnu::noinline]] ReadyTask pop_older() {
+    ReadyTask ready;
+    for (Queue* queue = older_.load(std::memory_order_acquire); queue != nullptr;
+         queue = queue->older)
+      if (queue->pop(ready)) return ready;
+    return no_task;
   }
 
   static bool has_some(Flight<Policy>& flight, std::uint32_t level) {
@@ -165,9 +204,8 @@ template <class Policy> class Scheduler {
       if (other != self) {
         ReadyTask ready;
         if (workers_[other].deque.steal(ready)) return counted(own, ready);
-        std::uint32_t id;
         Queue* inbox = workers_[other].inbox.load(std::memory_order_acquire);
-        if (inbox != nullptr && inbox->pop(id)) return counted(own, id);
+        if (inbox != nullptr && inbox->pop(ready)) return counted(own, ready);
       }
       own.victim = other + 1;  // a victim that had something is tried first the next time
     }
@@ -179,23 +217,51 @@ template <class Policy> class Scheduler {
     return ready;
   }
 
-  void prepare_level(std::uint32_t level) {
-    queues_.push_back(std::make_unique<Queue>());
-    levels_[level].store(queues_.back().get(), std::memory_order_seq_cst);
+  [[gnu::noinline]] void prepare_level(std::uint32_t level) {
+    Lock guard(growth_);
+    make(levels_[level]);
     used_.store(used_.load(std::memory_order_relaxed) | 1u << level, std::memory_order_seq_cst);
   }
-
   void prepare_inbox(std::uint32_t index) {
     auto& inbox = workers_[index].inbox;
     if (inbox.load(std::memory_order_relaxed) != nullptr) return;
-    queues_.push_back(std::make_unique<Queue>());
-    inbox.store(queues_.back().get(), std::memory_order_seq_cst);
+    Lock guard(growth_);
+    make(inbox);
+  }
+
+  /// Capacity of a queue for the tasks of so many slots.
+  static std::uint32_t capacity(std::uint32_t slots) { return 2 * std::bit_ceil(slots); }
+  std::uint32_t capacity() const { return capacity(slots_); }
+
+  void make(Atomic<Queue*>& place) {
+    if (place.load(std::memory_order_relaxed) != nullptr) return;
+    queues_.push_back(std::make_unique<Queue>(capacity()));
+    place.store(queues_.back().get(), std::memory_order_seq_cst);
+  }
+
+  /// Puts a larger queue in the place of one, and moves its tasks. What a late producer, which has
+  /// read the place before, pushes to the old one is found there by threads that find nothing else:
+  /// a task of the slots that the old one has room for, since one of the new slots is published
+  /// behind this.
+  void grow(Atomic<Queue*>& place) {
+    Queue* const old = place.load(std::memory_order_relaxed);
+    if (old == nullptr || old->capacity() >= capacity()) return;
+    queues_.push_back(std::make_unique<Queue>(capacity()));
+    Queue* const grown = queues_.back().get();
+    old->older = older_.load(std::memory_order_relaxed);
+    older_.store(old,
+                 std::memory_order_seq_cst);  // first: a sleeper looks in one place or the other
+    place.store(grown, std::memory_order_seq_cst);
+    for (ReadyTask task; old->pop(task);) grown->push(task);
   }
 
   std::vector<WorkerState<Policy>> workers_;
   Atomic<Queue*> levels_[level_count] = {};
   Atomic<std::uint32_t> used_{0};
-  std::vector<std::unique_ptr<Queue>> queues_;  // submitter only
+  Atomic<Queue*> older_{nullptr};  // the queues that larger ones have replaced
+  detail::Mutex growth_;
+  std::uint32_t slots_;
+  std::vector<std::unique_ptr<Queue>> queues_;
 };
 
 }  // namespace nntile::detail::ring

@@ -42,6 +42,7 @@ template <class Policy> class Submitter {
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
     Hot& slot = domain_.window.open(SlotKind::pending, level, worker, sequences);
     domain_.window.cold(slot.id).work = &pending;
+    pending.domain = &domain_;
     pending.body.sequence = sequence;
     if (pending.flight != nullptr) pending.flight->begin(pending, sequence);
     domain_.pending.open(pending, sequence);

@@ -58,21 +58,22 @@ struct alignas(64) BufferUsers : LastUsers<Reference, Readers> {
 };
 static_assert(sizeof(BufferUsers) == 64);
 
-/// UsersTable beside the buffer table, by the same index, at stable addresses.
+/// A domain's users of buffers, by their index in the buffer table, at stable addresses.
 class UsersTable {
  public:
   BufferUsers& operator[](std::uint32_t index) { return chunks_[index >> bits][index & mask]; }
 
   /// Makes room for the users of the buffer at `index`. Throws std::bad_alloc.
   void prepare(std::uint32_t index) {
-    while (index >> bits >= chunks_.size())
-      chunks_.push_back(std::make_unique<BufferUsers[]>(mask + 1));
+    if (index >> bits >= chunks_.size()) chunks_.resize((index >> bits) + 1);
+    auto& chunk = chunks_[index >> bits];
+    if (chunk == nullptr) chunk = std::make_unique<BufferUsers[]>(mask + 1);
   }
 
   /// Forgets every reference to a task for which `live` is false.
   template <class Live> void sweep(Live live) {
     for (auto& chunk : chunks_)
-      for (std::uint32_t i = 0; i <= mask; ++i) sweep(chunk[i], live);
+      for (std::uint32_t i = 0; chunk != nullptr && i <= mask; ++i) sweep(chunk[i], live);
   }
 
   /// Forgets the references of one buffer for which `live` is false.
@@ -82,7 +83,7 @@ class UsersTable {
   }
 
  private:
-  static constexpr std::uint32_t bits = 10;
+  static constexpr std::uint32_t bits = 8;  // 16 KiB, which a small domain may need for one buffer
   static constexpr std::uint32_t mask = (1u << bits) - 1;
   std::vector<std::unique_ptr<BufferUsers[]>> chunks_;
 };

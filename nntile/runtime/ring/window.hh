@@ -23,29 +23,32 @@ template <class Policy> class Window {
 
  public:
   using Hot = HotSlot<Policy>;
-  static constexpr std::uint32_t size = Policy::Sizes::window;
-  static constexpr std::uint32_t mask = size - 1;
   static constexpr std::uint32_t prefetch_ahead = 4;
 
-  Window()
-      : hot_(std::make_unique<Hot[]>(size)),
-        cold_(std::make_unique<ColdSlot[]>(size)),
-        seen_(std::make_unique<std::uint32_t[]>(size)) {
-    for (std::uint64_t t = head(); t < head() + size; ++t)  // as if the round before had finished
-      hot_[t & mask].done.store(static_cast<std::uint32_t>(t + 1 - size),
-                                std::memory_order_relaxed);
+  /// `slots` is a power of two.
+  Window(std::uint32_t slots, std::uint64_t first_sequence)
+      : mask_(slots - 1),
+        hot_(std::make_unique<Hot[]>(slots)),
+        cold_(std::make_unique<ColdSlot[]>(slots)),
+        seen_(std::make_unique<std::uint32_t[]>(slots)),
+        next_sequence_(first_sequence) {
+    for (std::uint64_t t = head(); t < head() + slots; ++t)  // as if the round before had finished
+      hot_[t & mask_].done.store(static_cast<std::uint32_t>(t + 1 - slots),
+                                 std::memory_order_relaxed);
   }
 
-  Hot& hot(std::uint32_t id) { return hot_[id & mask]; }
-  ColdSlot& cold(std::uint32_t id) { return cold_[id & mask]; }
-  static std::uint32_t slot_of(std::uint64_t ticket) {
-    return static_cast<std::uint32_t>(ticket) & mask;
+  std::uint32_t size() const { return mask_ + 1; }
+  Hot& at(std::uint32_t slot) { return hot_[slot]; }
+  Hot& hot(std::uint32_t id) { return hot_[id & mask_]; }
+  ColdSlot& cold(std::uint32_t id) { return cold_[id & mask_]; }
+  std::uint32_t slot_of(std::uint64_t ticket) const {
+    return static_cast<std::uint32_t>(ticket) & mask_;
   }
 
   /// Ticket of the next task; submitter only.
   std::uint64_t head() const { return head_.load(std::memory_order_relaxed); }
   std::uint64_t watermark() const { return watermark_.load(std::memory_order_relaxed); }
-  bool full() const { return head() - watermark() == size; }
+  bool full() const { return head() - watermark() > mask_; }
   /// Sequence of the next task. A thread that holds an event sees a later one.
   std::uint64_t next_sequence() const { return next_sequence_; }
 
@@ -56,7 +59,7 @@ template <class Policy> class Window {
   /// True once the task has completed or has begun to complete (its edge list is closed). Submitter
   /// only.
   bool finishing(std::uint64_t ticket) const {
-    return finished(ticket) || hot_[ticket & mask].consumers.is_closed();
+    return finished(ticket) || hot_[ticket & mask_].consumers.is_closed();
   }
 
   /// The ticket of a submitted task; `nothing` if it left the window. Submitter only.
@@ -92,7 +95,7 @@ template <class Policy> class Window {
   /// numbers for it.
   Hot& open(SlotKind kind, std::uint8_t level, std::int16_t worker, std::uint64_t sequences) {
     std::uint64_t const ticket = head();
-    Hot& slot = hot_[ticket & mask];
+    Hot& slot = hot_[ticket & mask_];
     slot.id = static_cast<std::uint32_t>(ticket);
     slot.kind = kind;
     slot.level = level;
@@ -101,17 +104,17 @@ template <class Policy> class Window {
     slot.awaited.store(Hot::building, std::memory_order_relaxed);
     slot.sequence.store(next_sequence_, std::memory_order_release);
     next_sequence_ = next_sequence_ + sequences;
-    seen_[ticket & mask] = 0;
+    seen_[ticket & mask_] = 0;
     head_.store(ticket + 1, std::memory_order_release);
     // The lines of a slot to come are with the worker that ran its last task.
-    __builtin_prefetch(&hot_[(ticket + prefetch_ahead) & mask], 1);
-    __builtin_prefetch(&cold_[(ticket + prefetch_ahead) & mask], 1);
+    __builtin_prefetch(&hot_[(ticket + prefetch_ahead) & mask_], 1);
+    __builtin_prefetch(&cold_[(ticket + prefetch_ahead) & mask_], 1);
     return slot;
   }
 
   /// Makes `consumer` wait until the list is closed; false if it is closed already.
   bool link(EdgeList<Policy>& producer, Hot& consumer, std::uint32_t place) {
-    return producer.push(edge_of(consumer.id & mask, place), consumer.next[place]);
+    return producer.push(edge_of(consumer.id & mask_, place), consumer.next[place]);
   }
 
   /// Ends the wiring of a slot; true if the task is ready now, and then the caller's to enqueue.
@@ -151,7 +154,7 @@ template <class Policy> class Window {
 
   /// Whether this producer is met for the first time in the collection `tag`, which is not 0.
   bool first_meeting(Reference producer, std::uint32_t tag) {
-    std::uint32_t& seen = seen_[producer & mask];
+    std::uint32_t& seen = seen_[producer & mask_];
     if (seen == tag) return false;
     seen = tag;
     return true;
@@ -168,7 +171,7 @@ template <class Policy> class Window {
   }
 
   bool done(std::uint64_t ticket, std::memory_order order) const {
-    return hot_[ticket & mask].done.load(order) == static_cast<std::uint32_t>(ticket + 1);
+    return hot_[ticket & mask_].done.load(order) == static_cast<std::uint32_t>(ticket + 1);
   }
 
   /// The last ticket of [first, end) whose sequence is not above the given one: a join has that of
@@ -177,7 +180,7 @@ template <class Policy> class Window {
     std::uint64_t low = first, high = end;
     while (low < high) {
       std::uint64_t const middle = low + (high - low) / 2;
-      if (hot_[middle & mask].sequence.load(std::memory_order_acquire) <= sequence)
+      if (hot_[middle & mask_].sequence.load(std::memory_order_acquire) <= sequence)
         low = middle + 1;
       else
         high = middle;
@@ -185,10 +188,11 @@ template <class Policy> class Window {
     return low == first ? nothing : low - 1;
   }
 
+  std::uint32_t const mask_;
   std::unique_ptr<Hot[]> hot_;
   std::unique_ptr<ColdSlot[]> cold_;
   std::unique_ptr<std::uint32_t[]> seen_;  // the last collection that met the slot's task
-  support::Submitted next_sequence_ = Policy::Sizes::first_sequence;
+  support::Submitted next_sequence_;
   Atomic<std::uint64_t> head_{Policy::Sizes::first_sequence};
   alignas(apart) Atomic<std::uint64_t> watermark_{Policy::Sizes::first_sequence};
 };

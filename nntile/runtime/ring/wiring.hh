@@ -35,7 +35,7 @@ template <class Policy> class Wiring {
     std::uint64_t const ahead = head - domain_.window.watermark();
     if (ahead < driver_.most_ahead()) [[likely]]
       return;
-    if (ahead < Window<Policy>::size) return driver_.keep_up();
+    if (!domain_.window.full()) return driver_.keep_up();
     ++blocked_;
     driver_.wait_for_slot();
   }
@@ -62,7 +62,11 @@ template <class Policy> class Wiring {
   void note(Uses uses, Reference self, std::uint64_t ticket) {
     for (Use<support::Buffer*> const& use : uses)
       driver_.reclaim().users(*use.handle).enter(use.access, self);
-    support::BufferTable::commit(uses, support::Ticket{ticket});
+    // In another domain the root's task that it is part of is the last use.
+    if (domain_.is_root()) [[likely]]
+      support::BufferTable::commit(uses, support::Ticket{ticket});
+    else
+      support::BufferTable::note_written(uses);
   }
 
   /// Links a task to the listed producers and lets it go.
@@ -70,7 +74,7 @@ template <class Policy> class Wiring {
     std::uint32_t edges = 0;
     for (std::size_t i = 0; i < count_; ++i)
       if (link(listed_[i], slot, edges)) ++edges;
-    if (domain_.window.publish(slot, edges)) machine_.give(slot);
+    if (domain_.window.publish(slot, edges)) machine_.give(domain_, slot);
   }
 
  private:
@@ -128,7 +132,7 @@ template <class Policy> class Wiring {
   void make_reader_room(BufferUsers& users) {
     if (!users.readers.full()) [[likely]]
       return;
-    UsersTable::sweep(users, [this](Reference reference) { return !driver_.finished(reference); });
+    UsersTable::sweep(users, [this](Reference reference) { return !domain_.finished(reference); });
     if (!users.readers.full()) return;
     Reference const all = join(users.readers);
     users.readers.clear();

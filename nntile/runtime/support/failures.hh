@@ -17,11 +17,13 @@
 #include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/support/buffer.hh"
+#include "nntile/runtime/support/event_name.hh"
 
 namespace nntile::support {
 
@@ -33,7 +35,11 @@ inline std::string task_name(Codelet const* codelet, TaskLabel const& label,
   if (label.tensor != nullptr) text += concat(" of tensor '", label.tensor, "'");
   if (label.tile >= 0)
     text += concat(label.tensor != nullptr ? ", tile " : " of tile ", label.tile);
-  if (sequence != 0) text += concat(" (task ", sequence, ")");
+  EventName const name = EventName::unpack(sequence);
+  if (name.domain != root_domain)
+    text += concat(" (task ", name.sequence, " of domain ", name.domain, ")");
+  else if (sequence != 0)
+    text += concat(" (task ", sequence, ")");
   return text;
 }
 
@@ -106,19 +112,15 @@ class Failures {
   void report() {
     if (unreported_.load(std::memory_order_relaxed) == 0) return;
     detail::Lock guard(mutex_);
-    std::uint64_t failed = lost_ + repeated_failed_, cancelled = repeated_cancelled_;
-    for (Range const& range : ranges_)
-      (range.cancelled ? cancelled : failed) += range.last - range.first + 1;
-    Range const oldest = ranges_.empty() ? Range{} : ranges_.front();
-    --(oldest.cancelled ? cancelled : failed);
-    std::string text = text_of(oldest, oldest.first);
-    if (failed + cancelled != 0)
-      text += concat("; of the other tasks ", failed, " failed and ", cancelled, " were cancelled");
-    for (Range const& range : ranges_) drop(range.failure);
-    ranges_.clear();
-    lost_ = repeated_failed_ = repeated_cancelled_ = 0;
-    unreported_.store(0, std::memory_order_relaxed);
-    throw TaskError(text, oldest.first, oldest.cancelled);
+    std::uint64_t const failed = std::exchange(lost_, 0) + std::exchange(repeated_failed_, 0);
+    report(0, ranges_.size(), failed, std::exchange(repeated_cancelled_, 0));
+  }
+  /// The same, for tasks that are alone in their sequences, from `first` to `last`.
+  void report(std::uint64_t first, std::uint64_t last) {
+    if (unreported_.load(std::memory_order_relaxed) == 0) return;
+    detail::Lock guard(mutex_);
+    std::size_t const begin = first_range_after(first), end = first_range_after(last);
+    if (begin != end) report(begin, end, 0, 0);
   }
 
   /// Throws the TaskError of a marked buffer that is to be read or updated.
@@ -152,6 +154,24 @@ class Failures {
     std::uint32_t failure = 0;
     bool cancelled = false;
   };
+
+  /// Throws for these ranges, and for so many tasks without one.
+  [[noreturn]] void report(std::size_t begin, std::size_t end, std::uint64_t failed,
+                           std::uint64_t cancelled) {
+    auto const from = ranges_.begin() + static_cast<std::ptrdiff_t>(begin);
+    auto const to = ranges_.begin() + static_cast<std::ptrdiff_t>(end);
+    for (auto range = from; range != to; ++range)
+      (range->cancelled ? cancelled : failed) += range->last - range->first + 1;
+    unreported_.fetch_sub(failed + cancelled, std::memory_order_relaxed);
+    Range const oldest = from == to ? Range{} : *from;
+    --(oldest.cancelled ? cancelled : failed);
+    std::string text = text_of(oldest, oldest.first);
+    if (failed + cancelled != 0)
+      text += concat("; of the other tasks ", failed, " failed and ", cancelled, " were cancelled");
+    for (auto range = from; range != to; ++range) drop(range->failure);
+    ranges_.erase(from, to);
+    throw TaskError(text, oldest.first, oldest.cancelled);
+  }
 
   std::uint32_t add_failure(TaskBody const& task, char const* cause) noexcept {
     try {
