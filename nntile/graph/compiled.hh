@@ -35,6 +35,14 @@ struct BindOptions {
   std::span<OpInfo const* const> ops = {};
 };
 
+/// Figures of a compiled graph.
+struct GraphStats {
+  std::size_t tasks = 0;                  // of a run
+  std::uint64_t runs = 0;                 // that were submitted whole, or to the last phase
+  std::uint64_t bytes_bound = 0;          // to its inputs, copied or adopted, by any graph of the store
+  std::vector<MemoryReport> memory = {};  // by location
+};
+
 namespace detail {
 
 /// The codelet of a planned kernel, from the library, or from an op of the user's. Throws
@@ -111,9 +119,12 @@ template <Runtime R> class CompiledGraph {
     if (options.trace) trace_tasks();
     check_hints();
     bind_buffers();
-    find_sinks();
+    for (PlannedPhase const& phase : plan_->phases()) parts_.push_back({phase.begin, phase.end});
+    if (parts_.empty()) parts_.push_back({0, static_cast<std::uint32_t>(plan_->tasks().size())});
+    for (Part& part : parts_) find_sinks(part);
     if constexpr (ReplayingRuntime<R>)
-      if (options.replay) record();
+      if (options.replay)
+        for (Part& part : parts_) record(part);
   }
   template <class Other>
   requires(!std::same_as<Other, R>)
@@ -130,15 +141,23 @@ template <Runtime R> class CompiledGraph {
     return *this;
   }
   ~CompiledGraph() {
-    if (in_flight_) {
-      // Labels and arguments of its tasks are the plan's.
+    // Labels and arguments of tasks are the plan's.
+    for (Part const& part : parts_)
+      for (Event const event : part.in_flight) life_.wait(event);
+    if (in_flight_)
       for (Event const event : *events_) life_.wait(event);
-    }
     for (Handle const& slot : slots_) life_.retire(slot);
   }
 
   Plan const& plan() const { return *checked("plan").plan_; }
   TensorStore<R>& store() const { return *checked("store").store_; }
+  /// What is known without waiting.
+  GraphStats stats() const {
+    (void)checked("stats");
+    GraphStats stats{plan_->tasks().size(), runs_, 0, {plan_->memories().begin(), plan_->memories().end()}};
+    for (auto const* input : inputs_) stats.bytes_bound += input->bytes_bound;
+    return stats;
+  }
   /// Of the last run that has ended, one per task of the plan; empty unless bound with `trace`.
   std::span<TaskTime const> times() const { return times_; }
 
@@ -205,6 +224,13 @@ template <Runtime R> class CompiledGraph {
     submit_run("execute_async");
     return {*runtime_, events_};
   }
+  /// The same for one phase of a plan that keeps phases apart. The first may be run at any time,
+  /// each other one behind the one before it. Throws GraphError (no such phase), PlanError (the plan
+  /// does not keep them apart), LifetimeError (out of turn).
+  GraphRun<R> execute_async(std::string_view phase) & {
+    submit_phase("execute_async", phase);
+    return {*runtime_, events_};
+  }
   template <class Self = CompiledGraph> GraphRun<R> execute_async() && {
     static_assert(!std::same_as<Self, CompiledGraph>,
                   "execute_async() of a temporary graph: it ends with this statement; keep the "
@@ -214,8 +240,11 @@ template <Runtime R> class CompiledGraph {
   /// Runs once and waits for that run alone. Throws TaskError, and what execute_async does.
   void execute() {
     submit_run("execute");
-    detail::wait_for(*runtime_, std::span<Event const>(*events_));
-    in_flight_ = false;
+    finish();
+  }
+  void execute(std::string_view phase) {
+    submit_phase("execute", phase);
+    finish();
   }
 
  private:
@@ -244,13 +273,13 @@ template <Runtime R> class CompiledGraph {
     std::swap(bindings_, other.bindings_);
     std::swap(binding_, other.binding_);
     std::swap(switched_, other.switched_);
-    std::swap(sinks_, other.sinks_);
+    std::swap(inputs_, other.inputs_);
+    std::swap(parts_, other.parts_);
+    std::swap(next_part_, other.next_part_);
     std::swap(runs_, other.runs_);
     std::swap(watches_, other.watches_);
     std::swap(events_, other.events_);
     std::swap(in_flight_, other.in_flight_);
-    std::swap(values_known_, other.values_known_);
-    std::swap(program_, other.program_);
   }
 
   CompiledGraph const& checked(char const* call) const {
@@ -271,30 +300,20 @@ template <Runtime R> class CompiledGraph {
     }
   }
 
-  void submit_run(char const* call) {
-    (void)checked(call);
-    [[maybe_unused]] auto const inside = detail::drive(life_.get("compiled graph"), call);
-    if (!values_known_) check_values();
-    take_bindings();
-    // A GraphRun that is still in use keeps its events.
-    if (events_.use_count() > 1) events_ = std::make_shared<std::vector<Event>>(events_->size());
-    std::erase_if(watches_, [](auto const& watch) { return !watch.wanted(); });
-    std::size_t const own_events = std::max<std::size_t>(sinks_.size(), 1);
-    events_->resize(own_events + watches_.size());
-    bool replayed = false;
-    if constexpr (ReplayingRuntime<R>) {
-      if (program_ != nullptr) {
-        events_->front() = runtime_->replay(*program_, std::span<Handle const>(bindings_),
-                                            std::span<std::byte const>{});
-        replayed = true;
-      }
-    }
-    if (!replayed) submit_tasks();
-    in_flight_ = true;
-    ++runs_;
-    for (std::size_t w = 0; w < watches_.size(); ++w)
-      (*events_)[own_events + w] = watches_[w].submit(runs_);
-    if (!values_known_) note_values();
+  using Program = program_t<R>;
+
+  /// A range of tasks that is submitted at once: a phase, or all.
+  struct Part {
+    std::uint32_t begin, end;
+    std::vector<std::uint32_t> sinks = {};  // tasks that nothing in the part waits for
+    std::unique_ptr<Program> program = {};
+    std::vector<Event> in_flight = {};  // perhaps; of the last run of the part, if there are several
+    bool values_known = false;          // all that it reads has been written
+  };
+
+  void finish() {
+    detail::wait_for(*runtime_, std::span<Event const>(*events_));
+    in_flight_ = false;
   }
 
   /// What the store has for a stored tensor of the plan; of open ones it may have other shapes.
@@ -303,10 +322,85 @@ template <Runtime R> class CompiledGraph {
                        : store_->at(tensor.name);
   }
 
+  void submit_run(char const* call) {
+    (void)checked(call);
+    submit_parts(call, 0, parts_.size());
+  }
+  void submit_phase(char const* call, std::string_view name) {
+    (void)checked(call);
+    auto const phases = plan_->phases();
+    std::size_t at = 0;
+    while (at < phases.size() && phases[at].name != name) ++at;
+    if (at == phases.size()) fail_phase(call, name);
+    if (at != 0 && at != next_part_)
+      throw LifetimeError(concat(call, ": phase '", name, "' of graph '", plan_->name(),
+                                 "' runs behind '", phases[at - 1].name, "', and the last that ran ",
+                                 "was ", next_part_ == 0 ? "none" : concat("'", phases[next_part_ - 1].name, "'"),
+                                 ": run the phases in turn"));
+    submit_parts(call, at, at + 1);
+  }
+  [[noreturn]] void fail_phase(char const* call, std::string_view name) const {
+    if (plan_->phases().empty())
+      throw PlanError(concat(call, ": the plan of graph '", plan_->name(), "' does not keep phases ",
+                             "apart; plan with PlanOptions::by_phase to run '", name, "' alone"));
+    std::vector<std::string_view> names;
+    std::string list;
+    for (PlannedPhase const& phase : plan_->phases()) {
+      names.push_back(phase.name);
+      list += concat(list.empty() ? "; it has '" : ", '", phase.name, "'");
+    }
+    std::string const near = did_you_mean(name, names);
+    throw GraphError(concat(call, ": graph '", plan_->name(), "' has no phase '", name, "'",
+                            near.empty() ? list : near));
+  }
+
+  void submit_parts(char const* call, std::size_t first, std::size_t end) {
+    [[maybe_unused]] auto const inside = detail::drive(life_.get("compiled graph"), call);
+    std::span<Part> const parts = std::span(parts_).subspan(first, end - first);
+    bool const known = std::all_of(parts.begin(), parts.end(),
+                                   [](Part const& part) { return part.values_known; });
+    if (!known) check_values(tasks(parts.front().begin, parts.back().end));
+    take_bindings();
+    // A GraphRun that is still in use keeps its events.
+    if (events_.use_count() > 1) {
+      std::size_t const room = events_->capacity();
+      events_ = std::make_shared<std::vector<Event>>();
+      events_->reserve(room);
+    }
+    std::erase_if(watches_, [](auto const& watch) { return !watch.wanted(); });
+    events_->clear();
+    in_flight_ = true;
+    next_part_ = 0;
+    for (Part& part : parts) {
+      auto const before = static_cast<std::ptrdiff_t>(events_->size());
+      submit_part(part);
+      if (parts_.size() > 1) part.in_flight.assign(events_->begin() + before, events_->end());
+      if (!part.values_known) note_values(part);
+    }
+    next_part_ = end;
+    if (end != parts_.size()) return;
+    ++runs_;
+    for (auto const& watch : watches_) events_->push_back(watch.submit(runs_));
+  }
+
+  void submit_part(Part& part) {
+    if constexpr (ReplayingRuntime<R>)
+      if (part.program != nullptr)
+        return events_->push_back(runtime_->replay(*part.program,
+                                                   std::span<Handle const>(bindings_),
+                                                   std::span<std::byte const>{}));
+    submit_tasks(part);
+  }
+
+  std::span<PlannedTask const> tasks(std::uint32_t begin, std::uint32_t end) const {
+    return plan_->tasks().subspan(begin, end - begin);
+  }
+  std::span<PlannedTask const> tasks(Part const& part) const { return tasks(part.begin, part.end); }
+
   /// Calls visit(buffer, access) for the first use of each stored buffer, in the plan's order.
-  template <class Visit> void each_first_use(Visit visit) {
+  template <class Visit> void each_first_use(std::span<PlannedTask const> tasks, Visit visit) {
     std::vector<bool> seen(plan_->buffers().size());
-    for (PlannedTask const& task : plan_->tasks())
+    for (PlannedTask const& task : tasks)
       for (Use<BufferId> const& use : plan_->uses(task)) {
         if (plan_->buffers()[use.handle].slot != no_id || seen[use.handle]) continue;
         seen[use.handle] = true;
@@ -314,8 +408,8 @@ template <Runtime R> class CompiledGraph {
       }
   }
   /// Throws LifetimeError where a run would read a stored tensor that nothing has written.
-  void check_values() {
-    each_first_use([&](PlannedBuffer const& buffer, Access access) {
+  void check_values(std::span<PlannedTask const> tasks) {
+    each_first_use(tasks, [&](PlannedBuffer const& buffer, Access access) {
       PlannedTensor const& tensor = plan_->tensors()[buffer.tensor];
       if (!reads(access) || store_->has_value(stored_of(tensor), buffer.tile)) return;
       std::string const of = concat("' of graph '", plan_->name(), "' ");
@@ -329,11 +423,11 @@ template <Runtime R> class CompiledGraph {
     });
   }
   /// Notes that the tensors which a run writes have values from then on.
-  void note_values() {
-    each_first_use([&](PlannedBuffer const& buffer, Access) {
+  void note_values(Part& part) {
+    each_first_use(tasks(part), [&](PlannedBuffer const& buffer, Access) {
       stored_of(plan_->tensors()[buffer.tensor]).written[buffer.tile] = true;
     });
-    values_known_ = true;
+    part.values_known = true;
   }
 
   [[noreturn]] void fail_unknown(char const* call, std::string const& name) const {
@@ -379,6 +473,7 @@ template <Runtime R> class CompiledGraph {
         stored = &store_->ensure(
             tensor,
             plan.buffers().subspan(b, static_cast<std::size_t>(tensor.tiling.tile_count())));
+        if (tensor.attributes.external) inputs_.push_back(stored);
         if (stored->storage != Storage::stored)
           switched_.push_back(
               {stored, stored->bindings, static_cast<std::ptrdiff_t>(bindings_.size())});
@@ -388,22 +483,21 @@ template <Runtime R> class CompiledGraph {
     }
   }
 
-  /// Tasks that nothing in the plan waits for: a run is over when they are.
-  void find_sinks() {
-    auto const count = static_cast<std::uint32_t>(plan_->tasks().size());
+  /// Tasks that nothing in the part waits for: it is over when they are.
+  void find_sinks(Part& part) {
     using Users = LastUsers<std::uint32_t>;
     std::vector<Users> users(bindings_.size(), Users{no_id, {}});
-    std::vector<bool> followed(count);
-    for (std::uint32_t t = 0; t < count; ++t)
+    std::vector<bool> followed(part.end);
+    for (std::uint32_t t = part.begin; t < part.end; ++t)
       for (auto const& use : plan_->uses(plan_->tasks()[t])) {
         users[binding_[use.handle]].each_before(use.access, [&](std::uint32_t earlier) {
           if (earlier != no_id && earlier != t) followed[earlier] = true;
         });
         users[binding_[use.handle]].enter(use.access, t);
       }
-    for (std::uint32_t t = 0; t < count; ++t)
-      if (!followed[t]) sinks_.push_back(t);
-    events_->resize(std::max<std::size_t>(sinks_.size(), 1));
+    for (std::uint32_t t = part.begin; t < part.end; ++t)
+      if (!followed[t]) part.sinks.push_back(t);
+    events_->reserve(events_->capacity() + part.sinks.size());
   }
 
   /// Bodies that can be timed are wrapped; what a runtime completes later is left as it is.
@@ -441,31 +535,32 @@ template <Runtime R> class CompiledGraph {
     return {plan_->tensors()[task.tensor].name.c_str(), task.tile};
   }
 
-  void record()
+  void record(Part& part)
   requires ReplayingRuntime<R> {
     std::vector<Use<Binding>> uses;
-    std::vector<ProgramTask> tasks;
-    for (auto const& task : plan_->tasks())
+    std::vector<ProgramTask> recorded;
+    for (auto const& task : tasks(part))
       for (auto const& use : plan_->uses(task)) uses.push_back({binding_[use.handle], use.access});
     std::size_t at = 0;
-    for (auto const& task : plan_->tasks()) {
-      tasks.push_back({codelet(task),
-                       {uses.data() + at, task.use_count},
-                       arguments(task),
-                       plan_->hints(task),
-                       label(task)});
+    for (auto const& task : tasks(part)) {
+      recorded.push_back({codelet(task),
+                          {uses.data() + at, task.use_count},
+                          arguments(task),
+                          plan_->hints(task),
+                          label(task)});
       at += task.use_count;
     }
-    program_ = std::make_unique<Program>(runtime_->record(
-        tasks, static_cast<std::uint32_t>(bindings_.size()), std::span<ProgramParameter const>{}));
+    part.program = std::make_unique<Program>(
+        runtime_->record(recorded, static_cast<std::uint32_t>(bindings_.size()),
+                         std::span<ProgramParameter const>{}));
   }
 
-  void submit_tasks() {
-    std::size_t sink = 0;
-    std::size_t number = 0;
+  void submit_tasks(Part const& part) {
+    auto sink = part.sinks.begin();
+    std::uint32_t number = part.begin;
     inplace_vector<Use<Handle>, max_operands> uses;
     try {
-      for (; number < plan_->tasks().size(); ++number) {
+      for (; number < part.end; ++number) {
         PlannedTask const& task = plan_->tasks()[number];
         uses.clear();
         for (auto const& use : plan_->uses(task))
@@ -475,10 +570,12 @@ template <Runtime R> class CompiledGraph {
                                                            arguments(task),
                                                            plan_->hints(task),
                                                            label(task)});
-        if (sink < sinks_.size() && sinks_[sink] == number) (*events_)[sink++] = event;
+        if (sink == part.sinks.end() || *sink != number) continue;
+        events_->push_back(event);
+        ++sink;
       }
     } catch (std::exception const& error) {
-      for (; number < plan_->tasks().size(); ++number)
+      for (; number < part.end; ++number)
         for (auto const& use : plan_->uses(plan_->tasks()[number]))
           if (writes(use.access))
             mark_unsubmitted(*runtime_, bindings_[binding_[use.handle]], error.what(),
@@ -486,8 +583,6 @@ template <Runtime R> class CompiledGraph {
       throw;
     }
   }
-
-  using Program = program_t<R>;
 
   /// An input whose tiles change with its binding.
   struct Switched {
@@ -507,13 +602,13 @@ template <Runtime R> class CompiledGraph {
   std::vector<Handle> bindings_;
   std::vector<std::uint32_t> binding_;  // of a buffer of the plan
   std::vector<Switched> switched_;
-  std::vector<std::uint32_t> sinks_;
+  std::vector<typename TensorStore<R>::Stored const*> inputs_;
+  std::vector<Part> parts_;
+  std::size_t next_part_ = 0;  // behind the one that was run last
   std::uint64_t runs_ = 0;
   std::vector<detail::WatchTask<R>> watches_;
   std::shared_ptr<std::vector<Event>> events_;
-  bool in_flight_ = false;     // perhaps; of the last run, which all before it precede
-  bool values_known_ = false;  // all that a run reads has been written
-  std::unique_ptr<Program> program_;
+  bool in_flight_ = false;  // perhaps; of the last run, which all before it precede
 };
 
 }  // namespace nntile

@@ -71,6 +71,8 @@ inline std::string head_text(Plan const& plan) {
                     [&](PlannedSlot const& slot) { return slot.location == report.location; })));
   text += plan.canonical() ? std::string("bits: canonical\n")
                            : concat("bits: of this plan alone: ", plan.uncanonical(), "\n");
+  for (PlannedPhase const& phase : plan.phases())
+    text += concat("phase ", phase.name, ": ", phase.end - phase.begin, " tasks\n");
   for (PlannedTensor const& tensor : plan.tensors())
     if (tensor.used) text += tensor_text(plan, tensor);
   std::vector<std::size_t> counts(plan.kernels().size());

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -115,6 +116,13 @@ template <Runtime R> class Graph {
   void operator()() { compiled_.execute(); }
   /// Submits one run and returns.
   GraphRun<R> async() { return compiled_.execute_async(); }
+  /// One phase, run.phase("forward"), of a graph that is planned with PlanOptions::by_phase: the
+  /// first at any time, each other one behind the one before it. Waits. Throws what
+  /// CompiledGraph::execute_async(phase) and a run throw.
+  void phase(std::string_view name) { compiled_.execute(name); }
+  GraphRun<R> async(std::string_view phase) { return compiled_.execute_async(phase); }
+  /// Tasks, runs, bytes bound and memory by location.
+  GraphStats stats() const { return compiled_.stats(); }
 
   Plan const& plan() const { return compiled_.plan(); }
   TensorStore<R>& store() const { return compiled_.store(); }

@@ -71,6 +71,9 @@ struct PlanOptions {
   /// the cache, as 50,257 logits in bf16 do, vectors would cross two. Later entries win over a name
   /// before them, and over what `keep` says.
   std::vector<TilePadding> pad = {};
+  /// Keeps the graph's phases apart, in the order in which they were first set, so that each can be
+  /// run by its name. Costs the overlap of phases, and memory where updates free gradients early.
+  bool by_phase = false;
   MachineModel machine = {};
   /// Hints of the tile tasks: where they had best run. Never affects results. Without `workers` of
   /// its own it counts on those of `machine`, compile(graph, store) on those of the store's

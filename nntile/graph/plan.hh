@@ -98,6 +98,14 @@ struct PlannedTask {
   bool operator==(PlannedTask const&) const = default;
 };
 
+/// Tasks of one phase, where the plan keeps phases apart.
+struct PlannedPhase {
+  std::string name;
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;  // one past its last task
+  bool operator==(PlannedPhase const&) const = default;
+};
+
 /// Exact bytes at one location: what the store keeps, the arena of everything else, the least that
 /// any arena could be, which is the largest number of live bytes at a position of the plan, and
 /// what runs read in the caller's memory. Tiles count in units of 64 bytes, the caller's in bytes.
@@ -134,6 +142,7 @@ struct PlanData {
   std::vector<std::byte> args;
   std::vector<Hints> hints;  // that differ, without priorities; none where there is no policy
   std::vector<MemoryReport> memory;
+  std::vector<PlannedPhase> phases;  // none where tasks of different phases may mix
   std::int64_t flops = 0;
   std::string uncanonical;
   bool operator==(PlanData const&) const = default;
@@ -182,6 +191,8 @@ class Plan {
   }
   /// The same for each location that it uses.
   std::span<MemoryReport const> memories() const { return data_.memory; }
+  /// The phases in turn; none unless planned with PlanOptions::by_phase.
+  std::span<PlannedPhase const> phases() const { return data_.phases; }
   /// 2mnk over all tasks.
   std::int64_t flops() const { return data_.flops; }
   /// Whether every cut is canonical, so that the bits are those of any other canonical tiling; else

@@ -48,6 +48,7 @@ template <Runtime R> class TensorStore {
     std::vector<Handle> spare = {};
     detail::CallerMemory memory = {}, spare_memory = {};  // of an adopted one
     bool has_release = false;                             // the caller waits for the end of `tiles`
+    std::uint64_t bytes_bound = 0;                        // by `bind`, so far
   };
 
   explicit TensorStore(R& runtime) : runtime_(runtime) {}
@@ -155,10 +156,12 @@ template <Runtime R> class TensorStore {
     using Value = std::remove_const_t<T>;
     if (stored.storage == Storage::adopted) {
       check<Value>(stored, values.size(), "bind_input");
-      return adopt(stored, {std::as_bytes(values), std::is_const_v<T>}, release);
+      adopt(stored, {std::as_bytes(values), std::is_const_v<T>}, release);
+    } else {
+      write(stored, std::span<Value const>(values));
+      release();
     }
-    write(stored, std::span<Value const>(values));
-    release();
+    stored.bytes_bound += values.size_bytes();
   }
 
   /// Copies a whole column-major array into a tensor, waiting for that tensor's tasks alone: a

@@ -50,6 +50,7 @@ inline std::uint64_t digest(Plan const& plan) {
     if (report.adopted != 0) number(report.adopted);
     location(report.location);
   }
+  for (PlannedPhase const& phase : plan.phases()) text(phase.name), number(phase.end);
   for (PlannedKernel const& kernel : plan.kernels()) {
     text(kernel.name);
     number(kernel.kind), number(kernel.element), number(kernel.source), number(kernel.mode);
@@ -164,6 +165,8 @@ class PlanReader {
     RangeRecorder recorder(get<JsonView>(root_, "tasks").elements().size());
     PlanData plan = passes::lower(cut(), graph_, &recorder);
     order(plan, recorder.ranges);
+    if (root_.find("by_phase") && get<bool>(root_, "by_phase"))
+      plan = passes::list_phases(std::move(plan), graph_);
     read_memory(plan);
     read_hints(plan);
     passes::check(plan);
@@ -373,6 +376,7 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
                             {"memory", std::move(memory)}});
   if (Json dims = detail::json_of_dims(plan, graph); !dims.members().empty())
     head["dims"] = std::move(dims);
+  if (!plan.phases().empty()) head["by_phase"] = true;
   std::string text = concat("{\"format\": \"nntile plan\",\n\"version\": ", plan_version);
   for (auto const& [key, value] : head.members())
     text += concat(",\n\"", key, "\": ", to_text(value, -1));

@@ -34,6 +34,7 @@ class CheckPass {
     check_slots();
     check_values();
     check_totals();
+    check_phases();
   }
 
  private:
@@ -263,6 +264,17 @@ class CheckPass {
              sum.arena, " in the arena, and ", sum.adopted, " adopted, not ", report.stored, ", ",
              report.arena, " and ", report.adopted);
     }
+  }
+
+  void check_phases() const {
+    std::uint32_t at = 0;
+    for (PlannedPhase const& phase : plan_.phases) {
+      if (phase.begin != at || phase.end <= at)
+        fail("phase '", phase.name, "' is tasks ", phase.begin, " to ", phase.end, " behind ", at);
+      at = phase.end;
+    }
+    if (!plan_.phases.empty() && at != plan_.tasks.size())
+      fail("its phases are ", at, " of ", plan_.tasks.size(), " tasks");
   }
 
   static constexpr std::size_t args_unit = 8;

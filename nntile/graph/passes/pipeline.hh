@@ -9,6 +9,7 @@
 #include "nntile/graph/passes/lower.hh"
 #include "nntile/graph/passes/order.hh"
 #include "nntile/graph/passes/pad.hh"
+#include "nntile/graph/passes/phases.hh"
 #include "nntile/graph/passes/place.hh"
 #include "nntile/graph/passes/prune.hh"
 #include "nntile/graph/passes/tile.hh"
@@ -23,6 +24,7 @@ inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options) {
   plan.numerics = graph.numerics();
   BoundDims const dims(graph, options.dims);
   plan.nodes = order(graph, prune(graph), dims);
+  if (options.by_phase) plan.nodes = order_by_phase(graph, std::move(plan.nodes));
   if (plan.nodes.empty())
     throw PlanError(
         concat("plan '", graph.name(), "': none of its ", graph.op_count(),
@@ -31,6 +33,7 @@ inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options) {
   plan = pad(std::move(plan), graph, options);
   plan = lower(std::move(plan), graph);
   plan = by_tile(std::move(plan));
+  if (options.by_phase) plan = list_phases(std::move(plan), graph);
   return place(lifetime(std::move(plan)), graph, options);
 }
 

@@ -1,0 +1,63 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The passes that keep phases apart, so that each can be run by its name.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "nntile/graph/logical.hh"
+#include "nntile/graph/passes/prune.hh"
+#include "nntile/graph/plan.hh"
+
+namespace nntile::passes {
+
+/// Sorts ops by phase, in the order in which the phases were first set, and leaves the order within
+/// a phase. Throws PlanError where an op must follow one of a later phase.
+inline std::vector<std::size_t> order_by_phase(LogicalGraph const& graph,
+                                               std::vector<std::size_t> ops) {
+  struct Latest {
+    std::uint32_t touched = 0, written = 0;  // phases
+  };
+  std::vector<Latest> latest(graph.tensor_count());
+  for (std::size_t const position : ops) {
+    OpNode const& op = graph.op_at(position);
+    Operands const declared = op.info->operands(op.attrs.data());
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      std::uint32_t const root = root_of(graph, op.operands[o]);
+      Latest& before = latest[root];
+      std::uint32_t const limit = writes(declared[o].access) ? before.touched : before.written;
+      if (op.phase < limit)
+        throw PlanError(concat("plan '", graph.name(), "': ", op.info->name, " of phase '",
+                               graph.phase_name(op.phase), "' ", name_of(declared[o].access), "s '",
+                               graph.tensor_at(root).name, "' behind an op of phase '",
+                               graph.phase_name(limit), "'; set its phase to that one, or plan ",
+                               "without PlanOptions::by_phase"));
+    }
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      Latest& before = latest[root_of(graph, op.operands[o])];
+      before.touched = std::max(before.touched, op.phase);
+      if (writes(declared[o].access)) before.written = std::max(before.written, op.phase);
+    }
+  }
+  std::stable_sort(ops.begin(), ops.end(), [&](std::size_t a, std::size_t b) {
+    return graph.op_at(a).phase < graph.op_at(b).phase;
+  });
+  return ops;
+}
+
+/// Sorts tasks by the phases of their nodes, which are sorted, and lists the phases.
+inline PlanData list_phases(PlanData plan, LogicalGraph const& graph) {
+  auto const phase = [&](PlannedTask const& task) { return graph.op_at(task.node).phase; };
+  std::stable_sort(plan.tasks.begin(), plan.tasks.end(),
+                   [&](auto const& a, auto const& b) { return phase(a) < phase(b); });
+  for (std::uint32_t t = 0; t < plan.tasks.size(); ++t) {
+    std::uint32_t const of = phase(plan.tasks[t]);
+    if (t == 0 || of != phase(plan.tasks[t - 1]))
+      plan.phases.push_back({graph.phase_name(of), t, t});
+    plan.phases.back().end = t + 1;
+  }
+  return plan;
+}
+
+}  // namespace nntile::passes
