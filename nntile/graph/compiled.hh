@@ -14,12 +14,12 @@
 
 #include "nntile/core/last_users.hh"
 #include "nntile/core/spelling.hh"
+#include "nntile/graph/bound_tasks.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/graph/run.hh"
 #include "nntile/graph/store.hh"
-#include "nntile/graph/trace.hh"
+#include "nntile/graph/values.hh"
 #include "nntile/graph/watch.hh"
-#include "nntile/tile/submit.hh"
 
 namespace nntile {
 
@@ -43,60 +43,6 @@ struct GraphStats {
   std::vector<MemoryReport> memory = {};  // by location
 };
 
-namespace detail {
-
-/// The codelet of a planned kernel, from the library, or from an op of the user's. Throws
-/// TypeError; ValueError where it needs more workspace than the runtime lends.
-template <Runtime R>
-Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa isa,
-                           std::span<OpInfo const* const> ops) {
-  if (kernel.kind != KernelKind::op)
-    throw PlanError(
-        concat("compile: a plan of several locations is not run by this version (its "
-               "kernel '",
-               kernel.name, "' moves tiles)"));
-  for (OpInfo const* const op : ops)
-    if (kernel.name == op->name)
-      return kernel_for(runtime, *op, kernel.element, kernel.source, kernel.mode, isa);
-  auto const* const found =
-      kernels::find(kernel.name, kernel.element, kernel.source, kernel.mode, isa);
-  if (found == nullptr)
-    throw TypeError(concat("compile: no kernel '", kernel.name, "' for ", name_of(kernel.element),
-                           " in the library; bind an op of one's own by compile(graph, store), or "
-                           "name it in BindOptions::ops"));
-  check_workspace(runtime, *found, kernel.element);
-  return found;
-}
-
-/// Elements next to each other, of type T, or of any where T is void.
-template <class Values, class T = void>
-concept ArrayOf = requires(std::remove_reference_t<Values> const& values) {
-  std::span(values);
-  requires Element<std::remove_const_t<typename decltype(std::span(values))::element_type>>;
-  requires std::is_void_v<T> ||
-               std::same_as<std::remove_const_t<typename decltype(std::span(values))::element_type>,
-                            T>;
-};
-
-/// Whether the elements outlive the expression: of a span, or of a variable.
-template <class Values>
-inline constexpr bool is_lasting = std::is_lvalue_reference_v<Values> ||
-                                   std::ranges::enable_borrowed_range<std::remove_cvref_t<Values>>;
-
-/// Binds values to an input; their elements are const unless they are a span of others.
-template <class R, class Stored, class Values>
-void bind_values(TensorStore<R>& store, Stored& stored, Values const& values, bool lasting,
-                 Release release = {}) {
-  std::span const given(values);
-  if (!lasting && stored.storage == Storage::adopted)
-    throw LifetimeError(concat("bind_input: '", stored.spec.name, "' is adopted, and these values ",
-                               "end before a run could read them; give a variable or a span that ",
-                               "lives, or leave the input out of PlanOptions::adopted"));
-  store.bind(stored, std::span<typename decltype(given)::element_type>(given), release);
-}
-
-}  // namespace detail
-
 /// Runs a plan any number of times. Storage that outlives a run is the store's; the arena is this
 /// object's. Nothing is allocated during a run, and nothing in it waits for more than room. It
 /// shares the plan, and waits for runs in flight when it ends; the LogicalGraph need not outlive
@@ -114,10 +60,7 @@ template <Runtime R> class CompiledGraph {
       : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
     detail::check_isa("compile", options.isa);
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
-    for (PlannedKernel const& kernel : plan_->kernels())
-      codelets_.push_back(detail::codelet_for(*runtime_, kernel, isa, options.ops));
-    if (options.trace) trace_tasks();
-    check_hints();
+    tasks_ = detail::BoundTasks(*plan_, *runtime_, isa, options.ops, options.trace);
     bind_buffers();
     for (PlannedPhase const& phase : plan_->phases()) parts_.push_back({phase.begin, phase.end});
     if (parts_.empty()) parts_.push_back({0, static_cast<std::uint32_t>(plan_->tasks().size())});
@@ -159,7 +102,7 @@ template <Runtime R> class CompiledGraph {
     return stats;
   }
   /// Of the last run that has ended, one per task of the plan; empty unless bound with `trace`.
-  std::span<TaskTime const> times() const { return times_; }
+  std::span<TaskTime const> times() const { return tasks_.times(); }
 
   /// Hands a whole column-major array to an input: bind_input("x", values), or, where braces give
   /// no type, bind_input<float>("x", {1, 2}). Copies it, waiting for that tensor's tasks alone, and
@@ -266,9 +209,7 @@ template <Runtime R> class CompiledGraph {
     std::swap(store_, other.store_);
     std::swap(runtime_, other.runtime_);
     std::swap(life_, other.life_);
-    std::swap(codelets_, other.codelets_);
-    std::swap(times_, other.times_);
-    std::swap(traced_, other.traced_);
+    std::swap(tasks_, other.tasks_);
     std::swap(slots_, other.slots_);
     std::swap(bindings_, other.bindings_);
     std::swap(binding_, other.binding_);
@@ -500,41 +441,6 @@ template <Runtime R> class CompiledGraph {
     events_->reserve(events_->capacity() + part.sinks.size());
   }
 
-  /// Bodies that can be timed are wrapped; what a runtime completes later is left as it is.
-  void trace_tasks() {
-    times_.resize(plan_->tasks().size());
-    for (std::size_t t = 0; t < times_.size(); ++t) {
-      PlannedTask const& task = plan_->tasks()[t];
-      traced_.push_back({codelets_[task.kernel], plan_->args(task).data(), &times_[t]});
-    }
-  }
-  bool traced(PlannedTask const& task) const {
-    return !traced_.empty() && codelets_[task.kernel]->cpu != nullptr;
-  }
-  Codelet const* codelet(PlannedTask const& task) const {
-    Codelet const* const own = codelets_[task.kernel];
-    return traced(task) ? &detail::traced_codelet_for(*own) : own;
-  }
-  std::span<std::byte const> arguments(PlannedTask const& task) const {
-    if (!traced(task)) return plan_->args(task);
-    auto const number = static_cast<std::size_t>(&task - plan_->tasks().data());
-    return std::as_bytes(std::span(&traced_[number], 1));
-  }
-
-  void check_hints() const {
-    if (plan_->data().hints.empty()) return;
-    Workers const workers = runtime_->workers();
-    for (PlannedTask const& task : plan_->tasks())
-      if (std::string const text = detail::absent(plan_->hints(task), workers); !text.empty())
-        throw PlanError(concat("plan '", plan_->name(), "': ", plan_->kernels()[task.kernel].name,
-                               " of '", plan_->tensors()[task.tensor].name, "', tile ", task.tile,
-                               ": ", text));
-  }
-
-  TaskLabel label(PlannedTask const& task) const {
-    return {plan_->tensors()[task.tensor].name.c_str(), task.tile};
-  }
-
   void record(Part& part)
   requires ReplayingRuntime<R> {
     std::vector<Use<Binding>> uses;
@@ -543,11 +449,8 @@ template <Runtime R> class CompiledGraph {
       for (auto const& use : plan_->uses(task)) uses.push_back({binding_[use.handle], use.access});
     std::size_t at = 0;
     for (auto const& task : tasks(part)) {
-      recorded.push_back({codelet(task),
-                          {uses.data() + at, task.use_count},
-                          arguments(task),
-                          plan_->hints(task),
-                          label(task)});
+      recorded.push_back(
+          tasks_.task(task, std::span<Use<Binding> const>(uses.data() + at, task.use_count)));
       at += task.use_count;
     }
     part.program = std::make_unique<Program>(
@@ -565,11 +468,8 @@ template <Runtime R> class CompiledGraph {
         uses.clear();
         for (auto const& use : plan_->uses(task))
           uses.push_back({bindings_[binding_[use.handle]], use.access});
-        Event const event = submit(*runtime_, Task<Handle>{codelet(task),
-                                                           {uses.data(), uses.size()},
-                                                           arguments(task),
-                                                           plan_->hints(task),
-                                                           label(task)});
+        Event const event = submit(
+            *runtime_, tasks_.task(task, std::span<Use<Handle> const>(uses.data(), uses.size())));
         if (sink == part.sinks.end() || *sink != number) continue;
         events_->push_back(event);
         ++sink;
@@ -579,7 +479,7 @@ template <Runtime R> class CompiledGraph {
         for (auto const& use : plan_->uses(plan_->tasks()[number]))
           if (writes(use.access))
             mark_unsubmitted(*runtime_, bindings_[binding_[use.handle]], error.what(),
-                             label(plan_->tasks()[number]));
+                             tasks_.label(plan_->tasks()[number]));
       throw;
     }
   }
@@ -595,9 +495,7 @@ template <Runtime R> class CompiledGraph {
   TensorStore<R>* store_ = nullptr;
   R* runtime_ = nullptr;
   RuntimeRef<R> life_;
-  std::vector<Codelet const*> codelets_;
-  std::vector<TaskTime> times_;
-  std::vector<detail::TracedTask> traced_;
+  detail::BoundTasks tasks_;
   std::vector<Handle> slots_;
   std::vector<Handle> bindings_;
   std::vector<std::uint32_t> binding_;  // of a buffer of the plan

@@ -1,0 +1,99 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The tasks of a plan as a runtime takes them: with codelets, arguments and labels.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nntile/graph/plan.hh"
+#include "nntile/graph/trace.hh"
+#include "nntile/tile/submit.hh"
+
+namespace nntile::detail {
+
+/// The codelet of a planned kernel, from the library, or from an op of the user's. Throws
+/// TypeError; ValueError where it needs more workspace than the runtime lends.
+template <Runtime R>
+Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa isa,
+                           std::span<OpInfo const* const> ops) {
+  if (kernel.kind != KernelKind::op)
+    throw PlanError(
+        concat("compile: a plan of several locations is not run by this version (its "
+               "kernel '",
+               kernel.name, "' moves tiles)"));
+  for (OpInfo const* const op : ops)
+    if (kernel.name == op->name)
+      return kernel_for(runtime, *op, kernel.element, kernel.source, kernel.mode, isa);
+  auto const* const found =
+      kernels::find(kernel.name, kernel.element, kernel.source, kernel.mode, isa);
+  if (found == nullptr)
+    throw TypeError(concat("compile: no kernel '", kernel.name, "' for ", name_of(kernel.element),
+                           " in the library; bind an op of one's own by compile(graph, store), or "
+                           "name it in BindOptions::ops"));
+  check_workspace(runtime, *found, kernel.element);
+  return found;
+}
+
+/// Tasks of a plan with the codelets of an instruction set; bodies that can be timed are wrapped
+/// where `trace` says so. The plan outlives it.
+class BoundTasks {
+ public:
+  BoundTasks() = default;
+  /// Throws what codelet_for does, PlanError for a hint at a worker that the runtime lacks.
+  template <Runtime R>
+  BoundTasks(Plan const& plan, R const& runtime, Isa isa, std::span<OpInfo const* const> ops,
+             bool trace)
+      : plan_(&plan) {
+    for (PlannedKernel const& kernel : plan.kernels())
+      codelets_.push_back(codelet_for(runtime, kernel, isa, ops));
+    if (trace) trace_tasks();
+    if (!plan.data().hints.empty()) check_hints(runtime.workers());
+  }
+
+  template <class Handle>
+  Task<Handle> task(PlannedTask const& task, std::span<Use<Handle> const> uses) const {
+    return {codelet(task), uses, arguments(task), plan_->hints(task), label(task)};
+  }
+  TaskLabel label(PlannedTask const& task) const {
+    return {plan_->tensors()[task.tensor].name.c_str(), task.tile};
+  }
+  /// One per task, of the run that has ended last; none unless traced.
+  std::span<TaskTime const> times() const { return times_; }
+
+ private:
+  void check_hints(Workers const& workers) const {
+    for (PlannedTask const& task : plan_->tasks())
+      if (std::string const text = absent(plan_->hints(task), workers); !text.empty())
+        throw PlanError(concat("plan '", plan_->name(), "': ", plan_->kernels()[task.kernel].name,
+                               " of '", plan_->tensors()[task.tensor].name, "', tile ", task.tile,
+                               ": ", text));
+  }
+  void trace_tasks() {
+    times_.resize(plan_->tasks().size());
+    for (std::size_t t = 0; t < times_.size(); ++t) {
+      PlannedTask const& task = plan_->tasks()[t];
+      traced_.push_back({codelets_[task.kernel], plan_->args(task).data(), &times_[t]});
+    }
+  }
+  /// What a runtime completes later is left as it is.
+  bool traced(PlannedTask const& task) const {
+    return !traced_.empty() && codelets_[task.kernel]->cpu != nullptr;
+  }
+  Codelet const* codelet(PlannedTask const& task) const {
+    Codelet const* const own = codelets_[task.kernel];
+    return traced(task) ? &traced_codelet_for(*own) : own;
+  }
+  std::span<std::byte const> arguments(PlannedTask const& task) const {
+    if (!traced(task)) return plan_->args(task);
+    auto const number = static_cast<std::size_t>(&task - plan_->tasks().data());
+    return std::as_bytes(std::span(&traced_[number], 1));
+  }
+
+  Plan const* plan_ = nullptr;
+  std::vector<Codelet const*> codelets_;
+  std::vector<TaskTime> times_;
+  std::vector<TracedTask> traced_;
+};
+
+}  // namespace nntile::detail
