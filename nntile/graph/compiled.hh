@@ -35,14 +35,6 @@ struct BindOptions {
   std::span<OpInfo const* const> ops = {};
 };
 
-/// Figures of a compiled graph.
-struct GraphStats {
-  std::size_t tasks = 0;                  // of a run
-  std::uint64_t runs = 0;                 // that were submitted whole, or to the last phase
-  std::uint64_t bytes_bound = 0;          // to its inputs, copied or adopted, by any graph of the store
-  std::vector<MemoryReport> memory = {};  // by location
-};
-
 /// Runs a plan any number of times. Storage that outlives a run is the store's; the arena is this
 /// object's. Nothing is allocated during a run, and nothing in it waits for more than room. It
 /// shares the plan, and waits for runs in flight when it ends; the LogicalGraph need not outlive
@@ -87,8 +79,6 @@ template <Runtime R> class CompiledGraph {
     // Labels and arguments of tasks are the plan's.
     for (Part const& part : parts_)
       for (Event const event : part.in_flight) life_.wait(event);
-    if (in_flight_)
-      for (Event const event : *events_) life_.wait(event);
     for (Handle const& slot : slots_) life_.retire(slot);
   }
 
@@ -97,7 +87,8 @@ template <Runtime R> class CompiledGraph {
   /// What is known without waiting.
   GraphStats stats() const {
     (void)checked("stats");
-    GraphStats stats{plan_->tasks().size(), runs_, 0, {plan_->memories().begin(), plan_->memories().end()}};
+    GraphStats stats{
+        plan_->tasks().size(), runs_, 0, {plan_->memories().begin(), plan_->memories().end()}};
     for (auto const* input : inputs_) stats.bytes_bound += input->bytes_bound;
     return stats;
   }
@@ -168,8 +159,8 @@ template <Runtime R> class CompiledGraph {
     return {*runtime_, events_};
   }
   /// The same for one phase of a plan that keeps phases apart. The first may be run at any time,
-  /// each other one behind the one before it. Throws GraphError (no such phase), PlanError (the plan
-  /// does not keep them apart), LifetimeError (out of turn).
+  /// each other one behind the one before it. Throws PlanError (no such phase, or the plan does
+  /// not keep them apart), LifetimeError (out of turn).
   GraphRun<R> execute_async(std::string_view phase) & {
     submit_phase("execute_async", phase);
     return {*runtime_, events_};
@@ -220,7 +211,6 @@ template <Runtime R> class CompiledGraph {
     std::swap(runs_, other.runs_);
     std::swap(watches_, other.watches_);
     std::swap(events_, other.events_);
-    std::swap(in_flight_, other.in_flight_);
   }
 
   CompiledGraph const& checked(char const* call) const {
@@ -248,14 +238,11 @@ template <Runtime R> class CompiledGraph {
     std::uint32_t begin, end;
     std::vector<std::uint32_t> sinks = {};  // tasks that nothing in the part waits for
     std::unique_ptr<Program> program = {};
-    std::vector<Event> in_flight = {};  // perhaps; of the last run of the part, if there are several
+    std::vector<Event> in_flight = {};  // perhaps; of its last run, which all before it precede
     bool values_known = false;          // all that it reads has been written
   };
 
-  void finish() {
-    detail::wait_for(*runtime_, std::span<Event const>(*events_));
-    in_flight_ = false;
-  }
+  void finish() { detail::wait_for(*runtime_, std::span<Event const>(*events_)); }
 
   /// What the store has for a stored tensor of the plan; of open ones it may have other shapes.
   typename TensorStore<R>::Stored& stored_of(PlannedTensor const& tensor) const {
@@ -269,37 +256,20 @@ template <Runtime R> class CompiledGraph {
   }
   void submit_phase(char const* call, std::string_view name) {
     (void)checked(call);
-    auto const phases = plan_->phases();
-    std::size_t at = 0;
-    while (at < phases.size() && phases[at].name != name) ++at;
-    if (at == phases.size()) fail_phase(call, name);
+    std::size_t const at = plan_->phase(name);
     if (at != 0 && at != next_part_)
       throw LifetimeError(concat(call, ": phase '", name, "' of graph '", plan_->name(),
-                                 "' runs behind '", phases[at - 1].name, "', and the last that ran ",
-                                 "was ", next_part_ == 0 ? "none" : concat("'", phases[next_part_ - 1].name, "'"),
+                                 "' runs behind '", plan_->phases()[at - 1].name,
+                                 "', and the last that ran was ",
+                                 next_part_ == 0 ? "none" : plan_->phases()[next_part_ - 1].name,
                                  ": run the phases in turn"));
     submit_parts(call, at, at + 1);
   }
-  [[noreturn]] void fail_phase(char const* call, std::string_view name) const {
-    if (plan_->phases().empty())
-      throw PlanError(concat(call, ": the plan of graph '", plan_->name(), "' does not keep phases ",
-                             "apart; plan with PlanOptions::by_phase to run '", name, "' alone"));
-    std::vector<std::string_view> names;
-    std::string list;
-    for (PlannedPhase const& phase : plan_->phases()) {
-      names.push_back(phase.name);
-      list += concat(list.empty() ? "; it has '" : ", '", phase.name, "'");
-    }
-    std::string const near = did_you_mean(name, names);
-    throw GraphError(concat(call, ": graph '", plan_->name(), "' has no phase '", name, "'",
-                            near.empty() ? list : near));
-  }
-
   void submit_parts(char const* call, std::size_t first, std::size_t end) {
     [[maybe_unused]] auto const inside = detail::drive(life_.get("compiled graph"), call);
     std::span<Part> const parts = std::span(parts_).subspan(first, end - first);
-    bool const known = std::all_of(parts.begin(), parts.end(),
-                                   [](Part const& part) { return part.values_known; });
+    bool const known =
+        std::all_of(parts.begin(), parts.end(), [](Part const& part) { return part.values_known; });
     if (!known) check_values(tasks(parts.front().begin, parts.back().end));
     take_bindings();
     // A GraphRun that is still in use keeps its events.
@@ -310,12 +280,11 @@ template <Runtime R> class CompiledGraph {
     }
     std::erase_if(watches_, [](auto const& watch) { return !watch.wanted(); });
     events_->clear();
-    in_flight_ = true;
     next_part_ = 0;
     for (Part& part : parts) {
       auto const before = static_cast<std::ptrdiff_t>(events_->size());
       submit_part(part);
-      if (parts_.size() > 1) part.in_flight.assign(events_->begin() + before, events_->end());
+      part.in_flight.assign(events_->begin() + before, events_->end());
       if (!part.values_known) note_values(part);
     }
     next_part_ = end;
@@ -327,9 +296,8 @@ template <Runtime R> class CompiledGraph {
   void submit_part(Part& part) {
     if constexpr (ReplayingRuntime<R>)
       if (part.program != nullptr)
-        return events_->push_back(runtime_->replay(*part.program,
-                                                   std::span<Handle const>(bindings_),
-                                                   std::span<std::byte const>{}));
+        return events_->push_back(runtime_->replay(
+            *part.program, std::span<Handle const>(bindings_), std::span<std::byte const>{}));
     submit_tasks(part);
   }
 
@@ -438,6 +406,7 @@ template <Runtime R> class CompiledGraph {
       }
     for (std::uint32_t t = part.begin; t < part.end; ++t)
       if (!followed[t]) part.sinks.push_back(t);
+    part.in_flight.reserve(part.sinks.size());
     events_->reserve(events_->capacity() + part.sinks.size());
   }
 
@@ -506,7 +475,6 @@ template <Runtime R> class CompiledGraph {
   std::uint64_t runs_ = 0;
   std::vector<detail::WatchTask<R>> watches_;
   std::shared_ptr<std::vector<Event>> events_;
-  bool in_flight_ = false;  // perhaps; of the last run, which all before it precede
 };
 
 }  // namespace nntile

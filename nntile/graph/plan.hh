@@ -193,6 +193,18 @@ class Plan {
   std::span<MemoryReport const> memories() const { return data_.memory; }
   /// The phases in turn; none unless planned with PlanOptions::by_phase.
   std::span<PlannedPhase const> phases() const { return data_.phases; }
+  /// Position of a phase by name. Throws PlanError, with those that there are.
+  std::size_t phase(std::string_view name) const {
+    std::string list;
+    for (std::size_t p = 0; p < data_.phases.size(); ++p) {
+      if (data_.phases[p].name == name) return p;
+      list += concat(p == 0 ? "; it has '" : ", '", data_.phases[p].name, "'");
+    }
+    throw PlanError(concat("plan '", data_.name, "': no phase '", name, "'",
+                           !list.empty() ? list
+                                         : ": it does not keep phases apart; plan with "
+                                           "PlanOptions::by_phase"));
+  }
   /// 2mnk over all tasks.
   std::int64_t flops() const { return data_.flops; }
   /// Whether every cut is canonical, so that the bits are those of any other canonical tiling; else

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// GraphRun: one run of a compiled graph, to be waited for.
+// GraphRun: one run of a compiled graph, to be waited for; GraphStats.
 
 #include <exception>
 #include <memory>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/graph/plan.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/runtime_ref.hh"
 
@@ -30,6 +31,14 @@ template <Runtime R> void wait_for(R& runtime, std::span<Event const> events) {
 }
 
 }  // namespace detail
+
+/// Figures of a compiled graph.
+struct GraphStats {
+  std::size_t tasks = 0;                  // of a run
+  std::uint64_t runs = 0;                 // submitted, to the last phase
+  std::uint64_t bytes_bound = 0;          // to its inputs, by any graph of the store
+  std::vector<MemoryReport> memory = {};  // by location
+};
 
 /// One run, in flight or over; a copyable value, valid while the runtime lives, whatever becomes of
 /// the graph.
