@@ -138,3 +138,26 @@ TEST_CASE("cast names the dtype of its result", "[graph][graph]") {
   run();
   CHECK(run[back].read<float>() == std::vector<float>(8, 1.5f));
 }
+
+TEST_CASE("a graph says how many tasks, runs and bytes it had", "[graph][graph]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {4, 3}}, "x"), y = graph.input({.shape = {4, 3}}, "y");
+  scale(x).named("z").mark_output();
+  scale(y).named("w").mark_output();
+  Ring runtime({.workers = 2});
+  Graph<Ring> run(graph, runtime, {.tile = 2, .adopted = {"y"}});
+  CHECK(run.stats().tasks == 6);
+  CHECK(run.stats().runs == 0);
+  CHECK(run.stats().bytes_bound == 0);
+  std::vector<float> const values(12, 1);
+  run[x] = values;
+  run[y] = values;
+  run();
+  run[y] = values;
+  (void)run.async();
+  CHECK(run.stats().runs == 2);
+  CHECK(run.stats().bytes_bound == 3 * 48);
+  REQUIRE(run.stats().memory.size() == 1);
+  CHECK(run.stats().memory[0] == run.plan().memory());
+  CHECK(run.stats().memory[0].adopted == 48);
+}

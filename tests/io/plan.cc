@@ -79,6 +79,7 @@ TEST_CASE("an automatic plan, its priorities and uneven cuts come back", "[io][p
   TinyGptGraph const gpt;
   for (PlanOptions const& options :
        {PlanOptions{.machine = {.workers = 8}}, PlanOptions{.tile = 0},
+        PlanOptions{.tile = 64, .by_phase = true},
         PlanOptions{.tile = 64, .cuts = {{"hidden", {64, 192}}, {"batch", {1}}}}}) {
     Plan const plan(gpt.graph, options);
     CHECK(diff(plan_of(plan_text(plan, gpt.graph), "p", gpt.graph), plan) == "");
