@@ -57,7 +57,7 @@ template <int number> consteval Kernels<1> cast_kernel() {
   constexpr int to = number / dtype_count;
   constexpr int from = number % dtype_count;
   using Body = Cast<typename Storage<to>::type, typename Storage<from>::type>;
-  return kernel<ops::Cast>(&Body::run, static_cast<DType>(to), static_cast<DType>(from));
+  return kernel<ops::Cast, static_cast<DType>(to), static_cast<DType>(from)>(&Body::run);
 }
 
 template <int... numbers> consteval auto cast_kernels(std::integer_sequence<int, numbers...>) {

@@ -139,7 +139,7 @@ struct CountLabels {
 constinit auto const kernels =
     join(float_kernels<ops::CrossEntropy, CrossEntropy>(),
          float_kernels<ops::CrossEntropyBackward, CrossEntropyBackward>(),
-         kernel<ops::CountLabels>(&CountLabels::run, DType::fp64));
+         kernel<ops::CountLabels, DType::fp64>(&CountLabels::run));
 
 }  // namespace
 NNTILE_KERNEL_LIST(cross_entropy, kernels)

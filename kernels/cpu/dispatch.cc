@@ -3,6 +3,8 @@
 #include <iterator>
 
 #include "kernels/cpu/kernel.hh"
+#include "kernels/join.hh"
+#include "nntile/core/inplace_vector.hh"
 #include "nntile/ops/kernel.hh"
 
 // The lists of every instruction set that was built: `nntile::kernels::v3::gemm_kernels` and so on.
@@ -86,10 +88,11 @@ Table table(Isa isa) {
 Codelet const* find_in(Table table, std::string_view op, DType element, DType source, Mode mode) {
   for (std::size_t l = 0; l < table.count; ++l)
     for (int i = 0; i < table.lists[l]->count; ++i) {
-      Kernel const& kernel = table.lists[l]->kernels[i];
-      if (kernel.element == element && kernel.source == source && kernel.mode == mode &&
-          op == kernel.codelet.name)
-        return &kernel.codelet;
+      Codelet const& codelet = table.lists[l]->codelets[i];
+      Computation const& computation = *codelet.computation;
+      if (computation.element == element && computation.source == source &&
+          computation.mode == mode && op == computation.name)
+        return &codelet;
     }
   return nullptr;
 }
@@ -134,15 +137,22 @@ Isa best() noexcept {
   return Isa::plain;
 }
 
-Codelet const* find(std::string_view op, DType element, DType source, Mode mode, Isa isa) noexcept {
+Codelet const* find(std::string_view op, DType element, DType source, Mode mode, Isa isa) {
+  inplace_vector<Codelet const*, 4> parts;
+  auto const look_in = [&](Table table, Mode wanted) {
+    if (auto const* found = find_in(table, op, element, source, wanted)) parts.push_back(found);
+  };
   Table const own = table(isa == Isa::best ? best() : isa);
   if (mode == Mode::fast) {
     KernelList const vendor = vendor_kernels();
     KernelList const* const vendors[] = {&vendor};
-    if (auto const* found = find_in(table_of(vendors), op, element, source, mode)) return found;
-    if (auto const* found = find_in(own, op, element, source, mode)) return found;
+    look_in(table_of(vendors), mode);
+    look_in(own, mode);
   }
-  return find_in(own, op, element, source, Mode::exact);
+  look_in(own, Mode::exact);
+  // The lists of a device stand here, fast ones first.
+  static Joined& joined = *new Joined;  // never destroyed: tasks of any lifetime know its codelets
+  return joined.join({parts.data(), parts.size()});
 }
 
 }  // namespace nntile::kernels

@@ -103,8 +103,8 @@ template <class S> struct Finishing {
 };
 
 constinit auto const kernels =
-    join(float_kernels<ops::Gemm, Gemm>(), kernel<GemmFinish>(&Finishing<float>::run, DType::fp32),
-         kernel<GemmFinish>(&Finishing<double>::run, DType::fp64));
+    join(float_kernels<ops::Gemm, Gemm>(), kernel<GemmFinish, DType::fp32>(&Finishing<float>::run),
+         kernel<GemmFinish, DType::fp64>(&Finishing<double>::run));
 
 }  // namespace
 NNTILE_KERNEL_LIST(gemm, kernels)

@@ -261,19 +261,19 @@ template <class T> struct Gemm {
   }
 };
 
-consteval Kernels<1> fast(CpuEntry entry, DType element) {
-  return kernel<ops::Gemm>(entry, element, element, Mode::fast);
+template <DType element> consteval Kernels<1> fast(CpuEntry entry) {
+  return kernel<ops::Gemm, element, element, Mode::fast>(entry);
 }
 
 #if defined(NNTILE_BLAS_ONEDNN)
 constinit auto const kernels = join(
-    fast(&Gemm<float>::run, DType::fp32), fast(&Gemm<float>::run, DType::fp32_fast_tf32),
-    fast(&Gemm<float>::run, DType::fp32_fast_fp16), fast(&Gemm<float>::run, DType::fp32_fast_bf16));
+    fast<DType::fp32>(&Gemm<float>::run), fast<DType::fp32_fast_tf32>(&Gemm<float>::run),
+    fast<DType::fp32_fast_fp16>(&Gemm<float>::run), fast<DType::fp32_fast_bf16>(&Gemm<float>::run));
 #else
 constinit auto const kernels =
-    join(fast(&Gemm<float>::run, DType::fp32), fast(&Gemm<float>::run, DType::fp32_fast_tf32),
-         fast(&Gemm<float>::run, DType::fp32_fast_fp16),
-         fast(&Gemm<float>::run, DType::fp32_fast_bf16), fast(&Gemm<double>::run, DType::fp64));
+    join(fast<DType::fp32>(&Gemm<float>::run), fast<DType::fp32_fast_tf32>(&Gemm<float>::run),
+         fast<DType::fp32_fast_fp16>(&Gemm<float>::run),
+         fast<DType::fp32_fast_bf16>(&Gemm<float>::run), fast<DType::fp64>(&Gemm<double>::run));
 #endif
 
 #else

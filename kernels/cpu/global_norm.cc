@@ -68,8 +68,8 @@ template <class T> struct ScaleBy {
 };
 
 constinit auto const kernels = join(float_kernels<ops::SumSquares, SumSquares>(),
-                                    kernel<ops::GlobalNormAdd>(&GlobalNormAdd::run, DType::fp64),
-                                    kernel<ops::ClipScale>(&ClipScale::run, DType::fp32),
+                                    kernel<ops::GlobalNormAdd, DType::fp64>(&GlobalNormAdd::run),
+                                    kernel<ops::ClipScale, DType::fp32>(&ClipScale::run),
                                     float_kernels<ops::ScaleBy, ScaleBy>());
 
 }  // namespace

@@ -3,6 +3,7 @@
 // How a file of kernels lists them, and how an entry reads its call.
 
 #include "nntile/core/codelet.hh"
+#include "nntile/core/computation.hh"
 #include "nntile/core/dtype.hh"
 #include "nntile/core/macros.hh"
 #include "nntile/core/numerics.hh"
@@ -16,66 +17,53 @@
 
 namespace nntile::kernels {
 
-/// One kernel. Its codelet is known by address: lists are constants of the objects that define
-/// them.
-struct Kernel {
-  Codelet codelet;
-  DType element = DType::fp32;
-  DType source = DType::fp32;  // what a cast reads; `element` otherwise
-  Mode mode = Mode::exact;
-};
-
-/// The kernels of one file, or none.
+/// The codelets of one file, or none; all name their computation. Runtimes know them by address:
+/// lists are constants of the objects that define them.
 struct KernelList {
-  Kernel const* kernels = nullptr;
+  Codelet const* codelets = nullptr;
   int count = 0;
 };
 
 /// An array of kernels that can be joined while compiling. One place is spare, so that there may be
 /// none.
 template <int n> struct Kernels {
-  Kernel kernels[n + 1] = {};
-  constexpr operator KernelList() const { return {kernels, n}; }
+  Codelet codelets[n + 1] = {};
+  constexpr operator KernelList() const { return {codelets, n}; }
 };
 
 template <int... counts> consteval auto join(Kernels<counts> const&... lists) {
   Kernels<(0 + ... + counts)> result;
   int at = 0;
-  auto const add = [&](Kernel const* list, int count) {
-    for (int i = 0; i < count; ++i) result.kernels[at++] = list[i];
+  auto const add = [&](Codelet const* list, int count) {
+    for (int i = 0; i < count; ++i) result.codelets[at++] = list[i];
   };
-  (add(lists.kernels, counts), ...);
+  (add(lists.codelets, counts), ...);
   return result;
 }
 
-/// One entry for one dtype.
-template <class Op>
-consteval Kernels<1> kernel(CpuEntry entry, DType element, DType source, Mode mode = Mode::exact,
-                            std::size_t workspace = 0) {
-  Kernels<1> result;
-  result.kernels[0] = {Codelet{Op::name, entry, nullptr, nullptr, workspace}, element, source,
-                       mode};
-  return result;
-}
-template <class Op> consteval Kernels<1> kernel(CpuEntry entry, DType element) {
-  return kernel<Op>(entry, element, element);
+/// One entry for one set of element types.
+template <class Op, DType element, DType source = element, Mode mode = Mode::exact>
+consteval Kernels<1> kernel(CpuEntry entry, std::size_t workspace = 0) {
+  return {{Codelet{Op::name, entry, nullptr, nullptr, workspace,
+                   &computation_of<Op, element, source, mode>}}};
 }
 
 /// Body::run with Body::workspace bytes, if it says that it needs some.
-template <class Op, class Body> consteval Kernels<1> body_kernel(DType element) {
+template <class Op, class Body, DType element, DType source = element>
+consteval Kernels<1> body_kernel() {
   std::size_t workspace = 0;
   if constexpr (requires { Body::workspace; }) workspace = Body::workspace;
-  return kernel<Op>(&Body::run, element, element, Mode::exact, workspace);
+  return kernel<Op, element, source>(&Body::run, workspace);
 }
 
 /// Body<T> for every float dtype; the fp32_fast tags are float under another name.
 template <class Op, template <class> class Body> consteval Kernels<7> float_kernels() {
-  return join(body_kernel<Op, Body<double>>(DType::fp64), body_kernel<Op, Body<float>>(DType::fp32),
-              body_kernel<Op, Body<bf16_t>>(DType::bf16),
-              body_kernel<Op, Body<fp16_t>>(DType::fp16),
-              body_kernel<Op, Body<float>>(DType::fp32_fast_tf32),
-              body_kernel<Op, Body<float>>(DType::fp32_fast_fp16),
-              body_kernel<Op, Body<float>>(DType::fp32_fast_bf16));
+  return join(
+      body_kernel<Op, Body<double>, DType::fp64>(), body_kernel<Op, Body<float>, DType::fp32>(),
+      body_kernel<Op, Body<bf16_t>, DType::bf16>(), body_kernel<Op, Body<fp16_t>, DType::fp16>(),
+      body_kernel<Op, Body<float>, DType::fp32_fast_tf32>(),
+      body_kernel<Op, Body<float>, DType::fp32_fast_fp16>(),
+      body_kernel<Op, Body<float>, DType::fp32_fast_bf16>());
 }
 
 namespace NNTILE_ISA {

@@ -35,7 +35,7 @@ Status run(KernelCall const& call) noexcept {
   return {};
 }
 
-constinit auto const kernels = kernel<Peak>(&run, DType::fp32);
+constinit auto const kernels = kernel<Peak, DType::fp32>(&run);
 
 }  // namespace
 NNTILE_KERNEL_LIST(peak, kernels)

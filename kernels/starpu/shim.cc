@@ -36,7 +36,7 @@ void run_job(void** descriptors, Job& job, void* stream) {
     job.pointers[i] =
         reinterpret_cast<void*>(STARPU_VARIABLE_GET_PTR(descriptors[job.operand_of_use[i]]));
   worker_found_task();
-  job.run(job, job.pointers, stream);
+  job.run(job, stream);
 }
 
 void run_on_cpu(void** descriptors, void* argument) {

@@ -62,7 +62,10 @@ using CudaEntry = Status (*)(KernelCall const&, void* stream) noexcept;
 /// and the token is void.
 using AsyncEntry = Status (*)(KernelCall const&, Completion token) noexcept;
 
-/// One computation for every kind of device. Codelets are constants: runtimes know them by address.
+struct Computation;
+
+/// The entries for one computation, chosen when it is bound: one per kind of device, that of the
+/// CPU for one instruction set. Codelets are constants: runtimes know them by address.
 struct Codelet {
   char const* name = "";
   CpuEntry cpu = nullptr;
@@ -71,6 +74,11 @@ struct Codelet {
   /// Bytes that the CPU entry needs in KernelCall::workspace, at most max_workspace_bytes: what
   /// does not fit on a thread of 64 KiB of stack.
   std::size_t workspace = 0;
+  /// What is computed, one object for all codelets that compute it; null: known to this one alone.
+  Computation const* computation = nullptr;
+
+  /// Whether a CPU worker runs it.
+  constexpr bool runs_on_cpu() const { return cpu != nullptr || async != nullptr; }
 };
 
 }  // namespace nntile

@@ -76,9 +76,10 @@ class BoundTasks {
       traced_.push_back({codelets_[task.kernel], plan_->args(task).data(), &times_[t]});
     }
   }
-  /// What a runtime completes later is left as it is.
+  /// What a runtime completes later, or may run on a device, is left as it is.
   bool traced(PlannedTask const& task) const {
-    return !traced_.empty() && codelets_[task.kernel]->cpu != nullptr;
+    Codelet const& own = *codelets_[task.kernel];
+    return !traced_.empty() && own.cpu != nullptr && own.cuda == nullptr;
   }
   Codelet const* codelet(PlannedTask const& task) const {
     Codelet const* const own = codelets_[task.kernel];

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "nntile/core/codelet.hh"
+#include "nntile/core/computation.hh"
 #include "nntile/ops/arguments.hh"
 #include "nntile/ops/fields.hh"
 #include "nntile/ops/operand.hh"
@@ -62,7 +63,8 @@ template <class Attrs> struct Hooks {
   Index (*flops)(Attrs const&, TileRange const&) = nullptr;
   /// Elements of an operand that a task touches, where those are not its part of the tile.
   Index (*elements)(Attrs const&, TileRange const&, OperandIndex) = nullptr;
-  /// A kernel of the op's own for a dtype, or null: before the library's and the reference.
+  /// Entries of the op's own for a dtype, or null: before the library's and the reference. Where
+  /// they are for devices alone, the reference is the CPU's.
   Codelet const* (*kernel)(DType element) = nullptr;
   /// Operands that may be padded: `args` asks the range for their leading dimensions. Those of one
   /// dimension may be whatever the op.
@@ -198,18 +200,50 @@ template <class Op, class T> Status run_reference(KernelCall const& call) noexce
 }
 
 template <class Op, class T>
-inline constexpr Codelet reference_codelet{Op::name, &run_reference<Op, T>, nullptr, nullptr};
+inline constexpr Codelet reference_codelet{
+    Op::name, &run_reference<Op, T>, nullptr, nullptr, 0, &computation_of<Op, dtype_of<T>>};
+
+template <class Op, class T>
+concept HasReference = requires(typename Op::Args const& args, Buffers<Op> buffers) {
+  Op::template reference<T>(args, buffers);
+};
 
 template <class Op> Codelet const* reference_of(DType element) {
   return for_dtype(element, [](auto tag) -> Codelet const* {
     using T = typename decltype(tag)::type;
-    if constexpr (requires(typename Op::Args const& args, Buffers<Op> buffers) {
-                    Op::template reference<T>(args, buffers);
-                  })
+    if constexpr (HasReference<Op, T>)
       return &reference_codelet<Op, T>;
     else
       return nullptr;
   });
+}
+
+/// The op's own entries with what they leave out: the computation, and a reference for the CPU. The
+/// same object each time, since tasks know it by address.
+template <class Op, class T> Codelet const* whole_kernel(Codelet const& own) {
+  static Codelet const whole = [&own] {
+    Codelet result = own;
+    if constexpr (HasReference<Op, T>)
+      if (!own.runs_on_cpu()) result.cpu = &run_reference<Op, T>;
+    if (own.computation == nullptr) result.computation = &computation_of<Op, dtype_of<T>>;
+    return result;
+  }();
+  return &whole;
+}
+
+template <class Op> Codelet const* kernel_of(DType element) {
+  Codelet const* const own = Op::hooks.kernel(element);
+  if (own == nullptr || (own->runs_on_cpu() && own->computation != nullptr)) return own;
+  return for_dtype(
+      element, [own](auto tag) { return whole_kernel<Op, typename decltype(tag)::type>(*own); });
+}
+
+/// `kernel_of`, or null where the op has no entries of its own.
+template <class Op> constexpr auto own_kernel() -> Codelet const* (*)(DType) {
+  if constexpr (Op::hooks.kernel != nullptr)
+    return &kernel_of<Op>;
+  else
+    return nullptr;
 }
 
 template <class Op> constexpr char const* no_gradient_of() {
@@ -289,7 +323,7 @@ inline constexpr OpInfo op_info{
     },
     .replaces = &detail::replaces<Op>,
     .reference = &detail::reference_of<Op>,
-    .kernel = Op::hooks.kernel,
+    .kernel = detail::own_kernel<Op>(),
     .padding = Op::hooks.padding,
     .sides = Op::hooks.sides,
     .takes_gradients = Op::hooks.takes_gradients,

@@ -40,6 +40,15 @@ concept StoringExecutor =
       executor.free(pointer, bytes, place);
     };
 
+/// An executor some of whose threads drive a device: `stream` is the calling thread's, null on a
+/// thread without one; `synchronize` waits until all that is on the stream has ended. A task with a
+/// device entry runs it there, on memory that both sides reach.
+template <class X>
+concept DeviceExecutor = Executor<X> && requires(X& executor, void* stream) {
+  { executor.stream() } -> std::same_as<void*>;
+  { executor.synchronize(stream) } noexcept -> std::same_as<Status>;
+};
+
 /// Models Runtime over any executor. The driving thread executes tasks too, inside `wait`,
 /// `wait_all`, `lock` and a blocked `submit`, one at a time; unless a RuntimeOptions among the
 /// constructor's arguments says `own_driver`. At most `most_in_flight` tasks wait or run before
@@ -268,6 +277,8 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
     while (node != nullptr) node = self.run(*node, keep);
   }
   support::TaskNode* run(support::TaskNode& node, bool keep) noexcept {
+    if constexpr (DeviceExecutor<X>)
+      if (run_on_device(node)) return end(node, keep);
     support::Ran ran;
     {
       support::DrivingThread::InTask const in_task(thread_);
@@ -277,6 +288,15 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
     if (ran == support::Ran::ended) return end(node, keep);
     wake_.notify();  // a blocked submit may go on
     return nullptr;
+  }
+  /// False where the task has no device entry, or the calling thread no device.
+  bool run_on_device(support::TaskNode& node) noexcept {
+    void* const stream = node.body.codelet->cuda != nullptr ? executor_->stream() : nullptr;
+    if (stream == nullptr) return false;
+    support::DrivingThread::InTask const in_task(thread_);
+    support::run_on_device(failures_, node.body, stream,
+                           [this](void* own) { return executor_->synchronize(own); });
+    return true;
   }
   static void token_ended(void* runtime, void* task, Status status) noexcept {
     auto& self = *static_cast<Engine*>(runtime);

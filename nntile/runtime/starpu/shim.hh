@@ -18,8 +18,8 @@ struct Data;
 /// The head of a task's block in StarPU. Lies in memory from std::malloc, at the head of whatever
 /// its runtime adds; StarPU frees it after `left`.
 struct Job {
-  /// Runs the body on a worker; `stream` is a cudaStream_t, null on a CPU.
-  void (*run)(Job& job, void* const* buffers, void* stream) noexcept = nullptr;
+  /// Runs the body on a worker, on `pointers`; `stream` is a cudaStream_t, null on a CPU.
+  void (*run)(Job& job, void* stream) noexcept = nullptr;
   /// Is called once, when the body has run, its end is released and the task's successors may
   /// start.
   void (*left)(Job& job) noexcept = nullptr;

@@ -303,10 +303,13 @@ class StarPU : public support::StorageCalls<StarPU> {
     retire_one(handle);
   }
 
-  static void run(starpu_shim::Job& base, void* const* pointers, void* stream) noexcept {
+  static void run(starpu_shim::Job& base, void* stream) noexcept {
     auto& job = static_cast<Job&>(base);
     StarPU& self = *job.runtime;
-    if (stream != nullptr) return self.run_on_device(job, pointers, stream);
+    if (stream != nullptr) {
+      job.on_device = true;  // ends when the stream has come to its end, in `left`
+      return support::run_on_device(self.failures_, job.body, stream);
+    }
     bool const held = job.body.codelet->cpu == nullptr;
     support::Ran ran;
     {
@@ -321,13 +324,6 @@ class StarPU : public support::StorageCalls<StarPU> {
     // Before StarPU lets successors start: tasks end in the order of their dependences.
     self.end(job);
     if (held) starpu_shim::end(job);
-  }
-  void run_on_device(Job& job, void* const* pointers, void* stream) noexcept {
-    job.on_device = true;  // ends when the stream has come to its end, in `left`
-    char text[status_text_bytes];
-    (void)support::run_body(failures_, support::DeviceEntry{job.body.codelet->cuda, stream},
-                            {pointers, job.body.arguments, text},
-                            [&]() -> support::TaskBody const& { return job.body; });
   }
   static void left(starpu_shim::Job& base) noexcept {
     auto& job = static_cast<Job&>(base);

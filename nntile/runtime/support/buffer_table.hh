@@ -157,8 +157,7 @@ class BufferTable {
   /// memory that it writes), LifetimeError (handle; a locked buffer; one that is read before
   /// anything wrote it). Changes no buffer.
   void bind(Task<DataHandle> const& task, Use<Buffer*>* uses, void** pointers) {
-    if (task.codelet == nullptr || (task.codelet->cpu == nullptr && task.codelet->async == nullptr))
-        [[unlikely]]
+    if (task.codelet == nullptr || !task.codelet->runs_on_cpu()) [[unlikely]]
       throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0),
                               " has no entry for a CPU worker"));
     if (task.codelet->workspace > max_workspace_bytes) [[unlikely]]

@@ -27,7 +27,7 @@ inline std::string recorded_name(std::span<ProgramTask const> tasks, std::size_t
 inline std::span<ProgramTask const> check_entries(std::span<ProgramTask const> tasks) {
   for (std::size_t number = 0; number < tasks.size(); ++number) {
     Codelet const* const codelet = tasks[number].codelet;
-    if (codelet == nullptr || (codelet->cpu == nullptr && codelet->async == nullptr))
+    if (codelet == nullptr || !codelet->runs_on_cpu())
       throw ValueError(concat(recorded_name(tasks, number), "no entry for a CPU worker"));
     if (codelet->workspace > max_workspace_bytes)
       throw ValueError(concat(recorded_name(tasks, number), "needs ", codelet->workspace,

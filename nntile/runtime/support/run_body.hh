@@ -10,8 +10,9 @@
 //   Ran::pending  an asynchronous entry has returned and its token is out. Touch neither body nor
 //                 task: `Ended` of `Tokens` will be called with `task`, or was already; there the
 //                 runtime calls settle(failures, body, status) and publishes the end.
-// A runtime that has chosen the entry, a recorded one or one for a device, calls run_body(failures,
-// entry, call, make_body), and publishes the end.
+// The worker of a device calls run_on_device(failures, body, stream, finish), which takes the
+// device's entry, and publishes the end when the stream has come to it. A runtime that has chosen
+// the entry itself, a recorded one, calls run_body(failures, entry, call, make_body).
 // clang-format on
 // Publishing must happen after (release), and a consumer's body before (acquire): marks rely on it.
 
@@ -35,13 +36,6 @@ inline void settle(Failures& failures, TaskBody const& body, Status status) noex
   else if (failures.any_marked()) [[unlikely]]
     failures.succeed(body);
 }
-
-/// A device entry on its stream, as a callable of the shape of a CpuEntry.
-struct DeviceEntry {
-  CudaEntry entry;
-  void* stream;
-  Status operator()(KernelCall const& call) const noexcept { return entry(call, stream); }
-};
 
 /// Settles a body that failed or ran among marks; true if it ran well. Out of line, and its
 /// callables by value: a success then stores nothing for it.
@@ -83,6 +77,25 @@ bool run_body(Failures& failures, Entry entry, KernelCall const& call,
               MakeBody make_body) noexcept {
   DefaultFloatEnvironment const environment;
   return run_entry(failures, entry, call, make_body);
+}
+
+/// Runs one task's device entry, which enqueues on the stream, then finish(stream) -> Status: what
+/// the worker does before marks are set, such as to wait for the stream. For codelets with such an
+/// entry. Never throws.
+template <std::invocable<void*> Finish>
+void run_on_device(Failures& failures, TaskBody const& body, void* stream, Finish finish) noexcept {
+  char text[status_text_bytes];
+  (void)run_body(
+      failures,
+      [&](KernelCall const& call) {
+        Status const status = body.codelet->cuda(call, stream);
+        return status.ok() ? finish(stream) : status;
+      },
+      {body.pointers, body.arguments, text}, [&]() -> TaskBody const& { return body; });
+}
+/// The same, for a worker that waits for nothing.
+inline void run_on_device(Failures& failures, TaskBody const& body, void* stream) noexcept {
+  run_on_device(failures, body, stream, [](void*) { return Status{}; });
 }
 
 inline Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& body,

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Codelets of one computation: for several instruction sets, from several lists, of a user's op.
+#include <set>
+
+#include "kernels/join.hh"
+#include "nntile/core/computation.hh"
+#include "nntile/ops/all.hh"
+#include "nntile/ops/kernel.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/emulated_device.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+std::vector<Isa> isas() {
+  std::vector<Isa> found;
+  for (Isa const isa : {Isa::plain, Isa::v2, Isa::v3, Isa::v4})
+    if (kernels::available(isa)) found.push_back(isa);
+  return found;
+}
+
+Status cpu_entry(KernelCall const&) noexcept { return {}; }
+Status other_cpu_entry(KernelCall const&) noexcept { return {}; }
+Status device_entry(KernelCall const&, void*) noexcept { return {}; }
+Status async_entry(KernelCall const&, Completion) noexcept { return {}; }
+
+}  // namespace
+
+TEST_CASE("all instruction sets have one computation, and entries of their own", "[ops][entries]") {
+  std::set<Computation const*> computations;
+  std::set<CpuEntry> entries;
+  std::size_t codelets = 0;
+  for (OpInfo const* const op : all_ops)
+    for (DType const element : op->dtypes) {
+      Computation const* common = nullptr;
+      for (Isa const isa : isas()) {
+        auto const* const found = kernels::find(op->name, element, element, Mode::exact, isa);
+        if (found == nullptr) continue;
+        INFO(op->name << " of " << name_of(element) << " for " << name_of(isa));
+        REQUIRE(found->computation != nullptr);
+        Computation const& computation = *found->computation;
+        CHECK(std::string_view(computation.name) == op->name);
+        CHECK(computation.element == element);
+        CHECK(computation.mode == Mode::exact);
+        if (common == nullptr) CHECK(computations.insert(&computation).second);
+        CHECK((common == nullptr || common == &computation));
+        common = &computation;
+        ++codelets;
+        if (element == DType::fp32) CHECK(entries.insert(found->cpu).second);
+      }
+    }
+  CHECK(computations.size() * isas().size() == codelets);
+}
+
+TEST_CASE("the same codelet is found each time", "[ops][entries]") {
+  auto const* const first = kernels::find("gemm", DType::fp32, DType::fp32, Mode::fast, Isa::best);
+  CHECK(kernels::find("gemm", DType::fp32, DType::fp32, Mode::fast, Isa::best) == first);
+}
+
+TEST_CASE("entries of several lists join, each from the first that has one", "[ops][entries]") {
+  static constexpr Computation exact{"a"}, fast{"a", DType::fp32, DType::fp32, Mode::fast};
+  static constexpr Codelet device{"a", nullptr, device_entry, nullptr, 0, &fast},
+      vendor{"a", other_cpu_entry, nullptr, nullptr, 0, &fast},
+      cpu{"a", cpu_entry, nullptr, nullptr, 64, &exact},
+      async{"a", nullptr, nullptr, async_entry, 0, &exact};
+  kernels::Joined joined;
+  auto const join = [&](std::initializer_list<Codelet const*> parts) {
+    return joined.join({parts.begin(), parts.size()});
+  };
+  CHECK(join({}) == nullptr);
+  CHECK(join({&cpu}) == &cpu);
+  CHECK(join({&vendor, &cpu}) == &vendor);
+  CHECK(join({&cpu, &async}) == &cpu);
+  Codelet const* const both = join({&device, &cpu});
+  CHECK(both->cuda == device_entry);
+  CHECK(both->cpu == cpu_entry);
+  CHECK(both->workspace == 64);
+  CHECK(both->computation == &fast);
+  CHECK(join({&device, &cpu}) == both);
+  CHECK(join({&device, &vendor, &cpu})->cpu == other_cpu_entry);
+  CHECK(join({&device, &vendor, &cpu})->workspace == 0);
+  CHECK(join({&cpu, &device})->computation == &exact);
+  CHECK(join({&device, &async})->async == async_entry);
+}
+
+TEST_CASE("a user's op has a computation of its own for each dtype", "[ops][entries]") {
+  constexpr OpInfo const& op = op_info<Twice>;
+  Codelet const* const own = op.kernel(DType::fp32);
+  CHECK(own->cuda == &Twice::on_device);
+  CHECK(own->cpu == op.reference(DType::fp32)->cpu);
+  CHECK(op.kernel(DType::fp32) == own);
+  CHECK(own->computation == op.reference(DType::fp32)->computation);
+  CHECK(own->computation->element == DType::fp32);
+  CHECK(op.kernel(DType::fp64) == nullptr);
+  CHECK(op.reference(DType::fp64)->computation != own->computation);
+  CHECK(std::string_view(own->computation->name) == "twice");
+}
