@@ -12,12 +12,12 @@
 
 namespace nntile::starpu_shim {
 
-/// A starpu_codelet made for one library codelet. Never freed: StarPU and its traces keep the
-/// address.
+/// A starpu_codelet made for one computation. Never freed: StarPU and its traces keep the address.
 struct CodeletEntry {
-  Codelet const* key;
+  void const* key;
   CodeletEntry* next;
   starpu_codelet codelet;
+  starpu_perfmodel model;
 };
 
 /// Constant-initialised and never destroyed, so that objects of any lifetime may use it.

@@ -9,6 +9,7 @@
 
 #include "kernels/starpu/process.hh"
 #include "nntile/core/error.hh"
+#include "nntile/core/machine_model.hh"
 
 namespace nntile::starpu_shim {
 
@@ -55,34 +56,55 @@ void job_left(void* argument) {
   leave_flight();
 }
 
-/// The starpu_codelet of a library codelet, made on first sight. StarPU keeps its address, hence
-/// one for each.
+/// What a task costs on a core, in us: from its cost, else from the bytes of its operands.
+double microseconds(starpu_task* task, unsigned) {
+  Cost cost = static_cast<Job const*>(task->cl_arg)->cost;
+  if (cost == Cost{})
+    for (int i = 0; i < task->nbuffers; ++i)
+      cost.bytes += static_cast<std::int64_t>(
+          starpu_data_get_size(STARPU_TASK_GET_HANDLE(task, static_cast<unsigned>(i))) *
+          (STARPU_TASK_GET_MODE(task, static_cast<unsigned>(i)) == STARPU_RW ? 2 : 1));
+  return 1e6 * task_seconds(cost, MachineModel{});
+}
+
+/// The starpu_codelet of a computation, made on first sight: StarPU keeps its address, and knows
+/// nothing of instruction sets. The job carries the entries.
 starpu_codelet* codelet_of(Codelet const& codelet) {
-  std::uint32_t where = STARPU_CPU;
-#ifdef STARPU_USE_CUDA
-  if (codelet.cuda != nullptr) where |= STARPU_CUDA;
-#endif
+  void const* const key = codelet.computation != nullptr
+                              ? static_cast<void const*>(codelet.computation)
+                              : static_cast<void const*>(&codelet);
   Process& p = process();
   std::lock_guard guard(p.codelet_gate);
   CodeletEntry*& bucket =
-      p.buckets[(reinterpret_cast<std::uintptr_t>(&codelet) >> 4) % Process::bucket_count];
+      p.buckets[(reinterpret_cast<std::uintptr_t>(key) >> 4) % Process::bucket_count];
   for (CodeletEntry* entry = bucket; entry != nullptr; entry = entry->next)
-    if (entry->key == &codelet && entry->codelet.where == where) return &entry->codelet;
+    if (entry->key == key) return &entry->codelet;
   auto* const entry = new CodeletEntry{};
-  entry->key = &codelet;
+  entry->key = key;
   entry->next = bucket;
+  entry->model.type = STARPU_COMMON;
+  entry->model.cost_function = microseconds;
   starpu_codelet_init(&entry->codelet);
-  entry->codelet.where = where;
+  entry->codelet.where = STARPU_CPU;
   entry->codelet.cpu_funcs[0] = run_on_cpu;
 #ifdef STARPU_USE_CUDA
-  if (codelet.cuda != nullptr) {
-    entry->codelet.cuda_funcs[0] = run_on_cuda;
-    entry->codelet.cuda_flags[0] = STARPU_CUDA_ASYNC;
-  }
+  entry->codelet.where |= STARPU_CUDA;
+  entry->codelet.cuda_funcs[0] = run_on_cuda;
+  entry->codelet.cuda_flags[0] = STARPU_CUDA_ASYNC;
 #endif
   entry->codelet.nbuffers = STARPU_VARIABLE_NBUFFERS;
+  entry->codelet.model = &entry->model;
   bucket = entry;
   return &entry->codelet;
+}
+
+/// The workers that may run these entries: of their computation others may have more.
+std::int32_t where_of(Codelet const& codelet) {
+#ifdef STARPU_USE_CUDA
+  if (codelet.cuda != nullptr) return STARPU_CPU | STARPU_CUDA;
+#endif
+  (void)codelet;
+  return STARPU_CPU;
 }
 
 void set_operands(starpu_task& task, std::span<Use<Data*> const> operands) {
@@ -202,6 +224,7 @@ void submit(Job& job, Codelet const& codelet, std::span<Use<Data*> const> operan
   starpu_task* const task = starpu_task_create();  // detached, destroyed by StarPU
   task->name = codelet.name;
   task->cl = own;
+  task->where = where_of(codelet);
   task->cl_arg = &job;
   task->cl_arg_free = 1;
   task->callback_func = job_left;

@@ -53,7 +53,7 @@ class BoundTasks {
 
   template <class Handle>
   Task<Handle> task(PlannedTask const& task, std::span<Use<Handle> const> uses) const {
-    return {codelet(task), uses, arguments(task), plan_->hints(task), label(task)};
+    return {codelet(task), uses, arguments(task), plan_->hints(task), label(task), task.cost};
   }
   TaskLabel label(PlannedTask const& task) const {
     return {plan_->tensors()[task.tensor].name.c_str(), task.tile};

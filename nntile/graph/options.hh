@@ -7,6 +7,7 @@
 
 #include "nntile/core/dims.hh"
 #include "nntile/core/execution.hh"
+#include "nntile/core/machine_model.hh"
 #include "nntile/core/tiling.hh"
 #include "nntile/graph/tensor_spec.hh"
 
@@ -33,16 +34,6 @@ struct KeptTiling {
 struct TilePadding {
   std::string tensor;
   Index bytes = 64;
-};
-
-/// Machine parameters of the tile-size search. They never affect results; the number of workers
-/// and the ratios matter, so that defaults suffice.
-struct MachineModel {
-  int workers = 2;
-  Index cache = Index{1} << 20;   // bytes of a core's own cache, the L2
-  double peak = 100e9;            // flop/s of a core
-  double bandwidth = 20e9;        // bytes/s of a core, out of cache
-  double task_overhead = 0.5e-6;  // seconds
 };
 
 /// Options of planning. `tile` is the target number of elements along each side of a tile's matrix;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nntile/core/last_users.hh"
+#include "nntile/core/machine_model.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile {
@@ -15,15 +16,6 @@ struct Simulation {
   double elapsed = 0;
   double busy = 0;
 };
-
-/// Seconds of a task's body. Products run at the peak, plus the time to pack operands and to read
-/// and write the result, which falls as 1 / tile; anything else at the bandwidth.
-inline double task_seconds(Cost const& cost, MachineModel const& machine) {
-  auto const flops = static_cast<double>(cost.flops);
-  auto const bytes = static_cast<double>(cost.bytes);
-  if (cost.flops == 0) return machine.task_overhead + bytes / machine.bandwidth;
-  return machine.task_overhead + flops / machine.peak + 2 * bytes / machine.peak;
-}
 
 /// Dependences of a plan's tasks, those through reused slots included.
 struct TaskOrder {

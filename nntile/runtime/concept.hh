@@ -11,6 +11,7 @@
 
 #include "nntile/core/access.hh"
 #include "nntile/core/codelet.hh"
+#include "nntile/core/cost.hh"
 #include "nntile/core/hints.hh"
 #include "nntile/core/place.hh"
 
@@ -51,6 +52,7 @@ template <class Handle> struct Task {
   std::span<std::byte const> arguments;
   Hints hints;
   TaskLabel label;
+  Cost cost = {};  // zeros: not stated
 };
 
 /// Kinds and counts of the threads that execute tasks.
@@ -197,6 +199,13 @@ template <class R>
 concept HintedRuntime = Runtime<R> && requires {
   { R::heeds_hints } -> std::convertible_to<bool>;
   requires bool(R::heeds_hints);
+};
+
+/// Reads `Task::cost`: eager calls state it for these alone, plans always.
+template <class R>
+concept CostedRuntime = Runtime<R> && requires {
+  { R::reads_costs } -> std::convertible_to<bool>;
+  requires bool(R::reads_costs);
 };
 
 /// Names a buffer of a recorded program: its position in the table of bindings.

@@ -154,13 +154,16 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
       if (label.tensor == nullptr && writes(access)) label = {operands_[at.operand].name, at.tile};
     }
     if (failed_ != nullptr) return mark(uses, label);
+    Cost cost;
+    if constexpr (CostedRuntime<R>) cost = cost_of(call_, tile);
     try {
       Event const event =
           submit(runtime_, Task<Handle>{&codelet_,
                                         {uses.data(), uses.size()},
                                         {args, call_.op->args_bytes},
                                         placed_ ? hints(tile, label) : context_.hints,
-                                        label});
+                                        label,
+                                        cost});
       collect_(event);
     } catch (std::exception const& error) {
       failed_ = std::current_exception();

@@ -104,3 +104,42 @@ TEST_CASE("what a device says at the end of a stream fails the task", "[graph][d
   twice(x, z);
   CHECK(z.read() == std::vector<float>(4, 2));
 }
+
+namespace {
+
+/// Serial that keeps the cost of each submitted task.
+class Priced : public Serial {
+ public:
+  Event submit(Task<DataHandle> const& task) {
+    costs.push_back(task.cost);
+    return Serial::submit(task);
+  }
+  std::vector<Cost> costs;
+};
+class PricedAndReading : public Priced {
+ public:
+  static constexpr bool reads_costs = true;
+};
+
+}  // namespace
+
+TEST_CASE("a planned task states its cost", "[graph][device]") {
+  Sixfold const of;
+  Priced runtime;
+  TensorStore<Priced> store(runtime);
+  auto step = compile(of.graph, store, {.tile = 4}, {.replay = false});
+  step.bind_input<float>("x", std::vector<float>(12, 1));
+  step.execute();
+  CHECK(runtime.costs == std::vector<Cost>(6, {0, 2 * 4 * sizeof(float)}));
+}
+
+TEMPLATE_TEST_CASE("an eager task states its cost where the runtime reads it", "[graph][device]",
+                   Priced, PricedAndReading) {
+  TestType runtime;
+  Tensor<float, TestType> const x(runtime, Tiling({10}, {8})), z(runtime, Tiling({10}, {8}));
+  x.write(std::vector<float>(10, 1));
+  twice(x, z);
+  std::vector<Cost> wanted(2);
+  if (CostedRuntime<TestType>) wanted = {{0, 64}, {0, 16}};
+  CHECK(runtime.costs == wanted);
+}

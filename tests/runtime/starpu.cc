@@ -3,12 +3,14 @@
 #ifdef NNTILE_HAVE_STARPU
 #include "nntile/runtime/starpu/starpu.hh"
 
+#include <starpu.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -19,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/computation.hh"
+#include "nntile/core/machine_model.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -317,6 +321,74 @@ TEST_CASE("a driver that waits for room goes on while a token is out", "[runtime
   for (long i = 0; i < count; ++i) submit(runtime, increment_codelet, {{buffer, Access::update}});
   kept.complete();
   CHECK(value_of(runtime, buffer) == count);
+}
+
+/// What StarPU knows of the task that runs.
+struct Seen {
+  starpu_codelet* codelet = nullptr;
+  double microseconds = 0;  // that it expects
+};
+Seen seen_task;
+Status look(KernelCall const&) noexcept {
+  starpu_task* const task = starpu_task_get_current();
+  auto* const worker =
+      starpu_worker_get_perf_archtype(starpu_worker_get_id(), STARPU_NMAX_SCHED_CTXS);
+  seen_task = {task->cl, starpu_task_expected_length(task, worker, 0)};
+  return {};
+}
+Status look_again(KernelCall const& call) noexcept { return look(call); }
+
+Seen seen(StarPU& runtime, Codelet const& codelet, Uses const& uses = {}, Cost cost = {}) {
+  seen_task = {};
+  runtime.wait(runtime.submit({&codelet, uses, {}, {}, {}, cost}));
+  return seen_task;
+}
+
+TEST_CASE("codelets of one computation are one codelet of StarPU", "[runtime][starpu]") {
+  static constexpr Computation one{"one"}, other{"other"};
+  static constexpr Codelet for_v3{"one", look, nullptr, nullptr, 0, &one},
+      for_v4{"one", look_again, nullptr, nullptr, 0, &one},
+      another{"other", look, nullptr, nullptr, 0, &other}, alone{"alone", look, nullptr, nullptr};
+  StarPU runtime({.workers = 2});
+  starpu_codelet* const codelet = seen(runtime, for_v3).codelet;
+  REQUIRE(codelet != nullptr);
+  CHECK(seen(runtime, for_v4).codelet == codelet);
+  CHECK(seen(runtime, another).codelet != codelet);
+  CHECK(seen(runtime, alone).codelet != codelet);
+}
+
+TEST_CASE("codelets of one computation keep entries of their own", "[runtime][starpu]") {
+  static constexpr Computation one{"one"};
+  static constexpr Codelet clears{"one", clear, nullptr, nullptr, 0, &one},
+      increments{"one", increment, nullptr, nullptr, 0, &one};
+  StarPU runtime({.workers = 2});
+  DataHandle const buffer = runtime.allocate(sizeof(long));
+  submit(runtime, clears, {{buffer, Access::write}});
+  submit(runtime, increments, {{buffer, Access::update}});
+  CHECK(value_of(runtime, buffer) == 1);
+}
+
+TEST_CASE("StarPU expects of a task what its cost says", "[runtime][starpu]") {
+  static constexpr Codelet codelet{"look", look, nullptr, nullptr};
+  for (int start = 0; start < 2; ++start) {  // models outlive StarPU
+    StarPU runtime({.workers = 2});
+    for (Cost const cost : {Cost{0, 1 << 20}, Cost{1 << 28, 1 << 20}}) {
+      double const wanted = 1e6 * task_seconds(cost, MachineModel{});
+      double const expected = seen(runtime, codelet, {}, cost).microseconds;
+      CHECK(std::abs(expected - wanted) < 1e-6 * wanted);
+    }
+  }
+}
+
+TEST_CASE("StarPU expects of a task without a cost what its operands take", "[runtime][starpu]") {
+  static constexpr Codelet codelet{"look", look, nullptr, nullptr};
+  StarPU runtime({.workers = 2});
+  DataHandle const x = runtime.allocate(1 << 20), y = runtime.allocate(1 << 16);
+  submit(runtime, clear_codelet, {{y, Access::write}});
+  double const expected =
+      seen(runtime, codelet, {{x, Access::write}, {y, Access::update}}).microseconds;
+  double const wanted = 1e6 * task_seconds({0, (1 << 20) + 2 * (1 << 16)}, MachineModel{});
+  CHECK(std::abs(expected - wanted) < 1e-6 * wanted);
 }
 #else
 #include "tests/support/catch.hh"

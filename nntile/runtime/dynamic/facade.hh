@@ -96,7 +96,8 @@ class FacadeOf : public Base {
     } else {
       std::vector<Use<Own>> uses;
       for (auto const& use : task.uses) uses.push_back({own(use.handle), use.access});
-      return runtime_.submit({task.codelet, uses, task.arguments, task.hints, task.label});
+      return runtime_.submit(
+          {task.codelet, uses, task.arguments, task.hints, task.label, task.cost});
     }
   }
   void wait(Event event) override { runtime_.wait(event); }

@@ -28,6 +28,7 @@ struct Job {
   unsigned const* operand_of_use = nullptr;
   unsigned use_count = 0;
   void** pointers = nullptr;  // room for use_count buffers
+  Cost cost;                  // zeros: the bytes of the operands
 };
 
 /// The largest number of CPU workers that this build of StarPU has; Debian's has 4.

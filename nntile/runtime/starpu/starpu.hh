@@ -38,6 +38,7 @@ class StarPU : public support::StorageCalls<StarPU> {
  public:
   static constexpr char const* runtime_name = "starpu";
   static constexpr bool heeds_hints = true;
+  static constexpr bool reads_costs = true;
 
   /// Throws ValueError: 0 workers, more than this build of StarPU has, or others than those that
   /// run in this process already; no folder (STARPU_HOME, HOME) that StarPU can write to.
@@ -99,6 +100,7 @@ class StarPU : public support::StorageCalls<StarPU> {
     auto job = detail::make_starpu_job(task, {uses_.data(), count}, sequence);
     job->runtime = this;
     job->block = &block;
+    job->cost = task.cost;
     job->run = &run;
     job->left = &left;
     merge_operands({uses_.data(), count}, job->positions);
@@ -372,6 +374,6 @@ class StarPU : public support::StorageCalls<StarPU> {
   support::Tokens tokens_{this, &token_ended, &wake_, &thread_};
   starpu_shim::Poller poller_{&poll, this};
 };
-static_assert(ScopedRuntime<StarPU> && HintedRuntime<StarPU>);
+static_assert(ScopedRuntime<StarPU> && HintedRuntime<StarPU> && CostedRuntime<StarPU>);
 
 }  // namespace nntile
