@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Finds kernels by name, and instruction sets of this CPU.
+#include <cstddef>
 #include <iterator>
+#include <new>
 
 #include "kernels/cpu/kernel.hh"
 #include "kernels/join.hh"
@@ -151,7 +153,10 @@ Codelet const* find(std::string_view op, DType element, DType source, Mode mode,
   }
   look_in(own, Mode::exact);
   // The lists of a device stand here, fast ones first.
-  static Joined& joined = *new Joined;  // never destroyed: tasks of any lifetime know its codelets
+  // Never destroyed, since tasks of any lifetime know its codelets; in place, so that the first use
+  // cannot fail.
+  alignas(Joined) static std::byte memory[sizeof(Joined)];
+  static Joined& joined = *new (memory) Joined;
   return joined.join({parts.data(), parts.size()});
 }
 
