@@ -144,8 +144,8 @@ TEST_CASE("modules in bf16 have bf16 results", "[nn][options]") {
   nn::ParameterList parameters(graph);
   nn::BranchOptions const branch{.linear = {.bias = false, .dtype = DType::bf16}};
   nn::LayerNorm const norm(parameters, "norm", width, "embed", {.dtype = DType::bf16});
-  nn::CausalSelfAttention const attention(parameters, "attn", width, 2, branch);
+  nn::CausalSelfAttention const attend(parameters, "attn", width, 2, branch);
   nn::Mlp const mlp(parameters, "mlp", width, hidden, branch);
   Node const x = graph.input({.shape = {width, seq, 1}, .dtype = DType::bf16}, "x");
-  CHECK(mlp(attention(norm(x))).dtype() == DType::bf16);
+  CHECK(mlp(attend(norm(x))).dtype() == DType::bf16);
 }
