@@ -119,7 +119,8 @@ template <Runtime R> class CompiledGraph {
   /// Copies an output, parameter or state out. Waits for that tensor's tasks alone. Throws as
   /// bind_input does; LifetimeError before the first run.
   template <Element T> std::vector<T> get_output(std::string const& name) const {
-    return store_->template read<T>(kept("get_output", name));
+    auto& stored = kept("get_output", name);  // first: there is no store after a move
+    return store_->template read<T>(stored);
   }
   /// A tensor that outlives runs. Throws GraphError, naming `call`, where there is none of that
   /// name or it is not kept.

@@ -144,12 +144,12 @@ TEST_CASE("a graph says how many tasks, runs and bytes it had", "[graph][graph]"
   Node const x = graph.input({.shape = {4, 3}}, "x"), y = graph.input({.shape = {4, 3}}, "y");
   scale(x).named("z").mark_output();
   scale(y).named("w").mark_output();
+  std::vector<float> const values(12, 1);  // outlives the run that reads it in place
   Ring runtime({.workers = 2});
   Graph<Ring> run(graph, runtime, {.tile = 2, .adopted = {"y"}});
   CHECK(run.stats().tasks == 6);
   CHECK(run.stats().runs == 0);
   CHECK(run.stats().bytes_bound == 0);
-  std::vector<float> const values(12, 1);
   run[x] = values;
   run[y] = values;
   run();
