@@ -15,6 +15,7 @@
 #include "nntile/ops/scale.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
+#include "tests/support/one_to_one.hh"
 #include "tests/support/runtimes.hh"
 
 using namespace nntile;
@@ -23,19 +24,8 @@ using namespace nntile::test;
 namespace {
 
 /// y = 2 x, which notes where its kernel finds x.
-struct Spy {
+struct Spy : OneToOne {
   static constexpr char const* name = "spy";
-  enum class Operand : std::uint8_t { x, y };
-  static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}};
-  static constexpr std::span<DType const> dtypes{float_dtypes};
-  struct Attrs {};
-  static constexpr Fields fields{};
-  static constexpr Hooks<Attrs> hooks{};
-  static constexpr char const* no_gradient = "no test asks for it";
-  struct Args {
-    Index n;
-  };
-  static Args args(Attrs const&, TileRange const& range) { return {range.extent('i')}; }
   template <class T> static void reference(Args const& args, Buffers<Spy> const& buffers) {
     T const* const x = buffers.template at<T>(Operand::x);
     T* const y = buffers.template at<T>(Operand::y);

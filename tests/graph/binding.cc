@@ -8,6 +8,7 @@
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
+#include "tests/support/one_to_one.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -15,19 +16,8 @@ using namespace nntile::test;
 namespace {
 
 /// y = 2 x, an op of a user's own with a reference alone.
-struct Twice {
+struct Twice : OneToOne {
   static constexpr char const* name = "twice";
-  enum class Operand : std::uint8_t { x, y };
-  static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}};
-  static constexpr std::span<DType const> dtypes{float_dtypes};
-  struct Attrs {};
-  static constexpr Fields fields{};
-  static constexpr Hooks<Attrs> hooks{};
-  static constexpr char const* no_gradient = "no test asks for it";
-  struct Args {
-    Index n;
-  };
-  static Args args(Attrs const&, TileRange const& range) { return {range.extent('i')}; }
   template <class T> static void reference(Args const& args, Buffers<Twice> const& buffers) {
     T const* const x = buffers.template at<T>(Operand::x);
     T* const y = buffers.template at<T>(Operand::y);

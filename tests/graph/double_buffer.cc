@@ -12,6 +12,7 @@
 #include "nntile/ops/scale.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
+#include "tests/support/one_to_one.hh"
 #include "tests/support/runtimes.hh"
 
 using namespace nntile;
@@ -20,19 +21,8 @@ using namespace nntile::test;
 namespace {
 
 /// y = x, once the gate is open; -1 where it does not open within ten seconds.
-struct Gate {
+struct Gate : OneToOne {
   static constexpr char const* name = "gate";
-  enum class Operand : std::uint8_t { x, y };
-  static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}};
-  static constexpr std::span<DType const> dtypes{float_dtypes};
-  struct Attrs {};
-  static constexpr Fields fields{};
-  static constexpr Hooks<Attrs> hooks{};
-  static constexpr char const* no_gradient = "no test asks for it";
-  struct Args {
-    Index n;
-  };
-  static Args args(Attrs const&, TileRange const& range) { return {range.extent('i')}; }
   template <class T> static void reference(Args const& args, Buffers<Gate> const& buffers) {
     T const* const x = buffers.template at<T>(Operand::x);
     T* const y = buffers.template at<T>(Operand::y);
