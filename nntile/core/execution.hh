@@ -94,7 +94,7 @@ inline bool names(ExecutionRule const& rule, PlacedTask const& task) {
          (rule.tile == -1 || rule.tile == task.tile);
 }
 
-/// The hints of a task; a runtime of so many CPU workers.
+/// Hints of a task under a policy, on a runtime of `workers` CPU workers.
 inline Hints hints_of(ExecutionPolicy const& policy, PlacedTask const& task, int workers) {
   Hints hints{.priority = policy.priority, .prefetch = policy.prefetch, .offload = policy.offload};
   if (by_owner(policy)) {

@@ -28,7 +28,7 @@ struct PlannedTensor {
   std::string name;
   DType dtype = DType::fp32;
   Tiling tiling;
-  Index column_unit = 1;  // columns of its tiles begin at multiples of so many elements
+  Index column_unit = 1;  // leading dimensions of tiles are its multiples, in elements
   Shape file_shape;
   TensorAttributes attributes;
   bool open = false;  // in the graph: another plan of it may bind another shape

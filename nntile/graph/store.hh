@@ -25,7 +25,7 @@ struct StoredSpec {
   Shape file_shape;  // row-major, as files have it
   TensorAttributes attributes;
   bool open = false;      // in the graph: one of several of that name, perhaps
-  Index column_unit = 1;  // columns of its tiles begin at multiples of so many elements
+  Index column_unit = 1;  // leading dimensions of tiles are its multiples, in elements
 };
 
 /// Owns the parameters, states, inputs and outputs of one or more compiled graphs on one runtime. A

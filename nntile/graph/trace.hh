@@ -21,7 +21,7 @@ struct TaskTime {
 
 namespace detail {
 
-/// Argument bytes of a traced task: whom to call with what, and where to note the time.
+/// Argument bytes of a traced task: the codelet, its own arguments, and where its time is stored.
 struct TracedTask {
   Codelet const* codelet;
   void const* arguments;

@@ -40,8 +40,8 @@ struct TiledCall {
   AxisTable table;
   /// One per axis of the table.
   inplace_vector<AxisTiling const*, max_axes> tilings;
-  /// One per operand: columns of its tiles begin at multiples of so many elements. None: no
-  /// padding.
+  /// One per operand: the number of elements of which its leading dimensions are multiples. Empty:
+  /// no padding.
   inplace_vector<Index, max_operands> column_units = {};
 
   Index const* units() const { return column_units.size() == 0 ? nullptr : column_units.data(); }

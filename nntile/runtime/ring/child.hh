@@ -19,7 +19,7 @@ template <class Policy> class ChildDomain {
  public:
   static constexpr std::uint32_t least_slots = 8;
 
-  /// A window of so many slots, a power of two. Throws OutOfMemory, std::bad_alloc.
+  /// Opens a domain with a window of `slots`, a power of two. Throws OutOfMemory, std::bad_alloc.
   explicit ChildDomain(Machine<Policy>& machine, std::uint32_t slots = least_slots)
       : machine_(machine), submission_(machine.domains.take(slots)) {}
   ChildDomain(ChildDomain const&) = delete;

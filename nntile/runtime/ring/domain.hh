@@ -84,8 +84,8 @@ template <class Policy> class DomainPool {
   DomainPool(DomainPool const&) = delete;
   DomainPool& operator=(DomainPool const&) = delete;
 
-  /// A free one with a window of so many slots, a power of two. Any thread. Throws OutOfMemory (as
-  /// many as there are numbers are in use), std::bad_alloc.
+  /// Takes a free domain with a window of `slots`, a power of two. Any thread. Throws OutOfMemory
+  /// (all numbers are in use), std::bad_alloc.
   Domain<Policy>& take(std::uint32_t slots) {
     Lock guard(mutex_);
     auto& free = free_[std::countr_zero(slots)];

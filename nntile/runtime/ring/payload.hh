@@ -20,7 +20,7 @@ template <class Policy> class ArgumentRing {
   /// `bytes` is a power of two, at least 64.
   explicit ArgumentRing(std::uint64_t bytes = Policy::Sizes::argument_bytes) : size_(bytes) {}
 
-  /// Whether so many are for the heap: they would hold up too many others.
+  /// Whether a block of this size goes to the heap: it would fill a quarter of the ring.
   bool is_large(std::size_t bytes) const { return bytes >= size_ / 4; }
   /// Null if it is full until an older block is taken back.
   std::byte* take(std::size_t bytes) {

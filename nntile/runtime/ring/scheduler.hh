@@ -229,7 +229,7 @@ template <class Policy> class Scheduler {
     make(inbox);
   }
 
-  /// Capacity of a queue for the tasks of so many slots.
+  /// Capacity of a queue that holds the tasks of `slots`.
   static std::uint32_t capacity(std::uint32_t slots) { return 2 * std::bit_ceil(slots); }
   std::uint32_t capacity() const { return capacity(slots_); }
 

@@ -155,7 +155,7 @@ class Failures {
     bool cancelled = false;
   };
 
-  /// Throws for these ranges, and for so many tasks without one.
+  /// Throws for the ranges [begin, end), and for `failed` and `cancelled` tasks of no range.
   [[noreturn]] void report(std::size_t begin, std::size_t end, std::uint64_t failed,
                            std::uint64_t cancelled) {
     auto const from = ranges_.begin() + static_cast<std::ptrdiff_t>(begin);
