@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "nntile/ops/call.hh"
 #include "nntile/ops/columns.hh"
-#include "nntile/ops/concept.hh"
 
 namespace nntile {
 namespace ops {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where the largest element along an axis is.
 
-#include "nntile/ops/concept.hh"
+#include "nntile/ops/call.hh"
 
 namespace nntile {
 namespace ops {

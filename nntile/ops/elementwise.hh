@@ -7,8 +7,8 @@
 #include <concepts>
 #include <utility>
 
+#include "nntile/ops/call.hh"
 #include "nntile/ops/columns.hh"
-#include "nntile/ops/concept.hh"
 
 namespace nntile {
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "nntile/ops/concept.hh"
+#include "nntile/ops/call.hh"
 
 namespace nntile {
 namespace ops {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A constant in every element.
 
+#include "nntile/ops/call.hh"
 #include "nntile/ops/columns.hh"
-#include "nntile/ops/concept.hh"
 
 namespace nntile {
 namespace ops {

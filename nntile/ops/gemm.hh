@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "nntile/ops/concept.hh"
+#include "nntile/ops/call.hh"
 #include "nntile/ops/gelutanh.hh"
 
 namespace nntile {

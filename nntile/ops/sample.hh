@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nntile/core/random.hh"
-#include "nntile/ops/concept.hh"
+#include "nntile/ops/call.hh"
 
 namespace nntile {
 namespace ops {

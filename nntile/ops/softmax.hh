@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "nntile/ops/concept.hh"
+#include "nntile/ops/call.hh"
 
 namespace nntile {
 namespace ops {

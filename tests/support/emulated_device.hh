@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nntile/ops/concept.hh"
+#include "nntile/ops/call.hh"
 #include "nntile/runtime/engine/engine.hh"
 #include "tests/runtime/thread_executor.hh"
 

@@ -1,0 +1,184 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The callable object of an op, which serves every layer, and the checks of an op's struct.
+
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+
+#include "nntile/ops/concept.hh"
+
+namespace nntile {
+
+struct ExecutionContext;
+
+namespace detail {
+
+/// What is returned where a static_assert has refused a call: it fits wherever the result was
+/// wanted, so that nothing else is reported.
+struct Refused {
+  template <class T> operator T() const;
+};
+
+/// Elements of a braced list that fits no Attrs; its name is what g++ says of such a call.
+struct an_attribute_is_misspelt_or_of_another_type {
+  template <class T> an_attribute_is_misspelt_or_of_another_type(T const&);
+};
+
+template <class Op, class... Operands>
+concept Applicable = requires(Op op, typename Op::Attrs const& attrs, Operands const&... operands) {
+  apply(op, attrs, operands...);
+};
+template <class Op, class... Operands>
+concept AsyncApplicable =
+    requires(Op op, typename Op::Attrs const& attrs, Operands const&... operands) {
+      apply_async(op, attrs, operands...);
+    };
+
+/// What may stand where attributes are left out.
+template <class X, class Attrs>
+concept OperandOf = !std::convertible_to<X, Attrs const&> &&
+                    !std::same_as<std::remove_cvref_t<X>, ExecutionContext>;
+
+struct AnyBuilder {};
+
+/// Says which member an op lacks, or has of another kind. What OpStruct demands, in words.
+template <class Op> consteval bool checked_op() {
+  static_assert(std::is_empty_v<Op>, "an op is an empty struct: its constants are in Attrs");
+  static_assert(
+      requires {
+        { Op::name } -> std::convertible_to<char const*>;
+      }, "an op needs `static constexpr char const* name`");
+  static_assert(requires { typename Op::Attrs; }, "an op needs a type `Attrs`: its constants");
+  static_assert(requires { typename Op::Args; }, "an op needs a type `Args`: what its kernel sees");
+  static_assert(
+      requires { requires OperandName<typename Op::Operand>; },
+      "an op needs `enum class Operand : std::uint8_t`: the names of its operands");
+  static_assert(
+      requires {
+        { Op::operands } -> std::convertible_to<Operands const&>;
+      }, "an op needs `static constexpr Operands operands`: names, axes and accesses");
+  static_assert(
+      requires { Op::dtypes; }, "an op needs `static constexpr std::span<DType const> dtypes`");
+  static_assert(
+      requires {
+        { Op::fields } -> std::convertible_to<Fields const&>;
+      },
+      "an op needs `static constexpr Fields fields`: the members of its Attrs by name, "
+      "{field<&Attrs::alpha>(\"alpha\")}");
+  if constexpr (requires {
+                  typename Op::Attrs;
+                  typename Op::Args;
+                }) {
+    using Attrs = typename Op::Attrs;
+    using Args = typename Op::Args;
+    static_assert(
+        requires {
+          { Op::hooks } -> std::convertible_to<Hooks<Attrs> const&>;
+        }, "an op needs `static constexpr Hooks<Attrs> hooks`, {} where it has none");
+    static_assert(
+        requires(Attrs const& attrs, TileRange const& range) {
+          { Op::args(attrs, range) } -> std::same_as<Args>;
+        }, "an op needs `static Args args(Attrs const&, TileRange const&)`");
+    static_assert(std::is_trivially_copyable_v<Attrs> && sizeof(Attrs) <= max_attrs_bytes,
+                  "Attrs of an op are trivially copyable, of at most max_attrs_bytes");
+    static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= max_args_bytes,
+                  "Args of an op are trivially copyable, of at most max_args_bytes");
+#ifndef __CUDACC__  // CUDA's front end, which finds no address of a template in a requirement
+    static_assert(
+        requires { Op::no_reference; } || requires { &Op::template reference<float>; } ||
+            requires { &Op::template reference<double>; },
+        "an op needs `template <Element T> static void reference(Args const&, "
+        "Buffers<Op>)`, or `no_reference`, the reason why not");
+    static_assert(
+        requires { Op::no_gradient; } || requires { &Op::template gradient<AnyBuilder>; },
+        "an op needs `template <class Builder> static void gradient(Builder&)`, or "
+        "`no_gradient`, the reason why not");
+#endif
+  }
+#ifndef __CUDACC__  // which spells enumerators in another way
+  if constexpr (requires {
+                  requires OperandName<typename Op::Operand>;
+                  Op::operands;
+                })
+    static_assert(
+        names_agree<Op>(),
+        "the enum `Operand` and the table `operands` have the same names in the same order");
+#endif
+  return true;
+}
+
+}  // namespace detail
+
+/// The callable object of an op. It forwards to `apply(op, attrs, operands...)`, found in the layer
+/// of the operands: gelu(tile, tile) and gelu(tensor, tensor) block until that call is done,
+/// gelu.async(...) returns what to wait for, y = gelu(node) adds a node to a graph. Attributes come
+/// first: gemm({.trans_a = true}, a, b). Before them async() takes an ExecutionContext
+/// (ops/execution.hh): gemm.async({.isa = Isa::v3}, {.trans_a = true}, a, b, c).
+template <class Op>
+requires(std::is_class_v<Op>)
+struct Call {
+  static_assert(detail::checked_op<Op>());
+  using op_type = Op;
+
+  template <class... Operands>
+  auto operator()(typename Op::Attrs const& attrs, Operands&&... operands) const {
+    if constexpr (detail::Applicable<Op, std::remove_cvref_t<Operands>...>) {
+      return apply(Op{}, attrs, operands...);
+    } else {
+      static_assert(!OpStruct<Op>,
+                    "an op takes Nodes of one graph, or Tiles, or Tensors, on one runtime: these "
+                    "operands are of several kinds, or numbers; attributes stand first, in braces");
+      return detail::Refused{};
+    }
+  }
+  template <class First, class... Rest>
+  requires(!std::convertible_to<First, typename Op::Attrs const&>)
+  auto operator()(First&& first, Rest&&... rest) const {
+    return (*this)(typename Op::Attrs{}, first, rest...);
+  }
+  /// Takes a braced list that is no Attrs, in g++, and is the worse choice for one that is.
+  template <std::size_t N, class... Operands>
+  void operator()(detail::an_attribute_is_misspelt_or_of_another_type const (&)[N],
+                  Operands&&...) const volatile = delete;
+
+  template <class... Operands>
+  auto async(typename Op::Attrs const& attrs, Operands&&... operands) const {
+    return start(attrs, operands...);
+  }
+  template <class First, class... Rest>
+  requires detail::OperandOf<First, typename Op::Attrs>
+  auto async(First&& first, Rest&&... rest) const {
+    return start(typename Op::Attrs{}, first, rest...);
+  }
+  /// The worse choice for braces that fit Attrs as well; those above come first.
+  template <class... Operands>
+  auto async(ExecutionContext const& context, typename Op::Attrs const& attrs,
+             Operands&&... operands) const volatile {
+    return start(attrs, context, operands...);
+  }
+  template <class First, class... Rest>
+  requires detail::OperandOf<First, typename Op::Attrs>
+  auto async(ExecutionContext const& context, First&& first, Rest&&... rest) const volatile {
+    return start(typename Op::Attrs{}, context, first, rest...);
+  }
+  template <std::size_t N>
+  void async(detail::an_attribute_is_misspelt_or_of_another_type const (&)[N], ...) const
+      volatile = delete;
+
+ private:
+  template <class... Operands>
+  static auto start(typename Op::Attrs const& attrs, Operands const&... operands) {
+    if constexpr (detail::AsyncApplicable<Op, Operands...>) {
+      return apply_async(Op{}, attrs, operands...);
+    } else {
+      static_assert(
+          !OpStruct<Op>,
+          "async() is for Tiles, or Tensors, on one runtime: these operands are of several "
+          "kinds, or Nodes, on which the plain call adds the op to their graph");
+      return detail::Refused{};
+    }
+  }
+};
+
+}  // namespace nntile
