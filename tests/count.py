@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts results in Meson's test logs and prints `N passed, N failed, N skipped`.
+"""Counts results in Meson's test logs and prints `N passed, N failed, N skipped`; of a failed test the
+end of what it wrote.
 
 usage: count.py BROKEN LOG...   BROKEN: stages that failed before their tests could run
 """
@@ -8,6 +9,7 @@ import json
 import sys
 
 PASSED, SKIPPED = {"OK", "EXPECTEDFAIL"}, {"SKIP"}
+SHOWN = 30  # lines of a failed test
 
 
 def main(broken, logs):
@@ -22,6 +24,9 @@ def main(broken, logs):
                 else:
                     failed += 1
                     print(f"{test['result']}: {test['name']} ({log})")
+                    wrote = test.get("stdout", "") + test.get("stderr", "")
+                    for line in wrote.rstrip().splitlines()[-SHOWN:]:
+                        print(f"  {line}")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
 

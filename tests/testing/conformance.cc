@@ -14,7 +14,8 @@ using namespace nntile;
 using test::BrokenReplay;
 using test::Defect;
 
-/// `first`: until the first check fails. A hang is waited for, and counts as a failure.
+/// `first`: until the first check fails. A hang ends when the watchdog has seen it, and counts as a
+/// failure.
 testing::Report run(Defect defect, std::string const& only = {}, bool first = false) {
   bool const frees = defect != Defect::frees_nothing && defect != Defect::frees_nothing_at_the_end;
   testing::ConformanceOptions options;
@@ -23,7 +24,8 @@ testing::Report run(Defect defect, std::string const& only = {}, bool first = fa
   options.heavy = !first || !frees;
   options.stop_at_failure = first;
   options.watchdog = testing::Watchdog::off();
-  if (defect == Defect::loses_a_wakeup) options.watchdog = {0.25, [](testing::Report const&) {}};
+  if (defect == Defect::loses_a_wakeup)
+    options.watchdog = {0.25, [](testing::Report const&) { BrokenReplay::wake_driver(); }};
   return testing::conformance(
       [=](RuntimeOptions const& runtime_options) { return BrokenReplay(defect, runtime_options); },
       options);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "nntile/runtime/concept.hh"
+#include "tests/testing/newest.hh"
 
 namespace nntile::test {
 
@@ -20,8 +21,7 @@ enum class Fault {
   wakes_one          // wakes a thread only for the first job of a queue
 };
 
-/// One locked queue. A thread that slept through its wake-up looks again after a second, and then
-/// the fault is gone, so that a test ends.
+/// One locked queue.
 template <Fault fault> class FaultyThreads {
  public:
   explicit FaultyThreads(RuntimeOptions const& options) : workers_(options.workers.value_or(2)) {
@@ -52,14 +52,18 @@ template <Fault fault> class FaultyThreads {
     return true;
   }
   void on_idle(Job) {}
+  /// Ends the fault and what hangs by it, for a watchdog that has seen it.
+  static void mend() {
+    Newest<FaultyThreads>::visit([](FaultyThreads& self) {
+      std::lock_guard const hold(self.mutex_);
+      self.mended_ = true;
+      self.changed_.notify_all();
+    });
+  }
   Workers workers() const { return {.cpu = workers_}; }
 
  private:
-  bool is(Fault one) const { return fault == one && !shown_; }
-  void rest(std::unique_lock<std::mutex>& lock) {
-    bool const late = changed_.wait_for(lock, std::chrono::seconds(1)) == std::cv_status::timeout;
-    shown_ = shown_ || (late && !jobs_.empty());
-  }
+  bool is(Fault one) const { return fault == one && !mended_; }
   void work() {
     for (std::unique_lock lock(mutex_); !stop_; lock.lock()) {
       if (jobs_.empty() && is(Fault::sleeps_late)) {
@@ -67,9 +71,9 @@ template <Fault fault> class FaultyThreads {
         std::this_thread::sleep_for(std::chrono::microseconds(20));
         lock.lock();
         if (stop_) return;
-        rest(lock);
+        changed_.wait(lock);
       } else if (jobs_.empty()) {
-        rest(lock);
+        changed_.wait(lock);
       }
       lock.unlock();
       (void)help();
@@ -81,8 +85,9 @@ template <Fault fault> class FaultyThreads {
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   bool stop_ = false;
-  bool shown_ = false;
+  bool mended_ = false;
   std::vector<std::thread> threads_;
+  Newest<FaultyThreads> newest_{*this};
 };
 
 }  // namespace nntile::test

@@ -3,10 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <atomic>
 #include <cstdio>
 #include <string>
-#include <thread>
 
 #include "nntile/runtime/engine/engine.hh"
 #include "nntile/testing/conformance.hh"
@@ -53,16 +52,31 @@ template <Fault fault> testing::Report run_with(testing::ConformanceOptions cons
       [](RuntimeOptions const& one) { return Engine<FaultyThreads<fault>>(one); }, options);
 }
 
-/// Hangs end after a second here.
+/// Hangs end when the watchdog has seen them.
 template <Fault fault> testing::Report run_asleep(std::string const& check, int workers) {
   testing::ConformanceOptions options;
   options.max_workers = workers;
   options.helping_driver = false;
   options.rounds = 1;
   options.only = check;
-  options.watchdog = {0.25, [](testing::Report const&) {}};
+  options.watchdog = {0.25, [](testing::Report const&) { FaultyThreads<fault>::mend(); }};
   return run_with<fault>(options);
 }
+
+/// A call that does not return until the watchdog has seen it.
+class Hang {
+ public:
+  testing::Watchdog watchdog() {
+    return {0.4, [this](testing::Report const&) {
+              seen_ = true;
+              seen_.notify_all();
+            }};
+  }
+  void until_seen() { seen_.wait(false); }
+
+ private:
+  std::atomic<bool> seen_{false};
+};
 
 void require_words(std::string const& text, std::initializer_list<char const*> pieces) {
   for (char const* const piece : pieces) {
@@ -98,7 +112,10 @@ TEST_CASE("a caller may live with a hang, and the check counts as failed", "[tes
   options.rounds = 1;
   options.only = "a sleeping driver wakes";
   std::string told;
-  options.watchdog = {0.25, [&](testing::Report const& so_far) { told = so_far.hang; }};
+  options.watchdog = {0.25, [&](testing::Report const& so_far) {
+                        told = so_far.hang;
+                        test::BrokenReplay::wake_driver();
+                      }};
   auto const report = testing::conformance(
       [](RuntimeOptions const& one) {
         return test::BrokenReplay(test::Defect::loses_a_wakeup, one);
@@ -135,12 +152,13 @@ TEST_CASE("threads without these faults wake", "[testing][watchdog]") {
 }
 
 TEST_CASE("a constructor that does not return is named", "[testing][watchdog]") {
+  Hang hang;
   testing::ConformanceOptions options;
   options.only = "a runtime that is given nothing to do ends";
-  options.watchdog = {0.4, [](testing::Report const&) {}};
+  options.watchdog = hang.watchdog();
   auto const report = testing::conformance(
-      [](RuntimeOptions const& one) {
-        if (one.own_driver) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+      [&](RuntimeOptions const& one) {
+        if (one.own_driver) hang.until_seen();
         return test::BrokenReplay(test::Defect::none, one);
       },
       options);
@@ -152,15 +170,24 @@ TEST_CASE("a constructor that does not return is named", "[testing][watchdog]") 
 
 TEST_CASE("a destructor that does not return is named", "[testing][watchdog]") {
   struct Lingering : test::BrokenReplay {
-    explicit Lingering(RuntimeOptions const& one) : BrokenReplay(test::Defect::none, one) {}
-    ~Lingering() { std::this_thread::sleep_for(std::chrono::milliseconds(1200)); }
+    Lingering(RuntimeOptions const& one, Hang* hang)
+        : BrokenReplay(test::Defect::none, one), hang_(hang) {}
+    ~Lingering() {
+      if (hang_ != nullptr) hang_->until_seen();
+    }
+    Hang* hang_;
   };
+  Hang hang;
+  int built = 0;
   testing::ConformanceOptions options;
   options.only = "a runtime that is given nothing to do ends";
   options.own_driver = false;
-  options.watchdog = {0.4, [](testing::Report const&) {}};
-  auto const report =
-      testing::conformance([](RuntimeOptions const& one) { return Lingering(one); }, options);
+  options.watchdog = hang.watchdog();
+  auto const report = testing::conformance(
+      [&](RuntimeOptions const& one) {
+        return Lingering(one, ++built > 1 ? &hang : nullptr);  // the first is built to try
+      },
+      options);
   require_words(report.hang, {"do ends', 1 worker: in the destructor after wait_all()"});
 }
 
