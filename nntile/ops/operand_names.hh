@@ -9,25 +9,25 @@
 namespace nntile::detail {
 
 /// Whether the enumerators are the names of the table, in its order, and no more: by the compiler's
-/// spelling of them, whose end is "{...::x, ...::y, (...)2}]". One instantiation an op, since each
-/// costs a third of a millisecond.
+/// spelling of them, which ends with "E::x, E::y, (E)2}]" where E is the enum. One instantiation an
+/// op, and few steps in it, since every file that includes the op pays for them.
 template <class Op, typename Op::Operand... names> consteval bool spelled_as_table() {
   char const* const text = __PRETTY_FUNCTION__;
   std::size_t at = sizeof(__PRETTY_FUNCTION__) - 1;
   while (text[at - 1] == ']' || text[at - 1] == '}' || text[at - 1] == '>') --at;
   if (text[at - 1] < '0' || text[at - 1] > '9') return false;  // one more than the table has
+  while (text[at - 1] != ')') --at;
+  std::size_t const end = at--;
+  for (int depth = 1; depth > 0; --at)
+    depth += text[at - 1] == ')' ? 1 : text[at - 1] == '(' ? -1 : 0;
+  std::size_t const before_name = end - at;  // of "(E)", which is as long as "E::"
   for (std::size_t left = Op::operands.size(); left-- > 0;) {
-    for (int depth = 0; depth > 0 || text[at - 1] != ','; --at)
-      depth += text[at - 1] == '>' || text[at - 1] == ')'   ? 1
-               : text[at - 1] == '<' || text[at - 1] == '(' ? -1
-                                                            : 0;
-    --at;
+    at -= 2;  // ", "
     char const* const name = Op::operands[left].name;
-    std::size_t length = 0;
-    while (name[length] != 0) ++length;
-    for (std::size_t i = 0; i < length; ++i)
-      if (text[at - length + i] != name[i]) return false;
-    if (text[at - length - 1] != ':') return false;
+    std::size_t const length = __builtin_strlen(name);
+    if (text[at - length - 1] != ':' || __builtin_memcmp(text + at - length, name, length) != 0)
+      return false;
+    at -= length + before_name;
   }
   return true;
 }

@@ -10,6 +10,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes in an op of one's own.
 #include "nntile/graph/apply.hh"
+#include "nntile/ops/call.hh"
 
 using namespace nntile;
 
