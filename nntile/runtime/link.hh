@@ -1,15 +1,18 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// State that outlives a runtime: whether it is alive, and the handles that other threads than its
-// driver have dropped.
+// State that outlives a runtime: whether it is alive, the handles that other threads than its
+// driver have dropped, and the names that tasks may still refer to.
 //
 // Use by a runtime: a member LinkRef, before its DrivingThread, which notes the driver there;
 // every driving call, having entered, checks any_dropped() and settles what was dropped
-// (support/dropped.hh); the first statement of the destructor is close().
+// (support/dropped.hh); when all tasks have ended it calls forget_names(); the first statement of
+// the destructor is close().
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "nntile/core/error.hh"
@@ -22,6 +25,27 @@ class DrivenElsewhere : public LifetimeError {
   using LifetimeError::LifetimeError;
 };
 
+/// A string that can stand in a list; null: none.
+class NameText {
+ public:
+  NameText() = default;
+  /// A copy, in one allocation. Throws std::bad_alloc.
+  explicit NameText(std::string_view text) : node_(new char[sizeof(char*) + text.size() + 1]()) {
+    text.copy(node_ + sizeof(char*), text.size());
+  }
+  NameText(NameText&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
+  NameText& operator=(NameText other) noexcept {
+    std::swap(node_, other.node_);
+    return *this;
+  }
+  ~NameText() { delete[] node_; }
+  char const* c_str() const noexcept { return node_ != nullptr ? node_ + sizeof(char*) : nullptr; }
+
+ private:
+  template <class> friend class Link;
+  char* node_ = nullptr;  // the next one's address, then the text
+};
+
 /// Shared by a runtime and the objects made on it. Every member may be called from any thread.
 template <class Handle> class Link {
  public:
@@ -30,6 +54,7 @@ template <class Handle> class Link {
   Link& operator=(Link const&) = delete;
   ~Link() {
     take([](Handle const&, bool) {});
+    forget_names();
   }
 
   bool alive() const noexcept { return alive_.load(std::memory_order_acquire); }
@@ -55,6 +80,24 @@ template <class Handle> class Link {
   /// it is until the runtime ends.
   void drop(Handle const& handle, bool unlock) noexcept {
     if (auto* const dropped = new (std::nothrow) Dropped{handle, unlock, nullptr}) push(*dropped);
+  }
+  /// Keeps a name whose object has ended for the tasks before, which may fail and refer to it.
+  void keep(NameText&& name) noexcept {
+    if (name.node_ == nullptr) return;
+    char* const node = std::exchange(name.node_, nullptr);
+    char* next = names_.load(std::memory_order_relaxed);
+    do {
+      std::memcpy(node, &next, sizeof next);
+    } while (!names_.compare_exchange_weak(next, node, std::memory_order_release,
+                                           std::memory_order_relaxed));
+  }
+  /// Frees the kept names: all tasks that were submitted have ended.
+  void forget_names() noexcept {
+    for (char* node = names_.exchange(nullptr, std::memory_order_acquire); node != nullptr;) {
+      char* next = nullptr;
+      std::memcpy(&next, node, sizeof next);
+      delete[] std::exchange(node, next);
+    }
   }
   bool any_dropped() const noexcept { return dropped_.load(std::memory_order_relaxed) != nullptr; }
   /// Calls settle(handle, unlock) for all that were dropped, in the order of `drop`. If it throws,
@@ -104,6 +147,7 @@ template <class Handle> class Link {
   std::atomic<bool> alive_{true};
   std::atomic<std::uintptr_t> driver_{0};
   std::atomic<Dropped*> dropped_{nullptr};
+  std::atomic<char*> names_{nullptr};
 };
 
 /// A counted reference to a link, or none.

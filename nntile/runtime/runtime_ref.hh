@@ -84,6 +84,11 @@ template <Runtime R> class RuntimeRef {
     });
     if (!waited) retire(handle);
   }
+  /// Leaves a name to the tasks before; without a link it ends here.
+  void keep(support::NameText&& name) const noexcept {
+    if constexpr (LinkedRuntime<R>)
+      if (link_) link_->keep(std::move(name));
+  }
   /// Waits for a task likewise; wait_all reports its failure.
   void wait(Event event) const noexcept {
     (void)in_turn([&] { runtime_->wait(event); });

@@ -24,9 +24,8 @@ class StableName {
  public:
   StableName(std::string_view text, char const* usual) : text_(usual) {
     if (text == usual) return;
-    own_ = std::make_unique<char[]>(text.size() + 1);
-    text.copy(own_.get(), text.size());
-    text_ = own_.get();
+    own_ = support::NameText(text);
+    text_ = own_.c_str();
   }
   StableName(StableName&& other) noexcept
       : own_(std::move(other.own_)), text_(std::exchange(other.text_, nullptr)) {}
@@ -37,9 +36,11 @@ class StableName {
   }
   /// Null where it was moved from.
   char const* c_str() const { return text_; }
+  /// What was allocated for it, for tasks that refer to it after its owner's end.
+  support::NameText take() noexcept { return std::move(own_); }
 
  private:
-  std::unique_ptr<char[]> own_;
+  support::NameText own_;
   char const* text_;
 };
 
@@ -61,8 +62,9 @@ template <class Handle> class OneHandle {
 
 /// Owns the buffers of a tensor's tiles on a runtime: cut by a Tiling, or of a Shape and one tile.
 /// Move-only; its end, on any thread, retires the buffers, which are reclaimed after their last
-/// task, and after the end of an open view. Unwritten until something writes them. Used after it
-/// was moved from, or after its runtime has ended, it throws LifetimeError.
+/// task, and after the end of an open view. Unwritten until something writes them. Errors of tasks
+/// that fail after its end name it, on a LinkedRuntime; on another one these have ended before.
+/// Used after it was moved from, or after its runtime has ended, it throws LifetimeError.
 template <Element T, Runtime R, class Cut>
 requires(std::same_as<Cut, Shape> || std::same_as<Cut, Tiling>)
 class OwnedTiles {
@@ -137,6 +139,7 @@ class OwnedTiles {
   ~OwnedTiles() {
     for (auto const& handle : handles_)
       waits_ ? runtime_.wait_and_retire(handle) : runtime_.retire(handle);
+    runtime_.keep(name_.take());
   }
 
   void allocate(R& runtime) {

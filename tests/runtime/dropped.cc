@@ -3,6 +3,8 @@
 #include "nntile/runtime/support/dropped.hh"
 
 #include <new>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/catch.hh"
@@ -64,4 +66,21 @@ TEST_CASE("a locked handle that is dropped waits for its unlock", "[runtime][dro
   (void)dropped.buffers.begin_lock(buffer, Access::write);
   CHECK(dropped.settle(3, std::bad_alloc()) == std::vector<Index>{0, 2});
   CHECK(dropped.buffers.end_lock(dropped.handles[1]).is(support::Buffer::dropped));
+}
+
+TEST_CASE("names that were kept stay until they are forgotten", "[runtime][link]") {
+  auto const link = support::LinkRef<DataHandle>::make();
+  support::NameText first("first");
+  support::NameText moved(std::move(first));
+  char const* const text = moved.c_str();
+  CHECK(first.c_str() == nullptr);
+  CHECK(std::string(text) == "first");
+  link->keep(std::move(first));  // none
+  link->keep(std::move(moved));
+  CHECK(moved.c_str() == nullptr);
+  for (int i = 0; i < 1000; ++i) link->keep(support::NameText(concat("name ", i)));
+  CHECK(std::string(text) == "first");
+  link->forget_names();
+  link->forget_names();
+  link->keep(support::NameText("the link's end frees this"));
 }

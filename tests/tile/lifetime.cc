@@ -3,8 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -33,6 +36,32 @@ struct Counted {
   std::atomic<int> released{0};
   Release release() {
     return {[](void* self) noexcept { ++static_cast<Counted*>(self)->released; }, this};
+  }
+};
+
+/// A task that ends when its test says so.
+struct Gate {
+  std::atomic<bool> started{false};
+  Completion token;
+  Event event;
+
+  static Status start(KernelCall const& call, Completion token) noexcept {
+    Gate* gate = nullptr;
+    std::memcpy(&gate, call.arguments, sizeof gate);
+    gate->token = token;
+    gate->started = true;
+    return {};
+  }
+  static constexpr Codelet codelet{"gate", nullptr, nullptr, &start};
+
+  template <class R> void submit_on(R& runtime, typename R::Handle handle) {
+    Use<typename R::Handle> const writes[] = {{handle, Access::write}};
+    Gate* const self = this;
+    event = runtime.submit({&codelet, writes, std::as_bytes(std::span(&self, 1)), {}, {}});
+  }
+  template <class R> void open(R& runtime) {
+    while (!started) (void)runtime.done(event);
+    token.complete();
   }
 };
 
@@ -112,6 +141,29 @@ TEMPLATE_LIST_TEST_CASE("a view outlives its tile, whose buffer ends with it", "
   runtime.wait_all();
   while (counted.released == 0) std::this_thread::yield();  // StarPU's workers
   CHECK(counted.released == 1);
+}
+
+TEMPLATE_LIST_TEST_CASE("a task that fails after the end of its tile names it", "[tile][lifetime]",
+                        AllRuntimes) {
+  static constexpr Codelet fails{
+      "fails", [](KernelCall const&) noexcept -> Status { return {.error = "broken"}; }};
+  using Handle = typename TestType::Handle;
+  TestType runtime;
+  Tile<float, TestType> const held(runtime, {4});
+  for (bool const elsewhere : {false, true}) {  // ends on another thread
+    Gate gate;
+    gate.submit_on(runtime, held.handle());
+    auto tile = std::make_unique<Tile<float, TestType>>(runtime, Shape{4}, "a name of some length");
+    Use<Handle> const uses[] = {{held.handle(), Access::read}, {tile->handle(), Access::write}};
+    runtime.submit({&fails, uses, {}, {}, {tile->operand().name, 0}});
+    if (elsewhere)
+      std::thread([&] { tile.reset(); }).join();
+    else
+      tile.reset();
+    gate.open(runtime);
+    std::string const message = message_of<TaskError>([&] { runtime.wait_all(); });
+    CHECK(contains(message, "fails of tensor 'a name of some length', tile 0"));
+  }
 }
 
 TEST_CASE("a view for reading gives elements that are const", "[tile][lifetime]") {

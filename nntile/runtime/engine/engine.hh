@@ -138,6 +138,7 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
     drain();
     if (polls_when_idle_) executor_->on_idle({});
     polls_when_idle_ = false;
+    this->link()->forget_names();
     failures_.report();
   }
 

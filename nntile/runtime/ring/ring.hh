@@ -114,6 +114,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
     Inside const inside(*this, "wait_all");
     machine_.table.check_nothing_locked();
     root_.wait_for_everything();
+    this->link()->forget_names();
     machine_.failures.report();
   }
 

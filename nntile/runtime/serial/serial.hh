@@ -139,6 +139,7 @@ class Serial : public support::StorageCalls<Serial> {
     Inside const inside(*this, "wait_all");
     buffers_.check_nothing_locked();
     drain(submitted_);
+    this->link()->forget_names();
     failures_.report();
   }
 

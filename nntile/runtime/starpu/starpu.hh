@@ -135,6 +135,7 @@ class StarPU : public support::StorageCalls<StarPU> {
     Inside const inside(*this, "wait_all");
     buffers_.check_nothing_locked();
     block_until_all_ended();
+    this->link()->forget_names();
     failures_.report();
   }
 
