@@ -17,6 +17,7 @@
 #include "nntile/io/directory.hh"
 #include "nntile/io/json.hh"
 #include "nntile/io/json_text.hh"
+#include "nntile/io/quotes.hh"
 #include "nntile/ops/cast.hh"
 
 namespace nntile::io {
@@ -285,7 +286,9 @@ template <class Read> auto with_source(std::string_view source, Read&& read) {
   } catch (OutOfMemory const&) {
     throw;
   } catch (Error const& error) {
-    throw FormatError(concat(path_in_quotes(source), ": ", error.what()));
+    std::string text = path_in_quotes(source) + ": ";
+    append_printable(text, error.what());  // with names of the file
+    throw FormatError(text);
   }
 }
 

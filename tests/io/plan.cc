@@ -178,6 +178,9 @@ TEST_CASE("a saved graph that is no graph is refused in one line", "[io][plan]")
   CHECK(contains(graph_error(replaced(text, "exact", "quick")), "numerics 'quick'"));
   for (std::string const& wrong : {replaced(text, "64", "65"), replaced(text, "\"w\",", "")})
     CHECK(graph_error(wrong).starts_with("'g.json': "));
+  std::string const two_lines = replaced(text, "\"layer\"", "\"lay\\ner\"");
+  CHECK(contains(graph_error(replaced(two_lines, "\"name\": \"x\"", "\"name\": \"z\"")),
+                 "graph 'lay\\x0aer': "));
 }
 
 TEST_CASE("a saved plan that is not one of its graph is refused in one line", "[io][plan]") {
