@@ -13,7 +13,7 @@
 
 #include "bench/harness.hh"
 #include "nntile/core/shape.hh"
-#include "nntile/ops/arguments.hh"
+#include "nntile/ops/concept.hh"
 #include "nntile/runtime/support/aligned.hh"
 #include "nntile/runtime/support/workspaces.hh"
 
@@ -84,7 +84,8 @@ class BoundKernel {
   template <class Op>
   BoundKernel(Isa isa, Arguments<Op> const& args, std::vector<Operand> operands,
               DType dtype = DType::fp32)
-      : codelet_(kernels::find(Op::name, dtype, dtype, Mode::exact, isa)),
+      : codelet_(kernels::find(Op::name, dtype, usual_types(op_info<Op>, dtype).second, Mode::exact,
+                               isa)),
         args_(sizeof args),
         operands_(std::move(operands)) {
     std::memcpy(args_.data(), &args, sizeof args);

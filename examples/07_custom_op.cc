@@ -101,7 +101,7 @@ struct RmsNorm {
     Index e, n;
   };
   static constexpr Fields fields{};
-  static Codelet const* kernel(DType element);
+  static Codelet const* kernel(ElementTypes types);
   static constexpr Hooks<Attrs> hooks{.kernel = &kernel};
 
   static Args args(Attrs const&, TileRange const& range) {
@@ -147,9 +147,9 @@ Status rms_norm_fp32(KernelCall const& call) noexcept {
   }
   return {};
 }
-Codelet const* RmsNorm::kernel(DType element) {
+Codelet const* RmsNorm::kernel(ElementTypes types) {
   static constexpr Codelet fp32{name, &rms_norm_fp32, nullptr, nullptr};
-  return element == DType::fp32 ? &fp32 : nullptr;
+  return types.element == DType::fp32 ? &fp32 : nullptr;
 }
 
 int main() {

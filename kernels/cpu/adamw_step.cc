@@ -18,16 +18,16 @@ NNTILE_ALWAYS_INLINE double bias_correction(double beta, double step) {
   return beta > 0 ? 1 - scalar_pow(beta, step) : 1;
 }
 
-template <class T> struct AdamwStep {
+template <class T, class U> struct AdamwStep {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::AdamwStep>(call);
     using Operand = ops::AdamwStep::Operand;
     Buffers<ops::AdamwStep> const buffers(call);
     using V = Vec<compute_t<T>>;
     T* p = buffers.at<T>(Operand::p);
-    T const* g = buffers.at<T>(Operand::g);
-    T* m = buffers.at<T>(Operand::m);
-    T* v = buffers.at<T>(Operand::v);
+    U const* g = buffers.at<U>(Operand::g);
+    U* m = buffers.at<U>(Operand::m);
+    U* v = buffers.at<U>(Operand::v);
     double const lr = static_cast<double>(*buffers.at<float>(Operand::lr));
     auto const step = *buffers.at<std::int64_t>(Operand::step);
     if (step < 1) return {"step is counted from 1"};
@@ -45,10 +45,10 @@ template <class T> struct AdamwStep {
       for_each_vec<compute_t<T>>(args.n, [&](Index i, auto part) __attribute__((always_inline)) {
         V gradient = load(g + i, part);
         if (scaled) gradient = scale * gradient;
-        V const before = load(static_cast<T const*>(m) + i, part);
+        V const before = load(static_cast<U const*>(m) + i, part);
         V const first = fma(one_less_beta1, gradient - before, before);
         V const second = fma(one_less_beta2, gradient * gradient,
-                             beta2 * load(static_cast<T const*>(v) + i, part));
+                             beta2 * load(static_cast<U const*>(v) + i, part));
         V const change = first / fma(c2, sqrt(second), eps);
         V const parameter = fma(c1, change, decay * load(static_cast<T const*>(p) + i, part));
         store(m + i, first, part);
@@ -61,7 +61,7 @@ template <class T> struct AdamwStep {
   }
 };
 
-constinit auto const kernels = float_kernels<ops::AdamwStep, AdamwStep>();
+constinit auto const kernels = op_kernels<ops::AdamwStep, AdamwStep>();
 
 }  // namespace
 NNTILE_KERNEL_LIST(adamw_step, kernels)

@@ -37,7 +37,7 @@ template <class T> struct AddFiber {
   }
 };
 
-constinit auto const kernels = float_kernels<ops::AddFiber, AddFiber>();
+constinit auto const kernels = op_kernels<ops::AddFiber, AddFiber>();
 
 }  // namespace
 NNTILE_KERNEL_LIST(add_fiber, kernels)

@@ -37,7 +37,7 @@ template <class T> struct AddSlice {
   }
 };
 
-constinit auto const kernels = float_kernels<ops::AddSlice, AddSlice>();
+constinit auto const kernels = op_kernels<ops::AddSlice, AddSlice>();
 
 }  // namespace
 NNTILE_KERNEL_LIST(add_slice, kernels)

@@ -42,7 +42,7 @@ template <class T> struct Argmax {
   }
 };
 
-constinit auto const kernels = float_kernels<ops::Argmax, Argmax>();
+constinit auto const kernels = op_kernels<ops::Argmax, Argmax>();
 
 }  // namespace
 NNTILE_KERNEL_LIST(argmax, kernels)

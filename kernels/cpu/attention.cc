@@ -242,8 +242,8 @@ template <class T> struct Attention {
   }
 };
 
-constinit auto const kernels = join(float_kernels<ops::Attention, Attention>(),
-                                    float_kernels<ops::AttentionBackward, AttentionBackward>());
+constinit auto const kernels = join(op_kernels<ops::Attention, Attention>(),
+                                    op_kernels<ops::AttentionBackward, AttentionBackward>());
 
 }  // namespace
 }  // namespace sdpa

@@ -30,42 +30,7 @@ template <class To, class From> struct Cast {
   }
 };
 
-/// The C++ types behind dtypes; the fp32_fast tags are float.
-template <int dtype> struct Storage {
-  using type = float;
-};
-template <> struct Storage<static_cast<int>(DType::fp64)> {
-  using type = double;
-};
-template <> struct Storage<static_cast<int>(DType::bf16)> {
-  using type = bf16_t;
-};
-template <> struct Storage<static_cast<int>(DType::fp16)> {
-  using type = fp16_t;
-};
-template <> struct Storage<static_cast<int>(DType::int64)> {
-  using type = std::int64_t;
-};
-template <> struct Storage<static_cast<int>(DType::int32)> {
-  using type = std::int32_t;
-};
-template <> struct Storage<static_cast<int>(DType::boolean)> {
-  using type = bool;
-};
-
-template <int number> consteval Kernels<1> cast_kernel() {
-  constexpr int to = number / dtype_count;
-  constexpr int from = number % dtype_count;
-  using Body = Cast<typename Storage<to>::type, typename Storage<from>::type>;
-  return kernel<ops::Cast, static_cast<DType>(to), static_cast<DType>(from)>(&Body::run);
-}
-
-template <int... numbers> consteval auto cast_kernels(std::integer_sequence<int, numbers...>) {
-  return join(cast_kernel<numbers>()...);
-}
-
-constinit auto const kernels =
-    cast_kernels(std::make_integer_sequence<int, dtype_count * dtype_count>{});
+constinit auto const kernels = op_kernels<ops::Cast, Cast>();
 
 }  // namespace
 NNTILE_KERNEL_LIST(cast, kernels)

@@ -33,7 +33,7 @@ template <class T> struct Copy {
   }
 };
 
-constinit auto const kernels = float_kernels<ops::Copy, Copy>();
+constinit auto const kernels = op_kernels<ops::Copy, Copy>();
 
 }  // namespace
 NNTILE_KERNEL_LIST(copy, kernels)

@@ -9,7 +9,8 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-NNTILE_ALWAYS_INLINE Status check_labels(KernelCall const& call, Index const* labels, Index n,
+template <class Label>
+NNTILE_ALWAYS_INLINE Status check_labels(KernelCall const& call, Label const* labels, Index n,
                                          Index classes, Index ignored) {
   for (Index i = 0; i < n; ++i)
     if (labels[i] != ignored && (labels[i] < 0 || labels[i] >= classes))
@@ -19,7 +20,7 @@ NNTILE_ALWAYS_INLINE Status check_labels(KernelCall const& call, Index const* la
   return {};
 }
 
-template <class T> struct CrossEntropy {
+template <class T, class Label> struct CrossEntropy {
   using V = compute_t<T>;
 
   using Operand = ops::CrossEntropy::Operand;
@@ -28,7 +29,7 @@ template <class T> struct CrossEntropy {
     ops::CrossEntropy::Args args;
     Buffers<ops::CrossEntropy> buffers;
     T const* logits = buffers.template at<T>(Operand::logits);          // [v, n]
-    Index const* labels = buffers.template at<Index>(Operand::labels);  // [n], but in phase 0
+    Label const* labels = buffers.template at<Label>(Operand::labels);  // [n], but in phase 0
     V* loss = buffers.template at<V>(Operand::loss);                    // [n], likewise
     V* max = buffers.template at<V>(Operand::max);                      // [n]
     V* sum = buffers.template at<V>(Operand::sum);                      // [n], but in phase 0
@@ -83,14 +84,14 @@ template <class T> struct CrossEntropy {
   }
 };
 
-template <class T> struct CrossEntropyBackward {
+template <class T, class Label> struct CrossEntropyBackward {
   using V = compute_t<T>;
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::CrossEntropyBackward>(call);
     using Operand = ops::CrossEntropyBackward::Operand;
     Buffers<ops::CrossEntropyBackward> const buffers(call);
-    Index const* const labels = buffers.at<Index const>(Operand::labels);  // [n]
+    Label const* const labels = buffers.at<Label const>(Operand::labels);  // [n]
     V const* const dloss = buffers.at<V const>(Operand::dloss);            // [n]
     if (Status const status = check_labels(call, labels, args.n, args.whole_v, args.ignore_index);
         !status.ok())
@@ -128,18 +129,17 @@ template <class T> struct CrossEntropyBackward {
   }
 };
 
-struct CountLabels {
+template <class T, class Label> struct CountLabels {
   static Status run(KernelCall const& call) noexcept {
-    ops::CountLabels::reference<double>(arguments<ops::CountLabels>(call),
-                                        Buffers<ops::CountLabels>(call));
+    ops::CountLabels::reference<T, Label>(arguments<ops::CountLabels>(call),
+                                          Buffers<ops::CountLabels>(call));
     return {};
   }
 };
 
-constinit auto const kernels =
-    join(float_kernels<ops::CrossEntropy, CrossEntropy>(),
-         float_kernels<ops::CrossEntropyBackward, CrossEntropyBackward>(),
-         kernel<ops::CountLabels, DType::fp64>(&CountLabels::run));
+constinit auto const kernels = join(op_kernels<ops::CrossEntropy, CrossEntropy>(),
+                                    op_kernels<ops::CrossEntropyBackward, CrossEntropyBackward>(),
+                                    op_kernels<ops::CountLabels, CountLabels>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(cross_entropy, kernels)

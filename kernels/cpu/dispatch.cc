@@ -87,12 +87,12 @@ Table table(Isa isa) {
   }
 }
 
-Codelet const* find_in(Table table, std::string_view op, DType element, DType source, Mode mode) {
+Codelet const* find_in(Table table, std::string_view op, DType element, DType second, Mode mode) {
   for (std::size_t l = 0; l < table.count; ++l)
     for (int i = 0; i < table.lists[l]->count; ++i) {
       Codelet const& codelet = table.lists[l]->codelets[i];
       Computation const& computation = *codelet.computation;
-      if (computation.element == element && computation.source == source &&
+      if (computation.element == element && computation.second == second &&
           computation.mode == mode && op == computation.name)
         return &codelet;
     }
@@ -139,10 +139,10 @@ Isa best() noexcept {
   return Isa::plain;
 }
 
-Codelet const* find(std::string_view op, DType element, DType source, Mode mode, Isa isa) {
+Codelet const* find(std::string_view op, DType element, DType second, Mode mode, Isa isa) {
   inplace_vector<Codelet const*, 4> parts;
   auto const look_in = [&](Table table, Mode wanted) {
-    if (auto const* found = find_in(table, op, element, source, wanted)) parts.push_back(found);
+    if (auto const* found = find_in(table, op, element, second, wanted)) parts.push_back(found);
   };
   Table const own = table(isa == Isa::best ? best() : isa);
   if (mode == Mode::fast) {

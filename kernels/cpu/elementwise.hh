@@ -42,7 +42,7 @@ template <class Op> struct ElementwiseKernel {
 /// The kernels of one op of a header's list; none for an op that is not elementwise.
 template <class Op> consteval auto elementwise_kernels() {
   if constexpr (ElementwiseOp<Op>)
-    return float_kernels<Op, ElementwiseKernel<Op>::template Body>();
+    return op_kernels<Op, ElementwiseKernel<Op>::template Body>();
   else
     return Kernels<0>{};
 }

@@ -8,7 +8,8 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-NNTILE_ALWAYS_INLINE Status check_index(KernelCall const& call, Index const* index, Index n,
+template <class Position>
+NNTILE_ALWAYS_INLINE Status check_index(KernelCall const& call, Position const* index, Index n,
                                         Index rows) {
   for (Index i = 0; i < n; ++i)
     if (index[i] < 0 || index[i] >= rows)
@@ -17,14 +18,14 @@ NNTILE_ALWAYS_INLINE Status check_index(KernelCall const& call, Index const* ind
   return {};
 }
 
-template <class T> struct Embedding {
+template <class T, class Position> struct Embedding {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Embedding>(call);
     using Operand = ops::Embedding::Operand;
     Buffers<ops::Embedding> const buffers(call);
-    Index const* const index = buffers.at<Index const>(Operand::index);  // [n]
-    T const* const table = buffers.at<T const>(Operand::table);          // [e, v]
-    T* const out = buffers.at<T>(Operand::out);                          // [e, n]
+    Position const* const index = buffers.at<Position const>(Operand::index);  // [n]
+    T const* const table = buffers.at<T const>(Operand::table);                // [e, v]
+    T* const out = buffers.at<T>(Operand::out);                                // [e, n]
     if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok())
       return status;
     std::size_t const bytes = static_cast<std::size_t>(args.e) * sizeof(T);
@@ -39,14 +40,15 @@ template <class T> struct Embedding {
   }
 };
 
-template <class T> struct EmbeddingBackward {
+template <class T, class Position> struct EmbeddingBackward {
   using V = compute_t<T>;
 
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::EmbeddingBackward>(call);
     using Operand = ops::EmbeddingBackward::Operand;
     Buffers<ops::EmbeddingBackward> const buffers(call);
-    Index const* const index = buffers.at<Index const>(Operand::index) + args.index_offset;  // [n]
+    Position const* const index =
+        buffers.at<Position const>(Operand::index) + args.index_offset;     // [n]
     T const* const dy = buffers.at<T const>(Operand::dy) + args.dy_offset;  // [e, n]
     T* const dtable = buffers.at<T>(Operand::dtable);                       // [e, v]
     if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok())
@@ -98,7 +100,7 @@ template <class T> struct EmbeddingBackward {
 
   template <class S>
   NNTILE_ALWAYS_INLINE static void add_rows(ops::EmbeddingBackward::Args const& args,
-                                            Index const* index, T const* dy, S* sums) {
+                                            Position const* index, T const* dy, S* sums) {
     for (Index i = 0; i < args.n; ++i) {
       Index const v = index[i] - args.v_begin;
       if (v < 0 || v >= args.v) continue;
@@ -115,7 +117,7 @@ template <class T> struct EmbeddingBackward {
   /// by, which looks ahead for the others. Quadratic in the tokens of the tile, in comparisons
   /// alone.
   NNTILE_ALWAYS_INLINE static void add_rows_rounding_once(ops::EmbeddingBackward::Args const& args,
-                                                          Index const* index, T const* dy,
+                                                          Position const* index, T const* dy,
                                                           T* dtable) {
     Vec<V> const beta(args.beta);
     for_each_element(args, [&](Index i, auto part) __attribute__((always_inline)) {
@@ -152,8 +154,8 @@ template <class T> struct EmbeddingBackward {
   }
 };
 
-constinit auto const kernels = join(float_kernels<ops::Embedding, Embedding>(),
-                                    float_kernels<ops::EmbeddingBackward, EmbeddingBackward>());
+constinit auto const kernels = join(op_kernels<ops::Embedding, Embedding>(),
+                                    op_kernels<ops::EmbeddingBackward, EmbeddingBackward>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(embedding, kernels)

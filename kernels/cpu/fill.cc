@@ -20,7 +20,7 @@ template <class T> struct Fill {
   }
 };
 
-constinit auto const kernels = float_kernels<ops::Fill, Fill>();
+constinit auto const kernels = op_kernels<ops::Fill, Fill>();
 
 }  // namespace
 NNTILE_KERNEL_LIST(fill, kernels)

@@ -103,7 +103,7 @@ template <class S> struct Finishing {
 };
 
 constinit auto const kernels =
-    join(float_kernels<ops::Gemm, Gemm>(), kernel<GemmFinish, DType::fp32>(&Finishing<float>::run),
+    join(op_kernels<ops::Gemm, Gemm>(), kernel<GemmFinish, DType::fp32>(&Finishing<float>::run),
          kernel<GemmFinish, DType::fp64>(&Finishing<double>::run));
 
 }  // namespace

@@ -67,10 +67,10 @@ template <class T> struct ScaleBy {
   }
 };
 
-constinit auto const kernels = join(float_kernels<ops::SumSquares, SumSquares>(),
-                                    kernel<ops::GlobalNormAdd, DType::fp64>(&GlobalNormAdd::run),
-                                    kernel<ops::ClipScale, DType::fp32>(&ClipScale::run),
-                                    float_kernels<ops::ScaleBy, ScaleBy>());
+constinit auto const kernels =
+    join(op_kernels<ops::SumSquares, SumSquares>(),
+         kernel<ops::GlobalNormAdd, DType::fp64>(&GlobalNormAdd::run),
+         kernel<ops::ClipScale, DType::fp32>(&ClipScale::run), op_kernels<ops::ScaleBy, ScaleBy>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(global_norm, kernels)

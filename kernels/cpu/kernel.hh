@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How a file of kernels lists them, and how an entry reads its call.
 
+#include <utility>
+
 #include "nntile/core/codelet.hh"
 #include "nntile/core/computation.hh"
 #include "nntile/core/dtype.hh"
@@ -42,28 +44,32 @@ template <int... counts> consteval auto join(Kernels<counts> const&... lists) {
 }
 
 /// One entry for one set of element types.
-template <class Op, DType element, DType source = element, Mode mode = Mode::exact>
+template <class Op, DType element, DType second = element, Mode mode = Mode::exact>
 consteval Kernels<1> kernel(CpuEntry entry, std::size_t workspace = 0) {
   return {{Codelet{Op::name, entry, nullptr, nullptr, workspace,
-                   &computation_of<Op, element, source, mode>}}};
+                   &computation_of<Op, element, second, mode>}}};
 }
 
 /// Body::run with Body::workspace bytes, if it says that it needs some.
-template <class Op, class Body, DType element, DType source = element>
+template <class Op, class Body, DType element, DType second = element>
 consteval Kernels<1> body_kernel() {
   std::size_t workspace = 0;
   if constexpr (requires { Body::workspace; }) workspace = Body::workspace;
-  return kernel<Op, element, source>(&Body::run, workspace);
+  return kernel<Op, element, second>(&Body::run, workspace);
 }
 
-/// Body<T> for every float dtype; the fp32_fast tags are float under another name.
-template <class Op, template <class> class Body> consteval Kernels<7> float_kernels() {
-  return join(
-      body_kernel<Op, Body<double>, DType::fp64>(), body_kernel<Op, Body<float>, DType::fp32>(),
-      body_kernel<Op, Body<bf16_t>, DType::bf16>(), body_kernel<Op, Body<fp16_t>, DType::fp16>(),
-      body_kernel<Op, Body<float>, DType::fp32_fast_tf32>(),
-      body_kernel<Op, Body<float>, DType::fp32_fast_fp16>(),
-      body_kernel<Op, Body<float>, DType::fp32_fast_bf16>());
+/// Body<T> for each of the op's dtypes, or Body<T, Second> for each of its types.
+template <class Op, template <class...> class Body> consteval auto op_kernels() {
+  if constexpr (requires { Op::types; })
+    return []<std::size_t... i>(std::index_sequence<i...>) {
+      return join(
+          body_kernel<Op, Body<stored_t<Op::types[i].element>, stored_t<Op::types[i].second>>,
+                      Op::types[i].element, Op::types[i].second>()...);
+    }(std::make_index_sequence<std::size(Op::types)>{});
+  else
+    return []<std::size_t... i>(std::index_sequence<i...>) {
+      return join(body_kernel<Op, Body<stored_t<Op::dtypes[i]>>, Op::dtypes[i]>()...);
+    }(std::make_index_sequence<std::size(Op::dtypes)>{});
 }
 
 namespace NNTILE_ISA {
@@ -76,7 +82,7 @@ inline constexpr char const* no_workspace =
 }  // namespace nntile::kernels
 
 /// Exports the constant list `kernels` of file <op>.cc, in namespace nntile::kernels::NNTILE_ISA:
-///   namespace { constinit auto const kernels = join(float_kernels<Op, Kernel>(), ...); }
+///   namespace { constinit auto const kernels = join(op_kernels<Op, Kernel>(), ...); }
 ///   NNTILE_KERNEL_LIST(softmax, kernels)
 #define NNTILE_KERNEL_LIST(op, list)                       \
   extern ::nntile::kernels::KernelList const op##_kernels; \

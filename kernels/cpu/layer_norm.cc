@@ -156,9 +156,9 @@ template <class T> struct LayerNormWeightBackward {
 };
 
 constinit auto const kernels =
-    join(float_kernels<ops::LayerNorm, LayerNorm>(),
-         float_kernels<ops::LayerNormBackward, LayerNormBackward>(),
-         float_kernels<ops::LayerNormWeightBackward, LayerNormWeightBackward>());
+    join(op_kernels<ops::LayerNorm, LayerNorm>(),
+         op_kernels<ops::LayerNormBackward, LayerNormBackward>(),
+         op_kernels<ops::LayerNormWeightBackward, LayerNormWeightBackward>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(layer_norm, kernels)

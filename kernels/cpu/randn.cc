@@ -74,7 +74,7 @@ template <class T> struct Randn {
   }
 };
 
-constinit auto const kernels = float_kernels<ops::Randn, Randn>();
+constinit auto const kernels = op_kernels<ops::Randn, Randn>();
 
 }  // namespace
 NNTILE_KERNEL_LIST(randn, kernels)

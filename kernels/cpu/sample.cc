@@ -147,7 +147,7 @@ template <class T> struct Sample {
   }
 };
 
-constinit auto const kernels = float_kernels<ops::Sample, Sample>();
+constinit auto const kernels = op_kernels<ops::Sample, Sample>();
 
 }  // namespace
 NNTILE_KERNEL_LIST(sample, kernels)

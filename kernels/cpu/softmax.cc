@@ -94,8 +94,8 @@ template <class T> struct SoftmaxBackward {
   }
 };
 
-constinit auto const kernels = join(float_kernels<ops::Softmax, Softmax>(),
-                                    float_kernels<ops::SoftmaxBackward, SoftmaxBackward>());
+constinit auto const kernels =
+    join(op_kernels<ops::Softmax, Softmax>(), op_kernels<ops::SoftmaxBackward, SoftmaxBackward>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(softmax, kernels)

@@ -81,8 +81,8 @@ template <class T> struct BroadcastSlice {
   }
 };
 
-constinit auto const kernels = join(float_kernels<ops::SumSlice, SumSlice>(),
-                                    float_kernels<ops::BroadcastSlice, BroadcastSlice>());
+constinit auto const kernels =
+    join(op_kernels<ops::SumSlice, SumSlice>(), op_kernels<ops::BroadcastSlice, BroadcastSlice>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(sum_slice, kernels)

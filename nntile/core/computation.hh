@@ -12,12 +12,12 @@ namespace nntile {
 struct Computation {
   char const* name = "";
   DType element = DType::fp32;
-  DType source = DType::fp32;  // what a cast reads; `element` otherwise
+  DType second = DType::fp32;  // of operands of Kind::second; `element` where there are none
   Mode mode = Mode::exact;
 };
 
 /// The computation of an op, a user's as well.
-template <class Op, DType element, DType source = element, Mode mode = Mode::exact>
-inline constexpr Computation computation_of{Op::name, element, source, mode};
+template <class Op, DType element, DType second = element, Mode mode = Mode::exact>
+inline constexpr Computation computation_of{Op::name, element, second, mode};
 
 }  // namespace nntile

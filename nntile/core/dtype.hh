@@ -208,6 +208,31 @@ inline constexpr DType dtype_of = [] {
                   "nntile has no dtype for this element type; DType lists the ones there are");
 }();
 
+namespace detail {
+
+template <DType dtype> constexpr auto stored_tag() {
+  if constexpr (dtype == DType::fp64)
+    return type_tag<double>{};
+  else if constexpr (dtype == DType::bf16)
+    return type_tag<bf16_t>{};
+  else if constexpr (dtype == DType::fp16)
+    return type_tag<fp16_t>{};
+  else if constexpr (dtype == DType::int64)
+    return type_tag<std::int64_t>{};
+  else if constexpr (dtype == DType::int32)
+    return type_tag<std::int32_t>{};
+  else if constexpr (dtype == DType::boolean)
+    return type_tag<bool>{};
+  else
+    return type_tag<float>{};
+}
+
+}  // namespace detail
+
+/// The C++ type of what is stored: float for the fp32_fast tags, so that what is instantiated for
+/// each stored type serves them too.
+template <DType dtype> using stored_t = typename decltype(detail::stored_tag<dtype>())::type;
+
 /// A type that can be the element of a tile: one of those behind DType.
 template <class T>
 concept Element =

@@ -4,74 +4,11 @@
 
 #include "nntile/graph/bound_dims.hh"
 #include "nntile/ops/alias.hh"
+#include "nntile/ops/call_types.hh"
 #include "nntile/ops/walk.hh"
 
 namespace nntile {
 namespace detail {
-
-/// Checks operands whose dtype does not depend on the others, as an index. Throws TypeError, with
-/// the operand that it seems to be swapped with.
-inline void check_fixed_types(OpInfo const& info, Operands const& operands,
-                              LogicalGraph const& graph, std::span<Node const> given) {
-  auto const dtype = [&](std::size_t i) { return graph.tensor_of(given[i]).spec.dtype; };
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    Kind const kind = operands[i].kind;
-    if (kind == Kind::element || kind == Kind::source || kind == Kind::accumulator) continue;
-    DType const wanted = dtype_of_kind(kind, DType::fp32, DType::fp32);
-    if (dtype(i) == wanted) continue;
-    std::string swapped;
-    for (std::size_t j = 0; j < given.size() && swapped.empty(); ++j)
-      if (operands[j].kind != kind && dtype(j) == wanted)
-        swapped =
-            concat("; ", operands[j].name, " ('", given[j].name(), "') is: are they swapped?");
-    throw TypeError(concat(info.name, ": ", operands[i].name, " ('", given[i].name(), "') is ",
-                           name_of(dtype(i)), " but must be ", name_of(wanted), swapped));
-  }
-}
-
-/// Dtypes of the op's element and source operands, from the tensors given. Throws TypeError on a
-/// mixture.
-struct CallTypes {
-  DType element;
-  DType source;
-};
-inline CallTypes call_types(OpInfo const& info, Operands const& operands, LogicalGraph const& graph,
-                            std::span<Node const> given) {
-  check_fixed_types(info, operands, graph, given);
-  Node const* first[2] = {nullptr, nullptr};  // element, source
-  char const* operand[2] = {"", ""};
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    bool const element = operands[i].kind == Kind::element;
-    if (!element && operands[i].kind != Kind::source) continue;
-    int const which = element ? 0 : 1;
-    DType const dtype = graph.tensor_of(given[i]).spec.dtype;
-    if (first[which] == nullptr) {
-      first[which] = &given[i];
-      operand[which] = operands[i].name;
-    } else if (first[which]->dtype() != dtype) {
-      throw TypeError(concat(info.name, ": ", operand[which], " ('", first[which]->name(), "') is ",
-                             name_of(first[which]->dtype()), " but ", operands[i].name, " ('",
-                             given[i].name(), "') is ", name_of(dtype), "; insert a cast"));
-    }
-  }
-  DType const element = first[0] != nullptr ? first[0]->dtype() : DType::fp32;
-  bool known = info.dtypes.empty();
-  for (DType const dtype : info.dtypes) known |= dtype == element;
-  if (!known) {
-    std::string list;
-    for (DType const dtype : info.dtypes) list += concat(list.empty() ? "" : ", ", name_of(dtype));
-    throw TypeError(concat(info.name, ": no kernel for ", name_of(element), " ('",
-                           first[0] ? first[0]->name() : "", "'); it takes ", list));
-  }
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    DType const wanted =
-        dtype_of_kind(operands[i].kind, element, first[1] != nullptr ? first[1]->dtype() : element);
-    if (given[i].dtype() != wanted)
-      throw TypeError(concat(info.name, ": ", operands[i].name, " ('", given[i].name(), "') is ",
-                             name_of(given[i].dtype()), " but must be ", name_of(wanted)));
-  }
-  return {element, first[1] != nullptr ? first[1]->dtype() : element};
-}
 
 /// The graph of a call's operands. Throws GraphError where one is empty.
 inline LogicalGraph& graph_of(OpInfo const& info, void const* attrs, std::span<Node const> given) {
@@ -149,7 +86,9 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
                             " to ", visible));
 
   (void)detail::graph_of(info, attrs, given);
-  auto const types = detail::call_types(info, operands, *this, given);
+  TypedOperand typed[max_operands];
+  for (std::size_t i = 0; i < given.size(); ++i) typed[i] = {given[i].dtype(), given[i].name()};
+  ElementTypes const types = call_types(info, operands, {typed, given.size()});
   detail::OpenExtents open;
   inplace_vector<Shape, max_operands> shapes;
   inplace_vector<GivenOperand, max_operands> shaped;
@@ -177,7 +116,7 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
   std::memcpy(op.attrs.data(), attrs, info.attrs_bytes);
   op.axes = axes;
   op.element = types.element;
-  op.source = types.source;
+  op.second = types.second;
   op.phase = phase_;
   for (std::size_t i = 0; i < visible; ++i) {
     if (i < given.size()) {
@@ -185,7 +124,7 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
       continue;
     }
     TensorSpec const spec{.shape = open.dims(axes.shape(i)),
-                          .dtype = dtype_of_kind(operands[i].kind, types.element, types.source)};
+                          .dtype = dtype_of_kind(operands[i].kind, types)};
     std::size_t results = 0;
     for (std::size_t j = 0; j < visible; ++j) results += writes(operands[j].access);
     op.operands.push_back(

@@ -24,9 +24,9 @@ Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa is
                kernel.name, "' moves tiles)"));
   for (OpInfo const* const op : ops)
     if (kernel.name == op->name)
-      return kernel_for(runtime, *op, kernel.element, kernel.source, kernel.mode, isa);
+      return kernel_for(runtime, *op, kernel.element, kernel.second, kernel.mode, isa);
   auto const* const found =
-      kernels::find(kernel.name, kernel.element, kernel.source, kernel.mode, isa);
+      kernels::find(kernel.name, kernel.element, kernel.second, kernel.mode, isa);
   if (found == nullptr)
     throw TypeError(concat("compile: no kernel '", kernel.name, "' for ", name_of(kernel.element),
                            " in the library; bind an op of one's own by compile(graph, store), or "

@@ -81,7 +81,7 @@ struct OpNode {
   AxisTable axes;
   std::vector<std::uint32_t> operands;
   DType element = DType::fp32;
-  DType source = DType::fp32;
+  DType second = DType::fp32;
   std::uint32_t phase = 0;
 };
 
@@ -90,7 +90,7 @@ inline bool operator==(OpNode const& a, OpNode const& b) {
   if (a.info != b.info || a.operands != b.operands || a.phase != b.phase) return false;
   for (Field const& field : *a.info->fields)  // bit for bit, what lies between members apart
     if (field.get(a.attrs.data()).natural != field.get(b.attrs.data()).natural) return false;
-  return a.element == b.element && a.source == b.source;
+  return a.element == b.element && a.second == b.second;
 }
 
 /// Declares tensors and collects ops in program order.

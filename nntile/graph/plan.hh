@@ -76,7 +76,7 @@ struct PlannedKernel {
   KernelKind kind = KernelKind::op;
   std::string name;
   DType element = DType::fp32;
-  DType source = DType::fp32;
+  DType second = DType::fp32;
   Mode mode = Mode::exact;
   bool operator==(PlannedKernel const&) const = default;
 };

@@ -53,7 +53,7 @@ inline std::uint64_t digest(Plan const& plan) {
   for (PlannedPhase const& phase : plan.phases()) text(phase.name), number(phase.end);
   for (PlannedKernel const& kernel : plan.kernels()) {
     text(kernel.name);
-    number(kernel.kind), number(kernel.element), number(kernel.source), number(kernel.mode);
+    number(kernel.kind), number(kernel.element), number(kernel.second), number(kernel.mode);
   }
   for (PlannedTask const& task : plan.tasks()) {
     number(task.node), number(task.kernel), number(task.replaces), number(task.priority);

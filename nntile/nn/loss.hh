@@ -9,7 +9,7 @@
 namespace nntile::nn {
 
 /// Mean of -log softmax(logits)[label] over the tokens whose label is not -100: logits[v, s, b],
-/// labels int64 [s, b], result a scalar in nats. Sums over s, then over b; the last stage
+/// labels int64 or int32 [s, b], result a scalar in nats. Sums over s, then over b; the last stage
 /// multiplies by the reciprocal of the count, which is taken in fp64. Where every label is -100 the
 /// loss is NaN and the gradient of the logits 0, as torch.nn.functional.cross_entropy's; without
 /// tokens it is 0.

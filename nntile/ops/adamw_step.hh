@@ -8,6 +8,18 @@
 #include "nntile/ops/columns.hh"
 
 namespace nntile {
+
+/// Parameters, then gradients and states: all of one float dtype, or narrow parameters alone.
+inline constexpr ElementTypes optimizer_types[] = {{DType::fp64, DType::fp64},
+                                                   {DType::fp32, DType::fp32},
+                                                   {DType::bf16, DType::bf16},
+                                                   {DType::fp16, DType::fp16},
+                                                   {DType::fp32_fast_tf32, DType::fp32_fast_tf32},
+                                                   {DType::fp32_fast_fp16, DType::fp32_fast_fp16},
+                                                   {DType::fp32_fast_bf16, DType::fp32_fast_bf16},
+                                                   {DType::bf16, DType::fp32},
+                                                   {DType::fp16, DType::fp32}};
+
 namespace ops {
 
 struct AdamwStepAttrs {
@@ -23,11 +35,12 @@ struct AdamwStepAttrs {
 ///   p = p (1 - lr weight_decay);  m = m + (1 - beta1)(g' - m);  v = beta2 v + (1 - beta2) g'^2;
 ///   p = p - c1 m / (c2 sqrt(v) + eps)
 /// Constants are computed in fp64, elements in fp32 (fp64 for fp64); states are what PyTorch keeps
-/// (exp_avg, exp_avg_sq). lr, step and scale are data. dtypes {every float}. Cost: 7|p| * size
-/// bytes. Fails where step < 1. Source: Loshchilov and Hutter 2019; torch.optim.AdamW.
+/// (exp_avg, exp_avg_sq). lr, step and scale are data. dtypes {every float}; g, m and v the same,
+/// or fp32 beside bf16 and fp16. Cost: 7|p| * size bytes. Fails where step < 1. Source: Loshchilov
+/// and Hutter 2019; torch.optim.AdamW.
 struct AdamwStep {
   static constexpr char const* name = "adamw_step";
-  static constexpr std::span<DType const> dtypes{float_dtypes};
+  static constexpr TypeTable types{optimizer_types};
 
   using Attrs = AdamwStepAttrs;
   /// Columns of n elements.
@@ -38,11 +51,13 @@ struct AdamwStep {
   };
 
   enum class Operand : std::uint8_t { p, g, m, v, lr, step, scale };
-  static constexpr Operands operands{
-      {"p", "i...", Access::update},          {"g", "i..."},
-      {"m", "i...", Access::update},          {"v", "i...", Access::update},
-      {"lr", "", Access::read, Kind::fp32},   {"step", "", Access::read, Kind::int64},
-      {"scale", "", Access::read, Kind::fp32}};
+  static constexpr Operands operands{{"p", "i...", Access::update},
+                                     {"g", "i...", Access::read, Kind::second},
+                                     {"m", "i...", Access::update, Kind::second},
+                                     {"v", "i...", Access::update, Kind::second},
+                                     {"lr", "", Access::read, Kind::fp32},
+                                     {"step", "", Access::read, Kind::int64},
+                                     {"scale", "", Access::read, Kind::fp32}};
   static constexpr Fields fields{
       field<&Attrs::beta1>("beta1"), field<&Attrs::beta2>("beta2"), field<&Attrs::eps>("eps"),
       field<&Attrs::weight_decay>("weight_decay"), field<&Attrs::scaled>("scaled")};
@@ -59,14 +74,14 @@ struct AdamwStep {
     return args;
   }
 
-  template <Element T>
+  template <Element T, Element U = T>
   requires(is_float(dtype_of<T>))
   static Status reference(Args const& args, Buffers<AdamwStep> buffers) {
     using V = compute_t<T>;
     T* p = buffers.at<T>(Operand::p);
-    T const* g = buffers.at<T>(Operand::g);
-    T* m = buffers.at<T>(Operand::m);
-    T* v = buffers.at<T>(Operand::v);
+    U const* g = buffers.at<U>(Operand::g);
+    U* m = buffers.at<U>(Operand::m);
+    U* v = buffers.at<U>(Operand::v);
     double const lr = *buffers.at<float>(Operand::lr);
     auto const step = *buffers.at<std::int64_t>(Operand::step);
     float const* const factor = buffers.at<float>(Operand::scale);  // or null
@@ -82,8 +97,8 @@ struct AdamwStep {
         V const second = std::fma(V(1 - args.beta2), gradient * gradient, V(args.beta2) * V(v[i]));
         V const change = first / std::fma(c2, std::sqrt(second), V(args.eps));
         p[i] = T(std::fma(-c1, change, decay * V(p[i])));
-        m[i] = T(first);
-        v[i] = T(second);
+        m[i] = U(first);
+        v[i] = U(second);
       }
       auto const& leading = args.columns.leading;
       p += leading[0], g += leading[1], m += leading[2], v += leading[3];

@@ -59,7 +59,9 @@ template <class Op> consteval bool checked_op() {
         { Op::operands } -> std::convertible_to<Operands const&>;
       }, "an op needs `static constexpr Operands operands`: names, axes and accesses");
   static_assert(
-      requires { Op::dtypes; }, "an op needs `static constexpr std::span<DType const> dtypes`");
+      HasDtypes<Op>,
+      "an op needs `static constexpr std::span<DType const> dtypes`, or `types`, a table of "
+      "ElementTypes, where operands have two");
   static_assert(
       requires {
         { Op::fields } -> std::convertible_to<Fields const&>;

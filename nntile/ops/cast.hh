@@ -14,6 +14,20 @@ inline constexpr DType all_dtypes[] = {
 
 namespace detail {
 
+/// Every dtype from every other, from itself first.
+struct CastTypes {
+  ElementTypes each[dtype_count * dtype_count] = {};
+  constexpr CastTypes() {
+    std::size_t at = 0;
+    for (DType const to : all_dtypes) {
+      each[at++] = {to, to};
+      for (DType const from : all_dtypes)
+        if (from != to) each[at++] = {to, from};
+    }
+  }
+};
+inline constexpr CastTypes cast_types{};
+
 /// One value to another dtype: floats round to nearest even, once; to an integer they are cut
 /// towards 0, and a NaN or what lies outside becomes the smallest value; to bool everything but 0
 /// is true.
@@ -44,9 +58,9 @@ struct CastAttrs {};
 /// y = x in y's dtype; dtypes {all}, x any of them. Cost: (size of x + size of y) * |x| bytes.
 struct Cast {
   static constexpr char const* name = "cast";
-  static constexpr std::span<DType const> dtypes{all_dtypes};
+  static constexpr TypeTable types{nntile::detail::cast_types.each};
   enum class Operand : std::uint8_t { x, y };
-  static constexpr Operands operands{{"x", "i...", Access::read, Kind::source},
+  static constexpr Operands operands{{"x", "i...", Access::read, Kind::second},
                                      {"y", "i...", Access::write}};
 
   using Attrs = CastAttrs;

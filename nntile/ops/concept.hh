@@ -63,9 +63,9 @@ template <class Attrs> struct Hooks {
   Index (*flops)(Attrs const&, TileRange const&) = nullptr;
   /// Elements of an operand that a task touches, where those are not its part of the tile.
   Index (*elements)(Attrs const&, TileRange const&, OperandIndex) = nullptr;
-  /// Entries of the op's own for a dtype, or null: before the library's and the reference. Where
-  /// they are for devices alone, the reference is the CPU's.
-  Codelet const* (*kernel)(DType element) = nullptr;
+  /// Entries of the op's own for these types, or null: before the library's and the reference.
+  /// Where they are for devices alone, the reference is the CPU's.
+  Codelet const* (*kernel)(ElementTypes types) = nullptr;
   /// Operands that may be padded: `args` asks the range for their leading dimensions. Those of one
   /// dimension may be whatever the op.
   Padding padding = Padding::none;
@@ -77,12 +77,22 @@ template <class Attrs> struct Hooks {
   bool takes_gradients = false;
 };
 
+namespace detail {
+
+template <class Op>
+concept HasTypes = requires { Op::types; };
+template <class Op>
+concept HasDtypes = HasTypes<Op> || requires { Op::dtypes; };
+
+}  // namespace detail
+
 // clang-format off
 /// An op is an empty struct that says everything about one computation:
 ///   name       the kernel's name
 ///   Operand    a scoped enum of all operands that a call can have
 ///   operands   the table of the same operands, in the same order: names, axes, accesses, dtypes
-///   dtypes     what the operands of Kind::element may be
+///   dtypes     what the operands of Kind::element may be; where there are others of Kind::second, `types`,
+///              a table of ElementTypes in its place, of which the first with an element type is the usual one
 ///   Attrs      constants of the call, a plain struct with defaults; `fields` lists its members by name
 ///   Args       what a kernel sees besides buffers; args(attrs, range) fills it for one tile task
 ///   hooks      the optional facts; {} where there is none
@@ -99,7 +109,7 @@ concept OpStruct =
       { Op::name } -> std::convertible_to<char const*>;
       requires OperandName<typename Op::Operand>;
       { Op::operands } -> std::convertible_to<Operands const&>;
-      Op::dtypes;
+      requires detail::HasDtypes<Op>;
       { Op::fields } -> std::convertible_to<Fields const&>;
       { Op::args(attrs, range) } -> std::same_as<typename Op::Args>;
       { Op::hooks } -> std::convertible_to<Hooks<typename Op::Attrs> const&>;
@@ -115,7 +125,8 @@ struct OpInfo {
   char const* name;
   std::size_t attrs_bytes;
   std::size_t args_bytes;
-  std::span<DType const> dtypes;
+  std::span<DType const> dtypes;  // of operands of Kind::element
+  TypeTable types;                // where some are of Kind::second, else empty
   Fields const* fields;
   char const* no_gradient;  // the reason, or null
   Operands const* table;    // all that a call can have
@@ -132,8 +143,8 @@ struct OpInfo {
                 TileSink& sink);  // null: the standard walk
   char const* (*blocked)(void const* attrs);
   std::uint32_t (*replaces)(void const* attrs);
-  Codelet const* (*reference)(DType element);  // null: none
-  Codelet const* (*kernel)(DType element);     // null: the library's
+  Codelet const* (*reference)(ElementTypes types);  // null: none
+  Codelet const* (*kernel)(ElementTypes types);     // null: the library's
   Padding padding;
   char const* sides;
   bool takes_gradients;
@@ -190,60 +201,110 @@ template <class Op> std::uint32_t replaces(void const* attrs) {
   return bits;
 }
 
-template <class Op, class T> Status run_reference(KernelCall const& call) noexcept {
-  auto const args = arguments<Op>(call);
-  Buffers<Op> const buffers(call);
-  if constexpr (std::same_as<decltype(Op::template reference<T>(args, buffers)), Status>)
-    return Op::template reference<T>(args, buffers);
-  else
-    return Op::template reference<T>(args, buffers), Status{};
-}
-
-template <class Op, class T>
-inline constexpr Codelet reference_codelet{
-    Op::name, &run_reference<Op, T>, nullptr, nullptr, 0, &computation_of<Op, dtype_of<T>>};
-
-template <class Op, class T>
+template <class Op, DType... dtypes>
 concept HasReference = requires(typename Op::Args const& args, Buffers<Op> buffers) {
-  Op::template reference<T>(args, buffers);
+  Op::template reference<stored_t<dtypes>...>(args, buffers);
 };
 
-template <class Op> Codelet const* reference_of(DType element) {
-  return for_dtype(element, [](auto tag) -> Codelet const* {
-    using T = typename decltype(tag)::type;
-    if constexpr (HasReference<Op, T>)
-      return &reference_codelet<Op, T>;
-    else
-      return nullptr;
-  });
+template <class Op, class... Types> Status run_reference(KernelCall const& call) noexcept {
+  auto const args = arguments<Op>(call);
+  Buffers<Op> const buffers(call);
+  if constexpr (std::same_as<decltype(Op::template reference<Types...>(args, buffers)), Status>)
+    return Op::template reference<Types...>(args, buffers);
+  else
+    return Op::template reference<Types...>(args, buffers), Status{};
+}
+
+template <class Op, DType... dtypes>
+inline constexpr Codelet reference_codelet{Op::name, &run_reference<Op, stored_t<dtypes>...>,
+                                           nullptr,  nullptr,
+                                           0,        &computation_of<Op, dtypes...>};
+
+/// The codelet that f.template operator()<element>() returns, or <element, second> for an op that
+/// lists `types`, of which these must be one; else null.
+template <class Op, class F> Codelet const* for_types(ElementTypes types, F const& f) {
+  Codelet const* found = nullptr;
+  if constexpr (HasTypes<Op>)
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      (void)((Op::types[i] == types &&
+              (found = f.template operator()<Op::types[i].element, Op::types[i].second>(), true)) ||
+             ...);
+    }(std::make_index_sequence<std::size(Op::types)>{});
+  else
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      (void)((static_cast<std::size_t>(types.element) == i &&
+              (found = f.template operator()<static_cast<DType>(i)>(), true)) ||
+             ...);
+    }(std::make_index_sequence<dtype_count>{});
+  return found;
+}
+
+template <class Op> Codelet const* reference_of([[maybe_unused]] ElementTypes types) {
+  if constexpr (requires { Op::no_reference; })
+    return nullptr;
+  else
+    return for_types<Op>(types, []<DType... dtypes>() -> Codelet const* {
+      if constexpr (HasReference<Op, dtypes...>)
+        return &reference_codelet<Op, dtypes...>;
+      else
+        return nullptr;
+    });
 }
 
 /// The op's own entries with what they leave out: the computation, and a reference for the CPU. The
 /// same object each time, since tasks know it by address.
-template <class Op, class T> Codelet const* whole_kernel(Codelet const& own) {
+template <class Op, DType... dtypes> Codelet const* whole_kernel(Codelet const& own) {
   static Codelet const whole = [&own] {
     Codelet result = own;
-    if constexpr (HasReference<Op, T>)
-      if (!own.runs_on_cpu()) result.cpu = &run_reference<Op, T>;
-    if (own.computation == nullptr) result.computation = &computation_of<Op, dtype_of<T>>;
+    if constexpr (HasReference<Op, dtypes...>)
+      if (!own.runs_on_cpu()) result.cpu = &run_reference<Op, stored_t<dtypes>...>;
+    if (own.computation == nullptr) result.computation = &computation_of<Op, dtypes...>;
     return result;
   }();
   return &whole;
 }
 
-template <class Op> Codelet const* kernel_of(DType element) {
-  Codelet const* const own = Op::hooks.kernel(element);
+template <class Op> Codelet const* kernel_of(ElementTypes types) {
+  Codelet const* const own = Op::hooks.kernel(types);
   if (own == nullptr || (own->runs_on_cpu() && own->computation != nullptr)) return own;
-  return for_dtype(
-      element, [own](auto tag) { return whole_kernel<Op, typename decltype(tag)::type>(*own); });
+  return for_types<Op>(types,
+                       [own]<DType... dtypes>() { return whole_kernel<Op, dtypes...>(*own); });
 }
 
 /// `kernel_of`, or null where the op has no entries of its own.
-template <class Op> constexpr auto own_kernel() -> Codelet const* (*)(DType) {
+template <class Op> constexpr auto own_kernel() -> Codelet const* (*)(ElementTypes) {
   if constexpr (Op::hooks.kernel != nullptr)
     return &kernel_of<Op>;
   else
     return nullptr;
+}
+
+/// The element types of `types`, each once.
+struct ElementList {
+  DType dtypes[dtype_count] = {};
+  std::size_t size = 0;
+  constexpr explicit ElementList(TypeTable types) {
+    bool known[dtype_count] = {};
+    for (ElementTypes const& each : types)
+      if (bool& seen = known[static_cast<int>(each.element)]; !seen) {
+        seen = true;
+        dtypes[size++] = each.element;
+      }
+  }
+};
+template <class Op> inline constexpr ElementList elements_of{Op::types};
+
+template <class Op> constexpr std::span<DType const> dtypes_of() {
+  if constexpr (HasTypes<Op>)
+    return {elements_of<Op>.dtypes, elements_of<Op>.size};
+  else
+    return Op::dtypes;
+}
+template <class Op> constexpr TypeTable types_of() {
+  if constexpr (HasTypes<Op>)
+    return Op::types;
+  else
+    return {};
 }
 
 template <class Op> constexpr char const* no_gradient_of() {
@@ -261,7 +322,8 @@ inline constexpr OpInfo op_info{
     .name = Op::name,
     .attrs_bytes = sizeof(typename Op::Attrs),
     .args_bytes = sizeof(Arguments<Op>),
-    .dtypes = Op::dtypes,
+    .dtypes = detail::dtypes_of<Op>(),
+    .types = detail::types_of<Op>(),
     .fields = &Op::fields,
     .no_gradient = detail::no_gradient_of<Op>(),
     .table = &Op::operands,
@@ -329,6 +391,14 @@ inline constexpr OpInfo op_info{
     .takes_gradients = Op::hooks.takes_gradients,
 };
 
+/// The types of a call whose operands of Kind::element are `element`: of those that the op lists,
+/// the first.
+constexpr ElementTypes usual_types(OpInfo const& op, DType element) {
+  for (ElementTypes const& types : op.types)
+    if (types.element == element) return types;
+  return {element, element};
+}
+
 /// The axes of a call, its attributes and extents checked, unless these are open: then a plan
 /// checks them. Throws ShapeError, ValueError.
 inline AxisTable axes_of(OpInfo const& op, void const* attrs, Operands const& operands,
@@ -350,5 +420,22 @@ template <OpStruct... Ops> struct OpList {};
 inline constexpr DType float_dtypes[] = {
     DType::fp64,           DType::fp32,           DType::bf16,          DType::fp16,
     DType::fp32_fast_tf32, DType::fp32_fast_fp16, DType::fp32_fast_bf16};
+
+namespace detail {
+
+struct IndexedTypes {
+  ElementTypes each[2 * sizeof float_dtypes / sizeof(DType)] = {};
+  constexpr IndexedTypes() {
+    std::size_t at = 0;
+    for (DType const element : float_dtypes) each[at++] = {element, DType::int64};
+    for (DType const element : float_dtypes) each[at++] = {element, DType::int32};
+  }
+};
+inline constexpr IndexedTypes indexed{};
+
+}  // namespace detail
+
+/// Every float dtype beside labels or indices of either size.
+inline constexpr TypeTable indexed_types{detail::indexed.each};
 
 }  // namespace nntile

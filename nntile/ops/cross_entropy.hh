@@ -19,14 +19,14 @@ struct CrossEntropyBackwardAttrs {
 
 /// dlogits = beta dlogits + (exp(x - max) / sum - [v = label]) * scale * dloss[i], 0 for ignored
 /// tokens; evaluated as exp(x - max) * (w / sum), minus w at the label, with w = scale dloss[i].
-/// dtypes {every float}; labels int64. Cost: 2 to 3 |logits| * size bytes. Fails where a label is
-/// outside [0, V) and not `ignore_index`.
+/// dtypes {every float}; labels int64 or int32. Cost: 2 to 3 |logits| * size bytes. Fails where a
+/// label is outside [0, V) and not `ignore_index`.
 struct CrossEntropyBackward {
   static constexpr char const* name = "cross_entropy_backward";
-  static constexpr std::span<DType const> dtypes{float_dtypes};
+  static constexpr TypeTable types = indexed_types;
   enum class Operand : std::uint8_t { logits, labels, max, sum, dloss, dlogits };
   static constexpr Operands operands{{"logits", "v i..."},
-                                     {"labels", "i...", Access::read, Kind::int64},
+                                     {"labels", "i...", Access::read, Kind::second},
                                      {"max", "i...", Access::read, Kind::accumulator},
                                      {"sum", "i...", Access::read, Kind::accumulator},
                                      {"dloss", "i...", Access::read, Kind::accumulator},
@@ -57,12 +57,12 @@ struct CrossEntropyBackward {
             range.leading(Operand::dlogits)};
   }
 
-  template <Element T>
+  template <Element T, Element Label = std::int64_t>
   requires(is_float(dtype_of<T>))
   static Status reference(Args const& args, Buffers<CrossEntropyBackward> buffers) {
     using V = compute_t<T>;
     T const* const logits = buffers.at<T>(Operand::logits);          // [v, i]
-    Index const* const labels = buffers.at<Index>(Operand::labels);  // [i]
+    Label const* const labels = buffers.at<Label>(Operand::labels);  // [i]
     V const* const max = buffers.at<V>(Operand::max);                // [i]
     V const* const sum = buffers.at<V>(Operand::sum);                // [i]
     V const* const dloss = buffers.at<V>(Operand::dloss);            // [i]
@@ -90,15 +90,15 @@ struct CrossEntropyAttrs {
 /// loss[i] = log(sum) + max - x[label[i]], with max = max_v x[v,i] and sum = sum_v exp(x - max) in
 /// blocks of 64; 0 where the label is `ignore_index`. The maximum is NaN if any logit is. max and
 /// sum are kept for the derivative, so that logits are never stored twice. dtypes {every float};
-/// loss, max and sum fp32 (fp64 for fp64); labels int64. Cost: |logits| * size bytes, twice where v
-/// is cut. Fails where a label is outside [0, V), which none is in where V = 0, and not
-/// `ignore_index`.
+/// loss, max and sum fp32 (fp64 for fp64); labels int64 or int32. Cost: |logits| * size bytes,
+/// twice where v is cut. Fails where a label is outside [0, V), which none is in where V = 0, and
+/// not `ignore_index`.
 struct CrossEntropy {
   static constexpr char const* name = "cross_entropy";
-  static constexpr std::span<DType const> dtypes{float_dtypes};
+  static constexpr TypeTable types = indexed_types;
   enum class Operand : std::uint8_t { logits, labels, loss, max, sum };
   static constexpr Operands operands{{"logits", "v i..."},
-                                     {"labels", "i...", Access::read, Kind::int64},
+                                     {"labels", "i...", Access::read, Kind::second},
                                      {"loss", "i...", Access::write, Kind::accumulator},
                                      {"max", "i...", Access::write, Kind::accumulator},
                                      {"sum", "i...", Access::write, Kind::accumulator}};
@@ -132,11 +132,11 @@ struct CrossEntropy {
             range.chain(Operand::max), range.leading(Operand::logits)};
   }
 
-  template <Element T>
+  template <Element T, Element Label = std::int64_t>
   requires(is_float(dtype_of<T>))
   static Status reference(Args const& args, Buffers<CrossEntropy> buffers) {
     using V = compute_t<T>;
-    Index const* const labels = buffers.at<Index>(Operand::labels);  // [i]
+    Label const* const labels = buffers.at<Label>(Operand::labels);  // [i]
     V* const losses = buffers.at<V>(Operand::loss);                  // [i]
     V* const maxima = buffers.at<V>(Operand::max);                   // [i]
     V* const sums = buffers.at<V>(Operand::sum);                     // [i]
@@ -173,13 +173,13 @@ struct CrossEntropy {
 };
 
 /// count = the number of labels that are not `ignore_index`: what a mean over tokens divides by.
-/// Exact in any order up to 2^53. Labels int64. Cost: |labels| * 8 bytes.
+/// Exact in any order up to 2^53. Labels int64 or int32. Cost: |labels| * size bytes.
 struct CountLabels {
   static constexpr char const* name = "count_labels";
-  static constexpr DType fp64_only[] = {DType::fp64};
-  static constexpr std::span<DType const> dtypes{fp64_only};
+  static constexpr ElementTypes types[] = {{DType::fp64, DType::int64},
+                                           {DType::fp64, DType::int32}};
   enum class Operand : std::uint8_t { labels, count };
-  static constexpr Operands operands{{"labels", "i...", Access::read, Kind::int64},
+  static constexpr Operands operands{{"labels", "i...", Access::read, Kind::second},
                                      {"count", "", Access::write}};
 
   using Attrs = CrossEntropyAttrs;
@@ -196,10 +196,10 @@ struct CountLabels {
             range.first(Operand::count)};
   }
 
-  template <Element T>
+  template <Element T, Element Label = std::int64_t>
   requires std::same_as<T, double>
   static void reference(Args const& args, Buffers<CountLabels> buffers) {
-    Index const* const labels = buffers.at<Index>(Operand::labels) + args.offset;  // [i]
+    Label const* const labels = buffers.at<Label>(Operand::labels) + args.offset;  // [i]
     double& count = *buffers.at<double>(Operand::count);
     if (args.first) count = 0;
     for (Index i = 0; i < args.n; ++i) count += labels[i] != args.ignore_index ? 1 : 0;

@@ -26,14 +26,14 @@ struct EmbeddingBackwardAttrs {
 
 /// dtable[e,v] = beta dtable[e,v] + sum over tokens i with index[i] = v of dy[e,i], added in
 /// ascending token position, inner token axes first; without tokens, beta dtable. dtypes {every
-/// float}; accumulates in fp32 (fp64 for fp64); index int64. Cost: (2|dtable| + 3|dy|) * size
-/// bytes, of dy what is added to the tile. Fails where an index is outside [0, V).
+/// float}; accumulates in fp32 (fp64 for fp64); index int64 or int32. Cost: (2|dtable| + 3|dy|) *
+/// size bytes, of dy what is added to the tile. Fails where an index is outside [0, V).
 struct EmbeddingBackward {
   static constexpr char const* name = "embedding_backward";
-  static constexpr std::span<DType const> dtypes{float_dtypes};
+  static constexpr TypeTable types = indexed_types;
   enum class Operand : std::uint8_t { index, dy, dtable, carry };
   static constexpr Operands operands{
-      {"index", "i...", Access::read, Kind::int64},
+      {"index", "i...", Access::read, Kind::second},
       {"dy", "e i..."},
       {"dtable", "e v", Access::update},
       {"carry", "e v", Access::update, Kind::accumulator, Carry::narrow}};
@@ -71,12 +71,12 @@ struct EmbeddingBackward {
             range.leading(Operand::dtable)};
   }
 
-  template <Element T>
+  template <Element T, Element Position = std::int64_t>
   requires(is_float(dtype_of<T>))
   static Status reference(Args const& args, Buffers<EmbeddingBackward> buffers) {
     using V = compute_t<T>;
-    Index const* const index = buffers.at<Index>(Operand::index) + args.index_offset;  // [i]
-    T const* const dy = buffers.at<T>(Operand::dy) + args.dy_offset;                   // [e, i]
+    Position const* const index = buffers.at<Position>(Operand::index) + args.index_offset;  // [i]
+    T const* const dy = buffers.at<T>(Operand::dy) + args.dy_offset;  // [e, i]
     ChainResult<T> const dtable{buffers.at<T>(Operand::dtable), buffers.at<V>(Operand::carry),
                                 args.beta, args.chain};  // [e, v]
     for (Index i = 0; i < args.n; ++i)
@@ -95,13 +95,13 @@ struct EmbeddingBackward {
 struct EmbeddingAttrs {};
 
 /// out[e,i] = table[e, index[i]]. A cut table is a chain: the first tile zeroes what it lacks,
-/// later ones fill it in. dtypes {every float}; index int64. Cost: 2|out| * size bytes. Fails where
-/// an index is outside [0, V).
+/// later ones fill it in. dtypes {every float}; index int64 or int32. Cost: 2|out| * size bytes.
+/// Fails where an index is outside [0, V).
 struct Embedding {
   static constexpr char const* name = "embedding";
-  static constexpr std::span<DType const> dtypes{float_dtypes};
+  static constexpr TypeTable types = indexed_types;
   enum class Operand : std::uint8_t { index, table, out };
-  static constexpr Operands operands{{"index", "i...", Access::read, Kind::int64},
+  static constexpr Operands operands{{"index", "i...", Access::read, Kind::second},
                                      {"table", "e v"},
                                      {"out", "e i...", Access::write}};
 
@@ -131,12 +131,12 @@ struct Embedding {
             range.leading(Operand::out)};
   }
 
-  template <Element T>
+  template <Element T, Element Position = std::int64_t>
   requires(is_float(dtype_of<T>))
   static Status reference(Args const& args, Buffers<Embedding> buffers) {
-    Index const* const index = buffers.at<Index>(Operand::index);  // [i]
-    T const* const table = buffers.at<T>(Operand::table);          // [e, v]
-    T* const out = buffers.at<T>(Operand::out);                    // [e, i]
+    Position const* const index = buffers.at<Position>(Operand::index);  // [i]
+    T const* const table = buffers.at<T>(Operand::table);                // [e, v]
+    T* const out = buffers.at<T>(Operand::out);                          // [e, i]
     for (Index i = 0; i < args.n; ++i) {
       if (index[i] < 0 || index[i] >= args.whole_v) return {"an index is outside the table"};
       Index const v = index[i] - args.v_begin;

@@ -34,12 +34,12 @@ constexpr char const* name_of(Isa isa) {
 
 namespace kernels {
 
-/// The entries of an op for dtype `element` (and `source`, which only a cast has), or null where
+/// The entries of an op for dtypes `element` and `second` (ElementTypes), or null where
 /// the library has none; codelets of all instruction sets name one computation. In fast mode a fast
 /// kernel if there is one, else the exact one: the first time it loads the vendor's library, where
 /// this build knows one and the machine has it. `isa` must be available. Allocates: where entries
 /// of several lists join, once for each.
-Codelet const* find(std::string_view op, DType element, DType source, Mode mode, Isa isa);
+Codelet const* find(std::string_view op, DType element, DType second, Mode mode, Isa isa);
 
 /// Whether this build has kernels for the instruction set and this CPU runs them.
 bool available(Isa isa) noexcept;

@@ -13,17 +13,46 @@
 
 namespace nntile {
 
-/// Dtype of an operand, given the op's own dtype T (and U, the source of a cast).
-enum class Kind : std::uint8_t { element, source, accumulator, fp32, fp64, int64, boolean };
+/// Dtype of an operand: the call's element type, its second one (what a cast reads, labels, an
+/// optimizer's states), or one that follows or is fixed.
+enum class Kind : std::uint8_t { element, second, accumulator, fp32, fp64, int64, boolean };
 
-constexpr DType dtype_of_kind(Kind kind, DType element, DType source) {
+/// Element types of a call: of its operands of Kind::element, and of Kind::second; equal where the
+/// op has no such operands.
+struct ElementTypes {
+  DType element = DType::fp32;
+  DType second = DType::fp32;
+  constexpr bool operator==(ElementTypes const& other) const {
+    return element == other.element && second == other.second;
+  }
+};
+
+/// A view of a table of them. No span: every file that includes an op pays for one more.
+class TypeTable {
+ public:
+  constexpr TypeTable() = default;
+  template <std::size_t n>
+  constexpr TypeTable(ElementTypes const (&table)[n]) : first_(table), size_(n) {}
+  constexpr ElementTypes const* data() const { return first_; }
+  constexpr ElementTypes const* begin() const { return first_; }
+  constexpr ElementTypes const* end() const { return first_ + size_; }
+  constexpr std::size_t size() const { return size_; }
+  constexpr bool empty() const { return size_ == 0; }
+  constexpr ElementTypes const& operator[](std::size_t i) const { return first_[i]; }
+
+ private:
+  ElementTypes const* first_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+constexpr DType dtype_of_kind(Kind kind, ElementTypes types) {
   switch (kind) {
     case Kind::element:
-      return element;
-    case Kind::source:
-      return source;
+      return types.element;
+    case Kind::second:
+      return types.second;
     case Kind::accumulator:
-      return accumulator_of(element);
+      return accumulator_of(types.element);
     case Kind::fp32:
       return DType::fp32;
     case Kind::fp64:

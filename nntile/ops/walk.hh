@@ -35,7 +35,7 @@ struct TiledCall {
   OpInfo const* op = nullptr;
   void const* attrs = nullptr;
   DType element = DType::fp32;
-  DType source = DType::fp32;  // what a cast reads; `element` otherwise
+  DType second = DType::fp32;  // of operands of Kind::second; `element` where there are none
   Operands operands;
   AxisTable table;
   /// One per axis of the table.
@@ -261,7 +261,7 @@ inline Cost cost_of(TiledCall const& call, TileTask const& task) {
   for (Use<OperandTile> const& use : task.uses) {
     OperandInfo const& operand = call.operands[use.handle.operand];
     auto const size =
-        static_cast<Index>(size_of(dtype_of_kind(operand.kind, call.element, call.source)));
+        static_cast<Index>(size_of(dtype_of_kind(operand.kind, {call.element, call.second})));
     cost.bytes +=
         (use.access == Access::update ? 2 : 1) * size *
         call.op->elements(call.attrs, task.range, call.table.present.at(use.handle.operand));

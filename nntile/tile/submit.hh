@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nntile/ops/alias.hh"
+#include "nntile/ops/call_types.hh"
 #include "nntile/ops/execution.hh"
 #include "nntile/ops/kernel.hh"
 #include "nntile/ops/walk.hh"
@@ -48,14 +49,14 @@ namespace detail {
 
 /// The op's own kernel, the library's, or the op's reference, the first that there is. Throws
 /// TypeError.
-inline Codelet const* find_kernel(OpInfo const& op, DType element, DType source, Mode mode,
+inline Codelet const* find_kernel(OpInfo const& op, DType element, DType second, Mode mode,
                                   Isa isa) {
   if (op.kernel != nullptr)
-    if (auto const* own = op.kernel(element)) return own;
+    if (auto const* own = op.kernel({element, second})) return own;
   if (auto const* found =
-          kernels::find(op.name, element, source, mode, isa == Isa::best ? kernels::best() : isa))
+          kernels::find(op.name, element, second, mode, isa == Isa::best ? kernels::best() : isa))
     return found;
-  if (auto const* reference = op.reference(element)) return reference;
+  if (auto const* reference = op.reference({element, second})) return reference;
   throw TypeError(concat(op.name, ": no kernel for ", name_of(element),
                          " on this machine, and no reference to fall back on"));
 }
@@ -112,9 +113,9 @@ template <Runtime R> void check_workspace(R const& runtime, Codelet const& codel
 /// What `find_kernel` finds, for a runtime that can run it. Throws TypeError; ValueError where the
 /// kernel needs more workspace than the runtime lends.
 template <Runtime R>
-Codelet const* kernel_for(R const& runtime, OpInfo const& op, DType element, DType source,
+Codelet const* kernel_for(R const& runtime, OpInfo const& op, DType element, DType second,
                           Mode mode, Isa isa) {
-  Codelet const* const found = find_kernel(op, element, source, mode, isa);
+  Codelet const* const found = find_kernel(op, element, second, mode, isa);
   check_workspace(runtime, *found, element);
   return found;
 }
@@ -252,24 +253,19 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
         concat(op.name, ": ", given.size(), " operands given, but it takes ", visible));
   R& runtime = *given[0].runtime;
   detail::check_context(op.name, runtime, context);
-  call.element = DType::fp32;
-  DType const* read_as = nullptr;  // by a cast, which alone reads another dtype
-  for (std::size_t o = visible; o-- > 0;) {
-    if (call.operands[o].kind == Kind::element) call.element = given[o].dtype;
-    if (call.operands[o].kind == Kind::source) read_as = &given[o].dtype;
+  TypedOperand typed[max_operands];
+  for (std::size_t o = 0; o < visible; ++o) {
+    typed[o] = {given[o].dtype, given[o].name};
     if (given[o].runtime != &runtime)
       throw LifetimeError(concat(op.name, ": '", given[o].name,
                                  "' is on another runtime object than '", given[0].name, "'"));
   }
-  DType const source = read_as != nullptr ? *read_as : call.element;
-  call.source = source;
+  ElementTypes const types = call_types(op, call.operands, {typed, visible});
+  call.element = types.element;
+  call.second = types.second;
   inplace_vector<Shape, max_operands> shapes;
   inplace_vector<GivenOperand, max_operands> named;
   for (std::size_t o = 0; o < visible; ++o) {
-    DType const wanted = dtype_of_kind(call.operands[o].kind, call.element, source);
-    if (given[o].dtype != wanted)
-      throw TypeError(concat(op.name, ": ", call.operands[o].name, " ('", given[o].name, "') is ",
-                             name_of(given[o].dtype), " but must be ", name_of(wanted)));
     shapes.push_back(given[o].shape());
   }
   for (std::size_t o = 0; o < call.operands.size(); ++o)
@@ -310,14 +306,14 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
   for (std::size_t o = visible; o < call.operands.size(); ++o) {
     typename R::Handle const* handles = nullptr;
     if ((bits >> o & 1u) != 0) {
-      DType const dtype = dtype_of_kind(call.operands[o].kind, call.element, source);
+      DType const dtype = dtype_of_kind(call.operands[o].kind, types);
       carries.push_back(std::make_unique<detail::CarryTiles<R>>(runtime, call, o, dtype));
       handles = carries.back()->handles();
     }
     all.push_back({&runtime, call.element, nullptr, handles, call.operands[o].name});
   }
   Codelet const& codelet =
-      *detail::kernel_for(runtime, op, call.element, source, context.mode, context.isa);
+      *detail::kernel_for(runtime, op, call.element, call.second, context.mode, context.isa);
   detail::SubmitTiles<R, std::remove_reference_t<Collect>> visitor(
       runtime, call, codelet, {all.data(), all.size()}, context, collect);
   walk(call, visitor);

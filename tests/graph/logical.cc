@@ -3,6 +3,7 @@
 
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/draw.hh"
+#include "nntile/ops/adamw_step.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/add_fiber.hh"
 #include "nntile/ops/add_slice.hh"
@@ -57,6 +58,24 @@ TEST_CASE("mixed dtypes are refused and a cast is proposed", "[graph][logical]")
   Node const y = graph.input({.shape = {8}, .dtype = DType::bf16}, "y");
   CHECK(message_of<TypeError>([&] { add(x, y); }) ==
         "add: x ('x') is fp32 but y ('y') is bf16; insert a cast");
+}
+
+TEST_CASE("a pair of dtypes without a kernel is refused with those that have one",
+          "[graph][logical]") {
+  LogicalGraph graph;
+  auto const tensor = [&](DType dtype, char const* name) {
+    return graph.state({.shape = {8}, .dtype = dtype}, name);
+  };
+  Node const rate = graph.input({.shape = {}}, "rate"),
+             count = graph.input({.shape = {}, .dtype = DType::int64}, "count");
+  auto const step = [&](Node const& p, Node const& g, Node const& m, Node const& v) {
+    adamw_step(p, g, m, v, rate, count);
+  };
+  Node const p = tensor(DType::bf16, "p"), g = tensor(DType::fp64, "g");
+  CHECK(message_of<TypeError>([&] { step(p, g, g, g); }) ==
+        "adamw_step: p ('p') is bf16 and g ('g') is fp64, but with bf16 g must be fp32 or bf16; "
+        "insert a cast");
+  step(p, tensor(DType::fp32, "g32"), tensor(DType::fp32, "m"), tensor(DType::fp32, "v"));
 }
 
 TEST_CASE("labels that are no integers are refused", "[graph][logical]") {
@@ -256,10 +275,10 @@ TEST_CASE("swapped operands are recognised by their dtypes", "[graph][logical]")
   Node const table = graph.parameter({.shape = {4, 10}}, "table"),
              tokens = graph.input({.shape = {3}, .dtype = DType::int64}, "tokens");
   CHECK(message_of<TypeError>([&] { embedding(table, tokens); }) ==
-        "embedding: index ('table') is fp32 but must be int64; table ('tokens') is: are they "
-        "swapped?");
+        "embedding: index ('table') is fp32 but must be int64 or int32; table ('tokens') is int64: "
+        "are they swapped?");
   CHECK(message_of<TypeError>([&] { embedding(table, table); }) ==
-        "embedding: index ('table') is fp32 but must be int64");
+        "embedding: index ('table') is fp32 but must be int64 or int32");
   CHECK(contains(message_of<TypeError>([&] { cross_entropy(tokens, table); }), "swapped?"));
 }
 

@@ -56,3 +56,19 @@ TEST_CASE("adamw_step refuses a step before the first", "[ops][adamw_step]") {
   auto c = step_case({}, {4}, 0);
   CHECK_THROWS(test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32)));
 }
+
+TEST_CASE("narrow parameters are moved by states in fp32", "[ops][adamw_step]") {
+  for (DType const narrow : {DType::bf16, DType::fp16}) {
+    auto c = step_case({.scaled = true}, {35, 9}, 3);
+    c.second = DType::fp32;
+    auto operands = test::make_operands(c, narrow);
+    auto const got = test::run_kernel(c, narrow, operands);
+    CHECK(got[0].dtype == narrow);
+    CHECK(got[2].dtype == DType::fp32);
+    operands[0] = operands[0].as(DType::fp32);
+    auto const wide = test::run_kernel(c, DType::fp32, operands);
+    CHECK(got[0].bytes == wide[0].as(narrow).bytes);  // rounded once
+    CHECK(got[2].bytes == wide[2].bytes);
+    CHECK(got[3].bytes == wide[3].bytes);
+  }
+}

@@ -43,7 +43,7 @@ Sample sample_of(OpInfo const& op, void const* attrs, Index tile) {
     sample.operands.push_back(operand);
     sample.tilings.emplace_back(std::move(axes));
     DType const element = op.dtypes.empty() ? DType::fp32 : op.dtypes[op.dtypes.size() > 1];
-    sample.dtypes.push_back(dtype_of_kind(operand.kind, element, element));
+    sample.dtypes.push_back(dtype_of_kind(operand.kind, usual_types(op, element)));
   }
   return sample;
 }

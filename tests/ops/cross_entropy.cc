@@ -13,9 +13,9 @@ using test::op_case;
 constexpr Index ignored = -100;
 
 void set_labels(std::vector<Array>& operands, Index classes) {
-  auto* const labels = reinterpret_cast<Index*>(operands[1].bytes.data());
   for (Index i = 0; i < operands[1].count(); ++i)
-    labels[i] = i % 5 == 4 ? ignored : (i * 71 + classes - 1) % classes;
+    operands[1].set(i,
+                    static_cast<double>(i % 5 == 4 ? ignored : (i * 71 + classes - 1) % classes));
 }
 
 /// logits, labels, loss, max, sum.
@@ -76,8 +76,8 @@ TEST_CASE("count_labels leaves out the ignored ones, however labels are cut",
           "[ops][cross_entropy]") {
   auto c = op_case<ops::CountLabels>({}, {{20, 3}, {}});
   c.prepare = [](std::vector<Array>& operands) {
-    auto* const labels = reinterpret_cast<Index*>(operands[0].bytes.data());
-    for (Index i = 0; i < operands[0].count(); ++i) labels[i] = i % 5 == 4 ? ignored : i;
+    for (Index i = 0; i < operands[0].count(); ++i)
+      operands[0].set(i, static_cast<double>(i % 5 == 4 ? ignored : i));
   };
   c.canonical = {{{"i", {7, 13}}, {"i1", {1, 2}}}};
   test::check_op(c);
@@ -87,7 +87,7 @@ TEST_CASE("count_labels leaves out the ignored ones, however labels are cut",
 TEST_CASE("cross_entropy fails for a label outside the classes, in words", "[ops][cross_entropy]") {
   auto c = forward_case(10, Shape{4});
   auto operands = test::make_operands(c, DType::fp32);
-  reinterpret_cast<Index*>(operands[1].bytes.data())[2] = 10;
+  operands[1].set(2, 10);
   CHECK_THROWS_WITH(
       test::run_kernel(c, DType::fp32, operands),
       Catch::Contains(

@@ -13,8 +13,8 @@ using test::op_case;
 /// Indices below `rows`, some of them often, some never.
 auto set_index(Index rows) {
   return [rows](std::vector<Array>& operands) {
-    auto* const index = reinterpret_cast<Index*>(operands[0].bytes.data());
-    for (Index i = 0; i < operands[0].count(); ++i) index[i] = (i * i + 3 * i) % rows;
+    for (Index i = 0; i < operands[0].count(); ++i)
+      operands[0].set(i, static_cast<double>((i * i + 3 * i) % rows));
   };
 }
 
@@ -53,7 +53,7 @@ TEST_CASE("embedding fails for an index outside the table, in words", "[ops][emb
   auto c = op_case<ops::Embedding>({}, {Shape{4}, Shape{3, 5}, Shape{3, 4}});
   for (Index const bad : {Index(-1), Index(5)}) {
     auto operands = test::make_operands(c, DType::fp32);
-    reinterpret_cast<Index*>(operands[0].bytes.data())[3] = bad;
+    operands[0].set(3, static_cast<double>(bad));
     CHECK_THROWS_WITH(
         test::run_kernel(c, DType::fp32, operands),
         Catch::Contains(concat("index ", bad, " at position 3 of the tile is outside [0, 5)")));

@@ -21,8 +21,8 @@ std::string described(OpCase const& c, DType element, Execution const& how) {
 
 void check_empty(OpCase const& c, DType element) {
   auto const operands = make_operands(c, element);
-  bool const defined =
-      c.op->reference(DType::fp64) != nullptr || c.op->reference(element) != nullptr;
+  bool const defined = c.op->reference(usual_types(*c.op, DType::fp64)) != nullptr ||
+                       c.op->reference(c.types(element)) != nullptr;
   auto const exact = defined ? run_reference(c, element, operands) : operands;  // casts have none
   std::vector<Execution> ways;
   for (Isa const isa : instruction_sets()) ways.push_back({.isa = isa});

@@ -76,8 +76,9 @@ TiledArray place(AnyRuntime& runtime, Array const& array, std::vector<AxisTiling
 }
 
 std::string describe(OpCase const& c, DType element, Execution const& how) {
-  std::string text = concat(c.op->name, " ", name_of(element), " ", name_of(how.isa), " ",
-                            how.runtime, " seed ", seed, " shapes");
+  std::string text =
+      concat(c.op->name, " ", name_of(element), " ", name_of(c.types(element).second), " ",
+             name_of(how.isa), " ", how.runtime, " seed ", seed, " shapes");
   for (Shape const& shape : c.shapes) text += concat(" ", to_string(shape));
   for (Cut const& cut : how.cuts) {
     text += concat(" cut ", cut.axis, ":");
@@ -99,7 +100,8 @@ void check_dtype(OpCase const& c, DType element) {
   for (Isa const isa : instruction_sets()) {
     Execution const how{.isa = isa};
     INFO(describe(c, element, how));
-    REQUIRE(kernels::find(c.op->name, element, element, Mode::exact, isa) != nullptr);
+    REQUIRE(kernels::find(c.op->name, element, c.types(element).second, Mode::exact, isa) !=
+            nullptr);
     best = run_kernel(c, element, operands, how);
     CHECK(deviation(c, element, best, exact) == "");
     if (isa == Isa::v3) avx2 = best;
@@ -201,7 +203,7 @@ std::vector<Array> make_operands(OpCase const& c, DType element, bool whole_numb
   std::vector<Array> result;
   for (std::size_t o = 0; o < c.shapes.size(); ++o) {
     OperandInfo const operand = visible(c)[o];
-    Array array(dtype_of_kind(operand.kind, element, element), c.shapes[o]);
+    Array array(dtype_of_kind(operand.kind, c.types(element)), c.shapes[o]);
     for (Index i = 0; i < array.count(); ++i) {
       double const value = static_cast<double>(random() >> 11) * 0x1p-52 - 1;  // [-1, 1)
       array.set(i, !is_float(array.dtype) ? 0 : whole_numbers ? std::floor(4 * value) : value);
@@ -248,12 +250,13 @@ std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array>
 
 std::vector<Array> run_reference(OpCase const& c, DType element,
                                  std::vector<Array> const& operands) {
-  if (c.op->reference(DType::fp64) != nullptr) element = DType::fp64;
+  ElementTypes types = usual_types(*c.op, DType::fp64);
+  if (c.op->reference(types) == nullptr) types = c.types(element);
   Operands const declared = visible(c);
   std::vector<Array> result;
   inplace_vector<void*, max_operands> buffers;
   for (std::size_t o = 0; o < operands.size(); ++o)
-    result.push_back(operands[o].as(dtype_of_kind(declared[o].kind, element, element)));
+    result.push_back(operands[o].as(dtype_of_kind(declared[o].kind, types)));
   for (Array& array : result) buffers.push_back(array.bytes.data());
   AxisTable const table = axes_of(c);
   TileRange range(table);
@@ -264,7 +267,7 @@ std::vector<Array> run_reference(OpCase const& c, DType element,
   alignas(16) std::byte args[max_args_bytes];
   c.op->args(c.attrs.data(), range, args);
   char text[status_text_bytes];
-  REQUIRE(c.op->reference(element)->cpu({buffers.data(), args, text}).ok());
+  REQUIRE(c.op->reference(types)->cpu({buffers.data(), args, text}).ok());
   return result;
 }
 
@@ -277,8 +280,13 @@ Cost total_cost(OpCase const& c, Cuts const& cuts) {
   };
   auto const table = axes_of(c);
   auto const tilings = tilings_of(table, cuts);
-  TiledCall call{
-      c.op, c.attrs.data(), DType::fp32, DType::fp32, c.op->operands(c.attrs.data()), table, {}};
+  TiledCall call{c.op,
+                 c.attrs.data(),
+                 DType::fp32,
+                 c.types(DType::fp32).second,
+                 c.op->operands(c.attrs.data()),
+                 table,
+                 {}};
   for (AxisTiling const& tiling : tilings) call.tilings.push_back(&tiling);
   Sum sum(call);
   walk(call, sum);
@@ -297,6 +305,12 @@ void check_op(OpCase const& c) {
        {DType::fp64, DType::fp32, DType::bf16, DType::fp16, DType::fp32_fast_tf32}) {
     if (!takes(c, element)) continue;
     check_dtype(c, element);
+    for (ElementTypes const& types : c.op->types) {
+      if (types.element != element || types == c.types(element)) continue;
+      OpCase other = c;
+      other.second = types.second;
+      check_dtype(other, element);
+    }
     if (c.whole_numbers) check_whole_numbers(c, element);
   }
 }

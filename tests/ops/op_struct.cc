@@ -70,12 +70,24 @@ template <class... Ops> void check_count(OpList<Ops...>) {
   (check(Ops::name, member_count<typename Ops::Attrs>(), Ops::fields.size()), ...);
 }
 
-char const* text_of(Kind kind) {
+/// ":int64/int32", ":own/fp32" where it may be the element type, ":any" for all there are.
+std::string seconds_text(OpInfo const& op) {
+  std::string text, own;
+  std::set<DType> seconds;
+  for (ElementTypes const& types : op.types)
+    if (types.second == types.element)
+      own = "/own";
+    else if (seconds.insert(types.second).second)
+      text += concat("/", name_of(types.second));
+  return seconds.size() == dtype_count ? ":any" : concat(":", (own + text).substr(1));
+}
+
+std::string text_of(OpInfo const& op, Kind kind) {
   switch (kind) {
     case Kind::element:
       return "";
-    case Kind::source:
-      return ":any";
+    case Kind::second:
+      return seconds_text(op);
     case Kind::accumulator:
       return ":acc";
     case Kind::fp32:
@@ -96,7 +108,7 @@ std::string operands_text(OpInfo const& op) {
   for (OperandInfo const& operand : *op.table)
     if (operand.carry == Carry::none)
       text += concat(text.empty() ? "" : " ", operand.name, "[", operand.axes, "]",
-                     text_of(operand.kind),
+                     text_of(op, operand.kind),
                      operand.access == Access::write    ? "="
                      : operand.access == Access::update ? "+="
                                                         : "");
@@ -235,7 +247,9 @@ Index bytes_of(typename Op::Attrs const& attrs, std::vector<Shape> shapes, DType
   AxisTable const table = axes_of(c);
   std::vector<AxisTiling> tilings;
   for (Axis const& axis : table.axes) tilings.push_back(AxisTiling::whole(axis.extent));
-  TiledCall call{c.op, c.attrs.data(), element, element, c.op->operands(c.attrs.data()), table, {}};
+  TiledCall call{
+      c.op, c.attrs.data(), element, c.types(element).second, c.op->operands(c.attrs.data()), table,
+      {}};
   for (AxisTiling const& tiling : tilings) call.tilings.push_back(&tiling);
   Sum sum(call);
   walk(call, sum);

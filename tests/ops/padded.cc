@@ -135,9 +135,11 @@ TEST_CASE("kernels and references neither read nor write padding", "[ops][padded
       INFO(c.op->name << " " << name_of(element) << " " << to_string(c.shapes[0]));
       for (Isa const isa : instruction_sets()) {
         INFO(name_of(isa));
-        check_entry(c, element, *kernels::find(c.op->name, element, element, Mode::exact, isa));
+        check_entry(c, element,
+                    *kernels::find(c.op->name, c.types(element).element, c.types(element).second,
+                                   Mode::exact, isa));
       }
-      if (Codelet const* const reference = c.op->reference(element)) {
+      if (Codelet const* const reference = c.op->reference(c.types(element))) {
         INFO("reference");
         check_entry(c, element, *reference);
       }

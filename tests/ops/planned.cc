@@ -32,6 +32,20 @@ TEST_CASE("a planned op has the same bits cut and whole, in every dtype", "[ops]
     }
 }
 
+TEST_CASE("a planned op has the same bits cut and whole, in every pair of dtypes",
+          "[ops][planned]") {
+  for (OpCase c : every_op())
+    for (ElementTypes const& types : c.op->types) {
+      if (types.element != DType::fp32 && types.element != DType::bf16) continue;
+      c.second = types.second;
+      INFO(c.op->name << " " << name_of(types.element) << " " << name_of(types.second));
+      auto const operands = make_operands(c, types.element);
+      PlanOptions const cut{.tile = 0, .cuts = plan_cuts(canonical_cuts(c))};
+      CHECK(difference(c, run_planned<Serial>(c, types.element, operands, cut),
+                       run_kernel(c, types.element, operands)) == "");
+    }
+}
+
 TEST_CASE("a planned op over an axis of extent 0 gives what the eager one gives",
           "[ops][planned]") {
   for (OpCase const& whole : every_op()) {

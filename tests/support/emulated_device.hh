@@ -51,7 +51,7 @@ struct Twice {
     Index n;
   };
   static constexpr Fields fields{};
-  static Codelet const* kernel(DType element);
+  static Codelet const* kernel(ElementTypes types);
   static constexpr Hooks<Attrs> hooks{.kernel = &kernel};
   static constexpr char const* no_gradient = "a test";
 
@@ -76,9 +76,9 @@ struct Twice {
 
   static inline std::atomic<int> runs_on_cpu = 0, runs_on_device = 0;
 };
-inline Codelet const* Twice::kernel(DType element) {
+inline Codelet const* Twice::kernel(ElementTypes types) {
   static constexpr Codelet fp32{name, nullptr, &on_device, nullptr};
-  return element == DType::fp32 ? &fp32 : nullptr;
+  return types.element == DType::fp32 ? &fp32 : nullptr;
 }
 inline constexpr Call<Twice> twice{};
 

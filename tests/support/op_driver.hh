@@ -3,6 +3,7 @@
 // Runs an op over dtypes, instruction sets, runtimes and tilings, against its own reference in
 // fp64. The definitions are in tests/ops/op_driver.cc.
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,14 @@ struct OpCase {
   std::vector<Cuts> other;
   /// Whether whole numbers as data give exact results.
   bool whole_numbers = false;
+  /// The dtype of operands of Kind::second; null: the usual one. `check_op` tries all.
+  std::optional<DType> second = {};
+
+  ElementTypes types(DType element) const {
+    ElementTypes types = usual_types(*op, element);
+    if (second) types.second = *second;
+    return types;
+  }
 };
 
 template <OpStruct Op> OpCase op_case(typename Op::Attrs const& attrs, std::vector<Shape> shapes) {

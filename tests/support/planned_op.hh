@@ -22,7 +22,7 @@ inline void build(LogicalGraph& graph, OpCase const& c, DType element) {
   std::vector<Node> nodes;
   for (std::size_t o = 0; o < operands.size(); ++o) {
     TensorSpec spec{.shape = c.shapes[o],
-                    .dtype = dtype_of_kind(operands[o].kind, element, element)};
+                    .dtype = dtype_of_kind(operands[o].kind, c.types(element))};
     for (auto const id : table.operands[o])
       spec.axes += concat(table.axes[id].group, static_cast<int>(table.axes[id].within), " ");
     bool const written = writes(operands[o].access);

@@ -52,7 +52,7 @@ class LowerPass final : private TileVisitor {
   void lower(std::size_t position) {
     OpNode const& op = graph_.op_at(position);
     Operands const declared = op.info->operands(op.attrs.data());
-    call_ = {op.info, op.attrs.data(), op.element, op.source, declared, op.axes, {}, {}};
+    call_ = {op.info, op.attrs.data(), op.element, op.second, declared, op.axes, {}, {}};
     tilings_.clear();  // copies: the list of tensors grows by hidden operands below
     for (std::size_t id = 0; id < op.axes.axes.size(); ++id) tilings_.push_back(tiling_of(op, id));
     for (AxisTiling const& tiling : tilings_) call_.tilings.push_back(&tiling);
@@ -101,7 +101,7 @@ class LowerPass final : private TileVisitor {
   }
 
   std::uint32_t kernel(OpNode const& op) {
-    PlannedKernel wanted{KernelKind::op, op.info->name, op.element, op.source, plan_.numerics.mode};
+    PlannedKernel wanted{KernelKind::op, op.info->name, op.element, op.second, plan_.numerics.mode};
     for (std::size_t k = 0; k < plan_.kernels.size(); ++k)
       if (plan_.kernels[k] == wanted) return static_cast<std::uint32_t>(k);
     plan_.kernels.push_back(std::move(wanted));
@@ -111,7 +111,7 @@ class LowerPass final : private TileVisitor {
   std::uint32_t carry(OpNode const& op, std::size_t operand) {
     PlannedTensor tensor;
     tensor.name = concat(plan_.tensors[op.operands.back()].name, ".", call_.operands[operand].name);
-    tensor.dtype = dtype_of_kind(call_.operands[operand].kind, op.element, op.source);
+    tensor.dtype = dtype_of_kind(call_.operands[operand].kind, {op.element, op.second});
     std::vector<AxisTiling> dimensions;
     for (auto const axis : op.axes.operands[operand]) dimensions.push_back(*call_.tilings[axis]);
     tensor.tiling = Tiling(std::move(dimensions));
