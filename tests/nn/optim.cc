@@ -111,3 +111,38 @@ TEST_CASE("a first step is lr along the gradient, and decays what is to decay", 
   CHECK_THAT(run[w].read<float>()[3],
              Catch::Matchers::WithinRel(2 * (1 - 0.1f * 0.2f) - 0.1f, 1e-6f));
 }
+
+TEST_CASE("narrow parameters have states in fp32 where those are asked for", "[nn][optim]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  Node const w = parameters.add({.shape = {4}, .dtype = DType::bf16}, "w", 0, 1, false);
+  nn::AdamW const adamw(parameters, add_gradients(graph, sum_slice(w)), {.states = DType::fp32});
+  LogicalGraph init("init");
+  nn::initialize_states(init, adamw);
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  Graph<Serial> run(graph, store);
+  compile(init, store).execute();
+  run[w] = std::vector<bf16_t>(4, bf16_t(2.0f));
+  run[adamw.lr()] = 0.125;
+  for (int step = 1; step <= 2; ++step) {
+    run[adamw.step()] = step;
+    run();
+  }
+  REQUIRE(adamw.states().size() == 2);
+  for (Node const& state : adamw.states()) CHECK(state.dtype() == DType::fp32);
+  CHECK(static_cast<float>(run[w].read<bf16_t>()[3]) == 1.75f);
+  // 0.0199 has no bf16 neighbour as near as this
+  CHECK_THAT(run[adamw.states()[1]].read<float>()[3], Catch::Matchers::WithinRel(0.0199f, 1e-6f));
+}
+
+TEST_CASE("states of a dtype without a kernel are refused with those that have one",
+          "[nn][optim]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  Node const w = parameters.add({.shape = {4}, .dtype = DType::bf16}, "w", 0, 1, false);
+  auto const gradients = add_gradients(graph, sum_slice(w));
+  CHECK(contains(
+      message_of<TypeError>([&] { nn::AdamW(parameters, gradients, {.states = DType::fp64}); }),
+      "with bf16 g must be fp32 or bf16"));
+}
