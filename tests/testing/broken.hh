@@ -109,7 +109,10 @@ class Broken {
     if (empty && is(Defect::takes_empty_codelets)) return {};
     if (empty) throw ValueError("broken: no entry to run");
     check(task);
-    tasks_.emplace_back();
+    {
+      std::lock_guard const hold(mutex_);
+      tasks_.emplace_back();  // which may move the deque's table of blocks
+    }
     std::uint64_t const id = tasks_.size();
     Record& record = tasks_.back();
     record.codelet = task.codelet;
@@ -478,7 +481,7 @@ class Broken {
   std::size_t tokens_ = 0;
   std::uint64_t first_unreported_ = 1;
   bool executing_ = false;
-  std::mutex mutex_;  // guards states, endings and polls, which other threads see
+  std::mutex mutex_;  // guards the number of tasks, states, endings and polls, for other threads
   std::condition_variable wake_;
   std::vector<Ending> endings_;
   std::vector<Poll> polls_;
