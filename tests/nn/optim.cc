@@ -58,6 +58,19 @@ Parameters trained_in_two_graphs(TinyGpt const& sizes, PlanOptions const& option
   return result;
 }
 
+/// A graph with its optimizer on Serial, the states initialised.
+struct Updated {
+  Serial runtime;
+  TensorStore<Serial> store{runtime};
+  Graph<Serial> run;
+
+  Updated(LogicalGraph& graph, nn::AdamW const& adamw) : run(graph, store) {
+    LogicalGraph init("init");
+    nn::initialize_states(init, adamw);
+    compile(init, store).execute();
+  }
+};
+
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("an optimizer in a graph of its own has the bits of one graph",
@@ -97,12 +110,8 @@ TEST_CASE("a first step is lr along the gradient, and decays what is to decay", 
   Node const b = parameters.add({.shape = {4}}, "b", 0, 1, false);
   nn::AdamW const adamw(parameters, add_gradients(graph, sum_slice(add(w, b))),
                         {.weight_decay = 0.2});
-  LogicalGraph init("init");
-  nn::initialize_states(init, adamw);
-  Serial runtime;
-  TensorStore<Serial> store(runtime);
-  Graph<Serial> run(graph, store);
-  compile(init, store).execute();
+  Updated updated(graph, adamw);
+  Graph<Serial>& run = updated.run;
   for (Node const& parameter : {w, b}) run[parameter] = std::vector<float>(4, 2);
   run[adamw.lr()] = 0.1;
   run[adamw.step()] = 1;
@@ -117,12 +126,8 @@ TEST_CASE("narrow parameters have states in fp32 where those are asked for", "[n
   nn::ParameterList parameters(graph);
   Node const w = parameters.add({.shape = {4}, .dtype = DType::bf16}, "w", 0, 1, false);
   nn::AdamW const adamw(parameters, add_gradients(graph, sum_slice(w)), {.states = DType::fp32});
-  LogicalGraph init("init");
-  nn::initialize_states(init, adamw);
-  Serial runtime;
-  TensorStore<Serial> store(runtime);
-  Graph<Serial> run(graph, store);
-  compile(init, store).execute();
+  Updated updated(graph, adamw);
+  Graph<Serial>& run = updated.run;
   run[w] = std::vector<bf16_t>(4, bf16_t(2.0f));
   run[adamw.lr()] = 0.125;
   for (int step = 1; step <= 2; ++step) {

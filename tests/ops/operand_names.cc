@@ -10,34 +10,20 @@ using namespace nntile;
 
 constexpr Operands table{{"a", "m n"}, {"b", "n"}, {"bcd", "n"}};
 
-struct Same {
-  enum class Operand : std::uint8_t { a, b, bcd };
+/// An op of that enum and the table.
+template <class Enum> struct Of {
+  using Operand = Enum;
   static constexpr Operands operands = table;
 };
-struct Swapped {
-  enum class Operand : std::uint8_t { b, a, bcd };
-  static constexpr Operands operands = table;
-};
-struct Longer {
-  enum class Operand : std::uint8_t { a, b, bcd, e };
-  static constexpr Operands operands = table;
-};
-struct Shorter {
-  enum class Operand : std::uint8_t { a, b };
-  static constexpr Operands operands = table;
-};
-struct EndsAlike {
-  enum class Operand : std::uint8_t { a, b, abcd };
-  static constexpr Operands operands = table;
-};
-struct Misspelt {
-  enum class Operand : std::uint8_t { a, b, bce };
-  static constexpr Operands operands = table;
-};
-struct FromOne {
-  enum class Operand : std::uint8_t { a = 1, b, bcd };
-  static constexpr Operands operands = table;
-};
+
+enum class Same : std::uint8_t { a, b, bcd };
+enum class Swapped : std::uint8_t { b, a, bcd };
+enum class Longer : std::uint8_t { a, b, bcd, e };
+enum class Shorter : std::uint8_t { a, b };
+enum class EndsAlike : std::uint8_t { a, b, abcd };
+enum class Misspelt : std::uint8_t { a, b, bce };
+enum class FromOne : std::uint8_t { a = 1, b, bcd };
+
 struct One {
   enum class Operand : std::uint8_t { x };
   static constexpr Operands operands{{"x", "i..."}};
@@ -47,12 +33,12 @@ struct One {
 
 TEST_CASE("an enum has the names of its table, in its order, and no more", "[ops][op_struct]") {
   using detail::names_agree;
-  STATIC_REQUIRE(names_agree<Same>());
+  STATIC_REQUIRE(names_agree<Of<Same>>());
   STATIC_REQUIRE(names_agree<One>());
-  STATIC_REQUIRE_FALSE(names_agree<Swapped>());
-  STATIC_REQUIRE_FALSE(names_agree<Longer>());
-  STATIC_REQUIRE_FALSE(names_agree<Shorter>());
-  STATIC_REQUIRE_FALSE(names_agree<EndsAlike>());
-  STATIC_REQUIRE_FALSE(names_agree<Misspelt>());
-  STATIC_REQUIRE_FALSE(names_agree<FromOne>());
+  STATIC_REQUIRE_FALSE(names_agree<Of<Swapped>>());
+  STATIC_REQUIRE_FALSE(names_agree<Of<Longer>>());
+  STATIC_REQUIRE_FALSE(names_agree<Of<Shorter>>());
+  STATIC_REQUIRE_FALSE(names_agree<Of<EndsAlike>>());
+  STATIC_REQUIRE_FALSE(names_agree<Of<Misspelt>>());
+  STATIC_REQUIRE_FALSE(names_agree<Of<FromOne>>());
 }
