@@ -5,6 +5,7 @@
 #endif
 
 #include <atomic>
+#include <vector>
 
 #include "nntile/runtime/unsubmitted.hh"
 #include "tests/runtime/codelets.hh"
@@ -197,6 +198,30 @@ TEMPLATE_TEST_CASE("tasks run under the default MXCSR and the caller's comes bac
   CHECK(inside == 0x1f80);
   CHECK(after == 0x9fc0);
   CHECK((_mm_getcsr() & 0xffc0u) == (callers & 0xffc0u));
+}
+
+TEMPLATE_TEST_CASE("a task leaves its floating-point mode to no other, however many run at once",
+                   "[runtime][marks]", NNTILE_TEST_MODELS) {
+  static std::atomic<int> changed;
+  static constexpr Codelet careless{"careless",
+                                    +[](KernelCall const&) noexcept -> Status {
+                                      changed += (_mm_getcsr() & 0xffc0u) != 0x1f80;
+                                      _mm_setcsr(0x9fc0);
+                                      return {};
+                                    },
+                                    nullptr, nullptr};
+  changed = 0;
+  TestType runtime;
+  for (int i = 0; i < 1000; ++i) runtime.submit({&careless, {}, {}, {}, {}});
+  runtime.wait_all();
+  if constexpr (ReplayingRuntime<TestType>) {
+    std::vector<ProgramTask> const tasks(100, {&careless, {}, {}, {}, {}});
+    auto const program = runtime.record(tasks, 0);
+    for (int i = 0; i < 10; ++i) runtime.replay(program, {});
+    runtime.wait_all();
+  }
+  CHECK(changed == 0);
+  CHECK((_mm_getcsr() & 0xffc0u) == 0x1f80);
 }
 #endif
 

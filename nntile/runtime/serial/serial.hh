@@ -62,19 +62,24 @@ class Serial : public support::StorageCalls<Serial> {
     Inside const inside(*this, "submit");
     if (!queue_.empty()) run_queue(no_limit);
     std::size_t const count = task.uses.size();
-    if (!queue_.empty() || count > inline_uses ||
-        (task.codelet != nullptr && task.codelet->cpu == nullptr)) [[unlikely]]
+    if (!queue_.empty() || count > inline_uses) [[unlikely]]
       return enqueue(task);
     Use<support::Buffer*> uses[inline_uses];
     void* pointers[inline_uses];
     buffers_.bind(task, uses, pointers);
+    if (task.codelet->cpu == nullptr) [[unlikely]]
+      return enqueue(task);
     std::uint64_t const sequence = ++submitted_;
     buffers_.commit({uses, count}, support::Ticket{sequence});
-    support::TaskBody const body{task.codelet,          sequence,  {uses, count}, pointers,
-                                 task.arguments.data(), task.label};
     {
       support::DrivingThread::InTask const in_task(thread_);
-      (void)support::run_body(failures_, tokens_, body, nullptr, workspaces_[0]);
+      char text[status_text_bytes];
+      (void)support::run_body(failures_, task.codelet->cpu,
+                              {pointers, task.arguments.data(), text, workspaces_[0]}, [&] {
+                                return support::TaskBody{task.codelet,          sequence,
+                                                         {uses, count},         pointers,
+                                                         task.arguments.data(), task.label};
+                              });
     }
     ended_.store(sequence, std::memory_order_release);
     return {this, sequence};

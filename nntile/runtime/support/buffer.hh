@@ -70,9 +70,11 @@ static_assert(sizeof(Buffer) == 128);
 
 /// States in which no task may name a buffer that it is to access so.
 constexpr std::uint8_t forbidden_states(Access access) noexcept {
-  int const states = Buffer::locked | (reads(access) ? Buffer::unwritten : 0) |
-                     (writes(access) ? Buffer::read_only : 0);
-  return static_cast<std::uint8_t>(states);
+  constexpr std::uint8_t reading = Buffer::locked | Buffer::unwritten;
+  constexpr std::uint8_t writing = Buffer::locked | Buffer::read_only;
+  constexpr std::uint8_t of[] = {reading, writing, reading | writing, reading | writing};
+  static_assert(of[static_cast<int>(Access::accumulate)] == (reading | writing));
+  return of[static_cast<int>(access)];
 }
 
 /// A submitted task as `run_body` takes it. Nothing is copied: all of it lives until the task has

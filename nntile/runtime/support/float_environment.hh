@@ -17,8 +17,8 @@ class DefaultFloatEnvironment {
   ~DefaultFloatEnvironment() {
     if (((get() ^ callers_) & control) != 0) set(callers_);
   }
-  /// Makes the mode the default again, whatever a task has left.
-  void renew() noexcept {
+  /// Makes the calling thread's mode the default again, whatever a task has left.
+  static void renew() noexcept {
     if ((get() & control) != initial) set(initial);
   }
   DefaultFloatEnvironment(DefaultFloatEnvironment const&) = delete;
