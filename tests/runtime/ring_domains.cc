@@ -298,6 +298,40 @@ TEST_CASE("no task is lost where a queue is replaced amid its push", "[runtime][
   }
 }
 
+TEST_CASE("the only worker takes its own tasks in order, those of outside too, also amid growth",
+          "[runtime][ring]") {
+  Scheduler<RingPolicy> scheduler(1, 2, true);
+  std::uint32_t given = 0, taken = 0;
+  auto const give = [&](std::uint32_t count) {
+    for (; count-- != 0; ++given)
+      REQUIRE(scheduler.push_lone(slot_task(given / 1024, given % 1024), normal_level, -1));
+  };
+  auto const take = [&](std::uint32_t count) {
+    for (; count-- != 0; ++taken)
+      REQUIRE(scheduler.next(0) == slot_task(taken / 1024, taken % 1024));
+  };
+  for (int round = 0; round < 5; ++round) {  // so that the cells in use begin anywhere
+    give(3);
+    take(2);
+    give(1);
+    take(2);
+  }
+  give(3);
+  scheduler.reserve(1000);
+  give(1999);
+  take(1);
+  CHECK(scheduler.any());
+  CHECK_FALSE(scheduler.push_lone(slot_task(7, 7), normal_level + 1, -1));
+  CHECK_FALSE(scheduler.push_lone(slot_task(7, 7), normal_level, 0));
+  scheduler.push_shared(slot_task(7, 7), normal_level, -1);  // a token's consumer
+  CHECK(scheduler.next(0) == slot_task(7, 7));
+  take(2001);
+  CHECK(!scheduler.any());
+  CHECK(scheduler.next(0) == no_task);
+  Scheduler<RingPolicy> two(2, 2);
+  CHECK_FALSE(two.push_lone(slot_task(7, 7), normal_level, -1));
+}
+
 TEST_CASE("domains with more slots than a queue has room for are refused", "[runtime][ring]") {
   Scheduler<RingPolicy> scheduler(1, 4096);
   CHECK(contains(message_of<OutOfMemory>([&] { scheduler.reserve(1u << 22); }),

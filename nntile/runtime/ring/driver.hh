@@ -33,7 +33,16 @@ class Driver {
 
   /// Runs some tasks, if any are ready.
   void keep_up() {
-    for (std::uint64_t i = 0; i < batch_ && help_once(); ++i) continue;
+    if (helps_) {
+      Helping const helping(machine_);
+      ReadyTask ready = no_task;
+      for (std::uint64_t i = 0; i < batch_; ++i) {
+        if (ready == no_task) ready = machine_.scheduler.next(0);
+        if (ready == no_task) break;
+        ready = helping.run(ready);
+      }
+      if (ready != no_task) machine_.give(ready);
+    }
     hand_on();
     reclaim_.collect();
   }
@@ -71,7 +80,7 @@ class Driver {
       if (round % 64 == 0) reclaim_.collect();
       if (helps_ && ready == no_task) ready = machine_.scheduler.next(0);
       if (ready != no_task) {
-        ready = help(ready);
+        ready = Helping(machine_).run(ready);
         spin.reset();
       } else if (machine_.tokens.poll(true)) {
         spin.reset();
@@ -92,7 +101,7 @@ class Driver {
     if (!helps_) return false;
     ReadyTask const ready = machine_.scheduler.next(0);
     if (ready == no_task) return false;
-    ReadyTask const kept = help(ready);
+    ReadyTask const kept = Helping(machine_).run(ready);
     if (kept != no_task) machine_.give(kept);
     return true;
   }
@@ -108,14 +117,27 @@ class Driver {
   }
 
  private:
-  ReadyTask help(ReadyTask ready) {
-    support::DrivingThread::InTask const in_task(machine_.thread);
-    ReadyTask const kept = machine_.run(0, ready);
-    machine_.flush(0);
-    if (kept == no_task || !machine_.should_wait(kept)) return kept;
-    machine_.give(kept);
-    return no_task;
-  }
+  /// Lives while the driver runs tasks.
+  class Helping {
+   public:
+    explicit Helping(Machine& machine) : machine_(machine), in_task_(machine.thread) {}
+    Helping(Helping const&) = delete;
+    Helping& operator=(Helping const&) = delete;
+    ~Helping() { machine_.flush(0); }
+
+    /// Runs one task; returns one that it made ready and that need not wait, or no_task.
+    ReadyTask run(ReadyTask ready) const {
+      ReadyTask const kept = machine_.run(0, ready);
+      if (kept == no_task || !machine_.should_wait(kept)) return kept;
+      machine_.give(kept);
+      return no_task;
+    }
+
+   private:
+    Machine& machine_;
+    support::DrivingThread::InTask const in_task_;
+    support::DefaultFloatEnvironment const environment_;
+  };
 
   /// Wakes a worker for what the driver leaves in its deque. Tasks that it took in one batch were
   /// in no queue for a moment, so that a worker may have gone to sleep beside them. Wake-ups need

@@ -33,13 +33,14 @@ template <class Policy> class Machine {
         thread(options.spawned, driver),
         table(failures, {}, &thread),
         workspaces(static_cast<std::size_t>(options.workers)),
-        scheduler(static_cast<std::uint32_t>(options.workers), Policy::Sizes::window),
+        scheduler(static_cast<std::uint32_t>(options.workers), Policy::Sizes::window,
+                  options.workers == 1 && !options.own_driver),
         tokens(this, &token_ended, nullptr, &thread) {}
   Machine(Machine const&) = delete;
   Machine& operator=(Machine const&) = delete;
 
   /// Runs one ready task as worker `self`. Returns a task that it made ready, which the caller runs
-  /// or gives away, or no_task.
+  /// or gives away, or no_task. The caller is InTask, with the default floating-point mode.
   ReadyTask run(std::uint32_t self, ReadyTask ready) {
     count(scheduler.worker(self).executed);
     if (is_program(ready))
@@ -56,8 +57,9 @@ template <class Policy> class Machine {
     return successors.end();
   }
 
-  /// Makes a ready task available to every worker.
+  /// Makes a ready task available to every worker. Called by executing threads and by the driver.
   void give(Domain<Policy> const& domain, Hot const& slot) {
+    if (scheduler.push_lone(domain.task(slot), slot.level, slot.worker)) return;
     scheduler.push_shared(domain.task(slot), slot.level, slot.worker);
     parking.wake(1);
   }
@@ -129,11 +131,17 @@ template <class Policy> class Machine {
   };
 
   void run_task(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
+    ColdSlot const& cold = domain.window.cold(slot.id);
+    auto const [pointers, arguments] = Payload::operands(slot, cold);
+    std::uint64_t const sequence = slot.sequence.load(std::memory_order_relaxed);
+    Policy::Trace::begin(static_cast<int>(self), sequence);
     Payload unpacked;
-    support::TaskBody const body = unpacked.body(slot, domain.window.cold(slot.id));
-    Policy::Trace::begin(static_cast<int>(self), body.sequence);
-    (void)support::run_body(failures, tokens, body, nullptr, workspaces[self]);
-    Policy::Trace::end(static_cast<int>(self), body.sequence);
+    char text[status_text_bytes];
+    (void)support::run_entry(failures, static_cast<Codelet const*>(cold.work)->cpu,
+                             {pointers, arguments, text, workspaces[self]},
+                             [&] { return unpacked.body(slot, cold); });
+    support::DefaultFloatEnvironment::renew();
+    Policy::Trace::end(static_cast<int>(self), sequence);
   }
 
   void run_pending(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
@@ -193,9 +201,10 @@ template <class Policy> class Machine {
     flight.bind(task, pointers);
     Use<support::Buffer*> uses[unpacked_operands];
     char text[status_text_bytes];
-    (void)support::run_body(failures, task.codelet->cpu,
-                            {pointers, flight.arguments(task), text, workspaces[self]},
-                            [&] { return flight.body(task, uses, pointers); });
+    (void)support::run_entry(failures, task.codelet->cpu,
+                             {pointers, flight.arguments(task), text, workspaces[self]},
+                             [&] { return flight.body(task, uses, pointers); });
+    support::DefaultFloatEnvironment::renew();
   }
 
   /// Counts the successors down. After the last decrement the flight may be recycled, unless this

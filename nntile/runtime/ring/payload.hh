@@ -48,15 +48,13 @@ template <class Policy> class ArgumentRing {
   std::uint64_t tail_ = 0;
 };
 
-/// One use in a slot: its memory, and the address of its record with the access in the low
-/// bits. A worker that only runs the body reads no line of the record, which the submitter writes.
-struct PackedUse {
-  void* pointer;
-  std::uintptr_t buffer_and_access;
-};
+/// The address of a buffer's record, with the access in the low bits.
+using PackedUse = std::uintptr_t;
 
-/// The payload of one task: arguments, padded to 8 bytes; operands; the label's tile. In a block
-/// of their own, where they do not fit into the slot, the operands are unpacked.
+/// The payload of one task: arguments, padded to 8 bytes; the operands' pointers, which the body
+/// gets as they are, and uses; the label's tile. In a block of their own, where they do not fit
+/// into the slot, the uses are not packed, and come before the pointers. A worker that only runs
+/// the body reads no line of a buffer's record, which the submitter writes.
 struct Payload {
   static constexpr std::size_t inline_operands = 6;
 
@@ -65,7 +63,7 @@ struct Payload {
   /// Bytes of a block, or 0 if the slot has room.
   static std::size_t block_bytes(std::size_t operands, std::size_t arguments) {
     if (operands <= inline_operands &&
-        padded(arguments) + operands * sizeof(PackedUse) + sizeof(std::int64_t) <=
+        padded(arguments) + operands * (sizeof(void*) + sizeof(PackedUse)) + sizeof(std::int64_t) <=
             sizeof(ColdSlot::payload))
       return 0;
     return padded(arguments) + operands * (sizeof(Use<support::Buffer*>) + sizeof(void*)) +
@@ -79,12 +77,14 @@ struct Payload {
     // g++ 12 warns of writes behind the slot where it does not know this.
     if (uses.size() > inline_operands) __builtin_unreachable();
     std::byte* at = put_arguments(cold.payload, arguments);
+    std::byte* const packed_uses = at + uses.size() * sizeof(void*);
     for (std::size_t i = 0; i < uses.size(); ++i) {
-      PackedUse const packed{pointers[i], reinterpret_cast<std::uintptr_t>(uses[i].handle) |
-                                              static_cast<std::uintptr_t>(uses[i].access)};
-      at = append(at, &packed, sizeof packed);
+      PackedUse const packed = reinterpret_cast<std::uintptr_t>(uses[i].handle) |
+                               static_cast<std::uintptr_t>(uses[i].access);
+      std::memcpy(at + i * sizeof(void*), &pointers[i], sizeof(void*));
+      std::memcpy(packed_uses + i * sizeof packed, &packed, sizeof packed);
     }
-    append(at, &tile, sizeof tile);
+    append(packed_uses + uses.size() * sizeof(PackedUse), &tile, sizeof tile);
   }
 
   /// Writes the payload into a block, and its address, the arguments' size and the number of
@@ -100,36 +100,43 @@ struct Payload {
     append(at, &tile, sizeof tile);
   }
 
-  /// The task's body as it was submitted. The unpacked operands of an inline one lie in this
-  /// object.
+  /// What the body of a task is called with.
+  struct Operands {
+    void* const* pointers;
+    void const* arguments;
+  };
+  template <class Hot> static Operands operands(Hot const& slot, ColdSlot const& cold) {
+    if (!slot.spilled) [[likely]]
+      return {reinterpret_cast<void* const*>(cold.payload + slot.argument_bytes), cold.payload};
+    std::byte const* block;
+    std::size_t sizes[2];
+    std::memcpy(&block, cold.payload, sizeof block);
+    std::memcpy(sizes, cold.payload + sizeof block, sizeof sizes);
+    std::size_t const before = sizes[0] + sizes[1] * sizeof(Use<support::Buffer*>);
+    return {reinterpret_cast<void* const*>(block + before), block};
+  }
+
+  /// The task's body as it was submitted. The unpacked uses of an inline one lie in this object.
   template <class Hot> support::TaskBody body(Hot const& slot, ColdSlot const& cold) {
+    auto const [pointers, arguments] = operands(slot, cold);
     std::size_t count = slot.operands;
-    std::byte const* arguments = cold.payload;
     Use<support::Buffer*> const* uses = uses_;
-    void* const* pointers = pointers_;
-    std::byte const* tile;
+    std::byte const* behind;  // the pointers
     if (slot.spilled) {
-      std::size_t sizes[2];
-      std::memcpy(&arguments, cold.payload, sizeof arguments);
-      std::memcpy(sizes, cold.payload + sizeof arguments, sizeof sizes);
-      count = sizes[1];
-      uses = reinterpret_cast<Use<support::Buffer*> const*>(arguments + sizes[0]);
-      pointers = reinterpret_cast<void* const*>(uses + count);
-      tile = reinterpret_cast<std::byte const*>(pointers + count);
+      std::memcpy(&count, cold.payload + 2 * sizeof(void*), sizeof count);
+      behind = reinterpret_cast<std::byte const*>(pointers + count);
+      uses = reinterpret_cast<Use<support::Buffer*> const*>(pointers) - count;
     } else {
-      // The operands end where the tile begins: the slot notes only where that is.
-      std::byte const* at = cold.payload + slot.argument_bytes;
-      for (std::size_t i = 0; i < count; ++i) {
+      behind = reinterpret_cast<std::byte const*>(pointers + count);
+      for (std::size_t i = 0; i < count; ++i, behind += sizeof(PackedUse)) {
         PackedUse packed;
-        std::memcpy(&packed, at + i * sizeof packed, sizeof packed);
-        pointers_[i] = packed.pointer;
-        uses_[i] = {reinterpret_cast<support::Buffer*>(packed.buffer_and_access & ~access_bits),
-                    static_cast<Access>(packed.buffer_and_access & access_bits)};
+        std::memcpy(&packed, behind, sizeof packed);
+        uses_[i] = {reinterpret_cast<support::Buffer*>(packed & ~access_bits),
+                    static_cast<Access>(packed & access_bits)};
       }
-      tile = at + count * sizeof(PackedUse);
     }
     TaskLabel label{cold.tensor, 0};
-    std::memcpy(&label.tile, tile, sizeof label.tile);
+    std::memcpy(&label.tile, behind, sizeof label.tile);
     return {static_cast<Codelet const*>(cold.work),
             slot.sequence.load(std::memory_order_relaxed),
             {uses, count},
@@ -139,7 +146,7 @@ struct Payload {
   }
 
  private:
-  static constexpr std::uintptr_t access_bits = 3;
+  static constexpr PackedUse access_bits = 3;
   static_assert(alignof(support::Buffer) > access_bits);
 
   static std::byte* append(std::byte* at, void const* from, std::size_t bytes) {
@@ -152,7 +159,6 @@ struct Payload {
   }
 
   Use<support::Buffer*> uses_[inline_operands];
-  void* pointers_[inline_operands];
 };
 
 }  // namespace nntile::detail::ring

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "nntile/runtime/ring/policy.hh"
 #include "nntile/runtime/ring/ready_task.hh"
@@ -74,6 +75,31 @@ template <class Policy> class ReadyQueue {
   std::unique_ptr<Atomic<std::uint64_t>[]> const cells_;
   alignas(apart) Atomic<std::uint64_t> head_{first};
   alignas(apart) Atomic<std::uint64_t> tail_{first};
+};
+
+/// The same for the one thread that both gives and takes. `capacity` is a power of two, or 0.
+class LoneQueue {
+ public:
+  /// Moves the tasks to new cells. Throws std::bad_alloc; nothing has changed then.
+  void grow(std::uint32_t capacity) {
+    auto cells = std::make_unique<ReadyTask[]>(capacity);
+    for (std::uint32_t p = head_; p != tail_; ++p) cells[p & (capacity - 1)] = cells_[p & mask_];
+    cells_ = std::move(cells);
+    mask_ = capacity - 1;
+  }
+  void push(ReadyTask task) { cells_[tail_++ & mask_] = task; }
+  bool pop(ReadyTask& task) {
+    if (empty()) return false;
+    task = cells_[head_++ & mask_];
+    return true;
+  }
+  bool empty() const { return head_ == tail_; }
+
+ private:
+  std::unique_ptr<ReadyTask[]> cells_;
+  std::uint32_t mask_ = 0;
+  std::uint32_t head_ = 0;
+  std::uint32_t tail_ = 0;
 };
 
 }  // namespace nntile::detail::ring

@@ -34,15 +34,18 @@ template <class Policy> struct alignas(apart) WorkerState {
 };
 
 /// Queues of ready tasks: a deque for each worker, a queue for each priority, an inbox for each
-/// worker that a hint has named.
+/// worker that a hint has named. Where the driver is the only worker, what it gives itself costs no
+/// atomic operation.
 template <class Policy> class Scheduler {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
   using Queue = ReadyQueue<Policy>;
 
  public:
-  Scheduler(std::uint32_t workers, std::uint32_t slots)
-      : flights(workers == 1), workers_(workers), slots_(slots) {
+  /// `lone_driver`: the driver is the only worker.
+  Scheduler(std::uint32_t workers, std::uint32_t slots, bool lone_driver = false)
+      : flights(workers == 1), lone_driver_(lone_driver), workers_(workers), slots_(slots) {
     prepare_level(normal_level);
+    if (lone_driver_) lone_.grow(capacity());
   }
 
   std::uint32_t workers() const { return static_cast<std::uint32_t>(workers_.size()); }
@@ -68,6 +71,7 @@ template <class Policy> class Scheduler {
     std::uint32_t const before = std::exchange(slots_, slots_ + slots);
     if (capacity() == capacity(before)) return;
     try {
+      if (lone_driver_) lone_.grow(capacity());
       for (auto& level : levels_) grow(level);
       for (auto& worker : workers_) grow(worker.inbox);
     } catch (...) {  // queues that have grown may stay so
@@ -76,6 +80,13 @@ template <class Policy> class Scheduler {
     }
   }
 
+  /// Makes a slot's task available to the driver, which calls this, if it is the only worker, the
+  /// level is normal and no worker is named; false otherwise.
+  bool push_lone(ReadyTask task, std::uint8_t level, std::int16_t worker) {
+    if (!lone_driver_ || level != normal_level || worker >= 0) return false;
+    lone_.push(task);
+    return true;
+  }
   /// Makes a slot's task available to every worker; from any thread. Wakes no thread.
   void push_shared(ReadyTask task, std::uint8_t level, std::int16_t worker) {
     if (worker >= 0)
@@ -108,8 +119,10 @@ template <class Policy> class Scheduler {
     if (used >> (normal_level + 1) != 0)
       for (std::uint32_t level = level_count - 1; level > normal_level; --level)
         if (pop_level(used, level, popped)) return popped;
-    if (ReadyTask const ready = pop_lane(self, ~0u << (normal_level + 1)); ready != no_task)
-      return ready;
+    bool const programs = flights.active() != 0;
+    if (programs)
+      if (ReadyTask const ready = pop_lane(self, ~0u << (normal_level + 1)); ready != no_task)
+        return ready;
     WorkerState<Policy>& own = workers_[self];
     if (Queue* inbox = own.inbox.load(std::memory_order_acquire);
         inbox != nullptr && inbox->pop(popped))
@@ -117,7 +130,9 @@ template <class Policy> class Scheduler {
     ReadyTask ready;
     if (own.deque.pop(ready)) return ready;
     if (pop_level(used, normal_level, popped)) return popped;
-    if (ready = pop_lane(self, 1u << normal_level); ready != no_task) return ready;
+    if (lone_.pop(ready)) return ready;
+    if (programs)
+      if (ready = pop_lane(self, 1u << normal_level); ready != no_task) return ready;
     if (ReadyTask const stolen = steal(self); stolen != no_task) return stolen;
     for (std::uint32_t level = normal_level; level-- > 0;)
       if (pop_level(used, level, popped)) return popped;
@@ -140,6 +155,7 @@ template <class Policy> class Scheduler {
   /// Whether any task waits. Sequentially consistent with pushes, for sleepers that have announced
   /// themselves.
   bool any() {
+    if (!lone_.empty()) return true;
     for (auto const& level : levels_)
       if (Queue const* queue = level.load(std::memory_order_seq_cst);
           queue != nullptr && !queue->empty())
@@ -255,6 +271,8 @@ template <class Policy> class Scheduler {
     for (ReadyTask task; old->pop(task);) grown->push(task);
   }
 
+  bool const lone_driver_;  // which alone touches `lone_`
+  LoneQueue lone_;
   std::vector<WorkerState<Policy>> workers_;
   Atomic<Queue*> levels_[level_count] = {};
   Atomic<std::uint32_t> used_{0};

@@ -78,9 +78,17 @@ template <class Policy> class Window {
   }
 
   /// Whether a reference to a task is inside the window; it may be finished nevertheless.
-  bool live(Reference reference) const {
-    return ((reference - static_cast<Reference>(watermark())) & ~pending_bit) <
-           head() - watermark();
+  bool live(Reference reference) const { return live()(reference); }
+  /// The same for several, until the head or the watermark moves.
+  struct Live {
+    Reference first;
+    std::uint32_t count;
+    bool operator()(Reference reference) const {
+      return ((reference - first) & ~pending_bit) < count;
+    }
+  };
+  Live live() const {
+    return {static_cast<Reference>(watermark()), static_cast<std::uint32_t>(head() - watermark())};
   }
 
   /// Moves the watermark over all finished tasks and calls retired(ticket) for each.

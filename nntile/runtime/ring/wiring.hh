@@ -16,6 +16,7 @@ namespace nntile::detail::ring {
 template <class Policy> class Wiring {
   using Hot = HotSlot<Policy>;
   using Uses = std::span<Use<support::Buffer*> const>;
+  using Live = typename Window<Policy>::Live;
 
  public:
   Wiring(Domain<Policy>& domain, Driver<Policy>& driver)
@@ -43,25 +44,29 @@ template <class Policy> class Wiring {
   /// Lists the producers that a task with these operands has to wait for, at most as many as a slot
   /// has edges: beyond that, joins stand for them.
   void collect(Uses uses) {
-    for (Use<support::Buffer*> const& use : uses)
-      __builtin_prefetch(&driver_.reclaim().users(*use.handle), 1);
-    for (Use<support::Buffer*> const& use : uses)
-      if (!writes(use.access)) make_reader_room(driver_.reclaim().users(*use.handle));
-    if (listed_.size() < uses.size() * most_per_operand)
-      listed_.resize(uses.size() * most_per_operand);
     count_ = 0;
-    if (++tag_ == 0) ++tag_;
-    for (Use<support::Buffer*> const& use : uses) {
-      BufferUsers const& users = driver_.reclaim().users(*use.handle);
-      users.each_before(use.access, [this](Reference producer) { consider(producer); });
+    if (uses.empty()) return;
+    if (listed_.size() < uses.size() * most_per_operand) {
+      listed_.resize(uses.size() * most_per_operand);
+      users_.resize(uses.size());
     }
+    BufferUsers** const users = users_.data();
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      users[i] = &driver_.reclaim().users(*uses[i].handle);
+      __builtin_prefetch(users[i], 1);
+    }
+    for (std::size_t i = 0; i < uses.size(); ++i)
+      if (!writes(uses[i].access)) make_reader_room(*users[i]);
+    if (++tag_ == 0) ++tag_;
+    Live const live = domain_.window.live();
+    for (std::size_t i = 0; i < uses.size(); ++i)
+      users[i]->each_before(uses[i].access, [&](Reference producer) { consider(producer, live); });
     if (count_ > edges_per_slot) join_all();
   }
 
-  /// Enters a task among the users of its operands.
+  /// Enters a task among the users of its operands, those of the latest collection.
   void note(Uses uses, Reference self, std::uint64_t ticket) {
-    for (Use<support::Buffer*> const& use : uses)
-      driver_.reclaim().users(*use.handle).enter(use.access, self);
+    for (std::size_t i = 0; i < uses.size(); ++i) users_[i]->enter(uses[i].access, self);
     // In another domain the root's task that it is part of is the last use.
     if (domain_.is_root()) [[likely]]
       support::BufferTable::commit(uses, support::Ticket{ticket});
@@ -82,14 +87,14 @@ template <class Policy> class Wiring {
   static constexpr std::size_t most_per_operand = most_readers;
 
   /// Adds a producer unless it has ended or is listed.
-  void consider(Reference producer) {
+  void consider(Reference producer, Live const& live) {
     if (is_pending(producer)) {
       if (producer == no_reference) return;
       auto& pending = domain_.pending[producer];
       if (pending.seen == tag_ || pending.consumers.is_closed()) return;
       pending.seen = tag_;
     } else {
-      if (!domain_.window.live(producer) || !domain_.window.first_meeting(producer, tag_)) return;
+      if (!live(producer) || !domain_.window.first_meeting(producer, tag_)) return;
       if (domain_.window.hot(producer).consumers.is_closed()) return;
     }
     listed_[count_++] = producer;
@@ -151,6 +156,7 @@ template <class Policy> class Wiring {
   Domain<Policy>& domain_;
   Driver<Policy>& driver_;
   std::vector<Reference> listed_;
+  std::vector<BufferUsers*> users_;  // of the operands of the latest collection
   std::size_t count_ = 0;
   std::uint32_t tag_ = 0;  // of the current collection
   std::uint64_t joins_ = 0;

@@ -62,6 +62,7 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
   /// Runs tasks until the machine stops.
   void operator()() {
     support::DrivingThread::InTask const in_task(machine_.thread);
+    support::DefaultFloatEnvironment const environment;
     if (machine_.options.pin) pin();
     ReadyTask ready = no_task;
     for (;;) {
