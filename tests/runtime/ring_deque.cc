@@ -19,12 +19,14 @@ using nntile::test::Interleavings;
 
 struct StepPolicy : RingPolicy {
   template <class T> using Atomic = test::StepAtomic<T>;
+  using Mutex = test::StepMutex;
+  using Condition = test::StepCondition;
   struct Sizes : RingSizes {
     static constexpr std::uint32_t deque = 2;
   };
 };
 using Deque = detail::ring::Deque<StepPolicy, std::uint64_t>;
-using Parking = detail::ring::Parking<StepPolicy, test::StepMutex, test::StepCondition>;
+using Parking = detail::ring::Parking<StepPolicy>;
 
 /// A deque, and how often each of its items was taken.
 struct Bench {

@@ -24,6 +24,8 @@ using nntile::test::Interleavings;
 
 struct StepPolicy : RingPolicy {
   template <class T> using Atomic = test::StepAtomic<T>;
+  using Mutex = test::StepMutex;
+  using Condition = test::StepCondition;
   struct Clock : RingClock {
     static void yield_core() {}  // one routine runs at a time
   };
@@ -31,7 +33,7 @@ struct StepPolicy : RingPolicy {
     static constexpr int yields = 0;  // an idle thread sleeps at once
   };
 };
-using Parking = detail::ring::Parking<StepPolicy, test::StepMutex, test::StepCondition>;
+using Parking = detail::ring::Parking<StepPolicy>;
 constexpr auto seq_cst = std::memory_order_seq_cst;
 
 /// Machine and domain in one, as worker and driver see them.

@@ -138,7 +138,7 @@ template <class Policy> class DomainPool {
   }
 
   Machine<Policy>& machine_;
-  detail::Mutex mutex_;
+  typename Policy::Mutex mutex_;
   std::vector<Domain<Policy>*> free_[slot_bits + 1];  // by the binary logarithm of their slots
   std::size_t made_[slot_bits + 1] = {};
   std::vector<std::unique_ptr<Place[]>> owned_;

@@ -19,8 +19,10 @@ namespace nntile::detail::ring {
 /// sleeper once, not once per push; announcements and permits together are always as many as the
 /// threads that have announced themselves and not yet come back. Permits are anonymous: any sleeper
 /// may take any permit.
-template <class Policy, class Mutex = detail::Mutex, class Condition = detail::Condition>
-class Parking {
+template <class Policy> class Parking {
+  using Mutex = typename Policy::Mutex;
+  using Condition = typename Policy::Condition;
+
  public:
   /// Announces a sleeper. Then look for work, and call `cancel` or one of the sleeps.
   void announce() { sleepers_.fetch_add(1, std::memory_order_seq_cst); }

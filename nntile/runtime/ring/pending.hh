@@ -155,7 +155,7 @@ template <class Policy> class PendingTable {
 
   std::vector<std::unique_ptr<R>> pending_;
   std::vector<R*> free_;
-  mutable detail::Mutex mutex_;
+  mutable typename Policy::Mutex mutex_;
   std::vector<Entry> entries_;  // ascending
   std::size_t removed_ = 0;
   Atomic<std::size_t> known_{0};

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The policy of a ring: atomics, clock, trace and sizes, all replaceable at compile time.
+// The policy of a ring: atomics, threads, clock, trace and sizes, all replaceable at compile time.
 
 #include <atomic>
 #include <bit>
@@ -51,16 +51,25 @@ struct RingNoTrace {
 /// The default policy.
 struct RingPolicy {
   template <class T> using Atomic = std::atomic<T>;
+  /// What threads share without atomics: ordered by those around it.
+  template <class T> using Plain = T;
+  using Mutex = detail::Mutex;
+  using Condition = detail::Condition;
+  using Thread = detail::Thread;
   using Clock = RingClock;
   using Trace = RingNoTrace;
   using Sizes = RingSizes;
 };
 
-/// Law: the sizes that index are powers of two, the window is 2 to 2^20, and Atomic<T> behaves as
-/// std::atomic<T>.
+/// Law: the sizes that index are powers of two, the window is 2 to 2^20, Atomic<T> behaves as
+/// std::atomic<T>, Plain<T> as T, and mutexes, conditions and threads as those of core/threads.hh.
 template <class P>
 concept RingPolicyType = requires {
   typename P::template Atomic<std::uint32_t>;
+  typename P::template Plain<std::uint32_t>;
+  typename P::Mutex;
+  typename P::Condition;
+  typename P::Thread;
   { P::Clock::nanoseconds() } -> std::same_as<std::int64_t>;
   P::Clock::yield_core();
   P::Trace::begin(0, std::uint64_t{});

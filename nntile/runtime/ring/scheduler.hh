@@ -277,7 +277,7 @@ template <class Policy> class Scheduler {
   Atomic<Queue*> levels_[level_count] = {};
   Atomic<std::uint32_t> used_{0};
   Atomic<Queue*> older_{nullptr};  // the queues that larger ones have replaced
-  detail::Mutex growth_;
+  typename Policy::Mutex growth_;
   std::uint32_t slots_;
   std::vector<std::unique_ptr<Queue>> queues_;
 };

@@ -33,7 +33,7 @@ template <class Policy> struct EdgeList {
   void open() { head.store(none, std::memory_order_relaxed); }
 
   /// Adds an edge whose link is `next`; false if the producer has completed.
-  bool push(std::uint32_t edge, std::uint32_t& next) {
+  bool push(std::uint32_t edge, typename Policy::template Plain<std::uint32_t>& next) {
     std::uint32_t first = head.load(std::memory_order_acquire);
     do {
       if (first == closed) return false;
@@ -54,6 +54,7 @@ enum class SlotKind : std::uint8_t { task, pending, join };
 
 /// The part of a slot that other tasks' workers touch.
 template <class Policy> struct alignas(64) HotSlot {
+  template <class T> using Plain = typename Policy::template Plain<T>;
   /// Added to `awaited` while the submitter wires edges: no other thread can start the task then.
   static constexpr std::int32_t building = 1 << 30;
 
@@ -61,16 +62,16 @@ template <class Policy> struct alignas(64) HotSlot {
   typename Policy::template Atomic<std::int32_t> awaited{0};  // producers to wait for
   /// id + 1 once the task is finished; before, that of an earlier round.
   typename Policy::template Atomic<std::uint32_t> done{0};
-  std::uint32_t id = 0;  // low half of the ticket
+  Plain<std::uint32_t> id = 0;  // low half of the ticket
   /// The task's number outside the ring. Atomic, because any thread may look for an event.
   typename Policy::template Atomic<std::uint64_t> sequence{0};
-  std::uint32_t next[edges_per_slot] = {};
-  SlotKind kind = SlotKind::task;
-  std::uint8_t level = 0;
-  std::int16_t worker = -1;
-  std::uint8_t operands = 0;        // if not spilled
-  std::uint8_t argument_bytes = 0;  // if not spilled, padded
-  bool spilled = false;             // the payload does not fit into the slot
+  Plain<std::uint32_t> next[edges_per_slot] = {};
+  Plain<SlotKind> kind = SlotKind::task;
+  Plain<std::uint8_t> level = 0;
+  Plain<std::int16_t> worker = -1;
+  Plain<std::uint8_t> operands = 0;        // if not spilled
+  Plain<std::uint8_t> argument_bytes = 0;  // if not spilled, padded
+  Plain<bool> spilled = false;             // the payload does not fit into the slot
 };
 static_assert(sizeof(HotSlot<RingPolicy>) == 64);
 

@@ -32,7 +32,7 @@ template <class Policy> class Spin {
     return false;
   }
   void reset() {
-    spinning_ = !oversubscribed_;
+    spinning_ = !oversubscribed_ && Policy::Sizes::spin_ns > 0;
     yields_ = 0;
     started_ = 0;
   }
@@ -161,7 +161,7 @@ template <class Policy> class Workers {
   }
 
   Machine<Policy>& machine_;
-  std::vector<detail::Thread> threads_;
+  std::vector<typename Policy::Thread> threads_;
 };
 
 }  // namespace nntile::detail::ring
