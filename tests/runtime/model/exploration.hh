@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Runs a program of a few threads through all its executions that differ in the order of dependent
+// operations, or in what they read.
+//
+// Sources: Flanagan and Godefroid, Dynamic partial-order reduction for model checking software,
+// POPL 2005 (backtracking points, found by races along an execution); Godefroid, Partial-order
+// methods, 1996 (sleep sets); Coons, Musuvathi and McKinley, Bounded partial-order reduction,
+// OOPSLA 2013 (points to add where preemptions are bounded, and no sleep sets there).
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/runtime/model/clock.hh"
+#include "tests/runtime/model/fiber.hh"
+
+namespace nntile::test::model {
+
+/// What an operation does to its object: two depend on each other unless both look.
+enum class Effect : std::uint8_t { none, look, change };
+
+/// What operations of different threads meet at: an atomic, a mutex, a condition.
+struct Object {
+  Clock changed;           // the latest change and what is before it
+  Clock touched;           // all operations so far and what is before them
+  int last_change = -1;    // its event
+  std::vector<int> looks;  // events since
+};
+
+struct Limits {
+  int preemptions = -1;  // none below 0
+  std::uint64_t executions = ~std::uint64_t{0};
+};
+
+struct Outcome {
+  std::string failure;  // "" if there is none
+  std::uint64_t executions = 0;
+  std::uint64_t redundant = 0;  // of them, those that a sleep set cut short
+  std::uint64_t states = 0;     // points at which a thread was chosen for the first time
+  std::uint64_t longest = 0;    // operations of the longest execution
+  double seconds = 0;
+  bool complete = false;
+};
+
+/// Explores one program. One at a time: the operations of model/ act on `current`.
+class Exploration {
+ public:
+  static inline Exploration* current = nullptr;
+
+  explicit Exploration(Limits limits) : limits_(limits) { current = this; }
+  Exploration(Exploration const&) = delete;
+  Exploration& operator=(Exploration const&) = delete;
+  ~Exploration() { current = nullptr; }
+
+  /// Runs the program, which starts and joins threads, along every execution or up to the first
+  /// that fails. One that fails is left where it is.
+  Outcome explore(std::function<void()> program) {
+    auto const start = std::chrono::steady_clock::now();
+    do {
+      begin(program);
+      Fiber::switch_to(caller_, threads_[0]->fiber);
+      ++outcome_.executions;
+      if (events_.size() > outcome_.longest) outcome_.longest = events_.size();
+      if (redundant_) ++outcome_.redundant;
+      outcome_.complete = outcome_.failure.empty() && !next_path();
+    } while (outcome_.failure.empty() && !outcome_.complete &&
+             outcome_.executions < limits_.executions);
+    std::chrono::duration<double> const spent = std::chrono::steady_clock::now() - start;
+    outcome_.seconds = spent.count();
+    return outcome_;
+  }
+
+  // For the operations of model/.
+
+  /// Whether more than one thread is there: alone, a thread's operations are no events.
+  bool concurrent() const { return alive_ > 1; }
+  std::size_t self() const { return self_; }
+  /// What happens before the thread's next operation.
+  Clock& seen() { return threads_[self_]->seen; }
+  Stamp now() const { return {static_cast<std::uint32_t>(self_), threads_[self_]->seen.at[self_]}; }
+  /// Ends a step of the thread, when what it has done until now was handed to others.
+  void tick() { ++threads_[self_]->seen.at[self_]; }
+  /// The event at which the thread last yielded its core: since then it sees what was stored
+  /// before.
+  std::size_t fresh_from() const { return threads_[self_]->fresh_from; }
+  std::size_t event() const { return events_.size(); }
+
+  /// Lets others run; returns when this operation is to take place. It does not while `blocked`.
+  void begin_operation(Object* object, Effect effect, std::function<bool()> blocked = nullptr) {
+    Thread& me = *threads_[self_];
+    me.object = object;
+    me.effect = effect;
+    me.blocked = std::move(blocked);
+    schedule();
+  }
+  /// One of `count` numbers; each in some execution. Once an operation, between begin and end.
+  std::size_t choose(std::size_t count) {
+    if (count == 1 || free_run_) return 0;
+    Node& node = path_[depth_ - 1];
+    node.values = count;
+    return node.value;
+  }
+  /// Whether that event of a change is before the thread's operation whatever the order was.
+  bool follows(std::size_t event) const {
+    auto const& of = events_[event];
+    return threads_[self_]->trace.covers(of.thread, of.number);
+  }
+  /// Notes the operation, with what it did in the end, as an event; finds its races.
+  void end_operation(Object* object, Effect effect) {
+    Thread& me = *threads_[self_];
+    if (!free_run_ && object != nullptr) find_races(*object, effect);
+    if (object != nullptr)
+      me.trace.join(effect == Effect::change ? object->touched : object->changed);
+    std::uint32_t const number = ++me.trace.at[self_];
+    int const event = static_cast<int>(events_.size());
+    events_.push_back({static_cast<std::uint32_t>(self_), number});
+    if (events_.size() > most_events) fail("it does not end");
+    if (object == nullptr) return;
+    if (effect == Effect::change) {
+      ++changes_;
+      for (auto const& thread : threads_) thread->after &= ~bit(self_);
+    }
+    object->touched.join(me.trace);
+    if (effect == Effect::change) {
+      object->changed = object->touched;
+      object->last_change = event;
+      object->looks.clear();
+    } else {
+      object->looks.push_back(event);
+    }
+  }
+  /// Orders the thread behind the changes of that object.
+  void follow(Object const& object) { threads_[self_]->trace.join(object.changed); }
+  /// Adds what the thread has done since its operation to what follows on that object.
+  void leave(Object& object) {
+    object.touched.join(threads_[self_]->trace);
+    object.changed = object.touched;
+  }
+
+  /// Lets others run as long as `blocked`.
+  void block_while(std::function<bool()> blocked) {
+    begin_operation(nullptr, Effect::none, std::move(blocked));
+    end_operation(nullptr, Effect::none);
+  }
+  /// Lets others run until each that can has changed something.
+  void yield() {
+    if (!concurrent()) return;
+    Thread& me = *threads_[self_];
+    me.fresh_from = events_.size();
+    me.after = 0;
+    me.after = able() & ~bit(self_);
+    if (me.yielded_at != changes_) me.yields = 0;
+    if (++me.yields > 3) fail("livelock: a thread looks again and again, and nothing changes");
+    me.yielded_at = changes_;
+    block_while(nullptr);
+  }
+
+  std::size_t start(std::function<void()> body) {
+    std::size_t const number = count_++;
+    if (number == most_threads) fail("more threads than the model has");
+    if (threads_.size() <= number) threads_.push_back(std::make_unique<Thread>());
+    Thread& thread = *threads_[number];
+    thread.reset();
+    thread.seen = threads_[self_]->seen;
+    thread.trace = threads_[self_]->trace;
+    thread.seen.at[number] = 1;
+    tick();
+    thread.fiber.prepare([this, number, body = std::move(body)] {
+      end_operation(nullptr, Effect::none);
+      body();
+      finish(number);
+    });
+    ++alive_;
+    return number;
+  }
+  void join(std::size_t thread) {
+    block_while([this, thread] { return !threads_[thread]->finished; });
+    threads_[self_]->seen.join(threads_[thread]->seen);
+    threads_[self_]->trace.join(threads_[thread]->trace);
+  }
+
+  /// Ends the exploration: this execution shows a mistake.
+  [[noreturn]] void fail(std::string what) {
+    outcome_.failure = std::move(what);
+    threads_[self_]->fiber.switch_to(caller_);
+    __builtin_unreachable();
+  }
+  void check(bool good, char const* what) {
+    if (!good) fail(what);
+  }
+
+ private:
+  using Mask = std::uint32_t;
+  static constexpr std::size_t most_events = 20'000;
+  static constexpr std::size_t nobody = most_threads;
+
+  struct Thread {
+    Fiber fiber;
+    Clock seen;                // by C++'s happens-before
+    Clock trace;               // by the order of dependent operations
+    Object* object = nullptr;  // of the next operation
+    Effect effect = Effect::none;
+    std::function<bool()> blocked;
+    bool finished = false;
+    Mask after = 0;              // it has yielded to these
+    std::size_t yielded_at = 0;  // by the changes so far
+    int yields = 0;              // since then
+    std::size_t fresh_from = 0;
+
+    void reset() {
+      seen = trace = Clock{};
+      object = nullptr;
+      effect = Effect::none;
+      blocked = nullptr;
+      finished = false;
+      after = 0;
+      yielded_at = fresh_from = 0;
+      yields = 0;
+    }
+  };
+  struct Event {
+    std::uint32_t thread;
+    std::uint32_t number;  // among those of its thread
+  };
+  struct Pending {
+    Object* object;
+    Effect effect;
+  };
+  /// A point of the path: a thread is chosen, whose next operation takes place.
+  struct Node {
+    std::size_t chosen;
+    std::size_t before;  // the thread of the last operation
+    Mask enabled;
+    Mask backtrack;  // threads to try here
+    Mask done;       // of them, those that were
+    Mask asleep;     // threads whose next operation leads to what was tried elsewhere
+    int preemptions;
+    std::size_t value;
+    std::size_t values;
+    std::array<Pending, most_threads> pending;
+  };
+
+  bool bounded() const { return limits_.preemptions >= 0; }
+  static Mask bit(std::size_t thread) { return Mask{1} << thread; }
+
+  void begin(std::function<void()> const& program) {
+    depth_ = 0;
+    events_.clear();
+    redundant_ = free_run_ = false;
+    self_ = count_ = alive_ = changes_ = 0;
+    if (threads_.empty()) threads_.push_back(std::make_unique<Thread>());
+    threads_[0]->reset();
+    threads_[0]->seen.at[0] = 1;
+    threads_[0]->fiber.prepare([this, program] {
+      program();
+      threads_[0]->fiber.switch_to(caller_);
+    });
+    count_ = alive_ = 1;
+  }
+  void finish(std::size_t number) {
+    threads_[number]->finished = true;
+    --alive_;
+    schedule();
+  }
+
+  /// Switches to the thread whose operation is next.
+  void schedule() {
+    std::size_t const from = self_;
+    self_ = next_thread();
+    Thread& to = *threads_[self_];
+    to.after = 0;
+    if (self_ != from) threads_[from]->fiber.switch_to(to.fiber);
+  }
+
+  bool could_run(Thread const& thread) const {
+    return !thread.finished && !(thread.blocked && thread.blocked());
+  }
+  /// Threads that are neither blocked nor have yielded to others of these.
+  Mask able() const {
+    Mask able = 0;
+    for (std::size_t t = 0; t < count_; ++t)
+      if (could_run(*threads_[t]) && threads_[t]->after == 0) able |= bit(t);
+    for (std::size_t t = 0; t < count_; ++t)
+      if (could_run(*threads_[t]) && (threads_[t]->after & able) == 0) able |= bit(t);
+    return able;
+  }
+  Mask enabled() {
+    Mask const enabled = able();
+    if (enabled != 0) return enabled;
+    fail("deadlock: every thread waits for another");
+  }
+
+  std::size_t next_thread() {
+    Mask const able = enabled();
+    if (free_run_) return preferred(able);
+    if (depth_ == path_.size()) {
+      Mask const asleep = sleepers();
+      if ((able & ~asleep) == 0) {
+        redundant_ = free_run_ = true;
+        return preferred(able);
+      }
+      add_node(able, asleep);
+    }
+    return path_[depth_++].chosen;
+  }
+  /// The thread that ran last, or the next one after it.
+  std::size_t preferred(Mask among) const {
+    for (std::size_t i = 0; i < most_threads; ++i)
+      if (std::size_t const t = (self_ + i) % most_threads; (among >> t & 1) != 0) return t;
+    return nobody;
+  }
+  void add_node(Mask able, Mask asleep) {
+    Node node{};
+    node.chosen = preferred(able & ~asleep);
+    node.before = self_;
+    node.enabled = able;
+    node.asleep = asleep;
+    node.backtrack = bit(node.chosen);
+    node.preemptions = path_.empty() ? 0 : path_.back().preemptions + cost(path_.back());
+    node.values = 1;
+    for (std::size_t t = 0; t < count_; ++t)
+      node.pending[t] = {threads_[t]->object, threads_[t]->effect};
+    path_.push_back(node);
+    ++outcome_.states;
+  }
+  /// Threads that need not run next: what they would do was tried before, and nothing since
+  /// depends on it.
+  Mask sleepers() const {
+    if (bounded() || path_.empty()) return 0;
+    Node const& last = path_.back();
+    Mask asleep = 0;
+    for (std::size_t t = 0; t < most_threads; ++t)
+      if (((last.asleep | last.done) >> t & 1) != 0 && t != last.chosen &&
+          !dependent(last.pending[t], last.pending[last.chosen]))
+        asleep |= bit(t);
+    return asleep;
+  }
+  static bool dependent(Pending const& a, Pending const& b) {
+    return a.object != nullptr && a.object == b.object &&
+           (a.effect == Effect::change || b.effect == Effect::change);
+  }
+  static int cost(Node const& node) { return cost(node, node.chosen); }
+  static int cost(Node const& node, std::size_t chosen) {
+    return chosen != node.before && (node.enabled >> node.before & 1) != 0 ? 1 : 0;
+  }
+
+  /// Operations of other threads that this one could have preceded.
+  void find_races(Object const& object, Effect effect) {
+    bool others_looked = false;
+    if (effect == Effect::change)
+      for (int const look : object.looks) {
+        others_looked |= events_[static_cast<std::size_t>(look)].thread != self_;
+        race(look);
+      }
+    if (!others_looked && object.last_change >= 0) race(object.last_change);
+  }
+  void race(int number) {
+    auto const event = static_cast<std::size_t>(number);
+    if (events_[event].thread == self_ || follows(event)) return;
+    try_at(event);
+    if (!bounded()) return;
+    // The switch that this needs may be one too many; it is none where the other's turn began.
+    std::size_t first = event;
+    while (first > 0 && path_[first - 1].chosen == path_[event].chosen) --first;
+    try_at(first);
+  }
+  void try_at(std::size_t event) {
+    Node& node = path_[event];
+    node.backtrack |= (node.enabled >> self_ & 1) != 0 ? bit(self_) : node.enabled;
+  }
+
+  /// Changes the last choice that has another side left; false if there is none.
+  bool next_path() {
+    for (; !path_.empty(); path_.pop_back()) {
+      Node& node = path_.back();
+      if (node.value + 1 < node.values) {
+        ++node.value;
+        return true;
+      }
+      node.done |= bit(node.chosen);
+      Mask left = node.backtrack & node.enabled & ~node.done & ~node.asleep;
+      for (std::size_t t = 0; t < most_threads; ++t)
+        if (bounded() && node.preemptions + cost(node, t) > limits_.preemptions) left &= ~bit(t);
+      if (left == 0) continue;
+      node.chosen = static_cast<std::size_t>(__builtin_ctz(left));
+      node.value = 0;
+      node.values = 1;
+      return true;
+    }
+    return false;
+  }
+
+  Limits const limits_;
+  Outcome outcome_;
+  ucontext_t caller_{};
+  std::vector<std::unique_ptr<Thread>> threads_;
+  std::vector<Node> path_;
+  std::vector<Event> events_;  // of this execution, one for each node
+  std::size_t depth_ = 0;
+  std::size_t count_ = 0;
+  std::size_t alive_ = 0;
+  std::size_t self_ = 0;
+  std::size_t changes_ = 0;
+  bool redundant_ = false;
+  bool free_run_ = false;  // what comes is known
+};
+
+}  // namespace nntile::test::model
