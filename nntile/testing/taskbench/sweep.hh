@@ -1,0 +1,126 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Efficiency against the size of tasks, and from it METG: the minimum effective task granularity.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "nntile/testing/taskbench/grid.hh"
+
+namespace nntile::testing {
+
+/// `task_ns`: wall time times workers, by tasks. `efficiency`: kernels done in that time, as a
+/// share of what as many threads do that run nothing else.
+struct EfficiencyPoint {
+  double task_ns, efficiency;
+};
+
+/// METG(target): the smallest duration of a task at which the efficiency is at least `target`. None
+/// where no point reaches it. Between points efficiency goes linearly with 1 / task_ns, which is
+/// exact where a task costs the same whatever its size.
+/// Source: Slaughter et al., SC 2020, section IV.
+inline std::optional<double> metg(std::vector<EfficiencyPoint> points, double target = 0.5) {
+  std::sort(points.begin(), points.end(),
+            [](auto const& a, auto const& b) { return a.task_ns < b.task_ns; });
+  auto const at = std::find_if(points.begin(), points.end(),
+                               [=](auto const& p) { return p.efficiency >= target; });
+  if (at == points.end()) return std::nullopt;
+  if (at == points.begin()) return at->task_ns;
+  auto const& below = *(at - 1);
+  double const share = (target - below.efficiency) / (at->efficiency - below.efficiency);
+  return 1 / (1 / below.task_ns + share * (1 / at->task_ns - 1 / below.task_ns));
+}
+
+/// Nanoseconds that a kernel's iteration takes a thread while `threads` run kernels at once; the
+/// best of several tries. Blocks: about 20 ms.
+inline double iteration_ns(int threads) {
+  constexpr std::int64_t iterations = 500'000;
+  using Clock = std::chrono::steady_clock;
+  double best = 0;
+  std::atomic<double> sink{0};
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    std::vector<double> rates(static_cast<std::size_t>(threads));
+    std::atomic<int> ready{0};
+    auto const work = [&](std::size_t t) {
+      for (++ready; ready < threads;) std::this_thread::yield();
+      auto const begin = Clock::now();
+      sink = multiply_add(iterations, static_cast<double>(t));
+      std::chrono::duration<double, std::nano> const took = Clock::now() - begin;
+      rates[t] = static_cast<double>(iterations) / took.count();
+    };
+    std::vector<std::thread> others;
+    for (std::size_t t = 1; t < rates.size(); ++t) others.emplace_back(work, t);
+    work(0);
+    for (std::thread& other : others) other.join();
+    double sum = 0;
+    for (double const rate : rates) sum += rate;
+    best = std::max(best, sum);
+  }
+  return threads / best;
+}
+
+/// Runs the tasks of a grid: prepare() comes before each run and is not timed, run() starts all of
+/// them and returns when all have ended.
+template <class X>
+concept GridRunner = requires(X& runner) {
+  runner.prepare();
+  runner.run();
+};
+
+struct SweepOptions {
+  /// Durations of kernels, as multiples of what an empty task takes its worker.
+  std::vector<double> kernels{0.25, 0.5, 1, 2, 4};
+  double largest = 8;  // doubled up to there while the efficiency is below one half
+  int empty_runs = 3;  // the median of which is `ns_per_task`
+};
+
+struct Sweep {
+  double ns_per_task = 0;               // wall time of a run of empty tasks, by tasks
+  std::vector<EfficiencyPoint> points;  // from empty tasks on
+};
+
+/// Runs a grid with kernels of growing size, and verifies each run. `iteration` is what
+/// iteration_ns says of as many threads. Throws Error where a run was wrong.
+template <GridRunner X>
+Sweep sweep(X& runner, Grid& grid, int workers, double iteration,
+            SweepOptions const& options = {}) {
+  auto const tasks = static_cast<double>(grid.tasks());
+  auto const time = [&](std::int64_t iterations) {
+    grid.begin(iterations);
+    runner.prepare();
+    auto const begin = std::chrono::steady_clock::now();
+    runner.run();
+    std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - begin;
+    grid.verify();
+    return took.count();
+  };
+  time(1);  // warms up
+  std::vector<double> empty;
+  for (int i = 0; i < std::max(1, options.empty_runs); ++i) empty.push_back(time(0));
+  std::nth_element(empty.begin(), empty.begin() + static_cast<std::ptrdiff_t>(empty.size() / 2),
+                   empty.end());
+  double const overhead = empty[empty.size() / 2] / tasks * workers;
+  Sweep result{overhead / workers, {{overhead, 0}}};
+  auto const add = [&](double kernel) {
+    auto const iterations =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(kernel * overhead / iteration));
+    double const each = time(iterations) / tasks * workers;
+    result.points.push_back({each, static_cast<double>(iterations) * iteration / each});
+    return result.points.back().efficiency;
+  };
+  double last = 0;
+  for (double const kernel : options.kernels) last = add(kernel);
+  for (double kernel = 2 * options.kernels.back(); last < 0.5 && kernel <= options.largest;
+       kernel *= 2)
+    last = add(kernel);
+  return result;
+}
+
+}  // namespace nntile::testing
