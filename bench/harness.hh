@@ -115,20 +115,19 @@ class Records {
 
   void add(std::string const& name, std::string const& runtime, std::string const& metric,
            std::string const& unit, std::vector<double> const& samples) {
-    double const median = quantile(samples, 0.5), low = quantile(samples, 0.05),
-                 high = quantile(samples, 0.95);
     std::printf("%-28s %-14s %-22s %12.5g %12.5g %12.5g  %s\n", name.c_str(), runtime.c_str(),
-                metric.c_str(), median, low, high, unit.c_str());
+                metric.c_str(), quantile(samples, 0.5), quantile(samples, 0.05),
+                quantile(samples, 0.95), unit.c_str());
     std::fflush(stdout);
-    records_.push_back(io::Json::object({{"bench", bench_},
-                                         {"case", name},
-                                         {"runtime", runtime},
-                                         {"metric", metric},
-                                         {"value", median},
-                                         {"unit", unit},
-                                         {"low", low},
-                                         {"high", high},
-                                         {"runs", static_cast<std::int64_t>(samples.size())}}));
+    records_.push_back(record(name, runtime, metric, unit, samples));
+  }
+  /// A point of a curve, at `where` of its axis `axis`: for the file alone.
+  void add_point(std::string const& name, std::string const& runtime, std::string const& metric,
+                 std::string const& unit, std::vector<double> const& samples,
+                 std::string const& axis, double where) {
+    io::Json point = record(name, runtime, metric, unit, samples);
+    point[axis] = where;
+    records_.push_back(std::move(point));
   }
   /// Sample by sample, rival over ours.
   void add_ratio(std::string const& name, std::string const& runtime, std::string const& metric,
@@ -140,6 +139,18 @@ class Records {
   }
 
  private:
+  io::Json record(std::string const& name, std::string const& runtime, std::string const& metric,
+                  std::string const& unit, std::vector<double> const& samples) const {
+    return io::Json::object({{"bench", bench_},
+                             {"case", name},
+                             {"runtime", runtime},
+                             {"metric", metric},
+                             {"value", quantile(samples, 0.5)},
+                             {"unit", unit},
+                             {"low", quantile(samples, 0.05)},
+                             {"high", quantile(samples, 0.95)},
+                             {"runs", static_cast<std::int64_t>(samples.size())}});
+  }
   static std::string cpu_name() {
     std::ifstream file("/proc/cpuinfo");
     for (std::string line; std::getline(file, line);)

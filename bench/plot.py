@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Draws the records of a bench: a panel for each metric, a line for each case, a dot for each runtime (hollow: with one
-worker; square: kernels held to AVX2), from the 5th to the 95th percentile.
+worker; square: kernels held to AVX2), from the 5th to the 95th percentile. Records with a `task_us` are points of
+curves over it: a panel for each case, above the others.
 
 usage: plot.py RECORDS.json PICTURE.svg
 """
@@ -9,8 +10,11 @@ import json
 import pathlib
 import sys
 
-COLOURS = ["#1b6ca8", "#d1495b", "#3a7d44", "#e9a23b", "#7b4fa3", "#4f8f9d", "#8c5b3f", "#666666"]
+COLOURS = ["#1b6ca8", "#d1495b", "#3a7d44", "#e9a23b", "#7b4fa3", "#4f8f9d", "#8c5b3f", "#666666",
+           "#c2557a", "#9aa53a", "#2f4b7c", "#b08968"]
 ROW = 0.2  # inches
+CURVES = 3  # panels of curves beside each other
+CURVE_HEIGHT = 2.1  # inches
 PLAIN_RATIO = 20  # a panel whose values lie further apart has a logarithmic axis
 
 
@@ -58,7 +62,23 @@ def draw(axes, metric, records, colours):
     axes.grid(axis="x", color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
     axes.set_title(f"{metric} [{records[0]['unit']}]", loc="left", fontsize=9)
-    axes.tick_params(labelsize=7)
+    axes.tick_params(which="both", labelsize=7)
+
+
+def draw_curves(axes, case, records, colours):
+    """Efficiency against the size of tasks; where it is one half, the size is METG(50 %)."""
+    for runtime in order(record["runtime"] for record in records):
+        points = sorted((r["task_us"], r["value"], r["low"], r["high"]) for r in records if r["runtime"] == runtime)
+        sizes, values, lows, highs = zip(*points)
+        axes.fill_between(sizes, lows, highs, color=colours[runtime], alpha=0.15, linewidth=0)
+        axes.plot(sizes, values, color=colours[runtime], linewidth=1.2, marker="o", markersize=2)
+    axes.axhline(0.5, color="#999999", linewidth=0.8, zorder=0)
+    axes.set_xscale("log")
+    axes.set_ylim(0, 1)
+    axes.grid(color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.set_title(f"{case}: {records[0]['metric']} over task size [us]", loc="left", fontsize=8)
+    axes.tick_params(which="both", labelsize=7)
 
 
 def main():
@@ -79,12 +99,19 @@ def main():
     runtimes = order(record["runtime"] for record in records)
     bases = order(base(runtime) for runtime in runtimes)
     colours = {runtime: COLOURS[bases.index(base(runtime)) % len(COLOURS)] for runtime in runtimes}
-    panels = {metric: [r for r in records if r["metric"] == metric] for metric in order(r["metric"] for r in records)}
+    points = [r for r in records if "task_us" in r]
+    curves = {case: [r for r in points if r["case"] == case] for case in order(r["case"] for r in points)}
+    panels = {metric: [r for r in records if r["metric"] == metric]
+              for metric in order(r["metric"] for r in records if "task_us" not in r)}
     rows = [len({r["case"] for r in panel}) * max(1, 0.6 * len({r["runtime"] for r in panel})) + 3 for panel in panels.values()]
-    figure, all_axes = pyplot.subplots(len(panels), 1, figsize=(8, ROW * sum(rows) + 1), squeeze=False,
-                                       gridspec_kw={"height_ratios": rows})
-    for axes, (metric, panel) in zip(all_axes[:, 0], panels.items()):
-        draw(axes, metric, panel, colours)
+    lines = -(-len(curves) // CURVES)
+    rows = [CURVE_HEIGHT / ROW] * lines + rows
+    figure = pyplot.figure(figsize=(8, ROW * sum(rows) + 1))
+    grid = figure.add_gridspec(len(rows), CURVES, height_ratios=rows)
+    for place, (case, panel) in enumerate(curves.items()):
+        draw_curves(figure.add_subplot(grid[place // CURVES, place % CURVES]), case, panel, colours)
+    for line, (metric, panel) in enumerate(panels.items(), lines):
+        draw(figure.add_subplot(grid[line, :]), metric, panel, colours)
     marks = [pyplot.Line2D([], [], linewidth=1.2, **mark(name, colour)) for name, colour in colours.items()]
     height = figure.get_figheight()
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.75 / height))
