@@ -25,6 +25,9 @@ fraction_of_fma_peak  flops of the step over the peak of a loop of FMAs on the s
 scaling_share       speed of two workers over that of one, as a share of what the FMA peak gains
 tiling_tax          time with tiles over time with whole tensors
 times_overlap       time of a step while the next batch is copied in, over that of a step alone
+metg50_us           smallest duration of a task, kernel and runtime, at which all workers together do half of what they
+                    do without a runtime; runtimes that end in _rerun: rivals with a graph built before; tbb: a flow
+                    graph, tbb_group: tasks that count their predecessors; times_tbb: over the better of both
 ns_per_task, cpu_ns_per_task   time from the first submission to the last end; all threads' CPU time
 exponent            how planning grows with the number of tasks: 1 is linear"""
 
