@@ -12,7 +12,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 struct Sample {
-  TensorSpec spec;
+  io::TensorSpec spec;
   std::string bytes;
 };
 
@@ -65,7 +65,7 @@ std::string golden() {
 }
 
 void write_samples(std::string const& path) {
-  std::vector<TensorSpec> specs;
+  std::vector<io::TensorSpec> specs;
   for (Sample const& sample : samples()) specs.push_back(sample.spec);
   SafetensorsWriter writer(path, specs);
   for (Sample const& sample : samples()) writer.write(sample.spec.name, bytes_of(sample.bytes));
@@ -146,7 +146,7 @@ TEST_CASE("a file without all of its data is not committed", "[io][safetensors]"
 }
 
 TEST_CASE("tensors that no file can hold are refused", "[io][safetensors]") {
-  auto const refused = [](std::vector<TensorSpec> specs) {
+  auto const refused = [](std::vector<io::TensorSpec> specs) {
     return thrown([&] { lay_out(std::move(specs)); });
   };
   CHECK_THAT(refused({{"a", FileDType::f32, {}}, {"a", FileDType::f64, {}}}),

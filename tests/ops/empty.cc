@@ -66,7 +66,7 @@ TEST_CASE("every op computes what its definition says over axes of extent 0", "[
 
 TEST_CASE("a product over nothing is beta times what was there", "[ops][empty]") {
   auto c = op_case<ops::Gemm>({.beta = 0.5}, {{2, 0}, {0, 3}, {2, 3}});
-  c.prepare = [](std::vector<Array>& x) { test::detail::set_all(x[2], 7); };
+  c.prepare = [](std::vector<Array>& x) { test::set_all(x[2], 7); };
   auto const got = run_kernel(c, DType::fp32, make_operands(c, DType::fp32));
   for (Index i = 0; i < 6; ++i) CHECK(got[2].get(i) == 3.5);
 }

@@ -10,8 +10,6 @@
 
 namespace nntile::test {
 
-namespace detail {
-
 inline void set_all(Array& array, double value) {
   for (Index i = 0; i < array.count(); ++i) array.set(i, value);
 }
@@ -35,11 +33,8 @@ void run_before(typename Before::Attrs const& attrs, std::vector<Array>& operand
     operands[places[i]] = done[i].as(operands[places[i]].dtype);
 }
 
-}  // namespace detail
-
 /// Axes that are summed in blocks of 64 have 130 elements, others a few.
 inline std::vector<OpCase> every_op() {
-  using detail::set_all, detail::set_classes;
   std::vector<OpCase> all;
   auto const add = [&](OpCase c, std::function<void(std::vector<Array>&)> prepare = {}) {
     c.prepare = std::move(prepare);
@@ -63,7 +58,7 @@ inline std::vector<OpCase> every_op() {
     add(op_case<ops::Attention>(attrs, {q, k, k, q, rows, rows}));
     add(op_case<ops::AttentionBackward>(attrs, {q, k, k, q, rows, rows, q, q, k, k}),
         [attrs](std::vector<Array>& x) {
-          detail::run_before<ops::Attention>(attrs, x, {0, 1, 2, 3, 4, 5});
+          run_before<ops::Attention>(attrs, x, {0, 1, 2, 3, 4, 5});
         });
   }
   add(op_case<ops::Cast>({}, {{5, 7}, {5, 7}}));
