@@ -144,7 +144,7 @@ template <class Policy> class Machine {
     Policy::Trace::end(static_cast<int>(self), sequence);
   }
 
-  void run_pending(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
+  [[gnu::noinline]] void run_pending(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
     void const* const work = domain.window.cold(slot.id).work;
     auto& pending = *static_cast<Pending<Policy>*>(const_cast<void*>(work));
     if (pending.flight != nullptr) return launch(self, *pending.flight);
@@ -177,7 +177,8 @@ template <class Policy> class Machine {
     end_sink(self, flight);
   }
 
-  ReadyTask run_program(std::uint32_t self, Flight<Policy>& flight, std::uint32_t offset) {
+  [[gnu::noinline]] ReadyTask run_program(std::uint32_t self, Flight<Policy>& flight,
+                                          std::uint32_t offset) {
     auto& worker = scheduler.worker(self);
     if (worker.sinks != 0 && worker.sink_flight != &flight) flush(worker);
     RecordedTask const& task = flight.image().task(offset);

@@ -114,30 +114,20 @@ template <class Policy> class Scheduler {
   /// The next task for a worker: high priority, own inbox and deque, shared queue, stolen, low
   /// priority.
   ReadyTask next(std::uint32_t self) {
-    std::uint32_t const used = used_levels();
-    ReadyTask popped;
-    if (used >> (normal_level + 1) != 0)
-      for (std::uint32_t level = level_count - 1; level > normal_level; --level)
-        if (pop_level(used, level, popped)) return popped;
-    bool const programs = flights.active() != 0;
-    if (programs)
-      if (ReadyTask const ready = pop_lane(self, ~0u << (normal_level + 1)); ready != no_task)
-        return ready;
+    bool const levels = used_levels() != 1u << normal_level || flights.active() != 0;
+    ReadyTask ready;
+    if (levels) [[unlikely]]
+      if (ready = above_normal(self); ready != no_task) return ready;
     WorkerState<Policy>& own = workers_[self];
     if (Queue* inbox = own.inbox.load(std::memory_order_acquire);
-        inbox != nullptr && inbox->pop(popped))
-      return popped;
-    ReadyTask ready;
+        inbox != nullptr && inbox->pop(ready))
+      return ready;
     if (own.deque.pop(ready)) return ready;
-    if (pop_level(used, normal_level, popped)) return popped;
+    if (levels_[normal_level].load(std::memory_order_acquire)->pop(ready)) return ready;
     if (lone_.pop(ready)) return ready;
-    if (programs)
+    if (levels) [[unlikely]]
       if (ready = pop_lane(self, 1u << normal_level); ready != no_task) return ready;
-    if (ReadyTask const stolen = steal(self); stolen != no_task) return stolen;
-    for (std::uint32_t level = normal_level; level-- > 0;)
-      if (pop_level(used, level, popped)) return popped;
-    if (ReadyTask const low = pop_lane(self, (1u << normal_level) - 1); low != no_task) return low;
-    return pop_older();
+    return next_elsewhere(self);
   }
 
   /// Whether a task above this level waits.
@@ -178,6 +168,23 @@ template <class Policy> class Scheduler {
   std::uint32_t used_levels() const { return used_.load(std::memory_order_acquire); }
   bool pop_level(std::uint32_t used, std::uint32_t level, ReadyTask& ready) {
     return (used >> level & 1u) != 0 && levels_[level].load(std::memory_order_acquire)->pop(ready);
+  }
+
+  [[gnu::noinline]] ReadyTask above_normal(std::uint32_t self) {
+    std::uint32_t const used = used_levels();
+    ReadyTask ready;
+    for (std::uint32_t level = level_count - 1; level > normal_level; --level)
+      if (pop_level(used, level, ready)) return ready;
+    return pop_lane(self, ~0u << (normal_level + 1));
+  }
+  [[gnu::noinline]] ReadyTask next_elsewhere(std::uint32_t self) {
+    ReadyTask ready;
+    if (ready = steal(self); ready != no_task) return ready;
+    std::uint32_t const used = used_levels();
+    for (std::uint32_t level = normal_level; level-- > 0;)
+      if (pop_level(used, level, ready)) return ready;
+    if (ready = pop_lane(self, (1u << normal_level) - 1); ready != no_task) return ready;
+    return pop_older();
   }
 
   [[gnu::noinline]] ReadyTask pop_older() {

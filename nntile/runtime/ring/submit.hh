@@ -107,6 +107,8 @@ template <class Policy> class Submitter {
 
   /// The queue of a task with these hints, prepared.
   Placement place(Hints const& hints) {
+    if (hints.priority == 0 && hints.worker < 0) [[likely]]
+      return {normal_level, -1};
     bool const known = hints.worker >= 0 &&
                        static_cast<std::uint32_t>(hints.worker) < machine_.scheduler.workers();
     Placement const result{level_of(hints.priority),

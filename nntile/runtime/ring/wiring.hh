@@ -29,23 +29,50 @@ template <class Policy> class Wiring {
   /// what they held comes back early and producers that finished long ago are not examined.
   void make_room() {
     std::uint64_t const head = domain_.window.head();
-    if (head % look_every == 0) {
-      driver_.reclaim().collect();
-      driver_.reclaim().sweep_if_due();
-    }
-    std::uint64_t const ahead = head - domain_.window.watermark();
-    if (ahead < driver_.most_ahead()) [[likely]]
-      return;
-    if (!domain_.window.full()) return driver_.keep_up();
-    ++blocked_;
-    driver_.wait_for_slot();
+    bool const due = head % look_every == 0;
+    if (due || head - domain_.window.watermark() >= driver_.most_ahead()) [[unlikely]]
+      look_for_room(due);
   }
 
   /// Lists the producers that a task with these operands has to wait for, at most as many as a slot
   /// has edges: beyond that, joins stand for them.
   void collect(Uses uses) {
     count_ = 0;
-    if (uses.empty()) return;
+    if (!uses.empty()) collect_some(uses);
+  }
+
+  /// Enters a task among the users of its operands, those of the latest collection.
+  void note(Uses uses, Reference self, std::uint64_t ticket) {
+    for (std::size_t i = 0; i < uses.size(); ++i) users_[i]->enter(uses[i].access, self);
+    // In another domain the root's task that it is part of is the last use.
+    if (domain_.is_root()) [[likely]]
+      support::BufferTable::commit(uses, support::Ticket{ticket});
+    else
+      support::BufferTable::note_written(uses);
+  }
+
+  /// Links a task to the listed producers and lets it go.
+  void publish(Hot& slot) {
+    if (count_ == 0 || publish_linked(slot)) machine_.give(domain_, slot);
+  }
+
+ private:
+  static constexpr std::uint64_t look_every = 32;
+  static constexpr std::size_t most_per_operand = most_readers;
+
+  [[gnu::noinline]] void look_for_room(bool due) {
+    if (due) {
+      driver_.reclaim().collect();
+      driver_.reclaim().sweep_if_due();
+    }
+    auto const& window = domain_.window;
+    if (window.head() - window.watermark() < driver_.most_ahead()) return;
+    if (!window.full()) return driver_.keep_up();
+    ++blocked_;
+    driver_.wait_for_slot();
+  }
+
+  void collect_some(Uses uses) {
     if (listed_.size() < uses.size() * most_per_operand) {
       listed_.resize(uses.size() * most_per_operand);
       users_.resize(uses.size());
@@ -64,27 +91,11 @@ template <class Policy> class Wiring {
     if (count_ > edges_per_slot) join_all();
   }
 
-  /// Enters a task among the users of its operands, those of the latest collection.
-  void note(Uses uses, Reference self, std::uint64_t ticket) {
-    for (std::size_t i = 0; i < uses.size(); ++i) users_[i]->enter(uses[i].access, self);
-    // In another domain the root's task that it is part of is the last use.
-    if (domain_.is_root()) [[likely]]
-      support::BufferTable::commit(uses, support::Ticket{ticket});
-    else
-      support::BufferTable::note_written(uses);
+  /// Links a slot to the listed producers; true if it is ready now, and then the caller's to
+  /// enqueue.
+  bool publish_linked(Hot& slot) {
+    return domain_.window.publish(slot, link({listed_.data(), count_}, slot));
   }
-
-  /// Links a task to the listed producers and lets it go.
-  void publish(Hot& slot) {
-    std::uint32_t edges = 0;
-    for (std::size_t i = 0; i < count_; ++i)
-      if (link(listed_[i], slot, edges)) ++edges;
-    if (domain_.window.publish(slot, edges)) machine_.give(domain_, slot);
-  }
-
- private:
-  static constexpr std::uint64_t look_every = 32;
-  static constexpr std::size_t most_per_operand = most_readers;
 
   /// Adds a producer unless it has ended or is listed.
   void consider(Reference producer, Live const& live) {
@@ -118,10 +129,7 @@ template <class Policy> class Wiring {
     Reference const self = reference_to(domain_.window.head());
     Hot& slot = domain_.window.open(SlotKind::join, normal_level, -1, 0);
     ++joins_;
-    std::uint32_t edges = 0;
-    for (Reference const producer : producers)
-      if (link(producer, slot, edges)) ++edges;
-    if (domain_.window.publish(slot, edges)) {
+    if (domain_.window.publish(slot, link(producers, slot))) {
       NoSuccessors none;
       domain_.window.complete(slot, none);
     }
@@ -144,12 +152,21 @@ template <class Policy> class Wiring {
     users.readers.push_back(all);
   }
 
-  bool link(Reference producer, Hot& consumer, std::uint32_t place) {
-    if (is_pending(producer))
-      return domain_.window.link(domain_.pending[producer].consumers, consumer, place);
-    // It may have left the window while a join waited for room.
-    return domain_.window.live(producer) &&
-           domain_.window.link(domain_.window.hot(producer).consumers, consumer, place);
+  /// Returns the edges that it made.
+  std::uint32_t link(std::span<Reference const> producers, Hot& consumer) {
+    Live const live = domain_.window.live();  // some may have left while a join waited for room
+    std::uint32_t edges = 0;
+    for (Reference const producer : producers) {
+      EdgeList<Policy>* list;
+      if (is_pending(producer)) [[unlikely]]
+        list = &domain_.pending[producer].consumers;
+      else if (live(producer)) [[likely]]
+        list = &domain_.window.hot(producer).consumers;
+      else
+        continue;
+      if (domain_.window.link(*list, consumer, edges)) ++edges;
+    }
+    return edges;
   }
 
   Machine<Policy>& machine_;
