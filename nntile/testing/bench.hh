@@ -1,17 +1,20 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a task costs on a runtime of one's own: the cases of bench/submit, as records of the same
-// form.
+// What a task costs on a runtime of one's own: the cases of bench/submit and the patterns of
+// bench/taskbench, as records of the same form.
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "nntile/runtime/concept.hh"
+#include "nntile/testing/taskbench/on_runtime.hh"
+#include "nntile/testing/taskbench/sweep.hh"
 
 namespace nntile::testing {
 
@@ -64,6 +67,18 @@ struct SubmitProblem {
     return v;
   }
 };
+
+/// Of one sample or more.
+inline BenchRecord bench_record(std::string bench, std::string of, std::string runtime,
+                                std::string metric, std::string unit, std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  auto const at = [&](double share) {
+    return samples[static_cast<std::size_t>(share * static_cast<double>(samples.size() - 1) + 0.5)];
+  };
+  return {std::move(bench),  std::move(of), std::move(runtime),
+          std::move(metric), at(0.5),       std::move(unit),
+          at(0.05),          at(0.95),      static_cast<int>(samples.size())};
+}
 
 inline Status bench_nothing(KernelCall const&) noexcept { return {}; }
 inline Status bench_chain(KernelCall const& call) noexcept {
@@ -129,26 +144,75 @@ std::vector<BenchRecord> bench_submit(R& runtime, std::string const& name,
           std::chrono::steady_clock::now() - begin;
       samples.push_back(took.count() / options.tasks);
     }
-    std::sort(samples.begin(), samples.end());
-    auto const at = [&](double share) {
-      return samples[static_cast<std::size_t>(share * static_cast<double>(samples.size() - 1) +
-                                              0.5)];
-    };
-    records.push_back(
-        {"submit", of, name, "wall", at(0.5), "ns", at(0.05), at(0.95), options.runs});
+    records.push_back(detail::bench_record("submit", of, name, "wall", "ns", samples));
   }
   for (auto const& handle : handles) runtime.retire(handle);
   runtime.wait_all();
   return records;
 }
 
-/// A line a record: "ring  three_handles  158 ns (151 to 170)".
+struct PatternBenchOptions {
+  int width = 64;     // tasks of a step
+  int steps = 1'000;  // of a run
+  int rounds = 5;     // each a sweep over the sizes of kernels
+  std::vector<Pattern> patterns = all_patterns();
+  SweepOptions sweep = {};
+};
+
+/// Task Bench: `ns_per_task` of empty tasks and `metg50_us`, the smallest task that is worth the
+/// runtime, of each pattern and as geometric mean; the latter left out where no kernel reached half
+/// of the peak. Tasks check their inputs in every run. Throws Error where one found a wrong one.
+/// Blocks: about a second for each hundred nanoseconds that a task costs.
+template <Runtime R>
+std::vector<BenchRecord> bench_patterns(R& runtime, std::string const& name,
+                                        PatternBenchOptions const& options = {}) {
+  int const workers = runtime.workers().cpu;
+  double const iteration = iteration_ns(workers);
+  auto const rounds = static_cast<std::size_t>(std::max(1, options.rounds));
+  std::vector<BenchRecord> records;
+  std::vector<double> cost_logs(rounds), metg_logs(rounds);
+  bool whole = !options.patterns.empty();
+  auto const add = [&](std::string_view of, std::vector<double> costs, std::vector<double> metgs) {
+    records.push_back(detail::bench_record("taskbench", std::string(of), name, "ns_per_task", "ns",
+                                           std::move(costs)));
+    if (!metgs.empty())
+      records.push_back(detail::bench_record("taskbench", std::string(of), name, "metg50_us", "us",
+                                             std::move(metgs)));
+  };
+  for (Pattern const pattern : options.patterns) {
+    Grid grid(pattern, options.width, options.steps);
+    GridOn<R> runner(runtime, grid);
+    std::vector<double> costs, metgs;
+    for (std::size_t round = 0; round < rounds; ++round) {
+      Sweep const done = sweep(runner, grid, workers, iteration, options.sweep);
+      costs.push_back(done.ns_per_task);
+      cost_logs[round] += std::log(done.ns_per_task);
+      auto const smallest = metg(done.points);
+      if (!smallest) continue;
+      metgs.push_back(*smallest * 1e-3);
+      metg_logs[round] += std::log(*smallest * 1e-3);
+    }
+    whole = whole && metgs.size() == rounds;
+    add(name_of(pattern), std::move(costs), std::move(metgs));
+  }
+  auto const means = [&](std::vector<double> logs) {
+    for (double& each : logs) each = std::exp(each / static_cast<double>(options.patterns.size()));
+    return logs;
+  };
+  if (!options.patterns.empty())
+    add("geomean", means(cost_logs), whole ? means(metg_logs) : std::vector<double>());
+  return records;
+}
+
+/// A line a record: "ring  three_handles  wall 158 ns (151 to 170)".
 inline std::string to_string(std::vector<BenchRecord> const& records) {
+  auto const figure = [](double value) {
+    return value < 10 ? concat(std::round(value * 1000) / 1000) : concat(std::lround(value));
+  };
   std::string text;
   for (BenchRecord const& r : records)
-    text += concat(r.runtime, "  ", r.case_name, "  ", static_cast<long>(r.value + 0.5), " ",
-                   r.unit, " (", static_cast<long>(r.low + 0.5), " to ",
-                   static_cast<long>(r.high + 0.5), ")\n");
+    text += concat(r.runtime, "  ", r.case_name, "  ", r.metric, " ", figure(r.value), " ", r.unit,
+                   " (", figure(r.low), " to ", figure(r.high), ")\n");
   return text;
 }
 

@@ -6,8 +6,7 @@
 
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
-#include "nntile/testing/taskbench/on_runtime.hh"
-#include "nntile/testing/taskbench/sweep.hh"
+#include "nntile/testing/bench.hh"
 #include "tests/support/catch.hh"
 #include "tests/testing/broken_replay.hh"
 
@@ -232,6 +231,26 @@ TEST_CASE("a sweep begins with empty tasks and goes on to kernels that pay",
   CHECK(done.points[0].efficiency == 0);
   CHECK(done.points[0].task_ns == done.ns_per_task);
   CHECK(done.points[2].efficiency > 0);
+}
+
+TEST_CASE("a runtime of one's own is measured in one call, or refused for its order",
+          "[testing][taskbench]") {
+  PatternBenchOptions const small{.width = 4,
+                                  .steps = 40,
+                                  .rounds = 2,
+                                  .patterns = {Pattern::chain, Pattern::fft},
+                                  .sweep = {.kernels = {1, 64}}};
+  Serial serial;
+  std::vector<std::string> cases;
+  for (BenchRecord const& record : bench_patterns(serial, "serial", small)) {
+    CHECK(record.bench == "taskbench");
+    CHECK(record.value > 0);
+    CHECK(record.runs <= 2);
+    if (record.metric == "ns_per_task") cases.push_back(record.case_name);
+  }
+  CHECK(cases == std::vector<std::string>{"chain", "fft", "geomean"});
+  BrokenReplay broken(Defect::skips_read_after_write);
+  CHECK_THROWS_AS(bench_patterns(broken, "broken", small), Error);
 }
 
 TEST_CASE("a grid that cannot be is refused", "[testing][taskbench]") {

@@ -38,6 +38,12 @@ inline std::string_view name_of(Pattern pattern) {
   return pattern_names[static_cast<std::size_t>(pattern)];
 }
 
+inline std::vector<Pattern> all_patterns() {
+  std::vector<Pattern> all;
+  for (std::size_t i = 0; i < pattern_names.size(); ++i) all.push_back(static_cast<Pattern>(i));
+  return all;
+}
+
 /// Throws ValueError for a name that is none.
 inline Pattern pattern_of(std::string_view name) {
   auto const at = std::find(pattern_names.begin(), pattern_names.end(), name);

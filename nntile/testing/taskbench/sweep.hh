@@ -77,8 +77,8 @@ concept GridRunner = requires(X& runner) {
 struct SweepOptions {
   /// Durations of kernels, as multiples of what an empty task takes its worker.
   std::vector<double> kernels{0.25, 0.5, 1, 2, 4};
-  double largest = 8;  // doubled up to there while the efficiency is below one half
-  int empty_runs = 3;  // the median of which is `ns_per_task`
+  double largest = 32;  // doubled up to there while the efficiency is below one half and grows
+  int empty_runs = 3;   // the median of which is `ns_per_task`
 };
 
 struct Sweep {
@@ -117,9 +117,12 @@ Sweep sweep(X& runner, Grid& grid, int workers, double iteration,
   };
   double last = 0;
   for (double const kernel : options.kernels) last = add(kernel);
-  for (double kernel = 2 * options.kernels.back(); last < 0.5 && kernel <= options.largest;
-       kernel *= 2)
+  // An efficiency that no longer grows is that of a busy machine.
+  for (double kernel = options.kernels.empty() ? 1 : 2 * options.kernels.back(), before = 0;
+       last < 0.5 && last >= 1.05 * before && kernel <= options.largest; kernel *= 2) {
+    before = last;
     last = add(kernel);
+  }
   return result;
 }
 
