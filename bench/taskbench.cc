@@ -26,6 +26,12 @@ constexpr double none = std::numeric_limits<double>::quiet_NaN();
 struct Figures {
   Samples ns_per_task, metg_us;
   std::vector<std::vector<EfficiencyPoint>> curves;  // a round each
+
+  /// Where a task takes microseconds, fewer rounds suffice.
+  bool sits_out(int round) const {
+    double const first = ns_per_task.empty() ? 0 : ns_per_task[0];
+    return first > 20'000 ? round > 0 : first > 2000 && round % 3 != 0;
+  }
 };
 
 /// One runtime. Each round starts its program anew.
@@ -35,15 +41,11 @@ struct Contender {
   std::vector<std::string> arguments;
   std::string needs;             // what its program is built with; empty for our own
   std::vector<Figures> of = {};  // patterns
-  bool slow() const {
-    for (Figures const& figures : of)
-      if (!figures.ns_per_task.empty() && figures.ns_per_task[0] > 2000) return true;
-    return false;
-  }
 };
 
 std::vector<Contender> contenders() {
-  std::string const tbb = "Debian's libtbb-dev", taskflow = "-Dtaskflow=FOLDER";
+  std::string const tbb = "Debian's libtbb-dev", taskflow = "-Dtaskflow=FOLDER",
+                    starpu = "Debian's libstarpu-dev";
   return {{"serial", "taskbench_nntile", {"1", "serial"}, ""},
           {"ring", "taskbench_nntile", {"2", "ring"}, ""},
           {"ring_replay", "taskbench_nntile", {"2", "ring_replay"}, ""},
@@ -54,7 +56,8 @@ std::vector<Contender> contenders() {
           {"tbb_group_rerun", "taskbench_tbb", {"2", "group", "rerun"}, tbb},
           {"taskflow", "taskbench_taskflow", {"2"}, taskflow},
           {"taskflow_rerun", "taskbench_taskflow", {"2", "rerun"}, taskflow},
-          {"starpu", "taskbench_nntile", {"2", "starpu"}, "Debian's libstarpu-dev"}};
+          {"starpu", "taskbench_nntile", {"2", "starpu"}, starpu},
+          {"starpu_c", "taskbench_starpu_c", {"2"}, starpu}};
 }
 
 /// The folder of this program, where the others are.
@@ -96,11 +99,10 @@ class Contest {
     for (Contender& contender : all_) contender.of.resize(patterns_.size());
   }
 
-  /// Asks every contender once; those that take microseconds a task only in every third round.
-  /// False if one of our own does not run.
+  /// Asks every contender once. False if one of our own does not run.
   bool round(int number) {
     for (auto at = all_.begin(); at != all_.end();) {
-      if (run(*at, number % 3 != 0 && at->slow())) {
+      if (run(*at, number)) {
         ++at;
         continue;
       }
@@ -118,11 +120,11 @@ class Contest {
         add(p, contender.runtime, "ns_per_task", "ns", rounds(contender, p, &Figures::ns_per_task));
         add(p, contender.runtime, "metg50_us", "us", rounds(contender, p, &Figures::metg_us));
       }
-    compare("ring", "times_starpu", {"starpu"});
+    compare("ring", "times_starpu", {"starpu", "starpu_c"});
     compare("ring", "times_libgomp", {"libgomp"});
     compare("ring", "times_tbb", {"tbb", "tbb_group"});
     compare("ring", "times_taskflow", {"taskflow"});
-    compare("ring_replay", "times_starpu", {"starpu"});
+    compare("ring_replay", "times_starpu", {"starpu", "starpu_c"});
     compare("ring_replay", "times_libgomp", {"libgomp"});
     compare("ring_replay", "times_tbb", {"tbb_rerun", "tbb_group_rerun"});
     compare("ring_replay", "times_taskflow", {"taskflow_rerun"});
@@ -132,17 +134,18 @@ class Contest {
 
  private:
   /// False if the program is missing or dies.
-  bool run(Contender& contender, bool skip) {
+  bool run(Contender& contender, int number) {
     bool const quick = records_.options().quick;
     std::vector<std::string> command{folder() + contender.program};
     if (access(command[0].c_str(), X_OK) != 0) return false;
     command.insert(command.end(), contender.arguments.begin(), contender.arguments.end());
-    bench::Process process(skip ? std::vector<std::string>{"true"} : command, {"STARPU_SILENT=1"});
+    bench::Process process(command, {"STARPU_SILENT=1"});
     for (std::size_t p = 0; p < patterns_.size(); ++p) {
       Figures& figures = contender.of[p];
+      bool const skipped = figures.sits_out(number);
       figures.ns_per_task.push_back(none);
       figures.metg_us.push_back(none);
-      if (skip) continue;
+      if (skipped) continue;
       auto const answer = process.ask(concat(patterns_[p], " ", width, " ", steps_,
                                              quick ? " 1 0.5 1 2" : " 3 0.25 0.5 1 2 4"));
       if (answer && answer->rfind("wrong", 0) == 0) {
