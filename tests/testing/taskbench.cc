@@ -186,6 +186,28 @@ TEST_CASE("a wrong order is told with task, input and what was there", "[testing
                     "point 0 of step 1 should be; 14 inputs were wrong");
 }
 
+TEST_CASE("an input of the run before is a wrong one, and so is a neighbour's",
+          "[testing][taskbench]") {
+  Grid grid(Pattern::chain, 2, 2);
+  auto const run = [&](int first, int second, std::size_t shift) {
+    grid.begin(0);
+    for (int const step : {first, second})
+      for (int point = 0; point < 2; ++point) {
+        auto const at = static_cast<std::size_t>(point);
+        auto const row = static_cast<std::size_t>(2 * step);
+        auto const cells = grid.cells();
+        grid.execute(
+            step, point, [&](std::size_t) -> Cell const& { return cells[(at + shift) % 2]; },
+            &cells[row + at]);
+      }
+    grid.verify();
+  };
+  CHECK_NOTHROW(run(0, 1, 0));
+  CHECK_THROWS_WITH(run(1, 0, 0), Catch::Contains("read what an earlier run left"));
+  CHECK_THROWS_WITH(run(0, 1, 1),
+                    Catch::Contains("task 0 of step 1 read point 1 of step 0 where point 0"));
+}
+
 TEST_CASE("a task that never runs, or twice, is noticed", "[testing][taskbench]") {
   for (Pattern const pattern : {Pattern::trivial, Pattern::tree}) {
     CHECK(contains(complaint(Defect::drops_tasks, pattern), "0 tasks ran where"));
