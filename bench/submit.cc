@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "bench/clock.hh"
 #include "bench/harness.hh"
 #include "bench/process.hh"
 
@@ -28,14 +29,27 @@ struct Contender {
     Samples round_medians;  // of wall
   };
   Figures of[3] = {};
+  bool timed_alone = false;  // submission, too
+  std::vector<Samples> latencies = {};
 };
+
+/// Fields of submit_latency.hh.
+struct LatencyMetric {
+  char const* name;
+  char const* unit;
+};
+constexpr LatencyMetric latency_metrics[] = {
+    {"submit_median", "ns"},         {"submit_p99", "ns"},
+    {"submit_p999", "ns"},           {"submit_max", "ns"},
+    {"blocked_share", "share"},      {"submit_cycles", "cycles"},
+    {"submit_cold_cycles", "cycles"}};
 
 std::vector<Contender> contenders() {
   std::vector<Contender> all{{"serial", "submit_nntile", {"1", "serial"}, ""}};
   for (std::string const workers : {"1", "2"}) {
     std::string const tail = workers == "1" ? "_1" : "";
     for (std::string const ours : {"ring", "ring_replay"})
-      all.push_back({ours + tail, "submit_nntile", {workers, ours}, ""});
+      all.push_back({ours + tail, "submit_nntile", {workers, ours}, "", {}, ours == "ring"});
     all.push_back({"starpu" + tail, "submit_nntile", {workers, "starpu"}, "libstarpu-dev"});
     all.push_back({"starpu_c" + tail, "submit_starpu_c", {workers}, "libstarpu-dev"});
     all.push_back({"libgomp" + tail, "submit_libgomp", {workers}, "g++"});
@@ -53,6 +67,18 @@ std::string folder() {
   return self.substr(0, self.rfind('/') + 1);
 }
 
+/// Numbers of an answer.
+Samples numbers(std::optional<std::string> const& answer) {
+  Samples result;
+  char const* at = answer ? answer->c_str() : "";
+  for (char* end; *at != 0; at = end) {
+    double const number = std::strtod(at, &end);
+    if (end == at) break;
+    result.push_back(number);
+  }
+  return result;
+}
+
 /// Pairs of wall and CPU time; empty if the program has no answer.
 std::vector<std::pair<double, double>> ask(bench::Process& process, char const* which,
                                            int samples) {
@@ -61,13 +87,9 @@ std::vector<std::pair<double, double>> ask(bench::Process& process, char const* 
     std::fprintf(stderr, "wrong: a run of %s broke a dependence\n", which);
     std::exit(1);
   }
+  Samples const all = numbers(answer);
   std::vector<std::pair<double, double>> result;
-  char const* at = answer ? answer->c_str() : "";
-  for (char* end; result.size() < static_cast<std::size_t>(samples); at = end) {
-    double const wall = std::strtod(at, &end);
-    if (end == at) break;
-    result.emplace_back(wall, std::strtod(end, &end));
-  }
+  for (std::size_t i = 0; i + 1 < all.size(); i += 2) result.emplace_back(all[i], all[i + 1]);
   return result;
 }
 
@@ -91,7 +113,25 @@ bool run(Contender& contender, std::string const& where, int samples) {
     figures.wall.insert(figures.wall.end(), walls.begin(), walls.end());
     figures.round_medians.push_back(bench::quantile(walls, 0.5));
   }
+  if (contender.timed_alone) {
+    contender.latencies.push_back(numbers(process.ask("latency 1")));
+    return contender.latencies.back().size() == std::size(latency_metrics);
+  }
   return true;
+}
+
+/// Submission alone, and how far its rarest calls lie from the usual one.
+void report_latencies(bench::Records& records, Contender const& contender) {
+  char const* const of = "three_of_4096";
+  for (std::size_t field = 0; field < std::size(latency_metrics); ++field) {
+    Samples samples;
+    for (Samples const& round : contender.latencies) samples.push_back(round[field]);
+    records.add(of, contender.runtime, latency_metrics[field].name, latency_metrics[field].unit,
+                samples);
+  }
+  Samples ratios;
+  for (Samples const& round : contender.latencies) ratios.push_back(round[2] / round[0]);
+  records.add(of, contender.runtime, "submit_p999_over_median", "ratio", ratios);
 }
 
 /// Records how many times faster `ours` is, round by round.
@@ -117,14 +157,18 @@ void compare(bench::Records& records, std::vector<Contender> const& all, std::st
 
 int main(int argc, char** argv) {
   bench::Records records(
-      "submit", bench::parse(argc, argv,
-                             "Nanoseconds a task from the first submission to the end of the last, "
-                             "20,000 empty tasks; names that end in _1 have one worker, others "
-                             "two. Each runtime runs in a process of its own, in turn."));
+      "submit",
+      bench::parse(argc, argv,
+                   "Nanoseconds a task from the first submission to the end of the last, "
+                   "20,000 empty tasks; names that end in _1 have one worker, others "
+                   "two. Each runtime runs in a process of its own, in turn. three_of_4096: "
+                   "submission alone, a call that waits for room left out."));
   bool const quick = records.options().quick;
   int const rounds = quick ? 3 : 9, samples = quick ? 3 : 7;
   std::string const where = folder();
   std::vector<Contender> all = contenders();
+  double const ghz = bench::core_ghz();
+  records.add("machine", "core", "clock", "GHz", {ghz});
   for (int round = 0; round < rounds; ++round)
     for (auto at = all.begin(); at != all.end();) {
       if (run(*at, where, samples)) {
@@ -144,7 +188,13 @@ int main(int argc, char** argv) {
       records.add(cases[which], contender.runtime, "ns_per_task", "ns", contender.of[which].wall);
       records.add(cases[which], contender.runtime, "cpu_ns_per_task", "ns",
                   contender.of[which].cpu);
+      if (!contender.package.empty()) continue;
+      Samples cycles;
+      for (double const wall : contender.of[which].wall) cycles.push_back(wall * ghz);
+      records.add(cases[which], contender.runtime, "cycles", "cycles", cycles);
     }
+  for (Contender const& contender : all)
+    if (contender.timed_alone) report_latencies(records, contender);
   compare(records, all, "ring", {"starpu", "starpu_c", "libgomp", "tbb"});
   compare(records, all, "ring_replay", {"ring", "starpu_c", "libgomp", "tbb", "tbb_rerun"});
   return 0;

@@ -29,6 +29,10 @@ metg50_us           smallest duration of a task, kernel and runtime, at which al
                     do without a runtime; runtimes that end in _rerun: rivals with a graph built before; tbb: a flow
                     graph, tbb_group: tasks that count their predecessors; times_tbb: over the better of both
 ns_per_task, cpu_ns_per_task   time from the first submission to the last end; all threads' CPU time
+submit_*            one call of submit, with operands drawn from 4,096 handles: quantiles of calls that did not wait for
+                    room, and cycles of calls in a row, or (cold) with caches that held other data; blocked_share: calls
+                    that waited
+cycles              nanoseconds times the core's clock, which a loop of dependent additions finds
 exponent            how planning grows with the number of tasks: 1 is linear"""
 
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "bench/rivals/submit.hh"
+#include "bench/rivals/submit_latency.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #ifdef NNTILE_HAVE_STARPU
@@ -63,6 +64,12 @@ template <class R> class OurRuntime {
   void prepare(Case) {}
   void run(Case of) { submit(of, empty); }
   void check(Case of) { submit(of, checked[static_cast<int>(of)]); }
+  void latency() {
+    Latency const l = LatencyBench<R>(runtime_, empty).run();
+    std::printf("%.2f %.2f %.2f %.2f %.6f %.2f %.2f\n", l.median, l.p99, l.p999, l.max,
+                l.blocked_share, l.cycles, l.cold_cycles);
+    std::fflush(stdout);
+  }
 
  protected:
   void submit(Case of, Codelet const& codelet) {
