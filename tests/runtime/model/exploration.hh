@@ -93,6 +93,7 @@ class Exploration {
   /// Lets others run; returns when this operation is to take place. It does not while `blocked`.
   void begin_operation(Object* object, Effect effect, std::function<bool()> blocked = nullptr) {
     Thread& me = *threads_[self_];
+    if (++alone_for_ > most_alone) give_way();  // a loop may wait for another thread
     me.object = object;
     me.effect = effect;
     me.blocked = std::move(blocked);
@@ -147,13 +148,12 @@ class Exploration {
     begin_operation(nullptr, Effect::none, std::move(blocked));
     end_operation(nullptr, Effect::none);
   }
-  /// Lets others run until each that can has changed something.
+  /// Lets others run until each that can has changed something or yields as well.
   void yield() {
     if (!concurrent()) return;
     Thread& me = *threads_[self_];
     me.fresh_from = events_.size();
-    me.after = 0;
-    me.after = able() & ~bit(self_);
+    give_way();
     if (me.yielded_at != changes_) me.yields = 0;
     if (++me.yields > 3) fail("livelock: a thread looks again and again, and nothing changes");
     me.yielded_at = changes_;
@@ -198,6 +198,7 @@ class Exploration {
   using Mask = std::uint32_t;
   static constexpr std::size_t most_events = 20'000;
   static constexpr std::size_t nobody = most_threads;
+  static constexpr std::size_t most_alone = 250;  // operations of one thread in a row
 
   struct Thread {
     Fiber fiber;
@@ -252,7 +253,7 @@ class Exploration {
     depth_ = 0;
     events_.clear();
     redundant_ = free_run_ = false;
-    self_ = count_ = alive_ = changes_ = 0;
+    self_ = count_ = alive_ = changes_ = alone_for_ = 0;
     if (threads_.empty()) threads_.push_back(std::make_unique<Thread>());
     threads_[0]->reset();
     threads_[0]->seen.at[0] = 1;
@@ -261,6 +262,13 @@ class Exploration {
       threads_[0]->fiber.switch_to(caller_);
     });
     count_ = alive_ = 1;
+  }
+  /// Puts the thread behind all that can run.
+  void give_way() {
+    for (auto const& thread : threads_) thread->after &= ~bit(self_);
+    threads_[self_]->after = 0;
+    threads_[self_]->after = able() & ~bit(self_);
+    alone_for_ = 0;
   }
   void finish(std::size_t number) {
     threads_[number]->finished = true;
@@ -274,7 +282,9 @@ class Exploration {
     self_ = next_thread();
     Thread& to = *threads_[self_];
     to.after = 0;
-    if (self_ != from) threads_[from]->fiber.switch_to(to.fiber);
+    if (self_ == from) return;
+    alone_for_ = 0;
+    threads_[from]->fiber.switch_to(to.fiber);
   }
 
   bool could_run(Thread const& thread) const {
@@ -406,6 +416,7 @@ class Exploration {
   std::size_t alive_ = 0;
   std::size_t self_ = 0;
   std::size_t changes_ = 0;
+  std::size_t alone_for_ = 0;
   bool redundant_ = false;
   bool free_run_ = false;  // what comes is known
 };

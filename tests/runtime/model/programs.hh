@@ -1,113 +1,150 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Programs of a few tasks on a whole ring under exploration, checked against their serial run.
+// Programs of up to four tasks on a ring, checked against their serial run.
 
 #include <cstdint>
-#include <cstring>
-#include <deque>
+#include <functional>
+#include <optional>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
-#include "nntile/runtime/ring/replay.hh"
-#include "nntile/runtime/ring/submission.hh"
-#include "tests/runtime/model/policy.hh"
-#include "tests/runtime/ring_program.hh"
+#include "tests/runtime/model/parts.hh"
+#include "tests/runtime/model/stage.hh"
 
 namespace nntile::test::model {
 
-/// A ring as BasicRing has it, but for the check of the thread that calls: here all are one.
-template <class Policy> struct Stage {
-  explicit Stage(RuntimeOptions const& options) : machine(options) {}
-
-  nntile::detail::ring::Machine<Policy> machine;
-  nntile::detail::ring::Submission<Policy> root{machine.root};
-  nntile::detail::ring::Replayer<Policy> replayer{root.domain, root.driver, root.submitter};
-  nntile::detail::ring::Workers<Policy> workers{machine};
-
-  DataHandle allocate() {
-    return root.driver.reclaim().begin(
-        [&] { return machine.table.add(sizeof(std::uint64_t), host, Lifetime::persistent); });
-  }
-};
-
-/// What tasks compute with, in place of their buffers: cells that notice races.
-struct Cells {
-  std::deque<Plain<std::uint64_t>> values;
-  std::deque<Plain<std::uint64_t>> times_run;  // by task
-};
-
-struct Uses {
-  std::uint32_t cell;
-  Access access;
-};
-/// A task by its uses; its number is its place in the program.
-using Tasks = std::vector<std::vector<Uses>>;
-
-struct Body {
-  Cells* cells;
-  std::vector<Uses> const* uses;
-  std::uint64_t task;
-};
-/// Hashes what the task reads into what it writes.
-inline Status run(KernelCall const& call) noexcept {
-  Body body;
-  std::memcpy(&body, call.arguments, sizeof body);
-  auto& times = body.cells->times_run[body.task];
-  times = times + 1;
-  std::uint64_t hash = body.task + 1;
-  for (auto const& [cell, access] : *body.uses)
-    if (reads(access)) hash = scramble(hash, body.cells->values[cell]);
-  for (auto const& [cell, access] : *body.uses)
-    if (writes(access)) body.cells->values[cell] = scramble(hash, cell);
-  return {};
-}
-inline constexpr Codelet run_codelet{"run", &run, nullptr, nullptr};
-
-inline std::uint32_t count_cells(Tasks const& tasks) {
-  std::uint32_t count = 0;
-  for (auto const& uses : tasks)
-    for (auto const& use : uses) count = use.cell < count ? count : use.cell + 1;
-  return count;
-}
-inline Cells make_cells(Tasks const& tasks) {
-  Cells cells;
-  for (std::uint32_t c = 0; c < count_cells(tasks); ++c) cells.values.emplace_back(c);
-  cells.times_run.resize(tasks.size());
-  return cells;
-}
-/// What the cells hold after the tasks have run in order.
-inline std::vector<std::uint64_t> run_in_order(Tasks const& tasks) {
-  Cells cells = make_cells(tasks);
-  for (std::size_t t = 0; t < tasks.size(); ++t) {
-    Body body{&cells, &tasks[t], t};
-    (void)run({nullptr, reinterpret_cast<std::byte const*>(&body), nullptr});
-  }
-  return {cells.values.begin(), cells.values.end()};
+/// The task of those cells, submitted where `domain` says.
+template <class Domain>
+std::uint64_t submit_one(Domain& domain, Cells& cells, CellTask const& task, std::size_t number,
+                         std::vector<DataHandle> const& handles,
+                         Codelet const& codelet = run_codelet) {
+  std::vector<Use<DataHandle>> uses;
+  for (auto const& [cell, access] : task.uses) uses.push_back({handles[cell], access});
+  return domain.submit({&codelet, uses, cells.arguments(number), task.hints, {}});
 }
 
-/// Submits the tasks one by one and waits for them.
-template <class Policy> void submit_all(Tasks const& tasks, RuntimeOptions const& options) {
-  Cells cells = make_cells(tasks);
-  std::vector<std::uint64_t> const expected = run_in_order(tasks);
+/// Submits the tasks one by one, the first for another thread to end if so wanted.
+template <class Policy>
+void submit_all(CellTasks const& tasks, RuntimeOptions const& options, bool first_is_async) {
+  Cells cells(tasks);
+  Stage<Policy> stage(options);
+  std::vector<DataHandle> const handles = stage.allocate(cells.size());
   {
-    Stage<Policy> stage(options);
-    std::vector<DataHandle> handles;
-    for (std::size_t c = 0; c < cells.values.size(); ++c) handles.push_back(stage.allocate());
-    for (std::size_t t = 0; t < tasks.size(); ++t) {
-      std::vector<Use<DataHandle>> uses;
-      // What a task reads and was not written is the cell's first value.
-      for (auto const& [cell, access] : tasks[t]) uses.push_back({handles[cell], access});
-      Body const body{&cells, &tasks[t], t};
-      (void)stage.root.submitter.submit(
-          {&run_codelet, uses, std::as_bytes(std::span(&body, 1)), {}, {}});
-    }
-    stage.root.wait_for_everything();
+    std::optional<Completer> completer;
+    if (first_is_async) completer.emplace();
     for (std::size_t t = 0; t < tasks.size(); ++t)
-      Exploration::current->check(cells.times_run[t] == 1, "a task has not run once");
-    for (std::size_t c = 0; c < expected.size(); ++c)
-      Exploration::current->check(cells.values[c] == expected[c], "a cell holds a wrong value");
+      (void)submit_one(stage.root.submitter, cells, tasks[t], t, handles,
+                       t == 0 && first_is_async ? complete_codelet : run_codelet);
+    stage.root.wait_for_everything();
   }
+  cells.check(1);
+}
+
+/// Records the tasks and replays them twice, through one flight.
+template <class Policy> void replay_twice(CellTasks const& tasks, RuntimeOptions const& options) {
+  Cells cells(tasks);
+  Stage<Policy> stage(options);
+  std::vector<std::vector<Use<Binding>>> uses;
+  std::vector<ProgramTask> recorded;
+  for (CellTask const& task : tasks) {
+    uses.emplace_back();
+    for (auto const& [cell, access] : task.uses) uses.back().push_back({cell, access});
+  }
+  for (std::size_t t = 0; t < tasks.size(); ++t)
+    recorded.push_back({&run_codelet, uses[t], cells.arguments(t), tasks[t].hints, {}});
+  (void)stage.replay(recorded, stage.allocate(cells.size()), 2);
+  stage.root.wait_for_everything();
+  cells.check(2);
+}
+
+/// Submits every second task into a child domain; those of two domains name no common cell.
+template <class Policy>
+void submit_to_domains(CellTasks const& tasks, RuntimeOptions const& options) {
+  Cells cells(tasks);
+  Stage<Policy> stage(options);
+  std::vector<DataHandle> const handles = stage.allocate(cells.size());
+  {
+    nntile::detail::ring::ChildDomain<Policy> child(stage.machine);
+    for (std::size_t t = 0; t < tasks.size(); ++t)
+      if (t % 2 == 0)
+        (void)submit_one(stage.root.submitter, cells, tasks[t], t, handles);
+      else
+        (void)submit_one(child, cells, tasks[t], t, handles);
+    stage.root.wait_for_everything();
+  }
+  cells.check(1);
+}
+
+/// Another thread asks for the end of the first task, while later ones take its slot; once it is
+/// over, what it wrote is to be seen.
+template <class Policy> void ask_elsewhere(CellTasks const& tasks, RuntimeOptions const& options) {
+  Cells cells(tasks);
+  Stage<Policy> stage(options);
+  std::vector<DataHandle> const handles = stage.allocate(cells.size());
+  std::uint64_t const first = submit_one(stage.root.submitter, cells, tasks[0], 0, handles);
+  Thread asks;
+  (void)asks.start([&] {
+    while (!stage.root.over(first)) Exploration::current->yield();
+    cells.check_run(0);
+  });
+  for (std::size_t t = 1; t < tasks.size(); ++t)
+    (void)submit_one(stage.root.submitter, cells, tasks[t], t, handles);
+  stage.root.wait_for_everything();
+  asks.join();
+  cells.check(1);
+}
+
+/// A program under its name, and how many preemptions a short exploration tries.
+struct Program {
+  std::string_view name;
+  int preemptions;  // below 0: any number
+  std::function<void(RuntimeOptions const&)> run;
+  bool is_part = false;  // has no options
+};
+
+/// All programs: 2 slots, ids that wrap.
+inline std::vector<Program> const& programs() {
+  using Ring = Policy<2>;
+  auto const submit = [](CellTasks tasks) {
+    return [tasks](RuntimeOptions const& options) { submit_all<Ring>(tasks, options, false); };
+  };
+  auto const token = [](CellTasks tasks) {
+    return [tasks](RuntimeOptions const& options) { submit_all<Ring>(tasks, options, true); };
+  };
+  auto const replay = [](CellTasks tasks) {
+    return [tasks](RuntimeOptions const& options) { replay_twice<Ring>(tasks, options); };
+  };
+  auto const domains = [](CellTasks tasks) {
+    return [tasks](RuntimeOptions const& options) { submit_to_domains<Ring>(tasks, options); };
+  };
+  auto const asked = [](CellTasks tasks) {
+    return [tasks](RuntimeOptions const& options) { ask_elsewhere<Ring>(tasks, options); };
+  };
+  auto const part = [](void (*body)()) { return [body](RuntimeOptions const&) { body(); }; };
+  static std::vector<Program> const all{
+      {"deque", -1, part(&share_deque), true},
+      {"deque and sleep", -1, part(&steal_or_sleep), true},
+      {"queue", -1, part(&share_queue), true},
+      {"parking", -1, part(&park_two), true},
+      {"end", -1, part(&wait_for_end), true},
+      {"lane", -1, part(&share_lane), true},
+      {"edges", -1, part(&link_and_complete), true},
+      {"one task", 2, submit({{w(0)}})},
+      {"chain of 2", 2, submit({{w(0)}, {u(0)}})},
+      {"chain of 3", 2, submit({{w(0)}, {u(0)}, {u(0)}})},
+      {"2 independent", 2, submit({{w(0)}, {w(1)}})},
+      {"write after read", 2, submit({{w(0)}, {r(0), w(1)}, {w(0)}})},
+      {"diamond", 2, submit({{w(0)}, {r(0), w(1)}, {r(0), w(2)}, {r(1), r(2), w(0)}})},
+      {"hints", 1, submit({{{w(0)}, {1, 0}}, {{w(1)}, {0, 1}}, {{r(0), u(1)}, {1, -1}}})},
+      {"token", 1, token({{w(0)}, {u(0)}})},
+      {"replayed chain", 1, replay({{w(0)}, {u(0)}})},
+      {"replayed fork", 1, replay({{w(0)}, {r(0), w(1)}, {r(0), w(2)}})},
+      {"replayed priorities", 1, replay({{{w(0)}, {-1, 1}}, {{w(1)}, {-1, 0}}})},
+      {"domains", 1, domains({{w(0)}, {w(1)}, {u(0)}, {u(1)}})},
+      {"asked elsewhere", 1, asked({{w(0)}, {w(1)}, {w(2)}})},
+  };
+  return all;
 }
 
 }  // namespace nntile::test::model

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Programs on the parts of a ring that threads share, each alone: what weakens one may be hidden by
+// the others.
+
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <vector>
+
+#include "nntile/runtime/ring/deque.hh"
+#include "nntile/runtime/ring/lane.hh"
+#include "nntile/runtime/ring/parking.hh"
+#include "nntile/runtime/ring/queue.hh"
+#include "nntile/runtime/ring/window.hh"
+#include "tests/runtime/model/policy.hh"
+
+namespace nntile::test::model {
+
+/// Items that are handed over: each is taken once, and what was written before is then to be seen.
+class Items {
+ public:
+  explicit Items(std::size_t count) : written_(count), taken_(count) {}
+  std::uint64_t make(std::uint64_t item) {
+    written_[item] = 1;
+    return item;
+  }
+  void take(std::uint64_t item) {
+    Exploration::current->check(item < taken_.size() && written_[item] == 1, "an item is none");
+    Exploration::current->check(taken_[item].fetch_add(1, std::memory_order_relaxed) == 0,
+                                "an item is taken twice");
+  }
+  bool taken(std::uint64_t item) const { return taken_[item].load(std::memory_order_relaxed) != 0; }
+  void check_all() const {
+    for (std::uint64_t i = 0; i < taken_.size(); ++i)
+      Exploration::current->check(taken(i), "an item is lost");
+  }
+
+ private:
+  std::deque<Plain<int>> written_;
+  std::deque<Atomic<int>> taken_;
+};
+
+/// Runs bodies at the same time and waits for them.
+template <class... Bodies> void together(Bodies... bodies) {
+  Thread threads[sizeof...(Bodies)];
+  std::size_t i = 0;
+  ((void)threads[i++].start(bodies), ...);
+  for (Thread& thread : threads) thread.join();
+}
+
+/// An owner that pushes and pops, and two thieves.
+inline void share_deque() {
+  nntile::detail::ring::Deque<Policy<2>, std::uint64_t> deque;
+  Items items(3);
+  std::uint64_t item;
+  auto const steal = [&] {
+    if (std::uint64_t stolen; deque.steal(stolen)) items.take(stolen);
+  };
+  together(
+      [&] {
+        std::uint64_t own;
+        (void)deque.push(items.make(0));
+        (void)deque.push(items.make(1));
+        if (deque.pop(own)) items.take(own);
+        if (deque.pop(own)) items.take(own);
+        if (!deque.push(items.make(2))) items.take(2);
+      },
+      steal, steal);
+  while (!deque.empty())
+    if (deque.pop(item)) items.take(item);
+  items.check_all();
+}
+
+/// An owner that only pushes, and a thief that sleeps where it finds nothing.
+inline void steal_or_sleep() {
+  nntile::detail::ring::Deque<Policy<2>, std::uint64_t> deque;
+  nntile::detail::ring::Parking<Policy<2>> parking;
+  Items items(1);
+  together(
+      [&] {
+        (void)deque.push(items.make(0));
+        parking.wake(1);
+      },
+      [&] {
+        for (std::uint64_t item; !items.taken(0);) {
+          if (deque.steal(item)) items.take(item);
+          if (items.taken(0)) return;
+          parking.announce();
+          if (deque.empty())
+            parking.sleep();
+          else
+            parking.cancel();
+        }
+      });
+  items.check_all();
+}
+
+/// Two producers and two that take what is there; the queue is as full as its law allows.
+inline void share_queue() {
+  nntile::detail::ring::ReadyQueue<Policy<2>> queue(4);
+  Items items(3);
+  nntile::detail::ring::ReadyTask item;
+  queue.push(items.make(0));
+  auto const take = [&] {
+    if (nntile::detail::ring::ReadyTask popped; queue.pop(popped)) items.take(popped);
+  };
+  together([&] { queue.push(items.make(1)); }, take,
+           [&] {
+             queue.push(items.make(2));
+             take();
+           });
+  while (queue.pop(item)) items.take(item);
+  Exploration::current->check(queue.empty(), "an item is left");
+  items.check_all();
+}
+
+/// A sleeper for each of two pieces of work that come one by one.
+inline void park_two() {
+  nntile::detail::ring::ReadyQueue<Policy<2>> queue(4);
+  nntile::detail::ring::Parking<Policy<2>> parking;
+  Items items(2);
+  auto const work = [&] {
+    for (nntile::detail::ring::ReadyTask item;;) {
+      if (queue.pop(item)) return items.take(item);
+      parking.announce();
+      if (queue.empty()) {
+        parking.sleep();
+      } else {
+        parking.cancel();
+        Exploration::current->yield();  // a push may be in progress
+      }
+    }
+  };
+  together(work, work, [&] {
+    for (std::uint64_t const item : {0, 1}) {
+      queue.push(items.make(item));
+      parking.wake(1);
+    }
+  });
+  items.check_all();
+}
+
+/// A driver that waits for an end, which another thread announces.
+inline void wait_for_end() {
+  nntile::detail::ring::Parking<Policy<2>> parking;
+  nntile::detail::ring::EdgeList<Policy<2>> list;
+  list.open();
+  together(
+      [&] {
+        parking.expect(7);
+        if (!list.is_closed()) parking.sleep_driver(false, -1);
+        parking.stop_expecting();
+      },
+      [&] {
+        (void)list.close();
+        parking.completed(7);
+      });
+}
+
+/// A lane through two epochs, with a worker that may come late from the first.
+inline void share_lane() {
+  using Lane = nntile::detail::ring::Lane<Policy<2>>;
+  std::vector<Lane::Entry> entries(8 + nntile::detail::ring::lane_batch);
+  Lane lane;
+  Items items(4);
+  lane.set_entries(entries.data());
+  auto const take = [&](std::uint32_t most) {
+    std::uint32_t tasks[2];
+    std::uint32_t const count = lane.pop(tasks, most, 1);
+    for (std::uint32_t i = 0; i < count; ++i) items.take(tasks[i]);
+  };
+  together([&] { take(2); },
+           [&] {
+             for (std::uint32_t epoch = 1; epoch <= 2; ++epoch) {
+               std::uint32_t const first = 2 * (epoch - 1);
+               lane.put(epoch, 0, static_cast<std::uint32_t>(items.make(first)));
+               lane.begin(epoch, 1);
+               lane.open(epoch);
+               lane.push(static_cast<std::uint32_t>(items.make(first + 1)));
+               while (!items.taken(first) || !items.taken(first + 1)) {
+                 take(1);
+                 Exploration::current->yield();
+               }
+             }
+           });
+  items.check_all();
+}
+
+/// One producer whose end meets the wiring of two consumers.
+inline void link_and_complete() {
+  using Window = nntile::detail::ring::Window<Policy<4>>;
+  struct Sink {
+    Items& items;
+    std::uint32_t first;
+    void ended(nntile::detail::ring::Reference) {}
+    void ready(Window::Hot& slot) { items.take(slot.id - first); }
+  };
+  Window window(4, 1);
+  Items items(3);
+  auto const first = static_cast<std::uint32_t>(window.head());
+  Sink sink{items, first};
+  auto& producer = window.open(nntile::detail::ring::SlotKind::task, 0, -1, 1);
+  items.make(0), items.take(0);
+  together([&] { window.complete(producer, sink); },
+           [&] {
+             for (std::uint64_t i : {1u, 2u}) {
+               auto& consumer = window.open(nntile::detail::ring::SlotKind::task, 0, -1, 1);
+               items.make(i);
+               std::uint32_t const edges = window.link(producer.consumers, consumer, 0) ? 1 : 0;
+               if (window.publish(consumer, edges)) sink.ready(consumer);
+             }
+             while (!window.finished(window.watermark())) Exploration::current->yield();
+             window.advance([](std::uint64_t) {});
+             (void)window.open(nntile::detail::ring::SlotKind::task, 0, -1, 1);
+             (void)window.open(nntile::detail::ring::SlotKind::task, 0, -1, 1);
+           });
+  items.check_all();
+}
+
+}  // namespace nntile::test::model
