@@ -21,10 +21,9 @@ using namespace nntile;
 using namespace nntile::test::model;
 
 /// How many preemptions are tried.
-Limits limits(int in_the_suite, bool own_driver) {
+Limits limits(int in_the_suite) {
   char const* const asked = std::getenv("NNTILE_MODEL");
-  if (in_the_suite < 0) return {};
-  if (asked == nullptr) return {in_the_suite - (own_driver ? 1 : 0)};
+  if (in_the_suite < 0 || asked == nullptr) return {in_the_suite};
   return {std::string_view(asked) == "all" ? -1 : std::atoi(asked)};
 }
 
@@ -48,7 +47,7 @@ TEST_CASE("no order and no delay breaks the ring", "[runtime][ring][model][explo
   for (Program const& program : programs())
     for (bool const own_driver : {false, true}) {
       if ((only != nullptr && program.name != only) || (own_driver && program.is_part)) continue;
-      Exploration exploration(limits(program.preemptions, own_driver));
+      Exploration exploration(limits(own_driver ? program.with_own_driver : program.preemptions));
       auto const outcome = exploration.explore([&] { program.run({2, own_driver, false}); });
       INFO(program.name << (own_driver ? ", 2 workers" : ", 1 worker"));
       CHECK(outcome.failure == "");

@@ -95,10 +95,11 @@ template <class Policy> void ask_elsewhere(CellTasks const& tasks, RuntimeOption
   cells.check(1);
 }
 
-/// A program under its name, and how many preemptions a short exploration tries.
+/// A program under its name, and how many preemptions the short form tries.
 struct Program {
   std::string_view name;
-  int preemptions;  // below 0: any number
+  int preemptions;      // with the driver and one worker; below 0: any number
+  int with_own_driver;  // with two workers and a driver that only waits
   std::function<void(RuntimeOptions const&)> run;
   bool is_part = false;  // has no options
 };
@@ -123,26 +124,26 @@ inline std::vector<Program> const& programs() {
   };
   auto const part = [](void (*body)()) { return [body](RuntimeOptions const&) { body(); }; };
   static std::vector<Program> const all{
-      {"deque", -1, part(&share_deque), true},
-      {"deque and sleep", -1, part(&steal_or_sleep), true},
-      {"queue", -1, part(&share_queue), true},
-      {"parking", -1, part(&park_two), true},
-      {"end", -1, part(&wait_for_end), true},
-      {"lane", -1, part(&share_lane), true},
-      {"edges", -1, part(&link_and_complete), true},
-      {"one task", 2, submit({{w(0)}})},
-      {"chain of 2", 2, submit({{w(0)}, {u(0)}})},
-      {"chain of 3", 2, submit({{w(0)}, {u(0)}, {u(0)}})},
-      {"2 independent", 2, submit({{w(0)}, {w(1)}})},
-      {"write after read", 2, submit({{w(0)}, {r(0), w(1)}, {w(0)}})},
-      {"diamond", 2, submit({{w(0)}, {r(0), w(1)}, {r(0), w(2)}, {r(1), r(2), w(0)}})},
-      {"hints", 1, submit({{{w(0)}, {1, 0}}, {{w(1)}, {0, 1}}, {{r(0), u(1)}, {1, -1}}})},
-      {"token", 1, token({{w(0)}, {u(0)}})},
-      {"replayed chain", 1, replay({{w(0)}, {u(0)}})},
-      {"replayed fork", 1, replay({{w(0)}, {r(0), w(1)}, {r(0), w(2)}})},
-      {"replayed priorities", 1, replay({{{w(0)}, {-1, 1}}, {{w(1)}, {-1, 0}}})},
-      {"domains", 1, domains({{w(0)}, {w(1)}, {u(0)}, {u(1)}})},
-      {"asked elsewhere", 1, asked({{w(0)}, {w(1)}, {w(2)}})},
+      {"deque", -1, -1, part(&share_deque), true},
+      {"deque and sleep", -1, -1, part(&steal_or_sleep), true},
+      {"queue", -1, -1, part(&share_queue), true},
+      {"parking", -1, -1, part(&park_two), true},
+      {"end", -1, -1, part(&wait_for_end), true},
+      {"lane", -1, -1, part(&share_lane), true},
+      {"edges", -1, -1, part(&link_and_complete), true},
+      {"one task", 2, 1, submit({{w(0)}})},
+      {"chain of 2", 2, 1, submit({{w(0)}, {u(0)}})},
+      {"chain of 3", 2, 0, submit({{w(0)}, {u(0)}, {u(0)}})},
+      {"2 independent", 2, 1, submit({{w(0)}, {w(1)}})},
+      {"write after read", 2, 0, submit({{w(0)}, {r(0), w(1)}, {w(0)}})},
+      {"diamond", 2, 0, submit({{w(0)}, {r(0), w(1)}, {r(0), w(2)}, {r(1), r(2), w(0)}})},
+      {"hints", 1, 0, submit({{{w(0)}, {1, 0}}, {{w(1)}, {0, 1}}, {{r(0), u(1)}, {1, -1}}})},
+      {"token", 1, 0, token({{w(0)}, {u(0)}})},
+      {"replayed chain", 1, 0, replay({{w(0)}, {u(0)}})},
+      {"replayed fork", 1, 0, replay({{w(0)}, {r(0), w(1)}, {r(0), w(2)}})},
+      {"replayed priorities", 1, 0, replay({{{w(0)}, {-1, 1}}, {{w(1)}, {-1, 0}}})},
+      {"domains", 1, 0, domains({{w(0)}, {w(1)}, {u(0)}, {u(1)}})},
+      {"asked elsewhere", 1, 0, asked({{w(0)}, {w(1)}, {w(2)}})},
   };
   return all;
 }
