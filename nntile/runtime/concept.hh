@@ -21,6 +21,11 @@ namespace nntile {
 /// class.
 enum class Lifetime : std::uint8_t { persistent, step, scope, scratch };
 
+constexpr char const* name_of(Lifetime lifetime) {
+  constexpr char const* names[] = {"persistent", "step", "scope", "scratch"};
+  return names[static_cast<int>(lifetime)];
+}
+
 /// A submitted task: a copyable value, valid while its runtime lives. A default one is finished.
 struct Event {
   void const* runtime = nullptr;

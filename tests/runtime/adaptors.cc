@@ -7,6 +7,7 @@
 #include "nntile/runtime/adaptors/check.hh"
 #include "nntile/runtime/adaptors/null.hh"
 #include "nntile/runtime/adaptors/record.hh"
+#include "nntile/runtime/adaptors/transcribe.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "nntile/testing/conformance.hh"
@@ -51,7 +52,7 @@ constexpr Codelet scribble_codelet{"scribble",
 }  // namespace
 
 TEMPLATE_TEST_CASE("an adaptor keeps the law", "[runtime][adaptors]", Record<Ring>, Check<Serial>,
-                   Check<Record<Ring>>) {
+                   Check<Record<Ring>>, Transcribe<Ring>) {
   auto const report = battery<TestType>();
   INFO(to_string(report));
   CHECK(report.passed());

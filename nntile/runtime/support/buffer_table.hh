@@ -47,11 +47,6 @@ struct StorageSource {
   void* state = nullptr;
 };
 
-constexpr char const* name_of(Lifetime lifetime) {
-  constexpr char const* names[] = {"persistent", "step", "scope", "scratch"};
-  return names[static_cast<int>(lifetime)];
-}
-
 /// Records with stable addresses, found by index without a lock. Cost of a look-up: two loads and a
 /// comparison.
 class BufferTable {

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs that are written down, saved, and repeated on other runtimes.
+#include "nntile/testing/transcript.hh"
+
+#include <algorithm>
+#include <array>
+
+#include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/gemm.hh"
+#include "nntile/runtime/adaptors/transcribe.hh"
+#include "nntile/tile/tile.hh"
+#include "tests/io/scratch.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/runtimes.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+using nntile::testing::first_difference;
+using nntile::testing::TaskResult;
+using CallKind = TranscribedCall::Kind;
+
+namespace {
+
+std::vector<io::NamedCodelet> const& known() {
+  static std::vector<io::NamedCodelet> const codelets = testing::kernel_codelets();
+  return codelets;
+}
+
+/// Adds 1 to a counter, and to another one; fails where it is 3.
+Status step(KernelCall const& call) noexcept {
+  auto& value = *static_cast<std::uint64_t*>(call.buffers[0]);
+  return value == 3 ? Status{"three"} : (++value, Status{});
+}
+Status join(KernelCall const& call) noexcept {
+  auto const of = [&](int i) { return *static_cast<std::uint64_t*>(call.buffers[i]); };
+  *static_cast<std::uint64_t*>(call.buffers[2]) = 5 * of(0) + of(1) + 1;
+  return {};
+}
+Status wrong_join(KernelCall const& call) noexcept {
+  auto const of = [&](int i) { return *static_cast<std::uint64_t*>(call.buffers[i]); };
+  *static_cast<std::uint64_t*>(call.buffers[2]) = of(0) == 3 ? 0 : 5 * of(0) + of(1) + 1;
+  return {};
+}
+constexpr Codelet step_codelet{"step", step}, join_codelet{"join", join},
+    wrong_codelet{"join", wrong_join};
+std::vector<io::NamedCodelet> const own{{"a step", &step_codelet}, {"join%", &join_codelet}};
+
+/// Steps a, b and c in turn, and joins a and b into d now and then.
+template <class R> Transcript counters(R& runtime) {
+  std::array<std::uint64_t, 2> adopted{1, 2};
+  auto const a = runtime.adopt(std::as_writable_bytes(std::span(adopted).first(1)));
+  auto const b = runtime.adopt(std::as_writable_bytes(std::span(adopted).last(1)));
+  runtime.open_scope(Lifetime::step);
+  auto const c = runtime.allocate(8, host, Lifetime::step), d = runtime.allocate(8);
+  auto const bytes = runtime.lock(c, Access::write);
+  std::fill(bytes.begin(), bytes.end(), std::byte{7});
+  runtime.unlock(c);
+  auto const call = [&](auto... uses) {
+    Use<typename R::Handle> const list[] = {uses...};
+    Codelet const& codelet = sizeof...(uses) == 1 ? step_codelet : join_codelet;
+    return runtime.submit({&codelet, list, {}, {}, {sizeof...(uses) == 1 ? nullptr : "a d", 4}});
+  };
+  using U = Use<typename R::Handle>;
+  call(U{c, Access::update});
+  call(U{a, Access::update});  // 2
+  call(U{b, Access::update});  // 3
+  call(U{a, Access::read}, U{c, Access::read}, U{d, Access::write});
+  Event const failed = call(U{b, Access::update});
+  call(U{b, Access::read}, U{a, Access::read}, U{d, Access::write});  // cancelled
+  CHECK_THROWS_AS(runtime.wait(failed), TaskError);
+  call(U{a, Access::read}, U{a, Access::read}, U{d, Access::write});
+  runtime.lock(d, Access::read);
+  runtime.unlock(d);
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+  runtime.close_scope(Lifetime::step);
+  runtime.retire(b);
+  runtime.wait_all();
+  return runtime.transcript();
+}
+
+Transcript gelu_of_gemm(std::vector<float>& result) {
+  Transcribe<Ring> runtime(RuntimeOptions{.workers = 2});
+  {
+    Tile<float, Transcribe<Ring>> a(runtime, {4, 3}, "a"), b(runtime, {3, 5}, "b"),
+        c(runtime, {4, 5}, "c"), y(runtime, {4, 5}, "y");
+    std::vector<float> values(15);
+    for (std::size_t i = 0; i < 15; ++i) values[i] = 0.25f * static_cast<float>(i) - 1;
+    a.write(std::span(values).first(12));
+    b.write(values);
+    for (int i = 0; i < 3; ++i) {
+      gemm({}, a, b, c);
+      gelutanh(c, y);
+    }
+    result = y.read();
+  }
+  runtime.wait_all();
+  return runtime.transcript();
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("a transcript of tiles gives the same results on every runtime",
+                        "[testing][transcript]", AllRuntimes) {
+  std::vector<float> values;
+  Transcript const run = gelu_of_gemm(values);
+  Transcript const loaded = io::transcript_of(io::transcript_text(run, known()), "text", known());
+  Serial serial;
+  auto const expected = testing::run(run, serial);
+  REQUIRE(expected.size() == 6);
+  CHECK(expected.back().hashes[0] == io::hash64(std::as_bytes(std::span(values))));
+  TestType runtime;
+  CHECK(testing::run(loaded, runtime) == expected);
+  CHECK(testing::run(loaded, runtime) == expected);  // and may be used again
+}
+
+TEST_CASE("failures, scopes and host writes are repeated", "[testing][transcript]") {
+  Transcribe<Ring> ring(RuntimeOptions{.workers = 2});
+  Transcribe<Serial> recorder;
+  Transcript const run = counters(ring);
+  CHECK(run == counters(recorder));
+  Transcript const loaded = io::transcript_of(io::transcript_text(run, own), "text", own);
+  CHECK(loaded == run);
+  Serial serial;
+  auto const results = testing::run(loaded, serial);
+  auto const hash = [](std::uint64_t value) {
+    return io::hash64(std::as_bytes(std::span(&value, 1)));
+  };
+  REQUIRE(results.size() == 7);
+  CHECK(results[1].hashes == std::vector{hash(2)});
+  CHECK(results[2].hashes == std::vector{hash(3)});
+  CHECK(results[3].hashes == std::vector{hash(5 * 2 + 0x0707070707070708u + 1)});
+  CHECK(results[4].hashes == std::vector<std::uint64_t>{0});
+  CHECK(results[5].hashes == std::vector<std::uint64_t>{0});
+  CHECK(results[6].hashes == std::vector{hash(13)});
+}
+
+TEST_CASE("the first task that differs is named, with what it depends on",
+          "[testing][transcript]") {
+  Transcribe<Serial> runtime;
+  auto const a = runtime.allocate(8), b = runtime.allocate(8), c = runtime.allocate(8),
+             d = runtime.allocate(8), e = runtime.allocate(8);
+  for (auto const& handle : {a, b, c, e}) {
+    auto const bytes = runtime.lock(handle, Access::write);
+    std::fill(bytes.begin(), bytes.end(), std::byte{0});
+    runtime.unlock(handle);
+  }
+  auto const step_of = [&](auto const& handle) {
+    Use<Transcribe<Serial>::Handle> const uses[] = {{handle, Access::update}};
+    runtime.submit({&step_codelet, uses, {}, {}, {}});
+  };
+  auto const join_of = [&](auto const& x, auto const& y, auto const& z) {
+    Use<Transcribe<Serial>::Handle> const uses[] = {
+        {x, Access::read}, {y, Access::read}, {z, Access::write}};
+    runtime.submit({&join_codelet, uses, {}, {}, {"sum", 2}});
+  };
+  step_of(a);        // 0
+  step_of(b);        // 1
+  step_of(c);        // 2, of no interest
+  join_of(a, b, d);  // 3: overwritten
+  join_of(e, b, d);  // 4: 2
+  step_of(d);        // 5: 3
+  join_of(d, e, a);  // 6: 16
+  step_of(e);        // 7: behind what matters
+  join_of(a, b, d);  // 8: 82
+  step_of(b);        // 9
+  Transcript const run = runtime.transcript();
+  Transcript wrong = run;
+  for (TranscribedCall& call : wrong.calls)
+    if (call.codelet == &join_codelet) call.codelet = &wrong_codelet;
+  Serial serial;
+  Ring ring;
+  auto const right = testing::run(run, serial);
+  CHECK_FALSE(first_difference(run, right, testing::run(run, ring)));
+  auto const difference = first_difference(run, right, testing::run(wrong, ring));
+  REQUIRE(difference);
+  CHECK(difference->task == 6);
+  CHECK(difference->operand == 2);
+  CHECK(to_string(*difference) ==
+        "task 6, join of tensor 'sum', tile 2, left other bytes in operand 2");
+
+  Transcript const& part = difference->reduced;
+  CHECK(part.tasks() == 4);  // 1, 4, 5, 6
+  auto const of_part = testing::run(part, serial);
+  CHECK(of_part == std::vector{right[1], right[4], right[5], right[6]});
+  auto const allocates = std::ranges::count_if(
+      part.calls, [](TranscribedCall const& call) { return call.kind == CallKind::allocate; });
+  CHECK(allocates == 4);  // a, b, d, e
+  CHECK(contains(message_of<ValueError>([&] { (void)slice(run, 10); }),
+                 "slice: task 10 of a transcript of 10 tasks"));
+  CHECK(contains(message_of<ValueError>([&] { (void)first_difference(run, right, {}); }),
+                 "results of 10 and 0 tasks of a transcript with 10"));
+}
+
+TEST_CASE("a transcript is saved and loaded", "[testing][transcript]") {
+  Scratch const scratch;
+  Transcribe<Serial> runtime;
+  Transcript const run = counters(runtime);
+  io::save_transcript(scratch / "run", run, own);
+  CHECK(io::load_transcript(scratch / "run", own) == run);
+  CHECK(contains(message_of<ValueError>([&] { (void)io::transcript_text(run, {}); }),
+                 "codelet 'step' of tensor '' is not among the 0 that have names"));
+}
+
+TEST_CASE("a transcript that was cut or changed is refused", "[testing][transcript]") {
+  Transcribe<Serial> runtime;
+  std::string const text = io::transcript_text(counters(runtime), own);
+  auto const refused = [&](std::string const& changed) {
+    return message_of<FormatError>([&] { (void)io::transcript_of(changed, "run", own); });
+  };
+  for (std::size_t bytes = 0; bytes < text.size(); ++bytes)
+    CHECK(contains(refused(text.substr(0, bytes)), "'run', line "));
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    std::string changed = text;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    CHECK(contains(refused(changed), "'run', line "));
+  }
+  CHECK(contains(refused(text + "x"), "1 bytes stand behind the end"));
+  CHECK(contains(refused(text.substr(0, text.find("end "))), "cut: it has no line 'end'"));
+
+  auto const line = [&](std::string const& call) {
+    return refused("nntile transcript 1\nallocate 8 step\n" + call + "\n");
+  };
+  CHECK(line("write 0 0g") ==
+        "'run', line 3: contents has 'g' where a digit of 0 to f is expected");
+  CHECK(contains(line("write 0 000"), "contents has an odd number of digits"));
+  CHECK(contains(line("write 1 00"), "buffer 1 of 1 so far"));
+  CHECK(contains(line("write -1 00"), "buffer is '-1', which is no such number"));
+  CHECK(contains(line("wait 0"), "task 0 of 0 so far"));
+  CHECK(contains(line("retire"), "buffer is missing"));
+  CHECK(contains(line("retire 0 "), "two spaces, or one at an end"));
+  CHECK(contains(line("retire 0 1"), "'1' stands behind the call"));
+  CHECK(contains(line("open_scope never"), "lifetime is 'never', and none of"));
+  CHECK(contains(line("allocate 99999999999999999999 step"), "which is no such number"));
+  CHECK(contains(line("jump 0"), "'jump' is no call"));
+  CHECK(contains(line("adopt x 00"), "'x' is neither w nor r"));
+  CHECK(
+      contains(line("submit step r0"), "codelet 'step' is not among the 2 that the caller knows"));
+  CHECK(contains(line("submit join%2"), "codelet ends within %xx"));
+  CHECK(contains(line("submit join%25 r0,x0"), "use 'x0' begins with none of r, w, u, a"));
+  CHECK(contains(line("submit join%25 r0,"), "use '' begins with none of r, w, u, a"));
+  CHECK(contains(line("submit join%25 r1"), "buffer 1 of 1 so far"));
+  CHECK(
+      contains(line("submit join%25 r0 -1 0 -1 2 0 - 0 -"), "prefetch is 2, and neither 0 nor 1"));
+}
+
+TEST_CASE("a transcript that no runtime can run ends in an error, and the runtime goes on",
+          "[testing][transcript]") {
+  std::string const head = "nntile transcript 1\n";
+  auto const run = [&](std::string const& calls) {
+    std::string const text = head + calls;
+    std::uint64_t const hash = io::hash64(std::as_bytes(std::span(text)));
+    char digits[17];
+    std::snprintf(digits, sizeof digits, "%llx", static_cast<unsigned long long>(hash));
+    auto const count = std::ranges::count(calls, '\n');
+    Transcript const transcript =
+        io::transcript_of(text + concat("end ", count, ' ', digits, '\n'), "run", own);
+    Ring ring(RuntimeOptions{.workers = 2});
+    std::string const message = message_of<Error>([&] { testing::run(transcript, ring); });
+    std::uint64_t value = 0;
+    auto const handle = ring.adopt(std::as_writable_bytes(std::span(&value, 1)));
+    Use<DataHandle> const uses[] = {{handle, Access::update}};
+    ring.submit({&step_codelet, uses, {}, {}, {}});
+    ring.wait_all();
+    return message;
+  };
+  CHECK(contains(run("allocate 8 persistent\nretire 0\nretire 0\n"), "retire"));
+  CHECK(contains(run("allocate 8 persistent\nwrite 0 00\n"),
+                 "1 bytes are written to buffer 0, which has 8"));
+  CHECK(contains(run("allocate 8 step\n"), "scope"));
+  CHECK(contains(run("close_scope step\n"), "scope"));
+  CHECK(contains(run("adopt w 0000000000000000\nallocate 8 persistent\n"
+                     "submit a%20step u0 -1 0 -1 1 0 - -1 -\n"
+                     "submit a%20step u1 -1 0 -1 1 0 - -1 -\n"),
+                 "nothing has written"));
+}
