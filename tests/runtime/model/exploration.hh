@@ -2,14 +2,10 @@
 #pragma once
 // Runs a program of a few threads through all its executions that differ in the order of dependent
 // operations, or in what they read.
-//
-// Sources: Flanagan and Godefroid, Dynamic partial-order reduction for model checking software,
-// POPL 2005 (backtracking points, found by races along an execution); Godefroid, Partial-order
-// methods, 1996 (sleep sets); Coons, Musuvathi and McKinley, Bounded partial-order reduction,
-// OOPSLA 2013 (points to add where preemptions are bounded, and no sleep sets there).
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,19 +14,9 @@
 
 #include "tests/runtime/model/clock.hh"
 #include "tests/runtime/model/fiber.hh"
+#include "tests/runtime/model/path.hh"
 
 namespace nntile::test::model {
-
-/// What an operation does to its object: two depend on each other unless both look.
-enum class Effect : std::uint8_t { none, look, change };
-
-/// What operations of different threads meet at: an atomic, a mutex, a condition.
-struct Object {
-  Clock changed;           // the latest change and what is before it
-  Clock touched;           // all operations so far and what is before them
-  int last_change = -1;    // its event
-  std::vector<int> looks;  // events since
-};
 
 struct Limits {
   int preemptions = -1;  // none below 0
@@ -52,7 +38,9 @@ class Exploration {
  public:
   static inline Exploration* current = nullptr;
 
-  explicit Exploration(Limits limits) : limits_(limits) { current = this; }
+  explicit Exploration(Limits limits) : limits_(limits), path_(limits.preemptions) {
+    current = this;
+  }
   Exploration(Exploration const&) = delete;
   Exploration& operator=(Exploration const&) = delete;
   ~Exploration() { current = nullptr; }
@@ -67,11 +55,12 @@ class Exploration {
       ++outcome_.executions;
       if (events_.size() > outcome_.longest) outcome_.longest = events_.size();
       if (redundant_) ++outcome_.redundant;
-      outcome_.complete = outcome_.failure.empty() && !next_path();
+      outcome_.complete = outcome_.failure.empty() && !path_.advance();
     } while (outcome_.failure.empty() && !outcome_.complete &&
              outcome_.executions < limits_.executions);
     std::chrono::duration<double> const spent = std::chrono::steady_clock::now() - start;
     outcome_.seconds = spent.count();
+    outcome_.states = path_.states();
     return outcome_;
   }
 
@@ -94,17 +83,14 @@ class Exploration {
   void begin_operation(Object* object, Effect effect, std::function<bool()> blocked = nullptr) {
     Thread& me = *threads_[self_];
     if (++alone_for_ > most_alone) give_way();  // a loop may wait for another thread
-    me.object = object;
-    me.effect = effect;
+    me.next = {object, effect};
     me.blocked = std::move(blocked);
     schedule();
   }
   /// One of `count` numbers; each in some execution. Once an operation, between begin and end.
   std::size_t choose(std::size_t count) {
     if (count == 1 || free_run_) return 0;
-    Node& node = path_[depth_ - 1];
-    node.values = count;
-    return node.value;
+    return path_.choose(count);
   }
   /// Whether that event of a change is before the thread's operation whatever the order was.
   bool follows(std::size_t event) const {
@@ -195,17 +181,14 @@ class Exploration {
   }
 
  private:
-  using Mask = std::uint32_t;
-  static constexpr std::size_t most_events = 20'000;
-  static constexpr std::size_t nobody = most_threads;
+  static constexpr std::size_t most_events = 5'000;
   static constexpr std::size_t most_alone = 250;  // operations of one thread in a row
 
   struct Thread {
     Fiber fiber;
-    Clock seen;                // by C++'s happens-before
-    Clock trace;               // by the order of dependent operations
-    Object* object = nullptr;  // of the next operation
-    Effect effect = Effect::none;
+    Clock seen;   // by C++'s happens-before
+    Clock trace;  // by the order of dependent operations
+    Next next;
     std::function<bool()> blocked;
     bool finished = false;
     Mask after = 0;              // it has yielded to these
@@ -215,8 +198,7 @@ class Exploration {
 
     void reset() {
       seen = trace = Clock{};
-      object = nullptr;
-      effect = Effect::none;
+      next = {};
       blocked = nullptr;
       finished = false;
       after = 0;
@@ -228,29 +210,9 @@ class Exploration {
     std::uint32_t thread;
     std::uint32_t number;  // among those of its thread
   };
-  struct Pending {
-    Object* object;
-    Effect effect;
-  };
-  /// A point of the path: a thread is chosen, whose next operation takes place.
-  struct Node {
-    std::size_t chosen;
-    std::size_t before;  // the thread of the last operation
-    Mask enabled;
-    Mask backtrack;  // threads to try here
-    Mask done;       // of them, those that were
-    Mask asleep;     // threads whose next operation leads to what was tried elsewhere
-    int preemptions;
-    std::size_t value;
-    std::size_t values;
-    std::array<Pending, most_threads> pending;
-  };
-
-  bool bounded() const { return limits_.preemptions >= 0; }
-  static Mask bit(std::size_t thread) { return Mask{1} << thread; }
 
   void begin(std::function<void()> const& program) {
-    depth_ = 0;
+    path_.restart();
     events_.clear();
     redundant_ = free_run_ = false;
     self_ = count_ = alive_ = changes_ = alone_for_ = 0;
@@ -307,56 +269,13 @@ class Exploration {
 
   std::size_t next_thread() {
     Mask const able = enabled();
-    if (free_run_) return preferred(able);
-    if (depth_ == path_.size()) {
-      Mask const asleep = sleepers();
-      if ((able & ~asleep) == 0) {
-        redundant_ = free_run_ = true;
-        return preferred(able);
-      }
-      add_node(able, asleep);
-    }
-    return path_[depth_++].chosen;
-  }
-  /// The thread that ran last, or the next one after it.
-  std::size_t preferred(Mask among) const {
-    for (std::size_t i = 0; i < most_threads; ++i)
-      if (std::size_t const t = (self_ + i) % most_threads; (among >> t & 1) != 0) return t;
-    return nobody;
-  }
-  void add_node(Mask able, Mask asleep) {
-    Node node{};
-    node.chosen = preferred(able & ~asleep);
-    node.before = self_;
-    node.enabled = able;
-    node.asleep = asleep;
-    node.backtrack = bit(node.chosen);
-    node.preemptions = path_.empty() ? 0 : path_.back().preemptions + cost(path_.back());
-    node.values = 1;
-    for (std::size_t t = 0; t < count_; ++t)
-      node.pending[t] = {threads_[t]->object, threads_[t]->effect};
-    path_.push_back(node);
-    ++outcome_.states;
-  }
-  /// Threads that need not run next: what they would do was tried before, and nothing since
-  /// depends on it.
-  Mask sleepers() const {
-    if (bounded() || path_.empty()) return 0;
-    Node const& last = path_.back();
-    Mask asleep = 0;
-    for (std::size_t t = 0; t < most_threads; ++t)
-      if (((last.asleep | last.done) >> t & 1) != 0 && t != last.chosen &&
-          !dependent(last.pending[t], last.pending[last.chosen]))
-        asleep |= bit(t);
-    return asleep;
-  }
-  static bool dependent(Pending const& a, Pending const& b) {
-    return a.object != nullptr && a.object == b.object &&
-           (a.effect == Effect::change || b.effect == Effect::change);
-  }
-  static int cost(Node const& node) { return cost(node, node.chosen); }
-  static int cost(Node const& node, std::size_t chosen) {
-    return chosen != node.before && (node.enabled >> node.before & 1) != 0 ? 1 : 0;
+    if (free_run_) return Path::preferred(able, self_);
+    std::array<Next, most_threads> operations{};
+    for (std::size_t t = 0; t < count_; ++t) operations[t] = threads_[t]->next;
+    std::size_t const next = path_.next(able, self_, operations);
+    if (next != most_threads) return next;
+    redundant_ = free_run_ = true;
+    return Path::preferred(able, self_);
   }
 
   /// Operations of other threads that this one could have preceded.
@@ -371,47 +290,15 @@ class Exploration {
   }
   void race(int number) {
     auto const event = static_cast<std::size_t>(number);
-    if (events_[event].thread == self_ || follows(event)) return;
-    try_at(event);
-    if (!bounded()) return;
-    // The switch that this needs may be one too many; it is none where the other's turn began.
-    std::size_t first = event;
-    while (first > 0 && path_[first - 1].chosen == path_[event].chosen) --first;
-    try_at(first);
-  }
-  void try_at(std::size_t event) {
-    Node& node = path_[event];
-    node.backtrack |= (node.enabled >> self_ & 1) != 0 ? bit(self_) : node.enabled;
-  }
-
-  /// Changes the last choice that has another side left; false if there is none.
-  bool next_path() {
-    for (; !path_.empty(); path_.pop_back()) {
-      Node& node = path_.back();
-      if (node.value + 1 < node.values) {
-        ++node.value;
-        return true;
-      }
-      node.done |= bit(node.chosen);
-      Mask left = node.backtrack & node.enabled & ~node.done & ~node.asleep;
-      for (std::size_t t = 0; t < most_threads; ++t)
-        if (bounded() && node.preemptions + cost(node, t) > limits_.preemptions) left &= ~bit(t);
-      if (left == 0) continue;
-      node.chosen = static_cast<std::size_t>(__builtin_ctz(left));
-      node.value = 0;
-      node.values = 1;
-      return true;
-    }
-    return false;
+    if (events_[event].thread != self_ && !follows(event)) path_.race(event, self_);
   }
 
   Limits const limits_;
   Outcome outcome_;
   ucontext_t caller_{};
   std::vector<std::unique_ptr<Thread>> threads_;
-  std::vector<Node> path_;
-  std::vector<Event> events_;  // of this execution, one for each node
-  std::size_t depth_ = 0;
+  Path path_;
+  std::vector<Event> events_;  // of this execution, one for each point of the path
   std::size_t count_ = 0;
   std::size_t alive_ = 0;
   std::size_t self_ = 0;
