@@ -26,22 +26,24 @@ struct Mutation {
   }
 };
 
-/// The operations of one kind in one function, and what becomes of them.
+/// The operations of one kind and order in one function, and what becomes of them.
 struct Mutant {
   std::string_view file;
   std::string_view function;
   Kind kind;
+  std::memory_order order;
   Mutation as;
 
   static inline Mutant const* current = nullptr;
 
-  bool at(Site const& site, Kind operation) const {
-    return kind == operation && function == site.function && file == site.file_name();
+  bool at(Site const& site, Kind operation, std::memory_order its_order) const {
+    return kind == operation && order == its_order && function == site.function &&
+           file == site.file_name();
   }
 };
 
 inline Mutation mutation(Site const& site, Kind kind, std::memory_order order) {
-  if (Mutant::current == nullptr || !Mutant::current->at(site, kind)) return {order};
+  if (Mutant::current == nullptr || !Mutant::current->at(site, kind, order)) return {order};
   return Mutant::current->as;
 }
 

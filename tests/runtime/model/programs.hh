@@ -104,11 +104,14 @@ struct Program {
   bool is_part = false;  // has no options
 };
 
-/// All programs: 2 slots, ids that wrap.
+/// All programs: 2 slots where they do not say otherwise, ids that wrap.
 inline std::vector<Program> const& programs() {
   using Ring = Policy<2>;
   auto const submit = [](CellTasks tasks) {
     return [tasks](RuntimeOptions const& options) { submit_all<Ring>(tasks, options, false); };
+  };
+  auto const wide = [](CellTasks tasks) {
+    return [tasks](RuntimeOptions const& options) { submit_all<Policy<4>>(tasks, options, false); };
   };
   auto const token = [](CellTasks tasks) {
     return [tasks](RuntimeOptions const& options) { submit_all<Ring>(tasks, options, true); };
@@ -137,10 +140,12 @@ inline std::vector<Program> const& programs() {
       {"2 independent", 2, 1, submit({{w(0)}, {w(1)}})},
       {"write after read", 2, 0, submit({{w(0)}, {r(0), w(1)}, {w(0)}})},
       {"diamond", 2, 0, submit({{w(0)}, {r(0), w(1)}, {r(0), w(2)}, {r(1), r(2), w(0)}})},
+      {"join of 4 slots", 2, 0, wide({{w(0)}, {w(1)}, {r(0), r(1), w(2)}})},
       {"hints", 1, 0, submit({{{w(0)}, {1, 0}}, {{w(1)}, {0, 1}}, {{r(0), u(1)}, {1, -1}}})},
       {"token", 1, 0, token({{w(0)}, {u(0)}})},
       {"replayed chain", 1, 0, replay({{w(0)}, {u(0)}})},
       {"replayed fork", 1, 0, replay({{w(0)}, {r(0), w(1)}, {r(0), w(2)}})},
+      {"replayed join", 1, 0, replay({{w(0)}, {w(1)}, {r(0), r(1), w(2)}})},
       {"replayed priorities", 1, 0, replay({{{w(0)}, {-1, 1}}, {{w(1)}, {-1, 0}}})},
       {"domains", 1, 0, domains({{w(0)}, {w(1)}, {u(0)}, {u(1)}})},
       {"asked elsewhere", 1, 0, asked({{w(0)}, {w(1)}, {w(2)}})},
