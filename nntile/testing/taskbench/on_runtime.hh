@@ -107,14 +107,14 @@ template <ReplayingRuntime R> class GridReplayedOn {
 
  private:
   static typename R::Program record(R& runtime, Grid& grid) {
-    struct Recorded {
+    struct Piece {
       std::size_t use, uses;
       detail::GridArguments arguments;
     };
     std::vector<Binding> bindings(grid.cells().size());
     for (std::size_t i = 0; i < bindings.size(); ++i) bindings[i] = static_cast<Binding>(i);
     std::vector<Use<Binding>> uses;
-    std::vector<Recorded> recorded;
+    std::vector<Piece> recorded;
     detail::for_each_grid_task(grid, bindings, [&](auto of, auto arguments) {
       recorded.push_back({uses.size(), of.size(), {}});
       std::copy(arguments.begin(), arguments.end(),
@@ -122,7 +122,7 @@ template <ReplayingRuntime R> class GridReplayedOn {
       uses.insert(uses.end(), of.begin(), of.end());
     });
     std::vector<ProgramTask> tasks;
-    for (Recorded const& each : recorded)
+    for (Piece const& each : recorded)
       tasks.push_back({&detail::grid_codelet,
                        {uses.data() + each.use, each.uses},
                        std::as_bytes(std::span(&each.arguments, 1)),

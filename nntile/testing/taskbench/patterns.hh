@@ -236,14 +236,14 @@ class Dependences {
       mine.inputs.push_back(static_cast<std::uint32_t>(input));
       before[static_cast<std::size_t>(input)] = true;
     }
-    bool read = false;  // the cell that this task overwrites
+    bool was_read = false;  // the cell that this task overwrites
     for (int reader = 0; step > 1 && reader < points(step - 1); ++reader)
       for (std::uint32_t const input : inputs(step - 1, reader))
         if (static_cast<int>(input) == point)
-          before[static_cast<std::size_t>(reader)] = read = true;
+          before[static_cast<std::size_t>(reader)] = was_read = true;
     for (int other = 0; other < width_; ++other)
       if (before[static_cast<std::size_t>(other)]) mine.before.push_back(task(1, other));
-    if (!read && step >= rows && point < points(step - rows))
+    if (!was_read && step >= rows && point < points(step - rows))
       mine.before.push_back(task(rows, point));
   }
 

@@ -133,7 +133,7 @@ inline void park_two() {
     }
   };
   together(work, work, [&] {
-    for (std::uint64_t const item : {0, 1}) {
+    for (std::uint64_t item = 0; item < 2; ++item) {
       queue.push(items.make(item));
       parking.wake(1);
     }
