@@ -99,8 +99,8 @@ template <ScopedRuntime R> std::vector<TaskResult> run(Transcript const& transcr
     for (auto const& use : call.uses) {
       if (!writes(use.access)) continue;
       detail::HashInto const into{hash++, at(use.handle).bytes};
-      Use<typename R::Handle> const read[] = {{*at(use.handle).handle, Access::read}};
-      runtime.submit({&detail::hash_codelet, read, std::as_bytes(std::span(&into, 1)), {}, {}});
+      Use<typename R::Handle> const hashed[] = {{*at(use.handle).handle, Access::read}};
+      runtime.submit({&detail::hash_codelet, hashed, std::as_bytes(std::span(&into, 1)), {}, {}});
     }
   };
   auto const finish = [&] {
