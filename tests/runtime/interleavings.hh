@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Runs a few routines through every order in which they can touch what they share: one runs at a
-// time, and may be interrupted before each operation of an atomic, mutex or condition from here. If
-// asked, stores reach the others late, as the memory orders allow.
+// time, and may be interrupted before each operation of an atomic, mutex or condition from here.
+// Memory orders are those of model/; here routines may loop without end.
 
 #include <ucontext.h>
 
@@ -23,16 +23,8 @@ namespace nntile::test {
 /// What a routine does next depends on what its operations have returned, so two points with equal
 /// pasts of all routines and equal bytes of what they share have equal futures: the second is not
 /// followed.
-///
-/// With delayed stores each routine sees its own at once, and the others see them at any later
-/// moment, in any order that this keeps: those to one place in turn; a release one after all before
-/// it; all before an operation that reads and writes, and those that are sequentially consistent
-/// before a load that is, too. These are all delays that x86 allows to stores, and more; a load is
-/// early past stores alone, so a weaker load after another load is not found out.
 class Interleavings {
  public:
-  explicit Interleavings(bool delayed_stores = false) : delayed_stores_(delayed_stores) {}
-
   /// Calls start(*this), which makes the shared state and calls `spawn` for each routine, and, at
   /// the end of each execution that met no known point, end(): all have returned or are blocked.
   template <class Start, class End> void explore(Start start, End end) {
@@ -55,7 +47,6 @@ class Interleavings {
     if (count_ == routines_.size()) routines_.push_back(std::make_unique<Routine>());
     Routine& routine = *routines_[count_++];
     routine.past = 0;
-    routine.stores.clear();
     routine.waits_at = nullptr;
     routine.held = nullptr;
     routine.blocked = routine.returned = false;
@@ -87,31 +78,6 @@ class Interleavings {
     self.held = held;
     ucontext_t* const next = choose_next();
     if (next != &self.context) swapcontext(&self.context, next);
-  }
-  /// Notes a store of the routine that is visible to itself; false if stores are not delayed.
-  bool delay(void* place, void (*write)(void* place, std::uint64_t value), std::uint64_t value,
-             std::memory_order order) {
-    if (!delayed_stores_ || self_ == nobody) return false;
-    routines_[self_]->stores.push_back({place, write, value, order});
-    return true;
-  }
-  /// The routine's latest store to that place that others may not have seen; null if there is none.
-  std::uint64_t const* own_store(void const* place) const {
-    if (self_ == nobody) return nullptr;
-    auto const& stores = routines_[self_]->stores;
-    for (auto at = stores.rbegin(); at != stores.rend(); ++at)
-      if (at->place == place) return &at->value;
-    return nullptr;
-  }
-  /// Makes the routine's stores visible to all: every one, or those up to the last that is
-  /// sequentially consistent.
-  void show_stores(bool all) {
-    if (self_ == nobody) return;
-    auto& stores = routines_[self_]->stores;
-    std::size_t count = stores.size();
-    while (!all && count != 0 && stores[count - 1].order != std::memory_order_seq_cst) --count;
-    for (std::size_t i = 0; i < count; ++i) stores[i].write(stores[i].place, stores[i].value);
-    stores.erase(stores.begin(), stores.begin() + static_cast<std::ptrdiff_t>(count));
   }
   /// Lets others run until one of them has called `wake` for that place, if `blocked`; false if it
   /// was not woken.
@@ -156,31 +122,16 @@ class Interleavings {
     F function;
   };
   static constexpr std::size_t stack_bytes = std::size_t{1} << 17;
-  struct Store {
-    void* place;
-    void (*write)(void* place, std::uint64_t value);
-    std::uint64_t value;
-    std::memory_order order;
-  };
   struct Routine {
     ucontext_t context;
     std::unique_ptr<std::byte[]> stack = std::make_unique<std::byte[]>(stack_bytes);
     std::unique_ptr<Body> body;
     std::uint64_t past = 0;
-    std::vector<Store> stores;  // that the others have not seen, in order
     void const* waits_at = nullptr;
     bool const* held = nullptr;
     bool blocked = false;
     bool returned = false;
 
-    /// Whether others may see that store before those in front of it.
-    bool may_show(std::size_t number) const {
-      for (std::size_t i = 0; i < number; ++i)
-        if (stores[number].order != std::memory_order_relaxed ||
-            stores[i].place == stores[number].place)
-          return false;
-      return true;
-    }
     bool able() const { return !blocked && !returned && (held == nullptr || !*held); }
   };
   struct Choice {
@@ -210,34 +161,18 @@ class Interleavings {
     return !known_end_;
   }
 
-  /// Whose turn is next: a routine's, or the caller's if there is no more to see. A store that
-  /// becomes visible takes a turn of its own.
+  /// Whose turn is next: a routine's, or the caller's if there is no more to see.
   ucontext_t* choose_next() {
-    for (;;) {
-      self_ = nobody;
-      struct Turn {
-        std::size_t routine;
-        std::size_t store;
-      } turns[32];
-      std::size_t count = 0;
-      for (std::size_t i = 0; i < count_; ++i) {
-        if (routines_[i]->able()) turns[count++] = {i, nobody};
-        for (std::size_t s = 0; s < routines_[i]->stores.size(); ++s)
-          if (routines_[i]->may_show(s)) turns[count++] = {i, s};
-      }
-      if (count == 0) return &caller_;
-      // Before that, it is on the way to the choice that differs from the last execution.
-      if (depth_ == path_.size()) known_end_ = !known_.insert(key()).second || !complete();
-      if (known_end_) return &caller_;
-      Turn const turn = turns[choose(count)];
-      if (turn.store == nobody) {
-        self_ = turn.routine;
-        return &routines_[self_]->context;
-      }
-      auto& stores = routines_[turn.routine]->stores;
-      stores[turn.store].write(stores[turn.store].place, stores[turn.store].value);
-      stores.erase(stores.begin() + static_cast<std::ptrdiff_t>(turn.store));
-    }
+    self_ = nobody;
+    std::size_t turns[32], count = 0;
+    for (std::size_t i = 0; i < count_; ++i)
+      if (routines_[i]->able()) turns[count++] = i;
+    if (count == 0) return &caller_;
+    // Before that, it is on the way to the choice that differs from the last execution.
+    if (depth_ == path_.size()) known_end_ = !known_.insert(key()).second || !complete();
+    if (known_end_) return &caller_;
+    self_ = turns[choose(count)];
+    return &routines_[self_]->context;
   }
 
   static std::uint64_t hash_of(std::span<std::byte const> bytes) {
@@ -253,11 +188,6 @@ class Interleavings {
     for (std::size_t i = 0; i < count_; ++i) {
       mix(hash, routines_[i]->past ^ reinterpret_cast<std::uintptr_t>(routines_[i]->waits_at) ^
                     (routines_[i]->blocked ? 2u : 0u) ^ (routines_[i]->returned ? 1u : 0u));
-      for (Store const& store : routines_[i]->stores) {
-        mix(hash, reinterpret_cast<std::uintptr_t>(store.place));
-        mix(hash, store.value);
-      }
-      mix(hash, routines_[i]->stores.size());
     }
     return hash;
   }
@@ -274,7 +204,6 @@ class Interleavings {
     return !path_.empty();
   }
 
-  bool const delayed_stores_;
   ucontext_t caller_;
   std::vector<std::unique_ptr<Routine>> routines_;
   std::size_t count_ = 0;  // of this execution
@@ -295,31 +224,27 @@ template <class T> class StepAtomic {
   StepAtomic(StepAtomic const&) = delete;
   StepAtomic& operator=(StepAtomic const&) = delete;
 
-  T load(std::memory_order order) const {
-    auto* const current = Interleavings::current;
-    current->point();
-    if (order == std::memory_order_seq_cst) current->show_stores(false);
-    std::uint64_t const* const own = current->own_store(this);
-    return saw(own == nullptr ? value_ : static_cast<T>(*own));
-  }
-  void store(T value, std::memory_order order) {
+  T load(std::memory_order) const {
     Interleavings::current->point();
-    if (!Interleavings::current->delay(this, &write, static_cast<std::uint64_t>(value), order))
-      value_ = value;
+    return saw(value_);
+  }
+  void store(T value, std::memory_order) {
+    Interleavings::current->point();
+    value_ = value;
   }
   T fetch_add(T value, std::memory_order) {
-    begin_exchange();
+    Interleavings::current->point();
     return saw(std::exchange(value_, static_cast<T>(value_ + value)));
   }
   T fetch_sub(T value, std::memory_order order) {
     return fetch_add(static_cast<T>(T{} - value), order);
   }
   T exchange(T value, std::memory_order) {
-    begin_exchange();
+    Interleavings::current->point();
     return saw(std::exchange(value_, value));
   }
   bool compare_exchange_weak(T& expected, T wanted, std::memory_order) {
-    begin_exchange();
+    Interleavings::current->point();
     bool const equal = value_ == expected;
     expected = saw(value_);
     if (equal) value_ = wanted;
@@ -330,13 +255,6 @@ template <class T> class StepAtomic {
   }
 
  private:
-  static void write(void* place, std::uint64_t value) {
-    static_cast<StepAtomic*>(place)->value_ = static_cast<T>(value);
-  }
-  static void begin_exchange() {
-    Interleavings::current->point();
-    Interleavings::current->show_stores(true);
-  }
   static T saw(T value) {
     Interleavings::current->saw(static_cast<std::uint64_t>(value));
     return value;
@@ -349,14 +267,10 @@ class StepMutex {
  public:
   void lock() {
     Interleavings::current->point(&held_);
-    Interleavings::current->show_stores(true);
     held_ = true;
     Interleavings::current->saw_from(this);
   }
-  void unlock() {
-    Interleavings::current->show_stores(true);
-    held_ = false;
-  }
+  void unlock() { held_ = false; }
 
  private:
   bool held_ = false;
