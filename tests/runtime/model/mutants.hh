@@ -197,6 +197,7 @@ inline std::vector<Seeded> const& mutants() {
       {{"window.hh", "advance", Kind::store, release, off_by(1, release)}, "one task", false, 0},
       {{"window.hh", "done", Kind::load, acquire, weaker(relaxed)}, "edges", false, -1},
       {{"window.hh", "done", Kind::load, acquire, off_by(1, acquire)}, "edges", false, -1},
+      {{"window.hh", "done", Kind::load, acquire, off_by(4, acquire)}, "retired", false, 1},
       {{"window.hh", "ended", Kind::load, acquire, weaker(relaxed)}, "asked elsewhere", false, 0},
       {{"window.hh", "ended", Kind::load, acquire, off_by(1, acquire)}, "asked elsewhere", false, 1},
       {{"window.hh", "find", Kind::load, acquire, off_by(1, acquire)}, "asked elsewhere", true, 0},

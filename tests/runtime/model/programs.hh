@@ -24,21 +24,30 @@ std::uint64_t submit_one(Domain& domain, Cells& cells, CellTask const& task, std
   return domain.submit({&codelet, uses, cells.arguments(number), task.hints, {}});
 }
 
-/// Submits the tasks one by one, the first for another thread to end if so wanted.
+/// What is special about a submission.
+struct How {
+  bool first_is_async = false;  // another thread ends the first task
+  bool retires = false;         // the buffers before it waits
+};
+
+/// Submits the tasks one by one.
 template <class Policy>
-void submit_all(CellTasks const& tasks, RuntimeOptions const& options, bool first_is_async) {
+void submit_all(CellTasks const& tasks, RuntimeOptions const& options, How how = {}) {
   Cells cells(tasks);
   Stage<Policy> stage(options);
-  std::vector<DataHandle> const handles = stage.allocate(cells.size());
+  std::vector<DataHandle> const handles = stage.adopt(cells);
   {
     std::optional<Completer> completer;
-    if (first_is_async) completer.emplace();
+    if (how.first_is_async) completer.emplace();
     for (std::size_t t = 0; t < tasks.size(); ++t)
       (void)submit_one(stage.root.submitter, cells, tasks[t], t, handles,
-                       t == 0 && first_is_async ? complete_codelet : run_codelet);
+                       t == 0 && how.first_is_async ? complete_codelet : run_codelet);
+    if (how.retires)
+      for (DataHandle const handle : handles) stage.retire(handle);
     stage.root.wait_for_everything();
   }
   cells.check(1);
+  if (how.retires) cells.check_released();
 }
 
 /// Records the tasks and replays them twice, through one flight.
@@ -53,7 +62,7 @@ template <class Policy> void replay_twice(CellTasks const& tasks, RuntimeOptions
   }
   for (std::size_t t = 0; t < tasks.size(); ++t)
     recorded.push_back({&run_codelet, uses[t], cells.arguments(t), tasks[t].hints, {}});
-  (void)stage.replay(recorded, stage.allocate(cells.size()), 2);
+  (void)stage.replay(recorded, stage.adopt(cells), 2);
   stage.root.wait_for_everything();
   cells.check(2);
 }
@@ -63,7 +72,7 @@ template <class Policy>
 void submit_to_domains(CellTasks const& tasks, RuntimeOptions const& options) {
   Cells cells(tasks);
   Stage<Policy> stage(options);
-  std::vector<DataHandle> const handles = stage.allocate(cells.size());
+  std::vector<DataHandle> const handles = stage.adopt(cells);
   {
     nntile::detail::ring::ChildDomain<Policy> child(stage.machine);
     for (std::size_t t = 0; t < tasks.size(); ++t)
@@ -81,7 +90,7 @@ void submit_to_domains(CellTasks const& tasks, RuntimeOptions const& options) {
 template <class Policy> void ask_elsewhere(CellTasks const& tasks, RuntimeOptions const& options) {
   Cells cells(tasks);
   Stage<Policy> stage(options);
-  std::vector<DataHandle> const handles = stage.allocate(cells.size());
+  std::vector<DataHandle> const handles = stage.adopt(cells);
   std::uint64_t const first = submit_one(stage.root.submitter, cells, tasks[0], 0, handles);
   Thread asks;
   (void)asks.start([&] {
@@ -108,13 +117,19 @@ struct Program {
 inline std::vector<Program> const& programs() {
   using Ring = Policy<2>;
   auto const submit = [](CellTasks tasks) {
-    return [tasks](RuntimeOptions const& options) { submit_all<Ring>(tasks, options, false); };
+    return [tasks](RuntimeOptions const& options) { submit_all<Ring>(tasks, options); };
   };
   auto const wide = [](CellTasks tasks) {
-    return [tasks](RuntimeOptions const& options) { submit_all<Policy<4>>(tasks, options, false); };
+    return [tasks](RuntimeOptions const& options) { submit_all<Policy<4>>(tasks, options); };
+  };
+  auto const retired = [](CellTasks tasks) {
+    return [tasks](RuntimeOptions const& options) {
+      submit_all<Policy<4>>(tasks, options, {false, true});
+    };
   };
   auto const token = [](CellTasks tasks) {
-    return [tasks](RuntimeOptions const& options) { submit_all<Ring>(tasks, options, true); };
+    return
+        [tasks](RuntimeOptions const& options) { submit_all<Ring>(tasks, options, {true, true}); };
   };
   auto const replay = [](CellTasks tasks) {
     return [tasks](RuntimeOptions const& options) { replay_twice<Ring>(tasks, options); };
@@ -141,6 +156,7 @@ inline std::vector<Program> const& programs() {
       {"write after read", 2, 0, submit({{w(0)}, {r(0), w(1)}, {w(0)}})},
       {"diamond", 2, 0, submit({{w(0)}, {r(0), w(1)}, {r(0), w(2)}, {r(1), r(2), w(0)}})},
       {"join of 4 slots", 2, 0, wide({{w(0)}, {w(1)}, {r(0), r(1), w(2)}})},
+      {"retired", 2, 0, retired({{w(0)}, {r(0), w(1)}, {r(0)}})},
       {"hints", 1, 0, submit({{{w(0)}, {1, 0}}, {{w(1)}, {0, 1}}, {{r(0), u(1)}, {1, -1}}})},
       {"token", 1, 0, token({{w(0)}, {u(0)}})},
       {"replayed chain", 1, 0, replay({{w(0)}, {u(0)}})},

@@ -19,35 +19,6 @@
 
 namespace nntile::test::model {
 
-/// A ring as BasicRing has it, but for the check of the thread that calls: here all are one.
-template <class Policy> struct Stage {
-  explicit Stage(RuntimeOptions const& options) : machine(options) {}
-  ~Stage() { root.wait_for_everything(); }
-
-  nntile::detail::ring::Machine<Policy> machine;
-  nntile::detail::ring::Submission<Policy> root{machine.root};
-  nntile::detail::ring::Replayer<Policy> replayer{root.domain, root.driver, root.submitter};
-  nntile::detail::ring::Workers<Policy> workers{machine};
-
-  std::vector<DataHandle> allocate(std::size_t count) {
-    std::vector<DataHandle> handles;
-    while (handles.size() < count)
-      handles.push_back(root.driver.reclaim().begin(
-          [&] { return machine.table.add(sizeof(std::uint64_t), host, Lifetime::persistent); }));
-    return handles;
-  }
-  std::uint64_t replay(std::vector<ProgramTask> const& tasks,
-                       std::vector<DataHandle> const& handles, int times) {
-    using nntile::detail::ring::Image;
-    auto const image = std::make_shared<Image const>(
-        nntile::detail::ring::Recorder(tasks, static_cast<std::uint32_t>(handles.size()), {})
-            .image());
-    std::uint64_t last = 0;
-    while (times-- > 0) last = replayer.replay(image, handles, {});
-    return last;
-  }
-};
-
 struct CellUse {
   std::uint32_t cell;
   Access access;
@@ -76,11 +47,19 @@ class Cells {
       : tasks_(tasks), submitted_(tasks.size()), times_run_(tasks.size()) {
     for (CellTask const& task : tasks)
       for (CellUse const& use : task.uses)
-        while (values_.size() <= use.cell) values_.emplace_back(values_.size());
+        while (cells_.size() <= use.cell) cells_.emplace_back(cells_.size());
     for (std::size_t t = 0; t < tasks.size(); ++t) arguments_.push_back({this, t});
   }
 
-  std::size_t size() const { return values_.size(); }
+  std::size_t size() const { return cells_.size(); }
+  /// Memory that is named in place of the cell, and what is called when it is given back.
+  std::span<std::byte> memory(std::size_t cell) {
+    return std::as_writable_bytes(std::span(&cells_[cell].memory, 1));
+  }
+  Release release(std::size_t cell) {
+    return {+[](void* released) noexcept { static_cast<Cell*>(released)->released = true; },
+            &cells_[cell]};
+  }
   /// What the task is to be submitted with; the thread that asks is the one that submits.
   std::span<std::byte const> arguments(std::size_t task) {
     submitted_[task] = true;
@@ -91,10 +70,12 @@ class Cells {
     Exploration::current->check(submitted_[task], "a task runs that was not submitted");
     times_run_[task] = times_run_[task] + 1;
     std::uint64_t hash = task + 1;
+    for (auto const& [cell, access] : tasks_[task].uses) {
+      Exploration::current->check(!cells_[cell].released, "a task runs on memory given back");
+      if (reads(access)) hash = scramble(hash, cells_[cell].value);
+    }
     for (auto const& [cell, access] : tasks_[task].uses)
-      if (reads(access)) hash = scramble(hash, values_[cell]);
-    for (auto const& [cell, access] : tasks_[task].uses)
-      if (writes(access)) values_[cell] = scramble(hash, cell);
+      if (writes(access)) cells_[cell].value = scramble(hash, cell);
   }
   /// Fails unless that task has run.
   void check_run(std::size_t task) {
@@ -108,16 +89,64 @@ class Cells {
       for (std::size_t t = 0; t < tasks_.size(); ++t) in_order.run(t);
     for (auto const& run : times_run_)
       Exploration::current->check(run == times, "a task has not run as often as submitted");
-    for (std::size_t c = 0; c < values_.size(); ++c)
-      Exploration::current->check(values_[c] == in_order.values_[c], "a cell holds a wrong value");
+    for (std::size_t c = 0; c < cells_.size(); ++c)
+      Exploration::current->check(cells_[c].value == in_order.cells_[c].value,
+                                  "a cell holds a wrong value");
+  }
+  void check_released() const {
+    for (Cell const& cell : cells_)
+      Exploration::current->check(cell.released, "retired memory is not given back");
   }
 
  private:
+  struct Cell {
+    explicit Cell(std::uint64_t first) : value(first) {}
+    Plain<std::uint64_t> value;
+    Plain<bool> released;
+    std::uint64_t memory = 0;
+  };
+
   CellTasks const& tasks_;
-  std::deque<Plain<std::uint64_t>> values_;
+  std::deque<Cell> cells_;
   std::deque<Plain<bool>> submitted_;           // by task
   std::deque<Plain<std::uint64_t>> times_run_;  // by task
   std::vector<Arguments> arguments_;
+};
+
+/// A ring as BasicRing has it, but for the check of the thread that calls: here all are one.
+template <class Policy> struct Stage {
+  explicit Stage(RuntimeOptions const& options) : machine(options) {}
+  ~Stage() { root.wait_for_everything(); }
+
+  nntile::detail::ring::Machine<Policy> machine;
+  nntile::detail::ring::Submission<Policy> root{machine.root};
+  nntile::detail::ring::Replayer<Policy> replayer{root.domain, root.driver, root.submitter};
+  nntile::detail::ring::Workers<Policy> workers{machine};
+
+  /// A buffer for each cell.
+  std::vector<DataHandle> adopt(Cells& cells) {
+    std::vector<DataHandle> handles;
+    while (handles.size() < cells.size())
+      handles.push_back(root.driver.reclaim().begin([&] {
+        std::size_t const cell = handles.size();
+        return machine.table.adopt(cells.memory(cell), host, cells.release(cell));
+      }));
+    return handles;
+  }
+  void retire(DataHandle handle) {
+    root.driver.reclaim().collect();
+    root.driver.reclaim().retire(machine.table.begin_retire(handle));
+  }
+  std::uint64_t replay(std::vector<ProgramTask> const& tasks,
+                       std::vector<DataHandle> const& handles, int times) {
+    using nntile::detail::ring::Image;
+    auto const image = std::make_shared<Image const>(
+        nntile::detail::ring::Recorder(tasks, static_cast<std::uint32_t>(handles.size()), {})
+            .image());
+    std::uint64_t last = 0;
+    while (times-- > 0) last = replayer.replay(image, handles, {});
+    return last;
+  }
 };
 
 inline Cells::Arguments cell_arguments(KernelCall const& call) {
