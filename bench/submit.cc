@@ -168,7 +168,6 @@ int main(int argc, char** argv) {
   std::string const where = folder();
   std::vector<Contender> all = contenders();
   double const ghz = bench::core_ghz();
-  records.add("machine", "core", "clock", "GHz", {ghz});
   for (int round = 0; round < rounds; ++round)
     for (auto at = all.begin(); at != all.end();) {
       if (run(*at, where, samples)) {
@@ -195,6 +194,7 @@ int main(int argc, char** argv) {
     }
   for (Contender const& contender : all)
     if (contender.timed_alone) report_latencies(records, contender);
+  records.add("machine", "core", "clock", "GHz", {ghz});
   compare(records, all, "ring", {"starpu", "starpu_c", "libgomp", "tbb"});
   compare(records, all, "ring_replay", {"ring", "starpu_c", "libgomp", "tbb", "tbb_rerun"});
   return 0;

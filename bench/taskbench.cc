@@ -147,7 +147,7 @@ class Contest {
       figures.metg_us.push_back(none);
       if (skipped) continue;
       auto const answer = process.ask(concat(patterns_[p], " ", width, " ", steps_,
-                                             quick ? " 1 0.5 1 2" : " 3 0.25 0.5 1 2 4"));
+                                             quick ? " 0.3 1 0.5 1 2" : " 60 3 0.25 0.5 1 2 4"));
       if (answer && answer->rfind("wrong", 0) == 0) {
         std::fprintf(stderr, "%s: %s\n", contender.runtime.c_str(), answer->c_str());
         std::exit(1);

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How a program that runs the grids of bench/taskbench answers.
 //
-// usage of each: taskbench_NAME WORKERS. A line "PATTERN WIDTH STEPS EMPTY_RUNS KERNEL..." is
-// answered by a line: nanoseconds a task, then pairs of task size in nanoseconds and efficiency,
-// for empty tasks and for kernels of so many times their overhead. "wrong TEXT" answers a run that
-// broke a dependence.
+// usage of each: taskbench_NAME WORKERS. A line "PATTERN WIDTH STEPS SECONDS EMPTY_RUNS
+// KERNEL..." is answered by a line: nanoseconds a task, then pairs of task size in nanoseconds and
+// efficiency, for empty tasks and for kernels of so many times their overhead. "wrong TEXT" answers
+// a run that broke a dependence.
 
 #include <cstdio>
 #include <cstdlib>
@@ -30,7 +30,7 @@ template <class System, class Runner> int serve(int argc, char** argv) {
     std::string pattern;
     int width = 0, steps = 0;
     SweepOptions options;
-    words >> pattern >> width >> steps >> options.empty_runs;
+    words >> pattern >> width >> steps >> options.seconds >> options.empty_runs;
     options.kernels.clear();
     for (double kernel; words >> kernel;) options.kernels.push_back(kernel);
     try {

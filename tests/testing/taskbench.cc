@@ -255,6 +255,13 @@ TEST_CASE("a sweep begins with empty tasks and goes on to kernels that pay",
   CHECK(done.points[2].efficiency > 0);
 }
 
+TEST_CASE("a sweep without time has empty tasks alone", "[testing][taskbench]") {
+  Serial serial;
+  Grid grid(Pattern::chain, 2, 4);
+  GridOn<Serial> runner(serial, grid);
+  CHECK(sweep(runner, grid, 1, 1, {.seconds = 0}).points.size() == 1);
+}
+
 TEST_CASE("a runtime of one's own is measured in one call, or refused for its order",
           "[testing][taskbench]") {
   PatternBenchOptions const small{.width = 4,

@@ -79,6 +79,7 @@ struct SweepOptions {
   std::vector<double> kernels{0.25, 0.5, 1, 2, 4};
   double largest = 32;  // doubled up to there while the efficiency is below one half and grows
   int empty_runs = 3;   // the median of which is `ns_per_task`
+  double seconds = 60;  // behind which no run begins but the first of empty tasks
 };
 
 struct Sweep {
@@ -91,19 +92,25 @@ struct Sweep {
 template <GridRunner X>
 Sweep sweep(X& runner, Grid& grid, int workers, double iteration,
             SweepOptions const& options = {}) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point const start = Clock::now();
+  auto const late = [&] {
+    return std::chrono::duration<double>(Clock::now() - start).count() > options.seconds;
+  };
   auto const tasks = static_cast<double>(grid.tasks());
   auto const time = [&](std::int64_t iterations) {
     grid.begin(iterations);
     runner.prepare();
-    auto const begin = std::chrono::steady_clock::now();
+    Clock::time_point const begin = Clock::now();
     runner.run();
-    std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - begin;
+    std::chrono::duration<double, std::nano> const took = Clock::now() - begin;
     grid.verify();
     return took.count();
   };
   time(1);  // warms up
   std::vector<double> empty;
-  for (int i = 0; i < std::max(1, options.empty_runs); ++i) empty.push_back(time(0));
+  do empty.push_back(time(0));
+  while (static_cast<int>(empty.size()) < options.empty_runs && !late());
   std::nth_element(empty.begin(), empty.begin() + static_cast<std::ptrdiff_t>(empty.size() / 2),
                    empty.end());
   double const overhead = empty[empty.size() / 2] / tasks * workers;
@@ -116,10 +123,11 @@ Sweep sweep(X& runner, Grid& grid, int workers, double iteration,
     return result.points.back().efficiency;
   };
   double last = 0;
-  for (double const kernel : options.kernels) last = add(kernel);
+  for (double const kernel : options.kernels)
+    if (!late()) last = add(kernel);
   // An efficiency that no longer grows is that of a busy machine.
   for (double kernel = options.kernels.empty() ? 1 : 2 * options.kernels.back(), before = 0;
-       last < 0.5 && last >= 1.05 * before && kernel <= options.largest; kernel *= 2) {
+       last < 0.5 && last >= 1.05 * before && kernel <= options.largest && !late(); kernel *= 2) {
     before = last;
     last = add(kernel);
   }
