@@ -13,8 +13,9 @@ import sys
 COLOURS = ["#1b6ca8", "#d1495b", "#3a7d44", "#e9a23b", "#7b4fa3", "#4f8f9d", "#8c5b3f", "#666666",
            "#c2557a", "#9aa53a", "#2f4b7c", "#b08968"]
 ROW = 0.2  # inches
+DOT = 0.45  # rows
 CURVES = 3  # panels of curves beside each other
-CURVE_HEIGHT = 2.1  # inches
+CURVE_HEIGHT = 2.3  # inches
 PLAIN_RATIO = 20  # a panel whose values lie further apart has a logarithmic axis
 
 
@@ -77,7 +78,8 @@ def draw_curves(axes, case, records, colours):
     axes.set_ylim(0, 1)
     axes.grid(color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
-    axes.set_title(f"{case}: {records[0]['metric']} over task size [us]", loc="left", fontsize=8)
+    axes.set_title(f"{case}: {records[0]['metric']}", loc="left", fontsize=8)
+    axes.set_xlabel("duration of a task [us]", fontsize=7)
     axes.tick_params(which="both", labelsize=7)
 
 
@@ -103,7 +105,7 @@ def main():
     curves = {case: [r for r in points if r["case"] == case] for case in order(r["case"] for r in points)}
     panels = {metric: [r for r in records if r["metric"] == metric]
               for metric in order(r["metric"] for r in records if "task_us" not in r)}
-    rows = [len({r["case"] for r in panel}) * max(1, 0.6 * len({r["runtime"] for r in panel})) + 3 for panel in panels.values()]
+    rows = [len({r["case"] for r in panel}) * max(1, DOT * len({r["runtime"] for r in panel})) + 3 for panel in panels.values()]
     lines = -(-len(curves) // CURVES)
     rows = [CURVE_HEIGHT / ROW] * lines + rows
     figure = pyplot.figure(figsize=(8, ROW * sum(rows) + 1))
