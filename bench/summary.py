@@ -32,6 +32,7 @@ ns_per_task, cpu_ns_per_task   time from the first submission to the last end; a
 submit_*            one call of submit, with operands drawn from 4,096 handles: quantiles of calls that did not wait for
                     room, and cycles of calls in a row, or (cold) with caches that held other data; blocked_share: calls
                     that waited
+submission_*, execution_*   of tasks behind one that is held back: until all are submitted; from its release to the end
 cycles              nanoseconds times the core's clock, which a loop of dependent additions finds
 exponent            how planning grows with the number of tasks: 1 is linear"""
 
