@@ -14,7 +14,7 @@ import sys
 SKIPPED = 77  # Meson's
 # "Nothing" is at most so many: bindings are looked up, outcomes looked at.
 INSTRUCTIONS_PER_TASK = 50
-SHARE = 0.005
+SHARE = 0.001
 
 
 def count(program, what, function):
