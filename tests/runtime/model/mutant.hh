@@ -15,18 +15,22 @@ namespace nntile::test::model {
 struct Mutation {
   std::memory_order order;
   bool dropped = false;
-  bool split = false;      // not atomic; a comparison that holds whatever the value is
-  std::int64_t added = 0;  // to the value that is read by a load, or written by another operation
+  bool split = false;  // not atomic; a comparison that holds whatever the value is
+  // Of the value that is read by a load, or written by another operation:
+  std::int64_t added = 0;
+  std::uint64_t kept = ~std::uint64_t{0};  // these bits
 
   template <class T> T changed(T value) const {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
-      return static_cast<T>(static_cast<std::uint64_t>(value) + static_cast<std::uint64_t>(added));
+      return static_cast<T>(
+          (static_cast<std::uint64_t>(value) + static_cast<std::uint64_t>(added)) & kept);
     else
       return value;
   }
 };
 
-/// The operations of one kind and order in one function, and what becomes of them.
+/// The operations of one kind and order in one function ("" for all of the file), and what becomes
+/// of them.
 struct Mutant {
   std::string_view file;
   std::string_view function;
@@ -37,8 +41,8 @@ struct Mutant {
   static inline Mutant const* current = nullptr;
 
   bool at(Site const& site, Kind operation, std::memory_order its_order) const {
-    return kind == operation && order == its_order && function == site.function &&
-           file == site.file_name();
+    return kind == operation && order == its_order &&
+           (function.empty() || function == site.function) && file == site.file_name();
   }
 };
 

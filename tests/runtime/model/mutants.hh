@@ -31,13 +31,15 @@ inline std::string_view name_of(Kind kind) {
 
 /// "queue.hh, push: release store is relaxed".
 inline std::string describe(Mutant const& mutant) {
-  auto const& [order, dropped, split, added] = mutant.as;
+  auto const& [order, dropped, split, added, kept] = mutant.as;
   std::string what;
   if (dropped) what = "dropped";
   if (split) what = mutant.kind == Kind::compare ? "blind" : "not atomic";
   if (added != 0) what = "off by " + std::to_string(added);
+  if (~kept != 0) what = "without its tag";
   if (what.empty()) what = name_of(order);
-  return std::string(mutant.file) + ", " + std::string(mutant.function) + ": " +
+  return std::string(mutant.file) + ", " +
+         (mutant.function.empty() ? "all" : std::string(mutant.function)) + ": " +
          std::string(name_of(mutant.order)) + " " + std::string(name_of(mutant.kind)) + " is " +
          what;
 }
@@ -53,6 +55,9 @@ inline std::vector<Seeded> const& mutants() {
   auto const torn = [](std::memory_order order) { return Mutation{order, false, true}; };
   auto const off_by = [](int added, std::memory_order order) {
     return Mutation{order, false, false, added};
+  };
+  auto const untagged = [](std::memory_order order) {
+    return Mutation{order, false, false, 0, 0xffffffffu};
   };
   static std::vector<Seeded> const all{
       // clang-format off
@@ -107,6 +112,7 @@ inline std::vector<Seeded> const& mutants() {
       {{"flight.hh", "rewind", Kind::store, relaxed, off_by(1, relaxed)}, "replayed join", false, 0},
       {{"flight.hh", "set_up", Kind::store, relaxed, dropped(relaxed)}, "replayed chain", false, 0},
       {{"flight.hh", "set_up", Kind::store, relaxed, off_by(1, relaxed)}, "replayed chain", false, 0},
+      {{"lane.hh", "", Kind::store, release, untagged(release)}, "lane", false, -1},
       {{"lane.hh", "begin", Kind::store, release, dropped(release)}, "lane", false, -1},
       {{"lane.hh", "begin", Kind::store, release, off_by(1, release)}, "lane", false, -1},
       {{"lane.hh", "open", Kind::store, release, dropped(release)}, "lane", false, -1},
