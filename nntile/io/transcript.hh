@@ -283,28 +283,28 @@ class TranscriptReader {
 /// A transcript as text; each codelet by its name among `codelets`. Throws ValueError for one that
 /// is not among them.
 inline std::string transcript_text(Transcript const& run, std::span<NamedCodelet const> codelets) {
-  using Kind = TranscribedCall::Kind;
+  using CallKind = TranscribedCall::Kind;
   std::string text(detail::transcript_head);
   auto const put = [&](auto const&... words) { ((text += concat(' ', words)), ...); };
   for (TranscribedCall const& call : run.calls) {
     text += detail::call_names[static_cast<int>(call.kind)];
     switch (call.kind) {
-      case Kind::allocate:
+      case CallKind::allocate:
         put(call.bytes, name_of(call.lifetime));
         break;
-      case Kind::adopt:
+      case CallKind::adopt:
         text += call.read_only ? " r " : " w ";
         detail::append_hex(text, call.contents);
         break;
-      case Kind::retire:
-      case Kind::read:
+      case CallKind::retire:
+      case CallKind::read:
         put(call.buffer);
         break;
-      case Kind::write:
+      case CallKind::write:
         put(call.buffer, "");
         detail::append_hex(text, call.contents);
         break;
-      case Kind::submit: {
+      case CallKind::submit: {
         NamedCodelet const* named = codelets.data();
         while (named != codelets.data() + codelets.size() && named->codelet != call.codelet)
           ++named;
@@ -326,14 +326,14 @@ inline std::string transcript_text(Transcript const& run, std::span<NamedCodelet
         detail::append_hex(text, call.arguments);
         break;
       }
-      case Kind::wait:
+      case CallKind::wait:
         put(call.task);
         break;
-      case Kind::open_scope:
-      case Kind::close_scope:
+      case CallKind::open_scope:
+      case CallKind::close_scope:
         put(name_of(call.lifetime));
         break;
-      case Kind::wait_all:
+      case CallKind::wait_all:
         break;
     }
     text += '\n';

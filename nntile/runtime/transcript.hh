@@ -62,12 +62,12 @@ struct Transcript {
 /// order; waits, reads and retirements are left out, and tasks have new numbers. Cost: linear in
 /// the operands. Throws ValueError for a task that is not in it.
 inline Transcript slice(Transcript const& run, std::size_t task) {
-  using Kind = TranscribedCall::Kind;
+  using CallKind = TranscribedCall::Kind;
   std::size_t const count = run.tasks();
   if (task >= count)
     throw ValueError(concat("slice: task ", task, " of a transcript of ", count, " tasks"));
   std::size_t end = 0;
-  for (std::size_t seen = 0; seen <= task; ++end) seen += run.calls[end].kind == Kind::submit;
+  for (std::size_t seen = 0; seen <= task; ++end) seen += run.calls[end].kind == CallKind::submit;
 
   // Backwards: `needed` are the buffers whose contents matter behind the call.
   std::vector<bool> needed, named;
@@ -83,7 +83,7 @@ inline Transcript slice(Transcript const& run, std::size_t task) {
     TranscribedCall const& call = run.calls[c];
     bool keep = false;
     switch (call.kind) {
-      case Kind::submit:
+      case CallKind::submit:
         keep = c + 1 == end;
         for (auto const& use : call.uses) keep |= writes(use.access) && is(needed, use.handle);
         if (!keep) break;
@@ -93,17 +93,17 @@ inline Transcript slice(Transcript const& run, std::size_t task) {
         for (auto const& use : call.uses)
           if (reads(use.access)) set(needed, use.handle, true);
         break;
-      case Kind::write:
+      case CallKind::write:
         keep = is(needed, call.buffer);
         set(needed, call.buffer, false);
         if (keep) set(named, call.buffer, true);
         break;
-      case Kind::allocate:
-      case Kind::adopt:
+      case CallKind::allocate:
+      case CallKind::adopt:
         keep = is(named, call.buffer);
         break;
-      case Kind::open_scope:
-      case Kind::close_scope:
+      case CallKind::open_scope:
+      case CallKind::close_scope:
         keep = true;
         break;
       default:

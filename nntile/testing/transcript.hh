@@ -65,7 +65,7 @@ inline constexpr Codelet hash_codelet{"hash", &hash_operand};
 /// tasks. Between a task and the next that writes, each buffer that it wrote is hashed by a task of
 /// its own. Failures of tasks show in their results and are not thrown. Throws what the calls do.
 template <ScopedRuntime R> std::vector<TaskResult> run(Transcript const& transcript, R& runtime) {
-  using Kind = TranscribedCall::Kind;
+  using CallKind = TranscribedCall::Kind;
   struct Buffer {
     std::optional<typename R::Handle> handle;
     std::size_t bytes = 0;
@@ -113,12 +113,12 @@ template <ScopedRuntime R> std::vector<TaskResult> run(Transcript const& transcr
   };
   try {
     for (TranscribedCall const& call : transcript.calls) switch (call.kind) {
-        case Kind::allocate: {
+        case CallKind::allocate: {
           auto const handle = runtime.allocate(call.bytes, host, call.lifetime);
           at(call.buffer) = {handle, call.bytes, nullptr, true};
           break;
         }
-        case Kind::adopt: {
+        case CallKind::adopt: {
           std::size_t const bytes = call.contents.size();
           auto memory = std::make_unique<std::byte[]>(bytes + 1);
           if (bytes != 0) std::memcpy(memory.get(), call.contents.data(), bytes);
@@ -126,20 +126,20 @@ template <ScopedRuntime R> std::vector<TaskResult> run(Transcript const& transcr
           at(call.buffer) = {handle, bytes, std::move(memory), true};
           break;
         }
-        case Kind::retire:
+        case CallKind::retire:
           runtime.retire(*at(call.buffer).handle);
           at(call.buffer).alive = false;
           break;
-        case Kind::submit:
+        case CallKind::submit:
           submit(call);
           break;
-        case Kind::read:
+        case CallKind::read:
           waiting([&] {
             (void)runtime.lock(*at(call.buffer).handle, Access::read);
             runtime.unlock(*at(call.buffer).handle);
           });
           break;
-        case Kind::write: {
+        case CallKind::write: {
           auto const bytes = runtime.lock(*at(call.buffer).handle, Access::write);
           bool const fits = bytes.size() == call.contents.size();
           if (fits && !bytes.empty()) std::memcpy(bytes.data(), call.contents.data(), bytes.size());
@@ -150,17 +150,17 @@ template <ScopedRuntime R> std::vector<TaskResult> run(Transcript const& transcr
                                     bytes.size()));
           break;
         }
-        case Kind::wait:
+        case CallKind::wait:
           waiting([&] { runtime.wait(events[call.task]); });
           break;
-        case Kind::wait_all:
+        case CallKind::wait_all:
           waiting([&] { runtime.wait_all(); });
           break;
-        case Kind::open_scope:
+        case CallKind::open_scope:
           runtime.open_scope(call.lifetime);
           scopes.push_back(call.lifetime);
           break;
-        case Kind::close_scope:
+        case CallKind::close_scope:
           runtime.close_scope(call.lifetime);
           for (auto scope = scopes.size(); scope-- > 0;)
             if (scopes[scope] == call.lifetime) {
