@@ -29,11 +29,10 @@ Limits limits(int in_the_suite) {
 
 void print(Program const& program, bool own_driver, Outcome const& outcome) {
   std::printf(
-      "%-20s %s: %9llu executions (%llu cut short), %10llu states, up to %llu operations, "
+      "%-20s %s: %9llu executions, %10llu states, up to %llu operations, "
       "%.1f s\n",
       std::string(program.name).c_str(), own_driver ? "2 workers + driver" : "1 worker + driver ",
       static_cast<unsigned long long>(outcome.executions),
-      static_cast<unsigned long long>(outcome.redundant),
       static_cast<unsigned long long>(outcome.states),
       static_cast<unsigned long long>(outcome.longest), outcome.seconds);
   (void)std::fflush(stdout);

@@ -30,7 +30,7 @@ template <class T> class Atomic {
   T load(std::memory_order order = seq_cst, Site site = Site::here()) const {
     Mutation const as = mutation(site, Kind::load, order);
     if (!concurrent()) return as.changed(value_);
-    begin(Effect::look);
+    begin();
     std::size_t const index = pick(as.order, [](T) { return true; });
     history_->read(index, as.order);
     end(Effect::look);
@@ -41,7 +41,7 @@ template <class T> class Atomic {
     if (as.dropped) return;
     value = as.changed(value);
     if (!concurrent()) return set(value);
-    begin(Effect::change);
+    begin();
     history_->write(bits_of(value), as.order, false);
     end(Effect::change);
     value_ = value;
@@ -103,9 +103,9 @@ template <class T> class Atomic {
     return value;
   }
 
-  void begin(Effect effect) const {
+  void begin() const {
     if (history_ == nullptr) history_ = std::make_unique<History>(bits_of(value_), made_);
-    Exploration::current->begin_operation(&object_, effect);
+    Exploration::current->begin_operation();
   }
   void end(Effect effect) const { Exploration::current->end_operation(&object_, effect); }
 
@@ -135,7 +135,7 @@ template <class T> class Atomic {
       store(as.changed(change(read)), as.order, Site{"", ""});
       return read;
     }
-    begin(Effect::change);
+    begin();
     T const before = value_;
     history_->read(history_->newest(), as.order);
     value_ = as.changed(change(before));
@@ -151,7 +151,7 @@ template <class T> class Atomic {
       if (equal) set(wanted);
       return equal;
     }
-    begin(Effect::change);
+    begin();
     std::size_t const index = pick(failure, [&](T value) { return !(value == expected); });
     T const read = value_of((*history_)[index].value);
     bool const equal = index == history_->newest() && (read == expected || as.split);

@@ -3,7 +3,6 @@
 // Runs a program of a few threads through all its executions that differ in the order of dependent
 // operations, or in what they read.
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -21,14 +20,14 @@ namespace nntile::test::model {
 struct Limits {
   int preemptions = -1;  // none below 0
   std::uint64_t executions = ~std::uint64_t{0};
+  bool reduced = true;  // by partial orders; the other is for tests of the reduction
 };
 
 struct Outcome {
   std::string failure;  // "" if there is none
   std::uint64_t executions = 0;
-  std::uint64_t redundant = 0;  // of them, those that a sleep set cut short
-  std::uint64_t states = 0;     // points at which a thread was chosen for the first time
-  std::uint64_t longest = 0;    // operations of the longest execution
+  std::uint64_t states = 0;   // points at which a thread was chosen for the first time
+  std::uint64_t longest = 0;  // operations of the longest execution
   double seconds = 0;
   bool complete = false;
 };
@@ -38,7 +37,7 @@ class Exploration {
  public:
   static inline Exploration* current = nullptr;
 
-  explicit Exploration(Limits limits) : limits_(limits), path_(limits.preemptions) {
+  explicit Exploration(Limits limits) : limits_(limits), path_(limits.preemptions, limits.reduced) {
     current = this;
   }
   Exploration(Exploration const&) = delete;
@@ -54,7 +53,6 @@ class Exploration {
       Fiber::switch_to(caller_, threads_[0]->fiber);
       ++outcome_.executions;
       if (events_.size() > outcome_.longest) outcome_.longest = events_.size();
-      if (redundant_) ++outcome_.redundant;
       outcome_.complete = outcome_.failure.empty() && !path_.advance();
     } while (outcome_.failure.empty() && !outcome_.complete &&
              outcome_.executions < limits_.executions);
@@ -80,16 +78,15 @@ class Exploration {
   std::size_t event() const { return events_.size(); }
 
   /// Lets others run; returns when this operation is to take place. It does not while `blocked`.
-  void begin_operation(Object* object, Effect effect, std::function<bool()> blocked = nullptr) {
+  void begin_operation(std::function<bool()> blocked = nullptr) {
     Thread& me = *threads_[self_];
     if (++alone_for_ > most_alone) give_way();  // a loop may wait for another thread
-    me.next = {object, effect};
     me.blocked = std::move(blocked);
     schedule();
   }
   /// One of `count` numbers; each in some execution. Once an operation, between begin and end.
   std::size_t choose(std::size_t count) {
-    if (count == 1 || free_run_) return 0;
+    if (count == 1) return 0;
     return path_.choose(count);
   }
   /// Whether that event of a change is before the thread's operation whatever the order was.
@@ -100,7 +97,7 @@ class Exploration {
   /// Notes the operation, with what it did in the end, as an event; finds its races.
   void end_operation(Object* object, Effect effect) {
     Thread& me = *threads_[self_];
-    if (!free_run_ && object != nullptr) find_races(*object, effect);
+    if (object != nullptr) find_races(*object, effect);
     if (object != nullptr)
       me.trace.join(effect == Effect::change ? object->touched : object->changed);
     std::uint32_t const number = ++me.trace.at[self_];
@@ -131,7 +128,7 @@ class Exploration {
 
   /// Lets others run as long as `blocked`.
   void block_while(std::function<bool()> blocked) {
-    begin_operation(nullptr, Effect::none, std::move(blocked));
+    begin_operation(std::move(blocked));
     end_operation(nullptr, Effect::none);
   }
   /// Lets others run until each that can has changed something or yields as well.
@@ -188,7 +185,6 @@ class Exploration {
     Fiber fiber;
     Clock seen;   // by C++'s happens-before
     Clock trace;  // by the order of dependent operations
-    Next next;
     std::function<bool()> blocked;
     bool finished = false;
     Mask after = 0;              // it has yielded to these
@@ -198,7 +194,6 @@ class Exploration {
 
     void reset() {
       seen = trace = Clock{};
-      next = {};
       blocked = nullptr;
       finished = false;
       after = 0;
@@ -214,7 +209,6 @@ class Exploration {
   void begin(std::function<void()> const& program) {
     path_.restart();
     events_.clear();
-    redundant_ = free_run_ = false;
     self_ = count_ = alive_ = changes_ = alone_for_ = 0;
     if (threads_.empty()) threads_.push_back(std::make_unique<Thread>());
     threads_[0]->reset();
@@ -241,7 +235,7 @@ class Exploration {
   /// Switches to the thread whose operation is next.
   void schedule() {
     std::size_t const from = self_;
-    self_ = next_thread();
+    self_ = path_.next(enabled(), self_);
     Thread& to = *threads_[self_];
     to.after = 0;
     if (self_ == from) return;
@@ -265,17 +259,6 @@ class Exploration {
     Mask const enabled = able();
     if (enabled != 0) return enabled;
     fail("deadlock: every thread waits for another");
-  }
-
-  std::size_t next_thread() {
-    Mask const able = enabled();
-    if (free_run_) return Path::preferred(able, self_);
-    std::array<Next, most_threads> operations{};
-    for (std::size_t t = 0; t < count_; ++t) operations[t] = threads_[t]->next;
-    std::size_t const next = path_.next(able, self_, operations);
-    if (next != most_threads) return next;
-    redundant_ = free_run_ = true;
-    return Path::preferred(able, self_);
   }
 
   /// Operations of other threads that this one could have preceded.
@@ -304,8 +287,6 @@ class Exploration {
   std::size_t self_ = 0;
   std::size_t changes_ = 0;
   std::size_t alone_for_ = 0;
-  bool redundant_ = false;
-  bool free_run_ = false;  // what comes is known
 };
 
 }  // namespace nntile::test::model

@@ -63,7 +63,6 @@ class History {
       exploration.fail("an atomic is used before its construction is visible");
     if (acquires(order)) exploration.seen().join(stores_[index].released);
     reads_.push_back({exploration.now(), index});
-    if (order == std::memory_order_seq_cst && index > in_total_order_) in_total_order_ = index;
   }
 
   /// The running thread stores; `replaces` if the operation has read the store before as well.
@@ -100,7 +99,7 @@ class History {
 
   std::vector<Store> stores_;
   std::vector<Read> reads_;
-  std::size_t in_total_order_ = 0;  // the newest that a sequentially consistent operation has met
+  std::size_t in_total_order_ = 0;  // the newest that is sequentially consistent
 };
 
 }  // namespace nntile::test::model

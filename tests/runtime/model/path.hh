@@ -3,11 +3,11 @@
 // The choices of one execution, and the next execution that they leave to be tried.
 //
 // Sources: Flanagan and Godefroid, Dynamic partial-order reduction for model checking software,
-// POPL 2005 (backtracking points, found by races along an execution); Godefroid, Partial-order
-// methods, 1996 (sleep sets); Coons, Musuvathi and McKinley, Bounded partial-order reduction,
-// OOPSLA 2013 (points to add where preemptions are bounded, and no sleep sets there).
+// POPL 2005 (backtracking points, found by races along an execution); Coons, Musuvathi and
+// McKinley, Bounded partial-order reduction, OOPSLA 2013 (points to add where preemptions are
+// bounded). Some executions are equivalent to others: sleep sets would cut them short, but with
+// these backtracking points they cut too much (model_litmus.cc, random programs).
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -32,29 +32,21 @@ using Mask = std::uint32_t;
 constexpr Mask bit(std::size_t thread) { return Mask{1} << thread; }
 constexpr bool has(Mask mask, std::size_t thread) { return (mask >> thread & 1) != 0; }
 
-/// The operation that a thread has come to.
-struct Next {
-  Object* object = nullptr;
-  Effect effect = Effect::none;
-};
-
 /// A sequence of points; at each a thread is chosen, whose operation takes place.
 class Path {
  public:
-  /// Below 0 preemptions have no bound.
-  explicit Path(int preemptions) : preemptions_(preemptions) {}
+  /// Below 0 preemptions have no bound. Without reduction each order is an execution of its own.
+  explicit Path(int preemptions, bool reduces = true)
+      : preemptions_(preemptions), reduces_(reduces) {}
 
   std::uint64_t states() const { return states_; }
   /// Begins an execution along the path.
   void restart() { depth_ = 0; }
 
-  /// The next thread of those that are able to run; `most_threads` if what would come is known.
-  std::size_t next(Mask able, std::size_t before,
-                   std::array<Next, most_threads> const& operations) {
+  /// The next thread of those that are able to run.
+  std::size_t next(Mask able, std::size_t before) {
     if (depth_ == points_.size()) {
-      Mask const asleep = sleepers();
-      if ((able & ~asleep) == 0) return most_threads;
-      add({preferred(able & ~asleep, before), before, able, 0, 0, asleep, 0, 0, 1, operations});
+      add({preferred(able, before), before, able, 0, 0, 0, 0, 1});
     }
     return points_[depth_++].chosen;
   }
@@ -89,7 +81,7 @@ class Path {
         return true;
       }
       point.done |= bit(point.chosen);
-      Mask left = point.backtrack & point.able & ~point.done & ~point.asleep;
+      Mask left = point.backtrack & point.able & ~point.done;
       for (std::size_t t = 0; t < most_threads; ++t)
         if (bounded() && point.preemptions + cost(point, t) > preemptions_) left &= ~bit(t);
       if (left == 0) continue;
@@ -108,37 +100,19 @@ class Path {
     Mask able;
     Mask backtrack;  // threads to try here
     Mask done;       // of them, those that were
-    Mask asleep;     // threads whose operation leads to what was tried elsewhere
     int preemptions;
     std::size_t value;
     std::size_t values;
-    std::array<Next, most_threads> operations;
   };
 
   bool bounded() const { return preemptions_ >= 0; }
 
   void add(Point point) {
-    point.backtrack = bit(point.chosen);
+    point.backtrack = reduces_ ? bit(point.chosen) : point.able;
     if (!points_.empty())
       point.preemptions = points_.back().preemptions + cost(points_.back(), points_.back().chosen);
     points_.push_back(point);
     ++states_;
-  }
-  /// Threads that need not run next: what they would do was tried before, and nothing since
-  /// depends on it.
-  Mask sleepers() const {
-    if (bounded() || points_.empty()) return 0;
-    Point const& last = points_.back();
-    Mask asleep = 0;
-    for (std::size_t t = 0; t < most_threads; ++t)
-      if (has(last.asleep | last.done, t) && t != last.chosen &&
-          !dependent(last.operations[t], last.operations[last.chosen]))
-        asleep |= bit(t);
-    return asleep;
-  }
-  static bool dependent(Next const& a, Next const& b) {
-    return a.object != nullptr && a.object == b.object &&
-           (a.effect == Effect::change || b.effect == Effect::change);
   }
   /// 1 if it interrupts the thread that ran.
   static int cost(Point const& point, std::size_t thread) {
@@ -149,6 +123,7 @@ class Path {
   }
 
   int const preemptions_;
+  bool const reduces_;
   std::vector<Point> points_;
   std::size_t depth_ = 0;
   std::uint64_t states_ = 0;

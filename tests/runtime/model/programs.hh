@@ -142,10 +142,10 @@ inline std::vector<Program> const& programs() {
   };
   auto const part = [](void (*body)()) { return [body](RuntimeOptions const&) { body(); }; };
   static std::vector<Program> const all{
-      {"deque", -1, -1, part(&share_deque), true},
+      {"deque", 3, 3, part(&share_deque), true},
       {"deque and sleep", -1, -1, part(&steal_or_sleep), true},
       {"queue", -1, -1, part(&share_queue), true},
-      {"parking", -1, -1, part(&park_two), true},
+      {"parking", 2, 2, part(&park_two), true},
       {"end", -1, -1, part(&wait_for_end), true},
       {"lane", -1, -1, part(&share_lane), true},
       {"edges", -1, -1, part(&link_and_complete), true},

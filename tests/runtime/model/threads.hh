@@ -23,7 +23,7 @@ class Mutex {
   void lock() {
     Exploration& exploration = *Exploration::current;
     if (exploration.concurrent()) {
-      exploration.begin_operation(&object_, Effect::change, [this] { return held_; });
+      exploration.begin_operation([this] { return held_; });
       exploration.end_operation(&object_, Effect::change);
     }
     held_ = true;
@@ -72,7 +72,7 @@ class Condition {
 
   bool wait_once(nntile::detail::Lock<Mutex>& lock, bool limited) {
     Exploration& exploration = *Exploration::current;
-    exploration.begin_operation(&object_, Effect::change);
+    exploration.begin_operation();
     exploration.end_operation(&object_, Effect::change);
     bool woken = false;
     waiters_.push_back({exploration.self(), &woken});
@@ -89,7 +89,7 @@ class Condition {
     Exploration& exploration = *Exploration::current;
     if (mutation(site, Kind::notify, std::memory_order_seq_cst).dropped) return;
     if (!exploration.concurrent()) return;
-    exploration.begin_operation(&object_, Effect::change);
+    exploration.begin_operation();
     for (; most != 0 && !waiters_.empty(); --most) {
       std::size_t const which = most == 1 ? exploration.choose(waiters_.size()) : 0;
       *waiters_[which].woken = true;
