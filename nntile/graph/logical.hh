@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // LogicalGraph: what to compute. No tiles, no memory, no runtime.
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstring>
@@ -10,10 +9,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "nntile/core/name_table.hh"
 #include "nntile/core/numerics.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/tensor_spec.hh"
@@ -115,8 +114,14 @@ class LogicalGraph {
 
   /// Whether both say the same, under the same names.
   bool operator==(LogicalGraph const& other) const {
-    return name_ == other.name_ && numerics_ == other.numerics_ && phases_ == other.phases_ &&
-           tensors_ == other.tensors_ && ops_ == other.ops_;
+    if (name_ != other.name_ || !(numerics_ == other.numerics_) || phases_ != other.phases_ ||
+        tensors_.size() != other.tensors_.size() || ops_.size() != other.ops_.size())
+      return false;
+    for (std::size_t t = 0; t < tensors_.size(); ++t)
+      if (!(tensors_[t] == other.tensors_[t])) return false;
+    for (std::size_t o = 0; o < ops_.size(); ++o)
+      if (!(ops_[o] == other.ops_[o])) return false;
+    return true;
   }
 
   std::string const& name() const { return name_; }
@@ -136,7 +141,7 @@ class LogicalGraph {
                               to_string(spec.shape), " but file shape ",
                               to_string(spec.file_shape)));
     auto const id = static_cast<std::uint32_t>(tensors_.size());
-    by_name_.emplace(full, id);
+    by_name_.add(full, id);
     TensorNode node;
     node.name = std::move(full);
     node.spec = std::move(spec);
@@ -222,14 +227,15 @@ class LogicalGraph {
     if (by_name_.contains(full))
       throw GraphError(concat("graph '", name_, "': a tensor '", full, "' exists already"));
     by_name_.erase(tensor.name);
-    by_name_.emplace(full, node.id());
+    by_name_.add(full, node.id());
     tensor.name = std::move(full);
   }
 
   /// A name that no tensor has yet: `stem`, or `stem` with a number.
   std::string unique(std::string const& stem) {
     if (!by_name_.contains(prefix_ + stem)) return stem;
-    std::uint32_t& count = counters_[prefix_ + stem];
+    std::uint32_t* const known = counters_.find(prefix_ + stem);
+    std::uint32_t& count = known != nullptr ? *known : counters_.add(prefix_ + stem, 0);
     std::string name;
     do name = concat(stem, ".", ++count);
     while (by_name_.contains(prefix_ + name));
@@ -249,8 +255,8 @@ class LogicalGraph {
 
   /// The tensor of a name, or an empty Node.
   Node find(std::string const& name) {
-    auto const at = by_name_.find(name);
-    return at == by_name_.end() ? Node{} : Node{*this, at->second};
+    std::uint32_t const* const id = by_name_.find(name);
+    return id == nullptr ? Node{} : Node{*this, *id};
   }
   /// The tensor of a name; throws GraphError where there is none.
   Node at(std::string const& name) {
@@ -269,9 +275,11 @@ class LogicalGraph {
   /// The ops that its nodes call, each once.
   std::vector<OpInfo const*> ops() const {
     std::vector<OpInfo const*> result;
-    for (OpNode const& op : ops_)
-      if (std::find(result.begin(), result.end(), op.info) == result.end())
-        result.push_back(op.info);
+    for (OpNode const& op : ops_) {
+      bool known = false;
+      for (OpInfo const* const info : result) known = known || info == op.info;
+      if (!known) result.push_back(op.info);
+    }
     return result;
   }
 
@@ -319,10 +327,11 @@ class LogicalGraph {
     }
     auto const names = axis_names(spec.axes);
     for (std::size_t d = 0; d < names.size(); ++d)
-      if (!names[d].empty() && std::count(names.begin(), names.end(), names[d]) > 1)
-        throw ShapeError(concat("graph '", name_, "': tensor '", tensor, "' has axes \"", spec.axes,
-                                "\", which name '", names[d],
-                                "' twice; give each dimension a name of its own"));
+      for (std::size_t other = d + 1; other < names.size() && !names[d].empty(); ++other)
+        if (names[other] == names[d])
+          throw ShapeError(concat("graph '", name_, "': tensor '", tensor, "' has axes \"",
+                                  spec.axes, "\", which name '", names[d],
+                                  "' twice; give each dimension a name of its own"));
     if (!names.empty() && names.size() != spec.shape.size())
       throw ShapeError(concat("graph '", name_, "': tensor '", tensor, "' has axes \"", spec.axes,
                               "\", ", names.size(), " names, but its shape ", to_string(spec.shape),
@@ -335,7 +344,7 @@ class LogicalGraph {
   struct Mark {
     std::size_t tensors, ops, phases;
     std::uint32_t phase;
-    std::unordered_map<std::string, std::uint32_t> counters;
+    NameTable counters;
   };
   Mark mark() const { return {tensors_.size(), ops_.size(), phases_.size(), phase_, counters_}; }
   /// Takes back all that was added since.
@@ -351,8 +360,8 @@ class LogicalGraph {
   Numerics numerics_;
   std::deque<TensorNode> tensors_;
   std::deque<OpNode> ops_;
-  std::unordered_map<std::string, std::uint32_t> by_name_;
-  std::unordered_map<std::string, std::uint32_t> counters_;
+  NameTable by_name_;
+  NameTable counters_;
   std::string prefix_;
   std::vector<std::string> phases_{"forward"};
   std::uint32_t phase_ = 0;
