@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Names close to one that does not exist, for errors.
 
-#include <algorithm>
 #include <cstddef>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +21,8 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
     for (std::size_t j = 0; j < b.size(); ++j) {
       std::size_t const replaced = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
       diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+      std::size_t const other = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
+      row[j + 1] = replaced < other ? replaced : other;
     }
   }
   return row.back();
@@ -31,12 +30,12 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 /// "; did you mean 'h.0.attn.q' or 'h.1.attn.q'?": the closest of `names`, at most three; empty
 /// where none is near. For names of at most 200 characters.
-inline std::string did_you_mean(std::string_view name, std::span<std::string_view const> names) {
+inline std::string did_you_mean(std::string_view name, std::vector<std::string_view> const& names) {
   std::string text;
   if (name.size() > 200) return text;
+  std::size_t const farthest = name.size() < 4 ? name.size() / 2 : 2;
   int count = 0;
-  for (std::size_t near = 0; near <= std::min<std::size_t>(2, name.size() / 2) && count == 0;
-       ++near)
+  for (std::size_t near = 0; near <= farthest && count == 0; ++near)
     for (std::string_view const other : names) {
       bool const far = other.size() > name.size() + near || name.size() > other.size() + near;
       if (far || edit_distance(name, other) != near) continue;

@@ -91,14 +91,14 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
   ElementTypes const types = call_types(info, operands, {typed, given.size()});
   detail::OpenExtents open;
   inplace_vector<Shape, max_operands> shapes;
-  inplace_vector<GivenOperand, max_operands> shaped;
+  GivenOperands shaped;
   for (Node const& node : given) shapes.push_back(open.numbers(tensor_of(node).spec.shape));
   for (std::size_t i = 0; i < operands.size(); ++i)
     shaped.push_back(i < given.size() ? GivenOperand{&shapes[i], given[i].name(),
                                                      &tensor_of(given[i]).spec.shape}
                                       : GivenOperand{nullptr, "result", nullptr});
-  AxisTable const axes = axes_of(info, attrs, operands, {shaped.data(), shaped.size()});
-  inplace_vector<PlacedOperand, max_operands> placed;
+  AxisTable const axes = axes_of(info, attrs, operands, shaped);
+  PlacedOperands placed;
   for (Node const& node : given) {
     TensorNode const& tensor = tensor_of(node);
     bool const view = tensor.base != no_id;
@@ -106,7 +106,7 @@ inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info
                        view ? tensor.view_axis : Footprint::all, view ? tensor.view_index : 0},
                       tensor.name.c_str()});
   }
-  check_aliases(info, attrs, operands, {placed.data(), placed.size()});
+  check_aliases(info, attrs, operands, placed);
   for (std::size_t i = 0; i < given.size(); ++i)
     if (writes(operands[i].access)) detail::check_writable(info, operands[i].name, *this, given[i]);
 

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // BoundDims: the numbers that planning gives the open dimensions of a graph.
 
-#include <algorithm>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,13 +11,19 @@
 
 namespace nntile {
 
+/// Whether a name is one of a list.
+inline bool is_among(std::vector<std::string_view> const& names, std::string_view name) {
+  for (std::string_view const each : names)
+    if (each == name) return true;
+  return false;
+}
+
 /// The names of a graph's open dimensions, in the order in which tensors have them.
 inline std::vector<std::string_view> open_dims(LogicalGraph const& graph) {
   std::vector<std::string_view> names;
   for (std::uint32_t t = 0; t < graph.tensor_count(); ++t)
     for (Dim const& dim : graph.tensor_at(t).spec.shape)
-      if (dim.open() && std::find(names.begin(), names.end(), dim.name()) == names.end())
-        names.push_back(dim.name());
+      if (dim.open() && !is_among(names, dim.name())) names.push_back(dim.name());
   return names;
 }
 
@@ -28,8 +32,8 @@ class BoundDims {
  public:
   /// Throws PlanError where a name of the graph has no number, a name is given that it lacks, or
   /// twice, or a number that is none of elements, or too large. Cost: dimensions of the graph.
-  BoundDims(LogicalGraph const& graph, std::span<BoundDim const> given)
-      : graph_(graph), given_(given) {
+  BoundDims(LogicalGraph const& graph, std::vector<BoundDim> const& given)
+      : graph_(graph), given_(given.data()), given_count_(given.size()) {
     std::vector<std::string_view> const names = open_dims(graph);
     for (BoundDim const& bound : given) check(bound, names);
     for (std::string_view const name : names)
@@ -63,16 +67,16 @@ class BoundDims {
   std::string plan() const { return concat("plan '", graph_.name(), "': "); }
 
   BoundDim const* find(std::string_view name) const {
-    for (BoundDim const& bound : given_)
-      if (bound.name == name) return &bound;
+    for (std::size_t i = 0; i < given_count_; ++i)
+      if (given_[i].name == name) return &given_[i];
     return nullptr;
   }
 
-  void check(BoundDim const& bound, std::span<std::string_view const> names) const {
+  void check(BoundDim const& bound, std::vector<std::string_view> const& names) const {
     if (BoundDim const* const first = find(bound.name); first != &bound)
       throw PlanError(concat(plan(), "dimension '", bound.name, "' is bound twice, to ",
                              first->extent, " and to ", bound.extent));
-    if (std::find(names.begin(), names.end(), bound.name) == names.end())
+    if (!is_among(names, bound.name))
       throw PlanError(concat(
           plan(), "no dimension '", bound.name, "' to bind to ", bound.extent,
           names.empty() ? "; all of the graph's are numbers" : did_you_mean(bound.name, names)));
@@ -82,7 +86,7 @@ class BoundDims {
   }
 
   /// "; bind it: PlanOptions::dims = {{"seq", 512}, {"batch", 8}}": with what is given.
-  std::string missing(std::span<std::string_view const> names) const {
+  std::string missing(std::vector<std::string_view> const& names) const {
     std::string text;
     for (std::string_view const name : names) {
       BoundDim const* const bound = find(name);
@@ -107,7 +111,8 @@ class BoundDims {
   }
 
   LogicalGraph const& graph_;
-  std::span<BoundDim const> given_;
+  BoundDim const* given_;
+  std::size_t given_count_;
 };
 
 }  // namespace nntile

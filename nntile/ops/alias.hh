@@ -31,12 +31,13 @@ struct PlacedOperand {
   Footprint footprint;
   char const* name;
 };
+using PlacedOperands = inplace_vector<PlacedOperand, max_operands>;
 
 /// Refuses a call in which a result shares memory with another operand, unless the op's `replaces`
 /// lets the last result stand in that very operand. Operands that are only read may be one tensor.
 /// Throws ValueError.
 inline void check_aliases(OpInfo const& op, void const* attrs, Operands const& operands,
-                          std::span<PlacedOperand const> given) {
+                          PlacedOperands const& given) {
   std::uint32_t const replaced = op.replaces(attrs);
   std::size_t visible = 0;
   while (visible < operands.size() && operands[visible].carry == Carry::none) ++visible;

@@ -130,12 +130,13 @@ struct GivenOperand {
 
   Dims shown() const { return dims != nullptr ? *dims : Dims(*shape); }
 };
+using GivenOperands = inplace_vector<GivenOperand, max_operands>;
 
 namespace detail {
 
 /// Refuses attributes that count dimensions which an operand lacks, and operands of too few.
 inline void check_ranks(char const* op, Operands const& operands, GroupRanks const& given_ranks,
-                        std::span<GivenOperand const> given) {
+                        GivenOperands const& given) {
   for (GroupRank const& fixed : given_ranks)
     if (fixed.rank < 0)
       throw ShapeError(concat(op, ": ", fixed.attribute, "=", fixed.rank,
@@ -173,7 +174,7 @@ inline void check_ranks(char const* op, Operands const& operands, GroupRanks con
 /// Matches the operands' shapes with their axes strings. Throws ShapeError naming both operands:
 /// "gemm: a[k]=512 ('h1') but b[k]=768 ('w2')". Cost: operands x rank.
 inline AxisTable resolve_axes(char const* op, Operands const& operands,
-                              GroupRanks const& given_ranks, std::span<GivenOperand const> given) {
+                              GroupRanks const& given_ranks, GivenOperands const& given) {
   detail::GroupTable ranks;
   for (GroupRank const& fixed : given_ranks) ranks[fixed.group] = fixed.rank;
   detail::check_ranks(op, operands, given_ranks, given);

@@ -402,7 +402,7 @@ constexpr ElementTypes usual_types(OpInfo const& op, DType element) {
 /// The axes of a call, its attributes and extents checked, unless these are open: then a plan
 /// checks them. Throws ShapeError, ValueError.
 inline AxisTable axes_of(OpInfo const& op, void const* attrs, Operands const& operands,
-                         std::span<GivenOperand const> given) {
+                         GivenOperands const& given) {
   AxisTable table = resolve_axes(op.name, operands, op.ranks(attrs), given);
   table.present = op.present(attrs);
   if (!table.open()) op.check(attrs, table);

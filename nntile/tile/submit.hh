@@ -264,16 +264,16 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
   call.element = types.element;
   call.second = types.second;
   inplace_vector<Shape, max_operands> shapes;
-  inplace_vector<GivenOperand, max_operands> named;
+  GivenOperands named;
   for (std::size_t o = 0; o < visible; ++o) {
     shapes.push_back(given[o].shape());
   }
   for (std::size_t o = 0; o < call.operands.size(); ++o)
     named.push_back(o < visible ? GivenOperand{&shapes[o], given[o].name} : GivenOperand{});
-  call.table = axes_of(op, attrs, call.operands, {named.data(), named.size()});
-  inplace_vector<PlacedOperand, max_operands> placed;
+  call.table = axes_of(op, attrs, call.operands, named);
+  PlacedOperands placed;
   for (auto const& operand : given) placed.push_back({{operand.handles}, operand.name});
-  check_aliases(op, attrs, call.operands, {placed.data(), placed.size()});
+  check_aliases(op, attrs, call.operands, placed);
 
   inplace_vector<std::size_t, max_axes> owner;
   std::array<AxisTiling, max_axes> uncut;  // axes of operands that are one tile

@@ -147,11 +147,11 @@ Operands visible(OpCase const& c) {
 
 AxisTable axes_of(OpCase const& c) {
   Operands const operands = c.op->operands(c.attrs.data());
-  inplace_vector<GivenOperand, max_operands> given;
+  GivenOperands given;
   for (std::size_t o = 0; o < operands.size(); ++o)
     given.push_back(o < c.shapes.size() ? GivenOperand{&c.shapes[o], operands[o].name}
                                         : GivenOperand{});
-  return axes_of(*c.op, c.attrs.data(), operands, {given.data(), given.size()});
+  return axes_of(*c.op, c.attrs.data(), operands, given);
 }
 
 std::string deviation(OpCase const& c, DType element, std::vector<Array> const& got,
@@ -234,8 +234,7 @@ std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array>
   for (std::size_t o = 0; o < operands.size(); ++o)
     given.push_back(
         {&runtime, operands[o].dtype, &tiled[o].tiling, tiled[o].handles.data(), declared[o].name});
-  submit_op<AnyRuntime>(*c.op, c.attrs.data(), {given.data(), given.size()}, [](Event) {},
-                        {.isa = how.isa});
+  submit_op<AnyRuntime>(*c.op, c.attrs.data(), given, [](Event) {}, {.isa = how.isa});
   (void)element;
   runtime.wait_all();
   for (std::size_t o = 0; o < operands.size(); ++o)

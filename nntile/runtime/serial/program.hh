@@ -65,7 +65,7 @@ class Flight {
   /// Looks up what has changed since the last replay: nothing, usually, or the bindings of a batch.
   /// Throws std::bad_alloc.
   void set_up(std::shared_ptr<Image const> const& program, std::span<DataHandle const> handles,
-              std::span<support::Buffer* const> buffers, std::span<std::byte const> block,
+              std::vector<support::Buffer*> const& buffers, std::span<std::byte const> block,
               std::uint64_t sequence, void* workspace) {
     if (is_bound(program))
       rebind(*program, handles, buffers);
@@ -90,7 +90,8 @@ class Flight {
     for (Use<Binding> const& use : program_->uses_of(step))
       uses_.push_back({buffers_[use.handle], use.access});
     KernelCall const& call = calls_[number].call;
-    return {step.codelet, first_ + number, uses_, call.buffers, call.arguments, step.label};
+    return {step.codelet, first_ + number, {uses_.data(), uses_.size()},
+            call.buffers, call.arguments,  step.label};
   }
 
   /// For a replay whose tasks are called one at a time.
@@ -108,7 +109,7 @@ class Flight {
 
   /// Replaces the bindings that differ in the uses that name them.
   void rebind(Image const& program, std::span<DataHandle const> handles,
-              std::span<support::Buffer* const> buffers) {
+              std::vector<support::Buffer*> const& buffers) {
     for (std::size_t b = 0; b < handles.size(); ++b) {
       if (handles[b] == handles_[b]) continue;
       handles_[b] = handles[b];
@@ -118,13 +119,12 @@ class Flight {
   }
 
   void bind(std::shared_ptr<Image const> const& program, std::span<DataHandle const> handles,
-            std::span<support::Buffer* const> buffers, void* workspace) {
+            std::vector<support::Buffer*> const& buffers, void* workspace) {
     bound_.reset();
-    handles_.assign(handles.begin(), handles.end());
-    buffers_.assign(buffers.begin(), buffers.end());
+    handles_.assign(handles.data(), handles.data() + handles.size());
+    buffers_ = buffers;
     uses_.reserve(program->most_uses);
-    if (!program->patches.empty())
-      patched_.assign(program->arguments.begin(), program->arguments.end());
+    if (!program->patches.empty()) patched_ = program->arguments;
     std::byte const* const arguments =
         program->patches.empty() ? program->arguments.data() : patched_.data();
     pointers_.clear();

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The runtime that runs each task inside submit, and thereby defines correct.
 
-#include <algorithm>
 #include <atomic>
 #include <concepts>
 #include <cstddef>
@@ -179,15 +178,23 @@ class Serial : public support::StorageCalls<Serial> {
   };
   /// The first sequence of the replay that ends with this one, or itself.
   std::uint64_t first_of(std::uint64_t sequence) const {
-    auto const at =
-        std::lower_bound(replays_.begin(), replays_.end(), sequence,
-                         [](Replayed const& r, std::uint64_t last) { return r.last < last; });
-    return at != replays_.end() && at->last == sequence ? at->first : sequence;
+    std::size_t low = 0, high = replays_.size();
+    while (low < high) {
+      std::size_t const middle = (low + high) / 2;
+      if (replays_[middle].last < sequence)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low < replays_.size() && replays_[low].last == sequence ? replays_[low].first : sequence;
   }
   /// Without unreported failures, replays that have ended need not be remembered.
   void forget_ended() {
     if (replays_.empty() || failures_.unreported() != 0) return;
-    std::erase_if(replays_, [this](Replayed const& r) { return has_ended(r.last); });
+    std::size_t ended = 0;
+    while (ended < replays_.size() && has_ended(replays_[ended].last)) ++ended;
+    if (ended == 0) return;
+    replays_.erase(replays_.begin(), replays_.begin() + static_cast<std::ptrdiff_t>(ended));
   }
 
   /// Runs all of a replay; false if a task of it failed or was cancelled.
@@ -265,8 +272,9 @@ class Serial : public support::StorageCalls<Serial> {
       throw;
     }
     std::uint64_t const sequence = ++submitted_;
-    support::BufferTable::commit(last.uses, support::Ticket{sequence});
-    last.body = {task.codelet,          sequence,  last.uses, last.pointers.data(),
+    std::span<Use<support::Buffer*> const> const uses{last.uses.data(), last.uses.size()};
+    support::BufferTable::commit(uses, support::Ticket{sequence});
+    last.body = {task.codelet,          sequence,  uses, last.pointers.data(),
                  last.arguments.data(), task.label};
     run_queue(no_limit);
     return {this, sequence};

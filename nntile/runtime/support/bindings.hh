@@ -44,12 +44,12 @@ class Bindings {
   }
 
   /// By binding; null for one that is not used.
-  std::span<Buffer* const> buffers() const { return buffers_; }
+  std::vector<Buffer*> const& buffers() const { return buffers_; }
   /// Of the bindings that are used.
-  std::span<Use<Buffer*> const> uses() const { return uses_; }
+  std::span<Use<Buffer*> const> uses() const { return {uses_.data(), uses_.size()}; }
 
  private:
-  [[noreturn]] static void fail_alias(std::span<Use<Binding> const> uses,
+  [[noreturn]] static void fail_alias(std::vector<Use<Binding>> const& uses,
                                       std::span<DataHandle const> handles, Binding second) {
     Binding first = second;
     for (Use<Binding> const& use : uses)

@@ -9,7 +9,6 @@
 #include <sched.h>
 
 #include <cstddef>
-#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -26,17 +25,16 @@ inline constexpr int max_workers = 1024;
 inline std::vector<int> allowed_cores() {
   std::vector<int> cores;
 #if defined(__linux__)
-  struct Free {
-    void operator()(cpu_set_t* set) const noexcept { CPU_FREE(set); }
-  };
   for (std::size_t size = 1024; cores.empty() && size <= (std::size_t{1} << 20); size *= 2) {
-    std::unique_ptr<cpu_set_t, Free> const set(CPU_ALLOC(size));
+    cores.reserve(size);  // nothing throws between CPU_ALLOC and CPU_FREE
+    cpu_set_t* const set = CPU_ALLOC(size);
     if (set == nullptr) break;
     std::size_t const bytes = CPU_ALLOC_SIZE(size);
     // Fails while the kernel's mask is longer than ours.
-    if (sched_getaffinity(0, bytes, set.get()) == 0)
+    if (sched_getaffinity(0, bytes, set) == 0)
       for (std::size_t i = 0; i < size; ++i)
-        if (CPU_ISSET_S(i, bytes, set.get())) cores.push_back(static_cast<int>(i));
+        if (CPU_ISSET_S(i, bytes, set)) cores.push_back(static_cast<int>(i));
+    CPU_FREE(set);
   }
 #endif
   if (cores.empty()) cores.push_back(0);
