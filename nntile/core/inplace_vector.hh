@@ -2,20 +2,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A vector of fixed capacity that never allocates.
 
-#include <array>
 #include <cstddef>
 #include <initializer_list>
-#include <type_traits>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/traits.hh"
 
 namespace nntile {
 
 /// Holds up to N trivially copyable values in place. Throws ShapeError when a value beyond the
 /// capacity is added.
-template <class T, std::size_t N>
-requires std::is_trivially_copyable_v<T>
-class inplace_vector {
+template <TriviallyCopyable T, std::size_t N> class inplace_vector {
  public:
   using value_type = T;
   using iterator = T*;
@@ -45,8 +42,8 @@ class inplace_vector {
   constexpr T& back() { return values_[size_ - 1]; }
   constexpr T const& back() const { return values_[size_ - 1]; }
 
-  constexpr T* data() { return values_.data(); }
-  constexpr T const* data() const { return values_.data(); }
+  constexpr T* data() { return values_; }
+  constexpr T const* data() const { return values_; }
   constexpr T* begin() { return data(); }
   constexpr T* end() { return data() + size_; }
   constexpr T const* begin() const { return data(); }
@@ -60,7 +57,7 @@ class inplace_vector {
   }
 
  private:
-  std::array<T, N> values_{};
+  T values_[N]{};
   std::size_t size_ = 0;
 };
 

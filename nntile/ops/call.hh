@@ -44,7 +44,7 @@ struct AnyBuilder {};
 
 /// Says which member an op lacks, or has of another kind. What OpStruct demands, in words.
 template <class Op> consteval bool checked_op() {
-  static_assert(std::is_empty_v<Op>, "an op is an empty struct: its constants are in Attrs");
+  static_assert(Empty<Op>, "an op is an empty struct: its constants are in Attrs");
   static_assert(
       requires {
         { Op::name } -> std::convertible_to<char const*>;
@@ -75,16 +75,15 @@ template <class Op> consteval bool checked_op() {
     using Attrs = typename Op::Attrs;
     using Args = typename Op::Args;
     static_assert(
-        requires {
-          { Op::hooks } -> std::convertible_to<Hooks<Attrs> const&>;
-        }, "an op needs `static constexpr Hooks<Attrs> hooks`, {} where it has none");
+        requires { requires std::same_as<decltype(Op::hooks), Hooks<Attrs> const>; },
+        "an op needs `static constexpr Hooks<Attrs> hooks`, {} where it has none");
     static_assert(
         requires(Attrs const& attrs, TileRange const& range) {
           { Op::args(attrs, range) } -> std::same_as<Args>;
         }, "an op needs `static Args args(Attrs const&, TileRange const&)`");
-    static_assert(std::is_trivially_copyable_v<Attrs> && sizeof(Attrs) <= max_attrs_bytes,
+    static_assert(TriviallyCopyable<Attrs> && sizeof(Attrs) <= max_attrs_bytes,
                   "Attrs of an op are trivially copyable, of at most max_attrs_bytes");
-    static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= max_args_bytes,
+    static_assert(TriviallyCopyable<Args> && sizeof(Args) <= max_args_bytes,
                   "Args of an op are trivially copyable, of at most max_args_bytes");
 #ifndef __CUDACC__  // CUDA's front end, which finds no address of a template in a requirement
     static_assert(

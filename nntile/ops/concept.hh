@@ -9,6 +9,7 @@
 
 #include "nntile/core/codelet.hh"
 #include "nntile/core/computation.hh"
+#include "nntile/core/traits.hh"
 #include "nntile/ops/arguments.hh"
 #include "nntile/ops/fields.hh"
 #include "nntile/ops/operand.hh"
@@ -104,20 +105,17 @@ concept HasDtypes = HasTypes<Op> || requires { Op::dtypes; };
 /// What a task costs follows from accesses, extents and dtypes: an `update` reads and writes.
 // clang-format on
 template <class Op>
-concept OpStruct =
-    std::is_empty_v<Op> && requires(typename Op::Attrs const& attrs, TileRange const& range) {
-      { Op::name } -> std::convertible_to<char const*>;
-      requires OperandName<typename Op::Operand>;
-      { Op::operands } -> std::convertible_to<Operands const&>;
-      requires detail::HasDtypes<Op>;
-      { Op::fields } -> std::convertible_to<Fields const&>;
-      { Op::args(attrs, range) } -> std::same_as<typename Op::Args>;
-      { Op::hooks } -> std::convertible_to<Hooks<typename Op::Attrs> const&>;
-      requires std::is_trivially_copyable_v<typename Op::Attrs> &&
-                   sizeof(typename Op::Attrs) <= max_attrs_bytes;
-      requires std::is_trivially_copyable_v<typename Op::Args> &&
-                   sizeof(Arguments<Op>) <= max_args_bytes;
-    };
+concept OpStruct = Empty<Op> && requires(typename Op::Attrs const& attrs, TileRange const& range) {
+  { Op::name } -> std::convertible_to<char const*>;
+  requires OperandName<typename Op::Operand>;
+  { Op::operands } -> std::convertible_to<Operands const&>;
+  requires detail::HasDtypes<Op>;
+  { Op::fields } -> std::convertible_to<Fields const&>;
+  { Op::args(attrs, range) } -> std::same_as<typename Op::Args>;
+  requires std::same_as<decltype(Op::hooks), Hooks<typename Op::Attrs> const>;
+  requires TriviallyCopyable<typename Op::Attrs> && sizeof(typename Op::Attrs) <= max_attrs_bytes;
+  requires TriviallyCopyable<typename Op::Args> && sizeof(Arguments<Op>) <= max_args_bytes;
+};
 
 /// An op without its type: constants and plain functions, so that graphs and plans are no
 /// templates. Operands are counted here among those that the call has, bit o for the o-th.

@@ -53,28 +53,25 @@ template <class Struct, class Member> struct MemberOf<Member Struct::*> {
   using type = Member;
 };
 
-template <auto member> FieldValue get_field(void const* attrs) {
-  using Of = MemberOf<decltype(member)>;
-  auto const value = static_cast<typename Of::struct_type const*>(attrs)->*member;
+template <class Member> FieldValue value_of(Member const& from) {
+  constexpr FieldKind kind = field_kind<Member>();
   FieldValue result;
-  result.kind = field_kind<typename Of::type>();
-  if constexpr (field_kind<typename Of::type>() == FieldKind::real)
-    result.real = value;
-  else if constexpr (field_kind<typename Of::type>() == FieldKind::natural)
-    result.natural = value;
+  result.kind = kind;
+  if constexpr (kind == FieldKind::real)
+    result.real = from;
+  else if constexpr (kind == FieldKind::natural)
+    result.natural = from;
   else
-    result.integer = static_cast<std::int64_t>(value);
+    result.integer = static_cast<std::int64_t>(from);
   return result;
 }
 
-template <auto member> bool set_field(void* attrs, FieldValue const& value) {
-  using Of = MemberOf<decltype(member)>;
-  using Member = typename Of::type;
-  if (value.kind != field_kind<Member>()) return false;
-  auto& to = static_cast<typename Of::struct_type*>(attrs)->*member;
-  if constexpr (field_kind<Member>() == FieldKind::real) {
+template <class Member> bool set_value(Member& to, FieldValue const& value) {
+  constexpr FieldKind kind = field_kind<Member>();
+  if (value.kind != kind) return false;
+  if constexpr (kind == FieldKind::real) {
     to = value.real;
-  } else if constexpr (field_kind<Member>() == FieldKind::natural) {
+  } else if constexpr (kind == FieldKind::natural) {
     to = value.natural;
   } else {
     auto const cast = static_cast<Member>(value.integer);
@@ -84,11 +81,20 @@ template <auto member> bool set_field(void* attrs, FieldValue const& value) {
   return true;
 }
 
+template <auto member> FieldValue get_field(void const* attrs) {
+  using Struct = typename MemberOf<decltype(member)>::struct_type;
+  return value_of(static_cast<Struct const*>(attrs)->*member);
+}
+template <auto member> bool set_field(void* attrs, FieldValue const& value) {
+  using Struct = typename MemberOf<decltype(member)>::struct_type;
+  return set_value(static_cast<Struct*>(attrs)->*member, value);
+}
+
 }  // namespace detail
 
 /// `field<&Attrs::alpha>("alpha")`.
 template <auto member>
-requires std::is_member_object_pointer_v<decltype(member)>
+requires requires { typename detail::MemberOf<decltype(member)>::type; }
 constexpr Field field(char const* name) {
   return {name, detail::field_kind<typename detail::MemberOf<decltype(member)>::type>(),
           &detail::get_field<member>, &detail::set_field<member>};

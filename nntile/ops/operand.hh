@@ -88,7 +88,7 @@ using Operands = inplace_vector<OperandInfo, max_operands>;
 
 /// The enum beside an op's table, of the same names in the same order.
 template <class Name>
-concept OperandName = std::is_enum_v<Name> && !std::is_convertible_v<Name, int>;
+concept OperandName = std::is_enum_v<Name> && !requires(Name name) { +name; };
 
 /// An operand by its position in the op's table: made from the enum's name, so that a number where
 /// a name belongs does not compile.

@@ -32,10 +32,11 @@ template <class Op, typename Op::Operand... names> consteval bool spelled_as_tab
   return true;
 }
 
+template <class Op, std::size_t... at> consteval bool names_agree(std::index_sequence<at...>) {
+  return spelled_as_table<Op, static_cast<typename Op::Operand>(at)...>();
+}
 template <class Op> consteval bool names_agree() {
-  return []<std::size_t... at>(std::index_sequence<at...>) {
-    return spelled_as_table<Op, static_cast<typename Op::Operand>(at)...>();
-  }(std::make_index_sequence<Op::operands.size() + 1>{});
+  return names_agree<Op>(std::make_index_sequence<Op::operands.size() + 1>{});
 }
 
 }  // namespace nntile::detail
