@@ -151,12 +151,14 @@ struct Sample {
         order.resize(kept);
         total = sum;
       }
-      std::sort(order.begin(), order.end());
+      std::vector<char> kept(x.size());
+      for (auto const v : order) kept[v] = 1;
       std::uint64_t left =
           draw(philox(args.key, static_cast<std::uint64_t>(column(args, j)), step), total);
       std::size_t chosen = 0;
-      while (left >= weight(order[chosen])) left -= weight(order[chosen++]);
-      buffers.at<std::int64_t>(Operand::y)[j] = static_cast<std::int64_t>(order[chosen]);
+      for (; kept[chosen] == 0 || left >= weight(chosen); ++chosen)
+        if (kept[chosen] != 0) left -= weight(chosen);
+      buffers.at<std::int64_t>(Operand::y)[j] = static_cast<std::int64_t>(chosen);
     }
     return {};
   }

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <span>
 
+#include "nntile/core/heap_array.hh"
 #include "nntile/runtime/ring/slot.hh"
 #include "nntile/runtime/support/buffer.hh"
 
@@ -24,7 +24,7 @@ template <class Policy> class ArgumentRing {
   bool is_large(std::size_t bytes) const { return bytes >= size_ / 4; }
   /// Null if it is full until an older block is taken back.
   std::byte* take(std::size_t bytes) {
-    if (units_ == nullptr) units_ = std::make_unique<Unit[]>(size_ / sizeof(Unit));
+    if (units_.get() == nullptr) units_ = HeapArray<Unit>(size_ / sizeof(Unit));
     std::uint64_t const need = (bytes + 15) & ~std::uint64_t{15};
     std::uint64_t const offset = head_ & (size_ - 1);
     std::uint64_t const skip =
@@ -43,7 +43,7 @@ template <class Policy> class ArgumentRing {
     std::byte bytes[64];
   };
   std::uint64_t const size_;
-  std::unique_ptr<Unit[]> units_;
+  HeapArray<Unit> units_;
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;
 };

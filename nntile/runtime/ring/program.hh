@@ -11,6 +11,7 @@
 
 #include "nntile/core/access.hh"
 #include "nntile/core/codelet.hh"
+#include "nntile/core/heap_array.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/ring/policy.hh"
 #include "nntile/runtime/ring/ready_task.hh"
@@ -64,7 +65,7 @@ class TaskStorage {
  public:
   /// Throws std::bad_alloc.
   void assign(std::size_t units) {
-    storage_ = std::make_unique<Unit[]>(units);
+    storage_ = HeapArray<Unit>(units);
     size_ = units;
   }
   std::size_t size() const { return size_; }
@@ -77,7 +78,7 @@ class TaskStorage {
   struct alignas(64) Unit {
     std::byte bytes[sizeof(RecordedTask)];
   };
-  std::unique_ptr<Unit[]> storage_;
+  HeapArray<Unit> storage_;
   std::size_t size_ = 0;
 };
 

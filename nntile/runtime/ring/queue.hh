@@ -3,9 +3,9 @@
 // Ready tasks that any worker may take, first in, first out.
 
 #include <cstdint>
-#include <memory>
 #include <utility>
 
+#include "nntile/core/heap_array.hh"
 #include "nntile/runtime/ring/policy.hh"
 #include "nntile/runtime/ring/ready_task.hh"
 
@@ -24,8 +24,7 @@ template <class Policy> class ReadyQueue {
  public:
   static constexpr std::uint32_t most = 1u << 23;
 
-  explicit ReadyQueue(std::uint32_t capacity)
-      : mask_(capacity - 1), cells_(std::make_unique<Atomic<std::uint64_t>[]>(capacity)) {
+  explicit ReadyQueue(std::uint32_t capacity) : mask_(capacity - 1), cells_(capacity) {
     for (std::uint64_t p = first - capacity; p != first; ++p)
       cells_[p & mask_].store(name_of(p), std::memory_order_relaxed);
   }
@@ -72,7 +71,7 @@ template <class Policy> class ReadyQueue {
   static std::uint64_t name_of(std::uint64_t position) { return position << slot_task_bits; }
 
   std::uint64_t const mask_;
-  std::unique_ptr<Atomic<std::uint64_t>[]> const cells_;
+  HeapArray<Atomic<std::uint64_t>> const cells_;
   alignas(apart) Atomic<std::uint64_t> head_{first};
   alignas(apart) Atomic<std::uint64_t> tail_{first};
 };
@@ -82,7 +81,7 @@ class LoneQueue {
  public:
   /// Moves the tasks to new cells. Throws std::bad_alloc; nothing has changed then.
   void grow(std::uint32_t capacity) {
-    auto cells = std::make_unique<ReadyTask[]>(capacity);
+    HeapArray<ReadyTask> cells(capacity);
     for (std::uint32_t p = head_; p != tail_; ++p) cells[p & (capacity - 1)] = cells_[p & mask_];
     cells_ = std::move(cells);
     mask_ = capacity - 1;
@@ -96,7 +95,7 @@ class LoneQueue {
   bool empty() const { return head_ == tail_; }
 
  private:
-  std::unique_ptr<ReadyTask[]> cells_;
+  HeapArray<ReadyTask> cells_;
   std::uint32_t mask_ = 0;
   std::uint32_t head_ = 0;
   std::uint32_t tail_ = 0;

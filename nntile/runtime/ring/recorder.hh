@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <new>
 #include <span>
 #include <vector>
@@ -82,7 +84,12 @@ class Recorder {
   void rank_priorities() {
     std::vector<int> ranks;
     for (ProgramTask const& task : recorded_) ranks.push_back(task.hints.priority);
-    std::sort(ranks.begin(), ranks.end());
+    // Not std::sort, which all who include a ring would compile.
+    auto const order = [](void const* a, void const* b) {
+      int const x = *static_cast<int const*>(a), y = *static_cast<int const*>(b);
+      return (x > y) - (x < y);
+    };
+    if (!ranks.empty()) std::qsort(ranks.data(), ranks.size(), sizeof(int), order);
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
     bool const exact =
         ranks.size() < 2 || (ranks.front() >= lowest_priority && ranks.back() <= highest_priority);
@@ -108,8 +115,8 @@ class Recorder {
     if (bytes.size() + more.size() + 16 >= none)
       throw ValueError("record: more than 4 GiB of arguments");
     auto const offset = static_cast<std::uint32_t>(bytes.size());
-    bytes.insert(bytes.end(), more.begin(), more.end());
-    bytes.resize((bytes.size() + 15) & ~std::size_t{15});
+    bytes.resize((bytes.size() + more.size() + 15) & ~std::size_t{15});
+    if (!more.empty()) std::memcpy(bytes.data() + offset, more.data(), more.size());
     return offset;
   }
 

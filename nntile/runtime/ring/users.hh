@@ -3,9 +3,9 @@
 // The submitter's record of each buffer: its last writer and the readers since.
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "nntile/core/heap_array.hh"
 #include "nntile/core/last_users.hh"
 
 namespace nntile::detail::ring {
@@ -67,13 +67,13 @@ class UsersTable {
   void prepare(std::uint32_t index) {
     if (index >> bits >= chunks_.size()) chunks_.resize((index >> bits) + 1);
     auto& chunk = chunks_[index >> bits];
-    if (chunk == nullptr) chunk = std::make_unique<BufferUsers[]>(mask + 1);
+    if (chunk.get() == nullptr) chunk = HeapArray<BufferUsers>(mask + 1);
   }
 
   /// Forgets every reference to a task for which `live` is false.
   template <class Live> void sweep(Live live) {
     for (auto& chunk : chunks_)
-      for (std::uint32_t i = 0; chunk != nullptr && i <= mask; ++i) sweep(chunk[i], live);
+      for (std::uint32_t i = 0; chunk.get() != nullptr && i <= mask; ++i) sweep(chunk[i], live);
   }
 
   /// Forgets the references of one buffer for which `live` is false.
@@ -85,7 +85,7 @@ class UsersTable {
  private:
   static constexpr std::uint32_t bits = 8;  // 16 KiB, which a small domain may need for one buffer
   static constexpr std::uint32_t mask = (1u << bits) - 1;
-  std::vector<std::unique_ptr<BufferUsers[]>> chunks_;
+  std::vector<HeapArray<BufferUsers>> chunks_;
 };
 
 }  // namespace nntile::detail::ring

@@ -122,7 +122,7 @@ class Flight {
             std::vector<support::Buffer*> const& buffers, void* workspace) {
     bound_.reset();
     handles_.assign(handles.data(), handles.data() + handles.size());
-    buffers_ = buffers;
+    buffers_.assign(buffers.data(), buffers.data() + buffers.size());
     uses_.reserve(program->most_uses);
     if (!program->patches.empty()) patched_ = program->arguments;
     std::byte const* const arguments =

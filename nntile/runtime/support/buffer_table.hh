@@ -24,13 +24,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/heap_array.hh"
 #include "nntile/runtime/support/adopted_ranges.hh"
 #include "nntile/runtime/support/aligned.hh"
 #include "nntile/runtime/support/buffer.hh"
@@ -159,7 +159,7 @@ class BufferTable {
       throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0), " needs ",
                               task.codelet->workspace, " bytes of workspace where ",
                               max_workspace_bytes, " are lent"));
-    std::unique_ptr<Buffer[]> const* const chunks = chunks_.data();
+    HeapArray<Buffer> const* const chunks = chunks_.data();
     std::uint32_t const count = count_;
     for (std::size_t i = 0; i < task.uses.size(); ++i) {
       auto const [handle, access] = task.uses[i];
@@ -344,7 +344,7 @@ class BufferTable {
     if (Buffer* const buffer = free_.pop()) return *buffer;
     if ((count_ & chunk_mask) == 0) {
       if (count_ == UINT32_MAX - chunk_mask) throw OutOfMemory("allocate: 2^32 buffers are in use");
-      chunks_.push_back(std::make_unique<Buffer[]>(chunk_mask + 1));
+      chunks_.push_back(HeapArray<Buffer>(chunk_mask + 1));
     }
     Buffer& buffer = at(count_);
     buffer.index = count_++;
@@ -432,7 +432,7 @@ class BufferTable {
   std::uint32_t count_ = 0;
   std::uint32_t locked_ = 0;
   std::uint32_t scope_number_ = 0;
-  std::vector<std::unique_ptr<Buffer[]>> chunks_;
+  std::vector<HeapArray<Buffer>> chunks_;
   std::vector<Scope> scopes_;
   AdoptedRanges ranges_;
   FreeStack<Buffer> free_;

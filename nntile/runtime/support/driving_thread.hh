@@ -17,11 +17,11 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <utility>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/heap_array.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/link.hh"
 
@@ -75,7 +75,7 @@ class alignas(64) DrivingThread {
         process_(bodies == 0 ? 0 : detail::this_process()),
         has_quick_way_(quick && detail::has_barrier_on_all_threads()),
         note_(note) {
-    if (slots_ != 0) in_tasks_ = std::make_unique<Slot[]>(slots_);
+    if (slots_ != 0) in_tasks_ = HeapArray<Slot>(slots_);
     first_ = make_seat(detail::this_thread());
     become_driver(*first_);
     let_in_quickly(*first_);
@@ -287,7 +287,7 @@ class alignas(64) DrivingThread {
   Seat nobody_;
   std::size_t const slots_;
   pid_t const process_;  // 0 if it does not matter
-  std::unique_ptr<Slot[]> in_tasks_;
+  HeapArray<Slot> in_tasks_;
   bool const has_quick_way_;
   std::atomic<std::uintptr_t>* const note_;
   detail::Mutex mutex_;

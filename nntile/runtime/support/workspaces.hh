@@ -15,10 +15,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "nntile/core/codelet.hh"
 #include "nntile/core/error.hh"
+#include "nntile/core/heap_array.hh"
 
 namespace nntile::support {
 
@@ -28,9 +28,7 @@ class Workspaces {
  public:
   /// Throws OutOfMemory.
   explicit Workspaces(std::size_t count)
-      : count_(count),
-        free_(std::make_unique<std::atomic<std::uint64_t>[]>(words())),
-        blocks_(map(count * max_workspace_bytes)) {
+      : count_(count), free_(words()), blocks_(map(count * max_workspace_bytes)) {
     if (blocks_ == nullptr)
       throw OutOfMemory(concat("workspaces: ", count, " of ", max_workspace_bytes,
                                " bytes cannot be mapped; ask for fewer workers, or raise the limit "
@@ -109,7 +107,7 @@ class Workspaces {
   }
 
   std::size_t const count_;
-  std::unique_ptr<std::atomic<std::uint64_t>[]> free_;  // a bit a block
+  HeapArray<std::atomic<std::uint64_t>> free_;  // a bit a block
   std::byte* const blocks_;
 };
 
