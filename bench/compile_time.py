@@ -3,7 +3,11 @@
 """What including the library costs, and the README's program: CPU seconds of the compiler, against bars.json.
 
 usage: compile_time.py [--quick] [--json FILE] [--check FACTOR] [--compiler "g++"]
+       compile_time.py --count [--before FOLDER] [--compiler "g++"]
 --check fails when the cheapest run of a case takes more than FACTOR times its budget.
+--count counts the compiler's instructions, by valgrind, in units of a file that includes <vector>,
+<string> and <memory>: of nntile.hh, with graph/compile.hh, and with 60 op headers more, which it
+makes from ops/gelutanh.hh; of an older checkout too, if one is given. Five minutes each.
 """
 import argparse
 import datetime
@@ -13,6 +17,8 @@ import pathlib
 import platform
 import re
 import resource
+import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -36,6 +42,56 @@ def seconds(compiler, optimization, source):
                     os.devnull], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def more_ops(root, folder, count=60):
+    """Writes op headers, of a forward and a backward op each; returns their names."""
+    text = (root / "nntile/ops/gelutanh.hh").read_text(encoding="utf-8")
+    for i in range(count):
+        (folder / f"op_{i}.hh").write_text(
+            text.replace("Gelutanh", f"Gelutanh{i}").replace("gelutanh", f"gelutanh{i}"), encoding="utf-8")
+    return [f"op_{i}.hh" for i in range(count)]
+
+
+def instructions(compiler, root, folder, includes):
+    """Of the compiler proper, for a file that includes these."""
+    source = folder / "counted.cc"
+    source.write_text("".join(f"#include {name}\n" for name in includes), encoding="utf-8")
+    command = subprocess.run([*compiler, "-###", "-std=c++20", "-O0", "-I", str(root), "-I", str(folder), "-c",
+                              str(source), "-o", os.devnull], capture_output=True, text=True, check=True).stderr
+    proper = next(shlex.split(line) for line in command.splitlines() if "cc1" in line)
+    asm = proper.index("-o") if "-o" in proper else None
+    if asm is not None:
+        proper[asm + 1] = os.devnull
+    run = subprocess.run(["valgrind", "--tool=callgrind",
+                          f"--callgrind-out-file={os.devnull}", *proper], capture_output=True, text=True)
+    found = re.search(r"Collected : (\d+)", run.stderr)
+    if run.returncode != 0 or not found:
+        sys.exit(f"{source.name} with {includes[:2]}: {run.stderr[-2000:]}")
+    return int(found.group(1))
+
+
+def count_instructions(compiler, before):
+    if shutil.which("valgrind") is None:
+        sys.exit("--count needs valgrind: apt-get install valgrind")
+    roots = {"now": ROOT} | ({"before": pathlib.Path(before).resolve()} if before else {})
+    for when, root in roots.items():
+        with tempfile.TemporaryDirectory() as made:
+            folder = pathlib.Path(made)
+            umbrella, compile_hh = '"nntile/nntile.hh"', '"nntile/graph/compile.hh"'
+            has_compile = (root / "nntile/graph/compile.hh").exists()
+            cases = {"unit": ["<vector>", "<string>", "<memory>"], "nntile.hh": [umbrella],
+                     "with graph/compile.hh": [umbrella, compile_hh] if has_compile else None,
+                     "with 60 ops more": [umbrella, *(f'"{name}"' for name in more_ops(root, folder))]}
+            unit = whole = None
+            for case, includes in cases.items():
+                if includes is None:
+                    continue
+                taken = instructions(compiler, root, folder, includes)
+                unit = unit or taken
+                whole = whole or (taken if case == "nntile.hh" else None)
+                print(f"{when:7} {case:22} {taken / 1e9:7.3f} G instructions {taken / unit:6.2f} units"
+                      + (f" {taken / whole:6.2f} of nntile.hh" if whole else ""), flush=True)
 
 
 def cpu_name():
@@ -62,8 +118,12 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--check", type=float)
     parser.add_argument("--compiler", default="g++")
+    parser.add_argument("--count", action="store_true")
+    parser.add_argument("--before")
     options = parser.parse_args()
     compiler = options.compiler.split()
+    if options.count:
+        return count_instructions(compiler, options.before)
     runs, records, over = 5 if options.quick else 21, [about(compiler)], []
     for case, (patterns, optimization) in CASES.items():
         budget = BUDGETS.get(case)
