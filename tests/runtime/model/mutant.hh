@@ -42,7 +42,7 @@ struct Mutant {
 
   bool at(Site const& site, Kind operation, std::memory_order its_order) const {
     return kind == operation && order == its_order &&
-           (function.empty() || function == site.function) && file == site.file_name();
+           (function.empty() || function == site.function_name()) && file == site.file_name();
   }
 };
 

@@ -23,6 +23,11 @@ struct Site {
     char const* const slash = std::strrchr(file, '/');
     return slash == nullptr ? file : slash + 1;
   }
+  /// Without the arguments of a template, which g++ adds.
+  std::string_view function_name() const {
+    std::string_view const name(function);
+    return name.substr(0, name.find('<'));
+  }
 };
 
 }  // namespace nntile::test::model
