@@ -76,8 +76,8 @@ enum class Carry : std::uint8_t { none, narrow, phases };
 /// a result: `write` overwrites, `update` adds to what is there, unless the op `overwrites` it. A
 /// result that lacks an axis of the other operands is reduced over it, in ascending tile order.
 struct OperandInfo {
-  char const* name;
-  char const* axes;
+  char const* name = nullptr;  // nvcc takes `{}` of a member without a value for uninitialized
+  char const* axes = nullptr;
   Access access = Access::read;
   Kind kind = Kind::element;
   Carry carry = Carry::none;
