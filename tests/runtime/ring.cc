@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the ring does beyond the law: hints, back-pressure, joins, its smallest sizes, its counters.
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "nntile/runtime/ring/ring.hh"
 
@@ -272,6 +275,36 @@ TEST_CASE("polls that drive amid the joins of a submission change nothing", "[ru
   ring.wait_all();
   REQUIRE(intruder.refused > 0);
 }
+
+#if defined(__x86_64__)
+TEST_CASE("a poll on a worker leaves its floating-point mode to no task", "[runtime][ring]") {
+  static std::atomic<unsigned> mode;
+  static constexpr Codelet polled{"polled", nullptr, nullptr,
+                                  +[](KernelCall const&, Completion token) noexcept -> Status {
+                                    token.poll(
+                                        [](void*, Completion done) {
+                                          _mm_setcsr(0x9fc0);
+                                          done.complete();
+                                          return true;
+                                        },
+                                        nullptr);
+                                    return {};
+                                  }};
+  static constexpr Codelet looks{"looks",
+                                 +[](KernelCall const&) noexcept -> Status {
+                                   mode = _mm_getcsr() & 0xffc0u;
+                                   return {};
+                                 },
+                                 nullptr, nullptr};
+  mode = 0;
+  Ring ring({.workers = 1, .own_driver = true});
+  auto const a = cell(ring, 0);
+  submit(ring, polled, {{a, Access::update}});
+  submit(ring, looks, {{a, Access::update}});
+  while (mode == 0) std::this_thread::yield();  // the driver polls nothing meanwhile
+  CHECK(mode == 0x1f80);
+}
+#endif
 
 TEST_CASE("a ring that has just been idle wakes up", "[runtime][ring]") {
   Ring ring(workers(GENERATE(2, 4), GENERATE(false, true)));

@@ -104,7 +104,10 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
   void wait() {
     bool const wanted = nap_of(machine_.tokens) >= 0;
     bool const polls = wanted && !machine_.polling.exchange(true);
-    if (polls) (void)machine_.tokens.poll(false);
+    if (polls) {
+      (void)machine_.tokens.poll(false);
+      support::DefaultFloatEnvironment::renew();  // as after a body
+    }
     machine_.parking.announce();
     std::int64_t const nap = polls ? nap_of(machine_.tokens) : -1;
     bool const nobody_polls = wanted && !polls && !machine_.polling.load();
