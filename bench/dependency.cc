@@ -114,7 +114,7 @@ class Bench {
     std::uint64_t of = 0;
   };
 
-  /// Reads so many buffers from `first` on, or updates them.
+  /// Submits a task that reads `reads` buffers from `first` on and updates the `updates` next.
   Event submit(int first, int reads, int updates, std::uint64_t expected) {
     Use<Ring::Handle> uses[buffers];
     for (int i = 0; i < reads + updates; ++i)
@@ -137,7 +137,7 @@ class Bench {
     taken.tasks = tasks;
     taken.edges = 1.0 * tasks * of.degree;  // of an update: operands
   }
-  /// So many readers of one buffer, a writer, and again.
+  /// Submits `readers` readers of one buffer and a writer, again and again.
   void write_after(int readers, Taken& taken) {
     std::uint64_t written = 1;
     for (int i = 0; i + readers < most_tasks; i += readers + 1, ++written) {

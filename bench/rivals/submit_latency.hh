@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Submission alone: what one call takes the driver, the rare ones told from the usual.
+// Submission alone: the time of one call on the driver, usual ones and rare ones apart.
 
 #include <algorithm>
 #include <cstdint>
@@ -102,7 +102,7 @@ template <class R> class LatencyBench {
     return {
         at(calls, .5), at(calls, .99), at(calls, .999), calls.back(), 1.0 * waited / timed, 0, 0};
   }
-  /// Nanoseconds of each of so many calls in a row, fewer than make a submitter wait.
+  /// Mean nanoseconds of `calls` calls in a row: few enough that none waits for room.
   double a_call(int calls) {
     auto const begin = std::chrono::steady_clock::now();
     for (int i = 0; i < calls; ++i) submit();

@@ -4,8 +4,8 @@
 //
 // usage of each: taskbench_NAME WORKERS. A line "PATTERN WIDTH STEPS SECONDS EMPTY_RUNS
 // KERNEL..." is answered by a line: nanoseconds a task, then pairs of task size in nanoseconds and
-// efficiency, for empty tasks and for kernels of so many times their overhead. "wrong TEXT" answers
-// a run that broke a dependence.
+// efficiency, for empty tasks and for kernels of KERNEL times their overhead each. "wrong TEXT"
+// answers a run that broke a dependence.
 
 #include <cstdio>
 #include <cstdlib>

@@ -7,8 +7,8 @@
 
 namespace nntile {
 
-/// Owns an array of value-initialised objects, or none. As std::unique_ptr<T[]>, at a tenth of its
-/// cost to compile, in headers that everybody includes.
+/// Owns an array of value-initialised objects, or none. As std::unique_ptr<T[]>, but cheaper to
+/// compile in headers that nntile.hh includes.
 template <class T> class HeapArray {
  public:
   HeapArray() = default;

@@ -84,7 +84,7 @@ class Recorder {
   void rank_priorities() {
     std::vector<int> ranks;
     for (ProgramTask const& task : recorded_) ranks.push_back(task.hints.priority);
-    // Not std::sort, which all who include a ring would compile.
+    // std::sort would be instantiated in each file that includes a ring.
     auto const order = [](void const* a, void const* b) {
       int const x = *static_cast<int const*>(a), y = *static_cast<int const*>(b);
       return (x > y) - (x < y);

@@ -35,7 +35,7 @@ struct alignas(64) Cell {
   return sum;
 }
 
-/// One run after another of a pattern's tasks, with kernels of so many iterations. Each task checks
+/// Runs the tasks of a pattern, with kernels of a given number of iterations. Each task checks
 /// that its inputs are those of the step before of the same run, and counts itself.
 class Grid {
  public:
