@@ -34,6 +34,7 @@ class Driver {
   /// Runs some tasks, if any are ready.
   void keep_up() {
     if (helps_) {
+      support::DefaultFloatEnvironment const environment;
       Helping const helping(machine_);
       ReadyTask ready = no_task;
       for (std::uint64_t i = 0; i < batch_; ++i) {
@@ -41,6 +42,7 @@ class Driver {
         if (ready == no_task) break;
         ready = helping.run(ready);
       }
+      machine_.flush(0);
       if (ready != no_task) machine_.give(ready);
     }
     hand_on();
@@ -74,21 +76,23 @@ class Driver {
     reclaim_.collect();
     if (over()) return;
     Spin<Policy> spin(machine_.options.oversubscribed);
+    support::DefaultFloatEnvironment const environment;  // once, not at each of the tasks
     ReadyTask ready = no_task;
     for (std::uint32_t round = 1; !over(); ++round) {
-      if (round % 8 == 0) (void)machine_.tokens.poll(true);
+      if (round % 8 == 0) (void)poll();
       if (round % 64 == 0) reclaim_.collect();
       if (helps_ && ready == no_task) ready = machine_.scheduler.next(0);
       if (ready != no_task) {
         ready = Helping(machine_).run(ready);
         spin.reset();
-      } else if (machine_.tokens.poll(true)) {
+      } else if (flush(); poll()) {
         spin.reset();
       } else if (!spin.again()) {
         reclaim_.collect();
         sleep(producer(target()));
       }
     }
+    flush();
     if (ready != no_task) machine_.give(ready);
     hand_on();
   }
@@ -101,7 +105,9 @@ class Driver {
     if (!helps_) return false;
     ReadyTask const ready = machine_.scheduler.next(0);
     if (ready == no_task) return false;
+    support::DefaultFloatEnvironment const environment;
     ReadyTask const kept = Helping(machine_).run(ready);
+    machine_.flush(0);
     if (kept != no_task) machine_.give(kept);
     return true;
   }
@@ -117,13 +123,12 @@ class Driver {
   }
 
  private:
-  /// Lives while the driver runs tasks.
+  /// Lives while the driver runs tasks, under the default floating-point mode.
   class Helping {
    public:
     explicit Helping(Machine& machine) : machine_(machine), in_task_(machine.thread) {}
     Helping(Helping const&) = delete;
     Helping& operator=(Helping const&) = delete;
-    ~Helping() { machine_.flush(0); }
 
     /// Runs one task; returns one that it made ready and that need not wait, or no_task.
     ReadyTask run(ReadyTask ready) const {
@@ -136,8 +141,19 @@ class Driver {
    private:
     Machine& machine_;
     support::DrivingThread::InTask const in_task_;
-    support::DefaultFloatEnvironment const environment_;
   };
+
+  /// Publishes ends that were batched: where nothing is ready, and before the driver goes on.
+  void flush() {
+    if (helps_) machine_.flush(0);
+  }
+
+  /// Calls the polls; whether one has ended a token.
+  bool poll() {
+    bool const ended = machine_.tokens.poll(true);
+    support::DefaultFloatEnvironment::renew();  // as after a body
+    return ended;
+  }
 
   /// Wakes a worker for what the driver leaves in its deque. Tasks that it took in one batch were
   /// in no queue for a moment, so that a worker may have gone to sleep beside them. Wake-ups need
