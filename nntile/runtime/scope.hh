@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/call_site.hh"
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/runtime_ref.hh"
@@ -20,10 +21,14 @@ namespace nntile {
 template <Runtime R> class [[nodiscard]] Scope {
  public:
   /// Throws LifetimeError for `persistent`.
-  Scope(R& runtime, Lifetime lifetime) : runtime_(runtime), lifetime_(lifetime) {
+  Scope(R& runtime, Lifetime lifetime, CallSite site = CallSite::here())
+      : runtime_(runtime), lifetime_(lifetime) {
     if (lifetime == Lifetime::persistent)
       throw LifetimeError("scope: persistent buffers belong to no scope");
-    if constexpr (ScopedRuntime<R>) runtime.open_scope(lifetime);
+    if constexpr (requires { runtime.open_scope(lifetime, site); })
+      runtime.open_scope(lifetime, site);
+    else if constexpr (ScopedRuntime<R>)
+      runtime.open_scope(lifetime);
   }
   Scope(Scope&& other) noexcept
       : runtime_(std::move(other.runtime_)),
@@ -67,9 +72,10 @@ template <Runtime R> class [[nodiscard]] Scope {
   std::vector<typename R::Handle> buffers_;  // where the runtime keeps no scopes
 };
 
-/// Opens a scope: auto const step = scope(runtime, Lifetime::step).
-template <Runtime R> Scope<R> scope(R& runtime, Lifetime lifetime) {
-  return Scope<R>(runtime, lifetime);
+/// Opens a scope: auto const step = scope(runtime, Lifetime::step). Errors name it by `site`.
+template <Runtime R>
+Scope<R> scope(R& runtime, Lifetime lifetime, CallSite site = CallSite::here()) {
+  return Scope<R>(runtime, lifetime, site);
 }
 
 }  // namespace nntile

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "nntile/core/call_site.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/runtime_ref.hh"
 
@@ -69,9 +70,12 @@ template <Runtime R> class Forward {
     return runtime_.workspace_bytes();
   }
 
-  void open_scope(Lifetime lifetime)
+  void open_scope(Lifetime lifetime, CallSite site = CallSite::here())
   requires ScopedRuntime<R> {
-    runtime_.open_scope(lifetime);
+    if constexpr (requires { runtime_.open_scope(lifetime, site); })
+      runtime_.open_scope(lifetime, site);
+    else
+      runtime_.open_scope(lifetime);
   }
   void close_scope(Lifetime lifetime)
   requires ScopedRuntime<R> {

@@ -29,6 +29,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "nntile/core/call_site.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/heap_array.hh"
 #include "nntile/runtime/support/adopted_ranges.hh"
@@ -259,10 +260,17 @@ class BufferTable {
 
   /// Opens a scope that owns later allocations of its lifetime. Throws LifetimeError for
   /// `persistent`.
-  void open_scope(Lifetime lifetime) {
+  void open_scope(Lifetime lifetime, CallSite site = {}) {
     if (lifetime == Lifetime::persistent)
       throw LifetimeError("open_scope: persistent buffers belong to no scope");
-    scopes_.push_back({lifetime, ++scope_number_, 0});
+    scopes_.push_back({lifetime, ++scope_number_, 0, site});
+  }
+
+  /// Where the scope of a buffer was opened; {} if that is not known.
+  CallSite site_of_scope(Buffer const& buffer) const noexcept {
+    for (Scope const& scope : scopes_)
+      if (scope.number == buffer.scope) return scope.site;
+    return {};
   }
 
   /// Closes the innermost open scope of the lifetime and calls retire_one(handle) for each buffer
@@ -307,6 +315,7 @@ class BufferTable {
     Lifetime lifetime;
     std::uint32_t number;
     std::uint32_t last;  // index + 1 of the latest buffer in it
+    CallSite site;       // where it was opened
   };
 
   /// The first generation, random for each table, so that handles of another runtime are detected

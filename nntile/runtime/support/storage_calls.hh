@@ -54,9 +54,10 @@ template <class Self> class StorageCalls {
     Inside const inside(self(), "retire");
     self().retire_one(handle);
   }
-  void open_scope(Lifetime lifetime) {
+  /// `site` names the scope in errors.
+  void open_scope(Lifetime lifetime, CallSite site = CallSite::here()) {
     Inside const inside(self(), "open_scope");
-    state().table.open_scope(lifetime);
+    state().table.open_scope(lifetime, site);
   }
   void close_scope(Lifetime lifetime) {
     Inside const inside(self(), "close_scope");
