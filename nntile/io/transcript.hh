@@ -144,9 +144,10 @@ class TranscriptReader {
   std::uint32_t buffer() { return below(number<std::uint32_t>("buffer"), buffers_, "buffer"); }
   Lifetime lifetime() {
     std::string_view const text = word("lifetime");
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < 5; ++i)
       if (text == name_of(static_cast<Lifetime>(i))) return static_cast<Lifetime>(i);
-    fail("lifetime is ", in_quotes(text), ", and none of persistent, step, scope, scratch");
+    fail("lifetime is ", in_quotes(text),
+         ", and none of persistent, step, scope, scratch, staging");
   }
   unsigned digit(char c, char const* what) const {
     std::size_t const value = hex_digits.find(c);

@@ -18,11 +18,11 @@
 namespace nntile {
 
 /// Lifetime of an allocation. All but `persistent` belong to the innermost open scope of their
-/// class.
-enum class Lifetime : std::uint8_t { persistent, step, scope, scratch };
+/// class: of a training step, of a part of it (a layer), of one operation, or of a transfer.
+enum class Lifetime : std::uint8_t { persistent, step, scope, scratch, staging };
 
 constexpr char const* name_of(Lifetime lifetime) {
-  constexpr char const* names[] = {"persistent", "step", "scope", "scratch"};
+  constexpr char const* names[] = {"persistent", "step", "scope", "scratch", "staging"};
   return names[static_cast<int>(lifetime)];
 }
 
