@@ -73,6 +73,10 @@ class LifetimeError : public Error {
 class OutOfMemory : public Error {
   using Error::Error;
 };
+/// Memory that only the blocked thread itself could make available.
+class DeadlockError : public OutOfMemory {
+  using OutOfMemory::OutOfMemory;
+};
 /// A malformed or changed file.
 class FormatError : public Error {
   using Error::Error;

@@ -21,6 +21,9 @@ struct RingSizes {
   static constexpr std::uint32_t deque = 1024;
   /// Room for payloads that do not fit into a slot; a task that needs a quarter of it allocates.
   static constexpr std::uint32_t argument_bytes = 1u << 20;
+  /// Bytes that a heap takes first where no capacity is given, and buffers that it holds.
+  static constexpr std::size_t heap_bytes = std::size_t{1} << 20;
+  static constexpr std::uint32_t heap_records = 1024;
   /// Replays in flight at a time.
   static constexpr std::uint32_t flights = 64;
   /// Sequence of the first task.

@@ -12,7 +12,7 @@ namespace nntile::detail::ring {
 /// Lifetimes of one ring's buffers and arguments. Submitter only.
 ///
 /// Law: a buffer is reclaimed once its handle is retired, the watermark is past its last task, and
-/// no pending task names it.
+/// no pending task names it; one of a heap, when those before it in the heap are.
 template <class Policy> class Reclaim {
  public:
   explicit Reclaim(Domain<Policy>& domain)
@@ -40,12 +40,22 @@ template <class Policy> class Reclaim {
 
   /// Gives the buffer of a retired handle back as soon as nothing uses it.
   void retire(support::Buffer& buffer) {
+    if (buffer.native != nullptr) return buffer.set(support::Buffer::ended);
     users(buffer).retired = true;
     if (buffer.last_use < watermark()) return free_if_unused(buffer);
     Claim& claim = claims_[domain_.window.slot_of(static_cast<std::uint64_t>(buffer.last_use))];
     buffer.next_free = claim.buffers;
     claim.buffers = &buffer;
     claim.any = true;
+  }
+
+  /// Recycles the record of a heap's buffer if it has been retired and nothing uses it.
+  bool take_back(support::Buffer& buffer) {
+    if (!buffer.is(support::Buffer::ended) || buffer.last_use >= watermark() ||
+        users(buffer).pending_count != 0)
+      return false;
+    machine_.table.recycle(buffer);
+    return true;
   }
 
   /// Room for a payload until the next task to be opened is finished. Null if there is none now.

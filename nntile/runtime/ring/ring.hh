@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/ring/allocate.hh"
 #include "nntile/runtime/ring/recorder.hh"
 #include "nntile/runtime/ring/replay.hh"
 #include "nntile/runtime/ring/submission.hh"
@@ -27,6 +28,7 @@ struct RingStats {
   std::uint64_t blocked = 0;      // submissions that waited for a slot
   std::uint64_t outstanding = 0;  // asynchronous tasks and replays that have not ended
   bool oversubscribed = false;    // more workers than cores: no spinning
+  HeapStats step, scope, scratch, staging;
 };
 
 /// Runs tasks on `workers` threads, ordered by what they do to their buffers. Law: concept.hh; how:
@@ -44,10 +46,12 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
   static constexpr std::string_view runtime_name = "ring";
   static constexpr bool heeds_hints = true;
 
-  /// Throws ValueError for a worker count that is not 1 to 1,024.
-  explicit BasicRing(RuntimeOptions const& options = {})
+  /// Throws ValueError for a worker count that is not 1 to 1,024, or a heap without capacity that
+  /// may not grow; OutOfMemory for a heap larger than memory.
+  explicit BasicRing(RuntimeOptions const& options = {}, HeapOptions const& heaps = {})
       : machine_(options, &link_->driver()),
         root_(end_of_machine_.machine.root),  // by its own name g++ 12 takes it for uninitialized
+        allocator_(heaps, root_.domain, root_.driver),
         replayer_(root_.domain, root_.driver, root_.submitter),
         workers_(end_of_machine_.machine) {
     end_of_machine_.constructed = true;
@@ -64,6 +68,17 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
     auto const inside = machine_.thread.enter_to_destroy();
     this->take_dropped();
     root_.wait_for_everything();
+  }
+
+  /// Takes buffers of all lifetimes but `persistent` from heaps (HeapOptions).
+  Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
+    if (lifetime == Lifetime::persistent) return Calls::allocate(bytes, place, lifetime);
+    Inside const inside(*this, "allocate");
+    return root_.driver.reclaim().begin([&] {
+      return machine_.table.add_in(bytes, place, lifetime, [&](support::Buffer& buffer) {
+        return allocator_.take(bytes, lifetime, buffer, [this] { this->take_dropped(); });
+      });
+    });
   }
 
   Event submit(Task<Handle> const& task) {
@@ -139,6 +154,10 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
       stats.executed += worker.executed.load(std::memory_order_relaxed);
       stats.stolen += worker.stolen.load(std::memory_order_relaxed);
     }
+    stats.step = allocator_.stats(Lifetime::step);
+    stats.scope = allocator_.stats(Lifetime::scope);
+    stats.scratch = allocator_.stats(Lifetime::scratch);
+    stats.staging = allocator_.stats(Lifetime::staging);
     return stats;
   }
 
@@ -178,6 +197,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
   };
   detail::ring::EndOfMachine<Policy> end_of_machine_{machine_};
   detail::ring::Submission<Policy> root_;
+  detail::ring::Allocator<Policy> allocator_;
   detail::ring::Replayer<Policy> replayer_;
   detail::ring::Workers<Policy> workers_;
 };

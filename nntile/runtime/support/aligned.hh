@@ -9,6 +9,7 @@
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
+#include <unistd.h>
 
 #include "nntile/core/error.hh"
 
@@ -36,6 +37,14 @@ inline void* allocate_aligned(std::size_t bytes) {
   if (huge) (void)madvise(pointer, bytes & ~(huge_page_bytes - 1), MADV_HUGEPAGE);
 #endif
   return pointer;
+}
+
+/// Bytes of memory of the machine; 0 if the system does not say.
+inline std::size_t physical_memory() noexcept {
+  long const pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+  return pages <= 0 || bytes <= 0
+             ? 0
+             : static_cast<std::size_t>(pages) * static_cast<std::size_t>(bytes);
 }
 
 inline void free_aligned(void* pointer) noexcept { std::free(pointer); }

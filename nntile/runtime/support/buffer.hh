@@ -37,6 +37,7 @@ struct alignas(64) Buffer {
   static constexpr std::uint8_t dropped = 16;    // to be retired when it is unlocked
   static constexpr std::uint8_t read_only = 32;  // the caller's memory, never written
   static constexpr std::uint8_t ranged = 64;     // its memory is among the adopted ranges
+  static constexpr std::uint8_t ended = 128;     // in a heap of the ring: its handle is void
 
   void* pointer = nullptr;
   std::size_t bytes = 0;
@@ -47,7 +48,7 @@ struct alignas(64) Buffer {
   Lifetime lifetime = Lifetime::persistent;
   /// The last submitted task that names it.
   Ticket last_use{};
-  /// The runtime's own: StarPU's data handle, for example.
+  /// The runtime's own: StarPU's data handle, the ring's heap.
   void* native = nullptr;
   /// The last replay that looked it up.
   std::uint64_t replay = 0;

@@ -15,7 +15,8 @@
 //   retire     begin_retire(handle): from here on the handle is void; then reclaim(buffer), once,
 //              after its last task, on any thread: frees or releases the storage and makes the
 //              record available again
-//   scopes     open_scope(lifetime); close_scope(lifetime, retire_one)
+//   scopes     open_scope(lifetime, site); close_scope(lifetime, retire_one)
+//   memory of the runtime's own: add_in(bytes, place, lifetime, take), and recycle(buffer) for reclaim
 //   wait_all   check_nothing_locked()
 // clang-format on
 // The destructor releases what is still alive: wait for all tasks before.
@@ -77,7 +78,7 @@ class BufferTable {
   /// LifetimeError (no open scope of that lifetime).
   DataHandle add(std::size_t bytes, Place place, Lifetime lifetime) {
     if (source_.allocate == nullptr) check_host("allocate", place);
-    check_scope(lifetime);
+    Scope* const scope = scope_for(lifetime);
     Buffer& buffer = take_record();
     try {
       buffer.pointer = source_.allocate != nullptr ? source_.allocate(source_.state, bytes, place)
@@ -86,16 +87,34 @@ class BufferTable {
       free_.push(buffer);
       throw;
     }
-    return fill(buffer, bytes, place, lifetime, Buffer::live | Buffer::unwritten, {});
+    return fill(buffer, bytes, place, lifetime, scope, Buffer::live | Buffer::unwritten, {});
+  }
+
+  /// Makes an unwritten buffer in memory that the runtime manages: take(buffer) returns where, and
+  /// may note in buffer.native what it belongs to. Throws what take does, ValueError (a place
+  /// that this runtime lacks), LifetimeError (no open scope of that lifetime). Reclaim frees
+  /// nothing.
+  template <class Take>
+  DataHandle add_in(std::size_t bytes, Place place, Lifetime lifetime, Take&& take) {
+    check_host("allocate", place);
+    Scope* const scope = scope_for(lifetime);
+    Buffer& buffer = take_record();
+    try {
+      buffer.pointer = take(buffer);
+    } catch (...) {
+      free_.put_back(buffer);
+      throw;
+    }
+    return fill(buffer, bytes, place, lifetime, scope, Buffer::unwritten, {});
   }
 
   /// Makes an unwritten buffer whose storage is the runtime's own affair: `pointer` is null,
   /// reclaim frees nothing.
   DataHandle add_without_storage(std::size_t bytes, Place place, Lifetime lifetime) {
-    check_scope(lifetime);
+    Scope* const scope = scope_for(lifetime);
     Buffer& buffer = take_record();
     buffer.pointer = nullptr;
-    return fill(buffer, bytes, place, lifetime, Buffer::unwritten, {});
+    return fill(buffer, bytes, place, lifetime, scope, Buffer::unwritten, {});
   }
 
   /// Names the caller's memory, which counts as written. Reclaiming calls `release`. Memory that is
@@ -122,7 +141,7 @@ class BufferTable {
                  "retire the other and let its tasks end"));
     }
     buffer.pointer = const_cast<std::byte*>(bytes.data());  // given to tasks that read
-    return fill(buffer, bytes.size(), place, Lifetime::persistent,
+    return fill(buffer, bytes.size(), place, Lifetime::persistent, nullptr,
                 Buffer::live | Buffer::adopted | (bytes.empty() ? 0 : Buffer::ranged) |
                     (writable ? 0 : Buffer::read_only),
                 release);
@@ -257,6 +276,12 @@ class BufferTable {
     buffer.state = 0;
     free_.push(buffer);
   }
+  /// The same for a buffer of add_in, on the driving thread.
+  void recycle(Buffer& buffer) noexcept {
+    failures_->clear(buffer);
+    buffer.state = 0;
+    free_.put_back(buffer);
+  }
 
   /// Opens a scope that owns later allocations of its lifetime. Throws LifetimeError for
   /// `persistent`.
@@ -265,7 +290,6 @@ class BufferTable {
       throw LifetimeError("open_scope: persistent buffers belong to no scope");
     scopes_.push_back({lifetime, ++scope_number_, 0, site});
   }
-
   /// Where the scope of a buffer was opened; {} if that is not known.
   CallSite site_of_scope(Buffer const& buffer) const noexcept {
     for (Scope const& scope : scopes_)
@@ -338,10 +362,14 @@ class BufferTable {
   static void check_host(char const* call, Place place) {
     if (place != host) throw ValueError(concat(call, ": this runtime has memory on the host only"));
   }
-  void check_scope(Lifetime lifetime) {
-    if (lifetime != Lifetime::persistent && innermost(lifetime) == nullptr)
+  /// The scope that an allocation belongs to; null for `persistent`.
+  Scope* scope_for(Lifetime lifetime) {
+    if (lifetime == Lifetime::persistent) return nullptr;
+    Scope* const scope = innermost(lifetime);
+    if (scope == nullptr) [[unlikely]]
       throw LifetimeError(concat("allocate: no open scope of lifetime ", name_of(lifetime),
                                  ": open one, or ask for persistent"));
+    return scope;
   }
   Scope* innermost(Lifetime lifetime) noexcept {
     for (std::size_t i = scopes_.size(); i-- > 0;)
@@ -350,7 +378,10 @@ class BufferTable {
   }
 
   Buffer& take_record() {
-    if (Buffer* const buffer = free_.pop()) return *buffer;
+    if (Buffer* const buffer = free_.pop()) {
+      buffer->native = nullptr;
+      return *buffer;
+    }
     if ((count_ & chunk_mask) == 0) {
       if (count_ == UINT32_MAX - chunk_mask) throw OutOfMemory("allocate: 2^32 buffers are in use");
       chunks_.push_back(HeapArray<Buffer>(chunk_mask + 1));
@@ -361,17 +392,16 @@ class BufferTable {
     return buffer;
   }
 
-  DataHandle fill(Buffer& buffer, std::size_t bytes, Place place, Lifetime lifetime, int state,
-                  Release release) noexcept {
+  DataHandle fill(Buffer& buffer, std::size_t bytes, Place place, Lifetime lifetime, Scope* scope,
+                  int state, Release release) noexcept {
     buffer.bytes = bytes;
     buffer.state = static_cast<std::uint8_t>(state);
     buffer.lifetime = lifetime;
     buffer.place = place;
     buffer.release = release;
     buffer.last_use = {};
-    buffer.native = nullptr;
     buffer.scope = 0;
-    if (lifetime != Lifetime::persistent) join_scope(buffer, *innermost(lifetime));
+    if (scope != nullptr) join_scope(buffer, *scope);
     return handle_of(buffer);
   }
   void join_scope(Buffer& buffer, Scope& scope) noexcept {
@@ -384,10 +414,11 @@ class BufferTable {
   void leave_scope(Buffer& buffer) noexcept {
     if (buffer.scope == 0) return;
     if (buffer.scope_previous != 0) at(buffer.scope_previous - 1).scope_next = buffer.scope_next;
-    if (buffer.scope_next != 0) at(buffer.scope_next - 1).scope_previous = buffer.scope_previous;
-    for (Scope& scope : scopes_)
-      if (scope.number == buffer.scope && scope.last == buffer.index + 1)
-        scope.last = buffer.scope_previous;
+    if (buffer.scope_next != 0)
+      at(buffer.scope_next - 1).scope_previous = buffer.scope_previous;
+    else
+      for (Scope& scope : scopes_)
+        if (scope.number == buffer.scope) scope.last = buffer.scope_previous;
     buffer.scope = 0;
   }
 

@@ -19,6 +19,11 @@ class FreeStack {
     while (!returned_.compare_exchange_weak(head, &value, std::memory_order_release,
                                             std::memory_order_relaxed));
   }
+  /// Gives one back on the thread that takes.
+  void put_back(T& value) noexcept {
+    value.next_free = taken_;
+    taken_ = &value;
+  }
   /// Takes one, null if there is none; one thread. What the giver did to it is visible.
   T* pop() noexcept {
     if (taken_ == nullptr) taken_ = returned_.exchange(nullptr, std::memory_order_acquire);

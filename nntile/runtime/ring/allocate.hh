@@ -1,0 +1,189 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Allocation from the heaps of a domain: its memory comes back behind the watermark, and where
+// there is none left, exactly one of these holds: a task's end may make room; a completion from
+// outside may; nothing will.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "nntile/core/call_site.hh"
+#include "nntile/core/error.hh"
+#include "nntile/runtime/ring/driver.hh"
+#include "nntile/runtime/ring/heap.hh"
+
+namespace nntile::detail::ring {
+
+/// The heaps of one domain. Driving thread only.
+///
+/// Law: memory is given out again once its buffer's handle is void, the watermark is past the last
+/// task that names it, and no pending task does. No verdict depends on time: DeadlockError is
+/// thrown only when every task has ended, completions from outside included, so that nothing but
+/// the blocked thread itself could end a buffer.
+template <class Policy> class Allocator {
+ public:
+  /// Throws ValueError, OutOfMemory.
+  Allocator(HeapOptions const& options, Domain<Policy>& domain, Driver<Policy>& driver)
+      : domain_(domain),
+        driver_(driver),
+        records_(records_of(options)),
+        heaps_{make(options, Lifetime::step), make(options, Lifetime::scope),
+               make(options, Lifetime::scratch), make(options, Lifetime::staging)} {}
+
+  /// Memory for a buffer of that lifetime, which notes that it is a heap's. settle() ends what
+  /// other threads have dropped. Throws OutOfMemory, DeadlockError.
+  template <class Settle>
+  void* take(std::size_t bytes, Lifetime lifetime, support::Buffer& buffer, Settle settle) {
+    Heap& heap = heaps_[index_of(lifetime)];
+    buffer.native = &heap;
+    if (bytes == 0) return nowhere(buffer);
+    std::size_t const room = Heap::room_for(bytes);
+    advance(heap);
+    if (room != 0) [[likely]]
+      if (void* const pointer = heap.take(room, buffer)) [[likely]]
+        return pointer;
+    return take_slowly(heap, bytes, buffer, settle);
+  }
+
+  HeapStats stats(Lifetime lifetime) const { return heaps_[index_of(lifetime)].stats(); }
+
+ private:
+  struct alignas(support::line_bytes) Line {
+    std::byte bytes[support::line_bytes];
+  };
+
+  static constexpr int index_of(Lifetime lifetime) { return static_cast<int>(lifetime) - 1; }
+  static std::uint32_t records_of(HeapOptions const& options) {
+    std::uint32_t const records =
+        options.records != 0 ? options.records : Policy::Sizes::heap_records;
+    if (records > std::uint32_t{1} << 31)
+      throw ValueError(concat("ring: heaps of ", records, " records where 2^31 are possible"));
+    return records;
+  }
+  Heap make(HeapOptions const& options, Lifetime lifetime) const {
+    return Heap(lifetime, options.of(lifetime), Policy::Sizes::heap_bytes, records_);
+  }
+
+  /// An empty buffer takes no room and no record: it holds up no other.
+  void* nowhere(support::Buffer& buffer) {
+    buffer.native = nullptr;
+    return &line_;
+  }
+
+  void advance(Heap& heap) {
+    heap.advance([this](support::Buffer& buffer) { return driver_.reclaim().take_back(buffer); });
+  }
+  void collect(Heap& heap) {
+    driver_.reclaim().collect();
+    advance(heap);
+  }
+  /// Whether every task has ended. Submitted by this thread alone, none comes back.
+  bool idle() const {
+    return domain_.window.watermark() == domain_.window.head() && domain_.pending.open_count() == 0;
+  }
+
+  template <class Settle>
+  [[gnu::noinline]] void* take_slowly(Heap& heap, std::size_t bytes, support::Buffer& buffer,
+                                      Settle settle) {
+    std::size_t const room = Heap::room_for(bytes);
+    bool const grows = heap.on_full() == OnFull::grow;
+    if (room == 0 || (!grows && room > heap.newest()->capacity())) fail_too_large(heap, bytes);
+    collect(heap);
+    void* pointer = heap.take(room, buffer);
+    if (pointer != nullptr) return pointer;
+    if (grows) {
+      heap.grow(room);
+      return heap.take(room, buffer);
+    }
+    if (heap.on_full() == OnFull::fail) fail<OutOfMemory>(heap, bytes, "");
+    heap.count_wait();
+    driver_.block_until(
+        [&] {
+          driver_.reclaim().collect();
+          bool const all_ended = idle();
+          settle();
+          collect(heap);  // once more: what a task held that has ended since comes back first
+          pointer = heap.take(room, buffer);
+          return pointer != nullptr || all_ended;
+        },
+        [&] {
+          if (domain_.window.watermark() != domain_.window.head()) return driver_.oldest();
+          return domain_.pending.oldest();
+        });
+    if (pointer == nullptr) fail_for_good(heap, bytes);
+    return pointer;
+  }
+
+  /// Totals of a chunk for an error.
+  struct Census {
+    std::size_t held = 0;     // bytes of all its buffers
+    std::size_t ended = 0;    // of them, of buffers whose handles are void
+    std::size_t largest = 0;  // of one
+  };
+  static Census census(HeapChunk const& chunk) {
+    Census result;
+    chunk.each([&](support::Buffer& buffer) {
+      std::size_t const room = Heap::room_for(buffer.bytes);
+      result.held += room;
+      if (buffer.is(support::Buffer::ended)) result.ended += room;
+      if (room > result.largest) result.largest = room;
+    });
+    return result;
+  }
+
+  [[noreturn]] static void fail_too_large(Heap const& heap, std::size_t bytes) {
+    if (heap.newest() == nullptr || heap.on_full() == OnFull::grow)
+      throw OutOfMemory(concat("allocate: cannot allocate ", bytes, " bytes (",
+                               name_of(heap.lifetime()), "): use smaller tensors"));
+    throw OutOfMemory(concat("allocate: ", bytes, " bytes (", name_of(heap.lifetime()),
+                             ") are more than the capacity of their heap, ",
+                             heap.newest()->capacity(), " bytes: make it ", Heap::room_for(bytes),
+                             " at least (HeapOptions), or let it grow"));
+  }
+
+  /// With the dead bytes behind the oldest buffer there would be room, or not even with them.
+  [[noreturn]] void fail_for_good(Heap const& heap, std::size_t bytes) {
+    HeapChunk const& chunk = *heap.newest();
+    Census const found = census(chunk);
+    std::string const why = "every task has ended, and ";
+    bool const would_do = Heap::room_for(bytes) <= chunk.capacity() - (found.held - found.ended) &&
+                          !(chunk.records_full() && found.ended == 0);
+    if (would_do) fail<OutOfMemory>(heap, bytes, why);
+    fail<DeadlockError>(heap, bytes, why);
+  }
+
+  template <class E>
+  [[noreturn]] void fail(Heap const& heap, std::size_t bytes, std::string const& why) {
+    HeapChunk const& chunk = *heap.newest();
+    Census const found = census(chunk);
+    support::Buffer const& oldest = *chunk.oldest();
+    std::size_t const room = Heap::room_for(bytes);
+    // What is skipped at the end is less than the largest allocation.
+    std::size_t const would_do = found.held + room + (room > found.largest ? room : found.largest);
+    std::string text = concat("allocate: no room for ", bytes, " bytes (", name_of(heap.lifetime()),
+                              "): ", why, support::BufferTable::describe(oldest));
+    if (oldest.is(support::Buffer::ended)) {
+      text += " holds up the others until its tasks have ended";
+    } else {
+      CallSite const site = domain_.machine.table.site_of_scope(oldest);
+      text += concat(" of the scope opened at ", site.file != nullptr ? site.file : "?", ":",
+                     site.line, " holds up the others until it is retired");
+    }
+    text += concat("; used ", chunk.used(), ", available ", chunk.available(), ", capacity ",
+                   chunk.capacity(), " bytes, of which ", found.ended,
+                   " belong to buffers that have ended; ");
+    text += chunk.records_full() ? concat("all ", chunk.record_capacity(), " records are in use, ",
+                                          2 * chunk.record_capacity(), " would do")
+                                 : concat(would_do, " bytes would do (HeapOptions)");
+    throw E(text);
+  }
+
+  Domain<Policy>& domain_;
+  Driver<Policy>& driver_;
+  std::uint32_t const records_;
+  Heap heaps_[4];
+  Line line_;
+};
+
+}  // namespace nntile::detail::ring

@@ -1,0 +1,50 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Capacities of a ring's heaps, and what they count.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "nntile/runtime/concept.hh"
+
+namespace nntile {
+
+/// What `allocate` does where a heap has no room: takes more memory from the system; waits for
+/// tasks whose end makes room, and throws DeadlockError once nothing runs that could; or throws
+/// OutOfMemory at once.
+enum class OnFull : std::uint8_t { grow, wait, fail };
+
+/// One heap. `bytes` of 0 is room for what comes first; it must be given where the heap may not
+/// grow. Memory that is given is taken at construction.
+struct HeapCapacity {
+  std::size_t bytes = 0;
+  OnFull on_full = OnFull::grow;
+};
+
+/// The heaps of a ring, one a lifetime but `persistent`. Buffers of a heap come back in the order
+/// of their allocation: one that lives long holds up those behind it, and so belongs to a lifetime
+/// of its own, or to `persistent`.
+struct HeapOptions {
+  HeapCapacity step, scope, scratch, staging;
+  /// Buffers that one heap holds at a time, rounded up to a power of two; 0 for the policy's.
+  std::uint32_t records = 0;
+
+  HeapCapacity const& of(Lifetime lifetime) const {
+    HeapCapacity const* const all[] = {&step, &scope, &scratch, &staging};
+    return *all[static_cast<int>(lifetime) - 1];
+  }
+};
+
+/// Counters of one heap. Bytes are those from the oldest buffer that still holds memory to the
+/// newest: what a heap of that capacity would have held.
+struct HeapStats {
+  std::size_t capacity = 0;
+  std::size_t used = 0;
+  std::size_t peak = 0;
+  std::uint64_t records = 0;       // buffers that hold memory
+  std::uint64_t peak_records = 0;  // at a time
+  std::uint64_t growths = 0;       // times that memory was taken from the system
+  std::uint64_t waits = 0;         // allocations that waited for tasks
+};
+
+}  // namespace nntile

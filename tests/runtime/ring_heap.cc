@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The ring's heaps: chunks alone, and what `allocate` does with them.
+#include <atomic>
+#include <cstdint>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/scope.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+using detail::ring::Heap;
+using detail::ring::HeapChunk;
+using support::Buffer;
+
+namespace {
+
+constexpr auto freed = [](Buffer& buffer) { return buffer.is(Buffer::ended); };
+constexpr std::size_t long_room = 64;  // what a buffer of one long takes
+
+/// A ring whose heap of lifetime step has room for so many longs.
+HeapOptions step_heap(std::size_t cells, OnFull on_full = OnFull::wait, std::uint32_t records = 0) {
+  HeapOptions options;
+  options.step = {cells * long_room, on_full};
+  options.records = records;
+  return options;
+}
+RuntimeOptions workers(int count, bool own_driver = false) { return {count, own_driver, false}; }
+
+/// Where a buffer's memory is.
+template <class R> void const* address(R& ring, DataHandle handle) {
+  void const* const pointer = ring.lock(handle, Access::write).data();
+  ring.unlock(handle);
+  return pointer;
+}
+
+/// Ends when the flag whose address is the argument is set.
+Codelet const gate_codelet{"gate",
+                           +[](KernelCall const& call) noexcept -> Status {
+                             auto& open = **static_cast<std::atomic<bool>* const*>(call.arguments);
+                             while (!open) std::this_thread::yield();
+                             return {};
+                           },
+                           nullptr, nullptr};
+
+}  // namespace
+
+TEST_CASE("what a chunk gives out overlaps nothing and stays inside", "[runtime][heap]") {
+  std::mt19937 random(11);
+  for (std::size_t const lines : {1u, 2u, 3u, 8u, 21u}) {
+    HeapChunk chunk(64 * lines, 1000);
+    std::vector<Buffer> buffers(2000);
+    std::vector<bool> taken(lines);
+    std::byte* const first = static_cast<std::byte*>(chunk.take(64, buffers[0]));
+    buffers[0].set(Buffer::ended);
+    chunk.advance(freed);
+    std::size_t oldest = 1, newest = 1;
+    auto const mark = [&](Buffer const& buffer, bool value) {
+      auto const at = static_cast<std::byte*>(buffer.pointer) - first;
+      REQUIRE((at >= 0 && at % 64 == 0));
+      for (std::size_t i = 0; i < buffer.bytes / 64; ++i) {
+        REQUIRE(static_cast<std::size_t>(at) / 64 + i < lines);
+        REQUIRE(taken[static_cast<std::size_t>(at) / 64 + i] != value);
+        taken[static_cast<std::size_t>(at) / 64 + i] = value;
+      }
+    };
+    while (newest < buffers.size()) {
+      Buffer& buffer = buffers[newest];
+      buffer.bytes = 64 * (1 + random() % lines);
+      std::size_t const available = chunk.available();
+      buffer.pointer = chunk.take(buffer.bytes, buffer);
+      REQUIRE((buffer.pointer != nullptr) == (buffer.bytes <= available));
+      if (buffer.pointer != nullptr) {
+        mark(buffer, true);
+        ++newest;
+      }
+      if (oldest == newest || random() % 2 == 0) continue;
+      buffers[oldest + random() % (newest - oldest)].set(Buffer::ended);
+      for (; oldest < newest && buffers[oldest].is(Buffer::ended); ++oldest)
+        mark(buffers[oldest], false);
+      chunk.advance(freed);
+      REQUIRE(chunk.records() == newest - oldest);
+    }
+  }
+}
+
+TEST_CASE("a chunk without allocations has room for one as large as itself", "[runtime][heap]") {
+  HeapChunk chunk(256, 4);
+  Buffer a, b;
+  REQUIRE(chunk.take(192, a) != nullptr);
+  CHECK(chunk.take(128, b) == nullptr);
+  a.set(Buffer::ended);
+  chunk.advance(freed);
+  CHECK(chunk.used() == 0);
+  CHECK(chunk.take(256, b) != nullptr);
+  CHECK(chunk.available() == 0);
+}
+
+TEST_CASE("what is skipped at the end of a chunk comes back with the allocation before it",
+          "[runtime][heap]") {
+  HeapChunk chunk(256, 4);
+  Buffer a, b, c, d;
+  void* const first = chunk.take(64, a);
+  REQUIRE(chunk.take(128, b) != nullptr);  // 64 bytes are left
+  a.set(Buffer::ended);
+  chunk.advance(freed);
+  CHECK(chunk.take(128, c) == nullptr);
+  b.set(Buffer::ended);
+  chunk.advance(freed);
+  CHECK(chunk.take(128, c) == first);
+  CHECK(chunk.take(128, d) != nullptr);
+}
+
+TEST_CASE("records of a chunk run out, and grow", "[runtime][heap]") {
+  HeapChunk chunk(1024, 2);
+  Buffer buffers[4];
+  for (int i = 0; i < 3; ++i) {  // the second lap of the records
+    REQUIRE(chunk.take(64, buffers[i]) != nullptr);
+    if (i == 0) {
+      buffers[0].set(Buffer::ended);
+      chunk.advance(freed);
+    }
+  }
+  CHECK(chunk.take(64, buffers[3]) == nullptr);
+  CHECK(chunk.available() == 0);
+  chunk.grow_records();
+  CHECK(chunk.oldest() == &buffers[1]);
+  CHECK(chunk.take(64, buffers[3]) != nullptr);
+  std::vector<Buffer*> seen;
+  chunk.each([&](Buffer& buffer) { seen.push_back(&buffer); });
+  CHECK(seen == std::vector<Buffer*>{&buffers[1], &buffers[2], &buffers[3]});
+}
+
+TEST_CASE("a heap grows by chunks and keeps the newest", "[runtime][heap]") {
+  Heap heap(Lifetime::step, {}, 128, 8);
+  Buffer a, b, c;
+  CHECK(heap.take(64, a) == nullptr);
+  heap.grow(64);
+  REQUIRE(heap.take(128, a) != nullptr);
+  CHECK(heap.take(64, b) == nullptr);
+  heap.grow(64);
+  REQUIRE(heap.take(64, b) != nullptr);
+  heap.grow(4096);
+  REQUIRE(heap.take(4096, c) != nullptr);
+  CHECK(heap.stats().capacity == 128 + 256 + 4096);
+  CHECK(heap.stats().peak == 128 + 64 + 4096);
+  CHECK(heap.stats().records == 3);
+  b.set(Buffer::ended);
+  heap.advance(freed);
+  CHECK(heap.stats().capacity == 128 + 4096);
+  a.set(Buffer::ended);
+  c.set(Buffer::ended);
+  heap.advance(freed);
+  CHECK(heap.stats().capacity == 4096);
+  CHECK(heap.stats().used == 0);
+  CHECK(heap.stats().growths == 3);
+}
+
+TEST_CASE("buffers of one lifetime lie one behind the other", "[runtime][heap]") {
+  Ring ring(workers(1), step_heap(8));
+  auto const step = scope(ring, Lifetime::step);
+  auto const a = ring.allocate(8, host, Lifetime::step),
+             b = ring.allocate(65, host, Lifetime::step),
+             c = ring.allocate(64, host, Lifetime::step);
+  auto const* const first = static_cast<std::byte const*>(address(ring, a));
+  CHECK(address(ring, b) == first + 64);
+  CHECK(address(ring, c) == first + 192);
+  CHECK(ring.stats().step.used == 256);
+  CHECK(ring.stats().scratch.capacity == 0);
+}
+
+TEST_CASE("memory of a heap is given out again once its tasks have ended", "[runtime][heap]") {
+  Ring ring(workers(GENERATE(1, 2)), step_heap(4));
+  auto const sum = cell(ring, 0);
+  long expected = 0;
+  for (long i = 0; i < 1000; ++i) {
+    auto const step = scope(ring, Lifetime::step);
+    auto const a = ring.allocate(sizeof(long), host, Lifetime::step),
+               b = ring.allocate(sizeof(long), host, Lifetime::step);
+    submit(ring, put_codelet, {{a, Access::write}}, i);
+    submit(ring, copy_codelet, {{b, Access::write}, {a, Access::read}}, 1L);
+    submit(ring, copy_codelet, {{sum, Access::write}, {b, Access::read}}, 0L);
+    submit(ring, step_codelet, {{sum, Access::update}}, 0L);
+    expected = 3 * (i + 1);
+  }
+  CHECK(read(ring, sum) == expected);
+  CHECK(ring.stats().step.growths == 0);
+  CHECK(ring.stats().step.capacity == 4 * long_room);
+  CHECK(ring.stats().step.peak <= 4 * long_room);
+}
+
+TEST_CASE("a running task holds the memory of a retired buffer", "[runtime][heap]") {
+  Ring ring(workers(1, true), step_heap(1, OnFull::fail));
+  std::atomic<bool> open{false};
+  auto const step = scope(ring, Lifetime::step);
+  auto const a = ring.allocate(sizeof(long), host, Lifetime::step);
+  auto const running = submit(ring, gate_codelet, {{a, Access::write}}, &open);
+  ring.retire(a);
+  CHECK_THROWS_AS(ring.allocate(8, host, Lifetime::step), OutOfMemory);
+  open = true;
+  ring.wait(running);
+  CHECK_NOTHROW(ring.allocate(8, host, Lifetime::step));
+}
+
+TEST_CASE("an open token holds the memory of a retired buffer", "[runtime][heap]") {
+  Ring ring(workers(GENERATE(1, 2)), step_heap(1, OnFull::fail));
+  TokenKeeper keeper;
+  auto const step = scope(ring, Lifetime::step);
+  auto const a = ring.allocate(sizeof(long), host, Lifetime::step);
+  submit(ring, put_codelet, {{a, Access::write}}, 1L);
+  auto const kept = submit(ring, keep_codelet, {{a, Access::update}}, &keeper);
+  ring.retire(a);
+  while (ring.stats().executed < 2) (void)ring.done(kept);
+  CHECK_THROWS_AS(ring.allocate(8, host, Lifetime::step), OutOfMemory);
+  keeper.at(0).complete();
+  ring.wait(kept);
+  CHECK_NOTHROW(ring.allocate(8, host, Lifetime::step));
+}
+
+TEST_CASE("a replay in flight holds the memory of a retired buffer", "[runtime][heap]") {
+  Ring ring(workers(1), step_heap(1, OnFull::fail));
+  TokenKeeper keeper;
+  auto const step = scope(ring, Lifetime::step);
+  auto const a = ring.allocate(sizeof(long), host, Lifetime::step);
+  Use<Binding> const uses[] = {{0, Access::write}};
+  TokenKeeper* const argument = &keeper;
+  ProgramTask const task{&keep_codelet, uses, std::as_bytes(std::span(&argument, 1)), {}, {}};
+  auto const kept = ring.replay(ring.record({&task, 1}, 1), {&a, 1});
+  ring.retire(a);
+  while (ring.stats().executed < 2) (void)ring.done(kept);
+  CHECK_THROWS_AS(ring.allocate(8, host, Lifetime::step), OutOfMemory);
+  keeper.at(0).complete();
+  ring.wait(kept);
+  CHECK_NOTHROW(ring.allocate(8, host, Lifetime::step));
+}
+
+TEST_CASE("an empty buffer takes no room and holds up no other", "[runtime][heap]") {
+  Ring ring(workers(1), step_heap(1));
+  auto const step = scope(ring, Lifetime::step);
+  auto const empty = ring.allocate(0, host, Lifetime::step);
+  for (int i = 0; i < 3; ++i) {
+    auto const full = ring.allocate(64, host, Lifetime::step);
+    auto const another = ring.allocate(0, host, Lifetime::step);
+    CHECK(address(ring, another) != nullptr);
+    ring.retire(full);
+  }
+  CHECK(ring.lock(empty, Access::write).size() == 0);
+  ring.unlock(empty);
+}
+
+TEST_CASE("a heap without capacity grows, and says how often", "[runtime][heap]") {
+  Ring ring(workers(1));
+  {
+    auto const step = scope(ring, Lifetime::step);
+    (void)ring.allocate(64, host, Lifetime::step);
+    CHECK(ring.stats().step.growths == 1);
+    (void)ring.allocate(std::size_t{3} << 20, host, Lifetime::step);
+    CHECK(ring.stats().step.growths == 2);
+    for (int i = 0; i < 5000; ++i) (void)ring.allocate(64, host, Lifetime::step);
+  }
+  auto const before = ring.stats().step;
+  CHECK(before.peak_records == 5002);
+  for (int i = 0; i < 100; ++i) {
+    auto const step = scope(ring, Lifetime::step);
+    (void)ring.allocate(std::size_t{3} << 20, host, Lifetime::step);
+    for (int k = 0; k < 100; ++k) (void)ring.allocate(64, host, Lifetime::step);
+  }
+  CHECK(ring.stats().step.growths == before.growths);
+}
+
+TEST_CASE("the peak of a heap is a capacity that would do", "[runtime][heap]") {
+  auto const program = [](Ring& ring) {
+    for (int i = 0; i < 10; ++i) {
+      auto const step = scope(ring, Lifetime::step);
+      auto const a = ring.allocate(1000, host, Lifetime::step);
+      for (int k = 0; k < 5; ++k) (void)ring.allocate(500, host, Lifetime::step);
+      ring.retire(a);
+      (void)ring.allocate(1000, host, Lifetime::step);
+    }
+  };
+  Ring ring(workers(1));
+  program(ring);
+  HeapOptions options;
+  options.step = {ring.stats().step.peak, OnFull::fail};
+  Ring tight(workers(1), options);
+  program(tight);
+  CHECK(tight.stats().step.peak == tight.stats().step.capacity);
+  CHECK(tight.stats().step.growths == 0);
+  options.step.bytes -= 64;
+  Ring too_tight(workers(1), options);
+  CHECK_THROWS_AS(program(too_tight), OutOfMemory);
+}
+
+TEST_CASE("a heap larger than memory is one clear error", "[runtime][heap]") {
+  HeapOptions options;
+  options.scratch.bytes = std::size_t{1} << 50;
+  std::string const text = message_of<OutOfMemory>([&] { Ring ring(workers(1), options); });
+  for (auto const* const piece : {"1125899906842624 bytes", "scratch", "memory"})
+    CHECK(contains(text, piece));
+  options.scratch.bytes = SIZE_MAX;
+  CHECK_THROWS_AS(Ring(workers(1), options), OutOfMemory);
+}
+
+TEST_CASE("a heap that may not grow needs a capacity", "[runtime][heap]") {
+  HeapOptions options;
+  options.scope.on_full = OnFull::wait;
+  CHECK(contains(message_of<ValueError>([&] { Ring ring(workers(1), options); }), "scope"));
+}
+
+TEST_CASE("more bytes than any machine has throw, whatever the heap does", "[runtime][heap]") {
+  for (OnFull const on_full : {OnFull::grow, OnFull::wait, OnFull::fail}) {
+    Ring ring(workers(1), step_heap(2, on_full));
+    auto const step = scope(ring, Lifetime::step);
+    for (std::size_t const bytes : {SIZE_MAX, SIZE_MAX / 2 + 1, std::size_t{1} << 50})
+      CHECK(contains(message_of<OutOfMemory>([&] { ring.allocate(bytes, host, Lifetime::step); }),
+                     concat(bytes)));
+    CHECK_NOTHROW(ring.allocate(128, host, Lifetime::step));
+  }
+}
+
+TEST_CASE("what other threads have dropped makes room", "[runtime][heap]") {
+  Ring ring(workers(2), step_heap(1));
+  auto const step = scope(ring, Lifetime::step);
+  auto const a = ring.allocate(8, host, Lifetime::step);
+  std::thread([&] { ring.link()->drop(a, false); }).join();
+  CHECK_NOTHROW(ring.allocate(8, host, Lifetime::step));
+}
+
+TEST_CASE("what other threads drop while allocate waits makes room", "[runtime][heap]") {
+  Ring ring(workers(2), step_heap(1));
+  TokenKeeper keeper;
+  auto const step = scope(ring, Lifetime::step);
+  auto const a = ring.allocate(8, host, Lifetime::step), elsewhere = cell(ring, 0);
+  submit(ring, keep_codelet, {{elsewhere, Access::update}}, &keeper);
+  std::thread other([&] {
+    Completion token = keeper.at(0);
+    ring.link()->drop(a, false);
+    token.complete();
+  });
+  CHECK_NOTHROW(ring.allocate(8, host, Lifetime::step));
+  other.join();
+}
