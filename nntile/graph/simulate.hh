@@ -75,18 +75,21 @@ inline Simulation simulate(Plan const& plan, MachineModel const& machine, TaskOr
     std::int32_t priority;
     std::uint32_t task;
   };
-  auto const later = [](Item const& a, Item const& b) {  // a heap's first is the earliest
-    return a.since != b.since ? a.since > b.since : a.task > b.task;
+  // Whether b goes first: a heap's first element is the greatest.
+  struct Before {
+    bool by_priority;
+    bool operator()(Item const& a, Item const& b) const {
+      if (by_priority && a.priority != b.priority) return a.priority < b.priority;
+      return a.since != b.since ? a.since > b.since : a.task > b.task;
+    }
   };
-  auto const less_urgent = [later](Item const& a, Item const& b) {
-    return a.priority != b.priority ? a.priority < b.priority : later(a, b);
-  };
+  constexpr Before later{false}, less_urgent{true};
   std::vector<Item> coming, ready;
-  auto const push = [](std::vector<Item>& heap, Item item, auto const& compare) {
+  auto const push = [](std::vector<Item>& heap, Item item, Before compare) {
     heap.push_back(item);
     std::push_heap(heap.begin(), heap.end(), compare);
   };
-  auto const pop = [](std::vector<Item>& heap, auto const& compare) {
+  auto const pop = [](std::vector<Item>& heap, Before compare) {
     std::pop_heap(heap.begin(), heap.end(), compare);
     Item const item = heap.back();
     heap.pop_back();

@@ -2,12 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The pass that orders the tasks of neighbouring nodes tile by tile instead of node by node.
 
-#include <algorithm>
-#include <numeric>
-#include <unordered_map>
-#include <utility>
+#include <cstdint>
 #include <vector>
 
+#include "nntile/graph/passes/counting_sort.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile::passes {
@@ -19,37 +17,31 @@ namespace nntile::passes {
 /// writes, so no bit depends on it.
 class ByTilePass {
  public:
-  explicit ByTilePass(PlanData const& plan) : plan_(plan), key_(plan.tasks.size()) {
+  explicit ByTilePass(PlanData& plan) : plan_(plan), users_(plan.buffers.size()) {
     for (std::size_t t = 0; t < plan.tasks.size(); ++t)
       if (t == 0 || plan.tasks[t].node != plan.tasks[t - 1].node) first_task_.push_back(t);
     first_task_.push_back(plan.tasks.size());
   }
 
-  /// The tasks in their new order. Cost: linear in the number of tasks, times tasks per window.
-  std::vector<std::uint32_t> run() {
-    std::vector<std::uint32_t> order(plan_.tasks.size());
-    std::iota(order.begin(), order.end(), 0u);
+  /// Orders the tasks. Cost: linear in the number of tasks, times tasks per window.
+  void run() {
     std::size_t const nodes = first_task_.size() - 1;
     for (std::size_t node = 0, end; node < nodes; node = end) {
       end = node + 1;
       for (std::uint32_t const tensor : results(node)) {
         std::size_t const until = last_of(node, tensor);
         if (until == node + 1 || !independent(node, until, tensor)) continue;
-        std::stable_sort(order.begin() + offset(node), order.begin() + offset(until),
-                         [&](std::uint32_t a, std::uint32_t b) { return key_[a] < key_[b]; });
+        auto const tiles = static_cast<std::size_t>(plan_.tensors[tensor].tiling.tile_count());
+        reorder(plan_.tasks, first_task_[node], counting_sort(keys_, tiles));
         end = until;
         break;
       }
     }
-    return order;
   }
 
  private:
   static constexpr std::uint32_t none = ~0u;
 
-  std::ptrdiff_t offset(std::size_t node) const {
-    return static_cast<std::ptrdiff_t>(first_task_[node]);
-  }
   std::uint32_t tensor_of(Use<BufferId> const& use) const {
     return plan_.buffers[use.handle].tensor;
   }
@@ -74,15 +66,11 @@ class ByTilePass {
     return node;
   }
 
-  /// Sets the tasks' keys, their tiles of the tensor; false where tasks of different tiles are not
+  /// Lists the tasks' keys, their tiles of the tensor; false where tasks of different tiles are not
   /// independent.
   bool independent(std::size_t node, std::size_t until, std::uint32_t tensor) {
-    struct User {
-      std::uint32_t key;
-      bool written;
-      bool several;
-    };
-    std::unordered_map<std::uint32_t, User> users;  // of a buffer
+    keys_.clear();
+    ++window_;
     for (std::size_t t = first_task_[node]; t < first_task_[until]; ++t) {
       std::uint32_t key = none;
       for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t])) {
@@ -92,10 +80,10 @@ class ByTilePass {
         key = tile;
       }
       if (key == none) return false;
-      key_[t] = key;
+      keys_.push_back(key);
       for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t])) {
-        auto const [at, fresh] = users.try_emplace(use.handle, User{key, false, false});
-        User& user = at->second;
+        User& user = users_[use.handle];
+        if (user.window != window_) user = {window_, key, false, false};
         user.several |= user.key != key;
         user.written |= writes(use.access);
         if (user.several && user.written) return false;
@@ -104,25 +92,23 @@ class ByTilePass {
     return true;
   }
 
-  PlanData const& plan_;
+  struct User {
+    std::uint32_t window;  // the last one that uses the buffer, from 1
+    std::uint32_t key;
+    bool written;
+    bool several;
+  };
+
+  PlanData& plan_;
   std::vector<std::size_t> first_task_;  // of each node that has tasks
-  std::vector<std::uint32_t> key_;
+  std::vector<std::uint32_t> keys_;      // of a window's tasks
+  std::vector<User> users_;              // by buffer
+  std::uint32_t window_ = 0;
 };
 
 /// Orders tasks by tile where their nodes allow it.
 inline PlanData by_tile(PlanData plan) {
-  std::vector<std::uint32_t> order = ByTilePass(plan).run();
-  for (std::uint32_t first = 0; first < order.size(); ++first) {  // in place, cycle by cycle
-    if (order[first] == first) continue;
-    PlannedTask const moved = plan.tasks[first];
-    std::uint32_t at = first;
-    while (order[at] != first) {
-      plan.tasks[at] = plan.tasks[order[at]];
-      at = std::exchange(order[at], at);
-    }
-    plan.tasks[at] = moved;
-    order[at] = at;
-  }
+  ByTilePass(plan).run();
   return plan;
 }
 

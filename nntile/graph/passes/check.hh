@@ -3,7 +3,6 @@
 // The pass that changes nothing: it proves that a plan means what its graph says, on any runtime.
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "nntile/graph/plan.hh"
@@ -164,20 +163,19 @@ class CheckPass {
   }
 
   void check_order() const {
-    using Position = std::pair<std::uint32_t, std::uint32_t>;  // node, and within it
     struct Latest {
-      Position touched, written;
+      std::uint64_t touched, written;  // node in the upper half, and position within it
     };
     std::vector<Latest> latest(plan_.buffers.size());
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       PlannedTask const& task = plan_.tasks[t];
-      Position const here{task.node, task.args};
+      std::uint64_t const here = std::uint64_t{task.node} << 32 | task.args;
       for (Use<BufferId> const& use : plan_.uses_of(task)) {
         Latest& before = latest[use.handle];
-        Position const& limit = writes(use.access) ? before.touched : before.written;
+        std::uint64_t const limit = writes(use.access) ? before.touched : before.written;
         if (here < limit)
           fail(label(t), " of node ", task.node, " ", name_of(use.access), "s ", tile(use.handle),
-               " behind a task of node ", limit.first, " that it must precede");
+               " behind a task of node ", limit >> 32, " that it must precede");
         before.touched = std::max(before.touched, here);
         if (writes(use.access)) before.written = std::max(before.written, here);
       }

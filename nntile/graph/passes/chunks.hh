@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <memory>
 #include <span>
 #include <type_traits>
 #include <vector>
+
+#include "nntile/core/heap_array.hh"
 
 namespace nntile::passes {
 
@@ -22,7 +23,7 @@ class Chunks {
   std::span<T> append(std::size_t count) {
     if (chunks_.empty() || chunks_.back().room - chunks_.back().size < count) {
       std::size_t const room = std::max(count, next_);
-      chunks_.push_back({std::make_unique_for_overwrite<T[]>(room), 0, room});
+      chunks_.push_back({HeapArray<T>(room), 0, room});
       next_ = std::min(2 * next_, largest);
     }
     Chunk& chunk = chunks_.back();
@@ -40,7 +41,7 @@ class Chunks {
     for (Chunk& chunk : chunks_) {
       std::memcpy(to, chunk.values.get(), chunk.size * sizeof(T));
       to += chunk.size;
-      chunk.values.reset();
+      chunk.values = {};
     }
     chunks_.clear();
     size_ = 0;
@@ -49,7 +50,7 @@ class Chunks {
 
  private:
   struct Chunk {
-    std::unique_ptr<T[]> values;
+    HeapArray<T> values;
     std::size_t size;
     std::size_t room;
   };

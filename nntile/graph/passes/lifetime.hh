@@ -3,8 +3,7 @@
 // The pass that lays out memory: live ranges of tiles, and slots that tiles use in turn.
 
 #include <algorithm>
-#include <map>
-#include <utility>
+#include <cstdint>
 #include <vector>
 
 #include "nntile/graph/plan.hh"
@@ -29,6 +28,77 @@ inline std::vector<LiveRange> live_ranges(PlanData const& plan) {
     }
   return ranges;
 }
+
+/// The slots that hold no tile, by size, and those of one size by the time since when. Sizes are
+/// few, slots many: a list of slots for each size. Cost: the number of sizes; std::multimap would
+/// be as dear to compile as a pass.
+class FreeSlots {
+ public:
+  /// One of them: its size's place, and its number; no_id for none.
+  struct Place {
+    std::size_t size;
+    std::uint32_t slot;
+  };
+
+  bool empty() const { return sizes_.empty(); }
+  std::size_t since(Place at) const { return links_[at.slot].since; }
+
+  /// The first of those that have so many bytes at least.
+  Place lower_bound(Index bytes) const { return first(position(bytes)); }
+  Place next(Place at) const {
+    std::uint32_t const next = links_[at.slot].next;
+    return next != no_id ? Place{at.size, next} : first(at.size + 1);
+  }
+  /// Of the largest the latest. There is one.
+  Place last() const { return {sizes_.size() - 1, sizes_.back().last}; }
+
+  void add(std::uint32_t slot, Index bytes, std::size_t now) {
+    std::size_t const at = position(bytes);
+    if (at == sizes_.size() || sizes_[at].bytes != bytes)
+      sizes_.insert(sizes_.begin() + static_cast<std::ptrdiff_t>(at), Size{bytes, no_id, no_id});
+    Size& size = sizes_[at];
+    if (slot >= links_.size()) links_.resize(slot + 1);
+    links_[slot] = {now, size.last, no_id};
+    (size.last == no_id ? size.first : links_[size.last].next) = slot;
+    size.last = slot;
+  }
+  void take(Place at) {
+    Size& size = sizes_[at.size];
+    Links const links = links_[at.slot];
+    (links.previous == no_id ? size.first : links_[links.previous].next) = links.next;
+    (links.next == no_id ? size.last : links_[links.next].previous) = links.previous;
+    if (size.first == no_id) sizes_.erase(sizes_.begin() + static_cast<std::ptrdiff_t>(at.size));
+  }
+
+ private:
+  struct Size {
+    Index bytes;
+    std::uint32_t first, last;
+  };
+  struct Links {
+    std::size_t since;
+    std::uint32_t previous, next;
+  };
+
+  /// The first size of so many bytes or more.
+  std::size_t position(Index bytes) const {
+    std::size_t begin = 0, end = sizes_.size();
+    while (begin < end) {
+      std::size_t const middle = begin + (end - begin) / 2;
+      if (sizes_[middle].bytes < bytes)
+        begin = middle + 1;
+      else
+        end = middle;
+    }
+    return begin;
+  }
+  Place first(std::size_t size) const {
+    return {size, size < sizes_.size() ? sizes_[size].first : no_id};
+  }
+
+  std::vector<Size> sizes_;   // ascending, none empty
+  std::vector<Links> links_;  // by slot
+};
 
 /// Gives each buffer that lives in the arena of one location a slot. A slot is one handle: it
 /// serves one tile at a time, and as many bytes as the largest of them. A tile that takes a slot
@@ -69,16 +139,12 @@ class SlotPass {
                                                       : take(plan_.buffers[b].bytes, t, budget);
       for (std::uint32_t const b : end_[t])
         if (!passes_on_[b])
-          free_.emplace(plan_.slots[plan_.buffers[b].slot].bytes, Free{plan_.buffers[b].slot, t});
+          free_.add(plan_.buffers[b].slot, plan_.slots[plan_.buffers[b].slot].bytes, t);
     }
     return bound;
   }
 
  private:
-  struct Free {
-    std::uint32_t slot;
-    std::size_t since;
-  };
   static constexpr int max_probes = 16;  // of free slots, before the first of them is taken
 
   bool in_arena(std::uint32_t buffer) const {
@@ -123,25 +189,24 @@ class SlotPass {
   }
 
   std::uint32_t take(Index bytes, std::size_t now, Index budget) {
-    auto const fitting = free_.lower_bound(bytes);
-    auto at = fitting;
-    for (int probe = 0; at != free_.end() && probe < max_probes; ++at, ++probe)
-      if (at->second.since + reuse_distance <= now) return use(at, bytes);
+    FreeSlots::Place const fitting = free_.lower_bound(bytes);
+    FreeSlots::Place at = fitting;
+    for (int probe = 0; at.slot != no_id && probe < max_probes; at = free_.next(at), ++probe)
+      if (free_.since(at) + reuse_distance <= now) return use(at, bytes);
     if (free_.empty() || total_ + bytes <= budget) {
       total_ += bytes;
       plan_.slots.push_back({bytes, location_});
       return static_cast<std::uint32_t>(plan_.slots.size() - 1);
     }
-    return use(fitting != free_.end() ? fitting : std::prev(fitting), bytes);
+    return use(fitting.slot != no_id ? fitting : free_.last(), bytes);
   }
 
-  std::uint32_t use(std::multimap<Index, Free>::iterator at, Index bytes) {
-    std::uint32_t const slot = at->second.slot;
-    Index& size = plan_.slots[slot].bytes;
+  std::uint32_t use(FreeSlots::Place at, Index bytes) {
+    Index& size = plan_.slots[at.slot].bytes;
     total_ += std::max<Index>(0, bytes - size);
     size = std::max(size, bytes);
-    free_.erase(at);
-    return slot;
+    free_.take(at);
+    return at.slot;
   }
 
   PlanData& plan_;
@@ -150,7 +215,7 @@ class SlotPass {
   std::vector<std::vector<std::uint32_t>> end_;
   std::vector<std::uint32_t> replaced_;  // whose slot a buffer takes over
   std::vector<bool> passes_on_;
-  std::multimap<Index, Free> free_;
+  FreeSlots free_;
   Index total_ = 0;
 };
 

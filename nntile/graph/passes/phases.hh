@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nntile/graph/logical.hh"
+#include "nntile/graph/passes/counting_sort.hh"
 #include "nntile/graph/passes/prune.hh"
 #include "nntile/graph/plan.hh"
 
@@ -40,21 +41,22 @@ inline std::vector<std::size_t> order_by_phase(LogicalGraph const& graph,
       if (writes(declared[o].access)) before.written = std::max(before.written, op.phase);
     }
   }
-  std::stable_sort(ops.begin(), ops.end(), [&](std::size_t a, std::size_t b) {
-    return graph.op_at(a).phase < graph.op_at(b).phase;
-  });
+  std::vector<std::uint32_t> phases(ops.size());
+  for (std::size_t i = 0; i < ops.size(); ++i) phases[i] = graph.op_at(ops[i]).phase;
+  reorder(ops, 0, counting_sort(phases, graph.phases().size()));
   return ops;
 }
 
 /// Sorts tasks by the phases of their nodes, which are sorted, and lists the phases.
 inline PlanData list_phases(PlanData plan, LogicalGraph const& graph) {
-  auto const phase = [&](PlannedTask const& task) { return graph.op_at(task.node).phase; };
-  std::stable_sort(plan.tasks.begin(), plan.tasks.end(),
-                   [&](auto const& a, auto const& b) { return phase(a) < phase(b); });
+  std::vector<std::uint32_t> phases(plan.tasks.size());
+  for (std::size_t t = 0; t < plan.tasks.size(); ++t)
+    phases[t] = graph.op_at(plan.tasks[t].node).phase;
+  std::vector<std::uint32_t> const order = counting_sort(phases, graph.phases().size());
+  reorder(plan.tasks, 0, order);
   for (std::uint32_t t = 0; t < plan.tasks.size(); ++t) {
-    std::uint32_t const of = phase(plan.tasks[t]);
-    if (t == 0 || of != phase(plan.tasks[t - 1]))
-      plan.phases.push_back({graph.phase_name(of), t, t});
+    std::uint32_t const of = phases[order[t]];
+    if (t == 0 || of != phases[order[t - 1]]) plan.phases.push_back({graph.phase_name(of), t, t});
     plan.phases.back().end = t + 1;
   }
   return plan;
