@@ -23,11 +23,10 @@ starpu_data_access_mode mode_of(Access access) {
       return STARPU_R;
     case Access::write:
       return STARPU_W;
-    // Accumulation is an update: StarPU's reductions would reorder it, and exact results forbid
-    // that.
     case Access::update:
-    case Access::accumulate:
       return STARPU_RW;
+    case Access::accumulate:
+      return static_cast<starpu_data_access_mode>(STARPU_RW | STARPU_COMMUTE);
   }
   return STARPU_RW;
 }
@@ -63,7 +62,8 @@ double microseconds(starpu_task* task, unsigned) {
     for (int i = 0; i < task->nbuffers; ++i)
       cost.bytes += static_cast<std::int64_t>(
           starpu_data_get_size(STARPU_TASK_GET_HANDLE(task, static_cast<unsigned>(i))) *
-          (STARPU_TASK_GET_MODE(task, static_cast<unsigned>(i)) == STARPU_RW ? 2 : 1));
+          ((STARPU_TASK_GET_MODE(task, static_cast<unsigned>(i)) & STARPU_RW) == STARPU_RW ? 2
+                                                                                           : 1));
   return 1e6 * task_seconds(cost, MachineModel{});
 }
 
@@ -107,7 +107,9 @@ std::int32_t where_of(Codelet const& codelet) {
   return STARPU_CPU;
 }
 
-void set_operands(starpu_task& task, std::span<Use<Data*> const> operands) {
+/// StarPU lets the next of commuting tasks start when the body of one returns: one that is held
+/// until its token is completed has to be ordered.
+void set_operands(starpu_task& task, std::span<Use<Data*> const> operands, bool held) {
   std::size_t const count = operands.size();
   task.nbuffers = static_cast<int>(count);
   starpu_data_handle_t* handles = task.handles;
@@ -121,7 +123,8 @@ void set_operands(starpu_task& task, std::span<Use<Data*> const> operands) {
   }
   for (std::size_t i = 0; i < count; ++i) {
     handles[i] = handle_of(operands[i].handle);
-    modes[i] = mode_of(operands[i].access);
+    bool const ordered = held && operands[i].access == Access::accumulate;
+    modes[i] = mode_of(ordered ? Access::update : operands[i].access);
   }
 }
 
@@ -230,7 +233,7 @@ void submit(Job& job, Codelet const& codelet, std::span<Use<Data*> const> operan
   task->callback_func = job_left;
   task->callback_arg = &job;
   try {
-    set_operands(*task, operands);
+    set_operands(*task, operands, held);
   } catch (...) {
     destroy_unsubmitted(task);
     throw;

@@ -14,6 +14,10 @@ namespace nntile {
 /// all readers since of what it writes, updates or accumulates into (WAW, WAR). Where there are
 /// readers, they come after the writer, and a task that waits for them need not wait for it. A task
 /// that accesses several buffers looks up all of them before it enters any.
+///
+/// Where tasks that accumulate are to commute, `readers` may be such a group in place of readers,
+/// and then says so by `accumulating()`: a group of either kind comes after `writer`, and not after
+/// one another. `begin_group` comes before a task of the other kind.
 template <class Task, class Readers = std::vector<Task>> struct LastUsers {
   Task writer{};
   Readers readers{};
@@ -21,9 +25,8 @@ template <class Task, class Readers = std::vector<Task>> struct LastUsers {
   /// Calls before(task) for each task that must come before one with this access; for `writer` too
   /// while nothing has written.
   template <class Before> void each_before(Access access, Before&& before) const {
-    if (!writes(access) || readers.empty()) before(writer);
-    if (writes(access))
-      for (Task const& reader : readers) before(reader);
+    if (!writes(access) || readers.empty()) return before(writer);
+    for (Task const& reader : readers) before(reader);
   }
 
   /// Notes a task with this access.
@@ -34,6 +37,22 @@ template <class Task, class Readers = std::vector<Task>> struct LastUsers {
     } else if (readers.empty() || !(readers.back() == task)) {
       readers.push_back(task);
     }
+  }
+
+  /// Ends the present group unless it is of that kind; join(group) is one task that comes after all
+  /// of a group of several.
+  template <class Join> void begin_group(bool accumulating, Join&& join) {
+    if (readers.accumulating() == accumulating) return;
+    if (!readers.empty())
+      writer = readers.begin() + 1 == readers.end() ? readers.back() : join(readers);
+    readers.clear();
+  }
+  /// Calls before(task) for each task that must come before one of the present group.
+  template <class Before> void each_before_group(Before&& before) const { before(writer); }
+  /// Notes a task that accumulates, in a group of such.
+  void enter_group(Task const& task) {
+    enter(Access::read, task);
+    readers.set_accumulating();
   }
 };
 

@@ -28,18 +28,21 @@ constexpr Access access_at(MixArguments const& arguments, std::uint32_t operand)
   return static_cast<Access>(arguments.accesses >> (2 * operand) & 3);
 }
 
-/// Hashes what the task reads, then writes its outputs; no two tasks commute.
+/// Hashes what the task reads, then writes its outputs; no two tasks commute but those that
+/// accumulate.
 inline Status mix(KernelCall const& call) noexcept {
   MixArguments arguments;
   std::memcpy(&arguments, call.arguments, sizeof arguments);
   if (arguments.fails != 0) return {"by request"};
   std::uint64_t hash = arguments.salt;
   for (std::uint32_t i = 0; i < arguments.operands; ++i)
-    if (reads(access_at(arguments, i)))
+    if (reads(access_at(arguments, i)) && access_at(arguments, i) != Access::accumulate)
       hash = scramble(hash, *static_cast<std::uint64_t const*>(call.buffers[i]));
-  for (std::uint32_t i = 0; i < arguments.operands; ++i)
-    if (writes(access_at(arguments, i)))
-      *static_cast<std::uint64_t*>(call.buffers[i]) = scramble(hash, i);
+  for (std::uint32_t i = 0; i < arguments.operands; ++i) {
+    auto& cell = *static_cast<std::uint64_t*>(call.buffers[i]);
+    Access const access = access_at(arguments, i);
+    if (writes(access)) cell = scramble(hash, i) + (access == Access::accumulate ? cell : 0);
+  }
   return {};
 }
 inline constexpr Codelet mix_codelet{"mix", &mix, nullptr, nullptr};

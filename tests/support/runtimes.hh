@@ -37,6 +37,12 @@ using AllRuntimes = std::tuple<Serial,
                                StarPU,
 #endif
                                Threads, DynamicRing, Ring>;
+/// Those that do not order tasks which accumulate.
+using CommutingRuntimes = std::tuple<
+#ifdef NNTILE_HAVE_STARPU
+    StarPU,
+#endif
+    Threads, DynamicRing, Ring>;
 
 /// The most workers that tests ask for.
 template <class R> inline constexpr int most_workers = 8;

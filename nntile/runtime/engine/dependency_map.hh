@@ -9,10 +9,12 @@
 
 #include "nntile/core/last_users.hh"
 #include "nntile/runtime/engine/task_node.hh"
+#include "nntile/runtime/support/claims.hh"
 
 namespace nntile::support {
 
-/// The last users of each buffer, by its index. Law: LastUsers. The driver only.
+/// The last users of each buffer, by its index. Law: LastUsers; tasks that accumulate commute. The
+/// driver only.
 class DependencyMap {
  public:
   /// Makes room for the buffers up to this index.
@@ -33,13 +35,27 @@ class DependencyMap {
   }
 
   /// Each task that has not ended and must come before the node, once; makes room for `insert`, and
-  /// changes nothing else. The answer holds until the next call.
-  std::span<TaskReference const> collect(TaskNode const& node, std::span<Use<Buffer*> const> uses) {
+  /// changes nothing else, but that join(tasks) may stand for tasks before it: a TaskReference to
+  /// one that comes after all of them. The answer holds until the next call.
+  template <class Join>
+  std::span<TaskReference const> collect(TaskNode const& node, std::span<Use<Buffer*> const> uses,
+                                         Join&& join) {
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      Users& users = buffers_[uses[i].handle->index];
+      bool const in_group = node.accumulates && commutes(uses, i);
+      if (in_group || !writes(uses[i].access)) {
+        users.begin_group(in_group, join);
+        make_room(users, uses.size());
+      }
+    }
     producers_.clear();
-    for (Use<Buffer*> const& use : uses) {
-      Users& users = buffers_[use.handle->index];
-      users.each_before(use.access, [&](TaskReference const& task) { add_producer(node, task); });
-      if (!writes(use.access)) make_room(users, uses.size());
+    auto const before = [&](TaskReference const& task) { add_producer(node, task); };
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      Users const& users = buffers_[uses[i].handle->index];
+      if (node.accumulates && commutes(uses, i))
+        users.each_before_group(before);
+      else
+        users.each_before(uses[i].access, before);
     }
     return producers_;
   }
@@ -47,16 +63,38 @@ class DependencyMap {
   /// Notes what the node touches; after `collect` of the same uses.
   void insert(TaskNode& node, std::span<Use<Buffer*> const> uses) noexcept {
     TaskReference const self{&node, node.number};
-    for (Use<Buffer*> const& use : uses) buffers_[use.handle->index].enter(use.access, self);
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      Users& users = buffers_[uses[i].handle->index];
+      if (node.accumulates && commutes(uses, i))
+        users.enter_group(self);
+      else
+        users.enter(uses[i].access, self);
+    }
   }
 
   TaskReference writer(std::uint32_t index) const noexcept { return buffers_[index].writer; }
-  std::span<TaskReference const> readers(std::uint32_t index) const noexcept {
-    return buffers_[index].readers;
+  /// The readers since, or tasks that accumulate, if they matter to one with this access.
+  std::span<TaskReference const> readers(std::uint32_t index, Access access) const noexcept {
+    Group const& group = buffers_[index].readers;
+    bool const matter = writes(access) || group.accumulating();
+    return {group.data(), matter ? group.size() : 0};
   }
 
  private:
-  using Users = LastUsers<TaskReference>;
+  /// Readers, or tasks that accumulate.
+  class Group : public std::vector<TaskReference> {
+   public:
+    bool accumulating() const { return accumulating_; }
+    void set_accumulating() { accumulating_ = true; }
+    void clear() {
+      vector::clear();
+      accumulating_ = false;
+    }
+
+   private:
+    bool accumulating_ = false;
+  };
+  using Users = LastUsers<TaskReference, Group>;
 
   void add_producer(TaskNode const& node, TaskReference const& task) {
     if (has_ended(task) || task.node->seen_by == node.number) return;

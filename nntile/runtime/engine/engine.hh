@@ -21,6 +21,7 @@
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/engine/dependency_map.hh"
 #include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/claims.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/events.hh"
 #include "nntile/runtime/support/options.hh"
@@ -175,9 +176,8 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
   void wait_for_uses(support::Buffer const& buffer, Access access) {
     wait_for(dependences_.writer(buffer.index));
-    if (writes(access))
-      for (support::TaskReference const& reader : dependences_.readers(buffer.index))
-        wait_for(reader);
+    for (support::TaskReference const& reader : dependences_.readers(buffer.index, access))
+      wait_for(reader);
   }
 
   template <class Take> DataHandle make(Take take) {
@@ -198,6 +198,8 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
     node->engine = this;
     node->retired = nullptr;
     node->block = nullptr;
+    node->accumulates = node->claimed = false;
+    node->claim_from = 0;
     node->successors.store(nullptr, std::memory_order_relaxed);
     return *node;
   }
@@ -210,8 +212,10 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
     node.arguments.resize(task.arguments.size());
     if (!task.arguments.empty())
       std::memcpy(node.arguments.data(), task.arguments.data(), task.arguments.size());
-    buffers_.bind(task, node.uses.data(), node.pointers.data());
-    auto const producers = dependences_.collect(node, node.uses);
+    bool const usual = buffers_.bind(task, node.uses.data(), node.pointers.data());
+    node.accumulates = !usual && support::accumulates(node.uses);
+    if (node.accumulates) claims_.prepare(node.uses);
+    auto const producers = collect(node, node.uses);
     node.edges.resize(producers.size());
     node.block = &events_.begin(submitted_ + 1);
     node.body = {task.codelet,         submitted_ + 1,        node.uses,
@@ -223,13 +227,35 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
     return producers;
   }
 
+  std::span<support::TaskReference const> collect(support::TaskNode const& node,
+                                                  std::span<Use<support::Buffer*> const> uses) {
+    return dependences_.collect(
+        node, uses, [this](auto const& tasks) { return join({tasks.data(), tasks.size()}); });
+  }
+  /// A node that comes after these.
+  support::TaskReference join(std::span<support::TaskReference const> tasks) {
+    joined_.clear();
+    for (support::TaskReference const& task : tasks)
+      if (!support::has_ended(task)) joined_.push_back(task);
+    support::TaskNode& node = take_node();
+    try {
+      node.edges.resize(joined_.size());
+    } catch (...) {
+      free_nodes_.push(node);
+      throw;
+    }
+    support::TaskReference const self{&node, node.number};
+    start(node, joined_);
+    return self;
+  }
+
   void start(support::TaskNode& node, std::span<support::TaskReference const> producers) noexcept {
     issued_.store(issued_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (support::link(node, producers)) ready(node);
   }
   void ready(support::TaskNode& node) noexcept {
-    if (node.retired != nullptr) {
-      buffers_.reclaim(*node.retired);
+    if (node.block == nullptr) {
+      if (node.retired != nullptr) buffers_.reclaim(*node.retired);
       (void)end(node, false);
       return;
     }
@@ -259,7 +285,7 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
     std::span<support::TaskReference const> producers;
     try {
       Use<support::Buffer*> const use[] = {{&buffers_[handle.index], Access::write}};
-      producers = dependences_.collect(node, use);
+      producers = collect(node, use);
       node.edges.resize(producers.size());
       node.retired = &buffers_.begin_retire(handle);
     } catch (...) {
@@ -278,6 +304,10 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
     while (node != nullptr) node = self.run(*node, keep);
   }
   support::TaskNode* run(support::TaskNode& node, bool keep) noexcept {
+    if (node.accumulates && !node.claimed) {
+      if (!Claims::take(Waiters{}, Waiters::name(node))) return nullptr;
+      node.claimed = true;
+    }
     if constexpr (DeviceExecutor<X>)
       if (run_on_device(node)) return end(node, keep);
     support::Ran ran;
@@ -305,6 +335,30 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
     support::settle(self.failures_, node.body, status);
     (void)self.end(node, false);
   }
+  using Claims = support::Claims<support::StandardAtomics>;
+  /// What claims have to know of nodes.
+  struct Waiters {
+    static support::TaskNode& node(support::ClaimWaiter task) noexcept {
+      return *reinterpret_cast<support::TaskNode*>(task);
+    }
+    static support::ClaimWaiter name(support::TaskNode& node) noexcept {
+      return reinterpret_cast<support::ClaimWaiter>(&node);
+    }
+    std::span<Use<support::Buffer*> const> uses(support::ClaimWaiter task) const noexcept {
+      return node(task).uses;
+    }
+    support::ClaimWaiter next(support::ClaimWaiter task) const noexcept {
+      return reinterpret_cast<support::ClaimWaiter>(node(task).next_free);
+    }
+    void set_next(support::ClaimWaiter task, support::ClaimWaiter next) const noexcept {
+      node(task).next_free = reinterpret_cast<support::TaskNode*>(next);
+    }
+    std::uint32_t from(support::ClaimWaiter task) const noexcept { return node(task).claim_from; }
+    void set_from(support::ClaimWaiter task, std::uint32_t index) const noexcept {
+      node(task).claim_from = index;
+    }
+  };
+
   static void poll_idle(void* state) noexcept {
     (void)static_cast<Engine*>(state)->tokens_.poll(false);
   }
@@ -314,20 +368,29 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
   support::TaskNode* end(support::TaskNode& node, bool keep) noexcept {
     support::TaskNode* kept = nullptr;
     bool spawned = false;
-    support::unlink(node, [&](support::TaskNode& next) {
-      if (keep && kept == nullptr && next.retired == nullptr) {
+    auto const go_on = [&](support::TaskNode& next) {
+      bool const has_body = next.block != nullptr;
+      if (keep && kept == nullptr && has_body) {
         kept = &next;
         return;
       }
-      spawned |= next.retired == nullptr;
+      spawned |= has_body;
       ready(next);
-    });
+    };
+    if (node.claimed)
+      Claims::release(Waiters{}, node.uses, [&](support::ClaimWaiter waiter) {
+        Waiters::node(waiter).claimed = true;
+        go_on(Waiters::node(waiter));
+      });
+    bool const is_join =
+        node.block == nullptr && node.retired == nullptr;  // a lock may wait for it
+    support::unlink(node, go_on);
     std::uint64_t const sequence = node.block != nullptr ? node.body.sequence : 0;
     if (sequence != 0) events_.end(*node.block, sequence);
     free_nodes_.push(node);
     std::uint64_t const ended = ended_.fetch_add(1, std::memory_order_seq_cst) + 1;
     if (ended == wake_at_.load(std::memory_order_seq_cst) || (spawned && driver_helps_) ||
-        (sequence != 0 && sequence == wake_for_.load(std::memory_order_seq_cst)))
+        is_join || (sequence != 0 && sequence == wake_for_.load(std::memory_order_seq_cst)))
       wake_.notify();
     return kept;
   }
@@ -394,6 +457,8 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
   support::Failures failures_;
   support::BufferTable buffers_{failures_, source(), &thread_};
   support::DependencyMap dependences_;
+  Claims claims_;
+  std::vector<support::TaskReference> joined_;
   support::Events events_;
   support::FreeStack<support::TaskNode> free_nodes_;
   std::vector<std::unique_ptr<support::TaskNode[]>> nodes_;

@@ -28,7 +28,8 @@ struct TaskReference {
   bool operator==(TaskReference const&) const = default;
 };
 
-/// One task that has not ended, or the end of a retired buffer that waits for its last tasks. The
+/// One task that has not ended, or the end of a retired buffer that waits for its last tasks, or,
+/// with neither a block nor such a buffer, a join: a task that does nothing after others. The
 /// driver writes it and links it; then whichever thread drops `pending` to 0 owns it.
 struct alignas(64) TaskNode {
   std::uint64_t number = 0;   // unique among the runtime's nodes; the driver alone looks at it
@@ -37,7 +38,10 @@ struct alignas(64) TaskNode {
   void* engine = nullptr;
   Buffer* retired = nullptr;  // to be reclaimed; there is no body then
   Events::Block* block = nullptr;
-  TaskNode* next_free = nullptr;
+  TaskNode* next_free = nullptr;  // or the next in the queue for a claim
+  bool accumulates = false;
+  bool claimed = false;          // it holds its claims
+  std::uint32_t claim_from = 0;  // the least index of a buffer whose claim it has still to take
   ScratchArray<Use<Buffer*>, 6> uses;
   ScratchArray<void*, 6> pointers;
   ScratchArray<std::byte, 64> arguments;

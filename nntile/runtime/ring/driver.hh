@@ -116,7 +116,7 @@ class Driver {
   Reference next_user(support::Buffer const& buffer, Access access) {
     BufferUsers const& users = reclaim_.users(buffer);
     if (!domain_.finished(users.writer)) return users.writer;
-    if (writes(access))
+    if (writes(access) || users.readers.accumulating())
       for (Reference const reader : users.readers)
         if (!domain_.finished(reader)) return reader;
     return no_reference;

@@ -11,6 +11,7 @@
 #include "nntile/runtime/ring/pending.hh"
 #include "nntile/runtime/ring/scheduler.hh"
 #include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/claims.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/failures.hh"
 #include "nntile/runtime/support/options.hh"
@@ -48,10 +49,9 @@ template <class Policy> class Machine {
     flush(self);
     Domain<Policy>& domain = domain_of(ready);
     Hot& slot = domain.window.at(slot_of(ready));
-    if (slot.kind == SlotKind::task)
-      run_task(self, domain, slot);
-    else
-      run_pending(self, domain, slot);
+    if (slot.kind != SlotKind::task) [[unlikely]]
+      return run_unusual(self, domain, slot);
+    run_task(self, domain, slot);
     Successors successors{*this, domain, self};
     domain.window.complete(slot, successors);
     return successors.end();
@@ -90,6 +90,7 @@ template <class Policy> class Machine {
   support::DrivingThread thread;
   support::BufferTable table;
   support::Workspaces const workspaces;  // one a worker
+  support::Claims<Policy> claims;
   Scheduler<Policy> scheduler;
   Parking<Policy> parking;
   Atomic<bool> stop{false};
@@ -130,7 +131,7 @@ template <class Policy> class Machine {
     }
   };
 
-  void run_task(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
+  [[gnu::always_inline]] void run_task(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
     ColdSlot const& cold = domain.window.cold(slot.id);
     auto const [pointers, arguments] = Payload::operands(slot, cold);
     std::uint64_t const sequence = slot.sequence.load(std::memory_order_relaxed);
@@ -142,6 +143,75 @@ template <class Policy> class Machine {
                              [&] { return unpacked.body(slot, cold); });
     support::DefaultFloatEnvironment::renew();
     Policy::Trace::end(static_cast<int>(self), sequence);
+  }
+
+  /// What claims have to know of slots in the root's window, whose tasks alone wait for any. The
+  /// links of a slot's own edges are free by then.
+  struct Waiters {
+    Domain<Policy>& domain;
+    Payload& unpacked;
+    static constexpr support::ClaimWaiter first_name = 2;
+
+    Hot& slot(support::ClaimWaiter task) const {
+      return domain.window.at(static_cast<std::uint32_t>(task - first_name));
+    }
+    support::ClaimWaiter name(Hot const& slot) const {
+      return domain.window.slot_of(slot.id) + first_name;
+    }
+    std::span<Use<support::Buffer*> const> uses(support::ClaimWaiter task) const {
+      return uses(slot(task));
+    }
+    std::span<Use<support::Buffer*> const> uses(Hot& slot) const {
+      ColdSlot const& cold = domain.window.cold(slot.id);
+      if (slot.runs_as == SlotKind::task) return unpacked.body(slot, cold).uses;
+      return static_cast<Pending<Policy> const*>(cold.work)->body.uses;
+    }
+    support::ClaimWaiter next(support::ClaimWaiter task) const { return slot(task).next[0]; }
+    void set_next(support::ClaimWaiter task, support::ClaimWaiter next) const {
+      slot(task).next[0] = static_cast<std::uint32_t>(next);
+    }
+    std::uint32_t from(support::ClaimWaiter task) const { return slot(task).next[1]; }
+    void set_from(support::ClaimWaiter task, std::uint32_t index) const {
+      slot(task).next[1] = index;
+    }
+  };
+
+  /// Whether it holds all claims of its task now; if not, it is not the caller's any more.
+  bool take_claims(Domain<Policy>& domain, Hot& slot) {
+    Payload unpacked;
+    Waiters const waiters{domain, unpacked};
+    slot.next[1] = 0;
+    if (!support::Claims<Policy>::take(waiters, waiters.name(slot))) return false;
+    slot.kind = SlotKind::claimed;
+    return true;
+  }
+  void release_claims(Domain<Policy>& domain, std::span<Use<support::Buffer*> const> uses,
+                      Successors& successors) {
+    Payload unpacked;
+    Waiters const waiters{domain, unpacked};
+    support::Claims<Policy>::release(waiters, uses, [&](support::ClaimWaiter task) {
+      Hot& slot = waiters.slot(task);
+      slot.kind = SlotKind::claimed;
+      successors.ready(slot);
+    });
+  }
+
+  /// Of a slot that is no plain task's.
+  [[gnu::noinline]] ReadyTask run_unusual(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
+    if (slot.kind == SlotKind::claiming && !take_claims(domain, slot)) {
+      count(scheduler.worker(self).executed, -1);  // it is taken again
+      return no_task;
+    }
+    Successors successors{*this, domain, self};
+    if (slot.kind == SlotKind::claimed && slot.runs_as == SlotKind::task) {
+      run_task(self, domain, slot);
+      Payload unpacked;
+      release_claims(domain, Waiters{domain, unpacked}.uses(slot), successors);
+    } else {
+      run_pending(self, domain, slot);
+    }
+    domain.window.complete(slot, successors);
+    return successors.end();
   }
 
   [[gnu::noinline]] void run_pending(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
@@ -266,6 +336,7 @@ template <class Policy> class Machine {
   void end_pending(Pending<Policy>& pending) {
     Domain<Policy>& domain = *pending.domain;
     Successors successors{*this, domain, outside};
+    if (pending.accumulates) release_claims(domain, pending.body.uses, successors);
     domain.window.walk(domain.pending.close(pending), successors);
     Reference const reference = reference_to_pending(pending.index);
     domain.pending.ended(pending);
@@ -298,8 +369,9 @@ template <class Policy> class Machine {
     return scheduler.flights[flight_of(ready)].image().task(task_of(ready)).level;
   }
 
-  static void count(Atomic<std::uint64_t>& counter) {
-    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  static void count(Atomic<std::uint64_t>& counter, int more = 1) {
+    counter.store(counter.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(more),
+                  std::memory_order_relaxed);
   }
 };
 

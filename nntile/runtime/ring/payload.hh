@@ -71,9 +71,9 @@ struct Payload {
   }
 
   /// Writes the payload into the slot; `block_bytes` is 0 for them.
-  static void put(ColdSlot& cold, std::span<std::byte const> arguments,
-                  std::span<Use<support::Buffer*> const> uses, void* const* pointers,
-                  std::int64_t tile) {
+  [[gnu::always_inline]] static void put(ColdSlot& cold, std::span<std::byte const> arguments,
+                                         std::span<Use<support::Buffer*> const> uses,
+                                         void* const* pointers, std::int64_t tile) {
     // g++ 12 warns of writes behind the slot where it does not know this.
     if (uses.size() > inline_operands) __builtin_unreachable();
     std::byte* at = put_arguments(cold.payload, arguments);

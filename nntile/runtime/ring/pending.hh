@@ -28,7 +28,8 @@ template <class Policy> struct Pending : TokenTask<Policy> {
   std::uint32_t index = 0;
   std::uint32_t seen = 0;  // the last collection of producers that met it
   std::uint64_t sequence = 0;
-  support::TaskBody body;  // body.uses are its buffers, in `uses` or elsewhere
+  bool accumulates = false;  // it holds claims until it ends
+  support::TaskBody body;    // body.uses are its buffers, in `uses` or elsewhere
   std::vector<Use<support::Buffer*>> uses;
   std::vector<void*> pointers;
   std::vector<std::byte> arguments;

@@ -49,8 +49,9 @@ template <class Policy> struct EdgeList {
   bool is_closed() const { return head.load(std::memory_order_seq_cst) == closed; }
 };
 
-/// Kinds of slots. A join runs nothing: it stands for the producers of one that has too many.
-enum class SlotKind : std::uint8_t { task, pending, join };
+/// Kinds of slots. A join runs nothing: it stands for the producers of one that has too many. One
+/// that accumulates is `claiming` until it holds its claims, then `claimed`.
+enum class SlotKind : std::uint8_t { task, pending, join, claiming, claimed };
 
 /// The part of a slot that other tasks' workers touch.
 template <class Policy> struct alignas(64) HotSlot {
@@ -69,9 +70,10 @@ template <class Policy> struct alignas(64) HotSlot {
   Plain<SlotKind> kind = SlotKind::task;
   Plain<std::uint8_t> level = 0;
   Plain<std::int16_t> worker = -1;
-  Plain<std::uint8_t> operands = 0;        // if not spilled
-  Plain<std::uint8_t> argument_bytes = 0;  // if not spilled, padded
-  Plain<bool> spilled = false;             // the payload does not fit into the slot
+  Plain<std::uint8_t> operands = 0;          // if not spilled
+  Plain<std::uint8_t> argument_bytes = 0;    // if not spilled, padded
+  Plain<bool> spilled = false;               // the payload does not fit into the slot
+  Plain<SlotKind> runs_as = SlotKind::task;  // with its claims: a task or a pending one
 };
 static_assert(sizeof(HotSlot<RingPolicy>) == 64);
 

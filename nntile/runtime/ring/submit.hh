@@ -38,15 +38,18 @@ template <class Policy> class Submitter {
                                std::uint64_t sequences = 1) {
     auto const [level, worker] = place(hints);
     wiring_.make_room();
-    wiring_.collect(pending.body.uses);
+    wiring_.collect(pending.body.uses, pending.accumulates);
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
-    Hot& slot = domain_.window.open(SlotKind::pending, level, worker, sequences);
+    Hot& slot = domain_.window.open(pending.accumulates ? SlotKind::claiming : SlotKind::pending,
+                                    level, worker, sequences);
+    slot.runs_as = SlotKind::pending;
     domain_.window.cold(slot.id).work = &pending;
     pending.domain = &domain_;
     pending.body.sequence = sequence;
     if (pending.flight != nullptr) pending.flight->begin(pending, sequence);
     domain_.pending.open(pending, sequence);
-    wiring_.note(pending.body.uses, reference_to_pending(pending.index), ticket);
+    wiring_.note(pending.body.uses, reference_to_pending(pending.index), ticket,
+                 pending.accumulates);
     for (Use<support::Buffer*> const& use : pending.body.uses)
       ++driver_.reclaim().users(*use.handle).pending_count;
     wiring_.publish(slot);
@@ -62,15 +65,35 @@ template <class Policy> class Submitter {
 
   std::uint64_t submit(Task<DataHandle> const& task, std::span<Use<support::Buffer*>> uses,
                        void** pointers) {
-    machine_.table.bind(task, uses.data(), pointers);
-    if (task.codelet->cpu == nullptr) return submit_asynchronous(task, uses, pointers);
+    if (!machine_.table.bind(task, uses.data(), pointers)) [[unlikely]]
+      return submit_unusual(task, uses, pointers);
+    return submit_plain(task, uses, pointers, false);
+  }
+
+  /// In a child domain, tasks that accumulate are in order: the task that it is part of may hold
+  /// the claims.
+  [[gnu::noinline]] std::uint64_t submit_unusual(Task<DataHandle> const& task,
+                                                 std::span<Use<support::Buffer*> const> uses,
+                                                 void* const* pointers) {
+    bool const accumulates = domain_.is_root() && support::accumulates(uses);
+    if (accumulates) machine_.claims.prepare(uses);
+    if (task.codelet->cpu == nullptr) return submit_asynchronous(task, uses, pointers, accumulates);
+    return submit_plain(task, uses, pointers, accumulates);
+  }
+
+  /// Inlined, as are its parts: the rare case must not cost the usual one calls.
+  [[gnu::always_inline]] std::uint64_t submit_plain(Task<DataHandle> const& task,
+                                                    std::span<Use<support::Buffer*> const> uses,
+                                                    void* const* pointers, bool accumulates) {
     auto const [level, worker] = place(task.hints);
     std::size_t const bytes = Payload::block_bytes(uses.size(), task.arguments.size());
     wiring_.make_room();
-    wiring_.collect(uses);
+    wiring_.collect(uses, accumulates);
     std::byte* const block = bytes == 0 ? nullptr : take_block(bytes);
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
-    Hot& slot = domain_.window.open(SlotKind::task, level, worker, 1);
+    Hot& slot =
+        domain_.window.open(accumulates ? SlotKind::claiming : SlotKind::task, level, worker, 1);
+    if (accumulates) slot.runs_as = SlotKind::task;
     ColdSlot& cold = domain_.window.cold(slot.id);
     cold.work = task.codelet;
     cold.tensor = task.label.tensor;
@@ -82,16 +105,17 @@ template <class Policy> class Submitter {
     } else {
       Payload::put_block(cold, block, task.arguments, uses, pointers, task.label.tile);
     }
-    wiring_.note(uses, reference_to(ticket), ticket);
+    wiring_.note(uses, reference_to(ticket), ticket, accumulates);
     wiring_.publish(slot);
     return sequence;
   }
 
   std::uint64_t submit_asynchronous(Task<DataHandle> const& task,
                                     std::span<Use<support::Buffer*> const> uses,
-                                    void* const* pointers) {
+                                    void* const* pointers, bool accumulates) {
     Pending<Policy>& pending = domain_.pending.take();
     try {
+      pending.accumulates = accumulates;
       pending.uses.assign(uses.begin(), uses.end());
       pending.pointers.assign(pointers, pointers + uses.size());
       pending.arguments.assign(task.arguments.begin(), task.arguments.end());
@@ -106,7 +130,7 @@ template <class Policy> class Submitter {
   }
 
   /// The queue of a task with these hints, prepared.
-  Placement place(Hints const& hints) {
+  [[gnu::always_inline]] Placement place(Hints const& hints) {
     if (hints.priority == 0 && hints.worker < 0) [[likely]]
       return {normal_level, -1};
     bool const known = hints.worker >= 0 &&

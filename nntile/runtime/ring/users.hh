@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The submitter's record of each buffer: its last writer and the readers since.
+// The submitter's record of each buffer: its last writer and the readers since, or a group of tasks
+// that accumulate.
 
 #include <cstdint>
 #include <vector>
@@ -24,27 +25,36 @@ constexpr Reference reference_to(std::uint64_t ticket) {
 constexpr Reference reference_to_pending(std::uint32_t index) { return index | pending_bit; }
 constexpr bool is_pending(Reference reference) { return (reference & pending_bit) != 0; }
 
-/// Readers kept by name; beyond that a join task stands for them.
+/// Readers, or tasks that accumulate, kept by name; beyond that a join task stands for them.
 inline constexpr std::uint32_t most_readers = 8;
 
-/// A few readers in place. `push_back` needs room.
+/// A few readers in place, or tasks that accumulate. `push_back` needs room.
 struct Readers {
-  std::uint32_t count = 0;
+  std::uint32_t state = 0;  // how many, and whether they accumulate
   Reference references[most_readers] = {};
 
-  bool empty() const { return count == 0; }
-  bool full() const { return count == most_readers; }
-  Reference back() const { return references[count - 1]; }
-  void push_back(Reference reader) { references[count++] = reader; }
-  void clear() { count = 0; }
+  bool empty() const { return state == 0; }
+  std::uint32_t count() const { return state & ~accumulate_bit; }
+  bool full() const { return count() == most_readers; }
+  bool accumulating() const { return (state & accumulate_bit) != 0; }
+  void set_accumulating() { state |= accumulate_bit; }
+  /// Whether another reader may be added: one look for both.
+  bool takes_reader() const { return state < most_readers; }
+  Reference back() const { return references[count() - 1]; }
+  void push_back(Reference reader) { references[state++ & ~accumulate_bit] = reader; }
+  void clear() { state = 0; }
   template <class Keep> void keep_if(Keep keep) {
     std::uint32_t kept = 0;
-    for (std::uint32_t i = 0; i < count; ++i)
+    for (std::uint32_t i = 0; i < count(); ++i)
       if (keep(references[i])) references[kept++] = references[i];
-    count = kept;
+    state = kept == 0 ? 0 : kept | (state & accumulate_bit);
   }
   Reference const* begin() const { return references; }
-  Reference const* end() const { return references + count; }
+  Reference const* end() const { return references + count(); }
+
+ private:
+  static constexpr std::uint32_t accumulate_bit = 16;
+  static_assert(most_readers < accumulate_bit);
 };
 
 /// One line a buffer, touched by the submitter alone.

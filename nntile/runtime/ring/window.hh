@@ -101,7 +101,8 @@ template <class Policy> class Window {
 
   /// Takes the next slot, which must be free, for a task without edges so far, and `sequences`
   /// numbers for it.
-  Hot& open(SlotKind kind, std::uint8_t level, std::int16_t worker, std::uint64_t sequences) {
+  [[gnu::always_inline]] Hot& open(SlotKind kind, std::uint8_t level, std::int16_t worker,
+                                   std::uint64_t sequences) {
     std::uint64_t const ticket = head();
     Hot& slot = hot_[ticket & mask_];
     slot.id = static_cast<std::uint32_t>(ticket);
@@ -134,11 +135,13 @@ template <class Policy> class Window {
 
   /// Ends a task: afterwards its slot may be another's. Calls sink.ended(reference) for it, and
   /// sink.ready(slot) for each task that waited for nothing else.
-  template <class Sink> void complete(Hot& slot, Sink& sink) { walk(finish(slot, sink), sink); }
+  template <class Sink> [[gnu::always_inline]] void complete(Hot& slot, Sink& sink) {
+    walk(finish(slot, sink), sink);
+  }
 
   /// Counts down the consumers of a closed list. Joins among them end here as well, in a loop: they
   /// can form chains as long as the window.
-  template <class Sink> void walk(std::uint32_t edge, Sink& sink) {
+  template <class Sink> [[gnu::always_inline]] void walk(std::uint32_t edge, Sink& sink) {
     std::uint32_t joins = EdgeList<Policy>::none;  // a stack through next[0], which is free by then
     for (;;) {
       while (edge != EdgeList<Policy>::none) {

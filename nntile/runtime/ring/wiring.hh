@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nntile/runtime/ring/driver.hh"
+#include "nntile/runtime/support/claims.hh"
 
 namespace nntile::detail::ring {
 
@@ -27,7 +28,7 @@ template <class Policy> class Wiring {
 
   /// Blocks until there is a free slot. Looks for finished tasks now and then in any case, so that
   /// what they held comes back early and producers that finished long ago are not examined.
-  void make_room() {
+  [[gnu::always_inline]] void make_room() {
     std::uint64_t const head = domain_.window.head();
     bool const due = head % look_every == 0;
     if (due || head - domain_.window.watermark() >= driver_.most_ahead()) [[unlikely]]
@@ -35,15 +36,22 @@ template <class Policy> class Wiring {
   }
 
   /// Lists the producers that a task with these operands has to wait for, at most as many as a slot
-  /// has edges: beyond that, joins stand for them.
-  void collect(Uses uses) {
+  /// has edges: beyond that, joins stand for them. `accumulates`: it commutes with others that
+  /// accumulate into the same buffers, and claims exclude them.
+  [[gnu::always_inline]] void collect(Uses uses, bool accumulates) {
     count_ = 0;
-    if (!uses.empty()) collect_some(uses);
+    if (!uses.empty()) collect_some(uses, accumulates);
   }
 
   /// Enters a task among the users of its operands, those of the latest collection.
-  void note(Uses uses, Reference self, std::uint64_t ticket) {
-    for (std::size_t i = 0; i < uses.size(); ++i) users_[i]->enter(uses[i].access, self);
+  [[gnu::always_inline]] void note(Uses uses, Reference self, std::uint64_t ticket,
+                                   bool accumulates) {
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      if (accumulates && support::commutes(uses, i))
+        users_[i]->enter_group(self);
+      else
+        users_[i]->enter(uses[i].access, self);
+    }
     // In another domain the root's task that it is part of is the last use.
     if (domain_.is_root()) [[likely]]
       support::BufferTable::commit(uses, support::Ticket{ticket});
@@ -52,7 +60,7 @@ template <class Policy> class Wiring {
   }
 
   /// Links a task to the listed producers and lets it go.
-  void publish(Hot& slot) {
+  [[gnu::always_inline]] void publish(Hot& slot) {
     if (count_ == 0 || publish_linked(slot)) machine_.give(domain_, slot);
   }
 
@@ -72,7 +80,7 @@ template <class Policy> class Wiring {
     driver_.wait_for_slot();
   }
 
-  void collect_some(Uses uses) {
+  [[gnu::always_inline]] void collect_some(Uses uses, bool accumulates) {
     if (listed_.size() < uses.size() * most_per_operand) {
       listed_.resize(uses.size() * most_per_operand);
       users_.resize(uses.size());
@@ -82,12 +90,19 @@ template <class Policy> class Wiring {
       users[i] = &driver_.reclaim().users(*uses[i].handle);
       __builtin_prefetch(users[i], 1);
     }
-    for (std::size_t i = 0; i < uses.size(); ++i)
+    for (std::size_t i = 0; i < uses.size(); ++i) {
       if (!writes(uses[i].access)) make_reader_room(*users[i]);
+      if (accumulates && support::commutes(uses, i)) make_group_room(*users[i], true);
+    }
     if (++tag_ == 0) ++tag_;
     Live const live = domain_.window.live();
-    for (std::size_t i = 0; i < uses.size(); ++i)
-      users[i]->each_before(uses[i].access, [&](Reference producer) { consider(producer, live); });
+    auto const before = [&](Reference producer) { consider(producer, live); };
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      if (accumulates && support::commutes(uses, i))
+        users[i]->each_before_group(before);
+      else
+        users[i]->each_before(uses[i].access, before);
+    }
     if (count_ > edges_per_slot) join_all();
   }
 
@@ -98,7 +113,7 @@ template <class Policy> class Wiring {
   }
 
   /// Adds a producer unless it has ended or is listed.
-  void consider(Reference producer, Live const& live) {
+  [[gnu::always_inline]] void consider(Reference producer, Live const& live) {
     if (is_pending(producer)) {
       if (producer == no_reference) return;
       auto& pending = domain_.pending[producer];
@@ -142,14 +157,21 @@ template <class Policy> class Wiring {
   };
 
   /// Room for one more reader by name.
-  void make_reader_room(BufferUsers& users) {
-    if (!users.readers.full()) [[likely]]
-      return;
+  [[gnu::always_inline]] void make_reader_room(BufferUsers& users) {
+    if (!users.readers.takes_reader()) [[unlikely]]
+      make_group_room(users, false);
+  }
+  /// Room for one more of the tasks that accumulate, or of those that read.
+  [[gnu::noinline]] void make_group_room(BufferUsers& users, bool accumulating) {
     UsersTable::sweep(users, [this](Reference reference) { return !domain_.finished(reference); });
+    users.begin_group(accumulating, [this](Readers const& group) {
+      return join({group.begin(), group.count()});
+    });
     if (!users.readers.full()) return;
-    Reference const all = join(users.readers);
+    Reference const all = join({users.readers.begin(), most_readers});
     users.readers.clear();
     users.readers.push_back(all);
+    if (accumulating) users.readers.set_accumulating();
   }
 
   /// Returns the edges that it made.

@@ -30,20 +30,22 @@ enum class Ticket : std::uint64_t {};
 /// is reclaimed. The first line belongs to the driving thread. Tasks read `mark` of the second, and
 /// only while some mark exists.
 struct alignas(64) Buffer {
-  static constexpr std::uint8_t live = 1;        // holds storage that must be released
-  static constexpr std::uint8_t unwritten = 2;   // no task, lock or adopt has written it
-  static constexpr std::uint8_t locked = 4;      // between lock and unlock
-  static constexpr std::uint8_t adopted = 8;     // the caller's memory
-  static constexpr std::uint8_t dropped = 16;    // to be retired when it is unlocked
-  static constexpr std::uint8_t read_only = 32;  // the caller's memory, never written
-  static constexpr std::uint8_t ranged = 64;     // its memory is among the adopted ranges
-  static constexpr std::uint8_t ended = 128;     // in a heap of the ring: its handle is void
+  using State = std::uint16_t;
+  static constexpr State live = 1;        // holds storage that must be released
+  static constexpr State unwritten = 2;   // no task, lock or adopt has written it
+  static constexpr State locked = 4;      // between lock and unlock
+  static constexpr State adopted = 8;     // the caller's memory
+  static constexpr State dropped = 16;    // to be retired when it is unlocked
+  static constexpr State read_only = 32;  // the caller's memory, never written
+  static constexpr State ranged = 64;     // its memory is among the adopted ranges
+  static constexpr State ended = 128;     // in a heap of the ring: its handle is void
+  static constexpr State in_use = 256;    // the record is a buffer's
 
   void* pointer = nullptr;
   std::size_t bytes = 0;
   std::uint32_t generation = 0;
   std::uint32_t index = 0;
-  std::uint8_t state = 0;
+  State state = 0;
   Access lock_access = Access::read;
   Lifetime lifetime = Lifetime::persistent;
   /// The last submitted task that names it.
@@ -62,19 +64,28 @@ struct alignas(64) Buffer {
   Place place{};
   Release release{};
   Buffer* next_free = nullptr;
+  /// Of tasks that accumulate into it: the runtime's own (claims.hh), kept with the record.
+  void* claim = nullptr;
 
-  bool is(std::uint8_t flag) const noexcept { return (state & flag) != 0; }
-  void set(std::uint8_t flag) noexcept { state = static_cast<std::uint8_t>(state | flag); }
-  void drop(std::uint8_t flag) noexcept { state = static_cast<std::uint8_t>(state & ~flag); }
+  bool is(State flag) const noexcept { return (state & flag) != 0; }
+  void set(State flag) noexcept { state = static_cast<State>(state | flag); }
+  void drop(State flag) noexcept { state = static_cast<State>(state & ~flag); }
 };
 static_assert(sizeof(Buffer) == 128);
 
 /// States in which no task may name a buffer that it is to access so.
-constexpr std::uint8_t forbidden_states(Access access) noexcept {
-  constexpr std::uint8_t reading = Buffer::locked | Buffer::unwritten;
-  constexpr std::uint8_t writing = Buffer::locked | Buffer::read_only;
-  constexpr std::uint8_t of[] = {reading, writing, reading | writing, reading | writing};
+constexpr Buffer::State forbidden_states(Access access) noexcept {
+  constexpr Buffer::State reading = Buffer::locked | Buffer::unwritten;
+  constexpr Buffer::State writing = Buffer::locked | Buffer::read_only;
+  constexpr Buffer::State of[] = {reading, writing, reading | writing, reading | writing};
   static_assert(of[static_cast<int>(Access::accumulate)] == (reading | writing));
+  return of[static_cast<int>(access)];
+}
+/// States in which the submission of a task with that access needs a closer look: to accumulate
+/// always does, so that others need not be asked whether they do.
+constexpr Buffer::State examined_states(Access access) noexcept {
+  constexpr Buffer::State of[] = {forbidden_states(Access::read), forbidden_states(Access::write),
+                                  forbidden_states(Access::update), 0xffff};
   return of[static_cast<int>(access)];
 }
 

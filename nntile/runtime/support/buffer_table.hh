@@ -167,18 +167,15 @@ class BufferTable {
   /// Records made so far; indices are below it.
   std::uint32_t count() const noexcept { return count_; }
 
-  /// Checks a submission and writes one Use<Buffer*> and one pointer per use. Throws ValueError (no
+  /// Checks a submission and writes one Use<Buffer*> and one pointer per use; returns whether it is
+  /// usual: it has a CPU entry, and accumulates into nothing. Throws ValueError (no
   /// codelet, none of its entries runs on a CPU, or needs more workspace than is lent; read-only
   /// memory that it writes), LifetimeError (handle; a locked buffer; one that is read before
   /// anything wrote it). Changes no buffer.
-  void bind(Task<DataHandle> const& task, Use<Buffer*>* uses, void** pointers) {
-    if (task.codelet == nullptr || !task.codelet->runs_on_cpu()) [[unlikely]]
-      throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0),
-                              " has no entry for a CPU worker"));
-    if (task.codelet->workspace > max_workspace_bytes) [[unlikely]]
-      throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0), " needs ",
-                              task.codelet->workspace, " bytes of workspace where ",
-                              max_workspace_bytes, " are lent"));
+  bool bind(Task<DataHandle> const& task, Use<Buffer*>* uses, void** pointers) {
+    if (task.codelet == nullptr || task.codelet->cpu == nullptr ||
+        task.codelet->workspace > max_workspace_bytes) [[unlikely]]
+      return bind_unusual(task, uses, pointers);
     HeapArray<Buffer> const* const chunks = chunks_.data();
     std::uint32_t const count = count_;
     for (std::size_t i = 0; i < task.uses.size(); ++i) {
@@ -186,12 +183,12 @@ class BufferTable {
       if (handle.index >= count) [[unlikely]]
         fail_bind(task, i);
       Buffer& buffer = chunks[handle.index >> chunk_bits][handle.index & chunk_mask];
-      if (buffer.generation != handle.generation || buffer.is(forbidden_states(access)))
-          [[unlikely]]
-        fail_bind(task, i);
+      if (buffer.generation != handle.generation || buffer.is(examined_states(access))) [[unlikely]]
+        return bind_unusual(task, uses, pointers);
       uses[i] = {&buffer, access};
       pointers[i] = buffer.pointer;
     }
+    return true;
   }
 
   /// Notes that the task is submitted: what it writes counts as written, and it is the last use.
@@ -395,7 +392,7 @@ class BufferTable {
   DataHandle fill(Buffer& buffer, std::size_t bytes, Place place, Lifetime lifetime, Scope* scope,
                   int state, Release release) noexcept {
     buffer.bytes = bytes;
-    buffer.state = static_cast<std::uint8_t>(state);
+    buffer.state = static_cast<Buffer::State>(state | Buffer::in_use);
     buffer.lifetime = lifetime;
     buffer.place = place;
     buffer.release = release;
@@ -448,6 +445,25 @@ class BufferTable {
                                  " was retired, or its scope closed, before this call"));
     throw LifetimeError(
         concat(call, ": the handle belongs to another runtime, or was retired long ago"));
+  }
+  /// `bind` where something is unusual or wrong.
+  [[gnu::noinline]] bool bind_unusual(Task<DataHandle> const& task, Use<Buffer*>* uses,
+                                      void** pointers) {
+    if (task.codelet == nullptr || !task.codelet->runs_on_cpu())
+      throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0),
+                              " has no entry for a CPU worker"));
+    if (task.codelet->workspace > max_workspace_bytes)
+      throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0), " needs ",
+                              task.codelet->workspace, " bytes of workspace where ",
+                              max_workspace_bytes, " are lent"));
+    for (std::size_t i = 0; i < task.uses.size(); ++i) {
+      auto const [handle, access] = task.uses[i];
+      bool const known = handle.index < count_ && at(handle.index).generation == handle.generation;
+      if (!known || at(handle.index).is(forbidden_states(access))) fail_bind(task, i);
+      uses[i] = {&at(handle.index), access};
+      pointers[i] = at(handle.index).pointer;
+    }
+    return false;
   }
   [[noreturn]] void fail_bind(Task<DataHandle> const& task, std::size_t operand) {
     auto const& [handle, access] = task.uses[operand];
