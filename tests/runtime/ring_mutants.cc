@@ -22,6 +22,12 @@ namespace {
 using namespace nntile;
 using namespace nntile::test::model;
 
+/// Explores claims that two tasks take in opposite orders; 1 if the mistake was found.
+int find_opposite_orders() {
+  Exploration exploration({3});
+  return exploration.explore([] { claim_two<true>(); }).failure.empty() ? 0 : 1;
+}
+
 /// Explores the program that is to find the mistake; 1 if it did.
 int find(Seeded const& seeded) {
   for (Program const& program : programs()) {
@@ -56,4 +62,10 @@ TEST_CASE("every seeded mistake is found", "[runtime][ring][model][mutants]") {
     CHECK(test::in_child([&] { return find(seeded); }) == 1);
   }
   CHECK(mutants().size() >= 60);
+}
+
+TEST_CASE("claims that are taken in different orders are found to wait for each other",
+          "[runtime][ring][model][mutants]") {
+  if (test::sanitized) return test::skip("sanitizers do not follow routines that change stacks");
+  CHECK(test::in_child(&find_opposite_orders) == 1);
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/runtime/model/claims.hh"
 #include "tests/runtime/model/parts.hh"
 #include "tests/runtime/model/stage.hh"
 
@@ -149,6 +150,7 @@ inline std::vector<Program> const& programs() {
       {"end", -1, -1, part(&wait_for_end), true},
       {"lane", -1, -1, part(&share_lane), true},
       {"edges", -1, -1, part(&link_and_complete), true},
+      {"claims", 3, 3, part(&claim_two<>), true},
       {"one task", 2, 1, submit({{w(0)}})},
       {"chain of 2", 2, 1, submit({{w(0)}, {u(0)}})},
       {"chain of 3", 2, 0, submit({{w(0)}, {u(0)}, {u(0)}})},
@@ -156,6 +158,9 @@ inline std::vector<Program> const& programs() {
       {"write after read", 2, 0, submit({{w(0)}, {r(0), w(1)}, {w(0)}})},
       {"diamond", 2, 0, submit({{w(0)}, {r(0), w(1)}, {r(0), w(2)}, {r(1), r(2), w(0)}})},
       {"join of 4 slots", 2, 0, wide({{w(0)}, {w(1)}, {r(0), r(1), w(2)}})},
+      {"accumulate", 2, 0, wide({{a(0)}, {a(0)}, {r(0), w(1)}})},
+      {"accumulate into 2", 2, 0, wide({{a(0), a(1)}, {a(1), a(0)}, {a(0)}, {r(0), w(1)}})},
+      {"accumulate, token", 1, 0, token({{a(0)}, {a(0)}})},
       {"retired", 2, 0, retired({{w(0)}, {r(0), w(1)}, {r(0)}})},
       {"hints", 1, 0, submit({{{w(0)}, {1, 0}}, {{w(1)}, {0, 1}}, {{r(0), u(1)}, {1, -1}}})},
       {"token", 1, 0, token({{w(0)}, {u(0)}})},

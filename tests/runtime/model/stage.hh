@@ -26,6 +26,7 @@ struct CellUse {
 constexpr CellUse w(std::uint32_t cell) { return {cell, Access::write}; }
 constexpr CellUse r(std::uint32_t cell) { return {cell, Access::read}; }
 constexpr CellUse u(std::uint32_t cell) { return {cell, Access::update}; }
+constexpr CellUse a(std::uint32_t cell) { return {cell, Access::accumulate}; }
 
 struct CellTask {
   CellTask(std::initializer_list<CellUse> its_uses, Hints its_hints = {})
@@ -72,10 +73,13 @@ class Cells {
     std::uint64_t hash = task + 1;
     for (auto const& [cell, access] : tasks_[task].uses) {
       Exploration::current->check(!cells_[cell].released, "a task runs on memory given back");
-      if (reads(access)) hash = scramble(hash, cells_[cell].value);
+      if (reads(access) && access != Access::accumulate) hash = scramble(hash, cells_[cell].value);
     }
     for (auto const& [cell, access] : tasks_[task].uses)
-      if (writes(access)) cells_[cell].value = scramble(hash, cell);
+      if (writes(access))
+        cells_[cell].value =
+            scramble(hash, cell) +
+            (access == Access::accumulate ? static_cast<std::uint64_t>(cells_[cell].value) : 0);
   }
   /// Fails unless that task has run.
   void check_run(std::size_t task) {
