@@ -47,6 +47,8 @@ constexpr Expectation expectations[] = {
     {Defect::skips_read_after_write, "a reader sees the writer before it"},
     {Defect::takes_updates_for_reads, "a long chain of updates runs in order"},
     {Defect::runs_accumulates_at_once, "accumulating tasks exclude each other"},
+    {Defect::runs_accumulates_at_once, "random programs that mostly accumulate",
+     "accumulating tasks exclude each other"},
     {Defect::sees_one_operand, "a task waits for all of its 39 inputs", "a reader sees the writer"},
     {Defect::forgets_repeated_operands, "a task may name a buffer more than once"},
     {Defect::remembers_eight_readers, "a writer waits for all of hundreds of readers"},

@@ -35,6 +35,13 @@ inline void wide_programs(Trial const& trial) {
             (trial.rounds + 3) / 4);
 }
 
+inline void accumulating_programs(Trial const& trial) {
+  run_shape(
+      trial, 7,
+      {.buffers = 5, .steps = 300, .max_operands = 4, .failing = 3, .late = 15, .accumulating = 60},
+      2 * trial.rounds);
+}
+
 inline std::vector<NamedCheck> random() {
   return {{"random programs leave what one task at a time leaves", plain_programs},
           {"random programs with retirement, locks, waits and late completions leave the same",
@@ -43,7 +50,8 @@ inline std::vector<NamedCheck> random() {
           {"random programs with failures and late completions mark, cancel and report the same",
            failing_late_programs},
           {"random programs on three buffers leave the same", narrow_programs},
-          {"random programs on two hundred buffers leave the same", wide_programs}};
+          {"random programs on two hundred buffers leave the same", wide_programs},
+          {"random programs that mostly accumulate leave the same", accumulating_programs}};
 }
 
 }  // namespace nntile::testing::checks

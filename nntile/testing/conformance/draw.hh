@@ -16,11 +16,13 @@ struct ProgramShape {
   int steps = 250;
   int max_operands = 5;
   int failing = 0;
-  int late = 10;      // asynchronous tasks
-  int other = 8;      // renew, lock, wait, wait_all
-  int unwritten = 0;  // tasks that read an unwritten buffer, and so are refused
-  int replays = 0;    // replays of one of three recordings
-  int replayed = 12;  // the number of tasks of a recording, at most
+  int late = 10;             // asynchronous tasks
+  int other = 8;             // renew, lock, wait, wait_all
+  int unwritten = 0;         // tasks that read an unwritten buffer, and so are refused
+  int replays = 0;           // replays of one of three recordings
+  int replayed = 12;         // the number of tasks of a recording, at most
+  int accumulating = 0;      // operands that accumulate, besides those of every mixture
+  std::size_t words = 2000;  // of the first buffer, at most
 };
 
 namespace detail {
@@ -36,7 +38,7 @@ class Drawer {
 
   Program draw() {
     for (std::uint32_t b = 0; b < buffer_count(); ++b) {
-      program_.words.push_back(1 + random_.below(b == 0 ? 2000 : 24));
+      program_.words.push_back(1 + random_.below(b == 0 ? shape_.words : 24));
       written_.push_back(Program::adopted(b));
     }
     for (int r = 0; r < 3 && shape_.replays > 0; ++r) draw_recording();
@@ -57,6 +59,7 @@ class Drawer {
   std::uint32_t buffer_count() const { return static_cast<std::uint32_t>(shape_.buffers); }
 
   Access draw_access() {
+    if (shape_.accumulating > 0 && random_.chance(shape_.accumulating)) return Access::accumulate;
     std::uint32_t const x = random_.below(100);
     return x < 45   ? Access::read
            : x < 68 ? Access::write
