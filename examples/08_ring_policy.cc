@@ -15,13 +15,13 @@ struct SmallPolicy : RingPolicy {
     static constexpr std::uint32_t window = 512;  // how far a submitter runs ahead
     static constexpr std::int64_t spin_ns = 5'000;
   };
-  struct Trace {
-    static inline std::array<std::atomic<long>, 8> bodies{};  // by worker
-    static void begin(int worker, std::uint64_t) {
+  struct Trace : RingNoTrace {
+    using RingNoTrace::RingNoTrace;
+    std::array<std::atomic<long>, 8> bodies{};  // by worker
+    void begin(int worker, std::uint64_t, Codelet const&) {
       bodies[static_cast<std::size_t>(worker) % bodies.size()].fetch_add(1,
                                                                          std::memory_order_relaxed);
     }
-    static void end(int, std::uint64_t) {}
   };
 };
 using SmallRing = BasicRing<SmallPolicy>;
@@ -32,7 +32,7 @@ int main() {
   std::printf("%s", testing::to_string(testing::bench_submit(ring, "ring", {.runs = 5})).c_str());
   std::printf("%s", testing::to_string(testing::bench_submit(small, "small", {.runs = 5})).c_str());
   long bodies = 0;
-  for (auto const& of : SmallPolicy::Trace::bodies) bodies += of.load();
+  for (auto const& of : small.trace().bodies) bodies += of.load();
   std::printf("%ld bodies traced\n", bodies);
 
   auto const make = [](RuntimeOptions const& options) { return SmallRing(options); };

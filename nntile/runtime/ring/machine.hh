@@ -34,6 +34,7 @@ template <class Policy> class Machine {
         thread(options.spawned, driver),
         table(failures, {}, &thread),
         workspaces(static_cast<std::size_t>(options.workers)),
+        trace(options.workers),
         scheduler(static_cast<std::uint32_t>(options.workers), Policy::Sizes::window,
                   options.workers == 1 && !options.own_driver),
         tokens(this, &token_ended, nullptr, &thread) {}
@@ -91,6 +92,7 @@ template <class Policy> class Machine {
   support::BufferTable table;
   support::Workspaces const workspaces;  // one a worker
   support::Claims<Policy> claims;
+  [[no_unique_address]] typename Policy::Trace trace;
   Scheduler<Policy> scheduler;
   Parking<Policy> parking;
   Atomic<bool> stop{false};
@@ -134,15 +136,15 @@ template <class Policy> class Machine {
   [[gnu::always_inline]] void run_task(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
     ColdSlot const& cold = domain.window.cold(slot.id);
     auto const [pointers, arguments] = Payload::operands(slot, cold);
+    auto const& codelet = *static_cast<Codelet const*>(cold.work);
     std::uint64_t const sequence = slot.sequence.load(std::memory_order_relaxed);
-    Policy::Trace::begin(static_cast<int>(self), sequence);
+    trace.begin(static_cast<int>(self), sequence, codelet);
     Payload unpacked;
     char text[status_text_bytes];
-    (void)support::run_entry(failures, static_cast<Codelet const*>(cold.work)->cpu,
-                             {pointers, arguments, text, workspaces[self]},
+    (void)support::run_entry(failures, codelet.cpu, {pointers, arguments, text, workspaces[self]},
                              [&] { return unpacked.body(slot, cold); });
     support::DefaultFloatEnvironment::renew();
-    Policy::Trace::end(static_cast<int>(self), sequence);
+    trace.end(static_cast<int>(self), sequence);
   }
 
   /// What claims have to know of slots in the root's window, whose tasks alone wait for any. The
@@ -219,9 +221,9 @@ template <class Policy> class Machine {
     auto& pending = *static_cast<Pending<Policy>*>(const_cast<void*>(work));
     if (pending.flight != nullptr) return launch(self, *pending.flight);
     std::uint64_t const sequence = slot.sequence.load(std::memory_order_relaxed);
-    Policy::Trace::begin(static_cast<int>(self), sequence);
+    trace.begin(static_cast<int>(self), sequence, *pending.body.codelet);
     bool const ended = run_with_token(self, pending);
-    Policy::Trace::end(static_cast<int>(self), sequence);
+    trace.end(static_cast<int>(self), sequence);
     if (ended) end_pending(pending);
   }
 
@@ -255,13 +257,13 @@ template <class Policy> class Machine {
     flight.rewind(offset, task);
     flight.prefetch_successors(task);
     std::uint64_t const sequence = flight.sequence() + task.number;
-    Policy::Trace::begin(static_cast<int>(self), sequence);
+    trace.begin(static_cast<int>(self), sequence, *task.codelet);
     bool ended = true;
     if (task.prepared)
       ended = run_with_token(self, flight.prepared(task.arguments));
     else
       run_plain(self, flight, task);
-    Policy::Trace::end(static_cast<int>(self), sequence);
+    trace.end(static_cast<int>(self), sequence);
     return ended ? end_program_task(self, flight, task) : no_task;
   }
 

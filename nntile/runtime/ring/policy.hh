@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "nntile/core/codelet.hh"
 #include "nntile/core/threads.hh"
 
 namespace nntile {
@@ -44,11 +45,33 @@ struct RingClock {
   static void yield_core() { detail::yield_core(); }
 };
 
-/// Called when a worker starts and ends a body; `worker` 0 is the driving thread unless it executes
-/// nothing.
+/// Steps of a submission, in turn: operands are looked up and checked; a slot is waited for, and
+/// tasks may be run meanwhile; producers are listed; the slot is filled; edges are made, and a
+/// ready task is queued.
+enum class SubmitStep : std::uint8_t { bind, room, lookup, payload, publish };
+inline constexpr int submit_steps = 5;
+
+/// In a trace the number of a join, which runs nothing, is this and the id of its slot.
+inline constexpr std::uint64_t traced_join = std::uint64_t{1} << 63;
+
+/// What a ring reports, to one object that it keeps; a policy's own derives from this. `worker` 0
+/// is the driving thread unless it executes nothing. `edge` is called only where `sees_edges`.
 struct RingNoTrace {
-  static void begin(int /*worker*/, std::uint64_t /*sequence*/) {}
-  static void end(int /*worker*/, std::uint64_t /*sequence*/) {}
+  static constexpr bool sees_edges = false;
+
+  explicit RingNoTrace(int /*workers*/) {}
+  /// Around a body, by the thread that runs it.
+  void begin(int /*worker*/, std::uint64_t /*sequence*/, Codelet const& /*codelet*/) {}
+  void end(int /*worker*/, std::uint64_t /*sequence*/) {}
+  /// By the submitter: the second waits for the first.
+  void edge(std::uint64_t /*from*/, std::uint64_t /*to*/) {}
+
+  /// One submission, by the submitter; `ended` is missing where it threw.
+  struct Submission {
+    explicit Submission(RingNoTrace&) {}
+    void reached(SubmitStep) {}
+    void ended(std::uint64_t /*sequence*/, Codelet const*, std::uint64_t /*slots in use*/) {}
+  };
 };
 
 /// The default policy.
@@ -75,8 +98,12 @@ concept RingPolicyType = requires {
   typename P::Thread;
   { P::Clock::nanoseconds() } -> std::same_as<std::int64_t>;
   P::Clock::yield_core();
-  P::Trace::begin(0, std::uint64_t{});
-  P::Trace::end(0, std::uint64_t{});
+  requires requires(typename P::Trace trace, Codelet const& codelet) {
+    trace.begin(0, std::uint64_t{}, codelet);
+    trace.end(0, std::uint64_t{});
+    trace.edge(std::uint64_t{}, std::uint64_t{});
+  };
+  requires std::constructible_from<typename P::Trace::Submission, typename P::Trace&>;
   requires std::has_single_bit(P::Sizes::window);
   requires P::Sizes::window >= 2 && P::Sizes::window <= (1u << 20);
   requires std::has_single_bit(P::Sizes::deque);

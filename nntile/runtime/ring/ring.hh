@@ -142,6 +142,9 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
     return machine_.tokens.waiting_for();
   }
 
+  /// What the policy's trace has seen.
+  typename Policy::Trace& trace() { return machine_.trace; }
+
   RingStats stats() const {
     RingStats stats;
     stats.submitted = machine_.root.window.head() - Policy::Sizes::first_sequence;

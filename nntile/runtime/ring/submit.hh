@@ -36,9 +36,13 @@ template <class Policy> class Submitter {
   /// Submits a pending task, whose body is filled in. Returns the first of its sequences.
   std::uint64_t submit_pending(Pending<Policy>& pending, Hints const& hints,
                                std::uint64_t sequences = 1) {
+    typename Policy::Trace::Submission trace(machine_.trace);
     auto const [level, worker] = place(hints);
+    trace.reached(SubmitStep::bind);
     wiring_.make_room();
+    trace.reached(SubmitStep::room);
     wiring_.collect(pending.body.uses, pending.accumulates);
+    trace.reached(SubmitStep::lookup);
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
     Hot& slot = domain_.window.open(pending.accumulates ? SlotKind::claiming : SlotKind::pending,
                                     level, worker, sequences);
@@ -52,7 +56,9 @@ template <class Policy> class Submitter {
                  pending.accumulates);
     for (Use<support::Buffer*> const& use : pending.body.uses)
       ++driver_.reclaim().users(*use.handle).pending_count;
+    trace.reached(SubmitStep::payload);
     wiring_.publish(slot);
+    trace.ended(sequence, pending.body.codelet, in_use());
     return sequence;
   }
 
@@ -65,30 +71,36 @@ template <class Policy> class Submitter {
 
   std::uint64_t submit(Task<DataHandle> const& task, std::span<Use<support::Buffer*>> uses,
                        void** pointers) {
+    typename Policy::Trace::Submission trace(machine_.trace);
     if (!machine_.table.bind(task, uses.data(), pointers)) [[unlikely]]
-      return submit_unusual(task, uses, pointers);
-    return submit_plain(task, uses, pointers, false);
+      return submit_unusual(task, uses, pointers, trace);
+    return submit_plain(task, uses, pointers, false, trace);
   }
 
   /// In a child domain, tasks that accumulate are in order: the task that it is part of may hold
   /// the claims.
   [[gnu::noinline]] std::uint64_t submit_unusual(Task<DataHandle> const& task,
                                                  std::span<Use<support::Buffer*> const> uses,
-                                                 void* const* pointers) {
+                                                 void* const* pointers,
+                                                 typename Policy::Trace::Submission& trace) {
     bool const accumulates = domain_.is_root() && support::accumulates(uses);
     if (accumulates) machine_.claims.prepare(uses);
     if (task.codelet->cpu == nullptr) return submit_asynchronous(task, uses, pointers, accumulates);
-    return submit_plain(task, uses, pointers, accumulates);
+    return submit_plain(task, uses, pointers, accumulates, trace);
   }
 
   /// Inlined, as are its parts: the rare case must not cost the usual one calls.
   [[gnu::always_inline]] std::uint64_t submit_plain(Task<DataHandle> const& task,
                                                     std::span<Use<support::Buffer*> const> uses,
-                                                    void* const* pointers, bool accumulates) {
+                                                    void* const* pointers, bool accumulates,
+                                                    typename Policy::Trace::Submission& trace) {
     auto const [level, worker] = place(task.hints);
     std::size_t const bytes = Payload::block_bytes(uses.size(), task.arguments.size());
+    trace.reached(SubmitStep::bind);
     wiring_.make_room();
+    trace.reached(SubmitStep::room);
     wiring_.collect(uses, accumulates);
+    trace.reached(SubmitStep::lookup);
     std::byte* const block = bytes == 0 ? nullptr : take_block(bytes);
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
     Hot& slot =
@@ -106,7 +118,9 @@ template <class Policy> class Submitter {
       Payload::put_block(cold, block, task.arguments, uses, pointers, task.label.tile);
     }
     wiring_.note(uses, reference_to(ticket), ticket, accumulates);
+    trace.reached(SubmitStep::payload);
     wiring_.publish(slot);
+    trace.ended(sequence, task.codelet, in_use());
     return sequence;
   }
 
@@ -128,6 +142,9 @@ template <class Policy> class Submitter {
       throw;
     }
   }
+
+  /// Slots that are not free yet.
+  std::uint64_t in_use() const { return domain_.window.head() - domain_.window.watermark(); }
 
   /// The queue of a task with these hints, prepared.
   [[gnu::always_inline]] Placement place(Hints const& hints) {

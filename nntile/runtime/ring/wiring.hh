@@ -186,9 +186,23 @@ template <class Policy> class Wiring {
         list = &domain_.window.hot(producer).consumers;
       else
         continue;
-      if (domain_.window.link(*list, consumer, edges)) ++edges;
+      if (domain_.window.link(*list, consumer, edges)) {
+        ++edges;
+        if constexpr (Policy::Trace::sees_edges)
+          machine_.trace.edge(traced(producer), traced(consumer));
+      }
     }
     return edges;
+  }
+
+  /// A task as the trace names it.
+  static std::uint64_t traced(Hot const& slot) {
+    if (slot.kind == SlotKind::join) return traced_join | slot.id;
+    return slot.sequence.load(std::memory_order_relaxed);
+  }
+  std::uint64_t traced(Reference producer) {
+    return is_pending(producer) ? domain_.pending[producer].body.sequence
+                                : traced(domain_.window.hot(producer));
   }
 
   Machine<Policy>& machine_;

@@ -1,0 +1,86 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the time of submissions goes, as text.
+
+#include <cstdio>
+#include <string>
+
+#include "nntile/runtime/ring/trace.hh"
+
+namespace nntile {
+
+/// Sums over all submissions of a trace, in ns.
+struct SubmitTimes {
+  std::size_t tasks = 0;
+  std::int64_t total = 0;
+  std::int64_t steps[submit_steps] = {};
+  std::int64_t helping = 0;  // of `room`: bodies that began in it, run by worker 0
+};
+
+/// Cost: linear in submissions and in the bodies of worker 0. `helping` counts where one thread
+/// submits and is worker 0.
+inline SubmitTimes submit_times(RingTrace const& trace) {
+  SubmitTimes times;
+  std::span<TracedBody const> const bodies = trace.bodies(0);
+  std::size_t at = 0;
+  for (TracedSubmission const& task : trace.submissions()) {
+    ++times.tasks;
+    std::int64_t before = task.begin;
+    for (int step = 0; step < submit_steps; ++step) {
+      times.steps[step] += task.ended[step] - before;
+      before = task.ended[step];
+    }
+    times.total += before - task.begin;
+    std::int64_t const room = task.ended[static_cast<int>(SubmitStep::bind)];
+    std::int64_t const until = task.ended[static_cast<int>(SubmitStep::room)];
+    while (at < bodies.size() && bodies[at].begin < room) ++at;
+    for (; at < bodies.size() && bodies[at].begin < until; ++at)
+      if (bodies[at].end != 0 && bodies[at].end <= until)
+        times.helping += bodies[at].end - bodies[at].begin;
+  }
+  return times;
+}
+
+/// A line for each step of a submission: its time a task and its share of the whole.
+inline std::string submit_report(RingTrace const& trace) {
+  struct Line {
+    char const* name;
+    char const* what;
+  };
+  constexpr Line lines[submit_steps] = {
+      {"bind", "operands are looked up and checked"},
+      {"room", "a slot is waited for, finished tasks are collected"},
+      {"lookup", "producers are listed"},
+      {"payload", "the slot is filled"},
+      {"publish", "edges are made, a ready task is queued"},
+  };
+  SubmitTimes const times = submit_times(trace);
+  if (times.tasks == 0) return "no task was submitted\n";
+  auto const count = static_cast<double>(times.tasks);
+  char text[160];
+  std::string report;
+  auto const add = [&](char const* name, std::int64_t sum, char const* what) {
+    std::snprintf(
+        text, sizeof text, "%-9s %10.1f ns %5.1f %%  %s\n", name, static_cast<double>(sum) / count,
+        times.total == 0 ? 0.0 : 100 * static_cast<double>(sum) / static_cast<double>(times.total),
+        what);
+    report += text;
+  };
+  std::snprintf(text, sizeof text, "%zu tasks, %.2f edges each; a submission took:\n", times.tasks,
+                static_cast<double>(trace.edges().size()) / count);
+  report += text;
+  for (int step = 0; step < submit_steps; ++step) {
+    add(lines[step].name, times.steps[step], lines[step].what);
+    if (step == static_cast<int>(SubmitStep::room) && times.helping != 0)
+      add("  helping", times.helping, "of it: bodies that the submitter ran");
+  }
+  add("total", times.total, "with the cost of tracing");
+  if (trace.dropped() != 0) {
+    std::snprintf(text, sizeof text, "%llu records were dropped: memory lacked\n",
+                  static_cast<unsigned long long>(trace.dropped()));
+    report += text;
+  }
+  return report;
+}
+
+}  // namespace nntile

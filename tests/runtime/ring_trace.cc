@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a ring's trace sees: each body once, each dependence, the steps of submissions.
+#include "nntile/runtime/ring/trace.hh"
+
+#include <bitset>
+#include <map>
+#include <numeric>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/ring/trace_report.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+
+namespace {
+
+using TracedRing = BasicRing<RingTracePolicy>;
+
+Status nothing(KernelCall const&) noexcept { return {}; }
+constexpr Codelet empty{"empty", nothing, nullptr, nullptr};
+
+struct Submitted {
+  std::vector<std::vector<Use<DataHandle>>> tasks;
+  std::vector<std::uint64_t> sequences;
+};
+
+/// Submits random tasks of up to five operands, most of them read, so that writers meet more
+/// readers than a slot has edges.
+Submitted submit_some(TracedRing& ring, std::vector<DataHandle> const& buffers,
+                      std::minstd_rand& random, int count) {
+  Submitted result;
+  for (int t = 0; t < count; ++t) {
+    std::vector<Use<DataHandle>> uses;
+    std::size_t const operands = random() % 6, first = random() % buffers.size();
+    for (std::size_t o = 0; o < operands; ++o) {
+      std::size_t const draw = random() % 12;
+      Access const access = draw == 0 ? Access::write : draw == 1 ? Access::update : Access::read;
+      uses.push_back({buffers[(first + 5 * o) % buffers.size()], access});
+    }
+    result.sequences.push_back(ring.submit({&empty, uses, {}, {}, {}}).sequence);
+    result.tasks.push_back(uses);
+  }
+  return result;
+}
+
+/// Whether two tasks touch a common buffer that one of them writes.
+bool conflict(std::vector<Use<DataHandle>> const& a, std::vector<Use<DataHandle>> const& b) {
+  for (auto const& x : a)
+    for (auto const& y : b)
+      if (x.handle == y.handle && (writes(x.access) || writes(y.access))) return true;
+  return false;
+}
+
+std::vector<DataHandle> allocate_some(TracedRing& ring, std::size_t count) {
+  std::vector<DataHandle> buffers;
+  for (std::size_t b = 0; b < count; ++b) {
+    buffers.push_back(ring.allocate(64));
+    ring.lock(buffers.back(), Access::write);
+    ring.unlock(buffers.back());
+  }
+  return buffers;
+}
+
+}  // namespace
+
+TEST_CASE("the default trace takes no room", "[runtime][ring][trace]") {
+  CHECK(std::is_empty_v<RingNoTrace>);
+  CHECK(std::is_empty_v<RingNoTrace::Submission>);
+}
+
+// The region checker compares every pair of tasks. A lone driver runs nothing before it waits, or
+// is 256 slots ahead, so that each dependence needs an edge.
+TEST_CASE("edges are those of all conflicting pairs, and no others", "[runtime][ring][trace]") {
+  constexpr int count = 150;
+  TracedRing ring({.workers = 1});
+  auto const buffers = allocate_some(ring, 16);
+  std::minstd_rand random(17);
+  std::size_t edges = 0, surplus = 0, missing = 0, joins = 0;
+  for (int round = 0; round < 100; ++round) {
+    ring.trace().clear();
+    Submitted const submitted = submit_some(ring, buffers, random, count);
+    CHECK(ring.trace().bodies(0).empty());
+    // What a task is behind, directly or not; joins are behind nothing of their own.
+    std::map<std::uint64_t, std::bitset<count>> behind;
+    std::map<std::uint64_t, std::size_t> position;
+    for (std::size_t t = 0; t < count; ++t) position[submitted.sequences[t]] = t;
+    for (TracedEdge const& edge : ring.trace().edges()) {
+      ++edges;
+      bool const from_join = (edge.from & traced_join) != 0;
+      joins += (edge.to & traced_join) != 0;
+      behind[edge.to] |= behind[edge.from];
+      if (from_join) continue;
+      REQUIRE(position.count(edge.from) == 1);
+      behind[edge.to].set(position[edge.from]);
+      if ((edge.to & traced_join) == 0)
+        surplus +=
+            !conflict(submitted.tasks[position[edge.from]], submitted.tasks[position[edge.to]]);
+    }
+    for (std::size_t later = 0; later < count; ++later)
+      for (std::size_t earlier = 0; earlier < later; ++earlier)
+        missing += conflict(submitted.tasks[earlier], submitted.tasks[later]) &&
+                   !behind[submitted.sequences[later]][earlier];
+    ring.wait_all();
+  }
+  CHECK(missing == 0);
+  CHECK(surplus == 0);
+  CHECK(joins > 100);
+  CHECK(edges > 10'000);
+}
+
+TEST_CASE("each body is traced once, behind those that it waits for", "[runtime][ring][trace]") {
+  for (bool const own_driver : {false, true}) {
+    TracedRing ring({.workers = 2, .own_driver = own_driver});
+    auto const buffers = allocate_some(ring, 16);
+    std::minstd_rand random(18);
+    Submitted const submitted = submit_some(ring, buffers, random, 3'000);
+    ring.wait_all();
+    std::map<std::uint64_t, TracedBody> bodies;
+    for (int worker = 0; worker < 2; ++worker)
+      for (TracedBody const& body : ring.trace().bodies(worker)) {
+        CHECK(body.codelet == &empty);
+        CHECK(body.worker == worker);
+        CHECK(body.begin <= body.end);
+        CHECK(bodies.emplace(body.sequence, body).second);
+      }
+    CHECK(bodies.size() == 3'000);
+    for (TracedEdge const& edge : ring.trace().edges())
+      if (bodies.count(edge.from) != 0 && bodies.count(edge.to) != 0)
+        CHECK(bodies[edge.from].end <= bodies[edge.to].begin);
+    REQUIRE(ring.trace().submissions().size() == 3'000);
+    for (std::size_t t = 0; t < 3'000; ++t) {
+      TracedSubmission const& task = ring.trace().submissions()[t];
+      CHECK(task.sequence == submitted.sequences[t]);
+      CHECK((task.in_window >= 1 && task.in_window <= RingSizes::window));
+      std::int64_t before = task.begin;
+      for (std::int64_t const ended : task.ended) CHECK(ended >= std::exchange(before, ended));
+    }
+    CHECK(ring.trace().dropped() == 0);
+  }
+}
+
+TEST_CASE("a replay's bodies are traced, and itself as a submission", "[runtime][ring][trace]") {
+  TracedRing ring({.workers = 1});
+  auto const buffers = allocate_some(ring, 1);
+  Use<Binding> const use[] = {{0, Access::update}};
+  ProgramTask const tasks[] = {{&empty, use, {}, {}, {}}, {&empty, use, {}, {}, {}}};
+  auto const program = ring.record(tasks, 1);
+  Event const event = ring.replay(program, buffers);
+  ring.wait(event);
+  REQUIRE(ring.trace().bodies(0).size() == 2);
+  CHECK(ring.trace().bodies(0)[0].sequence == event.sequence);
+  CHECK(ring.trace().bodies(0)[1].sequence == event.sequence + 1);
+  REQUIRE(ring.trace().submissions().size() == 1);
+  CHECK(ring.trace().submissions()[0].codelet == nullptr);
+}
+
+TEST_CASE("a report adds up the steps of submissions", "[runtime][ring][trace]") {
+  TracedRing ring({.workers = 1});
+  CHECK(submit_report(ring.trace()) == "no task was submitted\n");
+  auto const buffers = allocate_some(ring, 16);
+  std::minstd_rand random(19);
+  submit_some(ring, buffers, random, 1'000);  // more than a lone driver leaves unrun
+  SubmitTimes const times = submit_times(ring.trace());
+  CHECK(times.tasks == 1'000);
+  CHECK(std::accumulate(times.steps, times.steps + submit_steps, std::int64_t{0}) == times.total);
+  CHECK(times.helping > 0);
+  CHECK(times.helping <= times.steps[static_cast<int>(SubmitStep::room)]);
+  std::string const report = submit_report(ring.trace());
+  for (char const* word : {"1000 tasks", "bind", "room", "helping", "lookup", "payload", "publish"})
+    CHECK(report.find(word) != std::string::npos);
+  ring.wait_all();
+}
