@@ -34,12 +34,12 @@ template <class Policy> class Allocator {
   /// Memory for a buffer of that lifetime, which notes that it is a heap's. settle() ends what
   /// other threads have dropped. Throws OutOfMemory, DeadlockError.
   template <class Settle>
-  void* take(std::size_t bytes, Lifetime lifetime, support::Buffer& buffer, Settle settle) {
+  [[gnu::always_inline]] void* take(std::size_t bytes, Lifetime lifetime, support::Buffer& buffer,
+                                    Settle settle) {
     Heap& heap = heaps_[index_of(lifetime)];
-    buffer.native = &heap;
-    if (bytes == 0) return nowhere(buffer);
     std::size_t const room = Heap::room_for(bytes);
     advance(heap);
+    buffer.native = &heap;
     if (room != 0) [[likely]]
       if (void* const pointer = heap.take(room, buffer)) [[likely]]
         return pointer;
@@ -86,6 +86,7 @@ template <class Policy> class Allocator {
   template <class Settle>
   [[gnu::noinline]] void* take_slowly(Heap& heap, std::size_t bytes, support::Buffer& buffer,
                                       Settle settle) {
+    if (bytes == 0) return nowhere(buffer);
     std::size_t const room = Heap::room_for(bytes);
     bool const grows = heap.on_full() == OnFull::grow;
     if (room == 0 || (!grows && room > heap.newest()->capacity())) fail_too_large(heap, bytes);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The memory of one lifetime: a chunk, or several while it grows.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -45,23 +46,17 @@ class Heap {
   }
 
   /// Gives out `bytes`, a result of room_for; null without room.
-  void* take(std::size_t bytes, support::Buffer& buffer) {
+  [[gnu::always_inline]] void* take(std::size_t bytes, support::Buffer& buffer) {
     if (newest_ == nullptr) [[unlikely]]
       return nullptr;
-    void* const pointer = newest_->take(bytes, buffer);
-    if (pointer == nullptr) [[unlikely]]
-      return nullptr;
-    peak_ = std::max(peak_, newest_->used() + older_used_);
-    peak_records_ = std::max(peak_records_, newest_->records() + older_records_);
-    return pointer;
+    return newest_->take(bytes, buffer);
   }
 
   /// Takes back the oldest allocations as long as ended(buffer) holds for them.
   template <class Ended> void advance(Ended ended) {
     if (newest_ == nullptr) return;
-    newest_->advance(ended);
-    if (newest_->older != nullptr) [[unlikely]]
-      advance_older(ended);
+    bool const some = !newest_->empty() && newest_->oldest()->is(support::Buffer::ended);
+    if (some || newest_->older != nullptr) advance_some(ended);
   }
 
   /// Takes memory from the system so that there is room. Throws OutOfMemory, std::bad_alloc.
@@ -70,10 +65,11 @@ class Heap {
     if (small && newest_->records_full()) {
       newest_->grow_records();
     } else {
+      note_peak();
       auto chunk = make_some(bytes, newest_ != nullptr ? 2 * newest_->capacity() : first_bytes_);
       chunk->older = std::exchange(newest_, nullptr);
       newest_ = static_cast<std::unique_ptr<HeapChunk>&&>(chunk);
-      advance_older([](support::Buffer&) { return false; });
+      count_older([](support::Buffer&) { return false; });
     }
     ++growths_;
   }
@@ -86,8 +82,8 @@ class Heap {
       stats.used += chunk->used();
       stats.records += chunk->records();
     }
-    stats.peak = peak_;
-    stats.peak_records = peak_records_;
+    stats.peak = std::max(peak_, stats.used);
+    stats.peak_records = std::max(peak_records_, stats.records);
     stats.growths = growths_;
     stats.waits = waits_;
     return stats;
@@ -111,7 +107,21 @@ class Heap {
     return make(needed);
   }
 
-  template <class Ended> [[gnu::noinline]] void advance_older(Ended ended) {
+  /// Between two calls of this, a heap only fills.
+  void note_peak() {
+    if (newest_ == nullptr) return;
+    peak_ = std::max(peak_, newest_->used() + older_used_);
+    peak_records_ = std::max(peak_records_, newest_->records() + older_records_);
+  }
+
+  template <class Ended> [[gnu::noinline]] void advance_some(Ended ended) {
+    note_peak();
+    newest_->advance(ended);
+    if (newest_->older != nullptr) [[unlikely]]
+      count_older(ended);
+  }
+
+  template <class Ended> [[gnu::noinline]] void count_older(Ended ended) {
     older_used_ = older_records_ = 0;
     for (std::unique_ptr<HeapChunk>* place = &newest_->older; *place != nullptr;) {
       HeapChunk& chunk = **place;

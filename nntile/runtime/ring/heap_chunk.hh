@@ -33,25 +33,29 @@ class HeapChunk {
 
   /// Gives `bytes` out, a multiple of 64 and not 0, to a buffer; null without room.
   void* take(std::size_t bytes, support::Buffer& buffer) {
-    std::uint64_t start = head_, origin = origin_;
-    if (bytes > capacity_ - (start - origin))
-      start = origin = origin + capacity_;  // never straddles the end
-    if (bytes > capacity_ || start + bytes - tail_ > capacity_ || records_full()) return nullptr;
-    records_[newest_++ & record_mask_] = {start, &buffer};
-    origin_ = origin;
-    head_ = start + bytes;
-    return memory_ + (start - origin);
+    if (bytes > in_one_piece_ || records_full()) [[unlikely]]
+      if (!skip_the_end(bytes)) return nullptr;
+    if (empty()) oldest_buffer_ = &buffer;
+    records_[newest_++ & record_mask_] = {head_, &buffer};
+    void* const pointer = memory_ + (head_ - origin_);
+    head_ += bytes;
+    in_one_piece_ -= bytes;
+    return pointer;
   }
 
   /// Takes back the oldest allocations as long as ended(buffer) holds for them.
   template <class Ended> void advance(Ended ended) {
     if (empty() || !ended(*oldest())) return;
     do ++oldest_;
-    while (!empty() && ended(*oldest()));
-    if (empty())
+    while (!empty() && ended(*records_[oldest_ & record_mask_].buffer));
+    if (empty()) {
       tail_ = origin_ = head_;
-    else
+    } else {
       tail_ = records_[oldest_ & record_mask_].start;
+      oldest_buffer_ = records_[oldest_ & record_mask_].buffer;
+    }
+    std::size_t const free = capacity_ - used(), end = capacity_ - (head_ - origin_);
+    in_one_piece_ = free < end ? free : end;
   }
 
   /// Room for twice as many records. Throws std::bad_alloc.
@@ -67,7 +71,7 @@ class HeapChunk {
   bool empty() const { return oldest_ == newest_; }
   bool records_full() const { return newest_ - oldest_ > record_mask_; }
   /// The owner of the oldest allocation, which holds up all others.
-  support::Buffer* oldest() const { return records_[oldest_ & record_mask_].buffer; }
+  support::Buffer* oldest() const { return oldest_buffer_; }
   std::size_t capacity() const { return capacity_; }
   std::uint64_t records() const { return newest_ - oldest_; }
   std::uint64_t record_capacity() const { return record_mask_ + 1; }
@@ -75,10 +79,10 @@ class HeapChunk {
   std::size_t used() const { return head_ - tail_; }
   /// The largest allocation that there is room for.
   std::size_t available() const {
-    std::size_t const free = capacity_ - used(), gap = capacity_ - (head_ - origin_);
+    std::size_t const free = capacity_ - used(), end = capacity_ - (head_ - origin_);
     if (records_full()) return 0;
-    if (free <= gap) return free;
-    return gap > free - gap ? gap : free - gap;
+    if (free <= end) return free;
+    return end > free - end ? end : free - end;
   }
   /// One that gives nothing out any more.
   std::unique_ptr<HeapChunk> older;
@@ -94,10 +98,21 @@ class HeapChunk {
     support::Buffer* buffer;
   };
 
+  /// Goes on at offset 0, if there is room for so many bytes.
+  [[gnu::noinline]] bool skip_the_end(std::size_t bytes) {
+    std::size_t const end = capacity_ - (head_ - origin_), free = capacity_ - used();
+    if (records_full() || bytes <= end || free <= end || bytes > free - end) return false;
+    head_ = origin_ = origin_ + capacity_;
+    in_one_piece_ = free - end;
+    return true;
+  }
+
   std::uint64_t head_ = 0;    // end of the newest allocation
   std::uint64_t origin_ = 0;  // what lies at offset 0, for the newest allocation
   std::uint64_t tail_ = 0;    // start of the oldest allocation
   std::size_t const capacity_;
+  std::size_t in_one_piece_ = capacity_;  // from the head on: up to the end, or the tail
+  support::Buffer* oldest_buffer_ = nullptr;
   std::uint64_t oldest_ = 0;  // positions of records
   std::uint64_t newest_ = 0;
   std::uint64_t record_mask_;

@@ -37,10 +37,14 @@ template <class Policy> class Reclaim {
     users_[handle.index] = BufferUsers{};
     return handle;
   }
+  /// The same for a buffer that is about to be made. Throws std::bad_alloc.
+  void begin(std::uint32_t index) {
+    users_.prepare(index);
+    users_[index] = BufferUsers{};
+  }
 
   /// Gives the buffer of a retired handle back as soon as nothing uses it.
   void retire(support::Buffer& buffer) {
-    if (buffer.native != nullptr) return buffer.set(support::Buffer::ended);
     users(buffer).retired = true;
     if (buffer.last_use < watermark()) return free_if_unused(buffer);
     Claim& claim = claims_[domain_.window.slot_of(static_cast<std::uint64_t>(buffer.last_use))];
@@ -50,7 +54,7 @@ template <class Policy> class Reclaim {
   }
 
   /// Recycles the record of a heap's buffer if it has been retired and nothing uses it.
-  bool take_back(support::Buffer& buffer) {
+  [[gnu::always_inline]] bool take_back(support::Buffer& buffer) {
     if (!buffer.is(support::Buffer::ended) || buffer.last_use >= watermark() ||
         users(buffer).pending_count != 0)
       return false;

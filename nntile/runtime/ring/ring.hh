@@ -72,13 +72,15 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
 
   /// Takes buffers of all lifetimes but `persistent` from heaps (HeapOptions).
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
-    if (lifetime == Lifetime::persistent) return Calls::allocate(bytes, place, lifetime);
+    if (lifetime == Lifetime::persistent) return allocate_alone(bytes, place);
     Inside const inside(*this, "allocate");
-    return root_.driver.reclaim().begin([&] {
-      return machine_.table.add_in(bytes, place, lifetime, [&](support::Buffer& buffer) {
-        return allocator_.take(bytes, lifetime, buffer, [this] { this->take_dropped(); });
-      });
-    });
+    auto const settle = [this] { this->take_dropped(); };
+    auto const take = [this, bytes, lifetime, settle](support::Buffer& buffer)
+                          __attribute__((always_inline)) {
+                            root_.driver.reclaim().begin(buffer.index);
+                            return allocator_.take(bytes, lifetime, buffer, settle);
+                          };
+    return machine_.table.add_in(bytes, place, lifetime, take);
   }
 
   Event submit(Task<Handle> const& task) {
@@ -169,6 +171,9 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
   support::StorageState state() noexcept {
     return {machine_.thread, machine_.failures, machine_.table};
   }
+  [[gnu::noinline]] Handle allocate_alone(std::size_t bytes, Place place) {
+    return Calls::allocate(bytes, place, Lifetime::persistent);
+  }
   template <class Take> Handle make(Take take) {
     root_.driver.reclaim().collect();
     return root_.driver.reclaim().begin(take);
@@ -184,8 +189,13 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
 
   /// The last task may have ended long before an older one lets the watermark pass.
   void retire_one(Handle handle) {
-    root_.driver.reclaim().collect();
     support::Buffer& buffer = machine_.table.begin_retire(handle);
+    if (buffer.native != nullptr) [[likely]]
+      return buffer.set(support::Buffer::ended);
+    retire_alone(buffer);
+  }
+  [[gnu::noinline]] void retire_alone(support::Buffer& buffer) {
+    root_.driver.reclaim().collect();
     if (root_.driver.next_user(buffer, Access::write) == detail::ring::no_reference)
       machine_.table.leave_ranges(buffer);
     root_.driver.reclaim().retire(buffer);

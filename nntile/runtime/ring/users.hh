@@ -75,9 +75,8 @@ class UsersTable {
 
   /// Makes room for the users of the buffer at `index`. Throws std::bad_alloc.
   void prepare(std::uint32_t index) {
-    if (index >> bits >= chunks_.size()) chunks_.resize((index >> bits) + 1);
-    auto& chunk = chunks_[index >> bits];
-    if (chunk.get() == nullptr) chunk = HeapArray<BufferUsers>(mask + 1);
+    if (index >> bits >= chunks_.size() || chunks_[index >> bits].get() == nullptr) [[unlikely]]
+      make_chunk(index >> bits);
   }
 
   /// Forgets every reference to a task for which `live` is false.
@@ -93,6 +92,11 @@ class UsersTable {
   }
 
  private:
+  [[gnu::noinline]] void make_chunk(std::uint32_t number) {
+    if (number >= chunks_.size()) chunks_.resize(number + 1);
+    chunks_[number] = HeapArray<BufferUsers>(mask + 1);
+  }
+
   static constexpr std::uint32_t bits = 8;  // 16 KiB, which a small domain may need for one buffer
   static constexpr std::uint32_t mask = (1u << bits) - 1;
   std::vector<HeapArray<BufferUsers>> chunks_;

@@ -95,7 +95,8 @@ class BufferTable {
   /// that this runtime lacks), LifetimeError (no open scope of that lifetime). Reclaim frees
   /// nothing.
   template <class Take>
-  DataHandle add_in(std::size_t bytes, Place place, Lifetime lifetime, Take&& take) {
+  [[gnu::always_inline]] DataHandle add_in(std::size_t bytes, Place place, Lifetime lifetime,
+                                           Take const& take) {
     check_host("allocate", place);
     Scope* const scope = scope_for(lifetime);
     Buffer& buffer = take_record();
@@ -357,13 +358,22 @@ class BufferTable {
   }
 
   static void check_host(char const* call, Place place) {
-    if (place != host) throw ValueError(concat(call, ": this runtime has memory on the host only"));
+    if (place != host) [[unlikely]]
+      fail_place(call);
+  }
+  [[noreturn, gnu::noinline]] static void fail_place(char const* call) {
+    throw ValueError(concat(call, ": this runtime has memory on the host only"));
   }
   /// The scope that an allocation belongs to; null for `persistent`.
   Scope* scope_for(Lifetime lifetime) {
     if (lifetime == Lifetime::persistent) return nullptr;
+    if (!scopes_.empty() && scopes_.back().lifetime == lifetime) [[likely]]
+      return &scopes_.back();
+    return outer_scope_for(lifetime);
+  }
+  [[gnu::noinline]] Scope* outer_scope_for(Lifetime lifetime) {
     Scope* const scope = innermost(lifetime);
-    if (scope == nullptr) [[unlikely]]
+    if (scope == nullptr)
       throw LifetimeError(concat("allocate: no open scope of lifetime ", name_of(lifetime),
                                  ": open one, or ask for persistent"));
     return scope;
@@ -375,10 +385,13 @@ class BufferTable {
   }
 
   Buffer& take_record() {
-    if (Buffer* const buffer = free_.pop()) {
+    if (Buffer* const buffer = free_.pop()) [[likely]] {
       buffer->native = nullptr;
       return *buffer;
     }
+    return make_record();
+  }
+  [[gnu::noinline]] Buffer& make_record() {
     if ((count_ & chunk_mask) == 0) {
       if (count_ == UINT32_MAX - chunk_mask) throw OutOfMemory("allocate: 2^32 buffers are in use");
       chunks_.push_back(HeapArray<Buffer>(chunk_mask + 1));

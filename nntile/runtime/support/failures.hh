@@ -90,7 +90,10 @@ class Failures {
 
   /// Clears the buffer's mark, if any: it was rewritten, or is no more.
   void clear(Buffer& buffer) noexcept {
-    if (buffer.mark.load(std::memory_order_relaxed) == 0) return;
+    if (buffer.mark.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      clear_marked(buffer);
+  }
+  [[gnu::noinline]] void clear_marked(Buffer& buffer) noexcept {
     detail::Lock guard(mutex_);
     std::uint32_t const mark = buffer.mark.exchange(0, std::memory_order_relaxed);
     if (mark == 0) return;

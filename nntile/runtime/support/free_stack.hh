@@ -26,13 +26,18 @@ class FreeStack {
   }
   /// Takes one, null if there is none; one thread. What the giver did to it is visible.
   T* pop() noexcept {
-    if (taken_ == nullptr) taken_ = returned_.exchange(nullptr, std::memory_order_acquire);
+    if (taken_ == nullptr) [[unlikely]]
+      take_returned();
     T* const value = taken_;
     if (value != nullptr) taken_ = value->next_free;
     return value;
   }
 
  private:
+  [[gnu::noinline]] void take_returned() noexcept {
+    taken_ = returned_.exchange(nullptr, std::memory_order_acquire);
+  }
+
   T* taken_ = nullptr;
   alignas(64) std::atomic<T*> returned_{nullptr};
 };

@@ -112,8 +112,10 @@ template <class Self> class StorageCalls {
   }
   /// Settles what threads other than the driver have dropped.
   void take_dropped() {
-    if (!link_->any_dropped()) [[likely]]
-      return;
+    if (link_->any_dropped()) [[unlikely]]
+      settle_all_dropped();
+  }
+  [[gnu::noinline]] void settle_all_dropped() {
     settle_dropped(
         link_, state().table, [this](Handle handle) { self().end_lock(handle); },
         [this](Handle handle) { self().retire_one(handle); });
