@@ -271,3 +271,25 @@ TEST_CASE("bytes of a task follow from accesses, extents and dtypes", "[ops][op_
   CHECK(bytes_of<ops::Embedding>({}, {{2}, {4, 100}, {4, 2}}, DType::fp32) ==
         2 * 8 + 4 * (4 * 2 + 4 * 2));
 }
+
+TEST_CASE("what an op accumulates into is updated, in canonical order", "[ops][op_struct]") {
+  struct Accesses final : TileVisitor {
+    std::vector<Access> seen;
+    void visit(TileTask const& task) override { seen.push_back(task.uses.back().access); }
+  };
+  OpCase const c = op_case<ops::Gemm>({.beta = 1}, {{4, 6}, {6, 4}, {4, 4}});
+  AxisTable const table = axes_of(c);
+  std::vector<AxisTiling> tilings;
+  for (Axis const& axis : table.axes)
+    tilings.push_back(axis.extent == 6 ? AxisTiling::uniform(6, 2) : AxisTiling::whole(4));
+  TiledCall call{
+      c.op, c.attrs.data(), DType::fp32, DType::fp32, c.op->operands(c.attrs.data()), table, {}};
+  for (AxisTiling const& tiling : tilings) call.tilings.push_back(&tiling);
+  for (Access const declared : {Access::update, Access::accumulate}) {
+    for (std::size_t o = 0; o < call.operands.size(); ++o)
+      if (call.operands[o].access == Access::update) call.operands[o].access = declared;
+    Accesses accesses;
+    walk(call, accesses);
+    CHECK(accesses.seen == std::vector(3, Access::update));
+  }
+}
