@@ -9,6 +9,7 @@
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/scope.hh"
 #include "tests/runtime/codelets.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -344,4 +345,25 @@ TEST_CASE("what other threads drop while allocate waits makes room", "[runtime][
   });
   CHECK_NOTHROW(ring.allocate(8, host, Lifetime::step));
   other.join();
+}
+
+TEST_CASE("with capacities given nothing is allocated from the system", "[runtime][heap]") {
+  HeapOptions options;
+  options.step = options.scratch = {1 << 16, OnFull::wait};
+  options.records = 300;
+  Ring ring(workers(1), options);
+  AllocationCount const allocations;
+  for (int i = 0; i < 10; ++i) {
+    ring.open_scope(Lifetime::step);
+    for (int k = 0; k < 300; ++k) {
+      (void)ring.allocate(100, host, Lifetime::step);
+      ring.open_scope(Lifetime::scratch);
+      (void)ring.allocate(1000, host, Lifetime::scratch);
+      (void)ring.allocate(0, host, Lifetime::scratch);
+      ring.close_scope(Lifetime::scratch);
+    }
+    ring.close_scope(Lifetime::step);
+  }
+  CHECK(allocations.calls() == 0);
+  CHECK(ring.stats().step.growths == 0);
 }

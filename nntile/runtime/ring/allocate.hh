@@ -29,7 +29,12 @@ template <class Policy> class Allocator {
         driver_(driver),
         records_(records_of(options)),
         heaps_{make(options, Lifetime::step), make(options, Lifetime::scope),
-               make(options, Lifetime::scratch), make(options, Lifetime::staging)} {}
+               make(options, Lifetime::scratch), make(options, Lifetime::staging)} {
+    if (options.records == 0) return;
+    for (Heap const& heap : heaps_)
+      if (heap.newest() != nullptr)
+        driver_.reclaim().reserve(static_cast<std::uint32_t>(heap.newest()->record_capacity()));
+  }
 
   /// Memory for a buffer of that lifetime, which notes that it is a heap's. settle() ends what
   /// other threads have dropped. Throws OutOfMemory, DeadlockError.

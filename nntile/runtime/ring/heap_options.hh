@@ -26,7 +26,9 @@ struct HeapCapacity {
 /// of its own, or to `persistent`.
 struct HeapOptions {
   HeapCapacity step, scope, scratch, staging;
-  /// Buffers that one heap holds at a time, rounded up to a power of two; 0 for the policy's.
+  /// Buffers that one heap holds at a time, rounded up to a power of two; 0 for the policy's. Where
+  /// it is given, no allocation from a heap with a capacity that may not grow takes memory from the
+  /// system.
   std::uint32_t records = 0;
 
   HeapCapacity const& of(Lifetime lifetime) const {

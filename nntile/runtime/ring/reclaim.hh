@@ -30,6 +30,12 @@ template <class Policy> class Reclaim {
   void prepare(DataHandle handle) {
     if (handle.index < machine_.table.count()) users_.prepare(handle.index);
   }
+  /// Makes records and users beforehand, for so many more buffers at a time. Throws OutOfMemory,
+  /// std::bad_alloc.
+  void reserve(std::uint32_t buffers) {
+    machine_.table.reserve(buffers);
+    for (std::uint32_t index = 0; index < machine_.table.count(); ++index) users_.prepare(index);
+  }
   /// Clears the users of the buffer whose handle make() returns.
   template <class Make> DataHandle begin(Make make) {
     users_.prepare(machine_.table.count());

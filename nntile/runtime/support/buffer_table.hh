@@ -281,6 +281,13 @@ class BufferTable {
     free_.put_back(buffer);
   }
 
+  /// Makes records beforehand, for so many more buffers at a time. Throws OutOfMemory,
+  /// std::bad_alloc.
+  void reserve(std::uint32_t records) {
+    for (std::uint32_t i = 0; i < records; ++i) free_.put_back(make_record());
+    scopes_.reserve(64);
+  }
+
   /// Opens a scope that owns later allocations of its lifetime. Throws LifetimeError for
   /// `persistent`.
   void open_scope(Lifetime lifetime, CallSite site = {}) {
