@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
-#include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -17,7 +17,7 @@
 #include "nntile/ops/walk.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/name.hh"
-#include "nntile/runtime/runtime_ref.hh"
+#include "nntile/runtime/scope.hh"
 #include "nntile/runtime/task_handle.hh"
 #include "nntile/runtime/unsubmitted.hh"
 
@@ -205,32 +205,19 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
   std::string cause_;
 };
 
-/// Tiles of a hidden operand, for the time of one call.
-template <Runtime R> class CarryTiles {
- public:
-  CarryTiles(R& runtime, TiledCall const& call, std::size_t operand, DType dtype)
-      : runtime_(runtime) {
-    std::vector<AxisTiling> axes;
-    for (auto const axis : call.table.operands[operand]) axes.push_back(*call.tilings[axis]);
-    tiling_ = Tiling(std::move(axes));
-    for (Index tile = 0; tile < tiling_.tile_count(); ++tile) {
-      auto const bytes =
-          static_cast<std::size_t>(element_count(tiling_.box(tile).extent)) * size_of(dtype);
-      handles_.push_back(runtime.allocate(bytes, host, Lifetime::persistent));
-    }
-  }
-  CarryTiles(CarryTiles const&) = delete;
-  CarryTiles& operator=(CarryTiles const&) = delete;
-  ~CarryTiles() {
-    for (auto const& handle : handles_) runtime_.retire(handle);
-  }
-  typename R::Handle const* handles() const { return handles_.data(); }
-
- private:
-  RuntimeRef<R> runtime_;
-  Tiling tiling_;
-  std::vector<typename R::Handle> handles_;
-};
+/// Makes the tiles of a hidden operand in the scope of its call.
+template <Runtime R>
+std::vector<typename R::Handle> carry_tiles(Scope<R>& scratch, TiledCall const& call,
+                                            std::size_t operand, DType dtype) {
+  std::vector<AxisTiling> axes;
+  for (auto const axis : call.table.operands[operand]) axes.push_back(*call.tilings[axis]);
+  Tiling const tiling(std::move(axes));
+  std::vector<typename R::Handle> handles;
+  for (Index tile = 0; tile < tiling.tile_count(); ++tile)
+    handles.push_back(scratch.allocate(
+        static_cast<std::size_t>(element_count(tiling.box(tile).extent)) * size_of(dtype)));
+  return handles;
+}
 
 }  // namespace detail
 
@@ -301,14 +288,16 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
 
   inplace_vector<TiledOperand<R>, max_operands> all;
   for (auto const& operand : given) all.push_back(operand);
-  std::vector<std::unique_ptr<detail::CarryTiles<R>>> carries;
+  std::optional<Scope<R>> scratch;
+  std::vector<std::vector<typename R::Handle>> carries;
   std::uint32_t const bits = carries_of(call);
   for (std::size_t o = visible; o < call.operands.size(); ++o) {
     typename R::Handle const* handles = nullptr;
     if ((bits >> o & 1u) != 0) {
       DType const dtype = dtype_of_kind(call.operands[o].kind, types);
-      carries.push_back(std::make_unique<detail::CarryTiles<R>>(runtime, call, o, dtype));
-      handles = carries.back()->handles();
+      if (!scratch) scratch.emplace(runtime, Lifetime::scratch);
+      carries.push_back(detail::carry_tiles(*scratch, call, o, dtype));
+      handles = carries.back().data();
     }
     all.push_back({&runtime, call.element, nullptr, handles, call.operands[o].name});
   }

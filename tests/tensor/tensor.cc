@@ -99,6 +99,25 @@ TEST_CASE("narrow results of a cut sum are rounded once", "[tensor][tensor]") {
   CHECK(std::memcmp(whole.data(), tiled.data(), whole.size() * sizeof(bf16_t)) == 0);
 }
 
+TEST_CASE("hidden tiles of a call take scratch memory for its time", "[tensor][tensor]") {
+  HeapOptions heaps;
+  heaps.scratch = {2 * 8 * 8 * sizeof(float), OnFull::wait};  // of two calls
+  Ring runtime({2, false, false}, heaps);
+  Tensor<bf16_t, Ring> const a(runtime, Tiling({8, 96}, {8, 32})),
+      b(runtime, Tiling({96, 8}, {32, 8})), c(runtime, Tiling({8, 8}, {8, 8}));
+  a.write(std::vector<bf16_t>(768, bf16_t(1.0f)));
+  b.write(std::vector<bf16_t>(768, bf16_t(1.0f)));
+  std::vector<TaskGroup<Ring>> calls;
+  for (int i = 0; i < 10; ++i)
+    calls.push_back(apply_async(ops::Gemm{}, ops::Gemm::Attrs{}, a, b, c));
+  runtime.wait_all();
+  CHECK(static_cast<float>(c.read()[0]) == 96);
+  CHECK(runtime.stats().scratch.peak == 2 * 8 * 8 * sizeof(float));
+  CHECK(runtime.stats().scratch.growths == 0);
+  auto const scope_of_all = scope(runtime, Lifetime::scratch);
+  CHECK_NOTHROW(runtime.allocate(512, host, Lifetime::scratch));  // all of it has come back
+}
+
 TEST_CASE("tensors that are cut differently are refused", "[tensor][tensor]") {
   Serial runtime;
   Tensor<float, Serial> const x(runtime, Tiling({8}, {4}), "x"), y(runtime, Tiling({8}, {2}), "y");
