@@ -3,10 +3,10 @@
 // all others.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include "nntile/runtime/engine/engine.hh"
@@ -42,15 +42,26 @@ constexpr Codelet add_codelet{"add", +[](KernelCall const& call) noexcept -> Sta
                                 std::memcpy(call.buffers[0], &sum, sizeof sum);
                                 return {};
                               }};
-/// Leaves the last buffer as it is, or multiplies it where the argument is not 0.
+/// Multiplies buffer 0 by the argument.
 constexpr Codelet scale_codelet{"scale", +[](KernelCall const& call) noexcept -> Status {
                                   std::int64_t factor, sum;
                                   std::memcpy(&factor, call.arguments, sizeof factor);
                                   std::memcpy(&sum, call.buffers[0], sizeof sum);
-                                  if (factor != 0) sum *= factor;
-                                  if (factor != 0) std::memcpy(call.buffers[0], &sum, sizeof sum);
+                                  sum *= factor;
+                                  std::memcpy(call.buffers[0], &sum, sizeof sum);
                                   return {};
                                 }};
+/// Copies buffer 0 to buffer 1.
+constexpr Codelet copy_codelet{"copy", +[](KernelCall const& call) noexcept -> Status {
+                                 std::memcpy(call.buffers[1], call.buffers[0], 8);
+                                 return {};
+                               }};
+/// Writes the argument to buffer 0.
+constexpr Codelet set_codelet{"set", +[](KernelCall const& call) noexcept -> Status {
+                                std::memcpy(call.buffers[0], call.arguments, 8);
+                                return {};
+                              }};
+constexpr Codelet look_codelet{"look", +[](KernelCall const&) noexcept -> Status { return {}; }};
 
 template <class R>
 Event submit(R& runtime, Codelet const& codelet, std::vector<Use<typename R::Handle>> const& uses,
@@ -105,26 +116,29 @@ TEMPLATE_LIST_TEST_CASE("a task that accumulates does not wait for one before it
 
 TEMPLATE_LIST_TEST_CASE("all tasks that accumulate come before a later reader or writer",
                         "[runtime][accumulate]", test::CommutingRuntimes) {
-  for (Access const later : {Access::read, Access::update, Access::write}) {
-    Gate gate;
-    Scene<TestType> scene;
-    auto const source = scene.counter(), sum = scene.counter(1);
-    (void)scene.hold(gate, {{source, Access::update}});
-    for (std::int64_t i = 0; i < 20; ++i)  // more than are kept by name
-      (void)submit(scene.runtime, add_codelet,
-                   i % 9 == 0
-                       ? std::vector<Use<typename TestType::Handle>>{{sum, Access::accumulate},
-                                                                     {source, Access::read}}
-                       : std::vector<Use<typename TestType::Handle>>{{sum, Access::accumulate}},
-                   i);
-    Event const read = submit(scene.runtime, scale_codelet, {{sum, later}}, 0);
-    Event const again = submit(scene.runtime, scale_codelet, {{sum, Access::read}}, 0);
-    CHECK(!scene.runtime.done(read));
-    CHECK(!scene.runtime.done(again));
-    gate.token.complete();
-    scene.runtime.wait(again);
-    CHECK(scene.value(sum) == 191);
-  }
+  for (std::int64_t const count : {3, 20})  // 20 are more than are kept by name
+    for (Access const later : {Access::read, Access::update, Access::write}) {
+      Gate gate;
+      Scene<TestType> scene;
+      auto const source = scene.counter(), sum = scene.counter(1), seen = scene.counter();
+      (void)scene.hold(gate, {{source, Access::update}});
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::vector<Use<typename TestType::Handle>> uses{{sum, Access::accumulate}};
+        if (i % 9 == 0) uses.push_back({source, Access::read});
+        (void)submit(scene.runtime, add_codelet, uses, 1);
+      }
+      if (later == Access::write)
+        (void)submit(scene.runtime, set_codelet, {{sum, later}}, -1);
+      else
+        (void)submit(scene.runtime, copy_codelet, {{sum, later}, {seen, Access::write}}, 0);
+      Event const last =
+          submit(scene.runtime, copy_codelet, {{sum, Access::read}, {seen, Access::update}}, 0);
+      for (int i = 0; i < 20; ++i)  // time for them to run too early
+        scene.runtime.wait(submit(scene.runtime, look_codelet, {}, 0));
+      CHECK(!scene.runtime.done(last));
+      gate.token.complete();
+      CHECK(scene.value(seen) == (later == Access::write ? -1 : count + 1));
+    }
 }
 
 TEMPLATE_LIST_TEST_CASE(
@@ -134,14 +148,14 @@ TEMPLATE_LIST_TEST_CASE(
   Gate gate, second;
   Scene<TestType> scene;
   auto const sum = scene.counter();
-  (void)submit(scene.runtime, scale_codelet, {{sum, Access::read}}, 0);
+  (void)submit(scene.runtime, look_codelet, {{sum, Access::read}}, 0);
   (void)scene.hold(gate, {{sum, Access::read}});
   Event const first = submit(scene.runtime, add_codelet, {{sum, Access::accumulate}}, 1);
   Event const other = submit(scene.runtime, add_codelet, {{sum, Access::accumulate}}, 1);
   CHECK(!scene.runtime.done(first));
   CHECK(!scene.runtime.done(other));
   gate.token.complete();
-  (void)submit(scene.runtime, scale_codelet, {{sum, Access::read}}, 0);
+  (void)submit(scene.runtime, look_codelet, {{sum, Access::read}}, 0);
   (void)scene.hold(second, {{sum, Access::read}});
   Event const last = submit(scene.runtime, add_codelet, {{sum, Access::accumulate}}, 1);
   CHECK(scene.runtime.done(other));
@@ -187,12 +201,33 @@ TEMPLATE_LIST_TEST_CASE("a buffer that a task accumulates into and reads is upda
   Scene<TestType> scene;
   auto const source = scene.counter(), sum = scene.counter(1);
   (void)scene.hold(gate, {{source, Access::update}});
-  Event const first =
-      submit(scene.runtime, add_codelet, {{sum, Access::accumulate}, {source, Access::read}}, 1);
-  Event const both =
-      submit(scene.runtime, scale_codelet, {{sum, Access::accumulate}, {sum, Access::read}}, 10);
-  CHECK(!scene.runtime.done(both));
+  (void)submit(scene.runtime, add_codelet, {{sum, Access::accumulate}, {source, Access::read}}, 1);
+  (void)submit(scene.runtime, scale_codelet,
+               {{sum, Access::accumulate}, {sum, Access::read}, {source, Access::read}}, 10);
+  Event const last = submit(scene.runtime, add_codelet, {{sum, Access::accumulate}}, 1);
+  for (int i = 0; i < 20; ++i)  // time for it to run too early
+    scene.runtime.wait(submit(scene.runtime, look_codelet, {}, 0));
+  CHECK(!scene.runtime.done(last));
   gate.token.complete();
-  (void)first;
-  CHECK(scene.value(sum) == 20);
+  CHECK(scene.value(sum) == 21);
+}
+
+TEMPLATE_LIST_TEST_CASE("a lock waits for all tasks that accumulate", "[runtime][accumulate]",
+                        test::CommutingRuntimes) {
+  for (bool const read_between : {false, true}) {
+    Gate gate;
+    Scene<TestType> scene;
+    auto const source = scene.counter(), sum = scene.counter();
+    (void)scene.hold(gate, {{source, Access::update}});
+    for (int i = 0; i < 3; ++i)
+      (void)submit(scene.runtime, add_codelet, {{sum, Access::accumulate}, {source, Access::read}},
+                   1);
+    if (read_between) (void)submit(scene.runtime, look_codelet, {{sum, Access::read}}, 0);
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      gate.token.complete();
+    });
+    CHECK(scene.value(sum) == 3);
+    later.join();
+  }
 }

@@ -171,7 +171,6 @@ template <class Policy> class Wiring {
     Reference const all = join({users.readers.begin(), most_readers});
     users.readers.clear();
     users.readers.push_back(all);
-    if (accumulating) users.readers.set_accumulating();
   }
 
   /// Returns the edges that it made.

@@ -67,8 +67,8 @@ inline std::size_t check_parameters(std::span<ProgramTask const> tasks,
 }
 
 /// The access of a program to each binding that it uses, as a whole, in the order of the first
-/// uses: `read` first and written later is an update, and so is what is accumulated into; written
-/// first, a write. Throws std::bad_alloc.
+/// uses: `read` first and written later is an update; written first, a write. Throws
+/// std::bad_alloc.
 inline std::vector<Use<Binding>> binding_uses(std::span<ProgramTask const> tasks,
                                               std::uint32_t binding_count) {
   constexpr std::uint32_t none = ~0u;
@@ -80,7 +80,6 @@ inline std::vector<Use<Binding>> binding_uses(std::span<ProgramTask const> tasks
       if (at == none) {
         at = static_cast<std::uint32_t>(uses.size());
         uses.push_back(use);
-        if (use.access == Access::accumulate) uses.back().access = Access::update;
         first_task.push_back(t);
         continue;
       }

@@ -74,7 +74,7 @@ class Drawer {
     // The law leaves open what write and accumulate of one buffer in one task do to its mark.
     for (Use<Binding>& operand : step.operands)
       for (Use<Binding> const& other : step.operands)
-        if (&other != &operand && other.handle == operand.handle &&
+        if (other.handle == operand.handle && other.access == Access::write &&
             operand.access == Access::accumulate)
           operand.access = Access::update;
     step.salt = random_.bits();
