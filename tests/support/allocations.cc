@@ -4,7 +4,13 @@
 #include <atomic>
 #include <cerrno>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#if defined(__has_feature)  // clang 14 does not define g++'s names
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define NNTILE_TEST_SANITIZED
+#endif
+#endif
+#if defined(NNTILE_TEST_SANITIZED) || defined(__SANITIZE_ADDRESS__) || \
+    defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define NNTILE_TEST_COUNTS 0
 #else
 #define NNTILE_TEST_COUNTS 1
