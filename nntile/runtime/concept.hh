@@ -249,6 +249,26 @@ concept ReplayingRuntime =
       { runtime.replay(program, bindings, block) } -> std::same_as<Event>;
     };
 
+template <class Handle> struct NestingTask;
+
+/// Runs tasks that submit tasks: runtime/nested.hh, whose `Orchestrates` gives the runtime
+/// orchestrate(f, uses...); submit_nesting takes the same with hints and a label.
+///
+///   f(nested)                         runs as a task's body; `nested` has the calls of a runtime
+///                                     for tasks that are part of the outer one, on buffers that it
+///                                     declared or that they allocate.
+///   outer task                        ends when its body has returned and all its tasks have
+///                                     ended; no thread waits for that. It fails when its body
+///                                     throws, or one of its tasks failed or was cancelled and that
+///                                     was not reported to the body.
+template <class R>
+concept NestingRuntime =
+    Runtime<R> && requires(R& runtime, NestingTask<typename R::Handle>&& task) {
+      {
+        runtime.submit_nesting(static_cast<NestingTask<typename R::Handle>&&>(task))
+      } -> std::same_as<Event>;
+    };
+
 namespace detail {
 
 struct NoProgram {};

@@ -67,6 +67,10 @@ class TokenKeeper {
     while (tokens_.size() <= number) changed_.wait(lock);
     return tokens_[number];
   }
+  std::size_t count() {
+    std::lock_guard guard(mutex_);
+    return tokens_.size();
+  }
 
  private:
   std::mutex mutex_;

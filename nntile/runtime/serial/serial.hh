@@ -6,8 +6,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <deque>
 #include <memory>
 #include <new>
 #include <span>
@@ -16,10 +14,13 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/nested.hh"
+#include "nntile/runtime/serial/level.hh"
 #include "nntile/runtime/serial/program.hh"
 #include "nntile/runtime/support/bindings.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/driving_thread.hh"
+#include "nntile/runtime/support/nested_buffers.hh"
 #include "nntile/runtime/support/options.hh"
 #include "nntile/runtime/support/run_body.hh"
 #include "nntile/runtime/support/storage_calls.hh"
@@ -33,9 +34,10 @@ namespace nntile {
 /// `submit` returns. Only behind an asynchronous task that waits for its token do later ones queue,
 /// in order; `wait`, `lock` and `wait_all` drain the queue. Cost of a submission: look-up and
 /// checks of its handles; of a replayed task: its operands' pointers. Allocates: only to record, to
-/// queue, or beyond 16 uses.
-class Serial : public support::StorageCalls<Serial> {
+/// queue, or beyond 16 uses. The tasks of a task run in order when its body waits, or has returned.
+class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial> {
  public:
+  using Handle = DataHandle;
   using Program = SerialProgram;
   static constexpr char const* runtime_name = "serial";
 
@@ -53,22 +55,22 @@ class Serial : public support::StorageCalls<Serial> {
     link_->close();
     auto const inside = thread_.enter_to_destroy();
     take_dropped();
-    drain(submitted_);
+    drain(line_.submitted);
     tokens_.quiesce();
   }
 
   Event submit(Task<Handle> const& task) {
     Inside const inside(*this, "submit");
-    if (!queue_.empty()) run_queue(no_limit);
+    if (!line_.queue.empty()) run_queue(no_limit);
     std::size_t const count = task.uses.size();
-    if (!queue_.empty() || count > inline_uses) [[unlikely]]
+    if (!line_.queue.empty() || count > inline_uses) [[unlikely]]
       return enqueue(task);
     Use<support::Buffer*> uses[inline_uses];
     void* pointers[inline_uses];
     buffers_.bind(task, uses, pointers);
     if (task.codelet->cpu == nullptr) [[unlikely]]
       return enqueue(task);
-    std::uint64_t const sequence = ++submitted_;
+    std::uint64_t const sequence = ++line_.submitted;
     buffers_.commit({uses, count}, support::Ticket{sequence});
     {
       support::DrivingThread::InTask const in_task(thread_);
@@ -80,7 +82,15 @@ class Serial : public support::StorageCalls<Serial> {
                                                          task.arguments.data(), task.label};
                               });
     }
-    ended_.store(sequence, std::memory_order_release);
+    line_.ended.store(sequence, std::memory_order_release);
+    return {this, sequence};
+  }
+
+  Event submit_nesting(NestingTask<Handle>&& task) {
+    Inside const inside(*this, "orchestrate");
+    if (!line_.queue.empty()) run_queue(no_limit);
+    std::uint64_t const sequence = line_.push_nesting(buffers_, std::move(task));
+    run_queue(no_limit);
     return {this, sequence};
   }
 
@@ -101,37 +111,37 @@ class Serial : public support::StorageCalls<Serial> {
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block = {}) {
     Inside const inside(*this, "replay");
-    if (!queue_.empty()) run_queue(no_limit);
+    if (!line_.queue.empty()) run_queue(no_limit);
     bindings_.bind(buffers_, program.image_.get(), bindings, block.size());
     forget_ended();
-    bool const at_once = queue_.empty() && !program.image_->asynchronous;
+    bool const at_once = line_.queue.empty() && !program.image_->asynchronous;
     Flight* const flight = at_once ? &flight_ : enqueue_flight();
     try {
-      flight->set_up(program.image_, bindings, bindings_.buffers(), block, submitted_ + 1,
+      flight->set_up(program.image_, bindings, bindings_.buffers(), block, line_.submitted + 1,
                      workspaces_[0]);
       if (replays_.size() == replays_.capacity()) replays_.reserve(2 * replays_.size() + 16);
     } catch (...) {
-      if (!at_once) queue_.pop_back();
+      if (!at_once) line_.queue.pop_back();
       throw;
     }
-    submitted_ = flight->last();
+    line_.submitted = flight->last();
     support::BufferTable::commit(bindings_.uses(), support::Ticket{flight->last()});
     bool const well = at_once && run_flight(*flight);
     if (!well) replays_.push_back({flight->first(), flight->last()});
     if (!at_once) run_queue(no_limit);
-    return {this, submitted_};
+    return {this, line_.submitted};
   }
 
   void wait(Event event) {
     Inside const inside(*this, "wait");
-    support::check_event(event, this, submitted_, "wait");
+    support::check_event(event, this, line_.submitted, "wait");
     drain(event.sequence);
     if (failures_.unreported() == 0) return;
     for (std::uint64_t s = first_of(event.sequence); s <= event.sequence; ++s)
       failures_.throw_if_failed(s);
   }
   bool done(Event event) {
-    support::check_event(event, this, submitted_, "done");
+    support::check_event(event, this, line_.submitted, "done");
     if (has_ended(event.sequence)) return true;
     auto const inside = thread_.enter_as_driver();
     if (!inside) return false;
@@ -142,7 +152,7 @@ class Serial : public support::StorageCalls<Serial> {
   void wait_all() {
     Inside const inside(*this, "wait_all");
     buffers_.check_nothing_locked();
-    drain(submitted_);
+    drain(line_.submitted);
     this->link()->forget_names();
     failures_.report();
   }
@@ -154,20 +164,13 @@ class Serial : public support::StorageCalls<Serial> {
 
  private:
   friend class support::StorageCalls<Serial>;
+  friend class detail::serial::Level<Serial>;
   static constexpr std::size_t inline_uses = 16;
 
   using Flight = detail::serial::Flight;
-
-  /// A copied submission, a replay, or the end of a retired buffer, that waits for its turn.
-  struct Queued {
-    support::TaskBody body;
-    std::unique_ptr<Flight> flight;  // `body` is that of its next step
-    std::vector<Use<support::Buffer*>> uses;
-    std::vector<void*> pointers;
-    std::vector<std::byte> arguments;
-    support::Buffer* retired = nullptr;
-    bool started = false;
-  };
+  using Queued = detail::serial::Queued;
+  using Line = detail::serial::Line;
+  using Level = detail::serial::Level<Serial>;
 
   static constexpr std::uint64_t no_limit = UINT64_MAX;
 
@@ -211,7 +214,7 @@ class Serial : public support::StorageCalls<Serial> {
           well = false;
       }
     }
-    ended_.store(flight.last(), std::memory_order_release);
+    line_.ended.store(flight.last(), std::memory_order_release);
     flight.finish();
     return well;
   }
@@ -220,18 +223,18 @@ class Serial : public support::StorageCalls<Serial> {
   }
 
   Flight* enqueue_flight() {
-    queue_.emplace_back();
+    line_.queue.emplace_back();
     try {
-      queue_.back().flight = std::make_unique<Flight>();
+      line_.queue.back().flight = std::make_unique<Flight>();
     } catch (...) {
-      queue_.pop_back();
+      line_.queue.pop_back();
       throw;
     }
-    return queue_.back().flight.get();
+    return line_.queue.back().flight.get();
   }
 
   bool has_ended(std::uint64_t sequence) const noexcept {
-    return sequence <= ended_.load(std::memory_order_acquire);
+    return sequence <= line_.ended.load(std::memory_order_acquire);
   }
 
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
@@ -239,70 +242,84 @@ class Serial : public support::StorageCalls<Serial> {
     drain(static_cast<std::uint64_t>(buffer.last_use));
   }
   void retire_one(Handle handle) {
-    if (!queue_.empty()) {
+    if (!line_.queue.empty()) {
       try {
-        return enqueue_retired(handle);
+        return line_.push_retired(buffers_, handle);
       } catch (std::bad_alloc const&) {  // destructors retire, too: wait for the tasks instead
-        drain(submitted_);
+        drain(line_.submitted);
       }
     }
     buffers_.reclaim(buffers_.begin_retire(handle));
   }
-  void enqueue_retired(Handle handle) {
-    Queued& last = queue_.emplace_back();
-    try {
-      last.retired = &buffers_.begin_retire(handle);
-    } catch (...) {
-      queue_.pop_back();
-      throw;
-    }
-  }
-
   Event enqueue(Task<Handle> const& task) {
-    Queued& last = queue_.emplace_back();
-    try {
-      last.uses.resize(task.uses.size());
-      last.pointers.resize(task.uses.size());
-      last.arguments.resize(task.arguments.size());
-      if (!task.arguments.empty())
-        std::memcpy(last.arguments.data(), task.arguments.data(), task.arguments.size());
-      buffers_.bind(task, last.uses.data(), last.pointers.data());
-    } catch (...) {
-      queue_.pop_back();
-      throw;
-    }
-    std::uint64_t const sequence = ++submitted_;
-    std::span<Use<support::Buffer*> const> const uses{last.uses.data(), last.uses.size()};
-    support::BufferTable::commit(uses, support::Ticket{sequence});
-    last.body = {task.codelet,          sequence,  uses, last.pointers.data(),
-                 last.arguments.data(), task.label};
+    std::uint64_t const sequence = line_.push(buffers_, [&](Queued&) { return task; });
     run_queue(no_limit);
     return {this, sequence};
   }
 
-  /// Runs the queue from its head until a task waits for its token, or `most` tasks were started.
-  void run_queue(std::uint64_t most) {
-    for (; !queue_.empty(); queue_.pop_front()) {
-      Queued& head = queue_.front();
-      if (head.retired != nullptr) {
-        buffers_.reclaim(*head.retired);
-        continue;
+  /// Runs the tasks of the innermost level, then goes on where it was submitted, until those of
+  /// level `base` are through, a task waits for its token, or `most` tasks were started.
+  void run_queue(std::uint64_t most, std::size_t base = 0) {
+    for (;;) {
+      Line& line = depth_ == 0 ? line_ : levels_[depth_ - 1]->line;
+      if (!line.queue.empty()) {
+        if (!run_head(line, most)) return;
+      } else if (depth_ != base) {
+        levels_[--depth_]->end();
+        head_ended_.store(true, std::memory_order_relaxed);
+      } else {
+        return;
       }
-      while (head.flight == nullptr || !head.flight->over()) {
-        if (!head.started) {
-          if (most-- == 0) return;
-          if (head.flight != nullptr) head.body = head.flight->next();
-          if (start(head) == support::Ran::ended)
-            head_ended_.store(true, std::memory_order_relaxed);
-        }
-        if (!head_ended_.load(std::memory_order_seq_cst)) return;
-        ended_.store(head.body.sequence, std::memory_order_release);
-        if (head.flight == nullptr) break;
-        head.flight->advance();
-        head.started = false;
-      }
-      if (head.flight != nullptr) ended_.store(head.flight->last(), std::memory_order_release);
     }
+  }
+  /// False if the head waits for its token, or is not to be started.
+  bool run_head(Line& line, std::uint64_t& most) {
+    Queued& head = line.queue.front();
+    while (head.retired == nullptr && (head.flight == nullptr || !head.flight->over())) {
+      if (!head.started) {
+        if (most-- == 0) return false;
+        if (head.flight != nullptr) head.body = head.flight->next();
+        if (head.submits) {
+          if (start_nesting(head)) return true;
+        } else if (start(head) == support::Ran::ended) {
+          head_ended_.store(true, std::memory_order_relaxed);
+        }
+      }
+      if (!head_ended_.load(std::memory_order_seq_cst)) return false;
+      line.ended.store(head.body.sequence, std::memory_order_release);
+      if (head.flight == nullptr) break;
+      head.flight->advance();
+      head.started = false;
+    }
+    if (head.retired != nullptr) {
+      if (&line == &line_)
+        buffers_.reclaim(*head.retired);
+      else
+        levels_[depth_ - 1]->buffers.reclaim(*head.retired);
+    }
+    if (head.flight != nullptr) line.ended.store(head.flight->last(), std::memory_order_release);
+    line.queue.pop_front();
+    return true;
+  }
+  /// Opens a level for the tasks of a task, and runs its body; false if it has ended instead.
+  [[gnu::noinline]] bool start_nesting(Queued& head) {
+    head.started = true;
+    head_ended_.store(true, std::memory_order_relaxed);
+    if (failures_.any_marked() && failures_.cancel_if_marked(head.body)) return false;
+    support::DrivingThread::InTask const in_task(thread_);
+    support::DefaultFloatEnvironment const environment;
+    try {
+      if (depth_ == levels_.size())
+        levels_.push_back(std::make_unique<Level>(*this, static_cast<std::uint32_t>(depth_ + 1)));
+      Level& level = *levels_[depth_];
+      level.begin(head);
+      ++depth_;
+      level.run(head);
+      return true;
+    } catch (std::exception const& error) {  // no memory for its level
+      failures_.fail(head.body, error.what());
+    }
+    return false;
   }
   support::Ran start(Queued& head) {
     head.started = true;
@@ -313,9 +330,13 @@ class Serial : public support::StorageCalls<Serial> {
 
   /// Returns when the task of that sequence has ended.
   void drain(std::uint64_t sequence) {
+    drain(0, [&] { return has_ended(sequence); });
+  }
+  /// The same, for the body of level `base`.
+  template <class Over> void drain(std::size_t base, Over over) {
     for (;;) {
-      run_queue(no_limit);
-      if (has_ended(sequence)) return;
+      run_below(base);
+      if (over()) return;
       if (tokens_.poll(true)) continue;
       std::uint64_t const ticket = wake_.prepare();
       if (head_ended_.load(std::memory_order_seq_cst))
@@ -325,6 +346,16 @@ class Serial : public support::StorageCalls<Serial> {
       else
         wake_.sleep(ticket);
     }
+  }
+  void run_below(std::size_t base) {
+    if (base != 0) support::check_stack(stack_, "serial");
+    run_queue(no_limit, base);
+  }
+  /// For a body that asks whether a task is done.
+  void do_some(std::size_t base) {
+    support::check_stack(stack_, "serial");
+    (void)tokens_.poll(true);
+    run_queue(1, base);
   }
 
   /// The token of the queue's head was completed, on any thread.
@@ -339,12 +370,13 @@ class Serial : public support::StorageCalls<Serial> {
   support::DrivingThread thread_{0, &link_->driver()};
   support::BufferTable buffers_{failures_, {}, &thread_};
   support::Workspaces workspaces_{1};
-  support::Submitted submitted_;
-  std::atomic<std::uint64_t> ended_{0};  // tasks end in order: all up to here have
-  std::deque<Queued> queue_;             // only the head has started
-  support::Bindings bindings_;           // of the latest replay
-  Flight flight_;                        // likewise, if it ran at once
-  std::vector<Replayed> replays_;        // ascending
+  Line line_;
+  std::size_t depth_ = 0;                       // levels in use, each below the one before
+  std::vector<std::unique_ptr<Level>> levels_;  // by depth, from 1
+  detail::StackOfThread stack_;
+  support::Bindings bindings_;     // of the latest replay
+  Flight flight_;                  // likewise, if it ran at once
+  std::vector<Replayed> replays_;  // ascending
   std::atomic<bool> head_ended_{false};
   support::Wake wake_;
   support::Tokens tokens_{this, &token_ended, &wake_, &thread_};

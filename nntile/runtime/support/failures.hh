@@ -101,6 +101,13 @@ class Failures {
     drop(mark - 1);
   }
 
+  /// Marks a buffer as another one is, if it is.
+  void pass(Buffer const& from, Buffer& to) noexcept {
+    if (from.mark.load(std::memory_order_relaxed) == 0) return;
+    detail::Lock guard(mutex_);
+    set_mark(to, from.mark.load(std::memory_order_relaxed) - 1);
+  }
+
   /// Throws TaskError if that task failed or was cancelled and has not been reported.
   void throw_if_failed(std::uint64_t sequence) const {
     if (unreported_.load(std::memory_order_relaxed) == 0) return;
@@ -122,8 +129,15 @@ class Failures {
   void report(std::uint64_t first, std::uint64_t last) {
     if (unreported_.load(std::memory_order_relaxed) == 0) return;
     detail::Lock guard(mutex_);
-    std::size_t const begin = first_range_after(first), end = first_range_after(last);
+    std::size_t const begin = first_range_after(first - 1), end = first_range_after(last);
     if (begin != end) report(begin, end, 0, 0);
+  }
+  /// Forgets them.
+  void forget(std::uint64_t first, std::uint64_t last) noexcept {
+    try {
+      report(first, last);
+    } catch (...) {
+    }
   }
 
   /// Throws the TaskError of a marked buffer that is to be read or updated.
@@ -280,11 +294,15 @@ class Failures {
       if (old != 0 && use.access == Access::accumulate &&
           failures_[old - 1].sequence <= failures_[failure].sequence)
         continue;
-      ++failures_[failure].references;
-      if (old == 0) marked_.fetch_add(1, std::memory_order_relaxed);
-      use.handle->mark.store(failure + 1, std::memory_order_relaxed);
-      if (old != 0) drop(old - 1);
+      set_mark(*use.handle, failure);
     }
+  }
+  void set_mark(Buffer& buffer, std::uint32_t failure) noexcept {
+    std::uint32_t const old = buffer.mark.load(std::memory_order_relaxed);
+    ++failures_[failure].references;
+    if (old == 0) marked_.fetch_add(1, std::memory_order_relaxed);
+    buffer.mark.store(failure + 1, std::memory_order_relaxed);
+    if (old != 0) drop(old - 1);
   }
 
   void drop(std::uint32_t failure) noexcept {

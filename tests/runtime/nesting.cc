@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tasks that submit tasks, on every runtime that nests them.
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "nntile/runtime/nested.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/runtimes.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+using Handle = DataHandle;
+using Body = Nested<Handle>;
+using NestingRuntimes = std::tuple<Serial>;
+
+constexpr Use<Handle> reading(Handle handle) { return {handle, Access::read}; }
+constexpr Use<Handle> writing(Handle handle) { return {handle, Access::write}; }
+constexpr Use<Handle> updating(Handle handle) { return {handle, Access::update}; }
+
+template <class Submitter> Event put(Submitter& submitter, Handle handle, long value) {
+  return submit(submitter, put_codelet, {writing(handle)}, value);
+}
+
+constexpr Codelet sum_codelet{"sum",
+                              +[](KernelCall const& call) noexcept -> Status {
+                                *static_cast<long*>(call.buffers[2]) =
+                                    *static_cast<long const*>(call.buffers[0]) +
+                                    *static_cast<long const*>(call.buffers[1]);
+                                return {};
+                              },
+                              nullptr, nullptr};
+
+/// The Fibonacci numbers by tasks that wait nowhere.
+struct Fibonacci {
+  int n;
+  Handle result;
+  void operator()(Body& nested) const {
+    if (n < 2) {
+      put(nested, result, n);
+      return;
+    }
+    Handle const one = nested.allocate(sizeof(long)), other = nested.allocate(sizeof(long));
+    nested.orchestrate(Fibonacci{n - 1, one}, writing(one));
+    nested.orchestrate(Fibonacci{n - 2, other}, writing(other));
+    submit(nested, sum_codelet, {reading(one), reading(other), writing(result)});
+    nested.retire(one);
+    nested.retire(other);
+  }
+};
+/// The same by tasks that wait for their own.
+struct WaitingFibonacci {
+  int n;
+  Handle result;
+  void operator()(Body& nested) const {
+    if (n < 2) {
+      put(nested, result, n);
+      return;
+    }
+    Handle const parts[] = {nested.allocate(sizeof(long)), nested.allocate(sizeof(long))};
+    Event const first = nested.orchestrate(WaitingFibonacci{n - 1, parts[0]}, writing(parts[0]));
+    nested.orchestrate(WaitingFibonacci{n - 2, parts[1]}, writing(parts[1]));
+    nested.wait(first);
+    long const sum = read(nested, parts[0]) + read(nested, parts[1]);
+    put(nested, result, sum);
+  }
+};
+
+/// Calls check(runtime) for every number of workers, with and without a driver of its own.
+template <class R, class Check> void on_each(Check check) {
+  for (bool const own : {false, true})
+    for (int const workers : worker_counts<R>()) {
+      if (own && std::same_as<R, Serial>) continue;
+      R runtime(RuntimeOptions{.workers = workers, .own_driver = own});
+      check(runtime);
+    }
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("recursive tasks compute Fibonacci numbers", "[runtime][nesting]",
+                        NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    Handle const result = runtime.allocate(sizeof(long));
+    runtime.orchestrate(Fibonacci{14, result}, writing(result));
+    CHECK(read(runtime, result) == 377);
+    runtime.orchestrate(WaitingFibonacci{10, result}, writing(result));
+    CHECK(read(runtime, result) == 55);
+    runtime.wait_all();
+  });
+}
+
+TEMPLATE_LIST_TEST_CASE("an outer task ends when its tasks have, and its body need not wait",
+                        "[runtime][nesting]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    Handle const handle = cell(runtime, 1);
+    TokenKeeper keeper;
+    TokenKeeper* const address = &keeper;
+    Event const outer = runtime.orchestrate(
+        [=](Body& nested) {
+          Use<Handle> const uses[] = {updating(handle)};
+          nested.submit({&keep_codelet, uses, std::as_bytes(std::span(&address, 1)), {}, {}});
+          submit(nested, step_codelet, {updating(handle)}, 5);
+        },
+        updating(handle));
+    Event const behind = submit(runtime, step_codelet, {updating(handle)}, 7);
+    while (keeper.count() == 0) (void)runtime.done(outer);
+    CHECK_FALSE(runtime.done(outer));
+    CHECK_FALSE(runtime.done(behind));
+    keeper.at(0).complete({});
+    runtime.wait(outer);
+    CHECK(read(runtime, handle) == affine(affine(1, 3, 5), 3, 7));
+    runtime.wait_all();
+  });
+}
+
+TEMPLATE_LIST_TEST_CASE("tasks inside a task keep their order by what they do to buffers",
+                        "[runtime][nesting]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    Handle const a = cell(runtime, 1), b = cell(runtime, 2);
+    long expected = 1;
+    for (long t = 0; t < 300; ++t) expected = affine(expected, 3, t);
+    runtime.orchestrate(
+        [=](Body& nested) {
+          for (long t = 0; t < 300; ++t) submit(nested, step_codelet, {updating(a)}, t);
+          submit(nested, copy_codelet, {writing(b), reading(a)}, 1);
+        },
+        updating(a), writing(b));
+    submit(runtime, step_codelet, {updating(b)}, 3);
+    CHECK(read(runtime, a) == expected);
+    CHECK(read(runtime, b) == affine(affine(expected, 1, 1), 3, 3));
+    runtime.wait_all();
+  });
+}
+
+TEMPLATE_LIST_TEST_CASE("a body is refused what its task did not declare, and the task fails",
+                        "[runtime][nesting]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    Handle const declared = cell(runtime, 1), other = cell(runtime, 2), out = cell(runtime, 3);
+    std::string texts[6];
+    Event const caught = runtime.orchestrate(
+        [&, declared, other, out](Body& nested) {
+          Handle gone = nested.allocate(8);
+          nested.retire(gone);
+          texts[0] = message_of<LifetimeError>(
+              [&] { submit(nested, step_codelet, {updating(other)}, 1); });
+          texts[1] = message_of<ValueError>(
+              [&] { submit(nested, step_codelet, {updating(declared)}, 1); });
+          texts[2] =
+              message_of<LifetimeError>([&] { nested.orchestrate([](Body&) {}, writing(other)); });
+          texts[3] = message_of<LifetimeError>([&] { nested.lock(out, Access::read); });
+          texts[4] = message_of<LifetimeError>([&] { nested.retire(declared); });
+          texts[5] = message_of<LifetimeError>([&] { put(nested, gone, 1); });
+          put(nested, out, 9);
+        },
+        reading(declared), writing(out));
+    runtime.wait(caught);
+    CHECK(read(runtime, out) == 9);
+    CHECK(contains(texts[0], concat("step: operand 0 (update): buffer ", other.index,
+                                    " is neither an operand of orchestrate (task ")));
+    CHECK(contains(texts[1], concat("(update): buffer ", declared.index,
+                                    " was declared for read by orchestrate (task ")));
+    CHECK(contains(texts[2], "orchestrate: operand 0 (write)"));
+    CHECK(contains(texts[3], concat("lock (read): nothing has written buffer ", out.index)));
+    CHECK(contains(texts[4], "which may retire what it has allocated itself"));
+    CHECK(contains(texts[5], "of domain "));
+
+    Event const failed = runtime.orchestrate(
+        [=](Body& nested) { submit(nested, step_codelet, {updating(other)}, 1); }, updating(out));
+    CHECK(contains(message_of<TaskError>([&] { runtime.wait(failed); }),
+                   "failed: submit: step: operand 0 (update): buffer "));
+    CHECK_THROWS_AS(runtime.lock(out, Access::read), TaskError);
+    CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+    put(runtime, out, 4);
+    CHECK(read(runtime, out) == 4);
+    runtime.wait_all();
+  });
+}
+
+TEMPLATE_LIST_TEST_CASE("a task whose tasks failed fails, unless that was reported to its body",
+                        "[runtime][nesting]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    Handle const a = cell(runtime, 1), b = cell(runtime, 2);
+    std::atomic<int> cancelled = 0;
+    auto const broken = [=, &cancelled](Body& nested) {
+      submit(nested, fail_codelet, {writing(a)});
+      nested.orchestrate([&](Body&) { ++cancelled; }, reading(a));
+      put(nested, b, 5);
+    };
+    Event const silent = runtime.orchestrate(broken, updating(a), writing(b));
+    CHECK(contains(message_of<TaskError>([&] { runtime.wait(silent); }), "failed: it broke"));
+    CHECK_THROWS_AS(runtime.lock(b, Access::read), TaskError);
+    CHECK(contains(message_of<TaskError>([&] { runtime.wait_all(); }), "orchestrate"));
+    runtime.wait_all();
+    put(runtime, a, 1);
+
+    std::string text;
+    Event const reported = runtime.orchestrate(
+        [&, broken](Body& nested) {
+          broken(nested);
+          text = message_of<TaskError>([&] { nested.wait_all(); });
+          nested.wait_all();
+        },
+        updating(a), writing(b));
+    runtime.wait(reported);
+    CHECK(contains(text, "of the other tasks 0 failed and 1 were cancelled"));
+    CHECK(read(runtime, b) == 5);
+    CHECK(contains(message_of<TaskError>([&] { runtime.lock(a, Access::read); }), "it broke"));
+    runtime.wait_all();
+
+    put(runtime, a, 1);
+    Event const mended = runtime.orchestrate(
+        [=](Body& nested) {
+          submit(nested, fail_codelet, {writing(a)});
+          (void)message_of<TaskError>([&] { nested.wait_all(); });
+          put(nested, a, 6);
+        },
+        updating(a));
+    runtime.wait(mended);
+    CHECK(read(runtime, a) == 6);
+    CHECK(cancelled == 0);
+
+    submit(runtime, fail_codelet, {writing(a)});
+    runtime.orchestrate([&](Body&) { ++cancelled; }, reading(a), writing(b));
+    CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+    CHECK_THROWS_AS(runtime.lock(b, Access::read), TaskError);
+    CHECK(cancelled == 0);
+  });
+}
+
+TEMPLATE_LIST_TEST_CASE("a body that throws fails its task, behind the tasks that it submitted",
+                        "[runtime][nesting]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    Handle const a = cell(runtime, 1);
+    std::atomic<int> ran = 0;
+    Event const thrown = runtime.orchestrate(
+        [=, &ran](Body& nested) {
+          nested.orchestrate([&](Body&) { ++ran; }, updating(a));
+          throw std::runtime_error("out of ideas");
+        },
+        updating(a));
+    CHECK(contains(message_of<TaskError>([&] { runtime.wait(thrown); }), "failed: out of ideas"));
+    CHECK(ran == 1);
+    Event const odd = runtime.orchestrate([](Body&) { throw 3; });
+    CHECK(contains(message_of<TaskError>([&] { runtime.wait(odd); }), "no std::exception"));
+    CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+  });
+}
+
+TEMPLATE_LIST_TEST_CASE("a Nested is refused behind its body, elsewhere, and inside its own tasks",
+                        "[runtime][nesting]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    Handle const a = cell(runtime, 1);
+    std::optional<Body> kept;
+    std::string elsewhere, within, foreign, runtimes, later;
+    bool was_done = false;
+    Event const root = submit(runtime, step_codelet, {updating(a)}, 1);
+    runtime.orchestrate(
+        [&, a](Body& nested) {
+          kept = nested;
+          std::thread([&] {
+            elsewhere = message_of<LifetimeError>([&] { put(nested, a, 1); });
+          }).join();
+          Event const inner = nested.orchestrate(
+              [&, a](Body& own) {
+                put(own, a, 3);
+                within = message_of<LifetimeError>([&] { put(nested, a, 1); });
+              },
+              writing(a));
+          nested.wait(inner);
+          nested.wait(Event{});
+          was_done = nested.done(inner);
+          foreign = message_of<LifetimeError>([&] { nested.wait(root); });
+          runtimes = message_of<LifetimeError>([&] { put(runtime, a, 2); });
+        },
+        updating(a));
+    runtime.wait_all();
+    CHECK(contains(elsewhere, "another one"));
+    CHECK((contains(within, "submit through that task's own Nested") ||
+           contains(within, "another one")));
+    CHECK(contains(foreign, "not of a task that the calling body has submitted"));
+    CHECK(contains(runtimes, "inside a task"));
+    CHECK(contains(message_of<LifetimeError>([&] { put(*kept, a, 1); }), "has returned"));
+    runtime.orchestrate(
+        [&, a](Body&) { later = message_of<LifetimeError>([&] { put(*kept, a, 1); }); });
+    runtime.wait_all();
+    CHECK(contains(later, "has returned"));
+    CHECK(was_done);
+    CHECK(read(runtime, a) == 3);
+  });
+}
+
+namespace {
+
+struct Deep {
+  int levels;
+  Handle result;
+  void operator()(Body& nested) const {
+    if (levels == 0)
+      put(nested, result, 42);
+    else
+      nested.orchestrate(Deep{levels - 1, result}, writing(result));
+  }
+};
+struct DeepWaits {
+  int levels;
+  std::atomic<int>* deepest;
+  std::atomic<bool>* stop;
+  void operator()(Body& nested) const {
+    ++*deepest;
+    if (levels == 0 || *stop) return;
+    nested.orchestrate(DeepWaits{levels - 1, deepest, stop});
+    try {
+      nested.wait_all();
+    } catch (OutOfMemory const&) {
+      *stop = true;
+      throw;
+    }
+  }
+};
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("ten thousand levels that wait in no body need little memory, and no stack",
+                        "[runtime][nesting]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    Handle const result = runtime.allocate(sizeof(long));
+    runtime.orchestrate(Deep{10'000, result}, writing(result));
+    CHECK(read(runtime, result) == 42);
+    runtime.wait_all();
+  });
+}
+
+TEMPLATE_LIST_TEST_CASE("waits nested deeper than the stack are an error of the innermost",
+                        "[runtime][nesting]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    std::atomic<int> deepest = 0;
+    std::atomic<bool> stop = false;
+    Event const outer = runtime.orchestrate(DeepWaits{1'000'000, &deepest, &stop});
+    CHECK(contains(message_of<TaskError>([&] { runtime.wait(outer); }),
+                   "waits in the bodies of tasks are nested so deep that of "));
+    CHECK(deepest > 100);
+    CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+    stop = false;
+    runtime.orchestrate(DeepWaits{10, &deepest, &stop});
+    runtime.wait_all();
+  });
+}
