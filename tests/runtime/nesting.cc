@@ -26,7 +26,7 @@ namespace {
 
 using Handle = DataHandle;
 using Body = Nested<Handle>;
-using NestingRuntimes = std::tuple<Serial>;
+using NestingRuntimes = std::tuple<Serial, Ring>;
 
 constexpr Use<Handle> reading(Handle handle) { return {handle, Access::read}; }
 constexpr Use<Handle> writing(Handle handle) { return {handle, Access::write}; }

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "nntile/runtime/ring/child.hh"
 #include "nntile/runtime/ring/ring.hh"
+#include "tests/runtime/child_domain.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/interrupted_atomic.hh"
 #include "tests/support/catch.hh"

@@ -9,6 +9,8 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
+#include "nntile/runtime/ring/family.hh"
+#include "nntile/runtime/ring/offers.hh"
 #include "nntile/runtime/ring/pending.hh"
 #include "nntile/runtime/ring/ready_task.hh"
 #include "nntile/runtime/ring/window.hh"
@@ -29,7 +31,8 @@ template <class Policy> struct Domain {
         number(its_number),
         first_task(slot_task(its_number, 0)),
         first_name((std::uint64_t{its_number} + 1) << 32),
-        window(slots, EventName{its_number, Policy::Sizes::first_sequence}.pack()) {}
+        window(slots, EventName{its_number, Policy::Sizes::first_sequence}.pack()),
+        offers(its_number == root_domain ? 0 : slots) {}
 
   Machine<Policy>& machine;
   std::uint32_t const number;
@@ -37,6 +40,11 @@ template <class Policy> struct Domain {
   std::uint64_t const first_name;
   Window<Policy> window;
   PendingTable<Policy> pending;
+  // Of a domain beside the root:
+  Offers<Policy> offers;
+  std::uint32_t worker = ~0u;                  // that submits; none: a thread that is no worker
+  Family<Policy>* family = nullptr;            // of the task whose tasks are here, if there is one
+  std::unique_ptr<Family<Policy>> own_family;  // for use after use
 
   bool is_root() const { return number == root_domain; }
   /// A slot's task, as queues name it.

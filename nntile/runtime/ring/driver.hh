@@ -75,6 +75,9 @@ class Driver {
   template <class Over, class Target> void block_until(Over over, Target target) {
     reclaim_.collect();
     if (over()) return;
+    if constexpr (requires { domain_.family; })
+      if (domain_.family != nullptr) [[unlikely]]
+        return block_in_body(over, target);
     Spin<Policy> spin(machine_.options.oversubscribed);
     support::DefaultFloatEnvironment const environment;  // once, not at each of the tasks
     ReadyTask ready = no_task;
@@ -123,6 +126,30 @@ class Driver {
   }
 
  private:
+  /// The same for the body of a task, which runs tasks that are part of it, and no others: one of
+  /// these is being run elsewhere, or is ready, or waits for an older one, so that there is always
+  /// progress; any other task could in its turn wait for what is below it on this stack.
+  template <class Over, class Target>
+  [[gnu::noinline]] void block_in_body(Over over, Target target) {
+    std::uint32_t const self = domain_.worker;
+    support::check_stack(machine_.scheduler.worker(self).stack, "ring");
+    support::DefaultFloatEnvironment const environment;
+    Spin<Policy> spin(machine_.options.oversubscribed);
+    while (!over()) {
+      bool const progress =
+          machine_.help(self, *domain_.family) || poll(machine_.thread.is_driver());
+      reclaim_.collect();
+      if (progress) {
+        spin.reset();
+      } else if (!spin.again()) {
+        Producer const awaited = producer(target());
+        machine_.sleep(*domain_.family, nap_of(machine_.tokens),
+                       [&] { return awaited.domain.finishing(awaited.reference); });
+      }
+    }
+    if (machine_.scheduler.keeps_some(self)) machine_.parking.wake(1);
+  }
+
   /// Lives while the driver runs tasks, under the default floating-point mode.
   class Helping {
    public:
@@ -149,8 +176,8 @@ class Driver {
   }
 
   /// Calls the polls; whether one has ended a token.
-  bool poll() {
-    bool const ended = machine_.tokens.poll(true);
+  bool poll(bool driver = true) {
+    bool const ended = machine_.tokens.poll(driver);
     support::DefaultFloatEnvironment::renew();  // as after a body
     return ended;
   }

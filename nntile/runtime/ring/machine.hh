@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "nntile/runtime/ring/broadcast.hh"
 #include "nntile/runtime/ring/domain.hh"
 #include "nntile/runtime/ring/payload.hh"
 #include "nntile/runtime/ring/pending.hh"
@@ -41,32 +42,83 @@ template <class Policy> class Machine {
   Machine(Machine const&) = delete;
   Machine& operator=(Machine const&) = delete;
 
-  /// Runs one ready task as worker `self`. Returns a task that it made ready, which the caller runs
-  /// or gives away, or no_task. The caller is InTask, with the default floating-point mode.
+  /// Runs one ready task as worker `self`. Returns one of the root that it made ready, which the
+  /// caller runs or gives away, or no_task. The caller is InTask, with the default floating-point
+  /// mode.
   ReadyTask run(std::uint32_t self, ReadyTask ready) {
-    count(scheduler.worker(self).executed);
-    if (is_program(ready))
+    if (is_program(ready)) {
+      count(scheduler.worker(self).executed);
       return run_program(self, scheduler.flights[flight_of(ready)], task_of(ready));
+    }
+    if (ring::domain_of(ready) != root_domain) [[unlikely]] {
+      Domain<Policy>& domain = domains[ring::domain_of(ready)];
+      if (domain.offers.take_popped(slot_of(ready))) run_child(self, domain, slot_of(ready));
+      return no_task;
+    }
+    count(scheduler.worker(self).executed);
     flush(self);
-    Domain<Policy>& domain = domain_of(ready);
-    Hot& slot = domain.window.at(slot_of(ready));
+    Hot& slot = root.window.at(slot_of(ready));
     if (slot.kind != SlotKind::task) [[unlikely]]
-      return run_unusual(self, domain, slot);
-    run_task(self, domain, slot);
-    Successors successors{*this, domain, self};
-    domain.window.complete(slot, successors);
+      return run_unusual(self, slot);
+    run_task(self, root, slot);
+    Successors successors{*this, self};
+    root.window.complete(slot, successors);
     return successors.end();
   }
 
+  /// For the body of a task on worker `self` that waits: runs a task of it, or of these in turn;
+  /// false if none is ready.
+  bool help(std::uint32_t self, Family<Policy>& family) {
+    Domain<Policy>* domain = nullptr;
+    std::uint32_t slot = Offers<Policy>::none;
+    family.each_below([&](Domain<Policy>& below) {
+      domain = &below;
+      slot = below.offers.take();
+      return slot != Offers<Policy>::none;
+    });
+    if (slot == Offers<Policy>::none) return false;
+    run_child(self, *domain, slot);
+    return true;
+  }
+  /// Sleeps until something of it may be ready, or has ended. over(): what the body waits for ends
+  /// now, or has.
+  template <class Over> void sleep(Family<Policy>& family, std::int64_t nap, Over over) {
+    std::uint64_t const round = bodies.announce();
+    auto const offers_some = [](Domain<Policy>& below) { return below.offers.any(); };
+    if (!over() && !family.each_below(offers_some)) return bodies.sleep(round, nap);
+    bodies.cancel();
+    Policy::Clock::yield_core();
+  }
+  /// Counts off what has ended of a task that submits, and ends the task with the last of it; and
+  /// so on outwards.
+  void leave(std::uint32_t self, Family<Policy>* family, std::uint32_t count) {
+    while (family != nullptr && family->live.fetch_sub(count, std::memory_order_acq_rel) == count) {
+      Pending<Policy>& task = *family->outer;
+      Family<Policy>* const above = task.domain->family;
+      family->close();
+      close_pending(self, task);
+      family = above;
+      count = 1;
+    }
+    bodies.wake_all();
+  }
+  /// Ends a pending task.
+  void end_pending(Pending<Policy>& pending, std::uint32_t self = outside) {
+    Family<Policy>* const family = pending.domain->family;
+    close_pending(self, pending);
+    if (family != nullptr) leave(self, family, 1);
+  }
+
   /// Makes a ready task available to every worker. Called by executing threads and by the driver.
-  void give(Domain<Policy> const& domain, Hot const& slot) {
+  void give(Domain<Policy>& domain, Hot const& slot) {
+    if (!domain.is_root()) [[unlikely]]
+      return offer(domain, slot);
     if (scheduler.push_lone(domain.task(slot), slot.level, slot.worker)) return;
     scheduler.push_shared(domain.task(slot), slot.level, slot.worker);
     parking.wake(1);
   }
   void give(ReadyTask ready) {
-    if (!is_program(ready))
-      return give(domain_of(ready), domain_of(ready).window.at(slot_of(ready)));
+    if (!is_program(ready)) return give(root, root.window.at(slot_of(ready)));
     scheduler.flights[flight_of(ready)].lane(level_of(ready)).push(task_of(ready));
     parking.wake(1);
   }
@@ -86,6 +138,7 @@ template <class Policy> class Machine {
     return name.domain == root_domain ? &root : domains.find(name.domain);
   }
 
+  void const* owner = nullptr;  // what events name
   support::CheckedOptions const options;
   support::Failures failures;
   support::DrivingThread thread;
@@ -95,6 +148,7 @@ template <class Policy> class Machine {
   [[no_unique_address]] typename Policy::Trace trace;
   Scheduler<Policy> scheduler;
   Parking<Policy> parking;
+  Broadcast<Policy> bodies;  // that wait
   Atomic<bool> stop{false};
   Atomic<bool> polling{false};  // an idle worker calls the polls
   Domain<Policy> root{*this, root_domain, Policy::Sizes::window};
@@ -105,7 +159,6 @@ template <class Policy> class Machine {
   /// Takes the tasks that a completion has made ready: keeps one, shares the others.
   struct Successors {
     Machine& machine;
-    Domain<Policy>& domain;
     std::uint32_t self;
     Hot* kept = nullptr;
     std::uint32_t shared = 0;
@@ -119,19 +172,70 @@ template <class Policy> class Machine {
       if (kept != nullptr) share(*kept);
       kept = &slot;
     }
-    void ended(Reference task) { machine.parking.completed(domain.name_of(task)); }
+    void ended(Reference task) { machine.parking.completed(machine.root.name_of(task)); }
     void share(Hot& slot) {
       if (self == outside)
-        machine.scheduler.push_shared(domain.task(slot), slot.level, slot.worker);
+        machine.scheduler.push_shared(machine.root.task(slot), slot.level, slot.worker);
       else
-        machine.scheduler.push_local(self, domain.task(slot), slot.level, slot.worker);
+        machine.scheduler.push_local(self, machine.root.task(slot), slot.level, slot.worker);
       ++shared;
     }
     ReadyTask end() {
       if (shared != 0) machine.parking.wake(shared);
-      return kept == nullptr ? no_task : domain.task(*kept);
+      return kept == nullptr ? no_task : machine.root.task(*kept);
     }
   };
+  /// The same in another domain, where none is kept: a body that waits must find it. No other
+  /// thread is woken for the first, which the worker is about to take.
+  struct ChildSuccessors {
+    Machine& machine;
+    Domain<Policy>& domain;
+    std::uint32_t self;
+    std::uint32_t shared = 0;
+
+    void ready(Hot& slot) {
+      machine.queue(self, domain, slot);
+      ++shared;
+    }
+    void ended(Reference task) { machine.parking.completed(domain.name_of(task)); }
+    void end() {
+      if (std::uint32_t const others = shared - (self != outside && shared != 0); others != 0)
+        machine.parking.wake(others);
+      machine.bodies.wake_all();
+    }
+  };
+
+  /// Runs and ends a task of a domain beside the root, whose slot was taken from its offers.
+  [[gnu::noinline]] void run_child(std::uint32_t self, Domain<Policy>& domain, std::uint32_t slot) {
+    Family<Policy>* const family = domain.family;
+    Hot& hot = domain.window.at(slot);
+    count(scheduler.worker(self).executed);
+    flush(self);
+    if (hot.kind == SlotKind::task)
+      run_task(self, domain, hot);
+    else
+      run_pending(self, domain, hot);
+    ChildSuccessors successors{*this, domain, self};
+    domain.window.complete(hot, successors);
+    successors.end();
+    if (family != nullptr) leave(self, family, 1);
+  }
+
+  /// Makes a task of a domain beside the root available to all: called by its submitter.
+  [[gnu::noinline]] void offer(Domain<Policy>& domain, Hot const& slot) {
+    queue(domain.worker, domain, slot);
+    parking.wake(1);
+    bodies.wake_all();
+  }
+  void queue(std::uint32_t self, Domain<Policy>& domain, Hot const& slot) {
+    ReadyTask const task = domain.task(slot);
+    auto const [level, worker] = std::pair<std::uint8_t, std::int16_t>{slot.level, slot.worker};
+    if (!domain.offers.offer(slot_of(task))) return;
+    if (self == outside)
+      scheduler.push_shared(task, level, worker);
+    else
+      scheduler.push_local(self, task, level, worker);
+  }
 
   [[gnu::always_inline]] void run_task(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
     ColdSlot const& cold = domain.window.cold(slot.id);
@@ -179,18 +283,17 @@ template <class Policy> class Machine {
   };
 
   /// Whether it holds all claims of its task now; if not, it is not the caller's any more.
-  bool take_claims(Domain<Policy>& domain, Hot& slot) {
+  bool take_claims(Hot& slot) {
     Payload unpacked;
-    Waiters const waiters{domain, unpacked};
+    Waiters const waiters{root, unpacked};
     slot.next[1] = 0;
     if (!support::Claims<Policy>::take(waiters, waiters.name(slot))) return false;
     slot.kind = SlotKind::claimed;
     return true;
   }
-  void release_claims(Domain<Policy>& domain, std::span<Use<support::Buffer*> const> uses,
-                      Successors& successors) {
+  void release_claims(std::span<Use<support::Buffer*> const> uses, Successors& successors) {
     Payload unpacked;
-    Waiters const waiters{domain, unpacked};
+    Waiters const waiters{root, unpacked};
     support::Claims<Policy>::release(waiters, uses, [&](support::ClaimWaiter task) {
       Hot& slot = waiters.slot(task);
       slot.kind = SlotKind::claimed;
@@ -198,21 +301,21 @@ template <class Policy> class Machine {
     });
   }
 
-  /// Of a slot that is no plain task's.
-  [[gnu::noinline]] ReadyTask run_unusual(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
-    if (slot.kind == SlotKind::claiming && !take_claims(domain, slot)) {
+  /// Of a slot of the root that is no plain task's.
+  [[gnu::noinline]] ReadyTask run_unusual(std::uint32_t self, Hot& slot) {
+    if (slot.kind == SlotKind::claiming && !take_claims(slot)) {
       count(scheduler.worker(self).executed, -1);  // it is taken again
       return no_task;
     }
-    Successors successors{*this, domain, self};
+    Successors successors{*this, self};
     if (slot.kind == SlotKind::claimed && slot.runs_as == SlotKind::task) {
-      run_task(self, domain, slot);
+      run_task(self, root, slot);
       Payload unpacked;
-      release_claims(domain, Waiters{domain, unpacked}.uses(slot), successors);
+      release_claims(Waiters{root, unpacked}.uses(slot), successors);
     } else {
-      run_pending(self, domain, slot);
+      run_pending(self, root, slot);
     }
-    domain.window.complete(slot, successors);
+    root.window.complete(slot, successors);
     return successors.end();
   }
 
@@ -222,9 +325,13 @@ template <class Policy> class Machine {
     if (pending.flight != nullptr) return launch(self, *pending.flight);
     std::uint64_t const sequence = slot.sequence.load(std::memory_order_relaxed);
     trace.begin(static_cast<int>(self), sequence, *pending.body.codelet);
-    bool const ended = run_with_token(self, pending);
+    bool ended = false;
+    if (pending.start != nullptr)
+      pending.start(*this, self, pending);
+    else
+      ended = run_with_token(self, pending);
     trace.end(static_cast<int>(self), sequence);
-    if (ended) end_pending(pending);
+    if (ended) end_pending(pending, self);
   }
 
   /// Runs a body that may end elsewhere; true if it has ended, else it must not be touched again.
@@ -235,6 +342,7 @@ template <class Policy> class Machine {
       return true;
     parking.wake(1);  // some thread must poll, if only to find nothing to poll
     parking.call_driver();
+    bodies.wake_all();
     return false;
   }
 
@@ -334,11 +442,19 @@ template <class Policy> class Machine {
     end_pending(flight.pending());
   }
 
-  /// The successors of a pending task go to the shared queues: no worker is there to keep one.
-  void end_pending(Pending<Policy>& pending) {
+  /// The successors of a pending task go to the shared queues: no worker is there to keep one. But
+  /// in a domain beside the root they are for the worker that ends it: where others' older tasks
+  /// went before them, outer tasks would stay open as long as any are left.
+  void close_pending(std::uint32_t self, Pending<Policy>& pending) {
     Domain<Policy>& domain = *pending.domain;
-    Successors successors{*this, domain, outside};
-    if (pending.accumulates) release_claims(domain, pending.body.uses, successors);
+    if (!domain.is_root()) [[unlikely]]
+      return close_pending(pending, domain, ChildSuccessors{*this, domain, self});
+    Successors successors{*this, outside};
+    if (pending.accumulates) release_claims(pending.body.uses, successors);
+    close_pending(pending, domain, successors);
+  }
+  template <class Sink>
+  void close_pending(Pending<Policy>& pending, Domain<Policy>& domain, Sink successors) {
     domain.window.walk(domain.pending.close(pending), successors);
     Reference const reference = reference_to_pending(pending.index);
     domain.pending.ended(pending);
@@ -359,15 +475,8 @@ template <class Policy> class Machine {
     (void)self.end_program_task(outside, flight, flight.image().task(with_token.offset));
   }
 
-  Domain<Policy>& domain_of(ReadyTask slot_task) {
-    std::uint32_t const number = ring::domain_of(slot_task);
-    if (number == root_domain) [[likely]]
-      return root;
-    return domains[number];
-  }
-
   std::uint32_t level_of(ReadyTask ready) {
-    if (!is_program(ready)) return domain_of(ready).window.at(slot_of(ready)).level;
+    if (!is_program(ready)) return root.window.at(slot_of(ready)).level;
     return scheduler.flights[flight_of(ready)].image().task(task_of(ready)).level;
   }
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Asynchronous tasks and replays: they complete after their body has returned.
+// Asynchronous tasks, those that submit, and replays: they complete after their body has returned.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nntile/core/threads.hh"
+#include "nntile/runtime/nested.hh"
 #include "nntile/runtime/ring/flight.hh"
 #include "nntile/runtime/ring/slot.hh"
 #include "nntile/runtime/ring/users.hh"
@@ -16,10 +17,11 @@
 namespace nntile::detail::ring {
 
 template <class Policy> struct Domain;
+template <class Policy> class Machine;
 
-/// An asynchronous task or a replay, from its submission to its end. Buffers' users name it in
-/// place of its slot, which is done when its body has returned: consumers wait for this one, and it
-/// alone holds its buffers.
+/// An asynchronous task, one that submits, or a replay, from its submission to its end. Buffers'
+/// users name it in place of its slot, which is done when its body has returned: consumers wait for
+/// this one, and it alone holds its buffers.
 template <class Policy> struct Pending : TokenTask<Policy> {
   Pending() { this->is_pending = true; }
 
@@ -33,6 +35,10 @@ template <class Policy> struct Pending : TokenTask<Policy> {
   std::vector<Use<support::Buffer*>> uses;
   std::vector<void*> pointers;
   std::vector<std::byte> arguments;
+  /// Of a task that submits: runs it, and the names of its operands.
+  void (*start)(Machine<Policy>&, std::uint32_t self, Pending&) = nullptr;
+  NestingBody<DataHandle> submits;
+  std::vector<DataHandle> handles;
   Pending* next = nullptr;  // in the stack of ended ones
 };
 
@@ -48,7 +54,7 @@ template <class Policy> class PendingTable {
   R& take() {
     {
       Lock guard(mutex_);
-      if (entries_.size() == entries_.capacity()) entries_.reserve(2 * entries_.size() + 64);
+      if (entries_.size() == entries_.capacity()) entries_.reserve(2 * entries_.size() + 8);
     }
     if (free_.empty()) {
       free_.reserve(pending_.size() + 1);
@@ -60,7 +66,10 @@ template <class Policy> class PendingTable {
     free_.pop_back();
     return pending;
   }
-  void give_back(R& pending) { free_.push_back(&pending); }
+  void give_back(R& pending) {
+    pending.start = nullptr;
+    free_.push_back(&pending);
+  }
 
   /// Submits it under a sequence above all before.
   void open(R& pending, std::uint64_t sequence) {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "nntile/runtime/ring/machine.hh"
+#include "nntile/runtime/support/nested_buffers.hh"
 
 namespace nntile::detail::ring {
 
@@ -35,6 +36,18 @@ template <class Policy> class Reclaim {
   void reserve(std::uint32_t buffers) {
     machine_.table.reserve(buffers);
     for (std::uint32_t index = 0; index < machine_.table.count(); ++index) users_.prepare(index);
+  }
+  /// Makes room for the users of `count` buffers of a domain that has few. Throws std::bad_alloc.
+  void prepare_few(std::uint32_t count) { users_.prepare_few(count); }
+  /// The same, where there are so many and no task has named any.
+  void clear_few(std::uint32_t count) {
+    users_.prepare_few(count);
+    for (std::uint32_t i = 0; i < count; ++i) users_[i] = BufferUsers{};
+  }
+  /// From here on its buffers are these. All its tasks have ended.
+  void restart(support::NestedBuffers& buffers) {
+    buffers_ = &buffers;
+    swept_ = domain_.window.head();
   }
   /// Clears the users of the buffer whose handle make() returns.
   template <class Make> DataHandle begin(Make make) {
@@ -126,7 +139,11 @@ template <class Policy> class Reclaim {
   support::Ticket watermark() const { return support::Ticket{domain_.window.watermark()}; }
 
   void free_if_unused(support::Buffer& buffer) {
-    if (users(buffer).pending_count == 0) machine_.table.reclaim(buffer);
+    if (users(buffer).pending_count == 0) give_back(buffer);
+  }
+  void give_back(support::Buffer& buffer) {
+    if (buffers_ == nullptr) return machine_.table.reclaim(buffer);
+    buffers_->reclaim(buffer);
   }
 
   /// Removes an ended pending task from the users of its buffers.
@@ -136,8 +153,7 @@ template <class Policy> class Reclaim {
       BufferUsers& named = users(*use.handle);
       UsersTable::sweep(named, [=](Reference reference) { return reference != ended; });
       bool const last = --named.pending_count == 0;
-      if (last && named.retired && use.handle->last_use < watermark())
-        machine_.table.reclaim(*use.handle);
+      if (last && named.retired && use.handle->last_use < watermark()) give_back(*use.handle);
     }
     if (pending.flight != nullptr) machine_.scheduler.flights.give_back(*pending.flight);
     pending.flight = nullptr;
@@ -151,6 +167,7 @@ template <class Policy> class Reclaim {
   UsersTable users_;
   ArgumentRing<Policy> arguments_;
   std::uint64_t swept_;
+  support::NestedBuffers* buffers_ = nullptr;  // of a task that submits, in its domain
 };
 
 }  // namespace nntile::detail::ring

@@ -8,9 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/nested.hh"
 #include "nntile/runtime/ring/allocate.hh"
+#include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/ring/recorder.hh"
 #include "nntile/runtime/ring/replay.hh"
 #include "nntile/runtime/ring/submission.hh"
@@ -35,7 +38,8 @@ struct RingStats {
 /// README.md of this folder. Submission allocates nothing once the sizes of `Policy` are filled.
 template <class Policy = RingPolicy>
 requires RingPolicyType<Policy>
-class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
+class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
+                  public Orchestrates<BasicRing<Policy>> {
   using Calls = support::StorageCalls<BasicRing>;
   using Calls::link_;
   using typename Calls::Inside;
@@ -54,6 +58,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
         allocator_(heaps, root_.domain, root_.driver),
         replayer_(root_.domain, root_.driver, root_.submitter),
         workers_(end_of_machine_.machine) {
+    machine_.owner = this;
     end_of_machine_.constructed = true;
   }
   /// Waits for every task, asynchronous ones included. In a process that was forked since, where
@@ -88,6 +93,12 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
     return {this, root_.submitter.submit(task)};
   }
 
+  Event submit_nesting(NestingTask<Handle>&& task) {
+    Inside const inside(*this, "orchestrate");
+    return {this,
+            root_.submitter.submit_nesting(std::move(task), &detail::ring::Nest<Policy>::start)};
+  }
+
   /// Compiles tasks into a program, whose labels' strings must live as long as it. Hints of workers
   /// are ignored; priorities are heeded, by even shares where there are more than the ring
   /// distinguishes. Cost: linear in the operands. Throws ValueError: a binding, parameter or
@@ -111,6 +122,9 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>> {
   void wait(Event event) {
     Inside const inside(*this, "wait");
     if (!known(event, "wait")) return;
+    if (support::EventName::unpack(event.sequence).domain != support::root_domain)
+      throw LifetimeError(
+          "wait: the event is of a task inside another; its body alone may wait for it");
     root_.wait(event.sequence);
     if (machine_.failures.unreported() == 0) return;
     std::uint64_t const count = replayer_.sequences(event.sequence);

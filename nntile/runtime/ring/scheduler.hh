@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/stack.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/ring/deque.hh"
 #include "nntile/runtime/ring/flight.hh"
@@ -24,6 +25,7 @@ template <class Policy> struct alignas(apart) WorkerState {
   typename Policy::template Atomic<ReadyQueue<Policy>*> inbox{
       nullptr};  // tasks whose hint names this worker
   std::uint32_t victim = 0;
+  StackOfThread stack;  // for bodies that wait
   // Ended sinks not yet published to their flight: one word that every worker counts down would
   // cost each of them a transfer of its line.
   Flight<Policy>* sink_flight = nullptr;

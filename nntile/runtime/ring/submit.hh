@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "nntile/runtime/ring/wiring.hh"
@@ -31,6 +32,16 @@ template <class Policy> class Submitter {
     uses_.resize(count);
     pointers_.resize(count);
     return submit(task, uses_, pointers_.data());
+  }
+
+  /// Submits a task that submits, which start() will run. Throws what BufferTable::bind does.
+  std::uint64_t submit_nesting(NestingTask<DataHandle>&& task,
+                               decltype(Pending<Policy>::start) start) {
+    uses_.resize(task.uses.size());
+    pointers_.resize(task.uses.size());
+    machine_.table.bind({&support::nesting_codelet, task.uses, {}, task.hints, task.label},
+                        uses_.data(), pointers_.data());
+    return submit_nesting(std::move(task), uses_, pointers_.data(), start);
   }
 
   /// Submits a pending task, whose body is filled in. Returns the first of its sequences.
@@ -77,8 +88,9 @@ template <class Policy> class Submitter {
     return submit_plain(task, uses, pointers, false, trace);
   }
 
-  /// In a child domain, tasks that accumulate are in order: the task that it is part of may hold
-  /// the claims.
+ public:
+  /// One whose operands were looked up: asynchronous, or it accumulates, or it is of a body. In a
+  /// child domain tasks that accumulate are in order, as those that submit are everywhere.
   [[gnu::noinline]] std::uint64_t submit_unusual(Task<DataHandle> const& task,
                                                  std::span<Use<support::Buffer*> const> uses,
                                                  void* const* pointers,
@@ -89,6 +101,7 @@ template <class Policy> class Submitter {
     return submit_plain(task, uses, pointers, accumulates, trace);
   }
 
+ private:
   /// Inlined, as are its parts: the rare case must not cost the usual one calls.
   [[gnu::always_inline]] std::uint64_t submit_plain(Task<DataHandle> const& task,
                                                     std::span<Use<support::Buffer*> const> uses,
@@ -124,6 +137,30 @@ template <class Policy> class Submitter {
     return sequence;
   }
 
+ public:
+  /// A task that submits, likewise; start() will run it.
+  std::uint64_t submit_nesting(NestingTask<DataHandle>&& task,
+                               std::span<Use<support::Buffer*> const> uses, void* const* pointers,
+                               decltype(Pending<Policy>::start) start) {
+    Pending<Policy>& pending = domain_.pending.take();
+    try {
+      pending.accumulates = false;
+      pending.handles.clear();
+      for (Use<DataHandle> const& use : task.uses) pending.handles.push_back(use.handle);
+      pending.uses.assign(uses.begin(), uses.end());
+      pending.pointers.assign(pointers, pointers + uses.size());
+      pending.body = {&support::nesting_codelet, 0,       pending.uses,
+                      pending.pointers.data(),   nullptr, task.label};
+      pending.submits = std::move(task.body);
+      pending.start = start;
+      return submit_pending(pending, task.hints);
+    } catch (...) {
+      domain_.pending.give_back(pending);
+      throw;
+    }
+  }
+
+ private:
   std::uint64_t submit_asynchronous(Task<DataHandle> const& task,
                                     std::span<Use<support::Buffer*> const> uses,
                                     void* const* pointers, bool accumulates) {

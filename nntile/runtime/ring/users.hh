@@ -4,6 +4,7 @@
 // that accumulate.
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/heap_array.hh"
@@ -79,10 +80,23 @@ class UsersTable {
       make_chunk(index >> bits);
   }
 
+  /// The same for the buffers below `count` of a domain that most often has few.
+  void prepare_few(std::uint32_t count) {
+    if (count <= few_) return;
+    if (count > mask + 1) {
+      if (few_ <= mask) enlarge(mask + 1);
+      for (std::uint32_t chunk = 1; chunk <= (count - 1) >> bits; ++chunk) prepare(chunk << bits);
+      return;
+    }
+    enlarge(count < 4 ? 4 : 2 * count > mask + 1 ? mask + 1 : 2 * count);
+  }
+
   /// Forgets every reference to a task for which `live` is false.
   template <class Live> void sweep(Live live) {
-    for (auto& chunk : chunks_)
-      for (std::uint32_t i = 0; chunk.get() != nullptr && i <= mask; ++i) sweep(chunk[i], live);
+    for (auto& chunk : chunks_) {
+      std::uint32_t const count = &chunk == &chunks_[0] && few_ != 0 ? few_ : mask + 1;
+      for (std::uint32_t i = 0; chunk.get() != nullptr && i < count; ++i) sweep(chunk[i], live);
+    }
   }
 
   /// Forgets the references of one buffer for which `live` is false.
@@ -97,8 +111,19 @@ class UsersTable {
     chunks_[number] = HeapArray<BufferUsers>(mask + 1);
   }
 
-  static constexpr std::uint32_t bits = 8;  // 16 KiB, which a small domain may need for one buffer
+  static constexpr std::uint32_t bits = 8;  // 16 KiB
   static constexpr std::uint32_t mask = (1u << bits) - 1;
+
+  /// Gives the first chunk `count` places.
+  void enlarge(std::uint32_t count) {
+    HeapArray<BufferUsers> larger(count);
+    for (std::uint32_t i = 0; i < few_; ++i) larger[i] = chunks_[0][i];
+    if (chunks_.empty()) chunks_.resize(1);
+    chunks_[0] = std::move(larger);
+    few_ = count;
+  }
+
+  std::uint32_t few_ = 0;  // places of the first chunk, where it is smaller than others
   std::vector<HeapArray<BufferUsers>> chunks_;
 };
 

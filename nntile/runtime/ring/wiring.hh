@@ -52,11 +52,7 @@ template <class Policy> class Wiring {
       else
         users_[i]->enter(uses[i].access, self);
     }
-    // In another domain the root's task that it is part of is the last use.
-    if (domain_.is_root()) [[likely]]
-      support::BufferTable::commit(uses, support::Ticket{ticket});
-    else
-      support::BufferTable::note_written(uses);
+    support::BufferTable::commit(uses, support::Ticket{ticket});
   }
 
   /// Links a task to the listed producers and lets it go.

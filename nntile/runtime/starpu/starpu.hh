@@ -376,5 +376,6 @@ class StarPU : public support::StorageCalls<StarPU> {
   starpu_shim::Poller poller_{&poll, this};
 };
 static_assert(ScopedRuntime<StarPU> && HintedRuntime<StarPU> && CostedRuntime<StarPU>);
+static_assert(!NestingRuntime<StarPU>);  // StarPU's tasks may not wait
 
 }  // namespace nntile

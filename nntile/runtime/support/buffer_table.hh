@@ -199,11 +199,6 @@ class BufferTable {
       if (writes(use.access)) use.handle->drop(Buffer::unwritten);
     }
   }
-  /// The same, where another task holds the buffers.
-  static void note_written(std::span<Use<Buffer*> const> uses) noexcept {
-    for (Use<Buffer*> const& use : uses)
-      if (writes(use.access)) use.handle->drop(Buffer::unwritten);
-  }
 
   /// Throws LifetimeError: handle; locked already; unwritten, and the access reads. ValueError:
   /// read-only, and it writes.

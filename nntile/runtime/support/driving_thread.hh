@@ -204,8 +204,9 @@ class alignas(64) DrivingThread {
       if (mine ? driver->key.load(std::memory_order_relaxed) != me : in_task(me))
         throw LifetimeError(
             concat(call,
-                   ": called inside a task (or a poll, or the release of adopted memory), but "
-                   "this runtime does not nest tasks"));
+                   ": called inside a task (or a poll, or the release of adopted memory), where "
+                   "no runtime is to be called; where it nests, tasks submit through what the "
+                   "body of an orchestrate task is given (runtime/nested.hh)"));
       Seat& seat = mine ? *driver : seat_of(me);
       if (mine || take_over(*driver, me, call)) {
         char const* const outer = seat.inside.load(std::memory_order_relaxed);

@@ -199,7 +199,7 @@ class NestedBuffers {
   static void restrict_to(Access access, Buffer& buffer) {
     buffer.state = access == Access::read    ? Buffer::read_only
                    : access == Access::write ? Buffer::unwritten
-                                             : std::uint8_t{0};
+                                             : Buffer::State{0};
   }
 
   Buffer& at(std::uint32_t index) const noexcept {

@@ -8,8 +8,10 @@
 #include <initializer_list>
 #include <vector>
 
+#include "nntile/runtime/ring/broadcast.hh"
 #include "nntile/runtime/ring/deque.hh"
 #include "nntile/runtime/ring/lane.hh"
+#include "nntile/runtime/ring/offers.hh"
 #include "nntile/runtime/ring/parking.hh"
 #include "nntile/runtime/ring/queue.hh"
 #include "nntile/runtime/ring/window.hh"
@@ -112,6 +114,54 @@ inline void share_queue() {
            });
   while (queue.pop(item)) items.take(item);
   Exploration::current->check(queue.empty(), "an item is left");
+  items.check_all();
+}
+
+/// Two bodies that sleep until a task of their own is ready.
+inline void offer_to_bodies() {
+  using nntile::detail::ring::Offers;
+  Offers<Policy<2>> offers[] = {Offers<Policy<2>>(2), Offers<Policy<2>>(2)};
+  nntile::detail::ring::Broadcast<Policy<2>> bodies;
+  Items items(2);
+  auto const body = [&](std::uint64_t self) {
+    for (;;) {
+      if (offers[self].take() == self) return items.take(self);
+      std::uint64_t const round = bodies.announce();
+      if (!offers[self].any())
+        bodies.sleep(round, -1);
+      else
+        bodies.cancel();
+    }
+  };
+  together([&] { body(0); }, [&] { body(1); },
+           [&] {
+             for (std::uint32_t item = 0; item < 2; ++item) {
+               items.make(item);
+               (void)offers[item].offer(item);
+               bodies.wake_all();
+             }
+           });
+  items.check_all();
+}
+
+/// Two ready tasks, which the threads that pop their slots and a body would take.
+inline void take_offers() {
+  nntile::detail::ring::Offers<Policy<2>> offers(2);
+  Items items(2);
+  (void)offers.offer(static_cast<std::uint32_t>(items.make(0)));
+  auto const pop = [&](std::uint32_t slot) {
+    if (offers.take_popped(slot)) items.take(slot);
+  };
+  together([&] { pop(0); },
+           [&] {
+             (void)offers.offer(static_cast<std::uint32_t>(items.make(1)));
+             pop(1);
+           },
+           [&] {
+             for (int i = 0; i < 2; ++i)
+               if (std::uint32_t const slot = offers.take(); slot < 2) items.take(slot);
+           });
+  Exploration::current->check(!offers.any(), "a task is left");
   items.check_all();
 }
 

@@ -17,9 +17,8 @@ namespace nntile::test::model {
 
 /// The task of those cells, submitted where `domain` says.
 template <class Domain>
-std::uint64_t submit_one(Domain& domain, Cells& cells, CellTask const& task, std::size_t number,
-                         std::vector<DataHandle> const& handles,
-                         Codelet const& codelet = run_codelet) {
+auto submit_one(Domain& domain, Cells& cells, CellTask const& task, std::size_t number,
+                std::vector<DataHandle> const& handles, Codelet const& codelet = run_codelet) {
   std::vector<Use<DataHandle>> uses;
   for (auto const& [cell, access] : task.uses) uses.push_back({handles[cell], access});
   return domain.submit({&codelet, uses, cells.arguments(number), task.hints, {}});
@@ -75,7 +74,7 @@ void submit_to_domains(CellTasks const& tasks, RuntimeOptions const& options) {
   Stage<Policy> stage(options);
   std::vector<DataHandle> const handles = stage.adopt(cells);
   {
-    nntile::detail::ring::ChildDomain<Policy> child(stage.machine);
+    nntile::test::ChildDomain<Policy> child(stage.machine);
     for (std::size_t t = 0; t < tasks.size(); ++t)
       if (t % 2 == 0)
         (void)submit_one(stage.root.submitter, cells, tasks[t], t, handles);
@@ -83,6 +82,30 @@ void submit_to_domains(CellTasks const& tasks, RuntimeOptions const& options) {
         (void)submit_one(child, cells, tasks[t], t, handles);
     stage.root.wait_for_everything();
   }
+  cells.check(1);
+}
+
+/// Submits a task whose body submits all but the last task, and waits for them or does not; then
+/// the last one.
+template <class Policy>
+void submit_nested(CellTasks const& tasks, RuntimeOptions const& options, bool waits) {
+  Cells cells(tasks);
+  Stage<Policy> stage(options);
+  std::vector<DataHandle> const handles = stage.adopt(cells);
+  std::size_t const last = tasks.size() - 1;
+  std::vector<Use<DataHandle>> uses;
+  for (std::size_t t = 0; t < last; ++t)
+    for (CellUse const& use : tasks[t].uses) uses.push_back({handles[use.cell], Access::update});
+  auto const body = [&](Nested<DataHandle>& nested) {
+    for (std::size_t t = 0; t < last; ++t) (void)submit_one(nested, cells, tasks[t], t, handles);
+    if (!waits) return;
+    nested.wait_all();
+    for (std::size_t t = 0; t < last; ++t) cells.check_run(t);
+  };
+  (void)stage.root.submitter.submit_nesting({NestingBody<DataHandle>(body), uses},
+                                            &nntile::detail::ring::Nest<Policy>::start);
+  (void)submit_one(stage.root.submitter, cells, tasks[last], last, handles);
+  stage.root.wait_for_everything();
   cells.check(1);
 }
 
@@ -138,6 +161,11 @@ inline std::vector<Program> const& programs() {
   auto const domains = [](CellTasks tasks) {
     return [tasks](RuntimeOptions const& options) { submit_to_domains<Ring>(tasks, options); };
   };
+  auto const nested = [](CellTasks tasks, bool waits) {
+    return [tasks, waits](RuntimeOptions const& options) {
+      submit_nested<Ring>(tasks, options, waits);
+    };
+  };
   auto const asked = [](CellTasks tasks) {
     return [tasks](RuntimeOptions const& options) { ask_elsewhere<Ring>(tasks, options); };
   };
@@ -146,6 +174,8 @@ inline std::vector<Program> const& programs() {
       {"deque", 3, 3, part(&share_deque), true},
       {"deque and sleep", -1, -1, part(&steal_or_sleep), true},
       {"queue", -1, -1, part(&share_queue), true},
+      {"offers", -1, -1, part(&take_offers), true},
+      {"bodies", 2, 2, part(&offer_to_bodies), true},
       {"parking", 2, 2, part(&park_two), true},
       {"end", -1, -1, part(&wait_for_end), true},
       {"lane", -1, -1, part(&share_lane), true},
@@ -169,6 +199,9 @@ inline std::vector<Program> const& programs() {
       {"replayed join", 1, 0, replay({{w(0)}, {w(1)}, {r(0), r(1), w(2)}})},
       {"replayed priorities", 1, 0, replay({{{w(0)}, {-1, 1}}, {{w(1)}, {-1, 0}}})},
       {"domains", 1, 0, domains({{w(0)}, {w(1)}, {u(0)}, {u(1)}})},
+      {"nested", 1, 0, nested({{w(0)}, {u(0)}, {u(0)}}, false)},
+      {"nested join", 1, 0, nested({{w(0)}, {w(1)}, {r(0), r(1), w(2)}}, false)},
+      {"nested wait", 1, 0, nested({{w(0)}, {w(1)}, {u(0)}}, true)},
       {"asked elsewhere", 1, 0, asked({{w(0)}, {w(1)}, {w(2)}})},
   };
   return all;

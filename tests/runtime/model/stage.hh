@@ -10,10 +10,11 @@
 #include <span>
 #include <vector>
 
-#include "nntile/runtime/ring/child.hh"
+#include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/ring/recorder.hh"
 #include "nntile/runtime/ring/replay.hh"
 #include "nntile/runtime/ring/submission.hh"
+#include "tests/runtime/child_domain.hh"
 #include "tests/runtime/model/policy.hh"
 #include "tests/runtime/ring_program.hh"
 
@@ -119,7 +120,7 @@ class Cells {
 
 /// A ring as BasicRing has it, but for the check of the thread that calls: here all are one.
 template <class Policy> struct Stage {
-  explicit Stage(RuntimeOptions const& options) : machine(options) {}
+  explicit Stage(RuntimeOptions const& options) : machine(options) { machine.owner = this; }
   ~Stage() { root.wait_for_everything(); }
 
   nntile::detail::ring::Machine<Policy> machine;

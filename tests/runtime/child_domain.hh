@@ -1,20 +1,21 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// A domain beside the root, for as long as tasks are submitted there. What tasks will submit into;
-// so far the driving thread alone does, in tests.
+// A domain beside the root into which the driving thread submits.
 
 #include <cstdint>
 
 #include "nntile/runtime/ring/submission.hh"
 
-namespace nntile::detail::ring {
+namespace nntile::test {
+
+using namespace detail::ring;
 
 /// A domain out of the machine's pool. Driving thread only, as are the root's calls.
 ///
 /// Law: its tasks are ordered among themselves by their buffers, as the root's are. Across domains
 /// nothing is: where two have tasks on one buffer, the later is submitted after a wait for the
-/// earlier, and a buffer is retired after the last of them. (A task that submits will be ordered as
-/// a whole by its own edges, and hold its buffers.) It records and replays nothing.
+/// earlier, and no buffer is retired. (A task that submits is ordered as a whole by its own edges.)
+/// It records and replays nothing.
 template <class Policy> class ChildDomain {
  public:
   static constexpr std::uint32_t least_slots = 8;
@@ -58,4 +59,4 @@ template <class Policy> class ChildDomain {
   Submission<Policy> submission_;
 };
 
-}  // namespace nntile::detail::ring
+}  // namespace nntile::test

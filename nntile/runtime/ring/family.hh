@@ -1,0 +1,89 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Tasks that submit and have not ended, as a tree.
+
+#include <cstdint>
+
+#include "nntile/core/threads.hh"
+#include "nntile/runtime/ring/policy.hh"
+
+namespace nntile::detail::ring {
+
+template <class Policy> struct Domain;
+template <class Policy> struct Pending;
+
+/// A task that submits, from the start of its body to the end of its last task.
+template <class Policy> struct Family {
+  template <class T> using Atomic = typename Policy::template Atomic<T>;
+
+  Family() = default;
+  Family(Family const&) = delete;
+  Family& operator=(Family const&) = delete;
+  virtual ~Family() = default;
+  /// Settles the task and gives the domain back. By the thread that has counted `live` to 0.
+  virtual void close() noexcept = 0;
+
+  /// The body, and each of its tasks; one that may end after its slot counts twice.
+  Atomic<std::uint32_t> live{0};
+  Pending<Policy>* outer = nullptr;
+  Atomic<Domain<Policy>*> inner{nullptr};  // where the body submits
+
+  /// Those of its tasks that submit, in a list, for bodies that wait. Under the mutex of the family
+  /// above: a thread that holds it knows that these do not close.
+  typename Policy::Mutex mutex;
+  Family* above = nullptr;
+  typename Policy::template Plain<Family*> first = nullptr;
+  typename Policy::template Plain<Family*> next = nullptr;
+  typename Policy::template Plain<Family*> previous = nullptr;
+
+  void attach(Family* to) {
+    above = to;
+    if (to == nullptr) return;
+    Lock guard(to->mutex);
+    next = to->first;
+    previous = nullptr;
+    if (Family* const second = next) second->previous = this;
+    to->first = this;
+  }
+  void detach() {
+    if (above == nullptr) return;
+    Lock guard(above->mutex);
+    Family* const before = previous;
+    Family* const behind = next;
+    if (behind != nullptr) behind->previous = before;
+    if (before != nullptr)
+      before->next = behind;
+    else
+      above->first = behind;
+  }
+
+  /// Calls found(domain) for the domain of this one and of all below, each before those below it,
+  /// until one returns true; then true. Needs no stack, and holds the mutexes from here down to
+  /// where it is.
+  template <class Found> bool each_below(Found found) {
+    Family* at = this;
+    at->mutex.lock();
+    for (;;) {
+      bool const ends = found(*at->inner.load(std::memory_order_seq_cst));
+      Family* const below = ends ? nullptr : static_cast<Family*>(at->first);
+      if (below != nullptr) {
+        below->mutex.lock();
+        at = below;
+        continue;
+      }
+      Family* beside = nullptr;
+      while (beside == nullptr) {
+        Family* const left = at;
+        bool const top = left == this;
+        beside = ends || top ? nullptr : static_cast<Family*>(left->next);
+        at = left->above;
+        left->mutex.unlock();
+        if (top) return ends;
+      }
+      beside->mutex.lock();
+      at = beside;
+    }
+  }
+};
+
+}  // namespace nntile::detail::ring

@@ -1,0 +1,254 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Tasks that submit tasks, each into a domain of its own.
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nntile/runtime/nested.hh"
+#include "nntile/runtime/ring/submission.hh"
+#include "nntile/runtime/support/nested_buffers.hh"
+
+namespace nntile::detail::ring {
+
+/// What the body of a task submits into: a domain of the pool, with which this is kept.
+///
+/// Law: the task is a pending one of its own domain, ended by the thread that ends the last of its
+/// body and its tasks. Its domain is that of its body's thread alone, which hands it with the last
+/// count to the thread that closes it. Its tasks touch no buffer that tasks of another domain touch
+/// unless the task itself is between them, so that no edge crosses domains.
+template <class Policy>
+class Nest final : public support::NestedCalls<DataHandle>, public Family<Policy> {
+  using Machine = ring::Machine<Policy>;
+  using Domain = ring::Domain<Policy>;
+
+ public:
+  static constexpr std::uint32_t few_slots = 8;
+  static constexpr std::uint32_t most_slots = 256;
+
+  explicit Nest(Domain& domain)
+      : machine_(domain.machine),
+        first_(domain),
+        submission_(&first_),
+        buffers_(machine_.failures) {}
+
+  /// Runs a task that submits, as worker `self`. Pending::start.
+  static void start(Machine& machine, std::uint32_t self, Pending<Policy>& task) noexcept {
+    if (machine.failures.any_marked() && machine.failures.cancel_if_marked(task.body))
+      return end_unstarted(machine, self, task);
+    Nest* nest = nullptr;
+    try {
+      nest = &open(machine, few_slots);
+      nest->begin(self, task);
+    } catch (std::exception const& error) {
+      if (nest != nullptr) nest->give_back();
+      machine.failures.fail(task.body, error.what());
+      return end_unstarted(machine, self, task);
+    }
+    nest->run();
+  }
+
+  DataHandle allocate(std::size_t bytes) override {
+    submission_->driver.reclaim().collect();
+    submission_->driver.reclaim().prepare_few(buffers_.count() + 1);
+    support::Buffer const& buffer = buffers_.allocate(bytes);
+    submission_->driver.reclaim().users(buffer) = BufferUsers{};
+    return buffers_.handle_of(buffer);
+  }
+  void retire(DataHandle handle) override {
+    submission_->driver.reclaim().collect();
+    submission_->driver.reclaim().retire(buffers_.begin_retire(handle));
+  }
+
+  Event submit(Task<DataHandle> const& task) override {
+    typename Policy::Trace::Submission trace(machine_.trace);
+    Bound const bound(*this, task.uses.size());
+    buffers_.bind(task, bound.uses, bound.pointers);
+    return count_in(task.codelet->cpu != nullptr ? 1 : 2, [&] {
+      return submission_->submitter.submit_unusual(task, {bound.uses, task.uses.size()},
+                                                   bound.pointers, trace);
+    });
+  }
+  Event submit_nesting(NestingTask<DataHandle>&& task) override {
+    Bound const bound(*this, task.uses.size());
+    buffers_.bind(&support::nesting_codelet, task.label, task.uses, bound.uses, bound.pointers);
+    return count_in(2, [&] {
+      return submission_->submitter.submit_nesting(std::move(task), {bound.uses, task.uses.size()},
+                                                   bound.pointers, &start);
+    });
+  }
+
+  void wait(Event event) override {
+    check(event, "wait");
+    if (event.runtime == nullptr) return;
+    submission_->wait(event.sequence);
+    machine_.failures.throw_if_failed(event.sequence);
+  }
+  bool done(Event event) override {
+    check(event, "done");
+    if (event.runtime == nullptr || submission_->over(event.sequence)) return true;
+    support::check_stack(machine_.scheduler.worker(worker()).stack, "ring");
+    (void)machine_.tokens.poll(machine_.thread.is_driver());
+    if (machine_.scheduler.workers() == 1) (void)machine_.help(worker(), *this);
+    submission_->driver.reclaim().collect();
+    return submission_->over(event.sequence);
+  }
+  void wait_all() override {
+    buffers_.check_nothing_locked();
+    submission_->wait_for_everything();
+    report();
+  }
+  std::span<std::byte> lock(DataHandle handle, Access access) override {
+    support::Buffer& buffer = buffers_.check_lock(handle, access);
+    auto& driver = submission_->driver;
+    auto const user = [&] { return driver.next_user(buffer, access); };
+    driver.block_until([&] { return user() == no_reference; }, user);
+    machine_.failures.check_lock(buffer, access);
+    return buffers_.begin_lock(buffer, access);
+  }
+  void unlock(DataHandle handle) override { buffers_.end_lock(handle); }
+
+  void close() noexcept override {
+    submission_->driver.reclaim().collect();
+    try {
+      report();
+    } catch (std::exception const& error) {
+      if (cause_.empty()) cause_ = error.what();
+    }
+    buffers_.end(std::exchange(cause_, {}));
+    this->detach();
+    give_back();
+  }
+
+ private:
+  /// Records of a task's operands while it is submitted.
+  struct Bound {
+    static constexpr std::size_t usual = 16;
+    Bound(Nest& nest, std::size_t count) {
+      nest.make_room();
+      if (count <= usual) return;
+      nest.uses_.resize(count);
+      nest.pointers_.resize(count);
+      uses = nest.uses_.data();
+      pointers = nest.pointers_.data();
+    }
+    Use<support::Buffer*> few_uses[usual];
+    void* few_pointers[usual];
+    Use<support::Buffer*>* uses = few_uses;
+    void** pointers = few_pointers;
+  };
+
+  /// A free nest of that size. Throws OutOfMemory, std::bad_alloc.
+  static Nest& open(Machine& machine, std::uint32_t slots) {
+    Domain& domain = machine.domains.take(slots);
+    try {
+      if (domain.own_family == nullptr) domain.own_family = std::make_unique<Nest>(domain);
+    } catch (...) {
+      machine.domains.give_back(domain);
+      throw;
+    }
+    return static_cast<Nest&>(*domain.own_family);
+  }
+  static void end_unstarted(Machine& machine, std::uint32_t self, Pending<Policy>& task) {
+    task.submits = {};
+    machine.end_pending(task, self);
+  }
+
+  void begin(std::uint32_t self, Pending<Policy>& task) {
+    this->outer = &task;
+    buffers_.begin(first_.domain.number, task.body, task.handles);
+    use(self, *this);
+    this->live.store(1, std::memory_order_relaxed);
+    this->attach(task.domain->family);
+  }
+  /// Goes on in the domain of a nest that is free: this one or a larger one.
+  void use(std::uint32_t self, Nest& nest) {
+    Submission<Policy>& submission = nest.first_;
+    buffers_.forget_uses();
+    submission.driver.reclaim().restart(buffers_);
+    submission.driver.reclaim().clear_few(buffers_.count());
+    submission.domain.worker = self;
+    submission.domain.family = this;
+    nest.first_sequence_ = submission.domain.window.next_sequence();
+    submission_ = &submission;
+    this->inner.store(&submission.domain, std::memory_order_seq_cst);
+  }
+  void run() noexcept {
+    {
+      support::DefaultFloatEnvironment const environment;
+      Nested<DataHandle> nested(*this, begin_body());
+      cause_ = this->outer->submits.run(nested);
+      end_body();
+    }
+    machine_.leave(worker(), this, 1);
+  }
+  void give_back() noexcept {
+    submission_ = &first_;
+    if (Nest* const larger = std::exchange(larger_, nullptr)) larger->give_back();
+    first_.domain.family = nullptr;
+    machine_.domains.give_back(first_.domain);
+  }
+
+  /// Where the few slots are all in use, waits for their tasks and goes on with more.
+  void make_room() {
+    if (larger_ != nullptr || !first_.domain.window.full()) return;
+    first_.driver.reclaim().collect();
+    if (!first_.domain.window.full()) return;
+    first_.wait_for_everything();
+    larger_ = &open(machine_, most_slots);
+    use(worker(), *larger_);
+  }
+
+  /// Submits a task that counts so much, unless it throws.
+  template <class Submit> Event count_in(std::uint32_t count, Submit submit) {
+    this->live.fetch_add(count, std::memory_order_relaxed);
+    try {
+      return {machine_.owner, submit()};
+    } catch (...) {
+      this->live.fetch_sub(count, std::memory_order_relaxed);
+      throw;
+    }
+  }
+
+  std::uint32_t worker() const { return first_.domain.worker; }
+  void check(Event event, char const* call) const {
+    auto const given = [&](Nest const& nest) {
+      return event.sequence >= nest.first_sequence_ && event.sequence <= nest.last_sequence();
+    };
+    if (event.runtime != nullptr && (event.runtime != machine_.owner ||
+                                     !(given(*this) || (larger_ != nullptr && given(*larger_)))))
+      throw LifetimeError(support::foreign_event(call));
+  }
+  /// Throws the oldest failure that was not reported, and so reports all.
+  void report() {
+    if (larger_ != nullptr) {
+      try {
+        machine_.failures.report(first_sequence_, last_sequence());
+      } catch (...) {
+        machine_.failures.forget(larger_->first_sequence_, larger_->last_sequence());
+        throw;
+      }
+      return machine_.failures.report(larger_->first_sequence_, larger_->last_sequence());
+    }
+    machine_.failures.report(first_sequence_, last_sequence());
+  }
+  std::uint64_t last_sequence() const { return first_.domain.window.next_sequence() - 1; }
+
+  Machine& machine_;
+  Submission<Policy> first_;
+  Submission<Policy>* submission_;  // `first_`, or that of `larger_`
+  Nest* larger_ = nullptr;
+  support::NestedBuffers buffers_;
+  std::uint64_t first_sequence_ = 0;
+  std::string cause_;  // of the body's failure
+  std::vector<Use<support::Buffer*>> uses_;
+  std::vector<void*> pointers_;
+};
+
+}  // namespace nntile::detail::ring
