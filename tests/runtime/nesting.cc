@@ -26,7 +26,8 @@ namespace {
 
 using Handle = DataHandle;
 using Body = Nested<Handle>;
-using NestingRuntimes = std::tuple<Serial, Ring>;
+using NestingRuntimes = std::tuple<Serial, DynamicRing, Ring>;
+static_assert(!NestingRuntime<Threads>);  // an Engine's tasks do not submit
 
 constexpr Use<Handle> reading(Handle handle) { return {handle, Access::read}; }
 constexpr Use<Handle> writing(Handle handle) { return {handle, Access::write}; }

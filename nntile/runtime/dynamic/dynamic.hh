@@ -10,20 +10,23 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/dynamic/model.hh"
 #include "nntile/runtime/name.hh"
+#include "nntile/runtime/nested.hh"
 
 namespace nntile {
 
 /// One of the runtimes Rs, behind one indirect call: Dynamic<Serial, Ring> runtime("ring", {}).
 /// Emulates the refinements that they lack: a program is submitted task by task, hints are
-/// ignored. Handles and events are the chosen runtime's, and die with it.
+/// ignored. Tasks submit tasks where all of them nest. Handles and events are the chosen runtime's,
+/// and die with it.
 template <class... Rs>
 requires(sizeof...(Rs) > 0 && (NamedRuntime<Rs> && ...))
-class Dynamic {
+class Dynamic : public Orchestrates<Dynamic<Rs...>> {
   using Erased = detail::ErasedHandles<typename Rs::Handle...>;
 
  public:
@@ -58,6 +61,10 @@ class Dynamic {
   }
   void retire(Handle handle) { model_->retire(handle); }
   Event submit(Task<Handle> const& task) { return model_->submit(task); }
+  Event submit_nesting(NestingTask<Handle>&& task)
+  requires(NestingRuntime<Rs> && ...) && (std::same_as<typename Rs::Handle, Handle> && ...) {
+    return model_->submit_nesting(std::move(task));
+  }
   void wait(Event event) { model_->wait(event); }
   bool done(Event event) { return model_->done(event); }
   void wait_all() { model_->wait_all(); }

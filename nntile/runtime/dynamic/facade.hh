@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/nested.hh"
 #include "nntile/runtime/runtime_ref.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 
@@ -53,6 +55,9 @@ template <class H> class Facade {
     (void)lock(handle, Access::write);
     unlock(handle);
     retire(handle);
+  }
+  virtual Event submit_nesting(NestingTask<Handle>&&) {
+    throw ValueError("orchestrate: tasks of this runtime do not submit tasks");
   }
   virtual Program record(std::span<ProgramTask const>, std::uint32_t,
                          std::span<ProgramParameter const>) {
@@ -141,6 +146,13 @@ class FacadeOf : public Base {
       runtime_.wait_and_retire(handle);
     else
       Base::wait_and_retire(handle);
+  }
+
+  Event submit_nesting(NestingTask<Handle>&& task) override {
+    if constexpr (same && NestingRuntime<R>)
+      return runtime_.submit_nesting(std::move(task));
+    else
+      return Base::submit_nesting(std::move(task));
   }
 
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
