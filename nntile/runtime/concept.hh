@@ -254,13 +254,14 @@ template <class Handle> struct NestingTask;
 /// Runs tasks that submit tasks: runtime/nested.hh, whose `Orchestrates` gives the runtime
 /// orchestrate(f, uses...); submit_nesting takes the same with hints and a label.
 ///
-///   f(nested)                         runs as a task's body; `nested` has the calls of a runtime
-///                                     for tasks that are part of the outer one, on buffers that it
-///                                     declared or that they allocate.
-///   outer task                        ends when its body has returned and all its tasks have
-///                                     ended; no thread waits for that. It fails when its body
-///                                     throws, or one of its tasks failed or was cancelled and that
-///                                     was not reported to the body.
+///   submit_nesting(task)              runs task.body, whose argument has the calls of a runtime
+///   for
+///                                     tasks that are part of this one, on buffers that it declared
+///                                     or that they allocate. It ends when its body has returned
+///                                     and all its tasks have ended; no thread waits for that. It
+///                                     fails when its body throws, or one of its tasks failed or
+///                                     was cancelled and that was not reported to the body. Throws
+///                                     what `submit` does.
 template <class R>
 concept NestingRuntime =
     Runtime<R> && requires(R& runtime, NestingTask<typename R::Handle>&& task) {

@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/dynamic/facade.hh"
+#include "nntile/testing/conformance/nested_subject.hh"
 
 namespace nntile::testing {
 
@@ -27,6 +29,7 @@ class Subject : public Facade<NumberedHandle> {
   virtual Handle borrow(Subject& other, Handle handle) = 0;
   virtual bool replays() const = 0;
   virtual bool has_scopes() const = 0;
+  virtual bool nests() const = 0;
   /// Notes that the next calls belong to that step of that program.
   virtual void at(std::uint64_t /*program*/, std::size_t /*step*/) {}
 };
@@ -80,11 +83,27 @@ class SubjectOf final : public FacadeOf<R, NumberedHandles<typename R::Handle>, 
     spoil(parameters);
     return event;
   }
+  Event submit_nesting(NestingTask<Handle>&& task) override {
+    if constexpr (NestingRuntime<R>) {
+      using Nest = RenamedNest<Own, Handle>;
+      typename Nest::Names names;
+      std::vector<Use<Own>> uses;
+      for (auto const& use : task.uses) {
+        names.push_back({use.handle, this->own(use.handle)});
+        uses.push_back({names.back().second, use.access});
+      }
+      return this->runtime_.submit_nesting(
+          {Nest::rename(std::move(task.body), std::move(names)), uses, task.hints, task.label});
+    } else {
+      return Base::submit_nesting(std::move(task));
+    }
+  }
   Handle borrow(Subject& other, Handle handle) override {
     return this->handles_.wrap(static_cast<SubjectOf&>(other).own(handle));
   }
   bool replays() const override { return ReplayingRuntime<R>; }
   bool has_scopes() const override { return ScopedRuntime<R>; }
+  bool nests() const override { return NestingRuntime<R>; }
 
  private:
   static void spoil(std::vector<std::byte>& bytes) {

@@ -144,6 +144,7 @@ template <class E> constexpr char const* name_of_error() {
   if constexpr (std::is_same_v<E, LifetimeError>) return "a LifetimeError";
   if constexpr (std::is_same_v<E, ValueError>) return "a ValueError";
   if constexpr (std::is_same_v<E, OutOfMemory>) return "an OutOfMemory";
+  if constexpr (std::is_same_v<E, TaskError>) return "a TaskError";
   return "an Error";
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "nntile/testing/conformance/calls.hh"
 #include "nntile/testing/conformance/subject.hh"
@@ -82,6 +83,12 @@ class Watched final : public Subject {
                std::span<std::byte const> block) override {
     CallLog::Call const call(log_, "replay()");
     return inner_->replay(program, bindings, block);
+  }
+
+  bool nests() const override { return inner_->nests(); }
+  Event submit_nesting(NestingTask<Handle>&& task) override {
+    CallLog::Call const call(log_, "submit_nesting()");
+    return inner_->submit_nesting(std::move(task));
   }
 
   bool has_scopes() const override { return inner_->has_scopes(); }

@@ -1,0 +1,262 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks: tasks that submit tasks, where the runtime models NestingRuntime.
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "nntile/testing/conformance/nested_program.hh"
+#include "nntile/testing/conformance/trial.hh"
+
+namespace nntile::testing::checks {
+
+using SubjectHandle = Subject::Handle;
+using SubjectNest = Nested<SubjectHandle>;
+
+inline std::unique_ptr<Subject> make_nesting(Trial const& trial) {
+  auto subject = trial.make();
+  if (!subject->nests()) throw LeftOut{"tasks of the runtime do not nest"};
+  return subject;
+}
+template <class Body>
+Event nest(Subject& subject, Body body, std::vector<Use<SubjectHandle>> const& uses) {
+  return subject.submit_nesting({NestingBody<SubjectHandle>(std::move(body)), uses});
+}
+
+/// first word = 3 * first word + value, which is the argument.
+inline constexpr Codelet triple_codelet{
+    "triple",
+    +[](KernelCall const& call) noexcept -> Status {
+      auto& word = *static_cast<std::uint64_t*>(call.buffers[0]);
+      word = 3 * word + *static_cast<std::uint64_t const*>(call.arguments);
+      return {};
+    },
+    nullptr, nullptr};
+inline constexpr Codelet broken_codelet{
+    "broken", +[](KernelCall const&) noexcept -> Status { return {failure_text}; }, nullptr,
+    nullptr};
+inline constexpr Codelet zero_codelet{"zero",
+                                      +[](KernelCall const& call) noexcept -> Status {
+                                        *static_cast<std::uint64_t*>(call.buffers[0]) = 0;
+                                        return {};
+                                      },
+                                      nullptr, nullptr};
+
+template <class Submitter>
+Event submit_word(Submitter& submitter, Codelet const& codelet, SubjectHandle handle, Access access,
+                  std::uint64_t value = 0) {
+  Use<SubjectHandle> const uses[] = {{handle, access}};
+  return submitter.submit({&codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {}});
+}
+template <class Submitter> std::uint64_t word_of(Submitter& submitter, SubjectHandle handle) {
+  auto const bytes = submitter.lock(handle, Access::read);
+  std::uint64_t const word = *reinterpret_cast<std::uint64_t const*>(bytes.data());
+  submitter.unlock(handle);
+  return word;
+}
+inline SubjectHandle allocate_word(Subject& subject) {
+  SubjectHandle const handle = subject.allocate(sizeof(std::uint64_t), host, Lifetime::persistent);
+  submit_word(subject, zero_codelet, handle, write);
+  return handle;
+}
+
+inline void outer_task_ends_last(Trial const& trial) {
+  auto const runtime = make_nesting(trial);
+  SubjectHandle const handle = allocate_word(*runtime);
+  struct Held {
+    std::atomic<bool> held{false};
+    Completion token;
+  } state;
+  static constexpr Codelet hold_codelet{
+      "hold", nullptr, nullptr, +[](KernelCall const& call, Completion token) noexcept -> Status {
+        auto& its = **static_cast<Held* const*>(call.arguments);
+        its.token = token;
+        its.held = true;
+        return {};
+      }};
+  Event const outer =
+      nest(*runtime,
+           [&, handle](SubjectNest& nested) {
+             Held* const address = &state;
+             Use<SubjectHandle> const uses[] = {{handle, update}};
+             nested.submit({&hold_codelet, uses, std::as_bytes(std::span(&address, 1)), {}, {}});
+             submit_word(nested, triple_codelet, handle, update, 2);
+           },
+           {{handle, update}});
+  submit_word(*runtime, triple_codelet, handle, update, 5);
+  while (!state.held) (void)runtime->done(outer);
+  for (int i = 0; i < 100; ++i)
+    require(!runtime->done(outer), "a task was done before a task that it had submitted");
+  state.token.complete();
+  runtime->wait(outer);
+  require(word_of(*runtime, handle) == 2 * 3 + 5, "tasks ran in a wrong order");
+  runtime->wait_all();
+}
+
+/// Adds up a tree of tasks, each of which waits for its own.
+struct AddUp {
+  int depth;
+  SubjectHandle result;
+  void operator()(SubjectNest& nested) const {
+    std::uint64_t sum = 1;
+    if (depth > 0)
+      for (int i = 0; i < 2; ++i) {
+        SubjectHandle const part = nested.allocate(sizeof(std::uint64_t));
+        Use<SubjectHandle> const uses[] = {{part, write}};
+        nested.wait(nested.submit_nesting({AddUp{depth - 1, part}, uses}));
+        sum += word_of(nested, part);
+        nested.retire(part);
+      }
+    submit_word(nested, zero_codelet, result, write);
+    submit_word(nested, triple_codelet, result, update, sum);
+  }
+};
+inline void bodies_wait(Trial const& trial) {
+  auto const runtime = make_nesting(trial);
+  SubjectHandle const handle = allocate_word(*runtime);
+  nest(*runtime, AddUp{7, handle}, {{handle, write}});
+  require(word_of(*runtime, handle) == 255, "a tree of tasks has not been added up");
+  runtime->wait_all();
+}
+
+inline void undeclared_is_refused(Trial const& trial) {
+  auto const runtime = make_nesting(trial);
+  SubjectHandle const declared = allocate_word(*runtime), other = allocate_word(*runtime);
+  std::string problem;
+  Event const tries = nest(
+      *runtime,
+      [&, declared, other](SubjectNest& nested) {
+        try {
+          require_throws<LifetimeError>([&] { submit_word(nested, triple_codelet, other, update); },
+                                        "a task on a buffer that its outer task did not declare");
+          require_throws<ValueError>([&] { submit_word(nested, triple_codelet, declared, update); },
+                                     "an update of a buffer that was declared to be read");
+          require_throws<LifetimeError>([&] { nested.retire(declared); },
+                                        "retiring what an outer task declared");
+          SubjectHandle const gone = nested.allocate(8);
+          nested.retire(gone);
+          require_throws<LifetimeError>([&] { submit_word(nested, zero_codelet, gone, write); },
+                                        "a task on a retired buffer of its body");
+          SubjectHandle const fresh = nested.allocate(8);
+          require_throws<LifetimeError>([&] { submit_word(nested, triple_codelet, fresh, update); },
+                                        "an update of a buffer that nothing has written");
+        } catch (Violation const& violation) {
+          problem = violation.text;
+        }
+      },
+      {{declared, read}});
+  runtime->wait(tries);
+  require(problem.empty(), problem);
+  Event const fails =
+      nest(*runtime,
+           [other](SubjectNest& nested) { submit_word(nested, triple_codelet, other, update); },
+           {{declared, update}});
+  require_throws<TaskError>([&] { runtime->wait(fails); }, "waiting for a task whose body threw");
+  require_throws<TaskError>([&] { runtime->lock(declared, read); },
+                            "locking what a task whose body threw had declared to update");
+  require_throws<TaskError>([&] { runtime->wait_all(); }, "wait_all behind a failure");
+  submit_word(*runtime, zero_codelet, declared, write);
+  require(word_of(*runtime, declared) == 0, "a buffer could not be written anew");
+}
+
+inline void failures_come_out(Trial const& trial) {
+  auto const runtime = make_nesting(trial);
+  SubjectHandle const a = allocate_word(*runtime), b = allocate_word(*runtime);
+  std::atomic<int> ran{0};
+  auto const breaks = [&, a, b](SubjectNest& nested) {
+    submit_word(nested, broken_codelet, a, write);
+    Use<SubjectHandle> const uses[] = {{a, read}};
+    nested.submit_nesting({[&](SubjectNest&) { ++ran; }, uses});
+    submit_word(nested, triple_codelet, b, update, 1);
+  };
+  Event const silent = nest(*runtime, breaks, {{a, update}, {b, update}});
+  require_throws<TaskError>([&] { runtime->wait(silent); }, "waiting for a task whose task failed");
+  require_throws<TaskError>([&] { runtime->lock(b, read); },
+                            "locking what a task whose task failed had declared to update");
+  require_throws<TaskError>([&] { runtime->wait_all(); }, "wait_all behind a failure");
+  submit_word(*runtime, zero_codelet, a, write);
+  submit_word(*runtime, zero_codelet, b, write);
+  Event const reported = nest(*runtime,
+                              [breaks](SubjectNest& nested) {
+                                breaks(nested);
+                                try {
+                                  nested.wait_all();
+                                } catch (TaskError const&) {
+                                }
+                              },
+                              {{a, update}, {b, update}});
+  runtime->wait(reported);
+  require(word_of(*runtime, b) == 1, "an output that was computed is not there");
+  require_throws<TaskError>([&] { runtime->lock(a, read); },
+                            "locking what a reported failure had marked");
+  runtime->wait_all();
+  require(ran == 0, "a task ran although a task before it, inside the same, had failed");
+}
+
+inline void nests_end_with_bodies(Trial const& trial) {
+  auto const runtime = make_nesting(trial);
+  SubjectHandle const handle = allocate_word(*runtime);
+  std::optional<SubjectNest> kept;
+  std::string problem;
+  nest(*runtime,
+       [&](SubjectNest& nested) {
+         kept = nested;
+         std::thread([&] {
+           try {
+             require_throws<LifetimeError>(
+                 [&] { submit_word(nested, triple_codelet, handle, update); },
+                 "a submission from another thread than the body's");
+           } catch (Violation const& violation) {
+             problem = violation.text;
+           }
+         }).join();
+       },
+       {{handle, update}});
+  runtime->wait_all();
+  require(problem.empty(), problem);
+}
+
+/// Nests itself so often, and waits nowhere.
+struct Descend {
+  int levels;
+  SubjectHandle result;
+  void operator()(SubjectNest& nested) const {
+    Use<SubjectHandle> const uses[] = {{result, update}};
+    if (levels > 0)
+      nested.submit_nesting({Descend{levels - 1, result}, uses});
+    else
+      submit_word(nested, triple_codelet, result, update, 7);
+  }
+};
+inline void recursion_is_deep(Trial const& trial) {
+  auto const runtime = make_nesting(trial);
+  SubjectHandle const handle = allocate_word(*runtime);
+  nest(*runtime, Descend{1000, handle}, {{handle, update}});
+  require(word_of(*runtime, handle) == 7, "the innermost of a thousand tasks has not run");
+  runtime->wait_all();
+}
+
+inline void nested_programs(Trial const& trial) {
+  for (int i = 0; i < 10 * trial.rounds; ++i)
+    run_nested_program(trial.seed * 1000 + static_cast<std::uint64_t>(i),
+                       [&] { return make_nesting(trial); });
+}
+
+inline std::vector<NamedCheck> nesting() {
+  return {
+      {"a task that submits ends behind the last of its tasks", outer_task_ends_last},
+      {"a body may wait for its tasks, at any number of workers", bodies_wait},
+      {"a body may name what its task declared, and what it allocates", undeclared_is_refused},
+      {"a task whose tasks failed fails, unless that was reported to its body", failures_come_out},
+      {"a body's calls are for its thread", nests_end_with_bodies},
+      {"tasks may submit a thousand levels deep", recursion_is_deep},
+      {"random programs whose tasks submit leave what one task at a time leaves", nested_programs}};
+}
+
+}  // namespace nntile::testing::checks

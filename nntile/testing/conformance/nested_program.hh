@@ -1,0 +1,323 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Random programs whose tasks submit tasks, and the law executed on them one task after the other.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "nntile/runtime/nested.hh"
+#include "nntile/testing/conformance/journal.hh"
+
+namespace nntile::testing {
+
+/// A step of a body that submits: a task, a task that submits, or a call.
+struct NestedStep {
+  enum class Kind { task, nest, wait, wait_all, renew } kind = Kind::task;
+  std::uint32_t id = 0;  // of a task or nest
+  bool fails = false;    // its body does, behind what it has submitted
+  bool late = false;     // its token is completed by a poll
+  std::vector<Use<std::uint32_t>> uses;
+  std::uint32_t own = 0;    // buffers that a nest allocates; they come behind those that it names
+  std::uint32_t which = 0;  // the child to wait for, or the buffer to begin anew
+  std::vector<NestedStep> inside;
+};
+
+class NestedDrawer {
+ public:
+  explicit NestedDrawer(std::uint64_t seed) : random_(seed) {}
+
+  /// Tasks drawn so far; they are numbered from 0.
+  std::uint32_t tasks() const { return tasks_; }
+
+  /// Steps of a body over buffers, of which `written` are; each is named by its position. A buffer
+  /// that a task declared to write has to be written there before it is read.
+  std::vector<NestedStep> body(std::vector<Access> const& access, std::vector<bool> written,
+                               std::uint32_t first_own, int depth) {
+    std::vector<NestedStep> nodes;
+    std::vector<std::uint32_t> waitable;
+    NestedStep first;  // what was declared to be written is
+    for (std::uint32_t b = 0; b < first_own; ++b)
+      if (!written[b]) first.uses.push_back({b, Access::write});
+    if (!first.uses.empty()) {
+      first.id = tasks_++;
+      nodes.push_back(first);
+      written.assign(written.size(), true);
+      for (std::size_t b = first_own; b < written.size(); ++b) written[b] = false;
+    }
+    std::uint32_t const count = 2 + random_.below(depth == 0 ? 30 : 12);
+    for (auto i = static_cast<std::uint32_t>(nodes.size()); i < count; ++i) {
+      NestedStep node;
+      std::uint32_t const x = random_.below(100);
+      if (x < 6 && !waitable.empty()) {
+        node.kind = NestedStep::Kind::wait;
+        node.which = waitable[random_.below(static_cast<std::uint32_t>(waitable.size()))];
+      } else if (x < 9) {
+        node.kind = NestedStep::Kind::wait_all;
+      } else if (x < 14 && first_own < access.size()) {
+        node.kind = NestedStep::Kind::renew;
+        node.which =
+            first_own + random_.below(static_cast<std::uint32_t>(access.size()) - first_own);
+        written[node.which] = false;
+      } else {
+        node.kind = x < 40 && depth < 4 ? NestedStep::Kind::nest : NestedStep::Kind::task;
+        node.id = tasks_++;
+        node.fails = random_.below(100) < 4;
+        draw_uses(node, access, written);
+        if (node.kind == NestedStep::Kind::task) {
+          node.late = random_.below(100) < 10;
+        } else {
+          node.own = random_.below(3);
+          std::vector<Access> inner;
+          std::vector<bool> inner_written;
+          for (Use<std::uint32_t> const& use : node.uses) {
+            inner.push_back(use.access);
+            inner_written.push_back(use.access != Access::write);
+          }
+          auto const own = static_cast<std::uint32_t>(inner.size());
+          for (std::uint32_t b = 0; b < node.own; ++b) {
+            inner.push_back(Access::update);
+            inner_written.push_back(false);
+          }
+          if (!inner.empty()) node.inside = body(inner, inner_written, own, depth + 1);
+        }
+        waitable.push_back(i);
+      }
+      nodes.push_back(std::move(node));
+    }
+    return nodes;
+  }
+
+ private:
+  void draw_uses(NestedStep& node, std::vector<Access> const& access, std::vector<bool>& written) {
+    for (std::uint32_t b = 0; b < access.size(); ++b) {
+      if (random_.below(3) != 0) continue;
+      constexpr Access any[] = {Access::read, Access::write, Access::update, Access::accumulate};
+      bool const all = access[b] == Access::update || access[b] == Access::write;
+      Access how = all ? any[random_.below(4)] : access[b];
+      if (all && !written[b]) how = Access::write;
+      if (writes(how)) written[b] = true;
+      node.uses.push_back({b, how});
+    }
+  }
+
+  Random random_;
+  std::uint32_t tasks_ = 0;
+};
+
+/// The computation of a task on the words of its buffers.
+template <class Word> void compute_nested(NestedStep const& node, Word word) {
+  std::uint64_t hash = node.id + 1;
+  for (std::size_t i = 0; i < node.uses.size(); ++i)
+    if (node.uses[i].access == Access::read || node.uses[i].access == Access::update)
+      hash = mix(hash, word(i));
+  for (std::size_t i = 0; i < node.uses.size(); ++i) {
+    if (!writes(node.uses[i].access)) continue;
+    std::uint64_t& to = word(i);
+    to = (node.uses[i].access == Access::accumulate ? to : 0) + mix(hash, i);
+  }
+}
+
+/// The law, one task after the other.
+class NestedModel {
+ public:
+  struct Cell {
+    std::uint64_t word = 0;
+    bool marked = false;
+  };
+
+  explicit NestedModel(std::uint32_t tasks) : ran(tasks) {}
+
+  std::vector<int> ran;  // how often, by task
+
+  /// Runs a task; whether it failed or was cancelled.
+  bool run(NestedStep const& node, std::vector<Cell*> const& cells) {
+    bool bad = false;
+    std::vector<Cell*> used;
+    for (Use<std::uint32_t> const& use : node.uses) {
+      used.push_back(cells[use.handle]);
+      bad |= used.back()->marked && (use.access == Access::read || use.access == Access::update);
+    }
+    std::vector<Cell> inner;
+    if (!bad) {
+      ++ran[node.id];
+      if (node.kind == NestedStep::Kind::task)
+        compute_nested(node, [&](std::size_t i) -> std::uint64_t& { return used[i]->word; });
+      else
+        bad = body(node, used, inner);
+      bad |= node.fails;
+    }
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      if (!writes(node.uses[i].access)) continue;
+      if (bad) used[i]->marked = true;
+      if (!bad && node.uses[i].access == Access::write) used[i]->marked = false;
+      if (!inner.empty()) used[i]->marked |= inner[i].marked;
+    }
+    return bad;
+  }
+
+ private:
+  /// Whether tasks failed that were not reported to the body.
+  bool body(NestedStep const& node, std::vector<Cell*> const& outer, std::vector<Cell>& inner) {
+    for (Cell const* cell : outer) inner.push_back({cell->word, false});
+    inner.resize(inner.size() + node.own);
+    std::vector<Cell*> cells;
+    for (Cell& cell : inner) cells.push_back(&cell);
+    bool unreported = false;
+    for (NestedStep const& step : node.inside) {
+      if (step.kind == NestedStep::Kind::task || step.kind == NestedStep::Kind::nest)
+        unreported |= run(step, cells);
+      if (step.kind == NestedStep::Kind::wait_all) unreported = false;
+      if (step.kind == NestedStep::Kind::renew) *cells[step.which] = {};
+    }
+    for (std::size_t i = 0; i < outer.size(); ++i) outer[i]->word = inner[i].word;
+    return unreported;
+  }
+};
+
+/// How often each task ran on a runtime. Outlives it.
+using NestedRuns = std::deque<std::atomic<int>>;
+
+namespace detail {
+
+struct NestedArguments {
+  NestedStep const* node;
+  NestedRuns* ran;
+};
+inline Status run_nested_step(KernelCall const& call) noexcept {
+  auto const& [node, ran] = *static_cast<NestedArguments const*>(call.arguments);
+  ++(*ran)[node->id];
+  compute_nested(*node, [&](std::size_t i) -> std::uint64_t& {
+    return *static_cast<std::uint64_t*>(call.buffers[i]);
+  });
+  return node->fails ? Status{"asked to fail"} : Status{};
+}
+inline constexpr Codelet nested_codelet{"nested", &run_nested_step, nullptr, nullptr};
+inline constexpr Codelet late_nested_codelet{
+    "late_nested", nullptr, nullptr,
+    +[](KernelCall const& call, Completion token) noexcept -> Status {
+      struct Late {
+        Status status;
+        int looks;
+      };
+      token.poll(
+          [](void* state, Completion its) {
+            auto* const late = static_cast<Late*>(state);
+            if (++late->looks < 3) return false;
+            its.complete(late->status);
+            delete late;
+            return true;
+          },
+          new Late{run_nested_step(call), 0});
+      return {};
+    }};
+
+}  // namespace detail
+
+/// Submits the steps, on a runtime or in a body.
+template <class Submitter, class Handle>
+void submit_nested_steps(Submitter& submitter, std::vector<NestedStep> const& nodes,
+                         std::vector<Handle> handles, NestedRuns& ran) {
+  std::vector<Event> events(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    NestedStep const& node = nodes[i];
+    std::vector<Use<Handle>> uses;
+    for (Use<std::uint32_t> const& use : node.uses)
+      uses.push_back({handles[use.handle], use.access});
+    try {
+      switch (node.kind) {
+        case NestedStep::Kind::task: {
+          detail::NestedArguments const arguments{&node, &ran};
+          events[i] =
+              submitter.submit({node.late ? &detail::late_nested_codelet : &detail::nested_codelet,
+                                uses,
+                                std::as_bytes(std::span(&arguments, 1)),
+                                {},
+                                {}});
+          break;
+        }
+        case NestedStep::Kind::nest: {
+          auto body = [&node, &ran, uses](Nested<Handle>& nested) {
+            ++ran[node.id];
+            std::vector<Handle> inner;
+            for (Use<Handle> const& use : uses) inner.push_back(use.handle);
+            for (std::uint32_t b = 0; b < node.own; ++b)
+              inner.push_back(nested.allocate(sizeof(std::uint64_t)));
+            submit_nested_steps(nested, node.inside, inner, ran);
+            if (node.fails) throw 1;
+          };
+          events[i] = submitter.submit_nesting({NestingBody<Handle>(std::move(body)), uses});
+          break;
+        }
+        case NestedStep::Kind::wait:
+          submitter.wait(events[node.which]);
+          break;
+        case NestedStep::Kind::wait_all:
+          submitter.wait_all();
+          break;
+        case NestedStep::Kind::renew:
+          if constexpr (std::is_same_v<Submitter, Nested<Handle>>) {
+            submitter.retire(handles[node.which]);
+            handles[node.which] = submitter.allocate(sizeof(std::uint64_t));
+          }
+          break;
+      }
+    } catch (TaskError const&) {  // by a wait
+    }
+  }
+}
+
+/// Runs the program of that seed on a runtime that make() builds, and compares all that can be seen
+/// afterwards.
+template <class Make> void run_nested_program(std::uint64_t seed, Make make) {
+  constexpr std::uint32_t buffers = 6;
+  NestedDrawer drawer(seed);
+  std::vector<NestedStep> const steps =
+      drawer.body(std::vector(buffers, Access::update), std::vector(buffers, false), buffers, 0);
+  NestedModel model(drawer.tasks());
+  std::vector<NestedModel::Cell> cells(buffers);
+  std::vector<NestedModel::Cell*> pointers;
+  for (NestedModel::Cell& cell : cells) pointers.push_back(&cell);
+  for (NestedStep const& step : steps) {
+    bool const is_task = step.kind == NestedStep::Kind::task || step.kind == NestedStep::Kind::nest;
+    if (is_task) (void)model.run(step, pointers);
+  }
+
+  NestedRuns ran;
+  for (std::uint32_t i = 0; i < drawer.tasks(); ++i) ran.emplace_back(0);
+  auto runtime = make();
+  using Handle = std::remove_cvref_t<decltype(runtime->allocate(8, host, Lifetime::persistent))>;
+  std::vector<Handle> handles;
+  for (std::uint32_t b = 0; b < buffers; ++b)
+    handles.push_back(runtime->allocate(sizeof(std::uint64_t), host, Lifetime::persistent));
+  submit_nested_steps(*runtime, steps, handles, ran);
+  try {
+    runtime->wait_all();
+  } catch (TaskError const&) {
+  }
+  std::string const where = concat(" [nested program ", seed, "]");
+  for (std::uint32_t i = 0; i < drawer.tasks(); ++i)
+    require(ran[i] == model.ran[i],
+            concat("task ", i, " ran ", ran[i].load(), " times, not ", model.ran[i], where));
+  for (std::uint32_t b = 0; b < buffers; ++b) {
+    try {
+      auto const bytes = runtime->lock(handles[b], Access::read);
+      std::uint64_t const word = *reinterpret_cast<std::uint64_t const*>(bytes.data());
+      runtime->unlock(handles[b]);
+      require(!cells[b].marked, concat("buffer ", b, ", which is marked, could be locked", where));
+      require(word == cells[b].word, concat("buffer ", b, " holds ", word, " where one task at a ",
+                                            "time leaves ", cells[b].word, where));
+    } catch (TaskError const& error) {
+      require(cells[b].marked, concat("locking buffer ", b, ", which is not marked, threw '",
+                                      error.what(), "'", where));
+    }
+  }
+}
+
+}  // namespace nntile::testing
