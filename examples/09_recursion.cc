@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tasks that submit tasks: Fibonacci numbers by recursion, in which no body waits.
+//
+// 09_recursion [n [workers]]: fib(n), by default fib(20) on all cores.
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "nntile/runtime/nested.hh"
+#include "nntile/runtime/ring/ring.hh"
+
+using namespace nntile;
+
+namespace {
+
+using Handle = Ring::Handle;
+
+constexpr Codelet put{"put",
+                      +[](KernelCall const& call) noexcept -> Status {
+                        *static_cast<long*>(call.buffers[0]) =
+                            *static_cast<long const*>(call.arguments);
+                        return {};
+                      },
+                      nullptr, nullptr};
+constexpr Codelet add{"add",
+                      +[](KernelCall const& call) noexcept -> Status {
+                        *static_cast<long*>(call.buffers[0]) =
+                            *static_cast<long const*>(call.buffers[1]) +
+                            *static_cast<long const*>(call.buffers[2]);
+                        return {};
+                      },
+                      nullptr, nullptr};
+
+/// The body of a task that writes fib(n) into `result`.
+struct Fibonacci {
+  long n;
+  Handle result;
+
+  void operator()(Nested<Handle>& nested) const {
+    Use<Handle> const out{result, Access::write};
+    if (n < 2) {
+      nested.submit({&put, std::span(&out, 1), std::as_bytes(std::span(&n, 1)), {}, {}});
+      return;
+    }
+    Handle const a = nested.allocate(sizeof(long)), b = nested.allocate(sizeof(long));
+    nested.orchestrate(Fibonacci{n - 1, a}, Use<Handle>{a, Access::write});
+    nested.orchestrate(Fibonacci{n - 2, b}, Use<Handle>{b, Access::write});
+    Use<Handle> const uses[] = {out, {a, Access::read}, {b, Access::read}};
+    nested.submit({&add, uses, {}, {}, {}});
+  }  // a and b end with this task, which ends with the last of its tasks
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+  long const n = count > 1 ? std::atol(words[1]) : 20;
+  Ring ring({.workers = count > 2 ? std::optional(std::atoi(words[2])) : std::nullopt});
+  Handle const result = ring.allocate(sizeof(long));
+  ring.orchestrate(Fibonacci{n, result}, Use<Handle>{result, Access::write});
+  std::printf("fib(%ld) = %ld\n", n,
+              *reinterpret_cast<long const*>(ring.lock(result, Access::read).data()));
+}
