@@ -16,7 +16,7 @@ template <class Policy> struct Pending;
 template <class Policy> struct Family {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
 
-  Family() = default;
+  explicit Family(typename Policy::Mutex& of_all) : mutex(of_all) {}
   Family(Family const&) = delete;
   Family& operator=(Family const&) = delete;
   virtual ~Family() = default;
@@ -28,9 +28,9 @@ template <class Policy> struct Family {
   Pending<Policy>* outer = nullptr;
   Atomic<Domain<Policy>*> inner{nullptr};  // where the body submits
 
-  /// Those of its tasks that submit, in a list, for bodies that wait. Under the mutex of the family
-  /// above: a thread that holds it knows that these do not close.
-  typename Policy::Mutex mutex;
+  /// Those of its tasks that submit, in a list, for bodies that wait. Under the
+  /// mutex: a thread that holds it knows that none of them closes.
+  typename Policy::Mutex& mutex;  // one for all of a machine
   Family* above = nullptr;
   typename Policy::template Plain<Family*> first = nullptr;
   typename Policy::template Plain<Family*> next = nullptr;
@@ -39,7 +39,7 @@ template <class Policy> struct Family {
   void attach(Family* to) {
     above = to;
     if (to == nullptr) return;
-    Lock guard(to->mutex);
+    Lock guard(mutex);
     next = to->first;
     previous = nullptr;
     if (Family* const second = next) second->previous = this;
@@ -47,7 +47,7 @@ template <class Policy> struct Family {
   }
   void detach() {
     if (above == nullptr) return;
-    Lock guard(above->mutex);
+    Lock guard(mutex);
     Family* const before = previous;
     Family* const behind = next;
     if (behind != nullptr) behind->previous = before;
@@ -58,16 +58,14 @@ template <class Policy> struct Family {
   }
 
   /// Calls found(domain) for the domain of this one and of all below, each before those below it,
-  /// until one returns true; then true. Needs no stack, and holds the mutexes from here down to
-  /// where it is.
+  /// until one returns true; then true. Needs no stack.
   template <class Found> bool each_below(Found found) {
     Family* at = this;
-    at->mutex.lock();
+    Lock guard(mutex);
     for (;;) {
       bool const ends = found(*at->inner.load(std::memory_order_seq_cst));
       Family* const below = ends ? nullptr : static_cast<Family*>(at->first);
       if (below != nullptr) {
-        below->mutex.lock();
         at = below;
         continue;
       }
@@ -77,10 +75,8 @@ template <class Policy> struct Family {
         bool const top = left == this;
         beside = ends || top ? nullptr : static_cast<Family*>(left->next);
         at = left->above;
-        left->mutex.unlock();
         if (top) return ends;
       }
-      beside->mutex.lock();
       at = beside;
     }
   }

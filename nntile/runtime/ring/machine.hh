@@ -149,6 +149,7 @@ template <class Policy> class Machine {
   Scheduler<Policy> scheduler;
   Parking<Policy> parking;
   Broadcast<Policy> bodies;  // that wait
+  typename Policy::Mutex families;
   Atomic<bool> stop{false};
   Atomic<bool> polling{false};  // an idle worker calls the polls
   Domain<Policy> root{*this, root_domain, Policy::Sizes::window};

@@ -33,7 +33,8 @@ class Nest final : public support::NestedCalls<DataHandle>, public Family<Policy
   static constexpr std::uint32_t most_slots = 256;
 
   explicit Nest(Domain& domain)
-      : machine_(domain.machine),
+      : Family<Policy>(domain.machine.families),
+        machine_(domain.machine),
         first_(domain),
         submission_(&first_),
         buffers_(machine_.failures) {}
