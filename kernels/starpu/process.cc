@@ -76,10 +76,10 @@ void read_scheduler(Process& p) {
   p.max_priority = starpu_sched_get_max_priority();
   starpu_sched_policy const* policy = starpu_sched_ctx_get_sched_policy(0);
   if (policy == nullptr) return;
-  // heteroprio aborts on every priority that the application has not mapped to a bucket.
-  if (policy->policy_name != nullptr &&
-      std::string_view(policy->policy_name).find("heteroprio") != std::string_view::npos)
-    p.min_priority = p.max_priority = 0;
+  p.maps_priorities =
+      policy->policy_name != nullptr &&
+      std::string_view(policy->policy_name).find("heteroprio") != std::string_view::npos;
+  if (p.maps_priorities) p.min_priority = p.max_priority = 0;
   p.end_needs_worker = policy->post_exec_hook != nullptr;
 }
 

@@ -31,6 +31,7 @@ struct Process {
   int worker_ids[STARPU_NMAXWORKERS] = {};
   int min_priority = 0;
   int max_priority = 0;
+  bool maps_priorities = false;  // the policy aborts on one that the application has not mapped
   bool end_needs_worker =
       false;  // the policy's post_exec_hook asks which worker it is on, and aborts elsewhere
   starpu_codelet end_codelet = {};

@@ -138,6 +138,15 @@ void set_hints(starpu_task& task, Hints hints) {
   }
 }
 
+/// StarPU 1.3 never frees the node of a handle's queue for tasks of priority 0, only of others: it
+/// would lose 48 bytes for each handle that a task has waited for.
+void avoid_lost_queue(starpu_task& task) {
+  bool commutes = false;
+  for (int i = 0; i < task.nbuffers; ++i)
+    commutes = commutes || (STARPU_TASK_GET_MODE(&task, i) & STARPU_COMMUTE) != 0;
+  if (commutes && task.priority == 0 && !process().maps_priorities) task.priority = 1;
+}
+
 void destroy_unsubmitted(starpu_task* task) {
   task->cl_arg_free = 0;  // the job goes back to the caller
   task->destroy = 0;
@@ -239,6 +248,7 @@ void submit(Job& job, Codelet const& codelet, std::span<Use<Data*> const> operan
     throw;
   }
   set_hints(*task, hints);
+  avoid_lost_queue(*task);
   if (held) starpu_task_end_dep_add(task, 1);
   job.task = task;
   enter_flight();
