@@ -59,7 +59,7 @@ inline std::string submit_report(RingTrace const& trace) {
   auto const count = static_cast<double>(times.tasks);
   char text[160];
   std::string report;
-  auto const add = [&](char const* name, std::int64_t sum, char const* what) {
+  auto const print = [&](char const* name, std::int64_t sum, char const* what) {
     std::snprintf(
         text, sizeof text, "%-9s %10.1f ns %5.1f %%  %s\n", name, static_cast<double>(sum) / count,
         times.total == 0 ? 0.0 : 100 * static_cast<double>(sum) / static_cast<double>(times.total),
@@ -70,11 +70,11 @@ inline std::string submit_report(RingTrace const& trace) {
                 static_cast<double>(trace.edges().size()) / count);
   report += text;
   for (int step = 0; step < submit_steps; ++step) {
-    add(lines[step].name, times.steps[step], lines[step].what);
+    print(lines[step].name, times.steps[step], lines[step].what);
     if (step == static_cast<int>(SubmitStep::room) && times.helping != 0)
-      add("  helping", times.helping, "of it: bodies that the submitter ran");
+      print("  helping", times.helping, "of it: bodies that the submitter ran");
   }
-  add("total", times.total, "with the cost of tracing");
+  print("total", times.total, "with the cost of tracing");
   if (trace.dropped() != 0) {
     std::snprintf(text, sizeof text, "%llu records were dropped: memory lacked\n",
                   static_cast<unsigned long long>(trace.dropped()));
