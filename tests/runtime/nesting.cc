@@ -18,6 +18,8 @@
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/runtimes.hh"
+#include "tests/support/sanitized.hh"
+#include "tests/support/skip.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -340,7 +342,8 @@ TEMPLATE_LIST_TEST_CASE("ten thousand levels that wait in no body need little me
                         "[runtime][nesting]", NestingRuntimes) {
   on_each<TestType>([](auto& runtime) {
     Handle const result = runtime.allocate(sizeof(long));
-    runtime.orchestrate(Deep{10'000, result}, writing(result));
+    int const levels = test::sanitized ? 500 : 10'000;
+    runtime.orchestrate(Deep{levels, result}, writing(result));
     CHECK(read(runtime, result) == 42);
     runtime.wait_all();
   });
@@ -348,6 +351,8 @@ TEMPLATE_LIST_TEST_CASE("ten thousand levels that wait in no body need little me
 
 TEMPLATE_LIST_TEST_CASE("waits nested deeper than the stack are an error of the innermost",
                         "[runtime][nesting]", NestingRuntimes) {
+  if (test::sanitized && !test::address_sanitized)
+    return test::skip("the thread sanitizer takes minutes for stacks that are thousands deep");
   on_each<TestType>([](auto& runtime) {
     std::atomic<int> deepest = 0;
     std::atomic<bool> stop = false;
