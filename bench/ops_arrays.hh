@@ -13,15 +13,18 @@
 
 namespace nntile::bench {
 
+/// Arguments of a sum that is not divided.
+inline Arguments<ops::SumSlice> plain_sum(ops::SliceArgs const& args) {
+  using enum ops::SumSlice::Operand;
+  return {args, OperandSet{x, y}};
+}
+
 /// The gradient of a bias: what is left of [width, rows] when rows are added up.
 inline Work column_sums(Sizes const& s, Isa isa) {
   Index const width = s.width, rows = s.rows;
   Array<> const x(s.elements(), Whole{1, 16}), y(width);
   return {4.0 * static_cast<double>(s.elements()),
-          BoundKernel(isa,
-                      Arguments<ops::SumSlice>{
-                          ops::SliceArgs{width, rows, 1, 1, 0, false, {}, {width, 0}, 0}},
-                      {x, y}),
+          BoundKernel(isa, plain_sum({width, rows, 1, 1, 0, false, {}, {width, 0}, 0}), {x, y}),
           [=] {
             std::vector<double> sums(static_cast<std::size_t>(width));
             for (Index i = 0; i < rows; ++i)
@@ -36,13 +39,9 @@ inline Work column_sums(Sizes const& s, Isa isa) {
 /// The sum of all elements: over each row, then over the rows' sums, upwards.
 inline Work total_sum(Sizes const& s, Isa isa) {
   Array<> const x(s.elements(), Whole{1, 2}), rows(s.rows), y(1);
-  BoundKernel const inner(
-      isa,
-      Arguments<ops::SumSlice>{ops::SliceArgs{1, s.width, s.rows, 1, 0, true, {}, {1, s.width}, 1}},
-      {x, rows});
-  BoundKernel const outer(
-      isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.rows, 1, 1, 0, false, {}, {1, 0}, 0}},
-      {rows, y});
+  BoundKernel const inner(isa, plain_sum({1, s.width, s.rows, 1, 0, true, {}, {1, s.width}, 1}),
+                          {x, rows});
+  BoundKernel const outer(isa, plain_sum({1, s.rows, 1, 1, 0, false, {}, {1, 0}, 0}), {rows, y});
   return {4.0 * static_cast<double>(s.elements()),
           [=] {
             inner();
@@ -62,9 +61,8 @@ inline Work global_norm(Sizes const& s, Isa isa) {
   BoundKernel const squares(
       isa, Arguments<ops::SumSquares>{ops::SumSquares::Args{s.width, s.rows, true, s.width}},
       {x, rows});
-  BoundKernel const outer(
-      isa, Arguments<ops::SumSlice>{ops::SliceArgs{1, s.rows, 1, 1, 0, false, {}, {1, 0}, 0}},
-      {rows, total}, DType::fp64);
+  BoundKernel const outer(isa, plain_sum({1, s.rows, 1, 1, 0, false, {}, {1, 0}, 0}), {rows, total},
+                          DType::fp64);
   BoundKernel const clip(isa, Arguments<ops::ClipScale>{ops::ClipScale::Args{1}}, {total, scale});
   return {4.0 * static_cast<double>(s.elements()),
           [=] {

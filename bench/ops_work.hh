@@ -89,6 +89,17 @@ class BoundKernel {
         args_(sizeof args),
         operands_(std::move(operands)) {
     std::memcpy(args_.data(), &args, sizeof args);
+    std::size_t named = Op::operands.size();
+    if constexpr (requires { args.operands; }) {
+      named = 0;
+      for (std::size_t o = 0; o < Op::operands.size(); ++o)
+        named += args.operands.has(OperandIndex(o));
+    }
+    if (operands_.size() != named) {
+      std::fprintf(stderr, "%s has %zu operands here, not %zu\n", Op::name, named,
+                   operands_.size());
+      std::exit(1);
+    }
     for (Operand const& operand : operands_) buffers_.push_back(operand.memory.get());
     if (codelet_ == nullptr) {
       std::fprintf(stderr, "there is no kernel for %s\n", Op::name);
