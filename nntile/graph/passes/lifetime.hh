@@ -43,7 +43,7 @@ class FreeSlots {
   bool empty() const { return sizes_.empty(); }
   std::size_t since(Place at) const { return links_[at.slot].since; }
 
-  /// The first of those that have so many bytes at least.
+  /// The first slot of at least `bytes`.
   Place lower_bound(Index bytes) const { return first(position(bytes)); }
   Place next(Place at) const {
     std::uint32_t const next = links_[at.slot].next;
@@ -80,7 +80,7 @@ class FreeSlots {
     std::uint32_t previous, next;
   };
 
-  /// The first size of so many bytes or more.
+  /// The first size that is at least `bytes`.
   std::size_t position(Index bytes) const {
     std::size_t begin = 0, end = sizes_.size();
     while (begin < end) {

@@ -26,7 +26,7 @@ template <class Policy> class Broadcast {
   }
   void cancel() { sleepers_.fetch_sub(1, std::memory_order_relaxed); }
 
-  /// Sleeps until a wake-up behind that announcement, or for so many nanoseconds; below 0 is no
+  /// Sleeps until a wake-up behind that announcement, at most for `nanoseconds`; below 0 is no
   /// limit.
   void sleep(std::uint64_t round, std::int64_t nanoseconds) {
     {

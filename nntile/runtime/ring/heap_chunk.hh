@@ -98,7 +98,7 @@ class HeapChunk {
     support::Buffer* buffer;
   };
 
-  /// Goes on at offset 0, if there is room for so many bytes.
+  /// Goes on at offset 0, if `bytes` have room there.
   [[gnu::noinline]] bool skip_the_end(std::size_t bytes) {
     std::size_t const end = capacity_ - (head_ - origin_), free = capacity_ - used();
     if (records_full() || bytes <= end || free <= end || bytes > free - end) return false;

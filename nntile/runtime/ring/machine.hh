@@ -487,15 +487,4 @@ template <class Policy> class Machine {
   }
 };
 
-/// Destroys a machine, but in a child process leaves it as it is: threads that are not there may
-/// hold its locks and sleep at its conditions.
-template <class Policy> struct EndOfMachine {
-  Machine<Policy>& machine;
-  /// Set at the end of the ring's constructor: one that throws destroys its variant member itself.
-  bool constructed = false;
-  ~EndOfMachine() {
-    if (constructed && !machine.thread.in_child()) machine.~Machine();
-  }
-};
-
 }  // namespace nntile::detail::ring

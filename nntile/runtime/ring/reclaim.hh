@@ -31,7 +31,7 @@ template <class Policy> class Reclaim {
   void prepare(DataHandle handle) {
     if (handle.index < machine_.table.count()) users_.prepare(handle.index);
   }
-  /// Makes records and users beforehand, for so many more buffers at a time. Throws OutOfMemory,
+  /// Makes records and users for `buffers` more, before these are allocated. Throws OutOfMemory,
   /// std::bad_alloc.
   void reserve(std::uint32_t buffers) {
     machine_.table.reserve(buffers);
@@ -39,7 +39,7 @@ template <class Policy> class Reclaim {
   }
   /// Makes room for the users of `count` buffers of a domain that has few. Throws std::bad_alloc.
   void prepare_few(std::uint32_t count) { users_.prepare_few(count); }
-  /// The same, where there are so many and no task has named any.
+  /// The same for `count` buffers that no task has named: their users are none.
   void clear_few(std::uint32_t count) {
     users_.prepare_few(count);
     for (std::uint32_t i = 0; i < count; ++i) users_[i] = BufferUsers{};

@@ -22,6 +22,21 @@
 
 namespace nntile {
 
+namespace detail::ring {
+
+/// Destroys a machine, but in a child process leaves it as it is: threads that are not there may
+/// hold its locks and sleep at its conditions.
+template <class Policy> struct EndOfMachine {
+  Machine<Policy>& machine;
+  /// Set at the end of the ring's constructor: one that throws destroys its variant member itself.
+  bool constructed = false;
+  ~EndOfMachine() {
+    if (constructed && !machine.thread.in_child()) machine.~Machine();
+  }
+};
+
+}  // namespace detail::ring
+
 /// Counters of a ring since its construction. Those of the workers may be a moment old.
 struct RingStats {
   std::uint64_t submitted = 0;    // tasks, joins included

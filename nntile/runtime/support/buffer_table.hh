@@ -30,15 +30,16 @@
 #include <type_traits>
 #include <vector>
 
-#include "nntile/core/call_site.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/heap_array.hh"
 #include "nntile/runtime/support/adopted_ranges.hh"
 #include "nntile/runtime/support/aligned.hh"
 #include "nntile/runtime/support/buffer.hh"
+#include "nntile/runtime/support/check_codelet.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/failures.hh"
 #include "nntile/runtime/support/free_stack.hh"
+#include "nntile/runtime/support/scopes.hh"
 
 namespace nntile::support {
 
@@ -78,7 +79,7 @@ class BufferTable {
   /// LifetimeError (no open scope of that lifetime).
   DataHandle add(std::size_t bytes, Place place, Lifetime lifetime) {
     if (source_.allocate == nullptr) check_host("allocate", place);
-    Scope* const scope = scope_for(lifetime);
+    Scope* const scope = scopes_.of(lifetime);
     Buffer& buffer = take_record();
     try {
       buffer.pointer = source_.allocate != nullptr ? source_.allocate(source_.state, bytes, place)
@@ -98,7 +99,7 @@ class BufferTable {
   [[gnu::always_inline]] DataHandle add_in(std::size_t bytes, Place place, Lifetime lifetime,
                                            Take const& take) {
     check_host("allocate", place);
-    Scope* const scope = scope_for(lifetime);
+    Scope* const scope = scopes_.of(lifetime);
     Buffer& buffer = take_record();
     try {
       buffer.pointer = take(buffer);
@@ -112,7 +113,7 @@ class BufferTable {
   /// Makes an unwritten buffer whose storage is the runtime's own affair: `pointer` is null,
   /// reclaim frees nothing.
   DataHandle add_without_storage(std::size_t bytes, Place place, Lifetime lifetime) {
-    Scope* const scope = scope_for(lifetime);
+    Scope* const scope = scopes_.of(lifetime);
     Buffer& buffer = take_record();
     buffer.pointer = nullptr;
     return fill(buffer, bytes, place, lifetime, scope, Buffer::unwritten, {});
@@ -276,7 +277,7 @@ class BufferTable {
     free_.put_back(buffer);
   }
 
-  /// Makes records beforehand, for so many more buffers at a time. Throws OutOfMemory,
+  /// Makes `records` records more, before buffers need them. Throws OutOfMemory,
   /// std::bad_alloc.
   void reserve(std::uint32_t records) {
     for (std::uint32_t i = 0; i < records; ++i) free_.put_back(make_record());
@@ -285,23 +286,18 @@ class BufferTable {
 
   /// Opens a scope that owns later allocations of its lifetime. Throws LifetimeError for
   /// `persistent`.
-  void open_scope(Lifetime lifetime, CallSite site = {}) {
-    if (lifetime == Lifetime::persistent)
-      throw LifetimeError("open_scope: persistent buffers belong to no scope");
-    scopes_.push_back({lifetime, ++scope_number_, 0, site});
-  }
+  void open_scope(Lifetime lifetime, CallSite site = {}) { scopes_.open(lifetime, site); }
   /// Where the scope of a buffer was opened; {} if that is not known.
   CallSite site_of_scope(Buffer const& buffer) const noexcept {
-    for (Scope const& scope : scopes_)
-      if (scope.number == buffer.scope) return scope.site;
-    return {};
+    Scope const* const scope = scopes_.find(buffer.scope);
+    return scope != nullptr ? scope->site : CallSite{};
   }
 
   /// Closes the innermost open scope of the lifetime and calls retire_one(handle) for each buffer
   /// left in it, the latest first. Throws LifetimeError, having changed nothing, when no such scope
   /// is open or a buffer in it is locked.
   template <class RetireOne> void close_scope(Lifetime lifetime, RetireOne&& retire_one) {
-    Scope* const scope = innermost(lifetime);
+    Scope* const scope = scopes_.innermost(lifetime);
     if (scope == nullptr)
       throw LifetimeError(concat("close_scope: no open scope of lifetime ", name_of(lifetime)));
     for (std::uint32_t i = scope->last; i != 0; i = at(i - 1).scope_previous)
@@ -309,7 +305,7 @@ class BufferTable {
         throw LifetimeError(
             concat("close_scope: ", describe(at(i - 1)), " is locked: unlock it first"));
     std::uint32_t next = scope->last;
-    scopes_.erase(scopes_.begin() + (scope - scopes_.data()));
+    scopes_.erase(*scope);
     while (next != 0) {
       Buffer& buffer = at(next - 1);
       next = buffer.scope_previous;
@@ -335,13 +331,6 @@ class BufferTable {
   /// with probability 2^-22.
   static constexpr std::uint32_t remembered = 1u << 10;
 
-  struct Scope {
-    Lifetime lifetime;
-    std::uint32_t number;
-    std::uint32_t last;  // index + 1 of the latest buffer in it
-    CallSite site;       // where it was opened
-  };
-
   /// The first generation, random for each table, so that handles of another runtime are detected
   /// with high probability.
   std::uint32_t seed() const noexcept {
@@ -366,26 +355,6 @@ class BufferTable {
   [[noreturn, gnu::noinline]] static void fail_place(char const* call) {
     throw ValueError(concat(call, ": this runtime has memory on the host only"));
   }
-  /// The scope that an allocation belongs to; null for `persistent`.
-  Scope* scope_for(Lifetime lifetime) {
-    if (lifetime == Lifetime::persistent) return nullptr;
-    if (!scopes_.empty() && scopes_.back().lifetime == lifetime) [[likely]]
-      return &scopes_.back();
-    return outer_scope_for(lifetime);
-  }
-  [[gnu::noinline]] Scope* outer_scope_for(Lifetime lifetime) {
-    Scope* const scope = innermost(lifetime);
-    if (scope == nullptr)
-      throw LifetimeError(concat("allocate: no open scope of lifetime ", name_of(lifetime),
-                                 ": open one, or ask for persistent"));
-    return scope;
-  }
-  Scope* innermost(Lifetime lifetime) noexcept {
-    for (std::size_t i = scopes_.size(); i-- > 0;)
-      if (scopes_[i].lifetime == lifetime) return &scopes_[i];
-    return nullptr;
-  }
-
   Buffer& take_record() {
     if (Buffer* const buffer = free_.pop()) [[likely]] {
       buffer->native = nullptr;
@@ -428,9 +397,8 @@ class BufferTable {
     if (buffer.scope_previous != 0) at(buffer.scope_previous - 1).scope_next = buffer.scope_next;
     if (buffer.scope_next != 0)
       at(buffer.scope_next - 1).scope_previous = buffer.scope_previous;
-    else
-      for (Scope& scope : scopes_)
-        if (scope.number == buffer.scope) scope.last = buffer.scope_previous;
+    else if (Scope* const scope = scopes_.find(buffer.scope))
+      scope->last = buffer.scope_previous;
     buffer.scope = 0;
   }
 
@@ -464,13 +432,7 @@ class BufferTable {
   /// `bind` where something is unusual or wrong.
   [[gnu::noinline]] bool bind_unusual(Task<DataHandle> const& task, Use<Buffer*>* uses,
                                       void** pointers) {
-    if (task.codelet == nullptr || !task.codelet->runs_on_cpu())
-      throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0),
-                              " has no entry for a CPU worker"));
-    if (task.codelet->workspace > max_workspace_bytes)
-      throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0), " needs ",
-                              task.codelet->workspace, " bytes of workspace where ",
-                              max_workspace_bytes, " are lent"));
+    check_codelet(task);
     for (std::size_t i = 0; i < task.uses.size(); ++i) {
       auto const [handle, access] = task.uses[i];
       bool const known = handle.index < count_ && at(handle.index).generation == handle.generation;
@@ -502,9 +464,8 @@ class BufferTable {
   std::uint32_t first_generation_;
   std::uint32_t count_ = 0;
   std::uint32_t locked_ = 0;
-  std::uint32_t scope_number_ = 0;
   std::vector<HeapArray<Buffer>> chunks_;
-  std::vector<Scope> scopes_;
+  Scopes scopes_;
   AdoptedRanges ranges_;
   FreeStack<Buffer> free_;
 };

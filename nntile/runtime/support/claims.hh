@@ -122,8 +122,8 @@ template <class Policy> class Claims {
     }
   }
 
-  /// Takes the claims that the task lacks; true if it holds all. Else it is queued, and whoever
-  /// releases the claim goes on with it.
+  /// Takes the claims that the task lacks; true if it holds all. Else it is queued, and the
+  /// thread that releases the claim goes on with it.
   template <class Waiters> static bool take(Waiters const& waiters, ClaimWaiter task) {
     std::span<Use<Buffer*> const> const uses = waiters.uses(task);
     while (Buffer* const buffer = next_claimed(uses, waiters.from(task))) {

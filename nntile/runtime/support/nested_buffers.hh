@@ -23,6 +23,7 @@
 #include "nntile/core/stack.hh"
 #include "nntile/runtime/support/aligned.hh"
 #include "nntile/runtime/support/buffer.hh"
+#include "nntile/runtime/support/check_codelet.hh"
 #include "nntile/runtime/support/failures.hh"
 
 namespace nntile::support {
@@ -282,15 +283,6 @@ class NestedBuffers {
   static void check_not_locked(Buffer const& buffer, DataHandle handle, std::string const& who) {
     if (buffer.is(Buffer::locked))
       throw LifetimeError(concat(who, ": ", name_of_buffer(handle), " is locked: unlock it first"));
-  }
-  static void check_codelet(Task<DataHandle> const& task) {
-    if (task.codelet == nullptr || !task.codelet->runs_on_cpu())
-      throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0),
-                              " has no entry for a CPU worker"));
-    if (task.codelet->workspace > max_workspace_bytes)
-      throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0), " needs ",
-                              task.codelet->workspace, " bytes of workspace where ",
-                              max_workspace_bytes, " are lent"));
   }
 
   [[noreturn, gnu::noinline]] void fail_find(DataHandle handle, std::string const& who) const {

@@ -1,0 +1,23 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The check of a submitted task's codelet.
+
+#include "nntile/core/error.hh"
+#include "nntile/runtime/support/buffer.hh"
+#include "nntile/runtime/support/failures.hh"
+
+namespace nntile::support {
+
+/// Throws ValueError: no codelet, none of its entries runs on a CPU, or it needs more workspace
+/// than is lent.
+inline void check_codelet(Task<DataHandle> const& task) {
+  if (task.codelet == nullptr || !task.codelet->runs_on_cpu())
+    throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0),
+                            " has no entry for a CPU worker"));
+  if (task.codelet->workspace > max_workspace_bytes)
+    throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0), " needs ",
+                            task.codelet->workspace, " bytes of workspace where ",
+                            max_workspace_bytes, " are lent"));
+}
+
+}  // namespace nntile::support
