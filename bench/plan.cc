@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Time of planning and binding per tile task, and its growth with the number of tasks.
+// Time of planning and binding per tile task, and its growth with the number of tasks; memory of a
+// step that is submitted op after op, in heaps, against planned arenas.
 
 #include <cmath>
+#include <utility>
 
 #include "bench/harness.hh"
-#include "nntile/graph/compile.hh"
+#include "nntile/graph/heaps.hh"
 #include "nntile/nn/gpt2.hh"
 #include "nntile/nn/language_model.hh"
 #include "nntile/runtime/ring/ring.hh"
+#include "nntile/testing/heap_run.hh"
 
 namespace {
 
@@ -23,11 +26,44 @@ struct Step {
         step(model, {.seq = 256, .batch = 8}) {}
 };
 
+/// What heaps hold at most while a ring runs a forward and a backward pass of the smallest
+/// published GPT-2, op after op and without the work, against two arenas: of the plan in that
+/// order, without memory taken over, and of the real one.
+void add_heaps(bench::Records& records, Index seq, Index tile) {
+  LogicalGraph graph("gpt2");
+  nn::Gpt2 const model(graph, {});
+  nn::LanguageModelStep const step(
+      model, {.seq = seq, .purpose = nn::LanguageModelOptions::Purpose::gradients});
+  Plan const real(graph, {.tile = tile}), eager = in_program_order(real);
+  HeapPlan const heaps = plan_heaps(eager);
+  Ring ring({.workers = 1}, heaps.options);
+  TensorStore<Ring> store(ring);
+  Codelet const nothing{"nothing", +[](KernelCall const&) noexcept -> Status { return {}; },
+                        nullptr, nullptr};
+  testing::run_in_heaps(eager, heaps, store, {}, &nothing);
+  RingStats const stats = ring.stats();
+  std::size_t const peak = stats.step.peak + stats.scope.peak + stats.scratch.peak;
+  if (stats.step.growths + stats.scope.growths + stats.scratch.growths != 0 ||
+      peak > static_cast<std::size_t>(heaps.bytes()))
+    throw Error("the heaps of the plan were too small");
+  std::string const name = concat("124m_b1_s", seq, tile == 0 ? "_whole" : concat("_t", tile));
+  auto const add = [&](char const* metric, char const* unit, double value) {
+    records.add(name, "ring", metric, unit, {value});
+  };
+  auto const bytes = static_cast<double>(heaps.bytes());
+  add("heap_mib", "MiB", bytes / (1 << 20));
+  add("heap_peak_mib", "MiB", static_cast<double>(peak) / (1 << 20));
+  add("times_eager_arena", "x", bytes / static_cast<double>(eager.memory().arena));
+  add("times_planned_arena", "x", bytes / static_cast<double>(real.memory().arena));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  bench::Records records(
-      "plan", bench::parse(argc, argv, "Time of planning and of binding to ring, per tile task."));
+  bench::Records records("plan",
+                         bench::parse(argc, argv,
+                                      "Time of planning and of binding to ring, per tile task; "
+                                      "memory of GPT-2 op after op, in heaps."));
   int const runs = records.options().quick ? 3 : 9;
   std::vector<double> logs_n, logs_t;
   for (Index const layers : {1, 2, 4, 8, 16, 32, 64}) {
@@ -59,4 +95,6 @@ int main(int argc, char** argv) {
     n += 1, x += logs_n[i], y += logs_t[i], xx += logs_n[i] * logs_n[i],
         xy += logs_n[i] * logs_t[i];
   records.add("growth", "plan", "exponent", "power", {(n * xy - x * y) / (n * xx - x * x)});
+  for (auto const& [seq, tile] : {std::pair<Index, Index>{1024, 0}, {1024, 512}, {512, 256}})
+    add_heaps(records, seq, tile);
 }

@@ -7,7 +7,7 @@
 #include <deque>
 #include <mutex>
 #include <nntile/nntile.hh>
-#include <nntile/runtime/engine/engine.hh>
+#include <nntile/runtime/engine/nest.hh>
 #include <nntile/testing/conformance.hh>
 #include <thread>
 #include <vector>

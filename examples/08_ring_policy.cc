@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <nntile/nntile.hh>
+#include <nntile/runtime/ring/nest.hh>
 #include <nntile/testing/bench.hh>
 #include <nntile/testing/conformance.hh>
 

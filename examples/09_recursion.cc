@@ -7,8 +7,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "nntile/runtime/nested.hh"
-#include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/ring/nest.hh"
 
 using namespace nntile;
 
@@ -37,7 +36,7 @@ struct Fibonacci {
   long n;
   Handle result;
 
-  void operator()(Nested<Handle>& nested) const {
+  void operator()(nested_t<Ring>& nested) const {
     Use<Handle> const out{result, Access::write};
     if (n < 2) {
       nested.submit({&put, std::span(&out, 1), std::as_bytes(std::span(&n, 1)), {}, {}});

@@ -62,9 +62,26 @@ def pkgconfig(root, build, program, blas, scratch):
             check_needs(output)
         arguments = [fast_is(blas)] if source == fast else []
         call(str(output), *arguments, env=environment, cwd=scratch)
+    plain_c(root, scratch, environment)
     foreign = [path for path in moved.rglob("*") if path.suffix in {".cc", ".py", ".md"} and path.name != "LAW.md"]
     if foreign:
         raise SystemExit(f"installed, but no use to a user: {foreign}")
+
+
+def plain_c(root, scratch, environment):
+    """A program in C and a shared object, as the README of examples/pto says."""
+    programs = root / "examples/pto"
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "nntile-pto"], env=environment, check=True,
+                           capture_output=True, text=True).stdout.split()
+    compiler = [*os.environ.get("CC", "cc").split(), "-std=c11", "-O1"]
+    call(*compiler, programs / "simple.c", programs / "main.c", programs / "run_program.c", *flags, "-lm",
+         "-o", scratch / "simple")
+    call(scratch / "simple", env=environment)
+    headers = [flag for flag in flags if flag.startswith("-I")]
+    call(*compiler, "-fPIC", "-shared", programs / "matmul.c", *headers, "-lm", "-o", scratch / "libmatmul.so")
+    call(*compiler, "-rdynamic", programs / "pto_run.c", programs / "run_program.c", *flags, "-ldl",
+         "-o", scratch / "pto_run")
+    call(scratch / "pto_run", "--workers", "2", scratch / "libmatmul.so", env=environment)
 
 
 def cmake(root, build, program, blas, scratch):

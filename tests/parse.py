@@ -4,7 +4,9 @@
 
 usage: parse.py COMPILER ROOT headers FOLDER GLOB   each of these headers alone
        parse.py COMPILER ROOT together FOLDER GLOB  all of these headers in one file
-       parse.py COMPILER ROOT commands BUILD MATCH  sources of BUILD whose output's path matches MATCH
+       parse.py COMPILER ROOT c FOLDER GLOB         each of these headers alone, by the C compiler beside it
+       parse.py COMPILER ROOT commands BUILD MATCH  sources of BUILD whose output's path matches MATCH; those
+                                                    in C by the C compiler
 """
 import concurrent.futures
 import json
@@ -17,6 +19,7 @@ import sys
 
 # What users' projects ask for; -Wuseless-cast is g++'s alone.
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror"]
+C_WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wstrict-prototypes", "-Werror"]
 PACKAGES = ["starpu-1.4", "starpu-1.3", "nlohmann_json"]
 
 
@@ -32,6 +35,18 @@ def package_flags():
 
 def warnings(compiler):
     return WARNINGS if "clang" in compiler else [*WARNINGS, "-Wuseless-cast"]
+
+
+def c_compiler(compiler):
+    """clang++-14 -> clang-14, g++ -> gcc."""
+    return compiler.replace("clang++", "clang") if "clang" in compiler else compiler.replace("g++", "gcc")
+
+
+def c_header_commands(compiler, root, folder, pattern):
+    for header in sorted(pathlib.Path(folder).glob(pattern)):
+        name = header.relative_to(root).as_posix()
+        yield name, [c_compiler(compiler), "-std=c11", "-fsyntax-only", *C_WARNINGS, "-I", root, "-include", name,
+                     "-x", "c", os.devnull], root
 
 
 def header_commands(compiler, root, folder, pattern, together):
@@ -57,7 +72,10 @@ def build_commands(compiler, build, match):
                     words.pop(0)
                 elif word not in ("-c", "-MD"):
                     kept.append(word)
-            yield entry["file"], [compiler, "-fsyntax-only", *warnings(compiler), *kept], entry["directory"]
+            is_c = entry["file"].endswith(".c")
+            first = [c_compiler(compiler)] if is_c else [compiler]
+            first += ["-fsyntax-only", *(C_WARNINGS if is_c else warnings(compiler))]
+            yield entry["file"], first + kept, entry["directory"]
 
 
 def run(job):
@@ -69,6 +87,7 @@ def run(job):
 def main(compiler, root, mode, *arguments):
     make = {"headers": lambda *where: header_commands(compiler, root, *where, False),
             "together": lambda *where: header_commands(compiler, root, *where, True),
+            "c": lambda *where: c_header_commands(compiler, root, *where),
             "commands": lambda build, match: build_commands(compiler, build, match)}[mode]
     jobs, failed = list(make(*arguments)), 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:

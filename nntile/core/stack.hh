@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
 
 namespace nntile::detail {
@@ -46,5 +47,18 @@ class StackOfThread {
   std::uintptr_t low_ = 0;
   std::size_t all_ = 0;
 };
+
+/// Throws OutOfMemory where a task that waits in its body has too little stack for another one on
+/// top of it: a quarter, at most 192 KiB, of which 64 KiB are for a kernel.
+inline void check_stack(StackOfThread& stack, char const* runtime) {
+  auto const [left, all] = stack.left();
+  std::size_t const least = all / 4 < 192 * 1024 ? all / 4 : 192 * 1024;
+  if (left < least)
+    throw OutOfMemory(concat(runtime, ": waits in the bodies of tasks are nested so deep that of ",
+                             all, " bytes of stack ", left, " are left, and another body needs ",
+                             least,
+                             "; let bodies submit a task that combines results instead of waiting "
+                             "for them, or raise the limit of the stack (ulimit -s)"));
+}
 
 }  // namespace nntile::detail

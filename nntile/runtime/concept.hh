@@ -10,6 +10,7 @@
 #include <span>
 
 #include "nntile/core/access.hh"
+#include "nntile/core/call_site.hh"
 #include "nntile/core/codelet.hh"
 #include "nntile/core/cost.hh"
 #include "nntile/core/hints.hh"
@@ -175,12 +176,38 @@ template <Runtime R> auto drive(R& runtime, char const* call) {
 
 }  // namespace detail
 
-/// Opens and closes scopes itself; others get them from runtime/scope.hh.
+/// Names an open scope of one runtime; a default one names none.
+struct ScopeName {
+  std::uint32_t number = 0;
+};
+
+/// Opens and closes scopes itself; others get them from runtime/scope.hh. Law: scopes of all
+/// lifetimes nest; one that is not the innermost is not closed, and that is a LifetimeError, which
+/// names the lines of both where open_scope takes a site and returns a name, and close_scope takes
+/// that name.
 template <class R>
 concept ScopedRuntime = Runtime<R> && requires(R& runtime, Lifetime lifetime) {
   runtime.open_scope(lifetime);
   runtime.close_scope(lifetime);
 };
+
+namespace detail {
+
+/// Opens a scope of any runtime that has them, and names it if the runtime does.
+template <class R> ScopeName open_scope(R& runtime, Lifetime lifetime, CallSite site) {
+  if constexpr (requires { ScopeName{runtime.open_scope(lifetime, site)}; })
+    return runtime.open_scope(lifetime, site);
+  else
+    return runtime.open_scope(lifetime), ScopeName{};
+}
+template <class R> void close_scope(R& runtime, Lifetime lifetime, ScopeName name) {
+  if constexpr (requires { runtime.close_scope(lifetime, name); })
+    runtime.close_scope(lifetime, name);
+  else
+    runtime.close_scope(lifetime);
+}
+
+}  // namespace detail
 
 /// Lends each CPU body that runs `workspace_bytes()` bytes, as KernelCall::workspace says. With
 /// max_workspace_bytes every kernel of the library runs, on threads of 64 KiB of stack; on a
@@ -249,26 +276,36 @@ concept ReplayingRuntime =
       { runtime.replay(program, bindings, block) } -> std::same_as<Event>;
     };
 
-template <class Handle> struct NestingTask;
-
-/// Runs tasks that submit tasks: runtime/nested.hh, whose `Orchestrates` gives the runtime
-/// orchestrate(f, uses...); submit_nesting takes the same with hints and a label.
+// clang-format off
+/// Runs tasks that submit tasks: runtime/orchestrate.hh, which also has orchestrate(f, uses...).
 ///
-///   submit_nesting(task)              runs task.body, whose argument has the calls of a runtime
-///   for
-///                                     tasks that are part of this one, on buffers that it declared
-///                                     or that they allocate. It ends when its body has returned
+///   submit_nesting(f, uses, hints, label)
+///                                     runs f(nested), whose argument has the calls of a runtime
+///                                     for tasks that are part of this one, on buffers that it
+///                                     declared or that they allocate. It ends when f has returned
 ///                                     and all its tasks have ended; no thread waits for that. It
-///                                     fails when its body throws, or one of its tasks failed or
-///                                     was cancelled and that was not reported to the body. Throws
-///                                     what `submit` does.
+///                                     fails when f throws, or one of its tasks failed or was
+///                                     cancelled and that was not reported to f. Throws what
+///                                     `submit` does.
+// clang-format on
 template <class R>
-concept NestingRuntime =
-    Runtime<R> && requires(R& runtime, NestingTask<typename R::Handle>&& task) {
-      {
-        runtime.submit_nesting(static_cast<NestingTask<typename R::Handle>&&>(task))
-      } -> std::same_as<Event>;
-    };
+concept NestingRuntime = Runtime<R> && requires(R& runtime, void (*body)(...),
+                                                std::span<Use<typename R::Handle> const> uses,
+                                                Hints const& hints, TaskLabel const& label) {
+  { runtime.submit_nesting(body, uses, hints, label) } -> std::same_as<Event>;
+};
+
+/// Can stand still, as between two phases of a program that needs the cores itself.
+///
+///   pause()       from its return on no body runs, and no worker uses its core, until `resume`;
+///                 waits for the bodies that run. Tasks may be submitted meanwhile; a call that
+///                 would wait for a task throws LifetimeError.
+///   resume()      goes on. Either one twice is as once; destruction resumes.
+template <class R>
+concept PausingRuntime = Runtime<R> && requires(R& runtime) {
+  runtime.pause();
+  runtime.resume();
+};
 
 namespace detail {
 

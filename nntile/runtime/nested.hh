@@ -1,116 +1,33 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks that submit tasks: their bodies, and what these submit into.
+// What the bodies of tasks that submit tasks submit into. Included by nest.hh of each runtime.
 
 #include <atomic>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/orchestrate.hh"
 
 namespace nntile {
 
-template <class Handle> class Nested;
-
-/// The body of a task that submits: a callable f(Nested<Handle>&), moved to the heap. What it
-/// throws fails its task.
-template <class Handle> class NestingBody {
- public:
-  NestingBody() = default;
-  template <class F>
-  requires(!std::same_as<F, NestingBody>) && std::invocable<F&, Nested<Handle>&>
-  NestingBody(F f)
-      : callable_(new F(std::move(f))),
-        call_([](void* callable, Nested<Handle>& nested) { (*static_cast<F*>(callable))(nested); }),
-        destroy_([](void* callable) noexcept { delete static_cast<F*>(callable); }) {}
-  NestingBody(NestingBody&& other) noexcept
-      : callable_(std::exchange(other.callable_, nullptr)),
-        call_(other.call_),
-        destroy_(other.destroy_) {}
-  NestingBody& operator=(NestingBody other) noexcept {
-    std::swap(callable_, other.callable_);
-    std::swap(call_, other.call_);
-    std::swap(destroy_, other.destroy_);
-    return *this;
-  }
-  ~NestingBody() {
-    if (callable_ != nullptr) destroy_(callable_);
-  }
-  explicit operator bool() const noexcept { return callable_ != nullptr; }
-  /// Calls it once, and destroys it; returns what it threw, "" if it returned.
-  std::string run(Nested<Handle>& nested) noexcept {
-    try {
-      NestingBody const body(std::move(*this));
-      return call(body, nested);
-    } catch (...) {
-      return "no memory";  // for the text; this one needs none
-    }
-  }
-
- private:
-  static std::string call(NestingBody const& body, Nested<Handle>& nested) {
-    try {
-      body.call_(body.callable_, nested);
-      return {};
-    } catch (std::exception const& error) {
-      return *error.what() != 0 ? error.what() : "its body threw";
-    } catch (...) {
-      return "its body threw what is no std::exception";
-    }
-  }
-
-  void* callable_ = nullptr;
-  void (*call_)(void*, Nested<Handle>&) = nullptr;
-  void (*destroy_)(void*) noexcept = nullptr;
-};
-
 /// One submission of a task that submits. All but the label's string is copied or moved.
-template <class Handle> struct NestingTask {
-  NestingBody<Handle> body;
-  std::span<Use<Handle> const> uses;
+template <class Calls> struct NestingTask {
+  NestingBody<Calls> body;
+  std::span<Use<typename Calls::Handle> const> uses;
   Hints hints = {};
   TaskLabel label = {};
 };
 
-/// Gives `orchestrate(f, uses...)` to what submits: Self has submit_nesting(NestingTask&&) ->
-/// Event.
-template <class Self> struct Orchestrates {
-  /// Submits a task whose body f(Nested<Handle>&) submits tasks in its turn, on these buffers or on
-  /// its own. It ends when the body has returned and all its tasks have ended; the body need not
-  /// wait. Throws what `submit` does.
-  template <class F, class... Handles> Event orchestrate(F f, Use<Handles> const&... uses) {
-    using Handle = typename Self::Handle;
-    Use<Handle> const list[] = {uses..., Use<Handle>{}};
-    return static_cast<Self&>(*this).submit_nesting(
-        NestingTask<Handle>{NestingBody<Handle>(std::move(f)), {list, sizeof...(uses)}});
-  }
-};
-
 namespace support {
 
-/// What a runtime implements for each body that submits; pooled, since what names it may outlive
-/// the task.
-template <class H> class NestedCalls {
- public:
-  using Handle = H;
-
-  virtual Handle allocate(std::size_t bytes) = 0;
-  virtual void retire(Handle handle) = 0;
-  virtual Event submit(Task<Handle> const& task) = 0;
-  virtual Event submit_nesting(NestingTask<Handle>&& task) = 0;
-  virtual void wait(Event event) = 0;
-  virtual bool done(Event event) = 0;
-  virtual void wait_all() = 0;
-  virtual std::span<std::byte> lock(Handle handle, Access access) = 0;
-  virtual void unlock(Handle handle) = 0;
-
+/// What a runtime's own part of a body derives from: which thread may call it, and when. Pooled,
+/// since what names it may outlive the task.
+class NestedCalls {
  protected:
   NestedCalls() = default;
   NestedCalls(NestedCalls const&) = delete;
@@ -137,20 +54,20 @@ template <class H> class NestedCalls {
 }  // namespace support
 
 /// What the body of a task that submits is given: the calls of a runtime, for tasks that are part
-/// of it. A copyable value, for the body's thread, until the body returns; elsewhere, later, and
+/// of it. `Calls` is the runtime's: these calls, and Handle; it derives from support::NestedCalls.
+/// A copyable value, for the body's thread, until the body returns; elsewhere, later, and
 /// inside its own tasks each call throws LifetimeError.
 ///
 /// Its tasks are ordered among themselves as the runtime's are; others see the outer task alone.
 /// They may name what the outer task declared, within its access, by the same handles (`write`
 /// makes a buffer unwritten until one of them has written it), and what was allocated here;
 /// anything else is refused: LifetimeError names the buffer, ValueError the access.
-template <class H> class Nested : public Orchestrates<Nested<H>> {
+template <class Calls> class Nested : public Orchestrates<Nested<Calls>> {
  public:
-  using Handle = H;
+  using Handle = typename Calls::Handle;
 
   /// `body` is what calls.begin_body() returned.
-  Nested(support::NestedCalls<Handle>& calls, std::uint64_t body) noexcept
-      : calls_(&calls), body_(body) {}
+  Nested(Calls& calls, std::uint64_t body) noexcept : calls_(&calls), body_(body) {}
 
   /// Host memory, unwritten. It ends when it is retired, or with the outer task.
   Handle allocate(std::size_t bytes) {
@@ -166,9 +83,11 @@ template <class H> class Nested : public Orchestrates<Nested<H>> {
     Inside const inside(*this, "submit");
     return calls_->submit(task);
   }
-  Event submit_nesting(NestingTask<Handle>&& task) {
+  template <class F>
+  Event submit_nesting(F f, std::span<Use<Handle> const> uses, Hints const& hints = {},
+                       TaskLabel const& label = {}) {
     Inside const inside(*this, "orchestrate");
-    return calls_->submit_nesting(std::move(task));
+    return calls_->submit_nesting({NestingBody<Calls>(std::move(f)), uses, hints, label});
   }
   /// Runs tasks of this body, and of theirs, until that one has ended; an event of a task that is
   /// not part of this body is a LifetimeError. Throws OutOfMemory where waits are nested deeper
@@ -214,22 +133,23 @@ template <class H> class Nested : public Orchestrates<Nested<H>> {
     ~Inside() { calls_.inside_ = nullptr; }
 
    private:
-    support::NestedCalls<Handle>& calls_;
+    support::NestedCalls& calls_;
   };
+  support::NestedCalls& base() const { return *calls_; }
   [[noreturn]] void refuse(char const* call) const {
-    bool const over = calls_->body_.load(std::memory_order_relaxed) != body_ ||
-                      calls_->thread_.load(std::memory_order_relaxed) == 0;
+    bool const over = base().body_.load(std::memory_order_relaxed) != body_ ||
+                      base().thread_.load(std::memory_order_relaxed) == 0;
     if (over)
       throw LifetimeError(concat(call, ": the task that this Nested was given to has returned"));
-    if (calls_->thread_.load(std::memory_order_relaxed) != nntile::detail::this_thread())
+    if (base().thread_.load(std::memory_order_relaxed) != nntile::detail::this_thread())
       throw LifetimeError(concat(call,
                                  ": a Nested is for the thread that runs its task's body; this is "
                                  "another one"));
     throw LifetimeError(concat(call, ": called inside a task that was submitted here, while ",
-                               calls_->inside_, " runs it; submit through that task's own Nested"));
+                               base().inside_, " runs it; submit through that task's own Nested"));
   }
 
-  support::NestedCalls<Handle>* calls_;
+  Calls* calls_;
   std::uint64_t body_;
 };
 

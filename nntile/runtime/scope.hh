@@ -25,20 +25,18 @@ template <Runtime R> class [[nodiscard]] Scope {
       : runtime_(runtime), lifetime_(lifetime) {
     if (lifetime == Lifetime::persistent)
       throw LifetimeError("scope: persistent buffers belong to no scope");
-    if constexpr (requires { runtime.open_scope(lifetime, site); })
-      runtime.open_scope(lifetime, site);
-    else if constexpr (ScopedRuntime<R>)
-      runtime.open_scope(lifetime);
+    if constexpr (ScopedRuntime<R>) name_ = detail::open_scope(runtime, lifetime, site);
   }
   Scope(Scope&& other) noexcept
       : runtime_(std::move(other.runtime_)),
         lifetime_(other.lifetime_),
+        name_(other.name_),
         buffers_(std::move(other.buffers_)) {}
   Scope& operator=(Scope&&) = delete;
   ~Scope() {
     try {
       close();
-    } catch (...) {  // a buffer in it is locked: it ends with the runtime
+    } catch (...) {  // a buffer in it is locked, or a scope open: it ends with the runtime
     }
   }
 
@@ -54,11 +52,12 @@ template <Runtime R> class [[nodiscard]] Scope {
     }
   }
 
-  /// Retires the buffers, once. Throws LifetimeError while one of them is locked.
+  /// Retires the buffers, once. Throws LifetimeError while one of them is locked, and on a
+  /// ScopedRuntime while a scope is open that was opened later.
   void close() {
     if (!runtime_.alive()) return;
     R& runtime = runtime_.get("scope");
-    if constexpr (ScopedRuntime<R>) runtime.close_scope(lifetime_);
+    if constexpr (ScopedRuntime<R>) detail::close_scope(runtime, lifetime_, name_);
     while (!buffers_.empty()) {
       runtime.retire(buffers_.back());
       buffers_.pop_back();
@@ -69,6 +68,7 @@ template <Runtime R> class [[nodiscard]] Scope {
  private:
   RuntimeRef<R> runtime_;
   Lifetime lifetime_;
+  ScopeName name_;
   std::vector<typename R::Handle> buffers_;  // where the runtime keeps no scopes
 };
 

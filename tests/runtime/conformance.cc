@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "nntile/runtime/engine/nest.hh"
+#include "nntile/runtime/ring/nest.hh"
+#include "nntile/runtime/serial/nest.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/runtimes.hh"
 #include "tests/support/sanitized.hh"

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "nntile/runtime/ring/ring.hh"
-#include "nntile/runtime/serial/serial.hh"
+#include "nntile/runtime/ring/nest.hh"
+#include "nntile/runtime/serial/nest.hh"
 #ifdef NNTILE_HAVE_STARPU
 #include "nntile/runtime/starpu/starpu.hh"
 #endif

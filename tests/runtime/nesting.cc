@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -13,7 +13,9 @@
 #include <tuple>
 #include <vector>
 
-#include "nntile/runtime/nested.hh"
+#include "nntile/runtime/engine/nest.hh"
+#include "nntile/runtime/ring/nest.hh"
+#include "nntile/runtime/serial/nest.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -27,9 +29,7 @@ using namespace nntile::test;
 namespace {
 
 using Handle = DataHandle;
-using Body = Nested<Handle>;
-using NestingRuntimes = std::tuple<Serial, DynamicRing, Ring>;
-static_assert(!NestingRuntime<Threads>);  // an Engine's tasks do not submit
+using NestingRuntimes = std::tuple<Serial, DynamicRing, Threads, Ring>;
 
 constexpr Use<Handle> reading(Handle handle) { return {handle, Access::read}; }
 constexpr Use<Handle> writing(Handle handle) { return {handle, Access::write}; }
@@ -52,7 +52,7 @@ constexpr Codelet sum_codelet{"sum",
 struct Fibonacci {
   int n;
   Handle result;
-  void operator()(Body& nested) const {
+  void operator()(auto& nested) const {
     if (n < 2) {
       put(nested, result, n);
       return;
@@ -69,7 +69,7 @@ struct Fibonacci {
 struct WaitingFibonacci {
   int n;
   Handle result;
-  void operator()(Body& nested) const {
+  void operator()(auto& nested) const {
     if (n < 2) {
       put(nested, result, n);
       return;
@@ -114,7 +114,7 @@ TEMPLATE_LIST_TEST_CASE("an outer task ends when its tasks have, and its body ne
     TokenKeeper keeper;
     TokenKeeper* const address = &keeper;
     Event const outer = runtime.orchestrate(
-        [=](Body& nested) {
+        [=](auto& nested) {
           Use<Handle> const uses[] = {updating(handle)};
           nested.submit({&keep_codelet, uses, std::as_bytes(std::span(&address, 1)), {}, {}});
           submit(nested, step_codelet, {updating(handle)}, 5);
@@ -138,7 +138,7 @@ TEMPLATE_LIST_TEST_CASE("tasks inside a task keep their order by what they do to
     long expected = 1;
     for (long t = 0; t < 300; ++t) expected = affine(expected, 3, t);
     runtime.orchestrate(
-        [=](Body& nested) {
+        [=](auto& nested) {
           for (long t = 0; t < 300; ++t) submit(nested, step_codelet, {updating(a)}, t);
           submit(nested, copy_codelet, {writing(b), reading(a)}, 1);
         },
@@ -156,7 +156,7 @@ TEMPLATE_LIST_TEST_CASE("a body is refused what its task did not declare, and th
     Handle const declared = cell(runtime, 1), other = cell(runtime, 2), out = cell(runtime, 3);
     std::string texts[6];
     Event const caught = runtime.orchestrate(
-        [&, declared, other, out](Body& nested) {
+        [&, declared, other, out](auto& nested) {
           Handle gone = nested.allocate(8);
           nested.retire(gone);
           texts[0] = message_of<LifetimeError>(
@@ -164,7 +164,7 @@ TEMPLATE_LIST_TEST_CASE("a body is refused what its task did not declare, and th
           texts[1] = message_of<ValueError>(
               [&] { submit(nested, step_codelet, {updating(declared)}, 1); });
           texts[2] =
-              message_of<LifetimeError>([&] { nested.orchestrate([](Body&) {}, writing(other)); });
+              message_of<LifetimeError>([&] { nested.orchestrate([](auto&) {}, writing(other)); });
           texts[3] = message_of<LifetimeError>([&] { nested.lock(out, Access::read); });
           texts[4] = message_of<LifetimeError>([&] { nested.retire(declared); });
           texts[5] = message_of<LifetimeError>([&] { put(nested, gone, 1); });
@@ -183,7 +183,7 @@ TEMPLATE_LIST_TEST_CASE("a body is refused what its task did not declare, and th
     CHECK(contains(texts[5], "of domain "));
 
     Event const failed = runtime.orchestrate(
-        [=](Body& nested) { submit(nested, step_codelet, {updating(other)}, 1); }, updating(out));
+        [=](auto& nested) { submit(nested, step_codelet, {updating(other)}, 1); }, updating(out));
     CHECK(contains(message_of<TaskError>([&] { runtime.wait(failed); }),
                    "failed: submit: step: operand 0 (update): buffer "));
     CHECK_THROWS_AS(runtime.lock(out, Access::read), TaskError);
@@ -199,9 +199,9 @@ TEMPLATE_LIST_TEST_CASE("a task whose tasks failed fails, unless that was report
   on_each<TestType>([](auto& runtime) {
     Handle const a = cell(runtime, 1), b = cell(runtime, 2);
     std::atomic<int> cancelled = 0;
-    auto const broken = [=, &cancelled](Body& nested) {
+    auto const broken = [=, &cancelled](auto& nested) {
       submit(nested, fail_codelet, {writing(a)});
-      nested.orchestrate([&](Body&) { ++cancelled; }, reading(a));
+      nested.orchestrate([&](auto&) { ++cancelled; }, reading(a));
       put(nested, b, 5);
     };
     Event const silent = runtime.orchestrate(broken, updating(a), writing(b));
@@ -213,7 +213,7 @@ TEMPLATE_LIST_TEST_CASE("a task whose tasks failed fails, unless that was report
 
     std::string text;
     Event const reported = runtime.orchestrate(
-        [&, broken](Body& nested) {
+        [&, broken](auto& nested) {
           broken(nested);
           text = message_of<TaskError>([&] { nested.wait_all(); });
           nested.wait_all();
@@ -227,7 +227,7 @@ TEMPLATE_LIST_TEST_CASE("a task whose tasks failed fails, unless that was report
 
     put(runtime, a, 1);
     Event const mended = runtime.orchestrate(
-        [=](Body& nested) {
+        [=](auto& nested) {
           submit(nested, fail_codelet, {writing(a)});
           (void)message_of<TaskError>([&] { nested.wait_all(); });
           put(nested, a, 6);
@@ -238,7 +238,7 @@ TEMPLATE_LIST_TEST_CASE("a task whose tasks failed fails, unless that was report
     CHECK(cancelled == 0);
 
     submit(runtime, fail_codelet, {writing(a)});
-    runtime.orchestrate([&](Body&) { ++cancelled; }, reading(a), writing(b));
+    runtime.orchestrate([&](auto&) { ++cancelled; }, reading(a), writing(b));
     CHECK_THROWS_AS(runtime.wait_all(), TaskError);
     CHECK_THROWS_AS(runtime.lock(b, Access::read), TaskError);
     CHECK(cancelled == 0);
@@ -251,14 +251,14 @@ TEMPLATE_LIST_TEST_CASE("a body that throws fails its task, behind the tasks tha
     Handle const a = cell(runtime, 1);
     std::atomic<int> ran = 0;
     Event const thrown = runtime.orchestrate(
-        [=, &ran](Body& nested) {
-          nested.orchestrate([&](Body&) { ++ran; }, updating(a));
+        [=, &ran](auto& nested) {
+          nested.orchestrate([&](auto&) { ++ran; }, updating(a));
           throw std::runtime_error("out of ideas");
         },
         updating(a));
     CHECK(contains(message_of<TaskError>([&] { runtime.wait(thrown); }), "failed: out of ideas"));
     CHECK(ran == 1);
-    Event const odd = runtime.orchestrate([](Body&) { throw 3; });
+    Event const odd = runtime.orchestrate([](auto&) { throw 3; });
     CHECK(contains(message_of<TaskError>([&] { runtime.wait(odd); }), "no std::exception"));
     CHECK_THROWS_AS(runtime.wait_all(), TaskError);
   });
@@ -268,18 +268,18 @@ TEMPLATE_LIST_TEST_CASE("a Nested is refused behind its body, elsewhere, and ins
                         "[runtime][nesting]", NestingRuntimes) {
   on_each<TestType>([](auto& runtime) {
     Handle const a = cell(runtime, 1);
-    std::optional<Body> kept;
+    std::function<void()> put_later;  // through the Nested of a body that has returned
     std::string elsewhere, within, foreign, runtimes, later;
     bool was_done = false;
     Event const root = submit(runtime, step_codelet, {updating(a)}, 1);
     runtime.orchestrate(
-        [&, a](Body& nested) {
-          kept = nested;
+        [&, a](auto& nested) {
+          put_later = [nested, a]() mutable { put(nested, a, 1); };
           std::thread([&] {
             elsewhere = message_of<LifetimeError>([&] { put(nested, a, 1); });
           }).join();
           Event const inner = nested.orchestrate(
-              [&, a](Body& own) {
+              [&, a](auto& own) {
                 put(own, a, 3);
                 within = message_of<LifetimeError>([&] { put(nested, a, 1); });
               },
@@ -297,9 +297,8 @@ TEMPLATE_LIST_TEST_CASE("a Nested is refused behind its body, elsewhere, and ins
            contains(within, "another one")));
     CHECK(contains(foreign, "not of a task that the calling body has submitted"));
     CHECK(contains(runtimes, "inside a task"));
-    CHECK(contains(message_of<LifetimeError>([&] { put(*kept, a, 1); }), "has returned"));
-    runtime.orchestrate(
-        [&, a](Body&) { later = message_of<LifetimeError>([&] { put(*kept, a, 1); }); });
+    CHECK(contains(message_of<LifetimeError>(put_later), "has returned"));
+    runtime.orchestrate([&](auto&) { later = message_of<LifetimeError>(put_later); });
     runtime.wait_all();
     CHECK(contains(later, "has returned"));
     CHECK(was_done);
@@ -312,7 +311,7 @@ namespace {
 struct Deep {
   int levels;
   Handle result;
-  void operator()(Body& nested) const {
+  void operator()(auto& nested) const {
     if (levels == 0)
       put(nested, result, 42);
     else
@@ -323,7 +322,7 @@ struct DeepWaits {
   int levels;
   std::atomic<int>* deepest;
   std::atomic<bool>* stop;
-  void operator()(Body& nested) const {
+  void operator()(auto& nested) const {
     ++*deepest;
     if (levels == 0 || *stop) return;
     nested.orchestrate(DeepWaits{levels - 1, deepest, stop});

@@ -7,8 +7,9 @@
 #include <memory>
 #include <tuple>
 
-#include "nntile/runtime/ring/ring.hh"
-#include "nntile/runtime/serial/serial.hh"
+#include "nntile/runtime/engine/nest.hh"
+#include "nntile/runtime/ring/nest.hh"
+#include "nntile/runtime/serial/nest.hh"
 #include "nntile/testing/conformance/nested_program.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/runtimes.hh"
@@ -17,7 +18,7 @@ using namespace nntile;
 using namespace nntile::test;
 
 TEMPLATE_TEST_CASE("random programs whose tasks submit leave what one task at a time leaves",
-                   "[runtime][nesting]", Serial, Ring) {
+                   "[runtime][nesting]", Serial, Threads, Ring) {
   char const* const asked = std::getenv("NNTILE_NESTED");
   std::uint64_t const programs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 150;
   for (bool const own : {false, true})

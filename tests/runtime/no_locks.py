@@ -13,7 +13,7 @@ import sys
 RARE = {
     "enter_slowly": "another thread drives, or did before",
     "settle_all_dropped": "another thread has dropped handles",
-    "take_slowly": "the heap has no room",
+    "take_when_there_is_room": "the heap has no room",
     "take_returned": "records of buffers that were no heap's come back",
     "make_record": "there are more buffers than ever before",
     "make_chunk": "the same",

@@ -9,6 +9,9 @@
 #include <memory>
 #include <optional>
 
+#include "nntile/runtime/engine/nest.hh"
+#include "nntile/runtime/ring/nest.hh"
+#include "nntile/runtime/serial/nest.hh"
 #include "nntile/testing/conformance/draw.hh"
 #include "nntile/testing/conformance/trial.hh"
 #include "tests/support/catch.hh"

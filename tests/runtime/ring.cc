@@ -4,6 +4,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/ring/ring.hh"
 
 #include <array>

@@ -289,11 +289,11 @@ TEST_CASE("no task is lost where a queue is replaced amid its push", "[runtime][
         Interrupt::function = interrupt;
     };
     Interrupt::function = interrupt;
-    scheduler.push_shared(slot_task(3, 5), normal_level, -1);
+    scheduler.push_shared(slot_task(3, 5), normal_level);
     Interrupt::function = {};
-    CHECK(scheduler.any());
+    CHECK(scheduler.any(0));
     CHECK(scheduler.next(0) == slot_task(3, 5));
-    CHECK(!scheduler.any());
+    CHECK(!scheduler.any(0));
     CHECK(scheduler.next(0) == no_task);
   }
 }
@@ -320,13 +320,13 @@ TEST_CASE("the only worker takes its own tasks in order, those of outside too, a
   scheduler.reserve(1000);
   give(1999);
   take(1);
-  CHECK(scheduler.any());
+  CHECK(scheduler.any(0));
   CHECK_FALSE(scheduler.push_lone(slot_task(7, 7), normal_level + 1, -1));
   CHECK_FALSE(scheduler.push_lone(slot_task(7, 7), normal_level, 0));
-  scheduler.push_shared(slot_task(7, 7), normal_level, -1);  // a token's consumer
+  scheduler.push_shared(slot_task(7, 7), normal_level);  // a token's consumer
   CHECK(scheduler.next(0) == slot_task(7, 7));
   take(2001);
-  CHECK(!scheduler.any());
+  CHECK(!scheduler.any(0));
   CHECK(scheduler.next(0) == no_task);
   Scheduler<RingPolicy> two(2, 2);
   CHECK_FALSE(two.push_lone(slot_task(7, 7), normal_level, -1));

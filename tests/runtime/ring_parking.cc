@@ -75,12 +75,15 @@ struct Yard {
       return count;
     }
     bool keeps_some(std::uint32_t) { return batch > 1 && kept.load(seq_cst) != 0; }
-    bool any() {
+    static bool any_of_kind(std::uint32_t) { return false; }
+    static std::uint32_t kind(std::uint32_t) { return 0; }
+    bool any(std::uint32_t = 0) {
       std::size_t const self = Interleavings::current->routine();
       know(at[self], slept[self]);
       return tasks.load(seq_cst) != 0 || keeps_some(0);
     }
     static std::uint32_t workers() { return 2; }
+    static bool paused() { return false; }
   };
   struct NoTokens {
     static std::uint64_t polls() { return 0; }
@@ -105,6 +108,7 @@ struct Yard {
   struct NoWindow {
     static std::uint32_t size() { return 4096; }
     static std::uint64_t watermark() { return 0; }
+    static std::uint64_t head() { return 0; }
   };
 
   Yard& machine{*this};
@@ -114,6 +118,9 @@ struct Yard {
   PendingTable pending;
   NoWindow window;
   static std::uint64_t name_of(Reference producer) { return std::uint64_t{1} << 32 | producer; }
+  struct Gate {
+    static void pass() {}
+  } gate;
   struct Never {  // no stop is requested, and there is nothing to poll
     static bool load(std::memory_order = seq_cst) { return false; }
     static bool exchange(bool) { return false; }
@@ -136,7 +143,7 @@ struct Yard {
     return detail::ring::no_task;
   }
   void flush(std::uint32_t) {}
-  static bool should_wait(ReadyTask) { return false; }
+  static bool should_wait(std::uint32_t, ReadyTask) { return false; }
   static void give(ReadyTask) {}
 
   void work(std::uint32_t self) { detail::ring::Worker<StepPolicy, Yard>(*this, self)(); }

@@ -5,7 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/runtime/adaptors/check.hh"
+#include "nntile/runtime/adaptors/transcribe.hh"
 #include "nntile/runtime/archetype.hh"
+#include "nntile/runtime/dynamic/dynamic.hh"
+#include "nntile/runtime/ring/ring.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/models.hh"
 #include "tests/support/catch.hh"
@@ -160,4 +164,52 @@ TEMPLATE_TEST_CASE("many buffers come and go in one scope", "[runtime][scope]",
   }
   step.close();
   runtime.wait_all();
+}
+
+TEMPLATE_TEST_CASE("a scope that is closed before one inside it is named with its line",
+                   "[runtime][scope]", NNTILE_TEST_MODELS) {
+  if constexpr (ScopedRuntime<TestType>) {
+    TestType runtime;
+    bool const same = GENERATE(true, false);
+    Lifetime const lifetime = same ? Lifetime::step : Lifetime::scratch;
+    auto const line = static_cast<int>(__LINE__);
+    auto outer = scope(runtime, Lifetime::step);
+    auto inner = scope(runtime, lifetime);
+    auto const handle = inner.allocate(sizeof(long));
+    std::string const text = message_of<LifetimeError>([&] { outer.close(); });
+    for (int const opened : {line + 1, line + 2})
+      CHECK(contains(text, concat("scope.cc:", opened)));
+    CHECK(contains(text, "reverse order"));
+    submit(runtime, put_codelet, {{handle, Access::write}}, 1L);  // nothing has ended
+    CHECK(read(runtime, handle) == 1);
+    inner.close();
+    CHECK(is_void(runtime, handle));
+    CHECK_NOTHROW(outer.close());
+  }
+}
+
+TEST_CASE("a scope closes in the order of names, and once by its name", "[runtime][scope]") {
+  Ring ring({.workers = 1});
+  ScopeName const outer = ring.open_scope(Lifetime::step), inner = ring.open_scope(Lifetime::step);
+  CHECK_THROWS_AS(ring.close_scope(Lifetime::step, outer), LifetimeError);
+  ring.close_scope(Lifetime::step, inner);
+  CHECK(contains(message_of<LifetimeError>([&] { ring.close_scope(Lifetime::step, inner); }),
+                 "closed before"));
+  ring.close_scope(Lifetime::step, outer);
+}
+
+TEST_CASE("adaptors and runtimes chosen by name keep the names of scopes", "[runtime][scope]") {
+  auto const refuses = [](auto& runtime) {
+    auto outer = scope(runtime, Lifetime::step);
+    auto inner = scope(runtime, Lifetime::step);
+    CHECK(contains(message_of<LifetimeError>([&] { outer.close(); }), "scope.cc:"));
+    CHECK_NOTHROW(inner.close());
+    CHECK_NOTHROW(outer.close());
+  };
+  Transcribe<Ring> transcribed;
+  Check<Serial> checked;
+  Dynamic<Serial, Ring> chosen("ring");
+  refuses(transcribed);
+  refuses(checked);
+  refuses(chosen);
 }

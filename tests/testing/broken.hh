@@ -89,6 +89,8 @@ class Broken {
     Scope* scope = innermost(lifetime);
     if (scope == nullptr && is(Defect::closes_any_scope)) return;
     if (scope == nullptr) throw LifetimeError("broken: no such scope is open");
+    if (scope != &scopes_.back() && !is(Defect::closes_around_scopes))
+      throw LifetimeError("broken: another scope is open inside it");
     for (Handle const handle : scope->buffers)
       if (buffers_[handle.number].locked && !is(Defect::ignores_locks))
         throw LifetimeError("broken: a buffer of the scope is locked");

@@ -75,6 +75,7 @@ constexpr Expectation expectations[] = {
     {Defect::replays_retired_handles, "a retired handle is refused"},
     {Defect::retires_twice, "a retired handle is refused"},
     {Defect::closes_any_scope, "a handle is refused once its scope has closed"},
+    {Defect::closes_around_scopes, "a handle is refused once its scope has closed"},
     {Defect::keeps_handles_of_scopes, "a handle is refused once its scope has closed"},
     {Defect::unlocks_anything, "an unlock without a lock is refused"},
     {Defect::locks_twice, "a second lock of a handle is refused"},

@@ -39,6 +39,7 @@ enum class Defect {
   replays_retired_handles,
   retires_twice,
   closes_any_scope,
+  closes_around_scopes,
   keeps_handles_of_scopes,
   unlocks_anything,
   locks_twice,

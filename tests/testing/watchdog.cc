@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-#include "nntile/runtime/engine/engine.hh"
+#include "nntile/runtime/engine/nest.hh"
 #include "nntile/testing/conformance.hh"
 #include "tests/support/catch.hh"
 #include "tests/testing/broken_replay.hh"

@@ -126,13 +126,13 @@ template <Runtime R> class Check {
     return runtime_.workspace_bytes();
   }
 
-  void open_scope(Lifetime lifetime)
+  ScopeName open_scope(Lifetime lifetime, CallSite site = CallSite::here())
   requires ScopedRuntime<R> {
-    runtime_.open_scope(lifetime);
+    return detail::open_scope(runtime_, lifetime, site);
   }
-  void close_scope(Lifetime lifetime)
+  void close_scope(Lifetime lifetime, ScopeName name = {})
   requires ScopedRuntime<R> {
-    runtime_.close_scope(lifetime);
+    detail::close_scope(runtime_, lifetime, name);
   }
   static constexpr bool heeds_hints = HintedRuntime<R>;
 

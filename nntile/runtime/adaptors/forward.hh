@@ -70,16 +70,13 @@ template <Runtime R> class Forward {
     return runtime_.workspace_bytes();
   }
 
-  void open_scope(Lifetime lifetime, CallSite site = CallSite::here())
+  ScopeName open_scope(Lifetime lifetime, CallSite site = CallSite::here())
   requires ScopedRuntime<R> {
-    if constexpr (requires { runtime_.open_scope(lifetime, site); })
-      runtime_.open_scope(lifetime, site);
-    else
-      runtime_.open_scope(lifetime);
+    return detail::open_scope(runtime_, lifetime, site);
   }
-  void close_scope(Lifetime lifetime)
+  void close_scope(Lifetime lifetime, ScopeName name = {})
   requires ScopedRuntime<R> {
-    runtime_.close_scope(lifetime);
+    detail::close_scope(runtime_, lifetime, name);
   }
 
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,

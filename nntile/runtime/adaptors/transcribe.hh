@@ -114,16 +114,17 @@ template <Runtime R> class Transcribe {
     note(static_cast<Call&&>(call));
   }
 
-  void open_scope(Lifetime lifetime)
+  ScopeName open_scope(Lifetime lifetime, CallSite site = CallSite::here())
   requires ScopedRuntime<R> {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "open_scope");
-    runtime_.open_scope(lifetime);
+    ScopeName const name = detail::open_scope(runtime_, lifetime, site);
     note({.kind = Kind::open_scope, .lifetime = lifetime});
+    return name;
   }
-  void close_scope(Lifetime lifetime)
+  void close_scope(Lifetime lifetime, ScopeName name = {})
   requires ScopedRuntime<R> {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "close_scope");
-    runtime_.close_scope(lifetime);
+    detail::close_scope(runtime_, lifetime, name);
     note({.kind = Kind::close_scope, .lifetime = lifetime});
   }
 

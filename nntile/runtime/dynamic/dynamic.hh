@@ -16,7 +16,7 @@
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/dynamic/model.hh"
 #include "nntile/runtime/name.hh"
-#include "nntile/runtime/nested.hh"
+#include "nntile/runtime/orchestrate.hh"
 
 namespace nntile {
 
@@ -61,9 +61,16 @@ class Dynamic : public Orchestrates<Dynamic<Rs...>> {
   }
   void retire(Handle handle) { model_->retire(handle); }
   Event submit(Task<Handle> const& task) { return model_->submit(task); }
-  Event submit_nesting(NestingTask<Handle>&& task)
-  requires(NestingRuntime<Rs> && ...) && (std::same_as<typename Rs::Handle, Handle> && ...) {
-    return model_->submit_nesting(std::move(task));
+  /// Without an indirect call: f is compiled for each of the runtimes.
+  template <class F>
+  requires(NestingRuntime<Rs> && ...) && (std::same_as<typename Rs::Handle, Handle> && ...)
+  Event submit_nesting(F f, std::span<Use<Handle> const> uses, Hints const& hints = {},
+                       TaskLabel const& label = {}) {
+    Event event;
+    (void)((name_ == runtime_name<Rs> &&
+            (event = own<Rs>().submit_nesting(std::move(f), uses, hints, label), true)) ||
+           ...);
+    return event;
   }
   void wait(Event event) { model_->wait(event); }
   bool done(Event event) { return model_->done(event); }
@@ -77,13 +84,13 @@ class Dynamic : public Orchestrates<Dynamic<Rs...>> {
   Workers workers() const { return model_->workers(); }
   std::size_t workspace_bytes() const { return model_->workspace_bytes(); }
 
-  void open_scope(Lifetime lifetime)
+  ScopeName open_scope(Lifetime lifetime, CallSite site = CallSite::here())
   requires(ScopedRuntime<Rs> && ...) {
-    model_->open_scope(lifetime);
+    return model_->open_scope(lifetime, site);
   }
-  void close_scope(Lifetime lifetime)
+  void close_scope(Lifetime lifetime, ScopeName name = {})
   requires(ScopedRuntime<Rs> && ...) {
-    model_->close_scope(lifetime);
+    model_->close_scope(lifetime, name);
   }
 
   /// Throws ValueError for a binding, task or byte range that is out of bounds.
@@ -98,6 +105,11 @@ class Dynamic : public Orchestrates<Dynamic<Rs...>> {
   }
 
  private:
+  template <class R>
+  using FacadeOfOne = FacadeOf<R, typename Erased::template Of<typename R::Handle>>;
+  /// The chosen runtime, an R.
+  template <class R> R& own() { return static_cast<FacadeOfOne<R>&>(*model_).runtime(); }
+
   static std::unique_ptr<Facade<Handle>> make(std::string_view name,
                                               RuntimeOptions const& options) {
     std::unique_ptr<Facade<Handle>> model;

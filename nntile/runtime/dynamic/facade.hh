@@ -12,7 +12,6 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
-#include "nntile/runtime/nested.hh"
 #include "nntile/runtime/runtime_ref.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 
@@ -45,8 +44,8 @@ template <class H> class Facade {
   virtual Handle adopt_read_only(std::span<std::byte const>, Place, Release) {
     throw ValueError("adopt: this runtime does not take const bytes; give it a copy");
   }
-  virtual void open_scope(Lifetime) {}
-  virtual void close_scope(Lifetime) {}
+  virtual ScopeName open_scope(Lifetime, CallSite = {}) { return {}; }
+  virtual void close_scope(Lifetime, ScopeName = {}) {}
   virtual support::DrivingThread::Inside drive(char const*) { return {}; }
   /// None: the runtime outlives what is made on it.
   virtual support::LinkRef<Handle> link() const { return {}; }
@@ -55,9 +54,6 @@ template <class H> class Facade {
     (void)lock(handle, Access::write);
     unlock(handle);
     retire(handle);
-  }
-  virtual Event submit_nesting(NestingTask<Handle>&&) {
-    throw ValueError("orchestrate: tasks of this runtime do not submit tasks");
   }
   virtual Program record(std::span<ProgramTask const>, std::uint32_t,
                          std::span<ProgramParameter const>) {
@@ -81,6 +77,8 @@ class FacadeOf : public Base {
 
   /// The runtime is what make() returns.
   template <class Make> explicit FacadeOf(Make&& make) : runtime_(make()) {}
+
+  R& runtime() { return runtime_; }
 
   Handle allocate(std::size_t bytes, Place place, Lifetime lifetime) override {
     return handles_.wrap(runtime_.allocate(bytes, place, lifetime));
@@ -115,11 +113,12 @@ class FacadeOf : public Base {
   Workers workers() const override { return runtime_.workers(); }
   std::size_t workspace_bytes() const override { return lent_workspace_bytes(runtime_); }
 
-  void open_scope(Lifetime lifetime) override {
-    if constexpr (ScopedRuntime<R>) runtime_.open_scope(lifetime);
+  ScopeName open_scope(Lifetime lifetime, CallSite site) override {
+    if constexpr (ScopedRuntime<R>) return detail::open_scope(runtime_, lifetime, site);
+    return {};
   }
-  void close_scope(Lifetime lifetime) override {
-    if constexpr (ScopedRuntime<R>) runtime_.close_scope(lifetime);
+  void close_scope(Lifetime lifetime, ScopeName name) override {
+    if constexpr (ScopedRuntime<R>) detail::close_scope(runtime_, lifetime, name);
   }
   support::DrivingThread::Inside drive(char const* call) override {
     if constexpr (requires {
@@ -146,13 +145,6 @@ class FacadeOf : public Base {
       runtime_.wait_and_retire(handle);
     else
       Base::wait_and_retire(handle);
-  }
-
-  Event submit_nesting(NestingTask<Handle>&& task) override {
-    if constexpr (same && NestingRuntime<R>)
-      return runtime_.submit_nesting(std::move(task));
-    else
-      return Base::submit_nesting(std::move(task));
   }
 
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,

@@ -10,6 +10,7 @@
 #include "nntile/core/last_users.hh"
 #include "nntile/runtime/engine/task_node.hh"
 #include "nntile/runtime/support/claims.hh"
+#include "nntile/runtime/support/parts.hh"
 
 namespace nntile::support {
 
@@ -26,12 +27,18 @@ class DependencyMap {
     buffers_[index].writer = {};
     buffers_[index].readers.clear();
   }
-  /// Whether all tasks of a buffer have ended.
-  bool is_idle(std::uint32_t index) const noexcept {
-    Users const& users = buffers_[index];
-    for (TaskReference const& reader : users.readers)
-      if (!has_ended(reader)) return false;
-    return has_ended(users.writer);
+  /// Whether all tasks of a buffer have ended, and those of parts that share bytes with it.
+  bool is_idle(Buffer const& buffer) const noexcept {
+    bool idle = true;
+    each_user(buffer, Access::write, [&](TaskReference const& task) { idle &= has_ended(task); });
+    return idle;
+  }
+  /// Calls visit(task) for each task that matters to one with this access to a buffer, or to a part
+  /// of one.
+  template <class Visit> void each_user(Buffer const& buffer, Access access, Visit visit) const {
+    each_user(buffers_[buffer.index], access, visit);
+    for (Overlap const& other : overlaps_of(buffer))
+      each_user(buffers_[other.buffer->index], access, visit);
   }
 
   /// Each task that has not ended and must come before the node, once; makes room for `insert`, and
@@ -56,6 +63,8 @@ class DependencyMap {
         users.each_before_group(before);
       else
         users.each_before(uses[i].access, before);
+      for (Overlap const& other : overlaps_of(*uses[i].handle))
+        each_user(buffers_[other.buffer->index], uses[i].access, before);
     }
     return producers_;
   }
@@ -68,16 +77,8 @@ class DependencyMap {
       if (node.accumulates && commutes(uses, i))
         users.enter_group(self);
       else
-        users.enter(uses[i].access, self);
+        enter(uses[i], self);
     }
-  }
-
-  TaskReference writer(std::uint32_t index) const noexcept { return buffers_[index].writer; }
-  /// The readers since, or tasks that accumulate, if they matter to one with this access.
-  std::span<TaskReference const> readers(std::uint32_t index, Access access) const noexcept {
-    Group const& group = buffers_[index].readers;
-    bool const matter = writes(access) || group.accumulating();
-    return {group.data(), matter ? group.size() : 0};
   }
 
  private:
@@ -95,6 +96,19 @@ class DependencyMap {
     bool accumulating_ = false;
   };
   using Users = LastUsers<TaskReference, Group>;
+
+  template <class Visit> static void each_user(Users const& users, Access access, Visit& visit) {
+    visit(users.writer);
+    if (writes(access) || users.readers.accumulating())
+      for (TaskReference const& reader : users.readers) visit(reader);
+  }
+  /// Behind a writer, parts that name no other bytes have no users of their own.
+  void enter(Use<Buffer*> const& use, TaskReference const& self) noexcept {
+    buffers_[use.handle->index].enter(use.access, self);
+    if (!writes(use.access)) return;
+    for (Overlap const& other : overlaps_of(*use.handle))
+      if (other.covered) reset(other.buffer->index);
+  }
 
   void add_producer(TaskNode const& node, TaskReference const& task) {
     if (has_ended(task) || task.node->seen_by == node.number) return;

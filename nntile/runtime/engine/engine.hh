@@ -7,7 +7,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <span>
@@ -20,6 +19,8 @@
 #include "nntile/runtime/archetype.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/engine/dependency_map.hh"
+#include "nntile/runtime/engine/executor.hh"
+#include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/claims.hh"
 #include "nntile/runtime/support/driving_thread.hh"
@@ -33,29 +34,18 @@
 
 namespace nntile {
 
-/// An executor that brings storage of its own. `free` is called from any thread.
-template <class X>
-concept StoringExecutor =
-    Executor<X> && requires(X& executor, std::size_t bytes, Place place, void* pointer) {
-      { executor.allocate(bytes, place) } -> std::same_as<void*>;
-      executor.free(pointer, bytes, place);
-    };
-
-/// An executor some of whose threads drive a device: `stream` is the calling thread's, null on a
-/// thread without one; `synchronize` waits until all that is on the stream has ended. A task with a
-/// device entry runs it there, on memory that both sides reach.
-template <class X>
-concept DeviceExecutor = Executor<X> && requires(X& executor, void* stream) {
-  { executor.stream() } -> std::same_as<void*>;
-  { executor.synchronize(stream) } noexcept -> std::same_as<Status>;
-};
+namespace detail::engine {
+template <class X> class Nest;
+template <class X> class Nests;
+}  // namespace detail::engine
 
 /// Models Runtime over any executor. The driving thread executes tasks too, inside `wait`,
 /// `wait_all`, `lock` and a blocked `submit`, one at a time; unless a RuntimeOptions among the
 /// constructor's arguments says `own_driver`. At most `most_in_flight` tasks wait or run before
 /// `submit` blocks; while tokens are out it only helps, and lets more in. Memory: about 700 bytes a
-/// task in flight, kept for reuse. Allocates: nothing in a steady state. Tasks do not nest.
-template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
+/// task in flight, kept for reuse. Allocates: nothing in a steady state.
+template <Executor X>
+class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engine<X>> {
   using Calls = support::StorageCalls<Engine>;
   using Calls::link_;
   using typename Calls::Inside;
@@ -99,20 +89,7 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
 
   Event submit(Task<DataHandle> const& task) {
     Inside const inside(*this, "submit");
-    make_room();
-    support::TaskNode& node = take_node();
-    std::span<support::TaskReference const> producers;
-    try {
-      producers = fill(node, task);
-    } catch (...) {
-      free_nodes_.push(node);
-      throw;
-    }
-    std::uint64_t const sequence = ++submitted_;
-    support::BufferTable::commit(node.uses, support::Ticket{sequence});
-    dependences_.insert(node, node.uses);
-    start(node, producers);
-    return {this, sequence};
+    return submit(task, [](support::TaskNode&) {});
   }
 
   void wait(Event event) {
@@ -151,6 +128,9 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
 
  private:
   friend class support::StorageCalls<Engine>;
+  friend class detail::engine::Nest<X>;
+  friend class detail::engine::Nests<X>;
+  friend struct Nesting<Engine>;
   /// Whether the driver may execute tasks, as far as this argument of the constructor says.
   template <class Argument> static bool check(Argument const& argument) {
     if constexpr (std::same_as<std::remove_cvref_t<Argument>, RuntimeOptions>)
@@ -175,9 +155,11 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
 
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
   void wait_for_uses(support::Buffer const& buffer, Access access) {
-    wait_for(dependences_.writer(buffer.index));
-    for (support::TaskReference const& reader : dependences_.readers(buffer.index, access))
-      wait_for(reader);
+    dependences_.each_user(buffer, access,
+                           [this](support::TaskReference const& task) { wait_for(task); });
+  }
+  bool is_unused(support::Buffer const& buffer) const {
+    return events_.has_ended(static_cast<std::uint64_t>(buffer.last_use));
   }
 
   template <class Take> DataHandle make(Take take) {
@@ -185,6 +167,26 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
     DataHandle const handle = take();
     dependences_.reset(handle.index);
     return handle;
+  }
+
+  /// Submits a task to which extend(node) adds what a Task has not.
+  template <class Extend> Event submit(Task<DataHandle> const& task, Extend extend) {
+    make_room();
+    support::TaskNode& node = take_node();
+    std::span<support::TaskReference const> producers;
+    try {
+      producers = fill(node, task);
+      extend(node);
+    } catch (...) {
+      free_nodes_.push(node);
+      throw;
+    }
+    std::uint64_t const sequence = ++submitted_;
+    support::BufferTable::commit(node.uses, support::Ticket{sequence});
+    support::commit_parts(node.uses, support::Ticket{sequence});
+    dependences_.insert(node, node.uses);
+    start(node, producers);
+    return {this, sequence};
   }
 
   support::TaskNode& take_node() {
@@ -200,6 +202,7 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
     node->block = nullptr;
     node->accumulates = node->claimed = false;
     node->claim_from = 0;
+    node->start = node->ended = nullptr;
     node->successors.store(nullptr, std::memory_order_relaxed);
     return *node;
   }
@@ -207,24 +210,20 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
   /// Copies and checks a submission; what must come before it. Changes nothing but the node.
   std::span<support::TaskReference const> fill(support::TaskNode& node,
                                                Task<DataHandle> const& task) {
-    node.uses.resize(task.uses.size());
-    node.pointers.resize(task.uses.size());
-    node.arguments.resize(task.arguments.size());
-    if (!task.arguments.empty())
-      std::memcpy(node.arguments.data(), task.arguments.data(), task.arguments.size());
+    support::copy_task(node, task, submitted_ + 1);
     bool const usual = buffers_.bind(task, node.uses.data(), node.pointers.data());
     node.accumulates = !usual && support::accumulates(node.uses);
     if (node.accumulates) claims_.prepare(node.uses);
     auto const producers = collect(node, node.uses);
     node.edges.resize(producers.size());
     node.block = &events_.begin(submitted_ + 1);
-    node.body = {task.codelet,         submitted_ + 1,        node.uses,
-                 node.pointers.data(), node.arguments.data(), task.label};
-    if (task.codelet->cpu == nullptr && !polls_when_idle_) {
-      executor_->on_idle({&poll_idle, this});
-      polls_when_idle_ = true;
-    }
+    if (task.codelet->cpu == nullptr) poll_when_idle();
     return producers;
+  }
+  void poll_when_idle() {
+    if (polls_when_idle_) return;
+    executor_->on_idle({&poll_idle, this});
+    polls_when_idle_ = true;
   }
 
   std::span<support::TaskReference const> collect(support::TaskNode const& node,
@@ -269,8 +268,9 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
   /// Reclaims the buffer behind its tasks. Without memory to leave that to the last of them, waits
   /// for all: destructors retire, too.
   void retire_one(DataHandle handle) {
-    (void)buffers_.find(handle, "retire");
-    if (!dependences_.is_idle(handle.index)) {
+    support::Buffer const& buffer = buffers_.find(handle, "retire");
+    if (buffer.is(support::Buffer::region)) return (void)buffers_.begin_retire(handle);
+    if (!dependences_.is_idle(buffer)) {
       try {
         return retire_behind_tasks(handle);
       } catch (std::bad_alloc const&) {
@@ -308,17 +308,25 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
       if (!Claims::take(Waiters{}, Waiters::name(node))) return nullptr;
       node.claimed = true;
     }
+    if (node.start != nullptr) [[unlikely]] {
+      node.start(node);
+      return nullptr;
+    }
     if constexpr (DeviceExecutor<X>)
       if (run_on_device(node)) return end(node, keep);
+    return run_body(node) ? end(node, keep) : nullptr;
+  }
+  /// Whether the task has ended; if not, its token ends it.
+  bool run_body(support::TaskNode& node) noexcept {
     support::Ran ran;
     {
       support::DrivingThread::InTask const in_task(thread_);
       support::Workspaces::Loan const workspace(workspaces_, *node.body.codelet);
       ran = support::run_body(failures_, tokens_, node.body, &node, workspace.block());
     }
-    if (ran == support::Ran::ended) return end(node, keep);
+    if (ran == support::Ran::ended) return true;
     wake_.notify();  // a blocked submit may go on
-    return nullptr;
+    return false;
   }
   /// False where the task has no device entry, or the calling thread no device.
   bool run_on_device(support::TaskNode& node) noexcept {
@@ -333,6 +341,7 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
     auto& self = *static_cast<Engine*>(runtime);
     auto& node = *static_cast<support::TaskNode*>(task);
     support::settle(self.failures_, node.body, status);
+    if (node.ended != nullptr) return node.ended(node);
     (void)self.end(node, false);
   }
   using Claims = support::Claims<support::StandardAtomics>;
@@ -473,6 +482,9 @@ template <Executor X> class Engine : public support::StorageCalls<Engine<X>> {
       0};                                   // count of ended nodes that the driver waits for
   std::atomic<std::uint64_t> wake_for_{0};  // sequence that the driver waits for
   support::Wake wake_;
+  /// Of tasks that submit, once there was one (nest.hh): programs without pay for none of it.
+  std::unique_ptr<detail::engine::Nests<X>, void (*)(detail::engine::Nests<X>*)> nests_{nullptr,
+                                                                                        nullptr};
   support::Tokens tokens_{this, &token_ended, &wake_, &thread_};
 };
 static_assert(ScopedRuntime<Engine<ExecutorArchetype>>);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "nntile/runtime/engine/scratch_array.hh"
@@ -42,6 +43,11 @@ struct alignas(64) TaskNode {
   bool accumulates = false;
   bool claimed = false;          // it holds its claims
   std::uint32_t claim_from = 0;  // the least index of a buffer whose claim it has still to take
+  /// Of a task that submits: runs it. Of one that is part of it: ends it with its token (nest.hh).
+  void (*start)(TaskNode&) noexcept = nullptr;
+  void (*ended)(TaskNode&) noexcept = nullptr;
+  void* submits = nullptr;  // what `start` runs
+  void* nest = nullptr;     // what it is part of
   ScratchArray<Use<Buffer*>, 6> uses;
   ScratchArray<void*, 6> pointers;
   ScratchArray<std::byte, 64> arguments;
@@ -63,6 +69,18 @@ struct alignas(64) TaskNode {
 inline bool has_ended(TaskReference const& task) noexcept {
   return task.node == nullptr || task.node->number != task.number ||
          task.node->successors.load(std::memory_order_seq_cst) == TaskNode::closed();
+}
+
+/// Copies a submission into its node; `uses` and `pointers` are for the caller to fill. Throws
+/// std::bad_alloc.
+inline void copy_task(TaskNode& node, Task<DataHandle> const& task, std::uint64_t sequence) {
+  node.uses.resize(task.uses.size());
+  node.pointers.resize(task.uses.size());
+  node.arguments.resize(task.arguments.size());
+  if (!task.arguments.empty())
+    std::memcpy(node.arguments.data(), task.arguments.data(), task.arguments.size());
+  node.body = {task.codelet,          sequence,  node.uses, node.pointers.data(),
+               node.arguments.data(), task.label};
 }
 
 /// Links a filled node, whose edges are sized, behind its producers; true if none of them is left

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "nntile/core/call_site.hh"
@@ -30,30 +31,74 @@ template <class Policy> class Allocator {
         records_(records_of(options)),
         heaps_{make(options, Lifetime::step), make(options, Lifetime::scope),
                make(options, Lifetime::scratch), make(options, Lifetime::staging)} {
-    if (options.records == 0) return;
-    for (Heap const& heap : heaps_)
-      if (heap.newest() != nullptr)
-        driver_.reclaim().reserve(static_cast<std::uint32_t>(heap.newest()->record_capacity()));
+    if (options.records != 0) driver_.reclaim().reserve(records_);  // of empty buffers
   }
 
-  /// Memory for a buffer of that lifetime, which notes that it is a heap's. settle() ends what
-  /// other threads have dropped. Throws OutOfMemory, DeadlockError.
+  /// A record with memory if some is known to be free, and a scope of that lifetime is open; null
+  /// otherwise.
+  [[gnu::always_inline]] support::Buffer* take(std::size_t bytes, Lifetime lifetime) noexcept {
+    return heaps_[index_of(lifetime)].take(bytes);
+  }
+  /// The same where something may have come back.
+  support::Buffer* take_again(std::size_t bytes, Lifetime lifetime) noexcept {
+    return take_again(heaps_[index_of(lifetime)], bytes);
+  }
+  /// The same if it takes more work, or waiting: then settle() ends what other threads have
+  /// dropped. Throws OutOfMemory, DeadlockError, LifetimeError (no open scope of that lifetime).
   template <class Settle>
-  [[gnu::always_inline]] void* take(std::size_t bytes, Lifetime lifetime, support::Buffer& buffer,
-                                    Settle settle) {
+  support::Buffer& take_slowly(std::size_t bytes, Lifetime lifetime, Settle settle) {
     Heap& heap = heaps_[index_of(lifetime)];
-    std::size_t const room = Heap::room_for(bytes);
-    advance(heap);
-    buffer.native = &heap;
-    if (room != 0) [[likely]]
-      if (void* const pointer = heap.take(room, buffer)) [[likely]]
-        return pointer;
-    return take_slowly(heap, bytes, buffer, settle);
+    domain_.machine.table.check_scope(lifetime);
+    if (bytes == 0) return nowhere(lifetime);
+    if (support::Buffer* const buffer = take_again(heap, bytes)) return *buffer;
+    return take_when_there_is_room(heap, bytes, settle);
+  }
+
+  /// For a scope that has been opened.
+  void open_scope(support::Scope& scope) noexcept {
+    scope.first = heaps_[index_of(scope.lifetime)].open_scope();
+  }
+  /// For one that is to close: throws LifetimeError if a buffer in it is locked.
+  void check_close(support::Scope const& scope) const {
+    if (!domain_.machine.table.any_locked()) return;
+    heaps_[index_of(scope.lifetime)].each(
+        scope.first, [](support::Buffer& buffer) { support::BufferTable::check_close(buffer); });
+  }
+  /// For one that closes: ends its buffers.
+  void close_scope(support::Scope const& scope) noexcept {
+    heaps_[index_of(scope.lifetime)].close_scope(scope.first, Ended{*this});
+  }
+  /// For a buffer whose handle has become void; false if it is no heap's.
+  static bool end(support::Buffer& buffer) noexcept {
+    if (buffer.native == nullptr) return false;
+    static_cast<Heap*>(buffer.native)->end(buffer);
+    return true;
+  }
+
+  /// The buffer that holds a byte of a heap; null if none does.
+  support::Buffer* find(void const* byte) const {
+    support::Buffer* buffer = nullptr;
+    for (Heap const& heap : heaps_)
+      if (buffer == nullptr) buffer = heap.find(static_cast<std::byte const*>(byte));
+    return buffer;
+  }
+  /// Throws ValueError if some of these bytes are a heap's.
+  void check_adopt(std::span<std::byte const> bytes) const {
+    for (Heap const& heap : heaps_)
+      if (heap.overlaps(bytes.data(), bytes.size()))
+        throw ValueError(concat("adopt: the ", bytes.size(), " bytes overlap the heap of lifetime ",
+                                name_of(heap.lifetime()), ": name the handle that was allocated"));
   }
 
   HeapStats stats(Lifetime lifetime) const { return heaps_[index_of(lifetime)].stats(); }
 
  private:
+  struct Ended {
+    Allocator& allocator;
+    bool operator()(support::Buffer& buffer) const {
+      return allocator.driver_.reclaim().take_back(buffer);
+    }
+  };
   struct alignas(support::line_bytes) Line {
     std::byte bytes[support::line_bytes];
   };
@@ -66,19 +111,26 @@ template <class Policy> class Allocator {
       throw ValueError(concat("ring: heaps of ", records, " records where 2^31 are possible"));
     return records;
   }
-  Heap make(HeapOptions const& options, Lifetime lifetime) const {
-    return Heap(lifetime, options.of(lifetime), Policy::Sizes::heap_bytes, records_);
+  Heap make(HeapOptions const& options, Lifetime lifetime) {
+    return Heap(lifetime, options.of(lifetime), Policy::Sizes::heap_bytes, records_,
+                driver_.reclaim());
   }
 
-  /// An empty buffer takes no room and no record: it holds up no other.
-  void* nowhere(support::Buffer& buffer) {
-    buffer.native = nullptr;
-    return &line_;
+  /// An empty buffer takes no room and no record of a heap: it holds up no other.
+  support::Buffer& nowhere(Lifetime lifetime) {
+    DataHandle const handle = driver_.reclaim().begin(
+        [&] { return domain_.machine.table.add_without_storage(0, host, lifetime); });
+    support::Buffer& buffer = domain_.machine.table[handle.index];
+    buffer.pointer = &line_;
+    return buffer;
   }
 
-  void advance(Heap& heap) {
-    heap.advance([this](support::Buffer& buffer) { return driver_.reclaim().take_back(buffer); });
+  [[gnu::noinline]] support::Buffer* take_again(Heap& heap, std::size_t bytes) noexcept {
+    if (!heap.any_scope()) return nullptr;
+    advance(heap);
+    return heap.take_if_room(bytes);
   }
+  [[gnu::always_inline]] void advance(Heap& heap) { heap.advance(Ended{*this}, driver_.reclaim()); }
   void collect(Heap& heap) {
     driver_.reclaim().collect();
     advance(heap);
@@ -89,18 +141,17 @@ template <class Policy> class Allocator {
   }
 
   template <class Settle>
-  [[gnu::noinline]] void* take_slowly(Heap& heap, std::size_t bytes, support::Buffer& buffer,
-                                      Settle settle) {
-    if (bytes == 0) return nowhere(buffer);
+  [[gnu::noinline]] support::Buffer& take_when_there_is_room(Heap& heap, std::size_t bytes,
+                                                             Settle settle) {
     std::size_t const room = Heap::room_for(bytes);
     bool const grows = heap.on_full() == OnFull::grow;
-    if (room == 0 || (!grows && room > heap.newest()->capacity())) fail_too_large(heap, bytes);
+    if (room == 0 || (!grows && room > heap.newest().capacity())) fail_too_large(heap, bytes);
     collect(heap);
-    void* pointer = heap.take(room, buffer);
-    if (pointer != nullptr) return pointer;
+    support::Buffer* buffer = heap.take_if_room(bytes);
+    if (buffer != nullptr) return *buffer;
     if (grows) {
-      heap.grow(room);
-      return heap.take(room, buffer);
+      heap.grow(room, driver_.reclaim());
+      return *heap.take_if_room(bytes);
     }
     if (heap.on_full() == OnFull::fail) fail<OutOfMemory>(heap, bytes, "");
     heap.count_wait();
@@ -110,15 +161,15 @@ template <class Policy> class Allocator {
           bool const all_ended = idle();
           settle();
           collect(heap);  // once more: what a task held that has ended since comes back first
-          pointer = heap.take(room, buffer);
-          return pointer != nullptr || all_ended;
+          buffer = heap.take_if_room(bytes);
+          return buffer != nullptr || all_ended;
         },
         [&] {
           if (domain_.window.watermark() != domain_.window.head()) return driver_.oldest();
           return domain_.pending.oldest();
         });
-    if (pointer == nullptr) fail_for_good(heap, bytes);
-    return pointer;
+    if (buffer == nullptr) fail_for_good(heap, bytes);
+    return *buffer;
   }
 
   /// Totals of a chunk for an error.
@@ -129,7 +180,7 @@ template <class Policy> class Allocator {
   };
   static Census census(HeapChunk const& chunk) {
     Census result;
-    chunk.each([&](support::Buffer& buffer) {
+    chunk.each(0, [&](support::Buffer& buffer) {
       std::size_t const room = Heap::room_for(buffer.bytes);
       result.held += room;
       if (buffer.is(support::Buffer::ended)) result.ended += room;
@@ -139,18 +190,18 @@ template <class Policy> class Allocator {
   }
 
   [[noreturn]] static void fail_too_large(Heap const& heap, std::size_t bytes) {
-    if (heap.newest() == nullptr || heap.on_full() == OnFull::grow)
+    if (heap.newest().capacity() == 0 || heap.on_full() == OnFull::grow)
       throw OutOfMemory(concat("allocate: cannot allocate ", bytes, " bytes (",
                                name_of(heap.lifetime()), "): use smaller tensors"));
     throw OutOfMemory(concat("allocate: ", bytes, " bytes (", name_of(heap.lifetime()),
                              ") are more than the capacity of their heap, ",
-                             heap.newest()->capacity(), " bytes: make it ", Heap::room_for(bytes),
+                             heap.newest().capacity(), " bytes: make it ", Heap::room_for(bytes),
                              " at least (HeapOptions), or let it grow"));
   }
 
   /// With the dead bytes behind the oldest buffer there would be room, or not even with them.
   [[noreturn]] void fail_for_good(Heap const& heap, std::size_t bytes) {
-    HeapChunk const& chunk = *heap.newest();
+    HeapChunk const& chunk = heap.newest();
     Census const found = census(chunk);
     std::string const why = "every task has ended, and ";
     bool const would_do = Heap::room_for(bytes) <= chunk.capacity() - (found.held - found.ended) &&
@@ -161,7 +212,7 @@ template <class Policy> class Allocator {
 
   template <class E>
   [[noreturn]] void fail(Heap const& heap, std::size_t bytes, std::string const& why) {
-    HeapChunk const& chunk = *heap.newest();
+    HeapChunk const& chunk = heap.newest();
     Census const found = census(chunk);
     support::Buffer const& oldest = *chunk.oldest();
     std::size_t const room = Heap::room_for(bytes);
@@ -172,7 +223,8 @@ template <class Policy> class Allocator {
     if (oldest.is(support::Buffer::ended)) {
       text += " holds up the others until its tasks have ended";
     } else {
-      CallSite const site = domain_.machine.table.site_of_scope(oldest);
+      CallSite const site =
+          domain_.machine.table.scopes().site_of(heap.lifetime(), chunk.oldest_position());
       text += concat(" of the scope opened at ", site.file != nullptr ? site.file : "?", ":",
                      site.line, " holds up the others until it is retired");
     }

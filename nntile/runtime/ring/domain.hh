@@ -16,6 +16,14 @@
 #include "nntile/runtime/ring/window.hh"
 #include "nntile/runtime/support/event_name.hh"
 
+namespace nntile {
+
+/// How far a submitted task is: it waits for others; nothing keeps it from running, or it runs; it
+/// has ended; and so have all tasks before it.
+enum class RingProgress : std::uint8_t { waiting, ready, ended, past };
+
+}  // namespace nntile
+
 namespace nntile::detail::ring {
 
 template <class Policy> class Machine;
@@ -61,6 +69,14 @@ template <class Policy> struct Domain {
     std::uint64_t const ticket = window.find(sequence);
     bool const waits = ticket != window.nothing && !window.finished(ticket);
     return waits ? reference_to(ticket) : pending.reference_of(sequence);
+  }
+  /// How far the task of that sequence is, which was submitted. Submitter only.
+  RingProgress progress(std::uint64_t sequence) {
+    std::uint64_t const ticket = window.find(sequence);
+    if (ticket != window.nothing && !window.finished(ticket))
+      return window.startable(ticket) ? RingProgress::ready : RingProgress::waiting;
+    if (pending.is_open(sequence)) return RingProgress::ready;
+    return ticket != window.nothing ? RingProgress::ended : RingProgress::past;
   }
   /// Whether the task that a reference names is finished. Submitter only.
   bool finished(Reference reference) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/ring/reclaim.hh"
 #include "nntile/runtime/ring/worker.hh"
@@ -67,8 +68,9 @@ class Driver {
     Reference reference;
   };
 
-  /// Waits until over() holds. Before it sleeps it calls target(), which returns a task whose end
-  /// will make a difference: a Producer, or a reference in the driver's domain.
+  /// Waits until over() holds. Throws LifetimeError where it does not and the ring is paused, but
+  /// for bodies, which end before it is. Before it sleeps it calls target(), which returns a task
+  /// whose end will make a difference: a Producer, or a reference in the driver's domain.
   ///
   /// Runs tasks meanwhile, one after the other and never one more than needed: a helper that ran
   /// off along a chain would stop submitting.
@@ -78,6 +80,8 @@ class Driver {
     if constexpr (requires { domain_.family; })
       if (domain_.family != nullptr) [[unlikely]]
         return block_in_body(over, target);
+    if (machine_.scheduler.paused()) [[unlikely]]
+      refuse_to_wait();
     Spin<Policy> spin(machine_.options.oversubscribed);
     support::DefaultFloatEnvironment const environment;  // once, not at each of the tasks
     ReadyTask ready = no_task;
@@ -103,6 +107,22 @@ class Driver {
   /// The target of a wait for room: the oldest task of the window.
   Reference oldest() const { return reference_to(domain_.window.watermark()); }
 
+  /// Lets no body run until `resume`: returns when all workers have come to the gate, each behind
+  /// the body that it ran. Calls polls meanwhile, for bodies that wait.
+  void pause() {
+    if (machine_.scheduler.paused()) return;
+    machine_.gate.close();
+    machine_.scheduler.pause();
+    machine_.parking.wake_all();
+    auto const workers = static_cast<std::uint32_t>(machine_.options.spawned);
+    while (!machine_.gate.wait_for(workers, long_nap_ns)) (void)poll();
+  }
+  void resume() {
+    if (!machine_.scheduler.paused()) return;
+    machine_.scheduler.resume();
+    machine_.gate.open();
+  }
+
   /// Runs one ready task, if there is one and this thread executes.
   bool help_once() {
     if (!helps_) return false;
@@ -117,7 +137,14 @@ class Driver {
 
   /// The first unfinished task that a host access to the buffer has to wait for, if any.
   Reference next_user(support::Buffer const& buffer, Access access) {
-    BufferUsers const& users = reclaim_.users(buffer);
+    Reference found = next_of(reclaim_.users(buffer), access);
+    for (support::Overlap const& other : support::overlaps_of(buffer))
+      if (found == no_reference) found = next_of(reclaim_.users(*other.buffer), access);
+    return found;
+  }
+
+ private:
+  Reference next_of(BufferUsers const& users, Access access) {
     if (!domain_.finished(users.writer)) return users.writer;
     if (writes(access) || users.readers.accumulating())
       for (Reference const reader : users.readers)
@@ -125,14 +152,13 @@ class Driver {
     return no_reference;
   }
 
- private:
   /// The same for the body of a task, which runs tasks that are part of it, and no others: one of
   /// these is being run elsewhere, or is ready, or waits for an older one, so that there is always
   /// progress; any other task could in its turn wait for what is below it on this stack.
   template <class Over, class Target>
   [[gnu::noinline]] void block_in_body(Over over, Target target) {
     std::uint32_t const self = domain_.worker;
-    support::check_stack(machine_.scheduler.worker(self).stack, "ring");
+    check_stack(machine_.scheduler.worker(self).stack, "ring");
     support::DefaultFloatEnvironment const environment;
     Spin<Policy> spin(machine_.options.oversubscribed);
     while (!over()) {
@@ -150,6 +176,13 @@ class Driver {
     if (machine_.scheduler.keeps_some(self)) machine_.parking.wake(1);
   }
 
+  [[noreturn]] void refuse_to_wait() const {
+    throw LifetimeError(concat(
+        machine_.thread.call(), ": would wait for tasks that have not ended (",
+        domain_.window.head() - domain_.window.watermark(), " of ", domain_.window.size(),
+        " slots are taken), and the ring is paused, so that none of them can: call resume()"));
+  }
+
   /// Lives while the driver runs tasks, under the default floating-point mode.
   class Helping {
    public:
@@ -160,7 +193,7 @@ class Driver {
     /// Runs one task; returns one that it made ready and that need not wait, or no_task.
     ReadyTask run(ReadyTask ready) const {
       ReadyTask const kept = machine_.run(0, ready);
-      if (kept == no_task || !machine_.should_wait(kept)) return kept;
+      if (kept == no_task || !machine_.should_wait(0, kept)) return kept;
       machine_.give(kept);
       return no_task;
     }
@@ -195,13 +228,14 @@ class Driver {
   void sleep(Producer target) {
     auto& parking = machine_.parking;
     parking.expect(target.domain.name_of(target.reference));
-    if (helps_) parking.announce();
-    if (target.domain.finishing(target.reference) || (helps_ && machine_.scheduler.any())) {
-      if (helps_) parking.cancel();
+    std::uint32_t const kind = machine_.scheduler.kind(0);
+    if (helps_) parking.announce(kind);
+    if (target.domain.finishing(target.reference) || (helps_ && machine_.scheduler.any(0))) {
+      if (helps_) parking.cancel(kind);
       // A push, a pop or an end may be in progress on a preempted thread.
       Policy::Clock::yield_core();
     } else {
-      parking.sleep_driver(helps_, nap_of(machine_.tokens));
+      parking.sleep_driver(helps_, nap_of(machine_.tokens), kind);
     }
     parking.stop_expecting();
   }

@@ -5,39 +5,46 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
+#include <vector>
 
 #include "nntile/core/error.hh"
 #include "nntile/runtime/ring/heap_chunk.hh"
 #include "nntile/runtime/ring/heap_options.hh"
+#include "nntile/runtime/support/buffer_table.hh"
 
 namespace nntile::detail::ring {
 
 /// Buffers of one lifetime. The submitter's alone.
 ///
 /// Law: the newest chunk gives memory out; older ones are freed when their last allocation has
-/// come back. A heap that may not grow has one chunk.
+/// come back. A heap that may not grow has one chunk. `take` gives out what is known to be free:
+/// where something may have come back since, no scope is open, or there is no room, it gives
+/// nothing, and what to do about that is the caller's.
 class Heap {
  public:
-  /// Memory that is given is taken now; else `first_bytes` with the first allocation. Throws
-  /// ValueError (no capacity where it may not grow), OutOfMemory.
+  using Buffer = support::Buffer;
+
+  /// Memory that is given is taken now, and records from `source`; else `first_bytes` with the
+  /// first allocation. Throws ValueError (no capacity where it may not grow), OutOfMemory.
+  template <class Records>
   Heap(Lifetime lifetime, HeapCapacity const& capacity, std::size_t first_bytes,
-       std::uint32_t records)
+       std::uint32_t records, Records& source)
       : lifetime_(lifetime),
         on_full_(capacity.on_full),
         first_bytes_(first_bytes),
         first_records_(records) {
     if (capacity.bytes != 0)
-      newest_ = make(capacity.bytes);
+      newest_ = make(capacity.bytes, source);
     else if (on_full_ != OnFull::grow)
       throw ValueError(concat("ring: the heap of lifetime ", name_of(lifetime),
                               " may not grow, and needs a capacity: HeapOptions"));
+    newest_.close();
   }
 
   Lifetime lifetime() const { return lifetime_; }
   OnFull on_full() const { return on_full_; }
-  HeapChunk const* newest() const { return newest_.get(); }
+  HeapChunk const& newest() const { return newest_; }
 
   /// `bytes` rounded up to what an allocation takes; 0 if it is more than any memory.
   static std::size_t room_for(std::size_t bytes) {
@@ -45,31 +52,75 @@ class Heap {
     return (bytes + support::line_bytes - 1) & ~(support::line_bytes - 1);
   }
 
-  /// Gives out `bytes`, a result of room_for; null without room.
-  [[gnu::always_inline]] void* take(std::size_t bytes, support::Buffer& buffer) {
-    if (newest_ == nullptr) [[unlikely]]
-      return nullptr;
-    return newest_->take(bytes, buffer);
+  /// Gives memory and a record out to an unwritten buffer, or null.
+  [[gnu::always_inline]] Buffer* take(std::size_t bytes) noexcept { return newest_.take(bytes); }
+  /// The same if there is room; afterwards `take` goes on, unless the oldest buffer has ended and
+  /// is in use yet.
+  [[gnu::always_inline]] Buffer* take_if_room(std::size_t bytes) noexcept {
+    newest_.open();
+    Buffer* buffer = newest_.take(bytes);
+    if (buffer == nullptr && newest_.begin_at_start(room_for(bytes))) buffer = newest_.take(bytes);
+    if (newest_.oldest_has_ended()) newest_.close();
+    return buffer;
   }
 
-  /// Takes back the oldest allocations as long as ended(buffer) holds for them.
-  template <class Ended> void advance(Ended ended) {
-    if (newest_ == nullptr) return;
-    bool const some = !newest_->empty() && newest_->oldest()->is(support::Buffer::ended);
-    if (some || newest_->older != nullptr) advance_some(ended);
+  /// For a buffer whose handle has become void.
+  void end(Buffer& buffer) noexcept {
+    buffer.set(Buffer::ended);
+    if (&buffer == newest_.oldest() || !older_.empty()) newest_.close();
+  }
+
+  /// Notes that a scope opens: the position of its first buffer.
+  std::uint64_t open_scope() noexcept {
+    ++open_scopes_;
+    return newest_.position();
+  }
+  /// Calls visit(buffer) for each that holds memory and is not before a position.
+  template <class Visit> void each(std::uint64_t from, Visit visit) const {
+    for (HeapChunk const& chunk : older_) chunk.each(from, visit);
+    newest_.each(from, visit);
+  }
+  /// Ends the scope whose first buffer is at a position, and all buffers from there on; takes back
+  /// the oldest allocations as long as ended(buffer) holds for them.
+  template <class Ended> void close_scope(std::uint64_t first, Ended ended) noexcept {
+    if (newest_.position() != first) end_from(first, ended);
+    if (--open_scopes_ == 0) newest_.close();
+  }
+  Buffer* find(std::byte const* byte) const {
+    Buffer* buffer = newest_.find(byte);
+    for (HeapChunk const& chunk : older_)
+      if (buffer == nullptr) buffer = chunk.find(byte);
+    return buffer;
+  }
+  bool overlaps(std::byte const* begin, std::size_t bytes) const {
+    bool any = newest_.overlaps(begin, bytes);
+    for (HeapChunk const& chunk : older_) any |= chunk.overlaps(begin, bytes);
+    return any;
+  }
+  bool any_scope() const { return open_scopes_ != 0; }
+
+  /// Takes back the oldest allocations as long as ended(buffer) holds for them; records of chunks
+  /// that are freed go back to `source`.
+  template <class Ended, class Records>
+  [[gnu::always_inline]] void advance(Ended ended, Records& source) {
+    note_peak();
+    newest_.advance(ended);
+    if (!older_.empty()) [[unlikely]]
+      count_older(ended, source);
   }
 
   /// Takes memory from the system so that there is room. Throws OutOfMemory, std::bad_alloc.
-  void grow(std::size_t bytes) {
-    bool const small = newest_ != nullptr && bytes <= newest_->capacity();
-    if (small && newest_->records_full()) {
-      newest_->grow_records();
+  template <class Records> void grow(std::size_t bytes, Records& source) {
+    if (newest_.records_full() && newest_.capacity() != 0 && bytes <= newest_.capacity()) {
+      grow_records(source);
     } else {
       note_peak();
-      auto chunk = make_some(bytes, newest_ != nullptr ? 2 * newest_->capacity() : first_bytes_);
-      chunk->older = std::exchange(newest_, nullptr);
-      newest_ = static_cast<std::unique_ptr<HeapChunk>&&>(chunk);
-      count_older([](support::Buffer&) { return false; });
+      older_.reserve(older_.size() + 1);
+      HeapChunk chunk =
+          make_some(bytes, newest_.capacity() != 0 ? 2 * newest_.capacity() : first_bytes_, source);
+      if (newest_.capacity() != 0) older_.push_back(std::move(newest_));
+      newest_ = std::move(chunk);
+      count_older([](Buffer&) { return false; }, source);
     }
     ++growths_;
   }
@@ -77,11 +128,13 @@ class Heap {
 
   HeapStats stats() const {
     HeapStats stats;
-    for (HeapChunk const* chunk = newest_.get(); chunk != nullptr; chunk = chunk->older.get()) {
-      stats.capacity += chunk->capacity();
-      stats.used += chunk->used();
-      stats.records += chunk->records();
-    }
+    auto const add = [&](HeapChunk const& chunk) {
+      stats.capacity += chunk.capacity();
+      stats.used += chunk.used();
+      stats.records += chunk.records();
+    };
+    add(newest_);
+    for (HeapChunk const& chunk : older_) add(chunk);
     stats.peak = std::max(peak_, stats.used);
     stats.peak_records = std::max(peak_records_, stats.records);
     stats.growths = growths_;
@@ -90,57 +143,89 @@ class Heap {
   }
 
  private:
-  std::unique_ptr<HeapChunk> make(std::size_t bytes) const {
+  /// Of the runtime's records those that the heap borrows, with the fields that stay.
+  template <class Records> struct Lender {
+    Heap& heap;
+    Records& source;
+    Buffer& lend() {
+      Buffer& buffer = source.lend();
+      buffer.native = &heap;
+      buffer.lifetime = heap.lifetime_;
+      buffer.place = {};
+      buffer.release = {};
+      buffer.scope = 0;
+      buffer.state = 0;
+      buffer.last_use = {};
+      return buffer;
+    }
+    void give_back(Buffer& buffer) noexcept { source.give_back(buffer); }
+  };
+
+  template <class Records> HeapChunk make(std::size_t bytes, Records& source) {
     std::size_t const room = room_for(bytes), all = support::physical_memory();
     if (room == 0 || (all != 0 && room > all)) [[unlikely]]
       throw OutOfMemory(concat("ring: a heap of ", bytes, " bytes for lifetime ",
                                name_of(lifetime_), ", and the machine has ", all,
                                " bytes of memory"));
-    return std::make_unique<HeapChunk>(room, first_records_);
+    Lender<Records> lender{*this, source};
+    return HeapChunk(room, first_records_, newest_.position(), lender);
   }
   /// As many bytes as are better, or else as are needed.
-  std::unique_ptr<HeapChunk> make_some(std::size_t needed, std::size_t better) const {
+  template <class Records>
+  HeapChunk make_some(std::size_t needed, std::size_t better, Records& source) {
     if (better > needed) try {
-        return make(better);
+        return make(better, source);
       } catch (OutOfMemory const&) {
       }
-    return make(needed);
+    return make(needed, source);
+  }
+  template <class Records> void grow_records(Records& source) {
+    Lender<Records> lender{*this, source};
+    newest_.grow_records(lender);
+  }
+
+  template <class Ended>
+  [[gnu::noinline]] void end_from(std::uint64_t first, Ended ended) noexcept {
+    note_peak();
+    auto const end = [](Buffer& buffer) { support::BufferTable::end(buffer); };
+    newest_.end_from(first, end, ended);
+    for (HeapChunk& chunk : older_) chunk.end_from(first, end, ended);
+    if (newest_.oldest_has_ended() || !older_.empty())
+      newest_.close();
+    else
+      newest_.open();
   }
 
   /// Between two calls of this, a heap only fills.
   void note_peak() {
-    if (newest_ == nullptr) return;
-    peak_ = std::max(peak_, newest_->used() + older_used_);
-    peak_records_ = std::max(peak_records_, newest_->records() + older_records_);
+    peak_ = std::max(peak_, newest_.used() + older_used_);
+    peak_records_ = std::max(peak_records_, newest_.records() + older_records_);
   }
 
-  template <class Ended> [[gnu::noinline]] void advance_some(Ended ended) {
-    note_peak();
-    newest_->advance(ended);
-    if (newest_->older != nullptr) [[unlikely]]
-      count_older(ended);
-  }
-
-  template <class Ended> [[gnu::noinline]] void count_older(Ended ended) {
+  template <class Ended, class Records>
+  [[gnu::noinline]] void count_older(Ended ended, Records& source) {
     older_used_ = older_records_ = 0;
-    for (std::unique_ptr<HeapChunk>* place = &newest_->older; *place != nullptr;) {
-      HeapChunk& chunk = **place;
+    for (std::size_t i = 0; i < older_.size();) {
+      HeapChunk& chunk = older_[i];
       chunk.advance(ended);
       if (chunk.empty()) {
-        *place = static_cast<std::unique_ptr<HeapChunk>&&>(chunk.older);
+        chunk.give_back(source);
+        older_.erase(older_.begin() + static_cast<std::ptrdiff_t>(i));
         continue;
       }
       older_used_ += chunk.used();
       older_records_ += chunk.records();
-      place = &chunk.older;
+      ++i;
     }
   }
 
+  HeapChunk newest_;
+  std::vector<HeapChunk> older_;  // from the oldest on
+  std::uint32_t open_scopes_ = 0;
   Lifetime const lifetime_;
   OnFull const on_full_;
   std::size_t const first_bytes_;
   std::uint32_t const first_records_;
-  std::unique_ptr<HeapChunk> newest_;
   std::size_t peak_ = 0;
   std::uint64_t peak_records_ = 0;
   std::size_t older_used_ = 0;  // of the chunks behind the newest

@@ -1,11 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// A ring of bytes, given out in order and taken back in order.
+// A ring of bytes and a ring of records, given out in order and taken back in order.
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <utility>
 
 #include "nntile/core/heap_array.hh"
 #include "nntile/runtime/support/aligned.hh"
@@ -13,111 +13,224 @@
 
 namespace nntile::detail::ring {
 
-/// Memory for buffers, and a record of each in a ring of their own, apart from task slots. One
-/// thread's; no atomics.
+/// Memory for buffers, and their records, which stay the chunk's: what does not change from one
+/// buffer to the next is filled in beforehand. One thread's; no atomics.
 ///
-/// Law: cursors count bytes and never decrease; an allocation is contiguous, so that what is left
-/// at the end may be skipped; a chunk without allocations begins anew at offset 0.
+/// Law: positions count buffers and never decrease; an allocation is contiguous, so that what is
+/// left at the end may be skipped; a chunk without allocations begins anew with its first byte and
+/// its first record.
 class HeapChunk {
  public:
-  /// `bytes` is a multiple of 64 and not 0, `records` at least 1. Throws OutOfMemory,
-  /// std::bad_alloc.
-  HeapChunk(std::size_t bytes, std::uint32_t records)
-      : capacity_(bytes),
-        record_mask_(std::bit_ceil(records) - 1),
-        records_(std::size_t{record_mask_} + 1),
-        memory_(static_cast<std::byte*>(support::allocate_aligned(bytes))) {}
-  HeapChunk(HeapChunk const&) = delete;
-  HeapChunk& operator=(HeapChunk const&) = delete;
+  using Buffer = support::Buffer;
+
+  /// Has no memory.
+  HeapChunk() = default;
+  /// `bytes` is a multiple of 64 and not 0, `records` at least 1; position `first` is that of the
+  /// first buffer. lend() returns a record, give_back(buffer) is called for those that were lent if
+  /// another throws. Throws what lend does, OutOfMemory, std::bad_alloc.
+  template <class Records>
+  HeapChunk(std::size_t bytes, std::uint32_t records, std::uint64_t first, Records& source)
+      : newest_(first),
+        oldest_(first),
+        capacity_(bytes),
+        memory_(static_cast<std::byte*>(support::allocate_aligned(bytes))) {
+    try {
+      enlarge(std::bit_ceil(records), source);
+    } catch (...) {
+      support::free_aligned(memory_);
+      throw;
+    }
+    begin_anew();
+    open();
+  }
+  HeapChunk(HeapChunk&& other) noexcept { swap(other); }
+  HeapChunk& operator=(HeapChunk&& other) noexcept {
+    HeapChunk old(std::move(other));
+    swap(old);
+    return *this;
+  }
   ~HeapChunk() { support::free_aligned(memory_); }
 
-  /// Gives `bytes` out, a multiple of 64 and not 0, to a buffer; null without room.
-  void* take(std::size_t bytes, support::Buffer& buffer) {
-    if (bytes > in_one_piece_ || records_full()) [[unlikely]]
-      if (!skip_the_end(bytes)) return nullptr;
-    if (empty()) oldest_buffer_ = &buffer;
-    records_[newest_++ & record_mask_] = {head_, &buffer};
-    void* const pointer = memory_ + (head_ - origin_);
-    head_ += bytes;
-    in_one_piece_ -= bytes;
-    return pointer;
+  /// Gives out memory and a record for an unwritten buffer; null if it is closed, without room, or
+  /// for 0 bytes.
+  [[gnu::always_inline]] Buffer* take(std::size_t bytes) noexcept {
+    std::size_t const last = (bytes - 1) | (support::line_bytes - 1);  // 0 bytes: SIZE_MAX
+    if (last >= room_) [[unlikely]]
+      return nullptr;
+    std::uint64_t const position = newest_;
+    std::byte* const start = cursor_;
+    Buffer* const buffer = records_[position & mask_];
+    newest_ = position + 1;
+    cursor_ = start + last + 1;
+    room_ = position + 1 == full_ ? 0 : room_ - last - 1;
+    buffer->pointer = start;
+    buffer->bytes = bytes;
+    buffer->state = Buffer::unwritten | Buffer::in_use;
+    return buffer;
+  }
+  /// From here on `take` gives nothing out.
+  void close() noexcept { room_ = 0; }
+  /// From here on it gives out what it has.
+  void open() noexcept { room_ = in_one_piece(); }
+  /// The same from the first byte on, if `bytes` have room there and not where it is.
+  bool begin_at_start(std::size_t bytes) noexcept {
+    if (bytes == 0 || bytes <= in_one_piece() || bytes > available()) return false;
+    cursor_ = memory_;
+    open();
+    return true;
   }
 
   /// Takes back the oldest allocations as long as ended(buffer) holds for them.
   template <class Ended> void advance(Ended ended) {
-    if (empty() || !ended(*oldest())) return;
-    do ++oldest_;
-    while (!empty() && ended(*records_[oldest_ & record_mask_].buffer));
-    if (empty()) {
-      tail_ = origin_ = head_;
-    } else {
-      tail_ = records_[oldest_ & record_mask_].start;
-      oldest_buffer_ = records_[oldest_ & record_mask_].buffer;
-    }
-    std::size_t const free = capacity_ - used(), end = capacity_ - (head_ - origin_);
-    in_one_piece_ = free < end ? free : end;
+    while (!empty() && ended(*records_[oldest_ & mask_])) ++oldest_;
+    empty() ? begin_anew() : note_oldest();
   }
 
-  /// Room for twice as many records. Throws std::bad_alloc.
-  void grow_records() {
-    std::uint64_t const mask = 2 * record_mask_ + 1;
-    HeapArray<Record> records(mask + 1);
-    for (std::uint64_t i = oldest_; i != newest_; ++i)
-      records[i & mask] = records_[i & record_mask_];
-    records_ = static_cast<HeapArray<Record>&&>(records);
-    record_mask_ = mask;
+  /// The same after end(buffer) has been called for each that is not before a position and has not
+  /// ended.
+  template <class End, class Ended> void end_from(std::uint64_t from, End end, Ended ended) {
+    advance(ended);
+    bool oldest = true;
+    for (std::uint64_t i = from > oldest_ ? from : oldest_; i < newest_; ++i) {
+      Buffer& buffer = *records_[i & mask_];
+      if (!buffer.is(Buffer::ended)) end(buffer);
+      oldest = oldest && i == oldest_ && ended(buffer);
+      if (oldest) ++oldest_;
+    }
+    advance([](Buffer const&) { return false; });
+  }
+
+  /// Room for twice as many records. Throws what `source` does.
+  template <class Records> void grow_records(Records& source) {
+    enlarge(2 * (mask_ + 1), source);
+    note_oldest();
+  }
+  /// Calls give_back(buffer) for each record: it has no allocations, and gives out no more.
+  template <class Records> void give_back(Records& source) noexcept {
+    for (std::uint64_t i = 0; i <= mask_; ++i) source.give_back(*records_[i]);
   }
 
   bool empty() const { return oldest_ == newest_; }
-  bool records_full() const { return newest_ - oldest_ > record_mask_; }
-  /// The owner of the oldest allocation, which holds up all others.
-  support::Buffer* oldest() const { return oldest_buffer_; }
+  bool records_full() const { return newest_ == full_; }
+  /// The owner of the oldest allocation, which holds up all others. Of an empty chunk: the next
+  /// record; null without memory.
+  Buffer* oldest() const { return oldest_buffer_; }
+  bool oldest_has_ended() const { return !empty() && oldest_buffer_->is(Buffer::ended); }
+  std::uint64_t oldest_position() const { return oldest_; }
+  /// That of the next buffer.
+  std::uint64_t position() const { return newest_; }
   std::size_t capacity() const { return capacity_; }
   std::uint64_t records() const { return newest_ - oldest_; }
-  std::uint64_t record_capacity() const { return record_mask_ + 1; }
+  std::uint64_t record_capacity() const { return records_.get() == nullptr ? 0 : mask_ + 1; }
   /// Bytes from the oldest allocation to the newest, skipped ones included.
-  std::size_t used() const { return head_ - tail_; }
+  std::size_t used() const {
+    if (empty()) return 0;
+    return tail() < cursor_ ? distance(tail(), cursor_) : capacity_ - distance(cursor_, tail());
+  }
   /// The largest allocation that there is room for.
   std::size_t available() const {
-    std::size_t const free = capacity_ - used(), end = capacity_ - (head_ - origin_);
     if (records_full()) return 0;
-    if (free <= end) return free;
-    return end > free - end ? end : free - end;
+    std::size_t const end = in_one_piece();
+    if (empty() || tail() >= cursor_) return end;
+    std::size_t const start = distance(memory_, tail());
+    return end > start ? end : start;
   }
-  /// One that gives nothing out any more.
-  std::unique_ptr<HeapChunk> older;
 
-  /// Calls visit(buffer) for the owner of each allocation, from the oldest on.
-  template <class Visit> void each(Visit visit) const {
-    for (std::uint64_t i = oldest_; i != newest_; ++i) visit(*records_[i & record_mask_].buffer);
+  /// Whether some of its memory is among these bytes.
+  bool overlaps(std::byte const* begin, std::size_t bytes) const {
+    auto const at = reinterpret_cast<std::uintptr_t>(begin);
+    auto const own = reinterpret_cast<std::uintptr_t>(memory_);
+    return bytes != 0 && at < own + capacity_ && own < at + bytes;
+  }
+  /// The owner of a byte; null if it has none. Cost: O(log n): from the oldest on, allocations
+  /// follow each other round the chunk.
+  Buffer* find(std::byte const* byte) const {
+    if (empty() || !overlaps(byte, 1)) return nullptr;
+    auto const turn = [&](void const* pointer) {
+      auto const* const at = static_cast<std::byte const*>(pointer);
+      return at >= tail() ? distance(tail(), at) : capacity_ - distance(at, tail());
+    };
+    std::uint64_t low = oldest_, high = newest_;  // low begins at or before the byte
+    while (high - low > 1) {
+      std::uint64_t const middle = low + (high - low) / 2;
+      (turn(records_[middle & mask_]->pointer) <= turn(byte) ? low : high) = middle;
+    }
+    Buffer& buffer = *records_[low & mask_];
+    auto const* const begin = static_cast<std::byte const*>(buffer.pointer);
+    bool const holds = byte >= begin && distance(begin, byte) < buffer.bytes;
+    return holds && !buffer.is(Buffer::ended) ? &buffer : nullptr;
+  }
+
+  /// Calls visit(buffer) for the owner of each allocation that is not before a position, from the
+  /// oldest on.
+  template <class Visit> void each(std::uint64_t from, Visit visit) const {
+    for (std::uint64_t i = from > oldest_ ? from : oldest_; i < newest_; ++i)
+      visit(*records_[i & mask_]);
   }
 
  private:
-  struct Record {
-    std::uint64_t start;
-    support::Buffer* buffer;
-  };
-
-  /// Goes on at offset 0, if `bytes` have room there.
-  [[gnu::noinline]] bool skip_the_end(std::size_t bytes) {
-    std::size_t const end = capacity_ - (head_ - origin_), free = capacity_ - used();
-    if (records_full() || bytes <= end || free <= end || bytes > free - end) return false;
-    head_ = origin_ = origin_ + capacity_;
-    in_one_piece_ = free - end;
-    return true;
+  static std::size_t distance(std::byte const* from, std::byte const* to) {
+    return static_cast<std::size_t>(to - from);
+  }
+  std::byte const* tail() const { return static_cast<std::byte const*>(oldest_buffer_->pointer); }
+  /// From the cursor on: up to the end, or the tail.
+  std::size_t in_one_piece() const {
+    if (records_full()) return 0;
+    if (empty()) return capacity_;
+    return tail() < cursor_ ? distance(cursor_, memory_ + capacity_) : distance(cursor_, tail());
+  }
+  void begin_anew() {
+    oldest_ = newest_ = (newest_ + mask_) & ~mask_;
+    cursor_ = memory_;
+    note_oldest();
+  }
+  void note_oldest() {
+    oldest_buffer_ = memory_ != nullptr ? records_[oldest_ & mask_] : nullptr;
+    full_ = memory_ != nullptr ? oldest_ + mask_ + 1 : newest_;
   }
 
-  std::uint64_t head_ = 0;    // end of the newest allocation
-  std::uint64_t origin_ = 0;  // what lies at offset 0, for the newest allocation
-  std::uint64_t tail_ = 0;    // start of the oldest allocation
-  std::size_t const capacity_;
-  std::size_t in_one_piece_ = capacity_;  // from the head on: up to the end, or the tail
-  support::Buffer* oldest_buffer_ = nullptr;
-  std::uint64_t oldest_ = 0;  // positions of records
-  std::uint64_t newest_ = 0;
-  std::uint64_t record_mask_;
-  HeapArray<Record> records_;
-  std::byte* const memory_;
+  /// `count` is a power of two. Records keep their positions.
+  template <class Records> void enlarge(std::uint64_t count, Records& source) {
+    HeapArray<Buffer*> records(count);
+    std::uint64_t const had = record_capacity();
+    std::uint64_t lent = had;
+    try {
+      for (; lent < count; ++lent) records[(oldest_ + lent) & (count - 1)] = &source.lend();
+    } catch (...) {
+      while (lent-- > had) source.give_back(*records[(oldest_ + lent) & (count - 1)]);
+      throw;
+    }
+    for (std::uint64_t i = 0; i < had; ++i)
+      records[(oldest_ + i) & (count - 1)] = records_[(oldest_ + i) & mask_];
+    records_ = std::move(records);
+    mask_ = count - 1;
+  }
+
+  void swap(HeapChunk& other) noexcept {
+    std::swap(cursor_, other.cursor_);
+    std::swap(room_, other.room_);
+    std::swap(records_, other.records_);
+    std::swap(mask_, other.mask_);
+    std::swap(newest_, other.newest_);
+    std::swap(full_, other.full_);
+    std::swap(oldest_buffer_, other.oldest_buffer_);
+    std::swap(oldest_, other.oldest_);
+    std::swap(capacity_, other.capacity_);
+    std::swap(memory_, other.memory_);
+  }
+
+  // What `take` needs.
+  std::byte* cursor_ = nullptr;  // end of the newest allocation
+  std::size_t room_ = 0;         // from there on; 0 while closed
+  HeapArray<Buffer*> records_;
+  std::uint64_t mask_ = 0;
+  std::uint64_t newest_ = 0;  // position of the next buffer
+  std::uint64_t full_ = 0;    // the position for which there is no record
+
+  Buffer* oldest_buffer_ = nullptr;
+  std::uint64_t oldest_ = 0;
+  std::size_t capacity_ = 0;
+  std::byte* memory_ = nullptr;
 };
 
 }  // namespace nntile::detail::ring

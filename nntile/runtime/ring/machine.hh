@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "nntile/runtime/ring/broadcast.hh"
+#include "nntile/runtime/ring/claiming_slots.hh"
 #include "nntile/runtime/ring/domain.hh"
+#include "nntile/runtime/ring/kinds.hh"
+#include "nntile/runtime/ring/pause_gate.hh"
 #include "nntile/runtime/ring/payload.hh"
 #include "nntile/runtime/ring/pending.hh"
 #include "nntile/runtime/ring/scheduler.hh"
@@ -30,14 +33,16 @@ template <class Policy> class Machine {
   static constexpr std::uint32_t outside = ~0u;  // the number of a thread that is no worker
 
   /// Notes the thread that drives in `driver`, if any.
-  explicit Machine(RuntimeOptions const& requested, std::atomic<std::uintptr_t>* driver = nullptr)
+  explicit Machine(RuntimeOptions const& requested, std::atomic<std::uintptr_t>* driver = nullptr,
+                   WorkerKinds const& its_kinds = {})
       : options(support::check_options(requested, "ring")),
+        kinds(its_kinds, options.workers),
         thread(options.spawned, driver),
         table(failures, {}, &thread),
         workspaces(static_cast<std::size_t>(options.workers)),
         trace(options.workers),
         scheduler(static_cast<std::uint32_t>(options.workers), Policy::Sizes::window,
-                  options.workers == 1 && !options.own_driver),
+                  options.workers == 1 && !options.own_driver, &kinds),
         tokens(this, &token_ended, nullptr, &thread) {}
   Machine(Machine const&) = delete;
   Machine& operator=(Machine const&) = delete;
@@ -51,6 +56,7 @@ template <class Policy> class Machine {
       return run_program(self, scheduler.flights[flight_of(ready)], task_of(ready));
     }
     if (ring::domain_of(ready) != root_domain) [[unlikely]] {
+      if (is_block(ready)) return run_block(self, ready);
       Domain<Policy>& domain = domains[ring::domain_of(ready)];
       if (domain.offers.take_popped(slot_of(ready))) run_child(self, domain, slot_of(ready));
       return no_task;
@@ -114,7 +120,9 @@ template <class Policy> class Machine {
     if (!domain.is_root()) [[unlikely]]
       return offer(domain, slot);
     if (scheduler.push_lone(domain.task(slot), slot.level, slot.worker)) return;
-    scheduler.push_shared(domain.task(slot), slot.level, slot.worker);
+    if (slot.worker != -1) [[unlikely]]
+      return give_named(domain.task(slot), slot.level, slot.worker);
+    scheduler.push_shared(domain.task(slot), slot.level);
     parking.wake(1);
   }
   void give(ReadyTask ready) {
@@ -123,8 +131,18 @@ template <class Policy> class Machine {
     parking.wake(1);
   }
 
-  /// Whether something more urgent waits than this task, which is the caller's to run.
-  bool should_wait(ReadyTask ready) { return scheduler.more_urgent(level_of(ready)); }
+  [[gnu::noinline]] void give_named(ReadyTask ready, std::uint8_t level, std::int16_t worker) {
+    scheduler.push_named(ready, level, worker);
+    if (worker >= 0)
+      parking.wake(1);
+    else
+      parking.wake_kind(1, scheduler.kind_of(worker));
+  }
+
+  /// Whether something more urgent waits for worker `self` than this task, which is its to run.
+  bool should_wait(std::uint32_t self, ReadyTask ready) {
+    return scheduler.more_urgent(self, level_of(ready));
+  }
 
   /// Publishes the worker's batched sink completions to their flight; before the worker does
   /// anything else.
@@ -140,6 +158,7 @@ template <class Policy> class Machine {
 
   void const* owner = nullptr;  // what events name
   support::CheckedOptions const options;
+  Kinds const kinds;
   support::Failures failures;
   support::DrivingThread thread;
   support::BufferTable table;
@@ -148,6 +167,7 @@ template <class Policy> class Machine {
   [[no_unique_address]] typename Policy::Trace trace;
   Scheduler<Policy> scheduler;
   Parking<Policy> parking;
+  PauseGate<Policy> gate;
   Broadcast<Policy> bodies;  // that wait
   typename Policy::Mutex families;
   Atomic<bool> stop{false};
@@ -167,18 +187,20 @@ template <class Policy> class Machine {
     /// The list is walked from the youngest task to the oldest, and of several the oldest of the
     /// highest level is kept; the next older ones are then on top of the deque.
     void ready(Hot& slot) {
-      bool const elsewhere = slot.worker >= 0 && static_cast<std::uint32_t>(slot.worker) != self;
-      if (self == outside || elsewhere) return share(slot);
+      if (self == outside) return share(slot);
+      if (slot.worker != -1 && !machine.scheduler.named(self, slot.worker)) return share(slot);
       if (kept != nullptr && slot.level < kept->level) return share(slot);
       if (kept != nullptr) share(*kept);
       kept = &slot;
     }
     void ended(Reference task) { machine.parking.completed(machine.root.name_of(task)); }
     void share(Hot& slot) {
+      if (slot.worker != -1) [[unlikely]]
+        return machine.give_named(machine.root.task(slot), slot.level, slot.worker);
       if (self == outside)
-        machine.scheduler.push_shared(machine.root.task(slot), slot.level, slot.worker);
+        machine.scheduler.push_shared(machine.root.task(slot), slot.level);
       else
-        machine.scheduler.push_local(self, machine.root.task(slot), slot.level, slot.worker);
+        machine.scheduler.push_local(self, machine.root.task(slot), slot.level);
       ++shared;
     }
     ReadyTask end() {
@@ -232,10 +254,12 @@ template <class Policy> class Machine {
     ReadyTask const task = domain.task(slot);
     auto const [level, worker] = std::pair<std::uint8_t, std::int16_t>{slot.level, slot.worker};
     if (!domain.offers.offer(slot_of(task))) return;
-    if (self == outside)
-      scheduler.push_shared(task, level, worker);
+    if (worker >= 0)
+      scheduler.push_named(task, level, worker);
+    else if (self == outside)
+      scheduler.push_shared(task, level);
     else
-      scheduler.push_local(self, task, level, worker);
+      scheduler.push_local(self, task, level);
   }
 
   [[gnu::always_inline]] void run_task(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
@@ -252,36 +276,14 @@ template <class Policy> class Machine {
     trace.end(static_cast<int>(self), sequence);
   }
 
-  /// What claims have to know of slots in the root's window, whose tasks alone wait for any. The
-  /// links of a slot's own edges are free by then.
-  struct Waiters {
-    Domain<Policy>& domain;
-    Payload& unpacked;
-    static constexpr support::ClaimWaiter first_name = 2;
+  [[gnu::noinline]] ReadyTask run_block(std::uint32_t self, ReadyTask ready) {
+    flush(self);
+    auto& range = scheduler.blocks[range_of(ready)];
+    range.run(*this, self, range, block_of(ready));
+    return no_task;
+  }
 
-    Hot& slot(support::ClaimWaiter task) const {
-      return domain.window.at(static_cast<std::uint32_t>(task - first_name));
-    }
-    support::ClaimWaiter name(Hot const& slot) const {
-      return domain.window.slot_of(slot.id) + first_name;
-    }
-    std::span<Use<support::Buffer*> const> uses(support::ClaimWaiter task) const {
-      return uses(slot(task));
-    }
-    std::span<Use<support::Buffer*> const> uses(Hot& slot) const {
-      ColdSlot const& cold = domain.window.cold(slot.id);
-      if (slot.runs_as == SlotKind::task) return unpacked.body(slot, cold).uses;
-      return static_cast<Pending<Policy> const*>(cold.work)->body.uses;
-    }
-    support::ClaimWaiter next(support::ClaimWaiter task) const { return slot(task).next[0]; }
-    void set_next(support::ClaimWaiter task, support::ClaimWaiter next) const {
-      slot(task).next[0] = static_cast<std::uint32_t>(next);
-    }
-    std::uint32_t from(support::ClaimWaiter task) const { return slot(task).next[1]; }
-    void set_from(support::ClaimWaiter task, std::uint32_t index) const {
-      slot(task).next[1] = index;
-    }
-  };
+  using Waiters = ClaimingSlots<Policy>;
 
   /// Whether it holds all claims of its task now; if not, it is not the caller's any more.
   bool take_claims(Hot& slot) {

@@ -11,11 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/stack.hh"
 #include "nntile/runtime/nested.hh"
-#include "nntile/runtime/ring/submission.hh"
+#include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/support/nested_buffers.hh"
 
-namespace nntile::detail::ring {
+namespace nntile {
+
+namespace detail::ring {
 
 /// What the body of a task submits into: a domain of the pool, with which this is kept.
 ///
@@ -23,12 +26,12 @@ namespace nntile::detail::ring {
 /// body and its tasks. Its domain is that of its body's thread alone, which hands it with the last
 /// count to the thread that closes it. Its tasks touch no buffer that tasks of another domain touch
 /// unless the task itself is between them, so that no edge crosses domains.
-template <class Policy>
-class Nest final : public support::NestedCalls<DataHandle>, public Family<Policy> {
+template <class Policy> class Nest final : public support::NestedCalls, public Family<Policy> {
   using Machine = ring::Machine<Policy>;
   using Domain = ring::Domain<Policy>;
 
  public:
+  using Handle = DataHandle;
   static constexpr std::uint32_t few_slots = 8;
   static constexpr std::uint32_t most_slots = 256;
 
@@ -55,19 +58,19 @@ class Nest final : public support::NestedCalls<DataHandle>, public Family<Policy
     nest->run();
   }
 
-  DataHandle allocate(std::size_t bytes) override {
+  DataHandle allocate(std::size_t bytes) {
     submission_->driver.reclaim().collect();
     submission_->driver.reclaim().prepare_few(buffers_.count() + 1);
     support::Buffer const& buffer = buffers_.allocate(bytes);
     submission_->driver.reclaim().users(buffer) = BufferUsers{};
     return buffers_.handle_of(buffer);
   }
-  void retire(DataHandle handle) override {
+  void retire(DataHandle handle) {
     submission_->driver.reclaim().collect();
     submission_->driver.reclaim().retire(buffers_.begin_retire(handle));
   }
 
-  Event submit(Task<DataHandle> const& task) override {
+  Event submit(Task<DataHandle> const& task) {
     typename Policy::Trace::Submission trace(machine_.trace);
     Bound const bound(*this, task.uses.size());
     buffers_.bind(task, bound.uses, bound.pointers);
@@ -76,36 +79,59 @@ class Nest final : public support::NestedCalls<DataHandle>, public Family<Policy
                                                    bound.pointers, trace);
     });
   }
-  Event submit_nesting(NestingTask<DataHandle>&& task) override {
+  Event submit_nesting(NestingTask<Nest>&& task) {
     Bound const bound(*this, task.uses.size());
     buffers_.bind(&support::nesting_codelet, task.label, task.uses, bound.uses, bound.pointers);
     return count_in(2, [&] {
-      return submission_->submitter.submit_nesting(std::move(task), {bound.uses, task.uses.size()},
-                                                   bound.pointers, &start);
+      return submit(submission_->submitter, std::move(task), {bound.uses, task.uses.size()},
+                    bound.pointers);
     });
   }
+  /// Submits one into the root, and returns its sequence. Throws what BufferTable::bind does.
+  static std::uint64_t submit(Machine& machine, Submitter<Policy>& submitter,
+                              NestingTask<Nest>&& task) {
+    std::vector<Use<support::Buffer*>> uses(task.uses.size());
+    std::vector<void*> pointers(task.uses.size());
+    machine.table.bind({&support::nesting_codelet, task.uses, {}, task.hints, task.label},
+                       uses.data(), pointers.data());
+    support::check_apart(uses);
+    return submit(submitter, std::move(task), uses, pointers.data());
+  }
+  /// The same into any domain, for operands that were looked up.
+  static std::uint64_t submit(Submitter<Policy>& submitter, NestingTask<Nest>&& task,
+                              std::span<Use<support::Buffer*> const> uses, void* const* pointers) {
+    return submitter.submit_pending(
+        {&support::nesting_codelet, task.uses, {}, task.hints, task.label}, uses, pointers,
+        [&](Pending<Policy>& pending) {
+          pending.accumulates = false;
+          pending.handles.clear();
+          for (Use<DataHandle> const& use : task.uses) pending.handles.push_back(use.handle);
+          pending.submits = std::move(task.body);
+          pending.start = &start;
+        });
+  }
 
-  void wait(Event event) override {
+  void wait(Event event) {
     check(event, "wait");
     if (event.runtime == nullptr) return;
     submission_->wait(event.sequence);
     machine_.failures.throw_if_failed(event.sequence);
   }
-  bool done(Event event) override {
+  bool done(Event event) {
     check(event, "done");
     if (event.runtime == nullptr || submission_->over(event.sequence)) return true;
-    support::check_stack(machine_.scheduler.worker(worker()).stack, "ring");
+    check_stack(machine_.scheduler.worker(worker()).stack, "ring");
     (void)machine_.tokens.poll(machine_.thread.is_driver());
     if (machine_.scheduler.workers() == 1) (void)machine_.help(worker(), *this);
     submission_->driver.reclaim().collect();
     return submission_->over(event.sequence);
   }
-  void wait_all() override {
+  void wait_all() {
     buffers_.check_nothing_locked();
     submission_->wait_for_everything();
     report();
   }
-  std::span<std::byte> lock(DataHandle handle, Access access) override {
+  std::span<std::byte> lock(DataHandle handle, Access access) {
     support::Buffer& buffer = buffers_.check_lock(handle, access);
     auto& driver = submission_->driver;
     auto const user = [&] { return driver.next_user(buffer, access); };
@@ -113,7 +139,7 @@ class Nest final : public support::NestedCalls<DataHandle>, public Family<Policy
     machine_.failures.check_lock(buffer, access);
     return buffers_.begin_lock(buffer, access);
   }
-  void unlock(DataHandle handle) override { buffers_.end_lock(handle); }
+  void unlock(DataHandle handle) { buffers_.end_lock(handle); }
 
   void close() noexcept override {
     submission_->driver.reclaim().collect();
@@ -172,7 +198,9 @@ class Nest final : public support::NestedCalls<DataHandle>, public Family<Policy
   void use(std::uint32_t self, Nest& nest) {
     Submission<Policy>& submission = nest.first_;
     buffers_.forget_uses();
-    submission.driver.reclaim().restart(buffers_);
+    submission.driver.reclaim().restart(&buffers_, [](void* buffers, support::Buffer& buffer) {
+      static_cast<support::NestedBuffers*>(buffers)->reclaim(buffer);
+    });
     submission.driver.reclaim().clear_few(buffers_.count());
     submission.domain.worker = self;
     submission.domain.family = this;
@@ -183,7 +211,7 @@ class Nest final : public support::NestedCalls<DataHandle>, public Family<Policy
   void run() noexcept {
     {
       support::DefaultFloatEnvironment const environment;
-      Nested<DataHandle> nested(*this, begin_body());
+      Nested<Nest> nested(*this, begin_body());
       cause_ = this->outer->submits.run(nested);
       end_body();
     }
@@ -252,4 +280,15 @@ class Nest final : public support::NestedCalls<DataHandle>, public Family<Policy
   std::vector<void*> pointers_;
 };
 
-}  // namespace nntile::detail::ring
+}  // namespace detail::ring
+
+/// Makes rings a NestingRuntime.
+template <class Policy> struct Nesting<BasicRing<Policy>> {
+  using Calls = detail::ring::Nest<Policy>;
+  static Event submit(BasicRing<Policy>& ring, NestingTask<Calls>&& task) {
+    typename BasicRing<Policy>::Inside const inside(ring, "orchestrate");
+    return {&ring, Calls::submit(ring.machine_, ring.root_.submitter, std::move(task))};
+  }
+};
+
+}  // namespace nntile

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "nntile/core/hints.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/ring/policy.hh"
 #include "nntile/runtime/ring/users.hh"
@@ -18,44 +19,48 @@ namespace nntile::detail::ring {
 /// the other. A wake turns announcements into as many permits, so a burst of pushes wakes each
 /// sleeper once, not once per push; announcements and permits together are always as many as the
 /// threads that have announced themselves and not yet come back. Permits are anonymous: any sleeper
-/// may take any permit.
+/// of a kind may take any permit of that kind. A task that a kind alone may run wakes by
+/// `wake_kind`: with other permits, one that may not could use up that of one that may.
 template <class Policy> class Parking {
   using Mutex = typename Policy::Mutex;
   using Condition = typename Policy::Condition;
 
  public:
-  /// Announces a sleeper. Then look for work, and call `cancel` or one of the sleeps.
-  void announce() { sleepers_.fetch_add(1, std::memory_order_seq_cst); }
+  /// Announces a sleeper of a kind. Then look for work, and call `cancel` or one of the sleeps for
+  /// that kind.
+  void announce(std::uint32_t kind = 0) {
+    sleepers_.fetch_add(one(kind), std::memory_order_seq_cst);
+  }
 
   /// Takes the announcement back, or the permit that has answered it. Blocks: no.
-  void cancel() {
+  void cancel(std::uint32_t kind = 0) {
     detail::Lock<Mutex> lock(mutex_);
-    leave();
+    leave(kind);
   }
 
   /// Sleeps until a permit comes.
-  void sleep() {
+  void sleep(std::uint32_t kind = 0) {
     detail::Lock<Mutex> lock(mutex_);
-    work_.wait(lock, [this] { return permits_ > 0; });
-    --permits_;
+    work_[kind].wait(lock, [this, kind] { return permits_[kind] > 0; });
+    --permits_[kind];
   }
 
   /// Sleeps for at most `nanoseconds`: for a thread that has polls to call.
-  void nap(std::int64_t nanoseconds) {
+  void nap(std::int64_t nanoseconds, std::uint32_t kind = 0) {
     detail::Lock<Mutex> lock(mutex_);
-    if (work_.wait_for(lock, nanoseconds, [this] { return permits_ > 0; }))
-      --permits_;
+    if (work_[kind].wait_for(lock, nanoseconds, [this, kind] { return permits_[kind] > 0; }))
+      --permits_[kind];
     else
-      leave();
+      leave(kind);
   }
 
   /// Sleeps until the expected end has rung, or until a permit comes if the driver has announced
   /// itself as well. `nanoseconds` below 0 is no limit. The driver may return to its caller without
   /// looking for work, so it rather takes back an announcement than uses up a permit that a worker
   /// was woken for.
-  void sleep_driver(bool announced, std::int64_t nanoseconds) {
+  void sleep_driver(bool announced, std::int64_t nanoseconds, std::uint32_t kind = 0) {
     detail::Lock<Mutex> lock(mutex_);
-    auto const ready = [&] { return rung_ || (announced && permits_ > 0); };
+    auto const ready = [&] { return rung_ || (announced && permits_[kind] > 0); };
     driver_sleeps_ = true;
     if (nanoseconds < 0)
       bell_.wait(lock, ready);
@@ -63,28 +68,17 @@ template <class Policy> class Parking {
       bell_.wait_for(lock, nanoseconds, ready);
     driver_sleeps_ = false;
     rung_ = false;
-    if (announced) leave();
+    if (announced) leave(kind);
   }
 
-  /// Wakes up to `count` sleepers, after work for them has been pushed.
+  /// Wakes up to `count` sleepers of any kind, after work for them has been pushed.
   void wake(std::uint32_t count) {
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-    std::uint32_t taken;
-    bool driver_sleeps;
-    {
-      detail::Lock<Mutex> lock(mutex_);
-      std::uint32_t const sleepers = sleepers_.load(std::memory_order_relaxed);
-      taken = sleepers < count ? sleepers : count;
-      sleepers_.fetch_sub(taken, std::memory_order_seq_cst);
-      permits_ += taken;
-      driver_sleeps = driver_sleeps_;
-    }
-    if (taken == 0) return;
-    if (taken == 1)
-      work_.notify_one();
-    else
-      work_.notify_all();
-    if (driver_sleeps) bell_.notify_one();
+    permit(count, 0, kinds);
+  }
+  /// The same for sleepers of one kind.
+  void wake_kind(std::uint32_t count, std::uint32_t kind) {
+    if (of(sleepers_.load(std::memory_order_seq_cst), kind) != 0) permit(count, kind, kind + 1);
   }
 
   void wake_all() { wake(~0u); }
@@ -120,21 +114,54 @@ template <class Policy> class Parking {
     bell_.notify_one();
   }
 
+  /// Turns up to `count` announcements of the kinds from `first` to `end` into permits.
+  [[gnu::noinline]] void permit(std::uint32_t count, std::uint32_t first, std::uint32_t end) {
+    std::uint32_t taken[kinds] = {};
+    std::uint64_t all = 0;
+    bool driver_sleeps;
+    {
+      detail::Lock<Mutex> lock(mutex_);
+      std::uint64_t const sleepers = sleepers_.load(std::memory_order_relaxed);
+      for (std::uint32_t kind = first; kind < end; ++kind) {
+        taken[kind] = of(sleepers, kind) < count ? of(sleepers, kind) : count;
+        count -= taken[kind];
+        all += taken[kind] * one(kind);
+        permits_[kind] += taken[kind];
+      }
+      sleepers_.fetch_sub(all, std::memory_order_seq_cst);
+      driver_sleeps = driver_sleeps_;
+    }
+    if (all == 0) return;
+    for (std::uint32_t kind = first; kind < end; ++kind) {
+      if (taken[kind] == 1) work_[kind].notify_one();
+      if (taken[kind] > 1) work_[kind].notify_all();
+    }
+    if (driver_sleeps) bell_.notify_one();
+  }
+
   /// Takes back one announcement, or one permit. With the mutex.
-  void leave() {
-    if (sleepers_.load(std::memory_order_relaxed) != 0)
-      sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+  void leave(std::uint32_t kind) {
+    if (of(sleepers_.load(std::memory_order_relaxed), kind) != 0)
+      sleepers_.fetch_sub(one(kind), std::memory_order_seq_cst);
     else
-      --permits_;
+      --permits_[kind];
+  }
+
+  /// Announcements are counted in one word, 16 bits a kind.
+  static constexpr std::uint32_t kinds = worker_kinds;
+  static_assert(16 * kinds <= 64);
+  static constexpr std::uint64_t one(std::uint32_t kind) { return std::uint64_t{1} << 16 * kind; }
+  static constexpr std::uint32_t of(std::uint64_t sleepers, std::uint32_t kind) {
+    return static_cast<std::uint16_t>(sleepers >> 16 * kind);
   }
 
   // Unanswered announcements. Grows at any time, shrinks only with the mutex.
-  alignas(apart) typename Policy::template Atomic<std::uint32_t> sleepers_{0};
+  alignas(apart) typename Policy::template Atomic<std::uint64_t> sleepers_{0};
   typename Policy::template Atomic<std::uint64_t> expected_{0};  // what the driver waits for
   alignas(apart) Mutex mutex_;
-  Condition work_;
+  Condition work_[kinds];
   Condition bell_;
-  std::uint32_t permits_ = 0;
+  std::uint32_t permits_[kinds] = {};
   bool rung_ = false;
   bool driver_sleeps_ = false;
 };

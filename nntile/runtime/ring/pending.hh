@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nntile/core/threads.hh"
-#include "nntile/runtime/nested.hh"
+#include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/ring/flight.hh"
 #include "nntile/runtime/ring/slot.hh"
 #include "nntile/runtime/ring/users.hh"
@@ -18,6 +18,7 @@ namespace nntile::detail::ring {
 
 template <class Policy> struct Domain;
 template <class Policy> class Machine;
+template <class Policy> class Nest;
 
 /// An asynchronous task, one that submits, or a replay, from its submission to its end. Buffers'
 /// users name it in place of its slot, which is done when its body has returned: consumers wait for
@@ -35,9 +36,10 @@ template <class Policy> struct Pending : TokenTask<Policy> {
   std::vector<Use<support::Buffer*>> uses;
   std::vector<void*> pointers;
   std::vector<std::byte> arguments;
-  /// Of a task that submits: runs it, and the names of its operands.
+  std::int16_t worker = -1;  // as in its slot
+  /// Of a task that submits, or of many blocks: runs it. Of the former the names of its operands.
   void (*start)(Machine<Policy>&, std::uint32_t self, Pending&) = nullptr;
-  NestingBody<DataHandle> submits;
+  NestingBody<Nest<Policy>> submits;
   std::vector<DataHandle> handles;
   Pending* next = nullptr;  // in the stack of ended ones
 };

@@ -37,7 +37,7 @@ template <class Policy> class ReadyQueue {
     cells_[position & mask_].store(name_of(position) | task, std::memory_order_release);
   }
 
-  bool pop(ReadyTask& task) {
+  [[gnu::always_inline]] bool pop(ReadyTask& task) {
     std::uint64_t position = head_.load(std::memory_order_acquire);
     for (;;) {
       std::uint64_t const cell = cells_[position & mask_].load(std::memory_order_acquire);
@@ -63,6 +63,8 @@ template <class Policy> class ReadyQueue {
 
   /// The queue that this one replaced, to which a late producer may still push.
   ReadyQueue* older = nullptr;
+  /// The kind of workers that its tasks are for; -1: any.
+  int kind = -1;
 
  private:
   static constexpr std::uint64_t first = (1u << 24) - 256;  // so that every run sees names wrap

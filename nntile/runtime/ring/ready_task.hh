@@ -18,8 +18,9 @@ constexpr std::uint8_t level_of(int priority) {
                                    lowest_priority);
 }
 
-/// A ready task: domain and slot of one in a window, or a task of a program in flight. It is in one
-/// queue at most, and not finished while it is, so that a slot needs no id here.
+/// A ready task: domain and slot of one in a window, or a task of a program in flight; these are in
+/// one queue at most, and not finished while they are, so that a slot needs no id here. Or a block
+/// of a task that has begun, which is in no queue.
 using ReadyTask = std::uint64_t;
 inline constexpr ReadyTask no_task = ~ReadyTask{0};
 inline constexpr unsigned slot_bits = 20;
@@ -35,6 +36,18 @@ constexpr std::uint32_t domain_of(ReadyTask ready) {
 constexpr std::uint32_t slot_of(ReadyTask ready) {
   return static_cast<std::uint32_t>(ready) & ((1u << slot_bits) - 1);
 }
+
+inline constexpr unsigned block_range_bits = 4;
+/// Its domain, if it were a slot's task, is none.
+constexpr ReadyTask block_task(std::uint32_t range, std::uint32_t block) {
+  return ReadyTask{1} << 51 | ReadyTask{range} << 32 | block;
+}
+/// Of one that is no task in flight.
+constexpr bool is_block(ReadyTask ready) { return (ready >> 51 & 1u) != 0; }
+constexpr std::uint32_t range_of(ReadyTask ready) {
+  return static_cast<std::uint32_t>(ready >> 32) & ((1u << block_range_bits) - 1);
+}
+constexpr std::uint32_t block_of(ReadyTask ready) { return static_cast<std::uint32_t>(ready); }
 
 constexpr ReadyTask flight_task(std::uint32_t flight, std::uint32_t task) {
   return ReadyTask{1} << 63 | ReadyTask{flight} << 32 | task;

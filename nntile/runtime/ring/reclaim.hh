@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "nntile/runtime/ring/machine.hh"
-#include "nntile/runtime/support/nested_buffers.hh"
 
 namespace nntile::detail::ring {
 
@@ -37,6 +36,14 @@ template <class Policy> class Reclaim {
     machine_.table.reserve(buffers);
     for (std::uint32_t index = 0; index < machine_.table.count(); ++index) users_.prepare(index);
   }
+  /// Lends a record to a heap, without users. Throws OutOfMemory, std::bad_alloc.
+  support::Buffer& lend() {
+    users_.prepare(machine_.table.count());
+    support::Buffer& buffer = machine_.table.lend();
+    users_[buffer.index] = BufferUsers{};
+    return buffer;
+  }
+  void give_back(support::Buffer& record) noexcept { machine_.table.give_back(record); }
   /// Makes room for the users of `count` buffers of a domain that has few. Throws std::bad_alloc.
   void prepare_few(std::uint32_t count) { users_.prepare_few(count); }
   /// The same for `count` buffers that no task has named: their users are none.
@@ -44,9 +51,11 @@ template <class Policy> class Reclaim {
     users_.prepare_few(count);
     for (std::uint32_t i = 0; i < count; ++i) users_[i] = BufferUsers{};
   }
-  /// From here on its buffers are these. All its tasks have ended.
-  void restart(support::NestedBuffers& buffers) {
-    buffers_ = &buffers;
+  /// From here on its buffers are those of a task that submits, which free_one(buffers, buffer)
+  /// frees. All its tasks have ended.
+  void restart(void* buffers, void (*free_one)(void*, support::Buffer&)) {
+    buffers_ = buffers;
+    free_one_ = free_one;
     swept_ = domain_.window.head();
   }
   /// Clears the users of the buffer whose handle make() returns.
@@ -56,10 +65,16 @@ template <class Policy> class Reclaim {
     users_[handle.index] = BufferUsers{};
     return handle;
   }
-  /// The same for a buffer that is about to be made. Throws std::bad_alloc.
-  void begin(std::uint32_t index) {
-    users_.prepare(index);
-    users_[index] = BufferUsers{};
+
+  /// Notes a pending task that names it, before `forget` does the opposite.
+  void hold(support::Buffer& buffer) {
+    ++users(buffer).pending_count;
+    if (buffer.is(support::Buffer::region)) [[unlikely]]
+      ++users(support::whole_of(buffer)).pending_count;
+  }
+  /// Whether all tasks that name the record itself have ended.
+  bool is_unused(support::Buffer const& buffer) {
+    return buffer.last_use < watermark() && users(buffer).pending_count == 0;
   }
 
   /// Gives the buffer of a retired handle back as soon as nothing uses it.
@@ -72,12 +87,18 @@ template <class Policy> class Reclaim {
     claim.any = true;
   }
 
-  /// Recycles the record of a heap's buffer if it has been retired and nothing uses it.
+  /// Prepares the record of a heap's buffer for the next one, if the buffer has ended and nothing
+  /// uses it. Only where some task has named it are there users.
   [[gnu::always_inline]] bool take_back(support::Buffer& buffer) {
-    if (!buffer.is(support::Buffer::ended) || buffer.last_use >= watermark() ||
-        users(buffer).pending_count != 0)
-      return false;
-    machine_.table.recycle(buffer);
+    if (!buffer.is(support::Buffer::ended) || buffer.last_use >= watermark()) return false;
+    if (buffer.last_use != support::Ticket{} || buffer.is(support::Buffer::divided)) {
+      BufferUsers& named = users(buffer);
+      if (named.pending_count != 0) return false;
+      machine_.table.end_parts(buffer);
+      named = BufferUsers{};
+      machine_.failures.clear(buffer);
+      buffer.last_use = {};
+    }
     return true;
   }
 
@@ -139,21 +160,24 @@ template <class Policy> class Reclaim {
   support::Ticket watermark() const { return support::Ticket{domain_.window.watermark()}; }
 
   void free_if_unused(support::Buffer& buffer) {
-    if (users(buffer).pending_count == 0) give_back(buffer);
+    if (users(buffer).pending_count == 0) free(buffer);
   }
-  void give_back(support::Buffer& buffer) {
+  void free(support::Buffer& buffer) {
     if (buffers_ == nullptr) return machine_.table.reclaim(buffer);
-    buffers_->reclaim(buffer);
+    free_one_(buffers_, buffer);
   }
 
   /// Removes an ended pending task from the users of its buffers.
   void forget(Pending<Policy>& pending) {
     Reference const ended = reference_to_pending(pending.index);
     for (Use<support::Buffer*> const& use : pending.body.uses) {
-      BufferUsers& named = users(*use.handle);
-      UsersTable::sweep(named, [=](Reference reference) { return reference != ended; });
-      bool const last = --named.pending_count == 0;
-      if (last && named.retired && use.handle->last_use < watermark()) give_back(*use.handle);
+      UsersTable::sweep(users(*use.handle),
+                        [=](Reference reference) { return reference != ended; });
+      support::Buffer& whole = support::whole_of(*use.handle);
+      if (&whole != use.handle) [[unlikely]]
+        --users(*use.handle).pending_count;  // the record goes with the whole
+      bool const last = --users(whole).pending_count == 0;
+      if (last && users(whole).retired && whole.last_use < watermark()) free(whole);
     }
     if (pending.flight != nullptr) machine_.scheduler.flights.give_back(*pending.flight);
     pending.flight = nullptr;
@@ -167,7 +191,8 @@ template <class Policy> class Reclaim {
   UsersTable users_;
   ArgumentRing<Policy> arguments_;
   std::uint64_t swept_;
-  support::NestedBuffers* buffers_ = nullptr;  // of a task that submits, in its domain
+  void* buffers_ = nullptr;  // of a task that submits, in its domain
+  void (*free_one_)(void*, support::Buffer&) = nullptr;
 };
 
 }  // namespace nntile::detail::ring

@@ -19,8 +19,8 @@ namespace nntile::detail::ring {
 /// One compilation. Use: Recorder(tasks, binding_count, parameters).image().
 class Recorder {
  public:
-  /// Throws ValueError for a task without an entry for a CPU worker, and for a binding or a
-  /// parameter that is out of bounds.
+  /// Throws ValueError for a task without an entry for a CPU worker or that names a kind of
+  /// workers, and for a binding or a parameter that is out of bounds.
   Recorder(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
            std::span<ProgramParameter const> parameters)
       : recorded_(support::check_entries(tasks)),
@@ -53,6 +53,10 @@ class Recorder {
 
   void draft_tasks() {
     for (ProgramTask const& task : recorded_) {
+      if (task.hints.worker <= any_of(WorkerKind::cpu))
+        throw ValueError(concat("record: '", task.codelet->name,
+                                "' names a kind of workers, and tasks of a program run on any: "
+                                "submit it"));
       Draft draft;
       draft.prepared = task.codelet->cpu == nullptr || task.uses.size() > unpacked_operands;
       drafts_.push_back(draft);

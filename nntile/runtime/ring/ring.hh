@@ -11,9 +11,8 @@
 #include <utility>
 
 #include "nntile/runtime/concept.hh"
-#include "nntile/runtime/nested.hh"
+#include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/ring/allocate.hh"
-#include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/ring/recorder.hh"
 #include "nntile/runtime/ring/replay.hh"
 #include "nntile/runtime/ring/submission.hh"
@@ -21,6 +20,8 @@
 #include "nntile/runtime/support/submitted.hh"
 
 namespace nntile {
+
+template <class R> struct Blocking;
 
 namespace detail::ring {
 
@@ -64,11 +65,13 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   using Program = RingProgram;
   static constexpr std::string_view runtime_name = "ring";
   static constexpr bool heeds_hints = true;
+  using RunsBlocks = BasicRing;  // by Blocking of that
 
-  /// Throws ValueError for a worker count that is not 1 to 1,024, or a heap without capacity that
-  /// may not grow; OutOfMemory for a heap larger than memory.
-  explicit BasicRing(RuntimeOptions const& options = {}, HeapOptions const& heaps = {})
-      : machine_(options, &link_->driver()),
+  /// Throws ValueError for a worker count that is not 1 to 1,024, more workers of kinds than that,
+  /// or a heap without capacity that may not grow; OutOfMemory for a heap larger than memory.
+  explicit BasicRing(RuntimeOptions const& options = {}, HeapOptions const& heaps = {},
+                     WorkerKinds const& kinds = {})
+      : machine_(options, &link_->driver(), kinds),
         root_(end_of_machine_.machine.root),  // by its own name g++ 12 takes it for uninitialized
         allocator_(heaps, root_.domain, root_.driver),
         replayer_(root_.domain, root_.driver, root_.submitter),
@@ -81,26 +84,44 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   /// there throws LifetimeError.
   ~BasicRing() {
     static_assert(ScopedRuntime<BasicRing> && ReplayingRuntime<BasicRing> &&
-                  HintedRuntime<BasicRing>);  // here, so that including costs no instantiation
+                  HintedRuntime<BasicRing> &&
+                  PausingRuntime<BasicRing>);  // here, so that including costs no instantiation
     bool const in_child = machine_.thread.in_child();
     link_->close(!in_child);
     if (in_child) return;
     auto const inside = machine_.thread.enter_to_destroy();
     this->take_dropped();
+    root_.driver.resume();
     root_.wait_for_everything();
   }
 
   /// Takes buffers of all lifetimes but `persistent` from heaps (HeapOptions).
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
-    if (lifetime == Lifetime::persistent) return allocate_alone(bytes, place);
-    Inside const inside(*this, "allocate");
-    auto const settle = [this] { this->take_dropped(); };
-    auto const take = [this, bytes, lifetime, settle](support::Buffer& buffer)
-                          __attribute__((always_inline)) {
-                            root_.driver.reclaim().begin(buffer.index);
-                            return allocator_.take(bytes, lifetime, buffer, settle);
-                          };
-    return machine_.table.add_in(bytes, place, lifetime, take);
+    if (lifetime != Lifetime::persistent && place == host) [[likely]] {
+      auto const inside = machine_.thread.enter_quickly("allocate");
+      if (inside && !link_->any_dropped()) [[likely]] {
+        support::Buffer* buffer = allocator_.take(bytes, lifetime);
+        if (buffer == nullptr) [[unlikely]]
+          buffer = allocator_.take_again(bytes, lifetime);
+        if (buffer != nullptr) [[likely]]
+          return machine_.table.handle_of(*buffer);
+      }
+    }
+    return allocate_slowly(bytes, place, lifetime);
+  }
+  /// `site` names the scope in errors.
+  ScopeName open_scope(Lifetime lifetime, CallSite site = CallSite::here()) {
+    Inside const inside(*this, "open_scope");
+    support::Scope& scope = machine_.table.open_scope(lifetime, site);
+    allocator_.open_scope(scope);
+    return {scope.number};
+  }
+  void close_scope(Lifetime lifetime, ScopeName name = {}) {
+    Inside const inside(*this, "close_scope");
+    support::Scope& scope = machine_.table.check_close(lifetime, name);
+    allocator_.check_close(scope);
+    allocator_.close_scope(scope);
+    machine_.table.end_scope(scope, [this](Handle handle) { retire_one(handle); });
   }
 
   Event submit(Task<Handle> const& task) {
@@ -108,16 +129,10 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     return {this, root_.submitter.submit(task)};
   }
 
-  Event submit_nesting(NestingTask<Handle>&& task) {
-    Inside const inside(*this, "orchestrate");
-    return {this,
-            root_.submitter.submit_nesting(std::move(task), &detail::ring::Nest<Policy>::start)};
-  }
-
   /// Compiles tasks into a program, whose labels' strings must live as long as it. Hints of workers
-  /// are ignored; priorities are heeded, by even shares where there are more than the ring
-  /// distinguishes. Cost: linear in the operands. Throws ValueError: a binding, parameter or
-  /// codelet that cannot be.
+  /// are ignored, but for kinds, which are a ValueError; priorities are heeded, by even shares
+  /// where there are more than the ring distinguishes. Cost: linear in the operands. Throws
+  /// ValueError: a binding, parameter or codelet that cannot be.
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters = {}) {
     using namespace detail::ring;
@@ -164,6 +179,32 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     machine_.failures.report();
   }
 
+  /// How far a task is; one of the default event is `past`. Runs no task. Throws LifetimeError for
+  /// one that this runtime never gave, or that is of a task inside another.
+  RingProgress progress(Event event) {
+    Inside const inside(*this, "progress");
+    if (!known(event, "progress")) return RingProgress::past;
+    if (support::EventName::unpack(event.sequence).domain != support::root_domain)
+      throw LifetimeError("progress: the event is of a task inside another");
+    root_.driver.reclaim().collect();
+    return root_.domain.progress(event.sequence);
+  }
+  /// Where a buffer lies. Throws LifetimeError for a handle that is default, foreign or retired.
+  std::byte* address(Handle handle) {
+    Inside const inside(*this, "address");
+    return static_cast<std::byte*>(machine_.table.find(handle, "address").pointer);
+  }
+
+  /// What waits for a task then, and a submission that finds no free slot, is refused.
+  void pause() {
+    Inside const inside(*this, "pause");
+    root_.driver.pause();
+  }
+  void resume() {
+    Inside const inside(*this, "resume");
+    root_.driver.resume();
+  }
+
   bool here() const noexcept { return machine_.thread.here(); }
   Workers workers() const { return {machine_.options.workers, 0, machine_.options.oversubscribed}; }
 
@@ -197,8 +238,17 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
 
  private:
   friend class support::StorageCalls<BasicRing>;
+  friend struct Nesting<BasicRing>;
+  friend struct Blocking<BasicRing>;
   support::StorageState state() noexcept {
     return {machine_.thread, machine_.failures, machine_.table};
+  }
+  [[gnu::noinline]] Handle allocate_slowly(std::size_t bytes, Place place, Lifetime lifetime) {
+    if (lifetime == Lifetime::persistent) return allocate_alone(bytes, place);
+    Inside const inside(*this, "allocate");
+    support::check_host("allocate", place);
+    return machine_.table.handle_of(
+        allocator_.take_slowly(bytes, lifetime, [this] { this->take_dropped(); }));
   }
   [[gnu::noinline]] Handle allocate_alone(std::size_t bytes, Place place) {
     return Calls::allocate(bytes, place, Lifetime::persistent);
@@ -219,16 +269,19 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   /// The last task may have ended long before an older one lets the watermark pass.
   void retire_one(Handle handle) {
     support::Buffer& buffer = machine_.table.begin_retire(handle);
-    if (buffer.native != nullptr) [[likely]]
-      return buffer.set(support::Buffer::ended);
-    retire_alone(buffer);
+    if (!allocator_.end(buffer)) [[unlikely]]
+      retire_alone(buffer);
   }
   [[gnu::noinline]] void retire_alone(support::Buffer& buffer) {
+    if (buffer.is(support::Buffer::region)) return;
     root_.driver.reclaim().collect();
     if (root_.driver.next_user(buffer, Access::write) == detail::ring::no_reference)
       machine_.table.leave_ranges(buffer);
     root_.driver.reclaim().retire(buffer);
   }
+  bool is_unused(support::Buffer const& buffer) { return root_.driver.reclaim().is_unused(buffer); }
+  support::Buffer* find_in_heaps(void const* byte) { return allocator_.find(byte); }
+  void check_adopt(std::span<std::byte const> bytes) { allocator_.check_adopt(bytes); }
   void wait_for_uses(support::Buffer const& buffer, Access access) {
     auto const next = [&] { return root_.driver.next_user(buffer, access); };
     root_.driver.block_until([&] { return next() == detail::ring::no_reference; }, next);

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/hints.hh"
 #include "nntile/core/stack.hh"
 #include "nntile/core/threads.hh"
+#include "nntile/runtime/ring/block_ranges.hh"
 #include "nntile/runtime/ring/deque.hh"
 #include "nntile/runtime/ring/flight.hh"
+#include "nntile/runtime/ring/kinds.hh"
 #include "nntile/runtime/ring/parking.hh"
 #include "nntile/runtime/ring/queue.hh"
 #include "nntile/runtime/ring/ready_task.hh"
@@ -25,7 +28,8 @@ template <class Policy> struct alignas(apart) WorkerState {
   typename Policy::template Atomic<ReadyQueue<Policy>*> inbox{
       nullptr};  // tasks whose hint names this worker
   std::uint32_t victim = 0;
-  StackOfThread stack;  // for bodies that wait
+  std::uint32_t kind = 0;  // of WorkerKind
+  StackOfThread stack;     // for bodies that wait
   // Ended sinks not yet published to their flight: one word that every worker counts down would
   // cost each of them a transfer of its line.
   Flight<Policy>* sink_flight = nullptr;
@@ -36,16 +40,19 @@ template <class Policy> struct alignas(apart) WorkerState {
 };
 
 /// Queues of ready tasks: a deque for each worker, a queue for each priority, an inbox for each
-/// worker that a hint has named. Where the driver is the only worker, what it gives itself costs no
-/// atomic operation.
+/// worker that a hint has named, and for each kind of workers a queue for each priority. Where the
+/// driver is the only worker, what it gives itself costs no atomic operation.
 template <class Policy> class Scheduler {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
   using Queue = ReadyQueue<Policy>;
 
  public:
-  /// `lone_driver`: the driver is the only worker.
-  Scheduler(std::uint32_t workers, std::uint32_t slots, bool lone_driver = false)
+  /// `lone_driver`: the driver is the only worker. Without `kinds` all are of kind cpu.
+  Scheduler(std::uint32_t workers, std::uint32_t slots, bool lone_driver = false,
+            Kinds const* kinds = nullptr)
       : flights(workers == 1), lone_driver_(lone_driver), workers_(workers), slots_(slots) {
+    for (std::uint32_t i = 0; kinds != nullptr && i < workers; ++i)
+      workers_[i].kind = static_cast<std::uint32_t>(kinds->of(i));
     prepare_level(normal_level);
     if (lone_driver_) lone_.grow(capacity());
   }
@@ -59,6 +66,17 @@ template <class Policy> class Scheduler {
     if (levels_[level].load(std::memory_order_relaxed) == nullptr) [[unlikely]]
       prepare_level(level);
     if (worker >= 0) prepare_inbox(static_cast<std::uint32_t>(worker));
+    if (worker < -1) prepare_kind(kind_of(worker), level);
+  }
+
+  /// A slot's `worker` is one's number, -1 for any, or what Kinds::place says.
+  static std::uint32_t kind_of(std::int16_t worker) {
+    return static_cast<std::uint32_t>(-2 - worker);
+  }
+  /// Whether a task that names a worker, or a kind, names this one.
+  bool named(std::uint32_t self, std::int16_t worker) const {
+    return worker >= 0 ? static_cast<std::uint32_t>(worker) == self
+                       : kind_of(worker) == workers_[self].kind;
   }
 
   /// Makes room in all queues for tasks of `slots` more slots, before one of these is published.
@@ -76,6 +94,7 @@ template <class Policy> class Scheduler {
       if (lone_driver_) lone_.grow(capacity());
       for (auto& level : levels_) grow(level);
       for (auto& worker : workers_) grow(worker.inbox);
+      for (auto& queue : kinds_) grow(queue);
     } catch (...) {  // queues that have grown may stay so
       slots_ = before;
       throw;
@@ -85,24 +104,24 @@ template <class Policy> class Scheduler {
   /// Makes a slot's task available to the driver, which calls this, if it is the only worker, the
   /// level is normal and no worker is named; false otherwise.
   bool push_lone(ReadyTask task, std::uint8_t level, std::int16_t worker) {
-    if (!lone_driver_ || level != normal_level || worker >= 0) return false;
+    if (!lone_driver_ || level != normal_level || worker != -1) return false;
     lone_.push(task);
     return true;
   }
   /// Makes a slot's task available to every worker; from any thread. Wakes no thread.
-  void push_shared(ReadyTask task, std::uint8_t level, std::int16_t worker) {
-    if (worker >= 0)
-      workers_[static_cast<std::size_t>(worker)].inbox.load(std::memory_order_acquire)->push(task);
-    else
-      levels_[level].load(std::memory_order_acquire)->push(task);
+  void push_shared(ReadyTask task, std::uint8_t level) {
+    levels_[level].load(std::memory_order_acquire)->push(task);
+  }
+  /// The same for one that names a worker or a kind.
+  void push_named(ReadyTask task, std::uint8_t level, std::int16_t worker) {
+    auto const& queue = worker >= 0 ? workers_[static_cast<std::size_t>(worker)].inbox
+                                    : of_kind(kind_of(worker), level);
+    queue.load(std::memory_order_acquire)->push(task);
   }
 
-  /// Makes a slot's task available, to this worker first unless it has a priority or names another
-  /// worker.
-  void push_local(std::uint32_t self, ReadyTask task, std::uint8_t level, std::int16_t worker) {
-    bool const mine =
-        level == normal_level && (worker < 0 || static_cast<std::uint32_t>(worker) == self);
-    if (!mine || !workers_[self].deque.push(task)) push_shared(task, level, worker);
+  /// Makes a slot's task available, to this worker first unless it has a priority.
+  void push_local(std::uint32_t self, ReadyTask task, std::uint8_t level) {
+    if (level != normal_level || !workers_[self].deque.push(task)) push_shared(task, level);
   }
 
   /// Makes a task of a flight available, to this worker first if the program has no priorities.
@@ -113,17 +132,23 @@ template <class Policy> class Scheduler {
       flight.lane(level).push(task);
   }
 
-  /// The next task for a worker: high priority, own inbox and deque, shared queue, stolen, low
-  /// priority.
+  /// Lets no thread take a task, until `resume`, which the gate publishes. Where this does not find
+  /// a sleeper's announcement, the sleeper finds it by `paused`.
+  void pause() { used_.fetch_or(1u << pause_bit, std::memory_order_seq_cst); }
+  void resume() { used_.fetch_and(~(1u << pause_bit), std::memory_order_relaxed); }
+  bool paused() const { return is_paused(used_.load(std::memory_order_seq_cst)); }
+
+  /// The next task for a worker: high priority, blocks, of its kind, own inbox and deque, shared
+  /// queue, stolen, low priority.
   ReadyTask next(std::uint32_t self) {
-    bool const levels = used_levels() != 1u << normal_level || flights.active() != 0;
+    std::uint32_t const used = used_levels();
+    bool const levels = used != 1u << normal_level || flights.active() != 0;
     ReadyTask ready;
-    if (levels) [[unlikely]]
-      if (ready = above_normal(self); ready != no_task) return ready;
+    if (levels) [[unlikely]] {
+      if (is_paused(used)) return no_task;
+      if (ready = before_own(self); ready != no_task) return ready;
+    }
     WorkerState<Policy>& own = workers_[self];
-    if (Queue* inbox = own.inbox.load(std::memory_order_acquire);
-        inbox != nullptr && inbox->pop(ready))
-      return ready;
     if (own.deque.pop(ready)) return ready;
     if (levels_[normal_level].load(std::memory_order_acquire)->pop(ready)) return ready;
     if (lone_.pop(ready)) return ready;
@@ -132,72 +157,117 @@ template <class Policy> class Scheduler {
     return next_elsewhere(self);
   }
 
-  /// Whether a task above this level waits.
-  bool more_urgent(std::uint32_t level) {
+  /// Whether a task above this level waits for this worker, or the scheduler is paused.
+  bool more_urgent(std::uint32_t self, std::uint32_t level) {
     std::uint32_t const used = used_levels();
-    for (std::uint32_t above = level + 1; used >> above != 0; ++above)
-      if ((used >> above & 1u) != 0 && !levels_[above].load(std::memory_order_acquire)->empty())
-        return true;
-    return flights.any_lane(~1u << level, has_some);
+    if (used >> (level + 1) != 0) [[unlikely]]
+      if (is_paused(used) || any_above(self, level)) return true;
+    return flights.any_lane(~1u << level, has_task);
   }
 
   /// Whether a worker has tasks in its deque.
   bool keeps_some(std::uint32_t self) const { return !workers_[self].deque.empty(); }
 
-  /// Whether any task waits. Sequentially consistent with pushes, for sleepers that have announced
-  /// themselves.
-  bool any() {
+  /// Whether any task waits for this worker. Sequentially consistent with pushes, for sleepers that
+  /// have announced themselves.
+  bool any(std::uint32_t self) {
     if (!lone_.empty()) return true;
     for (auto const& level : levels_)
-      if (Queue const* queue = level.load(std::memory_order_seq_cst);
-          queue != nullptr && !queue->empty())
-        return true;
-    for (auto const& worker : workers_) {
-      if (!worker.deque.empty()) return true;
-      Queue const* inbox = worker.inbox.load(std::memory_order_seq_cst);
-      if (inbox != nullptr && !inbox->empty()) return true;
-    }
+      if (has_some(level)) return true;
+    for (auto const& worker : workers_)
+      if (!worker.deque.empty() || has_some(worker.inbox)) return true;
     for (Queue const* queue = older_.load(std::memory_order_seq_cst); queue != nullptr;
          queue = queue->older)
-      if (!queue->empty()) return true;
-    return flights.any_lane(~0u, has_some);
+      if (serves(self, *queue) && !queue->empty()) return true;
+    return any_of_kind(self) || blocks.any(kind(self)) || flights.any_lane(~0u, has_task);
+  }
+  /// Whether a task waits that is for this worker's kind alone.
+  bool any_of_kind(std::uint32_t self) {
+    if ((used_.load(std::memory_order_seq_cst) >> named_bit & 1u) == 0) return false;
+    for (std::uint32_t level = 0; level < level_count; ++level)
+      if (has_some(of_kind(kind(self), level))) return true;
+    return false;
+  }
+  std::uint32_t kind(std::uint32_t self) const { return workers_[self].kind; }
+
+  /// Opens the blocks of a task that has begun. `worker` is as in its slot.
+  bool open_blocks(Pending<Policy>& task, std::uint32_t count, std::int16_t worker,
+                   typename BlockRanges<Policy>::Run run) {
+    used_.fetch_or(1u << blocks_bit, std::memory_order_relaxed);  // a sleeper looks by any()
+    return blocks.open(task, count, worker < -1 ? static_cast<int>(kind_of(worker)) : -1, run);
   }
 
   Flights<Policy> flights;
+  BlockRanges<Policy> blocks;
 
  private:
-  /// One bit a level that has a queue: a thread that sees the bit sees the queue.
+  /// One bit a level that has a queue: a thread that sees the bit sees the queue. The bit above
+  /// these, which no task's level reaches, is set while the scheduler is paused: so this costs no
+  /// task a look.
+  static constexpr std::uint32_t pause_bit = level_count;
+  /// The next one is set once a task has named a worker or a kind.
+  static constexpr std::uint32_t named_bit = pause_bit + 1;
+  /// And this one once a task of blocks has begun.
+  static constexpr std::uint32_t blocks_bit = named_bit + 1;
   std::uint32_t used_levels() const { return used_.load(std::memory_order_acquire); }
+  static bool is_paused(std::uint32_t used) { return (used >> pause_bit & 1u) != 0; }
   bool pop_level(std::uint32_t used, std::uint32_t level, ReadyTask& ready) {
     return (used >> level & 1u) != 0 && levels_[level].load(std::memory_order_acquire)->pop(ready);
   }
+  Atomic<Queue*>& of_kind(std::uint32_t kind, std::uint32_t level) {
+    return kinds_[kind * level_count + level];
+  }
+  bool pop_kind(std::uint32_t used, std::uint32_t self, std::uint32_t level, ReadyTask& ready) {
+    if ((used >> named_bit & 1u) == 0) return false;
+    Queue* const queue = of_kind(kind(self), level).load(std::memory_order_acquire);
+    return queue != nullptr && queue->pop(ready);
+  }
+  bool serves(std::uint32_t self, Queue const& queue) const {
+    return queue.kind < 0 || static_cast<std::uint32_t>(queue.kind) == kind(self);
+  }
 
-  [[gnu::noinline]] ReadyTask above_normal(std::uint32_t self) {
+  [[gnu::noinline]] ReadyTask before_own(std::uint32_t self) {
     std::uint32_t const used = used_levels();
     ReadyTask ready;
     for (std::uint32_t level = level_count - 1; level > normal_level; --level)
-      if (pop_level(used, level, ready)) return ready;
-    return pop_lane(self, ~0u << (normal_level + 1));
+      if (pop_kind(used, self, level, ready) || pop_level(used, level, ready)) return ready;
+    if (ready = pop_lane(self, ~0u << (normal_level + 1)); ready != no_task) return ready;
+    if ((used >> blocks_bit & 1u) != 0)
+      if (ready = blocks.claim(kind(self)); ready != no_task) return ready;
+    if ((used >> named_bit & 1u) == 0) return no_task;
+    if (pop_kind(used, self, normal_level, ready)) return ready;
+    Queue* const inbox = workers_[self].inbox.load(std::memory_order_acquire);
+    return inbox != nullptr && inbox->pop(ready) ? ready : no_task;
+  }
+  [[gnu::noinline]] bool any_above(std::uint32_t self, std::uint32_t level) {
+    bool const kinds = (used_levels() >> named_bit & 1u) != 0;
+    while (++level < level_count)
+      if (has_some(levels_[level]) || (kinds && has_some(of_kind(kind(self), level)))) return true;
+    return false;
+  }
+  static bool has_some(Atomic<Queue*> const& place) {
+    Queue const* const queue = place.load(std::memory_order_seq_cst);
+    return queue != nullptr && !queue->empty();
   }
   [[gnu::noinline]] ReadyTask next_elsewhere(std::uint32_t self) {
     ReadyTask ready;
     if (ready = steal(self); ready != no_task) return ready;
     std::uint32_t const used = used_levels();
     for (std::uint32_t level = normal_level; level-- > 0;)
-      if (pop_level(used, level, ready)) return ready;
+      if (pop_kind(used, self, level, ready) || pop_level(used, level, ready)) return ready;
     if (ready = pop_lane(self, (1u << normal_level) - 1); ready != no_task) return ready;
-    return pop_older();
+    return pop_older(self);
   }
 
-  [[gnu::noinline]] ReadyTask pop_older() {
+  [[gnu::noinline]] ReadyTask pop_older(std::uint32_t self) {
     ReadyTask ready;
     for (Queue* queue = older_.load(std::memory_order_acquire); queue != nullptr;
          queue = queue->older)
-      if (queue->pop(ready)) return ready;
+      if (serves(self, *queue) && queue->pop(ready)) return ready;
     return no_task;
   }
 
-  static bool has_some(Flight<Policy>& flight, std::uint32_t level) {
+  static bool has_task(Flight<Policy>& flight, std::uint32_t level) {
     return !flight.lane(level).empty();
   }
 
@@ -245,13 +315,21 @@ template <class Policy> class Scheduler {
   [[gnu::noinline]] void prepare_level(std::uint32_t level) {
     Lock guard(growth_);
     make(levels_[level]);
-    used_.store(used_.load(std::memory_order_relaxed) | 1u << level, std::memory_order_seq_cst);
+    used_.fetch_or(1u << level, std::memory_order_seq_cst);
+  }
+  [[gnu::noinline]] void prepare_kind(std::uint32_t kind, std::uint32_t level) {
+    Lock guard(growth_);
+    auto& place = of_kind(kind, level);
+    make(place);
+    place.load(std::memory_order_relaxed)->kind = static_cast<int>(kind);
+    used_.fetch_or(1u << named_bit, std::memory_order_seq_cst);
   }
   void prepare_inbox(std::uint32_t index) {
     auto& inbox = workers_[index].inbox;
     if (inbox.load(std::memory_order_relaxed) != nullptr) return;
     Lock guard(growth_);
     make(inbox);
+    used_.fetch_or(1u << named_bit, std::memory_order_seq_cst);
   }
 
   /// Capacity of a queue that holds the tasks of `slots`.
@@ -273,6 +351,7 @@ template <class Policy> class Scheduler {
     if (old == nullptr || old->capacity() >= capacity()) return;
     queues_.push_back(std::make_unique<Queue>(capacity()));
     Queue* const grown = queues_.back().get();
+    grown->kind = old->kind;
     old->older = older_.load(std::memory_order_relaxed);
     older_.store(old,
                  std::memory_order_seq_cst);  // first: a sleeper looks in one place or the other
@@ -284,6 +363,7 @@ template <class Policy> class Scheduler {
   LoneQueue lone_;
   std::vector<WorkerState<Policy>> workers_;
   Atomic<Queue*> levels_[level_count] = {};
+  Atomic<Queue*> kinds_[worker_kinds * level_count] = {};
   Atomic<std::uint32_t> used_{0};
   Atomic<Queue*> older_{nullptr};  // the queues that larger ones have replaced
   typename Policy::Mutex growth_;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/error.hh"
 #include "nntile/runtime/ring/wiring.hh"
 
 namespace nntile::detail::ring {
@@ -34,25 +35,16 @@ template <class Policy> class Submitter {
     return submit(task, uses_, pointers_.data());
   }
 
-  /// Submits a task that submits, which start() will run. Throws what BufferTable::bind does.
-  std::uint64_t submit_nesting(NestingTask<DataHandle>&& task,
-                               decltype(Pending<Policy>::start) start) {
-    uses_.resize(task.uses.size());
-    pointers_.resize(task.uses.size());
-    machine_.table.bind({&support::nesting_codelet, task.uses, {}, task.hints, task.label},
-                        uses_.data(), pointers_.data());
-    return submit_nesting(std::move(task), uses_, pointers_.data(), start);
-  }
-
   /// Submits a pending task, whose body is filled in. Returns the first of its sequences.
   std::uint64_t submit_pending(Pending<Policy>& pending, Hints const& hints,
                                std::uint64_t sequences = 1) {
     typename Policy::Trace::Submission trace(machine_.trace);
-    auto const [level, worker] = place(hints);
+    auto const [level, worker] = place(hints, pending.body);
     trace.reached(SubmitStep::bind);
     wiring_.make_room();
     trace.reached(SubmitStep::room);
-    wiring_.collect(pending.body.uses, pending.accumulates);
+    bool const parts = support::names_parts(pending.body.uses);
+    wiring_.collect(pending.body.uses, pending.accumulates, parts);
     trace.reached(SubmitStep::lookup);
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
     Hot& slot = domain_.window.open(pending.accumulates ? SlotKind::claiming : SlotKind::pending,
@@ -60,13 +52,13 @@ template <class Policy> class Submitter {
     slot.runs_as = SlotKind::pending;
     domain_.window.cold(slot.id).work = &pending;
     pending.domain = &domain_;
+    pending.worker = worker;
     pending.body.sequence = sequence;
     if (pending.flight != nullptr) pending.flight->begin(pending, sequence);
     domain_.pending.open(pending, sequence);
     wiring_.note(pending.body.uses, reference_to_pending(pending.index), ticket,
-                 pending.accumulates);
-    for (Use<support::Buffer*> const& use : pending.body.uses)
-      ++driver_.reclaim().users(*use.handle).pending_count;
+                 pending.accumulates, parts);
+    for (Use<support::Buffer*> const& use : pending.body.uses) driver_.reclaim().hold(*use.handle);
     trace.reached(SubmitStep::payload);
     wiring_.publish(slot);
     trace.ended(sequence, pending.body.codelet, in_use());
@@ -85,11 +77,12 @@ template <class Policy> class Submitter {
     typename Policy::Trace::Submission trace(machine_.trace);
     if (!machine_.table.bind(task, uses.data(), pointers)) [[unlikely]]
       return submit_unusual(task, uses, pointers, trace);
-    return submit_plain(task, uses, pointers, false, trace);
+    return submit_plain(task, uses, pointers, false, false, trace);
   }
 
  public:
-  /// One whose operands were looked up: asynchronous, or it accumulates, or it is of a body. In a
+  /// One whose operands were looked up: asynchronous, or it accumulates or names parts of buffers,
+  /// or it is of a body. In a
   /// child domain tasks that accumulate are in order, as those that submit are everywhere.
   [[gnu::noinline]] std::uint64_t submit_unusual(Task<DataHandle> const& task,
                                                  std::span<Use<support::Buffer*> const> uses,
@@ -97,8 +90,10 @@ template <class Policy> class Submitter {
                                                  typename Policy::Trace::Submission& trace) {
     bool const accumulates = domain_.is_root() && support::accumulates(uses);
     if (accumulates) machine_.claims.prepare(uses);
-    if (task.codelet->cpu == nullptr) return submit_asynchronous(task, uses, pointers, accumulates);
-    return submit_plain(task, uses, pointers, accumulates, trace);
+    if (task.codelet->cpu == nullptr)
+      return submit_pending(task, uses, pointers,
+                            [=](Pending<Policy>& pending) { pending.accumulates = accumulates; });
+    return submit_plain(task, uses, pointers, accumulates, support::names_parts(uses), trace);
   }
 
  private:
@@ -106,13 +101,14 @@ template <class Policy> class Submitter {
   [[gnu::always_inline]] std::uint64_t submit_plain(Task<DataHandle> const& task,
                                                     std::span<Use<support::Buffer*> const> uses,
                                                     void* const* pointers, bool accumulates,
+                                                    bool parts,
                                                     typename Policy::Trace::Submission& trace) {
-    auto const [level, worker] = place(task.hints);
+    auto const [level, worker] = place(task.hints, task);
     std::size_t const bytes = Payload::block_bytes(uses.size(), task.arguments.size());
     trace.reached(SubmitStep::bind);
     wiring_.make_room();
     trace.reached(SubmitStep::room);
-    wiring_.collect(uses, accumulates);
+    wiring_.collect(uses, accumulates, parts);
     trace.reached(SubmitStep::lookup);
     std::byte* const block = bytes == 0 ? nullptr : take_block(bytes);
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
@@ -130,7 +126,7 @@ template <class Policy> class Submitter {
     } else {
       Payload::put_block(cold, block, task.arguments, uses, pointers, task.label.tile);
     }
-    wiring_.note(uses, reference_to(ticket), ticket, accumulates);
+    wiring_.note(uses, reference_to(ticket), ticket, accumulates, parts);
     trace.reached(SubmitStep::payload);
     wiring_.publish(slot);
     trace.ended(sequence, task.codelet, in_use());
@@ -138,41 +134,20 @@ template <class Policy> class Submitter {
   }
 
  public:
-  /// A task that submits, likewise; start() will run it.
-  std::uint64_t submit_nesting(NestingTask<DataHandle>&& task,
+  /// A task that ends after its body has returned, likewise; fill(pending) adds to it.
+  template <class Fill>
+  std::uint64_t submit_pending(Task<DataHandle> const& task,
                                std::span<Use<support::Buffer*> const> uses, void* const* pointers,
-                               decltype(Pending<Policy>::start) start) {
+                               Fill fill) {
     Pending<Policy>& pending = domain_.pending.take();
     try {
-      pending.accumulates = false;
-      pending.handles.clear();
-      for (Use<DataHandle> const& use : task.uses) pending.handles.push_back(use.handle);
-      pending.uses.assign(uses.begin(), uses.end());
-      pending.pointers.assign(pointers, pointers + uses.size());
-      pending.body = {&support::nesting_codelet, 0,       pending.uses,
-                      pending.pointers.data(),   nullptr, task.label};
-      pending.submits = std::move(task.body);
-      pending.start = start;
-      return submit_pending(pending, task.hints);
-    } catch (...) {
-      domain_.pending.give_back(pending);
-      throw;
-    }
-  }
-
- private:
-  std::uint64_t submit_asynchronous(Task<DataHandle> const& task,
-                                    std::span<Use<support::Buffer*> const> uses,
-                                    void* const* pointers, bool accumulates) {
-    Pending<Policy>& pending = domain_.pending.take();
-    try {
-      pending.accumulates = accumulates;
       pending.uses.assign(uses.begin(), uses.end());
       pending.pointers.assign(pointers, pointers + uses.size());
       pending.arguments.assign(task.arguments.begin(), task.arguments.end());
       pending.body = {
           task.codelet, 0, pending.uses, pending.pointers.data(), pending.arguments.data(),
           task.label};
+      fill(pending);
       return submit_pending(pending, task.hints);
     } catch (...) {
       domain_.pending.give_back(pending);
@@ -183,16 +158,27 @@ template <class Policy> class Submitter {
   /// Slots that are not free yet.
   std::uint64_t in_use() const { return domain_.window.head() - domain_.window.watermark(); }
 
-  /// The queue of a task with these hints, prepared.
-  [[gnu::always_inline]] Placement place(Hints const& hints) {
-    if (hints.priority == 0 && hints.worker < 0) [[likely]]
+  /// The queue of a task with these hints, prepared. Throws ValueError for a kind of workers of
+  /// which there is none.
+  template <class Named>
+  [[gnu::always_inline]] Placement place(Hints const& hints, Named const& task) {
+    if (hints.priority == 0 && hints.worker == -1) [[likely]]
       return {normal_level, -1};
-    bool const known = hints.worker >= 0 &&
-                       static_cast<std::uint32_t>(hints.worker) < machine_.scheduler.workers();
-    Placement const result{level_of(hints.priority),
-                           static_cast<std::int16_t>(known ? hints.worker : -1)};
+    Placement const result{level_of(hints.priority), worker_of(hints, task.codelet)};
     machine_.scheduler.prepare(result.level, result.worker);
     return result;
+  }
+  [[gnu::noinline]] std::int16_t worker_of(Hints const& hints, Codelet const* codelet) const {
+    if (hints.worker > any_of(WorkerKind::cpu)) {
+      bool const known = static_cast<std::uint32_t>(hints.worker) < machine_.scheduler.workers();
+      return static_cast<std::int16_t>(known ? hints.worker : -1);
+    }
+    std::int16_t const worker = machine_.kinds.place(hints.worker, codelet->name);
+    if (worker != -1 && !domain_.is_root())
+      throw ValueError(concat("submit: '", codelet->name,
+                              "' names a kind of workers inside another task, whose body must be "
+                              "able to run it while it waits: name it for the outer task"));
+    return worker;
   }
 
   /// Room for a payload. Comes after `collect`, whose joins would take the slot that it is for.

@@ -61,6 +61,10 @@ struct Readers {
 /// One line a buffer, touched by the submitter alone.
 struct alignas(64) BufferUsers : LastUsers<Reference, Readers> {
   BufferUsers() : LastUsers{no_reference, {}} {}
+  void forget() {
+    writer = no_reference;
+    readers.clear();
+  }
 
   /// Pending tasks that name the buffer; it lives until they have ended.
   std::uint32_t pending_count = 0;

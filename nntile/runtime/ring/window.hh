@@ -62,6 +62,12 @@ template <class Policy> class Window {
     return finished(ticket) || hot_[ticket & mask_].consumers.is_closed();
   }
 
+  /// Whether a task in the window waits for no other. Submitter only, who is not wiring it.
+  bool startable(std::uint64_t ticket) const {
+    std::int32_t const awaited = hot_[ticket & mask_].awaited.load(std::memory_order_relaxed);
+    return awaited == 0 || awaited == Hot::building;  // one without edges keeps that
+  }
+
   /// The ticket of a submitted task; `nothing` if it left the window. Submitter only.
   static constexpr std::uint64_t nothing = ~std::uint64_t{0};
   std::uint64_t find(std::uint64_t sequence) const { return find(sequence, watermark(), head()); }

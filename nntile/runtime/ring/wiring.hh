@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Dependences: a task's producers, and its entry as a producer of later tasks.
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -38,14 +37,15 @@ template <class Policy> class Wiring {
   /// Lists the producers that a task with these operands has to wait for, at most as many as a slot
   /// has edges: beyond that, joins stand for them. `accumulates`: it commutes with others that
   /// accumulate into the same buffers, and claims exclude them.
-  [[gnu::always_inline]] void collect(Uses uses, bool accumulates) {
+  /// `parts`: it names parts of buffers.
+  [[gnu::always_inline]] void collect(Uses uses, bool accumulates, bool parts) {
     count_ = 0;
-    if (!uses.empty()) collect_some(uses, accumulates);
+    if (!uses.empty()) collect_some(uses, accumulates, parts);
   }
 
   /// Enters a task among the users of its operands, those of the latest collection.
   [[gnu::always_inline]] void note(Uses uses, Reference self, std::uint64_t ticket,
-                                   bool accumulates) {
+                                   bool accumulates, bool parts) {
     for (std::size_t i = 0; i < uses.size(); ++i) {
       if (accumulates && support::commutes(uses, i))
         users_[i]->enter_group(self);
@@ -53,6 +53,7 @@ template <class Policy> class Wiring {
         users_[i]->enter(uses[i].access, self);
     }
     support::BufferTable::commit(uses, support::Ticket{ticket});
+    if (parts) note_parts(uses, ticket, accumulates);
   }
 
   /// Links a task to the listed producers and lets it go.
@@ -76,10 +77,11 @@ template <class Policy> class Wiring {
     driver_.wait_for_slot();
   }
 
-  [[gnu::always_inline]] void collect_some(Uses uses, bool accumulates) {
-    if (listed_.size() < uses.size() * most_per_operand) {
-      listed_.resize(uses.size() * most_per_operand);
+  [[gnu::always_inline]] void collect_some(Uses uses, bool accumulates, bool parts) {
+    if (users_.size() < uses.size()) {  // `listed_` may have grown by itself
       users_.resize(uses.size());
+      std::size_t const most = uses.size() * most_per_operand;
+      if (listed_.size() < most) listed_.resize(most);
     }
     BufferUsers** const users = users_.data();
     for (std::size_t i = 0; i < uses.size(); ++i) {
@@ -99,6 +101,7 @@ template <class Policy> class Wiring {
       else
         users[i]->each_before(uses[i].access, before);
     }
+    if (parts) collect_parts(uses, live);
     if (count_ > edges_per_slot) join_all();
   }
 
@@ -106,6 +109,29 @@ template <class Policy> class Wiring {
   /// enqueue.
   bool publish_linked(Hot& slot) {
     return domain_.window.publish(slot, link({listed_.data(), count_}, slot));
+  }
+
+  /// Lists the users of other parts of the same buffers that share bytes with these.
+  [[gnu::noinline]] void collect_parts(Uses uses, Live const& live) {
+    for (Use<support::Buffer*> const& use : uses)
+      for (support::Overlap const& other : support::overlaps_of(*use.handle)) {
+        if (listed_.size() < count_ + most_readers + 1) listed_.resize(2 * listed_.size() + 16);
+        BufferUsers const& users = driver_.reclaim().users(*other.buffer);
+        consider(users.writer, live);
+        if (writes(use.access) || users.readers.accumulating())
+          for (Reference const reader : users.readers) consider(reader, live);
+      }
+  }
+  /// Besides `note`: behind a writer, what names no other bytes has no users of its own, nor has an
+  /// empty region at all.
+  [[gnu::noinline]] void note_parts(Uses uses, std::uint64_t ticket, bool accumulates) {
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      if (uses[i].handle->bytes == 0) users_[i]->forget();
+      if (!writes(uses[i].access) || (accumulates && support::commutes(uses, i))) continue;
+      for (support::Overlap const& other : support::overlaps_of(*uses[i].handle))
+        if (other.covered) driver_.reclaim().users(*other.buffer).forget();
+    }
+    support::commit_parts(uses, support::Ticket{ticket});
   }
 
   /// Adds a producer unless it has ended or is listed.

@@ -57,7 +57,8 @@ template <class Tokens> std::int64_t nap_of(Tokens const& tokens) {
 /// and waking.
 template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
  public:
-  Worker(Machine& machine, std::uint32_t self) : machine_(machine), self_(self) {}
+  Worker(Machine& machine, std::uint32_t self)
+      : machine_(machine), self_(self), kind_(machine.scheduler.kind(self)) {}
 
   /// Runs tasks until the machine stops.
   void operator()() {
@@ -70,7 +71,7 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
       if (ready == no_task) return;
       ready = machine_.run(self_, ready);
       if (ready == no_task) continue;
-      if (!machine_.should_wait(ready)) continue;
+      if (!machine_.should_wait(self_, ready)) continue;
       machine_.give(ready);
       ready = no_task;
     }
@@ -85,17 +86,23 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
     Spin<Policy> spin(machine_.options.oversubscribed);
     for (bool slept = false;;) {
       if (machine_.stop.load(std::memory_order_acquire)) return no_task;
-      if (!spin.again()) {
+      if (machine_.scheduler.paused()) {
+        machine_.gate.pass();
+      } else if (!spin.again()) {
         wait();
         slept = true;
       }
       ready = machine_.scheduler.next(self_);
       if (ready == no_task) continue;
-      // There may be work for two, or polls that no thread calls any more.
-      if (slept && (machine_.scheduler.any() || nap_of(machine_.tokens) >= 0))
-        machine_.parking.wake(1);
+      if (slept) hand_on();
       return ready;
     }
+  }
+
+  /// Wakes another thread: there may be work for two, or polls that no thread calls any more.
+  void hand_on() {
+    if (machine_.scheduler.any_of_kind(self_)) machine_.parking.wake_kind(1, kind_);
+    if (machine_.scheduler.any(self_) || nap_of(machine_.tokens) >= 0) machine_.parking.wake(1);
   }
 
   /// Polls or sleeps. A thread that sleeps because another one polls checks `polling` after it has
@@ -108,16 +115,17 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
       (void)machine_.tokens.poll(false);
       support::DefaultFloatEnvironment::renew();  // as after a body
     }
-    machine_.parking.announce();
+    machine_.parking.announce(kind_);
     std::int64_t const nap = polls ? nap_of(machine_.tokens) : -1;
     bool const nobody_polls = wanted && !polls && !machine_.polling.load();
-    if (nobody_polls || machine_.scheduler.any() || machine_.stop.load()) {
-      machine_.parking.cancel();
+    if (nobody_polls || machine_.scheduler.paused() || machine_.scheduler.any(self_) ||
+        machine_.stop.load()) {
+      machine_.parking.cancel(kind_);
       Policy::Clock::yield_core();  // a push or a pop may be in progress on a preempted thread
     } else if (nap >= 0) {
-      machine_.parking.nap(nap);
+      machine_.parking.nap(nap, kind_);
     } else {
-      machine_.parking.sleep();
+      machine_.parking.sleep(kind_);
     }
     if (polls) machine_.polling.store(false);
   }
@@ -129,6 +137,7 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
 
   Machine& machine_;
   std::uint32_t const self_;
+  std::uint32_t const kind_;  // of workers
 };
 
 /// The threads of a ring. Destruction stops and joins them: by then there must be nothing to run.

@@ -14,13 +14,12 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
-#include "nntile/runtime/nested.hh"
-#include "nntile/runtime/serial/level.hh"
+#include "nntile/runtime/orchestrate.hh"
+#include "nntile/runtime/serial/line.hh"
 #include "nntile/runtime/serial/program.hh"
 #include "nntile/runtime/support/bindings.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/driving_thread.hh"
-#include "nntile/runtime/support/nested_buffers.hh"
 #include "nntile/runtime/support/options.hh"
 #include "nntile/runtime/support/run_body.hh"
 #include "nntile/runtime/support/storage_calls.hh"
@@ -67,8 +66,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
       return enqueue(task);
     Use<support::Buffer*> uses[inline_uses];
     void* pointers[inline_uses];
-    buffers_.bind(task, uses, pointers);
-    if (task.codelet->cpu == nullptr) [[unlikely]]
+    if (!buffers_.bind(task, uses, pointers)) [[unlikely]]
       return enqueue(task);
     std::uint64_t const sequence = ++line_.submitted;
     buffers_.commit({uses, count}, support::Ticket{sequence});
@@ -83,14 +81,6 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
                               });
     }
     line_.ended.store(sequence, std::memory_order_release);
-    return {this, sequence};
-  }
-
-  Event submit_nesting(NestingTask<Handle>&& task) {
-    Inside const inside(*this, "orchestrate");
-    if (!line_.queue.empty()) run_queue(no_limit);
-    std::uint64_t const sequence = line_.push_nesting(buffers_, std::move(task));
-    run_queue(no_limit);
     return {this, sequence};
   }
 
@@ -126,6 +116,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
     }
     line_.submitted = flight->last();
     support::BufferTable::commit(bindings_.uses(), support::Ticket{flight->last()});
+    support::commit_parts(bindings_.uses(), support::Ticket{flight->last()});
     bool const well = at_once && run_flight(*flight);
     if (!well) replays_.push_back({flight->first(), flight->last()});
     if (!at_once) run_queue(no_limit);
@@ -164,13 +155,15 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
 
  private:
   friend class support::StorageCalls<Serial>;
-  friend class detail::serial::Level<Serial>;
+  friend class detail::serial::Level;
+  friend class detail::serial::Levels;
+  friend struct Nesting<Serial>;
   static constexpr std::size_t inline_uses = 16;
 
   using Flight = detail::serial::Flight;
   using Queued = detail::serial::Queued;
   using Line = detail::serial::Line;
-  using Level = detail::serial::Level<Serial>;
+  using Levels = detail::serial::Levels;
 
   static constexpr std::uint64_t no_limit = UINT64_MAX;
 
@@ -238,8 +231,11 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
   }
 
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
-  void wait_for_uses(support::Buffer const& buffer, Access) {
-    drain(static_cast<std::uint64_t>(buffer.last_use));
+  void wait_for_uses(support::Buffer& buffer, Access) {
+    drain(static_cast<std::uint64_t>(support::whole_of(buffer).last_use));
+  }
+  bool is_unused(support::Buffer const& buffer) const noexcept {
+    return has_ended(static_cast<std::uint64_t>(buffer.last_use));
   }
   void retire_one(Handle handle) {
     if (!line_.queue.empty()) {
@@ -257,33 +253,27 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
     return {this, sequence};
   }
 
-  /// Runs the tasks of the innermost level, then goes on where it was submitted, until those of
-  /// level `base` are through, a task waits for its token, or `most` tasks were started.
-  void run_queue(std::uint64_t most, std::size_t base = 0) {
-    for (;;) {
-      Line& line = depth_ == 0 ? line_ : levels_[depth_ - 1]->line;
-      if (!line.queue.empty()) {
-        if (!run_head(line, most)) return;
-      } else if (depth_ != base) {
-        levels_[--depth_]->end();
-        head_ended_.store(true, std::memory_order_relaxed);
-      } else {
-        return;
-      }
+  /// Runs what is queued until a task waits for its token, or `most` tasks were started.
+  void run_queue(std::uint64_t most) {
+    if (levels_ != nullptr) [[unlikely]]
+      return run_levels_(*levels_, most);
+    auto const start = [this](Queued& head) {
+      this->start(head);
+      return false;
+    };
+    while (!line_.queue.empty() && run_head(line_, buffers_, most, start)) {
     }
   }
-  /// False if the head waits for its token, or is not to be started.
-  bool run_head(Line& line, std::uint64_t& most) {
+  /// False if the head waits for its token, or is not to be started. start(head) returns whether
+  /// tasks of it come first.
+  template <class Table, class Start>
+  bool run_head(Line& line, Table& table, std::uint64_t& most, Start start) {
     Queued& head = line.queue.front();
     while (head.retired == nullptr && (head.flight == nullptr || !head.flight->over())) {
       if (!head.started) {
         if (most-- == 0) return false;
         if (head.flight != nullptr) head.body = head.flight->next();
-        if (head.submits) {
-          if (start_nesting(head)) return true;
-        } else if (start(head) == support::Ran::ended) {
-          head_ended_.store(true, std::memory_order_relaxed);
-        }
+        if (start(head)) return true;
       }
       if (!head_ended_.load(std::memory_order_seq_cst)) return false;
       line.ended.store(head.body.sequence, std::memory_order_release);
@@ -291,51 +281,28 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
       head.flight->advance();
       head.started = false;
     }
-    if (head.retired != nullptr) {
-      if (&line == &line_)
-        buffers_.reclaim(*head.retired);
-      else
-        levels_[depth_ - 1]->buffers.reclaim(*head.retired);
-    }
+    if (head.retired != nullptr) table.reclaim(*head.retired);
     if (head.flight != nullptr) line.ended.store(head.flight->last(), std::memory_order_release);
     line.queue.pop_front();
     return true;
   }
-  /// Opens a level for the tasks of a task, and runs its body; false if it has ended instead.
-  [[gnu::noinline]] bool start_nesting(Queued& head) {
-    head.started = true;
-    head_ended_.store(true, std::memory_order_relaxed);
-    if (failures_.any_marked() && failures_.cancel_if_marked(head.body)) return false;
-    support::DrivingThread::InTask const in_task(thread_);
-    support::DefaultFloatEnvironment const environment;
-    try {
-      if (depth_ == levels_.size())
-        levels_.push_back(std::make_unique<Level>(*this, static_cast<std::uint32_t>(depth_ + 1)));
-      Level& level = *levels_[depth_];
-      level.begin(head);
-      ++depth_;
-      level.run(head);
-      return true;
-    } catch (std::exception const& error) {  // no memory for its level
-      failures_.fail(head.body, error.what());
-    }
-    return false;
-  }
-  support::Ran start(Queued& head) {
+  void start(Queued& head) {
     head.started = true;
     head_ended_.store(false, std::memory_order_relaxed);
     support::DrivingThread::InTask const in_task(thread_);
-    return support::run_body(failures_, tokens_, head.body, &head, workspaces_[0]);
+    if (support::run_body(failures_, tokens_, head.body, &head, workspaces_[0]) ==
+        support::Ran::ended)
+      head_ended_.store(true, std::memory_order_relaxed);
   }
 
   /// Returns when the task of that sequence has ended.
   void drain(std::uint64_t sequence) {
-    drain(0, [&] { return has_ended(sequence); });
+    drain([this] { run_queue(no_limit); }, [&] { return has_ended(sequence); });
   }
-  /// The same, for the body of level `base`.
-  template <class Over> void drain(std::size_t base, Over over) {
+  /// Calls run() until over() holds.
+  template <class Run, class Over> void drain(Run run, Over over) {
     for (;;) {
-      run_below(base);
+      run();
       if (over()) return;
       if (tokens_.poll(true)) continue;
       std::uint64_t const ticket = wake_.prepare();
@@ -347,17 +314,6 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
         wake_.sleep(ticket);
     }
   }
-  void run_below(std::size_t base) {
-    if (base != 0) support::check_stack(stack_, "serial");
-    run_queue(no_limit, base);
-  }
-  /// For a body that asks whether a task is done.
-  void do_some(std::size_t base) {
-    support::check_stack(stack_, "serial");
-    (void)tokens_.poll(true);
-    run_queue(1, base);
-  }
-
   /// The token of the queue's head was completed, on any thread.
   static void token_ended(void* runtime, void* task, Status status) noexcept {
     auto& self = *static_cast<Serial*>(runtime);
@@ -371,9 +327,9 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
   support::BufferTable buffers_{failures_, {}, &thread_};
   support::Workspaces workspaces_{1};
   Line line_;
-  std::size_t depth_ = 0;                       // levels in use, each below the one before
-  std::vector<std::unique_ptr<Level>> levels_;  // by depth, from 1
-  detail::StackOfThread stack_;
+  /// Of tasks that submit, once there was one (nest.hh): programs without pay for none of it.
+  std::unique_ptr<Levels, void (*)(Levels*)> levels_{nullptr, nullptr};
+  void (*run_levels_)(Levels&, std::uint64_t most) = nullptr;
   support::Bindings bindings_;     // of the latest replay
   Flight flight_;                  // likewise, if it ran at once
   std::vector<Replayed> replays_;  // ascending

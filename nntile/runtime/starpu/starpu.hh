@@ -86,6 +86,11 @@ class StarPU : public support::StorageCalls<StarPU> {
     return handle;
   }
 
+  /// Does not model RegionRuntime: StarPU orders tasks by whole buffers.
+  DataHandle region(DataHandle, Region const&) = delete;
+  DataHandle find(void const*) = delete;
+  DataHandle region_at(void const*, Region const&) = delete;
+
   Event submit(Task<DataHandle> const& task) {
     Inside const inside(*this, "submit");
     std::size_t const count = task.uses.size();

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The address ranges that a runtime has adopted, so that writable memory is adopted once.
+// The address ranges of a runtime's buffers: what it has adopted, so that writable memory is
+// adopted once, and what it has allocated and is asked for by address, or has shown by a lock.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +21,8 @@ class AdoptedRanges {
 
   /// Adds the range, unless it overlaps one and either may be written: then returns the other's
   /// buffer. Empty ranges overlap nothing. Cost: O(log n). Throws std::bad_alloc.
-  std::uint32_t add(std::span<std::byte const> bytes, bool writable, std::uint32_t buffer) {
+  std::uint32_t add(std::span<std::byte const> bytes, bool writable, std::uint32_t buffer,
+                    std::uint32_t generation = 0) {
     if (bytes.empty()) return none;
     detail::Lock guard(mutex_);
     std::uintptr_t const begin = address(bytes), end = begin + bytes.size();
@@ -28,11 +30,25 @@ class AdoptedRanges {
     if (other == 0 && writable) other = overlapping(roots_[0], begin, end);
     if (other != 0) return nodes_[other].buffer;
     std::uint32_t const node = take();
-    nodes_[node] = {begin, end, end, 0, 0, buffer, random()};
+    nodes_[node] = {begin, end, end, 0, 0, buffer, generation, random()};
     std::uint32_t left, right, &root = roots_[writable ? 1 : 0];
     split(root, begin, buffer, left, right);
     root = merge(merge(left, node), right);
     return none;
+  }
+
+  /// The buffer that holds a byte, what may be written first, and the generation that it was added
+  /// with. Cost: O(log n).
+  struct Found {
+    std::uint32_t buffer = none;
+    std::uint32_t generation = 0;
+  };
+  Found find(void const* byte) noexcept {
+    detail::Lock guard(mutex_);
+    auto const at = reinterpret_cast<std::uintptr_t>(byte);
+    std::uint32_t node = overlapping(roots_[1], at, at + 1);
+    if (node == 0) node = overlapping(roots_[0], at, at + 1);
+    return node == 0 ? Found{} : Found{nodes_[node].buffer, nodes_[node].generation};
   }
 
   /// Removes a range that was added. Cost: O(log n).
@@ -48,6 +64,7 @@ class AdoptedRanges {
     std::uintptr_t last;  // the largest end below and including it
     std::uint32_t left, right;
     std::uint32_t buffer;
+    std::uint32_t generation;
     std::uint32_t priority;
   };
 

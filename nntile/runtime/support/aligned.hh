@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Host memory for buffers: aligned to a cache line, in huge pages where it is large.
+// Memory for buffers: the host's, aligned to a cache line, in huge pages where it is large; or a
+// runtime's own source.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +13,25 @@
 #include <unistd.h>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/place.hh"
 
 namespace nntile::support {
+
+/// The source of storage, for a runtime that does not take it from the host's heap.
+struct StorageSource {
+  void* (*allocate)(void* state, std::size_t bytes, Place place) = nullptr;
+  void (*free)(void* state, void* pointer, std::size_t bytes, Place place) noexcept = nullptr;
+  void* state = nullptr;
+};
+
+[[noreturn, gnu::noinline]] inline void fail_place(char const* call) {
+  throw ValueError(concat(call, ": this runtime has memory on the host only"));
+}
+/// Throws ValueError for a place that a runtime of the host lacks.
+inline void check_host(char const* call, Place place) {
+  if (place != host) [[unlikely]]
+    fail_place(call);
+}
 
 /// Bytes of a cache line on x86 and most ARM; the alignment of every buffer.
 inline constexpr std::size_t line_bytes = 64;

@@ -35,8 +35,9 @@ class Bindings {
     for (Use<Binding> const& use : program->binding_uses) {
       Buffer& buffer = table.find(handles[use.handle], "replay");
       if (buffer.replay == replay_) fail_alias(program->binding_uses, handles, use.handle);
-      if (buffer.is(forbidden_states(use.access))) [[unlikely]]
-        fail_state(buffer, use);
+      unsigned const examined = examined_states(use.access) & ~unsigned{Buffer::in_use};
+      if (buffer.is(static_cast<Buffer::State>(examined))) [[unlikely]]
+        examine(table, handles, buffer, use);
       buffer.replay = replay_;
       buffers_[use.handle] = &buffer;
       uses_.push_back({&buffer, use.access});
@@ -49,6 +50,16 @@ class Bindings {
   std::span<Use<Buffer*> const> uses() const { return {uses_.data(), uses_.size()}; }
 
  private:
+  /// What is not plain to see: a state that forbids it, another binding that overlaps.
+  [[gnu::noinline]] void examine(BufferTable& table, std::span<DataHandle const> handles,
+                                 Buffer& buffer, Use<Binding> const& use) {
+    BufferTable::check_whole(buffer, "replay");
+    if ((table.state_of(buffer) & forbidden_states(use.access)) != 0) fail_state(buffer, use);
+    for (Overlap const& other : overlaps_of(buffer))
+      for (Binding binding = 0; binding < handles.size(); ++binding)
+        if (other.buffer->replay == replay_ && buffers_[binding] == other.buffer)
+          fail_aliased(binding, use.handle);
+  }
   [[noreturn]] static void fail_alias(std::vector<Use<Binding>> const& uses,
                                       std::span<DataHandle const> handles, Binding second) {
     Binding first = second;
@@ -58,9 +69,9 @@ class Bindings {
   }
   [[noreturn]] static void fail_state(Buffer const& buffer, Use<Binding> const& use) {
     std::string const name = concat("replay: binding ", use.handle, " (", name_of(use.access), ")");
-    if (buffer.is(Buffer::locked))
+    if (Buffer const& locked = BufferTable::locked_part(buffer); locked.is(Buffer::locked))
       throw LifetimeError(
-          concat(name, ": ", BufferTable::describe(buffer), " is locked: unlock it first"));
+          concat(name, ": ", BufferTable::describe(locked), " is locked: unlock it first"));
     if (writes(use.access) && buffer.is(Buffer::read_only))
       throw ValueError(concat(name, ": ", BufferTable::why_read_only(buffer)));
     throw LifetimeError(concat(name, ": nothing has written ", BufferTable::describe(buffer),

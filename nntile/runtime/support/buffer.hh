@@ -37,17 +37,21 @@ struct alignas(64) Buffer {
   static constexpr State adopted = 8;     // the caller's memory
   static constexpr State dropped = 16;    // to be retired when it is unlocked
   static constexpr State read_only = 32;  // the caller's memory, never written
-  static constexpr State ranged = 64;     // its memory is among the adopted ranges
-  static constexpr State ended = 128;     // in a heap of the ring: its handle is void
+  static constexpr State ranged = 64;     // its memory is among the ranges of addresses
+  static constexpr State ended = 128;     // of a heap of the ring: its handle is void
   static constexpr State in_use = 256;    // the record is a buffer's
+  static constexpr State region = 512;    // part of another buffer (parts.hh)
+  static constexpr State divided = 1024;  // has regions
 
   void* pointer = nullptr;
   std::size_t bytes = 0;
+  std::uint32_t index = 0;  // followed by the generation, as in a handle
   std::uint32_t generation = 0;
-  std::uint32_t index = 0;
   State state = 0;
   Access lock_access = Access::read;
   Lifetime lifetime = Lifetime::persistent;
+  /// Serial number of the scope that lists it; 0 if none does.
+  std::uint32_t scope = 0;
   /// The last submitted task that names it.
   Ticket last_use{};
   /// The runtime's own: StarPU's data handle, the ring's heap.
@@ -57,16 +61,18 @@ struct alignas(64) Buffer {
 
   /// 0, or 1 + the position of a failure in `Failures`.
   alignas(64) std::atomic<std::uint32_t> mark{0};
-  /// Neighbours in the scope that owns it, as indices + 1.
+  /// Neighbours in the scope that lists it, as indices + 1.
   std::uint32_t scope_previous = 0;
   std::uint32_t scope_next = 0;
-  std::uint32_t scope = 0;  // serial number of that scope, 0 if none
   Place place{};
   Release release{};
   Buffer* next_free = nullptr;
   /// Of tasks that accumulate into it: the runtime's own (claims.hh), kept with the record.
   void* claim = nullptr;
+  /// The Part that it is, null without regions. Atomic, since tasks look at it for marks.
+  std::atomic<void*> part{nullptr};
 
+  bool is_part() const noexcept { return part.load(std::memory_order_relaxed) != nullptr; }
   bool is(State flag) const noexcept { return (state & flag) != 0; }
   void set(State flag) noexcept { state = static_cast<State>(state | flag); }
   void drop(State flag) noexcept { state = static_cast<State>(state & ~flag); }
@@ -82,10 +88,12 @@ constexpr Buffer::State forbidden_states(Access access) noexcept {
   return of[static_cast<int>(access)];
 }
 /// States in which the submission of a task with that access needs a closer look: to accumulate
-/// always does, so that others need not be asked whether they do.
+/// always does, so that others need not be asked whether they do; so does a buffer in parts.
 constexpr Buffer::State examined_states(Access access) noexcept {
-  constexpr Buffer::State of[] = {forbidden_states(Access::read), forbidden_states(Access::write),
-                                  forbidden_states(Access::update), 0xffff};
+  constexpr Buffer::State parts = Buffer::region | Buffer::divided;
+  constexpr Buffer::State of[] = {forbidden_states(Access::read) | parts,
+                                  forbidden_states(Access::write) | parts,
+                                  forbidden_states(Access::update) | parts, 0xffff};
   return of[static_cast<int>(access)];
 }
 

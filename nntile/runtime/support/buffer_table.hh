@@ -15,63 +15,59 @@
 //   retire     begin_retire(handle): from here on the handle is void; then reclaim(buffer), once,
 //              after its last task, on any thread: frees or releases the storage and makes the
 //              record available again
-//   scopes     open_scope(lifetime, site); close_scope(lifetime, retire_one)
-//   memory of the runtime's own: add_in(bytes, place, lifetime, take), and recycle(buffer) for reclaim
+//   parts      where bind says that a task is unusual and it names_parts (parts.hh): its order follows
+//              from overlaps_of each operand, too; commit_parts; regions are made by regions.hh
+//   scopes     open_scope(lifetime, site); close_scope(lifetime, name, retire_one)
+//   memory of the runtime's own: lend() records, of which it gives handles out; end() of a retired one
+//              and, in a scope that closes, of the others; give_back(record)
 //   wait_all   check_nothing_locked()
 // clang-format on
 // The destructor releases what is still alive: wait for all tasks before.
-
-#include <time.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 #include "nntile/core/error.hh"
-#include "nntile/core/heap_array.hh"
 #include "nntile/runtime/support/adopted_ranges.hh"
 #include "nntile/runtime/support/aligned.hh"
 #include "nntile/runtime/support/buffer.hh"
+#include "nntile/runtime/support/buffer_records.hh"
 #include "nntile/runtime/support/check_codelet.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/failures.hh"
-#include "nntile/runtime/support/free_stack.hh"
+#include "nntile/runtime/support/parts.hh"
 #include "nntile/runtime/support/scopes.hh"
 
 namespace nntile::support {
 
-/// The source of storage, for a runtime that does not take it from the host's heap.
-struct StorageSource {
-  void* (*allocate)(void* state, std::size_t bytes, Place place) = nullptr;
-  void (*free)(void* state, void* pointer, std::size_t bytes, Place place) noexcept = nullptr;
-  void* state = nullptr;
-};
+class RegionMap;
 
-/// Records with stable addresses, found by index without a lock. Cost of a look-up: two loads and a
-/// comparison.
+/// The buffers of one runtime, one record each. Law: above.
 class BufferTable {
  public:
   /// `thread`, if any, tracks the thread that runs an owner's release, which counts as a task: the
   /// runtime may be amid a call.
   explicit BufferTable(Failures& failures, StorageSource source = {},
                        DrivingThread* thread = nullptr)
-      : failures_(&failures), source_(source), thread_(thread), first_generation_(seed()) {}
+      : failures_(&failures), source_(source), thread_(thread) {}
   BufferTable(BufferTable const&) = delete;
   BufferTable& operator=(BufferTable const&) = delete;
   /// In a child process, owners' memory and a source's are the parent's to release.
   ~BufferTable() {
     if (thread_ == nullptr || !thread_->in_child()) release_all();
+    if (region_map_ != nullptr) end_region_map_(region_map_);
   }
 
   /// Frees or releases what is still alive; before a source of storage dies. Only the destructor
   /// comes after.
   void release_all() noexcept {
-    for (std::uint32_t i = 0; i < count_; ++i) {
-      if (at(i).is(Buffer::live)) release_storage(at(i));
-      at(i).state = 0;
+    for (std::uint32_t i = 0; i < records_.count(); ++i) {
+      if (records_[i].is(Buffer::live)) release_storage(records_[i]);
+      if (records_[i].is(Buffer::divided)) end_division(records_[i], nullptr);
+      records_[i].state = 0;
     }
   }
 
@@ -80,41 +76,25 @@ class BufferTable {
   DataHandle add(std::size_t bytes, Place place, Lifetime lifetime) {
     if (source_.allocate == nullptr) check_host("allocate", place);
     Scope* const scope = scopes_.of(lifetime);
-    Buffer& buffer = take_record();
+    Buffer& buffer = records_.take();
     try {
       buffer.pointer = source_.allocate != nullptr ? source_.allocate(source_.state, bytes, place)
                                                    : allocate_aligned(bytes);
     } catch (...) {
-      free_.push(buffer);
+      records_.push(buffer);
       throw;
     }
-    return fill(buffer, bytes, place, lifetime, scope, Buffer::live | Buffer::unwritten, {});
-  }
-
-  /// Makes an unwritten buffer in memory that the runtime manages: take(buffer) returns where, and
-  /// may note in buffer.native what it belongs to. Throws what take does, ValueError (a place
-  /// that this runtime lacks), LifetimeError (no open scope of that lifetime). Reclaim frees
-  /// nothing.
-  template <class Take>
-  [[gnu::always_inline]] DataHandle add_in(std::size_t bytes, Place place, Lifetime lifetime,
-                                           Take const& take) {
-    check_host("allocate", place);
-    Scope* const scope = scopes_.of(lifetime);
-    Buffer& buffer = take_record();
-    try {
-      buffer.pointer = take(buffer);
-    } catch (...) {
-      free_.put_back(buffer);
-      throw;
-    }
-    return fill(buffer, bytes, place, lifetime, scope, Buffer::unwritten, {});
+    fill(buffer, bytes, place, lifetime, scope, Buffer::live | Buffer::unwritten, {});
+    if (is_found_) [[unlikely]]
+      enter_ranges(buffer);
+    return handle_of(buffer);
   }
 
   /// Makes an unwritten buffer whose storage is the runtime's own affair: `pointer` is null,
   /// reclaim frees nothing.
   DataHandle add_without_storage(std::size_t bytes, Place place, Lifetime lifetime) {
     Scope* const scope = scopes_.of(lifetime);
-    Buffer& buffer = take_record();
+    Buffer& buffer = records_.take();
     buffer.pointer = nullptr;
     return fill(buffer, bytes, place, lifetime, scope, Buffer::unwritten, {});
   }
@@ -127,20 +107,17 @@ class BufferTable {
     if (source_.allocate == nullptr) check_host("adopt", place);
     if (bytes.data() == nullptr && !bytes.empty())
       throw ValueError(concat("adopt: a null pointer to ", bytes.size(), " bytes"));
-    Buffer& buffer = take_record();
+    Buffer& buffer = records_.take();
     std::uint32_t other;
     try {
-      other = ranges_.add(bytes, writable, buffer.index);
+      other = ranges_.add(bytes, writable, buffer.index, buffer.generation);
     } catch (...) {
-      free_.push(buffer);
+      records_.push(buffer);
       throw;
     }
     if (other != AdoptedRanges::none) {
-      free_.push(buffer);
-      throw ValueError(
-          concat("adopt: the ", bytes.size(), " bytes overlap ", describe(at(other)),
-                 ": spans may overlap where all are of const bytes, which nobody writes; otherwise "
-                 "retire the other and let its tasks end"));
+      records_.push(buffer);
+      fail_adopt(bytes.size(), records_[other]);
     }
     buffer.pointer = const_cast<std::byte*>(bytes.data());  // given to tasks that read
     return fill(buffer, bytes.size(), place, Lifetime::persistent, nullptr,
@@ -158,16 +135,17 @@ class BufferTable {
 
   /// The record of a handle. Throws LifetimeError for one that is default, foreign or retired.
   Buffer& find(DataHandle handle, char const* call) {
-    if (handle.index >= count_ || at(handle.index).generation != handle.generation) [[unlikely]]
-      fail_find(handle, call);
-    return at(handle.index);
+    Buffer* const buffer = records_.find(handle);
+    if (buffer == nullptr) [[unlikely]]
+      records_.fail_find(handle, call);
+    return *buffer;
   }
-  Buffer& operator[](std::uint32_t index) noexcept { return at(index); }
+  Buffer& operator[](std::uint32_t index) noexcept { return records_[index]; }
   DataHandle handle_of(Buffer const& buffer) const noexcept {
     return {buffer.index, buffer.generation};
   }
   /// Records made so far; indices are below it.
-  std::uint32_t count() const noexcept { return count_; }
+  std::uint32_t count() const noexcept { return records_.count(); }
 
   /// Checks a submission and writes one Use<Buffer*> and one pointer per use; returns whether it is
   /// usual: it has a CPU entry, and accumulates into nothing. Throws ValueError (no
@@ -178,13 +156,13 @@ class BufferTable {
     if (task.codelet == nullptr || task.codelet->cpu == nullptr ||
         task.codelet->workspace > max_workspace_bytes) [[unlikely]]
       return bind_unusual(task, uses, pointers);
-    HeapArray<Buffer> const* const chunks = chunks_.data();
-    std::uint32_t const count = count_;
+    auto const records = records_.all();
+    std::uint32_t const count = records_.count();
     for (std::size_t i = 0; i < task.uses.size(); ++i) {
       auto const [handle, access] = task.uses[i];
       if (handle.index >= count) [[unlikely]]
         fail_bind(task, i);
-      Buffer& buffer = chunks[handle.index >> chunk_bits][handle.index & chunk_mask];
+      Buffer& buffer = records[handle.index];
       if (buffer.generation != handle.generation || buffer.is(examined_states(access))) [[unlikely]]
         return bind_unusual(task, uses, pointers);
       uses[i] = {&buffer, access};
@@ -205,12 +183,14 @@ class BufferTable {
   /// read-only, and it writes.
   Buffer& check_lock(DataHandle handle, Access access) {
     Buffer& buffer = find(handle, "lock");
-    if (buffer.is(Buffer::locked))
+    check_whole(buffer, "lock");
+    Buffer::State const state = state_of(buffer);
+    if ((state & Buffer::locked) != 0)
       throw LifetimeError(
-          concat("lock: ", describe(buffer), " is locked already: unlock it first"));
+          concat("lock: ", describe(locked_part(buffer)), " is locked already: unlock it first"));
     if (writes(access) && buffer.is(Buffer::read_only))
       throw ValueError(concat("lock for ", name_of(access), ": ", why_read_only(buffer)));
-    if (reads(access) && buffer.is(Buffer::unwritten))
+    if (reads(access) && (state & Buffer::unwritten) != 0)
       throw LifetimeError(concat("lock for ", name_of(access), ": nothing has written ",
                                  describe(buffer),
                                  ": submit a task that writes it or lock it for write first"));
@@ -218,6 +198,8 @@ class BufferTable {
   }
   std::span<std::byte> begin_lock(Buffer& buffer, Access access) noexcept {
     buffer.set(Buffer::locked);
+    if (buffer.is(Buffer::region)) ++part_of(buffer)->division->locked;
+    enter_ranges(whole_of(buffer));  // its address is known from here on
     buffer.lock_access = access;
     ++locked_;
     return {static_cast<std::byte*>(buffer.pointer), buffer.bytes};
@@ -225,8 +207,9 @@ class BufferTable {
   /// The buffer, unlocked. Throws LifetimeError: handle; locked.
   Buffer& check_unlocked(DataHandle handle, char const* call) {
     Buffer& buffer = find(handle, call);
-    if (buffer.is(Buffer::locked))
-      throw LifetimeError(concat(call, ": ", describe(buffer), " is locked: unlock it first"));
+    check_whole(buffer, call);
+    if (buffer.is(Buffer::locked | Buffer::divided)) [[unlikely]]
+      check_unlocked(buffer, call);
     return buffer;
   }
   /// Ends the lock. After a lock for write the buffer is written and unmarked. Throws LifetimeError
@@ -237,8 +220,11 @@ class BufferTable {
       throw LifetimeError(concat("unlock: ", describe(buffer), " is not locked"));
     buffer.drop(Buffer::locked);
     --locked_;
+    if (buffer.is(Buffer::region)) --part_of(buffer)->division->locked;
     if (writes(buffer.lock_access)) buffer.drop(Buffer::unwritten);
-    if (buffer.lock_access == Access::write) failures_->clear(buffer);
+    if (Part const* const part = part_of(buffer); part != nullptr && writes(buffer.lock_access))
+      part->division->calls->note_written(*part);
+    if (buffer.lock_access == Access::write) failures_->rewritten(buffer);
     return buffer;
   }
   /// Throws LifetimeError while a handle is locked.
@@ -256,123 +242,185 @@ class BufferTable {
   }
   /// Voids the handle. Throws LifetimeError: handle; retired already; locked.
   Buffer& begin_retire(DataHandle handle) {
-    Buffer& buffer = check_unlocked(handle, "retire");
-    leave_scope(buffer);
+    Buffer& buffer = find(handle, "retire");
+    if (buffer.is(Buffer::locked | Buffer::divided | Buffer::region)) [[unlikely]]
+      begin_retire_parts(buffer);
+    scopes_.leave(buffer, records_);
     ++buffer.generation;
     return buffer;
   }
 
-  /// Frees the storage, or calls the owner's release, and recycles the record. Once, after the last
-  /// task; any thread.
+  /// Frees the storage, or calls the owner's release, and recycles the record, and those of its
+  /// regions. Once, after the last task; any thread. Of a region the record stays for now: others
+  /// overlap it.
   void reclaim(Buffer& buffer) noexcept {
+    if (buffer.is(Buffer::region)) return;
+    end_parts(buffer);
     failures_->clear(buffer);
     if (buffer.is(Buffer::live)) release_storage(buffer);
     buffer.state = 0;
-    free_.push(buffer);
+    records_.push(buffer);
   }
-  /// The same for a buffer of add_in, on the driving thread.
-  void recycle(Buffer& buffer) noexcept {
-    failures_->clear(buffer);
+  /// Ends the records of all its regions, once nothing uses them.
+  void end_parts(Buffer& buffer) noexcept {
+    if (buffer.is(Buffer::divided)) [[unlikely]]
+      end_all_parts(buffer);
+  }
+  /// A record for buffers that the runtime manages itself, in memory of its own; give_back() ends
+  /// that. Throws OutOfMemory, std::bad_alloc.
+  Buffer& lend() { return records_.take(); }
+  void give_back(Buffer& buffer) noexcept {
     buffer.state = 0;
-    free_.put_back(buffer);
+    records_.put_back(buffer);
+  }
+  /// For a lent record that a handle names: from here on the handle is void.
+  static void end(Buffer& buffer) noexcept {
+    ++buffer.generation;
+    buffer.set(Buffer::ended);
   }
 
   /// Makes `records` records more, before buffers need them. Throws OutOfMemory,
   /// std::bad_alloc.
   void reserve(std::uint32_t records) {
-    for (std::uint32_t i = 0; i < records; ++i) free_.put_back(make_record());
+    records_.reserve(records);
     scopes_.reserve(64);
   }
 
   /// Opens a scope that owns later allocations of its lifetime. Throws LifetimeError for
   /// `persistent`.
-  void open_scope(Lifetime lifetime, CallSite site = {}) { scopes_.open(lifetime, site); }
-  /// Where the scope of a buffer was opened; {} if that is not known.
-  CallSite site_of_scope(Buffer const& buffer) const noexcept {
-    Scope const* const scope = scopes_.find(buffer.scope);
-    return scope != nullptr ? scope->site : CallSite{};
-  }
+  Scope& open_scope(Lifetime lifetime, CallSite site = {}) { return scopes_.open(lifetime, site); }
+  Scopes const& scopes() const noexcept { return scopes_; }
+  /// Throws LifetimeError: none is open.
+  void check_scope(Lifetime lifetime) { (void)scopes_.of(lifetime); }
 
-  /// Closes the innermost open scope of the lifetime and calls retire_one(handle) for each buffer
-  /// left in it, the latest first. Throws LifetimeError, having changed nothing, when no such scope
-  /// is open or a buffer in it is locked.
-  template <class RetireOne> void close_scope(Lifetime lifetime, RetireOne&& retire_one) {
-    Scope* const scope = scopes_.innermost(lifetime);
-    if (scope == nullptr)
-      throw LifetimeError(concat("close_scope: no open scope of lifetime ", name_of(lifetime)));
-    for (std::uint32_t i = scope->last; i != 0; i = at(i - 1).scope_previous)
-      if (at(i - 1).is(Buffer::locked))
-        throw LifetimeError(
-            concat("close_scope: ", describe(at(i - 1)), " is locked: unlock it first"));
-    std::uint32_t next = scope->last;
-    scopes_.erase(*scope);
+  /// Closes the innermost open scope, which is of that lifetime and of that name, if one is given,
+  /// and calls retire_one(handle) for each buffer left in it, the latest first. Throws
+  /// LifetimeError, having changed nothing, when no such scope is open, another is open inside it,
+  /// or a buffer in it is locked.
+  template <class RetireOne>
+  void close_scope(Lifetime lifetime, ScopeName name, RetireOne&& retire_one) {
+    end_scope(check_close(lifetime, name), retire_one);
+  }
+  /// The same in two steps.
+  Scope& check_close(Lifetime lifetime, ScopeName name) {
+    Scope& scope = scopes_.closing(lifetime, name);
+    if (locked_ != 0) [[unlikely]]
+      for (std::uint32_t i = scope.last; i != 0; i = records_[i - 1].scope_previous)
+        check_close(records_[i - 1]);
+    return scope;
+  }
+  /// For a buffer in a scope that is to close: throws LifetimeError if it is locked.
+  static void check_close(Buffer const& buffer) { check_unlocked(buffer, "close_scope"); }
+  bool any_locked() const noexcept { return locked_ != 0; }
+  template <class RetireOne> void end_scope(Scope& scope, RetireOne&& retire_one) {
+    std::uint32_t next = scope.last;
+    scopes_.pop();
     while (next != 0) {
-      Buffer& buffer = at(next - 1);
+      Buffer& buffer = records_[next - 1];
       next = buffer.scope_previous;
       buffer.scope = 0;
       retire_one(handle_of(buffer));
     }
   }
 
+  /// Throws LifetimeError for a region whose buffer has ended.
+  static void check_whole(Buffer const& buffer, std::string_view call) {
+    if (has_lost_whole(buffer)) [[unlikely]]
+      throw LifetimeError(concat(call, ": ", describe(buffer),
+                                 ", which was retired, or its scope closed, before this call"));
+  }
+  /// The states of a buffer; of one that is a part, `locked` where some part that overlaps it is,
+  /// and `unwritten` where some byte of it is.
+  Buffer::State state_of(Buffer& buffer) const noexcept {
+    if (buffer.is(Buffer::region | Buffer::divided)) [[unlikely]]
+      return state_of_part(buffer);
+    return buffer.state;
+  }
+
+  /// The locked one of it and the parts that overlap it; itself if there is none.
+  static Buffer const& locked_part(Buffer const& buffer) noexcept {
+    if (buffer.is(Buffer::locked)) return buffer;
+    for (Overlap const& other : overlaps_of(buffer))
+      if (other.buffer->is(Buffer::locked)) return *other.buffer;
+    return buffer;
+  }
+
   static std::string why_read_only(Buffer const& buffer) {
     return concat(describe(buffer),
                   " is read-only: it was adopted as const bytes; adopt a std::span<std::byte>");
   }
-  /// "buffer 12 (4096 bytes, step)".
+  /// "buffer 12 (4096 bytes, step)"; "64 bytes at byte 128 of ..." of a region.
   static std::string describe(Buffer const& buffer) {
+    if (buffer.is(Buffer::region)) {
+      Part const& part = *part_of(buffer);
+      return concat(buffer.bytes, " bytes at byte ", part.offset, " of ",
+                    describe(*part.division->whole));
+    }
     return concat("buffer ", buffer.index, " (", buffer.bytes, " bytes, ",
                   buffer.is(Buffer::adopted) ? "adopted" : name_of(buffer.lifetime), ")");
   }
 
  private:
-  static constexpr std::uint32_t chunk_bits = 8;  // 256 records, 32 KiB
-  static constexpr std::uint32_t chunk_mask = (1u << chunk_bits) - 1;
-  /// Handles up to 1,024 generations old are reported as retired; a foreign handle is misreported
-  /// with probability 2^-22.
-  static constexpr std::uint32_t remembered = 1u << 10;
+  friend class Regions;
+  friend class DivisionCalls;
 
-  /// The first generation, random for each table, so that handles of another runtime are detected
-  /// with high probability.
-  std::uint32_t seed() const noexcept {
-    timespec now{};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    auto mixed = reinterpret_cast<std::uintptr_t>(this) ^
-                 (static_cast<std::uint64_t>(now.tv_nsec) << 32) ^
-                 static_cast<std::uint64_t>(now.tv_sec);
-    mixed =
-        (mixed ^ (mixed >> 31)) * 0x9e3779b97f4a7c15u;  // Fibonacci hashing: 2^64 / golden ratio
-    return static_cast<std::uint32_t>(mixed >> 32);
+  [[gnu::noinline]] static Buffer::State state_of_part(Buffer& buffer) noexcept {
+    Part const& part = *part_of(buffer);
+    if (buffer.is(Buffer::region) && !part.division->calls->any_unwritten(part))
+      buffer.drop(Buffer::unwritten);
+    int const locked = locked_part(buffer).state & Buffer::locked;
+    return static_cast<Buffer::State>(buffer.state | locked);
+  }
+  /// Throws LifetimeError if it, or a region of it, is locked.
+  [[gnu::noinline]] static void check_unlocked(Buffer const& buffer, char const* call) {
+    bool const parts = buffer.is(Buffer::divided) && part_of(buffer)->division->locked != 0;
+    Buffer const& locked = parts ? locked_part(buffer) : buffer;
+    if (locked.is(Buffer::locked))
+      throw LifetimeError(concat(call, ": ", describe(locked), " is locked: unlock it first"));
+  }
+  /// Voids the handles of its regions, if it is no region. Throws as check_unlocked does.
+  [[gnu::noinline]] static void begin_retire_parts(Buffer& buffer) {
+    check_whole(buffer, "retire");
+    check_unlocked(buffer, "retire");
+    if (buffer.is(Buffer::region)) part_of(buffer)->ended = true;
+    if (!buffer.is(Buffer::divided)) return;
+    Division& division = *part_of(buffer)->division;
+    division.calls->void_handles(division);
+  }
+  [[gnu::noinline]] void end_all_parts(Buffer& buffer) noexcept {
+    failures_->clear(buffer);
+    end_division(buffer, this);
+  }
+  static void end_division(Buffer& buffer, BufferTable* table) noexcept {
+    Division& division = *part_of(buffer)->division;
+    buffer.part.store(nullptr, std::memory_order_relaxed);
+    buffer.drop(Buffer::divided);
+    division.calls->end(division, table);
   }
 
-  Buffer& at(std::uint32_t index) noexcept {
-    return chunks_[index >> chunk_bits][index & chunk_mask];
+  /// Lets the memory of a buffer be found by address, if the table has it from its source. Without
+  /// memory for that it is not found.
+  void enter_ranges(Buffer& buffer) noexcept {
+    if (!buffer.is(Buffer::ranged) && buffer.is(Buffer::live) && buffer.bytes != 0)
+      enter_new_range(buffer);
   }
-
-  static void check_host(char const* call, Place place) {
-    if (place != host) [[unlikely]]
-      fail_place(call);
-  }
-  [[noreturn, gnu::noinline]] static void fail_place(char const* call) {
-    throw ValueError(concat(call, ": this runtime has memory on the host only"));
-  }
-  Buffer& take_record() {
-    if (Buffer* const buffer = free_.pop()) [[likely]] {
-      buffer->native = nullptr;
-      return *buffer;
+  [[gnu::noinline]] void enter_new_range(Buffer& buffer) noexcept {
+    try {
+      std::span<std::byte const> const bytes(static_cast<std::byte*>(buffer.pointer), buffer.bytes);
+      if (ranges_.add(bytes, true, buffer.index, buffer.generation) == AdoptedRanges::none)
+        buffer.set(Buffer::ranged);
+    } catch (std::bad_alloc const&) {
     }
-    return make_record();
   }
-  [[gnu::noinline]] Buffer& make_record() {
-    if ((count_ & chunk_mask) == 0) {
-      if (count_ == UINT32_MAX - chunk_mask) throw OutOfMemory("allocate: 2^32 buffers are in use");
-      chunks_.push_back(HeapArray<Buffer>(chunk_mask + 1));
-    }
-    Buffer& buffer = at(count_);
-    buffer.index = count_++;
-    buffer.generation = first_generation_;
-    return buffer;
+  [[noreturn, gnu::noinline]] static void fail_adopt(std::size_t bytes, Buffer const& other) {
+    if (!other.is(Buffer::adopted))
+      throw ValueError(concat("adopt: the ", bytes, " bytes overlap ", describe(other),
+                              ", which this runtime has allocated: name its handle"));
+    throw ValueError(
+        concat("adopt: the ", bytes, " bytes overlap ", describe(other),
+               ": spans may overlap where all are of const bytes, which nobody writes; otherwise "
+               "retire the other and let its tasks end"));
   }
-
   DataHandle fill(Buffer& buffer, std::size_t bytes, Place place, Lifetime lifetime, Scope* scope,
                   int state, Release release) noexcept {
     buffer.bytes = bytes;
@@ -382,26 +430,9 @@ class BufferTable {
     buffer.release = release;
     buffer.last_use = {};
     buffer.scope = 0;
-    if (scope != nullptr) join_scope(buffer, *scope);
+    if (scope != nullptr) scopes_.join(*scope, buffer, records_);
     return handle_of(buffer);
   }
-  void join_scope(Buffer& buffer, Scope& scope) noexcept {
-    buffer.scope = scope.number;
-    buffer.scope_previous = scope.last;
-    buffer.scope_next = 0;
-    if (scope.last != 0) at(scope.last - 1).scope_next = buffer.index + 1;
-    scope.last = buffer.index + 1;
-  }
-  void leave_scope(Buffer& buffer) noexcept {
-    if (buffer.scope == 0) return;
-    if (buffer.scope_previous != 0) at(buffer.scope_previous - 1).scope_next = buffer.scope_next;
-    if (buffer.scope_next != 0)
-      at(buffer.scope_next - 1).scope_previous = buffer.scope_previous;
-    else if (Scope* const scope = scopes_.find(buffer.scope))
-      scope->last = buffer.scope_previous;
-    buffer.scope = 0;
-  }
-
   void release_storage(Buffer& buffer) noexcept {
     leave_ranges(buffer);
     if (buffer.is(Buffer::adopted)) return release(buffer.release);
@@ -417,28 +448,18 @@ class BufferTable {
     owner();
   }
 
-  [[noreturn]] void fail_find(DataHandle handle, std::string const& call) {
-    if (handle == DataHandle{})
-      throw LifetimeError(concat(call, ": the handle is empty: it was never allocated"));
-    bool const retired = handle.index < count_ &&
-                         at(handle.index).generation != handle.generation &&
-                         at(handle.index).generation - handle.generation < remembered;
-    if (retired)
-      throw LifetimeError(concat(call, ": buffer ", handle.index,
-                                 " was retired, or its scope closed, before this call"));
-    throw LifetimeError(
-        concat(call, ": the handle belongs to another runtime, or was retired long ago"));
-  }
   /// `bind` where something is unusual or wrong.
   [[gnu::noinline]] bool bind_unusual(Task<DataHandle> const& task, Use<Buffer*>* uses,
                                       void** pointers) {
     check_codelet(task);
     for (std::size_t i = 0; i < task.uses.size(); ++i) {
       auto const [handle, access] = task.uses[i];
-      bool const known = handle.index < count_ && at(handle.index).generation == handle.generation;
-      if (!known || at(handle.index).is(forbidden_states(access))) fail_bind(task, i);
-      uses[i] = {&at(handle.index), access};
-      pointers[i] = at(handle.index).pointer;
+      Buffer* const buffer = records_.find(handle);
+      if (buffer == nullptr || has_lost_whole(*buffer) ||
+          (state_of(*buffer) & forbidden_states(access)) != 0)
+        fail_bind(task, i);
+      uses[i] = {buffer, access};
+      pointers[i] = buffer->pointer;
     }
     return false;
   }
@@ -446,11 +467,12 @@ class BufferTable {
     auto const& [handle, access] = task.uses[operand];
     std::string const who = concat("submit: ", task_name(task.codelet, task.label, 0), ": operand ",
                                    operand, " (", name_of(access), ")");
-    if (handle.index >= count_ || at(handle.index).generation != handle.generation)
-      fail_find(handle, who);
-    Buffer const& buffer = at(handle.index);
-    if (buffer.is(Buffer::locked))
-      throw LifetimeError(concat(who, ": ", describe(buffer), " is locked: unlock it first"));
+    Buffer const* const found = records_.find(handle);
+    if (found == nullptr) records_.fail_find(handle, who);
+    Buffer const& buffer = *found;
+    check_whole(buffer, who);
+    if (Buffer const& locked = locked_part(buffer); locked.is(Buffer::locked))
+      throw LifetimeError(concat(who, ": ", describe(locked), " is locked: unlock it first"));
     if (writes(access) && buffer.is(Buffer::read_only))
       throw ValueError(concat(who, ": ", why_read_only(buffer)));
     throw LifetimeError(
@@ -461,13 +483,14 @@ class BufferTable {
   Failures* failures_;
   StorageSource source_;
   DrivingThread* thread_;
-  std::uint32_t first_generation_;
-  std::uint32_t count_ = 0;
+  BufferRecords records_;
   std::uint32_t locked_ = 0;
-  std::vector<HeapArray<Buffer>> chunks_;
   Scopes scopes_;
   AdoptedRanges ranges_;
-  FreeStack<Buffer> free_;
+  bool is_found_ = false;  // by address: new buffers enter `ranges_`
+  // Handles by address, once regions.hh has made the map, and what ends it.
+  RegionMap* region_map_ = nullptr;
+  void (*end_region_map_)(RegionMap*) noexcept = nullptr;
 };
 
 }  // namespace nntile::support

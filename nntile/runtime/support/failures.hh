@@ -24,6 +24,7 @@
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/support/buffer.hh"
 #include "nntile/runtime/support/event_name.hh"
+#include "nntile/runtime/support/parts.hh"
 
 namespace nntile::support {
 
@@ -71,8 +72,9 @@ class Failures {
     detail::Lock guard(mutex_);
     std::uint32_t cause = none;
     for (Use<Buffer*> const& use : task.uses) {
-      std::uint32_t const mark = use.handle->mark.load(std::memory_order_relaxed);
-      if (mark == 0 || use.access == Access::write || use.access == Access::accumulate) continue;
+      if (use.access == Access::write || use.access == Access::accumulate) continue;
+      std::uint32_t const mark = mark_of(*use.handle);
+      if (mark == 0) continue;
       if (cause == none || failures_[mark - 1].sequence < failures_[cause].sequence)
         cause = mark - 1;
     }
@@ -85,27 +87,34 @@ class Failures {
   /// Clears the marks of what the task has written completely.
   void succeed(TaskBody const& task) noexcept {
     for (Use<Buffer*> const& use : task.uses)
-      if (use.access == Access::write) clear(*use.handle);
+      if (use.access == Access::write) rewritten(*use.handle);
+  }
+  /// Clears the marks of a buffer, or of the bytes of a region.
+  void rewritten(Buffer& buffer) noexcept {
+    if (buffer.is_part()) [[unlikely]]
+      return clear_part(buffer);
+    clear(buffer);
   }
 
-  /// Clears the buffer's mark, if any: it was rewritten, or is no more.
+  /// Clears the buffer's mark, if any: it was rewritten, or is no more. Not of a region.
   void clear(Buffer& buffer) noexcept {
     if (buffer.mark.load(std::memory_order_relaxed) != 0) [[unlikely]]
       clear_marked(buffer);
   }
   [[gnu::noinline]] void clear_marked(Buffer& buffer) noexcept {
     detail::Lock guard(mutex_);
-    std::uint32_t const mark = buffer.mark.exchange(0, std::memory_order_relaxed);
-    if (mark == 0) return;
-    marked_.fetch_sub(1, std::memory_order_relaxed);
-    drop(mark - 1);
+    if (Part const* const part = part_of(buffer))
+      part->division->calls->drop_marks(*this, *part->division);
+    drop_mark(buffer);
   }
 
   /// Marks a buffer as another one is, if it is.
   void pass(Buffer const& from, Buffer& to) noexcept {
     if (from.mark.load(std::memory_order_relaxed) == 0) return;
     detail::Lock guard(mutex_);
-    set_mark(to, from.mark.load(std::memory_order_relaxed) - 1);
+    std::uint32_t const failure = from.mark.load(std::memory_order_relaxed) - 1;
+    if (to.is_part()) return mark_part(to, failure, false);
+    set_mark(to, failure);
   }
 
   /// Throws TaskError if that task failed or was cancelled and has not been reported.
@@ -142,9 +151,11 @@ class Failures {
 
   /// Throws the TaskError of a marked buffer that is to be read or updated.
   void check_lock(Buffer const& buffer, Access access) const {
-    if (access == Access::write || buffer.mark.load(std::memory_order_relaxed) == 0) return;
+    if (access == Access::write || !any_marked()) return;
     detail::Lock guard(mutex_);
-    Failure const& cause = failures_[buffer.mark.load(std::memory_order_relaxed) - 1];
+    std::uint32_t const mark = mark_of(buffer);
+    if (mark == 0) return;
+    Failure const& cause = failures_[mark - 1];
     throw TaskError(
         concat("lock for ", name_of(access), ": the buffer was not computed, because ", cause.text),
         cause.sequence, false);
@@ -154,6 +165,7 @@ class Failures {
   std::uint64_t unreported() const noexcept { return unreported_.load(std::memory_order_relaxed); }
 
  private:
+  friend class DivisionCalls;
   static constexpr std::uint32_t none = UINT32_MAX;
   /// Beyond this many, neighbouring ranges are joined although the codelets differ.
   static constexpr std::size_t many_ranges = 1024;
@@ -289,6 +301,10 @@ class Failures {
   void mark_outputs(TaskBody const& task, std::uint32_t failure) noexcept {
     for (Use<Buffer*> const& use : task.uses) {
       if (!writes(use.access)) continue;
+      if (use.handle->is_part()) {
+        mark_part(*use.handle, failure, use.access == Access::accumulate);
+        continue;
+      }
       std::uint32_t const old = use.handle->mark.load(std::memory_order_relaxed);
       // Of several accumulates that may be reordered, the oldest failure wins, whatever the timing.
       if (old != 0 && use.access == Access::accumulate &&
@@ -303,6 +319,31 @@ class Failures {
     if (old == 0) marked_.fetch_add(1, std::memory_order_relaxed);
     buffer.mark.store(failure + 1, std::memory_order_relaxed);
     if (old != 0) drop(old - 1);
+  }
+
+  void drop_mark(Buffer& buffer) noexcept {
+    std::uint32_t const mark = buffer.mark.exchange(0, std::memory_order_relaxed);
+    if (mark == 0) return;
+    marked_.fetch_sub(1, std::memory_order_relaxed);
+    drop(mark - 1);
+  }
+
+  /// The mark of a buffer, or that of the bytes of a part.
+  std::uint32_t mark_of(Buffer const& buffer) const noexcept {
+    Part const* const part = part_of(buffer);
+    if (part == nullptr) return buffer.mark.load(std::memory_order_relaxed);
+    return part->division->calls->mark_of(*this, *part);
+  }
+  [[gnu::noinline]] void mark_part(Buffer& buffer, std::uint32_t failure,
+                                   bool keep_older) noexcept {
+    Part const& part = *part_of(buffer);
+    part.division->calls->mark(*this, part, failure, keep_older);
+  }
+  [[gnu::noinline]] void clear_part(Buffer& buffer) noexcept {
+    if (!any_marked()) return;
+    detail::Lock guard(mutex_);
+    Part const& part = *part_of(buffer);
+    part.division->calls->clear(*this, part);
   }
 
   void drop(std::uint32_t failure) noexcept {

@@ -20,7 +20,6 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/core/heap_array.hh"
-#include "nntile/core/stack.hh"
 #include "nntile/runtime/support/aligned.hh"
 #include "nntile/runtime/support/buffer.hh"
 #include "nntile/runtime/support/check_codelet.hh"
@@ -32,17 +31,16 @@ namespace nntile::support {
 inline constexpr Codelet nesting_codelet{
     "orchestrate", +[](KernelCall const&) noexcept -> Status { return {}; }, nullptr, nullptr};
 
-/// Throws OutOfMemory where a task that waits in its body has too little stack for another one on
-/// top of it: a quarter, at most 192 KiB, of which 64 KiB are for a kernel.
-inline void check_stack(nntile::detail::StackOfThread& stack, char const* runtime) {
-  auto const [left, all] = stack.left();
-  std::size_t const least = all / 4 < 192 * 1024 ? all / 4 : 192 * 1024;
-  if (left < least)
-    throw OutOfMemory(concat(runtime, ": waits in the bodies of tasks are nested so deep that of ",
-                             all, " bytes of stack ", left, " are left, and another body needs ",
-                             least,
-                             "; let bodies submit a task that combines results instead of waiting "
-                             "for them, or raise the limit of the stack (ulimit -s)"));
+/// Throws ValueError where two operands of a task that submits share bytes under different handles:
+/// its tasks would not be ordered by them.
+inline void check_apart(std::span<Use<Buffer*> const> uses) {
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    for (Overlap const& other : overlaps_of(*uses[i].handle))
+      for (std::size_t j = 0; j < i; ++j)
+        if (uses[j].handle == other.buffer)
+          throw ValueError(concat("orchestrate: operands ", j, " and ", i,
+                                  " are regions that overlap: name the whole buffer, or regions "
+                                  "apart"));
 }
 
 /// What LifetimeError says of an event that is none of a body's own tasks.

@@ -4,20 +4,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "nntile/core/call_site.hh"
 #include "nntile/core/error.hh"
+#include "nntile/runtime/concept.hh"
 #include "nntile/runtime/support/buffer.hh"
+#include "nntile/runtime/support/buffer_records.hh"
 
 namespace nntile::support {
 
-/// One of them; its buffers are a list through their records.
+/// One of them. Its buffers are a list through their records, and those of a memory that gives
+/// records out in order, which are a range of positions.
 struct Scope {
   Lifetime lifetime;
   std::uint32_t number;
-  std::uint32_t last;  // index + 1 of the latest buffer in it
-  CallSite site;       // where it was opened
+  std::uint32_t last = 0;   // index + 1 of the latest buffer in the list
+  std::uint64_t first = 0;  // position of the first in the range
+  CallSite site;            // where it was opened
 };
 
 /// Driving thread only.
@@ -26,12 +30,21 @@ class Scopes {
   void reserve(std::size_t count) { scopes_.reserve(count); }
 
   /// Throws LifetimeError for `persistent`.
-  void open(Lifetime lifetime, CallSite site) {
+  Scope& open(Lifetime lifetime, CallSite site) {
     if (lifetime == Lifetime::persistent)
       throw LifetimeError("open_scope: persistent buffers belong to no scope");
-    scopes_.push_back({lifetime, ++number_, 0, site});
+    if (++number_ == 0) ++number_;
+    return scopes_.emplace_back(Scope{lifetime, number_, 0, 0, site});
   }
-  void erase(Scope& scope) { scopes_.erase(scopes_.begin() + (&scope - scopes_.data())); }
+  /// The innermost one, which is to close: of that lifetime, and the named one, if a name is given.
+  /// Throws LifetimeError: no such scope is open; another is open inside it.
+  Scope& closing(Lifetime lifetime, ScopeName name) {
+    if (!scopes_.empty() && is(scopes_.back(), lifetime, name)) [[likely]]
+      return scopes_.back();
+    fail_close(lifetime, name);
+  }
+  /// Forgets the innermost one.
+  void pop() noexcept { scopes_.pop_back(); }
 
   /// The scope that an allocation belongs to; null for `persistent`. Throws LifetimeError: none is
   /// open.
@@ -41,11 +54,24 @@ class Scopes {
       return &scopes_.back();
     return outer(lifetime);
   }
-  /// Null if none is open.
-  Scope* innermost(Lifetime lifetime) noexcept {
-    for (std::size_t i = scopes_.size(); i-- > 0;)
-      if (scopes_[i].lifetime == lifetime) return &scopes_[i];
-    return nullptr;
+  /// Adds a buffer to a scope's list.
+  static void join(Scope& scope, Buffer& buffer, BufferRecords const& records) noexcept {
+    buffer.scope = scope.number;
+    buffer.scope_previous = scope.last;
+    buffer.scope_next = 0;
+    if (scope.last != 0) records[scope.last - 1].scope_next = buffer.index + 1;
+    scope.last = buffer.index + 1;
+  }
+  /// Removes a buffer from the list that it is in, if any.
+  void leave(Buffer& buffer, BufferRecords const& records) noexcept {
+    if (buffer.scope == 0) return;
+    if (buffer.scope_previous != 0)
+      records[buffer.scope_previous - 1].scope_next = buffer.scope_next;
+    if (buffer.scope_next != 0)
+      records[buffer.scope_next - 1].scope_previous = buffer.scope_previous;
+    else if (Scope* const scope = find(buffer.scope))
+      scope->last = buffer.scope_previous;
+    buffer.scope = 0;
   }
   /// Null if it is closed.
   Scope* find(std::uint32_t number) noexcept {
@@ -53,17 +79,40 @@ class Scopes {
       if (scope.number == number) return &scope;
     return nullptr;
   }
-  Scope const* find(std::uint32_t number) const noexcept {
-    return const_cast<Scopes*>(this)->find(number);
+  /// Where the scope was opened whose range holds a position; {} if there is none.
+  CallSite site_of(Lifetime lifetime, std::uint64_t position) const noexcept {
+    for (std::size_t i = scopes_.size(); i-- > 0;)
+      if (scopes_[i].lifetime == lifetime && scopes_[i].first <= position) return scopes_[i].site;
+    return {};
   }
 
  private:
+  static bool is(Scope const& scope, Lifetime lifetime, ScopeName name) noexcept {
+    return scope.lifetime == lifetime && (name.number == 0 || scope.number == name.number);
+  }
   [[gnu::noinline]] Scope* outer(Lifetime lifetime) {
-    Scope* const scope = innermost(lifetime);
-    if (scope == nullptr)
-      throw LifetimeError(concat("allocate: no open scope of lifetime ", name_of(lifetime),
-                                 ": open one, or ask for persistent"));
-    return scope;
+    for (std::size_t i = scopes_.size(); i-- > 0;)
+      if (scopes_[i].lifetime == lifetime) return &scopes_[i];
+    throw LifetimeError(concat("allocate: no open scope of lifetime ", name_of(lifetime),
+                               ": open one, or ask for persistent"));
+  }
+  [[noreturn, gnu::noinline]] void fail_close(Lifetime lifetime, ScopeName name) const {
+    Scope const* asked = nullptr;
+    for (Scope const& scope : scopes_)
+      if (is(scope, lifetime, name)) asked = &scope;
+    if (asked == nullptr && name.number != 0)
+      throw LifetimeError(concat("close_scope: the scope of lifetime ", name_of(lifetime),
+                                 " has been closed before, or is another runtime's"));
+    if (asked == nullptr)
+      throw LifetimeError(concat("close_scope: no open scope of lifetime ", name_of(lifetime)));
+    throw LifetimeError(concat("close_scope: the scope ", describe(*asked),
+                               " cannot close before the one inside it, ", describe(scopes_.back()),
+                               ": close scopes in reverse order"));
+  }
+  /// "of lifetime step (opened at a.cc:12)".
+  static std::string describe(Scope const& scope) {
+    return concat("of lifetime ", name_of(scope.lifetime), " (opened at ",
+                  scope.site.file != nullptr ? scope.site.file : "?", ":", scope.site.line, ")");
   }
 
   std::vector<Scope> scopes_;

@@ -11,6 +11,9 @@
 //   retire_one(handle)           voids the handle, reclaims the buffer behind its tasks
 //   wait_for_uses(buffer, access)  until the host may access it so
 //   end_lock(handle)             if it does more than end the table's
+//   find_in_heaps(byte)          the buffer that holds it in memory of the runtime's own; check_adopt
+//                                (bytes) throws ValueError if some of them are such
+//   is_unused(buffer)            whether all tasks that name the record have ended; to make regions
 // and hides a call that is not like this there.
 // clang-format on
 
@@ -24,6 +27,10 @@
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/dropped.hh"
 #include "nntile/runtime/support/failures.hh"
+
+namespace nntile {
+struct Region;
+}  // namespace nntile
 
 namespace nntile::support {
 
@@ -55,13 +62,13 @@ template <class Self> class StorageCalls {
     self().retire_one(handle);
   }
   /// `site` names the scope in errors.
-  void open_scope(Lifetime lifetime, CallSite site = CallSite::here()) {
+  ScopeName open_scope(Lifetime lifetime, CallSite site = CallSite::here()) {
     Inside const inside(self(), "open_scope");
-    state().table.open_scope(lifetime, site);
+    return {state().table.open_scope(lifetime, site).number};
   }
-  void close_scope(Lifetime lifetime) {
+  void close_scope(Lifetime lifetime, ScopeName name = {}) {
     Inside const inside(self(), "close_scope");
-    state().table.close_scope(lifetime, [this](Handle handle) { self().retire_one(handle); });
+    state().table.close_scope(lifetime, name, [this](Handle handle) { self().retire_one(handle); });
   }
 
   std::span<std::byte> lock(Handle handle, Access access) {
@@ -75,6 +82,10 @@ template <class Self> class StorageCalls {
     Inside const inside(self(), "unlock");
     self().end_lock(handle);
   }
+  /// See RegionRuntime. Defined in runtime/regions.hh: what includes that pays for it.
+  Handle region(Handle handle, Region const& shape);
+  Handle find(void const* address);
+  Handle region_at(void const* address, Region const& shape);
   void wait_and_retire(Handle handle) {
     Inside const inside(self(), "wait_and_retire");
     Buffer& buffer = state().table.check_unlocked(handle, "wait_and_retire");
@@ -105,6 +116,8 @@ template <class Self> class StorageCalls {
     DrivingThread::Inside inside_;
   };
 
+  Buffer* find_in_heaps(void const*) { return nullptr; }
+  void check_adopt(std::span<std::byte const>) {}
   auto enter(char const* call) { return state().thread.enter(call); }
   template <class Take> Handle make(Take take) { return take(); }
   void end_lock(Handle handle) {
@@ -128,6 +141,7 @@ template <class Self> class StorageCalls {
   StorageState state() noexcept { return self().state(); }
   template <class Byte> Handle adopt_any(std::span<Byte> bytes, Place place, Release release) {
     Inside const inside(self(), "adopt");
+    self().check_adopt(bytes);
     return self().make([&] { return state().table.adopt(bytes, place, release); });
   }
 };

@@ -17,6 +17,7 @@
 #include "nntile/testing/conformance/check_lifetimes.hh"
 #include "nntile/testing/conformance/check_nesting.hh"
 #include "nntile/testing/conformance/check_order.hh"
+#include "nntile/testing/conformance/check_pause.hh"
 #include "nntile/testing/conformance/check_random.hh"
 #include "nntile/testing/conformance/check_replay.hh"
 #include "nntile/testing/conformance/check_storage.hh"
@@ -59,7 +60,7 @@ inline std::vector<NamedCheck> all_checks() {
   for (auto const& topic :
        {checks::basics(), checks::order(), checks::storage(), checks::lifetimes(),
         checks::completion(), checks::wakeups(), checks::failure(), checks::capacity(),
-        checks::workers(), checks::replay(), checks::nesting(), checks::random()})
+        checks::workers(), checks::pause(), checks::replay(), checks::nesting(), checks::random()})
     all.insert(all.end(), topic.begin(), topic.end());
   return all;
 }

@@ -107,6 +107,11 @@ inline void closed_scopes(Trial const& trial) {
   require_throws<LifetimeError>([&] { runtime.close_scope(Lifetime::step); },
                                 "closing a scope while a buffer of it is locked");
   runtime.unlock(scene.handle(inner));
+  runtime.open_scope(Lifetime::scratch);
+  require_throws<LifetimeError>([&] { runtime.close_scope(Lifetime::step); },
+                                "closing a scope before one that was opened inside it");
+  scene.task({{inner, update}});
+  runtime.close_scope(Lifetime::scratch);
   scene.task({{inner, update}});
   runtime.close_scope(Lifetime::step);
   require_void(scene, scene.handle(inner), good, "a buffer whose scope has closed");

@@ -17,7 +17,7 @@
 namespace nntile::testing::checks {
 
 using SubjectHandle = Subject::Handle;
-using SubjectNest = Nested<SubjectHandle>;
+using SubjectNest = Nested<Subject::Calls>;
 
 inline std::unique_ptr<Subject> make_nesting(Trial const& trial) {
   auto subject = trial.make();
@@ -26,7 +26,7 @@ inline std::unique_ptr<Subject> make_nesting(Trial const& trial) {
 }
 template <class Body>
 Event nest(Subject& subject, Body body, std::vector<Use<SubjectHandle>> const& uses) {
-  return subject.submit_nesting({NestingBody<SubjectHandle>(std::move(body)), uses});
+  return subject.submit_nesting(std::move(body), uses);
 }
 
 /// first word = 3 * first word + value, which is the argument.
@@ -109,7 +109,7 @@ struct AddUp {
       for (int i = 0; i < 2; ++i) {
         SubjectHandle const part = nested.allocate(sizeof(std::uint64_t));
         Use<SubjectHandle> const uses[] = {{part, write}};
-        nested.wait(nested.submit_nesting({AddUp{depth - 1, part}, uses}));
+        nested.wait(nested.submit_nesting(AddUp{depth - 1, part}, uses));
         sum += word_of(nested, part);
         nested.retire(part);
       }
@@ -172,7 +172,7 @@ inline void failures_come_out(Trial const& trial) {
   auto const breaks = [&, a, b](SubjectNest& nested) {
     submit_word(nested, broken_codelet, a, write);
     Use<SubjectHandle> const uses[] = {{a, read}};
-    nested.submit_nesting({[&](SubjectNest&) { ++ran; }, uses});
+    nested.submit_nesting([&](SubjectNest&) { ++ran; }, uses);
     submit_word(nested, triple_codelet, b, update, 1);
   };
   Event const silent = nest(*runtime, breaks, {{a, update}, {b, update}});
@@ -229,7 +229,7 @@ struct Descend {
   void operator()(SubjectNest& nested) const {
     Use<SubjectHandle> const uses[] = {{result, update}};
     if (levels > 0)
-      nested.submit_nesting({Descend{levels - 1, result}, uses});
+      nested.submit_nesting(Descend{levels - 1, result}, uses);
     else
       submit_word(nested, triple_codelet, result, update, 7);
   }

@@ -243,7 +243,7 @@ void submit_nested_steps(Submitter& submitter, std::vector<NestedStep> const& no
           break;
         }
         case NestedStep::Kind::nest: {
-          auto body = [&node, &ran, uses](Nested<Handle>& nested) {
+          auto body = [&node, &ran, uses](auto& nested) {
             ++ran[node.id];
             std::vector<Handle> inner;
             for (Use<Handle> const& use : uses) inner.push_back(use.handle);
@@ -252,7 +252,7 @@ void submit_nested_steps(Submitter& submitter, std::vector<NestedStep> const& no
             submit_nested_steps(nested, node.inside, inner, ran);
             if (node.fails) throw 1;
           };
-          events[i] = submitter.submit_nesting({NestingBody<Handle>(std::move(body)), uses});
+          events[i] = submitter.submit_nesting(std::move(body), uses);
           break;
         }
         case NestedStep::Kind::wait:
@@ -262,7 +262,7 @@ void submit_nested_steps(Submitter& submitter, std::vector<NestedStep> const& no
           submitter.wait_all();
           break;
         case NestedStep::Kind::renew:
-          if constexpr (std::is_same_v<Submitter, Nested<Handle>>) {
+          if constexpr (!Runtime<Submitter>) {
             submitter.retire(handles[node.which]);
             handles[node.which] = submitter.allocate(sizeof(std::uint64_t));
           }

@@ -1,9 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the body of a task submits into, with the handles of a facade.
+// What the body of a task submits into, its type forgotten as that of the runtime under test.
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -11,22 +12,43 @@
 
 #include "nntile/runtime/nested.hh"
 
-namespace nntile::testing::detail {
+namespace nntile::testing {
 
-/// Forwards to the Nested of a runtime. H is {number}: those of the operands are the runtime's, and
-/// what the body allocates counts down from the largest.
-template <class Own, class H> class RenamedNest final : public support::NestedCalls<H> {
+/// The calls of some Nested; H is {number}.
+template <class H> struct NestedFacade : support::NestedCalls {
+  using Handle = H;
+
+  virtual Handle allocate(std::size_t bytes) = 0;
+  virtual void retire(Handle handle) = 0;
+  virtual Event submit(Task<Handle> const& task) = 0;
+  virtual Event submit_nesting(NestingTask<NestedFacade>&& task) = 0;
+  virtual void wait(Event event) = 0;
+  virtual bool done(Event event) = 0;
+  virtual void wait_all() = 0;
+  virtual std::span<std::byte> lock(Handle handle, Access access) = 0;
+  virtual void unlock(Handle handle) = 0;
+
+ protected:
+  ~NestedFacade() = default;
+};
+
+namespace detail {
+
+/// Forwards to the Nested of a runtime, an N. The names of operands are the runtime's, and what the
+/// body allocates counts down from the largest.
+template <class N, class H> class RenamedNest final : public NestedFacade<H> {
+  using Facade = NestedFacade<H>;
+
  public:
+  using Own = typename N::Handle;
   using Names = std::vector<std::pair<H, Own>>;
 
   /// Runs a body with these names for its operands; what it throws comes out.
-  static NestingBody<Own> rename(NestingBody<H>&& body, Names names) {
-    return [body = std::move(body), names = std::move(names)](Nested<Own>& nested) mutable {
-      RenamedNest calls(nested, std::move(names));
-      Nested<H> renamed(calls, calls.begin_body());
-      std::string const cause = body.run(renamed);
-      if (!cause.empty()) throw std::runtime_error(cause);
-    };
+  static void run(N& nested, NestingBody<Facade>& body, Names&& names) {
+    RenamedNest calls(nested, std::move(names));
+    Nested<Facade> renamed(calls, calls.begin_body());
+    std::string const cause = body.run(renamed);
+    if (!cause.empty()) throw std::runtime_error(cause);
   }
 
   H allocate(std::size_t bytes) override {
@@ -40,13 +62,14 @@ template <class Own, class H> class RenamedNest final : public support::NestedCa
     return nested_.submit(
         Task<Own>{task.codelet, uses, task.arguments, task.hints, task.label, task.cost});
   }
-  Event submit_nesting(NestingTask<H>&& task) override {
+  Event submit_nesting(NestingTask<Facade>&& task) override {
     auto const uses = own(task.uses);
     Names names;
     for (std::size_t i = 0; i < uses.size(); ++i)
       names.push_back({task.uses[i].handle, uses[i].handle});
-    return nested_.submit_nesting(
-        {rename(std::move(task.body), std::move(names)), uses, task.hints, task.label});
+    return nested_.submit_nesting([body = std::move(task.body), names = std::move(names)](
+                                      N& nested) mutable { run(nested, body, std::move(names)); },
+                                  uses, task.hints, task.label);
   }
   void wait(Event event) override { nested_.wait(event); }
   bool done(Event event) override { return nested_.done(event); }
@@ -57,7 +80,7 @@ template <class Own, class H> class RenamedNest final : public support::NestedCa
   void unlock(H handle) override { nested_.unlock(own(handle)); }
 
  private:
-  RenamedNest(Nested<Own>& nested, Names&& names) : nested_(nested), names_(std::move(names)) {
+  RenamedNest(N& nested, Names&& names) : nested_(nested), names_(std::move(names)) {
     for (auto const& [name, its] : names_)
       if (name.number > UINT32_MAX / 2 && name.number <= next_) next_ = name.number - 1;
   }
@@ -74,9 +97,11 @@ template <class Own, class H> class RenamedNest final : public support::NestedCa
     return result;
   }
 
-  Nested<Own>& nested_;
+  N& nested_;
   Names names_;
   std::uint32_t next_ = UINT32_MAX;  // below those of outer bodies
 };
 
-}  // namespace nntile::testing::detail
+}  // namespace detail
+
+}  // namespace nntile::testing

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,16 @@ class Subject : public Facade<NumberedHandle> {
   virtual bool replays() const = 0;
   virtual bool has_scopes() const = 0;
   virtual bool nests() const = 0;
+  virtual bool pauses() const = 0;
+  virtual void pause() {}
+  virtual void resume() {}
+  using Calls = NestedFacade<NumberedHandle>;
+  virtual Event submit_body(NestingTask<Calls>&& task) = 0;
+  template <class F>
+  Event submit_nesting(F f, std::span<Use<Handle> const> uses, Hints const& hints = {},
+                       TaskLabel const& label = {}) {
+    return submit_body({NestingBody<Calls>(std::move(f)), uses, hints, label});
+  }
   /// Notes that the next calls belong to that step of that program.
   virtual void at(std::uint64_t /*program*/, std::size_t /*step*/) {}
 };
@@ -83,19 +94,22 @@ class SubjectOf final : public FacadeOf<R, NumberedHandles<typename R::Handle>, 
     spoil(parameters);
     return event;
   }
-  Event submit_nesting(NestingTask<Handle>&& task) override {
+  Event submit_body(NestingTask<Subject::Calls>&& task) override {
     if constexpr (NestingRuntime<R>) {
-      using Nest = RenamedNest<Own, Handle>;
-      typename Nest::Names names;
+      std::vector<std::pair<Handle, Own>> names;
       std::vector<Use<Own>> uses;
       for (auto const& use : task.uses) {
         names.push_back({use.handle, this->own(use.handle)});
         uses.push_back({names.back().second, use.access});
       }
       return this->runtime_.submit_nesting(
-          {Nest::rename(std::move(task.body), std::move(names)), uses, task.hints, task.label});
+          [body = std::move(task.body), names = std::move(names)](auto& nested) mutable {
+            using N = std::remove_reference_t<decltype(nested)>;
+            RenamedNest<N, Handle>::run(nested, body, std::move(names));
+          },
+          std::span<Use<Own> const>(uses), task.hints, task.label);
     } else {
-      return Base::submit_nesting(std::move(task));
+      throw ValueError("orchestrate: tasks of this runtime do not submit tasks");
     }
   }
   Handle borrow(Subject& other, Handle handle) override {
@@ -104,6 +118,13 @@ class SubjectOf final : public FacadeOf<R, NumberedHandles<typename R::Handle>, 
   bool replays() const override { return ReplayingRuntime<R>; }
   bool has_scopes() const override { return ScopedRuntime<R>; }
   bool nests() const override { return NestingRuntime<R>; }
+  bool pauses() const override { return PausingRuntime<R>; }
+  void pause() override {
+    if constexpr (PausingRuntime<R>) this->runtime_.pause();
+  }
+  void resume() override {
+    if constexpr (PausingRuntime<R>) this->runtime_.resume();
+  }
 
  private:
   static void spoil(std::vector<std::byte>& bytes) {

@@ -86,19 +86,29 @@ class Watched final : public Subject {
   }
 
   bool nests() const override { return inner_->nests(); }
-  Event submit_nesting(NestingTask<Handle>&& task) override {
+  Event submit_body(NestingTask<Calls>&& task) override {
     CallLog::Call const call(log_, "submit_nesting()");
-    return inner_->submit_nesting(std::move(task));
+    return inner_->submit_body(std::move(task));
+  }
+
+  bool pauses() const override { return inner_->pauses(); }
+  void pause() override {
+    CallLog::Call const call(log_, "pause()");
+    inner_->pause();
+  }
+  void resume() override {
+    CallLog::Call const call(log_, "resume()");
+    inner_->resume();
   }
 
   bool has_scopes() const override { return inner_->has_scopes(); }
-  void open_scope(Lifetime lifetime) override {
+  ScopeName open_scope(Lifetime lifetime, CallSite site) override {
     CallLog::Call const call(log_, "open_scope()");
-    inner_->open_scope(lifetime);
+    return inner_->open_scope(lifetime, site);
   }
-  void close_scope(Lifetime lifetime) override {
+  void close_scope(Lifetime lifetime, ScopeName name) override {
     CallLog::Call const call(log_, "close_scope()");
-    inner_->close_scope(lifetime);
+    inner_->close_scope(lifetime, name);
   }
 
   void at(std::uint64_t program, std::size_t step) override { log_.at(program, step); }

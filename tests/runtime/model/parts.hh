@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "nntile/runtime/ring/block_ranges.hh"
 #include "nntile/runtime/ring/broadcast.hh"
 #include "nntile/runtime/ring/deque.hh"
 #include "nntile/runtime/ring/lane.hh"
@@ -234,6 +235,50 @@ inline void share_lane() {
                }
              }
            });
+  items.check_all();
+}
+
+/// Two workers claim the blocks of one task or two, the later of which may be in the range of the
+/// other; each task's memory goes with its last block. One that finds nothing sleeps.
+template <int tasks_open, std::uint32_t blocks> void claim_blocks() {
+  using Ranges = nntile::detail::ring::BlockRanges<Policy<2>>;
+  using Task = nntile::detail::ring::Pending<Policy<2>>;
+  Ranges ranges;
+  nntile::detail::ring::Parking<Policy<2>> parking;
+  Items items(tasks_open * blocks);
+  Plain<int> held[2];  // what stands for the tasks: written before they open and behind their ends
+  Task* const tasks[] = {reinterpret_cast<Task*>(&held[0]), reinterpret_cast<Task*>(&held[1])};
+  Atomic<int> over{0};
+  auto const work = [&] {
+    while (over.load(std::memory_order_acquire) != tasks_open) {
+      auto const ready = ranges.claim(0);
+      if (ready == nntile::detail::ring::no_task) {
+        parking.announce();
+        if (!ranges.any(0) && over.load(std::memory_order_seq_cst) != tasks_open)
+          parking.sleep();
+        else
+          parking.cancel();
+        continue;
+      }
+      auto& range = ranges[nntile::detail::ring::range_of(ready)];
+      std::size_t const task = range.task == tasks[0] ? 0 : 1;
+      Exploration::current->check(held[task] == 1, "a block runs of a task that has ended");
+      items.take(task * blocks + nntile::detail::ring::block_of(ready));
+      if (!Ranges::end_block(range)) continue;
+      held[task] = 2;
+      ranges.give_back(range);
+      over.fetch_add(1, std::memory_order_seq_cst);
+      parking.wake_all();
+    }
+  };
+  together(work, work, [&] {
+    for (std::uint32_t task = 0; task < tasks_open; ++task) {
+      held[task] = 1;
+      for (std::uint32_t i = 0; i < blocks; ++i) items.make(task * blocks + i);
+      (void)ranges.open(*tasks[task], blocks, -1, nullptr);
+      parking.wake(blocks);
+    }
+  });
   items.check_all();
 }
 

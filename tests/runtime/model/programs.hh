@@ -32,9 +32,10 @@ struct How {
 
 /// Submits the tasks one by one.
 template <class Policy>
-void submit_all(CellTasks const& tasks, RuntimeOptions const& options, How how = {}) {
+void submit_all(CellTasks const& tasks, RuntimeOptions const& options, How how = {},
+                WorkerKinds const& kinds = {}) {
   Cells cells(tasks);
-  Stage<Policy> stage(options);
+  Stage<Policy> stage(options, kinds);
   std::vector<DataHandle> const handles = stage.adopt(cells);
   {
     std::optional<Completer> completer;
@@ -96,15 +97,88 @@ void submit_nested(CellTasks const& tasks, RuntimeOptions const& options, bool w
   std::vector<Use<DataHandle>> uses;
   for (std::size_t t = 0; t < last; ++t)
     for (CellUse const& use : tasks[t].uses) uses.push_back({handles[use.cell], Access::update});
-  auto const body = [&](Nested<DataHandle>& nested) {
+  using Nest = nntile::detail::ring::Nest<Policy>;
+  auto const body = [&](Nested<Nest>& nested) {
     for (std::size_t t = 0; t < last; ++t) (void)submit_one(nested, cells, tasks[t], t, handles);
     if (!waits) return;
     nested.wait_all();
     for (std::size_t t = 0; t < last; ++t) cells.check_run(t);
   };
-  (void)stage.root.submitter.submit_nesting({NestingBody<DataHandle>(body), uses},
-                                            &nntile::detail::ring::Nest<Policy>::start);
+  (void)Nest::submit(stage.machine, stage.root.submitter, {NestingBody<Nest>(body), uses, {}, {}});
   (void)submit_one(stage.root.submitter, cells, tasks[last], last, handles);
+  stage.root.wait_for_everything();
+  cells.check(1);
+}
+
+/// A word for each of two blocks, which counts it.
+struct BlockWords {
+  Plain<int> of[2];
+  void check(int value) const {
+    for (Plain<int> const& word : of)
+      Exploration::current->check(word == value, "a block has not run as often as its task");
+  }
+};
+inline Status count_block(KernelCall const& call, Block block) noexcept {
+  auto& word = (*static_cast<BlockWords* const*>(call.arguments))->of[block.index];
+  word = word + 1;
+  return {};
+}
+inline constexpr BlockCodelet count_codelet = in_blocks<&count_block>("count");
+inline constexpr Codelet check_codelet{
+    "check", +[](KernelCall const& call) noexcept -> Status {
+      (*static_cast<BlockWords* const*>(call.arguments))->check(1);
+      return {};
+    }};
+
+/// A task of two blocks, one that checks both, and the former again.
+template <class Policy>
+void submit_in_blocks(RuntimeOptions const& options, WorkerKinds const& kinds) {
+  BlockWords words;
+  struct Arguments {
+    nntile::detail::BlockHeader header{2};
+    BlockWords* words;
+  } const arguments{{2}, &words};
+  CellTasks const tasks{{w(0)}};
+  Cells cells(tasks);
+  Stage<Policy> stage(options, kinds);
+  std::vector<DataHandle> const handles = stage.adopt(cells);
+  Use<DataHandle> const uses[] = {{handles[0], Access::update}};
+  Hints const hints = kinds.cube == 0 ? Hints{} : Hints{any_of(WorkerKind::cube)};
+  auto const bytes = std::as_bytes(std::span(&arguments, 1));
+  auto const submit = [&] {
+    (void)nntile::detail::ring::Blocks<Policy>::submit(stage.machine, stage.root.submitter,
+                                                       {&count_codelet, uses, bytes, hints, {}});
+  };
+  submit();
+  (void)stage.root.submitter.submit(
+      {&check_codelet, uses, std::as_bytes(std::span(&arguments.words, 1)), {}, {}});
+  submit();
+  stage.root.wait_for_everything();
+  words.check(2);
+}
+
+/// Pauses behind all but the last task, which is submitted meanwhile, once or twice.
+template <class Policy>
+void pause_and_resume(CellTasks const& tasks, RuntimeOptions const& options, int times) {
+  Cells cells(tasks);
+  Stage<Policy> stage(options);
+  std::vector<DataHandle> const handles = stage.adopt(cells);
+  std::size_t const last = tasks.size() - 1;
+  for (std::size_t t = 0; t < last; ++t)
+    (void)submit_one(stage.root.submitter, cells, tasks[t], t, handles);
+  auto const all_run = [&] {
+    std::uint64_t sum = 0;
+    for (std::size_t t = 0; t <= last; ++t) sum += cells.times_run(t);
+    return sum;
+  };
+  for (int i = 0; i < times; ++i) {
+    stage.root.driver.pause();
+    std::uint64_t const before = all_run();
+    if (i == 0) (void)submit_one(stage.root.submitter, cells, tasks[last], last, handles);
+    Exploration::current->yield();
+    Exploration::current->check(all_run() == before, "a task runs amid a pause");
+    stage.root.driver.resume();
+  }
   stage.root.wait_for_everything();
   cells.check(1);
 }
@@ -169,6 +243,17 @@ inline std::vector<Program> const& programs() {
   auto const asked = [](CellTasks tasks) {
     return [tasks](RuntimeOptions const& options) { ask_elsewhere<Ring>(tasks, options); };
   };
+  auto const of_kinds = [](CellTasks tasks) {
+    return [tasks](RuntimeOptions const& options) {
+      submit_all<Ring>(tasks, options, {}, {.cube = 1});
+    };
+  };
+  auto const paused = [](CellTasks tasks, int times) {
+    return [tasks, times](RuntimeOptions const& options) {
+      pause_and_resume<Policy<4>>(tasks, options, times);
+    };
+  };
+  Hints const on_cpu{any_of(WorkerKind::cpu)}, on_cube{any_of(WorkerKind::cube)};
   auto const part = [](void (*body)()) { return [body](RuntimeOptions const&) { body(); }; };
   static std::vector<Program> const all{
       {"deque", 3, 3, part(&share_deque), true},
@@ -203,6 +288,16 @@ inline std::vector<Program> const& programs() {
       {"nested join", 1, 0, nested({{w(0)}, {w(1)}, {r(0), r(1), w(2)}}, false)},
       {"nested wait", 1, 0, nested({{w(0)}, {w(1)}, {u(0)}}, true)},
       {"asked elsewhere", 1, 0, asked({{w(0)}, {w(1)}, {w(2)}})},
+      {"kinds", 1, 1, of_kinds({{{w(0)}, on_cube}, {{w(1)}, on_cpu}})},
+      {"one of a kind", 2, 1, of_kinds({{{w(0)}, on_cube}})},
+      {"kinds in a chain", 1, 0, of_kinds({{{w(0)}, on_cpu}, {{u(0)}, on_cube}, {{u(0)}, on_cpu}})},
+      {"block ranges", 1, 1, part(&claim_blocks<2, 1>), true},
+      {"blocks of a range", 2, 2, part(&claim_blocks<1, 2>), true},
+      {"blocks", 1, 0, [](auto const& options) { submit_in_blocks<Ring>(options, {}); }},
+      {"blocks of a kind", 1, 0,
+       [](auto const& options) { submit_in_blocks<Ring>(options, {.cube = 1}); }},
+      {"pause", 2, 1, paused({{w(0)}, {u(0)}}, 1)},
+      {"pause amid a chain", 1, 0, paused({{w(0)}, {u(0)}, {u(0)}}, 2)},
   };
   return all;
 }

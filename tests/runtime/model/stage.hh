@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "nntile/runtime/ring/blocks.hh"
 #include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/ring/recorder.hh"
 #include "nntile/runtime/ring/replay.hh"
@@ -82,6 +83,8 @@ class Cells {
             scramble(hash, cell) +
             (access == Access::accumulate ? static_cast<std::uint64_t>(cells_[cell].value) : 0);
   }
+  /// How often that task has run; nothing may run now.
+  std::uint64_t times_run(std::size_t task) const { return times_run_[task]; }
   /// Fails unless that task has run.
   void check_run(std::size_t task) {
     Exploration::current->check(times_run_[task] == 1, "a task that is over has not run");
@@ -120,7 +123,10 @@ class Cells {
 
 /// A ring as BasicRing has it, but for the check of the thread that calls: here all are one.
 template <class Policy> struct Stage {
-  explicit Stage(RuntimeOptions const& options) : machine(options) { machine.owner = this; }
+  explicit Stage(RuntimeOptions const& options, WorkerKinds const& kinds = {})
+      : machine(options, nullptr, kinds) {
+    machine.owner = this;
+  }
   ~Stage() { root.wait_for_everything(); }
 
   nntile::detail::ring::Machine<Policy> machine;

@@ -1,0 +1,240 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Tasks of serial that submit tasks.
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/core/stack.hh"
+#include "nntile/runtime/nested.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "nntile/runtime/support/event_name.hh"
+#include "nntile/runtime/support/nested_buffers.hh"
+
+namespace nntile {
+
+namespace detail::serial {
+
+/// Looks operands of a task that submits up in a table of buffers.
+template <class Table> struct TableOfApart {
+  Table& table;
+  /// Throws what the table's does, ValueError (regions that overlap).
+  void bind(Task<DataHandle> const& task, Use<support::Buffer*>* uses, void** pointers) {
+    table.bind(task, uses, pointers);
+    support::check_apart({uses, task.uses.size()});
+  }
+};
+
+/// Queues a task that submits, whose operands are those of a table. Returns its sequence. Throws
+/// what Line::push does, ValueError (operands that overlap).
+template <class Table, class Calls>
+std::uint64_t push_nesting(Line& line, Table& table, NestingTask<Calls>&& task) {
+  TableOfApart<Table> operands{table};
+  return line.push(operands, [&](Queued& last) {
+    last.submits = std::move(task.body);
+    for (Use<DataHandle> const& use : task.uses) last.handles.push_back(use.handle);
+    return Task<DataHandle>{&support::nesting_codelet, task.uses, {}, task.hints, task.label};
+  });
+}
+
+/// The tasks of one task that submits, `depth` levels below the runtime's own, whose domain that
+/// is. They run when its body waits or has returned, so that a recursion without waits needs no
+/// stack.
+class Level : public support::NestedCalls {
+ public:
+  using Handle = DataHandle;
+
+  Level(Serial& serial, Levels& levels, std::uint32_t depth);
+
+  /// Makes ready for a task that submits. Throws std::bad_alloc.
+  void begin(Queued const& task) {
+    buffers.begin(depth_, task.body, task.handles);
+    first_ = line.submitted + 1;
+  }
+  /// Runs its body.
+  void run(Queued& task) noexcept {
+    Nested<Level> nested(*this, begin_body());
+    cause_ = task.submits.run(nested);
+    end_body();
+  }
+  /// Settles the task, whose tasks have all ended.
+  void end() noexcept {
+    try {
+      serial_.failures_.report(first_, line.submitted);
+    } catch (std::exception const& error) {
+      if (cause_.empty()) cause_ = error.what();
+    }
+    buffers.end(std::exchange(cause_, {}));
+  }
+
+  DataHandle allocate(std::size_t bytes) { return buffers.handle_of(buffers.allocate(bytes)); }
+  void retire(DataHandle handle) { line.push_retired(buffers, handle); }
+  Event submit(Task<DataHandle> const& task) {
+    make_room();
+    return {&serial_, line.push(buffers, [&](Queued&) { return task; })};
+  }
+  Event submit_nesting(NestingTask<Level>&& task) {
+    make_room();
+    return {&serial_, push_nesting(line, buffers, std::move(task))};
+  }
+  void wait(Event event) {
+    check(event, "wait");
+    drain(event.sequence);
+    serial_.failures_.throw_if_failed(event.sequence);
+  }
+  bool done(Event event);
+  void wait_all() {
+    buffers.check_nothing_locked();
+    drain(line.submitted);
+    serial_.failures_.report(first_, line.submitted);
+  }
+  std::span<std::byte> lock(DataHandle handle, Access access) {
+    support::Buffer& buffer = buffers.check_lock(handle, access);
+    drain(static_cast<std::uint64_t>(buffer.last_use));
+    serial_.failures_.check_lock(buffer, access);
+    return buffers.begin_lock(buffer, access);
+  }
+  void unlock(DataHandle handle) { buffers.end_lock(handle); }
+
+  Line line;
+  support::NestedBuffers buffers;
+
+ private:
+  static constexpr std::size_t many = 256;
+
+  void make_room();
+  void drain(std::uint64_t sequence);
+  void check(Event event, char const* call) const {
+    bool const own = event.sequence >= first_ && event.sequence <= line.submitted;
+    if (event.runtime != nullptr && (event.runtime != &serial_ || !own))
+      throw LifetimeError(support::foreign_event(call));
+  }
+
+  Serial& serial_;
+  Levels& levels_;
+  std::uint32_t const depth_;
+  std::uint64_t first_ = 0;
+  std::string cause_;
+};
+
+/// The open levels: of the tasks that submit and have not ended, each inside the one before.
+class Levels {
+ public:
+  explicit Levels(Serial& serial) : serial_(serial) {}
+
+  /// Runs the tasks of the innermost level, then goes on where it was submitted, until those of
+  /// level `base` are through, a task waits for its token, or `most` tasks were started.
+  void run(std::uint64_t most, std::size_t base = 0) {
+    auto const start = [this](Queued& head) { return this->start(head); };
+    for (;;) {
+      Level* const level = depth_ == 0 ? nullptr : levels_[depth_ - 1].get();
+      bool const any = !(level == nullptr ? serial_.line_ : level->line).queue.empty();
+      if (any && level == nullptr) {
+        if (!serial_.run_head(serial_.line_, serial_.buffers_, most, start)) return;
+      } else if (any) {
+        if (!serial_.run_head(level->line, level->buffers, most, start)) return;
+      } else if (depth_ != base) {
+        --depth_;
+        level->end();
+        serial_.head_ended_.store(true, std::memory_order_relaxed);
+      } else {
+        return;
+      }
+    }
+  }
+  /// The same for the body of level `base`, which waits.
+  void run_below(std::size_t base) {
+    check_stack(stack_, "serial");
+    run(Serial::no_limit, base);
+  }
+  /// For a body that asks whether a task is done.
+  void do_some(std::size_t base) {
+    check_stack(stack_, "serial");
+    (void)serial_.tokens_.poll(true);
+    run(1, base);
+  }
+  template <class Over> void drain(std::size_t base, Over over) {
+    serial_.drain([&] { run_below(base); }, over);
+  }
+
+ private:
+  /// Whether it has opened a level; if not, the task has ended or waits for its token.
+  bool start(Queued& head) {
+    if (head.submits) return start_nesting(head);
+    serial_.start(head);
+    return false;
+  }
+  /// Opens a level for the tasks of a task, and runs its body; false if it has ended instead.
+  bool start_nesting(Queued& head) {
+    head.started = true;
+    serial_.head_ended_.store(true, std::memory_order_relaxed);
+    if (serial_.failures_.any_marked() && serial_.failures_.cancel_if_marked(head.body))
+      return false;
+    support::DrivingThread::InTask const in_task(serial_.thread_);
+    support::DefaultFloatEnvironment const environment;
+    try {
+      if (depth_ == levels_.size())
+        levels_.push_back(
+            std::make_unique<Level>(serial_, *this, static_cast<std::uint32_t>(depth_ + 1)));
+      Level& level = *levels_[depth_];
+      level.begin(head);
+      ++depth_;
+      level.run(head);
+      return true;
+    } catch (std::exception const& error) {  // no memory for its level
+      serial_.failures_.fail(head.body, error.what());
+    }
+    return false;
+  }
+
+  Serial& serial_;
+  std::size_t depth_ = 0;                       // levels in use, each below the one before
+  std::vector<std::unique_ptr<Level>> levels_;  // by depth, from 1
+  StackOfThread stack_;
+};
+
+inline Level::Level(Serial& serial, Levels& levels, std::uint32_t depth)
+    : buffers(serial.failures_), serial_(serial), levels_(levels), depth_(depth) {
+  line.submitted = support::EventName{depth, 0}.pack();
+  line.ended.store(line.submitted);
+}
+inline bool Level::done(Event event) {
+  check(event, "done");
+  if (!line.has_ended(event.sequence)) levels_.do_some(depth_);
+  return line.has_ended(event.sequence);
+}
+inline void Level::make_room() {
+  if (line.queue.size() >= many) levels_.run_below(depth_);
+}
+inline void Level::drain(std::uint64_t sequence) {
+  if (!line.has_ended(sequence)) levels_.drain(depth_, [&] { return line.has_ended(sequence); });
+}
+
+}  // namespace detail::serial
+
+/// Makes Serial a NestingRuntime.
+template <> struct Nesting<Serial> {
+  using Calls = detail::serial::Level;
+  static Event submit(Serial& serial, NestingTask<Calls>&& task) {
+    using detail::serial::Levels;
+    Serial::Inside const inside(serial, "orchestrate");
+    if (serial.levels_ == nullptr) {
+      serial.levels_ = {new Levels(serial), [](Levels* levels) { delete levels; }};
+      serial.run_levels_ = [](Levels& levels, std::uint64_t most) { levels.run(most); };
+    }
+    if (!serial.line_.queue.empty()) serial.run_queue(Serial::no_limit);
+    std::uint64_t const sequence =
+        detail::serial::push_nesting(serial.line_, serial.buffers_, std::move(task));
+    serial.run_queue(Serial::no_limit);
+    return {&serial, sequence};
+  }
+};
+
+}  // namespace nntile

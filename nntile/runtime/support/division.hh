@@ -1,0 +1,182 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The bytes of the parts of a buffer: what is unwritten, and what failures have left undefined.
+
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "nntile/core/byte_set.hh"
+#include "nntile/core/region.hh"
+#include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/failures.hh"
+#include "nntile/runtime/support/parts.hh"
+
+namespace nntile::support {
+
+/// A part and its bytes. Tasks read `region`, which never changes.
+struct RegionPart : Part {
+  Region region;  // normalized
+  std::vector<Overlap> list;
+
+  /// Throws std::bad_alloc.
+  void reserve() {
+    if (list.size() == list.capacity()) list.reserve(2 * list.size() + 4);
+    set_overlaps();
+  }
+  /// After `reserve`.
+  void add(Overlap const& other) noexcept {
+    list.push_back(other);
+    set_overlaps();
+  }
+  void remove(Buffer const& other) noexcept {
+    std::erase_if(list, [&](Overlap const& own) { return own.buffer == &other; });
+    set_overlaps();
+  }
+
+ private:
+  void set_overlaps() noexcept {
+    overlaps = list.data();
+    overlap_count = list.size();
+  }
+};
+
+/// Bytes that a failure has left undefined.
+struct MarkedBytes {
+  std::uint32_t failure;
+  ByteSet bytes;
+};
+
+struct RegionDivision : Division {
+  RegionPart all;
+  std::vector<std::unique_ptr<RegionPart>> parts;
+  /// What no task, lock or adopt has written, as long as the whole is `unwritten`. The driver's.
+  ByteSet unwritten;
+  /// Under the lock of Failures. The whole's mark is 0 if nothing is marked; else, where this is
+  /// empty, all bytes are.
+  std::vector<MarkedBytes> marks;
+
+  static RegionDivision& of(Division& division) noexcept {
+    return static_cast<RegionDivision&>(division);
+  }
+};
+
+/// The functions of PartCalls.
+class DivisionCalls {
+ public:
+  static constexpr PartCalls make() {
+    return {&note_written, &any_unwritten, &void_handles, &end,
+            &mark_of,      &mark,          &clear,        &drop_marks};
+  }
+
+ private:
+  static RegionDivision& division_of(Part const& part) noexcept {
+    return RegionDivision::of(*part.division);
+  }
+  static Region const& region_of(Part const& part) noexcept {
+    return static_cast<RegionPart const&>(part).region;
+  }
+
+  /// Without memory for the rest all of the buffer counts as written.
+  static void note_written(Part const& part) noexcept {
+    RegionDivision& division = division_of(part);
+    if (!division.whole->is(Buffer::unwritten)) return;
+    try {
+      division.unwritten.subtract(region_of(part));
+      if (!division.unwritten.empty()) return;
+    } catch (std::bad_alloc const&) {
+    }
+    division.whole->drop(Buffer::unwritten);
+  }
+  static bool any_unwritten(Part const& part) noexcept {
+    RegionDivision const& division = division_of(part);
+    return division.whole->is(Buffer::unwritten) && division.unwritten.meets(region_of(part));
+  }
+  static void void_handles(Division& division) noexcept {
+    for (auto const& part : RegionDivision::of(division).parts)
+      if (!std::exchange(part->ended, true)) ++part->buffer->generation;
+  }
+  static void end(Division& division, BufferTable* table) noexcept {
+    std::unique_ptr<RegionDivision> const own(&RegionDivision::of(division));
+    if (table == nullptr) return;
+    void_handles(division);
+    for (auto const& part : own->parts) {
+      part->buffer->state = 0;
+      part->buffer->part.store(nullptr, std::memory_order_relaxed);
+      table->records_.push(*part->buffer);
+    }
+  }
+
+  /// The oldest failure that has left bytes of the part undefined.
+  static std::uint32_t mark_of(Failures const& failures, Part const& part) noexcept {
+    RegionDivision const& division = division_of(part);
+    std::uint32_t const whole = division.whole->mark.load(std::memory_order_relaxed);
+    if (whole == 0 || division.marks.empty())
+      return &part == &division.all || region_of(part).bytes != 0 ? whole : 0;
+    std::uint32_t oldest = 0;
+    for (MarkedBytes const& marked : division.marks)
+      if ((oldest == 0 ||
+           failures.failures_[marked.failure].sequence < failures.failures_[oldest - 1].sequence) &&
+          marked.bytes.meets(region_of(part)))
+        oldest = marked.failure + 1;
+    return oldest;
+  }
+  /// Without memory for which bytes, marks all of the buffer.
+  static void mark(Failures& failures, Part const& part, std::uint32_t failure,
+                   bool keep_older) noexcept {
+    RegionDivision& division = division_of(part);
+    bool const all = &part == &division.all;
+    if (!all && region_of(part).bytes == 0) return;
+    if (all && !keep_older) {
+      drop_marks(failures, division);
+      return failures.set_mark(*division.whole, failure);
+    }
+    try {
+      list_marks(failures, division);
+      if (!keep_older) subtract(failures, division, region_of(part));
+      division.marks.push_back({failure, ByteSet(region_of(part))});
+      ++failures.failures_[failure].references;
+    } catch (std::bad_alloc const&) {
+      drop_marks(failures, division);
+    }
+    failures.set_mark(*division.whole, failure);
+  }
+  static void clear(Failures& failures, Part const& part) noexcept {
+    RegionDivision& division = division_of(part);
+    if (division.whole->mark.load(std::memory_order_relaxed) == 0) return;
+    if (&part == &division.all) {
+      drop_marks(failures, division);
+      return failures.drop_mark(*division.whole);
+    }
+    try {
+      list_marks(failures, division);
+      subtract(failures, division, region_of(part));
+      if (division.marks.empty()) failures.drop_mark(*division.whole);
+    } catch (std::bad_alloc const&) {  // they stay marked
+    }
+  }
+  static void drop_marks(Failures& failures, Division& division) noexcept {
+    auto& marks = RegionDivision::of(division).marks;
+    for (MarkedBytes const& marked : marks) failures.drop(marked.failure);
+    marks.clear();
+  }
+
+  /// Writes a mark on all bytes as a list of one. Throws std::bad_alloc.
+  static void list_marks(Failures& failures, RegionDivision& division) {
+    std::uint32_t const mark = division.whole->mark.load(std::memory_order_relaxed);
+    if (mark == 0 || !division.marks.empty()) return;
+    division.marks.push_back({mark - 1, ByteSet(division.all.region)});
+    ++failures.failures_[mark - 1].references;
+  }
+  static void subtract(Failures& failures, RegionDivision& division, Region const& region) {
+    for (MarkedBytes& marked : division.marks) marked.bytes.subtract(region);
+    for (MarkedBytes const& marked : division.marks)
+      if (marked.bytes.empty()) failures.drop(marked.failure);
+    std::erase_if(division.marks, [](MarkedBytes const& marked) { return marked.bytes.empty(); });
+  }
+};
+inline constexpr PartCalls division_calls = DivisionCalls::make();
+
+}  // namespace nntile::support

@@ -1,0 +1,90 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Handles by address and shape (the TensorMap).
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "nntile/core/region.hh"
+#include "nntile/runtime/support/buffer.hh"
+
+namespace nntile::support {
+
+/// Remembers which handle names a region. An entry is valid as long as its handle is: nothing is
+/// removed, and where the table grows it leaves void entries behind. One thread's.
+class RegionMap {
+ public:
+  /// The handle of a normalized region whose first byte is at `address`; default if it is not
+  /// known. is_it(handle) says whether a handle is valid and names that region, as far as its steps
+  /// go. Cost of a hit without steps: a multiplication and a probe.
+  template <class IsIt>
+  DataHandle find(void const* address, Region const& shape, IsIt is_it) const {
+    if (entries_.empty()) return {};
+    std::uint64_t const steps = hash_steps(shape);
+    for (std::size_t at = place(address, shape.bytes, steps);; at = (at + 1) & mask()) {
+      Entry const& entry = entries_[at];
+      if (entry.handle == DataHandle{}) return {};
+      if (entry.address == address && entry.bytes == shape.bytes && entry.steps == steps &&
+          is_it(entry.handle)) [[likely]]
+        return entry.handle;
+    }
+  }
+
+  /// live(handle) says whether a handle is valid. Throws std::bad_alloc.
+  template <class Live>
+  void add(void const* address, Region const& shape, DataHandle handle, Live live) {
+    if (2 * (used_ + 1) > entries_.size()) grow(live);
+    put({address, shape.bytes, hash_steps(shape), handle});
+  }
+
+ private:
+  struct Entry {
+    void const* address = nullptr;
+    std::size_t bytes = 0;
+    std::uint64_t steps = 0;
+    DataHandle handle;  // default: the entry is free
+  };
+
+  std::size_t mask() const { return entries_.size() - 1; }
+  /// Fibonacci hashing: 2^64 / golden ratio. 0 without steps.
+  static std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ (hash >> 32);
+  }
+  static std::uint64_t hash_steps(Region const& shape) {
+    std::uint64_t hash = 0;
+    for (Region::Step const& step : shape.steps) hash = mix(mix(hash, step.count), step.stride);
+    return hash;
+  }
+  std::size_t place(void const* address, std::size_t bytes, std::uint64_t steps) const {
+    auto const key = reinterpret_cast<std::uintptr_t>(address) ^ bytes << 20 ^ steps;
+    return key * 0x9e3779b97f4a7c15u >> shift_;  // the bits that are mixed best
+  }
+
+  void put(Entry const& entry) {
+    std::size_t at = place(entry.address, entry.bytes, entry.steps);
+    while (!(entries_[at].handle == DataHandle{})) at = (at + 1) & mask();
+    entries_[at] = entry;
+    ++used_;
+  }
+  template <class Live> void grow(Live live) {
+    std::size_t kept = 1;
+    for (Entry const& entry : entries_) kept += live(entry.handle);
+    std::size_t size = 64;
+    while (size < 4 * kept) size *= 2;
+    std::vector<Entry> old(size);
+    shift_ = 64 - static_cast<unsigned>(std::countr_zero(size));
+    old.swap(entries_);
+    used_ = 0;
+    for (Entry const& entry : old)
+      if (live(entry.handle)) put(entry);
+  }
+
+  std::vector<Entry> entries_;
+  std::size_t used_ = 0;
+  unsigned shift_ = 0;  // 64 - the binary logarithm of the entries
+};
+
+}  // namespace nntile::support

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Regions and sets of bytes, against arrays with a flag a byte.
+#include "nntile/core/region.hh"
+
+#include <bitset>
+#include <random>
+
+#include "nntile/core/byte_set.hh"
+#include "tests/support/catch.hh"
+
+namespace {
+
+using namespace nntile;
+
+using Bytes = std::bitset<512>;
+Bytes bytes_of(Region const& region) {
+  Bytes bytes;
+  each_run(region, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t b = begin; b < end; ++b) bytes.set(b);
+  });
+  return bytes;
+}
+/// Taken literally, by the formula.
+Bytes bytes_by_formula(Region const& region) {
+  Bytes bytes;
+  bytes.set(0);
+  for (auto const& step : region.steps) {
+    Bytes repeated;
+    for (std::size_t i = 0; i < step.count; ++i) repeated |= bytes << (i * step.stride);
+    bytes = repeated;
+  }
+  Bytes run;
+  for (std::size_t b = 0; b < region.bytes; ++b) run |= bytes << b;
+  return run << region.offset;
+}
+
+/// Of up to three steps, within 512 bytes; strides are few, so that equal ones meet.
+Region draw(std::minstd_rand& random) {
+  Region region{random() % 40, random() % 12, {}};
+  std::size_t const strides[] = {0, 3, 7, 16, 16, 32, 32, 96};
+  for (std::size_t s = random() % 4; s > 0; --s)
+    region.steps.push_back({random() % 5, strides[random() % 8]});
+  if (region.offset + span_of(region) > 512) return draw(random);
+  return region;
+}
+
+}  // namespace
+
+TEST_CASE("a normalized region has the same bytes", "[core][region]") {
+  std::minstd_rand random(1);
+  for (int i = 0; i < 3'000; ++i) {
+    Region const region = draw(random), normal = normalize(region);
+    CHECK(bytes_by_formula(region) == bytes_by_formula(normal));
+    CHECK(bytes_of(normal) == bytes_by_formula(normal));
+    CHECK(normalize(normal) == normal);
+  }
+  CHECK(normalize({8, 16, {{4, 16}, {1, 3}, {2, 64}}}) == Region{8, 128, {}});
+  CHECK(normalize({8, 4, {{2, 64}, {4, 16}}}) == Region{8, 4, {{8, 16}}});
+}
+
+TEST_CASE("overlap is exact, and what covers has all bytes", "[core][region]") {
+  std::minstd_rand random(2);
+  int meets = 0, parts = 0, found = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    Region const a = normalize(draw(random)), b = normalize(draw(random));
+    Bytes const in_a = bytes_of(a), in_b = bytes_of(b);
+    bool const expected = (in_a & in_b).any();
+    REQUIRE(overlap(a, b) == expected);
+    REQUIRE(overlap(b, a) == expected);
+    meets += expected;
+    bool const all = b.bytes != 0 && (in_b & ~in_a).none();
+    if (b.bytes == 0) continue;
+    parts += all;
+    bool const covered = covers(a, b);
+    found += covered;
+    if (covered) REQUIRE(all);
+    REQUIRE(covers(b, b));
+  }
+  CHECK(meets > 2'000);
+  CHECK(parts > 300);
+  CHECK(found > parts * 9 / 10);
+}
+
+TEST_CASE("parts of one matrix are told apart exactly", "[core][region]") {
+  // Columns of 1,000 doubles of a matrix of leading dimension 4,096.
+  auto const tile = [](std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
+    return normalize({8 * (row + 4096 * column), 8 * rows, {{columns, 8 * 4096}}});
+  };
+  CHECK_FALSE(overlap(tile(0, 0, 1000, 4000), tile(1000, 0, 1000, 4000)));
+  CHECK(overlap(tile(0, 0, 1000, 4000), tile(999, 3999, 1000, 1)));
+  CHECK_FALSE(overlap(tile(0, 0, 1000, 4000), tile(0, 4000, 1000, 4000)));
+  CHECK(covers(tile(0, 0, 4096, 4000), tile(1, 2, 3, 4)));
+  CHECK_FALSE(covers(tile(0, 0, 4095, 4000), tile(4095, 2, 1, 4)));
+  // Every second and every third column meet, and never where they are shifted apart.
+  Region const even = normalize({0, 8, {{100, 16}}}), odd = normalize({8, 8, {{100, 16}}});
+  CHECK_FALSE(overlap(even, odd));
+  CHECK(overlap(even, normalize({8, 8, {{60, 24}}})));
+  CHECK_FALSE(overlap(normalize({0, 8, {}}), normalize({0, 0, {}})));
+}
+
+TEST_CASE("a region beyond any size is a ValueError", "[core][region]") {
+  CHECK_THROWS_AS(normalize({0, 8, {{std::size_t{1} << 40, std::size_t{1} << 40}}}), ValueError);
+  CHECK_THROWS_AS(normalize({0, std::size_t{1} << 63, {}}), ValueError);
+  CHECK(span_of({0, 8, {{3, 100}, {0, 7}}}) == 0);
+}
+
+TEST_CASE("a set of bytes loses the regions that are taken out", "[core][byte_set]") {
+  std::minstd_rand random(3);
+  for (int i = 0; i < 300; ++i) {
+    Region const first = normalize(draw(random));
+    ByteSet set(first);
+    Bytes bytes = bytes_of(first);
+    for (int j = 0; j < 12; ++j) {
+      Region const region = normalize(draw(random));
+      REQUIRE(set.meets(region) == (bytes & bytes_of(region)).any());
+      REQUIRE(set.empty() == bytes.none());
+      set.subtract(region);
+      bytes &= ~bytes_of(region);
+    }
+  }
+}

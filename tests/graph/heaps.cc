@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/graph/heaps.hh"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nntile/nn/gpt2.hh"
+#include "nntile/nn/language_model.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "nntile/testing/heap_run.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// Tasks that each use the buffers of a list; buffer b has bytes[b].
+PlanData plan_of(std::vector<std::vector<BufferId>> const& tasks, std::vector<Index> const& bytes) {
+  PlanData data;
+  data.name = "by hand";
+  for (std::uint32_t b = 0; b < bytes.size(); ++b) {
+    data.tensors.emplace_back().first_buffer = b;
+    data.buffers.push_back({.tensor = b, .bytes = bytes[b]});
+  }
+  for (std::uint32_t t = 0; t < tasks.size(); ++t) {
+    PlannedTask& task = data.tasks.emplace_back();
+    task.node = t;
+    task.first_use = static_cast<std::uint32_t>(data.uses.size());
+    task.use_count = static_cast<std::uint8_t>(tasks[t].size());
+    for (BufferId const b : tasks[t]) data.uses.push_back({b, Access::update});
+  }
+  return data;
+}
+
+/// Forward and backward pass of a small GPT-2.
+struct Gpt {
+  LogicalGraph graph{"gpt"};
+  nn::Gpt2 model;
+  nn::LanguageModelStep step;
+  explicit Gpt(Index layers)
+      : model(graph, {.vocab = 96, .positions = 32, .width = 64, .layers = layers, .heads = 2}),
+        step(model,
+             {.seq = 32, .batch = 2, .purpose = nn::LanguageModelOptions::Purpose::gradients}) {}
+};
+
+/// Its loss and the gradients of all weights.
+std::vector<float> results(TensorStore<Ring>& store, Gpt const& gpt) {
+  std::vector<float> all = store.read<float>(gpt.step.loss().name());
+  for (nn::Parameter const& parameter : gpt.model.parameters().all()) {
+    auto const gradient = store.read<float>(gpt.step.gradients().find(parameter.node).name());
+    all.insert(all.end(), gradient.begin(), gradient.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("tiles that live alike share a heap, and others do not hold them up", "[graph][heaps]") {
+  // Buffer 0 lives through all tasks, each other one through two.
+  std::vector<std::vector<BufferId>> tasks;
+  std::vector<Index> bytes{640};
+  for (BufferId t = 1; t <= 50; ++t) {
+    tasks.push_back({0, t});
+    if (t > 1) tasks.back().push_back(t - 1);
+    bytes.push_back(64);
+  }
+  HeapPlan const heaps = plan_heaps(Plan(plan_of(tasks, bytes)), OnFull::fail);
+  CHECK(heaps.bytes() == 640 + 2 * 64);
+  CHECK(heaps.lifetimes[0] != heaps.lifetimes[1]);
+  CHECK(heaps.lifetimes[1] == heaps.lifetimes[50]);
+  CHECK(heaps.options.records == 2);
+}
+
+TEST_CASE("a heap's capacity does wherever its first buffer lies", "[graph][heaps]") {
+  // One live range after the other, each beside the next: 64 and 192 bytes in turn.
+  std::vector<std::vector<BufferId>> tasks;
+  std::vector<Index> bytes;
+  for (BufferId t = 0; t < 30; ++t) {
+    tasks.push_back({t});
+    if (t > 0) tasks.back().push_back(t - 1);
+    bytes.push_back(t % 2 == 0 ? 64 : 192);
+  }
+  HeapPlan const heaps = plan_heaps(Plan(plan_of(tasks, bytes)), OnFull::fail);
+  CHECK(heaps.bytes() == 64 + 192 + 128);
+  Lifetime const lifetime = heaps.lifetimes[0];
+  auto const fits = [&](std::size_t capacity, std::size_t offset) {
+    HeapOptions options;
+    options.step = options.scope = options.scratch = {capacity, OnFull::fail};
+    Ring ring({.workers = 1}, options);
+    auto const open = scope(ring, lifetime);
+    DataHandle before = ring.allocate(offset, host, lifetime);
+    try {
+      for (Index const each : bytes) {
+        auto const next = ring.allocate(static_cast<std::size_t>(each), host, lifetime);
+        ring.retire(before);
+        before = next;
+      }
+    } catch (OutOfMemory const&) {
+      return false;
+    }
+    return true;
+  };
+  for (std::size_t offset = 0; offset <= 320; offset += 64) CHECK(fits(384, offset));
+  CHECK_FALSE(fits(256, 64));
+}
+
+TEST_CASE("a plan without an arena needs no heap", "[graph][heaps]") {
+  PlanData data = plan_of({{0}}, {64});
+  data.tensors[0].storage = Storage::stored;
+  HeapPlan const heaps = plan_heaps(Plan(std::move(data)));
+  CHECK(heaps.bytes() == 0);
+  CHECK(heaps.lifetimes == std::vector<Lifetime>{Lifetime::persistent});
+  CHECK_NOTHROW(Ring({.workers = 1}, heaps.options));
+}
+
+TEST_CASE("a plan of several locations has no heaps", "[graph][heaps]") {
+  PlanData data = plan_of({{0}}, {64});
+  data.buffers[0].location.rank = 3;
+  CHECK(contains(message_of<PlanError>([&] { plan_heaps(Plan(data)); }), "rank 3"));
+}
+
+TEST_CASE("forward and backward of a GPT-2, op after op, fit into heaps of the planned capacity",
+          "[graph][heaps]") {
+  Gpt const gpt(3);
+  Index const tile = GENERATE(16, 32);
+  auto const shared = std::make_shared<Plan const>(gpt.graph, PlanOptions{.tile = tile});
+  Plan const eager = in_program_order(*shared);
+  HeapPlan const heaps = plan_heaps(eager);
+  CHECK(static_cast<double>(heaps.bytes()) <= 1.10 * static_cast<double>(eager.memory().arena));
+  CHECK(heaps.bytes() >= eager.memory().arena_lower_bound);
+
+  Ring ring({.workers = GENERATE(1, 2)}, heaps.options);
+  TensorStore<Ring> store(ring);
+  CompiledGraph<Ring> compiled(shared, store);
+  LogicalGraph init("init");
+  nn::initialize(init, gpt.step, 1);
+  compile(init, store, {.tile = tile}).execute();
+  store.write<Index>("positions", gpt.step.position_values());
+  std::vector<std::int64_t> tokens(64);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int64_t>(i * 7 % 96);
+  compiled.bind_input("tokens", tokens);
+  compiled.bind_input("labels", tokens);
+  compiled.execute();
+  std::vector<float> const expected = results(store, gpt);
+
+  testing::run_in_heaps(eager, heaps, store);
+  testing::run_in_heaps(eager, heaps, store);  // what the first has left is no less room
+  CHECK(results(store, gpt) == expected);
+  RingStats const stats = ring.stats();
+  for (auto const& [heap, capacity] :
+       {std::pair{stats.step, heaps.options.step}, std::pair{stats.scope, heaps.options.scope},
+        std::pair{stats.scratch, heaps.options.scratch}}) {
+    CHECK(heap.growths == 0);
+    CHECK(heap.capacity == capacity.bytes);
+    CHECK(heap.peak <= capacity.bytes);
+    CHECK(heap.peak_records <= heaps.options.records);
+    CHECK(4 * heap.peak >= 3 * capacity.bytes);  // and little of it is for nothing
+  }
+}
+
+TEST_CASE("a heap that is a quarter smaller than planned is refused with an error",
+          "[graph][heaps]") {
+  Gpt const gpt(2);
+  Plan const eager = in_program_order(Plan(gpt.graph, {.tile = 32}));
+  HeapPlan heaps = plan_heaps(eager);
+  heaps.options.step.bytes = heaps.options.step.bytes / 256 * 192;
+  Codelet const nothing{"nothing", +[](KernelCall const&) noexcept -> Status { return {}; },
+                        nullptr, nullptr};
+  Ring ring({.workers = 2}, heaps.options);
+  TensorStore<Ring> store(ring);
+  CHECK_THROWS_AS(testing::run_in_heaps(eager, heaps, store, {}, &nothing), OutOfMemory);
+  CHECK_NOTHROW(ring.wait_all());
+}

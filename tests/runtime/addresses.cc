@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Buffers and regions by their addresses.
+#include <deque>
+
+#include "nntile/runtime/regions.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/runtimes.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+using RegionRuntimes = std::tuple<Serial, Threads, Ring>;
+
+/// The address of a buffer, as a lock shows it.
+template <class R> std::byte* address_of(R& runtime, DataHandle handle) {
+  std::byte* const address = runtime.lock(handle, Access::write).data();
+  runtime.unlock(handle);
+  return address;
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("a buffer reached by handle and by address is one buffer",
+                        "[runtime][regions][addresses]", RegionRuntimes) {
+  TestType runtime;
+  runtime.open_scope(Lifetime::step);
+  long memory[3] = {1, 2, 3};
+  auto const adopted = runtime.adopt(std::as_writable_bytes(std::span(memory)));
+  for (auto const buffer :
+       {adopted, runtime.allocate(24), runtime.allocate(24, host, Lifetime::step)}) {
+    std::byte* const address = address_of(runtime, buffer);
+    CHECK(runtime.find(address) == buffer);
+    CHECK(runtime.find(address + 23) == buffer);
+    CHECK(!(runtime.find(address + 24) == buffer));
+    CHECK(runtime.region_at(address, {0, 24, {}}) == buffer);
+    CHECK(runtime.region_at(address, {0, 24, {}}) == buffer);
+    auto const middle = runtime.region(buffer, {8, 8, {}});
+    CHECK(runtime.region_at(address + 8, {0, 8, {}}) == middle);
+    CHECK(runtime.region_at(address, {8, 8, {}}) == middle);
+    auto const ends = runtime.region_at(address, {0, 8, {{2, 16}}});
+    CHECK(ends == runtime.region(buffer, {0, 8, {{2, 16}}}));
+    CHECK(ends == runtime.region_at(address, {0, 8, {{2, 16}}}));
+    CHECK(!(ends == runtime.region_at(address, {0, 8, {}})));
+    // By address to write, by handle to update, by address to read.
+    test::submit(runtime, put_codelet,
+                 {{runtime.region_at(address + 8, {0, 8, {}}), Access::write}}, 4);
+    test::submit(runtime, step_codelet, {{middle, Access::update}}, 1);
+    auto const result = cell(runtime);
+    test::submit(
+        runtime, copy_codelet,
+        {{result, Access::write}, {runtime.region_at(address + 8, {0, 8, {}}), Access::read}}, 0);
+    CHECK(test::read(runtime, result) == 13);
+    runtime.retire(buffer);
+    CHECK(runtime.find(address) == DataHandle{});
+    CHECK(contains(message_of<LifetimeError>([&] { runtime.region_at(address, {0, 24, {}}); }),
+                   "region_at: no buffer of this runtime holds the first byte"));
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("an address names the buffer that is there now",
+                        "[runtime][regions][addresses]", RegionRuntimes) {
+  TestType runtime;
+  runtime.open_scope(Lifetime::step);
+  struct Live {
+    DataHandle handle;
+    std::byte* address;
+    std::size_t bytes;
+  };
+  std::deque<Live> live;
+  std::uint32_t random = 7;
+  for (int i = 0; i < 3'000; ++i) {
+    random = random * 1664525u + 1013904223u;
+    std::size_t const bytes = 1 + (random >> 8) % 300;
+    Lifetime const lifetime = (random >> 20) % 3 == 0 ? Lifetime::persistent : Lifetime::step;
+    auto const handle = runtime.allocate(bytes, host, lifetime);
+    live.push_back({handle, address_of(runtime, handle), bytes});
+    if (live.size() > 40) {
+      runtime.retire(live.front().handle);
+      live.pop_front();
+    }
+    Live const& one = live[(random >> 4) % live.size()];
+    REQUIRE(runtime.find(one.address + (random >> 10) % one.bytes) == one.handle);
+    REQUIRE(runtime.region_at(one.address, {0, one.bytes, {}}) == one.handle);
+  }
+  runtime.wait_all();
+}
+
+TEMPLATE_LIST_TEST_CASE("memory of a buffer that the runtime allocated is not adopted",
+                        "[runtime][regions][addresses]", RegionRuntimes) {
+  TestType runtime;
+  runtime.open_scope(Lifetime::step);
+  for (Lifetime const lifetime : {Lifetime::persistent, Lifetime::step}) {
+    auto const buffer = runtime.allocate(64, host, lifetime);
+    std::byte* const address = address_of(runtime, buffer);
+    CHECK(contains(message_of<ValueError>([&] { runtime.adopt({address + 8, 8}); }),
+                   "adopt: the 8 bytes overlap "));
+    CHECK_THROWS_AS(runtime.adopt(std::span<std::byte const>(address + 8, 8)), ValueError);
+    test::submit(runtime, put_codelet, {{buffer, Access::write}}, 4);
+    CHECK(test::read(runtime, buffer) == 4);
+  }
+}

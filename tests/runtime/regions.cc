@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Regions of buffers as operands: order, marks, lifetimes and errors.
+#include "nntile/runtime/regions.hh"
+
+#include <atomic>
+#include <bitset>
+#include <map>
+
+#include "nntile/runtime/ring/nest.hh"
+#include "nntile/runtime/ring/trace.hh"
+#include "nntile/runtime/serial/nest.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/runtime/region_program.hh"
+#include "tests/support/message.hh"
+#include "tests/support/runtimes.hh"
+#include "tests/support/sanitized.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+using RegionRuntimes = std::tuple<Serial, Threads, Ring>;
+/// Those that replay, and nest.
+using ReplayingRuntimes = std::tuple<Serial, Ring>;
+#ifdef NNTILE_HAVE_STARPU
+static_assert(!RegionRuntime<StarPU>);
+#endif
+
+Region cell_region(std::size_t number) { return {number * sizeof(long), sizeof(long), {}}; }
+
+constexpr Codelet nothing_codelet{
+    "nothing", +[](KernelCall const&) noexcept -> Status { return {}; }, nullptr, nullptr};
+
+RegionShape shape_of(std::uint64_t number) {
+  RegionShape const shapes[] = {{},
+                                {.buffers = 1, .regions = 5, .tasks = 120},
+                                {.buffers = 3, .late = 15, .unwritten = 5},
+                                {.failing = 10, .late = 10},
+                                {.buffers = 4, .failing = 6, .unwritten = 4},
+                                {.buffers = 1, .regions = 4, .accumulating = 60},
+                                {.buffers = 1, .failing = 8, .late = 10, .accumulating = 50}};
+  return shapes[number % std::size(shapes)];
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("random programs over regions leave what one task at a time leaves",
+                        "[runtime][regions]", RegionRuntimes) {
+  std::uint64_t const count = sanitized ? 60 : 600;
+  for (std::uint64_t number = 0; number < count; ++number) {
+    INFO("program " << number);
+    int const workers = most_workers<TestType> == 1 ? 1 : 1 + static_cast<int>(number / 7 % 3);
+    TestType runtime({.workers = workers});
+    runtime.open_scope(Lifetime::step);
+    RegionRun<TestType>(runtime, 77 + number, shape_of(number)).run();
+  }
+}
+
+// As in ring_trace.cc: a lone driver runs nothing meanwhile, so that each dependence needs an edge.
+TEST_CASE("edges between regions are those of pairs that share bytes", "[runtime][regions]") {
+  constexpr std::size_t count = 150, bytes = 240;
+  BasicRing<RingTracePolicy> ring({.workers = 1});
+  testing::Random random(5);
+  std::size_t edges = 0, surplus = 0, missing = 0;
+  for (int round = 0; round < 60; ++round) {
+    auto const buffer = ring.allocate(bytes);
+    (void)ring.lock(buffer, Access::write);
+    ring.unlock(buffer);
+    std::vector<Region> regions{{0, bytes, {}}};
+    for (int r = 0; r < 16; ++r) regions.push_back(draw_region(random, bytes));
+    struct Task {
+      std::uint64_t sequence;
+      std::vector<Operand> operands;
+    };
+    std::vector<Task> tasks;
+    ring.trace().clear();
+    for (std::size_t t = 0; t < count; ++t) {
+      Task task;
+      std::vector<Use<DataHandle>> uses;
+      RegionTask const nothing{};
+      for (std::size_t o = random.below(3); o < 3; ++o) {
+        // The whole is rare: all else would hang from it.
+        Region const& region = regions[random.chance(2) ? 0 : 1 + random.below(16)];
+        Access const access = random.chance(70)   ? Access::read
+                              : random.chance(50) ? Access::write
+                                                  : Access::update;
+        task.operands.push_back({region, access});
+        uses.push_back({ring.region(buffer, region), access});
+      }
+      task.sequence =
+          ring.submit({&region_codelet, uses, std::as_bytes(std::span(&nothing, 1)), {}, {}})
+              .sequence;
+      tasks.push_back(task);
+    }
+    auto const conflict = [&](Task const& a, Task const& b) {
+      for (Operand const& x : a.operands)
+        for (Operand const& y : b.operands)
+          if (writes(x.access) || writes(y.access)) {
+            std::bitset<bytes> shared;
+            each_run(x.region, [&](std::size_t begin, std::size_t end) {
+              for (; begin < end; ++begin) shared.set(begin);
+            });
+            bool some = false;
+            each_run(y.region, [&](std::size_t begin, std::size_t end) {
+              for (; begin < end; ++begin) some |= shared[begin];
+            });
+            if (some) return true;
+          }
+      return false;
+    };
+    std::map<std::uint64_t, std::bitset<count>> behind;
+    std::map<std::uint64_t, std::size_t> position;
+    for (std::size_t t = 0; t < count; ++t) position[tasks[t].sequence] = t;
+    for (TracedEdge const& edge : ring.trace().edges()) {
+      ++edges;
+      behind[edge.to] |= behind[edge.from];
+      if ((edge.from & traced_join) != 0) continue;
+      behind[edge.to].set(position.at(edge.from));
+      if ((edge.to & traced_join) == 0)
+        surplus += !conflict(tasks[position[edge.from]], tasks[position[edge.to]]);
+    }
+    for (std::size_t later = 0; later < count; ++later)
+      for (std::size_t earlier = 0; earlier < later; ++earlier)
+        missing +=
+            !behind[tasks[later].sequence][earlier] && conflict(tasks[earlier], tasks[later]);
+    ring.wait_all();
+    ring.retire(buffer);
+  }
+  CHECK(missing == 0);
+  CHECK(surplus == 0);
+  CHECK(edges > 10'000);
+}
+
+TEMPLATE_LIST_TEST_CASE("one region has one handle, and all of a buffer is the buffer",
+                        "[runtime][regions]", RegionRuntimes) {
+  TestType runtime;
+  auto const buffer = runtime.allocate(240);
+  auto const box = runtime.region(buffer, {20, 4, {{3, 20}, {2, 60}}});
+  CHECK(box == runtime.region(buffer, {20, 4, {{6, 20}}}));
+  CHECK(!(box == runtime.region(buffer, {20, 4, {{5, 20}}})));
+  CHECK(buffer == runtime.region(buffer, {0, 240, {}}));
+  CHECK(buffer == runtime.region(buffer, {0, 20, {{12, 20}}}));
+  CHECK(runtime.region(box, {0, 4, {}}) == runtime.region(buffer, {20, 4, {}}));
+  runtime.retire(box);
+  auto const again = runtime.region(buffer, {20, 4, {{6, 20}}});
+  CHECK(!(box == again));
+  CHECK_THROWS_AS(runtime.retire(box), LifetimeError);
+  runtime.retire(again);
+}
+
+TEMPLATE_LIST_TEST_CASE("a buffer written region by region can be read", "[runtime][regions]",
+                        RegionRuntimes) {
+  TestType runtime;
+  auto const buffer = runtime.allocate(3 * sizeof(long));
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(contains(message_of<LifetimeError>([&] { (void)runtime.lock(buffer, Access::read); }),
+                   "nothing has written buffer "));
+    CHECK(contains(message_of<LifetimeError>([&] {
+                     test::submit(runtime, step_codelet,
+                                  {{runtime.region(buffer, cell_region(i)), Access::update}}, 1);
+                   }),
+                   "nothing has written 8 bytes at byte " + std::to_string(8 * i) + " of buffer "));
+    test::submit(runtime, put_codelet, {{runtime.region(buffer, cell_region(i)), Access::write}},
+                 5 + static_cast<long>(i));
+  }
+  auto const words = runtime.lock(buffer, Access::read);
+  long values[3];
+  std::memcpy(values, words.data(), sizeof values);
+  CHECK((values[0] == 5 && values[1] == 6 && values[2] == 7));
+  runtime.unlock(buffer);
+}
+
+TEMPLATE_LIST_TEST_CASE("marks lie on the bytes that a failed task was to write",
+                        "[runtime][regions]", RegionRuntimes) {
+  TestType runtime;
+  auto const buffer = runtime.allocate(3 * sizeof(long));
+  test::submit(runtime, put_codelet, {{buffer, Access::write}}, 1);
+  DataHandle const cells[] = {runtime.region(buffer, cell_region(0)),
+                              runtime.region(buffer, cell_region(1)),
+                              runtime.region(buffer, cell_region(2))};
+  auto const marked = [&](DataHandle handle) {
+    try {
+      (void)runtime.lock(handle, Access::read);
+    } catch (TaskError const&) {
+      return true;
+    }
+    runtime.unlock(handle);
+    return false;
+  };
+  test::submit(runtime, fail_codelet, {{cells[1], Access::update}}, 1);
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+  CHECK((!marked(cells[0]) && marked(cells[1]) && !marked(cells[2]) && marked(buffer)));
+  test::submit(runtime, put_codelet, {{cells[1], Access::write}}, 1);
+  CHECK((!marked(cells[1]) && !marked(buffer)));
+  test::submit(runtime, fail_codelet, {{buffer, Access::update}}, 1);
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+  for (DataHandle const cell : cells) {
+    CHECK((marked(cell) && marked(buffer)));
+    test::submit(runtime, put_codelet, {{cell, Access::write}}, 1);
+    CHECK(!marked(cell));
+  }
+  CHECK(!marked(buffer));
+  runtime.wait_all();
+}
+
+TEMPLATE_LIST_TEST_CASE("a locked region locks what overlaps it", "[runtime][regions]",
+                        RegionRuntimes) {
+  TestType runtime;
+  auto const buffer = cell(runtime, 1);
+  auto const low = runtime.region(buffer, {0, 4, {}}), high = runtime.region(buffer, {4, 4, {}});
+  (void)runtime.lock(low, Access::update);
+  for (auto const handle : {low, buffer}) {
+    CHECK(contains(message_of<LifetimeError>([&] { (void)runtime.lock(handle, Access::read); }),
+                   "lock: 4 bytes at byte 0 of buffer "));
+    CHECK(contains(message_of<LifetimeError>([&] { runtime.retire(handle); }),
+                   "retire: 4 bytes at byte 0 of buffer "));
+    CHECK(contains(message_of<LifetimeError>(
+                       [&] { test::submit(runtime, step_codelet, {{handle, Access::read}}, 1); }),
+                   "4 bytes at byte 0 of buffer "));
+  }
+  CHECK_THROWS_AS(runtime.wait_all(), LifetimeError);
+  (void)runtime.lock(high, Access::read);
+  runtime.unlock(high);
+  runtime.unlock(low);
+  (void)runtime.lock(buffer, Access::read);
+  CHECK_THROWS_AS(runtime.lock(high, Access::read), LifetimeError);
+  CHECK_THROWS_AS(runtime.unlock(high), LifetimeError);
+  runtime.unlock(buffer);
+  runtime.retire(buffer);
+  CHECK_THROWS_AS(runtime.lock(low, Access::read), LifetimeError);
+}
+
+TEMPLATE_LIST_TEST_CASE("a region ends with its buffer, whose memory waits for its tasks",
+                        "[runtime][regions]", RegionRuntimes) {
+  TestType runtime;
+  for (Lifetime const lifetime : {Lifetime::persistent, Lifetime::step}) {
+    runtime.open_scope(Lifetime::step);
+    auto const buffer = runtime.allocate(sizeof(long), host, lifetime);
+    auto const result = cell(runtime);
+    auto const region = runtime.region(buffer, {0, 8, {}});
+    auto const part = runtime.region(buffer, {0, 4, {}});
+    test::submit(runtime, put_codelet, {{region, Access::write}}, 41);
+    test::submit(runtime, copy_codelet, {{result, Access::write}, {region, Access::read}}, 1);
+    if (lifetime == Lifetime::persistent) runtime.retire(buffer);
+    runtime.close_scope(Lifetime::step);
+    CHECK(test::read(runtime, result) == 42);
+    CHECK(contains(message_of<LifetimeError>([&] { (void)runtime.lock(part, Access::write); }),
+                   "was retired"));
+    CHECK_THROWS_AS(runtime.region(part, {0, 1, {}}), LifetimeError);
+    CHECK_THROWS_AS(runtime.region(buffer, {0, 1, {}}), LifetimeError);
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("memory is released behind a pending task that names a region of it",
+                        "[runtime][regions]", RegionRuntimes) {
+  TokenKeeper keeper;
+  std::atomic<int> released{0};
+  TestType runtime;
+  alignas(64) std::array<std::byte, 64> bytes{};
+  auto const buffer = runtime.adopt(
+      bytes, host,
+      {[](void* state) noexcept { ++*static_cast<std::atomic<int>*>(state); }, &released});
+  auto const region = runtime.region(buffer, {8, 8, {}});
+  test::submit(runtime, keep_codelet, {{region, Access::read}}, &keeper);
+  runtime.retire(region);
+  runtime.retire(buffer);
+  auto const more = cell(runtime, 1);
+  CHECK(released == 0);
+  CHECK_THROWS_AS(runtime.adopt(bytes), ValueError);
+  keeper.at(0).complete();
+  runtime.wait_all();
+  while (released == 0) CHECK(test::read(runtime, more) == 1);
+  CHECK(released == 1);
+  (void)runtime.adopt(bytes);
+}
+
+TEMPLATE_LIST_TEST_CASE("a region behind its buffer's end is a ValueError", "[runtime][regions]",
+                        RegionRuntimes) {
+  TestType runtime;
+  auto const buffer = runtime.allocate(100);
+  CHECK(contains(message_of<ValueError>([&] { runtime.region(buffer, {90, 11, {}}); }),
+                 "region: 11 bytes at byte 90 of buffer "));
+  CHECK_THROWS_AS(runtime.region(buffer, {101, 0, {}}), ValueError);
+  CHECK_THROWS_AS(runtime.region(buffer, {0, 1, {{2, std::size_t{1} << 63}}}), ValueError);
+  auto const region = runtime.region(buffer, {50, 10, {}});
+  CHECK_THROWS_AS(runtime.region(region, {0, 51, {}}), ValueError);
+  auto const empty = runtime.region(buffer, {100, 0, {}});
+  test::submit(runtime, nothing_codelet, {{empty, Access::read}}, 0);
+  runtime.wait_all();
+}
+
+TEMPLATE_LIST_TEST_CASE("a replay is ordered by the bytes of its bindings", "[runtime][regions]",
+                        ReplayingRuntimes) {
+  TestType runtime;
+  auto const buffer = runtime.allocate(2 * sizeof(long));
+  auto const low = runtime.region(buffer, cell_region(0)),
+             high = runtime.region(buffer, cell_region(1));
+  long const value = 1;
+  auto const arguments = std::as_bytes(std::span(&value, 1));
+  Use<Binding> const uses[] = {{0, Access::write}, {1, Access::read}};
+  ProgramTask const tasks[] = {{&copy_codelet, uses, arguments, {}, {}}};
+  auto const program = runtime.record(tasks, 2);
+  for (long i = 0; i < 20; ++i) {
+    test::submit(runtime, put_codelet, {{buffer, Access::write}}, i);
+    test::submit(runtime, put_codelet, {{high, Access::write}}, i);
+    DataHandle const bindings[] = {low, high};
+    runtime.replay(program, bindings);
+    auto const words = runtime.lock(buffer, Access::read);
+    long first;
+    std::memcpy(&first, words.data(), sizeof first);
+    CHECK(first == i + 1);
+    runtime.unlock(buffer);
+  }
+  DataHandle const overlapping[] = {buffer, high};
+  CHECK(contains(message_of<ValueError>([&] { runtime.replay(program, overlapping); }),
+                 "replay: bindings 0 and 1 alias one buffer"));
+}
+
+TEMPLATE_LIST_TEST_CASE("operands of a task that submits may be regions apart",
+                        "[runtime][regions]", ReplayingRuntimes) {
+  TestType runtime;
+  auto const buffer = runtime.allocate(2 * sizeof(long));
+  auto const low = runtime.region(buffer, cell_region(0)),
+             high = runtime.region(buffer, cell_region(1));
+  auto const body = [=](auto& nested) {
+    test::submit(nested, put_codelet, {{low, Access::write}}, 3);
+    test::submit(nested, copy_codelet, {{high, Access::write}, {low, Access::read}}, 1);
+  };
+  runtime.orchestrate(body, Use<DataHandle>{low, Access::write},
+                      Use<DataHandle>{high, Access::write});
+  test::submit(runtime, step_codelet, {{buffer, Access::update}}, 1);
+  auto const words = runtime.lock(buffer, Access::read);
+  long values[2];
+  std::memcpy(values, words.data(), sizeof values);
+  CHECK((values[0] == 10 && values[1] == 4));
+  runtime.unlock(buffer);
+  CHECK(contains(message_of<ValueError>([&] {
+                   runtime.orchestrate(body, Use<DataHandle>{low, Access::write},
+                                       Use<DataHandle>{buffer, Access::write});
+                 }),
+                 "orchestrate: operands 0 and 1 are regions that overlap"));
+}
+
+TEST_CASE("a task of many operands follows one of many parts", "[runtime][regions]") {
+  Ring ring({.workers = 1});  // which runs nothing before it is waited for
+  constexpr std::size_t parts = 200, operands = 24;
+  auto const buffer = ring.allocate(parts * sizeof(long));
+  for (std::size_t i = 0; i < parts; ++i)
+    test::submit(ring, put_codelet, {{ring.region(buffer, cell_region(i)), Access::write}}, 1);
+  test::submit(ring, step_codelet, {{buffer, Access::update}}, 2);
+  std::vector<Use<DataHandle>> uses;
+  for (std::size_t i = 0; i < operands; ++i)
+    uses.push_back({ring.region(buffer, cell_region(i)), Access::update});
+  long const argument = 3;
+  ring.submit({&step_codelet, uses, std::as_bytes(std::span(&argument, 1)), {}, {}});
+  ring.wait_all();
+  auto const words = ring.lock(buffer, Access::read);
+  long first;
+  std::memcpy(&first, words.data(), sizeof first);
+  CHECK(first == (1 * 3 + 2) * 3 + 3);
+  ring.unlock(buffer);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rings with nothing to do, with more workers than cores, and many rings.
+
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "nntile/runtime/ring/ring.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/sanitized.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Twenty steps on each of some cells, and what they leave.
+void step_cells(Ring& ring, int cells) {
+  std::vector<DataHandle> targets;
+  for (int c = 0; c < cells; ++c) targets.push_back(cell(ring, c));
+  for (long i = 0; i < 20; ++i)
+    for (DataHandle const target : targets)
+      submit(ring, step_codelet, {{target, Access::update}}, i);
+  for (int c = 0; c < cells; ++c) {
+    long expected = c;
+    for (long i = 0; i < 20; ++i) expected = affine(expected, 3, i);
+    REQUIRE(read(ring, targets[static_cast<std::size_t>(c)]) == expected);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("idle workers use no core 10 ms after their last task", "[runtime][ring][idle]") {
+  for (bool const own_driver : {false, true}) {
+    Ring ring({4, own_driver, false});
+    for (int round = 0; round < 3; ++round) {
+      step_cells(ring, 10);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      double const before = cpu_seconds();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      CHECK(cpu_seconds() - before < 0.002);  // of 0.08 that four threads could use
+    }
+  }
+}
+
+TEST_CASE("as many workers as there may be share the cores there are", "[runtime][ring][idle]") {
+  int const workers = sanitized ? 64 : 1024;
+  Ring ring({workers, false, false});
+  CHECK(ring.workers().cpu == workers);
+  CHECK(ring.stats().oversubscribed ==
+        (workers > static_cast<int>(std::thread::hardware_concurrency())));
+  step_cells(ring, 100);
+}
+
+TEST_CASE("many rings work side by side and end in any order", "[runtime][ring][idle]") {
+  std::vector<std::unique_ptr<Ring>> rings;
+  for (int i = 0; i < 12; ++i)
+    rings.push_back(std::make_unique<Ring>(RuntimeOptions{1 + i % 4, i % 2 == 0, false}));
+  for (auto const& ring : rings)
+    for (int i = 0; i < 20; ++i) (void)cell(*ring, i);
+  for (std::size_t i = 0; i < rings.size(); i += 2) rings[i].reset();
+  for (std::size_t i = 1; i < rings.size(); i += 2) step_cells(*rings[i], 3);
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A ring that stands still: what is refused meanwhile, what goes on, and that no core is used.
+
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "nntile/runtime/ring/nest.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// A ring of eight slots, with a scope's memory for two of its buffers.
+struct SmallPolicy : RingPolicy {
+  struct Sizes : RingSizes {
+    static constexpr std::uint32_t window = 8;
+    static constexpr std::uint32_t deque = 2;
+  };
+};
+using SmallRing = BasicRing<SmallPolicy>;
+
+RuntimeOptions workers(int count, bool own_driver = false) { return {count, own_driver, false}; }
+
+/// first += 1
+Codelet const count_codelet{"count",
+                            +[](KernelCall const& call) noexcept -> Status {
+                              ++cell_of(call, 0);
+                              return {};
+                            },
+                            nullptr, nullptr};
+
+/// What the call throws.
+template <class Call> std::string refusal(Call call) {
+  try {
+    call();
+  } catch (LifetimeError const& error) {
+    return error.what();
+  }
+  return "";
+}
+
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+}  // namespace
+
+TEST_CASE("a paused ring takes as many tasks as it has slots, and refuses the next one",
+          "[runtime][ring][pause]") {
+  SmallRing ring(workers(GENERATE(1, 3), GENERATE(false, true)));
+  auto const target = cell(ring, 0);
+  ring.wait_all();
+  ring.pause();
+  for (int i = 0; i < 8; ++i) submit(ring, step_codelet, {{target, Access::update}}, 1L);
+  std::string const text =
+      refusal([&] { submit(ring, step_codelet, {{target, Access::update}}, 1L); });
+  CHECK(text ==
+        "submit: would wait for tasks that have not ended (8 of 8 slots are taken), and the ring "
+        "is paused, so that none of them can: call resume()");
+  ring.resume();
+  submit(ring, step_codelet, {{target, Access::update}}, 1L);
+  CHECK(read(ring, target) == 9841);  // 1 + 3 + ... + 3^8: the one refused is not among them
+}
+
+TEST_CASE("waiting on a paused ring names the call", "[runtime][ring][pause]") {
+  HeapOptions heaps;
+  heaps.step = {128, OnFull::wait};
+  Ring ring(workers(2), heaps);
+  ring.open_scope(Lifetime::step);
+  auto const held = ring.allocate(128, host, Lifetime::step);
+  auto const target = cell(ring, 0);
+  ring.wait_all();
+  ring.pause();
+  Event const event = submit(ring, step_codelet, {{target, Access::update}}, 1L);
+  submit(ring, put_codelet, {{held, Access::write}}, 1L);
+  ring.retire(held);
+  CHECK(refusal([&] { ring.wait(event); }).starts_with("wait: would wait for"));
+  CHECK(refusal([&] { ring.wait_all(); }).starts_with("wait_all: would wait for"));
+  CHECK(refusal([&] { (void)ring.lock(target, Access::read); }).starts_with("lock: would"));
+  CHECK(refusal([&] {
+          (void)ring.allocate(128, host, Lifetime::step);
+        }).starts_with("allocate: would wait for"));
+  CHECK_FALSE(ring.done(event));
+  ring.resume();
+  (void)ring.allocate(128, host, Lifetime::step);
+  CHECK(read(ring, target) == 1);
+  ring.close_scope(Lifetime::step);
+}
+
+TEST_CASE("a paused ring uses no core, however many tasks come", "[runtime][ring][pause]") {
+  Ring ring(workers(4, true));
+  auto const target = cell(ring, 0);
+  ring.wait_all();
+  ring.pause();
+  for (int i = 0; i < 100; ++i) submit(ring, step_codelet, {{target, Access::update}}, 1L);
+  double const before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(cpu_seconds() - before < 0.002);  // of 0.08 that four threads could use
+  ring.resume();
+  ring.wait_all();
+}
+
+TEST_CASE("pause and resume are refused inside a task, and may come from another thread",
+          "[runtime][ring][pause]") {
+  struct Calls {
+    Ring ring{workers(2)};
+    std::string thrown;
+  } calls;
+  static constexpr Codelet call{"call", +[](KernelCall const& in) noexcept -> Status {
+                                  auto& its = **static_cast<Calls* const*>(in.arguments);
+                                  its.thrown = refusal([&] { its.ring.pause(); }).substr(0, 28) +
+                                               refusal([&] { its.ring.resume(); }).substr(0, 29);
+                                  return {};
+                                }};
+  Ring& ring = calls.ring;
+  ring.wait(submit(ring, call, {}, &calls));
+  CHECK(calls.thrown == "pause: called inside a task resume: called inside a task ");
+  std::thread([&] { ring.pause(); }).join();
+  auto const target = ring.allocate(sizeof(long));
+  submit(ring, put_codelet, {{target, Access::write}}, 4L);
+  CHECK(refusal([&] { ring.wait_all(); }) != "");
+  std::thread([&] { ring.resume(); }).join();
+  CHECK(read(ring, target) == 4);
+}
+
+TEST_CASE("a paused ring stands still beside others that go on", "[runtime][ring][pause]") {
+  Ring still(workers(2)), going(workers(2));
+  auto const a = cell(still, 0), b = cell(going, 0);
+  still.wait_all();
+  still.pause();
+  for (int i = 0; i < 100; ++i) {
+    submit(still, count_codelet, {{a, Access::update}});
+    submit(going, count_codelet, {{b, Access::update}});
+  }
+  CHECK(read(going, b) == 100);
+  CHECK(still.stats().executed == 1);
+  still.resume();
+  CHECK(read(still, a) == 100);
+}
+
+TEST_CASE("a token may end on a paused ring, and its successors wait for resume",
+          "[runtime][ring][pause]") {
+  TokenKeeper kept;
+  Ring ring(workers(2, true));
+  auto const target = cell(ring, 1);
+  Event const event = submit(ring, keep_codelet, {{target, Access::update}}, &kept);
+  Event const next = submit(ring, step_codelet, {{target, Access::update}}, 1L);
+  Completion const token = kept.at(0);
+  ring.pause();
+  CHECK_FALSE(ring.done(event));
+  token.complete();
+  ring.wait(event);
+  CHECK(ring.done(event));
+  CHECK_FALSE(ring.done(next));
+  ring.resume();
+  CHECK(read(ring, target) == 4);
+}
+
+TEST_CASE("a pause waits for a body that waits for its own tasks", "[runtime][ring][pause]") {
+  Ring ring(workers(GENERATE(2, 4), GENERATE(false, true)));
+  std::atomic<bool> began{false}, ended{false};
+  auto const target = cell(ring, 0);
+  ring.wait_all();
+  (void)ring.orchestrate(
+      [&](auto& nested) {
+        began = true;
+        std::this_thread::sleep_for(std::chrono::microseconds(300));
+        for (int i = 0; i < 50; ++i) submit(nested, count_codelet, {{target, Access::update}});
+        nested.wait_all();
+        ended = true;
+      },
+      Use<DataHandle>{target, Access::update});
+  if (ring.workers().cpu > 2) {
+    while (!began) std::this_thread::yield();
+  }
+  ring.pause();
+  CHECK(began == ended);
+  ring.resume();
+  CHECK(read(ring, target) == 50);
+}
+
+TEST_CASE("a replay amid which a ring pauses goes on behind it", "[runtime][ring][pause]") {
+  Ring ring(workers(GENERATE(1, 3), GENERATE(false, true)));
+  std::vector<ProgramTask> tasks;
+  std::vector<Use<Binding>> const uses{{0, Access::update}};
+  for (int i = 0; i < 100; ++i) tasks.push_back({&count_codelet, uses, {}, {}, {}});
+  auto const program = ring.record(tasks, 1);
+  DataHandle const bound[] = {cell(ring, 0)};
+  for (int i = 0; i < 20; ++i) {
+    Event const event = ring.replay(program, bound);
+    ring.pause();
+    bool const over = ring.done(event);
+    std::this_thread::yield();
+    CHECK(ring.done(event) == over);
+    ring.resume();
+  }
+  CHECK(read(ring, bound[0]) == 2000);
+}
