@@ -89,7 +89,7 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
 
   Event submit(Task<DataHandle> const& task) {
     Inside const inside(*this, "submit");
-    return submit(task, [](support::TaskNode&) {});
+    return submit(task, true, [](support::TaskNode&) {});
   }
 
   void wait(Event event) {
@@ -169,13 +169,14 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
     return handle;
   }
 
-  /// Submits a task to which extend(node) adds what a Task has not.
-  template <class Extend> Event submit(Task<DataHandle> const& task, Extend extend) {
+  /// Submits a task to which extend(node) adds what a Task has not. `commutes`: if it accumulates,
+  /// with others that do.
+  template <class Extend> Event submit(Task<DataHandle> const& task, bool commutes, Extend extend) {
     make_room();
     support::TaskNode& node = take_node();
     std::span<support::TaskReference const> producers;
     try {
-      producers = fill(node, task);
+      producers = fill(node, task, commutes);
       extend(node);
     } catch (...) {
       free_nodes_.push(node);
@@ -209,10 +210,10 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
 
   /// Copies and checks a submission; what must come before it. Changes nothing but the node.
   std::span<support::TaskReference const> fill(support::TaskNode& node,
-                                               Task<DataHandle> const& task) {
+                                               Task<DataHandle> const& task, bool commutes) {
     support::copy_task(node, task, submitted_ + 1);
     bool const usual = buffers_.bind(task, node.uses.data(), node.pointers.data());
-    node.accumulates = !usual && support::accumulates(node.uses);
+    node.accumulates = !usual && commutes && support::accumulates(node.uses);
     if (node.accumulates) claims_.prepare(node.uses);
     auto const producers = collect(node, node.uses);
     node.edges.resize(producers.size());

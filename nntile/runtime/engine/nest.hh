@@ -158,7 +158,6 @@ template <class X> class Nest : public support::NestedCalls {
     auto submits = std::make_unique<Submits>();
     for (Use<DataHandle> const& use : task.uses) submits->handles.push_back(use.handle);
     submits->body = std::move(task.body);
-    node.accumulates = false;  // in order, as tasks that submit are everywhere
     node.start = &start;
     node.submits = submits.release();
   }
@@ -410,7 +409,7 @@ template <class X> struct Nesting<Engine<X>> {
     if (engine.nests_ == nullptr)
       engine.nests_ = {new Nests<X>(engine), [](Nests<X>* nests) { delete nests; }};
     engine.poll_when_idle();
-    return engine.submit({&support::nesting_codelet, task.uses, {}, task.hints, task.label},
+    return engine.submit({&support::nesting_codelet, task.uses, {}, task.hints, task.label}, false,
                          [&](support::TaskNode& node) {
                            node.nest = nullptr;
                            Calls::fill(node, std::move(task));

@@ -3,6 +3,7 @@
 // Checks: tasks that submit tasks, where the runtime models NestingRuntime.
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -66,29 +67,35 @@ inline SubjectHandle allocate_word(Subject& subject) {
   return handle;
 }
 
+/// A task that holds its operand until its token is completed.
+struct Held {
+  std::atomic<bool> held{false};
+  Completion token;
+};
+inline constexpr Codelet hold_codelet{
+    "hold", nullptr, nullptr, +[](KernelCall const& call, Completion token) noexcept -> Status {
+      auto& its = **static_cast<Held* const*>(call.arguments);
+      its.token = token;
+      its.held = true;
+      return {};
+    }};
+template <class Submitter>
+Event submit_hold(Submitter& submitter, Held& held, SubjectHandle handle, Access access) {
+  Held* const address = &held;
+  Use<SubjectHandle> const uses[] = {{handle, access}};
+  return submitter.submit({&hold_codelet, uses, std::as_bytes(std::span(&address, 1)), {}, {}});
+}
+
 inline void outer_task_ends_last(Trial const& trial) {
   auto const runtime = make_nesting(trial);
   SubjectHandle const handle = allocate_word(*runtime);
-  struct Held {
-    std::atomic<bool> held{false};
-    Completion token;
-  } state;
-  static constexpr Codelet hold_codelet{
-      "hold", nullptr, nullptr, +[](KernelCall const& call, Completion token) noexcept -> Status {
-        auto& its = **static_cast<Held* const*>(call.arguments);
-        its.token = token;
-        its.held = true;
-        return {};
-      }};
-  Event const outer =
-      nest(*runtime,
-           [&, handle](SubjectNest& nested) {
-             Held* const address = &state;
-             Use<SubjectHandle> const uses[] = {{handle, update}};
-             nested.submit({&hold_codelet, uses, std::as_bytes(std::span(&address, 1)), {}, {}});
-             submit_word(nested, triple_codelet, handle, update, 2);
-           },
-           {{handle, update}});
+  Held state;
+  Event const outer = nest(*runtime,
+                           [&, handle](SubjectNest& nested) {
+                             submit_hold(nested, state, handle, update);
+                             submit_word(nested, triple_codelet, handle, update, 2);
+                           },
+                           {{handle, update}});
   submit_word(*runtime, triple_codelet, handle, update, 5);
   while (!state.held) (void)runtime->done(outer);
   for (int i = 0; i < 100; ++i)
@@ -97,6 +104,41 @@ inline void outer_task_ends_last(Trial const& trial) {
   runtime->wait(outer);
   require(word_of(*runtime, handle) == 2 * 3 + 5, "tasks ran in a wrong order");
   runtime->wait_all();
+}
+
+/// Between two tasks that accumulate, and hold the buffer, one that submits and accumulates too.
+inline void nests_accumulate_in_order(Trial const& trial) {
+  auto const runtime = make_nesting(trial);
+  SubjectHandle const handle = allocate_word(*runtime);
+  Held before, inside, behind;
+  std::atomic<bool> began{false};
+  Event const first = submit_hold(*runtime, before, handle, accumulate);
+  Event const outer = nest(*runtime,
+                           [&, handle](SubjectNest& nested) {
+                             began = true;
+                             submit_hold(nested, inside, handle, accumulate);
+                           },
+                           {{handle, accumulate}});
+  Event const last = submit_hold(*runtime, behind, handle, accumulate);
+  auto const look = [&](Event event) {
+    for (int i = 0; i < 100; ++i) {
+      (void)runtime->done(event);
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  };
+  while (!before.held) (void)runtime->done(first);
+  look(outer);
+  bool const outer_waits = !began;
+  before.token.complete();
+  while (!inside.held) (void)runtime->done(outer);
+  look(last);
+  bool const last_waits = !behind.held;
+  inside.token.complete();
+  while (!behind.held) (void)runtime->done(last);
+  behind.token.complete();
+  runtime->wait_all();
+  require(outer_waits, "a task that submits began amid one that accumulates into the same buffer");
+  require(last_waits, "a task accumulated into a buffer amid one that submits and does so too");
 }
 
 /// Adds up a tree of tasks, each of which waits for its own.
@@ -251,6 +293,7 @@ inline void nested_programs(Trial const& trial) {
 inline std::vector<NamedCheck> nesting() {
   return {
       {"a task that submits ends behind the last of its tasks", outer_task_ends_last},
+      {"tasks that submit never commute with others", nests_accumulate_in_order},
       {"a body may wait for its tasks, at any number of workers", bodies_wait},
       {"a body may name what its task declared, and what it allocates", undeclared_is_refused},
       {"a task whose tasks failed fails, unless that was reported to its body", failures_come_out},
