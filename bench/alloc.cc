@@ -78,8 +78,8 @@ class Bench {
   }
 
  private:
-  static HeapOptions heap() {
-    HeapOptions options;
+  static RingCapacities heap() {
+    RingCapacities options;
     options.step = {4 * buffers * bytes, OnFull::fail};
     options.records = 4 * buffers;
     return options;

@@ -36,7 +36,7 @@ void add_heaps(bench::Records& records, Index seq, Index tile) {
       model, {.seq = seq, .purpose = nn::LanguageModelOptions::Purpose::gradients});
   Plan const real(graph, {.tile = tile}), eager = in_program_order(real);
   HeapPlan const heaps = plan_heaps(eager);
-  Ring ring({.workers = 1}, heaps.options);
+  Ring ring({.workers = 1}, heaps.capacities);
   TensorStore<Ring> store(ring);
   Codelet const nothing{"nothing", +[](KernelCall const&) noexcept -> Status { return {}; },
                         nullptr, nullptr};

@@ -10,18 +10,19 @@
 #include <vector>
 
 #include "nntile/graph/compile.hh"
-#include "nntile/runtime/ring/heap_options.hh"
+#include "nntile/runtime/ring/capacities.hh"
 
 namespace nntile {
 
 /// Lifetimes of a plan's tiles, and heaps in which they have room, where each tile is allocated
 /// before the first task that uses it and retired behind the last, in the plan's order.
 struct HeapPlan {
-  HeapOptions options;
+  RingCapacities capacities;
   std::vector<Lifetime> lifetimes;  // by buffer; persistent for one that is not the arena's
 
   Index bytes() const {
-    return static_cast<Index>(options.step.bytes + options.scope.bytes + options.scratch.bytes);
+    return static_cast<Index>(capacities.step.bytes + capacities.scope.bytes +
+                              capacities.scratch.bytes);
   }
 };
 
@@ -66,15 +67,15 @@ class HeapPass {
                                        : length < limits_[step] ? Lifetime::scope
                                                                 : Lifetime::step;
     }
-    result.options.records = 1;
+    result.capacities.records = 1;
     auto const fill = [&](HeapCapacity& capacity, Heap const& heap) {
       if (heap.bytes == 0) return;
       capacity = {static_cast<std::size_t>(heap.bytes), on_full};
-      result.options.records = std::max(result.options.records, heap.records);
+      result.capacities.records = std::max(result.capacities.records, heap.records);
     };
-    fill(result.options.scratch, heaps[scope]);
-    fill(result.options.scope, heaps[scope * count + step]);
-    fill(result.options.step, heaps[step * count + count - 1]);
+    fill(result.capacities.scratch, heaps[scope]);
+    fill(result.capacities.scope, heaps[scope * count + step]);
+    fill(result.capacities.step, heaps[step * count + count - 1]);
     return result;
   }
 

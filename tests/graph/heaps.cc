@@ -71,7 +71,7 @@ TEST_CASE("tiles that live alike share a heap, and others do not hold them up", 
   CHECK(heaps.bytes() == 640 + 2 * 64);
   CHECK(heaps.lifetimes[0] != heaps.lifetimes[1]);
   CHECK(heaps.lifetimes[1] == heaps.lifetimes[50]);
-  CHECK(heaps.options.records == 2);
+  CHECK(heaps.capacities.records == 2);
 }
 
 TEST_CASE("a heap's capacity does wherever its first buffer lies", "[graph][heaps]") {
@@ -87,9 +87,9 @@ TEST_CASE("a heap's capacity does wherever its first buffer lies", "[graph][heap
   CHECK(heaps.bytes() == 64 + 192 + 128);
   Lifetime const lifetime = heaps.lifetimes[0];
   auto const fits = [&](std::size_t capacity, std::size_t offset) {
-    HeapOptions options;
-    options.step = options.scope = options.scratch = {capacity, OnFull::fail};
-    Ring ring({.workers = 1}, options);
+    RingCapacities capacities;
+    capacities.step = capacities.scope = capacities.scratch = {capacity, OnFull::fail};
+    Ring ring({.workers = 1}, capacities);
     auto const open = scope(ring, lifetime);
     DataHandle before = ring.allocate(offset, host, lifetime);
     try {
@@ -113,7 +113,7 @@ TEST_CASE("a plan without an arena needs no heap", "[graph][heaps]") {
   HeapPlan const heaps = plan_heaps(Plan(std::move(data)));
   CHECK(heaps.bytes() == 0);
   CHECK(heaps.lifetimes == std::vector<Lifetime>{Lifetime::persistent});
-  CHECK_NOTHROW(Ring({.workers = 1}, heaps.options));
+  CHECK_NOTHROW(Ring({.workers = 1}, heaps.capacities));
 }
 
 TEST_CASE("a plan of several locations has no heaps", "[graph][heaps]") {
@@ -132,7 +132,7 @@ TEST_CASE("forward and backward of a GPT-2, op after op, fit into heaps of the p
   CHECK(static_cast<double>(heaps.bytes()) <= 1.10 * static_cast<double>(eager.memory().arena));
   CHECK(heaps.bytes() >= eager.memory().arena_lower_bound);
 
-  Ring ring({.workers = GENERATE(1, 2)}, heaps.options);
+  Ring ring({.workers = GENERATE(1, 2)}, heaps.capacities);
   TensorStore<Ring> store(ring);
   CompiledGraph<Ring> compiled(shared, store);
   LogicalGraph init("init");
@@ -150,13 +150,13 @@ TEST_CASE("forward and backward of a GPT-2, op after op, fit into heaps of the p
   testing::run_in_heaps(eager, heaps, store);  // what the first has left is no less room
   CHECK(results(store, gpt) == expected);
   RingStats const stats = ring.stats();
-  for (auto const& [heap, capacity] :
-       {std::pair{stats.step, heaps.options.step}, std::pair{stats.scope, heaps.options.scope},
-        std::pair{stats.scratch, heaps.options.scratch}}) {
+  for (auto const& [heap, capacity] : {std::pair{stats.step, heaps.capacities.step},
+                                       std::pair{stats.scope, heaps.capacities.scope},
+                                       std::pair{stats.scratch, heaps.capacities.scratch}}) {
     CHECK(heap.growths == 0);
     CHECK(heap.capacity == capacity.bytes);
     CHECK(heap.peak <= capacity.bytes);
-    CHECK(heap.peak_records <= heaps.options.records);
+    CHECK(heap.peak_records <= heaps.capacities.records);
     CHECK(4 * heap.peak >= 3 * capacity.bytes);  // and little of it is for nothing
   }
 }
@@ -166,10 +166,10 @@ TEST_CASE("a heap that is a quarter smaller than planned is refused with an erro
   Gpt const gpt(2);
   Plan const eager = in_program_order(Plan(gpt.graph, {.tile = 32}));
   HeapPlan heaps = plan_heaps(eager);
-  heaps.options.step.bytes = heaps.options.step.bytes / 256 * 192;
+  heaps.capacities.step.bytes = heaps.capacities.step.bytes / 256 * 192;
   Codelet const nothing{"nothing", +[](KernelCall const&) noexcept -> Status { return {}; },
                         nullptr, nullptr};
-  Ring ring({.workers = 2}, heaps.options);
+  Ring ring({.workers = 2}, heaps.capacities);
   TensorStore<Ring> store(ring);
   CHECK_THROWS_AS(testing::run_in_heaps(eager, heaps, store, {}, &nothing), OutOfMemory);
   CHECK_NOTHROW(ring.wait_all());

@@ -25,25 +25,25 @@ using namespace nntile::test;
 
 namespace {
 
-/// A ring of the given window, whose ids wrap after a thousand tasks.
-template <std::uint32_t Window> struct SmallPolicy : RingPolicy {
+/// A ring whose ids wrap after a thousand tasks.
+struct SmallPolicy : RingPolicy {
   struct Sizes : RingSizes {
-    static constexpr std::uint32_t window = Window;
     static constexpr std::uint32_t deque = 2;
     static constexpr std::uint32_t argument_bytes = 8192;
     static constexpr std::uint64_t first_sequence = (std::uint64_t{1} << 32) - 1000;
   };
 };
-template <std::uint32_t Window> using SmallRing = BasicRing<SmallPolicy<Window>>;
+using SmallRing = BasicRing<SmallPolicy>;
 
-template <class R> testing::Report battery(bool own_driver, char const* only) {
+testing::Report battery(std::uint32_t window, bool own_driver, char const* only) {
   testing::ConformanceOptions options;
   options.max_workers = 2;
   options.own_driver = own_driver;
   options.rounds = 1;
   options.heavy = !test::sanitized;
   options.only = only;
-  return testing::conformance([](RuntimeOptions const& o) { return R(o); }, options);
+  return testing::conformance(
+      [=](RuntimeOptions const& o) { return SmallRing(o, {.window = window}); }, options);
 }
 
 RuntimeOptions workers(int count, bool own_driver = false) { return {count, own_driver, false}; }
@@ -99,15 +99,15 @@ template <class R> long sum(R& ring, std::uint32_t operands, std::uint32_t bytes
 }  // namespace
 
 TEST_CASE("a ring whose ids wrap keeps the law", "[runtime][ring]") {
-  auto const report = battery<SmallRing<256>>(false, "");
+  auto const report = battery(256, false, "");
   INFO(to_string(report));
   REQUIRE(report.passed());
 }
 
 TEST_CASE("rings of the smallest windows keep the law", "[runtime][ring]") {
-  auto const two = battery<SmallRing<2>>(true, "random programs with "),
-             four = battery<SmallRing<4>>(true, "random programs with "),
-             eight = battery<SmallRing<8>>(true, "random programs with ");
+  auto const two = battery(2, true, "random programs with "),
+             four = battery(4, true, "random programs with "),
+             eight = battery(8, true, "random programs with ");
   INFO(to_string(two) << to_string(four) << to_string(eight));
   REQUIRE(two.passed());
   REQUIRE(four.passed());
@@ -123,7 +123,7 @@ TEST_CASE("arguments of any size reach the task", "[runtime][ring]") {
 }
 
 TEST_CASE("arguments wait for room behind unfinished tasks", "[runtime][ring]") {
-  SmallRing<256> ring(workers(GENERATE(1, 3), GENERATE(false, true)));
+  SmallRing ring(workers(GENERATE(1, 3), GENERATE(false, true)), {.window = 256});
   auto const target = cell(ring, 0);
   std::array<long, 150> value{};
   for (int i = 0; i < 30; ++i) {
@@ -185,7 +185,7 @@ TEST_CASE("more readers or producers than a slot has edges wait through joins", 
 }
 
 TEST_CASE("a blocked submission runs one task at a time", "[runtime][ring]") {
-  SmallRing<8> ring(workers(1));
+  SmallRing ring(workers(1), {.window = 8});
   auto const target = cell(ring, 0);
   ring.wait_all();
   for (std::uint64_t i = 1; i <= 30; ++i) {
@@ -240,7 +240,7 @@ TEST_CASE("a ring is built and destroyed with any number of workers", "[runtime]
 
 TEST_CASE("polls that drive amid the joins of a submission change nothing", "[runtime][ring]") {
   struct Intruder {
-    SmallRing<16>& ring;
+    SmallRing& ring;
     int refused = 0;
     bool over = false;
     static Status start(KernelCall const& call, Completion token) noexcept {
@@ -259,7 +259,7 @@ TEST_CASE("polls that drive amid the joins of a submission change nothing", "[ru
     }
   };
   static constexpr Codelet intrude{"intrude", nullptr, nullptr, &Intruder::start};
-  SmallRing<16> ring(workers(2, true));
+  SmallRing ring(workers(2, true), {.window = 16});
   Intruder intruder{ring};
   submit(ring, intrude, {}, &intruder);
   auto const source = cell(ring, 1);

@@ -71,10 +71,9 @@ struct Delays {
   }
 };
 
-template <std::uint32_t Window> struct DelayedPolicy : RingPolicy {
+struct DelayedPolicy : RingPolicy {
   template <class T> using Atomic = InterruptedAtomic<T, Delays>;
   struct Sizes : RingSizes {
-    static constexpr std::uint32_t window = Window;
     static constexpr std::uint32_t deque = 2;
     static constexpr std::uint32_t argument_bytes = 256;
     static constexpr std::uint32_t flights = 2;
@@ -82,6 +81,8 @@ template <std::uint32_t Window> struct DelayedPolicy : RingPolicy {
     static constexpr std::int64_t spin_ns = 2000;
   };
 };
+
+using DelayedRing = BasicRing<DelayedPolicy>;
 
 /// Ends the test program, saying what it was at, when nothing has ended for a minute: a thread that
 /// waits in vain cannot be called back.
@@ -219,12 +220,12 @@ std::vector<ProgramTask> with_tokens(RandomProgram& drawn) {
   return tasks;
 }
 
-template <class R> struct Cells {
-  R& ring;
+struct Cells {
+  DelayedRing& ring;
   std::vector<DataHandle> handles;
   std::vector<std::uint64_t> expected;
 
-  Cells(R& runtime, std::uint32_t count) : ring(runtime) {
+  Cells(DelayedRing& runtime, std::uint32_t count) : ring(runtime) {
     for (std::uint32_t c = 0; c < count; ++c) {
       handles.push_back(ring.allocate(sizeof(std::uint64_t)));
       expected.push_back(scramble(c, 7));
@@ -261,11 +262,8 @@ void tell(char const* what, Watchdog const& watchdog, std::uint64_t wrong) {
                 static_cast<unsigned long long>(seed()), static_cast<unsigned long long>(wrong));
 }
 
-using ReplayRing = BasicRing<DelayedPolicy<4>>;
-using SubmitRing = BasicRing<DelayedPolicy<16>>;
-
 /// Replays two programs in turn on two sets of cells, without waiting in between.
-std::uint64_t replay_twos(ReplayRing& ring, std::uint64_t number, Watchdog& watchdog) {
+std::uint64_t replay_twos(DelayedRing& ring, std::uint64_t number, Watchdog& watchdog) {
   auto const tasks = static_cast<std::uint32_t>(1 + number % 12),
              bindings = static_cast<std::uint32_t>(4 + number % 5);
   RandomProgram first(number, tasks, bindings, 3, number % 4 != 0),
@@ -274,7 +272,7 @@ std::uint64_t replay_twos(ReplayRing& ring, std::uint64_t number, Watchdog& watc
                         ? with_tokens(first)
                         : std::vector<ProgramTask>(first.tasks().begin(), first.tasks().end());
   auto const one = ring.record(some, bindings), other = ring.record(second.tasks(), bindings);
-  Cells<ReplayRing> cells[] = {{ring, bindings}, {ring, bindings}};
+  Cells cells[] = {{ring, bindings}, {ring, bindings}};
   for (std::uint64_t k = 0; k < 8; ++k) {
     auto& on = cells[(k * 5 + number) % 2];
     bool const is_first = (k + number) % 3 != 0;
@@ -287,12 +285,12 @@ std::uint64_t replay_twos(ReplayRing& ring, std::uint64_t number, Watchdog& watc
 }
 
 /// Submits the tasks of a program one by one, and waits now and then for some event or cell.
-std::uint64_t submit_and_wait(SubmitRing& ring, std::uint64_t number, Watchdog& watchdog) {
+std::uint64_t submit_and_wait(DelayedRing& ring, std::uint64_t number, Watchdog& watchdog) {
   auto const count = static_cast<std::uint32_t>(1 + number % 60),
              bindings = static_cast<std::uint32_t>(2 + number % 9);
   RandomProgram drawn(number, count, bindings, 4, number % 2 == 0);
   auto const tasks = with_tokens(drawn);
-  Cells<SubmitRing> cells(ring, bindings);
+  Cells cells(ring, bindings);
   drawn.run(cells.expected, {});
   std::vector<Event> events;
   for (ProgramTask const& task : tasks) {
@@ -322,15 +320,15 @@ std::uint64_t submit_and_wait(SubmitRing& ring, std::uint64_t number, Watchdog& 
 }
 
 /// Calls body(ring, number) until there are enough runs, with a new ring every 30 times.
-template <class R, class Body>
-std::uint64_t repeat(std::uint64_t most, Watchdog& watchdog, Body body) {
+template <class Body>
+std::uint64_t repeat(std::uint32_t window, std::uint64_t most, Watchdog& watchdog, Body body) {
   Completers completers;
   Completers::current = &completers;
   std::uint64_t wrong = 0;
   for (std::uint64_t number = 1000 * seed(); watchdog.progress() < most;) {
     RuntimeOptions const options = options_of(number / 30);
     watchdog.now_with(*options.workers);
-    R ring(options);
+    DelayedRing ring(options, {.window = window});
     do wrong += body(ring, number, watchdog);
     while (++number % 30 != 0 && watchdog.progress() < most);
   }
@@ -341,7 +339,7 @@ std::uint64_t repeat(std::uint64_t most, Watchdog& watchdog, Body body) {
 
 TEST_CASE("a delayed ring ends every replay with priorities", "[runtime][ring][delays]") {
   Watchdog watchdog("delayed replays");
-  auto const wrong = repeat<ReplayRing>(runs(300), watchdog, replay_twos);
+  auto const wrong = repeat(4, runs(300), watchdog, replay_twos);
   tell("delayed replays", watchdog, wrong);
   REQUIRE(wrong == 0);
 }
@@ -349,7 +347,7 @@ TEST_CASE("a delayed ring ends every replay with priorities", "[runtime][ring][d
 TEST_CASE("a delayed ring ends every submission, token and nested wait",
           "[runtime][ring][delays]") {
   Watchdog watchdog("delayed submissions, tokens and waits");
-  auto const wrong = repeat<SubmitRing>(runs(1500), watchdog, submit_and_wait);
+  auto const wrong = repeat(16, runs(1500), watchdog, submit_and_wait);
   tell("delayed submissions", watchdog, wrong);
   REQUIRE(wrong == 0);
 }

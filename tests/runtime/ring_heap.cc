@@ -6,6 +6,7 @@
 #include <deque>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "nntile/runtime/ring/ring.hh"
@@ -48,8 +49,9 @@ void end(HeapChunk& chunk, Buffer& buffer) {
 constexpr std::size_t long_room = 64;  // what a buffer of one long takes
 
 /// A ring whose heap of lifetime step has room for so many longs.
-HeapOptions step_heap(std::size_t cells, OnFull on_full = OnFull::wait, std::uint32_t records = 0) {
-  HeapOptions options;
+RingCapacities step_heap(std::size_t cells, OnFull on_full = OnFull::wait,
+                         std::uint32_t records = 0) {
+  RingCapacities options;
   options.step = {cells * long_room, on_full};
   options.records = records;
   return options;
@@ -385,7 +387,7 @@ TEST_CASE("the peak of a heap is a capacity that would do", "[runtime][heap]") {
   };
   Ring ring(workers(1));
   program(ring);
-  HeapOptions options;
+  RingCapacities options;
   options.step = {ring.stats().step.peak, OnFull::fail};
   Ring tight(workers(1), options);
   program(tight);
@@ -397,7 +399,7 @@ TEST_CASE("the peak of a heap is a capacity that would do", "[runtime][heap]") {
 }
 
 TEST_CASE("a heap larger than memory is one clear error", "[runtime][heap]") {
-  HeapOptions options;
+  RingCapacities options;
   options.scratch.bytes = std::size_t{1} << 50;
   std::string const text = message_of<OutOfMemory>([&] { Ring ring(workers(1), options); });
   for (auto const* const piece : {"1125899906842624 bytes", "scratch", "memory"})
@@ -407,7 +409,7 @@ TEST_CASE("a heap larger than memory is one clear error", "[runtime][heap]") {
 }
 
 TEST_CASE("a heap that may not grow needs a capacity", "[runtime][heap]") {
-  HeapOptions options;
+  RingCapacities options;
   options.scope.on_full = OnFull::wait;
   CHECK(contains(message_of<ValueError>([&] { Ring ring(workers(1), options); }), "scope"));
 }
@@ -447,7 +449,7 @@ TEST_CASE("what other threads drop while allocate waits makes room", "[runtime][
 }
 
 TEST_CASE("with capacities given nothing is allocated from the system", "[runtime][heap]") {
-  HeapOptions options;
+  RingCapacities options;
   options.step = options.scratch = {1 << 16, OnFull::wait};
   options.records = 300;
   Ring ring(workers(1), options);
@@ -465,4 +467,31 @@ TEST_CASE("with capacities given nothing is allocated from the system", "[runtim
   }
   CHECK(allocations.calls() == 0);
   CHECK(ring.stats().step.growths == 0);
+}
+
+TEST_CASE("a ring takes the room that it is given at construction", "[runtime][ring][heap]") {
+  Ring ring(RuntimeOptions{1, false, false}, {.buffers = 600});
+  auto const rest = [](Ring& of, int count) {
+    AllocationCount const taken;
+    for (int i = 0; i < count; ++i) (void)of.allocate(8);
+    return taken.calls() - static_cast<std::size_t>(count);  // beside the buffers' memory
+  };
+  if (allocations_are_counted()) {
+    CHECK(rest(ring, 600) == 0);
+    Ring without(RuntimeOptions{1, false, false});
+    CHECK(rest(without, 600) > 0);
+  }
+  CHECK(message_of<ValueError>([] {
+          Ring(RuntimeOptions{1, false, false}, {.window = (1u << 20) + 1});
+        }) == "ring: a window of 1048577 tasks where 2^20 are possible");
+  // Paused, a ring holds as many tasks as it has slots: the next power of two, and 2 at least.
+  for (auto const& [asked, slots] : {std::pair(1u, 2), std::pair(5u, 8), std::pair(64u, 64)}) {
+    Ring small(RuntimeOptions{1, false, false}, {.window = asked});
+    auto const target = cell(small, 0);
+    small.wait_all();
+    small.pause();
+    for (int i = 0; i < slots; ++i) submit(small, step_codelet, {{target, Access::update}}, 1L);
+    CHECK_THROWS_AS(submit(small, step_codelet, {{target, Access::update}}, 1L), LifetimeError);
+    small.resume();
+  }
 }

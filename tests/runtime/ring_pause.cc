@@ -18,15 +18,6 @@ using namespace nntile::test;
 
 namespace {
 
-/// A ring of eight slots, with a scope's memory for two of its buffers.
-struct SmallPolicy : RingPolicy {
-  struct Sizes : RingSizes {
-    static constexpr std::uint32_t window = 8;
-    static constexpr std::uint32_t deque = 2;
-  };
-};
-using SmallRing = BasicRing<SmallPolicy>;
-
 RuntimeOptions workers(int count, bool own_driver = false) { return {count, own_driver, false}; }
 
 /// first += 1
@@ -57,7 +48,7 @@ double cpu_seconds() {
 
 TEST_CASE("a paused ring takes as many tasks as it has slots, and refuses the next one",
           "[runtime][ring][pause]") {
-  SmallRing ring(workers(GENERATE(1, 3), GENERATE(false, true)));
+  Ring ring(workers(GENERATE(1, 3), GENERATE(false, true)), {.window = 8});
   auto const target = cell(ring, 0);
   ring.wait_all();
   ring.pause();
@@ -73,7 +64,7 @@ TEST_CASE("a paused ring takes as many tasks as it has slots, and refuses the ne
 }
 
 TEST_CASE("waiting on a paused ring names the call", "[runtime][ring][pause]") {
-  HeapOptions heaps;
+  RingCapacities heaps;
   heaps.step = {128, OnFull::wait};
   Ring ring(workers(2), heaps);
   ring.open_scope(Lifetime::step);

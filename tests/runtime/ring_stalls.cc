@@ -29,8 +29,8 @@ namespace {
 constexpr std::size_t line = 64;
 
 RuntimeOptions workers(int count, bool own_driver = false) { return {count, own_driver, false}; }
-HeapOptions step_heap(std::size_t bytes, OnFull on_full, std::uint32_t records = 0) {
-  HeapOptions options;
+RingCapacities step_heap(std::size_t bytes, OnFull on_full, std::uint32_t records = 0) {
+  RingCapacities options;
   options.step = {bytes, on_full};
   options.records = records;
   return options;

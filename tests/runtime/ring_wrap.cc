@@ -20,9 +20,8 @@ using namespace nntile::test;
 
 namespace {
 
-template <std::uint32_t Window> struct WrappingPolicy : RingPolicy {
+struct WrappingPolicy : RingPolicy {
   struct Sizes : RingSizes {
-    static constexpr std::uint32_t window = Window;
     static constexpr std::uint32_t deque = 2;
     static constexpr std::uint32_t argument_bytes = 8192;
     static constexpr std::uint64_t first_sequence = (std::uint64_t{1} << 32) - 1000;
@@ -30,14 +29,16 @@ template <std::uint32_t Window> struct WrappingPolicy : RingPolicy {
   };
 };
 
+using WrappingRing = BasicRing<WrappingPolicy>;
+
 /// Cells and what they must hold.
-template <class R> class Walk {
+class Walk {
  public:
   static constexpr std::size_t kept = 5;  // cells that outlive all scopes
   static constexpr std::size_t most = 4;  // buffers of a scope
   static constexpr std::size_t most_bytes = 192;
 
-  Walk(R& ring, std::uint64_t seed) : ring_(ring), state_(seed) {
+  Walk(WrappingRing& ring, std::uint64_t seed) : ring_(ring), state_(seed) {
     for (std::size_t i = 0; i < kept; ++i) {
       cells_.push_back({ring.allocate(sizeof(long)), 0});
       put(cells_.back());
@@ -104,7 +105,7 @@ template <class R> class Walk {
     cells_.resize(before);
   }
 
-  R& ring_;
+  WrappingRing& ring_;
   std::uint64_t state_;
   std::vector<Cell> cells_;
   std::uint64_t tasks_ = 0;
@@ -112,11 +113,12 @@ template <class R> class Walk {
 
 /// Heaps with room for what the scopes of a lifetime may hold, wherever it comes to lie, and for
 /// the tasks behind: so small that allocations wait.
-HeapOptions small_heaps() {
-  constexpr std::size_t most = Walk<Ring>::most, bytes = Walk<Ring>::most_bytes;
-  HeapOptions options;
+RingCapacities small(std::uint32_t window) {
+  constexpr std::size_t most = Walk::most, bytes = Walk::most_bytes;
+  RingCapacities options;
   options.step = options.scope = options.scratch = {(most + 1) * bytes, OnFull::wait};
   options.records = 8;
+  options.window = window;
   return options;
 }
 
@@ -124,9 +126,9 @@ struct Totals {
   std::uint64_t tasks = 0, waits = 0, sum = 0;
 };
 
-template <std::uint32_t Window> void walk(std::uint64_t tasks, int workers, Totals& totals) {
-  BasicRing<WrappingPolicy<Window>> ring({workers, false, false}, small_heaps());
-  Walk walk(ring, Window + static_cast<unsigned>(workers));
+void walk(std::uint32_t window, std::uint64_t tasks, int workers, Totals& totals) {
+  WrappingRing ring({workers, false, false}, small(window));
+  Walk walk(ring, window + static_cast<unsigned>(workers));
   std::uint64_t const part = 1 + tasks / 10;
   for (std::uint64_t done = part; walk.tasks() < tasks; done += part) {
     walk.run(done);
@@ -148,14 +150,9 @@ TEST_CASE("small rings whose ids wrap leave what one task at a time leaves", "[r
                                                 : 60'000) /
                               12;
   Totals totals;
-  for (int const workers : {1, 2}) {
-    walk<2>(tasks, workers, totals);
-    walk<4>(tasks, workers, totals);
-    walk<8>(tasks, workers, totals);
-    walk<16>(tasks, workers, totals);
-    walk<32>(tasks, workers, totals);
-    walk<64>(tasks, workers, totals);
-  }
+  for (int const workers : {1, 2})
+    for (std::uint32_t const window : {2u, 4u, 8u, 16u, 32u, 64u})
+      walk(window, tasks, workers, totals);
   CHECK(totals.waits > 0);  // otherwise the heaps were too large
   if (asked != nullptr)
     std::printf("%" PRIu64 " tasks, %" PRIu64 " waits for memory, checksum %016" PRIx64 "\n",

@@ -100,7 +100,7 @@ TEST_CASE("narrow results of a cut sum are rounded once", "[tensor][tensor]") {
 }
 
 TEST_CASE("hidden tiles of a call take scratch memory for its time", "[tensor][tensor]") {
-  HeapOptions heaps;
+  RingCapacities heaps;
   heaps.scratch = {2 * 8 * 8 * sizeof(float), OnFull::wait};  // of two calls
   Ring runtime({2, false, false}, heaps);
   Tensor<bf16_t, Ring> const a(runtime, Tiling({8, 96}, {8, 32})),

@@ -25,7 +25,7 @@ namespace nntile::detail::ring {
 template <class Policy> class Allocator {
  public:
   /// Throws ValueError, OutOfMemory.
-  Allocator(HeapOptions const& options, Domain<Policy>& domain, Driver<Policy>& driver)
+  Allocator(RingCapacities const& options, Domain<Policy>& domain, Driver<Policy>& driver)
       : domain_(domain),
         driver_(driver),
         records_(records_of(options)),
@@ -104,14 +104,14 @@ template <class Policy> class Allocator {
   };
 
   static constexpr int index_of(Lifetime lifetime) { return static_cast<int>(lifetime) - 1; }
-  static std::uint32_t records_of(HeapOptions const& options) {
+  static std::uint32_t records_of(RingCapacities const& options) {
     std::uint32_t const records =
         options.records != 0 ? options.records : Policy::Sizes::heap_records;
     if (records > std::uint32_t{1} << 31)
       throw ValueError(concat("ring: heaps of ", records, " records where 2^31 are possible"));
     return records;
   }
-  Heap make(HeapOptions const& options, Lifetime lifetime) {
+  Heap make(RingCapacities const& options, Lifetime lifetime) {
     return Heap(lifetime, options.of(lifetime), Policy::Sizes::heap_bytes, records_,
                 driver_.reclaim());
   }
@@ -196,7 +196,7 @@ template <class Policy> class Allocator {
     throw OutOfMemory(concat("allocate: ", bytes, " bytes (", name_of(heap.lifetime()),
                              ") are more than the capacity of their heap, ",
                              heap.newest().capacity(), " bytes: make it ", Heap::room_for(bytes),
-                             " at least (HeapOptions), or let it grow"));
+                             " at least (RingCapacities), or let it grow"));
   }
 
   /// With the dead bytes behind the oldest buffer there would be room, or not even with them.
@@ -233,7 +233,7 @@ template <class Policy> class Allocator {
                    " belong to buffers that have ended; ");
     text += chunk.records_full() ? concat("all ", chunk.record_capacity(), " records are in use, ",
                                           2 * chunk.record_capacity(), " would do")
-                                 : concat(would_do, " bytes would do (HeapOptions)");
+                                 : concat(would_do, " bytes would do (RingCapacities)");
     throw E(text);
   }
 

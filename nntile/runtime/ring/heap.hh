@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/runtime/ring/capacities.hh"
 #include "nntile/runtime/ring/heap_chunk.hh"
-#include "nntile/runtime/ring/heap_options.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 
 namespace nntile::detail::ring {
@@ -38,7 +38,7 @@ class Heap {
       newest_ = make(capacity.bytes, source);
     else if (on_full_ != OnFull::grow)
       throw ValueError(concat("ring: the heap of lifetime ", name_of(lifetime),
-                              " may not grow, and needs a capacity: HeapOptions"));
+                              " may not grow, and needs a capacity: RingCapacities"));
     newest_.close();
   }
 

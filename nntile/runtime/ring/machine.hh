@@ -34,15 +34,16 @@ template <class Policy> class Machine {
 
   /// Notes the thread that drives in `driver`, if any.
   explicit Machine(RuntimeOptions const& requested, std::atomic<std::uintptr_t>* driver = nullptr,
-                   WorkerKinds const& its_kinds = {})
+                   WorkerKinds const& its_kinds = {}, std::uint32_t window = Policy::Sizes::window)
       : options(support::check_options(requested, "ring")),
         kinds(its_kinds, options.workers),
         thread(options.spawned, driver),
         table(failures, {}, &thread),
         workspaces(static_cast<std::size_t>(options.workers)),
         trace(options.workers),
-        scheduler(static_cast<std::uint32_t>(options.workers), Policy::Sizes::window,
+        scheduler(static_cast<std::uint32_t>(options.workers), window,
                   options.workers == 1 && !options.own_driver, &kinds),
+        root(*this, root_domain, window),
         tokens(this, &token_ended, nullptr, &thread) {}
   Machine(Machine const&) = delete;
   Machine& operator=(Machine const&) = delete;
@@ -172,7 +173,7 @@ template <class Policy> class Machine {
   typename Policy::Mutex families;
   Atomic<bool> stop{false};
   Atomic<bool> polling{false};  // an idle worker calls the polls
-  Domain<Policy> root{*this, root_domain, Policy::Sizes::window};
+  Domain<Policy> root;
   DomainPool<Policy> domains{*this};
   support::Tokens tokens;  // last, so that no thread is inside `finish` when the others die
 

@@ -13,10 +13,15 @@
 
 namespace nntile {
 
+namespace detail::ring {
+inline constexpr std::uint32_t largest_window = 1u << 20;
+}  // namespace detail::ring
+
 /// Sizes of one domain. A test may ask for a window of 2, or for ids that wrap after a thousand
 /// tasks.
 struct RingSizes {
-  /// Task slots; a submitter that is further ahead of its oldest unfinished task is held back.
+  /// Task slots where RingCapacities name no other number; a submitter that is further ahead of its
+  /// oldest unfinished task is held back.
   static constexpr std::uint32_t window = 4096;
   /// Ready tasks that one worker keeps to itself; more go where every worker finds them.
   static constexpr std::uint32_t deque = 1024;
@@ -105,7 +110,7 @@ concept RingPolicyType = requires {
   };
   requires std::constructible_from<typename P::Trace::Submission, typename P::Trace&>;
   requires std::has_single_bit(P::Sizes::window);
-  requires P::Sizes::window >= 2 && P::Sizes::window <= (1u << 20);
+  requires P::Sizes::window >= 2 && P::Sizes::window <= detail::ring::largest_window;
   requires std::has_single_bit(P::Sizes::deque);
   requires std::has_single_bit(P::Sizes::argument_bytes);
   requires P::Sizes::flights >= 1;

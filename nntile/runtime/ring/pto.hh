@@ -32,7 +32,7 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
   explicit PtoRuntime(PtoOptions const& options = {})
       : tasks_(options.max_tasks != 0 ? options.max_tasks : 65536),
         kinds_{options.cube_workers, options.vector_workers},
-        ring_(ring_options(options), heap_options(options), kinds_),
+        ring_(ring_options(options), ring_capacities(options), kinds_),
         buffers_(ring_) {
     task_descriptors = tasks_.descriptors();
   }
@@ -167,10 +167,11 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
     if (options.workers != 0) result.workers = options.workers;
     return result;
   }
-  static HeapOptions heap_options(PtoOptions const& options) {
-    if (options.heap_size == 0) return {};
-    HeapCapacity const heap{options.heap_size, OnFull::wait};
-    return {heap, heap, heap, {}, 0};
+  static RingCapacities ring_capacities(PtoOptions const& options) {
+    RingCapacities result;
+    if (options.heap_size != 0)
+      result.step = result.scope = result.scratch = {options.heap_size, OnFull::wait};
+    return result;
   }
 
   /// The hints of a task for workers of a type. Throws ValueError: there is none.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The ring runtime: one submitter, a window of task slots, workers that steal.
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -68,15 +70,17 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   using RunsBlocks = BasicRing;  // by Blocking of that
 
   /// Throws ValueError for a worker count that is not 1 to 1,024, more workers of kinds than that,
-  /// or a heap without capacity that may not grow; OutOfMemory for a heap larger than memory.
-  explicit BasicRing(RuntimeOptions const& options = {}, HeapOptions const& heaps = {},
+  /// a window beyond 2^20, or a heap without capacity that may not grow; OutOfMemory for a heap
+  /// larger than memory.
+  explicit BasicRing(RuntimeOptions const& options = {}, RingCapacities const& capacities = {},
                      WorkerKinds const& kinds = {})
-      : machine_(options, &link_->driver(), kinds),
+      : machine_(options, &link_->driver(), kinds, window_of(capacities)),
         root_(end_of_machine_.machine.root),  // by its own name g++ 12 takes it for uninitialized
-        allocator_(heaps, root_.domain, root_.driver),
+        allocator_(capacities, root_.domain, root_.driver),
         replayer_(root_.domain, root_.driver, root_.submitter),
         workers_(end_of_machine_.machine) {
     machine_.owner = this;
+    if (capacities.buffers != 0) root_.driver.reclaim().reserve(capacities.buffers);
     end_of_machine_.constructed = true;
   }
   /// Waits for every task, asynchronous ones included. In a process that was forked since, where
@@ -95,7 +99,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     root_.wait_for_everything();
   }
 
-  /// Takes buffers of all lifetimes but `persistent` from heaps (HeapOptions).
+  /// Takes buffers of all lifetimes but `persistent` from heaps (RingCapacities).
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
     if (lifetime != Lifetime::persistent && place == host) [[likely]] {
       auto const inside = machine_.thread.enter_quickly("allocate");
@@ -242,6 +246,12 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   friend struct Blocking<BasicRing>;
   support::StorageState state() noexcept {
     return {machine_.thread, machine_.failures, machine_.table};
+  }
+  static std::uint32_t window_of(RingCapacities const& capacities) {
+    std::uint32_t const window = capacities.window;
+    if (window > detail::ring::largest_window)
+      throw ValueError(concat("ring: a window of ", window, " tasks where 2^20 are possible"));
+    return window == 0 ? Policy::Sizes::window : std::bit_ceil(std::max(window, 2u));
   }
   [[gnu::noinline]] Handle allocate_slowly(std::size_t bytes, Place place, Lifetime lifetime) {
     if (lifetime == Lifetime::persistent) return allocate_alone(bytes, place);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Capacities of a ring's heaps, and what they count.
+// Capacities of a ring, and what its heaps count.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,15 +21,22 @@ struct HeapCapacity {
   OnFull on_full = OnFull::grow;
 };
 
-/// The heaps of a ring, one a lifetime but `persistent`. Buffers of a heap come back in the order
-/// of their allocation: one that lives long holds up those behind it, and so belongs to a lifetime
-/// of its own, or to `persistent`.
-struct HeapOptions {
-  HeapCapacity step, scope, scratch, staging;
+/// Room that a ring has from its construction on.
+struct RingCapacities {
+  /// The heaps, one a lifetime but `persistent`. Buffers of a heap come back in the order of their
+  /// allocation: one that lives long holds up those behind it, and so belongs to a lifetime of its
+  /// own, or to `persistent`.
+  HeapCapacity step{}, scope{}, scratch{}, staging{};
   /// Buffers that one heap holds at a time, rounded up to a power of two; 0 for the policy's. Where
   /// it is given, no allocation from a heap with a capacity that may not grow takes memory from the
   /// system.
   std::uint32_t records = 0;
+  /// Task slots, 2 to 2^20, rounded up to a power of two; 0 for the policy's. A submitter that is
+  /// further ahead of its oldest unfinished task is held back. 192 bytes a slot.
+  std::uint32_t window = 0;
+  /// Buffers outside of heaps that the ring names at a time before it takes memory for more; 192
+  /// bytes each.
+  std::uint32_t buffers = 0;
 
   HeapCapacity const& of(Lifetime lifetime) const {
     HeapCapacity const* const all[] = {&step, &scope, &scratch, &staging};
