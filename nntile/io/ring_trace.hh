@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "nntile/io/directory.hh"
@@ -48,7 +50,8 @@ class TracedTasks {
 }  // namespace detail
 
 /// A row per worker with an event per body, named by its codelet; an arrow per edge between two
-/// bodies, joins left out; a counter of the slots in use. Times begin at 0, in microseconds. Read
+/// bodies, joins left out; a row of scopes, named by their lines; counters of the slots in use and
+/// of the bytes that heaps hold. Times begin at 0, in microseconds. Read
 /// it behind `wait_all`. Cost: linear in bodies and edges. Source: Trace Event Format, 2016.
 inline std::string ring_trace_text(RingTrace const& trace) {
   detail::TracedTasks const tasks(trace);
@@ -57,27 +60,53 @@ inline std::string ring_trace_text(RingTrace const& trace) {
   for (int worker = 0; worker < trace.workers(); ++worker)
     if (!trace.bodies(worker).empty())
       origin = std::min(origin, trace.bodies(worker).front().begin);
+  if (!trace.heaps().empty()) origin = std::min(origin, trace.heaps().front().time);
   auto const us = [&](std::int64_t time) { return static_cast<double>(time - origin) * 1e-3; };
   auto const sequence = [](std::uint64_t number) { return static_cast<std::int64_t>(number); };
   Json events = Json::array();
-  for (int worker = 0; worker < trace.workers(); ++worker) {
+  auto const name_row = [&](int row, std::string const& name) {
     events.push_back(Json::object({{"ph", "M"},
                                    {"name", "thread_name"},
                                    {"pid", 1},
-                                   {"tid", worker},
-                                   {"args", Json::object({{"name", concat("worker ", worker)}})}}));
-    for (TracedBody const& body : trace.bodies(worker)) {
-      if (body.end == 0) continue;
-      events.push_back(
-          Json::object({{"ph", "X"},
-                        {"name", body.codelet->name},
-                        {"cat", "task"},
-                        {"pid", 1},
-                        {"tid", worker},
-                        {"ts", us(body.begin)},
-                        {"dur", static_cast<double>(body.end - body.begin) * 1e-3},
-                        {"args", Json::object({{"sequence", sequence(body.sequence)}})}}));
-    }
+                                   {"tid", row},
+                                   {"args", Json::object({{"name", name}})}}));
+  };
+  auto const add = [&](std::string const& name, char const* category, int row, std::int64_t begin,
+                       std::int64_t end, Json&& arguments) {
+    events.push_back(Json::object({{"ph", "X"},
+                                   {"name", name},
+                                   {"cat", category},
+                                   {"pid", 1},
+                                   {"tid", row},
+                                   {"ts", us(begin)},
+                                   {"dur", static_cast<double>(end - begin) * 1e-3},
+                                   {"args", std::move(arguments)}}));
+  };
+  auto const count = [&](std::string const& name, std::int64_t time, char const* what,
+                         std::int64_t value) {
+    events.push_back(Json::object({{"ph", "C"},
+                                   {"name", name},
+                                   {"pid", 1},
+                                   {"ts", us(time)},
+                                   {"args", Json::object({{what, value}})}}));
+  };
+  for (int worker = 0; worker < trace.workers(); ++worker) {
+    name_row(worker, concat("worker ", worker));
+    for (TracedBody const& body : trace.bodies(worker))
+      if (body.end != 0)
+        add(body.codelet->name, "task", worker, body.begin, body.end,
+            Json::object({{"sequence", sequence(body.sequence)}}));
+  }
+  if (!trace.scopes().empty()) name_row(trace.workers(), "scopes");
+  for (TracedScope const& scope : trace.scopes()) {
+    if (scope.closed == 0) continue;
+    std::string_view const file = scope.site.file;
+    add(concat(file.substr(file.rfind('/') + 1), ":", scope.site.line), "scope", trace.workers(),
+        scope.opened, scope.closed,
+        Json::object({{"lifetime", name_of(scope.lifetime)},
+                      {"buffers", sequence(scope.buffers)},
+                      {"bytes", sequence(scope.bytes)},
+                      {"peak of heap", sequence(scope.peak)}}));
   }
   std::int64_t arrow = 0;
   for (TracedEdge const& edge : trace.edges()) {
@@ -102,12 +131,9 @@ inline std::string ring_trace_text(RingTrace const& trace) {
     });
   }
   for (TracedSubmission const& task : trace.submissions())
-    events.push_back(Json::object(
-        {{"ph", "C"},
-         {"name", "window"},
-         {"pid", 1},
-         {"ts", us(task.ended[submit_steps - 1])},
-         {"args", Json::object({{"slots in use", static_cast<std::int64_t>(task.in_window)}})}}));
+    count("window", task.ended[submit_steps - 1], "slots in use", task.in_window);
+  for (TracedHeap const& heap : trace.heaps())
+    count(concat("heap ", name_of(heap.lifetime)), heap.time, "bytes", sequence(heap.used));
   return to_text(Json::object({{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events)}}), 0);
 }
 

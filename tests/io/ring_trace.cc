@@ -47,6 +47,31 @@ TEST_CASE("a ring's trace has its bodies, arrows through joins, and a counter", 
   CHECK(count["f"] == 2 * readers);
 }
 
+TEST_CASE("a ring's trace has its scopes, and what heaps hold", "[io][trace]") {
+  BasicRing<RingTracePolicy> ring({.workers = 1});
+  for (int i = 0; i < 2; ++i) {
+    ring.open_scope(Lifetime::step);
+    (void)ring.allocate(100, host, Lifetime::step);
+    ring.close_scope(Lifetime::step);
+  }
+  std::string const text = io::ring_trace_text(ring.trace());
+  auto const events = *io::parse_json(text, "trace")["traceEvents"].as<std::vector<io::JsonView>>();
+  int scopes = 0, samples = 0;
+  for (io::JsonView const& event : events) {
+    if (*event["ph"].as<std::string>() == "X") {
+      ++scopes;
+      CHECK(event["name"].as<std::string>()->starts_with("ring_trace.cc:"));
+      CHECK(*event["args"]["bytes"].as<std::int64_t>() == 100);
+      CHECK(*event["args"]["peak of heap"].as<std::int64_t>() == 128);
+    } else if (*event["ph"].as<std::string>() == "C") {
+      ++samples;
+      CHECK(*event["name"].as<std::string>() == "heap step");
+      CHECK(*event["args"]["bytes"].as<std::int64_t>() <= 128);
+    }
+  }
+  CHECK((scopes == 2 && samples == 6));
+}
+
 TEST_CASE("the trace of an idle ring is empty", "[io][trace]") {
   BasicRing<RingTracePolicy> ring({.workers = 2});
   auto const text = io::ring_trace_text(ring.trace());

@@ -3,6 +3,7 @@
 #include "nntile/runtime/ring/trace.hh"
 
 #include <bitset>
+#include <cstddef>
 #include <map>
 #include <numeric>
 #include <random>
@@ -174,4 +175,45 @@ TEST_CASE("a report adds up the steps of submissions", "[runtime][ring][trace]")
   for (char const* word : {"1000 tasks", "bind", "room", "helping", "lookup", "payload", "publish"})
     CHECK(report.find(word) != std::string::npos);
   ring.wait_all();
+}
+
+TEST_CASE("scopes are traced with what they held and the peak of their heap",
+          "[runtime][ring][trace]") {
+  TracedRing ring({.workers = 1});
+  CHECK(scope_report(ring.trace()) == "no scope was opened\n");
+  int line = 0;
+  for (int i = 0; i < 3; ++i) {
+    ring.open_scope(Lifetime::step), line = __LINE__;
+    auto const first = ring.allocate(64, host, Lifetime::step);
+    ring.open_scope(Lifetime::scratch);
+    (void)ring.allocate(1000, host, Lifetime::scratch);
+    ring.open_scope(Lifetime::step);
+    (void)ring.allocate(128, host, Lifetime::step);
+    (void)ring.allocate(128, host, Lifetime::step);
+    ring.close_scope(Lifetime::step);
+    ring.close_scope(Lifetime::scratch);
+    ring.retire(first);
+    (void)ring.allocate(64, host, Lifetime::step);
+    ring.close_scope(Lifetime::step);
+  }
+  auto const& scopes = ring.trace().scopes();
+  REQUIRE(scopes.size() == 9);
+  for (std::size_t i = 0; i < 9; i += 3) {
+    TracedScope const &step = scopes[i], &scratch = scopes[i + 1], &inner = scopes[i + 2];
+    CHECK((step.lifetime == Lifetime::step && step.site.line == line));
+    CHECK((step.buffers == 2 && step.bytes == 128));
+    CHECK((step.peak == 320 && inner.peak == 320));
+    CHECK((inner.before == 64 && inner.buffers == 2 && inner.bytes == 256));
+    CHECK((scratch.buffers == 1 && scratch.bytes == 1000 && scratch.peak == 1024));
+    CHECK((step.opened <= scratch.opened && scratch.opened <= inner.opened));
+    CHECK((inner.closed <= scratch.closed && scratch.closed <= step.closed && inner.closed != 0));
+  }
+  auto const sites = scope_memory(ring.trace());
+  REQUIRE(sites.size() == 3);
+  CHECK((sites[0].opened == 3 && sites[0].buffers == 6 && sites[0].bytes == 384));
+  CHECK((sites[0].peak == 320 && sites[2].bytes == 768));
+  std::string const report = scope_report(ring.trace());
+  CHECK(report.find(concat("ring_trace.cc:", line)) != std::string::npos);
+  ring.trace().clear();
+  CHECK(ring.trace().heaps().empty());
 }

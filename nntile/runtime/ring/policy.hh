@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "nntile/core/call_site.hh"
 #include "nntile/core/codelet.hh"
 #include "nntile/core/threads.hh"
+#include "nntile/runtime/concept.hh"
 
 namespace nntile {
 
@@ -60,9 +62,11 @@ inline constexpr int submit_steps = 5;
 inline constexpr std::uint64_t traced_join = std::uint64_t{1} << 63;
 
 /// What a ring reports, to one object that it keeps; a policy's own derives from this. `worker` 0
-/// is the driving thread unless it executes nothing. `edge` is called only where `sees_edges`.
+/// is the driving thread unless it executes nothing. `edge` is called only where `sees_edges`; what
+/// concerns heaps, by the driving thread and only where `sees_heaps`.
 struct RingNoTrace {
   static constexpr bool sees_edges = false;
+  static constexpr bool sees_heaps = false;
 
   explicit RingNoTrace(int /*workers*/) {}
   /// Around a body, by the thread that runs it.
@@ -70,6 +74,12 @@ struct RingNoTrace {
   void end(int /*worker*/, std::uint64_t /*sequence*/) {}
   /// By the submitter: the second waits for the first.
   void edge(std::uint64_t /*from*/, std::uint64_t /*to*/) {}
+  /// A scope has been opened, or the innermost of that lifetime closed; `used` is what its heap
+  /// holds.
+  void open_scope(Lifetime, CallSite, std::size_t /*used*/) {}
+  void close_scope(Lifetime, std::size_t /*used*/) {}
+  /// An allocation from a heap, which holds `used` bytes now.
+  void allocated(Lifetime, std::size_t /*bytes*/, std::size_t /*used*/) {}
 
   /// One submission, by the submitter; `ended` is missing where it threw.
   struct Submission {

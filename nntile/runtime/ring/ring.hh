@@ -107,8 +107,10 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
         support::Buffer* buffer = allocator_.take(bytes, lifetime);
         if (buffer == nullptr) [[unlikely]]
           buffer = allocator_.take_again(bytes, lifetime);
-        if (buffer != nullptr) [[likely]]
+        if (buffer != nullptr) [[likely]] {
+          trace_allocation(*buffer);
           return machine_.table.handle_of(*buffer);
+        }
       }
     }
     return allocate_slowly(bytes, place, lifetime);
@@ -118,6 +120,8 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     Inside const inside(*this, "open_scope");
     support::Scope& scope = machine_.table.open_scope(lifetime, site);
     allocator_.open_scope(scope);
+    if constexpr (Policy::Trace::sees_heaps)
+      machine_.trace.open_scope(lifetime, site, allocator_.stats(lifetime).used);
     return {scope.number};
   }
   void close_scope(Lifetime lifetime, ScopeName name = {}) {
@@ -126,6 +130,8 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     allocator_.check_close(scope);
     allocator_.close_scope(scope);
     machine_.table.end_scope(scope, [this](Handle handle) { retire_one(handle); });
+    if constexpr (Policy::Trace::sees_heaps)
+      machine_.trace.close_scope(lifetime, allocator_.stats(lifetime).used);
   }
 
   Event submit(Task<Handle> const& task) {
@@ -257,8 +263,15 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     if (lifetime == Lifetime::persistent) return allocate_alone(bytes, place);
     Inside const inside(*this, "allocate");
     support::check_host("allocate", place);
-    return machine_.table.handle_of(
-        allocator_.take_slowly(bytes, lifetime, [this] { this->take_dropped(); }));
+    support::Buffer& buffer =
+        allocator_.take_slowly(bytes, lifetime, [this] { this->take_dropped(); });
+    trace_allocation(buffer);
+    return machine_.table.handle_of(buffer);
+  }
+  void trace_allocation([[maybe_unused]] support::Buffer const& buffer) {
+    if constexpr (Policy::Trace::sees_heaps)
+      machine_.trace.allocated(buffer.lifetime, buffer.bytes,
+                               allocator_.stats(buffer.lifetime).used);
   }
   [[gnu::noinline]] Handle allocate_alone(std::size_t bytes, Place place) {
     return Calls::allocate(bytes, place, Lifetime::persistent);

@@ -1,10 +1,14 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the time of submissions goes, as text.
+// Where the time of submissions and the memory of scopes go, as text.
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "nntile/core/error.hh"
 #include "nntile/runtime/ring/trace.hh"
 
 namespace nntile {
@@ -79,6 +83,49 @@ inline std::string submit_report(RingTrace const& trace) {
     std::snprintf(text, sizeof text, "%llu records were dropped: memory lacked\n",
                   static_cast<unsigned long long>(trace.dropped()));
     report += text;
+  }
+  return report;
+}
+
+/// What the scopes that one line opens held together.
+struct ScopeMemory {
+  CallSite site;
+  Lifetime lifetime;
+  std::uint64_t opened = 0;
+  std::uint64_t buffers = 0;
+  std::size_t bytes = 0;  // of these
+  std::size_t peak = 0;   // of its heap, while one of them was open
+};
+
+/// In the order of their first scopes. Cost: scopes by lines.
+inline std::vector<ScopeMemory> scope_memory(RingTrace const& trace) {
+  std::vector<ScopeMemory> sites;
+  for (TracedScope const& scope : trace.scopes()) {
+    auto const same = [&](ScopeMemory const& site) {
+      return site.lifetime == scope.lifetime && site.site.line == scope.site.line &&
+             std::string_view(site.site.file) == scope.site.file;
+    };
+    auto at = std::find_if(sites.begin(), sites.end(), same);
+    if (at == sites.end()) at = sites.insert(at, ScopeMemory{scope.site, scope.lifetime});
+    ++at->opened;
+    at->buffers += scope.buffers;
+    at->bytes += scope.bytes;
+    at->peak = std::max(at->peak, scope.peak);
+  }
+  return sites;
+}
+
+/// A line for each line of a program that opens scopes, whose buffers heaps hold.
+inline std::string scope_report(RingTrace const& trace) {
+  std::vector<ScopeMemory> const sites = scope_memory(trace);
+  if (sites.empty()) return "no scope was opened\n";
+  std::string report = "lifetime     opened    buffers          bytes   peak of heap  at\n";
+  char text[96];
+  for (ScopeMemory const& site : sites) {
+    std::snprintf(text, sizeof text, "%-9s %9llu %10llu %14zu %14zu  ", name_of(site.lifetime),
+                  static_cast<unsigned long long>(site.opened),
+                  static_cast<unsigned long long>(site.buffers), site.bytes, site.peak);
+    report += concat(text, site.site.file, ":", site.site.line, "\n");
   }
   return report;
 }
