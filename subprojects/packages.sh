@@ -28,6 +28,8 @@ optional=(
   'libclang-rt-14-dev: fuzzer: the readers are not fuzzed; the sanitizers are those of g++, which take longer'
   'nlohmann-json3-dev: module nlohmann_json: our JSON reader is compared with no other'
   'libstarpu-dev: starpu: the StarPU runtime is not built'
+  'libmpich-dev: module mpich: nothing runs on MPI ranks'
+  'mpich: command_ mpiexec.mpich: no test starts MPI ranks'
   'libdnnl-dev: header dnnl.h: Numerics::fast uses OpenBLAS, BLIS or Eigen'
   'libeigen3-dev: module eigen3: no Eigen behind Numerics::fast, and no test copies its matrices'
   'libtbb-dev: module tbb: bench/submit lacks oneTBB'

@@ -52,6 +52,8 @@ def pkgconfig(root, build, program, blas, scratch):
     sources = [("nntile", root / "tests/consumer/headers.cc"), ("nntile", program), ("nntile", fast)]
     if (folder / "nntile-starpu.pc").exists():
         sources.append(("nntile-starpu", root / "tests/consumer/starpu.cc"))
+    if (folder / "nntile-mpi.pc").exists():
+        sources.append(("nntile-mpi", root / "tests/consumer/mpi.cc"))
     for package, source in sources:
         flags = subprocess.run(["pkg-config", "--cflags", "--libs", package], env=environment,
                                check=True, capture_output=True, text=True).stdout.split()

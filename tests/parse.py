@@ -20,7 +20,15 @@ import sys
 # What users' projects ask for; -Wuseless-cast is g++'s alone.
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror"]
 C_WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wstrict-prototypes", "-Werror"]
-PACKAGES = ["starpu-1.4", "starpu-1.3", "nlohmann_json"]
+PACKAGES = ["starpu-1.4", "starpu-1.3", "nlohmann_json", "mpich"]
+# Headers that need a library which may not be there.
+NEEDS = {"nntile/comm/mpi.hh": "mpich"}
+
+
+def there(header):
+    """Whether the library that a header needs is there."""
+    package = NEEDS.get(header)
+    return package is None or subprocess.run(["pkg-config", "--exists", package], check=False).returncode == 0
 
 
 def package_flags():
@@ -52,6 +60,7 @@ def c_header_commands(compiler, root, folder, pattern):
 def header_commands(compiler, root, folder, pattern, together):
     base = [compiler, "-std=c++20", "-fsyntax-only", *warnings(compiler), "-I", root, *package_flags()]
     names = [header.relative_to(root).as_posix() for header in sorted(pathlib.Path(folder).glob(pattern))]
+    names = [name for name in names if there(name)]
     for group in [names] if together else [[name] for name in names]:
         included = [word for name in group for word in ("-include", name)]
         yield group[0], base + included + ["-x", "c++", os.devnull], root

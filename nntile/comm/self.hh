@@ -1,0 +1,95 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The communicator of one rank.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nntile/comm/concept.hh"
+#include "nntile/comm/open_requests.hh"
+
+namespace nntile {
+
+/// Rank 0 of 1, which may send to itself. Copies from buffer to buffer when the later of both is
+/// posted. Allocates: what names a request.
+class SelfComm {
+ public:
+  static constexpr char const* communicator_name = "self";
+
+  SelfComm() = default;
+  SelfComm(SelfComm const&) = delete;
+  SelfComm& operator=(SelfComm const&) = delete;
+
+  int rank() const { return 0; }
+  int size() const { return 1; }
+  std::int64_t tag_bound() const { return INT64_MAX; }
+  ThreadLevel thread_level() const { return ThreadLevel::multiple; }
+  bool on_main_thread() const { return true; }
+
+  Request send(std::span<std::byte const> bytes, Message message) {
+    Posted<std::byte const> const send{requests_.open(true, message, bytes.size()), bytes.data()};
+    if (auto const receive = take(receives_, message.number))
+      deliver(send, *receive);
+    else
+      sends_.push_back(send);
+    return send.open.request;
+  }
+  Request receive(std::span<std::byte> bytes, Message message) {
+    Posted<std::byte> const receive{requests_.open(false, message, bytes.size()), bytes.data()};
+    if (auto const send = take(sends_, message.number))
+      deliver(*send, receive);
+    else
+      receives_.push_back(receive);
+    return receive.open.request;
+  }
+  void test(std::vector<EndedRequest>& ended) {
+    ended.insert(ended.end(), ended_.begin(), ended_.end());
+    ended_.clear();
+  }
+  void barrier() {}
+  std::vector<std::vector<std::byte>> all_gather(std::span<std::byte const> bytes) {
+    return {{bytes.begin(), bytes.end()}};
+  }
+  /// Throws CommError.
+  PeerTraffic traffic(int peer) const { return requests_.traffic(peer); }
+
+ private:
+  template <class Byte> struct Posted {
+    OpenRequest open;
+    Byte* bytes;
+  };
+
+  /// Takes the request of that number out of a list; none if it is not there.
+  template <class Byte>
+  static std::optional<Posted<Byte>> take(std::vector<Posted<Byte>>& list, std::int64_t number) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (list[i].open.message.number != number) continue;
+      Posted<Byte> const found = list[i];
+      list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
+      return found;
+    }
+    return {};
+  }
+  void deliver(Posted<std::byte const> const& send, Posted<std::byte> const& receive) {
+    bool const fits = send.open.bytes == receive.open.bytes;
+    if (fits && send.open.bytes != 0) std::memcpy(receive.bytes, send.bytes, send.open.bytes);
+    requests_.close(send.open, true);
+    requests_.close(receive.open, fits);
+    ended_.push_back({send.open.request, {}});
+    ended_.push_back(
+        {receive.open.request, fits ? std::string{} : wrong_size(receive.open, send.open.bytes)});
+  }
+
+  OpenRequests requests_{1, INT64_MAX};
+  std::vector<Posted<std::byte const>> sends_;
+  std::vector<Posted<std::byte>> receives_;
+  std::vector<EndedRequest> ended_;  // since the last test
+};
+static_assert(Communicator<SelfComm>);
+
+}  // namespace nntile
