@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The tasks of a plan as a runtime takes them: with codelets, arguments and labels.
 
+#include <algorithm>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "nntile/graph/plan.hh"
+#include "nntile/graph/rank_link.hh"
 #include "nntile/graph/trace.hh"
 #include "nntile/tile/submit.hh"
 
@@ -16,12 +19,13 @@ namespace nntile::detail {
 /// TypeError; ValueError where it needs more workspace than the runtime lends.
 template <Runtime R>
 Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa isa,
-                           std::span<OpInfo const* const> ops) {
+                           std::span<OpInfo const* const> ops, RankLink const& link) {
+  if (kernel.kind == KernelKind::send && link.send != nullptr) return link.send;
+  if (kernel.kind == KernelKind::receive && link.receive != nullptr) return link.receive;
   if (kernel.kind != KernelKind::op)
-    throw PlanError(
-        concat("compile: a plan of several locations is not run by this version (its "
-               "kernel '",
-               kernel.name, "' moves tiles)"));
+    throw PlanError(concat("compile: the plan's kernel '", kernel.name, "' moves tiles, and ",
+                           kernel.kind == KernelKind::copy ? "there is one place alone"
+                                                           : "the store has no communicator"));
   for (OpInfo const* const op : ops)
     if (kernel.name == op->name)
       return kernel_for(runtime, *op, kernel.element, kernel.second, kernel.mode, isa);
@@ -43,10 +47,11 @@ class BoundTasks {
   /// Throws what codelet_for does, PlanError for a hint at a worker that the runtime lacks.
   template <Runtime R>
   BoundTasks(Plan const& plan, R const& runtime, Isa isa, std::span<OpInfo const* const> ops,
-             bool trace)
+             bool trace, RankLink const& link = {})
       : plan_(&plan) {
     for (PlannedKernel const& kernel : plan.kernels())
-      codelets_.push_back(codelet_for(runtime, kernel, isa, ops));
+      codelets_.push_back(codelet_for(runtime, kernel, isa, ops, link));
+    if (plan.ranks() != 1) bind_transfers(link);
     if (trace) trace_tasks();
     if (!plan.data().hints.empty()) check_hints(runtime.workers());
   }
@@ -69,6 +74,22 @@ class BoundTasks {
                                " of '", plan_->tensors()[task.tensor].name, "', tile ", task.tile,
                                ": ", text));
   }
+  void bind_transfers(RankLink const& link) {
+    for (std::size_t t = 0; t < plan_->tasks().size(); ++t) {
+      PlannedTask const& task = plan_->tasks()[t];
+      if (plan_->kernels()[task.kernel].kind == KernelKind::op) continue;
+      TransferArgs args;
+      std::memcpy(&args, plan_->args(task).data(), sizeof args);
+      std::int64_t const bytes = plan_->buffers()[plan_->uses(task)[0].handle].bytes;
+      transfers_.push_back({t, {link.engine, args.number, bytes, args.peer}});
+    }
+  }
+  TransferCall const* transfer(std::size_t task) const {
+    auto const at = std::lower_bound(
+        transfers_.begin(), transfers_.end(), task,
+        [](Transfer const& transfer, std::size_t number) { return transfer.task < number; });
+    return at != transfers_.end() && at->task == task ? &at->call : nullptr;
+  }
   void trace_tasks() {
     times_.resize(plan_->tasks().size());
     for (std::size_t t = 0; t < times_.size(); ++t) {
@@ -86,15 +107,23 @@ class BoundTasks {
     return traced(task) ? &traced_codelet_for(*own) : own;
   }
   std::span<std::byte const> arguments(PlannedTask const& task) const {
-    if (!traced(task)) return plan_->args(task);
     auto const number = static_cast<std::size_t>(&task - plan_->tasks().data());
+    if (!transfers_.empty())
+      if (auto const* call = transfer(number)) return std::as_bytes(std::span(call, 1));
+    if (!traced(task)) return plan_->args(task);
     return std::as_bytes(std::span(&traced_[number], 1));
   }
+
+  struct Transfer {
+    std::size_t task;
+    TransferCall call;
+  };
 
   Plan const* plan_ = nullptr;
   std::vector<Codelet const*> codelets_;
   std::vector<TaskTime> times_;
   std::vector<TracedTask> traced_;
+  std::vector<Transfer> transfers_;  // by task
 };
 
 }  // namespace nntile::detail

@@ -50,9 +50,10 @@ template <Runtime R> class CompiledGraph {
   CompiledGraph(std::shared_ptr<Plan const> plan, TensorStore<R>& store,
                 BindOptions const& options = {})
       : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
+    store.check_ranks(*plan_);
     detail::check_isa("compile", options.isa);
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
-    tasks_ = detail::BoundTasks(*plan_, *runtime_, isa, options.ops, options.trace);
+    tasks_ = detail::BoundTasks(*plan_, *runtime_, isa, options.ops, options.trace, store.link());
     bind_buffers();
     for (PlannedPhase const& phase : plan_->phases()) parts_.push_back({phase.begin, phase.end});
     if (parts_.empty()) parts_.push_back({0, static_cast<std::uint32_t>(plan_->tasks().size())});
@@ -370,26 +371,27 @@ template <Runtime R> class CompiledGraph {
     // The binding table: the slots, then the stored tiles that the plan uses.
     bindings_ = slots_;
     binding_.resize(plan.buffers().size());
-    typename TensorStore<R>::Stored* stored = nullptr;
-    for (std::size_t b = 0; b < plan.buffers().size(); ++b) {
-      PlannedBuffer const& buffer = plan.buffers()[b];
-      if (buffer.slot != no_id) {
-        binding_[b] = buffer.slot;
-        continue;
-      }
-      PlannedTensor const& tensor = plan.tensors()[buffer.tensor];
-      if (tensor.storage == Storage::arena) continue;  // no task uses it
-      if (buffer.tile == 0) {
-        stored = &store_->ensure(
-            tensor,
-            plan.buffers().subspan(b, static_cast<std::size_t>(tensor.tiling.tile_count())));
+    for (PlannedTensor const& tensor : plan.tensors()) {
+      if (!tensor.used || tensor.storage == Storage::view) continue;
+      auto const tiles = static_cast<std::size_t>(tensor.tiling.tile_count());
+      auto const buffers = plan.buffers().subspan(tensor.first_buffer, tiles);
+      typename TensorStore<R>::Stored* stored = nullptr;
+      if (tensor.storage != Storage::arena) {
+        stored = &store_->ensure(tensor, buffers);
         if (tensor.attributes.external) inputs_.push_back(stored);
         if (stored->storage != Storage::stored)
           switched_.push_back(
               {stored, stored->bindings, static_cast<std::ptrdiff_t>(bindings_.size())});
       }
-      binding_[b] = static_cast<std::uint32_t>(bindings_.size());
-      bindings_.push_back(stored->tiles[buffer.tile]);
+      for (std::size_t i = 0; i < tiles; ++i) {
+        std::uint32_t& binding = binding_[tensor.first_buffer + i];
+        if (buffers[i].slot != no_id) {
+          binding = buffers[i].slot;
+        } else if (stored != nullptr && store_->holds(buffers[i])) {
+          binding = static_cast<std::uint32_t>(bindings_.size());
+          bindings_.push_back(stored->tiles[i]);
+        }
+      }
     }
   }
 

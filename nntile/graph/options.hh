@@ -9,6 +9,7 @@
 #include "nntile/core/execution.hh"
 #include "nntile/core/machine_model.hh"
 #include "nntile/core/tiling.hh"
+#include "nntile/graph/mesh.hh"
 #include "nntile/graph/tensor_spec.hh"
 
 namespace nntile {
@@ -26,6 +27,7 @@ struct KeptTiling {
   Tiling tiling;
   Storage storage = Storage::stored;
   Index column_unit = 1;
+  std::vector<TileHome> homes = {};  // of its tiles, on a mesh
 };
 
 /// Padding of a tensor's tiles: dimension 0 is followed by what brings the next column to a
@@ -70,6 +72,11 @@ struct PlanOptions {
   /// its own it counts on those of `machine`, compile(graph, store) on those of the store's
   /// runtime.
   ExecutionPolicy policy = {};
+  /// The ranks that share the work, each of which plans its own part: Plan(graph, options, rank),
+  /// graph/parts.hh. None: one rank.
+  std::vector<MeshAxis> mesh = {};
+  /// What of it each rank holds: rules of one's own, or ddp(), zero1(), fsdp() ... of mesh.hh.
+  std::vector<ShardRule> rules = {};
   /// Cuts an axis into equal multiples of 64 of at most `tile`, instead of tiles of `tile` and a
   /// rest.
   bool even = false;

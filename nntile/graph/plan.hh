@@ -38,6 +38,7 @@ struct PlannedTensor {
   std::uint32_t base = no_id;      // of a view
   std::size_t view_axis = 0;
   Index view_index = 0;
+  std::vector<TileHome> homes = {};  // ranks that store its tiles, on a mesh
   bool operator==(PlannedTensor const&) const = default;
 };
 
@@ -58,6 +59,7 @@ struct PlannedBuffer {
   std::uint32_t slot = no_id;
   Location location = {};
   Index bytes = 0;
+  bool copy = false;  // of a tile that another rank stores: it is in the arena here
   bool operator==(PlannedBuffer const&) const = default;
 };
 
@@ -66,6 +68,14 @@ struct PlannedSlot {
   Index bytes = 0;
   Location location = {};
   bool operator==(PlannedSlot const&) const = default;
+};
+
+/// Arguments of a task that sends or receives the tile that it names. `number` is that of the
+/// message among those from one rank to another, in the order in which both run them.
+struct TransferArgs {
+  std::int64_t number = 0;
+  std::int32_t peer = 0;
+  std::int32_t reserved = 0;
 };
 
 /// Kinds of tasks: compute an op, or move a tile between locations.
@@ -119,6 +129,7 @@ struct MemoryReport {
   Index total() const { return stored + arena; }
   /// Counts a buffer that is in no slot.
   void add(PlannedTensor const& tensor, PlannedBuffer const& buffer) {
+    if (buffer.copy) return;
     if (tensor.storage == Storage::stored) stored += buffer.bytes;
     if (tensor.storage == Storage::double_buffered) stored += 2 * buffer.bytes;
     if (tensor.storage == Storage::adopted)
@@ -145,6 +156,8 @@ struct PlanData {
   std::vector<PlannedPhase> phases;  // none where tasks of different phases may mix
   std::int64_t flops = 0;
   std::string uncanonical;
+  int rank = 0;  // whose part of the job it is, of so many; buffers of others are at theirs
+  int ranks = 1;
   bool operator==(PlanData const&) const = default;
 
   std::span<Use<BufferId> const> uses_of(PlannedTask const& task) const {
@@ -152,6 +165,10 @@ struct PlanData {
   }
   /// The buffer of a tile, a view's being its base's.
   inline std::uint32_t buffer_of(std::uint32_t tensor, Index tile) const;
+  /// Whether a buffer takes turns with others in a slot.
+  bool in_arena(BufferId buffer) const {
+    return buffers[buffer].copy || tensors[buffers[buffer].tensor].storage == Storage::arena;
+  }
 };
 
 /// The result of planning.
@@ -161,6 +178,10 @@ class Plan {
   /// Plans a graph: the passes of graph/passes/, for each candidate where the tile is automatic.
   /// Throws PlanError with what would work, OutOfMemory. Include graph/compile.hh to call it.
   inline explicit Plan(LogicalGraph const& graph, PlanOptions const& options = {});
+
+  /// A rank's part of it, for the mesh of the options. Throws PlanError. Include graph/parts.hh to
+  /// call it.
+  inline Plan(LogicalGraph const& graph, PlanOptions const& options, int rank);
 
   bool operator==(Plan const&) const = default;
 
@@ -205,6 +226,9 @@ class Plan {
                                          : ": it does not keep phases apart; plan with "
                                            "PlanOptions::by_phase"));
   }
+  /// Whose part it is, of so many ranks' that run together.
+  int rank() const { return data_.rank; }
+  int ranks() const { return data_.ranks; }
   /// 2mnk over all tasks.
   std::int64_t flops() const { return data_.flops; }
   /// Whether every cut is canonical, so that the bits are those of any other canonical tiling; else

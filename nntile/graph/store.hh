@@ -13,6 +13,7 @@
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/adopted.hh"
 #include "nntile/graph/plan.hh"
+#include "nntile/graph/rank_link.hh"
 #include "nntile/tile/tile.hh"
 
 namespace nntile {
@@ -24,8 +25,9 @@ struct StoredSpec {
   Tiling tiling;
   Shape file_shape;  // row-major, as files have it
   TensorAttributes attributes;
-  bool open = false;      // in the graph: one of several of that name, perhaps
-  Index column_unit = 1;  // leading dimensions of tiles are its multiples, in elements
+  bool open = false;                 // in the graph: one of several of that name, perhaps
+  Index column_unit = 1;             // leading dimensions of tiles are its multiples, in elements
+  std::vector<TileHome> homes = {};  // ranks that store its tiles, on a mesh
 };
 
 /// Owns the parameters, states, inputs and outputs of one or more compiled graphs on one runtime. A
@@ -39,7 +41,8 @@ template <Runtime R> class TensorStore {
   using Handle = typename R::Handle;
   struct Stored {
     StoredSpec spec;
-    std::vector<Handle> tiles;  // what the next run reads and writes
+    std::vector<Handle> tiles;    // what the next run reads and writes
+    std::vector<bool> elsewhere;  // on another rank: there is no handle
     std::vector<bool> written;  // by the store or a run; what others wrote is found out when asked
     Storage storage = Storage::stored;
     std::uint64_t bindings = 0;  // how often other tiles took the place of `tiles`
@@ -51,7 +54,7 @@ template <Runtime R> class TensorStore {
     std::uint64_t bytes_bound = 0;                        // by `bind`, so far
   };
 
-  explicit TensorStore(R& runtime) : runtime_(runtime) {}
+  explicit TensorStore(R& runtime, RankLink const& link = {}) : runtime_(runtime), link_(link) {}
   TensorStore(TensorStore const&) = delete;
   TensorStore& operator=(TensorStore const&) = delete;
   ~TensorStore() {
@@ -59,6 +62,19 @@ template <Runtime R> class TensorStore {
   }
 
   R& runtime() const { return runtime_.get("store"); }
+  RankLink const& link() const { return link_; }
+  /// Whether a stored tile of a plan is kept here, not on another rank.
+  bool holds(PlannedBuffer const& buffer) const {
+    return buffer.location.rank == link_.rank && !buffer.copy;
+  }
+  /// Throws PlanError where the plan is not this rank's part.
+  void check_ranks(Plan const& plan) const {
+    if (plan.rank() != link_.rank || plan.ranks() != link_.ranks)
+      throw PlanError(concat("compile: plan '", plan.name(), "' is the part of rank ", plan.rank(),
+                             " of ", plan.ranks(), ", and the store is that of rank ", link_.rank,
+                             " of ", link_.ranks,
+                             ": plan with its rank, and give the store the communicator"));
+  }
 
   /// The tensor of that name, an open one of that shape; a new one is allocated as the plan lists
   /// its buffers. Throws PlanError when dtype, shape or tiling differ, OutOfMemory.
@@ -74,13 +90,15 @@ template <Runtime R> class TensorStore {
       for (std::size_t d = shape.size(); d-- > 0;) file.push_back(shape[d]);
     Stored& result = *tensors_.emplace_back(std::make_unique<Stored>());
     try {
-      result.spec = {planned.name,       planned.dtype, planned.tiling,     file,
-                     planned.attributes, planned.open,  planned.column_unit};
+      result.spec = {planned.name,       planned.dtype, planned.tiling,      file,
+                     planned.attributes, planned.open,  planned.column_unit, planned.homes};
       result.storage = planned.storage;
       allocate(result.tiles, planned, buffers);
       if (planned.storage == Storage::double_buffered) allocate(result.spare, planned, buffers);
-      for (PlannedBuffer const& buffer : buffers)
+      for (PlannedBuffer const& buffer : buffers) {
         result.written.push_back(element_count(planned.tiling.box(buffer.tile).extent) == 0);
+        result.elsewhere.push_back(!holds(buffer));
+      }
       by_name_.emplace(planned.name, &result);
     } catch (...) {
       retire(result);
@@ -96,8 +114,8 @@ template <Runtime R> class TensorStore {
   std::vector<KeptTiling> tilings() const {
     std::vector<KeptTiling> result;
     for (auto const& stored : tensors_)
-      result.push_back(
-          {stored->spec.name, stored->spec.tiling, stored->storage, stored->spec.column_unit});
+      result.push_back({stored->spec.name, stored->spec.tiling, stored->storage,
+                        stored->spec.column_unit, stored->spec.homes});
     return result;
   }
   bool contains(std::string const& name) const { return by_name_.contains(name); }
@@ -164,7 +182,8 @@ template <Runtime R> class TensorStore {
     stored.bytes_bound += values.size_bytes();
   }
 
-  /// Copies a whole column-major array into a tensor, waiting for that tensor's tasks alone: a
+  /// Copies a whole column-major array into a tensor, of which each rank takes the tiles that it
+  /// holds, waiting for that tensor's tasks alone: a
   /// double-buffered one's of the run before the last binding. Throws ShapeError, TypeError,
   /// GraphError (the tensor is the caller's memory).
   template <Element T> void write(std::string const& name, std::span<T const> values) {
@@ -221,6 +240,10 @@ template <Runtime R> class TensorStore {
                 std::span<PlannedBuffer const> buffers) {
     tiles.reserve(buffers.size());
     for (PlannedBuffer const& buffer : buffers) {
+      if (!holds(buffer)) {
+        tiles.push_back({});
+        continue;
+      }
       bool const placeholder = planned.storage == Storage::adopted;
       tiles.push_back(runtime().allocate(placeholder ? 1 : static_cast<std::size_t>(buffer.bytes),
                                          buffer.location.place, Lifetime::persistent));
@@ -229,8 +252,9 @@ template <Runtime R> class TensorStore {
     }
   }
   void retire(Stored& stored) {
-    for (Handle const& handle : stored.tiles) runtime_.retire(handle);
-    for (Handle const& handle : stored.spare) runtime_.retire(handle);
+    for (auto const* tiles : {&stored.tiles, &stored.spare})
+      for (std::size_t i = 0; i < tiles->size(); ++i)
+        if (i >= stored.elsewhere.size() || !stored.elsewhere[i]) runtime_.retire((*tiles)[i]);
   }
 
   void adopt(Stored& stored, detail::CallerMemory const& memory, Release release) {
@@ -287,6 +311,10 @@ template <Runtime R> class TensorStore {
     using Byte = std::conditional_t<access == Access::read, std::byte const, std::byte>;
     Shape const shape = stored.spec.tiling.shape();
     for (std::size_t tile = 0; tile < tiles.size(); ++tile) {
+      if (stored.elsewhere[tile]) {
+        if constexpr (access == Access::write) continue;
+        fail_elsewhere(stored, tile);
+      }
       HostView<std::int32_t, R, access> const view(runtime(), tiles[tile]);
       f(reinterpret_cast<Byte*>(view.span().data()),
         stored.spec.tiling.box(static_cast<Index>(tile)), shape, size_of(stored.spec.dtype));
@@ -302,6 +330,12 @@ template <Runtime R> class TensorStore {
     if (static_cast<Index>(count) != element_count(stored.spec.tiling.shape()))
       throw ShapeError(concat(call, ": ", count, " values for '", name, "' of shape ",
                               to_string(stored.spec.tiling.shape())));
+  }
+
+  [[noreturn]] void fail_elsewhere(Stored const& stored, std::size_t tile) const {
+    throw GraphError(concat("read: tile ", tile, " of '", stored.spec.name,
+                            "' is on another rank than ", link_.rank, " of ", link_.ranks,
+                            ": mark an output that all ranks hold, or read its tiles there"));
   }
 
   /// The tensor that a plan means: of open ones there is one for each shape.
@@ -334,9 +368,15 @@ template <Runtime R> class TensorStore {
                              stored.spec.column_unit, " elements here but of ", planned.column_unit,
                              " in the new graph; plan both with the same ",
                              "padding, or the new one around TensorStore::tilings()"));
+    if (stored.spec.homes != planned.homes)
+      throw PlanError(concat("store: tiles of '", planned.name,
+                             "' are on other ranks here than in ",
+                             "the new graph; plan both with the same mesh and rules, and the new ",
+                             "one around TensorStore::tilings()"));
   }
 
   RuntimeRef<R> runtime_;
+  RankLink link_;
   std::vector<std::unique_ptr<Stored>> tensors_;
   std::unordered_multimap<std::string, Stored*> by_name_;
 };

@@ -110,7 +110,7 @@ class CheckPass {
     if (buffer.bytes != bytes)
       fail(tile(b), " has ", buffer.bytes, " bytes where it needs ", bytes);
     if (buffer.slot == no_id) return;
-    if (tensor.storage != Storage::arena) fail(tile(b), " is stored, and has slot ", buffer.slot);
+    if (!plan_.in_arena(b)) fail(tile(b), " is stored, and has slot ", buffer.slot);
     if (buffer.slot >= plan_.slots.size())
       fail(tile(b), " has slot ", buffer.slot, " of ", plan_.slots.size());
     PlannedSlot const& slot = plan_.slots[buffer.slot];
@@ -152,7 +152,7 @@ class CheckPass {
       if (use.handle >= plan_.buffers.size())
         fail(label(t), " uses buffer ", use.handle, " of ", plan_.buffers.size());
       PlannedBuffer const& buffer = plan_.buffers[use.handle];
-      if (plan_.tensors[buffer.tensor].storage == Storage::arena && buffer.slot == no_id)
+      if (plan_.in_arena(use.handle) && buffer.slot == no_id)
         fail(label(t), " uses ", tile(use.handle), ", which has no slot");
       if (plan_.tensors[buffer.tensor].storage == Storage::adopted && writes(use.access))
         fail(label(t), " writes ", tile(use.handle), ", which is adopted to be read");
@@ -183,11 +183,10 @@ class CheckPass {
   }
 
   void check_values() const {
-    std::vector<bool> written;
-    for (PlannedBuffer const& buffer : plan_.buffers) {
-      PlannedTensor const& tensor = plan_.tensors[buffer.tensor];
-      bool const given = tensor.attributes.persistent || tensor.attributes.external;
-      written.push_back(given && tensor.storage != Storage::arena);
+    std::vector<bool> written(plan_.buffers.size());
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+      TensorAttributes const& attributes = plan_.tensors[plan_.buffers[b].tensor].attributes;
+      written[b] = (attributes.persistent || attributes.external) && !plan_.in_arena(b);
     }
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       auto const uses = plan_.uses_of(plan_.tasks[t]);
@@ -247,7 +246,8 @@ class CheckPass {
     for (PlannedTask const& task : plan_.tasks) flops += task.cost.flops;
     if (flops != plan_.flops) fail("its tasks have ", flops, " flops, not ", plan_.flops);
     for (PlannedBuffer const& buffer : plan_.buffers)
-      if (std::none_of(plan_.memory.begin(), plan_.memory.end(), [&](MemoryReport const& report) {
+      if (buffer.location.rank == plan_.rank &&
+          std::none_of(plan_.memory.begin(), plan_.memory.end(), [&](MemoryReport const& report) {
             return report.location == buffer.location;
           }))
         fail("its report of memory lacks ", to_string(buffer.location));

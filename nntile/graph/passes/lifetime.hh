@@ -148,8 +148,7 @@ class SlotPass {
   static constexpr int max_probes = 16;  // of free slots, before the first of them is taken
 
   bool in_arena(std::uint32_t buffer) const {
-    return plan_.buffers[buffer].location == location_ &&
-           plan_.tensors[plan_.buffers[buffer].tensor].storage == Storage::arena;
+    return plan_.buffers[buffer].location == location_ && plan_.in_arena(buffer);
   }
 
   /// The operand, if any, whose slot the last result of a task takes over.
@@ -219,9 +218,10 @@ class SlotPass {
   Index total_ = 0;
 };
 
-/// Fills in slots, and the report of memory of each location.
+/// Fills in slots, and the report of memory of each location of the plan's rank.
 inline PlanData lifetime(PlanData plan) {
   for (PlannedBuffer const& buffer : plan.buffers) {
+    if (buffer.location.rank != plan.rank) continue;
     MemoryReport* at = nullptr;
     for (MemoryReport& report : plan.memory)
       if (report.location == buffer.location) at = &report;

@@ -16,8 +16,9 @@
 
 namespace nntile::passes {
 
-/// Plans for the tile of the options, which is not automatic. Throws PlanError.
-inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options) {
+/// The passes up to ordered tile tasks, without memory, for the tile of the options, which is not
+/// automatic. Throws PlanError.
+inline PlanData to_tasks(LogicalGraph const& graph, PlanOptions const& options) {
   PlanData plan;
   plan.name = graph.name();
   plan.tile = options.tile;
@@ -34,7 +35,12 @@ inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options) {
   plan = lower(std::move(plan), graph);
   plan = by_tile(std::move(plan));
   if (options.by_phase) plan = list_phases(std::move(plan), graph);
-  return place(lifetime(std::move(plan)), graph, options);
+  return plan;
+}
+
+/// All of them. Throws PlanError.
+inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options) {
+  return place(lifetime(to_tasks(graph, options)), graph, options);
 }
 
 }  // namespace nntile::passes

@@ -32,6 +32,18 @@ class TilePass {
     inside_.resize(first_.back(), none);
   }
 
+  /// Names of the classes of all tensors' dimensions; "" of one without.
+  std::vector<std::vector<std::string>> class_names(std::vector<std::size_t> const& ops) {
+    join_views();
+    for (std::size_t const op : ops) join_op(graph_.op_at(op));
+    name_classes();
+    std::vector<std::vector<std::string>> names(graph_.tensor_count());
+    for (std::size_t t = 0; t < names.size(); ++t)
+      for (std::size_t id = first_[t]; id < first_[t + 1]; ++id)
+        names[t].push_back(names_[find(id)]);
+    return names;
+  }
+
   /// Tilings of all tensors, from the axes of the ops that are kept. Throws PlanError on cuts that
   /// contradict.
   std::vector<Tiling> run(std::vector<std::size_t> const& ops) {

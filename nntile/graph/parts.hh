@@ -1,0 +1,84 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The parts of a plan for several ranks. Each rank plans its own: from the same graph and options
+// they fit together.
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "nntile/graph/compile.hh"
+#include "nntile/graph/passes/split.hh"
+
+namespace nntile {
+
+/// What a run of a part sends to and receives from one rank.
+struct PlannedTraffic {
+  int peer = 0;
+  std::int64_t sent = 0, received = 0;  // messages
+  Index bytes_sent = 0, bytes_received = 0;
+  bool operator==(PlannedTraffic const&) const = default;
+};
+
+/// By rank, without those to which nothing goes either way. Cost: linear in the tasks.
+inline std::vector<PlannedTraffic> traffic(Plan const& plan) {
+  std::vector<PlannedTraffic> by_rank(static_cast<std::size_t>(plan.ranks()));
+  for (PlannedTask const& task : plan.tasks()) {
+    KernelKind const kind = plan.kernels()[task.kernel].kind;
+    if (kind != KernelKind::send && kind != KernelKind::receive) continue;
+    TransferArgs args;
+    std::memcpy(&args, plan.args(task).data(), sizeof args);
+    PlannedTraffic& with = by_rank[static_cast<std::size_t>(args.peer)];
+    with.peer = args.peer;
+    Index const bytes = plan.buffers()[plan.uses(task)[0].handle].bytes;
+    (kind == KernelKind::send ? with.sent : with.received) += 1;
+    (kind == KernelKind::send ? with.bytes_sent : with.bytes_received) += bytes;
+  }
+  std::erase_if(by_rank, [](PlannedTraffic const& with) { return with.sent + with.received == 0; });
+  return by_rank;
+}
+
+namespace detail {
+
+inline PlanData part_of(LogicalGraph const& graph, PlanOptions options, int rank) {
+  passes::MeshShape const mesh(options.mesh);
+  auto const fail = [&](auto const&... text) {
+    throw PlanError(concat("plan '", graph.name(), "': ", text...));
+  };
+  if (rank < 0 || rank >= mesh.ranks())
+    fail("rank ", rank, " of a mesh of ", mesh.ranks(), " ranks");
+  if (options.by_phase)
+    fail("phases are not kept apart on a mesh; leave PlanOptions::by_phase out");
+  if (!options.adopted.empty() || !options.double_buffered.empty())
+    fail("inputs are copied in on a mesh; leave PlanOptions::adopted and double_buffered out");
+  if (options.tile == PlanOptions::automatic) {
+    PlanOptions alone = options;
+    alone.mesh.clear(), alone.rules.clear();
+    options.tile = passes::choose_tile(graph, alone).tile();
+  }
+  PlanData plan = passes::to_tasks(graph, options);
+  BoundDims const dims(graph, options.dims);
+  std::vector<bool> used;
+  std::vector<Storage> storages;
+  for (std::size_t t = 0; t < graph.tensor_count(); ++t) {
+    used.push_back(plan.tensors[t].used);
+    storages.push_back(plan.tensors[t].storage);
+  }
+  auto const axes = passes::TilePass(graph, options, dims, used, storages).class_names(plan.nodes);
+  std::vector<TileHome> homes = passes::HomePass(plan, graph, options, mesh, axes).run();
+  for (PlannedTensor& tensor : plan.tensors)
+    if (tensor.used && tensor.storage == Storage::stored)
+      for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile)
+        tensor.homes.push_back(homes[tensor.first_buffer + static_cast<std::uint32_t>(tile)]);
+  plan = passes::SplitPass(std::move(plan), mesh, std::move(homes), rank).run();
+  return passes::place(passes::lifetime(std::move(plan)), graph, options);
+}
+
+}  // namespace detail
+
+inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options, int rank)
+    : data_(detail::part_of(graph, options, rank)) {
+  if (options.check) passes::check(data_);
+}
+
+}  // namespace nntile

@@ -1,0 +1,255 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The pass that finds the ranks which hold each tile between runs, from mesh and rules.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nntile/graph/mesh.hh"
+#include "nntile/graph/passes/tile.hh"
+
+namespace nntile::passes {
+
+/// Numbers of ranks by their coordinates.
+class MeshShape {
+ public:
+  /// Throws PlanError: no axis name, one given twice, a size below 1, too many axes or ranks.
+  explicit MeshShape(std::vector<MeshAxis> const& axes) : axes_(axes) {
+    if (axes.size() > max_mesh_axes)
+      throw PlanError(
+          concat("mesh: ", axes.size(), " axes where ", max_mesh_axes, " are possible"));
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+      if (axes[a].name.empty()) throw PlanError(concat("mesh: axis ", a, " has no name"));
+      if (axes[a].size < 1)
+        throw PlanError(concat("mesh: axis '", axes[a].name, "' of ", axes[a].size, " ranks"));
+      for (std::size_t b = 0; b < a; ++b)
+        if (axes[a].name == axes[b].name)
+          throw PlanError(concat("mesh: two axes are named '", axes[a].name, "'"));
+      if (axes[a].size > most_ranks / ranks_)
+        throw PlanError(concat("mesh: more than ", most_ranks, " ranks"));
+      strides_[a] = ranks_;
+      ranks_ *= axes[a].size;
+    }
+  }
+
+  int ranks() const { return ranks_; }
+  std::size_t axes() const { return axes_.size(); }
+  MeshAxis const& axis(std::size_t a) const { return axes_[a]; }
+  /// Position of an axis by name; axes() where there is none.
+  std::size_t find(std::string const& name) const {
+    std::size_t a = 0;
+    while (a < axes_.size() && axes_[a].name != name) ++a;
+    return a;
+  }
+  int coordinate(int rank, std::size_t axis) const {
+    return rank / strides_[axis] % axes_[axis].size;
+  }
+  bool contains(RankBox const& box, int rank) const {
+    for (std::size_t a = 0; a < axes_.size(); ++a)
+      if (box.at[a] != RankBox::all && box.at[a] != coordinate(rank, a)) return false;
+    return true;
+  }
+  /// Calls visit(rank) for each of a box, in ascending order.
+  template <class Visit> void each(RankBox const& box, Visit visit) const {
+    for (int rank = 0; rank < ranks_; ++rank)
+      if (contains(box, rank)) visit(rank);
+  }
+
+ private:
+  static constexpr int most_ranks = 1 << 16;
+  std::vector<MeshAxis> const& axes_;
+  std::array<int, max_mesh_axes> strides_{};
+  int ranks_ = 1;
+};
+
+/// The homes of a graph's tiles, by buffer. Throws PlanError: a rule that names a tensor or axis
+/// which the graph lacks, or an axis which the mesh lacks, or cuts what has fewer tiles than the
+/// mesh has ranks there.
+class HomePass {
+ public:
+  HomePass(PlanData const& plan, LogicalGraph const& graph, PlanOptions const& options,
+           MeshShape const& mesh, std::vector<std::vector<std::string>> const& axes)
+      : plan_(plan), graph_(graph), options_(options), mesh_(mesh), axes_(axes) {}
+
+  std::vector<TileHome> run() {
+    for (ShardRule const& rule : options_.rules)
+      if (!rule.mesh.empty() && mesh_.find(rule.mesh) == mesh_.axes()) fail_mesh(rule);
+    used_.resize(options_.rules.size());
+    homes_.resize(plan_.buffers.size());
+    dealt_.resize(plan_.buffers.size());
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
+      if (plan_.tensors[t].used && plan_.tensors[t].storage != Storage::view) place(t);
+    for (std::size_t r = 0; r < used_.size(); ++r)
+      if (ShardRule const& rule = options_.rules[r];
+          !used_[r] && (!rule.axis.empty() || rule.tensors != "*"))
+        fail_unused(rule);
+    for (std::size_t a = 0; a < mesh_.axes(); ++a) deal(a);
+    return std::move(homes_);
+  }
+
+ private:
+  static Role role_of(TensorAttributes const& attributes) {
+    if (attributes.persistent) return attributes.requires_grad ? Role::parameter : Role::state;
+    if (attributes.external) return Role::input;
+    return attributes.output ? Role::output : Role::transient;
+  }
+
+  void place(std::uint32_t t) {
+    PlannedTensor const& tensor = plan_.tensors[t];
+    for (KeptTiling const& kept : options_.keep)
+      if (kept.tensor == tensor.name && !kept.homes.empty() && tensor.storage != Storage::arena)
+        return keep(t, kept.homes);
+    std::uint32_t taken = 0;  // bits of the mesh's axes
+    for (std::size_t d = 0; d < tensor.tiling.rank(); ++d) {
+      ShardRule const* const rule = rule_for(t, axes_[t][d], taken);
+      if (rule == nullptr || rule->mesh.empty()) continue;
+      std::size_t const a = mesh_.find(rule->mesh);
+      taken |= 1u << a;
+      cut(t, d, a, *rule);
+    }
+    ShardRule const* const rule = rule_for(t, "", taken);
+    if (rule == nullptr || rule->mesh.empty() || tensor.storage == Storage::arena) return;
+    auto const bit = static_cast<std::uint8_t>(1u << mesh_.find(rule->mesh));
+    for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile)
+      dealt_[tensor.first_buffer + static_cast<std::uint32_t>(tile)] |= bit;
+  }
+  /// Takes over the homes that a tensor has already.
+  void keep(std::uint32_t t, std::vector<TileHome> const& homes) {
+    for (std::uint32_t tile = 0; tile < homes.size(); ++tile) {
+      std::uint32_t const b = plan_.tensors[t].first_buffer + tile;
+      homes_[b] = homes[tile];
+      for (std::size_t a = 0; a < mesh_.axes(); ++a)
+        if (homes[tile].box.at[a] != RankBox::all && (homes[tile].cut >> a & 1u) == 0)
+          dealt_[b] = static_cast<std::uint8_t>(dealt_[b] | 1u << a);
+    }
+  }
+  /// The first rule for that axis of a tensor, or for the tensor as a whole, that does not name an
+  /// axis of the mesh which is taken.
+  ShardRule const* rule_for(std::uint32_t t, std::string const& axis, std::uint32_t taken) {
+    PlannedTensor const& tensor = plan_.tensors[t];
+    bool const whole = axis.empty();
+    for (std::size_t r = 0; r < options_.rules.size(); ++r) {
+      ShardRule const& rule = options_.rules[r];
+      if (rule.axis.empty() != whole || (!whole && rule.axis != axis)) continue;
+      if (!matches(rule.tensors, tensor.name)) continue;
+      if (rule.role != Role::any && rule.role != role_of(tensor.attributes)) continue;
+      if (!rule.mesh.empty() && (taken >> mesh_.find(rule.mesh) & 1u) != 0) continue;
+      used_[r] = true;
+      return &rule;
+    }
+    return nullptr;
+  }
+
+  void cut(std::uint32_t t, std::size_t d, std::size_t a, ShardRule const& rule) {
+    PlannedTensor const& tensor = plan_.tensors[t];
+    Index const tiles = tensor.tiling.axis(d).count(), parts = mesh_.axis(a).size;
+    if (tiles < parts) fail_tiles(t, d, rule, tiles, parts);
+    Index const longer = tiles % parts, least = tiles / parts;
+    for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
+      Index const at = tensor.tiling.position(tile)[d];
+      Index const coordinate = at < longer * (least + 1)
+                                   ? at / (least + 1)
+                                   : longer + (at - longer * (least + 1)) / least;
+      TileHome& home = homes_[tensor.first_buffer + static_cast<std::uint32_t>(tile)];
+      home.box.at[a] = static_cast<std::int16_t>(coordinate);
+      home.cut = static_cast<std::uint8_t>(home.cut | 1u << a);
+    }
+  }
+  /// Deals out the tiles over an axis of the mesh, those that some task writes together to one
+  /// coordinate.
+  void deal(std::size_t a) {
+    std::vector<std::uint32_t> group(plan_.buffers.size());
+    std::iota(group.begin(), group.end(), 0u);
+    auto const find = [&](std::uint32_t b) {
+      while (group[b] != b) b = group[b] = group[group[b]];
+      return b;
+    };
+    for (PlannedTask const& task : plan_.tasks) {
+      std::uint32_t first = no_id;
+      for (Use<BufferId> const& use : plan_.uses_of(task)) {
+        if (!writes(use.access) || (dealt_[use.handle] >> a & 1u) == 0) continue;
+        if (first == no_id) first = use.handle;
+        group[find(use.handle)] = find(first);
+      }
+    }
+    std::vector<Index> bytes(plan_.buffers.size());
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
+      if ((dealt_[b] >> a & 1u) != 0) bytes[find(b)] += plan_.buffers[b].bytes;
+    std::vector<Index> load(static_cast<std::size_t>(mesh_.axis(a).size));
+    for (KeptTiling const& kept : options_.keep)
+      for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
+        if (plan_.tensors[t].used && plan_.tensors[t].name == kept.tensor)
+          for (std::uint32_t tile = 0; tile < kept.homes.size(); ++tile) {
+            std::uint32_t const b = plan_.tensors[t].first_buffer + tile, root = find(b);
+            if ((dealt_[b] >> a & 1u) == 0) continue;
+            std::int16_t& at = homes_[root].box.at[a];
+            if (at != RankBox::all && at != kept.homes[tile].box.at[a])
+              fail("tile ", tile, " of '", kept.tensor, "' exists at ", kept.homes[tile].box.at[a],
+                   " of mesh axis '", mesh_.axis(a).name, "', and is written together with one at ",
+                   at);
+            at = kept.homes[tile].box.at[a];
+            load[static_cast<std::size_t>(at)] += std::exchange(bytes[root], 0);
+          }
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+      if ((dealt_[b] >> a & 1u) == 0) continue;
+      std::uint32_t const root = find(b);
+      if (homes_[root].box.at[a] == RankBox::all) {  // the first of its group
+        auto const least = std::min_element(load.begin(), load.end());
+        *least += std::exchange(bytes[root], 0);
+        homes_[root].box.at[a] = static_cast<std::int16_t>(least - load.begin());
+      }
+      homes_[b].box.at[a] = homes_[root].box.at[a];
+    }
+  }
+
+  template <class... Text> [[noreturn]] void fail(Text const&... text) const {
+    throw PlanError(concat("plan '", plan_.name, "': ", text...));
+  }
+  static std::string describe(ShardRule const& rule) {
+    return concat("rule (tensors '", rule.tensors, "', role ", name_of(rule.role), ", axis '",
+                  rule.axis, "', mesh '", rule.mesh, "')");
+  }
+  [[noreturn]] void fail_mesh(ShardRule const& rule) const {
+    std::string names;
+    for (std::size_t a = 0; a < mesh_.axes(); ++a)
+      names += concat(a == 0 ? "" : ", ", mesh_.axis(a).name);
+    fail(describe(rule), ": the mesh has no axis of that name; it has ", names);
+  }
+  [[noreturn]] void fail_unused(ShardRule const& rule) const {
+    std::vector<std::string> names;
+    for (auto const& tensor : axes_)
+      for (std::string const& name : tensor)
+        if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end())
+          names.push_back(name);
+    std::string list;
+    for (std::string const& name : names) list += concat(list.empty() ? "" : ", ", name);
+    fail(describe(rule), " fits no tensor that another rule has not placed; axes are ", list);
+  }
+  [[noreturn]] void fail_tiles(std::uint32_t t, std::size_t d, ShardRule const& rule, Index tiles,
+                               Index parts) const {
+    PlannedTensor const& tensor = plan_.tensors[t];
+    Index const extent = tensor.tiling.axis(d).extent();
+    if (extent < parts)
+      fail(describe(rule), ": '", tensor.name, "' has ", extent, " indices along '", rule.axis,
+           "' for ", parts, " ranks of mesh axis '", rule.mesh, "': use at most ", extent);
+    fail(describe(rule), ": '", tensor.name, "' has ", tiles, " tiles along '", rule.axis, "' for ",
+         parts, " ranks of mesh axis '", rule.mesh, "': cut it, .cuts = {{\"", rule.axis, "\", {",
+         (extent + parts - 1) / parts, "}}}");
+  }
+
+  PlanData const& plan_;
+  LogicalGraph const& graph_;
+  PlanOptions const& options_;
+  MeshShape const& mesh_;
+  std::vector<std::vector<std::string>> const& axes_;  // names of a tensor's dimensions
+  std::vector<std::uint8_t> dealt_;                    // bits of the mesh's axes, by buffer
+  std::vector<TileHome> homes_;
+  std::vector<bool> used_;
+};
+
+}  // namespace nntile::passes

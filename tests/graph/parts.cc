@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parts of plans for several ranks: from the same graph and options they fit together.
+#include "nntile/graph/parts.hh"
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "nntile/nn/linear.hh"
+#include "nntile/ops.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/tiny_gpt.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+struct Case {
+  char const* name;
+  std::vector<MeshAxis> mesh;
+  std::vector<ShardRule> rules;
+};
+std::vector<Case> cases() {
+  return {{"ddp of 2", {{"data", 2}}, ddp()},
+          {"ddp of 3", {{"data", 3}}, ddp()},
+          {"zero1 of 4", {{"data", 4}}, zero1()},
+          {"fsdp of 4", {{"data", 4}}, fsdp()},
+          {"tensor 2", {{"tensor", 2}}, tensor_parallel()},
+          {"sequence 2", {{"seq", 2}}, sequence_parallel()},
+          {"tensor 2, zero1 of 2",
+           {{"tensor", 2}, {"data", 2}},
+           product({tensor_parallel(), zero1()})}};
+}
+PlanOptions options_of(Case const& of) {
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}, {"head", {1}}}};
+  options.mesh = of.mesh;
+  options.rules = of.rules;
+  options.check = true;
+  return options;
+}
+std::vector<Plan> parts_of(LogicalGraph const& graph, PlanOptions const& options) {
+  std::vector<Plan> parts;
+  int ranks = 1;
+  for (MeshAxis const& axis : options.mesh) ranks *= axis.size;
+  for (int rank = 0; rank < ranks; ++rank) parts.emplace_back(graph, options, rank);
+  return parts;
+}
+TransferArgs args_of(Plan const& plan, PlannedTask const& task) {
+  TransferArgs args;
+  std::memcpy(&args, plan.args(task).data(), sizeof args);
+  return args;
+}
+KernelKind kind_of(Plan const& plan, PlannedTask const& task) {
+  return plan.kernels()[task.kernel].kind;
+}
+
+/// Runs the parts' tasks in their orders, a message at a time; the tasks of each rank that ran. As
+/// long as a rank stands before a receive whose message has not been sent, it waits.
+std::vector<std::size_t> run_in_order(std::vector<Plan> const& parts) {
+  std::vector<std::size_t> at(parts.size());
+  std::map<std::tuple<int, int, std::int64_t>, Index> mail;  // bytes
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t r = 0; r < parts.size(); ++r)
+      for (Plan const& plan = parts[r]; at[r] < plan.tasks().size(); ++at[r], moved = true) {
+        PlannedTask const& task = plan.tasks()[at[r]];
+        if (kind_of(plan, task) == KernelKind::op) continue;
+        TransferArgs const args = args_of(plan, task);
+        Index const bytes = plan.buffers()[plan.uses(task)[0].handle].bytes;
+        auto const here = static_cast<int>(r);
+        if (kind_of(plan, task) == KernelKind::send) {
+          CHECK(mail.emplace(std::tuple(here, args.peer, args.number), bytes).second);
+          continue;
+        }
+        auto const message = mail.find({args.peer, here, args.number});
+        if (message == mail.end()) break;
+        CHECK(message->second == bytes);
+        mail.erase(message);
+      }
+  }
+  CHECK(mail.empty());
+  return at;
+}
+
+/// y = gelutanh(x w + b), of 256 by 512.
+struct Layer {
+  LogicalGraph graph{"layer"};
+  nn::ParameterList parameters{graph};
+  nn::Linear linear{parameters, "linear", {{512}, "out"}, {{256}, "in"}};
+  Node x = graph.input({.shape = {256, 64}, .axes = "in batch"}, "x");
+  Node y = gelutanh(linear(x)).named("y").mark_output();
+};
+
+}  // namespace
+
+TEST_CASE("parts run to their ends in the common order", "[graph][parts]") {
+  TinyGptGraph const of({.batch = 4});
+  Plan const whole(of.graph, {.tile = 64, .cuts = {{"batch", {1}}, {"head", {1}}}});
+  for (Case const& each : cases()) {
+    INFO(each.name);
+    auto const parts = parts_of(of.graph, options_of(each));
+    auto const ran = run_in_order(parts);
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> tasks;  // by node and tile
+    for (std::size_t r = 0; r < parts.size(); ++r) {
+      CHECK(ran[r] == parts[r].tasks().size());
+      CHECK(parts[r].rank() == static_cast<int>(r));
+      for (PlannedTask const& task : parts[r].tasks())
+        if (kind_of(parts[r], task) == KernelKind::op) ++tasks[{task.node, task.tile}];
+      // Each message is somebody's to receive.
+      for (PlannedTraffic const& with : traffic(parts[r]))
+        for (PlannedTraffic const& back : traffic(parts[static_cast<std::size_t>(with.peer)]))
+          if (back.peer == static_cast<int>(r)) {
+            CHECK(back.received == with.sent);
+            CHECK(back.bytes_received == with.bytes_sent);
+          }
+    }
+    for (PlannedTask const& task : whole.tasks()) CHECK(tasks.count({task.node, task.tile}) == 1);
+  }
+}
+
+TEST_CASE("batches cut a layer's work, and need no message forward", "[graph][parts]") {
+  Layer const layer;
+  PlanOptions options{.tile = 128, .cuts = {{"batch", {32}}}};
+  Plan const whole(layer.graph, options);
+  options.mesh = {{"data", 2}};
+  options.rules = ddp();
+  auto const parts = parts_of(layer.graph, options);
+  CHECK(parts[0].tasks().size() + parts[1].tasks().size() == whole.tasks().size());
+  CHECK(parts[0].flops() == whole.flops() / 2);
+  CHECK((traffic(parts[0]).empty() && traffic(parts[1]).empty()));
+  // Weights are on both, inputs and outputs on one of them.
+  Index const weights = (512 * 256 + 512) * 4, rest = (256 + 512) * 64 * 4;
+  CHECK(parts[0].memory({0, host}).stored == weights + rest / 2);
+  CHECK(parts[1].memory({1, host}).stored == weights + rest / 2);
+  CHECK(parts[1].memory().total() == 0);
+  // Owned weights are sent forward, each once.
+  options.rules = fsdp();
+  auto const owned = parts_of(layer.graph, options);
+  Index sent = 0, stored = 0;
+  for (int rank : {0, 1}) {
+    for (PlannedTraffic const& with : traffic(owned[static_cast<std::size_t>(rank)]))
+      sent += with.bytes_sent;
+    stored += owned[static_cast<std::size_t>(rank)].memory({rank, host}).stored;
+  }
+  CHECK(sent == weights);
+  CHECK(stored == weights + rest);
+}
+
+TEST_CASE("states of the optimizer are dealt out evenly", "[graph][parts]") {
+  TinyGptGraph const of({.batch = 4});
+  Plan const whole(of.graph, {.tile = 64, .cuts = {{"batch", {1}}}});
+  Case const each{"", {{"data", 4}}, fsdp()};
+  auto const parts = parts_of(of.graph, options_of(each));
+  Index least = whole.memory().stored, most = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    Index const stored = parts[static_cast<std::size_t>(rank)].memory({rank, host}).stored;
+    least = std::min(least, stored), most = std::max(most, stored);
+  }
+  CHECK(most <= whole.memory().stored / 4 * 102 / 100 + 4096);
+  CHECK(least >= whole.memory().stored / 4 * 98 / 100 - 4096);
+}
+
+TEST_CASE("a mesh or rule that cannot be is refused with what would do", "[graph][parts]") {
+  Layer const layer;
+  auto const refusal = [&](std::vector<MeshAxis> mesh, std::vector<ShardRule> rules, int rank = 0) {
+    PlanOptions options{.tile = 128, .cuts = {{"batch", {32}}}};
+    options.mesh = std::move(mesh);
+    options.rules = std::move(rules);
+    return message_of<PlanError>([&] { Plan(layer.graph, options, rank); });
+  };
+  CHECK(refusal({{"data", 2}}, ddp(), 2) == "plan 'layer': rank 2 of a mesh of 2 ranks");
+  CHECK(refusal({{"data", 2}}, ddp(), -1) == "plan 'layer': rank -1 of a mesh of 2 ranks");
+  CHECK(refusal({{"data", 0}}, ddp()) == "mesh: axis 'data' of 0 ranks");
+  CHECK(refusal({{"", 2}}, ddp()) == "mesh: axis 0 has no name");
+  CHECK(refusal({{"data", 2}, {"data", 2}}, ddp()) == "mesh: two axes are named 'data'");
+  CHECK(refusal({{"data", 1 << 16}, {"more", 2}}, ddp()) == "mesh: more than 65536 ranks");
+  CHECK(refusal({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}}, {}) ==
+        "mesh: 5 axes where 4 are possible");
+  CHECK(refusal({{"tensor", 2}}, ddp()) ==
+        "plan 'layer': rule (tensors '*', role any, axis 'batch', mesh 'data'): the mesh has no "
+        "axis of that name; it has tensor");
+  CHECK(refusal({{"data", 2}}, {{.axis = "head", .mesh = "data"}}) ==
+        "plan 'layer': rule (tensors '*', role any, axis 'head', mesh 'data') fits no tensor that "
+        "another rule has not placed; axes are out, in, batch");
+  CHECK(refusal({{"data", 4}}, ddp()) ==
+        "plan 'layer': rule (tensors '*', role any, axis 'batch', mesh 'data'): 'x' has 2 tiles "
+        "along 'batch' for 4 ranks of mesh axis 'data': cut it, .cuts = {{\"batch\", {16}}}");
+  CHECK(refusal({{"data", 128}}, ddp()) ==
+        "plan 'layer': rule (tensors '*', role any, axis 'batch', mesh 'data'): 'x' has 64 indices "
+        "along 'batch' for 128 ranks of mesh axis 'data': use at most 64");
+  PlanOptions options{.tile = 128};
+  options.by_phase = true;
+  CHECK(message_of<PlanError>([&] {
+          Plan(layer.graph, options, 0);
+        }).find("leave PlanOptions::by_phase out") != std::string::npos);
+  options = {.tile = 128};
+  options.adopted = {"x"};
+  CHECK(message_of<PlanError>([&] {
+          Plan(layer.graph, options, 0);
+        }).find("inputs are copied in on a mesh") != std::string::npos);
+}
