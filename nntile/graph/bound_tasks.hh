@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "nntile/core/rank_link.hh"
 #include "nntile/graph/plan.hh"
-#include "nntile/graph/rank_link.hh"
 #include "nntile/graph/trace.hh"
 #include "nntile/tile/submit.hh"
 
@@ -23,8 +23,9 @@ Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa is
   if (kernel.kind == KernelKind::send && link.send != nullptr) return link.send;
   if (kernel.kind == KernelKind::receive && link.receive != nullptr) return link.receive;
   if (kernel.kind != KernelKind::op)
-    throw PlanError(concat("compile: the plan's kernel '", kernel.name, "' moves tiles, and ",
-                           kernel.kind == KernelKind::copy ? "there is one place alone"
+    throw PlanError(concat("compile: the plan is for several locations (its kernel '", kernel.name,
+                           "' moves tiles), and ",
+                           kernel.kind == KernelKind::copy ? "the store has one place alone"
                                                            : "the store has no communicator"));
   for (OpInfo const* const op : ops)
     if (kernel.name == op->name)

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "nntile/core/box.hh"
+#include "nntile/core/rank_link.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/adopted.hh"
 #include "nntile/graph/plan.hh"
-#include "nntile/graph/rank_link.hh"
 #include "nntile/tile/tile.hh"
 
 namespace nntile {

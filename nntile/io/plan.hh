@@ -330,8 +330,12 @@ class PlanReader {
 
 }  // namespace detail
 
-/// A plan as JSON: equal plans have equal texts. Throws PlanError where it is not one of the graph.
+/// A plan as JSON: equal plans have equal texts. Throws PlanError where it is not one of the graph,
+/// or one rank's part of several.
 inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
+  if (plan.ranks() != 1)
+    throw PlanError(concat("plan '", plan.name(), "': the part of rank ", plan.rank(), " of ",
+                           plan.ranks(), " is not saved; plan it anew from graph and options"));
   detail::RangeRecorder recorder;
   PlanData const walked = passes::lower(detail::unlowered(plan, graph), graph, &recorder);
   std::unordered_map<std::uint32_t, std::size_t> by_args;

@@ -4,6 +4,7 @@
 #include "nntile/io/plan.hh"
 
 #include "nntile/graph/dump.hh"
+#include "nntile/graph/parts.hh"
 #include "nntile/io/store.hh"
 #include "nntile/ops/all.hh"
 #include "nntile/runtime/ring/ring.hh"
@@ -262,4 +263,13 @@ TEST_CASE("a plan is saved with its own graph alone", "[io][plan]") {
   Layer const layer;
   CHECK_THROWS_AS(plan_text(Plan(layer.graph), gpt.graph), PlanError);
   CHECK_THROWS_AS(plan_text(Plan(gpt.graph), layer.graph), PlanError);
+}
+
+TEST_CASE("one rank's part of a plan is not saved", "[io][plan]") {
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {8}, .axes = "batch"}, "x");
+  scale(x).named("y").mark_output();
+  PlanOptions options{.tile = 4, .mesh = {{"data", 2}}, .rules = ddp()};
+  CHECK(message_of<PlanError>([&] { (void)plan_text(Plan(graph, options, 1), graph); }) ==
+        "plan 'g': the part of rank 1 of 2 is not saved; plan it anew from graph and options");
 }

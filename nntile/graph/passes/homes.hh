@@ -106,7 +106,7 @@ class HomePass {
         return keep(t, kept.homes);
     std::uint32_t taken = 0;  // bits of the mesh's axes
     for (std::size_t d = 0; d < tensor.tiling.rank(); ++d) {
-      ShardRule const* const rule = rule_for(t, axes_[t][d], taken);
+      ShardRule const* const rule = axes_[t][d].empty() ? nullptr : rule_for(t, axes_[t][d], taken);
       if (rule == nullptr || rule->mesh.empty()) continue;
       std::size_t const a = mesh_.find(rule->mesh);
       taken |= 1u << a;
