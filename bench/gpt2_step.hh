@@ -34,7 +34,7 @@ template <Runtime R> class BoundStep {
   BoundStep(Gpt2Step const& of, RuntimeOptions const& options, PlanOptions const& plan,
             BindOptions const& bind = {})
       : runtime_(options), store_(runtime_), run_(compile(of.graph, store_, plan, bind)) {
-    LogicalGraph init("initialize", of.graph.numerics());
+    LogicalGraph init("initialize", {of.graph.numerics().mode});
     nn::initialize(init, of.step, 1);
     compile(init, store_, {.tile = plan.tile}).execute();
     auto const count = static_cast<std::size_t>(of.seq * of.batch);

@@ -117,8 +117,8 @@ inline nntile::PlanOptions tile_options(std::string const& text) {
 }
 
 inline nntile::Numerics numerics_of(std::string const& name) {
-  if (name == "exact") return {nntile::Mode::exact, 1};
-  if (name == "fast") return {nntile::Mode::fast, 1};
+  if (name == "exact") return {nntile::Mode::exact};
+  if (name == "fast") return {nntile::Mode::fast};
   throw nntile::ValueError(nntile::concat("--numerics: '", name, "' is neither exact nor fast"));
 }
 

@@ -43,7 +43,10 @@ Product<S, compute_t<S>> product_of(ops::Gemm::Args const& args, KernelCall cons
   x.a = buffers.at<S>(Operand::a) + args.a_offset + batch * args.a_stride;
   x.b = buffers.at<S>(Operand::b) + args.b_offset + batch * args.b_stride;
   x.bias = bias == nullptr ? nullptr : bias + args.bias_offset;
-  x.c = buffers.at<S>(Operand::c) + args.c_offset + batch * args.c_stride;
+  x.c = buffers.at<S>(Operand::c);
+  if (x.c == nullptr)  // a canonical group's, which only the carry holds: neither read nor written
+    x.c = reinterpret_cast<S*>(carry);
+  x.c += args.c_offset + batch * args.c_stride;
   x.carry = carry == nullptr ? nullptr : carry + args.c_offset + batch * args.c_stride;
   x.lda = args.lda, x.ldb = args.ldb, x.ldc = args.ldc;
   x.trans_a = args.trans_a, x.trans_b = args.trans_b, x.first = args.chain.first,
@@ -65,15 +68,38 @@ template <class T> NNTILE_ALWAYS_INLINE void multiply(Product<T, T> const& x, vo
   multiply_blocked(x, choose(x), workspace);
 }
 
+/// Bias and activation on the sum of all canonical groups, which is in C, or in the carry: then
+/// beta C is added to it first.
+template <class S> void finish_groups(ops::Gemm::Args const& args, KernelCall const& call) {
+  using T = compute_t<S>;
+  for (Index batch = 0; batch < args.batch; ++batch) {
+    auto const x = product_of<S>(args, call, batch);
+    if (x.carry == nullptr) {
+      finish_block(x.finish(), x.m, x.n, static_cast<S const*>(x.c), x.ldc, x.c, x.ldc);
+      continue;
+    }
+    for (Index j = 0; j < x.n && x.beta != T(0); ++j)
+      for_each_vec<T>(x.m, [&](Index i, auto part) __attribute__((always_inline)) {
+        T* const sum = x.carry + i + j * x.ldc;
+        store(sum,
+              fma(Vec<T>(args.beta), load(static_cast<S const*>(x.c) + i + j * x.ldc, part),
+                  load(static_cast<T const*>(sum), part)),
+              part);
+      });
+    finish_block(x.finish(), x.m, x.n, static_cast<T const*>(x.carry), x.ldc, x.c, x.ldc);
+  }
+}
+
 template <class S> struct Gemm {
   using T = compute_t<S>;
   static constexpr std::size_t workspace =
       std::same_as<S, T> ? WideBlocking<T>::bytes : NarrowBlocking<T>::bytes;
 
   static Status run(KernelCall const& call) noexcept {
-    if (call.workspace == nullptr) return {no_workspace};
     auto const args = arguments<ops::Gemm>(call);
     if (args.m == 0 || args.n == 0) return {};
+    if (args.finishing) return finish_groups<S>(args, call), Status{};
+    if (call.workspace == nullptr) return {no_workspace};
     for (Index batch = 0; batch < args.batch; ++batch) {
       auto const x = product_of<S>(args, call, batch);
       if constexpr (std::same_as<S, T>)

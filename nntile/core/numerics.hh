@@ -3,6 +3,8 @@
 // Numerics: the record that fixes the bits of a graph before planning.
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace nntile {
 
@@ -10,11 +12,20 @@ namespace nntile {
 /// `fast`: vendor GEMM and reduced formats; equal bits from run to run of one plan on one machine.
 enum class Mode : std::uint8_t { exact, fast };
 
+/// How many canonical groups a named axis has.
+struct AxisGroups {
+  std::string axis;
+  int groups = 1;
+
+  bool operator==(AxisGroups const&) const = default;
+};
+
 /// The record that a graph carries. Law: nntile/NUMERICS.md.
 struct Numerics {
   Mode mode = Mode::exact;
-  /// Canonical groups of the batch axis; only 1 can be planned so far.
-  int batch_groups = 1;
+  /// Sums over these axes are a chain for each group, which a fixed tree adds up: {{"batch", 8}}.
+  /// Other axes have one group.
+  std::vector<AxisGroups> groups = {};
 
   bool operator==(Numerics const&) const = default;
 };

@@ -96,10 +96,18 @@ inline bool operator==(OpNode const& a, OpNode const& b) {
 class LogicalGraph {
  public:
   explicit LogicalGraph(std::string name = "graph", Numerics numerics = {})
-      : name_(std::move(name)), numerics_(numerics) {
-    if (numerics.batch_groups != 1)
-      throw PlanError(concat("graph '", name_, "': batch_groups=", numerics.batch_groups,
-                             ", but only 1 canonical group can be planned in this version"));
+      : name_(std::move(name)), numerics_(std::move(numerics)) {
+    for (std::size_t g = 0; g < numerics_.groups.size(); ++g) {
+      AxisGroups const& each = numerics_.groups[g];
+      if (each.groups < 1)
+        throw GraphError(concat("graph '", name_, "': axis '", each.axis, "' has ", each.groups,
+                                " canonical groups; at least 1 is needed"));
+      for (std::size_t other = 0; other < g; ++other)
+        if (numerics_.groups[other].axis == each.axis)
+          throw GraphError(concat("graph '", name_, "': axis '", each.axis,
+                                  "' is listed twice in Numerics::groups, with ",
+                                  numerics_.groups[other].groups, " and ", each.groups));
+    }
   }
   LogicalGraph(LogicalGraph const&) = delete;
   /// Says why instead of copying or moving.

@@ -35,10 +35,13 @@ struct PlannedTensor {
   Storage storage = Storage::arena;
   bool used = false;               // by an op of the plan, or a view of it is
   std::uint32_t first_buffer = 0;  // of its tile 0; tile buffers follow one another
-  std::uint32_t base = no_id;      // of a view
+  std::uint32_t base = no_id;      // of a view; of hidden sums of groups their result
   std::size_t view_axis = 0;
   Index view_index = 0;
   std::vector<TileHome> homes = {};  // ranks that store its tiles, on a mesh
+  /// By dimension: the position in Numerics::groups, or no_groups; empty where the plan has none.
+  std::vector<std::uint32_t> groups = {};
+  static constexpr std::uint32_t no_groups = ~0u;
   bool operator==(PlannedTensor const&) const = default;
 };
 

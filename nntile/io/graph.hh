@@ -143,8 +143,13 @@ class GraphReader {
     auto const mode = get<std::string>(given, "mode");
     if (mode != name_of(Mode::exact) && mode != name_of(Mode::fast))
       fail("numerics ", in_quotes(mode), " where exact and fast are known");
-    return {mode == name_of(Mode::fast) ? Mode::fast : Mode::exact,
-            get<int>(given, "batch_groups")};
+    Numerics result{mode == name_of(Mode::fast) ? Mode::fast : Mode::exact};
+    if (auto const groups = given.find("groups"))
+      for (JsonMember const& axis : groups->members()) {
+        std::string const name = axis.key.text();
+        result.groups.push_back({name, get<int>(*groups, name)});
+      }
+    return result;
   }
 
   DType dtype(std::string const& name) const {
@@ -309,8 +314,12 @@ inline std::string graph_text(LogicalGraph const& graph) {
                                 {"operands", std::move(operands)},
                                 {"phase", graph.phase_name(op.phase)}}));
   }
-  Json const numerics = Json::object(
-      {{"mode", name_of(graph.numerics().mode)}, {"batch_groups", graph.numerics().batch_groups}});
+  Json numerics = Json::object({{"mode", name_of(graph.numerics().mode)}});
+  if (!graph.numerics().groups.empty()) {
+    Json groups = Json::object();
+    for (AxisGroups const& each : graph.numerics().groups) groups[each.axis] = each.groups;
+    numerics["groups"] = std::move(groups);
+  }
   return to_text(Json::object({{"format", "nntile graph"},
                                {"version", graph_version},
                                {"name", graph.name()},

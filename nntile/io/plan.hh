@@ -32,6 +32,8 @@ inline std::uint64_t digest(Plan const& plan) {
   };
   text(plan.name()), text(plan.uncanonical());
   number(plan.tile()), number(plan.flops()), number(plan.numerics().mode);
+  for (AxisGroups const& each : plan.numerics().groups)
+    text("groups"), text(each.axis), number(each.groups);
   for (PlannedTensor const& tensor : plan.tensors()) {
     text(tensor.name);
     number(tensor.dtype), number(tensor.storage), number(tensor.used), number(tensor.base);
@@ -72,9 +74,16 @@ inline std::uint64_t digest(Plan const& plan) {
 namespace detail {
 
 /// The part of its node that a task computes, as it stands in a file: "phase": 0, "tiles": [1, 0],
-/// and offsets where a contracted axis is walked by index.
+/// and offsets where a contracted axis is walked by index, or a canonical group begins within the
+/// tile; "group": 2 of what adds to its sum, "combines" of what adds up that of it and others, and
+/// "finishing".
+struct TaskKind {
+  int group = TileRange::no_group;
+  bool combines = false;
+  bool finishing = false;
+};
 inline std::string range_text(int phase, std::span<Index const> tiles,
-                              std::span<Index const> offsets) {
+                              std::span<Index const> offsets, TaskKind kind) {
   auto const list = [](std::span<Index const> values) {
     std::string text = "[";
     for (std::size_t i = 0; i < values.size(); ++i) text += concat(i == 0 ? "" : ",", values[i]);
@@ -83,6 +92,9 @@ inline std::string range_text(int phase, std::span<Index const> tiles,
   std::string text = concat("\"phase\":", phase, ",\"tiles\":", list(tiles));
   if (std::any_of(offsets.begin(), offsets.end(), [](Index offset) { return offset != 0; }))
     text += concat(",\"offsets\":", list(offsets));
+  if (kind.group != TileRange::no_group)
+    text += concat(",\"", kind.combines ? "combines" : "group", "\":", kind.group);
+  if (kind.finishing) text += ",\"finishing\":true";
   return text;
 }
 
@@ -100,7 +112,8 @@ class RangeRecorder final : public TileVisitor {
       tiles.push_back(task.range.axis(id).tile);
       offsets.push_back(task.range.axis(id).offset);
     }
-    ranges.push_back(range_text(task.range.phase, tiles, offsets));
+    ranges.push_back(range_text(task.range.phase, tiles, offsets,
+                                {task.range.canonical_group, task.combines, task.range.finishing}));
   }
   std::vector<std::string> ranges;
 
@@ -266,7 +279,12 @@ class PlanReader {
       auto const tiles = get<std::vector<Index>>(given, "tiles");
       auto const offsets =
           given.find("offsets") ? get<std::vector<Index>>(given, "offsets") : std::vector<Index>();
-      std::string const range = range_text(get<int>(given, "phase"), tiles, offsets);
+      TaskKind kind;
+      kind.combines = given.find("combines").has_value();
+      if (kind.combines || given.find("group"))
+        kind.group = get<int>(given, kind.combines ? "combines" : "group");
+      kind.finishing = given.find("finishing") && get<bool>(given, "finishing");
+      std::string const range = range_text(get<int>(given, "phase"), tiles, offsets, kind);
       auto const at = walked.find(concat(get<std::uint32_t>(given, "node"), " ", range));
       if (at == walked.end() || at->second.empty())
         fail("task ", tasks.size(), " {\"node\":", get<std::uint32_t>(given, "node"), ",", range,

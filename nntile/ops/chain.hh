@@ -16,16 +16,26 @@ struct Chain {
   bool last = true;
 };
 
+/// What is left in a result: `value`, or fma(beta, before, value) where beta is not 0.
+template <class V, class T>
+NNTILE_ALWAYS_INLINE constexpr V updated(double beta, T const& before, V value) {
+  return beta == 0 ? value : std::fma(static_cast<V>(beta), static_cast<V>(before), value);
+}
+
 /// A result that a chain of tasks adds to, rounded once, by the last: it starts from beta times
-/// what is there, and partial sums are held in `carry` between tasks, where there is one.
+/// what is there, and partial sums are held in `carry` between tasks, where there is one. A task of
+/// a canonical group that sums in the carry has no `out`.
 template <class T> struct ChainResult {
   using V = compute_t<T>;
   T* out;
   V* carry;  // or null
   double beta;
   Chain chain;
+  /// The carry holds what canonical groups gave together, and what was there is yet to be added.
+  bool finishing = false;
 
   NNTILE_ALWAYS_INLINE constexpr V start(Index i) const {
+    if (finishing && carry != nullptr) return updated(beta, out[i], carry[i]);
     if (!chain.first) return carry == nullptr ? static_cast<V>(out[i]) : carry[i];
     return beta == 0 ? V(0) : static_cast<V>(beta) * static_cast<V>(out[i]);
   }
@@ -37,14 +47,9 @@ template <class T> struct ChainResult {
   }
   /// The same result from element `offset` on.
   NNTILE_ALWAYS_INLINE constexpr ChainResult at(Index offset) const {
-    return {out + offset, carry == nullptr ? nullptr : carry + offset, beta, chain};
+    return {out == nullptr ? nullptr : out + offset, carry == nullptr ? nullptr : carry + offset,
+            beta, chain, finishing};
   }
 };
-
-/// What is left in a result: `value`, or fma(beta, before, value) where beta is not 0.
-template <class V, class T>
-NNTILE_ALWAYS_INLINE constexpr V updated(double beta, T const& before, V value) {
-  return beta == 0 ? value : std::fma(static_cast<V>(beta), static_cast<V>(before), value);
-}
 
 }  // namespace nntile

@@ -26,6 +26,8 @@ inline constexpr std::size_t max_args_bytes = 176;
 class TileSink {
  public:
   virtual void task(TileRange const& range) = 0;
+  /// After the tasks of range.canonical_group: its sums are complete.
+  virtual void end_group(TileRange const& range) = 0;
 
  protected:
   ~TileSink() = default;
@@ -56,6 +58,14 @@ template <class Attrs> struct Hooks {
   void (*tiles)(Attrs const&, TileRange const&, TileSink&) = nullptr;
   /// Letters of axes that are summed in blocks of 64: cuts elsewhere have bits of their own.
   char const* (*blocked)(Attrs const&) = nullptr;
+  /// Letters of reduced axes that may have canonical groups: `args` takes part of a tile along them
+  /// (TileRange::offset, rest), scales what was there by TileRange::beta, and tells kernels of
+  /// finishing tasks. Groups of other axes that are reduced by addition are refused.
+  char const* grouped = "";
+  /// Letters of reduced axes that stay one chain whatever their groups, by nntile/NUMERICS.md.
+  char const* ungrouped = "";
+  /// Whether the last task of a chain does more than store the sum.
+  bool (*finishes)(Attrs const&) = nullptr;
   /// Operands in whose memory a plan or a caller may put the last one: of the same axes and dtype;
   /// kernels read an element of them before they write it, and never again (but what they wrote).
   /// No other result may share memory with an operand.
@@ -140,6 +150,9 @@ struct OpInfo {
   void (*tiles)(void const* attrs, TileRange const& range,
                 TileSink& sink);  // null: the standard walk
   char const* (*blocked)(void const* attrs);
+  char const* grouped;
+  char const* ungrouped;
+  bool (*finishes)(void const* attrs);
   std::uint32_t (*replaces)(void const* attrs);
   Codelet const* (*reference)(ElementTypes types);  // null: none
   Codelet const* (*kernel)(ElementTypes types);     // null: the library's
@@ -380,6 +393,15 @@ inline constexpr OpInfo op_info{
         return Op::hooks.blocked(detail::attrs_of<Op>(attrs));
       else
         return "";
+    },
+    .grouped = Op::hooks.grouped,
+    .ungrouped = Op::hooks.ungrouped,
+    .finishes = [](void const* attrs) -> bool {
+      (void)attrs;
+      if constexpr (Op::hooks.finishes != nullptr)
+        return Op::hooks.finishes(detail::attrs_of<Op>(attrs));
+      else
+        return false;
     },
     .replaces = &detail::replaces<Op>,
     .reference = &detail::reference_of<Op>,

@@ -15,6 +15,9 @@ struct ExecutionContext {
   Mode mode = Mode::exact;
   Isa isa = Isa::best;          // the instruction set of its kernels
   ExecutionPolicy policy = {};  // of its tile tasks; `hints` stand over it
+  /// Canonical groups of the op's axes, by their letters as errors have them: {{"k", 4}}, of the
+  /// second dimension of a letter that has several {{"k1", 4}}.
+  std::vector<AxisGroups> groups = {};
 };
 
 }  // namespace nntile

@@ -20,7 +20,8 @@ namespace ops {
 /// b..} ({k.., m.., b..} if trans_a), B {k.., n.., b..} ({n.., k.., b..} if trans_b); column-major,
 /// dtypes {every float}. Cost: 2mnkb flops. Every C element is a chain of FMAs in ascending k that
 /// starts from beta*C, which is all of it where k = 0; alpha scales A, with one rounding; then
-/// bias, then the activation. Accumulates in fp32 (fp64 for fp64). Source: BLAS 3 gemm.
+/// bias, then the activation. Canonical groups of k are chains from +0; beta*C is added to the root
+/// of their tree, in one fma. Accumulates in fp32 (fp64 for fp64). Source: BLAS 3 gemm.
 struct Gemm {
   static constexpr char const* name = "gemm";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -46,6 +47,7 @@ struct Gemm {
     bool trans_a, trans_b;
     Chain chain;
     Activation activation;
+    bool finishing;
   };
 
   enum class Operand : std::uint8_t { a, b, bias, c, carry };
@@ -71,6 +73,9 @@ struct Gemm {
       .ranks = [](Attrs const& attrs) -> GroupRanks {
         return {{'k', attrs.ndim, "ndim"}, {'b', attrs.batch_ndim, "batch_ndim"}};
       },
+      .grouped = "k",
+      .finishes =
+          [](Attrs const& attrs) { return attrs.bias || attrs.activation != Activation::none; },
       .flops =
           [](Attrs const&, TileRange const& range) {
             return 2 * range.extent('m') * range.extent('n') * range.extent('k') *
@@ -94,15 +99,16 @@ struct Gemm {
     args.ldb = leading(range.stride(Operand::b, attrs.trans_b ? 'k' : 'n'),
                        attrs.trans_b ? args.n : args.k);
     args.ldc = leading(range.stride(Operand::c, 'n'), args.m);
-    args.a_stride = range.stride(Operand::a, 'b');
-    args.b_stride = range.stride(Operand::b, 'b');
+    args.a_stride = range.has(Operand::a) ? range.stride(Operand::a, 'b') : 0;
+    args.b_stride = range.has(Operand::b) ? range.stride(Operand::b, 'b') : 0;
     args.c_stride = range.stride(Operand::c, 'b');
     args.alpha = attrs.alpha;
-    args.beta = attrs.beta;
+    args.beta = range.beta(attrs.beta);
     args.trans_a = attrs.trans_a;
     args.trans_b = attrs.trans_b;
     args.chain = range.chain(Operand::c);
     args.activation = attrs.activation;
+    args.finishing = range.finishing;
     return args;
   }
 
@@ -112,7 +118,7 @@ struct Gemm {
     using V = compute_t<T>;
     T const* const bias = buffers.at<T>(Operand::bias);  // [m] after bias_offset, or null
     ChainResult<T> const c{buffers.at<T>(Operand::c), buffers.at<V>(Operand::carry), args.beta,
-                           args.chain};
+                           args.chain, args.finishing};
     for (Index batch = 0; batch < args.batch; ++batch) {
       T const* const a = buffers.at<T>(Operand::a) + args.a_offset + batch * args.a_stride;
       T const* const b = buffers.at<T>(Operand::b) + args.b_offset + batch * args.b_stride;

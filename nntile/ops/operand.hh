@@ -70,6 +70,11 @@ constexpr DType dtype_of_kind(Kind kind, ElementTypes types) {
 /// accumulator; `phases` ones always then.
 enum class Carry : std::uint8_t { none, narrow, phases };
 
+/// How the results of several canonical groups of a reduced axis become one. `add` rounds, so it
+/// goes by a fixed tree; the others are exact, so that one chain over all groups has their bits:
+/// the larger, the one that was chosen among them, a sum of whole numbers.
+enum class Combine : std::uint8_t { add, max, select, count };
+
 /// One operand of an op's table. `axes` lists its dimensions, inner to outer, one letter each,
 /// separated by blanks; "k..." is a group of any number of dimensions, "d!" is never cut. The same
 /// letter on two operands means the same extent and the same tiles. An operand that is not read is
@@ -81,6 +86,7 @@ struct OperandInfo {
   Access access = Access::read;
   Kind kind = Kind::element;
   Carry carry = Carry::none;
+  Combine combine = Combine::add;
 };
 
 inline constexpr std::size_t max_operands = 16;

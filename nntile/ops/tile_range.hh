@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "nntile/core/groups.hh"
 #include "nntile/core/tiling.hh"
 #include "nntile/ops/axes.hh"
 #include "nntile/ops/chain.hh"
@@ -12,7 +13,7 @@ namespace nntile {
 
 /// One axis of a tile task: tile number `tile` begins at `tile_begin` and has `tile_extent`
 /// elements, of which the task takes `extent` from `offset` on (all of them, unless a contracted
-/// axis is walked index by index).
+/// axis is walked index by index, or a canonical group ends within the tile).
 struct AxisRange {
   Index tile = 0;
   Index tile_begin = 0;
@@ -39,6 +40,16 @@ class TileRange {
   /// Results that end in a chain of which the task is the first, the last.
   OperandSet firsts = OperandSet::all();
   OperandSet lasts = OperandSet::all();
+  /// The task adds to the sum of one canonical group, which begins from +0 and is not finished yet:
+  /// the group's number in the order of the tree.
+  int canonical_group = no_group;
+  /// The task has no terms, but what all groups gave together: in the result, or, where the call
+  /// has them, in the hidden operands that hold sums.
+  bool finishing = false;
+  static constexpr int no_group = -1;
+
+  /// What scales a result's former value, for an attribute that says so.
+  double beta(double given) const { return canonical_group == no_group ? given : 0; }
 
   bool has(OperandIndex operand) const { return operands.has(operand); }
   bool first(OperandIndex result) const { return firsts.has(result); }
@@ -49,6 +60,11 @@ class TileRange {
   AxisRange& axis(std::size_t id) { return axes_[id]; }
   AxisRange const& axis(std::size_t id) const { return axes_[id]; }
 
+  /// The canonical groups of an axis; the walk sets where they are.
+  void set_groups(Index const* groups) { groups_ = groups; }
+  GroupCut groups(std::size_t id) const {
+    return {tilings_[id]->extent(), groups_ == nullptr ? 1 : groups_[id]};
+  }
   /// Number of tiles along an axis.
   Index tiles(std::size_t id) const { return tilings_[id]->count(); }
   /// Moves to tile number `tile` of an axis, all of it.
@@ -70,6 +86,14 @@ class TileRange {
       if (table_->axes[id].group == group) product *= axes_[id].extent;
     return product;
   }
+  /// Elements of the tile along a letter of one dimension that the task leaves out, before and
+  /// behind its own.
+  Index rest(char letter) const {
+    AxisRange const& axis = axes_[axis_of(letter)];
+    return axis.tile_extent - axis.extent;
+  }
+  /// Where in the tile the task begins along a letter of one dimension.
+  Index skipped(char letter) const { return axes_[axis_of(letter)].offset; }
   /// Elements along a group in the whole tensor.
   Index whole(char group) const { return table_->whole(group); }
   /// Logical position of the task's first element along a letter of one dimension.
@@ -141,6 +165,7 @@ class TileRange {
   AxisTable const* table_;
   AxisTiling const* const* tilings_;
   Index const* units_;
+  Index const* groups_ = nullptr;
   inplace_vector<AxisRange, max_axes> axes_;
 };
 

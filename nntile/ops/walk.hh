@@ -2,136 +2,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The one walk over an op's tiles: which tile tasks there are, in which order, with which accesses.
 
-#include <span>
+#include <algorithm>
 
 #include "nntile/core/cost.hh"
-#include "nntile/ops/concept.hh"
+#include "nntile/ops/groups.hh"
 
 namespace nntile {
-
-/// A tile of an operand, which is counted among those that the call has.
-struct OperandTile {
-  std::uint8_t operand;
-  Index tile;
-};
-
-/// What the walk visits. `args` of the op is computed from the range.
-struct TileTask {
-  TileRange const& range;
-  inplace_vector<Use<OperandTile>, max_operands> uses;
-};
-
-/// Receives tile tasks in submission order.
-class TileVisitor {
- public:
-  virtual void visit(TileTask const& task) = 0;
-
- protected:
-  ~TileVisitor() = default;
-};
-
-/// An op bound to attributes, axes and tilings.
-struct TiledCall {
-  OpInfo const* op = nullptr;
-  void const* attrs = nullptr;
-  DType element = DType::fp32;
-  DType second = DType::fp32;  // of operands of Kind::second; `element` where there are none
-  Operands operands;
-  AxisTable table;
-  /// One per axis of the table.
-  inplace_vector<AxisTiling const*, max_axes> tilings;
-  /// One per operand: the number of elements of which its leading dimensions are multiples. Empty:
-  /// no padding.
-  inplace_vector<Index, max_operands> column_units = {};
-
-  Index const* units() const { return column_units.size() == 0 ? nullptr : column_units.data(); }
-};
-
-/// The result whose sums a narrow carry holds: carries stand in the order of their results, which
-/// are those of the op's own dtype. Elements of both have the same places, padding included.
-inline std::size_t result_of_carry(Operands const& operands, std::size_t carry) {
-  std::size_t before = 0;
-  for (std::size_t o = 0; o < carry; ++o)
-    if (operands[o].carry == Carry::narrow) ++before;
-  for (std::size_t o = 0;; ++o)
-    if (writes(operands[o].access) && operands[o].carry == Carry::none &&
-        operands[o].kind == Kind::element && before-- == 0)
-      return o;
-}
-
-namespace detail {
-
-inline std::uint32_t axes_of(AxisTable const& table, std::size_t operand) {
-  std::uint32_t bits = 0;
-  for (auto const id : table.operands[operand]) bits |= 1u << id;
-  return bits;
-}
-inline std::uint32_t axes_of(AxisTable const& table, OperandIndex operand) {
-  return axes_of(table, table.present.rank(operand));
-}
-
-constexpr std::uint32_t bit(std::size_t i) { return 1u << i; }
-
-/// Axes that the results of some phase lack: those along which partial results are carried.
-inline std::uint32_t reduced_axes(TiledCall const& call, Phase const& phase) {
-  std::uint32_t used = 0;
-  std::uint32_t kept = 0;
-  for (auto const& use : phase.uses) {
-    used |= axes_of(call.table, use.handle);
-    if (writes(use.access)) kept |= axes_of(call.table, use.handle);
-  }
-  return used & ~kept;
-}
-
-inline bool cut(TiledCall const& call, std::uint32_t axes) {
-  for (std::size_t id = 0; id < call.tilings.size(); ++id)
-    if ((axes & bit(id)) != 0 && call.tilings[id]->count() > 1) return true;
-  return false;
-}
-
-/// The phase that touches every operand as it is declared.
-inline Phase whole_phase(TiledCall const& call) {
-  Phase all;
-  for (std::size_t o = 0; o < call.operands.size(); ++o)
-    all.uses.push_back({call.table.present.at(o), call.operands[o].access});
-  return all;
-}
-
-/// The op's phases; an op without any has the whole one.
-inline Phases phases_of(TiledCall const& call) {
-  Phases phases = call.op->phases(call.attrs);
-  if (phases.empty()) phases.push_back(whole_phase(call));
-  return phases;
-}
-
-}  // namespace detail
-
-/// Whether some axis that results are reduced over is cut, so that partial results are carried
-/// between tasks.
-inline bool chain_is_cut(TiledCall const& call) {
-  for (Phase const& phase : detail::phases_of(call))
-    if (detail::cut(call, detail::reduced_axes(call, phase))) return true;
-  if (call.op->tiles == nullptr) return false;
-  std::uint32_t all = 0;  // an op that enumerates its tiles may cut any axis that some result lacks
-  for (std::size_t o = 0; o < call.operands.size(); ++o) all |= detail::axes_of(call.table, o);
-  for (std::size_t o = 0; o < call.operands.size(); ++o)
-    if (writes(call.operands[o].access) && detail::cut(call, all & ~detail::axes_of(call.table, o)))
-      return true;
-  return false;
-}
-
-/// Bits of the hidden operands that exist under these tilings.
-inline std::uint32_t carries_of(TiledCall const& call) {
-  std::uint32_t bits = 0;
-  bool const split = chain_is_cut(call);
-  bool const narrow = accumulator_of(call.element) != call.element;
-  for (std::size_t o = 0; o < call.operands.size(); ++o) {
-    Carry const carry = call.operands[o].carry;
-    if (split && (carry == Carry::phases || (carry == Carry::narrow && narrow)))
-      bits |= detail::bit(o);
-  }
-  return bits;
-}
 
 namespace detail {
 
@@ -147,18 +23,36 @@ class Emitter final : public TileSink {
     OperandSet operands;
     for (auto const& use : phase.uses)
       if (exists(call_.table.present.rank(use.handle))) operands.add(use.handle);
+    sums_ = GroupSums(call_, phase);
     return operands;
   }
 
   void task(TileRange const& range) override {
+    if (range.canonical_group != TileRange::no_group) return visit_group(range);
     TileTask task{range, {}};
     for (auto const& use : phase_->uses) {
       std::size_t const o = call_.table.present.rank(use.handle);
       if (exists(o))
         task.uses.push_back(
-            {{static_cast<std::uint8_t>(o), number(range, o)}, access(use, o, range)});
+            {{static_cast<std::uint8_t>(o), 0, number(range, o)}, access(use, o, range)});
     }
     visitor_.visit(task);
+  }
+
+  /// Axes whose groups the phase sums one by one.
+  std::uint32_t grouped() const { return sums_.grouped(); }
+
+  void end_group(TileRange const& range) override {
+    ++depth_;
+    for (int merges = sums_.merges_after(range); merges > 0; --merges) {
+      --depth_;
+      for (std::size_t o = 0; o < call_.operands.size(); ++o)
+        if (sums_.has(o)) combine(range, o);
+    }
+    if (depth_ == 1 && sums_.done(range)) {
+      if (sums_.finishes()) finish(range);
+      depth_ = 0;
+    }
   }
 
  private:
@@ -171,8 +65,15 @@ class Emitter final : public TileSink {
                        call_.op->overwrites(call_.attrs, static_cast<int>(operand)) ||
                        call_.operands[operand].carry != Carry::none;
     // A narrow result is written once, by the last task of its chain; its first value sits in the
-    // carry.
-    return fresh && range.first(use.handle) ? Access::write : Access::update;
+    // carry. A chain over part of a tile finds what those of the other parts left.
+    return fresh && range.first(use.handle) && whole_before(range, operand) ? Access::write
+                                                                            : Access::update;
+  }
+  /// Whether no task before this one has written another part of the operand's tile.
+  bool whole_before(TileRange const& range, std::size_t operand) const {
+    for (auto const id : call_.table.operands[operand])
+      if (range.axis(id).offset != 0) return false;
+    return true;
   }
   Index number(TileRange const& range, std::size_t operand) const {
     Index result = 0;
@@ -181,75 +82,216 @@ class Emitter final : public TileSink {
       result = result * call_.tilings[axes[d]]->count() + range.axis(axes[d]).tile;
     return result;
   }
+  OperandTile tile_of(TileRange const& range, std::size_t operand, int partial) const {
+    return {static_cast<std::uint8_t>(operand), static_cast<std::uint8_t>(partial),
+            number(range, operand)};
+  }
+
+  /// The sums of a result that `depth` others wait for: partials, or the result itself.
+  OperandTile sum_of(TileRange const& range, std::size_t result, int depth) const {
+    return tile_of(range, result, depth == 0 && sums_.in_place(result) ? 0 : depth + 1);
+  }
+
+  void visit_group(TileRange const& range) {
+    TileRange own = range;
+    own.operands = {};
+    inplace_vector<Use<OperandTile>, max_operands> uses;
+    for (std::size_t o = 0; o < call_.operands.size(); ++o) {
+      OperandIndex const operand = call_.table.present.at(o);
+      std::size_t const result = sums_.summed_in(o);
+      if (result != GroupSums::none) {
+        uses.push_back({sum_of(range, result, depth_), range.first(call_.table.present.at(result))
+                                                           ? Access::write
+                                                           : Access::update});
+      } else {
+        auto const* const use = use_of(operand);
+        if (use == nullptr || sums_.has(o) || !exists(o)) continue;
+        uses.push_back({tile_of(range, o, 0), access(*use, o, range)});
+      }
+      own.operands.add(operand);
+    }
+    visitor_.visit({own, uses});
+  }
+
+  void combine(TileRange const& range, std::size_t result) {
+    visitor_.visit({range,
+                    {{sum_of(range, result, depth_), Access::read},
+                     {sum_of(range, result, depth_ - 1), Access::update}},
+                    true});
+  }
+
+  /// The op's own kernel without terms: what it adds to the sum of all groups, and how it stores
+  /// it.
+  void finish(TileRange const& range) {
+    TileRange own = range;
+    own.canonical_group = TileRange::no_group;
+    own.finishing = true;
+    own.firsts = {}, own.lasts = OperandSet::all();
+    own.operands = {};
+    for (std::size_t id = 0; id < call_.tilings.size(); ++id)
+      if ((sums_.reduced() & bit(id)) != 0)
+        own.axis(id) = {0, call_.tilings[id]->begin(0), call_.tilings[id]->size(0), 0, 0};
+    inplace_vector<Use<OperandTile>, max_operands> uses;
+    for (std::size_t o = 0; o < call_.operands.size(); ++o) {
+      OperandIndex const operand = call_.table.present.at(o);
+      std::size_t const result = sums_.carried_in(o);
+      auto const* const use = use_of(operand);
+      if (result != GroupSums::none) {
+        uses.push_back({tile_of(own, result, 1), Access::update});
+      } else if (sums_.has(o)) {
+        bool const fresh =
+            !sums_.in_place(o) && call_.op->overwrites(call_.attrs, static_cast<int>(o));
+        uses.push_back({tile_of(own, o, 0), fresh ? Access::write : Access::update});
+      } else if (use != nullptr && exists(o) && !writes(use->access) &&
+                 (axes_of(call_.table, o) & sums_.reduced()) == 0) {
+        uses.push_back({tile_of(own, o, 0), Access::read});
+      } else {
+        continue;
+      }
+      own.operands.add(operand);
+    }
+    visitor_.visit({own, uses});
+  }
+
+  Use<OperandIndex> const* use_of(OperandIndex operand) const {
+    for (auto const& use : phase_->uses)
+      if (use.handle == operand) return &use;
+    return nullptr;
+  }
 
   TiledCall const& call_;
   std::uint32_t carries_;
   TileVisitor& visitor_;
   Phase const* phase_ = nullptr;
+  GroupSums sums_;
+  int depth_ = 0;  // sums of groups that wait to be added
 };
 
-/// Moves to a tile of an axis: to all of it, or, if the axis is walked by index, to its first
-/// index.
+/// The part of an axis that a chain goes through: all of it, or one canonical group.
+struct AxisWindow {
+  Index begin = 0, end = 0;
+  Index first_tile = 0, last_tile = 0;
+};
+using AxisWindows = inplace_vector<AxisWindow, max_axes>;
+
+inline AxisWindow window_of(AxisTiling const& tiling, Index begin, Index end) {
+  AxisWindow result{begin, end, 0, tiling.count() - 1};
+  while (result.first_tile < result.last_tile && tiling.begin(result.first_tile + 1) <= begin)
+    ++result.first_tile;
+  while (result.last_tile > result.first_tile && tiling.begin(result.last_tile) >= end)
+    --result.last_tile;
+  return result;
+}
+
+/// Moves to what a window has of a tile of an axis: to all of that, or, if the axis is walked by
+/// index, to its first index.
 inline void take_tile(TiledCall const& call, TileRange& range, std::size_t id, Index tile,
-                      bool one) {
+                      AxisWindow const& window, bool one) {
   AxisTiling const& tiling = *call.tilings[id];
-  Index const size = tiling.size(tile);
-  range.axis(id) = {tile, tiling.begin(tile), size, 0, one && size > 0 ? 1 : size};
+  Index const begin = tiling.begin(tile), size = tiling.size(tile);
+  Index const offset = std::max<Index>(0, window.begin - begin);
+  Index const taken = std::min(size, window.end - begin) - offset;
+  range.axis(id) = {tile, begin, size, offset, one && taken > 0 ? 1 : taken};
 }
 
 /// Contracted axes outside the innermost cut one are walked index by index, so that elements keep
 /// their order.
-inline std::uint32_t by_index_axes(TiledCall const& call, std::uint32_t reduced) {
+inline std::uint32_t by_index_axes(TiledCall const& call, std::uint32_t reduced,
+                                   std::uint32_t grouped) {
   std::uint32_t bits = 0;
   bool inner_cut = false;
   for (std::size_t id = 0; id < call.tilings.size(); ++id) {
     if ((reduced & bit(id)) == 0) continue;
     if (inner_cut) bits |= bit(id);
-    inner_cut |= call.tilings[id]->count() > 1;
+    inner_cut |= call.tilings[id]->count() > 1 || (grouped & bit(id)) != 0;
   }
   return bits;
 }
 
 /// Steps an odometer over the axes in `axes`, the first one fastest; false after the last position.
 inline bool next(TiledCall const& call, TileRange& range, std::uint32_t axes,
-                 std::uint32_t by_index) {
+                 AxisWindows const& windows, std::uint32_t by_index) {
   for (std::size_t id = 0; id < call.tilings.size(); ++id) {
     if ((axes & bit(id)) == 0) continue;
     AxisRange& axis = range.axis(id);
+    AxisWindow const& window = windows[id];
     bool const one = (by_index & bit(id)) != 0;
-    if (one && axis.offset + 1 < axis.tile_extent) {
+    if (one && axis.offset + 1 < axis.tile_extent &&
+        axis.tile_begin + axis.offset + 1 < window.end) {
       ++axis.offset;
       return true;
     }
-    bool const more = axis.tile + 1 < call.tilings[id]->count();
-    take_tile(call, range, id, more ? axis.tile + 1 : 0, one);
+    bool const more = axis.tile < window.last_tile;
+    take_tile(call, range, id, more ? axis.tile + 1 : window.first_tile, window, one);
     if (more) return true;
   }
   return false;
 }
 
+/// The tasks of one chain, from where the range is.
+inline void walk_chain(TiledCall const& call, TileRange& range, std::uint32_t reduced,
+                       AxisWindows const& windows, std::uint32_t by_index, Emitter& emitter) {
+  bool first = true;
+  for (bool more = true; more;) {
+    TileRange const here = range;
+    more = next(call, range, reduced, windows, by_index);
+    TileRange task = here;
+    task.firsts = first ? OperandSet::all() : OperandSet{};
+    task.lasts =
+        more || here.canonical_group != TileRange::no_group ? OperandSet{} : OperandSet::all();
+    emitter.task(task);
+    first = false;
+  }
+}
+
+/// A chain for each canonical group, those of the innermost axis first.
+inline void walk_groups(TiledCall const& call, TileRange range, std::uint32_t reduced,
+                        std::uint32_t grouped, AxisWindows windows, std::uint32_t by_index,
+                        Emitter& emitter) {
+  inplace_vector<Index, max_axes> group(call.tilings.size(), 0);
+  range.canonical_group = 0;
+  for (bool more = true; more; ++range.canonical_group) {
+    for (std::size_t id = 0; id < call.tilings.size(); ++id) {
+      if ((grouped & bit(id)) != 0) {
+        GroupCut const cut = range.groups(id);
+        windows[id] = window_of(*call.tilings[id], cut.begin(group[id]), cut.begin(group[id] + 1));
+      }
+      if ((reduced & bit(id)) != 0)
+        take_tile(call, range, id, windows[id].first_tile, windows[id], (by_index & bit(id)) != 0);
+    }
+    walk_chain(call, range, reduced, windows, by_index, emitter);
+    emitter.end_group(range);
+    more = false;
+    for (std::size_t id = 0; id < call.tilings.size() && !more; ++id) {
+      if ((grouped & bit(id)) == 0) continue;
+      more = group[id] + 1 < call.groups[id];
+      group[id] = more ? group[id] + 1 : 0;
+    }
+  }
+}
+
 inline void walk_phase(TiledCall const& call, Phase const& phase, int number, Emitter& emitter) {
   TileRange range(call.table, call.tilings.data(), call.units());
+  if (!call.groups.empty()) range.set_groups(call.groups.data());
   range.phase = number;
   range.operands = emitter.begin(phase);
   std::uint32_t used = 0;
   for (auto const& use : phase.uses) used |= axes_of(call.table, use.handle);
   std::uint32_t const reduced = number < 0 ? 0 : reduced_axes(call, phase);
-  std::uint32_t const by_index = by_index_axes(call, reduced);
-  for (std::size_t id = 0; id < call.tilings.size(); ++id)
-    take_tile(call, range, id, 0, (by_index & bit(id)) != 0);
+  std::uint32_t const grouped = number < 0 ? 0 : emitter.grouped();
+  std::uint32_t const by_index = by_index_axes(call, reduced, grouped);
+  AxisWindows windows;
+  for (std::size_t id = 0; id < call.tilings.size(); ++id) {
+    AxisTiling const& tiling = *call.tilings[id];
+    windows.push_back({0, tiling.extent(), 0, tiling.count() - 1});
+    take_tile(call, range, id, 0, windows[id], (by_index & bit(id)) != 0);
+  }
   do {
-    bool first = true;
-    for (bool more = true; more;) {
-      TileRange const here = range;
-      more = next(call, range, reduced, by_index);
-      TileRange task = here;
-      task.firsts = first ? OperandSet::all() : OperandSet{};
-      task.lasts = more ? OperandSet{} : OperandSet::all();
-      emitter.task(task);
-      first = false;
-    }
-  } while (next(call, range, used & ~reduced, 0));
+    if (grouped != 0)
+      walk_groups(call, range, reduced, grouped, windows, by_index, emitter);
+    else
+      walk_chain(call, range, reduced, windows, by_index, emitter);
+  } while (next(call, range, used & ~reduced, windows, 0));
 }
 
 }  // namespace detail
@@ -257,11 +299,12 @@ inline void walk_phase(TiledCall const& call, Phase const& phase, int number, Em
 /// What a tile task costs: the op's flops, and the bytes of each operand's part, twice where it is
 /// updated.
 inline Cost cost_of(TiledCall const& call, TileTask const& task) {
-  Cost cost{call.op->flops(call.attrs, task.range), 0};
+  Cost cost{task.combines ? 0 : call.op->flops(call.attrs, task.range), 0};
   for (Use<OperandTile> const& use : task.uses) {
     OperandInfo const& operand = call.operands[use.handle.operand];
-    auto const size =
-        static_cast<Index>(size_of(dtype_of_kind(operand.kind, {call.element, call.second})));
+    DType dtype = dtype_of_kind(operand.kind, {call.element, call.second});
+    if (use.handle.partial != 0) dtype = accumulator_of(dtype);
+    auto const size = static_cast<Index>(size_of(dtype));
     cost.bytes +=
         (use.access == Access::update ? 2 : 1) * size *
         call.op->elements(call.attrs, task.range, call.table.present.at(use.handle.operand));
@@ -270,7 +313,8 @@ inline Cost cost_of(TiledCall const& call, TileTask const& task) {
 }
 
 /// Visits the op's tile tasks in canonical order: kept tiles outside (first axis fastest), the
-/// tiles of a chain ascending inside, contracted axes as nested loops with the last outermost. An
+/// tiles of a chain ascending inside, contracted axes as nested loops with the last outermost; a
+/// chain for each canonical group, and the tasks that add these, as soon as both are there. An
 /// axis of extent 0 has one empty tile, like any other: a result that is reduced over it gets its
 /// task, which writes the sum of nothing. Cost: linear in the number of tasks.
 inline void walk(TiledCall const& call, TileVisitor& visitor) {
@@ -278,6 +322,7 @@ inline void walk(TiledCall const& call, TileVisitor& visitor) {
   Phases const phases = detail::phases_of(call);
   if (call.op->tiles != nullptr) {
     TileRange range(call.table, call.tilings.data(), call.units());
+    if (!call.groups.empty()) range.set_groups(call.groups.data());
     for (std::size_t id = 0; id < call.tilings.size(); ++id) range.take(id, 0);
     range.operands = emitter.begin(phases[0]);
     call.op->tiles(call.attrs, range, emitter);
@@ -285,7 +330,7 @@ inline void walk(TiledCall const& call, TileVisitor& visitor) {
   }
   bool const declared = !call.op->phases(call.attrs).empty();
   if (!declared) return detail::walk_phase(call, phases[0], 0, emitter);
-  if (chain_is_cut(call)) {
+  if (chain_is_cut(call) || detail::any_grouped(call)) {
     for (std::size_t p = 0; p < phases.size(); ++p)
       detail::walk_phase(call, phases[p], static_cast<int>(p), emitter);
     return;

@@ -12,6 +12,7 @@
 
 #include "nntile/ops/alias.hh"
 #include "nntile/ops/call_types.hh"
+#include "nntile/ops/combine.hh"
 #include "nntile/ops/execution.hh"
 #include "nntile/ops/kernel.hh"
 #include "nntile/ops/walk.hh"
@@ -130,38 +131,91 @@ template <Runtime R>
                           "'; give both the same tiling"));
 }
 
+/// Makes the tiles of a hidden operand in the scope of its call.
+template <Runtime R>
+std::vector<typename R::Handle> carry_tiles(Scope<R>& scratch, TiledCall const& call,
+                                            std::size_t operand, DType dtype) {
+  std::vector<AxisTiling> axes;
+  for (auto const axis : call.table.operands[operand]) axes.push_back(*call.tilings[axis]);
+  Tiling const tiling(std::move(axes));
+  std::vector<typename R::Handle> handles;
+  for (Index tile = 0; tile < tiling.tile_count(); ++tile)
+    handles.push_back(scratch.allocate(
+        static_cast<std::size_t>(element_count(tiling.box(tile).extent)) * size_of(dtype)));
+  return handles;
+}
+
+/// Lets axes have the groups that a call asks for, by their letters. Throws ValueError.
+inline void group_by_letter(TiledCall& call, std::vector<AxisGroups> const& groups) {
+  inplace_vector<Index, max_axes> counts(call.table.axes.size(), 0);
+  auto const letter = [&](std::size_t id) {
+    Axis const& axis = call.table.axes[id];
+    Index dimensions = 0;
+    for (Axis const& other : call.table.axes) dimensions += other.group == axis.group ? 1 : 0;
+    return dimensions > 1 ? concat(axis.group, axis.within) : std::string(1, axis.group);
+  };
+  for (AxisGroups const& each : groups) {
+    std::string list;
+    bool known = false;
+    for (std::size_t id = 0; id < counts.size(); ++id) {
+      std::string const name = letter(id);
+      list += concat(list.empty() ? "" : ", ", name);
+      if (name != each.axis) continue;
+      known = true;
+      if (counts[id] != 0)
+        throw ValueError(concat(call.op->name, ": axis '", name, "' is given groups twice, ",
+                                counts[id], " and ", each.groups));
+      counts[id] = each.groups;
+    }
+    if (!known)
+      throw ValueError(concat(call.op->name, ": groups of an axis '", each.axis,
+                              "', which it does not have; it has ", list));
+    if (each.groups < 1)
+      throw ValueError(concat(call.op->name, ": axis '", each.axis, "' has ", each.groups,
+                              " canonical groups; at least 1 is needed"));
+  }
+  for (Index& count : counts) count = std::max<Index>(count, 1);
+  std::string const why = set_groups(call, counts, letter);
+  if (!why.empty()) throw ValueError(concat(call.op->name, ": ", why));
+}
+
 /// Submits the tile tasks that the walk visits, and hands each task's event to `collect`.
 template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor {
  public:
   using Handle = typename R::Handle;
   SubmitTiles(R& runtime, TiledCall const& call, Codelet const& codelet,
               std::span<TiledOperand<R> const> operands, ExecutionContext const& context,
-              Collect& collect)
+              std::optional<Scope<R>>& scratch, Collect& collect)
       : runtime_(runtime),
         call_(call),
         codelet_(codelet),
         operands_(operands),
         context_(context),
+        scratch_(scratch),
         placed_(!(context.policy == ExecutionPolicy{})),
         collect_(collect) {}
 
   void visit(TileTask const& tile) override {
-    alignas(16) std::byte args[max_args_bytes];
-    call_.op->args(call_.attrs, tile.range, args);
-    inplace_vector<Use<Handle>, max_operands> uses;
     TaskLabel label;
-    for (auto const& [at, access] : tile.uses) {
-      uses.push_back({operands_[at.operand].handles[at.tile], access});
+    for (auto const& [at, access] : tile.uses)
       if (label.tensor == nullptr && writes(access)) label = {operands_[at.operand].name, at.tile};
-    }
-    if (failed_ != nullptr) return mark(uses, label);
+    if (failed_ != nullptr) return mark(tile, label);
+    alignas(16) std::byte args[max_args_bytes];
+    if (tile.combines)
+      write_combine_arguments(call_, tile, args);
+    else
+      call_.op->args(call_.attrs, tile.range, args);
     Cost cost;
     if constexpr (CostedRuntime<R>) cost = cost_of(call_, tile);
     try {
+      inplace_vector<Use<Handle>, max_operands> uses;
+      for (auto const& [at, access] : tile.uses) uses.push_back({handle_of(at), access});
+      OpInfo const& op = tile.combines ? *combine_op : *call_.op;
+      Codelet const& codelet = tile.combines ? combine_codelet(tile) : codelet_;
       Event const event =
-          submit(runtime_, Task<Handle>{&codelet_,
+          submit(runtime_, Task<Handle>{&codelet,
                                         {uses.data(), uses.size()},
-                                        {args, call_.op->args_bytes},
+                                        {args, op.args_bytes},
                                         placed_ ? hints(tile, label) : context_.hints,
                                         label,
                                         cost});
@@ -169,7 +223,7 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
     } catch (std::exception const& error) {
       failed_ = std::current_exception();
       cause_ = error.what();
-      mark(uses, label);
+      mark(tile, label);
     }
   }
   /// Throws what a submission threw, now that the tiles left out are marked.
@@ -189,35 +243,46 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
     }
     return over(hints_of(context_.policy, task, runtime_.workers().cpu), context_.hints);
   }
-  void mark(inplace_vector<Use<Handle>, max_operands> const& uses, TaskLabel const& label) {
-    for (auto const& use : uses)
-      if (writes(use.access)) mark_unsubmitted(runtime_, use.handle, cause_.c_str(), label);
+  void mark(TileTask const& tile, TaskLabel const& label) {
+    for (auto const& [at, access] : tile.uses)
+      if (writes(access) && at.partial == 0)
+        mark_unsubmitted(runtime_, operands_[at.operand].handles[at.tile], cause_.c_str(), label);
   }
+  Handle const& handle_of(OperandTile const& at) {
+    if (at.partial == 0) return operands_[at.operand].handles[at.tile];
+    for (Partial const& known : partials_)
+      if (known.operand == at.operand && known.number == at.partial)
+        return known.handles[static_cast<std::size_t>(at.tile)];
+    if (!scratch_) scratch_.emplace(runtime_, Lifetime::scratch);
+    DType const dtype =
+        dtype_of_kind(call_.operands[at.operand].kind, {call_.element, call_.second});
+    partials_.push_back(
+        {at.operand, at.partial, carry_tiles(*scratch_, call_, at.operand, accumulator_of(dtype))});
+    return partials_.back().handles[static_cast<std::size_t>(at.tile)];
+  }
+  Codelet const& combine_codelet(TileTask const& tile) const {
+    DType const dtype = combine_dtype(call_, tile);
+    return *kernel_for(runtime_, *combine_op, dtype, dtype, Mode::exact, context_.isa);
+  }
+
+  /// Hidden tiles that hold sums of canonical groups.
+  struct Partial {
+    std::size_t operand, number;
+    std::vector<Handle> handles;
+  };
 
   R& runtime_;
   TiledCall const& call_;
   Codelet const& codelet_;
   std::span<TiledOperand<R> const> operands_;
   ExecutionContext const& context_;
+  std::optional<Scope<R>>& scratch_;
+  std::vector<Partial> partials_;
   bool const placed_;  // by a policy
   Collect& collect_;
   std::exception_ptr failed_;
   std::string cause_;
 };
-
-/// Makes the tiles of a hidden operand in the scope of its call.
-template <Runtime R>
-std::vector<typename R::Handle> carry_tiles(Scope<R>& scratch, TiledCall const& call,
-                                            std::size_t operand, DType dtype) {
-  std::vector<AxisTiling> axes;
-  for (auto const axis : call.table.operands[operand]) axes.push_back(*call.tilings[axis]);
-  Tiling const tiling(std::move(axes));
-  std::vector<typename R::Handle> handles;
-  for (Index tile = 0; tile < tiling.tile_count(); ++tile)
-    handles.push_back(scratch.allocate(
-        static_cast<std::size_t>(element_count(tiling.box(tile).extent)) * size_of(dtype)));
-  return handles;
-}
 
 }  // namespace detail
 
@@ -286,6 +351,8 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
     call.tilings.push_back(tiling);
   }
 
+  if (!context.groups.empty()) detail::group_by_letter(call, context.groups);
+
   inplace_vector<TiledOperand<R>, max_operands> all;
   for (auto const& operand : given) all.push_back(operand);
   std::optional<Scope<R>> scratch;
@@ -304,7 +371,7 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
   Codelet const& codelet =
       *detail::kernel_for(runtime, op, call.element, call.second, context.mode, context.isa);
   detail::SubmitTiles<R, std::remove_reference_t<Collect>> visitor(
-      runtime, call, codelet, {all.data(), all.size()}, context, collect);
+      runtime, call, codelet, {all.data(), all.size()}, context, scratch, collect);
   walk(call, visitor);
   visitor.finish();
 }

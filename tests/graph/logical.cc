@@ -132,10 +132,6 @@ TEST_CASE("a slice drops its dimension and stays inside it", "[graph][logical]")
   CHECK_THROWS_AS(graph.slice(graph.slice(x, 1, 0), 0, 0), GraphError);
 }
 
-TEST_CASE("more than one canonical group cannot be planned yet", "[graph][logical]") {
-  CHECK_THROWS_AS(LogicalGraph("g", {.batch_groups = 2}), PlanError);
-}
-
 TEST_CASE("flops are twice the products' elements", "[graph][logical]") {
   LogicalGraph graph;
   gemm(graph.parameter({.shape = {16, 32}}, "w"), graph.input({.shape = {32, 8}}, "x"));

@@ -84,6 +84,7 @@ std::string describe(OpCase const& c, DType element, Execution const& how) {
     text += concat(" cut ", cut.axis, ":");
     for (Index const size : cut.sizes) text += concat(" ", size);
   }
+  for (AxisGroups const& each : c.groups) text += concat(" groups ", each.axis, "=", each.groups);
   return text;
 }
 
@@ -142,6 +143,17 @@ Operands visible(OpCase const& c) {
   Operands result;
   for (OperandInfo const& operand : c.op->operands(c.attrs.data()))
     if (operand.carry == Carry::none) result.push_back(operand);
+  return result;
+}
+
+std::vector<AxisGroups> eager_groups(OpCase const& c) {
+  std::vector<AxisGroups> result = c.groups;
+  AxisTable const table = axes_of(c);
+  for (AxisGroups& each : result) {
+    int dimensions = 0;
+    for (Axis const& axis : table.axes) dimensions += axis.group == each.axis[0] ? 1 : 0;
+    if (dimensions == 1) each.axis.resize(1);
+  }
   return result;
 }
 
@@ -234,7 +246,8 @@ std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array>
   for (std::size_t o = 0; o < operands.size(); ++o)
     given.push_back(
         {&runtime, operands[o].dtype, &tiled[o].tiling, tiled[o].handles.data(), declared[o].name});
-  submit_op<AnyRuntime>(*c.op, c.attrs.data(), given, [](Event) {}, {.isa = how.isa});
+  submit_op<AnyRuntime>(*c.op, c.attrs.data(), given, [](Event) {},
+                        {.isa = how.isa, .groups = eager_groups(c)});
   (void)element;
   runtime.wait_all();
   for (std::size_t o = 0; o < operands.size(); ++o)

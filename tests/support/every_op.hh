@@ -146,6 +146,17 @@ inline bool means_nothing(OpCase const& c) {
          reinterpret_cast<ops::AttentionAttrs const*>(c.attrs.data())->causal;
 }
 
+/// The case with `count` canonical groups of every axis that its op sums over by groups.
+inline OpCase with_groups(OpCase c, int count) {
+  AxisTable const table = axes_of(c);
+  std::string const grouped = c.op->grouped;
+  for (Axis const& axis : table.axes)
+    if (grouped.find(axis.group) != std::string::npos)
+      c.groups.push_back({concat(axis.group, static_cast<int>(axis.within)),
+                          static_cast<int>(std::min<Index>(count, axis.extent))});
+  return c;
+}
+
 /// Cuts every axis that may be cut, at a canonical border and unevenly.
 inline Cuts canonical_cuts(OpCase const& c) {
   AxisTable const table = axes_of(c);

@@ -21,6 +21,9 @@ struct Cut {
 };
 using Cuts = std::vector<Cut>;
 
+/// Canonical groups of axes, named as in Cut.
+using Groups = std::vector<AxisGroups>;
+
 /// One call of an op and what is expected of it.
 struct OpCase {
   OpInfo const* op = nullptr;
@@ -42,6 +45,7 @@ struct OpCase {
   bool whole_numbers = false;
   /// The dtype of operands of Kind::second; null: the usual one. `check_op` tries all.
   std::optional<DType> second = {};
+  Groups groups = {};
 
   ElementTypes types(DType element) const {
     ElementTypes types = usual_types(*op, element);
@@ -83,6 +87,10 @@ std::vector<Array> run_reference(OpCase const& c, DType element,
 
 /// Operands that a caller sees.
 Operands visible(OpCase const& c);
+
+/// The groups of the case as an eager call has them: "k" for "k0" where the letter is one
+/// dimension.
+std::vector<AxisGroups> eager_groups(OpCase const& c);
 
 /// The axes of the case's call. Throws ShapeError, ValueError.
 AxisTable axes_of(OpCase const& c);

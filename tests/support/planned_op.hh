@@ -47,7 +47,7 @@ inline std::vector<AxisCut> plan_cuts(Cuts const& cuts) {
 template <Runtime R>
 std::vector<Array> run_planned(OpCase const& c, DType element, std::vector<Array> operands,
                                PlanOptions const& options = {.tile = 0}) {
-  LogicalGraph graph(c.op->name);
+  LogicalGraph graph(c.op->name, {.groups = c.groups});
   build(graph, c, element);
   R runtime(RuntimeOptions{.workers = std::same_as<R, Serial> ? 1 : 2});
   TensorStore<R> store(runtime);

@@ -2,6 +2,8 @@
 // How eager calls are executed: hints, modes and instruction sets of their tasks.
 #include "nntile/ops/execution.hh"
 
+#include <cmath>
+
 #include "nntile/ops/add.hh"
 #include "nntile/ops/gemm.hh"
 #include "nntile/runtime/adaptors/record.hh"
@@ -53,6 +55,36 @@ TEST_CASE("hints of a call on tensors reach each tile task", "[tile][execution]"
   gemm.async(context, a, a, b).wait_all();
   CHECK(submitted(runtime).size() == 8);
   for (LoggedCall const& call : submitted(runtime)) CHECK(call.hints == Hints{.priority = 2});
+}
+
+TEST_CASE("a call's groups are chains of their own, on a tile as on tensors", "[tile][execution]") {
+  Record<Ring> runtime(RuntimeOptions{.workers = 2});
+  using R = Record<Ring>;
+  std::vector<float> values(64);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1 / static_cast<float>(3 + i);
+  std::vector<float> expected(64);  // ((0+1)+(2+3)) of chains of two terms
+  for (std::size_t j = 0; j < 8; ++j)
+    for (std::size_t i = 0; i < 8; ++i) {
+      float sums[4] = {};
+      for (std::size_t k = 0; k < 8; ++k)
+        sums[k / 2] = std::fma(values[i + 8 * k], values[k + 8 * j], sums[k / 2]);
+      expected[i + 8 * j] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
+  ExecutionContext const context{.groups = {{"k", 4}}};
+  Tile<float, R> const a(runtime, {8, 8}, "a"), b(runtime, {8, 8}, "b");
+  a.write(values);
+  gemm.async(context, a, a, b).wait();  // for all of its tasks
+  CHECK(submitted(runtime).size() == 4 + 3);
+  CHECK(b.read() == expected);
+  Tensor<float, R> const x(runtime, Tiling({8, 8}, {3, 3}), "x"),
+      y(runtime, Tiling({8, 8}, {3, 3}), "y");
+  x.write(values);
+  gemm.async(context, x, x, y).wait_all();
+  CHECK(y.read() == expected);
+  CHECK(message_of<ValueError>([&] { gemm.async({.groups = {{"q", 2}}}, a, a, b).wait(); }) ==
+        "gemm: groups of an axis 'q', which it does not have; it has m, k, n");
+  CHECK(message_of<ValueError>([&] { gemm.async({.groups = {{"k", 9}}}, a, a, b).wait(); }) ==
+        "gemm: axis 'k' of 8 elements has 9 canonical groups; at most 8 would do");
 }
 
 TEST_CASE("a context stands before attributes, which stand before operands", "[tile][execution]") {

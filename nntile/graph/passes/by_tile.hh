@@ -42,8 +42,10 @@ class ByTilePass {
  private:
   static constexpr std::uint32_t none = ~0u;
 
+  /// What a use counts for: a sum of a canonical group for its result.
   std::uint32_t tensor_of(Use<BufferId> const& use) const {
-    return plan_.buffers[use.handle].tensor;
+    std::uint32_t const id = plan_.buffers[use.handle].tensor;
+    return plan_.tensors[id].base == no_id ? id : plan_.tensors[id].base;
   }
 
   /// Tensors of several tiles that the node's first task writes.

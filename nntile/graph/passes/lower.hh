@@ -11,6 +11,7 @@
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/passes/chunks.hh"
 #include "nntile/graph/plan.hh"
+#include "nntile/ops/combine.hh"
 #include "nntile/ops/walk.hh"
 
 namespace nntile::passes {
@@ -57,8 +58,9 @@ class LowerPass final : private TileVisitor {
     for (std::size_t id = 0; id < op.axes.axes.size(); ++id) tilings_.push_back(tiling_of(op, id));
     for (AxisTiling const& tiling : tilings_) call_.tilings.push_back(&tiling);
     if (op.axes.open()) bind(op);
+    if (!plan_.numerics.groups.empty()) group(op);
     node_ = position;
-    kernel_ = kernel(op);
+    kernel_ = kernel(op.info->name, op.element, op.second);
     operands_.assign(op.operands.begin(), op.operands.end());
     for (std::uint32_t const t : operands_)
       call_.column_units.push_back(plan_.tensors[t].column_unit);
@@ -68,6 +70,7 @@ class LowerPass final : private TileVisitor {
       call_.column_units.push_back(narrow ? call_.column_units[result_of_carry(declared, o)] : 1);
       operands_.push_back((carries >> o & 1u) != 0 ? carry(op, o) : no_id);
     }
+    partials_.clear();
     note_canonical(op);
     walk(call_, *this);
   }
@@ -92,6 +95,24 @@ class LowerPass final : private TileVisitor {
     }
   }
 
+  /// Notes the canonical groups of the axes over which the op sums.
+  void group(OpNode const& op) {
+    inplace_vector<Index, max_axes> counts(op.axes.axes.size(), 1);
+    inplace_vector<std::string_view, max_axes> names(op.axes.axes.size(), std::string_view());
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      PlannedTensor const& tensor = plan_.tensors[op.operands[o]];
+      for (std::size_t d = 0; d < tensor.groups.size(); ++d)
+        if (std::uint32_t const g = tensor.groups[d]; g != PlannedTensor::no_groups) {
+          counts[op.axes.operands[o][d]] = plan_.numerics.groups[g].groups;
+          names[op.axes.operands[o][d]] = plan_.numerics.groups[g].axis;
+        }
+    }
+    std::string const why = set_groups(call_, counts, [&](std::size_t id) { return names[id]; });
+    if (!why.empty())
+      throw PlanError(concat("plan '", plan_.name, "': ", op.info->name, " of '",
+                             plan_.tensors[op.operands.back()].name, "': ", why));
+  }
+
   AxisTiling const& tiling_of(OpNode const& op, std::size_t axis) const {
     for (std::size_t o = 0; o < op.operands.size(); ++o)
       for (std::size_t d = 0; d < op.axes.operands[o].size(); ++d)
@@ -100,8 +121,8 @@ class LowerPass final : private TileVisitor {
         concat("plan '", plan_.name, "': ", op.info->name, ": an axis of a hidden operand alone"));
   }
 
-  std::uint32_t kernel(OpNode const& op) {
-    PlannedKernel wanted{KernelKind::op, op.info->name, op.element, op.second, plan_.numerics.mode};
+  std::uint32_t kernel(char const* name, DType element, DType second) {
+    PlannedKernel wanted{KernelKind::op, name, element, second, plan_.numerics.mode};
     for (std::size_t k = 0; k < plan_.kernels.size(); ++k)
       if (plan_.kernels[k] == wanted) return static_cast<std::uint32_t>(k);
     plan_.kernels.push_back(std::move(wanted));
@@ -123,35 +144,76 @@ class LowerPass final : private TileVisitor {
     return id;
   }
 
+  /// The hidden tensor of a result's sums at a level of the tree's stack, made when it is first
+  /// used.
+  std::uint32_t partial(std::size_t operand, std::size_t level) {
+    for (Partial const& known : partials_)
+      if (known.operand == operand && known.level == level) return known.tensor;
+    PlannedTensor tensor;
+    PlannedTensor const& result = plan_.tensors[operands_[operand]];
+    tensor.name = concat(result.name, ".partial", level);
+    tensor.dtype = accumulator_of(result.dtype);
+    tensor.tiling = result.tiling;
+    tensor.column_unit = call_.column_units[operand];
+    tensor.used = true;
+    tensor.base = operands_[operand];
+    plan_.tensors.push_back(std::move(tensor));
+    auto const id = static_cast<std::uint32_t>(plan_.tensors.size() - 1);
+    add_buffers(id);
+    partials_.push_back({operand, level, id});
+    return id;
+  }
+
   void note_canonical(OpNode const& op) {
     for (char const* letter = op.info->blocked(op.attrs.data()); *letter != 0; ++letter)
       for (std::size_t id = 0; id < call_.tilings.size(); ++id)
-        if (call_.table.axes[id].group == *letter && !call_.tilings[id]->multiple_of(64) &&
-            plan_.uncanonical.empty())
-          plan_.uncanonical =
-              concat(op.info->name, " of '", plan_.tensors[op.operands.back()].name, "': axis '",
-                     *letter, "' is cut at a border that is no multiple of 64");
+        if (call_.table.axes[id].group == *letter && plan_.uncanonical.empty() &&
+            !canonical(*call_.tilings[id], call_.groups.empty() ? 1 : call_.groups[id]))
+          plan_.uncanonical = concat(
+              op.info->name, " of '", plan_.tensors[op.operands.back()].name, "': axis '", *letter,
+              "' is cut at a border that is no multiple of 64",
+              call_.groups.empty() || call_.groups[id] == 1 ? "" : " from where its group begins");
+  }
+
+  /// Whether blocks of 64, counted from where each group begins, lie in one tile each.
+  static bool canonical(AxisTiling const& tiling, Index groups) {
+    if (groups == 1) return tiling.multiple_of(64);
+    GroupCut const cut{tiling.extent(), groups};
+    Index group = 0;
+    for (Index const border : tiling.borders()) {
+      while (group < groups && cut.begin(group + 1) <= border) ++group;
+      if (group < groups && (border - cut.begin(group)) % 64 != 0) return false;
+    }
+    return true;
   }
 
   void visit(TileTask const& tile) override {
     PlannedTask task;
     task.node = static_cast<std::uint32_t>(node_);
-    task.kernel = kernel_;
+    OpInfo const& op = tile.combines ? *combine_op : *call_.op;
+    task.kernel = tile.combines
+                      ? kernel(op.name, combine_dtype(call_, tile), combine_dtype(call_, tile))
+                      : kernel_;
     task.first_use = offset(uses_.size(), "operands");
     task.use_count = static_cast<std::uint8_t>(tile.uses.size());
     task.args = offset(args_.size(), "bytes of arguments");
-    task.args_bytes = static_cast<std::uint16_t>(call_.op->args_bytes);
-    std::size_t const bytes = (call_.op->args_bytes + 7) / 8 * 8;
+    task.args_bytes = static_cast<std::uint16_t>(op.args_bytes);
+    std::size_t const bytes = (op.args_bytes + 7) / 8 * 8;
     std::span<std::byte> const args = args_.append(bytes);
     std::memset(args.data() + bytes - 8, 0, 8);  // and the op zeroes its own: equal plans are equal
-    call_.op->args(call_.attrs, tile.range, args.data());
+    if (tile.combines)
+      write_combine_arguments(call_, tile, args.data());
+    else
+      call_.op->args(call_.attrs, tile.range, args.data());
     task.cost = cost_of(call_, tile);
     plan_.flops += task.cost.flops;
     bool labelled = false;
     std::span<Use<BufferId>> const uses = uses_.append(tile.uses.size());
     std::size_t position = 0;
     for (Use<OperandTile> const& use : tile.uses) {
-      std::uint32_t const tensor = operands_[use.handle.operand];
+      std::uint32_t const tensor = use.handle.partial == 0
+                                       ? operands_[use.handle.operand]
+                                       : partial(use.handle.operand, use.handle.partial - 1u);
       std::uint32_t const buffer = plan_.buffer_of(tensor, use.handle.tile);
       check(tensor, buffer, use);
       uses[position++] = {buffer, use.access};
@@ -171,7 +233,8 @@ class LowerPass final : private TileVisitor {
   /// Bits of the uses in whose memory the task's last result may be put, if nothing else needs it.
   std::uint16_t replaceable(TileTask const& tile, std::span<Use<BufferId> const> uses) const {
     std::uint32_t const over = call_.op->replaces(call_.attrs);
-    if (over == 0 || uses.back().access != Access::write) return 0;
+    if (over == 0 || uses.back().access != Access::write || tile.uses.back().handle.partial != 0)
+      return 0;
     std::uint32_t bits = 0;
     for (std::size_t u = 0; u < uses.size(); ++u) {
       std::uint32_t const from = uses[u].handle, to = uses.back().handle;
@@ -205,6 +268,11 @@ class LowerPass final : private TileVisitor {
                  "', which nothing has written; declare it an input or a parameter, or fill it"));
   }
 
+  struct Partial {
+    std::size_t operand, level;
+    std::uint32_t tensor;
+  };
+
   PlanData plan_;
   LogicalGraph const& graph_;
   TileVisitor* watcher_;
@@ -215,6 +283,7 @@ class LowerPass final : private TileVisitor {
   TiledCall call_;
   std::vector<AxisTiling> tilings_;
   std::vector<std::uint32_t> operands_;
+  std::vector<Partial> partials_;  // of the node
   std::size_t node_ = 0;
   std::uint32_t kernel_ = 0;
 };

@@ -50,6 +50,7 @@ class TilePass {
     join_views();
     for (std::size_t const op : ops) join_op(graph_.op_at(op));
     name_classes();
+    collect_groups_of_axes();
     collect_marks();
     collect_adopted();
     keep_tilings();
@@ -70,6 +71,16 @@ class TilePass {
       if (std::find(known_.begin(), known_.end(), cut.axis) == known_.end())
         throw PlanError(unknown_axis(cut.axis));
     return tilings;
+  }
+
+  /// Of a tensor that is used: for each dimension the position in the graph's Numerics::groups, or
+  /// no_groups; empty where there are none.
+  std::vector<std::uint32_t> groups(std::uint32_t tensor) {
+    std::vector<std::uint32_t> result;
+    if (groups_.empty() || !used_[tensor]) return result;
+    for (std::size_t id = first_[tensor]; id < first_[tensor + 1]; ++id)
+      result.push_back(groups_[find(id)]);
+    return result;
   }
 
  private:
@@ -116,6 +127,33 @@ class TilePass {
         if (std::find(known_.begin(), known_.end(), name) == known_.end()) known_.push_back(name);
       }
     }
+  }
+
+  /// Finds the canonical groups of each class, by any name that one of its dimensions has. Throws
+  /// PlanError where two names of one class contradict, and for an axis that no tensor has.
+  void collect_groups_of_axes() {
+    auto const& given = graph_.numerics().groups;
+    if (given.empty()) return;
+    groups_.assign(parent_.size(), PlannedTensor::no_groups);
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
+      auto const names = axis_names(graph_.tensor_at(t).spec.axes);
+      for (std::size_t d = 0; d < names.size(); ++d)
+        for (std::uint32_t g = 0; g < given.size(); ++g) {
+          if (given[g].axis != names[d]) continue;
+          std::uint32_t& of_class = groups_[find(first_[t] + d)];
+          if (of_class != PlannedTensor::no_groups && given[of_class].groups != given[g].groups)
+            throw PlanError(concat("plan '", graph_.name(), "': axes '", given[of_class].axis,
+                                   "' and '", given[g].axis, "' are one in this graph, but have ",
+                                   given[of_class].groups, " and ", given[g].groups,
+                                   " canonical groups; give both the same"));
+          of_class = g;
+        }
+    }
+    for (AxisGroups const& each : given)
+      if (std::find(known_.begin(), known_.end(), each.axis) == known_.end())
+        throw PlanError(concat("plan '", graph_.name(), "': numerics have ", each.groups,
+                               " canonical groups of axis '", each.axis, "'; ",
+                               unknown_axis(each.axis)));
   }
 
   void collect_marks() {
@@ -294,7 +332,8 @@ class TilePass {
   std::vector<bool> single_;
   std::vector<std::vector<std::size_t>> inner_;
   std::vector<std::string> names_;
-  std::vector<std::size_t> inside_;  // a dimension of an adopted input that must not be cut
+  std::vector<std::size_t> inside_;    // a dimension of an adopted input that must not be cut
+  std::vector<std::uint32_t> groups_;  // of a class, where the graph has any
   std::vector<std::string> known_;
   std::vector<AxisTiling const*> kept_;
   std::vector<AxisTiling> cut_;
@@ -310,7 +349,8 @@ inline PlanData tile(PlanData plan, LogicalGraph const& graph, PlanOptions const
   for (std::size_t const op : plan.nodes)
     for (std::uint32_t const t : graph.op_at(op).operands) used[t] = used[root_of(graph, t)] = true;
   std::vector<Storage> const storages = StoragePass(graph, options).run();
-  std::vector<Tiling> tilings = TilePass(graph, options, dims, used, storages).run(plan.nodes);
+  TilePass pass(graph, options, dims, used, storages);
+  std::vector<Tiling> tilings = pass.run(plan.nodes);
   for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
     TensorNode const& node = graph.tensor_at(t);
     plan.tensors.push_back({.name = node.name,
@@ -323,7 +363,8 @@ inline PlanData tile(PlanData plan, LogicalGraph const& graph, PlanOptions const
                             .used = used[t],
                             .base = node.base,
                             .view_axis = node.view_axis,
-                            .view_index = node.view_index});
+                            .view_index = node.view_index,
+                            .groups = pass.groups(t)});
   }
   return plan;
 }

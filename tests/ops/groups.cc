@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Canonical groups: the bits of sums over grouped axes, from nntile/NUMERICS.md alone, over
+// tilings, runtimes, eager calls and plans.
+#include <cmath>
+#include <functional>
+
+#include "nntile/core/groups.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/every_op.hh"
+#include "tests/support/planned_op.hh"
+
+namespace {
+
+using namespace nntile;
+using namespace nntile::test;
+
+/// Where group `group` of `count` begins on an axis: units of 64 where it is 64 a group long, the
+/// remainder to the first.
+Index begin_of(Index extent, Index count, Index group) {
+  Index const unit = extent >= 64 * count ? 64 : 1;
+  std::vector<Index> sizes(static_cast<std::size_t>(count));
+  Index const units = (extent + unit - 1) / unit;
+  for (Index u = 0; u < units; ++u) ++sizes[static_cast<std::size_t>(u % count)];
+  Index begin = 0;
+  for (Index g = 0; g < group; ++g) begin += unit * sizes[static_cast<std::size_t>(g)];
+  return std::min(begin, extent);
+}
+
+/// ((0+1)+(2+3))+..., level by level.
+template <class V> V tree(std::vector<V> sums) {
+  while (sums.size() > 1) {
+    std::vector<V> next;
+    for (std::size_t i = 0; i + 1 < sums.size(); i += 2) next.push_back(sums[i] + sums[i + 1]);
+    if (sums.size() % 2 == 1) next.push_back(sums.back());
+    sums = std::move(next);
+  }
+  return sums[0];
+}
+
+/// A contracted axis and its groups.
+struct GroupedAxis {
+  Index extent;
+  Index groups;
+};
+
+/// The sum over axes, innermost first, of chain(first index of each axis, its end), a chain from
+/// +0.
+template <class V>
+V by_groups(std::vector<GroupedAxis> const& axes,
+            std::function<V(std::vector<Index> const&, std::vector<Index> const&)> const& chain) {
+  std::vector<Index> begins(axes.size()), ends(axes.size());
+  std::function<V(std::size_t)> const level = [&](std::size_t left) -> V {
+    if (left == 0) return chain(begins, ends);
+    auto const& [extent, groups] = axes[left - 1];
+    std::vector<V> sums;
+    for (Index g = 0; g < groups; ++g) {
+      begins[left - 1] = begin_of(extent, groups, g);
+      ends[left - 1] = begin_of(extent, groups, g + 1);
+      sums.push_back(level(left - 1));
+    }
+    return tree(sums);
+  };
+  return level(axes.size());
+}
+
+/// Elements of an array as the accumulator sees them.
+template <class V> std::function<V(Index)> values(Array const& x) {
+  return [&x](Index i) { return static_cast<V>(x.get(i)); };
+}
+
+/// CHECKs a case against a reference of all bits: eager, cut, planned, on all runtimes.
+void check_bits(OpCase const& c, DType element, std::function<void(std::vector<Array>&)> reference,
+                std::vector<Cuts> const& tilings) {
+  std::string groups;
+  for (AxisGroups const& each : c.groups) groups += concat(" ", each.axis, "=", each.groups);
+  INFO(c.op->name << " " << name_of(element) << groups);
+  auto const operands = make_operands(c, element);
+  auto exact = operands;
+  reference(exact);
+  CHECK(difference(c, run_kernel(c, element, operands), exact) == "");
+  for (Cuts const& cuts : tilings) {
+    CHECK(difference(c, run_kernel(c, element, operands, {.cuts = cuts}), exact) == "");
+    CHECK(difference(
+              c, run_kernel(c, element, operands, {.cuts = cuts, .runtime = "ring", .workers = 2}),
+              exact) == "");
+    PlanOptions const cut{.tile = 0, .cuts = plan_cuts(cuts)};
+    CHECK(difference(c, run_planned<Serial>(c, element, operands, cut), exact) == "");
+    CHECK(difference(c, run_planned<Ring>(c, element, operands, cut), exact) == "");
+  }
+}
+
+/// c = alpha a b + beta c + bias of contracted axes k0, k1, all column-major.
+template <class V> void multiply(OpCase const& c, std::vector<Array>& x) {
+  auto const& attrs = *reinterpret_cast<ops::Gemm::Attrs const*>(c.attrs.data());
+  Array& out = x.back();
+  Index const m = x[0].shape[0], k0 = x[0].shape[1], k1 = x[0].shape[2], n = x[1].shape[2];
+  std::vector<GroupedAxis> axes{{k0, 1}, {k1, 1}};
+  for (AxisGroups const& each : c.groups) axes[each.axis == "k0" ? 0 : 1].groups = each.groups;
+  for (Index j = 0; j < n; ++j)
+    for (Index i = 0; i < m; ++i) {
+      V sum = by_groups<V>(axes, [&](auto const& begin, auto const& end) {
+        V chain = 0;
+        for (Index q = begin[1]; q < end[1]; ++q)
+          for (Index p = begin[0]; p < end[0]; ++p)
+            chain = std::fma(V(attrs.alpha) * V(x[0].get(i + m * (p + k0 * q))),
+                             V(x[1].get(p + k0 * (q + k1 * j))), chain);
+        return chain;
+      });
+      if (attrs.beta != 0) sum = std::fma(V(attrs.beta), V(out.get(i + m * j)), sum);
+      if (attrs.bias) sum += V(x[2].get(i));
+      out.set(i + m * j, static_cast<double>(sum));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("groups are whole units of 64 where they fit, the first ones the longer",
+          "[ops][groups]") {
+  for (Index const extent : {1, 5, 63, 64, 127, 128, 130, 200, 256, 333, 50257})
+    for (Index const count : {1, 2, 3, 4, 5, 7, 8}) {
+      if (count > extent) continue;
+      INFO(extent << " in " << count);
+      GroupCut const cut{extent, count};
+      for (Index group = 0; group <= count; ++group)
+        CHECK(cut.begin(group) == begin_of(extent, count, group));
+      for (Index group = 0; group < count; ++group) CHECK(cut.begin(group) < cut.begin(group + 1));
+      CHECK(cut.begin(count) == extent);
+    }
+}
+
+TEST_CASE("a product is a chain for each group, added by the tree, beta C to its root",
+          "[ops][groups][gemm]") {
+  std::vector<Cuts> const tilings{{},
+                                  {{"k0", {5, 4}}},
+                                  {{"k1", {3, 3, 1}}, {"m0", {2, 3}}},
+                                  {{"k0", {1, 8}}, {"k1", {2, 5}}, {"n0", {3, 1}}}};
+  for (auto const& groups : std::vector<Groups>{{{"k0", 2}},
+                                                {{"k0", 9}},
+                                                {{"k1", 3}},
+                                                {{"k1", 7}},
+                                                {{"k0", 3}, {"k1", 2}},
+                                                {{"k0", 5}, {"k1", 6}}})
+    for (bool const bias : {false, true})
+      for (double const beta : {0.0, 1.0, 0.3}) {
+        auto c = bias ? op_case<ops::Gemm>({.bias = true, .ndim = 2, .alpha = 1.7, .beta = beta},
+                                           {Shape{5, 9, 7}, Shape{9, 7, 4}, Shape{5}, Shape{5, 4}})
+                      : op_case<ops::Gemm>({.ndim = 2, .alpha = 1.7, .beta = beta},
+                                           {Shape{5, 9, 7}, Shape{9, 7, 4}, Shape{5, 4}});
+        c.groups = groups;
+        for (DType const element : {DType::fp32, DType::fp64, DType::bf16, DType::fp16})
+          check_bits(
+              c, element,
+              [&](std::vector<Array>& x) {
+                element == DType::fp64 ? multiply<double>(c, x) : multiply<float>(c, x);
+              },
+              tilings);
+      }
+}
+
+TEST_CASE("every op with groups has the same bits eager, cut and planned, or refuses",
+          "[ops][groups]") {
+  for (OpCase const& plain : every_op())
+    for (int const groups : {2, 3}) {
+      OpCase const c = with_groups(plain, groups);
+      if (c.groups.empty()) continue;
+      for (DType const element : floats) {
+        INFO(c.op->name << " " << name_of(element) << " in " << groups);
+        auto const operands = make_operands(c, element);
+        auto const whole = run_kernel(c, element, operands);
+        CHECK(deviation(c, element, whole, run_reference(plain, element, operands)) == "");
+        Cuts cuts = canonical_cuts(c);
+        std::string const blocked = c.op->blocked(c.attrs.data());
+        if (groups == 3)  // below 64 a group borders are not canonical
+          std::erase_if(cuts,
+                        [&](Cut const& cut) { return blocked.find(cut.axis[0]) != blocked.npos; });
+        PlanOptions cut{.tile = 0, .cuts = plan_cuts(cuts)};
+        for (Isa const isa : instruction_sets())
+          if (isa == Isa::v3 || isa == Isa::v4)
+            CHECK(difference(c, run_kernel(c, element, operands, {.cuts = cuts, .isa = isa}),
+                             whole) == "");
+        CHECK(difference(
+                  c,
+                  run_kernel(c, element, operands, {.cuts = cuts, .runtime = "ring", .workers = 2}),
+                  whole) == "");
+        CHECK(difference(c, run_planned<Serial>(c, element, operands), whole) == "");
+        CHECK(difference(c, run_planned<Ring>(c, element, operands, cut), whole) == "");
+        cut.pad = {{}};
+        CHECK(difference(c, run_planned<Ring>(c, element, operands, cut), whole) == "");
+      }
+    }
+}
