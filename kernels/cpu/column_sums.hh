@@ -11,12 +11,19 @@ namespace nntile::kernels::NNTILE_ISA {
 /// The result of a chain, by vectors too.
 template <class T> struct ColumnResult : ChainResult<T> {
   using V = compute_t<T>;
-  using ChainResult<T>::start;
   using ChainResult<T>::put;
 
   NNTILE_ALWAYS_INLINE ColumnResult at(Index offset) const { return {ChainResult<T>::at(offset)}; }
+  NNTILE_ALWAYS_INLINE V start(Index i) const {
+    V lanes[Vec<V>::lanes];
+    store(lanes, start(i, First{1}));
+    return lanes[0];
+  }
   template <class Part> NNTILE_ALWAYS_INLINE Vec<V> start(Index i, Part part) const {
     T const* const from = this->out;
+    if (this->finishing && this->carry != nullptr && this->beta != 0)
+      return fma(Vec<V>(this->beta), load(from + i, part),
+                 load(static_cast<V const*>(this->carry) + i, part));
     if (!this->chain.first)
       return this->carry == nullptr ? load(from + i, part)
                                     : load(static_cast<V const*>(this->carry) + i, part);

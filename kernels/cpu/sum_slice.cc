@@ -15,9 +15,9 @@ template <class T> struct SumSlice {
     auto const args = arguments<ops::SumSlice>(call);
     using Operand = ops::SumSlice::Operand;
     Buffers<ops::SumSlice> const buffers(call);
-    T const* const x = buffers.at<T const>(Operand::x);  // [m, k, n]
+    T const* const x = buffers.at<T const>(Operand::x) + args.skipped * args.whole.k;  // [m, k, n]
     ColumnResult<T> const y{{buffers.at<T>(Operand::y), buffers.at<V>(Operand::carry), args.beta,
-                             args.chain}};  // [m, n]
+                             args.chain, args.finishing}};  // [m, n]
     Vec<V> const alpha(ops::slice_factor(args.alpha, buffers.at<double const>(Operand::divisor)));
     for (Index j = 0; j < args.n; ++j) {
       T const* const slab = x + j * args.whole.j;

@@ -27,24 +27,26 @@ struct SumSquares {
   struct Args {
     Index k, n;
     bool first;
+    std::uint32_t skipped;  // elements along k before the task's
     Index ldx;
   };
 
   static constexpr Fields fields{};
   static constexpr Hooks<Attrs> hooks{.blocked = [](Attrs const&) { return "k"; },
+                                      .grouped = "k",
                                       .padding = Padding::columns,
                                       .takes_gradients = true};
 
   static Args args(Attrs const&, TileRange const& range) {
     return {range.extent('k'), range.extent('j'), range.first(Operand::y),
-            range.leading(Operand::x)};
+            static_cast<std::uint32_t>(range.skipped('k')), range.leading(Operand::x)};
   }
 
   template <Element T>
   requires(is_float(dtype_of<T>))
   static void reference(Args const& args, Buffers<SumSquares> buffers) {
-    T const* const x = buffers.at<T>(Operand::x);      // [k, j]
-    double* const y = buffers.at<double>(Operand::y);  // [j]
+    T const* const x = buffers.at<T>(Operand::x) + args.skipped;  // [k, j]
+    double* const y = buffers.at<double>(Operand::y);             // [j]
     for (Index j = 0; j < args.n; ++j) {
       double sum = args.first ? 0 : y[j];
       for (Index k = 0; k < args.k; ++k) {

@@ -29,6 +29,7 @@ struct SliceStrides {
   Index k, j;
 };
 inline SliceStrides slice_strides(TileRange const& range, OperandIndex operand) {
+  if (!range.has(operand)) return {0, 0};
   return {range.stride(operand, 'k'), range.stride(operand, 'j')};
 }
 
@@ -38,8 +39,10 @@ struct SliceArgs {
   double alpha, beta;
   bool inner;  // the axis is dimension 0, and sums run in blocks of 64
   Chain chain;
-  SliceStrides whole;  // of what has the axis
-  Index part;          // along j, of what lacks it
+  bool finishing;
+  std::uint32_t skipped;  // elements along k before the task's
+  SliceStrides whole;     // of what has the axis
+  Index part;             // along j, of what lacks it
 };
 
 inline constexpr Fields slice_fields{
@@ -64,9 +67,11 @@ inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range, 
           range.extent('k'),
           range.extent('j'),
           attrs.alpha / static_cast<double>(count),
-          attrs.beta,
+          range.beta(attrs.beta),
           attrs.axis == 0 && !attrs.ascending,
           chain,
+          range.finishing,
+          static_cast<std::uint32_t>(range.skipped('k')),
           slice_strides(range, whole),
           range.stride(part, 'j')};
 }
@@ -159,6 +164,7 @@ struct SumSlice {
       .present = &slice_has<Operand>,
       .ranks = &axis_ranks<Attrs>,
       .blocked = [](Attrs const& attrs) { return attrs.axis == 0 && !attrs.ascending ? "k" : ""; },
+      .grouped = "k",
       .padding = Padding::columns};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
@@ -169,9 +175,9 @@ struct SumSlice {
   requires(is_float(dtype_of<T>))
   static void reference(Args const& args, Buffers<SumSlice> buffers) {
     using V = compute_t<T>;
-    T const* const x = buffers.at<T>(Operand::x);  // [i, k, j]
+    T const* const x = buffers.at<T>(Operand::x) + args.skipped * args.whole.k;  // [i, k, j]
     ChainResult<T> const y{buffers.at<T>(Operand::y), buffers.at<V>(Operand::carry), args.beta,
-                           args.chain};  // [i, j]
+                           args.chain, args.finishing};  // [i, j]
     auto const alpha =
         static_cast<V>(slice_factor(args.alpha, buffers.at<double>(Operand::divisor)));
     for (Index j = 0; j < args.n; ++j)

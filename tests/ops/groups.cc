@@ -158,6 +158,105 @@ TEST_CASE("a product is a chain for each group, added by the tree, beta C to its
       }
 }
 
+namespace {
+
+/// term(begin) + ... over [begin, end) from +0, in blocks of 64: element i to lane i mod 16, lanes
+/// by the tree 16-8-4-2-1, blocks upwards; counted from `begin`.
+template <class V, class Term> V blocked(Index begin, Index end, Term term) {
+  V sum = 0;
+  for (Index block = begin; block < end; block += 64) {
+    V lanes[16] = {};
+    for (Index i = block; i < std::min(block + 64, end); ++i) lanes[(i - block) % 16] += term(i);
+    for (int half = 8; half > 0; half /= 2)
+      for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+    sum += lanes[0];
+  }
+  return sum;
+}
+
+/// The same of a whole axis with groups.
+template <class V, class Term> V grouped_blocks(Index extent, Index groups, Term term) {
+  std::vector<V> sums;
+  for (Index g = 0; g < groups; ++g)
+    sums.push_back(blocked<V>(begin_of(extent, groups, g), begin_of(extent, groups, g + 1), term));
+  return tree(sums);
+}
+
+template <class V> void set_updated(Array& y, Index i, double beta, V value) {
+  if (beta != 0) value = std::fma(V(beta), V(y.get(i)), value);
+  y.set(i, static_cast<double>(value));
+}
+
+/// Calls run(V()) with the accumulator of a dtype.
+template <class Run> void with_accumulator(DType element, Run run) {
+  if (element == DType::fp64)
+    run(double());
+  else
+    run(float());
+}
+
+DType const floats[] = {DType::fp32, DType::fp64, DType::bf16, DType::fp16};
+
+}  // namespace
+
+TEST_CASE("sums are blocks of 64 from each group's beginning, or ascend within it",
+          "[ops][groups][sum_slice]") {
+  for (int const axis : {0, 1})
+    for (Index const extent : {5, 130, 300})
+      for (int const groups : {2, 3, 4})
+        for (double const beta : {0.0, 0.5})
+          for (DType const element : floats) {
+            Shape const x = axis == 0 ? Shape{extent, 3} : Shape{7, extent, 3};
+            Shape const y = axis == 0 ? Shape{3} : Shape{7, 3};
+            auto c = op_case<ops::SumSlice>({.axis = axis, .alpha = 1.7, .beta = beta}, {x, y});
+            c.groups = {{"k0", groups}};
+            auto const reference = [&](std::vector<Array>& of) {
+              with_accumulator(element, [&](auto tag) {
+                using V = decltype(tag);
+                for (Index at = 0; at < of[1].count(); ++at) {
+                  Index const m = axis == 0 ? 1 : 7, i = at % m, j = at / m;
+                  auto const value = [&](Index k) {
+                    return V(of[0].get(i + m * (k + extent * j)));
+                  };
+                  std::vector<V> sums;
+                  for (Index g = 0; g < groups; ++g) {
+                    Index const begin = begin_of(extent, groups, g),
+                                end = begin_of(extent, groups, g + 1);
+                    V sum = 0;
+                    if (axis == 0)
+                      sum = blocked<V>(begin, end, [&](Index k) { return V(1.7) * value(k); });
+                    else
+                      for (Index k = begin; k < end; ++k) sum = std::fma(V(1.7), value(k), sum);
+                    sums.push_back(sum);
+                  }
+                  set_updated(of[1], at, beta, tree(sums));
+                }
+              });
+            };
+            // Below 64 a group, borders within groups are not canonical along dimension 0.
+            Cuts const cuts = extent >= 64 * groups ? Cuts{{"k0", {64, extent - 64}}}
+                              : axis == 1           ? Cuts{{"k0", {1, extent - 1}}}
+                                                    : Cuts{};
+            check_bits(c, element, reference, {cuts, Cuts{{"j0", {1, 2}}}});
+          }
+}
+
+TEST_CASE("squares of a tensor are added in fp64 by groups", "[ops][groups][global_norm]") {
+  for (DType const element : floats)
+    for (int const groups : {2, 3, 4}) {
+      auto c = op_case<ops::SumSquares>({}, {Shape{300, 3}, Shape{3}});
+      c.groups = {{"k0", groups}};
+      check_bits(c, element,
+                 [&](std::vector<Array>& x) {
+                   for (Index j = 0; j < 3; ++j)
+                     x[1].set(j, grouped_blocks<double>(300, groups, [&](Index k) {
+                                return x[0].get(k + 300 * j) * x[0].get(k + 300 * j);
+                              }));
+                 },
+                 {{{"k0", {128, 172}}}, {{"k0", {64, 64, 172}}, {"j0", {2, 1}}}});
+    }
+}
+
 TEST_CASE("every op with groups has the same bits eager, cut and planned, or refuses",
           "[ops][groups]") {
   for (OpCase const& plain : every_op())
