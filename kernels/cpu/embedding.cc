@@ -66,7 +66,12 @@ template <class T, class Position> struct EmbeddingBackward {
       add_rows(args, index, dy, carry);
       if (args.chain.last)
         for_each_element(args, [&](Index i, auto part) __attribute__((always_inline)) {
-          store(dtable + i, load(static_cast<V const*>(carry) + i, part), part);
+          auto const sum = load(static_cast<V const*>(carry) + i, part);
+          bool const adds = args.finishing && args.beta != 0;
+          store(dtable + i,
+                adds ? fma(Vec<V>(args.beta), load(static_cast<T const*>(dtable) + i, part), sum)
+                     : sum,
+                part);
         });
       return {};
     }

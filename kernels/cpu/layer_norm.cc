@@ -23,7 +23,7 @@ template <class T> struct LayerNorm {
     V const size = static_cast<V>(args.whole_e);
     bool const all = args.phase < 0;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx;
+      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx + args.skipped;
       if (all || args.phase == 0) {
         V const sum = canonical_sum<V>(args.e, first ? V(0) : means[i],
                                        [&](Index e, auto part) __attribute__((always_inline)) {
@@ -69,13 +69,13 @@ template <class T> struct LayerNormBackward {
     auto const args = arguments<ops::LayerNormBackward>(call);
     using Operand = ops::LayerNormBackward::Operand;
     Buffers<ops::LayerNormBackward> const buffers(call);
-    T const* const gamma = buffers.at<T>(Operand::gamma);  // [e]
-    V* const c1s = buffers.at<V>(Operand::c1);             // [n], where e is cut
-    V* const c2s = buffers.at<V>(Operand::c2);             // [n], likewise
+    T const* const gamma = buffers.at<T>(Operand::gamma) + args.skipped;  // [e]
+    V* const c1s = buffers.at<V>(Operand::c1);                            // [n], where e is cut
+    V* const c2s = buffers.at<V>(Operand::c2);                            // [n], likewise
     Vec<V> const size(static_cast<double>(static_cast<V>(args.whole_e)));
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx;
-      T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy;
+      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx + args.skipped;
+      T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy + args.skipped;
       Vec<V> const mean(static_cast<double>(buffers.at<V>(Operand::mean)[i]));
       Vec<V> const rstd(static_cast<double>(buffers.at<V>(Operand::rstd)[i]));
       auto const xhat = [&](Index e, auto part) __attribute__((always_inline)) {
@@ -129,14 +129,15 @@ template <class T> struct LayerNormWeightBackward {
     Buffers<ops::LayerNormWeightBackward> const buffers(call);
     ColumnResult<T> const dgamma{{buffers.at<T>(Operand::dgamma),
                                   buffers.at<V>(Operand::carry_dgamma), args.beta_dgamma,
-                                  args.chain}};  // [e, n]
+                                  args.chain, args.finishing}};  // [e, n]
     ColumnResult<T> const dbeta{{buffers.at<T>(Operand::dbeta), buffers.at<V>(Operand::carry_dbeta),
-                                 args.beta_dbeta, args.chain}};  // [e, n]
+                                 args.beta_dbeta, args.chain, args.finishing}};  // [e, n]
     for (Index j = 0; j < args.n; ++j) {
-      T const* const x = buffers.at<T const>(Operand::x) + j * args.s * args.ldx;     // [e, s]
-      T const* const dy = buffers.at<T const>(Operand::dy) + j * args.s * args.lddy;  // [e, s]
-      V const* const mean = buffers.at<V const>(Operand::mean) + j * args.ld_mean;    // [s]
-      V const* const rstd = buffers.at<V const>(Operand::rstd) + j * args.ld_rstd;    // [s]
+      Index const skipped = args.skipped, token = j * (args.s + args.rest) + skipped;
+      T const* const x = buffers.at<T const>(Operand::x) + token * args.ldx;     // [e, s]
+      T const* const dy = buffers.at<T const>(Operand::dy) + token * args.lddy;  // [e, s]
+      V const* const mean = buffers.at<V const>(Operand::mean) + j * args.ld_mean + skipped;  // [s]
+      V const* const rstd = buffers.at<V const>(Operand::rstd) + j * args.ld_rstd + skipped;  // [s]
       Index const ahead = rows_ahead<T>(args.e);
       sum_columns<T, 2>(
           args.e, args.s, {dgamma.at(j * args.ld_dgamma), dbeta.at(j * args.ld_dbeta)},

@@ -43,11 +43,14 @@ struct EmbeddingBackward {
     Index e, v, n, v_begin, whole_v, index_offset, dy_offset;
     double beta;
     Chain chain;
+    bool finishing;
     Index lddy, ld_table;
   };
   static constexpr Fields fields{field<&Attrs::beta>("beta")};
   static constexpr Hooks<Attrs> hooks{
+      .grouped = "i",
       .elements = [](Attrs const&, TileRange const& range, OperandIndex operand) -> Index {
+        if (range.finishing) return range.elements(operand);
         Index const rows = range.extent('e') * detail::tokens_of_tile(range);
         return operand == Operand::dy ||
                        (operand != Operand::index && !range.first(Operand::dtable))
@@ -58,17 +61,10 @@ struct EmbeddingBackward {
   static constexpr char const* no_gradient = no_second_derivative;
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('e'),
-            range.extent('v'),
-            range.extent('i'),
-            range.begin('v'),
-            range.whole('v'),
-            range.offset(Operand::index),
-            range.offset(Operand::dy),
-            attrs.beta,
-            range.chain(Operand::dtable),
-            range.leading(Operand::dy),
-            range.leading(Operand::dtable)};
+    return {range.extent('e'),         range.extent('v'),          range.extent('i'),
+            range.begin('v'),          range.whole('v'),           range.offset(Operand::index),
+            range.offset(Operand::dy), range.beta(attrs.beta),     range.chain(Operand::dtable),
+            range.finishing,           range.leading(Operand::dy), range.leading(Operand::dtable)};
   }
 
   template <Element T, Element Position = std::int64_t>
@@ -78,7 +74,7 @@ struct EmbeddingBackward {
     Position const* const index = buffers.at<Position>(Operand::index) + args.index_offset;  // [i]
     T const* const dy = buffers.at<T>(Operand::dy) + args.dy_offset;  // [e, i]
     ChainResult<T> const dtable{buffers.at<T>(Operand::dtable), buffers.at<V>(Operand::carry),
-                                args.beta, args.chain};  // [e, v]
+                                args.beta, args.chain, args.finishing};  // [e, v]
     for (Index i = 0; i < args.n; ++i)
       if (index[i] < 0 || index[i] >= args.whole_v) return {"an index is outside the table"};
     for (Index v = 0; v < args.v; ++v)
@@ -101,9 +97,10 @@ struct Embedding {
   static constexpr char const* name = "embedding";
   static constexpr TypeTable types = indexed_types;
   enum class Operand : std::uint8_t { index, table, out };
-  static constexpr Operands operands{{"index", "i...", Access::read, Kind::second},
-                                     {"table", "e v"},
-                                     {"out", "e i...", Access::write}};
+  static constexpr Operands operands{
+      {"index", "i...", Access::read, Kind::second},
+      {"table", "e v"},
+      {"out", "e i...", Access::write, Kind::element, Carry::none, Combine::select}};
 
   using Attrs = EmbeddingAttrs;
   struct Args {

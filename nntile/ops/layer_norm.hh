@@ -32,7 +32,9 @@ struct LayerNormBackward {
 
   using Attrs = LayerNormBackwardAttrs;
   struct Args {
-    Index e, n, whole_e;
+    Index e;
+    std::uint32_t n, skipped;  // elements along e before the task's
+    Index whole_e;
     double beta;
     int phase;
     bool first;
@@ -55,12 +57,14 @@ struct LayerNormBackward {
                                         return {sum, apply};
                                       },
                                       .blocked = [](Attrs const&) { return "e"; },
+                                      .grouped = "e",
                                       .padding = Padding::columns};
   static constexpr char const* no_gradient = no_second_derivative;
 
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('e'),
-            range.extent('i'),
+            static_cast<std::uint32_t>(range.extent('i')),
+            static_cast<std::uint32_t>(range.skipped('e')),
             range.whole('e'),
             attrs.beta,
             range.phase,
@@ -74,14 +78,14 @@ struct LayerNormBackward {
   requires(is_float(dtype_of<T>))
   static void reference(Args const& args, Buffers<LayerNormBackward> buffers) {
     using V = compute_t<T>;
-    T const* const gamma = buffers.at<T>(Operand::gamma);  // [e]
-    V* const c1s = buffers.at<V>(Operand::c1);             // [i], where e is cut
-    V* const c2s = buffers.at<V>(Operand::c2);             // [i], likewise
+    T const* const gamma = buffers.at<T>(Operand::gamma) + args.skipped;  // [e]
+    V* const c1s = buffers.at<V>(Operand::c1);                            // [i], where e is cut
+    V* const c2s = buffers.at<V>(Operand::c2);                            // [i], likewise
     V const size = V(args.whole_e);
     bool const resumes = args.phase == 1 || (args.phase == 0 && !args.first);
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx;     // [e]
-      T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy;  // [e]
+      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx + args.skipped;     // [e]
+      T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy + args.skipped;  // [e]
       V const mean = buffers.at<V>(Operand::mean)[i], rstd = buffers.at<V>(Operand::rstd)[i];
       V c1 = resumes ? c1s[i] : V(0);
       V c2 = resumes ? c2s[i] : V(0);
@@ -129,9 +133,13 @@ struct LayerNormWeightBackward {
 
   using Attrs = LayerNormWeightBackwardAttrs;
   struct Args {
-    Index e, s, n;
+    Index e;
+    std::uint32_t s, rest;  // what the tile has along s beside the task's
+    Index n;
     double beta_dgamma, beta_dbeta;
     Chain chain;
+    bool finishing;
+    std::uint32_t skipped;  // elements along s before the task's
     Index ldx, lddy, ld_mean, ld_rstd, ld_dgamma, ld_dbeta;
   };
   static constexpr Fields fields{field<&Attrs::beta_dgamma>("beta_dgamma"),
@@ -141,20 +149,24 @@ struct LayerNormWeightBackward {
           [](Attrs const& attrs, OperandIndex result) {
             return (result == Operand::dgamma ? attrs.beta_dgamma : attrs.beta_dbeta) == 0;
           },
+      .grouped = "s",
       .padding = Padding::columns};
   static constexpr char const* no_gradient = no_second_derivative;
 
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('e'),
-            range.extent('s'),
+            static_cast<std::uint32_t>(range.extent('s')),
+            static_cast<std::uint32_t>(range.rest('s')),
             range.extent('j'),
-            attrs.beta_dgamma,
-            attrs.beta_dbeta,
+            range.beta(attrs.beta_dgamma),
+            range.beta(attrs.beta_dbeta),
             range.chain(Operand::dgamma),
-            range.leading(Operand::x),
-            range.leading(Operand::dy),
-            range.leading(Operand::mean),
-            range.leading(Operand::rstd),
+            range.finishing,
+            static_cast<std::uint32_t>(range.skipped('s')),
+            range.has(Operand::x) ? range.leading(Operand::x) : 0,
+            range.has(Operand::dy) ? range.leading(Operand::dy) : 0,
+            range.has(Operand::mean) ? range.leading(Operand::mean) : 0,
+            range.has(Operand::rstd) ? range.leading(Operand::rstd) : 0,
             range.leading(Operand::dgamma),
             range.leading(Operand::dbeta)};
   }
@@ -168,18 +180,19 @@ struct LayerNormWeightBackward {
     V const* const mean = buffers.at<V>(Operand::mean);  // [s, j]
     V const* const rstd = buffers.at<V>(Operand::rstd);  // [s, j]
     ChainResult<T> const dgamma{buffers.at<T>(Operand::dgamma),
-                                buffers.at<V>(Operand::carry_dgamma), args.beta_dgamma, args.chain};
+                                buffers.at<V>(Operand::carry_dgamma), args.beta_dgamma, args.chain,
+                                args.finishing};
     ChainResult<T> const dbeta{buffers.at<T>(Operand::dbeta), buffers.at<V>(Operand::carry_dbeta),
-                               args.beta_dbeta, args.chain};
+                               args.beta_dbeta, args.chain, args.finishing};
     for (Index j = 0; j < args.n; ++j)
       for (Index e = 0; e < args.e; ++e) {
         Index const of_gamma = e + args.ld_dgamma * j, of_beta = e + args.ld_dbeta * j;
         V sum_gamma = dgamma.start(of_gamma), sum_beta = dbeta.start(of_beta);
         for (Index s = 0; s < args.s; ++s) {
-          Index const token = s + args.s * j;
+          Index const token = args.skipped + s + (args.s + args.rest) * j;
           V const slope = V(dy[e + args.lddy * token]);
-          V const xhat = (V(x[e + args.ldx * token]) - mean[s + args.ld_mean * j]) *
-                         rstd[s + args.ld_rstd * j];
+          V const xhat = (V(x[e + args.ldx * token]) - mean[args.skipped + s + args.ld_mean * j]) *
+                         rstd[args.skipped + s + args.ld_rstd * j];
           sum_gamma = std::fma(slope, xhat, sum_gamma);
           sum_beta += slope;
         }
@@ -210,7 +223,9 @@ struct LayerNorm {
 
   using Attrs = LayerNormAttrs;
   struct Args {
-    Index e, n, whole_e;
+    Index e;
+    std::uint32_t n, skipped;  // elements along e before the task's
+    Index whole_e;
     double eps;
     int phase;
     Chain chain;
@@ -230,16 +245,19 @@ struct LayerNorm {
                        {Operand::rstd, read}}}};
       },
       .blocked = [](Attrs const&) { return "e"; },
+      .grouped = "e",
+      .finishes = [](Attrs const&) { return true; },
       .padding = Padding::columns};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('e'),
-            range.extent('i'),
+            static_cast<std::uint32_t>(range.extent('i')),
+            static_cast<std::uint32_t>(range.skipped('e')),
             range.whole('e'),
             attrs.eps,
             range.phase,
             range.chain(Operand::mean),
-            range.leading(Operand::x),
+            range.has(Operand::x) ? range.leading(Operand::x) : 0,
             range.leading(Operand::y)};
   }
 
@@ -254,7 +272,7 @@ struct LayerNorm {
     V const size = V(args.whole_e);
     auto const [first, last] = args.chain;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx;  // [e]
+      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx + args.skipped;  // [e]
       if (args.phase <= 0) {
         V sum = first ? V(0) : mean[i];
         for (Index e = 0; e < args.e; ++e) sum += V(x[e]);

@@ -257,6 +257,130 @@ TEST_CASE("squares of a tensor are added in fp64 by groups", "[ops][groups][glob
     }
 }
 
+TEST_CASE("gradients of weights are chains over each group of tokens",
+          "[ops][groups][layer_norm][embedding]") {
+  for (DType const element : floats)
+    for (int const groups : {2, 5, 7}) {
+      auto c = op_case<ops::LayerNormWeightBackward>(
+          {.beta_dgamma = 0.5}, {{5, 7, 3}, {5, 7, 3}, {7, 3}, {7, 3}, {5, 3}, {5, 3}});
+      c.groups = {{"s0", groups}};
+      check_bits(
+          c, element,
+          [&](std::vector<Array>& x) {
+            with_accumulator(element, [&](auto tag) {
+              using V = decltype(tag);
+              for (Index j = 0; j < 3; ++j)
+                for (Index e = 0; e < 5; ++e) {
+                  std::vector<V> gamma, beta;
+                  for (Index g = 0; g < groups; ++g) {
+                    V of_gamma = 0, of_beta = 0;
+                    for (Index s = begin_of(7, groups, g); s < begin_of(7, groups, g + 1); ++s) {
+                      Index const token = s + 7 * j, at = e + 5 * token;
+                      V const slope = V(x[1].get(at));
+                      V const xhat = (V(x[0].get(at)) - V(x[2].get(token))) * V(x[3].get(token));
+                      of_gamma = std::fma(slope, xhat, of_gamma);
+                      of_beta += slope;
+                    }
+                    gamma.push_back(of_gamma), beta.push_back(of_beta);
+                  }
+                  set_updated(x[4], e + 5 * j, 0.5, tree(gamma));
+                  set_updated(x[5], e + 5 * j, 0, tree(beta));
+                }
+            });
+          },
+          {{{"s0", {3, 4}}}, {{"s0", {1, 1, 5}}, {"e0", {2, 3}}, {"j0", {1, 2}}}});
+    }
+  for (DType const element : floats)
+    for (double const beta : {0.0, 1.0, 0.5})
+      for (Groups const& groups :
+           {Groups{{"i0", 2}}, Groups{{"i1", 2}}, Groups{{"i0", 3}, {"i1", 2}}}) {
+        auto c = op_case<ops::EmbeddingBackward>({.beta = beta}, {{6, 2}, {5, 6, 2}, {5, 4}});
+        c.prepare = [](std::vector<Array>& x) { set_classes(x[0], 4); };
+        c.groups = groups;
+        std::vector<GroupedAxis> axes{{6, 1}, {2, 1}};
+        for (AxisGroups const& each : groups) axes[each.axis == "i0" ? 0 : 1].groups = each.groups;
+        check_bits(c, element,
+                   [&](std::vector<Array>& x) {
+                     with_accumulator(element, [&](auto tag) {
+                       using V = decltype(tag);
+                       for (Index v = 0; v < 4; ++v)
+                         for (Index e = 0; e < 5; ++e)
+                           set_updated(x[2], e + 5 * v, beta,
+                                       by_groups<V>(axes, [&](auto const& begin, auto const& end) {
+                                         V sum = 0;
+                                         for (Index b = begin[1]; b < end[1]; ++b)
+                                           for (Index i = begin[0]; i < end[0]; ++i)
+                                             if (static_cast<Index>(x[0].get(i + 6 * b)) == v)
+                                               sum += V(x[1].get(e + 5 * (i + 6 * b)));
+                                         return sum;
+                                       }));
+                     });
+                   },
+                   {{{"i0", {4, 2}}}, {{"i1", {1, 1}}, {"v0", {3, 1}}}});
+      }
+}
+
+TEST_CASE("statistics of norms are sums of groups before they are finished",
+          "[ops][groups][layer_norm]") {
+  Index const extent = 300, tokens = 3;
+  for (DType const element : floats)
+    for (int const groups : {2, 3, 4}) {
+      auto c = op_case<ops::LayerNorm>(
+          {}, {{extent, tokens}, {extent}, {extent}, {extent, tokens}, {tokens}, {tokens}});
+      c.groups = {{"e0", groups}};
+      std::vector<Cuts> const tilings{{{"e0", {128, 172}}},
+                                      {{"e0", {64, 64, 172}}, {"i0", {1, 2}}}};
+      check_bits(
+          c, element,
+          [&](std::vector<Array>& x) {
+            with_accumulator(element, [&](auto tag) {
+              using V = decltype(tag);
+              for (Index i = 0; i < tokens; ++i) {
+                auto const value = [&](Index e) { return V(x[0].get(e + extent * i)); };
+                V const mean = grouped_blocks<V>(extent, groups, value) / V(extent);
+                V const square = grouped_blocks<V>(
+                    extent, groups, [&](Index e) { return (value(e) - mean) * (value(e) - mean); });
+                V const rstd = V(1) / std::sqrt(square / V(extent) + V(1e-5));
+                x[4].set(i, static_cast<double>(mean)), x[5].set(i, static_cast<double>(rstd));
+                for (Index e = 0; e < extent; ++e)
+                  x[3].set(e + extent * i,
+                           static_cast<double>(
+                               std::fma((value(e) - mean) * rstd, V(x[1].get(e)), V(x[2].get(e)))));
+              }
+            });
+          },
+          tilings);
+      auto back = op_case<ops::LayerNormBackward>(
+          {.beta = 0.5},
+          {{extent, tokens}, {extent, tokens}, {extent}, {tokens}, {tokens}, {extent, tokens}});
+      back.groups = c.groups;
+      check_bits(
+          back, element,
+          [&](std::vector<Array>& x) {
+            with_accumulator(element, [&](auto tag) {
+              using V = decltype(tag);
+              for (Index i = 0; i < tokens; ++i) {
+                V const mean = V(x[3].get(i)), rstd = V(x[4].get(i));
+                auto const xhat = [&](Index e) {
+                  return (V(x[0].get(e + extent * i)) - mean) * rstd;
+                };
+                auto const g = [&](Index e) {
+                  return V(x[1].get(e + extent * i)) * V(x[2].get(e));
+                };
+                V const c1 = grouped_blocks<V>(extent, groups, g) / V(extent);
+                V const c2 =
+                    grouped_blocks<V>(extent, groups, [&](Index e) { return g(e) * xhat(e); }) /
+                    V(extent);
+                for (Index e = 0; e < extent; ++e)
+                  set_updated(x[5], e + extent * i, 0.5,
+                              V(rstd * (g(e) - std::fma(xhat(e), c2, c1))));
+              }
+            });
+          },
+          tilings);
+    }
+}
+
 TEST_CASE("every op with groups has the same bits eager, cut and planned, or refuses",
           "[ops][groups]") {
   for (OpCase const& plain : every_op())
