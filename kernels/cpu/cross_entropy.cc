@@ -44,7 +44,7 @@ template <class T, class Label> struct CrossEntropy {
           !status.ok())
         return status;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = task.logits + i * args.ldx;
+      T const* const x = task.logits + i * args.ldx + args.skipped;
       if (args.phase <= 0)
         task.max[i] = canonical_max<V>(
             args.v, args.chain.first ? -static_cast<V>(__builtin_inf()) : task.max[i],
@@ -59,7 +59,7 @@ template <class T, class Label> struct CrossEntropy {
 
   NNTILE_ALWAYS_INLINE static void add_powers(Task const& task, Index i) {
     ops::CrossEntropy::Args const& args = task.args;
-    T const* const x = task.logits + i * args.ldx;
+    T const* const x = task.logits + i * args.ldx + args.skipped;
     Vec<V> const shift(static_cast<double>(task.max[i]));
     V const sum = canonical_sum<V>(args.v, args.chain.first ? V(0) : task.sum[i],
                                    [&](Index p, auto part) __attribute__((always_inline)) {

@@ -20,7 +20,7 @@ template <class T> struct Softmax {
     V* const sums = buffers.at<V>(Operand::sum);    // [n], likewise
     bool const begins = args.phase < 0 || args.first;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx;
+      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx + args.skipped;
       T* const y = results == nullptr ? nullptr : results + i * args.ldy;
       V top = args.phase > 0 || !begins ? maxima[i] : -static_cast<V>(__builtin_inf());
       if (args.phase <= 0)
@@ -68,8 +68,8 @@ template <class T> struct SoftmaxBackward {
     V* const dots = buffers.at<V>(Operand::dot);  // [n], where v is cut
     Vec<V> const beta(args.beta);
     for (Index i = 0; i < args.n; ++i) {
-      T const* const y = buffers.at<T>(Operand::y) + i * args.ldy;
-      T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy;
+      T const* const y = buffers.at<T>(Operand::y) + i * args.ldy + args.skipped;
+      T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy + args.skipped;
       V sum = args.phase == 1 || (args.phase == 0 && !args.first) ? dots[i] : V(0);
       if (args.phase != 1)
         sum = canonical_sum<V>(args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {

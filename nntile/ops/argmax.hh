@@ -20,8 +20,8 @@ struct Argmax {
   enum class Operand : std::uint8_t { x, y, best };
   static constexpr Operands operands{
       {"x", "m... v n..."},
-      {"y", "m... n...", Access::write, Kind::int64},
-      {"best", "m... n...", Access::update, Kind::accumulator, Carry::phases}};
+      {"y", "m... n...", Access::write, Kind::int64, Carry::none, Combine::select},
+      {"best", "m... n...", Access::update, Kind::accumulator, Carry::phases, Combine::max}};
 
   using Attrs = ArgmaxAttrs;
   struct Args {

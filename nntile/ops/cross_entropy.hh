@@ -97,21 +97,25 @@ struct CrossEntropy {
   static constexpr char const* name = "cross_entropy";
   static constexpr TypeTable types = indexed_types;
   enum class Operand : std::uint8_t { logits, labels, loss, max, sum };
-  static constexpr Operands operands{{"logits", "v i..."},
-                                     {"labels", "i...", Access::read, Kind::second},
-                                     {"loss", "i...", Access::write, Kind::accumulator},
-                                     {"max", "i...", Access::write, Kind::accumulator},
-                                     {"sum", "i...", Access::write, Kind::accumulator}};
+  static constexpr Operands operands{
+      {"logits", "v i..."},
+      {"labels", "i...", Access::read, Kind::second},
+      {"loss", "i...", Access::write, Kind::accumulator},
+      {"max", "i...", Access::write, Kind::accumulator, Carry::none, Combine::max},
+      {"sum", "i...", Access::write, Kind::accumulator}};
 
   using Attrs = CrossEntropyAttrs;
   struct Args {
-    Index v, n, v_begin, whole_v, ignore_index;
+    Index v;
+    std::uint32_t n, skipped;  // classes of the tile before the task's
+    Index v_begin, whole_v, ignore_index;
     int phase;
     Chain chain;
     Index ldx;
   };
   static constexpr Fields fields{field<&Attrs::ignore_index>("ignore_index")};
-  /// While a chain is under way, loss holds the label's logit.
+  /// While a chain is under way, loss holds the label's logit, or 0: of canonical groups one has
+  /// the label, so that their sum is its logit.
   static constexpr Hooks<Attrs> hooks{.phases = [](Attrs const&) -> Phases {
                                         using enum Access;
                                         return {
@@ -123,13 +127,20 @@ struct CrossEntropy {
                                                    {Operand::sum, write}}}};
                                       },
                                       .blocked = [](Attrs const&) { return "v"; },
+                                      .grouped = "v",
+                                      .finishes = [](Attrs const&) { return true; },
                                       .padding = Padding::columns};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('v'),         range.extent('i'),
-            range.begin('v'),          range.whole('v'),
-            attrs.ignore_index,        range.phase,
-            range.chain(Operand::max), range.leading(Operand::logits)};
+    return {range.extent('v'),
+            static_cast<std::uint32_t>(range.extent('i')),
+            static_cast<std::uint32_t>(range.skipped('v')),
+            range.begin('v'),
+            range.whole('v'),
+            attrs.ignore_index,
+            range.phase,
+            range.chain(Operand::max),
+            range.has(Operand::logits) ? range.leading(Operand::logits) : 0};
   }
 
   template <Element T, Element Label = std::int64_t>
@@ -142,7 +153,7 @@ struct CrossEntropy {
     V* const sums = buffers.at<V>(Operand::sum);                     // [i]
     auto const [first, last] = args.chain;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::logits) + i * args.ldx;  // [v]
+      T const* const x = buffers.at<T>(Operand::logits) + i * args.ldx + args.skipped;  // [v]
       if (args.phase <= 0) {
         V max = first ? -std::numeric_limits<V>::infinity() : maxima[i];
         for (Index p = 0; p < args.v; ++p) max = maximum(max, V(x[p]));
@@ -179,8 +190,9 @@ struct CountLabels {
   static constexpr ElementTypes types[] = {{DType::fp64, DType::int64},
                                            {DType::fp64, DType::int32}};
   enum class Operand : std::uint8_t { labels, count };
-  static constexpr Operands operands{{"labels", "i...", Access::read, Kind::second},
-                                     {"count", "", Access::write}};
+  static constexpr Operands operands{
+      {"labels", "i...", Access::read, Kind::second},
+      {"count", "", Access::write, Kind::element, Carry::none, Combine::count}};
 
   using Attrs = CrossEntropyAttrs;
   struct Args {

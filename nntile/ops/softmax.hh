@@ -33,7 +33,8 @@ struct SoftmaxBackward {
 
   using Attrs = SoftmaxBackwardAttrs;
   struct Args {
-    Index v, n;
+    Index v;
+    std::uint32_t n, skipped;  // elements along v before the task's
     double beta;
     int phase;
     bool first;
@@ -50,13 +51,15 @@ struct SoftmaxBackward {
                        {Operand::dot, read}}}};
       },
       .blocked = [](Attrs const&) { return "v"; },
+      .grouped = "v",
       .replaces = [](Attrs const&) -> OperandSet { return {Operand::y, Operand::dy}; },
       .padding = Padding::columns};
   static constexpr char const* no_gradient = no_second_derivative;
 
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('v'),
-            range.extent('i'),
+            static_cast<std::uint32_t>(range.extent('i')),
+            static_cast<std::uint32_t>(range.skipped('v')),
             attrs.beta,
             range.phase,
             range.first(Operand::dot),
@@ -71,8 +74,8 @@ struct SoftmaxBackward {
     using V = compute_t<T>;
     V* const dots = buffers.at<V>(Operand::dot);  // [i], where v is cut
     for (Index i = 0; i < args.n; ++i) {
-      T const* const y = buffers.at<T>(Operand::y) + i * args.ldy;     // [v]
-      T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy;  // [v]
+      T const* const y = buffers.at<T>(Operand::y) + i * args.ldy + args.skipped;     // [v]
+      T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy + args.skipped;  // [v]
       V dot = args.phase == 1 || (args.phase == 0 && !args.first) ? dots[i] : V(0);
       if (args.phase != 1)
         for (Index p = 0; p < args.v; ++p) dot = std::fma(V(y[p]), V(dy[p]), dot);
@@ -100,12 +103,13 @@ struct Softmax {
   static constexpr Operands operands{
       {"x", "v i..."},
       {"y", "v i...", Access::write},
-      {"max", "i...", Access::update, Kind::accumulator, Carry::phases},
+      {"max", "i...", Access::update, Kind::accumulator, Carry::phases, Combine::max},
       {"sum", "i...", Access::update, Kind::accumulator, Carry::phases}};
 
   using Attrs = SoftmaxAttrs;
   struct Args {
-    Index v, n;
+    Index v;
+    std::uint32_t n, skipped;  // elements along v before the task's
     int phase;
     bool first;
     Index ldx, ldy;
@@ -122,12 +126,18 @@ struct Softmax {
                        {Operand::sum, read}}}};
       },
       .blocked = [](Attrs const&) { return "v"; },
+      .grouped = "v",
       .replaces = [](Attrs const&) -> OperandSet { return {Operand::x}; },
       .padding = Padding::columns};
 
   static Args args(Attrs const&, TileRange const& range) {
-    return {range.extent('v'),         range.extent('i'),         range.phase,
-            range.first(Operand::max), range.leading(Operand::x), range.leading(Operand::y)};
+    return {range.extent('v'),
+            static_cast<std::uint32_t>(range.extent('i')),
+            static_cast<std::uint32_t>(range.skipped('v')),
+            range.phase,
+            range.first(Operand::max),
+            range.leading(Operand::x),
+            range.leading(Operand::y)};
   }
 
   template <Element T>
@@ -138,7 +148,7 @@ struct Softmax {
     V* const sums = buffers.at<V>(Operand::sum);    // [i], likewise
     bool const begins = args.phase < 0 || args.first;
     for (Index i = 0; i < args.n; ++i) {
-      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx;  // [v]
+      T const* const x = buffers.at<T>(Operand::x) + i * args.ldx + args.skipped;  // [v]
       V max = args.phase > 0 || !begins ? maxima[i] : -std::numeric_limits<V>::infinity();
       if (args.phase <= 0)
         for (Index p = 0; p < args.v; ++p) max = maximum(max, V(x[p]));

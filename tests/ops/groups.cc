@@ -381,6 +381,103 @@ TEST_CASE("statistics of norms are sums of groups before they are finished",
     }
 }
 
+TEST_CASE("softmax and cross-entropy add exponentials by groups", "[ops][groups][cross_entropy]") {
+  Index const classes = 300, tokens = 4;
+  for (DType const element : floats)
+    for (int const groups : {2, 3, 4}) {
+      std::vector<Cuts> const tilings{{{"v0", {128, 172}}},
+                                      {{"v0", {64, 64, 172}}, {"i0", {1, 3}}}};
+      // exp(x - max), by the derivative of cross-entropy with all else 1.
+      auto const powers = [&](Array const& logits, std::vector<double>& maxima) {
+        DType const wide = accumulator_of(element);
+        auto c = op_case<ops::CrossEntropyBackward>(
+            {}, {{classes, tokens}, {tokens}, {tokens}, {tokens}, {tokens}, {classes, tokens}});
+        auto x = make_operands(c, wide);
+        x[0] = logits.as(wide);
+        maxima.assign(tokens, -HUGE_VAL);
+        for (Index i = 0; i < tokens; ++i) {
+          for (Index v = 0; v < classes; ++v)
+            maxima[static_cast<std::size_t>(i)] =
+                std::max(maxima[static_cast<std::size_t>(i)], x[0].get(v + classes * i));
+          x[1].set(i, 0), x[2].set(i, maxima[static_cast<std::size_t>(i)]);
+          x[3].set(i, 1), x[4].set(i, 1);
+        }
+        auto const first = run_kernel(c, wide, x)[5];  // less 1 at the label
+        for (Index i = 0; i < tokens; ++i) x[1].set(i, 1);
+        auto result = run_kernel(c, wide, x)[5];
+        for (Index i = 0; i < tokens; ++i) result.set(1 + classes * i, first.get(1 + classes * i));
+        return result;
+      };
+      auto c = op_case<ops::CrossEntropy>(
+          {}, {{classes, tokens}, {tokens}, {tokens}, {tokens}, {tokens}});
+      c.groups = {{"v0", groups}};
+      c.prepare = [&](std::vector<Array>& x) {
+        for (Index i = 0; i < tokens; ++i) x[1].set(i, i == 2 ? -100 : 97 * i);
+      };
+      auto const operands = make_operands(c, element);
+      std::vector<double> maxima;
+      Array const exps = powers(operands[0], maxima);
+      for (Cuts const& cuts : {Cuts{}, tilings[0], tilings[1]})
+        for (bool const planned : {false, true}) {
+          INFO(name_of(element) << " " << groups << " groups, cuts " << cuts.size());
+          auto const got = planned ? run_planned<Ring>(c, element, operands,
+                                                       {.tile = 0, .cuts = plan_cuts(cuts)})
+                                   : run_kernel(c, element, operands, {.cuts = cuts});
+          with_accumulator(element, [&](auto tag) {
+            using V = decltype(tag);
+            for (Index i = 0; i < tokens; ++i) {
+              V const sum = grouped_blocks<V>(
+                  classes, groups, [&](Index v) { return V(exps.get(v + classes * i)); });
+              CHECK(got[4].get(i) == static_cast<double>(sum));
+              CHECK(got[3].get(i) == maxima[static_cast<std::size_t>(i)]);
+              double const loss = i == 2 ? 0
+                                         : std::log(static_cast<double>(sum)) +
+                                               maxima[static_cast<std::size_t>(i)] -
+                                               operands[0].get(97 * i + classes * i);
+              CHECK(std::fabs(got[2].get(i) - loss) <= 1e-6 * std::fabs(loss));
+            }
+          });
+        }
+      auto soft = op_case<ops::Softmax>({}, {{classes, tokens}, {classes, tokens}});
+      soft.groups = c.groups;
+      check_bits(
+          soft, element,
+          [&](std::vector<Array>& x) {
+            std::vector<double> top;
+            Array const power = powers(x[0], top);
+            with_accumulator(element, [&](auto tag) {
+              using V = decltype(tag);
+              for (Index i = 0; i < tokens; ++i) {
+                auto const term = [&](Index v) { return V(power.get(v + classes * i)); };
+                V const factor = V(1) / grouped_blocks<V>(classes, groups, term);
+                for (Index v = 0; v < classes; ++v)
+                  x[1].set(v + classes * i, static_cast<double>(term(v) * factor));
+              }
+            });
+          },
+          tilings);
+      auto back = op_case<ops::SoftmaxBackward>(
+          {.beta = 0.5}, {{classes, tokens}, {classes, tokens}, {classes, tokens}});
+      back.groups = c.groups;
+      check_bits(
+          back, element,
+          [&](std::vector<Array>& x) {
+            with_accumulator(element, [&](auto tag) {
+              using V = decltype(tag);
+              for (Index i = 0; i < tokens; ++i) {
+                auto const y = [&](Index v) { return V(x[0].get(v + classes * i)); };
+                auto const dy = [&](Index v) { return V(x[1].get(v + classes * i)); };
+                V const dot =
+                    grouped_blocks<V>(classes, groups, [&](Index v) { return y(v) * dy(v); });
+                for (Index v = 0; v < classes; ++v)
+                  set_updated(x[2], v + classes * i, 0.5, V(y(v) * (dy(v) - dot)));
+              }
+            });
+          },
+          tilings);
+    }
+}
+
 TEST_CASE("every op with groups has the same bits eager, cut and planned, or refuses",
           "[ops][groups]") {
   for (OpCase const& plain : every_op())
