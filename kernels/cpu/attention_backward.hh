@@ -67,6 +67,7 @@ template <class T> struct AttentionBackward {
     auto const args = arguments<ops::AttentionBackward>(call);
     Buffers<ops::AttentionBackward> const buffers(call);
     if (args.d == 0) return {};
+    if (args.finishing) return finish(buffers, args), Status{};
     Room<V> room{static_cast<V*>(call.workspace)};
     Scratch scratch;
     Index const block = attention_block * padded<V>(at_most(args.d, depth));
@@ -86,6 +87,19 @@ template <class T> struct AttentionBackward {
   }
 
  private:
+  /// dk and dv from the sums of all canonical groups.
+  static void finish(Buffers<ops::AttentionBackward> const& buffers,
+                     ops::AttentionArgs const& args) {
+    auto const store_sums = [&](Operand to, Operand carry, double beta) {
+      ColumnResult<T> const result{
+          {buffers.at<T>(to), buffers.at<V>(carry), beta, args.queries, true}};
+      for_each_vec<V>(args.d * args.h * args.j * args.b,
+                      [&](Index at, auto part) { result.put(at, result.start(at, part), part); });
+    };
+    store_sums(Operand::dk, Operand::carry_dk, args.beta_dk);
+    store_sums(Operand::dv, Operand::carry_dv, args.beta_dv);
+  }
+
   static Head head_of(Buffers<ops::AttentionBackward> const& buffers,
                       ops::AttentionArgs const& args, Index h, Index batch, Index piece) {
     HeadLayout const at = head_layout(args, h, batch);

@@ -143,8 +143,10 @@ struct HeadLayout {
 NNTILE_ALWAYS_INLINE HeadLayout head_layout(ops::AttentionArgs const& args, Index head,
                                             Index batch) {
   Index const ld = args.d * args.h;
-  return {args.d * head + ld * args.i * batch, args.d * head + ld * args.j * batch, ld,
-          args.i * (head + args.h * batch)};
+  Index const queries = args.i + args.rest;
+  return {args.d * head + ld * (queries * batch + args.skipped),
+          args.d * head + ld * args.j * batch, ld,
+          queries * (head + args.h * batch) + args.skipped};
 }
 
 }  // namespace nntile::kernels::NNTILE_ISA::sdpa

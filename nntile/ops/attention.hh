@@ -66,19 +66,25 @@ struct AttentionBackward {
     Args args = detail::attention_args(attrs, range);
     args.keys = range.chain(Operand::dq);
     args.queries = range.chain(Operand::dk);
+    args.beta_dk = range.beta(attrs.beta_dk);
+    args.beta_dv = range.beta(attrs.beta_dv);
+    args.finishing = range.finishing;
     return args;
   }
 
   /// Key tiles outside, query tiles inside, both upwards; pairs of tiles without a visible pair are
-  /// left out, unless there are no keys at all.
+  /// left out, unless there are no keys at all. Canonical groups of queries are chains of dk and
+  /// dv, each of one task at least.
   static void tiles(Attrs const& attrs, TileRange const& all, TileSink& sink) {
-    constexpr OperandSet over_keys{Operand::dq, Operand::carry_dq};
-    constexpr OperandSet over_queries = OperandSet::all() - over_keys;
     std::size_t const i = all.axis_of('i'), j = all.axis_of('j');
     detail::each_attention_head(all, [&](TileRange range) {
       for (Index key = 0; key < range.tiles(j); ++key) {
         range.take(j, key);
         bool first = true;
+        if (range.groups(i).count > 1) {
+          group_tiles(attrs, range, key, sink);
+          continue;
+        }
         for (Index query = 0; query < range.tiles(i); ++query) {
           range.take(i, query);
           Index const horizon = detail::attention_horizon(attrs, range);
@@ -96,11 +102,45 @@ struct AttentionBackward {
       }
     });
   }
+  static constexpr OperandSet over_keys{Operand::dq, Operand::carry_dq};
+  static constexpr OperandSet over_queries = OperandSet::all() - over_keys;
+
+  /// The groups of queries over one tile of keys.
+  static void group_tiles(Attrs const& attrs, TileRange range, Index key, TileSink& sink) {
+    std::size_t const i = range.axis_of('i'), j = range.axis_of('j');
+    GroupCut const groups = range.groups(i);
+    for (range.canonical_group = 0; range.canonical_group < groups.count; ++range.canonical_group) {
+      Index const begin = groups.begin(range.canonical_group),
+                  end = groups.begin(range.canonical_group + 1);
+      bool first = true;
+      for (Index query = 0; query < range.tiles(i); ++query) {
+        range.take(i, query);
+        AxisRange& part = range.axis(i);
+        part.offset = std::max<Index>(0, begin - part.tile_begin);
+        part.extent = std::min(part.tile_extent, end - part.tile_begin) - part.offset;
+        if (part.extent <= 0) continue;
+        Index const horizon = detail::attention_horizon(attrs, range);
+        bool const unseen = range.begin('j') >= horizon && range.whole('j') > 0;
+        if (unseen && range.begin('i') + part.extent < end) continue;  // later queries may see it
+        if (unseen) part.extent = 0;                                   // the sum of nothing
+        bool const last_key =
+            range.begin('j') + range.extent('j') >= horizon || key + 1 == range.tiles(j);
+        range.firsts =
+            (key == 0 ? over_keys : OperandSet{}) | (first ? over_queries : OperandSet{});
+        range.lasts = last_key ? over_keys : OperandSet{};
+        sink.task(range);
+        first = false;
+      }
+      sink.end_group(range);
+    }
+  }
   static constexpr Hooks<Attrs> hooks{
       .check = [](Attrs const& attrs,
                   AxisTable const& axes) { detail::check_attention(name, attrs, axes); },
       .overwrites = &overwrites,
       .tiles = &tiles,
+      .grouped = "i",
+      .ungrouped = "j",
       .flops =
           [](Attrs const& attrs, TileRange const& range) {
             return 5 * range.extent('d') * range.extent('h') * range.extent('b') *
@@ -122,13 +162,15 @@ struct AttentionBackward {
     ChainResult<T> const dq{buffers.at<T>(Operand::dq), buffers.at<V>(Operand::carry_dq),
                             args.beta_dq, args.keys};
     ChainResult<T> const dk{buffers.at<T>(Operand::dk), buffers.at<V>(Operand::carry_dk),
-                            args.beta_dk, args.queries};
+                            args.beta_dk, args.queries, args.finishing};
     ChainResult<T> const dv{buffers.at<T>(Operand::dv), buffers.at<V>(Operand::carry_dv),
-                            args.beta_dv, args.queries};
+                            args.beta_dv, args.queries, args.finishing};
     std::vector<V> p(static_cast<std::size_t>(args.i * args.j)), ds(p.size());
     for (Index b = 0; b < args.b; ++b)
       for (Index h = 0; h < args.h; ++h) {
-        auto const query = [&](Index i) { return d * (h + args.h * (i + args.i * b)); };
+        auto const query = [&](Index i) {
+          return d * (h + args.h * (args.skipped + i + (args.i + args.rest) * b));
+        };
         auto const key = [&](Index j) { return d * (h + args.h * (j + args.j * b)); };
         auto const q = [&](Index i) { return buffers.at<T const>(Operand::q) + query(i); };
         auto const k = [&](Index j) { return buffers.at<T const>(Operand::k) + key(j); };
@@ -140,7 +182,7 @@ struct AttentionBackward {
           return static_cast<std::size_t>(i + args.i * j);
         };
         for (Index i = 0; i < args.i; ++i) {
-          Index const row = i + args.i * (h + args.h * b);
+          Index const row = args.skipped + i + (args.i + args.rest) * (h + args.h * b);
           V const rowsum = dot(dout(i), out(i));
           for (Index j = 0; j < args.j; ++j) {
             if (!sees(i, j)) continue;
@@ -228,6 +270,7 @@ struct Attention {
                   AxisTable const& axes) { detail::check_attention(name, attrs, axes); },
       .tiles = &tiles,
       .blocked = [](Attrs const&) { return "j"; },
+      .ungrouped = "j",
       .flops =
           [](Attrs const& attrs, TileRange const& range) {
             return 2 * range.extent('d') * range.extent('h') * range.extent('b') *

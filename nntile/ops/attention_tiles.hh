@@ -21,12 +21,16 @@ struct AttentionAttrs {
 
 /// Extents of a task's tiles. Local query i sees local key j where j <= i + diagonal.
 struct AttentionArgs {
-  Index d, h, i, j, b;
+  Index d;
+  std::uint32_t h, skipped;  // queries of the tile before the task's
+  Index i, j;
+  std::uint32_t b, rest;  // queries of the tile beside the task's
   Index diagonal;
   double scale;
   double beta_dq, beta_dk, beta_dv;
   Chain keys;     // the chain over keys, of out or dq
   Chain queries;  // the chain over queries, of dk and dv
+  bool finishing;
 };
 
 inline constexpr Fields attention_fields{
@@ -42,10 +46,12 @@ inline Index attention_shift(TileRange const& range) { return range.whole('j') -
 inline AttentionArgs attention_args(AttentionAttrs const& attrs, TileRange const& range) {
   AttentionArgs args{};
   args.d = range.extent('d');
-  args.h = range.extent('h');
+  args.h = static_cast<std::uint32_t>(range.extent('h'));
   args.i = range.extent('i');
   args.j = range.extent('j');
-  args.b = range.extent('b');
+  args.b = static_cast<std::uint32_t>(range.extent('b'));
+  args.skipped = static_cast<std::uint32_t>(range.skipped('i'));
+  args.rest = static_cast<std::uint32_t>(range.rest('i'));
   args.diagonal =
       attrs.causal ? range.begin('i') + attention_shift(range) - range.begin('j') : args.j;
   args.scale = attrs.scale != 0 ? attrs.scale : 1 / std::sqrt(static_cast<double>(args.d));

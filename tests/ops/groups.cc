@@ -478,6 +478,88 @@ TEST_CASE("softmax and cross-entropy add exponentials by groups", "[ops][groups]
     }
 }
 
+namespace {
+
+/// Queries [begin, end) of an operand whose queries are dimension `d`.
+Array queries_of(Array const& x, std::size_t d, Index begin, Index end) {
+  Shape shape = x.shape;
+  shape[d] = end - begin;
+  Array result(x.dtype, shape);
+  Index inner = 1, outer = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    (i < d ? inner : i > d ? outer : end) *= i == d ? 1 : shape[i];
+  Index const whole = x.shape[d], part = shape[d];
+  for (Index o = 0; o < outer; ++o)
+    for (Index q = 0; q < part; ++q)
+      for (Index i = 0; i < inner; ++i)
+        result.set(i + inner * (q + part * o), x.get(i + inner * (begin + q + whole * o)));
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("attention's keys are one chain, its dk and dv chains over groups of queries",
+          "[ops][groups][attention]") {
+  Index const d = 8, heads = 2, q = 70, k = 130, batch = 2;
+  for (bool const causal : {false, true})
+    for (DType const element : {DType::fp32, DType::fp64})
+      for (int const groups : {2, 3, 70}) {
+        ops::AttentionAttrs const attrs{
+            .causal = causal, .beta_dq = 0.5, .beta_dk = 0.25, .beta_dv = 0};
+        auto const shapes = [&](Index queries) {
+          Shape const of_q{d, heads, queries, batch}, of_k{d, heads, k, batch},
+              rows{queries, heads, batch};
+          return std::vector<Shape>{of_q, of_k, of_k, of_q, rows, rows, of_q, of_q, of_k, of_k};
+        };
+        auto c = op_case<ops::AttentionBackward>(attrs, shapes(q));
+        c.prepare = [attrs](std::vector<Array>& x) {
+          run_before<ops::Attention>({.causal = attrs.causal}, x, {0, 1, 2, 3, 4, 5});
+        };
+        c.groups = {{"i0", groups}, {"j0", 4}};
+        check_bits(
+            c, element,
+            [&](std::vector<Array>& x) {
+              ops::AttentionAttrs plain = attrs;
+              plain.beta_dk = plain.beta_dv = 0;
+              std::vector<std::vector<Array>> parts;
+              for (int g = 0; g < groups; ++g) {
+                Index const begin = begin_of(q, groups, g), end = begin_of(q, groups, g + 1);
+                // Aligned at their ends: keys beyond the group's last one are not there.
+                Index const keys = causal ? k - q + end : k;
+                std::vector<Array> part = x;
+                for (std::size_t const o : {0, 3, 6, 7}) part[o] = queries_of(x[o], 2, begin, end);
+                for (std::size_t const o : {4, 5}) part[o] = queries_of(x[o], 0, begin, end);
+                for (std::size_t const o : {1, 2, 8, 9}) part[o] = queries_of(x[o], 2, 0, keys);
+                std::vector<Shape> of;
+                for (Array const& each : part) of.push_back(each.shape);
+                parts.push_back(
+                    run_kernel(op_case<ops::AttentionBackward>(plain, of), element, part));
+              }
+              x[7] = run_kernel(op_case<ops::AttentionBackward>(attrs, shapes(q)), element, x)[7];
+              with_accumulator(element, [&](auto tag) {
+                using V = decltype(tag);
+                for (std::size_t const o : {8, 9})
+                  for (Index b = 0; b < batch; ++b)
+                    for (Index j = 0; j < k; ++j)
+                      for (Index e = 0; e < d * heads; ++e) {
+                        std::vector<V> sums;
+                        for (auto const& part : parts) {
+                          Index const keys = part[o].shape[2];
+                          sums.push_back(
+                              j >= keys ? V(0) : V(part[o].get(e + d * heads * (j + keys * b))));
+                        }
+                        set_updated(x[o], e + d * heads * (j + k * b), o == 8 ? 0.25 : 0,
+                                    tree(sums));
+                      }
+              });
+            },
+            {{},
+             {{"i0", {64, 6}}},
+             {{"j0", {64, 66}}},
+             {{"i0", {30, 40}}, {"j0", {64, 64, 2}}, {"h0", {1, 1}}, {"b0", {1, 1}}}});
+      }
+}
+
 TEST_CASE("every op with groups has the same bits eager, cut and planned, or refuses",
           "[ops][groups]") {
   for (OpCase const& plain : every_op())
@@ -509,4 +591,45 @@ TEST_CASE("every op with groups has the same bits eager, cut and planned, or ref
         CHECK(difference(c, run_planned<Ring>(c, element, operands, cut), whole) == "");
       }
     }
+}
+
+TEST_CASE("an axis that an op sums over otherwise than by groups is refused, what is exact is not",
+          "[ops][groups]") {
+  auto const refused = [](OpCase c, Groups groups) -> std::string {
+    c.groups = std::move(groups);
+    auto const operands = make_operands(c, DType::fp32);
+    std::string text;
+    try {
+      run_kernel(c, DType::fp32, operands);
+    } catch (ValueError const& error) {
+      text = error.what();
+    }
+    bool planned = false;
+    try {
+      run_planned<Serial>(c, DType::fp32, operands);
+    } catch (Error const&) {  // a GraphError or a PlanError
+      planned = true;
+    }
+    CHECK(planned == !text.empty());
+    return text;
+  };
+  auto const attention = [] {
+    Shape const q{8, 2, 6, 2}, rows{6, 2, 2};
+    return op_case<ops::Attention>({}, {q, q, q, q, rows, rows});
+  };
+  CHECK(refused(attention(), {{"d0", 2}}) ==
+        "attention: axis 'd' has 2 canonical groups, over which attention cannot sum; give that "
+        "axis one group");
+  CHECK(refused(attention(), {{"j0", 2}}) == "");
+  auto const sum = op_case<ops::SumSlice>({.axis = 0}, {Shape{3, 2}, Shape{2}});
+  CHECK(refused(sum, {{"k0", 4}}) ==
+        "sum_slice: axis 'k' of 3 elements has 4 canonical groups; at most 3 would do");
+  CHECK(refused(sum, {{"k0", 0}}) ==
+        "sum_slice: axis 'k' has 0 canonical groups; at least 1 is needed");
+  CHECK(refused(sum, {{"k0", 1}, {"k0", 2}}) ==
+        "sum_slice: axis 'k' is given groups twice, 1 and 2");
+  CHECK(refused(sum, {{"v0", 2}}) ==
+        "sum_slice: groups of an axis 'v0', which it does not have; it has k, j");
+  CHECK(refused(sum, {{"j0", 2}}) == "");  // kept
+  CHECK(refused(op_case<ops::Argmax>({.axis = 0}, {Shape{9, 2}, Shape{2}}), {{"v0", 3}}) == "");
 }
