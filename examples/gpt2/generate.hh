@@ -27,7 +27,7 @@ template <nntile::Runtime R> class Generator {
         session_(runtime, settings.machine),
         model_(ModelGraph::Purpose::inference, described_.model, described_.seq, 1,
                numerics_of(settings.machine.numerics)) {
-    LogicalGraph draw("sample", model_.graph.numerics());
+    LogicalGraph draw("sample", {model_.graph.numerics().mode});
     Node const logits = draw.input({.shape = {described_.model.vocab}, .axes = "class"}, "row");
     Node const step = draw.input({.shape = {}, .dtype = DType::int64}, "draw");
     nntile::ops::sample({.seed = settings.seed,

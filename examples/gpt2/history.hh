@@ -22,14 +22,17 @@ struct RunRecord {
   History history;
   std::int64_t steps = 0;  // of the whole run, as planned
   std::uint64_t data = 0;  // hash of the text
+  std::string groups;      // canonical groups, as --groups takes them
 };
 
 inline nntile::io::Json to_json(RunRecord const& run) {
-  return nntile::io::Json::object({{"train", run.history.train},
-                                   {"valid", run.history.valid},
-                                   {"valid_step", run.history.valid_step},
-                                   {"steps", run.steps},
-                                   {"data", run.data}});
+  auto json = nntile::io::Json::object({{"train", run.history.train},
+                                        {"valid", run.history.valid},
+                                        {"valid_step", run.history.valid_step},
+                                        {"steps", run.steps},
+                                        {"data", run.data}});
+  if (!run.groups.empty()) json["groups"] = run.groups;
+  return json;
 }
 
 /// Reads the `run` of a checkpoint of that step. Throws FormatError that names `path` and the entry
@@ -60,6 +63,7 @@ inline RunRecord run_from(nntile::io::JsonView json, std::uint64_t step, std::st
       fail("a validation at step ", at, " where ", step, " steps were trained");
   run.steps = nntile::io::json_field<std::int64_t>(json, "steps", path);
   run.data = nntile::io::json_field<std::uint64_t>(json, "data", path);
+  if (json.find("groups")) run.groups = nntile::io::json_field<std::string>(json, "groups", path);
   return run;
 }
 

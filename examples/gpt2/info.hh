@@ -29,8 +29,9 @@ inline void show_model(InfoSettings const& settings) {
   Preset const& preset = preset_of(settings.model.preset);
   Index const seq = settings.model.seq.value_or(preset.seq),
               batch = settings.model.batch.value_or(preset.batch);
-  ModelGraph const of(ModelGraph::Purpose::training, config, seq, batch,
-                      numerics_of(settings.model.machine.numerics));
+  auto numerics = numerics_of(settings.model.machine.numerics);
+  numerics.groups = groups_of(settings.model.groups);
+  ModelGraph const of(ModelGraph::Purpose::training, config, seq, batch, numerics);
   auto options = tile_options(settings.model.machine.tile);
   options.machine.cache = core_cache();
   options.machine.workers = settings.model.machine.workers.value_or(

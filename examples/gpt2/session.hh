@@ -74,7 +74,7 @@ template <nntile::Runtime R> class Session {
 
   /// First values of all parameters and states.
   void initialize(ModelGraph const& of, std::uint64_t seed) {
-    LogicalGraph init("initialize", of.graph.numerics());
+    LogicalGraph init("initialize", {of.graph.numerics().mode});  // no sums, and not all axes
     nntile::nn::initialize(init, of.step, seed);
     compile(init, Axes::some)->execute();
   }

@@ -68,6 +68,7 @@ struct TrainSettings {
   bool resume = false;
   bool hash = false;
   bool profile = false;
+  std::string groups = {};  // of a resumed run: its own, where none are given
   std::int64_t eval_every = 100;
   std::int64_t save_every = 500;
   Machine machine;
@@ -114,6 +115,33 @@ inline nntile::PlanOptions tile_options(std::string const& text) {
     options.cuts.push_back(std::move(cut));
   }
   return options;
+}
+
+/// "batch=4,head=2": canonical groups of named axes; "4" is those of the batch. Throws ValueError.
+inline std::vector<nntile::AxisGroups> groups_of(std::string const& text) {
+  std::vector<nntile::AxisGroups> result;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    std::string_view const item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    auto const equals = item.find('=');
+    std::string_view const digits = equals == item.npos ? item : item.substr(equals + 1);
+    int count = 0;
+    auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+    if (error != std::errc{} || end != digits.data() + digits.size() || equals == 0)
+      throw nntile::ValueError(nntile::concat("--groups: invalid '", item, "' in '", text,
+                                              "'; write batch=4,head=2, or 4 for batch=4"));
+    result.push_back({equals == item.npos ? "batch" : std::string(item.substr(0, equals)), count});
+  }
+  return result;
+}
+
+/// The groups as --groups takes them.
+inline std::string to_text(std::vector<nntile::AxisGroups> const& groups) {
+  std::string text;
+  for (nntile::AxisGroups const& each : groups)
+    text += nntile::concat(text.empty() ? "" : ",", each.axis, "=", each.groups);
+  return text;
 }
 
 inline nntile::Numerics numerics_of(std::string const& name) {

@@ -42,11 +42,9 @@ template <nntile::Runtime R> class Trainer {
         directory_(open_directory(settings)),
         resumed_(open_checkpoint()),
         session_(runtime, settings.machine),
-        train_(ModelGraph::Purpose::training, config_, seq_, batch_,
-               numerics_of(settings.machine.numerics),
+        train_(ModelGraph::Purpose::training, config_, seq_, batch_, numerics(),
                {settings.beta1, settings.beta2, 1e-8, settings.weight_decay, settings.clip}),
-        valid_(ModelGraph::Purpose::validation, config_, seq_, batch_,
-               numerics_of(settings.machine.numerics)) {
+        valid_(ModelGraph::Purpose::validation, config_, seq_, batch_, numerics()) {
     step_graph_ = session_.compile(train_.graph, Session<R>::Axes::all, settings.profile);
     valid_graph_ = session_.compile(valid_.graph);
     if (resumed_)
@@ -124,9 +122,21 @@ template <nntile::Runtime R> class Trainer {
       throw nntile::ValueError(nntile::concat("--resume: the run in '", *path,
                                               "' was trained on another text than ", corpus_name(),
                                               "; name its files with --data"));
+    std::string const groups = to_text(groups_of(settings_.groups));
+    if (!groups.empty() && groups != run.groups)
+      throw nntile::ValueError(nntile::concat(
+          "--groups: ", groups, " but the run in '", *path, "' began with ",
+          run.groups.empty() ? "none" : run.groups, ", and its bits belong to these"));
+    settings_.groups = run.groups;
     history_ = std::move(run.history);
     if (settings_.minutes > 0) steps_ = run.steps;
     return checkpoint;
+  }
+
+  nntile::Numerics numerics() const {
+    auto result = numerics_of(settings_.machine.numerics);
+    result.groups = groups_of(settings_.groups);
+    return result;
   }
 
   void resume() {
@@ -161,7 +171,8 @@ template <nntile::Runtime R> class Trainer {
                        {"beta2", settings_.beta2},
                        {"weight_decay", settings_.weight_decay}};
     if (!history_.train.empty()) state.loss = history_.train.back();
-    state.run = to_json(RunRecord{history_, steps_, corpus_.hash()});
+    state.run =
+        to_json(RunRecord{history_, steps_, corpus_.hash(), to_text(groups_of(settings_.groups))});
     auto const saved = [&] {
       try {
         return directory_->save(describe(config_, seq_), state,
@@ -299,6 +310,8 @@ template <nntile::Runtime R> class Trainer {
         plan.numerics().mode == nntile::Mode::fast ? "fast numerics: bits of this plan alone"
         : plan.canonical() ? "exact bits"
                            : ("bits of this plan alone: " + plan.uncanonical()).c_str());
+    if (!plan.numerics().groups.empty())
+      std::printf("groups  %s\n", to_text(plan.numerics().groups).c_str());
     auto const isa = session_.isa == nntile::Isa::best ? nntile::kernels::best() : session_.isa;
     std::printf("machine %s, %d workers, kernels %s%s, peak %.0f Gflop/s\n",
                 settings_.machine.runtime.c_str(), runtime_.workers().cpu, name_of(isa),

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Equal bits, end to end: one training run has one hash on every runtime, with any number of workers, for every
-canonical tiling, on both vector instruction sets, twice in a row, and when resumed; and it is the golden one.
+canonical tiling, on both vector instruction sets, twice in a row, and when resumed; and it is the golden one. Another
+run, whose sums have canonical groups, has one of its own.
 
-    hashes.py build/examples/gpt2            3 steps of 2 sequences: the suite
+    hashes.py build/examples/gpt2            a few steps of 2 or 4 sequences: the suite
     hashes.py build/examples/gpt2 --full     50 steps of the preset's batch
 """
 import sys
 
 from runs import GOLDEN, Runs
+
+
+GROUPS = 'batch=4,head=4,hidden=4,vocab=4,seq=2'
 
 
 def tilings():
@@ -46,6 +50,25 @@ def main():
     steps = size.index('--steps') + 1
     runs.train(*size[:steps], half, *size[steps + 1:], out=out)
     check('resumed', runs.train(*size, '--resume', '--tile', 64, out=out))
+    if wrong:
+        sys.exit(f'{wrong} hashes differ from {expected}')
+
+    size = ['--preset', 'tiny', '--batch', 4, '--steps', 20 if full else 3, '--groups', GROUPS]
+    plain = size[:-2]
+    expected = golden['groups_full' if full else 'groups'] if fma else runs.train(*size, '--runtime', 'serial')
+    for runtime, workers in [('serial', 1), ('ring', 1), ('ring', 2)] + [('starpu', 2)] * ('starpu' in runs.runtimes()):
+        check(f'groups {runtime} {workers}', runs.train(*size, '--runtime', runtime, '--workers', workers))
+    for tiling in tilings():
+        check(f'groups tile {tiling}', runs.train(*size, '--tile', tiling, '--workers', 2))
+    for isa in fma:
+        check(f'groups isa {isa}', runs.train(*size, '--isa', isa, '--workers', 2))
+    out = runs.new_folder()
+    steps = size.index('--steps') + 1
+    runs.train(*size[:steps], size[steps] // 2, *size[steps + 1:], out=out)
+    check('groups resumed, which knows its groups', runs.train(*plain, '--resume', '--tile', 64, out=out))
+    other = runs.call('train', '--data', runs.data, '--out', out, '--resume', *plain, '--groups', 'batch=2')
+    if 'batch=2 but the run' not in other.stderr:
+        sys.exit(f'other groups are not refused: {other.stderr}')
     if wrong:
         sys.exit(f'{wrong} hashes differ from {expected}')
 
