@@ -73,7 +73,8 @@ inline constexpr std::int64_t least_tag_bound = 32'767;
 ///                             request has ended. Throws as `send` does.
 ///   test(ended)               appends the requests that have ended since the last call, each once.
 ///                             Never waits. Throws CommError when the communicator itself fails.
-///   barrier()                 returns when all ranks have called it. Waits; open requests go on.
+///   barrier()                 returns when all ranks have called it. Waits; open requests may stand
+///                             still meanwhile.
 ///   all_gather(bytes)         what every rank gave, by rank; of any lengths. Waits likewise.
 ///   traffic(peer)             messages and bytes of the requests to and from that rank that ended
 ///                             well; the blocking calls do not count.

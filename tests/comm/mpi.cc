@@ -9,7 +9,11 @@
 #include <thread>
 #include <vector>
 
+#include "nntile/comm/transfers.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/serial/serial.hh"
 #include "nntile/testing/communicator.hh"
+#include "tests/comm/transfer_tasks.hh"
 #include "tests/support/message.hh"
 
 namespace {
@@ -145,6 +149,57 @@ void threads() {
   while (ended.size() < 2) ranks.test(ended);
 }
 
+/// Receives before it sends, to each other rank, in the order of submission.
+template <class R> void cross(int workers) {
+  MpiComm ranks(MPI_COMM_WORLD);
+  Transfers<MpiComm> engine(ranks);
+  engine.check_driver();
+  R runtime(RuntimeOptions{.workers = workers});
+  test::RankTasks tasks{runtime, engine};
+  long const size = ranks.size();
+  for (std::size_t const longs :
+       {std::size_t{0}, std::size_t{10}, std::size_t{5'000}, std::size_t{200'000}}) {
+    std::int64_t const number = engine.reserve(1);
+    auto const mine = tasks.make(longs, ranks.rank() + 1), sum = tasks.make(longs, 0);
+    tasks.add(sum, mine, longs);
+    for (int places = 1; places < size; ++places) {
+      int const peer = (ranks.rank() + places) % ranks.size();
+      auto const theirs = tasks.allocate(longs);
+      tasks.receive(theirs, {peer, number}, longs);
+      tasks.add(sum, theirs, longs);
+      runtime.retire(theirs);
+    }
+    for (int peer = 0; peer < size; ++peer)
+      if (peer != ranks.rank()) tasks.send(mine, {peer, number}, longs);
+    runtime.wait_all();
+    expect(tasks.read(sum) == std::vector<long>(longs, size * (size + 1) / 2), "another sum");
+  }
+  if (size > 1)
+    expect(
+        ranks.traffic((ranks.rank() + 1) % ranks.size()).sent == Traffic{4, 205'010 * sizeof(long)},
+        "another traffic");
+}
+void transfers() {
+  cross<Serial>(1);
+  cross<Ring>(1);
+  cross<Ring>(2);
+}
+
+/// A wrong size fails the task, not the program.
+void wrong_size() {
+  MpiComm ranks(MPI_COMM_WORLD);
+  Transfers<MpiComm> engine(ranks);
+  Serial runtime;
+  test::RankTasks tasks{runtime, engine};
+  auto const mine = tasks.make(100, 1), theirs = tasks.allocate(99);
+  int const next = (ranks.rank() + 1) % ranks.size();
+  int const previous = (ranks.rank() + ranks.size() - 1) % ranks.size();
+  tasks.receive(theirs, {previous, 4}, 99);
+  tasks.send(mine, {next, 4}, 100);
+  expect_message(message_of<TaskError>([&] { runtime.wait_all(); }),
+                 "800 bytes came, 792 were expected");
+}
+
 /// Ends with receives open, as programs that end with an error do.
 void ends_early() {
   Bytes room(100);
@@ -171,6 +226,8 @@ int main(int argc, char** argv) {
   }
   battery();
   threads();
+  transfers();
+  wrong_size();
   if (level == "multiple") {
     split();
     leaves_alone();

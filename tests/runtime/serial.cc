@@ -47,17 +47,23 @@ TEST_CASE("serial runs tasks with more operands than it keeps on the stack", "[r
   CHECK(read(runtime, uses.back().handle) == 99);
 }
 
-TEST_CASE("serial runs what is queued behind a token in order, once the token is completed",
+TEST_CASE("serial queues behind a token what names its buffers, and nothing else",
           "[runtime][serial]") {
   Serial runtime;
   TokenKeeper keeper;
   auto const a = cell(runtime, 1), b = cell(runtime, 1);
   submit(runtime, keep_codelet, {{a, Access::update}}, &keeper);
   Event const other = submit(runtime, step_codelet, {{b, Access::update}}, 1L);
-  CHECK_FALSE(runtime.done(other));  // although it does not need a
-  keeper.at(0).complete();
   CHECK(runtime.done(other));
-  CHECK(read(runtime, b) == 4);
+  Event const both = submit(runtime, step_codelet, {{a, Access::update}, {b, Access::update}}, 1L);
+  Event const behind = submit(runtime, step_codelet, {{b, Access::update}}, 1L);
+  CHECK_FALSE(runtime.done(both));
+  CHECK_FALSE(runtime.done(behind));  // it would pass a task that is queued
+  keeper.at(0).complete();
+  CHECK_FALSE(runtime.done(behind));  // which runs one task a time
+  CHECK(runtime.done(both));
+  CHECK(runtime.done(behind));
+  CHECK(read(runtime, b) == 13);
 }
 
 TEST_CASE("serial copies what it queues", "[runtime][serial]") {

@@ -2,17 +2,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queues of serial: of the runtime, and of each task that submits and has not ended.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "nntile/core/threads.hh"
 #include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/serial/program.hh"
 #include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/parts.hh"
 #include "nntile/runtime/support/submitted.hh"
 
 namespace nntile::detail::serial {
@@ -20,61 +25,119 @@ namespace nntile::detail::serial {
 class Level;
 class Levels;
 
-/// A copied submission, a replay, or the end of a retired buffer, that waits for its turn.
-struct Queued {
-  support::TaskBody body;
-  std::unique_ptr<Flight> flight;   // `body` is that of its next step
+/// A copied submission, a replay, or the end of a retired buffer, that has not ended.
+struct Queued : Pending {
+  std::uint64_t first = 0;  // sequences of its tasks; none for a retired buffer,
+  std::uint64_t last = 0;   // which stands behind `last`
+  std::unique_ptr<Flight> flight;
   NestingBody<Level> submits;       // of a task that does
   std::vector<DataHandle> handles;  // its operands'
   std::vector<Use<support::Buffer*>> uses;
   std::vector<void*> pointers;
   std::vector<std::byte> arguments;
   support::Buffer* retired = nullptr;
+  bool nests = false;  // also when its body has gone
   bool started = false;
+  bool over = false;  // it may leave the queue
 };
 
-/// Tasks in the order of their submission.
+/// Tasks in the order of their submission. An open task, which waits for its token or for others,
+/// holds back those that name one of its buffers; all others pass it.
 struct Line {
-  std::deque<Queued> queue;  // only the head has started
+  std::deque<std::unique_ptr<Queued>> queue;  // open ones; the driver's
   support::Submitted submitted;
-  std::atomic<std::uint64_t> ended{0};  // tasks end in order: all up to here have
+  bool changed = false;    // something that is queued may be started
+  std::uint64_t seen = 0;  // count of ended tokens at the last look
+  int nesting = 0;         // queued tasks that submit, which nothing passes
 
+  /// Any thread may ask.
   bool has_ended(std::uint64_t sequence) const noexcept {
-    return sequence <= ended.load(std::memory_order_acquire);
+    if (sequence <= ended_.load(std::memory_order_acquire)) return true;
+    Lock guard(mutex_);
+    if (sequence <= ended_.load(std::memory_order_relaxed)) return true;
+    auto const at = std::lower_bound(
+        queue.begin(), queue.end(), sequence,
+        [](auto const& queued, std::uint64_t number) { return queued->last < number; });
+    return sequence <= submitted && (at == queue.end() || sequence < (*at)->first);
+  }
+  /// A task that ran when it was submitted, while nothing was queued.
+  void end_at_once(std::uint64_t sequence) noexcept {
+    ended_.store(sequence, std::memory_order_release);
+  }
+  /// Whether an open task names one of these buffers, or none is to be passed.
+  bool holds_back(std::span<Use<support::Buffer*> const> uses) const noexcept {
+    if (nesting != 0) return true;
+    for (Use<support::Buffer*> const& use : uses)
+      if (!has_ended(static_cast<std::uint64_t>(support::whole_of(*use.handle).last_use)))
+        return true;
+    return false;
   }
 
   /// Queues what fill(queued) returns, a Task, behind the others; its buffers are those of a table.
   /// Returns its sequence. Throws what Table::bind does, std::bad_alloc.
   template <class Table, class Fill> std::uint64_t push(Table& table, Fill fill) {
-    Queued& last = queue.emplace_back();
-    try {
-      Task<DataHandle> const task = fill(last);
-      last.uses.resize(task.uses.size());
-      last.pointers.resize(task.uses.size());
-      last.arguments.resize(task.arguments.size());
-      if (!task.arguments.empty())
-        std::memcpy(last.arguments.data(), task.arguments.data(), task.arguments.size());
-      table.bind(task, last.uses.data(), last.pointers.data());
-      last.body = {task.codelet,          0,         last.uses, last.pointers.data(),
-                   last.arguments.data(), task.label};
-    } catch (...) {
-      queue.pop_back();
-      throw;
-    }
-    last.body.sequence = ++submitted;
-    support::BufferTable::commit(last.uses, support::Ticket{last.body.sequence});
-    support::commit_parts(last.uses, support::Ticket{last.body.sequence});
-    return last.body.sequence;
+    auto queued = std::make_unique<Queued>();
+    Queued& last = *queued;
+    Task<DataHandle> const task = fill(last);
+    last.uses.resize(task.uses.size());
+    last.pointers.resize(task.uses.size());
+    last.arguments.resize(task.arguments.size());
+    if (!task.arguments.empty())
+      std::memcpy(last.arguments.data(), task.arguments.data(), task.arguments.size());
+    table.bind(task, last.uses.data(), last.pointers.data());
+    last.body = {task.codelet,         submitted + 1,         last.uses,
+                 last.pointers.data(), last.arguments.data(), task.label};
+    bool const held = holds_back(last.uses);
+    enter(std::move(queued), 1);
+    last.nests = static_cast<bool>(last.submits);
+    if (last.nests) ++nesting;
+    if (!held) changed = true;
+    support::BufferTable::commit(last.uses, support::Ticket{last.last});
+    support::commit_parts(last.uses, support::Ticket{last.last});
+    return submitted;
   }
-  template <class Table> void push_retired(Table& table, DataHandle handle) {
-    Queued& last = queue.emplace_back();
-    try {
-      last.retired = &table.begin_retire(handle);
-    } catch (...) {
-      queue.pop_back();
-      throw;
-    }
+  /// Queues a replay of that many tasks, or one if there is none, whose uses the caller commits.
+  /// Throws std::bad_alloc.
+  void push(std::unique_ptr<Queued> flight, std::size_t tasks) {
+    enter(std::move(flight), tasks == 0 ? 1 : tasks);
+    changed = true;
   }
+  /// Queues the end of a retired buffer. Throws std::bad_alloc.
+  void push_retired(support::Buffer& buffer) {
+    auto queued = std::make_unique<Queued>();
+    queued->retired = &buffer;
+    enter(std::move(queued), 0);
+    changed = true;
+  }
+  /// Drops those that are over among the first `count`.
+  void drop_over(std::size_t count) noexcept {
+    Lock guard(mutex_);
+    auto const end = queue.begin() + static_cast<std::ptrdiff_t>(count);
+    auto const kept = std::remove_if(queue.begin(), end, [this](auto const& queued) {
+      if (queued->over && queued->nests) --nesting;
+      return queued->over;
+    });
+    queue.erase(kept, end);
+    std::uint64_t const all = submitted;
+    ended_.store(queue.empty() ? all : queue.front()->first - 1, std::memory_order_release);
+  }
+  /// The events of a level begin behind this sequence.
+  void begin_behind(std::uint64_t sequence) noexcept {
+    submitted = sequence;
+    ended_.store(sequence, std::memory_order_relaxed);
+  }
+
+ private:
+  void enter(std::unique_ptr<Queued> queued, std::size_t tasks) {
+    queued->first = submitted + 1;
+    queued->last = submitted + tasks;
+    Lock guard(mutex_);
+    queue.push_back(std::move(queued));
+    submitted = submitted + tasks;
+  }
+
+  mutable Mutex mutex_;                  // of the queue's places, which threads that ask look at
+  std::atomic<std::uint64_t> ended_{0};  // all up to here have
 };
 
 }  // namespace nntile::detail::serial

@@ -54,7 +54,8 @@ class Level : public support::NestedCalls {
   Level(Serial& serial, Levels& levels, std::uint32_t depth);
 
   /// Makes ready for a task that submits. Throws std::bad_alloc.
-  void begin(Queued const& task) {
+  void begin(Queued& task) {
+    task_ = &task;
     buffers.begin(depth_, task.body, task.handles);
     first_ = line.submitted + 1;
   }
@@ -72,10 +73,11 @@ class Level : public support::NestedCalls {
       if (cause_.empty()) cause_ = error.what();
     }
     buffers.end(std::exchange(cause_, {}));
+    task_->ended.store(true, std::memory_order_relaxed);
   }
 
   DataHandle allocate(std::size_t bytes) { return buffers.handle_of(buffers.allocate(bytes)); }
-  void retire(DataHandle handle) { line.push_retired(buffers, handle); }
+  void retire(DataHandle handle) { line.push_retired(buffers.begin_retire(handle)); }
   Event submit(Task<DataHandle> const& task) {
     make_room();
     return {&serial_, line.push(buffers, [&](Queued&) { return task; })};
@@ -92,7 +94,7 @@ class Level : public support::NestedCalls {
   bool done(Event event);
   void wait_all() {
     buffers.check_nothing_locked();
-    drain(line.submitted);
+    drain_all();
     serial_.failures_.report(first_, line.submitted);
   }
   std::span<std::byte> lock(DataHandle handle, Access access) {
@@ -111,6 +113,7 @@ class Level : public support::NestedCalls {
 
   void make_room();
   void drain(std::uint64_t sequence);
+  void drain_all();
   void check(Event event, char const* call) const {
     bool const own = event.sequence >= first_ && event.sequence <= line.submitted;
     if (event.runtime != nullptr && (event.runtime != &serial_ || !own))
@@ -120,6 +123,7 @@ class Level : public support::NestedCalls {
   Serial& serial_;
   Levels& levels_;
   std::uint32_t const depth_;
+  Queued* task_ = nullptr;
   std::uint64_t first_ = 0;
   std::string cause_;
 };
@@ -135,15 +139,16 @@ class Levels {
     auto const start = [this](Queued& head) { return this->start(head); };
     for (;;) {
       Level* const level = depth_ == 0 ? nullptr : levels_[depth_ - 1].get();
-      bool const any = !(level == nullptr ? serial_.line_ : level->line).queue.empty();
-      if (any && level == nullptr) {
-        if (!serial_.run_head(serial_.line_, serial_.buffers_, most, start)) return;
-      } else if (any) {
-        if (!serial_.run_head(level->line, level->buffers, most, start)) return;
+      Line& line = level == nullptr ? serial_.line_ : level->line;
+      if (!line.queue.empty()) {
+        auto const looked = level == nullptr
+                                ? serial_.look_through(line, serial_.buffers_, most, start)
+                                : serial_.look_through(line, level->buffers, most, start);
+        if (looked != Serial::Looked::opened && !line.queue.empty()) return;
       } else if (depth_ != base) {
         --depth_;
         level->end();
-        serial_.head_ended_.store(true, std::memory_order_relaxed);
+        (depth_ == 0 ? serial_.line_ : levels_[depth_ - 1]->line).changed = true;
       } else {
         return;
       }
@@ -173,10 +178,10 @@ class Levels {
   }
   /// Opens a level for the tasks of a task, and runs its body; false if it has ended instead.
   bool start_nesting(Queued& head) {
-    head.started = true;
-    serial_.head_ended_.store(true, std::memory_order_relaxed);
-    if (serial_.failures_.any_marked() && serial_.failures_.cancel_if_marked(head.body))
+    if (serial_.failures_.any_marked() && serial_.failures_.cancel_if_marked(head.body)) {
+      head.ended.store(true, std::memory_order_relaxed);
       return false;
+    }
     support::DrivingThread::InTask const in_task(serial_.thread_);
     support::DefaultFloatEnvironment const environment;
     try {
@@ -191,6 +196,7 @@ class Levels {
     } catch (std::exception const& error) {  // no memory for its level
       serial_.failures_.fail(head.body, error.what());
     }
+    head.ended.store(true, std::memory_order_relaxed);
     return false;
   }
 
@@ -202,8 +208,7 @@ class Levels {
 
 inline Level::Level(Serial& serial, Levels& levels, std::uint32_t depth)
     : buffers(serial.failures_), serial_(serial), levels_(levels), depth_(depth) {
-  line.submitted = support::EventName{depth, 0}.pack();
-  line.ended.store(line.submitted);
+  line.begin_behind(support::EventName{depth, 0}.pack());
 }
 inline bool Level::done(Event event) {
   check(event, "done");
@@ -215,6 +220,10 @@ inline void Level::make_room() {
 }
 inline void Level::drain(std::uint64_t sequence) {
   if (!line.has_ended(sequence)) levels_.drain(depth_, [&] { return line.has_ended(sequence); });
+}
+
+inline void Level::drain_all() {
+  if (!line.queue.empty()) levels_.drain(depth_, [&] { return line.queue.empty(); });
 }
 
 }  // namespace detail::serial

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A recorded program of Serial, and one replay of it: the kernels to call in turn, looked up.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,6 +38,12 @@ struct Image : support::Recording {
  private:
   std::vector<std::uint32_t> users_;       // of all bindings in turn
   std::vector<std::uint32_t> first_user_;  // of a binding; one more ends the last
+};
+
+/// A task that was started or queued; its token knows it by its address.
+struct Pending {
+  support::TaskBody body;
+  std::atomic<bool> ended{false};  // stored by whoever ends it, as the last touch
 };
 
 /// One replay: the program with its bindings and parameters. Stays where it is.
@@ -94,10 +101,40 @@ class Flight {
             call.buffers, call.arguments,  step.label};
   }
 
-  /// For a replay whose tasks are called one at a time.
+  /// A task of a replay that is queued. Those that have begun are kept until they have ended.
+  struct Step : Pending {
+    std::vector<Use<support::Buffer*>> uses;
+  };
+  /// For a replay that is queued. Throws std::bad_alloc.
+  void queue() {
+    steps_.clear();
+    steps_.resize(calls_.size());
+    ended_.assign(calls_.size(), false);
+  }
+  std::size_t size() const { return calls_.size(); }
   bool over() const { return next_ == calls_.size(); }
-  void advance() { ++next_; }
-  support::TaskBody next() { return body(next_); }
+  /// The first task that has not ended.
+  std::size_t next() const { return next_; }
+  bool has_ended(std::size_t number) const { return ended_[number]; }
+  /// Null before `begin`.
+  Step* step(std::size_t number) const { return steps_[number].get(); }
+  /// Throws std::bad_alloc.
+  Step& begin(std::size_t number) {
+    auto step = std::make_unique<Step>();
+    step->body = body(number);
+    step->uses.assign(uses_.begin(), uses_.end());
+    step->body.uses = step->uses;
+    return *(steps_[number] = std::move(step));
+  }
+  void end(std::size_t number) {
+    steps_[number].reset();
+    ended_[number] = true;
+    while (next_ != ended_.size() && ended_[next_]) ++next_;
+  }
+  std::span<Use<Binding> const> uses_of(std::size_t number) const {
+    return program_->uses_of(program_->steps[number]);
+  }
+  support::Buffer& buffer(Binding binding) const { return *buffers_[binding]; }
 
   /// Drops the program, when the replay has ended.
   void finish() { program_.reset(); }
@@ -147,6 +184,8 @@ class Flight {
   std::vector<Use<support::Buffer*>> uses_;  // of the latest body
   std::uint64_t first_ = 0;
   std::uint64_t last_ = 0;
+  std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<bool> ended_;
   std::size_t next_ = 0;
   char text_[status_text_bytes];  // of a failure
 };

@@ -30,10 +30,11 @@
 namespace nntile {
 
 /// Runs tasks one at a time, in submission order, on the driving thread: a CPU task has ended when
-/// `submit` returns. Only behind an asynchronous task that waits for its token do later ones queue,
-/// in order; `wait`, `lock` and `wait_all` drain the queue. Cost of a submission: look-up and
-/// checks of its handles; of a replayed task: its operands' pointers. Allocates: only to record, to
-/// queue, or beyond 16 uses. The tasks of a task run in order when its body waits, or has returned.
+/// `submit` returns. Only those that name a buffer of an asynchronous task which waits for its
+/// token queue, and those behind them; `wait`, `lock` and `wait_all` run what can be run meanwhile.
+/// Cost of a submission: look-up and checks of its handles; of a replayed task: its operands'
+/// pointers. Allocates: only to record, to queue, or beyond 16 uses. The tasks of a task run in
+/// order when its body waits, or has returned.
 class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial> {
  public:
   using Handle = DataHandle;
@@ -54,7 +55,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
     link_->close();
     auto const inside = thread_.enter_to_destroy();
     take_dropped();
-    drain(line_.submitted);
+    drain_all();
     tokens_.quiesce();
   }
 
@@ -62,11 +63,13 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
     Inside const inside(*this, "submit");
     if (!line_.queue.empty()) run_queue(no_limit);
     std::size_t const count = task.uses.size();
-    if (!line_.queue.empty() || count > inline_uses) [[unlikely]]
+    if (count > inline_uses) [[unlikely]]
       return enqueue(task);
     Use<support::Buffer*> uses[inline_uses];
     void* pointers[inline_uses];
     if (!buffers_.bind(task, uses, pointers)) [[unlikely]]
+      return enqueue(task);
+    if (!line_.queue.empty() && line_.holds_back({uses, count})) [[unlikely]]
       return enqueue(task);
     std::uint64_t const sequence = ++line_.submitted;
     buffers_.commit({uses, count}, support::Ticket{sequence});
@@ -80,7 +83,8 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
                                                          task.arguments.data(), task.label};
                               });
     }
-    line_.ended.store(sequence, std::memory_order_release);
+    if (line_.queue.empty()) [[likely]]
+      line_.end_at_once(sequence);
     return {this, sequence};
   }
 
@@ -105,22 +109,28 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
     bindings_.bind(buffers_, program.image_.get(), bindings, block.size());
     forget_ended();
     bool const at_once = line_.queue.empty() && !program.image_->asynchronous;
-    Flight* const flight = at_once ? &flight_ : enqueue_flight();
-    try {
-      flight->set_up(program.image_, bindings, bindings_.buffers(), block, line_.submitted + 1,
-                     workspaces_[0]);
-      if (replays_.size() == replays_.capacity()) replays_.reserve(2 * replays_.size() + 16);
-    } catch (...) {
-      if (!at_once) line_.queue.pop_back();
-      throw;
+    std::unique_ptr<Queued> queued;
+    if (!at_once) {
+      queued = std::make_unique<Queued>();
+      queued->flight = std::make_unique<Flight>();
     }
-    line_.submitted = flight->last();
-    support::BufferTable::commit(bindings_.uses(), support::Ticket{flight->last()});
-    support::commit_parts(bindings_.uses(), support::Ticket{flight->last()});
-    bool const well = at_once && run_flight(*flight);
-    if (!well) replays_.push_back({flight->first(), flight->last()});
+    Flight& flight = at_once ? flight_ : *queued->flight;
+    flight.set_up(program.image_, bindings, bindings_.buffers(), block, line_.submitted + 1,
+                  workspaces_[0]);
+    if (replays_.size() == replays_.capacity()) replays_.reserve(2 * replays_.size() + 16);
+    std::uint64_t const first = flight.first(), last = flight.last();
+    if (at_once) {
+      line_.submitted = last;
+    } else {
+      flight.queue();
+      line_.push(std::move(queued), flight.size());
+    }
+    support::BufferTable::commit(bindings_.uses(), support::Ticket{last});
+    support::commit_parts(bindings_.uses(), support::Ticket{last});
+    bool const well = at_once && run_flight(flight);
+    if (!well) replays_.push_back({first, last});
     if (!at_once) run_queue(no_limit);
-    return {this, line_.submitted};
+    return {this, last};
   }
 
   void wait(Event event) {
@@ -143,7 +153,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
   void wait_all() {
     Inside const inside(*this, "wait_all");
     buffers_.check_nothing_locked();
-    drain(line_.submitted);
+    drain_all();
     this->link()->forget_names();
     failures_.report();
   }
@@ -161,6 +171,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
   static constexpr std::size_t inline_uses = 16;
 
   using Flight = detail::serial::Flight;
+  using Pending = detail::serial::Pending;
   using Queued = detail::serial::Queued;
   using Line = detail::serial::Line;
   using Levels = detail::serial::Levels;
@@ -207,7 +218,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
           well = false;
       }
     }
-    line_.ended.store(flight.last(), std::memory_order_release);
+    line_.end_at_once(flight.last());
     flight.finish();
     return well;
   }
@@ -215,20 +226,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
     return flight.body(static_cast<std::size_t>(&call - flight.calls().data()));
   }
 
-  Flight* enqueue_flight() {
-    line_.queue.emplace_back();
-    try {
-      line_.queue.back().flight = std::make_unique<Flight>();
-    } catch (...) {
-      line_.queue.pop_back();
-      throw;
-    }
-    return line_.queue.back().flight.get();
-  }
-
-  bool has_ended(std::uint64_t sequence) const noexcept {
-    return sequence <= line_.ended.load(std::memory_order_acquire);
-  }
+  bool has_ended(std::uint64_t sequence) const noexcept { return line_.has_ended(sequence); }
 
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
   void wait_for_uses(support::Buffer& buffer, Access) {
@@ -238,14 +236,16 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
     return has_ended(static_cast<std::uint64_t>(buffer.last_use));
   }
   void retire_one(Handle handle) {
-    if (!line_.queue.empty()) {
-      try {
-        return line_.push_retired(buffers_, handle);
+    support::Buffer& buffer = buffers_.begin_retire(handle);
+    if (!line_.queue.empty() &&
+        (buffer.is(support::Buffer::region | support::Buffer::divided) || !is_unused(buffer))) {
+      try {  // parts end in the order in which they were retired
+        return line_.push_retired(buffer);
       } catch (std::bad_alloc const&) {  // destructors retire, too: wait for the tasks instead
-        drain(line_.submitted);
+        drain_all();
       }
     }
-    buffers_.reclaim(buffers_.begin_retire(handle));
+    buffers_.reclaim(buffer);
   }
   Event enqueue(Task<Handle> const& task) {
     std::uint64_t const sequence = line_.push(buffers_, [&](Queued&) { return task; });
@@ -253,60 +253,130 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
     return {this, sequence};
   }
 
-  /// Runs what is queued until a task waits for its token, or `most` tasks were started.
+  /// Runs what is queued and not held back, or until `most` tasks were started.
   void run_queue(std::uint64_t most) {
     if (levels_ != nullptr) [[unlikely]]
       return run_levels_(*levels_, most);
-    auto const start = [this](Queued& head) {
-      this->start(head);
+    (void)look_through(line_, buffers_, most, [this](Queued& queued) {
+      this->start(queued);
       return false;
-    };
-    while (!line_.queue.empty() && run_head(line_, buffers_, most, start)) {
-    }
+    });
   }
-  /// False if the head waits for its token, or is not to be started. start(head) returns whether
-  /// tasks of it come first.
+
+  /// What a look at a queue came to: all that can has begun, a task opened a level whose tasks come
+  /// first, or as many as asked for have begun.
+  enum class Looked : std::uint8_t { all, opened, limited };
+  /// Starts, in order, what no open task before it holds back. start(queued) returns whether tasks
+  /// of it come first. Cost: linear in the queue, where something has changed.
   template <class Table, class Start>
-  bool run_head(Line& line, Table& table, std::uint64_t& most, Start start) {
-    Queued& head = line.queue.front();
-    while (head.retired == nullptr && (head.flight == nullptr || !head.flight->over())) {
-      if (!head.started) {
-        if (most-- == 0) return false;
-        if (head.flight != nullptr) head.body = head.flight->next();
-        if (start(head)) return true;
-      }
-      if (!head_ended_.load(std::memory_order_seq_cst)) return false;
-      line.ended.store(head.body.sequence, std::memory_order_release);
-      if (head.flight == nullptr) break;
-      head.flight->advance();
-      head.started = false;
+  Looked look_through(Line& line, Table& table, std::uint64_t& most, Start start) {
+    std::uint64_t const tokens = ended_tokens_.load(std::memory_order_seq_cst);
+    if (!line.changed && line.seen == tokens) return Looked::all;
+    line.seen = tokens;
+    line.changed = false;
+    ++look_;
+    Looked looked = Looked::all;
+    bool any_open = false;
+    std::size_t count = 0;
+    while (looked == Looked::all && count != line.queue.size()) {
+      Queued& queued = *line.queue[count];
+      if (queued.nests && !queued.started && any_open) break;  // nothing passes it, nor it others
+      looked = queued.flight != nullptr ? look_at_flight(*queued.flight, most)
+                                        : look_at(queued, table, most, start);
+      if (queued.flight != nullptr) queued.over = queued.flight->over();
+      any_open = any_open || !queued.over;
+      ++count;
+      if (queued.nests && !queued.over) break;
     }
-    if (head.retired != nullptr) table.reclaim(*head.retired);
-    if (head.flight != nullptr) line.ended.store(head.flight->last(), std::memory_order_release);
-    line.queue.pop_front();
-    return true;
+    if (looked == Looked::limited) line.changed = true;
+    line.drop_over(count);
+    return looked;
   }
-  void start(Queued& head) {
-    head.started = true;
-    head_ended_.store(false, std::memory_order_relaxed);
+  template <class Table, class Start>
+  Looked look_at(Queued& queued, Table& table, std::uint64_t& most, Start start) {
+    if (queued.retired != nullptr) {
+      queued.over = !is_held(*queued.retired);
+      if (queued.over) table.reclaim(*queued.retired);
+      return Looked::all;
+    }
+    bool held = false;
+    if (!queued.started) {
+      for (Use<support::Buffer*> const& use : queued.uses) held = held || is_held(*use.handle);
+      if (!held) {
+        if (most == 0) return Looked::limited;
+        --most;
+        queued.started = true;
+        if (start(queued)) return Looked::opened;
+      }
+    }
+    queued.over = !held && queued.ended.load(std::memory_order_seq_cst);
+    if (!queued.over)
+      for (Use<support::Buffer*> const& use : queued.uses) hold(*use.handle);
+    return Looked::all;
+  }
+  /// The same for the tasks of a replay.
+  Looked look_at_flight(Flight& flight, std::uint64_t& most) {
+    for (std::size_t number = flight.next(); number != flight.size(); ++number) {
+      if (flight.has_ended(number)) continue;
+      Flight::Step* step = flight.step(number);
+      bool held = false;
+      if (step == nullptr) {
+        for (Use<Binding> const& use : flight.uses_of(number))
+          held = held || is_held(flight.buffer(use.handle));
+        if (!held) {
+          if (most == 0) return Looked::limited;
+          --most;
+          if ((step = begin(flight, number)) == nullptr) continue;
+          start(*step);
+        }
+      }
+      if (!held && step->ended.load(std::memory_order_seq_cst)) {
+        flight.end(number);
+        continue;
+      }
+      for (Use<Binding> const& use : flight.uses_of(number)) hold(flight.buffer(use.handle));
+    }
+    return Looked::all;
+  }
+  /// Null when it has failed for want of memory.
+  Flight::Step* begin(Flight& flight, std::size_t number) noexcept {
+    try {
+      return &flight.begin(number);
+    } catch (std::bad_alloc const&) {
+      support::settle(failures_, flight.body(number), {"no memory for a task of a replay"});
+      flight.end(number);
+      return nullptr;
+    }
+  }
+  /// Whether an open task named the buffer, or a part of it, in this look.
+  bool is_held(support::Buffer& buffer) const noexcept {
+    return support::whole_of(buffer).look == look_;
+  }
+  void hold(support::Buffer& buffer) const noexcept { support::whole_of(buffer).look = look_; }
+
+  void start(Pending& task) {
     support::DrivingThread::InTask const in_task(thread_);
-    if (support::run_body(failures_, tokens_, head.body, &head, workspaces_[0]) ==
+    if (support::run_body(failures_, tokens_, task.body, &task, workspaces_[0]) ==
         support::Ran::ended)
-      head_ended_.store(true, std::memory_order_relaxed);
+      task.ended.store(true, std::memory_order_relaxed);
   }
 
   /// Returns when the task of that sequence has ended.
   void drain(std::uint64_t sequence) {
     drain([this] { run_queue(no_limit); }, [&] { return has_ended(sequence); });
   }
+  void drain_all() {
+    drain([this] { run_queue(no_limit); }, [&] { return line_.queue.empty(); });
+  }
   /// Calls run() until over() holds.
   template <class Run, class Over> void drain(Run run, Over over) {
     for (;;) {
+      std::uint64_t const tokens = ended_tokens_.load(std::memory_order_seq_cst);
       run();
       if (over()) return;
       if (tokens_.poll(true)) continue;
       std::uint64_t const ticket = wake_.prepare();
-      if (head_ended_.load(std::memory_order_seq_cst))
+      if (ended_tokens_.load(std::memory_order_seq_cst) != tokens)
         wake_.cancel();
       else if (tokens_.polls() != 0)
         wake_.nap(ticket);
@@ -314,11 +384,13 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
         wake_.sleep(ticket);
     }
   }
-  /// The token of the queue's head was completed, on any thread.
+  /// A token was completed, on any thread.
   static void token_ended(void* runtime, void* task, Status status) noexcept {
     auto& self = *static_cast<Serial*>(runtime);
-    support::settle(self.failures_, static_cast<Queued*>(task)->body, status);
-    self.head_ended_.store(true, std::memory_order_seq_cst);
+    Pending& pending = *static_cast<Pending*>(task);
+    support::settle(self.failures_, pending.body, status);
+    pending.ended.store(true, std::memory_order_seq_cst);
+    self.ended_tokens_.fetch_add(1, std::memory_order_seq_cst);
     self.wake_.notify();
   }
 
@@ -330,10 +402,11 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
   /// Of tasks that submit, once there was one (nest.hh): programs without pay for none of it.
   std::unique_ptr<Levels, void (*)(Levels*)> levels_{nullptr, nullptr};
   void (*run_levels_)(Levels&, std::uint64_t most) = nullptr;
-  support::Bindings bindings_;     // of the latest replay
-  Flight flight_;                  // likewise, if it ran at once
-  std::vector<Replayed> replays_;  // ascending
-  std::atomic<bool> head_ended_{false};
+  support::Bindings bindings_;                  // of the latest replay
+  Flight flight_;                               // likewise, if it ran at once
+  std::vector<Replayed> replays_;               // ascending
+  std::uint64_t look_ = 0;                      // number of the latest look
+  std::atomic<std::uint64_t> ended_tokens_{0};  // counts what changes a queue from outside
   support::Wake wake_;
   support::Tokens tokens_{this, &token_ended, &wake_, &thread_};
 };

@@ -58,6 +58,8 @@ struct alignas(64) Buffer {
   void* native = nullptr;
   /// The last replay that looked it up.
   std::uint64_t replay = 0;
+  /// Serial's last look at its queue in which an open task named the buffer.
+  std::uint64_t look = 0;
 
   /// 0, or 1 + the position of a failure in `Failures`.
   alignas(64) std::atomic<std::uint32_t> mark{0};

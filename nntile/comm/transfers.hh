@@ -1,0 +1,331 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Transfers as tasks: the codelets `send` and `receive`, and the engine that carries them, one for
+// each communicator. No thread of its own: runtimes poll it (Completion::poll).
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nntile/comm/concept.hh"
+#include "nntile/comm/open_requests.hh"
+#include "nntile/core/codelet.hh"
+#include "nntile/core/error.hh"
+#include "nntile/core/threads.hh"
+
+namespace nntile {
+
+/// A transfer that has not ended, for those who ask what a rank waits for.
+struct WaitingTransfer {
+  bool sends = false;
+  Message message = {};
+  std::size_t bytes = 0;
+  std::string tensor = {};  // "": not said
+  std::int64_t tile = -1;
+  std::int64_t waited_ns = 0;  // since its task began
+};
+
+/// "receive of message 7 from rank 1, 4096 bytes of tensor 'h1', tile 3, for 2.1 s".
+inline std::string describe(WaitingTransfer const& waiting) {
+  OpenRequest const open{Request::none, waiting.sends, waiting.message, waiting.bytes};
+  return concat(describe(open), ", ", waiting.bytes, " bytes",
+                waiting.tensor.empty() ? "" : concat(" of tensor '", waiting.tensor, "'"),
+                waiting.tile < 0 ? "" : concat(", tile ", waiting.tile), ", for ",
+                static_cast<double>(waiting.waited_ns) * 1e-9, " s");
+}
+
+/// What all engines share, so that the codelets know no communicator: the transfers whose tasks
+/// have begun.
+class TransferQueue {
+ public:
+  TransferQueue(TransferQueue const&) = delete;
+  TransferQueue& operator=(TransferQueue const&) = delete;
+
+  /// What this rank waits for, oldest first. Any thread may ask, at any time.
+  std::vector<WaitingTransfer> waiting() const {
+    std::int64_t const now = detail::monotonic_ns();
+    std::vector<WaitingTransfer> all;
+    detail::Lock guard(mutex_);
+    for (Transfer const& open : open_)
+      all.push_back({open.sends, open.message, open.bytes.size(),
+                     open.tensor == nullptr ? "" : open.tensor, open.tile, now - open.begun_ns});
+    return all;
+  }
+
+  /// Ends all open transfers, and each later one, with that error: for a program that gives its
+  /// peers up and is about to end, since the communicator may still touch their bytes. Any thread.
+  void give_up(std::string const& reason) {
+    std::vector<Transfer> lost;
+    {
+      detail::Lock guard(mutex_);
+      given_up_ = reason.empty() ? "given up" : reason;
+      lost.swap(open_);
+      carriers_.clear();
+    }
+    for (Transfer const& one : lost) one.token.complete({reason.c_str()});
+  }
+
+  struct Transfer {
+    bool sends = false;
+    Message message = {};
+    std::span<std::byte> bytes = {};
+    Completion token = {};
+    char const* tensor = nullptr;  // lives until the task has ended
+    std::int64_t tile = -1;
+    std::int64_t begun_ns = 0;
+    Request request = Request::none;  // none before it is posted
+    std::uint64_t number = 0;         // ascending
+  };
+  /// Takes a transfer whose task has begun; posts nothing. Any thread. Throws CommError (given up),
+  /// std::bad_alloc.
+  void add(Transfer transfer) {
+    transfer.begun_ns = detail::monotonic_ns();
+    detail::Lock guard(mutex_);
+    if (!given_up_.empty()) throw CommError(given_up_);
+    transfer.number = ++added_;
+    open_.push_back(transfer);
+    try {
+      carry(transfer.token);
+    } catch (...) {
+      open_.pop_back();
+      throw;
+    }
+  }
+
+ protected:
+  TransferQueue(Completion::Poll poll, bool driver_only) : poll_(poll), driver_only_(driver_only) {}
+  ~TransferQueue() = default;
+
+  /// Each runtime polls the engine through one of its tokens: its carrier. Under the lock. Throws
+  /// std::bad_alloc.
+  void carry(Completion const& token) {
+    for (Completion const& carrier : carriers_)
+      if (carrier.owner == token.owner) return;
+    carriers_.push_back(token);
+    try {
+      token.poll(poll_, this, driver_only_);
+    } catch (...) {
+      carriers_.pop_back();
+      throw;
+    }
+  }
+  /// Before a token that was taken out of `open_` is completed: another one carries on. Under the
+  /// lock.
+  void replace_carrier(Completion const& token) {
+    auto const same = [&](Completion const& carrier) {
+      return carrier.owner == token.owner && carrier.id == token.id;
+    };
+    if (std::erase_if(carriers_, same) == 0) return;
+    for (Transfer const& open : open_)
+      if (open.token.owner == token.owner) return carry(open.token);
+  }
+
+  mutable detail::Mutex mutex_;  // never held while the communicator is called
+  std::vector<Transfer> open_;   // by number; the posted ones first
+  std::vector<Completion> carriers_;
+  std::string given_up_;
+  std::uint64_t added_ = 0;
+
+ private:
+  Completion::Poll const poll_;
+  bool const driver_only_;
+};
+
+/// Arguments of the codelets below.
+struct TransferArguments {
+  TransferQueue* engine = nullptr;
+  Message message = {};
+  std::size_t bytes = 0;         // of the task's one buffer, from its beginning
+  char const* tensor = nullptr;  // for `waiting`; lives until the task has ended
+  std::int64_t tile = -1;
+};
+
+namespace detail {
+
+inline Status begin_transfer(KernelCall const& call, Completion token, bool sends) noexcept {
+  TransferArguments arguments;
+  std::memcpy(&arguments, call.arguments, sizeof arguments);
+  try {
+    TransferQueue::Transfer transfer;
+    transfer.sends = sends;
+    transfer.message = arguments.message;
+    transfer.bytes = {static_cast<std::byte*>(call.buffers[0]), arguments.bytes};
+    transfer.token = token;
+    transfer.tensor = arguments.tensor;
+    transfer.tile = arguments.tile;
+    arguments.engine->add(transfer);
+    return {};
+  } catch (std::exception const& error) {
+    std::strncpy(call.text, error.what(), status_text_bytes - 1);
+    return {call.text};
+  }
+}
+
+}  // namespace detail
+
+/// Sends the bytes of its buffer, which it reads. Ends when the communicator's request has.
+inline constexpr Codelet send_codelet{
+    "send", nullptr, nullptr, +[](KernelCall const& call, Completion token) noexcept -> Status {
+      return detail::begin_transfer(call, token, true);
+    }};
+/// Receives into its buffer, which it writes.
+inline constexpr Codelet receive_codelet{
+    "receive", nullptr, nullptr, +[](KernelCall const& call, Completion token) noexcept -> Status {
+      return detail::begin_transfer(call, token, false);
+    }};
+
+/// Carries the transfers of one rank: tasks of the codelets above begin in any order and on any
+/// thread; a poll of their runtime posts what has begun and tests all that is open, one thread at a
+/// time. An error of the communicator fails the tasks that it concerns. Below
+/// ThreadLevel::multiple the driver of the runtime alone polls.
+///
+/// Outlives the runtimes that run its transfers; the communicator outlives it, and is called by
+/// nobody else while transfers are open. Cost of a poll: that of C::test.
+template <Communicator C> class Transfers : public TransferQueue {
+ public:
+  explicit Transfers(C& comm)
+      : TransferQueue(&Transfers::poll, comm.thread_level() < ThreadLevel::multiple), comm_(comm) {}
+
+  C& communicator() const { return comm_; }
+
+  /// For the thread that is to drive a runtime with transfers, when they are bound. Throws
+  /// CommError where the communicator may not be called on it.
+  void check_driver() const {
+    if (comm_.thread_level() >= ThreadLevel::serialized || comm_.on_main_thread()) return;
+    throw CommError(concat("rank ", comm_.rank(),
+                           ": this thread is to drive a runtime that "
+                           "transfers, and is not the main one, which alone may communicate at "
+                           "thread level ",
+                           name_of(comm_.thread_level()),
+                           ": drive it there, or initialise with level multiple"));
+  }
+
+  /// Gives `count` numbers of messages that no other call has given, the same on all ranks; returns
+  /// the first. Collective, in the same order on all ranks, with no transfer open. Throws
+  /// CommError: transfers are open, ranks that ask for different counts, more than the tag bound
+  /// admits.
+  std::int64_t reserve(std::int64_t count) {
+    {
+      detail::Lock guard(mutex_);
+      if (!open_.empty())
+        throw CommError(concat("reserve: ", open_.size(), " transfers are open on rank ",
+                               comm_.rank(), "; wait for their tasks before"));
+    }
+    std::int64_t const mine[] = {next_, count};
+    auto const all = comm_.all_gather(std::as_bytes(std::span(mine)));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      std::int64_t its[2] = {};
+      if (all[rank].size() == sizeof its) std::memcpy(its, all[rank].data(), sizeof its);
+      if (its[0] != next_ || its[1] != count)
+        throw CommError(concat("reserve: rank ", rank, " asks for ", its[1], " numbers from ",
+                               its[0], ", rank ", comm_.rank(), " for ", count, " from ", next_,
+                               ": all ranks bind the same graphs in one order"));
+    }
+    std::uint64_t const left =
+        static_cast<std::uint64_t>(comm_.tag_bound()) - static_cast<std::uint64_t>(next_) + 1;
+    if (count < 0 || static_cast<std::uint64_t>(count) > left)
+      throw CommError(concat("reserve: ", count, " numbers of messages, but ", left,
+                             " are left of those up to the tag bound, ", comm_.tag_bound()));
+    return std::exchange(next_, next_ + count);
+  }
+
+ private:
+  static bool poll(void* queue, Completion token) {
+    return static_cast<Transfers*>(static_cast<TransferQueue*>(queue))->progress(token);
+  }
+
+  /// A transfer that has ended, with the error if it failed.
+  struct Ended {
+    Completion token;
+    std::string error;
+  };
+
+  /// Whether the task of the token has ended.
+  bool progress(Completion const& polled) {
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    std::vector<Ended> ended;
+    try {
+      post(ended);
+      test(ended);
+    } catch (...) {
+      busy_.store(false, std::memory_order_release);
+      throw;
+    }
+    busy_.store(false, std::memory_order_release);
+    // When the last token is completed, the engine may be gone.
+    bool own = false;
+    for (Ended const& one : ended) {
+      own = own || (one.token.owner == polled.owner && one.token.id == polled.id);
+      one.token.complete(one.error.empty() ? Status{} : Status{one.error.c_str()});
+    }
+    return own;
+  }
+
+  /// Posts what has begun, in that order.
+  void post(std::vector<Ended>& ended) {
+    std::vector<Transfer> begun;
+    {
+      detail::Lock guard(mutex_);
+      for (std::size_t i = open_.size(); i-- > 0 && open_[i].request == Request::none;)
+        begun.push_back(open_[i]);
+    }
+    std::reverse(begun.begin(), begun.end());
+    for (Transfer const& one : begun) {
+      std::string error;
+      Request request = Request::none;
+      try {
+        request =
+            one.sends ? comm_.send(one.bytes, one.message) : comm_.receive(one.bytes, one.message);
+      } catch (CommError const& cause) {
+        error = cause.what();
+      }
+      detail::Lock guard(mutex_);
+      auto const at = std::lower_bound(
+          open_.begin(), open_.end(), one.number,
+          [](Transfer const& open, std::uint64_t number) { return open.number < number; });
+      if (at == open_.end() || at->number != one.number) continue;  // given up
+      at->request = request;
+      if (!error.empty()) take(at, std::move(error), ended);
+    }
+  }
+  void test(std::vector<Ended>& ended) {
+    reported_.clear();
+    std::string broken;
+    try {
+      comm_.test(reported_);
+    } catch (CommError const& cause) {
+      broken = cause.what();
+    }
+    if (reported_.empty() && broken.empty()) return;
+    detail::Lock guard(mutex_);
+    for (EndedRequest& one : reported_) {
+      auto const at = std::lower_bound(
+          open_.begin(), open_.end(), one.request, [](Transfer const& open, Request request) {
+            return open.request != Request::none && open.request < request;
+          });
+      if (at != open_.end() && at->request == one.request) take(at, std::move(one.error), ended);
+    }
+    while (!broken.empty() && !open_.empty()) take(open_.begin(), broken, ended);
+  }
+  /// Under the lock.
+  void take(std::vector<Transfer>::iterator at, std::string error, std::vector<Ended>& ended) {
+    Completion const token = at->token;
+    ended.push_back({token, std::move(error)});
+    open_.erase(at);
+    replace_carrier(token);
+  }
+
+  C& comm_;
+  std::int64_t next_ = 0;               // number of a message that is not reserved
+  std::atomic<bool> busy_{false};       // a thread calls the communicator
+  std::vector<EndedRequest> reported_;  // its
+};
+
+}  // namespace nntile
