@@ -24,6 +24,8 @@ starpu_data_access_mode mode_of(Access access) {
     case Access::write:
       return STARPU_W;
     case Access::update:
+    case Access::write_disjoint:  // the runtime passes neither of these
+    case Access::unordered:
       return STARPU_RW;
     case Access::accumulate:
       return static_cast<starpu_data_access_mode>(STARPU_RW | STARPU_COMMUTE);

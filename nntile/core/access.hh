@@ -7,11 +7,17 @@
 namespace nntile {
 
 /// `read` sees what earlier writers left; `write` overwrites every byte and never looks; `update`
-/// reads and writes; `accumulate` adds, and is the only access whose tasks may be reordered among
-/// themselves.
-enum class Access : std::uint8_t { read, write, update, accumulate };
+/// reads and writes. Two accesses let tasks be reordered among themselves: `accumulate` adds, one
+/// task at a time; `write_disjoint` writes bytes that no other task of its group touches, and may
+/// do so at the same time. `unordered` leaves the order to the caller: no dependence follows from
+/// it, and the buffer is held until the task has ended.
+enum class Access : std::uint8_t { read, write, update, accumulate, write_disjoint, unordered };
 
-constexpr bool reads(Access access) { return access != Access::write; }
+/// Whether the task depends on bytes that earlier tasks left: the buffer must have been written.
+constexpr bool reads(Access access) {
+  return access != Access::write && access < Access::write_disjoint;
+}
+/// Whether the task may change bytes.
 constexpr bool writes(Access access) { return access != Access::read; }
 
 constexpr char const* name_of(Access access) {
@@ -24,6 +30,10 @@ constexpr char const* name_of(Access access) {
       return "update";
     case Access::accumulate:
       return "accumulate";
+    case Access::write_disjoint:
+      return "write_disjoint";
+    case Access::unordered:
+      return "unordered";
   }
   return "?";
 }

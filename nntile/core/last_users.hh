@@ -15,9 +15,10 @@ namespace nntile {
 /// readers, they come after the writer, and a task that waits for them need not wait for it. A task
 /// that accesses several buffers looks up all of them before it enters any.
 ///
-/// Where tasks that accumulate are to commute, `readers` may be such a group in place of readers,
-/// and then says so by `accumulating()`: a group of either kind comes after `writer`, and not after
-/// one another. `begin_group` comes before a task of the other kind.
+/// Where tasks that accumulate are to commute, or those that write disjoint bytes, `readers` may be
+/// such a group in place of readers, and `kind()` is then their access: the tasks of a group of any
+/// kind come after `writer`, and not after one another. `begin_group` comes before a task of
+/// another kind.
 template <class Task, class Readers = std::vector<Task>> struct LastUsers {
   Task writer{};
   Readers readers{};
@@ -41,18 +42,18 @@ template <class Task, class Readers = std::vector<Task>> struct LastUsers {
 
   /// Ends the present group unless it is of that kind; join(group) is one task that comes after all
   /// of a group of several.
-  template <class Join> void begin_group(bool accumulating, Join&& join) {
-    if (readers.accumulating() == accumulating) return;
+  template <class Join> void begin_group(Access kind, Join&& join) {
+    if (readers.kind() == kind) return;
     if (!readers.empty())
       writer = readers.begin() + 1 == readers.end() ? readers.back() : join(readers);
     readers.clear();
   }
   /// Calls before(task) for each task that must come before one of the present group.
   template <class Before> void each_before_group(Before&& before) const { before(writer); }
-  /// Notes a task that accumulates, in a group of such.
-  void enter_group(Task const& task) {
+  /// Notes a task of a group of that kind, which is not of readers.
+  void enter_group(Access kind, Task const& task) {
     enter(Access::read, task);
-    readers.set_accumulating();
+    readers.set_kind(kind);
   }
 };
 

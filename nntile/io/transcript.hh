@@ -15,9 +15,9 @@
 //   open_scope LIFETIME
 //   close_scope LIFETIME
 //   end CALLS HASH                    xxHash64 of all bytes before this line, in hexadecimal
-// USES are an access (r, w, u, a) and a buffer each, with commas between; HEX is two digits a byte.
-// CODELET and TENSOR have %xx for a byte up to space, for % and for DEL. A lone - stands for
-// nothing.
+// USES are an access (r, w, u, a; d writes disjoint bytes, o has no order) and a buffer each, with
+// commas between; HEX is two digits a byte. CODELET and TENSOR have %xx for a byte up to space, for
+// % and for DEL. A lone - stands for nothing.
 
 #include <charconv>
 #include <cstddef>
@@ -47,7 +47,7 @@ inline constexpr std::size_t largest_transcript = std::size_t{1} << 32;
 namespace detail {
 
 inline constexpr std::string_view transcript_head = "nntile transcript 1\n";
-inline constexpr std::string_view access_letters = "rwua";  // in the order of Access
+inline constexpr std::string_view access_letters = "rwuado";  // in the order of Access
 inline constexpr std::string_view call_names[] = {
     "allocate", "adopt", "retire",   "submit",     "read",
     "write",    "wait",  "wait_all", "open_scope", "close_scope"};  // in the order of Kind
@@ -196,7 +196,7 @@ class TranscriptReader {
       std::string_view const use = text.substr(0, end);
       std::size_t const access = use.empty() ? access_letters.npos : access_letters.find(use[0]);
       if (access == access_letters.npos)
-        fail("use ", in_quotes(use), " begins with none of r, w, u, a");
+        fail("use ", in_quotes(use), " begins with none of r, w, u, a, d, o");
       result.push_back(
           {below(number_of<std::uint32_t>(use.substr(1), "buffer"), buffers_, "buffer"),
            static_cast<Access>(access)});

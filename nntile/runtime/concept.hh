@@ -84,7 +84,8 @@ struct RuntimeOptions {
 ///   result                            After `wait_all` every buffer holds what the tasks would
 ///                                     have left one at a time in submission order.
 ///   order                             Tasks that name one buffer run in submission order, unless
-///                                     all only read it or all only accumulate into it;
+///                                     all only read it, all only accumulate into it or all only
+///                                     write disjoint bytes of it, or one is in no order;
 ///                                     accumulating tasks exclude each other.
 ///   values                            A buffer that nothing has written yet may only be written.
 ///   failure                           A failed task marks what it writes. A task that reads or

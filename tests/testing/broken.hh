@@ -79,6 +79,8 @@ class Broken {
     bool const only_read = buffer.writer == 0 || tasks_[buffer.writer - 1].finished();
     if (buffer.users == 0 || (is(Defect::frees_under_reader) && only_read))
       retire_now(handle.number);
+    if (is(Defect::frees_under_unordered) && buffer.users == buffer.unordered)
+      retire_now(handle.number);
   }
 
   void open_scope(Lifetime lifetime) {
@@ -126,7 +128,10 @@ class Broken {
     if (!is(Defect::names_no_task))
       record.name = concat(task.codelet->name, " ", task.label.tensor ? task.label.tensor : "", "[",
                            task.label.tile, "]");
-    for (auto const& use : record.uses) ++buffers_[use.handle.number].users;
+    for (auto const& use : record.uses) {
+      ++buffers_[use.handle.number].users;
+      buffers_[use.handle.number].unordered += use.access == Access::unordered;
+    }
     link(id);
     if (record.missing == 0) ready_.push_back(id);
     given_ = id;
@@ -167,6 +172,8 @@ class Broken {
   std::span<std::byte> lock(Handle handle, Access access) {
     Buffer& buffer = find(handle, Defect::locks_retired_handles);
     if (buffer.locked && !is(Defect::locks_twice)) throw LifetimeError("broken: locked twice");
+    if (access > Access::accumulate && !is(Defect::locks_for_anything))
+      throw ValueError("broken: a lock for what only tasks may do");
     if (reads(access) && !buffer.written) throw LifetimeError("broken: nothing was written yet");
     if (!is(Defect::lock_does_not_wait)) drain([&] { return buffer.users == 0; });
     if (buffer.mark != 0 && reads(access)) throw error_of(buffer.mark);
@@ -248,7 +255,9 @@ class Broken {
       if (is(Defect::half_refuses) && use.access == Access::write) buffer.written = true;
       bool const enough =
           buffer.written || is(Defect::reads_unwritten) || (own && is(Defect::counts_own_write));
-      if (reads(use.access) && !enough)
+      bool const refused = reads(use.access) || (is(Defect::refuses_parts_of_unwritten) &&
+                                                 use.access == Access::write_disjoint);
+      if (refused && !enough)
         throw LifetimeError(concat("broken: ", task.codelet->name, " reads an unwritten buffer"));
     }
     for (auto const& use : task.uses)
@@ -264,7 +273,10 @@ class Broken {
       });
       if (found == united.end())
         united.push_back(use);
-      else if (found->access != use.access && !is(Defect::forgets_repeated_operands))
+      else if (found->access == Access::unordered)
+        found->access = use.access;
+      else if (use.access != Access::unordered && found->access != use.access &&
+               !is(Defect::forgets_repeated_operands))
         found->access = Access::update;
       if (is(Defect::sees_one_operand)) break;
     }
@@ -275,7 +287,15 @@ class Broken {
     for (auto use : unite(tasks_[id - 1].uses)) {
       if (is(Defect::takes_updates_for_reads) && use.access == Access::update)
         use.access = Access::read;
+      if (use.access == Access::unordered) continue;
       Buffer& buffer = buffers_[use.handle.number];
+      if (use.access == Access::write_disjoint) {
+        link_disjoint(id, buffer);
+        continue;
+      }
+      if (!is(Defect::forgets_disjoint_writers))
+        for (std::uint64_t const earlier : buffer.disjoint) follow(id, earlier);
+      if (writes(use.access)) buffer.disjoint.clear();
       bool const at_once = use.access == Access::accumulate && is(Defect::runs_accumulates_at_once);
       bool const skips_writer =
           (is(Defect::skips_read_after_write) && use.access == Access::read) ||
@@ -301,6 +321,15 @@ class Broken {
       buffer.readers.clear();
       buffer.writer = id;
     }
+  }
+  /// After all but those of its kind.
+  void link_disjoint(std::uint64_t id, Buffer& buffer) {
+    if (!is(Defect::runs_disjoint_writers_early)) {
+      follow(id, buffer.writer);
+      for (std::uint64_t const earlier : buffer.group) follow(id, earlier);
+      for (std::uint64_t const reader : buffer.readers) follow(id, reader);
+    }
+    buffer.disjoint.push_back(id);
   }
   void follow(std::uint64_t id, std::uint64_t earlier) {
     if (earlier == 0 || earlier == id || tasks_[earlier - 1].finished()) return;
@@ -365,7 +394,8 @@ class Broken {
     for (auto const& use : record.uses) {
       Buffer& buffer = buffers_[use.handle.number];
       pointers.push_back(buffer.bytes.data());
-      bool const looks = use.access == Access::read || use.access == Access::update;
+      bool const looks = use.access == Access::read || use.access == Access::update ||
+                         (use.access == Access::unordered && is(Defect::unordered_meets_marks));
       cancelled = cancelled || (looks && buffer.mark != 0);
     }
     if (cancelled && !is(Defect::runs_cancelled_tasks))
@@ -408,13 +438,18 @@ class Broken {
         state == State::failed || (state == State::cancelled && !is(Defect::loses_mark));
     for (auto const& use : record.uses) {
       Buffer& buffer = buffers_[use.handle.number];
-      bool const clears = (use.access == Access::write && !is(Defect::keeps_mark_after_write)) ||
-                          (use.access == Access::accumulate && is(Defect::accumulate_clears_mark));
-      if (writes(use.access) && marks) buffer.mark = id;
+      bool const clears =
+          (use.access == Access::write && !is(Defect::keeps_mark_after_write)) ||
+          (use.access == Access::accumulate && is(Defect::accumulate_clears_mark)) ||
+          (use.access == Access::write_disjoint && is(Defect::disjoint_write_clears_mark));
+      bool const leaves = writes(use.access) &&
+                          (use.access != Access::unordered || is(Defect::unordered_leaves_marks));
+      if (leaves && marks) buffer.mark = id;
       if (clears && state == State::succeeded) buffer.mark = 0;
     }
     for (auto const& use : record.uses) {
       Buffer& buffer = buffers_[use.handle.number];
+      buffer.unordered -= use.access == Access::unordered;
       if (--buffer.users == 0 && buffer.retired) retire_now(use.handle.number);
     }
     for (std::uint64_t const successor : record.successors)

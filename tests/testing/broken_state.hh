@@ -68,11 +68,13 @@ struct Buffer {
   std::span<std::byte> bytes;
   std::span<std::byte> adopted;
   Release release;
-  std::uint64_t writer = 0;            // the last submitted, or the last accumulate
-  std::vector<std::uint64_t> readers;  // submitted after it
-  std::vector<std::uint64_t> group;    // accumulates since the last other access
-  std::uint64_t mark = 0;              // the task that left it
-  int users = 0;                       // unfinished uses
+  std::uint64_t writer = 0;             // the last submitted, or the last accumulate
+  std::vector<std::uint64_t> readers;   // submitted after it
+  std::vector<std::uint64_t> group;     // accumulates since the last other access
+  std::vector<std::uint64_t> disjoint;  // writers of disjoint bytes since the last other writer
+  std::uint64_t mark = 0;               // the task that left it
+  int users = 0;                        // unfinished uses
+  int unordered = 0;                    // of which are in no order
   bool written = false;
   bool retired = false;
   bool gone = false;

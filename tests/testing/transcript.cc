@@ -237,8 +237,8 @@ TEST_CASE("a transcript that was cut or changed is refused", "[testing][transcri
   CHECK(
       contains(line("submit step r0"), "codelet 'step' is not among the 2 that the caller knows"));
   CHECK(contains(line("submit join%2"), "codelet ends within %xx"));
-  CHECK(contains(line("submit join%25 r0,x0"), "use 'x0' begins with none of r, w, u, a"));
-  CHECK(contains(line("submit join%25 r0,"), "use '' begins with none of r, w, u, a"));
+  CHECK(contains(line("submit join%25 r0,x0"), "use 'x0' begins with none of r, w, u, a, d, o"));
+  CHECK(contains(line("submit join%25 r0,"), "use '' begins with none of r, w, u, a, d, o"));
   CHECK(contains(line("submit join%25 r1"), "buffer 1 of 1 so far"));
   CHECK(
       contains(line("submit join%25 r0 -1 0 -1 2 0 - 0 -"), "prefetch is 2, and neither 0 nor 1"));

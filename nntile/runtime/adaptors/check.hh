@@ -71,6 +71,8 @@ template <Runtime R> class Check {
     bool const here = task.codelet != nullptr && task.codelet->cpu != nullptr;
     bool const late = task.codelet != nullptr && task.codelet->async != nullptr;
     std::vector<detail::VersionedUse> const united = unite(task.uses);
+    for (auto const& use : task.uses)
+      if (use.access == Access::unordered) use.handle.buffer->unordered = true;
     std::vector<std::byte> const arguments = wrap(task, united);
     bool const fits = task.codelet == nullptr || task.codelet->workspace <= max_workspace_bytes;
     Event const event =
@@ -81,7 +83,7 @@ template <Runtime R> class Check {
     for (detail::VersionedUse const& use : united) {
       if (use.handle == nullptr || !writes(use.access)) continue;
       use.handle->written = true;
-      ++use.handle->issued;
+      if (use.access != Access::unordered) ++use.handle->issued;
     }
     return event;
   }
@@ -93,7 +95,7 @@ template <Runtime R> class Check {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "lock");
     detail::WatchedBuffer& buffer = *handle.buffer;
     auto const bytes = runtime_.lock(handle.inner, access);
-    if (access != Access::write && buffer.summed.load() && buffer.sum.load() != sum_of(bytes))
+    if (access != Access::write && buffer.is_summed() && buffer.sum.load() != sum_of(bytes))
       problems_.add(concat("lock: buffer ", buffer.number,
                            " changed though no task or lock that names it wrote"));
     buffer.held = true;
@@ -111,7 +113,7 @@ template <Runtime R> class Check {
       buffer.version = ++buffer.issued;
       buffer.sum = sum;
       buffer.summed = buffer.written = true;
-    } else if (buffer.summed.load() && buffer.sum.load() != sum) {
+    } else if (buffer.is_summed() && buffer.sum.load() != sum) {
       problems_.add(concat("unlock: buffer ", buffer.number, " changed under a lock for reading"));
     }
     runtime_.unlock(handle.inner);
@@ -175,7 +177,10 @@ template <Runtime R> class Check {
       detail::WatchedBuffer* buffer = use.handle.buffer;
       for (auto& earlier : united) {
         if (buffer == nullptr || earlier.handle != buffer) continue;
-        if (earlier.access != use.access) earlier.access = Access::update;
+        if (earlier.access == Access::unordered)
+          earlier.access = use.access;
+        else if (earlier.access != use.access && use.access != Access::unordered)
+          earlier.access = Access::update;
         buffer = nullptr;
       }
       united.push_back({{buffer, use.access}, buffer != nullptr ? buffer->issued : 0});

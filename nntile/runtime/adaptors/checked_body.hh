@@ -27,9 +27,14 @@ struct WatchedBuffer {
   std::size_t bytes = 0;
   std::atomic<int> readers{0};
   std::atomic<int> writers{0};
+  std::atomic<int> disjoint{0};           // writers of disjoint bytes
   std::atomic<std::uint64_t> version{0};  // writes that have ended
   std::atomic<std::uint64_t> sum{0};
   std::atomic<bool> summed{false};
+  std::atomic<bool> unordered{false};  // some task may write it at any time
+  bool is_summed() const {
+    return summed.load(std::memory_order_relaxed) && !unordered.load(std::memory_order_relaxed);
+  }
   // of the driving thread
   std::uint64_t issued = 0;  // writes that were submitted; version, where all is done
   bool written = false;
@@ -109,14 +114,19 @@ class CheckedRun {
     for (std::size_t i = 0; i < uses_.size(); ++i) {
       if (uses_[i].handle == nullptr) continue;
       WatchedBuffer& buffer = *uses_[i].handle;
-      bool const writer = writes(uses_[i].access);
-      int const writers = writer ? buffer.writers.fetch_add(1) : buffer.writers.load();
-      int const readers = writer ? buffer.readers.load() : buffer.readers.fetch_add(1);
-      if (writers != 0 || (writer && readers != 0))
-        complain(concat("entered to ", name_of(uses_[i].access), " operand ", i, ", buffer ",
-                        buffer.number, ", while ", writers, " writers and ", readers,
-                        " readers were using it"));
+      Access const access = uses_[i].access;
+      if (access == Access::unordered) continue;
+      users(buffer, access).fetch_add(1);
+      bool const own = writes(access) && access != Access::write_disjoint;
+      int const writers = buffer.writers.load() - (own ? 1 : 0);
+      int const disjoint = access == Access::write_disjoint ? 0 : buffer.disjoint.load();
+      int const readers = access == Access::read ? 0 : buffer.readers.load();
+      if (writers + disjoint + readers != 0)
+        complain(concat("entered to ", name_of(access), " operand ", i, ", buffer ", buffer.number,
+                        ", while ", writers, " writers, ", disjoint,
+                        " writers of disjoint bytes and ", readers, " readers were using it"));
       compare_version(i);
+      if (access == Access::write_disjoint) buffer.summed.store(false, std::memory_order_relaxed);
       compare(i, "before the task, though no task or lock that names it wrote");
     }
   }
@@ -126,7 +136,11 @@ class CheckedRun {
     for (std::size_t i = 0; i < uses_.size(); ++i) {
       if (uses_[i].handle == nullptr) continue;
       WatchedBuffer& buffer = *uses_[i].handle;
-      if (writes(uses_[i].access)) {
+      if (uses_[i].access == Access::unordered) continue;
+      if (uses_[i].access == Access::write_disjoint) {
+        buffer.version.fetch_add(1);
+        buffer.disjoint.fetch_sub(1);
+      } else if (writes(uses_[i].access)) {
         if (uses_[i].access == Access::accumulate)
           buffer.version.fetch_add(1);
         else
@@ -149,20 +163,25 @@ class CheckedRun {
   }
 
  private:
+  static std::atomic<int>& users(WatchedBuffer& buffer, Access access) {
+    return access == Access::read             ? buffer.readers
+           : access == Access::write_disjoint ? buffer.disjoint
+                                              : buffer.writers;
+  }
+  /// Amid writers of disjoint bytes, and once some task is in no order, there is no telling.
   void compare(std::size_t i, char const* when) {
     WatchedBuffer const& buffer = *uses_[i].handle;
-    bool const looks =
-        uses_[i].access != Access::write && buffer.summed.load(std::memory_order_relaxed);
+    bool const looks = reads(uses_[i].access) && buffer.is_summed();
     if (looks && checksum(buffers_[i], buffer.bytes) != buffer.sum.load(std::memory_order_relaxed))
       complain(concat("operand ", i, ", buffer ", buffer.number, ", changed ", when));
   }
-  /// A task that runs has successful writers before it, unless it overwrites or accumulates: then
-  /// some may have been cancelled. Never may a later one have come first.
+  /// A task that reads or updates has successful writers before it; before others some may have
+  /// been cancelled. Never may a later one have come first, of those that are not in one group.
   void compare_version(std::size_t i) {
     std::uint64_t const expected = uses_[i].version;
     std::uint64_t const seen = uses_[i].handle->version.load();
     bool const exact = uses_[i].access == Access::read || uses_[i].access == Access::update;
-    bool const late = seen > expected && uses_[i].access != Access::accumulate;
+    bool const late = seen > expected && (exact || uses_[i].access == Access::write);
     if (late || (exact && seen < expected))
       complain(concat("operand ", i, ", buffer ", uses_[i].handle->number, ", to ",
                       name_of(uses_[i].access), " after ", expected, " writes, had seen ", seen));

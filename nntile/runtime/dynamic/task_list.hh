@@ -56,7 +56,7 @@ class TaskList {
                     std::span<std::byte const> block) const {
     std::vector<Use<typename R::Handle>> uses;
     for (Use<Binding> const& use : recording_.binding_uses)
-      uses.push_back({bindings[use.handle], reads(use.access) ? Access::read : Access::write});
+      uses.push_back({bindings[use.handle], reads(use.access) ? Access::read : use.access});
     EventRange range{runtime.submit({&begin_codelet, uses, {}, {}, {}}), 1};
     std::vector<std::byte> patched;
     if (!recording_.patches.empty()) patched = recording_.arguments;

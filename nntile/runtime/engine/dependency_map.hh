@@ -9,13 +9,13 @@
 
 #include "nntile/core/last_users.hh"
 #include "nntile/runtime/engine/task_node.hh"
-#include "nntile/runtime/support/claims.hh"
+#include "nntile/runtime/support/groups.hh"
 #include "nntile/runtime/support/parts.hh"
 
 namespace nntile::support {
 
-/// The last users of each buffer, by its index. Law: LastUsers; tasks that accumulate commute. The
-/// driver only.
+/// The last users of each buffer, by its index. Law: LastUsers; tasks that accumulate commute, and
+/// so do those that write disjoint bytes. The driver only.
 class DependencyMap {
  public:
   /// Makes room for the buffers up to this index.
@@ -30,8 +30,19 @@ class DependencyMap {
   /// Whether all tasks of a buffer have ended, and those of parts that share bytes with it.
   bool is_idle(Buffer const& buffer) const noexcept {
     bool idle = true;
-    each_user(buffer, Access::write, [&](TaskReference const& task) { idle &= has_ended(task); });
+    auto const look = [&](TaskReference const& task) { idle &= has_ended(task); };
+    each_user(buffer, Access::write, look);
+    if (!unordered_.empty()) each_unordered(buffer, look);
     return idle;
+  }
+  /// Calls visit(task) for each task to which the order does not apply, and which names a buffer or
+  /// a part that shares bytes with it: it holds the buffer.
+  template <class Visit> void each_unordered(Buffer const& buffer, Visit visit) const {
+    for (Unordered const& use : unordered_) {
+      bool names = use.index == buffer.index;
+      for (Overlap const& other : overlaps_of(buffer)) names |= use.index == other.buffer->index;
+      if (names) visit(use.task);
+    }
   }
   /// Calls visit(task) for each task that matters to one with this access to a buffer, or to a part
   /// of one.
@@ -47,59 +58,106 @@ class DependencyMap {
   template <class Join>
   std::span<TaskReference const> collect(TaskNode const& node, std::span<Use<Buffer*> const> uses,
                                          Join&& join) {
-    for (std::size_t i = 0; i < uses.size(); ++i) {
-      Users& users = buffers_[uses[i].handle->index];
-      bool const in_group = node.accumulates && commutes(uses, i);
-      if (in_group || !writes(uses[i].access)) {
-        users.begin_group(in_group, join);
-        make_room(users, uses.size());
-      }
+    if (node.groups != Groups::none) [[unlikely]]
+      return collect_groups(node, uses, join);
+    for (Use<Buffer*> const& use : uses) {
+      if (writes(use.access)) continue;
+      Users& users = buffers_[use.handle->index];
+      users.begin_group(Access::read, join);
+      make_room(users, uses.size());
     }
     producers_.clear();
     auto const before = [&](TaskReference const& task) { add_producer(node, task); };
-    for (std::size_t i = 0; i < uses.size(); ++i) {
-      Users const& users = buffers_[uses[i].handle->index];
-      if (node.accumulates && commutes(uses, i))
-        users.each_before_group(before);
-      else
-        users.each_before(uses[i].access, before);
-      for (Overlap const& other : overlaps_of(*uses[i].handle))
-        each_user(buffers_[other.buffer->index], uses[i].access, before);
+    for (Use<Buffer*> const& use : uses) {
+      buffers_[use.handle->index].each_before(use.access, before);
+      for (Overlap const& other : overlaps_of(*use.handle))
+        each_user(buffers_[other.buffer->index], use.access, before);
     }
+    return producers_;
+  }
+
+  /// Each task that has not ended and holds the buffer or a part of it, once; likewise.
+  std::span<TaskReference const> collect_holders(TaskNode const& node, Buffer& buffer) {
+    Use<Buffer*> const use[] = {{&buffer, Access::write}};
+    (void)collect(node, use, [](auto const&) { return TaskReference{}; });  // no group begins
+    each_unordered(buffer, [&](TaskReference const& task) { add_producer(node, task); });
     return producers_;
   }
 
   /// Notes what the node touches; after `collect` of the same uses.
   void insert(TaskNode& node, std::span<Use<Buffer*> const> uses) noexcept {
     TaskReference const self{&node, node.number};
+    if (node.groups != Groups::none) [[unlikely]]
+      return insert_groups(node, uses, self);
+    for (Use<Buffer*> const& use : uses) enter(use, self);
+  }
+
+ private:
+  /// Readers, or tasks of another group.
+  class Group : public std::vector<TaskReference> {
+   public:
+    Access kind() const { return kind_; }
+    void set_kind(Access kind) { kind_ = kind; }
+    void clear() {
+      vector::clear();
+      kind_ = Access::read;
+    }
+
+   private:
+    Access kind_ = Access::read;
+  };
+  using Users = LastUsers<TaskReference, Group>;
+  /// A use that is in no order, of the buffer with that index.
+  struct Unordered {
+    std::uint32_t index;
+    TaskReference task;
+  };
+
+  /// Where some uses are in groups, or in no order.
+  template <class Join>
+  [[gnu::noinline]] std::span<TaskReference const> collect_groups(
+      TaskNode const& node, std::span<Use<Buffer*> const> uses, Join& join) {
     for (std::size_t i = 0; i < uses.size(); ++i) {
       Users& users = buffers_[uses[i].handle->index];
-      if (node.accumulates && commutes(uses, i))
-        users.enter_group(self);
+      Access const order = order_of(uses, i, node.groups);
+      if (is_group(order) || order == Access::read) {
+        users.begin_group(order, join);
+        make_room(users, uses.size());
+      } else if (order == Access::unordered) {
+        make_unordered_room(uses.size());
+      }
+    }
+    producers_.clear();
+    auto const before = [&](TaskReference const& task) { add_producer(node, task); };
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      Users const& users = buffers_[uses[i].handle->index];
+      Access const order = order_of(uses, i, node.groups);
+      if (order == Access::unordered) continue;
+      if (is_group(order))
+        users.each_before_group(before);
+      else
+        users.each_before(order, before);
+      for (Overlap const& other : overlaps_of(*uses[i].handle))
+        each_user(buffers_[other.buffer->index], order, before);
+    }
+    return producers_;
+  }
+  [[gnu::noinline]] void insert_groups(TaskNode const& node, std::span<Use<Buffer*> const> uses,
+                                       TaskReference const& self) noexcept {
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      Access const order = order_of(uses, i, node.groups);
+      if (is_group(order))
+        buffers_[uses[i].handle->index].enter_group(order, self);
+      else if (order == Access::unordered)
+        unordered_.push_back({uses[i].handle->index, self});
       else
         enter(uses[i], self);
     }
   }
 
- private:
-  /// Readers, or tasks that accumulate.
-  class Group : public std::vector<TaskReference> {
-   public:
-    bool accumulating() const { return accumulating_; }
-    void set_accumulating() { accumulating_ = true; }
-    void clear() {
-      vector::clear();
-      accumulating_ = false;
-    }
-
-   private:
-    bool accumulating_ = false;
-  };
-  using Users = LastUsers<TaskReference, Group>;
-
   template <class Visit> static void each_user(Users const& users, Access access, Visit& visit) {
     visit(users.writer);
-    if (writes(access) || users.readers.accumulating())
+    if (writes(access) || users.readers.kind() != Access::read)
       for (TaskReference const& reader : users.readers) visit(reader);
   }
   /// Behind a writer, parts that name no other bytes have no users of their own.
@@ -110,7 +168,7 @@ class DependencyMap {
       if (other.covered) reset(other.buffer->index);
   }
 
-  void add_producer(TaskNode const& node, TaskReference const& task) {
+  [[gnu::always_inline]] void add_producer(TaskNode const& node, TaskReference const& task) {
     if (has_ended(task) || task.node->seen_by == node.number) return;
     producers_.push_back(task);
     task.node->seen_by = node.number;
@@ -127,7 +185,16 @@ class DependencyMap {
       readers.reserve(2 * (readers.size() + more));
   }
 
+  /// Room for `more` uses that are in no order: likewise.
+  [[gnu::noinline]] void make_unordered_room(std::size_t more) {
+    if (unordered_.capacity() - unordered_.size() >= more) return;
+    std::erase_if(unordered_, [](Unordered const& use) { return has_ended(use.task); });
+    if (unordered_.capacity() < 2 * (unordered_.size() + more))
+      unordered_.reserve(2 * (unordered_.size() + more));
+  }
+
   std::vector<Users> buffers_;
+  std::vector<Unordered> unordered_;
   std::vector<TaskReference> producers_;
 };
 

@@ -158,6 +158,11 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
     dependences_.each_user(buffer, access,
                            [this](support::TaskReference const& task) { wait_for(task); });
   }
+  void wait_until_unused(support::Buffer const& buffer) {
+    wait_for_uses(buffer, Access::write);
+    dependences_.each_unordered(buffer,
+                                [this](support::TaskReference const& task) { wait_for(task); });
+  }
   bool is_unused(support::Buffer const& buffer) const {
     return events_.has_ended(static_cast<std::uint64_t>(buffer.last_use));
   }
@@ -169,8 +174,8 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
     return handle;
   }
 
-  /// Submits a task to which extend(node) adds what a Task has not. `commutes`: if it accumulates,
-  /// with others that do.
+  /// Submits a task to which extend(node) adds what a Task has not. `commutes`: it is in groups,
+  /// with claims where it accumulates.
   template <class Extend> Event submit(Task<DataHandle> const& task, bool commutes, Extend extend) {
     make_room();
     support::TaskNode& node = take_node();
@@ -201,7 +206,8 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
     node->engine = this;
     node->retired = nullptr;
     node->block = nullptr;
-    node->accumulates = node->claimed = false;
+    node->groups = support::Groups::none;
+    node->claimed = false;
     node->claim_from = 0;
     node->start = node->ended = nullptr;
     node->successors.store(nullptr, std::memory_order_relaxed);
@@ -213,8 +219,8 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
                                                Task<DataHandle> const& task, bool commutes) {
     support::copy_task(node, task, submitted_ + 1);
     bool const usual = buffers_.bind(task, node.uses.data(), node.pointers.data());
-    node.accumulates = !usual && commutes && support::accumulates(node.uses);
-    if (node.accumulates) claims_.prepare(node.uses);
+    if (!usual && commutes) node.groups = support::groups_of(node.uses, true);
+    if (node.groups == support::Groups::claimed) claims_.prepare(node.uses);
     auto const producers = collect(node, node.uses);
     node.edges.resize(producers.size());
     node.block = &events_.begin(submitted_ + 1);
@@ -285,8 +291,7 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
     support::TaskNode& node = take_node();
     std::span<support::TaskReference const> producers;
     try {
-      Use<support::Buffer*> const use[] = {{&buffers_[handle.index], Access::write}};
-      producers = collect(node, use);
+      producers = dependences_.collect_holders(node, buffers_[handle.index]);
       node.edges.resize(producers.size());
       node.retired = &buffers_.begin_retire(handle);
     } catch (...) {
@@ -305,7 +310,7 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
     while (node != nullptr) node = self.run(*node, keep);
   }
   support::TaskNode* run(support::TaskNode& node, bool keep) noexcept {
-    if (node.accumulates && !node.claimed) {
+    if (node.groups == support::Groups::claimed && !node.claimed) {
       if (!Claims::take(Waiters{}, Waiters::name(node))) return nullptr;
       node.claimed = true;
     }

@@ -307,7 +307,7 @@ template <class X> class Nest : public support::NestedCalls {
     node->nest = this;
     node->start = nullptr;
     node->ended = &end;
-    node->accumulates = false;
+    node->groups = support::Groups::none;  // in order
     node->successors.store(nullptr, std::memory_order_relaxed);
     return *node;
   }

@@ -11,6 +11,7 @@
 #include "nntile/runtime/engine/scratch_array.hh"
 #include "nntile/runtime/support/buffer.hh"
 #include "nntile/runtime/support/events.hh"
+#include "nntile/runtime/support/groups.hh"
 
 namespace nntile::support {
 
@@ -40,7 +41,7 @@ struct alignas(64) TaskNode {
   Buffer* retired = nullptr;  // to be reclaimed; there is no body then
   Events::Block* block = nullptr;
   TaskNode* next_free = nullptr;  // or the next in the queue for a claim
-  bool accumulates = false;
+  Groups groups = Groups::none;
   bool claimed = false;          // it holds its claims
   std::uint32_t claim_from = 0;  // the least index of a buffer whose claim it has still to take
   /// Of a task that submits: runs it. Of one that is part of it: ends it with its token (nest.hh).

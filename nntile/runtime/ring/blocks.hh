@@ -22,10 +22,10 @@ template <class Policy> struct Blocks {
     std::vector<Use<support::Buffer*>> uses(task.uses.size());
     std::vector<void*> pointers(task.uses.size());
     (void)machine.table.bind(task, uses.data(), pointers.data());
-    bool const accumulates = support::accumulates(uses);
-    if (accumulates) machine.claims.prepare(uses);
+    support::Groups const groups = support::groups_of(uses, true);
+    if (groups == support::Groups::claimed) machine.claims.prepare(uses);
     return submitter.submit_pending(task, uses, pointers.data(), [=](Pending<Policy>& pending) {
-      pending.accumulates = accumulates;
+      pending.groups = groups;
       pending.start = &start;
     });
   }

@@ -146,7 +146,7 @@ class Driver {
  private:
   Reference next_of(BufferUsers const& users, Access access) {
     if (!domain_.finished(users.writer)) return users.writer;
-    if (writes(access) || users.readers.accumulating())
+    if (writes(access) || !users.readers.only_read())
       for (Reference const reader : users.readers)
         if (!domain_.finished(reader)) return reader;
     return no_reference;

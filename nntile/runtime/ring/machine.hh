@@ -454,7 +454,7 @@ template <class Policy> class Machine {
     if (!domain.is_root()) [[unlikely]]
       return close_pending(pending, domain, ChildSuccessors{*this, domain, self});
     Successors successors{*this, outside};
-    if (pending.accumulates) release_claims(pending.body.uses, successors);
+    if (pending.claims()) release_claims(pending.body.uses, successors);
     close_pending(pending, domain, successors);
   }
   template <class Sink>

@@ -103,7 +103,7 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
     return submitter.submit_pending(
         {&support::nesting_codelet, task.uses, {}, task.hints, task.label}, uses, pointers,
         [&](Pending<Policy>& pending) {
-          pending.accumulates = false;
+          pending.groups = support::Groups::none;
           pending.handles.clear();
           for (Use<DataHandle> const& use : task.uses) pending.handles.push_back(use.handle);
           pending.submits = std::move(task.body);

@@ -146,7 +146,7 @@ struct Payload {
   }
 
  private:
-  static constexpr PackedUse access_bits = 3;
+  static constexpr PackedUse access_bits = 7;
   static_assert(alignof(support::Buffer) > access_bits);
 
   static std::byte* append(std::byte* at, void const* from, std::size_t bytes) {

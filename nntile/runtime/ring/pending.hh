@@ -12,7 +12,8 @@
 #include "nntile/runtime/ring/flight.hh"
 #include "nntile/runtime/ring/slot.hh"
 #include "nntile/runtime/ring/users.hh"
-#include "nntile/runtime/support/buffer.hh"
+#include "nntile/runtime/support/groups.hh"
+#include "nntile/runtime/support/parts.hh"
 
 namespace nntile::detail::ring {
 
@@ -31,12 +32,14 @@ template <class Policy> struct Pending : TokenTask<Policy> {
   std::uint32_t index = 0;
   std::uint32_t seen = 0;  // the last collection of producers that met it
   std::uint64_t sequence = 0;
-  bool accumulates = false;  // it holds claims until it ends
-  support::TaskBody body;    // body.uses are its buffers, in `uses` or elsewhere
+  support::Groups groups = support::Groups::none;
+  support::TaskBody body;  // body.uses are its buffers, in `uses` or elsewhere
   std::vector<Use<support::Buffer*>> uses;
   std::vector<void*> pointers;
   std::vector<std::byte> arguments;
   std::int16_t worker = -1;  // as in its slot
+  /// Whether it holds claims until it ends.
+  bool claims() const { return groups == support::Groups::claimed; }
   /// Of a task that submits, or of many blocks: runs it. Of the former the names of its operands.
   void (*start)(Machine<Policy>&, std::uint32_t self, Pending&) = nullptr;
   NestingBody<Nest<Policy>> submits;
@@ -125,6 +128,18 @@ template <class Policy> class PendingTable {
     for (auto at = entries_.rbegin(); at != entries_.rend(); ++at)
       if (at->pending != nullptr && !at->pending->consumers.is_closed())
         return reference_to_pending(at->pending->index);
+    return no_reference;
+  }
+
+  /// One that has not ended and names the buffer or a region of it; no_reference if there is none.
+  /// Submitter only.
+  Reference naming(support::Buffer const& whole) const {
+    Lock guard(mutex_);
+    for (Entry const& entry : entries_)
+      if (entry.pending != nullptr && !entry.pending->consumers.is_closed())
+        for (Use<support::Buffer*> const& use : entry.pending->body.uses)
+          if (&support::whole_of(*use.handle) == &whole)
+            return reference_to_pending(entry.pending->index);
     return no_reference;
   }
 

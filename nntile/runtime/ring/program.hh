@@ -24,6 +24,7 @@ namespace nntile::detail::ring {
 struct alignas(64) RecordedTask {
   static constexpr std::uint32_t unit_words = 16;
   static constexpr std::uint32_t head_words = 7;
+  static constexpr unsigned access_bits = 3;  // of a use, below the binding
 
   Codelet const* codelet;
   std::uint32_t number;  // position in the recording
@@ -37,10 +38,10 @@ struct alignas(64) RecordedTask {
   bool varying;   // a parameter changes its arguments
   bool prepared;  // its uses are unpacked once for each flight, and not here
 
-  Binding binding(std::uint32_t use) const { return tail()[use] >> 2; }
-  Access access(std::uint32_t use) const { return static_cast<Access>(tail()[use] & 3); }
+  Binding binding(std::uint32_t use) const { return tail()[use] >> access_bits; }
+  Access access(std::uint32_t use) const { return static_cast<Access>(tail()[use] & 7); }
   static std::uint32_t pack(Use<Binding> const& use) {
-    return use.handle << 2 | static_cast<std::uint32_t>(use.access);
+    return use.handle << access_bits | static_cast<std::uint32_t>(use.access);
   }
   /// Offsets of the successors, each times 2, plus 1 if it has no other producer and so needs no
   /// counting.

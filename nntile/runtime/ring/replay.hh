@@ -32,7 +32,7 @@ template <class Policy> class Replayer {
       flight = take_flight(image);
       flight->set_up(image, bindings_.buffers(), block);
       pending.flight = flight;
-      pending.accumulates = false;
+      pending.groups = support::Groups::none;
       pending.uses.assign(bindings_.uses().begin(), bindings_.uses().end());
       pending.body = {};
       pending.body.uses = pending.uses;

@@ -298,7 +298,8 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   [[gnu::noinline]] void retire_alone(support::Buffer& buffer) {
     if (buffer.is(support::Buffer::region)) return;
     root_.driver.reclaim().collect();
-    if (root_.driver.next_user(buffer, Access::write) == detail::ring::no_reference)
+    if (root_.driver.next_user(buffer, Access::write) == detail::ring::no_reference &&
+        (!buffer.is(support::Buffer::unordered) || is_unused(buffer)))
       machine_.table.leave_ranges(buffer);
     root_.driver.reclaim().retire(buffer);
   }
@@ -308,6 +309,19 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   void wait_for_uses(support::Buffer const& buffer, Access access) {
     auto const next = [&] { return root_.driver.next_user(buffer, access); };
     root_.driver.block_until([&] { return next() == detail::ring::no_reference; }, next);
+  }
+  void wait_until_unused(support::Buffer const& buffer) {
+    wait_for_uses(buffer, Access::write);
+    if (!buffer.is(support::Buffer::unordered)) return;
+    auto& driver = root_.driver;
+    auto const over = [&] {
+      driver.reclaim().collect();
+      return is_unused(buffer);
+    };
+    driver.block_until(over, [&] {
+      auto const pending = root_.domain.pending.naming(buffer);
+      return pending != detail::ring::no_reference ? pending : driver.oldest();
+    });
   }
 
   union {  // which destroys nothing

@@ -15,6 +15,7 @@ namespace nntile::detail::ring {
 /// The submitter of one domain.
 template <class Policy> class Submitter {
   using Hot = HotSlot<Policy>;
+  using Groups = support::Groups;
 
  public:
   Submitter(Domain<Policy>& domain, Driver<Policy>& driver)
@@ -44,10 +45,10 @@ template <class Policy> class Submitter {
     wiring_.make_room();
     trace.reached(SubmitStep::room);
     bool const parts = support::names_parts(pending.body.uses);
-    wiring_.collect(pending.body.uses, pending.accumulates, parts);
+    wiring_.collect(pending.body.uses, pending.groups, parts);
     trace.reached(SubmitStep::lookup);
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
-    Hot& slot = domain_.window.open(pending.accumulates ? SlotKind::claiming : SlotKind::pending,
+    Hot& slot = domain_.window.open(pending.claims() ? SlotKind::claiming : SlotKind::pending,
                                     level, worker, sequences);
     slot.runs_as = SlotKind::pending;
     domain_.window.cold(slot.id).work = &pending;
@@ -56,8 +57,8 @@ template <class Policy> class Submitter {
     pending.body.sequence = sequence;
     if (pending.flight != nullptr) pending.flight->begin(pending, sequence);
     domain_.pending.open(pending, sequence);
-    wiring_.note(pending.body.uses, reference_to_pending(pending.index), ticket,
-                 pending.accumulates, parts);
+    wiring_.note(pending.body.uses, reference_to_pending(pending.index), ticket, pending.groups,
+                 parts);
     for (Use<support::Buffer*> const& use : pending.body.uses) driver_.reclaim().hold(*use.handle);
     trace.reached(SubmitStep::payload);
     wiring_.publish(slot);
@@ -77,30 +78,30 @@ template <class Policy> class Submitter {
     typename Policy::Trace::Submission trace(machine_.trace);
     if (!machine_.table.bind(task, uses.data(), pointers)) [[unlikely]]
       return submit_unusual(task, uses, pointers, trace);
-    return submit_plain(task, uses, pointers, false, false, trace);
+    return submit_plain(task, uses, pointers, Groups::none, false, trace);
   }
 
  public:
-  /// One whose operands were looked up: asynchronous, or it accumulates or names parts of buffers,
-  /// or it is of a body. In a
-  /// child domain tasks that accumulate are in order, as those that submit are everywhere.
+  /// One whose operands were looked up: asynchronous, or one that does more than read, write and
+  /// update, or names parts of buffers, or is of a body. In a child domain tasks that accumulate
+  /// are in order.
   [[gnu::noinline]] std::uint64_t submit_unusual(Task<DataHandle> const& task,
                                                  std::span<Use<support::Buffer*> const> uses,
                                                  void* const* pointers,
                                                  typename Policy::Trace::Submission& trace) {
-    bool const accumulates = domain_.is_root() && support::accumulates(uses);
-    if (accumulates) machine_.claims.prepare(uses);
+    Groups const groups = support::groups_of(uses, domain_.is_root());
+    if (groups == Groups::claimed) machine_.claims.prepare(uses);
     if (task.codelet->cpu == nullptr)
       return submit_pending(task, uses, pointers,
-                            [=](Pending<Policy>& pending) { pending.accumulates = accumulates; });
-    return submit_plain(task, uses, pointers, accumulates, support::names_parts(uses), trace);
+                            [=](Pending<Policy>& pending) { pending.groups = groups; });
+    return submit_plain(task, uses, pointers, groups, support::names_parts(uses), trace);
   }
 
  private:
   /// Inlined, as are its parts: the rare case must not cost the usual one calls.
   [[gnu::always_inline]] std::uint64_t submit_plain(Task<DataHandle> const& task,
                                                     std::span<Use<support::Buffer*> const> uses,
-                                                    void* const* pointers, bool accumulates,
+                                                    void* const* pointers, Groups groups,
                                                     bool parts,
                                                     typename Policy::Trace::Submission& trace) {
     auto const [level, worker] = place(task.hints, task);
@@ -108,10 +109,11 @@ template <class Policy> class Submitter {
     trace.reached(SubmitStep::bind);
     wiring_.make_room();
     trace.reached(SubmitStep::room);
-    wiring_.collect(uses, accumulates, parts);
+    wiring_.collect(uses, groups, parts);
     trace.reached(SubmitStep::lookup);
     std::byte* const block = bytes == 0 ? nullptr : take_block(bytes);
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
+    bool const accumulates = groups == Groups::claimed;
     Hot& slot =
         domain_.window.open(accumulates ? SlotKind::claiming : SlotKind::task, level, worker, 1);
     if (accumulates) slot.runs_as = SlotKind::task;
@@ -126,7 +128,7 @@ template <class Policy> class Submitter {
     } else {
       Payload::put_block(cold, block, task.arguments, uses, pointers, task.label.tile);
     }
-    wiring_.note(uses, reference_to(ticket), ticket, accumulates, parts);
+    wiring_.note(uses, reference_to(ticket), ticket, groups, parts);
     trace.reached(SubmitStep::payload);
     wiring_.publish(slot);
     trace.ended(sequence, task.codelet, in_use());

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
 // The submitter's record of each buffer: its last writer and the readers since, or a group of tasks
-// that accumulate.
+// that accumulate, or of those that write disjoint bytes.
 
 #include <cstdint>
 #include <utility>
@@ -26,36 +26,38 @@ constexpr Reference reference_to(std::uint64_t ticket) {
 constexpr Reference reference_to_pending(std::uint32_t index) { return index | pending_bit; }
 constexpr bool is_pending(Reference reference) { return (reference & pending_bit) != 0; }
 
-/// Readers, or tasks that accumulate, kept by name; beyond that a join task stands for them.
+/// Readers, or tasks of another group, kept by name; beyond that a join task stands for them.
 inline constexpr std::uint32_t most_readers = 8;
 
-/// A few readers in place, or tasks that accumulate. `push_back` needs room.
+/// A few readers in place, or tasks of another group. `push_back` needs room.
 struct Readers {
-  std::uint32_t state = 0;  // how many, and whether they accumulate
+  std::uint32_t state = 0;  // how many, and 16 times their access; 0 if there are none
   Reference references[most_readers] = {};
 
   bool empty() const { return state == 0; }
-  std::uint32_t count() const { return state & ~accumulate_bit; }
+  std::uint32_t count() const { return state & count_mask; }
   bool full() const { return count() == most_readers; }
-  bool accumulating() const { return (state & accumulate_bit) != 0; }
-  void set_accumulating() { state |= accumulate_bit; }
+  Access kind() const { return static_cast<Access>(state / kind_unit); }
+  void set_kind(Access kind) { state = count() | static_cast<std::uint32_t>(kind) * kind_unit; }
+  bool only_read() const { return state < kind_unit; }
   /// Whether another reader may be added: one look for both.
   bool takes_reader() const { return state < most_readers; }
   Reference back() const { return references[count() - 1]; }
-  void push_back(Reference reader) { references[state++ & ~accumulate_bit] = reader; }
+  void push_back(Reference reader) { references[state++ & count_mask] = reader; }
   void clear() { state = 0; }
   template <class Keep> void keep_if(Keep keep) {
     std::uint32_t kept = 0;
     for (std::uint32_t i = 0; i < count(); ++i)
       if (keep(references[i])) references[kept++] = references[i];
-    state = kept == 0 ? 0 : kept | (state & accumulate_bit);
+    state = kept == 0 ? 0 : kept | (state & ~count_mask);
   }
   Reference const* begin() const { return references; }
   Reference const* end() const { return references + count(); }
 
  private:
-  static constexpr std::uint32_t accumulate_bit = 16;
-  static_assert(most_readers < accumulate_bit);
+  static constexpr std::uint32_t kind_unit = 16;
+  static constexpr std::uint32_t count_mask = kind_unit - 1;
+  static_assert(most_readers < kind_unit && static_cast<int>(Access::read) == 0);
 };
 
 /// One line a buffer, touched by the submitter alone.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nntile/runtime/ring/driver.hh"
-#include "nntile/runtime/support/claims.hh"
+#include "nntile/runtime/support/groups.hh"
 
 namespace nntile::detail::ring {
 
@@ -17,6 +17,7 @@ template <class Policy> class Wiring {
   using Hot = HotSlot<Policy>;
   using Uses = std::span<Use<support::Buffer*> const>;
   using Live = typename Window<Policy>::Live;
+  using Groups = support::Groups;
 
  public:
   Wiring(Domain<Policy>& domain, Driver<Policy>& driver)
@@ -35,25 +36,22 @@ template <class Policy> class Wiring {
   }
 
   /// Lists the producers that a task with these operands has to wait for, at most as many as a slot
-  /// has edges: beyond that, joins stand for them. `accumulates`: it commutes with others that
-  /// accumulate into the same buffers, and claims exclude them.
+  /// has edges: beyond that, joins stand for them. `groups`: how its uses are ordered.
   /// `parts`: it names parts of buffers.
-  [[gnu::always_inline]] void collect(Uses uses, bool accumulates, bool parts) {
+  [[gnu::always_inline]] void collect(Uses uses, Groups groups, bool parts) {
     count_ = 0;
-    if (!uses.empty()) collect_some(uses, accumulates, parts);
+    if (!uses.empty()) collect_some(uses, groups, parts);
   }
 
   /// Enters a task among the users of its operands, those of the latest collection.
-  [[gnu::always_inline]] void note(Uses uses, Reference self, std::uint64_t ticket,
-                                   bool accumulates, bool parts) {
-    for (std::size_t i = 0; i < uses.size(); ++i) {
-      if (accumulates && support::commutes(uses, i))
-        users_[i]->enter_group(self);
-      else
-        users_[i]->enter(uses[i].access, self);
-    }
+  [[gnu::always_inline]] void note(Uses uses, Reference self, std::uint64_t ticket, Groups groups,
+                                   bool parts) {
+    if (groups != Groups::none) [[unlikely]]
+      note_groups(uses, self, groups);
+    else
+      for (std::size_t i = 0; i < uses.size(); ++i) users_[i]->enter(uses[i].access, self);
     support::BufferTable::commit(uses, support::Ticket{ticket});
-    if (parts) note_parts(uses, ticket, accumulates);
+    if (parts) note_parts(uses, ticket, groups);
   }
 
   /// Links a task to the listed producers and lets it go.
@@ -77,7 +75,7 @@ template <class Policy> class Wiring {
     driver_.wait_for_slot();
   }
 
-  [[gnu::always_inline]] void collect_some(Uses uses, bool accumulates, bool parts) {
+  [[gnu::always_inline]] void collect_some(Uses uses, Groups groups, bool parts) {
     if (users_.size() < uses.size()) {  // `listed_` may have grown by itself
       users_.resize(uses.size());
       std::size_t const most = uses.size() * most_per_operand;
@@ -88,20 +86,17 @@ template <class Policy> class Wiring {
       users[i] = &driver_.reclaim().users(*uses[i].handle);
       __builtin_prefetch(users[i], 1);
     }
-    for (std::size_t i = 0; i < uses.size(); ++i) {
+    for (std::size_t i = 0; i < uses.size(); ++i)
       if (!writes(uses[i].access)) make_reader_room(*users[i]);
-      if (accumulates && support::commutes(uses, i)) make_group_room(*users[i], true);
-    }
+    if (groups != Groups::none) make_groups_room(uses, groups);
     if (++tag_ == 0) ++tag_;
     Live const live = domain_.window.live();
     auto const before = [&](Reference producer) { consider(producer, live); };
-    for (std::size_t i = 0; i < uses.size(); ++i) {
-      if (accumulates && support::commutes(uses, i))
-        users[i]->each_before_group(before);
-      else
-        users[i]->each_before(uses[i].access, before);
-    }
-    if (parts) collect_parts(uses, live);
+    if (groups != Groups::none)
+      collect_groups(uses, groups, live);
+    else
+      for (std::size_t i = 0; i < uses.size(); ++i) users[i]->each_before(uses[i].access, before);
+    if (parts) collect_parts(uses, groups, live);
     if (count_ > edges_per_slot) join_all();
   }
 
@@ -111,23 +106,55 @@ template <class Policy> class Wiring {
     return domain_.window.publish(slot, link({listed_.data(), count_}, slot));
   }
 
+  /// The same where some uses are in groups, or not ordered.
+  [[gnu::noinline]] void make_groups_room(Uses uses, Groups groups) {
+    for (std::size_t i = 0; i < uses.size(); ++i)
+      if (Access const order = support::order_of(uses, i, groups); support::is_group(order))
+        make_group_room(*users_[i], order);
+  }
+  [[gnu::noinline]] void collect_groups(Uses uses, Groups groups, Live const& live) {
+    auto const before = [&](Reference producer) { consider(producer, live); };
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      Access const order = support::order_of(uses, i, groups);
+      if (support::is_group(order))
+        users_[i]->each_before_group(before);
+      else if (order != Access::unordered)
+        users_[i]->each_before(order, before);
+    }
+  }
+  [[gnu::noinline]] void note_groups(Uses uses, Reference self, Groups groups) {
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      Access const order = support::order_of(uses, i, groups);
+      if (support::is_group(order))
+        users_[i]->enter_group(order, self);
+      else if (order != Access::unordered)
+        users_[i]->enter(order, self);
+      else  // it is not among the users, and holds the buffer by `last_use`
+        support::whole_of(*uses[i].handle).set(support::Buffer::unordered);
+    }
+  }
+
   /// Lists the users of other parts of the same buffers that share bytes with these.
-  [[gnu::noinline]] void collect_parts(Uses uses, Live const& live) {
-    for (Use<support::Buffer*> const& use : uses)
+  [[gnu::noinline]] void collect_parts(Uses uses, Groups groups, Live const& live) {
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      Use<support::Buffer*> const& use = uses[i];
+      if (support::order_of(uses, i, groups) == Access::unordered) continue;
       for (support::Overlap const& other : support::overlaps_of(*use.handle)) {
         if (listed_.size() < count_ + most_readers + 1) listed_.resize(2 * listed_.size() + 16);
         BufferUsers const& users = driver_.reclaim().users(*other.buffer);
         consider(users.writer, live);
-        if (writes(use.access) || users.readers.accumulating())
+        if (writes(use.access) || !users.readers.only_read())
           for (Reference const reader : users.readers) consider(reader, live);
       }
+    }
   }
   /// Besides `note`: behind a writer, what names no other bytes has no users of its own, nor has an
   /// empty region at all.
-  [[gnu::noinline]] void note_parts(Uses uses, std::uint64_t ticket, bool accumulates) {
+  [[gnu::noinline]] void note_parts(Uses uses, std::uint64_t ticket, Groups groups) {
     for (std::size_t i = 0; i < uses.size(); ++i) {
       if (uses[i].handle->bytes == 0) users_[i]->forget();
-      if (!writes(uses[i].access) || (accumulates && support::commutes(uses, i))) continue;
+      Access const order = support::order_of(uses, i, groups);
+      if (order != Access::write && order != Access::update) continue;
       for (support::Overlap const& other : support::overlaps_of(*uses[i].handle))
         if (other.covered) driver_.reclaim().users(*other.buffer).forget();
     }
@@ -181,18 +208,17 @@ template <class Policy> class Wiring {
   /// Room for one more reader by name.
   [[gnu::always_inline]] void make_reader_room(BufferUsers& users) {
     if (!users.readers.takes_reader()) [[unlikely]]
-      make_group_room(users, false);
+      make_group_room(users, Access::read);
   }
-  /// Room for one more of the tasks that accumulate, or of those that read.
-  [[gnu::noinline]] void make_group_room(BufferUsers& users, bool accumulating) {
+  /// Room for one more of the tasks of that kind.
+  [[gnu::noinline]] void make_group_room(BufferUsers& users, Access kind) {
     UsersTable::sweep(users, [this](Reference reference) { return !domain_.finished(reference); });
-    users.begin_group(accumulating, [this](Readers const& group) {
-      return join({group.begin(), group.count()});
-    });
+    users.begin_group(
+        kind, [this](Readers const& group) { return join({group.begin(), group.count()}); });
     if (!users.readers.full()) return;
     Reference const all = join({users.readers.begin(), most_readers});
     users.readers.clear();
-    users.readers.push_back(all);
+    users.enter_group(kind, all);
   }
 
   /// Returns the edges that it made.

@@ -229,6 +229,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
   bool has_ended(std::uint64_t sequence) const noexcept { return line_.has_ended(sequence); }
 
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
+  void wait_until_unused(support::Buffer& buffer) { wait_for_uses(buffer, Access::write); }
   void wait_for_uses(support::Buffer& buffer, Access) {
     drain(static_cast<std::uint64_t>(support::whole_of(buffer).last_use));
   }

@@ -185,6 +185,7 @@ class StarPU : public support::StorageCalls<StarPU> {
     buffer.native = starpu_shim::register_memory(buffer.pointer, buffer.bytes);
     return handle;
   }
+  void wait_until_unused(support::Buffer& buffer) { wait_for_uses(buffer, Access::write); }
   void wait_for_uses(support::Buffer& buffer, Access) {
     wait_for_host_copy(buffer, Access::update);
     starpu_shim::release(data_of(buffer));
@@ -251,7 +252,8 @@ class StarPU : public support::StorageCalls<StarPU> {
   void merge_operands(std::span<Use<support::Buffer*> const> uses, unsigned* position_of_use) {
     if (positions_.size() < buffers_.count()) positions_.resize(buffers_.count());
     operands_.clear();
-    for (auto const& [buffer, access] : uses) {
+    for (auto const& [buffer, declared] : uses) {
+      Access const access = mapped(declared, *buffer);
       unsigned& position = positions_[buffer->index];  // left by some submission before
       if (position >= operands_.size() || operands_[position].handle != data_of(*buffer)) {
         position = static_cast<unsigned>(operands_.size());
@@ -261,6 +263,13 @@ class StarPU : public support::StorageCalls<StarPU> {
       }
       *position_of_use++ = position;
     }
+  }
+
+  /// StarPU has no mode for tasks that may write one buffer at a time, or in no order: they are in
+  /// order, which is more than the law asks for. What nothing has written StarPU lets no task read.
+  static Access mapped(Access access, support::Buffer const& buffer) {
+    if (access <= Access::accumulate) return access;
+    return buffer.is(support::Buffer::unwritten) ? Access::write : Access::update;
   }
 
   /// Waits for the buffer's tasks and for its contents in host memory.

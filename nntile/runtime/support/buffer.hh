@@ -31,17 +31,19 @@ enum class Ticket : std::uint64_t {};
 /// only while some mark exists.
 struct alignas(64) Buffer {
   using State = std::uint16_t;
-  static constexpr State live = 1;        // holds storage that must be released
-  static constexpr State unwritten = 2;   // no task, lock or adopt has written it
-  static constexpr State locked = 4;      // between lock and unlock
-  static constexpr State adopted = 8;     // the caller's memory
-  static constexpr State dropped = 16;    // to be retired when it is unlocked
-  static constexpr State read_only = 32;  // the caller's memory, never written
-  static constexpr State ranged = 64;     // its memory is among the ranges of addresses
-  static constexpr State ended = 128;     // of a heap of the ring: its handle is void
-  static constexpr State in_use = 256;    // the record is a buffer's
-  static constexpr State region = 512;    // part of another buffer (parts.hh)
-  static constexpr State divided = 1024;  // has regions
+  // What submission looks at is in the low byte.
+  static constexpr State unwritten = 1;     // no task, lock or adopt has written it
+  static constexpr State locked = 2;        // between lock and unlock
+  static constexpr State read_only = 4;     // the caller's memory, never written
+  static constexpr State region = 8;        // part of another buffer (parts.hh)
+  static constexpr State divided = 16;      // has regions
+  static constexpr State in_use = 32;       // the record is a buffer's
+  static constexpr State live = 64;         // holds storage that must be released
+  static constexpr State adopted = 128;     // the caller's memory
+  static constexpr State dropped = 256;     // to be retired when it is unlocked
+  static constexpr State ranged = 512;      // its memory is among the ranges of addresses
+  static constexpr State ended = 1024;      // of a heap of the ring: its handle is void
+  static constexpr State unordered = 2048;  // some task accesses it in no order
 
   void* pointer = nullptr;
   std::size_t bytes = 0;
@@ -85,18 +87,24 @@ static_assert(sizeof(Buffer) == 128);
 constexpr Buffer::State forbidden_states(Access access) noexcept {
   constexpr Buffer::State reading = Buffer::locked | Buffer::unwritten;
   constexpr Buffer::State writing = Buffer::locked | Buffer::read_only;
-  constexpr Buffer::State of[] = {reading, writing, reading | writing, reading | writing};
-  static_assert(of[static_cast<int>(Access::accumulate)] == (reading | writing));
-  return of[static_cast<int>(access)];
+  return static_cast<Buffer::State>((reads(access) ? reading : 0) | (writes(access) ? writing : 0));
 }
-/// States in which the submission of a task with that access needs a closer look: to accumulate
-/// always does, so that others need not be asked whether they do; so does a buffer in parts.
+
+/// States in which the submission of a task with that access needs a closer look: what is not
+/// ordered as a read, a write or an update always does, so that others need not be asked whether
+/// they are; so does a buffer in parts.
+struct ExaminedStates {
+  static constexpr Buffer::State parts = Buffer::region | Buffer::divided;
+  static constexpr std::uint8_t of[] = {forbidden_states(Access::read) | parts,
+                                        forbidden_states(Access::write) | parts,
+                                        forbidden_states(Access::update) | parts,
+                                        0xff,
+                                        0xff,
+                                        0xff};
+  static_assert(sizeof of == static_cast<int>(Access::unordered) + 1);
+};
 constexpr Buffer::State examined_states(Access access) noexcept {
-  constexpr Buffer::State parts = Buffer::region | Buffer::divided;
-  constexpr Buffer::State of[] = {forbidden_states(Access::read) | parts,
-                                  forbidden_states(Access::write) | parts,
-                                  forbidden_states(Access::update) | parts, 0xffff};
-  return of[static_cast<int>(access)];
+  return ExaminedStates::of[static_cast<int>(access)];
 }
 
 /// A submitted task as `run_body` takes it. Nothing is copied: all of it lives until the task has

@@ -38,6 +38,7 @@
 #include "nntile/runtime/support/check_codelet.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/failures.hh"
+#include "nntile/runtime/support/groups.hh"
 #include "nntile/runtime/support/parts.hh"
 #include "nntile/runtime/support/scopes.hh"
 
@@ -148,7 +149,7 @@ class BufferTable {
   std::uint32_t count() const noexcept { return records_.count(); }
 
   /// Checks a submission and writes one Use<Buffer*> and one pointer per use; returns whether it is
-  /// usual: it has a CPU entry, and accumulates into nothing. Throws ValueError (no
+  /// usual: it has a CPU entry, and only reads, writes and updates. Throws ValueError (no
   /// codelet, none of its entries runs on a CPU, or needs more workspace than is lent; read-only
   /// memory that it writes), LifetimeError (handle; a locked buffer; one that is read before
   /// anything wrote it). Changes no buffer.
@@ -156,10 +157,12 @@ class BufferTable {
     if (task.codelet == nullptr || task.codelet->cpu == nullptr ||
         task.codelet->workspace > max_workspace_bytes) [[unlikely]]
       return bind_unusual(task, uses, pointers);
+    if (task.uses.empty()) return true;
     auto const records = records_.all();
     std::uint32_t const count = records_.count();
-    for (std::size_t i = 0; i < task.uses.size(); ++i) {
-      auto const [handle, access] = task.uses[i];
+    auto const operands = task.uses;  // not read again behind each of the stores
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      auto const [handle, access] = operands[i];
       if (handle.index >= count) [[unlikely]]
         fail_bind(task, i);
       Buffer& buffer = records[handle.index];
@@ -188,6 +191,7 @@ class BufferTable {
     if ((state & Buffer::locked) != 0)
       throw LifetimeError(
           concat("lock: ", describe(locked_part(buffer)), " is locked already: unlock it first"));
+    check_lock_access(access);
     if (writes(access) && buffer.is(Buffer::read_only))
       throw ValueError(concat("lock for ", name_of(access), ": ", why_read_only(buffer)));
     if (reads(access) && (state & Buffer::unwritten) != 0)

@@ -78,22 +78,6 @@ struct StandardAtomics {
   template <class T> using Plain = T;
 };
 
-/// Whether a task accumulates into some buffer.
-inline bool accumulates(std::span<Use<Buffer*> const> uses) noexcept {
-  for (Use<Buffer*> const& use : uses)
-    if (use.access == Access::accumulate) return true;
-  return false;
-}
-
-/// Whether use `i` of a task commutes with accumulating uses of other tasks: a buffer that the task
-/// names with another access as well is updated.
-inline bool commutes(std::span<Use<Buffer*> const> uses, std::size_t i) noexcept {
-  if (uses[i].access != Access::accumulate) return false;
-  for (Use<Buffer*> const& use : uses)
-    if (use.handle == uses[i].handle && use.access != Access::accumulate) return false;
-  return true;
-}
-
 /// Of the buffers that a task accumulates into the first, by index, from `index` on; null if there
 /// is none.
 inline Buffer* next_claimed(std::span<Use<Buffer*> const> uses, std::uint32_t index) noexcept {

@@ -66,13 +66,13 @@ class Failures {
   }
 
   /// If a buffer that the task reads or updates is marked: records the task as cancelled, marks
-  /// what it writes, true. An accumulate looks at no mark of its target: which accumulates came
-  /// earlier may depend on timing.
+  /// what it writes, true. Other accesses look at no mark: which of the tasks that they are not
+  /// ordered with came earlier may depend on timing.
   bool cancel_if_marked(TaskBody const& task) noexcept {
     detail::Lock guard(mutex_);
     std::uint32_t cause = none;
     for (Use<Buffer*> const& use : task.uses) {
-      if (use.access == Access::write || use.access == Access::accumulate) continue;
+      if (use.access != Access::read && use.access != Access::update) continue;
       std::uint32_t const mark = mark_of(*use.handle);
       if (mark == 0) continue;
       if (cause == none || failures_[mark - 1].sequence < failures_[cause].sequence)
@@ -300,15 +300,16 @@ class Failures {
 
   void mark_outputs(TaskBody const& task, std::uint32_t failure) noexcept {
     for (Use<Buffer*> const& use : task.uses) {
-      if (!writes(use.access)) continue;
+      if (!writes(use.access) || use.access == Access::unordered) continue;
+      bool const keep_older =
+          use.access == Access::accumulate || use.access == Access::write_disjoint;
       if (use.handle->is_part()) {
-        mark_part(*use.handle, failure, use.access == Access::accumulate);
+        mark_part(*use.handle, failure, keep_older);
         continue;
       }
       std::uint32_t const old = use.handle->mark.load(std::memory_order_relaxed);
-      // Of several accumulates that may be reordered, the oldest failure wins, whatever the timing.
-      if (old != 0 && use.access == Access::accumulate &&
-          failures_[old - 1].sequence <= failures_[failure].sequence)
+      // Of several tasks that may be reordered, the oldest failure wins, whatever the timing.
+      if (old != 0 && keep_older && failures_[old - 1].sequence <= failures_[failure].sequence)
         continue;
       set_mark(*use.handle, failure);
     }

@@ -24,6 +24,7 @@
 #include "nntile/runtime/support/buffer.hh"
 #include "nntile/runtime/support/check_codelet.hh"
 #include "nntile/runtime/support/failures.hh"
+#include "nntile/runtime/support/groups.hh"
 
 namespace nntile::support {
 
@@ -129,6 +130,7 @@ class NestedBuffers {
 
   Buffer& check_lock(DataHandle handle, Access access) {
     Buffer& buffer = find(handle, "lock");
+    check_lock_access(access);
     std::uint8_t const forbidden =
         reads(access) ? Buffer::locked | Buffer::unwritten : Buffer::locked;
     if (!allowed(buffer, access) || buffer.is(forbidden)) fail("lock", {handle, access}, &buffer);

@@ -38,9 +38,9 @@ inline std::span<ProgramTask const> check_entries(std::span<ProgramTask const> t
 
 /// Throws ValueError for a binding that is out of bounds.
 inline void check_bindings(std::span<ProgramTask const> tasks, std::uint32_t binding_count) {
-  if (tasks.size() >= 1u << 30 || binding_count >= 1u << 30)
+  if (tasks.size() >= 1u << 29 || binding_count >= 1u << 29)
     throw ValueError(concat("record: ", tasks.size(), " tasks, ", binding_count,
-                            " bindings, where fewer than 2^30 of each are possible"));
+                            " bindings, where fewer than 2^29 of each are possible"));
   for (std::size_t number = 0; number < tasks.size(); ++number)
     for (Use<Binding> const& use : tasks[number].uses)
       if (use.handle >= binding_count)
@@ -67,8 +67,8 @@ inline std::size_t check_parameters(std::span<ProgramTask const> tasks,
 }
 
 /// The access of a program to each binding that it uses, as a whole, in the order of the first
-/// uses: `read` first and written later is an update; written first, a write. Throws
-/// std::bad_alloc.
+/// uses: `read` first and written later is an update; written first, a write; what is first in no
+/// order is as ordered as what comes later. Throws std::bad_alloc.
 inline std::vector<Use<Binding>> binding_uses(std::span<ProgramTask const> tasks,
                                               std::uint32_t binding_count) {
   constexpr std::uint32_t none = ~0u;
@@ -85,9 +85,10 @@ inline std::vector<Use<Binding>> binding_uses(std::span<ProgramTask const> tasks
       }
       Access& whole = uses[at].access;
       if (whole == Access::read && writes(use.access)) whole = Access::update;
+      // Ordered as a writer is, and may be unwritten before.
+      if (whole == Access::unordered && use.access != whole) whole = Access::write_disjoint;
       // The task that writes it first reads it as well.
-      if (whole == Access::write && reads(use.access) && first_task[at] == t)
-        whole = Access::update;
+      if (!reads(whole) && reads(use.access) && first_task[at] == t) whole = Access::update;
     }
   return uses;
 }

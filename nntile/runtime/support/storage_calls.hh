@@ -10,6 +10,7 @@
 //   make(take)                   calls take(), which makes a record; if it keeps more of a buffer
 //   retire_one(handle)           voids the handle, reclaims the buffer behind its tasks
 //   wait_for_uses(buffer, access)  until the host may access it so
+//   wait_until_unused(buffer)      until all its tasks have ended
 //   end_lock(handle)             if it does more than end the table's
 //   find_in_heaps(byte)          the buffer that holds it in memory of the runtime's own; check_adopt
 //                                (bytes) throws ValueError if some of them are such
@@ -89,7 +90,7 @@ template <class Self> class StorageCalls {
   void wait_and_retire(Handle handle) {
     Inside const inside(self(), "wait_and_retire");
     Buffer& buffer = state().table.check_unlocked(handle, "wait_and_retire");
-    self().wait_for_uses(buffer, Access::write);
+    self().wait_until_unused(buffer);
     state().table.leave_ranges(buffer);
     self().retire_one(handle);
   }

@@ -89,6 +89,40 @@ inline void accumulating_into_marks(Trial const& trial) {
   script.run(trial);
 }
 
+inline void disjoint_writers_and_marks(Trial const& trial) {
+  Script script(trial.seed, 6, 32);
+  for (int i = 0; i < 2 * trial.rounds; ++i)
+    script.task({{1, write_disjoint}})
+        .failing({{1, write_disjoint}}, Finish::returns, nap)
+        .task({{1, write_disjoint}, {3, update}})
+        .task({{1, read}, {5, update}})
+        .task({{5, write_disjoint}})
+        .task({{5, read}})
+        .task({{5, read}, {3, write_disjoint}})
+        .task({{3, read}})
+        .task({{1, write}})
+        .task({{3, write}})
+        .task({{5, write}})
+        .wait_all();
+  script.run(trial);
+}
+
+inline void unordered_accesses_and_marks(Trial const& trial) {
+  Script script(trial.seed, 6);
+  for (int i = 0; i < 2 * trial.rounds; ++i)
+    script.failing({{1, unordered}, {3, update}})
+        .wait()
+        .task({{1, update}})
+        .task({{3, unordered}, {5, update}})
+        .wait()
+        .task({{3, read}, {5, unordered}})
+        .task({{5, update}})
+        .task({{3, read}})
+        .task({{3, write}})
+        .wait_all();
+  script.run(trial);
+}
+
 inline void every_way_to_fail(Trial const& trial) {
   Script script(trial.seed, 6);
   for (int i = 0; i < trial.rounds; ++i)
@@ -253,21 +287,24 @@ inline void silent_destruction(Trial const& trial) {
 }
 
 inline std::vector<NamedCheck> failure() {
-  return {{"an error names codelet, tensor, tile and cause", error_texts},
-          {"wait_all throws the oldest failure, and reports it once", oldest_first},
-          {"a mark outlives its report", reported_marks},
-          {"marks travel along the data and nowhere else", marks_travel},
-          {"waiting for a failed task throws every time", waiting_twice},
-          {"a complete write clears a mark", writes_clear_marks},
-          {"tasks submitted after a failure see its marks", late_consumers_see_marks},
-          {"a cancelled task marks all that it would have written", a_cancelled_write_marks},
-          {"accumulating leaves a mark standing", accumulating_into_marks},
-          {"a mark ends with its buffer", retired_marks},
-          {"wait_all counts the others that failed or were cancelled", wait_all_counts},
-          {"a task may fail in every way in which it may end", every_way_to_fail},
-          {"the text of an asynchronous failure is copied", late_error_texts},
-          {"hundreds of tasks may fail", many_failures},
-          {"destruction is silent about failures", silent_destruction}};
+  return {
+      {"an error names codelet, tensor, tile and cause", error_texts},
+      {"wait_all throws the oldest failure, and reports it once", oldest_first},
+      {"a mark outlives its report", reported_marks},
+      {"marks travel along the data and nowhere else", marks_travel},
+      {"waiting for a failed task throws every time", waiting_twice},
+      {"a complete write clears a mark", writes_clear_marks},
+      {"tasks submitted after a failure see its marks", late_consumers_see_marks},
+      {"a cancelled task marks all that it would have written", a_cancelled_write_marks},
+      {"accumulating leaves a mark standing", accumulating_into_marks},
+      {"writing disjoint bytes leaves a mark standing", disjoint_writers_and_marks},
+      {"an access in no order neither meets a mark nor leaves one", unordered_accesses_and_marks},
+      {"a mark ends with its buffer", retired_marks},
+      {"wait_all counts the others that failed or were cancelled", wait_all_counts},
+      {"a task may fail in every way in which it may end", every_way_to_fail},
+      {"the text of an asynchronous failure is copied", late_error_texts},
+      {"hundreds of tasks may fail", many_failures},
+      {"destruction is silent about failures", silent_destruction}};
 }
 
 }  // namespace nntile::testing::checks

@@ -49,7 +49,11 @@ inline void repeated_operand(Trial const& trial) {
         .task({{1, write}, {1, read}})
         .task({{1, read}, {1, write}})
         .task({{1, write}, {1, write}}, 1)
-        .task({{1, update}, {1, update}, {1, update}});
+        .task({{1, update}, {1, update}, {1, update}})
+        .task({{1, write_disjoint}, {1, read}})
+        .task({{1, unordered}, {1, update}, {1, unordered}})
+        .task({{1, write_disjoint}, {1, unordered}})
+        .task({{1, read}, {1, unordered}, {3, update}});
   script.run(trial);
 }
 
@@ -97,8 +101,8 @@ inline void many_readers_then_a_writer(Trial const& trial) {
 }
 
 inline void all_pairs(Trial const& trial) {
-  Access const accesses[] = {read, write, update, accumulate};
-  Script script(trial.seed, 4);
+  Access const accesses[] = {read, write, update, accumulate, write_disjoint, unordered};
+  Script script(trial.seed, 4, 20);
   for (Access const first : accesses)
     for (Access const second : accesses)
       for (Access const third : accesses)
@@ -117,6 +121,37 @@ inline void commuting_tasks_exclude_each_other(Trial const& trial) {
       script.task({{1, accumulate}}, static_cast<std::uint8_t>(again % 3));
   }
   script.task({{1, read}, {3, update}});
+  script.run(trial);
+}
+
+/// Groups of more tasks than any list of fixed length holds.
+inline void disjoint_writers_keep_their_place(Trial const& trial) {
+  Script script(trial.seed, 6, 40);
+  script.task({{0, write}});
+  for (int i = 0; i < 4 * trial.rounds; ++i) {
+    for (std::uint32_t part = 0; part < disjoint_parts; ++part)
+      script.task({{0, write_disjoint}, {3, read}}, static_cast<std::uint8_t>(part == 2 ? nap : 1));
+    script.task({{0, read}, {1, update}}, nap).task({{0, read}, {5, update}});
+    for (std::uint32_t part = 0; part < disjoint_parts; ++part)
+      script.task({{0, write_disjoint}, {1, write_disjoint}});
+    script.task({{0, accumulate}}, nap)
+        .task({{0, write_disjoint}})
+        .late({{0, write_disjoint}}, Finish::outside, nap)
+        .task({{0, update}}, nap);
+  }
+  script.run(trial);
+}
+
+/// What follows from the other operands still holds.
+inline void unordered_accesses(Trial const& trial) {
+  Script script(trial.seed, 6, 40);
+  script.task({{0, write}});
+  for (int i = 0; i < 5 * trial.rounds; ++i)
+    script.task({{0, update}}, nap)
+        .task({{0, unordered}, {1, update}})
+        .late({{0, unordered}, {1, read}}, Finish::outside, nap)
+        .task({{3, unordered}, {1, update}})
+        .task({{3, update}, {0, write}});
   script.run(trial);
 }
 
@@ -150,6 +185,9 @@ inline std::vector<NamedCheck> order() {
       {"a writer leaves the readers before it their data", write_after_read},
       {"of two writers the later one is the last", write_after_write},
       {"accumulating tasks exclude each other and all count", commuting_tasks_exclude_each_other},
+      {"tasks that write disjoint bytes keep their order with all others",
+       disjoint_writers_keep_their_place},
+      {"an unordered access adds nothing to the order of the others", unordered_accesses},
       {"tasks that only read are legal", a_submission_only_reads},
       {"a task may name a buffer more than once", repeated_operand},
       {"many tasks read what one wrote", fan_out},

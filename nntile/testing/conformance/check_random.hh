@@ -42,6 +42,18 @@ inline void accumulating_programs(Trial const& trial) {
       2 * trial.rounds);
 }
 
+inline void reordered_programs(Trial const& trial) {
+  run_shape(trial, 9,
+            {.buffers = 5,
+             .steps = 400,
+             .max_operands = 3,
+             .failing = 3,
+             .late = 15,
+             .unwritten = 4,
+             .reordered = 70},
+            2 * trial.rounds);
+}
+
 inline std::vector<NamedCheck> random() {
   return {{"random programs leave what one task at a time leaves", plain_programs},
           {"random programs with retirement, locks, waits and late completions leave the same",
@@ -51,7 +63,9 @@ inline std::vector<NamedCheck> random() {
            failing_late_programs},
           {"random programs on three buffers leave the same", narrow_programs},
           {"random programs on two hundred buffers leave the same", wide_programs},
-          {"random programs that mostly accumulate leave the same", accumulating_programs}};
+          {"random programs that mostly accumulate leave the same", accumulating_programs},
+          {"random programs that mostly write disjoint bytes, or in no order, leave the same",
+           reordered_programs}};
 }
 
 }  // namespace nntile::testing::checks

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks: buffers live until their last task, and adopted memory is released exactly once.
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -32,6 +34,42 @@ inline void retire_in_use_late(Trial const& trial) {
         .late({{0, write}}, Finish::polled)
         .task({{0, read}, {3, update}});
   script.run(trial);
+}
+
+/// No dependence holds it, only the task's use.
+inline void retire_unordered(Trial const& trial) {
+  Adopted memory(64);
+  {
+    Scene scene(trial);
+    std::uint32_t const adopted = scene.adopt(memory);
+    std::uint32_t const allocated = scene.allocate(64);
+    scene.task({{allocated, write}});
+    auto const written = scene.words(allocated);
+    std::atomic<std::uint64_t const*> words{nullptr};
+    Completion token;
+    auto begin = [&](KernelCall const& call, Completion given) {
+      token = given;
+      words = static_cast<std::uint64_t const*>(call.buffers[0]);
+      return Status{};
+    };
+    Event const event = scene.start({{allocated, unordered}, {adopted, unordered}}, begin);
+    while (words == nullptr) (void)scene.runtime().done(event);
+    scene.retire(allocated);
+    scene.retire(adopted);
+    for (int i = 0; i < 20; ++i) {
+      std::uint32_t const other = scene.allocate(64);
+      fill_words(words_of(scene.runtime().lock(scene.handle(other), write)), 5);
+      scene.runtime().unlock(scene.handle(other));
+      scene.retire(other);
+    }
+    bool const held = memory.released == 0;
+    bool const same = std::equal(written.begin(), written.end(), words.load());
+    token.complete({});
+    require(held, "adopted memory was released, though a task used it in no order");
+    require(same, "the data of a retired buffer changed while a task used it in no order");
+    scene.destroy();
+  }
+  require(memory.released == 1, "adopted memory was not released once");
 }
 
 inline void release_once(Trial const& trial) {
@@ -164,6 +202,26 @@ inline void unwritten(Trial const& trial) {
   scene.destroy();
 }
 
+inline void written_in_parts(Trial const& trial) {
+  Scene scene(trial);
+  std::uint32_t const parts = scene.allocate(), free = scene.allocate();
+  auto const wrong = [&] { scene.task({{parts, write_disjoint}, {parts, read}}); };
+  require_throws<LifetimeError>(wrong, "a task that also reads what it is to write disjointly");
+  scene.task({{parts, write_disjoint}});
+  scene.task({{free, unordered}});
+  (void)scene.words(parts);
+  (void)scene.words(free);
+  for (Access const access : {write_disjoint, unordered})
+    require_throws<ValueError>([&] { scene.runtime().lock(scene.handle(parts), access); },
+                               concat("a lock for ", name_of(access)));
+  scene.task({{parts, update}, {free, update}});
+  scene.destroy();
+  Script script(trial.seed, 2, disjoint_parts);
+  for (std::uint32_t part = 0; part < disjoint_parts; ++part) script.task({{0, write_disjoint}});
+  script.task({{0, read}, {1, update}});
+  script.run(trial);
+}
+
 inline void unwritten_and_repeated(Trial const& trial) {
   Script script(trial.seed, 3);
   script.task({{0, write}, {0, read}})
@@ -275,11 +333,13 @@ inline std::vector<NamedCheck> storage() {
       {"a buffer may be empty", empty_buffers},
       {"an unwritten buffer cannot be read", unwritten},
       {"a task that also reads the unwritten buffer it writes is refused", unwritten_and_repeated},
+      {"what is written disjointly or in no order counts as written", written_in_parts},
       {"what cannot be allocated throws OutOfMemory", too_large},
       {"a lock sees the tasks before it, and tasks see the lock", lock_sees_tasks},
       {"a locked handle is out of bounds until unlock", locked_handles},
       {"retiring a buffer keeps the data for the tasks before", retire_in_use},
       {"retiring a buffer that an asynchronous task holds keeps the data", retire_in_use_late},
+      {"a task holds what it accesses in no order", retire_unordered},
       {"adopted memory is released once, with its contents current", release_once},
       {"adopted memory is not released while a task reads it", released_while_running},
       {"hundreds of adopted buffers are released, retired or not", release_of_many},

@@ -22,6 +22,7 @@ struct ProgramShape {
   int replays = 0;           // replays of one of three recordings
   int replayed = 12;         // the number of tasks of a recording, at most
   int accumulating = 0;      // operands that accumulate, besides those of every mixture
+  int reordered = 0;         // likewise, operands that write disjoint bytes, or are in no order
   std::size_t words = 2000;  // of the first buffer, at most
 };
 
@@ -41,6 +42,7 @@ class Drawer {
       program_.words.push_back(1 + random_.below(b == 0 ? shape_.words : 24));
       written_.push_back(Program::adopted(b));
     }
+    parts_.resize(buffer_count(), 0);
     for (int r = 0; r < 3 && shape_.replays > 0; ++r) draw_recording();
     for (int s = 0; s < shape_.steps; ++s) {
       Step step;
@@ -60,11 +62,39 @@ class Drawer {
 
   Access draw_access() {
     if (shape_.accumulating > 0 && random_.chance(shape_.accumulating)) return Access::accumulate;
+    if (shape_.reordered > 0 && random_.chance(shape_.reordered))
+      return random_.chance(80) ? Access::write_disjoint : Access::unordered;
     std::uint32_t const x = random_.below(100);
-    return x < 45   ? Access::read
-           : x < 68 ? Access::write
-           : x < 94 ? Access::update
-                    : Access::accumulate;
+    return x < 43   ? Access::read
+           : x < 65 ? Access::write
+           : x < 90 ? Access::update
+           : x < 95 ? Access::accumulate
+           : x < 98 ? Access::write_disjoint
+                    : Access::unordered;
+  }
+
+  /// Turns into updates what is not lawful, by the parts of each buffer that its present group of
+  /// tasks writes: of each part one task of the group, and of what the task names in no other way.
+  /// What is in no order follows on an access that is.
+  void keep_apart(Step& step, std::vector<std::uint32_t> const& parts) {
+    for (Use<Binding>& operand : step.operands) {
+      bool alone = parts[operand.handle] != all_parts;
+      if (operand.access == Access::write_disjoint) {
+        alone = alone && (parts[operand.handle] >> step.part & 1u) == 0;
+        for (Use<Binding> const& other : step.operands)
+          alone &= other.handle != operand.handle || other.access == operand.access;
+      } else if (operand.access != Access::unordered) {
+        continue;
+      }
+      if (!alone) operand.access = Access::update;
+    }
+  }
+  static void take_parts(Step const& step, std::vector<std::uint32_t>& parts) {
+    for (Use<Binding> const& operand : step.operands)
+      if (operand.access == Access::write_disjoint)
+        parts[operand.handle] |= 1u << step.part;
+      else if (operand.access != Access::unordered)
+        parts[operand.handle] = 0;
   }
 
   void draw_task(Step& step, std::uint32_t buffers) {
@@ -80,6 +110,7 @@ class Drawer {
     step.salt = random_.bits();
     if (random_.chance(shape_.late)) step.finish = static_cast<Finish>(1 + random_.below(4));
     step.pauses = static_cast<std::uint8_t>(random_.chance(20) ? random_.below(8) : 0);
+    step.part = static_cast<std::uint8_t>(random_.below(disjoint_parts));
     // A runtime may ignore hints: workers and priorities out of range must do no harm.
     step.hints = {static_cast<int>(random_.below(12)) - 2, static_cast<int>(random_.below(5)) - 2};
   }
@@ -91,10 +122,13 @@ class Drawer {
     bool const refused = random_.chance(shape_.unwritten);
     bool legal = true;
     for (Use<Binding>& operand : step.operands) {
-      if (!refused && !written_[operand.handle]) operand.access = Access::write;
+      bool const fills = operand.access >= Access::write_disjoint;
+      if ((!refused || fills) && !written_[operand.handle]) operand.access = Access::write;
       legal &= written_[operand.handle] || !reads(operand.access);
     }
+    keep_apart(step, parts_);
     if (!legal) return;
+    take_parts(step, parts_);
     for (Use<Binding> const& operand : step.operands)
       if (writes(operand.access)) written_[operand.handle] = true;
     waitable_.push_back(static_cast<std::uint32_t>(program_.steps.size()));
@@ -106,12 +140,14 @@ class Drawer {
     if (x < 40) {
       step.kind = Step::Kind::renew;
       written_[step.buffer] = Program::adopted(step.buffer);
+      parts_[step.buffer] = 0;
     } else if (x < 65) {
       step.kind = Step::Kind::lock;
       step.access = x < 50 ? Access::read : x < 57 ? Access::write : Access::update;
       if (!written_[step.buffer]) step.access = Access::write;
       step.salt = random_.bits();
       written_[step.buffer] = true;
+      parts_[step.buffer] = 0;
     } else if (x < 92 && !waitable_.empty()) {
       step.kind = Step::Kind::wait;
       step.step = waitable_[random_.below(waitable_.size())];
@@ -124,8 +160,13 @@ class Drawer {
     Recording recording;
     recording.bindings = 2 + random_.below(std::min(6u, buffer_count() - 1));
     std::uint32_t const tasks = 1 + random_.below(static_cast<std::size_t>(shape_.replayed));
-    for (std::uint32_t i = 0; i < tasks; ++i)
-      draw_task(recording.tasks.emplace_back(), recording.bindings);
+    std::vector<std::uint32_t> parts(recording.bindings, all_parts);
+    for (std::uint32_t i = 0; i < tasks; ++i) {
+      Step& task = recording.tasks.emplace_back();
+      draw_task(task, recording.bindings);
+      keep_apart(task, parts);
+      take_parts(task, parts);
+    }
     program_.recordings.push_back(recording);
   }
 
@@ -148,8 +189,10 @@ class Drawer {
     bool const aliases = recording.uses(0) && recording.uses(1) && random_.chance(shape_.unwritten);
     if (aliases) step.bindings[1] = step.bindings[0];
     if (!legal || aliases) return;  // refused
-    for (std::uint32_t i = 0; i < recording.bindings; ++i)
+    for (std::uint32_t i = 0; i < recording.bindings; ++i) {
       if (recording.writes_to(i)) written_[step.bindings[i]] = true;
+      parts_[step.bindings[i]] = all_parts;
+    }
     waitable_.push_back(static_cast<std::uint32_t>(program_.steps.size()));
   }
   static Step& make_task(Step& step) {
@@ -157,10 +200,13 @@ class Drawer {
     return step;
   }
 
+  static constexpr std::uint32_t all_parts = ~0u;
+
   ProgramShape const& shape_;
   Random random_;
   Program program_;
   std::vector<bool> written_;
+  std::vector<std::uint32_t> parts_;     // of each buffer, those that its group of tasks writes
   std::vector<std::uint32_t> waitable_;  // steps that submitted something
 };
 

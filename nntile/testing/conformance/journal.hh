@@ -52,6 +52,8 @@ class Random {
 struct Guard {
   std::atomic<int> readers{0};
   std::atomic<int> writers{0};
+  std::atomic<int> disjoint{0};       // those that write disjoint bytes
+  std::atomic<bool> released{false};  // its memory is the caller's again
 };
 
 /// The records of one trial's tasks. Outlives the runtime.
@@ -93,23 +95,36 @@ class Journal {
   }
 
   void enter(Guard& guard, Access access, std::size_t task) {
-    if (writes(access)) {
-      int const writers = guard.writers.fetch_add(1, std::memory_order_relaxed);
-      int const readers = guard.readers.load(std::memory_order_relaxed);
-      if (writers != 0 || readers != 0)
-        complain(concat("task ", task, " entered to ", name_of(access), " a buffer that ", readers,
-                        " readers and ", writers, " writers were using"));
-    } else {
-      guard.readers.fetch_add(1, std::memory_order_relaxed);
-      if (guard.writers.load(std::memory_order_relaxed) != 0)
-        complain(concat("task ", task, " entered to read a buffer that was being written"));
-    }
+    expect_held(guard, task);
+    if (access == Access::unordered) return;
+    users(guard, access).fetch_add(1, std::memory_order_relaxed);
+    int const writers =
+        guard.writers.load(std::memory_order_relaxed) - (&users(guard, access) == &guard.writers);
+    int const readers = access == Access::read ? 0 : guard.readers.load(std::memory_order_relaxed);
+    int const disjoint =
+        access == Access::write_disjoint ? 0 : guard.disjoint.load(std::memory_order_relaxed);
+    if (writers + readers + disjoint != 0)
+      complain(concat("task ", task, " entered to ", name_of(access), " a buffer that ", readers,
+                      " readers, ", writers, " writers and ", disjoint,
+                      " writers of disjoint bytes were using"));
   }
-  void leave(Guard& guard, Access access) {
-    (writes(access) ? guard.writers : guard.readers).fetch_sub(1, std::memory_order_relaxed);
+  void leave(Guard& guard, Access access, std::size_t task) {
+    expect_held(guard, task);
+    if (access == Access::unordered) return;
+    users(guard, access).fetch_sub(1, std::memory_order_relaxed);
   }
 
  private:
+  static std::atomic<int>& users(Guard& guard, Access access) {
+    return access == Access::read             ? guard.readers
+           : access == Access::write_disjoint ? guard.disjoint
+                                              : guard.writers;
+  }
+  void expect_held(Guard const& guard, std::size_t task) {
+    if (guard.released.load(std::memory_order_relaxed))
+      complain(concat("task ", task, " used memory that had been released"));
+  }
+
   std::thread::id const driver_ = std::this_thread::get_id();
   std::size_t count_ = 0;
   std::unique_ptr<std::atomic<int>[]> ran_;

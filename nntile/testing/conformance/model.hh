@@ -65,6 +65,7 @@ class Model {
       if (!writes(operand.access)) continue;
       ModelBuffer& buffer = buffers_[operand.handle];
       buffer.written = true;
+      if (operand.access == Access::unordered) continue;
       if (marks)
         buffer.marked = true;
       else if (operand.access == Access::write)
@@ -95,6 +96,7 @@ class Model {
   void run(Step const& step) {
     Note note;
     note.salt = step.salt;
+    note.part = step.part;
     std::vector<void*> pointers;
     for (Use<Binding> const& operand : step.operands) {
       auto& words = buffers_[operand.handle].words;

@@ -20,6 +20,7 @@ struct Step {
   Finish finish = Finish::returns;
   bool fails = false;
   std::uint8_t pauses = 0;
+  std::uint8_t part = 0;  // that it writes, where it writes disjoint bytes
   Hints hints{};
   // all other steps
   std::uint32_t buffer = 0;      // renew: retire and allocate again; lock

@@ -20,7 +20,10 @@ inline void note_operands(Note& note, std::span<Use<Binding> const> operands,
                       operand.access};
     for (auto& earlier : std::span(note.operands).first(note.operand_count)) {
       if (earlier.guard != entry.guard) continue;
-      if (writes(entry.access)) earlier.guarded = Access::update;
+      if (earlier.guarded == Access::unordered)
+        earlier.guarded = entry.access;
+      else if (entry.access != earlier.guarded && entry.access != Access::unordered)
+        earlier.guarded = Access::update;
       entry.guard = nullptr;
     }
     note.operands[note.operand_count++] = entry;
@@ -41,7 +44,7 @@ class Recorded {
       : recording_(recording) {
     std::vector<Note> notes;
     for (Step const& step : recording.tasks) {
-      Note note{&journal, &outside, 0, 0, 0, step.finish, false, step.pauses, {}};
+      Note note{&journal, &outside, 0, 0, 0, step.finish, false, step.pauses, step.part, {}};
       note.operand_count = static_cast<std::uint8_t>(step.operands.size());
       notes.push_back(note);
     }

@@ -20,12 +20,14 @@ struct Adopted {
   std::vector<std::uint64_t> words;
   std::atomic<int> released{0};
   std::atomic<std::uint64_t> hash_at_release{0};
+  Guard* guard = nullptr;  // of the tasks that use it
 
   explicit Adopted(std::size_t count) : words(count) {}
   std::span<std::byte> bytes() { return std::as_writable_bytes(std::span(words)); }
   Release release() {
     return {[](void* state) noexcept {
               auto* const adopted = static_cast<Adopted*>(state);
+              if (adopted->guard != nullptr) adopted->guard->released = true;
               if (adopted->released.fetch_add(1) == 0)
                 adopted->hash_at_release = hash_words(adopted->words);
               for (auto& word : adopted->words) word = 0xeeeeeeeeeeeeeeee;
@@ -103,10 +105,12 @@ class ProgramRun {
   void bind(Subject& subject, std::uint32_t b, std::uint64_t salt) {
     ModelBuffer& buffer = model_.buffer(b);
     bool const adopt = Program::adopted(b);
+    guards_[b] = &journal_.add_guard();
     if (adopt) {
       adopted_.push_back(std::make_unique<Adopted>(buffer.words.size()));
       expected_.emplace_back();
       memory_[b] = adopted_.back().get();
+      memory_[b]->guard = guards_[b];
       fill_words(memory_[b]->words, salt);
       fill_words(buffer.words, salt);
       handles_[b] = subject.adopt(memory_[b]->bytes(), host, memory_[b]->release());
@@ -115,7 +119,6 @@ class ProgramRun {
     }
     buffer.written = adopt;
     buffer.marked = false;
-    guards_[b] = &journal_.add_guard();
   }
 
   void expect_contents(std::uint32_t b) {
@@ -160,7 +163,7 @@ class ProgramRun {
   void submit(Subject& subject, std::size_t s) {
     Step const& step = program_.steps[s];
     Note note{&journal_,   &outside_,  step.salt,   first_[s], 0,
-              step.finish, step.fails, step.pauses, {}};
+              step.finish, step.fails, step.pauses, step.part, {}};
     note_operands(note, step.operands, guards_, program_.words);
     std::vector<Use<Subject::Handle>> uses;
     for (Use<Binding> const& operand : step.operands)

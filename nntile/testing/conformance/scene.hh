@@ -54,6 +54,7 @@ struct TaskOptions {
   Finish finish = Finish::returns;
   bool fails = false;
   std::uint8_t pauses = 0;
+  std::uint8_t part = 0;
   TaskLabel label{};
 };
 
@@ -87,8 +88,8 @@ class Scene {
   /// it.
   Event task(std::vector<Use<Binding>> const& operands, TaskOptions const& options = {}) {
     std::uint32_t const number = tasks_++;
-    Note note{&journal_,      &outside_,     mix(77, number), number, 0,
-              options.finish, options.fails, options.pauses,  {}};
+    Note note{&journal_,      &outside_,     mix(77, number), number,       0,
+              options.finish, options.fails, options.pauses,  options.part, {}};
     note_operands(note, operands, guards_, words_);
     Codelet const& codelet = options.finish == Finish::returns ? mix_codelet : late_mix_codelet;
     return submit(codelet, operands, note.bytes(), options.label);

@@ -40,6 +40,9 @@ struct OperandNote {
 
 inline constexpr std::size_t max_operands = 40;
 
+/// Parts of a buffer that a task may write alone: every 16th word.
+inline constexpr std::uint32_t disjoint_parts = 16;
+
 /// The number of pauses that stands for a sleep long enough for every other worker to overtake.
 inline constexpr std::uint8_t nap = 255;
 
@@ -53,6 +56,7 @@ struct Note {
   Finish finish = Finish::returns;
   bool fails = false;
   std::uint8_t pauses = 0;
+  std::uint8_t part = 0;  // that it writes of a buffer whose other parts are others'
   std::array<OperandNote, max_operands> operands{};
 
   std::span<OperandNote const> used() const { return {operands.data(), operand_count}; }
@@ -84,13 +88,15 @@ inline std::uint64_t hash_inputs(Note const& note, void* const* buffers) {
 }
 
 /// The effect of a task on its buffers: every written word depends on every word read and on the
-/// place of each.
+/// place of each. What it accesses in no order it leaves alone.
 inline void write_outputs(Note const& note, void* const* buffers, std::uint64_t hash) {
   for (std::size_t i = 0; i < note.operand_count; ++i) {
     OperandNote const& operand = note.operands[i];
-    if (!writes(operand.access)) continue;
+    if (!writes(operand.access) || operand.access == Access::unordered) continue;
+    bool const in_part = operand.access == Access::write_disjoint;
     auto* const words = static_cast<std::uint64_t*>(buffers[i]);
-    for (std::uint32_t w = 0; w < operand.words; ++w) {
+    for (std::uint32_t w = in_part ? note.part : 0; w < operand.words;
+         w += in_part ? disjoint_parts : 1) {
       std::uint64_t const value = mix(hash, i * 4096 + w);
       words[w] = operand.access == Access::accumulate ? words[w] + value : value;
     }
@@ -125,7 +131,7 @@ class Running {
       journal.complain(concat("the inputs of task ", note_.task, " changed while it ran"));
     write_outputs(note_, buffers_.data(), note_.fails ? ~hash_ : hash_);
     for (auto const& operand : note_.used())
-      if (operand.guard != nullptr) journal.leave(*operand.guard, operand.guarded);
+      if (operand.guard != nullptr) journal.leave(*operand.guard, operand.guarded, note_.task);
     return note_.fails ? Status{failure_text} : Status{};
   }
 

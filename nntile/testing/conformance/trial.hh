@@ -66,6 +66,7 @@ class Script {
     step.operands = std::move(operands);
     step.salt = mix(program_.seed, program_.steps.size());
     step.pauses = pauses;
+    step.part = static_cast<std::uint8_t>(program_.steps.size() % disjoint_parts);
     return add(step);
   }
   Script& failing(std::vector<Use<Binding>> operands, Finish finish = Finish::returns,
@@ -138,6 +139,8 @@ inline constexpr Access read = Access::read;
 inline constexpr Access write = Access::write;
 inline constexpr Access update = Access::update;
 inline constexpr Access accumulate = Access::accumulate;
+inline constexpr Access write_disjoint = Access::write_disjoint;
+inline constexpr Access unordered = Access::unordered;
 
 /// "a ValueError".
 template <class E> constexpr char const* name_of_error() {
