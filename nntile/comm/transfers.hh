@@ -18,6 +18,7 @@
 #include "nntile/comm/open_requests.hh"
 #include "nntile/core/codelet.hh"
 #include "nntile/core/error.hh"
+#include "nntile/core/rank_link.hh"
 #include "nntile/core/threads.hh"
 
 namespace nntile {
@@ -138,29 +139,23 @@ class TransferQueue {
   bool const driver_only_;
 };
 
-/// Arguments of the codelets below.
-struct TransferArguments {
-  TransferQueue* engine = nullptr;
-  Message message = {};
-  std::size_t bytes = 0;         // of the task's one buffer, from its beginning
-  char const* tensor = nullptr;  // for `waiting`; lives until the task has ended
-  std::int64_t tile = -1;
-};
-
 namespace detail {
 
 inline Status begin_transfer(KernelCall const& call, Completion token, bool sends) noexcept {
-  TransferArguments arguments;
+  TransferCall arguments;
   std::memcpy(&arguments, call.arguments, sizeof arguments);
+  // Of a tile that a failure has marked goes another number of bytes, which fails the receive.
+  if (call.marked) arguments.bytes = arguments.bytes == 0 ? 1 : 0;
   try {
     TransferQueue::Transfer transfer;
     transfer.sends = sends;
-    transfer.message = arguments.message;
-    transfer.bytes = {static_cast<std::byte*>(call.buffers[0]), arguments.bytes};
+    transfer.message = {arguments.peer, arguments.number};
+    transfer.bytes = {static_cast<std::byte*>(call.buffers[0]),
+                      static_cast<std::size_t>(arguments.bytes)};
     transfer.token = token;
     transfer.tensor = arguments.tensor;
     transfer.tile = arguments.tile;
-    arguments.engine->add(transfer);
+    static_cast<TransferQueue*>(arguments.engine)->add(transfer);
     return {};
   } catch (std::exception const& error) {
     std::strncpy(call.text, error.what(), status_text_bytes - 1);
@@ -170,11 +165,14 @@ inline Status begin_transfer(KernelCall const& call, Completion token, bool send
 
 }  // namespace detail
 
-/// Sends the bytes of its buffer, which it reads. Ends when the communicator's request has.
+/// Sends the bytes of its buffer, which it reads; its arguments are a TransferCall. Ends when the
+/// communicator's request has. A failure that has marked the buffer fails the receive, too.
 inline constexpr Codelet send_codelet{
-    "send", nullptr, nullptr, +[](KernelCall const& call, Completion token) noexcept -> Status {
+    .name = "send",
+    .async = +[](KernelCall const& call, Completion token) noexcept -> Status {
       return detail::begin_transfer(call, token, true);
-    }};
+    },
+    .runs_on_marks = true};
 /// Receives into its buffer, which it writes.
 inline constexpr Codelet receive_codelet{
     "receive", nullptr, nullptr, +[](KernelCall const& call, Completion token) noexcept -> Status {
@@ -327,5 +325,21 @@ template <Communicator C> class Transfers : public TransferQueue {
   std::atomic<bool> busy_{false};       // a thread calls the communicator
   std::vector<EndedRequest> reported_;  // its
 };
+
+/// The link of a store whose graphs transfer: TensorStore<R> store(runtime, link_of(transfers)).
+template <Communicator C> RankLink link_of(Transfers<C>& transfers) {
+  auto const reserve = +[](void* engine, std::int64_t count) {
+    auto& of = *static_cast<Transfers<C>*>(static_cast<TransferQueue*>(engine));
+    of.check_driver();
+    return of.reserve(count);
+  };
+  C const& comm = transfers.communicator();
+  return {comm.rank(),
+          comm.size(),
+          &send_codelet,
+          &receive_codelet,
+          static_cast<TransferQueue*>(&transfers),
+          reserve};
+}
 
 }  // namespace nntile

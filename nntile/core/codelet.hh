@@ -29,6 +29,8 @@ struct KernelCall {
   /// until it returns; so an asynchronous entry and one for a device are given none. May be null
   /// where the codelet needs none.
   void* workspace = nullptr;
+  /// What the task reads is marked: see Codelet::runs_on_marks.
+  bool marked = false;
 };
 
 /// Finishes an asynchronous task, from any thread, once. A copyable value; copies may outlive the
@@ -76,6 +78,10 @@ struct Codelet {
   std::size_t workspace = 0;
   /// What is computed, one object for all codelets that compute it; null: known to this one alone.
   Computation const* computation = nullptr;
+  /// Of an asynchronous entry of a task that writes nothing: it is called even where a failure has
+  /// marked what it reads, with KernelCall::marked, so that it can tell others; the task is
+  /// cancelled all the same.
+  bool runs_on_marks = false;
 
   /// Whether a CPU worker runs it.
   constexpr bool runs_on_cpu() const { return cpu != nullptr || async != nullptr; }

@@ -8,23 +8,29 @@
 
 namespace nntile {
 
-/// How graphs on a store move tiles to and from other ranks: comm/ makes one of a communicator.
-/// Without, a store is the only rank's.
+/// Arguments of the codelets of a RankLink. The number of a message is unique among those that are
+/// in flight from one rank to another.
+struct TransferCall {
+  void* engine = nullptr;  // of the link
+  std::int64_t number = 0;
+  std::int64_t bytes = 0;  // of the task's one buffer, from its beginning
+  int peer = 0;
+  // For those who ask what a rank waits for; lives until the task has ended.
+  char const* tensor = nullptr;
+  std::int64_t tile = -1;
+};
+
+/// How graphs on a store move tiles to and from other ranks: link_of() of comm/transfers.hh makes
+/// one of a communicator. Without, a store is the only rank's.
 struct RankLink {
   int rank = 0;
   int ranks = 1;
   Codelet const* send = nullptr;  // asynchronous, of one operand; with a TransferCall
   Codelet const* receive = nullptr;
   void* engine = nullptr;
-};
-
-/// Arguments of a transfer. The number of a message is unique among those that go from one rank to
-/// another in a run.
-struct TransferCall {
-  void* engine = nullptr;  // of the link
-  std::int64_t number = 0;
-  std::int64_t bytes = 0;
-  std::int32_t peer = 0;
+  /// Reserves numbers of messages, the same on all ranks, and checks that this thread may drive
+  /// transfers; returns the first. Collective. Throws CommError.
+  std::int64_t (*reserve)(void* engine, std::int64_t count) = nullptr;
 };
 
 }  // namespace nntile

@@ -82,8 +82,11 @@ class BoundTasks {
       TransferArgs args;
       std::memcpy(&args, plan_->args(task).data(), sizeof args);
       std::int64_t const bytes = plan_->buffers()[plan_->uses(task)[0].handle].bytes;
-      transfers_.push_back({t, {link.engine, args.number, bytes, args.peer}});
+      TaskLabel const its = label(task);
+      transfers_.push_back({t, {link.engine, args.number, bytes, args.peer, its.tensor, its.tile}});
     }
+    std::int64_t const first = link.reserve(link.engine, plan_->data().messages);
+    for (Transfer& transfer : transfers_) transfer.call.number += first;
   }
   TransferCall const* transfer(std::size_t task) const {
     auto const at = std::lower_bound(

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "nntile/graph/compiled.hh"
 #include "nntile/graph/passes/check.hh"
@@ -14,6 +15,9 @@ namespace nntile {
 namespace detail {
 
 inline Plan plan_of(LogicalGraph const& graph, PlanOptions const& options) {
+  if (!options.mesh.empty())
+    throw PlanError(concat("plan '", graph.name(), "': a mesh has ranks, which plan a part each: ",
+                           "Plan(graph, options, rank) or compile_part(), graph/parts.hh"));
   if (options.tile == PlanOptions::automatic) return passes::choose_tile(graph, options);
   if (options.tile < 0)
     throw PlanError(concat("plan '", graph.name(), "': a tile of ", options.tile,
@@ -35,19 +39,34 @@ inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options) {
   }
 }
 
-/// Plans a graph around what the store holds, and binds it: compile(graph, store).execute(), or
-/// kept in a variable for many runs.
-template <Runtime R>
-CompiledGraph<R> compile(LogicalGraph const& graph, TensorStore<R>& store, PlanOptions options = {},
-                         BindOptions bind = {}) {
+namespace detail {
+
+/// Options around what the store holds, and its runtime's workers.
+template <Runtime R> PlanOptions around(TensorStore<R> const& store, PlanOptions options) {
   auto const kept = store.tilings();
   options.keep.insert(options.keep.end(), kept.begin(), kept.end());
   if (by_owner(options.policy) && options.policy.workers.empty())
     for (int worker = 0; worker < store.runtime().workers().cpu; ++worker)
       options.policy.workers.push_back(worker);
+  return options;
+}
+template <Runtime R>
+CompiledGraph<R> bind(LogicalGraph const& graph, std::shared_ptr<Plan const> plan,
+                      TensorStore<R>& store, BindOptions options) {
   auto const ops = graph.ops();
-  if (bind.ops.empty()) bind.ops = ops;
-  return CompiledGraph<R>(std::make_shared<Plan const>(graph, options), store, bind);
+  if (options.ops.empty()) options.ops = ops;
+  return CompiledGraph<R>(std::move(plan), store, options);
+}
+
+}  // namespace detail
+
+/// Plans a graph around what the store holds, and binds it: compile(graph, store).execute(), or
+/// kept in a variable for many runs.
+template <Runtime R>
+CompiledGraph<R> compile(LogicalGraph const& graph, TensorStore<R>& store,
+                         PlanOptions const& options = {}, BindOptions const& bind = {}) {
+  return detail::bind(graph, std::make_shared<Plan const>(graph, detail::around(store, options)),
+                      store, bind);
 }
 
 }  // namespace nntile

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "nntile/graph/compile.hh"
@@ -95,6 +96,10 @@ template <Runtime R> class Graph {
       : graph_(&graph),
         compiled_(compile(graph, store, options, bind)),
         tensors_(graph.tensor_count()) {}
+
+  /// Of one that is compiled already, as a rank's part is: Graph run(graph, compile_part(...)).
+  Graph(LogicalGraph& graph, CompiledGraph<R> compiled)
+      : graph_(&graph), compiled_(std::move(compiled)), tensors_(graph.tensor_count()) {}
 
   /// An input, parameter, state or output. Throws GraphError for any other, with the way to keep
   /// it.

@@ -81,4 +81,14 @@ inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options, int ran
   if (options.check) passes::check(data_);
 }
 
+/// The same as compile() for this rank's part, by the mesh and rules of the options: its store has
+/// a communicator.
+template <Runtime R>
+CompiledGraph<R> compile_part(LogicalGraph const& graph, TensorStore<R>& store,
+                              PlanOptions const& options, BindOptions const& bind = {}) {
+  return detail::bind(
+      graph, std::make_shared<Plan const>(graph, detail::around(store, options), store.link().rank),
+      store, bind);
+}
+
 }  // namespace nntile

@@ -45,9 +45,10 @@ template <class R> struct RankTasks {
     return copy;
   }
 
-  static TransferArguments arguments(TransferQueue& engine, Message message, std::size_t longs,
-                                     TaskLabel label = {}) {
-    return {&engine, message, longs * sizeof(long), label.tensor, label.tile};
+  static TransferCall arguments(TransferQueue& engine, Message message, std::size_t longs,
+                                TaskLabel label = {}) {
+    auto const bytes = static_cast<std::int64_t>(longs * sizeof(long));
+    return {&engine, message.number, bytes, message.peer, label.tensor, label.tile};
   }
 
  private:
@@ -56,7 +57,7 @@ template <class R> struct RankTasks {
   }
   Event transfer(Codelet const& codelet, Use<Handle> use, Message message, std::size_t longs,
                  TaskLabel label) {
-    TransferArguments const its = arguments(engine, message, longs, label);
+    TransferCall const its = arguments(engine, message, longs, label);
     return runtime.submit(
         {&codelet, std::span(&use, 1), std::as_bytes(std::span(&its, 1)), {}, label});
   }

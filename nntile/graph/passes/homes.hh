@@ -56,11 +56,19 @@ class MeshShape {
   }
   /// Calls visit(rank) for each of a box, in ascending order.
   template <class Visit> void each(RankBox const& box, Visit visit) const {
-    for (int rank = 0; rank < ranks_; ++rank)
-      if (contains(box, rank)) visit(rank);
+    each(box, visit, axes_.size(), 0);
   }
 
  private:
+  template <class Visit>
+  void each(RankBox const& box, Visit& visit, std::size_t axes, int first) const {
+    if (axes == 0) return visit(first);
+    std::int16_t const at = box.at[axes - 1];
+    int const begin = at == RankBox::all ? 0 : at;
+    int const end = at == RankBox::all ? axes_[axes - 1].size : at + 1;
+    for (int c = begin; c < end; ++c) each(box, visit, axes - 1, first + c * strides_[axes - 1]);
+  }
+
   static constexpr int most_ranks = 1 << 16;
   std::vector<MeshAxis> const& axes_;
   std::array<int, max_mesh_axes> strides_{};

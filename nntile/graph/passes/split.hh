@@ -34,7 +34,7 @@ class SplitPass {
         valid_(plan_.buffers.size() * words_),
         here_(plan_.buffers.size()),
         written_by_(plan_.buffers.size()),
-        numbers_(2 * static_cast<std::size_t>(ranks_)) {
+        numbers_(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(ranks_)) {
     homes_.resize(plan_.buffers.size());  // hidden operands are everywhere
   }
 
@@ -51,6 +51,7 @@ class SplitPass {
     plan_.args = std::move(part_.args);
     plan_.flops = part_.flops;
     plan_.rank = rank_;
+    plan_.messages = *std::max_element(numbers_.begin(), numbers_.end());
     plan_.ranks = ranks_;
     return std::move(plan_);
   }
@@ -166,12 +167,12 @@ class SplitPass {
     while (from != to && !valid(b, from));
     set_valid(b, to);
     if (from == to) return;  // nothing has written it: an output that is not computed
-    if (from == rank_) add_transfer(KernelKind::send, b, to);
-    if (to == rank_) add_transfer(KernelKind::receive, b, from);
+    std::int64_t const number = numbers_[static_cast<std::size_t>(from * ranks_ + to)]++;
+    if (from == rank_) add_transfer(KernelKind::send, b, {number, to, 0});
+    if (to == rank_) add_transfer(KernelKind::receive, b, {number, from, 0});
   }
   /// A transfer is of the node that wrote the value: it precedes all that read it.
-  void add_transfer(KernelKind kind, std::uint32_t b, int peer) {
-    bool const sends = kind == KernelKind::send;
+  void add_transfer(KernelKind kind, std::uint32_t b, TransferArgs const& args) {
     PlannedTask task;
     task.node = written_by_[b];
     task.kernel = kernel(kind, b);
@@ -179,9 +180,7 @@ class SplitPass {
     task.use_count = 1;
     task.tensor = plan_.buffers[b].tensor;
     task.tile = plan_.buffers[b].tile;
-    part_.uses.push_back({b, sends ? Access::read : Access::write});
-    auto& number = numbers_[2 * static_cast<std::size_t>(peer) + (sends ? 0 : 1)];
-    TransferArgs const args{number++, peer, 0};
+    part_.uses.push_back({b, kind == KernelKind::send ? Access::read : Access::write});
     add(task, std::as_bytes(std::span(&args, 1)));
   }
   std::uint32_t kernel(KernelKind kind, std::uint32_t b) {

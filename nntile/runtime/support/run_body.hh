@@ -100,7 +100,8 @@ inline void run_on_device(Failures& failures, TaskBody const& body, void* stream
 
 inline Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& body,
                             void* task) noexcept {
-  if (failures.any_marked() && failures.cancel_if_marked(body)) return Ran::ended;
+  bool const marked = failures.any_marked() && failures.cancel_if_marked(body);
+  if (marked && !body.codelet->runs_on_marks) return Ran::ended;
   Completion token;
   try {
     token = tokens.open(task, body);
@@ -112,7 +113,9 @@ inline Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& 
   Status status;
   {
     DefaultFloatEnvironment const environment;
-    status = body.codelet->async({body.pointers, body.arguments, text}, token);
+    status = body.codelet->async(
+        {.buffers = body.pointers, .arguments = body.arguments, .text = text, .marked = marked},
+        token);
   }
   text[status_text_bytes - 1] = 0;
   Tokens::Return const result = tokens.entry_returned(token, status);

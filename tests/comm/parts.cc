@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parts of one plan on the ranks of a process: the bits of one rank, whatever overtakes what.
+#include "nntile/graph/parts.hh"
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nntile/comm/self.hh"
+#include "nntile/comm/transfers.hh"
+#include "nntile/ops.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/comm/local_ranks.hh"
+#include "tests/graph/random_graph.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/sanitized.hh"
+#include "tests/support/tiny_gpt.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+int ranks_of(std::vector<MeshAxis> const& mesh) {
+  int ranks = 1;
+  for (MeshAxis const& axis : mesh) ranks *= axis.size;
+  return ranks;
+}
+
+/// Tiles of stored tensors, by name and number, as bytes.
+using Tiles = std::map<std::string, std::vector<std::byte>>;
+
+template <class R> void collect(TensorStore<R>& store, Tiles& tiles) {
+  for (auto const& stored : store.tensors())
+    for (std::size_t t = 0; t < stored->tiles.size(); ++t) {
+      if (stored->elsewhere[t]) continue;
+      TileBox const box = stored->spec.tiling.box(static_cast<Index>(t));
+      auto const lock = store.runtime().lock(stored->tiles[t], Access::read);
+      tiles[concat(stored->spec.name, ":", t)].assign(
+          lock.begin(), lock.begin() + byte_count(box.extent, size_of(stored->spec.dtype)));
+      store.runtime().unlock(stored->tiles[t]);
+    }
+}
+
+/// Runs job(store, plan of a graph) on every rank of the mesh; the tiles of all ranks, of which
+/// those that several hold are equal. Checks the traffic.
+template <class R, class Job>
+Tiles run_parts(std::vector<MeshAxis> const& mesh, LocalOptions const& local, Job job) {
+  Tiles all;
+  std::mutex mutex;
+  std::optional<std::string> different;
+  auto const on_rank = [&](auto& comm) {
+    Transfers transfers(comm);
+    R runtime(RuntimeOptions{.workers = std::is_same_v<R, Serial> ? 1 : 1 + comm.rank() % 2});
+    TensorStore<R> store(runtime, link_of(transfers));
+    std::vector<PlannedTraffic> const planned = job(store);
+    Tiles tiles;
+    collect(store, tiles);
+    comm.barrier();
+    std::lock_guard const guard(mutex);
+    for (PlannedTraffic const& with : planned) {
+      PeerTraffic const counted = comm.traffic(with.peer);
+      if (counted.sent.bytes != static_cast<std::uint64_t>(with.bytes_sent) ||
+          counted.received.bytes != static_cast<std::uint64_t>(with.bytes_received) ||
+          counted.sent.messages != static_cast<std::uint64_t>(with.sent))
+        different = concat("rank ", comm.rank(), " sent ", counted.sent.bytes, " bytes to ",
+                           with.peer, ", not ", with.bytes_sent);
+    }
+    for (auto& [name, bytes] : tiles) {
+      auto const [at, first] = all.try_emplace(name, bytes);
+      if (!first && at->second != bytes) different = concat(name, " on rank ", comm.rank());
+    }
+  };
+  int const ranks = ranks_of(mesh);
+  if (ranks == 1) {
+    SelfComm comm;
+    on_rank(comm);
+  } else {
+    LocalWorld world(ranks, local);
+    for (std::string const& text : on_ranks(world, on_rank)) CHECK(text == "");
+  }
+  CHECK(different.value_or("") == "");
+  return all;
+}
+
+template <class R>
+CompiledGraph<R> compile_any(LogicalGraph const& graph, TensorStore<R>& store,
+                             PlanOptions const& options, BindOptions const& bind = {}) {
+  return options.mesh.empty() ? compile(graph, store, options, bind)
+                              : compile_part(graph, store, options, bind);
+}
+/// What `runs` runs of a part send and receive.
+std::vector<PlannedTraffic> times(std::vector<PlannedTraffic> traffic, int runs) {
+  for (PlannedTraffic& with : traffic) {
+    with.sent *= runs, with.received *= runs;
+    with.bytes_sent *= runs, with.bytes_received *= runs;
+  }
+  return traffic;
+}
+
+/// Three steps of a small GPT-2 of four batches.
+template <class R>
+Tiles train(std::vector<MeshAxis> const& mesh, std::vector<ShardRule> const& rules,
+            LocalOptions const& local = {}, std::vector<AxisGroups> const& groups = {}) {
+  TinyGpt sizes;
+  sizes.batch = 4;
+  sizes.numerics.groups = groups;
+  return run_parts<R>(mesh, local, [&](TensorStore<R>& store) {
+    TinyGptGraph const of(sizes);
+    PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}, {"head", {1}}}};
+    options.check = true;
+    options.mesh = mesh;
+    options.rules = rules;
+    CompiledGraph<R> step = compile_any(of.graph, store, options);
+    LogicalGraph init("init");
+    nn::initialize(init, of.step, 1);
+    options.rules.clear();  // around what the store holds
+    options.cuts.clear();
+    CompiledGraph<R> first = compile_any(init, store, options);
+    if (!traffic(first.plan()).empty()) throw Error("first values are sent");
+    first.execute();
+    store.template write<Index>("positions", of.step.position_values());
+    for (int number = 1; number <= 3; ++number) {
+      auto const [tokens, labels] = tiny_batch(sizes, number);
+      step.template bind_input<std::int64_t>("tokens", tokens);
+      step.template bind_input<std::int64_t>("labels", labels);
+      step.template bind_input<float>("lr", std::vector<float>{0.01f});
+      step.template bind_input<std::int64_t>("step", std::vector<std::int64_t>{number});
+      step.execute();
+    }
+    return times(traffic(step.plan()), 3);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a training step has the bits of one rank on every mesh", "[comm][parts]") {
+  LocalOptions const late{.seed = 7, .most_delay = 9, .eager_bytes = 4096};
+  auto const try_all = [&](std::vector<AxisGroups> const& groups) {
+    Tiles const one = train<Serial>({}, {}, {}, groups);
+    auto const same = [&](char const* name, Tiles const& tiles) {
+      INFO(name);
+      REQUIRE(tiles.size() == one.size());
+      for (auto const& [tile, bytes] : one)
+        if (tiles.at(tile) != bytes) FAIL_CHECK(tile << " differs");
+    };
+    same("ddp of 2", train<Serial>({{"data", 2}}, ddp(), {}, groups));
+    same("ddp of 4, ring", train<Ring>({{"data", 4}}, ddp(), late, groups));
+    same("zero1 of 3", train<Serial>({{"data", 3}}, zero1(), late, groups));
+    same("fsdp of 4", train<Ring>({{"data", 4}}, fsdp(), late, groups));
+    same("tensor 2", train<Ring>({{"tensor", 2}}, tensor_parallel(), late, groups));
+    same("sequence 2", train<Serial>({{"seq", 2}}, sequence_parallel(), late, groups));
+    same("tensor 2, zero1 of 2", train<Ring>({{"tensor", 2}, {"data", 2}},
+                                             product({tensor_parallel(), zero1()}), late, groups));
+  };
+  try_all({});
+  try_all({{"batch", 4}, {"head", 2}, {"hidden", 2}, {"seq", 2}});
+}
+
+TEST_CASE("random graphs have the bits of one rank on random meshes", "[comm][parts]") {
+  std::size_t moved = 0;
+  int refused = 0;
+  for (std::uint64_t seed = 1; seed <= (sanitized ? 15 : 50); ++seed) {
+    INFO("seed " << seed);
+    std::minstd_rand random(static_cast<std::uint32_t>(seed));
+    auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+    RandomGraph drawn(seed);
+    drawn.loss.mark_output();
+    PlanOptions options{.tile = 1 + below(3)};
+    options.check = true;
+    auto const job = [&](auto& store) {
+      using R = std::remove_cvref_t<decltype(store.runtime())>;
+      CompiledGraph<R> step =
+          compile_any(drawn.graph, store, options, {.replay = store.link().rank % 2 == 0});
+      for (auto const& stored : store.tensors()) {
+        auto const count = static_cast<std::size_t>(element_count(stored->spec.tiling.shape()));
+        if (!stored->spec.attributes.persistent && !stored->spec.attributes.external) continue;
+        std::vector<double> values(count);
+        if (stored->spec.dtype == DType::fp64)
+          for (std::size_t i = 0; i < count; ++i)
+            values[i] = 0.1 * static_cast<double>((7 * i + stored->spec.name.back()) % 17) - 0.7;
+        store.write_bytes(*stored, reinterpret_cast<std::byte const*>(values.data()));
+      }
+      for (int run = 0; run < 2; ++run) step.execute();
+      return times(traffic(step.plan()), 2);
+    };
+    Tiles one;
+    try {
+      (void)Plan(drawn.graph, options);
+    } catch (PlanError const&) {  // attention takes no sliced heads
+      continue;
+    }
+    one = run_parts<Serial>({}, {}, job);
+    options.mesh = {{"a", 1 + below(3)}, {"b", 1 + below(2)}};
+    char const* const axes[] = {"a", "b", ""};
+    for (Role const role : {Role::parameter, Role::state, Role::output})
+      if (below(3) != 0) options.rules.push_back({.role = role, .mesh = axes[below(3)]});
+    try {
+      for (int rank = 0; rank < ranks_of(options.mesh); ++rank)
+        for (PlannedTraffic const& with : traffic(Plan(drawn.graph, options, rank)))
+          moved += static_cast<std::size_t>(with.sent);
+    } catch (PlanError const& error) {
+      CHECK(std::string(error.what()).find("place both tensors by one rule") != std::string::npos);
+      ++refused;
+      continue;
+    }
+    LocalOptions const local{
+        .seed = seed, .most_delay = below(6), .eager_bytes = below(2) == 0 ? 0u : 4096u};
+    Tiles const tiles = seed % 2 == 0 ? run_parts<Serial>(options.mesh, local, job)
+                                      : run_parts<Ring>(options.mesh, local, job);
+    CHECK(tiles == one);
+  }
+  CHECK(moved > 100);
+  CHECK(refused < 10);
+}
+
+TEST_CASE("a failure on one rank fails what others compute of it, and all come to an end",
+          "[comm][parts]") {
+  LogicalGraph graph("sum");
+  Node const table = graph.input({.shape = {4, 8}, .axes = "embed vocab"}, "table");
+  Node const tokens = graph.input({.shape = {4}, .dtype = DType::int64, .axes = "batch"}, "tokens");
+  Node const rows = embedding(tokens, table).named("rows").mark_output();
+  sum_slice({.axis = 1}, rows).named("sum").mark_output();
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}}};
+  options.mesh = {{"data", 2}};
+  options.rules = ddp();
+  std::vector<std::string> said(2);
+  LocalWorld world(2);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    Ring runtime({.workers = 2});
+    TensorStore<Ring> store(runtime, link_of(transfers));
+    CompiledGraph<Ring> step = compile_part(graph, store, options);
+    step.bind_input("table", std::vector<float>(32, 1));
+    // The first batch, rank 0's, asks for a row that is not there.
+    step.bind_input("tokens", std::vector<std::int64_t>{99, 1, 2, 3});
+    try {
+      step.execute();
+      said[static_cast<std::size_t>(comm.rank())] = "it went well";
+    } catch (TaskError const& error) {
+      said[static_cast<std::size_t>(comm.rank())] = error.what();
+    }
+    comm.barrier();
+    // What is bound anew and computed anew is right again.
+    step.bind_input("tokens", std::vector<std::int64_t>{0, 1, 2, 3});
+    step.execute();
+    if (step.get_output<float>("sum") != std::vector<float>(4, 4)) throw Error("another sum");
+    comm.barrier();
+  });
+  CHECK(thrown == std::vector<std::string>(2));
+  CHECK(said[0].find("99") != std::string::npos);
+  CHECK(said[1].find("rank 0") != std::string::npos);
+}
