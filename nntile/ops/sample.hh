@@ -87,7 +87,9 @@ struct Sample {
   static constexpr Fields fields{field<&Attrs::seed>("seed"), field<&Attrs::name>("name"),
                                  field<&Attrs::temperature>("temperature"),
                                  field<&Attrs::top_k>("top_k"), field<&Attrs::top_p>("top_p")};
-  static constexpr Hooks<Attrs> hooks{.check = &check, .padding = Padding::columns};
+  /// Weights are whole numbers: their sums are exact.
+  static constexpr Hooks<Attrs> hooks{
+      .check = &check, .ungrouped = "v", .padding = Padding::columns};
   static constexpr char const* no_gradient = "a drawn class does not vary with the logits";
 
   /// Number of column `j` of the tile in the whole tensor.

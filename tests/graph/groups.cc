@@ -78,27 +78,29 @@ TEST_CASE("a graph with groups has one result over tilings and runtimes, gradien
 
 TEST_CASE("partials are hidden tensors of a plan, about log2 G a tile, and memory counts them",
           "[graph][groups]") {
-  for (DType const dtype : {DType::fp32, DType::bf16}) {
-    LogicalGraph graph("product", {.groups = {{"k", 8}}});
-    Node const a = graph.input({.shape = {16, 64}, .dtype = dtype, .axes = "m k"}, "a");
-    Node const b = graph.input({.shape = {64, 16}, .dtype = dtype, .axes = "k n"}, "b");
-    Node c = gemm(a, b);
-    c.mark_output();
-    Plan const plan(graph, {.tile = 0});
-    std::vector<std::string> partials;
-    Index bytes = 0;
-    for (std::size_t t = graph.tensor_count(); t < plan.tensors().size(); ++t) {
-      partials.push_back(plan.tensors()[t].name);
-      CHECK(plan.tensors()[t].dtype == DType::fp32);
-      bytes += 16 * 16 * 4;
+  for (DType const dtype : {DType::fp32, DType::bf16})
+    for (PlanOptions const& options :
+         {PlanOptions{.tile = 0}, PlanOptions{.tile = 0, .cuts = {{"k", {32, 32}}}}}) {
+      LogicalGraph graph("product", {.groups = {{"k", 8}}});
+      Node const a = graph.input({.shape = {16, 64}, .dtype = dtype, .axes = "m k"}, "a");
+      Node const b = graph.input({.shape = {64, 16}, .dtype = dtype, .axes = "k n"}, "b");
+      Node c = gemm(a, b);
+      c.mark_output();
+      Plan const plan(graph, options);
+      std::vector<std::string> partials;
+      Index bytes = 0;
+      for (std::size_t t = graph.tensor_count(); t < plan.tensors().size(); ++t) {
+        partials.push_back(plan.tensors()[t].name);
+        CHECK(plan.tensors()[t].dtype == DType::fp32);
+        bytes += 16 * 16 * 4;
+      }
+      // The lowest of the stack is the result, where that is as wide as its accumulator.
+      CHECK(partials.size() == (dtype == DType::fp32 ? 3 : 4));
+      CHECK(partials[0] == (dtype == DType::fp32 ? "gemm.partial1" : "gemm.partial0"));
+      CHECK(plan.memory().arena >= bytes);
+      CHECK(plan.flops() == 2 * 16 * 16 * 64);
+      CHECK(plan.tasks().size() == (dtype == DType::fp32 ? 8 + 7 : 8 + 7 + 1));
     }
-    // The lowest of the stack is the result, where that is as wide as its accumulator.
-    CHECK(partials.size() == (dtype == DType::fp32 ? 3 : 4));
-    CHECK(partials[0] == (dtype == DType::fp32 ? "gemm.partial1" : "gemm.partial0"));
-    CHECK(plan.memory().arena >= bytes);
-    CHECK(plan.flops() == 2 * 16 * 16 * 64);
-    CHECK(plan.tasks().size() == (dtype == DType::fp32 ? 8 + 7 : 8 + 7 + 1));
-  }
 }
 
 TEST_CASE("gradients with groups are used up tile by tile", "[graph][groups]") {
@@ -166,4 +168,5 @@ TEST_CASE("a border that is not canonical within its group is named", "[graph][g
   CHECK(Plan(graph, {.tile = 0}).canonical());
   CHECK(Plan(graph, {.tile = 0, .cuts = {{"k", {50, 50}}}}).canonical());
   CHECK_FALSE(Plan(graph, {.tile = 0, .cuts = {{"k", {64, 36}}}}).canonical());
+  CHECK(Plan(graph, {.tile = 64}).canonical());  // in one tile
 }

@@ -631,5 +631,24 @@ TEST_CASE("an axis that an op sums over otherwise than by groups is refused, wha
   CHECK(refused(sum, {{"v0", 2}}) ==
         "sum_slice: groups of an axis 'v0', which it does not have; it has k, j");
   CHECK(refused(sum, {{"j0", 2}}) == "");  // kept
+  CHECK(refused(op_case<ops::Sample>({}, {Shape{9, 2}, Shape{}, Shape{2}}), {{"v0", 3}}) == "");
   CHECK(refused(op_case<ops::Argmax>({.axis = 0}, {Shape{9, 2}, Shape{2}}), {{"v0", 3}}) == "");
+}
+
+TEST_CASE("a tile that several groups of queries write part by part is overwritten once",
+          "[ops][groups][attention]") {
+  Shape const q{8, 2, 6, 2}, rows{6, 2, 2};
+  auto c = op_case<ops::AttentionBackward>({}, {q, q, q, q, rows, rows, q, q, q, q});
+  c.groups = {{"i0", 3}};
+  LogicalGraph graph("attention", {.groups = c.groups});
+  build(graph, c, DType::fp32);
+  Plan const plan(graph, {.tile = 0});
+  int written = 0, updated = 0;  // dq, which is x7
+  for (PlannedTask const& task : plan.tasks())
+    for (Use<BufferId> const& use : plan.uses(task)) {
+      if (plan.buffers()[use.handle].tensor != plan.tensor("x7")) continue;
+      (use.access == Access::write ? written : updated) += 1;
+    }
+  CHECK(written == 1);
+  CHECK(updated == 2);
 }

@@ -51,6 +51,8 @@ class TilePass {
     for (std::size_t const op : ops) join_op(graph_.op_at(op));
     name_classes();
     collect_groups_of_axes();
+    if (!groups_.empty())
+      for (std::size_t const op : ops) collect_blocks(graph_.op_at(op));
     collect_marks();
     collect_adopted();
     keep_tilings();
@@ -156,6 +158,22 @@ class TilePass {
                                unknown_axis(each.axis)));
   }
 
+  /// Marks the classes that some op sums in blocks of 64, which begin anew with each group.
+  void collect_blocks(OpNode const& op) {
+    blocked_.resize(parent_.size());
+    std::string_view const blocked = op.info->blocked(op.attrs.data());
+    for (std::size_t o = 0; o < op.operands.size(); ++o)
+      for (std::size_t d = 0; d < op.axes.operands[o].size(); ++d)
+        if (blocked.find(op.axes.axes[op.axes.operands[o][d]].group) != blocked.npos)
+          blocked_[find(first_[op.operands[o]] + d)] = true;
+  }
+  /// Whether groups of a class are shorter than a block of it, so that few borders are canonical.
+  bool short_groups(std::size_t root, Index extent) const {
+    if (groups_.empty() || groups_[root] == PlannedTensor::no_groups || !blocked_[root])
+      return false;
+    return extent / 64 < graph_.numerics().groups[groups_[root]].groups;
+  }
+
   void collect_marks() {
     for (std::size_t id = 0; id < parent_.size(); ++id) {
       std::size_t const root = find(id);
@@ -239,7 +257,8 @@ class TilePass {
       throw PlanError(concat("tile: axis '", asked->axis, "' must stay whole (", extent,
                              "), an op needs it in one tile"));
     if (asked != nullptr) return repeat(asked->sizes, extent, asked->axis);
-    if (options_.tile <= 0 || whole_[root] || extent <= 1) return AxisTiling::whole(extent);
+    if (options_.tile <= 0 || whole_[root] || extent <= 1 || short_groups(root, extent))
+      return AxisTiling::whole(extent);
     Index inside = 1;
     for (std::size_t const inner : inner_[root]) {
       if (inner == root) continue;
@@ -334,6 +353,7 @@ class TilePass {
   std::vector<std::string> names_;
   std::vector<std::size_t> inside_;    // a dimension of an adopted input that must not be cut
   std::vector<std::uint32_t> groups_;  // of a class, where the graph has any
+  std::vector<bool> blocked_;          // likewise
   std::vector<std::string> known_;
   std::vector<AxisTiling const*> kept_;
   std::vector<AxisTiling> cut_;
