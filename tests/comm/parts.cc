@@ -19,10 +19,10 @@
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/comm/local_ranks.hh"
+#include "tests/comm/train_part.hh"
 #include "tests/graph/random_graph.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/sanitized.hh"
-#include "tests/support/tiny_gpt.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -33,21 +33,6 @@ int ranks_of(std::vector<MeshAxis> const& mesh) {
   int ranks = 1;
   for (MeshAxis const& axis : mesh) ranks *= axis.size;
   return ranks;
-}
-
-/// Tiles of stored tensors, by name and number, as bytes.
-using Tiles = std::map<std::string, std::vector<std::byte>>;
-
-template <class R> void collect(TensorStore<R>& store, Tiles& tiles) {
-  for (auto const& stored : store.tensors())
-    for (std::size_t t = 0; t < stored->tiles.size(); ++t) {
-      if (stored->elsewhere[t]) continue;
-      TileBox const box = stored->spec.tiling.box(static_cast<Index>(t));
-      auto const lock = store.runtime().lock(stored->tiles[t], Access::read);
-      tiles[concat(stored->spec.name, ":", t)].assign(
-          lock.begin(), lock.begin() + byte_count(box.extent, size_of(stored->spec.dtype)));
-      store.runtime().unlock(stored->tiles[t]);
-    }
 }
 
 /// Runs job(store, plan of a graph) on every rank of the mesh; the tiles of all ranks, of which
@@ -92,52 +77,10 @@ Tiles run_parts(std::vector<MeshAxis> const& mesh, LocalOptions const& local, Jo
 }
 
 template <class R>
-CompiledGraph<R> compile_any(LogicalGraph const& graph, TensorStore<R>& store,
-                             PlanOptions const& options, BindOptions const& bind = {}) {
-  return options.mesh.empty() ? compile(graph, store, options, bind)
-                              : compile_part(graph, store, options, bind);
-}
-/// What `runs` runs of a part send and receive.
-std::vector<PlannedTraffic> times(std::vector<PlannedTraffic> traffic, int runs) {
-  for (PlannedTraffic& with : traffic) {
-    with.sent *= runs, with.received *= runs;
-    with.bytes_sent *= runs, with.bytes_received *= runs;
-  }
-  return traffic;
-}
-
-/// Three steps of a small GPT-2 of four batches.
-template <class R>
 Tiles train(std::vector<MeshAxis> const& mesh, std::vector<ShardRule> const& rules,
             LocalOptions const& local = {}, std::vector<AxisGroups> const& groups = {}) {
-  TinyGpt sizes;
-  sizes.batch = 4;
-  sizes.numerics.groups = groups;
-  return run_parts<R>(mesh, local, [&](TensorStore<R>& store) {
-    TinyGptGraph const of(sizes);
-    PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}, {"head", {1}}}};
-    options.check = true;
-    options.mesh = mesh;
-    options.rules = rules;
-    CompiledGraph<R> step = compile_any(of.graph, store, options);
-    LogicalGraph init("init");
-    nn::initialize(init, of.step, 1);
-    options.rules.clear();  // around what the store holds
-    options.cuts.clear();
-    CompiledGraph<R> first = compile_any(init, store, options);
-    if (!traffic(first.plan()).empty()) throw Error("first values are sent");
-    first.execute();
-    store.template write<Index>("positions", of.step.position_values());
-    for (int number = 1; number <= 3; ++number) {
-      auto const [tokens, labels] = tiny_batch(sizes, number);
-      step.template bind_input<std::int64_t>("tokens", tokens);
-      step.template bind_input<std::int64_t>("labels", labels);
-      step.template bind_input<float>("lr", std::vector<float>{0.01f});
-      step.template bind_input<std::int64_t>("step", std::vector<std::int64_t>{number});
-      step.execute();
-    }
-    return times(traffic(step.plan()), 3);
-  });
+  return run_parts<R>(
+      mesh, local, [&](TensorStore<R>& store) { return train_part(store, mesh, rules, groups); });
 }
 
 }  // namespace
