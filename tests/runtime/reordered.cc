@@ -53,6 +53,8 @@ constexpr Codelet set_codelet{"set", +[](KernelCall const& call) noexcept -> Sta
                                 static_cast<char*>(call.buffers[0])[at] = static_cast<char>(at);
                                 return {};
                               }};
+constexpr Codelet fail_codelet{
+    "fail", +[](KernelCall const&) noexcept -> Status { return {"the younger failed"}; }};
 constexpr Codelet look_codelet{"look", +[](KernelCall const&) noexcept -> Status { return {}; }};
 
 template <class R, class Handle>
@@ -121,6 +123,29 @@ TEMPLATE_LIST_TEST_CASE("a task in no order waits for none, and none for it",
     CHECK(!runtime.done(free));
     second.token.complete();
     runtime.wait_all();
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("of two failures in a group of writers the older one is the mark",
+                        "[runtime][reordered]", Threaded) {
+  for (bool const in_order : {true, false}) {
+    Gate gate;
+    TestType runtime(RuntimeOptions{2, true, false});
+    auto const buffer = written(runtime, 64);
+    Event const older = hold(runtime, gate, buffer, write_disjoint);
+    auto const fail_older = [&] {
+      gate.token.complete(Status{"the older failed"});
+      CHECK(test::message_of<TaskError>([&] { runtime.wait(older); }) != "");
+    };
+    if (in_order) fail_older();
+    Event const younger = submit(runtime, fail_codelet, buffer, write_disjoint);
+    CHECK(test::message_of<TaskError>([&] { runtime.wait(younger); }) != "");
+    if (!in_order) fail_older();
+    std::string const mark =
+        test::message_of<TaskError>([&] { (void)runtime.lock(buffer, Access::read); });
+    INFO(mark);
+    CHECK(mark.find("the older failed") != std::string::npos);
+    CHECK_THROWS_AS(runtime.wait_all(), TaskError);
   }
 }
 

@@ -67,8 +67,9 @@ inline std::size_t check_parameters(std::span<ProgramTask const> tasks,
 }
 
 /// The access of a program to each binding that it uses, as a whole, in the order of the first
-/// uses: `read` first and written later is an update; written first, a write; what is first in no
-/// order is as ordered as what comes later. Throws std::bad_alloc.
+/// uses: `read` first and written later is an update; written first, a write. Of accesses that may
+/// be reordered it is the first, and the program as a whole is ordered as a writer. Throws
+/// std::bad_alloc.
 inline std::vector<Use<Binding>> binding_uses(std::span<ProgramTask const> tasks,
                                               std::uint32_t binding_count) {
   constexpr std::uint32_t none = ~0u;
@@ -85,8 +86,6 @@ inline std::vector<Use<Binding>> binding_uses(std::span<ProgramTask const> tasks
       }
       Access& whole = uses[at].access;
       if (whole == Access::read && writes(use.access)) whole = Access::update;
-      // Ordered as a writer is, and may be unwritten before.
-      if (whole == Access::unordered && use.access != whole) whole = Access::write_disjoint;
       // The task that writes it first reads it as well.
       if (!reads(whole) && reads(use.access) && first_task[at] == t) whole = Access::update;
     }
