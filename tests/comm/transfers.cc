@@ -155,6 +155,44 @@ TEMPLATE_LIST_TEST_CASE("crossed transfers end in a recorded program", "[comm][t
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("a rank that is busy with a chain sends meanwhile", "[comm][transfers]",
+                        test::AllRuntimes) {
+  static constexpr Codelet busy{"busy",
+                                +[](KernelCall const& call) noexcept -> Status {
+                                  std::atomic<int>* count = nullptr;
+                                  std::memcpy(&count, call.arguments, sizeof count);
+                                  detail::sleep_ns(2'000'000);
+                                  ++*count;
+                                  return {};
+                                },
+                                nullptr, nullptr};
+  constexpr int chain = 60;
+  for (int const workers : {1, 2}) {
+    if (workers > test::most_workers<TestType>) continue;
+    LocalWorld world(2);
+    std::atomic<int> count{0};
+    int seen = chain;
+    auto const thrown = on_runtimes<TestType>(world, workers, [&](auto tasks, auto& engine) {
+      using Handle = typename decltype(tasks)::Handle;
+      if (engine.communicator().rank() == 1) {
+        tasks.runtime.wait(tasks.receive(tasks.allocate(1000), {0, 1}, 1000));
+        seen = count;
+        return;
+      }
+      auto* const argument = &count;
+      Handle const a = tasks.make(1, 0), b = tasks.make(1, 0), mine = tasks.make(1000, 1);
+      tasks.send(mine, {1, 1}, 1000);
+      for (int i = 0; i < chain; ++i)
+        for (Handle const& handle : {a, b}) {
+          Use<Handle> const uses[] = {{handle, Access::update}};
+          tasks.runtime.submit({&busy, uses, std::as_bytes(std::span(&argument, 1)), {}, {}});
+        }
+    });
+    CHECK(thrown == nothing(2));
+    CHECK(seen < chain / 3);
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("a message of the wrong size fails its receive, and what needs it",
                         "[comm][transfers]", test::AllRuntimes) {
   SelfComm comm;

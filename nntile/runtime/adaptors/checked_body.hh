@@ -59,7 +59,7 @@ inline std::uint64_t checksum(void const* data, std::size_t bytes) {
   return sum;
 }
 
-/// Violations found, from any thread.
+/// Violations found, from any thread, and what is to live as long as the runtime.
 class Problems {
  public:
   void add(std::string const& text) {
@@ -70,11 +70,17 @@ class Problems {
     detail::Lock const hold(mutex_);
     return texts_;
   }
+  /// Throws std::bad_alloc.
+  void keep(std::shared_ptr<void> object) {
+    detail::Lock const hold(mutex_);
+    kept_.push_back(std::move(object));
+  }
 
  private:
   static constexpr std::size_t most_texts = 100;
   mutable detail::Mutex mutex_;
   std::vector<std::string> texts_;
+  std::vector<std::shared_ptr<void>> kept_;
 };
 
 /// An operand of a checked task. `access` is the union over the operands that are the same buffer,
@@ -104,6 +110,7 @@ class CheckedRun {
   }
 
   Codelet const& codelet() const { return *header_.codelet; }
+  Problems& problems() const { return *header_.problems; }
   /// The call that the task's own body is to get.
   KernelCall inner() const {
     auto const* const bytes = static_cast<std::byte const*>(call_.arguments);
@@ -209,10 +216,13 @@ struct CheckedFlight {
   Completion token() { return {this, outer.id, &finish, &add_poll}; }
 
   static void finish(void* owner, std::uint64_t, Status status) noexcept {
-    std::unique_ptr<CheckedFlight> const flight(static_cast<CheckedFlight*>(owner));
+    std::unique_ptr<CheckedFlight> flight(static_cast<CheckedFlight*>(owner));
     char text[status_text_bytes];
     Status const checked = flight->run.leave(status, text);
-    flight->outer.complete(checked);
+    Completion const outer = flight->outer;
+    // Another thread may be about to call its poll.
+    if (flight->poll != nullptr) flight->run.problems().keep(std::move(flight));
+    outer.complete(checked);
   }
   static void add_poll(void* owner, std::uint64_t, Completion::Poll poll, void* state,
                        bool driver_only) {

@@ -330,9 +330,13 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
       support::Workspaces::Loan const workspace(workspaces_, *node.body.codelet);
       ran = support::run_body(failures_, tokens_, node.body, &node, workspace.block());
     }
-    if (ran == support::Ran::ended) return true;
-    wake_.notify();  // a blocked submit may go on
-    return false;
+    if (ran != support::Ran::ended) {
+      wake_.notify();  // a blocked submit may go on
+      return false;
+    }
+    if (bool const driver = thread_.is_driver(); tokens_.due(driver)) [[unlikely]]
+      (void)tokens_.poll(driver);
+    return true;
   }
   /// False where the task has no device entry, or the calling thread no device.
   bool run_on_device(support::TaskNode& node) noexcept {

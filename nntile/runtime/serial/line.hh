@@ -48,7 +48,6 @@ struct Line {
   support::Submitted submitted;
   bool changed = false;    // something that is queued may be started
   std::uint64_t seen = 0;  // count of ended tokens at the last look
-  int nesting = 0;         // queued tasks that submit, which nothing passes
 
   /// Any thread may ask.
   bool has_ended(std::uint64_t sequence) const noexcept {
@@ -64,9 +63,8 @@ struct Line {
   void end_at_once(std::uint64_t sequence) noexcept {
     ended_.store(sequence, std::memory_order_release);
   }
-  /// Whether an open task names one of these buffers, or none is to be passed.
+  /// Whether an open task names one of these buffers.
   bool holds_back(std::span<Use<support::Buffer*> const> uses) const noexcept {
-    if (nesting != 0) return true;
     for (Use<support::Buffer*> const& use : uses)
       if (!has_ended(static_cast<std::uint64_t>(support::whole_of(*use.handle).last_use)))
         return true;
@@ -90,7 +88,6 @@ struct Line {
     bool const held = holds_back(last.uses);
     enter(std::move(queued), 1);
     last.nests = static_cast<bool>(last.submits);
-    if (last.nests) ++nesting;
     if (!held) changed = true;
     support::BufferTable::commit(last.uses, support::Ticket{last.last});
     support::commit_parts(last.uses, support::Ticket{last.last});
@@ -113,10 +110,8 @@ struct Line {
   void drop_over(std::size_t count) noexcept {
     Lock guard(mutex_);
     auto const end = queue.begin() + static_cast<std::ptrdiff_t>(count);
-    auto const kept = std::remove_if(queue.begin(), end, [this](auto const& queued) {
-      if (queued->over && queued->nests) --nesting;
-      return queued->over;
-    });
+    auto const kept =
+        std::remove_if(queue.begin(), end, [](auto const& queued) { return queued->over; });
     queue.erase(kept, end);
     std::uint64_t const all = submitted;
     ended_.store(queue.empty() ? all : queue.front()->first - 1, std::memory_order_release);

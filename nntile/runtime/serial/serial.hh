@@ -61,7 +61,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
 
   Event submit(Task<Handle> const& task) {
     Inside const inside(*this, "submit");
-    if (!line_.queue.empty()) run_queue(no_limit);
+    if (!line_.queue.empty()) run_queue_and_poll();
     std::size_t const count = task.uses.size();
     if (count > inline_uses) [[unlikely]]
       return enqueue(task);
@@ -105,7 +105,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block = {}) {
     Inside const inside(*this, "replay");
-    if (!line_.queue.empty()) run_queue(no_limit);
+    if (!line_.queue.empty()) run_queue_and_poll();
     bindings_.bind(buffers_, program.image_.get(), bindings, block.size());
     forget_ended();
     bool const at_once = line_.queue.empty() && !program.image_->asynchronous;
@@ -264,6 +264,12 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
     });
   }
 
+  /// For submissions, which wait for nothing: polls as often as they are due.
+  void run_queue_and_poll() {
+    if (tokens_.due(true)) (void)tokens_.poll(true);
+    run_queue(no_limit);
+  }
+
   /// What a look at a queue came to: all that can has begun, a task opened a level whose tasks come
   /// first, or as many as asked for have begun.
   enum class Looked : std::uint8_t { all, opened, limited };
@@ -281,7 +287,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
     std::size_t count = 0;
     while (looked == Looked::all && count != line.queue.size()) {
       Queued& queued = *line.queue[count];
-      if (queued.nests && !queued.started && any_open) break;  // nothing passes it, nor it others
+      if (queued.nests && !queued.started && any_open) break;  // it passes nothing
       looked = queued.flight != nullptr ? look_at_flight(*queued.flight, most)
                                         : look_at(queued, table, most, start);
       if (queued.flight != nullptr) queued.over = queued.flight->over();
@@ -356,10 +362,14 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
   void hold(support::Buffer& buffer) const noexcept { support::whole_of(buffer).look = look_; }
 
   void start(Pending& task) {
-    support::DrivingThread::InTask const in_task(thread_);
-    if (support::run_body(failures_, tokens_, task.body, &task, workspaces_[0]) ==
-        support::Ran::ended)
-      task.ended.store(true, std::memory_order_relaxed);
+    {
+      support::DrivingThread::InTask const in_task(thread_);
+      if (support::run_body(failures_, tokens_, task.body, &task, workspaces_[0]) !=
+          support::Ran::ended)
+        return;
+    }
+    task.ended.store(true, std::memory_order_relaxed);
+    if (tokens_.due(true)) (void)tokens_.poll(true);
   }
 
   /// Returns when the task of that sequence has ended.

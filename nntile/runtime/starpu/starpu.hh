@@ -338,6 +338,7 @@ class StarPU : public support::StorageCalls<StarPU> {
       self.wake_.notify();  // a driver that waits for room goes on while a token is out
       return;
     }
+    if (self.tokens_.due(false)) (void)self.tokens_.poll(false);
     // Before StarPU lets successors start: tasks end in the order of their dependences.
     self.end(job);
     if (held) starpu_shim::end(job);

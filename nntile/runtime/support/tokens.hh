@@ -5,11 +5,12 @@
 // Use by a runtime: it holds one `Tokens`, made with a function to call when an asynchronous
 // task has ended, and hands it to `run_body` (run_body.hh), which opens tokens. At every blocking
 // place the driving thread calls poll(true); one idle worker calls poll(false) while polls() != 0.
-// A runtime that sleeps with polls() != 0 naps instead (wake.hh). No verdict of deadlock while
-// outstanding() != 0; waiting_for() says what is waited for. A poll counts as a task: it may ask
-// `done`, register polls and complete tokens, but not drive; what it throws fails its task. Declare
-// it after the members that the function touches, or call quiesce() before they die: threads of the
-// user's may still be inside `finish`.
+// A runtime that sleeps with polls() != 0 naps instead (wake.hh); a thread that runs one body after
+// the other calls poll where due() says so, since peers wait for what polls post. No verdict of
+// deadlock while outstanding() != 0; waiting_for() says what is waited for. A poll counts as a
+// task: it may ask `done`, register polls and complete tokens, but not drive; what it throws fails
+// its task. Declare it after the members that the function touches, or call quiesce() before they
+// die: threads of the user's may still be inside `finish`.
 
 #include <atomic>
 #include <cstdint>
@@ -117,6 +118,17 @@ class Tokens {
       if (Record* const record = find(token.id); record != nullptr && !same->dead) --record->polls;
       erase_poll(same);
     }
+  }
+
+  /// For a thread between two bodies: whether polls are registered, and it is 50 us since this last
+  /// said so to one that may call as many. Cost without polls: one load.
+  bool due(bool driver) noexcept {
+    if (polls_count_.load(std::memory_order_relaxed) == 0) [[likely]]
+      return false;
+    std::int64_t const now = detail::monotonic_ns();
+    std::int64_t last = last_due_[driver].load(std::memory_order_relaxed);
+    return now - last >= 50'000 &&
+           last_due_[driver].compare_exchange_strong(last, now, std::memory_order_relaxed);
   }
 
   /// Tasks that wait for a token.
@@ -303,6 +315,7 @@ class Tokens {
   DrivingThread* thread_;
   std::atomic<std::uint64_t> outstanding_{0};
   std::atomic<std::uint64_t> polls_count_{0};
+  std::atomic<std::int64_t> last_due_[2]{};  // of workers, of the driver
   mutable detail::Mutex mutex_;
   detail::Condition finished_;
   std::uint64_t finishing_ = 0;
