@@ -82,7 +82,9 @@ inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options, int ran
 }
 
 /// The same as compile() for this rank's part, by the mesh and rules of the options: its store has
-/// a communicator.
+/// a communicator. All ranks call it for the same graphs in one order, and run these so. A run
+/// reads and writes what the rank holds; a bound input is the whole tensor, of which it takes its
+/// tiles. Throws what compile() does, and CommError (the ranks' plans differ in their messages).
 template <Runtime R>
 CompiledGraph<R> compile_part(LogicalGraph const& graph, TensorStore<R>& store,
                               PlanOptions const& options, BindOptions const& bind = {}) {
