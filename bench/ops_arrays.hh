@@ -13,9 +13,13 @@
 
 namespace nntile::bench {
 
-/// Arguments of a sum that is not divided.
-inline Arguments<ops::SumSlice> plain_sum(ops::SliceArgs const& args) {
+/// Sums of the columns of [width, rows], or of its rows, not divided.
+inline Arguments<ops::SumSlice> plain_sum(Index width, Index rows, bool of_rows) {
   using enum ops::SumSlice::Operand;
+  ops::SliceArgs args{};
+  args.m = of_rows ? 1 : width, args.k = of_rows ? width : rows, args.n = of_rows ? rows : 1;
+  args.alpha = 1, args.inner = of_rows;
+  args.whole = {of_rows ? 1 : width, of_rows ? width : 0}, args.part = of_rows ? 1 : 0;
   return {args, OperandSet{x, y}};
 }
 
@@ -24,8 +28,7 @@ inline Work column_sums(Sizes const& s, Isa isa) {
   Index const width = s.width, rows = s.rows;
   Array<> const x(s.elements(), Whole{1, 16}), y(width);
   return {4.0 * static_cast<double>(s.elements()),
-          BoundKernel(isa, plain_sum({width, rows, 1, 1, 0, false, {}, {width, 0}, 0}), {x, y}),
-          [=] {
+          BoundKernel(isa, plain_sum(width, rows, false), {x, y}), [=] {
             std::vector<double> sums(static_cast<std::size_t>(width));
             for (Index i = 0; i < rows; ++i)
               for (Index e = 0; e < width; ++e)
@@ -39,9 +42,8 @@ inline Work column_sums(Sizes const& s, Isa isa) {
 /// The sum of all elements: over each row, then over the rows' sums, upwards.
 inline Work total_sum(Sizes const& s, Isa isa) {
   Array<> const x(s.elements(), Whole{1, 2}), rows(s.rows), y(1);
-  BoundKernel const inner(isa, plain_sum({1, s.width, s.rows, 1, 0, true, {}, {1, s.width}, 1}),
-                          {x, rows});
-  BoundKernel const outer(isa, plain_sum({1, s.rows, 1, 1, 0, false, {}, {1, 0}, 0}), {rows, y});
+  BoundKernel const inner(isa, plain_sum(s.width, s.rows, true), {x, rows});
+  BoundKernel const outer(isa, plain_sum(1, s.rows, false), {rows, y});
   return {4.0 * static_cast<double>(s.elements()),
           [=] {
             inner();
@@ -58,11 +60,10 @@ inline Work total_sum(Sizes const& s, Isa isa) {
 inline Work global_norm(Sizes const& s, Isa isa) {
   Array<> const x(s.elements(), Uniform{1, -1, 1}), scale(1);
   Array<double> const rows(s.rows), total(1);
-  BoundKernel const squares(
-      isa, Arguments<ops::SumSquares>{ops::SumSquares::Args{s.width, s.rows, true, s.width}},
-      {x, rows});
-  BoundKernel const outer(isa, plain_sum({1, s.rows, 1, 1, 0, false, {}, {1, 0}, 0}), {rows, total},
-                          DType::fp64);
+  ops::SumSquares::Args args{};
+  args.k = args.ldx = s.width, args.n = s.rows, args.first = true;
+  BoundKernel const squares(isa, Arguments<ops::SumSquares>{args}, {x, rows});
+  BoundKernel const outer(isa, plain_sum(1, s.rows, false), {rows, total}, DType::fp64);
   BoundKernel const clip(isa, Arguments<ops::ClipScale>{ops::ClipScale::Args{1}}, {total, scale});
   return {4.0 * static_cast<double>(s.elements()),
           [=] {
@@ -137,12 +138,11 @@ inline Work embedding_forward(Sizes const& s, Isa isa) {
   Index const width = s.width, rows = s.rows, classes = s.classes;
   Array<Index> const index(rows, Whole{1, classes});
   Array<> const table(width * classes, Uniform{2, -1, 1}), y(s.elements());
+  ops::Embedding::Args args{};
+  args.e = args.ld_table = args.ld_out = width, args.v = args.whole_v = classes, args.n = rows;
+  args.first = true;
   return {8.0 * static_cast<double>(s.elements()),
-          BoundKernel(isa,
-                      Arguments<ops::Embedding>{ops::Embedding::Args{width, classes, rows, 0,
-                                                                     classes, true, width, width}},
-                      {index, table, y}),
-          [=] {
+          BoundKernel(isa, Arguments<ops::Embedding>{args}, {index, table, y}), [=] {
             return largest(rows, 1, [&](Index i) {
               return largest(width, 1, [&](Index e) {
                 return excess(y[i * width + e], table[index[i] * width + e], 0);

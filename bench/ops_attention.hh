@@ -26,7 +26,7 @@ struct Attended {
 
   ops::AttentionArgs args() const {
     ops::AttentionArgs args{};
-    args.d = depth, args.h = heads, args.i = args.j = seq, args.b = 1;
+    args.d = depth, args.h = row_count(heads), args.i = args.j = seq, args.b = 1;
     args.scale = 1 / std::sqrt(static_cast<double>(depth));
     return args;
   }

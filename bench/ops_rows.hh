@@ -83,7 +83,9 @@ struct Normalised {
 inline Work layer_norm_forward(Sizes const& s, Isa isa) {
   Normalised const in(s);
   Array<> const y(s.elements());
-  ops::LayerNorm::Args const args{s.width, s.rows, s.width, 1e-5, -1, {}, s.width, s.width};
+  ops::LayerNorm::Args args{};
+  args.e = args.whole_e = args.ldx = args.ldy = s.width, args.n = row_count(s.rows);
+  args.eps = 1e-5, args.phase = -1;
   return {8.0 * static_cast<double>(s.elements()),
           BoundKernel(isa, Arguments<ops::LayerNorm>{args},
                       {in.x, in.gamma, in.beta, y, in.mean, in.rstd}),
@@ -104,8 +106,9 @@ inline Work layer_norm_backward(Sizes const& s, Isa isa, double beta) {
   Normalised const in(s);
   in.take_moments();
   Array<> const dy(s.elements(), Uniform{4, -1, 1}), dx(s.elements(), Uniform{5, -1, 1});
-  ops::LayerNormBackward::Args const args{s.width, s.rows,  s.width, beta,   -1,
-                                          true,    s.width, s.width, s.width};
+  ops::LayerNormBackward::Args args{};
+  args.e = args.whole_e = args.ldx = args.lddy = args.lddx = s.width, args.n = row_count(s.rows);
+  args.beta = beta, args.phase = -1, args.first = true;
   return {(beta == 0 ? 12.0 : 16.0) * static_cast<double>(s.elements()),
           BoundKernel(isa, Arguments<ops::LayerNormBackward>{args},
                       {in.x, dy, in.gamma, in.mean, in.rstd, dx}),
@@ -138,7 +141,7 @@ inline Work layer_norm_weight_backward(Sizes const& s, Isa isa) {
   in.take_moments();
   Array<> const dy(s.elements(), Uniform{4, -1, 1}), dgamma(s.width), dbeta(s.width);
   ops::LayerNormWeightBackward::Args args{};
-  args.e = args.ldx = args.lddy = s.width, args.s = s.rows, args.n = 1;
+  args.e = args.ldx = args.lddy = s.width, args.s = row_count(s.rows), args.n = 1;
   return {8.0 * static_cast<double>(s.elements()),
           BoundKernel(isa, Arguments<ops::LayerNormWeightBackward>{args},
                       {in.x, dy, in.mean, in.rstd, dgamma, dbeta}),
@@ -173,11 +176,11 @@ struct Powers {
 inline Work softmax_forward(Sizes const& s, Isa isa) {
   Index const width = s.width, rows = s.rows;
   Array<> const x(s.elements(), Uniform{1, -4, 4}), y(s.elements());
+  ops::Softmax::Args args{};
+  args.v = args.ldx = args.ldy = width, args.n = row_count(s.rows), args.phase = -1,
+  args.first = true;
   return {8.0 * static_cast<double>(s.elements()),
-          BoundKernel(
-              isa, Arguments<ops::Softmax>{ops::Softmax::Args{width, rows, -1, true, width, width}},
-              {x, y}),
-          [=] {
+          BoundKernel(isa, Arguments<ops::Softmax>{args}, {x, y}), [=] {
             return largest(rows, some, [&](Index i) {
               Powers const row(x.data() + i * width, width);
               return largest(width, 1, [&](Index p) {
@@ -193,12 +196,11 @@ inline Work softmax_backward(Sizes const& s, Isa isa) {
   Index const width = s.width, rows = s.rows;
   Array<> const y(s.elements(), Uniform{1, 0, 0.01}), dy(s.elements(), Uniform{2, -1, 1});
   Array<> const dx(s.elements());
+  ops::SoftmaxBackward::Args args{};
+  args.v = args.ldy = args.lddy = args.lddx = width, args.n = row_count(s.rows);
+  args.phase = -1, args.first = true;
   return {12.0 * static_cast<double>(s.elements()),
-          BoundKernel(isa,
-                      Arguments<ops::SoftmaxBackward>{ops::SoftmaxBackward::Args{
-                          width, rows, 0, -1, true, width, width, width}},
-                      {y, dy, dx}),
-          [=] {
+          BoundKernel(isa, Arguments<ops::SoftmaxBackward>{args}, {y, dy, dx}), [=] {
             return largest(rows, some, [&](Index i) {
               double dot = 0;
               for (Index at = i * width; at < (i + 1) * width; ++at)
@@ -230,7 +232,9 @@ struct Labelled {
 
 inline Work cross_entropy_forward(Sizes const& s, Isa isa) {
   Labelled const in(s);
-  ops::CrossEntropy::Args const args{s.classes, s.tokens, 0, s.classes, -100, -1, {}, s.classes};
+  ops::CrossEntropy::Args args{};
+  args.v = args.whole_v = args.ldx = s.classes, args.n = row_count(s.tokens);
+  args.ignore_index = -100, args.phase = -1;
   return {4.0 * static_cast<double>(in.logits.size()),
           BoundKernel(isa, Arguments<ops::CrossEntropy>{args},
                       {in.logits, in.labels, in.loss, in.max, in.sum}),
@@ -251,8 +255,9 @@ inline Work cross_entropy_backward(Sizes const& s, Isa isa) {
     Powers const row = in.powers(i);
     in.max[i] = static_cast<float>(row.top), in.sum[i] = static_cast<float>(row.sum);
   }
-  ops::CrossEntropyBackward::Args const args{s.classes, s.tokens, 0,         s.classes, -100,
-                                             1,         0,        s.classes, s.classes};
+  ops::CrossEntropyBackward::Args args{};
+  args.v = args.whole_v = args.ldx = args.lddx = s.classes, args.n = s.tokens;
+  args.ignore_index = -100, args.scale = 1;
   return {8.0 * static_cast<double>(in.logits.size()),
           BoundKernel(isa, Arguments<ops::CrossEntropyBackward>{args},
                       {in.logits, in.labels, in.max, in.sum, dloss, dx}),

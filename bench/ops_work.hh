@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -26,6 +27,9 @@ struct Sizes {
   Index seq = 1024, heads = 12, depth = 64;
   Index elements() const { return width * rows; }
 };
+
+/// Rows, as Args count those of a tile.
+constexpr std::uint32_t row_count(Index rows) { return static_cast<std::uint32_t>(rows); }
 
 /// Memory allocated as arenas are, shared between the copies of the object.
 template <class T = float> class Array {

@@ -127,9 +127,10 @@ TEST_CASE("random graphs have the bits of one rank on random meshes", "[comm][pa
         auto const count = static_cast<std::size_t>(element_count(stored->spec.tiling.shape()));
         if (!stored->spec.attributes.persistent && !stored->spec.attributes.external) continue;
         std::vector<double> values(count);
+        auto const letter = static_cast<unsigned char>(stored->spec.name.back());
         if (stored->spec.dtype == DType::fp64)
           for (std::size_t i = 0; i < count; ++i)
-            values[i] = 0.1 * static_cast<double>((7 * i + stored->spec.name.back()) % 17) - 0.7;
+            values[i] = 0.1 * static_cast<double>((7 * i + letter) % 17) - 0.7;
         store.write_bytes(*stored, reinterpret_cast<std::byte const*>(values.data()));
       }
       for (int run = 0; run < 2; ++run) step.execute();
