@@ -123,6 +123,32 @@ TEST_CASE("parts run to their ends in the common order", "[graph][parts]") {
   }
 }
 
+TEST_CASE("tasks and messages of each mesh are as they were", "[graph][parts]") {
+  struct Golden {
+    std::size_t tasks;
+    std::int64_t messages;
+    Index bytes;
+  };
+  std::vector<Golden> const golden = {
+      {3665, 182, 1867136}, {4128, 365, 3734336}, {4447, 617, 6482368}, {4463, 625, 6315712},
+      {4010, 337, 4036544}, {4326, 514, 5593600}, {4496, 594, 6494208}};
+  TinyGptGraph const of(
+      {.batch = 4, .numerics = {.groups = {{"batch", 4}, {"head", 2}, {"seq", 2}}}});
+  auto const all = cases();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    INFO(all[i].name);
+    Golden found{};
+    for (Plan const& part : parts_of(of.graph, options_of(all[i]))) {
+      found.tasks += part.tasks().size();
+      for (PlannedTraffic const& with : traffic(part))
+        found.messages += with.sent, found.bytes += with.bytes_sent;
+    }
+    CHECK(found.tasks == golden[i].tasks);
+    CHECK(found.messages == golden[i].messages);
+    CHECK(found.bytes == golden[i].bytes);
+  }
+}
+
 TEST_CASE("batches cut a layer's work, and need no message forward", "[graph][parts]") {
   Layer const layer;
   PlanOptions options{.tile = 128, .cuts = {{"batch", {32}}}};
