@@ -126,7 +126,7 @@ class Gpt2Bench {
     int const rounds = quick ? of.quick_rounds : of.rounds;
     if (rounds == 0) return;
     bench::Gpt2Step const exact({}, of.seq, of.batch);
-    bench::Gpt2Step const fast({}, of.seq, of.batch, {Mode::fast, 1});
+    bench::Gpt2Step const fast({}, of.seq, of.batch, {.mode = Mode::fast});
     BindOptions const bind{.isa = isa_};
     PlanOptions overlapped = planner_;
     overlapped.double_buffered = {"tokens", "labels"};
