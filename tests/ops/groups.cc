@@ -412,7 +412,8 @@ TEST_CASE("softmax and cross-entropy add exponentials by groups", "[ops][groups]
           {}, {{classes, tokens}, {tokens}, {tokens}, {tokens}, {tokens}});
       c.groups = {{"v0", groups}};
       c.prepare = [&](std::vector<Array>& x) {
-        for (Index i = 0; i < tokens; ++i) x[1].set(i, i == 2 ? -100 : 97 * i);
+        for (Index i = 0; i < tokens; ++i)
+          x[1].set(i, i == 2 ? -100.0 : 97.0 * static_cast<double>(i));
       };
       auto const operands = make_operands(c, element);
       std::vector<double> maxima;
