@@ -98,6 +98,35 @@ struct Layer {
 
 }  // namespace
 
+TEST_CASE("axes that a rule shares out are cut for all ranks", "[graph][parts]") {
+  struct Cut {
+    Index extent;
+    int ranks, groups;
+    Index tile;
+    std::vector<Index> sizes;
+  };
+  for (Cut const& of :
+       {Cut{6, 4, 1, 256, {2, 2, 1, 1}}, Cut{8, 3, 1, 0, {3, 3, 2}}, Cut{8, 2, 1, 2, {2, 2, 2, 2}},
+        Cut{5, 2, 5, 2, {2, 1, 1, 1}}, Cut{320, 2, 5, 256, {192, 128}},
+        Cut{320, 2, 5, 64, {128, 64, 64, 64}}, Cut{768, 2, 1, 256, {192, 192, 192, 192}},
+        Cut{2, 2, 1, 256, {1, 1}}, Cut{96, 2, 1, 256, {64, 32}}, Cut{96, 2, 2, 256, {48, 48}},
+        Cut{500, 2, 2, 256, {256, 244}}}) {
+    CAPTURE(of.extent, of.ranks, of.groups, of.tile);
+    LogicalGraph graph("cut", {.groups = {{"row", of.groups}}});
+    Node const x = graph.input({.shape = {7, of.extent}, .axes = "column row"}, "x");
+    gelutanh(x).named("y").mark_output();
+    PlanOptions options{.tile = of.tile, .mesh = {{"data", of.ranks}}};
+    options.rules = {{.axis = "row", .mesh = "data"}};
+    Plan const plan(graph, options, 0);
+    std::vector<Index> sizes;
+    for (PlannedTensor const& tensor : plan.tensors())
+      if (tensor.name == "x")
+        for (Index tile = 0; tile < tensor.tiling.axis(1).count(); ++tile)
+          sizes.push_back(tensor.tiling.axis(1).size(tile));
+    CHECK(sizes == of.sizes);
+  }
+}
+
 TEST_CASE("parts run to their ends in the common order", "[graph][parts]") {
   TinyGptGraph const of({.batch = 4});
   Plan const whole(of.graph, {.tile = 64, .cuts = {{"batch", {1}}, {"head", {1}}}});

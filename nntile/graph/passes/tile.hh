@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nntile/core/groups.hh"
 #include "nntile/graph/bound_dims.hh"
 #include "nntile/graph/passes/inputs.hh"
 #include "nntile/graph/passes/prune.hh"
@@ -257,15 +258,51 @@ class TilePass {
       throw PlanError(concat("tile: axis '", asked->axis, "' must stay whole (", extent,
                              "), an op needs it in one tile"));
     if (asked != nullptr) return repeat(asked->sizes, extent, asked->axis);
-    if (options_.tile <= 0 || whole_[root] || extent <= 1 || short_groups(root, extent))
-      return AxisTiling::whole(extent);
+    if (whole_[root] || extent <= 1 || short_groups(root, extent)) return AxisTiling::whole(extent);
+    Index const ranks = ranks_along(root);
+    if (options_.tile <= 0 && ranks == 1) return AxisTiling::whole(extent);
     Index inside = 1;
     for (std::size_t const inner : inner_[root]) {
       if (inner == root) continue;
       inside = std::max(inside, inner_extent(inner));
     }
-    Index const wished = std::max<Index>(1, options_.tile / inside);
+    Index const wished = options_.tile <= 0 ? extent : std::max<Index>(1, options_.tile / inside);
+    if (ranks > 1 && ranks <= extent) return shared(root, extent, ranks, wished);
     return AxisTiling::uniform(extent, options_.even ? even(extent, wished) : wished);
+  }
+
+  /// Ranks that a rule shares an axis out to; 1 where none does.
+  Index ranks_along(std::size_t root) const {
+    Index ranks = 1;
+    for (ShardRule const& rule : options_.rules)
+      for (MeshAxis const& axis : options_.mesh)
+        if (!rule.axis.empty() && rule.axis == names_[root] && rule.mesh == axis.name)
+          ranks = std::max<Index>(ranks, axis.size);
+    return ranks;
+  }
+  /// Each rank's run of canonical groups, else of units of 64 where there is one for each, else of
+  /// indices, in as many even tiles: of `wished` elements at most, unless the shortest run has too
+  /// few for that.
+  AxisTiling shared(std::size_t root, Index extent, Index ranks, Index wished) const {
+    Index const groups = groups_.empty() || groups_[root] == PlannedTensor::no_groups
+                             ? 1
+                             : graph_.numerics().groups[groups_[root]].groups;
+    bool const grouped = groups >= ranks && groups <= extent;
+    Index const unit = (extent + 63) / 64 >= ranks ? 64 : 1;
+    Index const count = grouped ? groups : (extent + unit - 1) / unit;
+    auto const begin = [&](Index rank) {
+      Index const piece = rank * (count / ranks) + std::min(rank, count % ranks);
+      return grouped ? GroupCut{extent, count}.begin(piece) : std::min(extent, piece * unit);
+    };
+    Index const most = (begin(1) + wished - 1) / wished, shortest = extent - begin(ranks - 1);
+    Index const tiles = std::min(most, shortest >= 64 ? shortest / 64 : shortest);
+    std::vector<Index> sizes;
+    for (Index rank = 0; rank < ranks; ++rank) {
+      GroupCut const run{begin(rank + 1) - begin(rank), tiles};
+      for (Index tile = 0; tile < tiles; ++tile)
+        sizes.push_back(run.begin(tile + 1) - run.begin(tile));
+    }
+    return AxisTiling::sizes(sizes);
   }
 
   /// The one tile of an axis inside an adopted input. Throws PlanError where something else cuts
