@@ -4,21 +4,14 @@
 
 #include <cstdint>
 #include <cstring>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "nntile/comm/self.hh"
-#include "nntile/comm/transfers.hh"
 #include "nntile/ops.hh"
 #include "nntile/runtime/ring/ring.hh"
-#include "nntile/runtime/serial/serial.hh"
-#include "tests/comm/local_ranks.hh"
+#include "tests/comm/run_parts.hh"
 #include "tests/comm/train_part.hh"
 #include "tests/graph/random_graph.hh"
 #include "tests/support/catch.hh"
@@ -28,53 +21,6 @@ using namespace nntile;
 using namespace nntile::test;
 
 namespace {
-
-int ranks_of(std::vector<MeshAxis> const& mesh) {
-  int ranks = 1;
-  for (MeshAxis const& axis : mesh) ranks *= axis.size;
-  return ranks;
-}
-
-/// Runs job(store, plan of a graph) on every rank of the mesh; the tiles of all ranks, of which
-/// those that several hold are equal. Checks the traffic.
-template <class R, class Job>
-Tiles run_parts(std::vector<MeshAxis> const& mesh, LocalOptions const& local, Job job) {
-  Tiles all;
-  std::mutex mutex;
-  std::optional<std::string> different;
-  auto const on_rank = [&](auto& comm) {
-    Transfers transfers(comm);
-    R runtime(RuntimeOptions{.workers = std::is_same_v<R, Serial> ? 1 : 1 + comm.rank() % 2});
-    TensorStore<R> store(runtime, link_of(transfers));
-    std::vector<PlannedTraffic> const planned = job(store);
-    Tiles tiles;
-    collect(store, tiles);
-    comm.barrier();
-    std::lock_guard const guard(mutex);
-    for (PlannedTraffic const& with : planned) {
-      PeerTraffic const counted = comm.traffic(with.peer);
-      if (counted.sent.bytes != static_cast<std::uint64_t>(with.bytes_sent) ||
-          counted.received.bytes != static_cast<std::uint64_t>(with.bytes_received) ||
-          counted.sent.messages != static_cast<std::uint64_t>(with.sent))
-        different = concat("rank ", comm.rank(), " sent ", counted.sent.bytes, " bytes to ",
-                           with.peer, ", not ", with.bytes_sent);
-    }
-    for (auto& [name, bytes] : tiles) {
-      auto const [at, first] = all.try_emplace(name, bytes);
-      if (!first && at->second != bytes) different = concat(name, " on rank ", comm.rank());
-    }
-  };
-  int const ranks = ranks_of(mesh);
-  if (ranks == 1) {
-    SelfComm comm;
-    on_rank(comm);
-  } else {
-    LocalWorld world(ranks, local);
-    for (std::string const& text : on_ranks(world, on_rank)) CHECK(text == "");
-  }
-  CHECK(different.value_or("") == "");
-  return all;
-}
 
 template <class R>
 Tiles train(std::vector<MeshAxis> const& mesh, std::vector<ShardRule> const& rules,

@@ -2,46 +2,13 @@
 #pragma once
 // One rank's part of the training of a small GPT-2, over any communicator.
 
-#include <cstddef>
 #include <cstdint>
-#include <map>
-#include <string>
 #include <vector>
 
-#include "nntile/graph/parts.hh"
+#include "tests/comm/part_tiles.hh"
 #include "tests/support/tiny_gpt.hh"
 
 namespace nntile::test {
-
-/// Tiles of stored tensors, by name and number, as bytes.
-using Tiles = std::map<std::string, std::vector<std::byte>>;
-
-template <class R> void collect(TensorStore<R>& store, Tiles& tiles) {
-  for (auto const& stored : store.tensors())
-    for (std::size_t t = 0; t < stored->tiles.size(); ++t) {
-      if (stored->elsewhere[t]) continue;
-      TileBox const box = stored->spec.tiling.box(static_cast<Index>(t));
-      auto const lock = store.runtime().lock(stored->tiles[t], Access::read);
-      tiles[concat(stored->spec.name, ":", t)].assign(
-          lock.begin(), lock.begin() + byte_count(box.extent, size_of(stored->spec.dtype)));
-      store.runtime().unlock(stored->tiles[t]);
-    }
-}
-
-template <class R>
-CompiledGraph<R> compile_any(LogicalGraph const& graph, TensorStore<R>& store,
-                             PlanOptions const& options, BindOptions const& bind = {}) {
-  return options.mesh.empty() ? compile(graph, store, options, bind)
-                              : compile_part(graph, store, options, bind);
-}
-/// What `runs` runs of a part send and receive.
-inline std::vector<PlannedTraffic> times(std::vector<PlannedTraffic> traffic, int runs) {
-  for (PlannedTraffic& with : traffic) {
-    with.sent *= runs, with.received *= runs;
-    with.bytes_sent *= runs, with.bytes_received *= runs;
-  }
-  return traffic;
-}
 
 /// Three steps of a small GPT-2 of four batches; what they send and receive.
 template <class R>

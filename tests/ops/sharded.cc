@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Every op and its derivative on several ranks: each axis sharded in turn, with and without
+// canonical groups, has the bits of one rank.
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+
+#include "nntile/runtime/ring/ring.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/sharded_op.hh"
+
+namespace {
+
+using namespace nntile;
+using namespace nntile::test;
+
+bool long_form() { return std::getenv("NNTILE_SHARDED_OPS") != nullptr; }
+
+bool takes(OpCase const& c, DType element) {
+  return std::count(c.op->dtypes.begin(), c.op->dtypes.end(), element) > 0;
+}
+
+/// How much was tried.
+struct Tried {
+  int calls = 0, gradients = 0, runs = 0;
+  std::size_t messages = 0;
+};
+
+/// CHECKs one graph of a case with one axis sharded over so many ranks; `alone` names the one
+/// tensor that is sharded, others are on all.
+void check_sharded(LogicalGraph const& graph, OpCase const& c, std::vector<Array> const& operands,
+                   ShardedAxis const& axis, int ranks, std::string const& alone, Tried& tried) {
+  INFO(c.op->name << " " << to_string(c.shapes[0]) << " " << c.groups.size() << " groups, axis "
+                  << axis.name << " of " << alone << " over " << ranks << " ranks");
+  PlanOptions options{.tile = 0, .cuts = plan_cuts(canonical_cuts(c))};
+  std::erase_if(options.cuts, [&](AxisCut const& cut) { return cut.axis == axis.name; });
+  for (AxisGroups const& each : c.groups)  // borders of blocks are not canonical there
+    std::erase_if(options.cuts, [&](AxisCut const& cut) { return cut.axis == each.axis; });
+  options.cuts.push_back({axis.name, axis.sizes});
+  options.check = true;
+  Tiles const one = run_sharded<Serial>(graph, operands, options, {});
+  options.mesh = {{"m", ranks}};
+  options.rules = {{.tensors = alone, .axis = axis.name, .mesh = "m"}};
+  int const number = tried.runs++;
+  LocalOptions const local{.seed = static_cast<std::uint64_t>(number),
+                           .most_delay = number % 5,
+                           .eager_bytes = number % 3 == 0 ? 256u : 0u};
+  Tiles const many = number % 2 == 0 ? run_sharded<Serial>(graph, operands, options, local)
+                                     : run_sharded<Ring>(graph, operands, options, local);
+  CHECK(many == one);
+  for (int rank = 0; rank < ranks; ++rank)
+    for (PlannedTraffic const& with : traffic(Plan(graph, options, rank)))
+      tried.messages += static_cast<std::size_t>(with.sent);
+}
+
+/// Every axis of a case over 2 to 4 ranks, of all tensors and of each operand alone, forward and
+/// with gradients. The short form tries operands alone on two ranks.
+void check_case(OpCase const& c, DType element, Tried& tried) {
+  auto const operands = make_operands(c, element);
+  Numerics const numerics{.groups = c.groups};
+  std::deque<LogicalGraph> graphs;
+  build(graphs.emplace_back(c.op->name, numerics), c, element);
+  ++tried.calls;
+  if (add_with_gradients(graphs, c, element)) ++tried.gradients;
+  for (std::size_t a = 0; a < axes_of(c).axes.size(); ++a)
+    for (int const ranks : {2, 3, 4}) {
+      auto const axis = cut_for(c, a, ranks);
+      if (!axis) continue;
+      for (LogicalGraph const& graph : graphs) {
+        check_sharded(graph, c, operands, *axis, ranks, "*", tried);
+        if (ranks != 2 && !long_form()) continue;
+        for (std::size_t o = 0; o < operands.size(); ++o) {
+          auto const ids = axes_of(c).operands[o];
+          if (std::find(ids.begin(), ids.end(), a) != ids.end())
+            check_sharded(graph, c, operands, *axis, ranks, name_of_operand(o), tried);
+        }
+      }
+    }
+}
+
+}  // namespace
+
+// NNTILE_SHARDED_OPS=1 tries every dtype, 2 to 4 groups, and operands alone on 2 to 4 ranks.
+TEST_CASE("an op with any axis sharded has the bits of one rank", "[ops][sharded]") {
+  std::vector<OpCase> cases = every_op();
+  cases.push_back(op_case<ops::Gemm>({.bias = true, .ndim = 2, .batch_ndim = 1},
+                                     {{5, 3, 4, 2}, {3, 4, 6, 2}, {5}, {5, 6, 2}}));
+  Tried tried;
+  for (OpCase const& c : cases) {
+    std::vector<DType> elements = {takes(c, DType::fp32) ? DType::fp32 : c.op->dtypes[0]};
+    if (long_form()) elements.assign(c.op->dtypes.begin(), c.op->dtypes.end());
+    for (DType const element : elements) {
+      check_case(c, element, tried);
+      for (int groups = long_form() ? 2 : 4; groups <= 4; ++groups)
+        if (OpCase const grouped = with_groups(c, groups); !grouped.groups.empty())
+          check_case(grouped, element, tried);
+    }
+  }
+  WARN("sharded ops: " << tried.calls << " calls, " << tried.gradients << " with gradients, in "
+                       << tried.runs << " ways, " << tried.messages << " messages");
+  CHECK(tried.calls - tried.gradients < tried.calls / 2);
+  CHECK(tried.messages > 10000);
+}
