@@ -16,7 +16,10 @@ template <class T> struct ColumnResult : ChainResult<T> {
   NNTILE_ALWAYS_INLINE ColumnResult at(Index offset) const { return {ChainResult<T>::at(offset)}; }
   NNTILE_ALWAYS_INLINE V start(Index i) const {
     V lanes[Vec<V>::lanes];
-    store(lanes, start(i, First{1}));
+    if constexpr (Vec<V>::lanes == 1)  // which First{1} is none of
+      store(lanes, start(i, All{}), All{});
+    else
+      store(lanes, start(i, First{1}));
     return lanes[0];
   }
   template <class Part> NNTILE_ALWAYS_INLINE Vec<V> start(Index i, Part part) const {

@@ -96,10 +96,10 @@ template <class S> struct Gemm {
       std::same_as<S, T> ? WideBlocking<T>::bytes : NarrowBlocking<T>::bytes;
 
   static Status run(KernelCall const& call) noexcept {
+    if (call.workspace == nullptr) return {no_workspace};
     auto const args = arguments<ops::Gemm>(call);
     if (args.m == 0 || args.n == 0) return {};
     if (args.finishing) return finish_groups<S>(args, call), Status{};
-    if (call.workspace == nullptr) return {no_workspace};
     for (Index batch = 0; batch < args.batch; ++batch) {
       auto const x = product_of<S>(args, call, batch);
       if constexpr (std::same_as<S, T>)
