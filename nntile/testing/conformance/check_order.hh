@@ -136,7 +136,7 @@ inline void disjoint_writers_keep_their_place(Trial const& trial) {
       script.task({{0, write_disjoint}, {1, write_disjoint}});
     script.task({{0, accumulate}}, nap)
         .task({{0, write_disjoint}})
-        .late({{0, write_disjoint}}, Finish::outside, nap)
+        .task({{0, write_disjoint}}, nap)
         .task({{0, update}}, nap);
   }
   script.run(trial);
@@ -149,7 +149,7 @@ inline void unordered_accesses(Trial const& trial) {
   for (int i = 0; i < 5 * trial.rounds; ++i)
     script.task({{0, update}}, nap)
         .task({{0, unordered}, {1, update}})
-        .late({{0, unordered}, {1, read}}, Finish::outside, nap)
+        .task({{0, unordered}, {1, read}}, nap)
         .task({{3, unordered}, {1, update}})
         .task({{3, update}, {0, write}});
   script.run(trial);
@@ -173,6 +173,8 @@ inline void late_tasks_are_tasks(Trial const& trial) {
       script.late({{1, update}}, finish, static_cast<std::uint8_t>(i % 2 == 0 ? nap : 1))
           .task({{1, read}, {0, write}})
           .late({{0, read}, {1, write}}, finish)
+          .late({{1, write_disjoint}, {3, unordered}}, finish, 1)
+          .late({{1, write_disjoint}}, finish)
           .task({{1, read}, {3, update}})
           .task({{0, write}});
   script.run(trial);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "nntile/testing/conformance/scene.hh"
@@ -36,24 +37,30 @@ inline void retire_in_use_late(Trial const& trial) {
   script.run(trial);
 }
 
-/// No dependence holds it, only the task's use.
+/// No dependence holds it, only the task's use. A thread looks at the memory once the driver has
+/// retired it, and ends the task.
 inline void retire_unordered(Trial const& trial) {
   Adopted memory(64);
+  std::atomic<bool> retired{false}, held{true}, same{true};
+  std::vector<std::uint64_t> expected;
+  std::thread outside;
+  auto begin = [&](KernelCall const& call, Completion token) {
+    auto const* const words = static_cast<std::uint64_t const*>(call.buffers[0]);
+    outside = std::thread([&, words, token] {
+      while (!retired) std::this_thread::yield();
+      held = memory.released == 0;
+      same = std::equal(expected.begin(), expected.end(), words);
+      token.complete({});
+    });
+    return Status{};
+  };
   {
     Scene scene(trial);
     std::uint32_t const adopted = scene.adopt(memory);
     std::uint32_t const allocated = scene.allocate(64);
     scene.task({{allocated, write}});
-    auto const written = scene.words(allocated);
-    std::atomic<std::uint64_t const*> words{nullptr};
-    Completion token;
-    auto begin = [&](KernelCall const& call, Completion given) {
-      token = given;
-      words = static_cast<std::uint64_t const*>(call.buffers[0]);
-      return Status{};
-    };
-    Event const event = scene.start({{allocated, unordered}, {adopted, unordered}}, begin);
-    while (words == nullptr) (void)scene.runtime().done(event);
+    expected = scene.words(allocated);
+    scene.start({{allocated, unordered}, {adopted, unordered}}, begin);
     scene.retire(allocated);
     scene.retire(adopted);
     for (int i = 0; i < 20; ++i) {
@@ -62,13 +69,12 @@ inline void retire_unordered(Trial const& trial) {
       scene.runtime().unlock(scene.handle(other));
       scene.retire(other);
     }
-    bool const held = memory.released == 0;
-    bool const same = std::equal(written.begin(), written.end(), words.load());
-    token.complete({});
-    require(held, "adopted memory was released, though a task used it in no order");
-    require(same, "the data of a retired buffer changed while a task used it in no order");
+    retired = true;
     scene.destroy();
   }
+  if (outside.joinable()) outside.join();
+  require(held, "adopted memory was released, though a task used it in no order");
+  require(same, "the data of a retired buffer changed while a task used it in no order");
   require(memory.released == 1, "adopted memory was not released once");
 }
 
