@@ -12,6 +12,7 @@
 #include "nntile/nn/linear.hh"
 #include "nntile/ops.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/job_proof.hh"
 #include "tests/support/message.hh"
 #include "tests/support/tiny_gpt.hh"
 
@@ -43,48 +44,8 @@ PlanOptions options_of(Case const& of) {
   options.check = true;
   return options;
 }
-std::vector<Plan> parts_of(LogicalGraph const& graph, PlanOptions const& options) {
-  std::vector<Plan> parts;
-  int ranks = 1;
-  for (MeshAxis const& axis : options.mesh) ranks *= axis.size;
-  for (int rank = 0; rank < ranks; ++rank) parts.emplace_back(graph, options, rank);
-  return parts;
-}
-TransferArgs args_of(Plan const& plan, PlannedTask const& task) {
-  TransferArgs args;
-  std::memcpy(&args, plan.args(task).data(), sizeof args);
-  return args;
-}
 KernelKind kind_of(Plan const& plan, PlannedTask const& task) {
   return plan.kernels()[task.kernel].kind;
-}
-
-/// Runs the parts' tasks in their orders, a message at a time; the tasks of each rank that ran. As
-/// long as a rank stands before a receive whose message has not been sent, it waits.
-std::vector<std::size_t> run_in_order(std::vector<Plan> const& parts) {
-  std::vector<std::size_t> at(parts.size());
-  std::map<std::tuple<int, int, std::int64_t>, Index> mail;  // bytes
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t r = 0; r < parts.size(); ++r)
-      for (Plan const& plan = parts[r]; at[r] < plan.tasks().size(); ++at[r], moved = true) {
-        PlannedTask const& task = plan.tasks()[at[r]];
-        if (kind_of(plan, task) == KernelKind::op) continue;
-        TransferArgs const args = args_of(plan, task);
-        Index const bytes = plan.buffers()[plan.uses(task)[0].handle].bytes;
-        auto const here = static_cast<int>(r);
-        if (kind_of(plan, task) == KernelKind::send) {
-          CHECK(mail.emplace(std::tuple(here, args.peer, args.number), bytes).second);
-          continue;
-        }
-        auto const message = mail.find({args.peer, here, args.number});
-        if (message == mail.end()) break;
-        CHECK(message->second == bytes);
-        mail.erase(message);
-      }
-  }
-  CHECK(mail.empty());
-  return at;
 }
 
 /// y = gelutanh(x w + b), of 256 by 512.
@@ -127,28 +88,14 @@ TEST_CASE("axes that a rule shares out are cut for all ranks", "[graph][parts]")
   }
 }
 
-TEST_CASE("parts run to their ends in the common order", "[graph][parts]") {
-  TinyGptGraph const of({.batch = 4});
-  Plan const whole(of.graph, {.tile = 64, .cuts = {{"batch", {1}}, {"head", {1}}}});
-  for (Case const& each : cases()) {
-    INFO(each.name);
-    auto const parts = parts_of(of.graph, options_of(each));
-    auto const ran = run_in_order(parts);
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> tasks;  // by node and tile
-    for (std::size_t r = 0; r < parts.size(); ++r) {
-      CHECK(ran[r] == parts[r].tasks().size());
-      CHECK(parts[r].rank() == static_cast<int>(r));
-      for (PlannedTask const& task : parts[r].tasks())
-        if (kind_of(parts[r], task) == KernelKind::op) ++tasks[{task.node, task.tile}];
-      // Each message is somebody's to receive.
-      for (PlannedTraffic const& with : traffic(parts[r]))
-        for (PlannedTraffic const& back : traffic(parts[static_cast<std::size_t>(with.peer)]))
-          if (back.peer == static_cast<int>(r)) {
-            CHECK(back.received == with.sent);
-            CHECK(back.bytes_received == with.bytes_sent);
-          }
+TEST_CASE("parts of a training step do what one rank does, in one common order", "[graph][parts]") {
+  for (Numerics const& numerics :
+       {Numerics{}, Numerics{.groups = {{"batch", 4}, {"head", 2}, {"seq", 2}}}}) {
+    TinyGptGraph const of({.batch = 4, .numerics = numerics});
+    for (Case const& each : cases()) {
+      INFO(each.name << " with " << numerics.groups.size() << " grouped axes");
+      CHECK(fault_of(of.graph, options_of(each)) == "");
     }
-    for (PlannedTask const& task : whole.tasks()) CHECK(tasks.count({task.node, task.tile}) == 1);
   }
 }
 

@@ -38,6 +38,7 @@ inline void add_weighted_gradients(LogicalGraph& graph, std::vector<Node> const&
                                    std::vector<Node> const& parameters) {
   Node loss;
   for (Node const& result : results) {
+    if (loss && loss.dtype() != result.dtype()) continue;
     Node const weights = graph.input(graph.tensor_at(result.id()).spec, graph.unique("weights"));
     int const rank = static_cast<int>(result.shape().size());
     ops::Gemm::Attrs const attrs{.trans_a = true, .ndim = rank, .beta = loss ? 1.0 : 0.0};

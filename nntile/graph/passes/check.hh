@@ -13,7 +13,9 @@ namespace nntile::passes {
 /// computes the same. A runtime orders a task behind the last writer of a handle, a writer also
 /// behind the readers since; a slot is one handle, and so is a stored tile. It follows:
 ///   order    tasks that touch one tile, of which one writes it, stand in the order of the graph's
-///            nodes, those of a node in the order in which it was walked;
+///            nodes, those of a node in the order in which it was walked; a part numbers its own
+///            arguments in its order, so that of a rank's part the order of nodes alone is proved:
+///            within one it is the walk's, since parts keep the common order;
 ///   values   what is read has been written before, or is given before a run;
 ///   slots    a tile enters its slot by a `write` behind all uses of the tile before it, which is
 ///            not used again: so no two live ranges overlap in the partial order. One task may end
