@@ -205,19 +205,33 @@ template <Communicator C> class Transfers : public TransferQueue {
                            ": drive it there, or initialise with level multiple"));
   }
 
+  /// Throws CommError where this rank cannot wait for the others: check_driver(), transfers open.
+  void check_closed(char const* call) const {
+    check_driver();
+    detail::Lock guard(mutex_);
+    if (!open_.empty())
+      throw CommError(concat(call, ": ", open_.size(), " transfers are open on rank ", comm_.rank(),
+                             "; wait for their tasks before"));
+  }
+
+  /// What every rank gives, by rank; with no transfer open.
+  std::vector<std::vector<std::byte>> all_gather(std::span<std::byte const> bytes) {
+    while (busy_.exchange(true, std::memory_order_acquire)) detail::sleep_ns(1'000);  // a last poll
+    struct Free {
+      std::atomic<bool>& busy;
+      ~Free() { busy.store(false, std::memory_order_release); }
+    } const free{busy_};
+    return comm_.all_gather(bytes);
+  }
+
   /// Gives `count` numbers of messages that no other call has given, the same on all ranks; returns
   /// the first. Collective, in the same order on all ranks, with no transfer open. Throws
   /// CommError: transfers are open, ranks that ask for different counts, more than the tag bound
   /// admits.
   std::int64_t reserve(std::int64_t count) {
-    {
-      detail::Lock guard(mutex_);
-      if (!open_.empty())
-        throw CommError(concat("reserve: ", open_.size(), " transfers are open on rank ",
-                               comm_.rank(), "; wait for their tasks before"));
-    }
+    check_closed("reserve");
     std::int64_t const mine[] = {next_, count};
-    auto const all = comm_.all_gather(std::as_bytes(std::span(mine)));
+    auto const all = all_gather(std::as_bytes(std::span(mine)));
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       std::int64_t its[2] = {};
       if (all[rank].size() == sizeof its) std::memcpy(its, all[rank].data(), sizeof its);
@@ -329,9 +343,13 @@ template <Communicator C> class Transfers : public TransferQueue {
 /// The link of a store whose graphs transfer: TensorStore<R> store(runtime, link_of(transfers)).
 template <Communicator C> RankLink link_of(Transfers<C>& transfers) {
   auto const reserve = +[](void* engine, std::int64_t count) {
-    auto& of = *static_cast<Transfers<C>*>(static_cast<TransferQueue*>(engine));
-    of.check_driver();
-    return of.reserve(count);
+    return static_cast<Transfers<C>*>(static_cast<TransferQueue*>(engine))->reserve(count);
+  };
+  auto const check = +[](void* engine) {
+    static_cast<Transfers<C>*>(static_cast<TransferQueue*>(engine))->check_closed("all_gather");
+  };
+  auto const all_gather = +[](void* engine, std::span<std::byte const> bytes) {
+    return static_cast<Transfers<C>*>(static_cast<TransferQueue*>(engine))->all_gather(bytes);
   };
   C const& comm = transfers.communicator();
   return {comm.rank(),
@@ -339,7 +357,9 @@ template <Communicator C> RankLink link_of(Transfers<C>& transfers) {
           &send_codelet,
           &receive_codelet,
           static_cast<TransferQueue*>(&transfers),
-          reserve};
+          reserve,
+          check,
+          all_gather};
 }
 
 }  // namespace nntile

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Moving a tile between its own storage and a whole column-major array.
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "nntile/core/tiling.hh"
@@ -40,6 +42,35 @@ void for_each_run(TileBox const& box, Shape const& array, std::size_t element_by
     std::size_t d = outer;
     while (d < rank && ++at[d] == box.extent[d]) at[d++] = 0;
     if (d == rank) return;
+  }
+}
+
+/// Calls run(tile, offset in the tile, offset from `offset`, bytes) for each contiguous run of
+/// bytes that the bytes [offset, offset + size) of a whole column-major array share with a tile of
+/// it; tile by tile.
+template <class Run>
+void for_each_run_in(Tiling const& tiling, std::size_t element_bytes, Index unit,
+                     std::uint64_t offset, std::uint64_t size, Run&& run) {
+  Shape const array = tiling.shape();
+  std::uint64_t row = element_bytes;  // bytes of one index of the outermost dimension
+  for (std::size_t d = 0; d + 1 < array.size(); ++d) row *= static_cast<std::uint64_t>(array[d]);
+  for (Index tile = 0; tile < tiling.tile_count(); ++tile) {
+    TileBox const box = tiling.box(tile);
+    if (array.size() != 0) {
+      auto const first = static_cast<std::uint64_t>(box.begin[array.size() - 1]);
+      auto const end = first + static_cast<std::uint64_t>(box.extent[array.size() - 1]);
+      if (end * row <= offset || first * row >= offset + size) continue;
+    }
+    for_each_run(
+        box, array, element_bytes,
+        [&](std::size_t at, std::size_t in_tile, std::size_t length) {
+          std::uint64_t const begin = std::max<std::uint64_t>(at, offset);
+          std::uint64_t const end = std::min<std::uint64_t>(at + length, offset + size);
+          if (begin < end)
+            run(static_cast<std::size_t>(tile), in_tile + (begin - at), begin - offset,
+                end - begin);
+        },
+        unit);
   }
 }
 

@@ -3,8 +3,15 @@
 // The joint between graphs and communicators: neither includes the other.
 
 #include <cstdint>
+#include <cstring>
+#include <exception>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "nntile/core/codelet.hh"
+#include "nntile/core/error.hh"
 
 namespace nntile {
 
@@ -31,6 +38,87 @@ struct RankLink {
   /// Reserves numbers of messages, the same on all ranks, and checks that this thread may drive
   /// transfers; returns the first. Collective. Throws CommError.
   std::int64_t (*reserve)(void* engine, std::int64_t count) = nullptr;
+  /// Throws CommError where this rank cannot wait for the others: on a thread that may not, with
+  /// transfers open.
+  void (*check)(void* engine) = nullptr;
+  /// The bytes that each rank gives, by rank. Collective; waits. Throws CommError.
+  std::vector<std::vector<std::byte>> (*all_gather)(void* engine,
+                                                    std::span<std::byte const> bytes) = nullptr;
 };
+
+namespace detail {
+
+/// What a rank gives in an exchange: whether it failed, the call that it is at, and its bytes, or
+/// its error.
+class ExchangeFrame {
+ public:
+  static std::vector<std::byte> pack(bool failed, std::string_view call,
+                                     std::span<std::byte const> bytes) {
+    std::uint64_t const head[] = {failed ? 1u : 0u, call.size()};
+    std::vector<std::byte> frame;
+    frame.reserve(sizeof head + call.size() + bytes.size());
+    auto const add = [&](std::span<std::byte const> more) {
+      frame.insert(frame.end(), more.begin(), more.end());
+    };
+    add(std::as_bytes(std::span(head)));
+    add(std::as_bytes(std::span(call)));
+    add(bytes);
+    return frame;
+  }
+  /// Something else was given: it is of no call.
+  explicit ExchangeFrame(std::span<std::byte const> frame) {
+    std::uint64_t head[2];
+    if (frame.size() < sizeof head) return;
+    std::memcpy(head, frame.data(), sizeof head);
+    if (head[0] > 1 || head[1] > frame.size() - sizeof head) return;
+    failed = head[0] == 1;
+    call = text(frame.subspan(sizeof head, head[1]));
+    bytes = frame.subspan(sizeof head + head[1]);
+  }
+  static std::string_view text(std::span<std::byte const> bytes) {
+    return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+  }
+
+  bool failed = false;
+  std::string_view call = "something else";
+  std::span<std::byte const> bytes = {};
+};
+
+}  // namespace detail
+
+/// Gives every rank what each of them gives: the bytes of give(), by rank. All ranks call it
+/// together, with no transfer open, and name it alike. If give() throws on one rank, that one
+/// throws the same, and all others CommError, which names the rank and its error; none waits for
+/// what will not come. Throws CommError, too, where a rank is at another call. Cost: the bytes of
+/// all at each.
+template <class Give>
+std::vector<std::vector<std::byte>> exchange(RankLink const& link, std::string_view call,
+                                             Give&& give) {
+  using Frame = detail::ExchangeFrame;
+  if (link.ranks == 1) return {give()};
+  std::vector<std::byte> own;
+  std::exception_ptr error;
+  try {
+    link.check(link.engine);
+    own = Frame::pack(false, call, give());
+  } catch (std::exception const& failure) {
+    error = std::current_exception();
+    own = Frame::pack(true, call, std::as_bytes(std::span(std::string_view(failure.what()))));
+  }
+  auto all = link.all_gather(link.engine, own);
+  if (error != nullptr) std::rethrow_exception(error);
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (Frame const frame(all[rank]); frame.failed)
+      throw CommError(concat(call, ": rank ", rank, ": ", Frame::text(frame.bytes)));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    Frame const frame(all[rank]);
+    if (frame.call != call)
+      throw CommError(concat("rank ", link.rank, " is at ", call, ", and rank ", rank, " at ",
+                             frame.call, ": all ranks call the same in one order"));
+    all[rank].erase(all[rank].begin(),
+                    all[rank].end() - static_cast<std::ptrdiff_t>(frame.bytes.size()));
+  }
+  return all;
+}
 
 }  // namespace nntile

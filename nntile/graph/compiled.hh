@@ -51,6 +51,7 @@ template <Runtime R> class CompiledGraph {
                 BindOptions const& options = {})
       : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
     store.check_ranks(*plan_);
+    if (plan_->ranks() > 1) last_run_ = store.add_run();
     detail::check_isa("compile", options.isa);
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
     tasks_ = detail::BoundTasks(*plan_, *runtime_, isa, options.ops, options.trace, store.link());
@@ -147,6 +148,7 @@ template <Runtime R> class CompiledGraph {
     if (stored.storage != Storage::stored)
       throw GraphError(concat("watch: '", name, "' is ", name_of(stored.storage), ", so that its ",
                               "memory changes with each binding; watch what a run computes"));
+    store_->check_here(stored, "watch");
     auto block = std::make_shared<detail::WatchBlock>(name, stored.spec.tiling,
                                                       stored.spec.column_unit, sizeof(T));
     Watch<T> result(block);
@@ -213,6 +215,7 @@ template <Runtime R> class CompiledGraph {
     std::swap(runs_, other.runs_);
     std::swap(watches_, other.watches_);
     std::swap(events_, other.events_);
+    std::swap(last_run_, other.last_run_);
   }
 
   CompiledGraph const& checked(char const* call) const {
@@ -290,9 +293,11 @@ template <Runtime R> class CompiledGraph {
       if (!part.values_known) note_values(part);
     }
     next_part_ = end;
-    if (end != parts_.size()) return;
-    ++runs_;
-    for (auto const& watch : watches_) events_->push_back(watch.submit(runs_));
+    if (end == parts_.size()) {
+      ++runs_;
+      for (auto const& watch : watches_) events_->push_back(watch.submit(runs_));
+    }
+    if (last_run_ != nullptr) *last_run_ = *events_;
   }
 
   void submit_part(Part& part) {
@@ -478,6 +483,7 @@ template <Runtime R> class CompiledGraph {
   std::uint64_t runs_ = 0;
   std::vector<detail::WatchTask<R>> watches_;
   std::shared_ptr<std::vector<Event>> events_;
+  std::shared_ptr<std::vector<Event>> last_run_;  // across ranks, for the store
 };
 
 }  // namespace nntile

@@ -31,7 +31,8 @@ struct RankBox {
 /// tasks that read it there; what is dealt out does not.
 struct TileHome {
   RankBox box = {};
-  std::uint8_t cut = 0;  // bits of the mesh's axes
+  std::uint8_t cut = 0;    // bits of the mesh's axes
+  std::int32_t first = 0;  // the lowest of them
   bool operator==(TileHome const&) const = default;
 };
 

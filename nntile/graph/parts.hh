@@ -68,8 +68,11 @@ inline PlanData part_of(LogicalGraph const& graph, PlanOptions options, int rank
   std::vector<TileHome> homes = passes::HomePass(plan, graph, options, mesh, axes).run();
   for (PlannedTensor& tensor : plan.tensors)
     if (tensor.used && tensor.storage == Storage::stored)
-      for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile)
-        tensor.homes.push_back(homes[tensor.first_buffer + static_cast<std::uint32_t>(tile)]);
+      for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
+        TileHome home = homes[tensor.first_buffer + static_cast<std::uint32_t>(tile)];
+        home.first = mesh.first(home.box);
+        tensor.homes.push_back(home);
+      }
   plan = passes::SplitPass(std::move(plan), mesh, std::move(homes), rank).run();
   return passes::place(passes::lifetime(std::move(plan)), graph, options);
 }

@@ -4,6 +4,7 @@
 
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -13,22 +14,10 @@
 #include "nntile/core/rank_link.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/adopted.hh"
-#include "nntile/graph/plan.hh"
+#include "nntile/graph/stored_spec.hh"
 #include "nntile/tile/tile.hh"
 
 namespace nntile {
-
-/// Description of a stored tensor; the same for every graph that names it.
-struct StoredSpec {
-  std::string name;
-  DType dtype = DType::fp32;
-  Tiling tiling;
-  Shape file_shape;  // row-major, as files have it
-  TensorAttributes attributes;
-  bool open = false;                 // in the graph: one of several of that name, perhaps
-  Index column_unit = 1;             // leading dimensions of tiles are its multiples, in elements
-  std::vector<TileHome> homes = {};  // ranks that store its tiles, on a mesh
-};
 
 /// Owns the parameters, states, inputs and outputs of one or more compiled graphs on one runtime. A
 /// graph that is compiled adds what it stores and is not here yet; what is here keeps its dtype,
@@ -81,7 +70,7 @@ template <Runtime R> class TensorStore {
   Stored& ensure(PlannedTensor const& planned, std::span<PlannedBuffer const> buffers) {
     Shape const shape = planned.tiling.shape();
     if (Stored* const stored = find_for(planned, shape)) {
-      check_same(*stored, planned);
+      detail::check_same(stored->spec, stored->storage, planned);
       stored->spec.attributes.output |= planned.attributes.output;
       return *stored;
     }
@@ -194,7 +183,8 @@ template <Runtime R> class TensorStore {
     write_bytes(stored, reinterpret_cast<std::byte const*>(values.data()));
   }
   /// Copies a tensor out, waiting for its tasks alone. Throws TypeError; TaskError where a task
-  /// that wrote it failed.
+  /// that wrote it failed; GraphError, with tile and rank, where another rank holds some of it:
+  /// `gather` gives the whole, `read_tile` what is here.
   template <Element T> std::vector<T> read(std::string const& name) const {
     return read<T>(at(name));
   }
@@ -206,6 +196,103 @@ template <Runtime R> class TensorStore {
   template <Element T> void read(Stored const& stored, std::span<T> to) const {
     check<T>(stored, to.size(), "read");
     read_bytes(stored, reinterpret_cast<std::byte*>(to.data()));
+  }
+
+  /// Whether this rank holds a tile.
+  bool holds(std::string const& name, Index tile) const {
+    Stored const& stored = at(name);
+    check_number(stored, tile, "holds");
+    return !stored.elsewhere[static_cast<std::size_t>(tile)];
+  }
+  /// Copies a column-major array into one tile that this rank holds, and out of it; tiles are those
+  /// of spec.tiling. Waits for the tile's tasks alone. Throws as `write` and `read` do; GraphError
+  /// where another rank holds it, or the input is bound as a whole.
+  template <Element T>
+  void write_tile(std::string const& name, Index tile, std::span<T const> values) {
+    Stored& stored = at(name);
+    Shape const extent = check_tile<T>(stored, tile, "write_tile", values.size());
+    if (stored.storage != Storage::stored)
+      throw GraphError(concat("write_tile: '", name, "' is ", name_of(stored.storage),
+                              "; bind the whole by bind_input(\"", name, "\", span)"));
+    auto const number = static_cast<std::size_t>(tile);
+    detail::TileBytes<R, Access::write> const bytes(runtime(), stored.tiles[number]);
+    copy_to_tile(bytes.data(), {Shape(extent.size(), 0), extent}, values.data(), extent, sizeof(T),
+                 stored.spec.column_unit);
+    stored.written[number] = true;
+  }
+  template <Element T> std::vector<T> read_tile(std::string const& name, Index tile) const {
+    Stored const& stored = at(name);
+    Shape const extent = check_tile<T>(stored, tile, "read_tile");
+    std::vector<T> values(static_cast<std::size_t>(element_count(extent)));
+    detail::TileBytes<R, Access::read> const bytes(runtime(),
+                                                   stored.tiles[static_cast<std::size_t>(tile)]);
+    copy_from_tile(bytes.data(), {Shape(extent.size(), 0), extent}, values.data(), extent,
+                   sizeof(T), stored.spec.column_unit);
+    return values;
+  }
+
+  /// Copies a whole tensor out on every rank: all call it together, for the same tensors in one
+  /// order. Waits for the runs of the store that are in flight, whether they fail or not. Throws
+  /// what `read` does; where one rank throws, all others throw CommError with its number and words.
+  /// On one rank it is `read`. Cost: every rank receives the tensor, in pieces.
+  template <Element T> std::vector<T> gather(std::string const& name) const {
+    Stored const* stored = nullptr;
+    std::vector<T> values;
+    (void)together(concat("gather of '", name, "'"), [&] {
+      stored = &at(name);
+      values.resize(static_cast<std::size_t>(element_count(stored->spec.tiling.shape())));
+      check<T>(*stored, values.size(), "gather");
+      return std::vector<std::byte>();
+    });
+    std::span<std::byte> const to = std::as_writable_bytes(std::span(values));
+    for (std::size_t at = 0; at < to.size(); at += piece_bytes)
+      gather_bytes(*stored, at, to.subspan(at, std::min(piece_bytes, to.size() - at)));
+    return values;
+  }
+  /// The same for the column-major bytes from `offset`, so many that MPI counts them: 2 GiB - 1.
+  void gather_bytes(Stored const& stored, std::uint64_t offset, std::span<std::byte> to) const {
+    if (link_.ranks == 1)
+      return read_own(stored, offset, to.size(),
+                      [&](std::uint64_t at, std::span<std::byte const> run) {
+                        std::memcpy(to.data() + at, run.data(), run.size());
+                      });
+    auto const all = together(concat("gather of '", stored.spec.name, "' at byte ", offset), [&] {
+      std::vector<std::byte> own;
+      read_own(stored, offset, to.size(), [&](std::uint64_t, std::span<std::byte const> run) {
+        own.insert(own.end(), run.begin(), run.end());
+      });
+      return own;
+    });
+    std::vector<std::size_t> taken(all.size());
+    each_run(stored, offset, to.size(),
+             [&](std::size_t tile, std::uint64_t, std::uint64_t at, std::uint64_t count) {
+               auto const owner = static_cast<std::size_t>(this->owner(stored, tile));
+               if (count > all[owner].size() - taken[owner])
+                 throw CommError(concat("gather: rank ", owner, " gives ", all[owner].size(),
+                                        " bytes of '", stored.spec.name, "', too few for tile ",
+                                        tile, ": all ranks plan with the same options"));
+               std::memcpy(to.data() + at, all[owner].data() + taken[owner], count);
+               taken[owner] += count;
+             });
+  }
+  /// Gives every rank what each of them gives, as exchange() of core/rank_link.hh does, behind the
+  /// runs that are in flight.
+  template <class Give>
+  std::vector<std::vector<std::byte>> together(std::string_view call, Give&& give) const {
+    if (link_.ranks > 1)
+      for (auto const& run : runs_)
+        for (Event const event : *run) runtime_.wait(event);
+    return exchange(link_, call, give);
+  }
+  /// Throws GraphError, naming `call`, where another rank holds some of a tensor.
+  void check_here(Stored const& stored, char const* call) const {
+    for (std::size_t tile = 0; tile < stored.elsewhere.size(); ++tile)
+      if (stored.elsewhere[tile]) fail_elsewhere(stored, tile, call);
+  }
+  /// For a compiled graph, which writes down there what ends its last run.
+  std::shared_ptr<std::vector<Event>> add_run() {
+    std::erase_if(runs_, [](auto const& run) { return run.use_count() == 1; });
+    return runs_.emplace_back(std::make_shared<std::vector<Event>>());
   }
 
   /// The same without types: column-major bytes of the whole tensor.
@@ -226,6 +313,7 @@ template <Runtime R> class TensorStore {
     ++stored.bindings;
   }
   void read_bytes(Stored const& stored, std::byte* values) const {
+    check_here(stored, "read");
     for_each_tile<Access::read>(
         stored, stored.tiles,
         [&](std::byte const* tile, TileBox const& box, Shape const& shape, std::size_t size) {
@@ -311,31 +399,73 @@ template <Runtime R> class TensorStore {
     using Byte = std::conditional_t<access == Access::read, std::byte const, std::byte>;
     Shape const shape = stored.spec.tiling.shape();
     for (std::size_t tile = 0; tile < tiles.size(); ++tile) {
-      if (stored.elsewhere[tile]) {
-        if constexpr (access == Access::write) continue;
-        fail_elsewhere(stored, tile);
-      }
+      if (stored.elsewhere[tile]) continue;
       HostView<std::int32_t, R, access> const view(runtime(), tiles[tile]);
       f(reinterpret_cast<Byte*>(view.span().data()),
         stored.spec.tiling.box(static_cast<Index>(tile)), shape, size_of(stored.spec.dtype));
     }
   }
 
+  template <Element T> static void check_type(Stored const& stored, char const* call) {
+    if (stored.spec.dtype != dtype_of<T>)
+      throw TypeError(concat(call, ": '", stored.spec.name, "' is ", name_of(stored.spec.dtype),
+                             ", not ", name_of(dtype_of<T>)));
+  }
   template <Element T>
   static void check(Stored const& stored, std::size_t count, char const* call) {
-    std::string const& name = stored.spec.name;
-    if (stored.spec.dtype != dtype_of<T>)
-      throw TypeError(concat(call, ": '", name, "' is ", name_of(stored.spec.dtype), ", not ",
-                             name_of(dtype_of<T>)));
+    check_type<T>(stored, call);
     if (static_cast<Index>(count) != element_count(stored.spec.tiling.shape()))
-      throw ShapeError(concat(call, ": ", count, " values for '", name, "' of shape ",
+      throw ShapeError(concat(call, ": ", count, " values for '", stored.spec.name, "' of shape ",
                               to_string(stored.spec.tiling.shape())));
   }
 
-  [[noreturn]] void fail_elsewhere(Stored const& stored, std::size_t tile) const {
-    throw GraphError(concat("read: tile ", tile, " of '", stored.spec.name,
-                            "' is on another rank than ", link_.rank, " of ", link_.ranks,
-                            ": mark an output that all ranks hold, or read its tiles there"));
+  static void check_number(Stored const& stored, Index tile, char const* call) {
+    if (tile < 0 || tile >= stored.spec.tiling.tile_count())
+      throw ShapeError(concat(call, ": tile ", tile, " of '", stored.spec.name, "', which has ",
+                              stored.spec.tiling.tile_count()));
+  }
+  /// The extent of a tile that is here; as many values, where they are given.
+  template <Element T>
+  Shape check_tile(Stored const& stored, Index tile, char const* call,
+                   std::optional<std::size_t> values = {}) const {
+    check_type<T>(stored, call);
+    check_number(stored, tile, call);
+    Shape const extent = stored.spec.tiling.box(tile).extent;
+    if (values && static_cast<Index>(*values) != element_count(extent))
+      throw ShapeError(concat(call, ": ", *values, " values for tile ", tile, " of '",
+                              stored.spec.name, "', of shape ", to_string(extent)));
+    if (stored.elsewhere[static_cast<std::size_t>(tile)])
+      fail_elsewhere(stored, static_cast<std::size_t>(tile), call);
+    return extent;
+  }
+  /// The rank that gives a tile to all: the lowest that holds it.
+  int owner(Stored const& stored, std::size_t tile) const {
+    return stored.spec.homes.empty() ? link_.rank : stored.spec.homes[tile].first;
+  }
+  [[noreturn]] void fail_elsewhere(Stored const& stored, std::size_t tile, char const* call) const {
+    throw GraphError(concat(call, ": tile ", tile, " of '", stored.spec.name, "' is on rank ",
+                            owner(stored, tile), ", and this is rank ", link_.rank, " of ",
+                            link_.ranks, ": have all ranks call gather(\"", stored.spec.name,
+                            "\"), or read the tiles that are here by read_tile"));
+  }
+
+  template <class Run>
+  static void each_run(Stored const& stored, std::uint64_t offset, std::size_t size, Run&& run) {
+    detail::for_each_run_in(stored.spec.tiling, size_of(stored.spec.dtype), stored.spec.column_unit,
+                            offset, size, run);
+  }
+  /// Calls visit(position from `offset`, bytes) for the runs in the tiles that this rank gives.
+  template <class Visit>
+  void read_own(Stored const& stored, std::uint64_t offset, std::size_t size, Visit&& visit) const {
+    std::optional<detail::TileBytes<R, Access::read>> bytes;
+    std::size_t open = stored.tiles.size();
+    each_run(stored, offset, size,
+             [&](std::size_t tile, std::uint64_t in_tile, std::uint64_t at, std::uint64_t count) {
+               if (owner(stored, tile) != link_.rank) return;
+               if (tile != open) bytes.emplace(runtime(), stored.tiles[tile]);
+               open = tile;
+               visit(at, std::span<std::byte const>(bytes->data() + in_tile, count));
+             });
   }
 
   /// The tensor that a plan means: of open ones there is one for each shape.
@@ -346,37 +476,11 @@ template <Runtime R> class TensorStore {
     return nullptr;
   }
 
-  static void check_same(Stored const& stored, PlannedTensor const& planned) {
-    if (stored.spec.dtype != planned.dtype)
-      throw PlanError(concat("store: '", planned.name, "' is ", name_of(stored.spec.dtype),
-                             " here but ", name_of(planned.dtype), " in the new graph"));
-    if (!(stored.spec.tiling.shape() == planned.tiling.shape()))
-      throw PlanError(concat("store: '", planned.name, "' has shape ",
-                             to_string(stored.spec.tiling.shape()), " here but ",
-                             to_string(planned.tiling.shape()), " in the new graph"));
-    if (stored.storage != planned.storage)
-      throw PlanError(concat("store: '", planned.name, "' is ", name_of(stored.storage),
-                             " here but ", name_of(planned.storage),
-                             " in the new graph; plan both with the same options"));
-    if (!(stored.spec.tiling == planned.tiling))
-      throw PlanError(concat("store: '", planned.name, "' is cut into a grid of ",
-                             to_string(stored.spec.tiling.grid()), " tiles here but ",
-                             to_string(planned.tiling.grid()),
-                             " in the new graph; plan both with the same tile options"));
-    if (stored.spec.column_unit != planned.column_unit)
-      throw PlanError(concat("store: columns of '", planned.name, "' begin at multiples of ",
-                             stored.spec.column_unit, " elements here but of ", planned.column_unit,
-                             " in the new graph; plan both with the same ",
-                             "padding, or the new one around TensorStore::tilings()"));
-    if (stored.spec.homes != planned.homes)
-      throw PlanError(concat("store: tiles of '", planned.name,
-                             "' are on other ranks here than in ",
-                             "the new graph; plan both with the same mesh and rules, and the new ",
-                             "one around TensorStore::tilings()"));
-  }
+  static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 
   RuntimeRef<R> runtime_;
   RankLink link_;
+  std::vector<std::shared_ptr<std::vector<Event>>> runs_;  // the last of each compiled graph
   std::vector<std::unique_ptr<Stored>> tensors_;
   std::unordered_multimap<std::string, Stored*> by_name_;
 };

@@ -36,4 +36,19 @@ template <Element T, Runtime R, Access access> class [[nodiscard]] HostView {
   std::span<std::byte> bytes_;
 };
 
+namespace detail {
+
+/// A tile as bytes, while it is locked. Waits for its tasks.
+template <Runtime R, Access access> class TileBytes {
+ public:
+  using Byte = std::conditional_t<access == Access::read, std::byte const, std::byte>;
+  TileBytes(R& runtime, typename R::Handle tile) : view_(runtime, tile) {}
+  Byte* data() const { return reinterpret_cast<Byte*>(view_.span().data()); }
+
+ private:
+  HostView<std::int32_t, R, access> view_;
+};
+
+}  // namespace detail
+
 }  // namespace nntile

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A store across ranks: what each holds is written, read and gathered, and hashed as one rank's.
+#include "nntile/graph/store.hh"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "nntile/comm/self.hh"
+#include "nntile/comm/transfers.hh"
+#include "nntile/io/store.hh"
+#include "nntile/ops.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/comm/local_ranks.hh"
+#include "tests/comm/train_part.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// Rows of a bf16 table at int64 places, added to fp32 values: a tensor of each kind.
+struct Rows {
+  Rows() : graph("rows") {
+    Node const table =
+        graph.parameter({.shape = {6, 10}, .dtype = DType::bf16, .axes = "embed vocab"}, "table");
+    Node const places =
+        graph.state({.shape = {8}, .dtype = DType::int64, .axes = "batch"}, "places");
+    Node const values = graph.state({.shape = {6, 8}, .axes = "embed batch"}, "values");
+    Node const rows = embedding(places, table);
+    add(cast(rows, DType::fp32), values).named("sum").mark_output();
+  }
+  LogicalGraph graph;
+};
+
+std::vector<bf16_t> table_values() {
+  std::vector<bf16_t> values;
+  for (int i = 0; i < 60; ++i) values.push_back(bf16_t(static_cast<float>(i)));
+  return values;
+}
+std::vector<std::int64_t> const places{3, 1, 4, 1, 5, 9, 2, 6};
+std::vector<float> float_values() {
+  std::vector<float> values(48);
+  std::iota(values.begin(), values.end(), 100.0f);
+  return values;
+}
+
+using Rules = std::vector<ShardRule>;
+/// Held by all; cut along two axes; dealt out.
+std::vector<Rules> const layouts{
+    {},
+    {{.axis = "batch", .mesh = "data"}, {.axis = "embed", .mesh = "data"}},
+    {{.role = Role::state, .mesh = "data"}, {.role = Role::parameter, .mesh = "data"}}};
+
+PlanOptions options_for(int ranks, Rules const& rules) {
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {3, 2}}, {"embed", {2}}, {"vocab", {4}}}};
+  options.mesh = {{"data", ranks}};
+  options.rules = rules;
+  options.check = true;
+  return options;
+}
+
+/// Calls body(comm, store, step) on ranks that have written what Rows has; what they throw.
+template <class R, class Body>
+std::vector<std::string> on_stores(int ranks, Rules const& rules, Body body) {
+  Rows const rows;
+  LocalWorld world(ranks, {.seed = 3, .most_delay = 5});
+  return on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    R runtime(RuntimeOptions{.workers = std::is_same_v<R, Serial> ? 1 : 2});
+    TensorStore<R> store(runtime, link_of(transfers));
+    CompiledGraph<R> step = compile_part(rows.graph, store, options_for(ranks, rules));
+    store.template write<bf16_t>("table", table_values());
+    store.template write<std::int64_t>("places", places);
+    store.template write<float>("values", float_values());
+    body(comm, store, step);
+    comm.barrier();
+  });
+}
+
+void require(bool holds, std::string const& what) {
+  if (!holds) throw Error(what);
+}
+bool same(std::vector<bf16_t> const& a, std::vector<bf16_t> const& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](bf16_t x, bf16_t y) {
+    return static_cast<float>(x) == static_cast<float>(y);
+  });
+}
+
+/// The tile of a column-major array.
+template <class T>
+std::vector<T> tile_of(StoredSpec const& spec, Index tile, std::vector<T> const& whole) {
+  TileBox const box = spec.tiling.box(tile);
+  std::vector<T> values(static_cast<std::size_t>(element_count(box.extent)));
+  copy_to_tile(values.data(), box, whole.data(), spec.tiling.shape(), sizeof(T));
+  return values;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("what ranks hold is gathered as it was written", "[comm][store]", Serial, Ring) {
+  for (int const ranks : {2, 3})
+    for (Rules const& rules : layouts) {
+      INFO(ranks << " ranks, " << rules.size() << " rules");
+      auto const thrown = on_stores<TestType>(ranks, rules, [&](auto&, auto& store, auto& step) {
+        require(same(store.template gather<bf16_t>("table"), table_values()), "table");
+        require(store.template gather<std::int64_t>("places") == places, "places");
+        require(store.template gather<float>("values") == float_values(), "values");
+        auto const run = step.execute_async();
+        auto const sum = store.template gather<float>("sum");  // waits for the run
+        for (std::size_t i = 0; i < sum.size(); ++i)
+          require(sum[i] == float_values()[i] +
+                                static_cast<float>(6 * places[i / 6] + static_cast<int>(i % 6)),
+                  concat("sum at ", i));
+        run.wait();
+      });
+      CHECK(thrown == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+    }
+}
+
+TEST_CASE("a rank reads and writes the tiles that it holds", "[comm][store]") {
+  for (Rules const& rules : layouts) {
+    auto const thrown = on_stores<Ring>(2, rules, [&](LocalComm& comm, auto& store, auto&) {
+      auto const& spec = store.at("values").spec;
+      auto const changed = [](std::vector<float> values) {
+        for (float& value : values) value = -value;
+        return values;
+      };
+      int held = 0;
+      for (Index tile = 0; tile < spec.tiling.tile_count(); ++tile) {
+        auto const wanted = tile_of(spec, tile, float_values());
+        if (store.holds("values", tile)) {
+          ++held;
+          require(store.template read_tile<float>("values", tile) == wanted, "read_tile");
+          store.template write_tile<float>("values", tile, changed(wanted));
+        } else {
+          std::string const text = message_of<GraphError>(
+              [&] { store.template write_tile<float>("values", tile, wanted); });
+          require(text.find(concat("write_tile: tile ", tile, " of 'values' is on rank ",
+                                   1 - comm.rank(), ", and this is rank ", comm.rank())) == 0,
+                  text);
+        }
+      }
+      require(rules.empty() == (held == spec.tiling.tile_count()), "tiles held");
+      require(store.template gather<float>("values") == changed(float_values()), "gather");
+    });
+    CHECK(thrown == std::vector<std::string>(2));
+  }
+}
+
+TEST_CASE("what is not here is refused with tile and rank", "[comm][store]") {
+  std::vector<std::string> said(2);
+  auto const thrown =
+      on_stores<Serial>(2, layouts[1], [&](LocalComm& comm, auto& store, auto& step) {
+        auto const refused = [&]<class E>(E*, auto call) {
+          require(message_of<E>(call) != "(nothing was thrown)", "refused");
+        };
+        said[static_cast<std::size_t>(comm.rank())] =
+            message_of<GraphError>([&] { (void)store.template read<float>("values"); });
+        refused(static_cast<GraphError*>(nullptr),
+                [&] { (void)step.template get_output<float>("sum"); });
+        refused(static_cast<GraphError*>(nullptr),
+                [&] { (void)step.template watch<float>("sum"); });
+        refused(static_cast<ShapeError*>(nullptr),
+                [&] { (void)store.template read_tile<float>("values", 99); });
+        refused(static_cast<ShapeError*>(nullptr), [&] { (void)store.holds("values", -1); });
+        refused(static_cast<TypeError*>(nullptr),
+                [&] { (void)store.template read_tile<double>("values", 0); });
+        refused(static_cast<ShapeError*>(nullptr),
+                [&] { store.template write_tile<float>("values", 0, std::vector<float>(1)); });
+      });
+  CHECK(thrown == std::vector<std::string>(2));
+  CHECK(said[0] ==
+        "read: tile 2 of 'values' is on rank 1, and this is rank 0 of 2: have all ranks call "
+        "gather(\"values\"), or read the tiles that are here by read_tile");
+  CHECK_THAT(said[1], Contains("tile 0 of 'values' is on rank 0, and this is rank 1 of 2"));
+}
+
+TEST_CASE("ranks that gather different things learn so, and none waits", "[comm][store]") {
+  auto const thrown = on_stores<Ring>(3, layouts[2], [&](LocalComm& comm, auto& store, auto&) {
+    if (comm.rank() == 1)
+      (void)store.template gather<float>("values");
+    else
+      (void)store.template gather<std::int64_t>("places");
+  });
+  CHECK(thrown[0] ==
+        "rank 0 is at gather of 'places', and rank 1 at gather of 'values': all ranks call the "
+        "same in one order");
+  CHECK_THAT(thrown[1], Contains("rank 1 is at gather of 'values', and rank 0 at"));
+  CHECK_THAT(thrown[2], Contains("rank 1 at gather of 'values'"));
+}
+
+TEST_CASE("what one rank cannot gather fails on all, with its number", "[comm][store]") {
+  auto const thrown = on_stores<Serial>(2, layouts[0], [&](LocalComm& comm, auto& store, auto&) {
+    if (comm.rank() == 1)
+      (void)store.template gather<double>("values");
+    else
+      (void)store.template gather<float>("values");
+  });
+  CHECK(thrown[0] == "gather of 'values': rank 1: gather: 'values' is fp32, not fp64");
+  CHECK(thrown[1] == "gather: 'values' is fp32, not fp64");
+}
+
+TEST_CASE("the hash of all parameters and states is one rank's on every rank", "[comm][store]") {
+  auto const hash_on = [](auto& store) {
+    return io::hash_tensors(io::sources_of(store, io::is_saved));
+  };
+  std::uint64_t one = 0;
+  {
+    SelfComm comm;
+    Transfers transfers(comm);
+    Serial runtime;
+    TensorStore<Serial> store(runtime, link_of(transfers));
+    (void)train_part(store, {}, {});
+    one = hash_on(store);
+  }
+  for (Rules const& rules : {ddp(), zero1(), fsdp()}) {
+    LocalWorld world(3);
+    auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+      Transfers transfers(comm);
+      Ring runtime({.workers = 1 + comm.rank() % 2});
+      TensorStore<Ring> store(runtime, link_of(transfers));
+      (void)train_part(store, {{"data", 3}}, rules);
+      require(hash_on(store) == one, "hash");
+      comm.barrier();
+    });
+    CHECK(thrown == std::vector<std::string>(3));
+  }
+}
