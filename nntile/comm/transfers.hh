@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -54,9 +56,10 @@ class TransferQueue {
     std::int64_t const now = detail::monotonic_ns();
     std::vector<WaitingTransfer> all;
     detail::Lock guard(mutex_);
-    for (Transfer const& open : open_)
-      all.push_back({open.sends, open.message, open.bytes.size(),
-                     open.tensor == nullptr ? "" : open.tensor, open.tile, now - open.begun_ns});
+    for (auto const* list : {&open_, &held_})
+      for (Transfer const& one : *list)
+        all.push_back({one.sends, one.message, one.bytes.size(),
+                       one.tensor == nullptr ? "" : one.tensor, one.tile, now - one.begun_ns});
     return all;
   }
 
@@ -68,6 +71,9 @@ class TransferQueue {
       detail::Lock guard(mutex_);
       given_up_ = reason.empty() ? "given up" : reason;
       lost.swap(open_);
+      lost.insert(lost.end(), held_.begin(), held_.end());
+      held_.clear();
+      in_flight_.clear();
       carriers_.clear();
     }
     for (Transfer const& one : lost) one.token.complete({reason.c_str()});
@@ -84,18 +90,22 @@ class TransferQueue {
     Request request = Request::none;  // none before it is posted
     std::uint64_t number = 0;         // ascending
   };
-  /// Takes a transfer whose task has begun; posts nothing. Any thread. Throws CommError (given up),
-  /// std::bad_alloc.
+  /// Takes a transfer whose task has begun; posts nothing. One whose number is in flight in that
+  /// direction, of a run before, is held back until that has ended. Any thread. Throws CommError
+  /// (given up), std::bad_alloc.
   void add(Transfer transfer) {
     transfer.begun_ns = detail::monotonic_ns();
     detail::Lock guard(mutex_);
     if (!given_up_.empty()) throw CommError(given_up_);
+    bool const first = in_flight_.insert(key(transfer)).second;
+    auto& list = first ? open_ : held_;
     transfer.number = ++added_;
-    open_.push_back(transfer);
     try {
+      list.push_back(transfer);
       carry(transfer.token);
     } catch (...) {
-      open_.pop_back();
+      if (!list.empty() && list.back().number == transfer.number) list.pop_back();
+      if (first) in_flight_.erase(key(transfer));
       throw;
     }
   }
@@ -124,12 +134,35 @@ class TransferQueue {
       return carrier.owner == token.owner && carrier.id == token.id;
     };
     if (std::erase_if(carriers_, same) == 0) return;
-    for (Transfer const& open : open_)
-      if (open.token.owner == token.owner) return carry(open.token);
+    for (auto const* list : {&open_, &held_})
+      for (Transfer const& one : *list)
+        if (one.token.owner == token.owner) return carry(one.token);
   }
+  /// Takes out a transfer that has ended. The next one of its number, if any, takes its place
+  /// behind those that are open. Under the lock.
+  void remove(std::vector<Transfer>::iterator ended) {
+    Transfer const was = *ended;
+    open_.erase(ended);
+    auto const next = std::find_if(held_.begin(), held_.end(),
+                                   [&](Transfer const& one) { return key(one) == key(was); });
+    if (next == held_.end()) {
+      in_flight_.erase(key(was));
+    } else {
+      next->number = ++added_;
+      open_.push_back(*next);  // there is room
+      held_.erase(next);
+    }
+    replace_carrier(was.token);
+  }
+
+  using Key = std::tuple<bool, int, std::int64_t>;
+  static Key key(Transfer const& of) { return {of.sends, of.message.peer, of.message.number}; }
 
   mutable detail::Mutex mutex_;  // never held while the communicator is called
   std::vector<Transfer> open_;   // by number; the posted ones first
+  /// Of later runs, whose number is in flight in that direction already.
+  std::vector<Transfer> held_;
+  std::set<Key> in_flight_;  // of all in open_
   std::vector<Completion> carriers_;
   std::string given_up_;
   std::uint64_t added_ = 0;
@@ -328,10 +361,8 @@ template <Communicator C> class Transfers : public TransferQueue {
   }
   /// Under the lock.
   void take(std::vector<Transfer>::iterator at, std::string error, std::vector<Ended>& ended) {
-    Completion const token = at->token;
-    ended.push_back({token, std::move(error)});
-    open_.erase(at);
-    replace_carrier(token);
+    ended.push_back({at->token, std::move(error)});
+    remove(at);
   }
 
   C& comm_;

@@ -149,3 +149,32 @@ TEST_CASE("a failure on one rank fails what others compute of it, and all come t
   CHECK(said[0].find("99") != std::string::npos);
   CHECK(said[1].find("rank 0") != std::string::npos);
 }
+
+TEMPLATE_TEST_CASE("several runs in flight send the same tiles", "[comm][parts]", Serial, Ring) {
+  LogicalGraph graph("forward");
+  Node const w = graph.parameter({.shape = {4, 4}, .axes = "out in"}, "w");
+  Node const x = graph.input({.shape = {4, 2}, .axes = "in batch"}, "x");
+  gemm(w, x).named("y").mark_output();
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}}};
+  options.mesh = {{"data", 2}};
+  options.rules = fsdp();  // w is rank 0's
+  for (bool const replay : {false, true}) {
+    LocalWorld world(2);
+    auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+      Transfers transfers(comm);
+      TestType runtime;
+      TensorStore<TestType> store(runtime, link_of(transfers));
+      CompiledGraph<TestType> step = compile_part(graph, store, options, {.replay = replay});
+      store.template write<float>("w", std::vector<float>(16, 1));
+      step.bind_input("x", std::vector<float>(8, 1));
+      std::vector<GraphRun<TestType>> runs;
+      for (int run = 0; run < 3; ++run) {
+        if (comm.rank() == 0) runs.push_back(step.execute_async());
+        if (comm.rank() == 1) step.execute();
+      }
+      for (auto& run : runs) run.wait();
+      comm.barrier();
+    });
+    CHECK(thrown == std::vector<std::string>(2));
+  }
+}
