@@ -210,18 +210,25 @@ TEMPLATE_LIST_TEST_CASE("a message of the wrong size fails its receive, and what
   CHECK_THROWS_AS(runtime.wait_all(), TaskError);
 }
 
-TEST_CASE("a number in flight twice fails the second transfer", "[comm][transfers]") {
+TEMPLATE_LIST_TEST_CASE("a transfer waits for the one before it of its number and direction",
+                        "[comm][transfers]", test::AllRuntimes) {
   SelfComm comm;
   Transfers<SelfComm> engine(comm);
-  Serial runtime;
+  TestType runtime(RuntimeOptions{.workers = 1});
   RankTasks tasks{runtime, engine};
-  auto const a = tasks.make(4, 1), b = tasks.make(4, 2), c = tasks.allocate(4);
-  tasks.send(a, {0, 8}, 4);
-  Event const second = tasks.send(b, {0, 8}, 4);
-  CHECK(contains(failure_of([&] { runtime.wait(second); }), "message 8 to rank 0"));
-  tasks.receive(c, {0, 8}, 4);
+  auto const to = tasks.allocate(4), sum = tasks.make(4, 0);
+  std::vector<Event> sent;
+  for (int run = 0; run < 5; ++run) sent.push_back(tasks.send(tasks.make(4, 1), {0, 8}, 4));
+  while (engine.waiting().size() < 5) (void)runtime.done(sent[0]);
+  for (int run = 0; run < 4; ++run) {
+    tasks.receive(to, {0, 8}, 4);
+    tasks.add(sum, to, 4);
+  }
+  CHECK(tasks.read(sum) == std::vector<long>(4, 4));
+  CHECK(engine.waiting().size() == 1);
+  engine.give_up("no more");
+  CHECK(contains(failure_of([&] { runtime.wait(sent[4]); }), "no more"));
   CHECK_THROWS_AS(runtime.wait_all(), TaskError);
-  CHECK(tasks.read(c) == std::vector<long>(4, 1));
 }
 
 TEMPLATE_LIST_TEST_CASE("a dead rank fails the transfers with it", "[comm][transfers]",
