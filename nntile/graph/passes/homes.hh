@@ -54,13 +54,15 @@ class MeshShape {
       if (box.at[a] != RankBox::all && box.at[a] != coordinate(rank, a)) return false;
     return true;
   }
-  /// The lowest rank of a box.
-  int first(RankBox const& box) const {
+  /// The rank of a box that differs from another in the fewest coordinates.
+  int nearest(RankBox const& box, int to) const {
     int rank = 0;
     for (std::size_t a = 0; a < axes_.size(); ++a)
-      if (box.at[a] != RankBox::all) rank += box.at[a] * strides_[a];
+      rank += (box.at[a] != RankBox::all ? box.at[a] : coordinate(to, a)) * strides_[a];
     return rank;
   }
+  /// The lowest rank of a box.
+  int first(RankBox const& box) const { return nearest(box, 0); }
   /// Calls visit(rank) for each of a box, in ascending order.
   template <class Visit> void each(RankBox const& box, Visit visit) const {
     each(box, visit, axes_.size(), 0);

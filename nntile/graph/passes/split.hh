@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "nntile/graph/passes/homes.hh"
+#include "nntile/graph/passes/spread.hh"
+#include "nntile/graph/passes/targets.hh"
 
 namespace nntile::passes {
 
@@ -17,9 +18,9 @@ namespace nntile::passes {
 /// value of each tile, and keeps what one of them does.
 ///
 /// Law: every rank goes through the same tasks and decides alike, so that the parts agree without a
-/// word. A task runs, on each axis of the mesh, where the tile that it writes is; else where the
-/// tiles are that it reads of a tensor cut over that axis; else everywhere, if what it writes is
-/// stored everywhere or all that it reads is there; else at one coordinate. A tile is sent to a
+/// word. A task that homes leave open runs everywhere if all that it reads is there, else at the
+/// rank that has most of it, and of several such at the one nearest to its target: so each rank
+/// but the root sends one sum of a tree, whose roots are dealt out by bytes. A tile is sent to a
 /// rank right before the first task there that reads it, once for each value. At the end the ranks
 /// that store a tile have its last value.
 class SplitPass {
@@ -31,20 +32,27 @@ class SplitPass {
         rank_(rank),
         ranks_(mesh.ranks()),
         words_((static_cast<std::size_t>(ranks_) + 63) / 64),
+        places_(plan_, mesh_, homes_),
         valid_(plan_.buffers.size() * words_),
+        sources_(plan_.buffers.size()),
         here_(plan_.buffers.size()),
         written_by_(plan_.buffers.size()),
+        load_(static_cast<std::size_t>(ranks_)),
         numbers_(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(ranks_)) {
     homes_.resize(plan_.buffers.size());  // hidden operands are everywhere
   }
 
   PlanData run() {
+    TargetPass pass(plan_, mesh_, places_);
+    targets_ = pass.run();
+    roots_.assign(pass.roots(), -1);
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
-      if (stored(b)) mesh_.each(homes_[b].box, [&](int rank) { set_valid(b, rank); });
+      if (stored(b)) set_valid(b, homes_[b].box);
     part_.tasks.reserve(plan_.tasks.size() / static_cast<std::size_t>(ranks_));
-    for (PlannedTask const& task : plan_.tasks) split(task);
+    Spread spread(plan_, mesh_, places_);
+    for (std::size_t t = 0; t < plan_.tasks.size(); ++t) split(t, spread);
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
-      if (stored(b)) mesh_.each(homes_[b].box, [&](int rank) { move_to(rank, b); });
+      if (stored(b)) move_to(spread.box(homes_[b].box, sources_[b]), b);
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) locate(b);
     plan_.tasks = std::move(part_.tasks);
     plan_.uses = std::move(part_.uses);
@@ -57,11 +65,7 @@ class SplitPass {
   }
 
  private:
-  static constexpr std::int16_t all = RankBox::all;
-
-  bool stored(std::uint32_t b) const {
-    return plan_.tensors[plan_.buffers[b].tensor].storage != Storage::arena;
-  }
+  bool stored(std::uint32_t b) const { return places_.stored(b); }
   bool valid(std::uint32_t b, int rank) const {
     auto const at = static_cast<std::size_t>(rank);
     return (valid_[b * words_ + at / 64] >> at % 64 & 1u) != 0;
@@ -72,15 +76,20 @@ class SplitPass {
     if (rank == rank_) here_[b] = true;
   }
   void set_valid(std::uint32_t b, RankBox const& box) {
+    sources_[b] = box;
     std::fill_n(valid_.begin() + static_cast<std::ptrdiff_t>(b * words_), words_, 0);
     mesh_.each(box, [&](int rank) { set_valid(b, rank); });
   }
 
-  void split(PlannedTask const& task) {
+  void split(std::size_t t, Spread& spread) {
+    PlannedTask const& task = plan_.tasks[t];
     auto const uses = plan_.uses_of(task);
-    RankBox const box = place(task, uses);
+    RankBox const box = place(t, uses);
     for (Use<BufferId> const& use : uses)
-      if (reads(use.access)) mesh_.each(box, [&](int rank) { move_to(rank, use.handle); });
+      if (reads(use.access)) {
+        move_to(spread.readers(t, use.handle, sources_[use.handle]), use.handle);
+        move_to(spread.box(box, sources_[use.handle]), use.handle);
+      }
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) {
         set_valid(use.handle, box);
@@ -94,46 +103,14 @@ class SplitPass {
   }
 
   /// The ranks that run a task.
-  RankBox place(PlannedTask const& task, std::span<Use<BufferId> const> uses) const {
-    RankBox box;
-    std::uint8_t open = 0;  // axes of the mesh that nothing decides so far
-    bool everywhere = false;
-    for (Use<BufferId> const& use : uses) everywhere |= writes(use.access) && stored(use.handle);
-    for (std::size_t a = 0; a < mesh_.axes(); ++a) {
-      box.at[a] = written_at(task, uses, a);
-      if (box.at[a] == all) box.at[a] = read_at(uses, a);
-      if (box.at[a] == all && !everywhere) open = static_cast<std::uint8_t>(open | 1u << a);
-    }
-    if (open == 0 || all_there(uses, box)) return box;
-    int const one = best(uses, box);
+  RankBox place(std::size_t t, std::span<Use<BufferId> const> uses) {
+    TaskPlace place = places_.of(plan_.tasks[t]);
+    if (place.open == 0 || all_there(uses, place.box)) return place.box;
+    int const one = best(uses, place.box, targets_[t]);
     for (std::size_t a = 0; a < mesh_.axes(); ++a)
-      if ((open >> a & 1u) != 0) box.at[a] = static_cast<std::int16_t>(mesh_.coordinate(one, a));
-    return box;
-  }
-  std::int16_t written_at(PlannedTask const& task, std::span<Use<BufferId> const> uses,
-                          std::size_t a) const {
-    std::uint32_t first = no_id;
-    for (Use<BufferId> const& use : uses) {
-      std::int16_t const at = homes_[use.handle].box.at[a];
-      if (!writes(use.access) || at == all) continue;
-      if (first == no_id)
-        first = use.handle;
-      else if (homes_[first].box.at[a] != at && stored(first) && stored(use.handle))
-        fail_owners(task, first, use.handle, a);
-    }
-    return first == no_id ? all : homes_[first].box.at[a];
-  }
-  /// The coordinate at which the tiles are that are read of tensors cut over an axis; all, if there
-  /// are none, or at several.
-  std::int16_t read_at(std::span<Use<BufferId> const> uses, std::size_t a) const {
-    std::int16_t found = all;
-    for (Use<BufferId> const& use : uses) {
-      TileHome const& home = homes_[use.handle];
-      if (!reads(use.access) || (home.cut >> a & 1u) == 0) continue;
-      if (found != all && found != home.box.at[a]) return all;
-      found = home.box.at[a];
-    }
-    return found;
+      if ((place.open >> a & 1u) != 0)
+        place.box.at[a] = static_cast<std::int16_t>(mesh_.coordinate(one, a));
+    return place.box;
   }
   bool all_there(std::span<Use<BufferId> const> uses, RankBox const& box) const {
     bool there = true;
@@ -143,33 +120,46 @@ class SplitPass {
     });
     return there;
   }
-  /// The rank of a box that has the most bytes of what a task reads: what it updates counts twice,
-  /// since it would come back.
-  int best(std::span<Use<BufferId> const> uses, RankBox const& box) const {
-    int best = 0;
+  /// The rank of a box that has the most bytes of what a task reads, of several such the one
+  /// nearest to the target: whose number differs from its in the lowest bits alone, so that all
+  /// ranks add alike over all roots.
+  int best(std::span<Use<BufferId> const> uses, RankBox const& box, Target const& target) {
     Index most = -1;
+    candidates_.clear();
     mesh_.each(box, [&](int rank) {
       Index bytes = 0;
       for (Use<BufferId> const& use : uses)
-        if (reads(use.access) && valid(use.handle, rank))
-          bytes += plan_.buffers[use.handle].bytes * (writes(use.access) ? 2 : 1);
-      if (bytes > most) most = bytes, best = rank;
+        if (reads(use.access) && valid(use.handle, rank)) bytes += plan_.buffers[use.handle].bytes;
+      if (bytes > most) most = bytes, candidates_.clear();
+      if (bytes == most) candidates_.push_back(rank);
     });
-    return best;
+    if (candidates_.size() == 1) return candidates_[0];
+    int const wanted = mesh_.nearest(target.box, target.root == no_id ? 0 : root(target, most));
+    return *std::min_element(candidates_.begin(), candidates_.end(), [&](int a, int b) {
+      return (a ^ wanted) < (b ^ wanted);
+    });
+  }
+  /// The rank of a root, which is dealt out when it is first asked for.
+  int root(Target const& target, Index bytes) {
+    int& root = roots_[target.root];
+    if (root >= 0) return root;
+    auto const load = [&](int rank) { return load_[static_cast<std::size_t>(rank)]; };
+    mesh_.each(target.box, [&](int rank) {
+      if (root < 0 || load(rank) < load(root)) root = rank;
+    });
+    load_[static_cast<std::size_t>(root)] += bytes;
+    return root;
   }
 
-  /// Sends a tile to a rank that lacks its present value, from the rank before it that has it: so
-  /// that several that need one value get it from several.
-  void move_to(int to, std::uint32_t b) {
-    if (valid(b, to)) return;
-    int from = to;
-    do from = (from + ranks_ - 1) % ranks_;
-    while (from != to && !valid(b, from));
-    set_valid(b, to);
-    if (from == to) return;  // nothing has written it: an output that is not computed
-    std::int64_t const number = numbers_[static_cast<std::size_t>(from * ranks_ + to)]++;
-    if (from == rank_) add_transfer(KernelKind::send, b, {number, to, 0});
-    if (to == rank_) add_transfer(KernelKind::receive, b, {number, from, 0});
+  /// Sends a tile along hops to ranks that lack its present value.
+  void move_to(std::span<Hop const> hops, std::uint32_t b) {
+    for (Hop const& hop : hops) {
+      if (valid(b, hop.to) || !valid(b, hop.from)) continue;  // an output that nothing computes
+      set_valid(b, hop.to);
+      std::int64_t const number = numbers_[static_cast<std::size_t>(hop.from * ranks_ + hop.to)]++;
+      if (hop.from == rank_) add_transfer(KernelKind::send, b, {number, hop.to, 0});
+      if (hop.to == rank_) add_transfer(KernelKind::receive, b, {number, hop.from, 0});
+    }
   }
   /// A transfer is of the node that wrote the value: it precedes all that read it.
   void add_transfer(KernelKind kind, std::uint32_t b, TransferArgs const& args) {
@@ -218,17 +208,6 @@ class SplitPass {
     buffer.location.rank = at;
   }
 
-  [[noreturn]] void fail_owners(PlannedTask const& task, std::uint32_t first, std::uint32_t second,
-                                std::size_t a) const {
-    auto const at = [&](std::uint32_t b) {
-      return concat("tile ", plan_.buffers[b].tile, " of '",
-                    plan_.tensors[plan_.buffers[b].tensor].name, "' at ", homes_[b].box.at[a]);
-    };
-    throw PlanError(concat("plan '", plan_.name, "': ", plan_.kernels[task.kernel].name, " writes ",
-                           at(first), " and ", at(second), " of mesh axis '", mesh_.axis(a).name,
-                           "'; place both tensors by one rule"));
-  }
-
   struct Part {
     std::vector<PlannedTask> tasks;
     std::vector<Use<BufferId>> uses;
@@ -241,9 +220,15 @@ class SplitPass {
   std::vector<TileHome> homes_;
   int const rank_, ranks_;
   std::size_t const words_;
+  FixedPlaces places_;
+  std::vector<Target> targets_;            // by task
+  std::vector<int> roots_;                 // ranks, or -1
+  std::vector<int> candidates_;            // of one task
   std::vector<std::uint64_t> valid_;       // ranks that have a tile's present value, by buffer
+  std::vector<RankBox> sources_;           // ... that made or store it
   std::vector<bool> here_;                 // whether this one ever has
   std::vector<std::uint32_t> written_by_;  // node of the present value
+  std::vector<Index> load_;                // bytes of the roots of each rank
   std::vector<std::int64_t> numbers_;      // of the next message to and from each rank
   Part part_;
 };
