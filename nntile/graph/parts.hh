@@ -9,6 +9,7 @@
 
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/passes/split.hh"
+#include "nntile/graph/passes/traffic_bound.hh"
 
 namespace nntile {
 
@@ -40,13 +41,16 @@ inline std::vector<PlannedTraffic> traffic(Plan const& plan) {
 
 namespace detail {
 
-inline PlanData part_of(LogicalGraph const& graph, PlanOptions options, int rank) {
-  passes::MeshShape const mesh(options.mesh);
+/// The tasks of all ranks in their common order, and who holds each tile.
+struct Job {
+  PlanData plan;
+  std::vector<TileHome> homes;  // by buffer, without hidden operands
+};
+
+inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshShape const& mesh) {
   auto const fail = [&](auto const&... text) {
     throw PlanError(concat("plan '", graph.name(), "': ", text...));
   };
-  if (rank < 0 || rank >= mesh.ranks())
-    fail("rank ", rank, " of a mesh of ", mesh.ranks(), " ranks");
   if (options.by_phase)
     fail("phases are not kept apart on a mesh; leave PlanOptions::by_phase out");
   if (!options.adopted.empty() || !options.double_buffered.empty())
@@ -73,7 +77,16 @@ inline PlanData part_of(LogicalGraph const& graph, PlanOptions options, int rank
         home.first = mesh.first(home.box);
         tensor.homes.push_back(home);
       }
-  plan = passes::SplitPass(std::move(plan), mesh, std::move(homes), rank).run();
+  return {std::move(plan), std::move(homes)};
+}
+
+inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options, int rank) {
+  passes::MeshShape const mesh(options.mesh);
+  if (rank < 0 || rank >= mesh.ranks())
+    throw PlanError(
+        concat("plan '", graph.name(), "': rank ", rank, " of a mesh of ", mesh.ranks(), " ranks"));
+  Job job = job_of(graph, options, mesh);
+  PlanData plan = passes::SplitPass(std::move(job.plan), mesh, std::move(job.homes), rank).run();
   return passes::place(passes::lifetime(std::move(plan)), graph, options);
 }
 
@@ -82,6 +95,17 @@ inline PlanData part_of(LogicalGraph const& graph, PlanOptions options, int rank
 inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options, int rank)
     : data_(detail::part_of(graph, options, rank)) {
   if (options.check) passes::check(data_);
+}
+
+/// The least that all ranks together send in a run, in bytes, with homes as the rules give them and
+/// wherever sums come together: for a result of W bytes that N ranks add to, W (N - 1), and as much
+/// again if all of them need it; a tensor of which two ops make a gradient counts twice. An even
+/// share of it bounds the rank that sends most. Throws what planning a part does. Cost: the tasks
+/// of all ranks times the ranks.
+inline Index traffic_bound(LogicalGraph const& graph, PlanOptions const& options) {
+  passes::MeshShape const mesh(options.mesh);
+  detail::Job job = detail::job_of(graph, options, mesh);
+  return passes::TrafficBoundPass(job.plan, mesh, std::move(job.homes)).run();
 }
 
 /// The same as compile() for this rank's part, by the mesh and rules of the options: its store has

@@ -99,6 +99,7 @@ class HomePass {
     used_.resize(options_.rules.size());
     homes_.resize(plan_.buffers.size());
     dealt_.resize(plan_.buffers.size());
+    load_.resize(static_cast<std::size_t>(mesh_.ranks()));
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
       if (plan_.tensors[t].used && plan_.tensors[t].storage != Storage::view) place(t);
     for (std::size_t r = 0; r < used_.size(); ++r)
@@ -197,7 +198,6 @@ class HomePass {
     std::vector<Index> bytes(plan_.buffers.size());
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
       if ((dealt_[b] >> a & 1u) != 0) bytes[find(b)] += plan_.buffers[b].bytes;
-    std::vector<Index> load(static_cast<std::size_t>(mesh_.axis(a).size));
     for (KeptTiling const& kept : options_.keep)
       for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
         if (plan_.tensors[t].used && plan_.tensors[t].name == kept.tensor)
@@ -210,18 +210,30 @@ class HomePass {
                    " of mesh axis '", mesh_.axis(a).name, "', and is written together with one at ",
                    at);
             at = kept.homes[tile].box.at[a];
-            load[static_cast<std::size_t>(at)] += std::exchange(bytes[root], 0);
+            load(homes_[b].box, a, at, std::exchange(bytes[root], 0));
           }
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) {
       if ((dealt_[b] >> a & 1u) == 0) continue;
       std::uint32_t const root = find(b);
       if (homes_[root].box.at[a] == RankBox::all) {  // the first of its group
-        auto const least = std::min_element(load.begin(), load.end());
-        *least += std::exchange(bytes[root], 0);
-        homes_[root].box.at[a] = static_cast<std::int16_t>(least - load.begin());
+        std::int16_t least = 0;
+        for (std::int16_t at = 1; at < mesh_.axis(a).size; ++at)
+          if (load(homes_[b].box, a, at) < load(homes_[b].box, a, least)) least = at;
+        load(homes_[b].box, a, least, std::exchange(bytes[root], 0));
+        homes_[root].box.at[a] = least;
       }
       homes_[b].box.at[a] = homes_[root].box.at[a];
     }
+  }
+
+  /// Adds bytes to what has been dealt to the ranks of a box with a coordinate; the most of them.
+  Index load(RankBox box, std::size_t a, std::int16_t at, Index bytes = 0) {
+    box.at[a] = at;
+    Index most = 0;
+    mesh_.each(box, [&](int rank) {
+      most = std::max(most, load_[static_cast<std::size_t>(rank)] += bytes);
+    });
+    return most;
   }
 
   template <class... Text> [[noreturn]] void fail(Text const&... text) const {
@@ -266,6 +278,7 @@ class HomePass {
   std::vector<std::vector<std::string>> const& axes_;  // names of a tensor's dimensions
   std::vector<std::uint8_t> dealt_;                    // bits of the mesh's axes, by buffer
   std::vector<TileHome> homes_;
+  std::vector<Index> load_;  // bytes that have been dealt to each rank
   std::vector<bool> used_;
 };
 

@@ -135,9 +135,8 @@ class SplitPass {
     });
     if (candidates_.size() == 1) return candidates_[0];
     int const wanted = mesh_.nearest(target.box, target.root == no_id ? 0 : root(target, most));
-    return *std::min_element(candidates_.begin(), candidates_.end(), [&](int a, int b) {
-      return (a ^ wanted) < (b ^ wanted);
-    });
+    return *std::min_element(candidates_.begin(), candidates_.end(),
+                             [&](int a, int b) { return (a ^ wanted) < (b ^ wanted); });
   }
   /// The rank of a root, which is dealt out when it is first asked for.
   int root(Target const& target, Index bytes) {

@@ -44,7 +44,8 @@ class Spread {
     std::vector<RankBox> boxes;
     covered_[b] = end_;
     for (; reader != readers_.end() && reader->buffer == b; ++reader) {
-      if (reads(reader->access) && std::find(boxes.begin(), boxes.end(), reader->box) == boxes.end())
+      if (reads(reader->access) &&
+          std::find(boxes.begin(), boxes.end(), reader->box) == boxes.end())
         boxes.push_back(reader->box);
       if (!writes(reader->access)) continue;
       covered_[b] = reader->task + 1;

@@ -22,26 +22,39 @@ struct TaskPlace {
 
 /// Law: on each axis of the mesh a task runs where the tile that it writes is; else where the tiles
 /// are that it reads of a tensor cut over that axis; else everywhere, if what it writes is stored
-/// everywhere; else the axis is open.
+/// everywhere; else the axis is open. The sums of canonical groups are made where the tiles are
+/// that they are of, whoever owns the result, and a task that adds one to the result is open where
+/// the result is not cut.
 class FixedPlaces {
  public:
   FixedPlaces(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> const& homes)
-      : plan_(plan), mesh_(mesh), homes_(homes) {}
+      : plan_(plan), mesh_(mesh), homes_(homes), summed_(plan.tensors.size()) {
+    for (PlannedTensor const& tensor : plan.tensors)
+      if (is_partial(tensor)) summed_[tensor.base] = true;
+  }
 
   /// Throws PlanError where a task writes stored tiles of several coordinates.
   TaskPlace of(PlannedTask const& task) const {
     auto const uses = plan_.uses_of(task);
     TaskPlace place;
-    bool everywhere = false;
-    for (Use<BufferId> const& use : uses) everywhere |= writes(use.access) && stored(use.handle);
+    bool everywhere = false, adds = false, grouped = false;
+    for (Use<BufferId> const& use : uses) {
+      everywhere |= writes(use.access) && stored(use.handle);
+      adds |= is_partial(tensor(use.handle)) && tensor(use.handle).base == task.tensor;
+      grouped |= writes(use.access) && summed_[plan_.buffers[use.handle].tensor];
+    }
     for (std::size_t a = 0; a < mesh_.axes(); ++a) {
-      place.box.at[a] = written_at(task, uses, a);
-      if (place.box.at[a] == RankBox::all) place.box.at[a] = read_at(uses, a);
-      if (place.box.at[a] == RankBox::all && !everywhere)
+      std::int16_t& at = place.box.at[a];
+      if (grouped && !adds) at = read_at(uses, a);
+      if (at == all) at = written_at(task, uses, a, adds);
+      if (at == all && !adds) at = read_at(uses, a);
+      if (at == all && (adds || !everywhere))
         place.open = static_cast<std::uint8_t>(place.open | 1u << a);
     }
     return place;
   }
+  /// Where a tile is between runs.
+  RankBox const& home(std::uint32_t b) const { return homes_[b].box; }
   bool stored(std::uint32_t b) const {
     return plan_.tensors[plan_.buffers[b].tensor].storage != Storage::arena;
   }
@@ -49,12 +62,20 @@ class FixedPlaces {
  private:
   static constexpr std::int16_t all = RankBox::all;
 
+  PlannedTensor const& tensor(std::uint32_t b) const {
+    return plan_.tensors[plan_.buffers[b].tensor];
+  }
+  static bool is_partial(PlannedTensor const& tensor) {
+    return tensor.storage == Storage::arena && tensor.base != no_id;
+  }
+
   std::int16_t written_at(PlannedTask const& task, std::span<Use<BufferId> const> uses,
-                          std::size_t a) const {
+                          std::size_t a, bool cut) const {
     std::uint32_t first = no_id;
     for (Use<BufferId> const& use : uses) {
       std::int16_t const at = homes_[use.handle].box.at[a];
       if (!writes(use.access) || at == all) continue;
+      if (cut && (homes_[use.handle].cut >> a & 1u) == 0) continue;
       if (first == no_id)
         first = use.handle;
       else if (homes_[first].box.at[a] != at && stored(first) && stored(use.handle))
@@ -88,6 +109,7 @@ class FixedPlaces {
   PlanData const& plan_;
   MeshShape const& mesh_;
   std::vector<TileHome> const& homes_;
+  std::vector<bool> summed_;  // tensors of which canonical groups have sums
 };
 
 /// Where a value is wanted: coordinates that are known, and the root that the others are those of.
@@ -105,7 +127,10 @@ struct Target {
 class TargetPass {
  public:
   TargetPass(PlanData const& plan, MeshShape const& mesh, FixedPlaces const& places)
-      : plan_(plan), mesh_(mesh), places_(places), wanted_(plan.buffers.size()) {}
+      : plan_(plan), mesh_(mesh), places_(places), wanted_(plan.buffers.size()) {
+    for (std::uint32_t b = 0; b < wanted_.size(); ++b)
+      if (places.stored(b)) wanted_[b].box = places.home(b);
+  }
 
   /// By task; without a meaning for tasks with a fixed place.
   std::vector<Target> run() {
@@ -117,11 +142,13 @@ class TargetPass {
       Target& target = targets[t];
       target.box = place.box;
       if (place.open != 0) choose(uses, place.open, target);
-      for (Use<BufferId> const& use : uses)
-        if (writes(use.access)) wanted_[use.handle] = {};
-      for (Use<BufferId> const& use : uses)
-        if (reads(use.access) && !places_.stored(use.handle))
+      for (Use<BufferId> const& use : uses) {
+        bool const stored = places_.stored(use.handle);
+        if (writes(use.access))
+          wanted_[use.handle] = {stored ? places_.home(use.handle) : RankBox{}};
+        if (stored ? use.access == Access::update : reads(use.access))
           want(wanted_[use.handle], target, place.open);
+      }
     }
     return targets;
   }
@@ -132,23 +159,19 @@ class TargetPass {
   /// Takes coordinates on open axes from the largest tiles of a task, the results first.
   void choose(std::span<Use<BufferId> const> uses, std::uint8_t open, Target& target) {
     Index most = 0;
-    for (Use<BufferId> const& use : uses)
-      if (!places_.stored(use.handle)) most = std::max(most, plan_.buffers[use.handle].bytes);
+    for (Use<BufferId> const& use : uses) most = std::max(most, plan_.buffers[use.handle].bytes);
     bool known = true;
     for (std::size_t a = 0; a < mesh_.axes(); ++a) {
       if ((open >> a & 1u) == 0) continue;
       for (std::size_t u = uses.size(); u-- > 0 && target.box.at[a] < 0;)
-        if (is_key(uses[u].handle, most))
+        if (plan_.buffers[uses[u].handle].bytes == most)
           target.box.at[a] = std::max(RankBox::all, wanted_[uses[u].handle].box.at[a]);
       known = known && target.box.at[a] >= 0;
     }
     if (known) return;
     for (std::size_t u = uses.size(); u-- > 0 && target.root == no_id;)
-      if (is_key(uses[u].handle, most)) target.root = wanted_[uses[u].handle].root;
+      if (plan_.buffers[uses[u].handle].bytes == most) target.root = wanted_[uses[u].handle].root;
     if (target.root == no_id) target.root = roots_++;
-  }
-  bool is_key(std::uint32_t b, Index most) const {
-    return !places_.stored(b) && plan_.buffers[b].bytes == most;
   }
   void want(Target& value, Target const& reader, std::uint8_t open) const {
     for (std::size_t a = 0; a < mesh_.axes(); ++a) {
@@ -160,7 +183,7 @@ class TargetPass {
       else if ((open >> a & 1u) == 0)
         wanted = Target::several;
     }
-    if (value.root == no_id) value.root = reader.root;
+    if (value.root == no_id && open != 0) value.root = reader.root;
   }
 
   PlanData const& plan_;

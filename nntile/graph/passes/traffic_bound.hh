@@ -1,0 +1,137 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The pass that bounds what the ranks of a job have to send.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "nntile/graph/passes/targets.hh"
+
+namespace nntile::passes {
+
+/// Goes through the tasks of a job, and for each tile notes the ranks that may have its value. A
+/// task that homes fix runs there. Any other one runs at one of the ranks that have most of what it
+/// reads, and its result may be at each of these: so a sum of N ranks costs N - 1 tiles wherever
+/// its root is, and reaches one of them for nothing (the small parsimony of Fitch, Systematic
+/// Zoology 20, 1971). Every tile that moves counts once for each rank that it comes to. Cost:
+/// linear in tasks times ranks.
+class TrafficBoundPass {
+ public:
+  TrafficBoundPass(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> homes)
+      : plan_(plan),
+        mesh_(mesh),
+        homes_(std::move(homes)),
+        places_(plan_, mesh_, homes_),
+        words_((static_cast<std::size_t>(mesh.ranks()) + 63) / 64),
+        at_(plan.buffers.size() * words_),
+        one_(plan.buffers.size()),
+        task_(words_) {
+    homes_.resize(plan_.buffers.size());
+  }
+
+  /// Bytes that all ranks together send in a run.
+  Index run() {
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
+      if (places_.stored(b)) set(task(homes_[b].box), b);
+    for (PlannedTask const& each : plan_.tasks) visit(each);
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
+      if (places_.stored(b)) move(task(homes_[b].box), b);
+    return bytes_;
+  }
+
+ private:
+  using Ranks = std::span<std::uint64_t>;
+
+  Ranks at(std::uint32_t b) { return {at_.data() + b * words_, words_}; }
+  /// The set of ranks of a box. Lives to the next call.
+  Ranks task(RankBox const& box) {
+    std::fill(task_.begin(), task_.end(), 0);
+    mesh_.each(box, [&](int rank) { add(task_, rank); });
+    return task_;
+  }
+  static void add(Ranks set, int rank) {
+    auto const r = static_cast<std::size_t>(rank);
+    set[r / 64] |= std::uint64_t{1} << r % 64;
+  }
+  static bool has(Ranks set, int rank) {
+    auto const r = static_cast<std::size_t>(rank);
+    return (set[r / 64] >> r % 64 & 1u) != 0;
+  }
+  static int count(Ranks set) {
+    int count = 0;
+    for (std::uint64_t const word : set) count += std::popcount(word);
+    return count;
+  }
+  int common(Ranks a, Ranks b) const {
+    int count = 0;
+    for (std::size_t w = 0; w < words_; ++w) count += std::popcount(a[w] & b[w]);
+    return count;
+  }
+
+  void set(Ranks ranks, std::uint32_t b, bool one = false) {
+    std::copy(ranks.begin(), ranks.end(), at(b).begin());
+    one_[b] = one;
+  }
+  /// Takes a tile to all of some ranks.
+  void move(Ranks ranks, std::uint32_t b) {
+    int const there = common(ranks, at(b)), needed = count(ranks);
+    if (count(at(b)) == 0) return;  // an output that nothing computes
+    bytes_ += plan_.buffers[b].bytes * (needed - (one_[b] ? std::min(there, 1) : there));
+    if (one_[b] && there > 0) std::fill(at(b).begin(), at(b).end(), 0);
+    for (std::size_t w = 0; w < words_; ++w) at(b)[w] |= ranks[w];
+    one_[b] = false;
+  }
+
+  void visit(PlannedTask const& planned) {
+    auto const uses = plan_.uses_of(planned);
+    TaskPlace const place = places_.of(planned);
+    Ranks const ranks = task(place.box);
+    bool const open = place.open != 0 && !all_there(uses, ranks);
+    if (open) choose(uses, place.box);
+    for (Use<BufferId> const& use : uses)
+      if (!open && reads(use.access)) move(ranks, use.handle);
+    for (Use<BufferId> const& use : uses)
+      if (writes(use.access)) set(ranks, use.handle, open && count(ranks) > 1);
+  }
+  bool all_there(std::span<Use<BufferId> const> uses, Ranks ranks) {
+    for (Use<BufferId> const& use : uses)
+      if (reads(use.access) && (one_[use.handle] || common(ranks, at(use.handle)) < count(ranks)))
+        return false;
+    return true;
+  }
+  /// Leaves those ranks of a box in `task_` that may have most of what is read; moves the rest.
+  void choose(std::span<Use<BufferId> const> uses, RankBox const& box) {
+    Index all = 0, most = -1;
+    for (Use<BufferId> const& use : uses)
+      if (reads(use.access)) all += plan_.buffers[use.handle].bytes;
+    mesh_.each(box, [&](int rank) {
+      Index bytes = 0;
+      for (Use<BufferId> const& use : uses)
+        if (reads(use.access) && has(at(use.handle), rank))
+          bytes += plan_.buffers[use.handle].bytes;
+      if (bytes > most) most = bytes, std::fill(task_.begin(), task_.end(), 0);
+      if (bytes == most) add(task_, rank);
+    });
+    bytes_ += all - most;
+    for (Use<BufferId> const& use : uses)
+      if (reads(use.access) && common(task_, at(use.handle)) == 0) {
+        for (std::size_t w = 0; w < words_; ++w) at(use.handle)[w] |= task_[w];
+        one_[use.handle] = false;
+      }
+  }
+
+  PlanData const& plan_;
+  MeshShape const& mesh_;
+  std::vector<TileHome> homes_;
+  FixedPlaces places_;
+  std::size_t const words_;
+  std::vector<std::uint64_t> at_;    // sets of ranks that have a tile's value, by buffer
+  std::vector<bool> one_;            // whether one of them has it alone
+  std::vector<std::uint64_t> task_;  // ranks of the present task
+  Index bytes_ = 0;
+};
+
+}  // namespace nntile::passes

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What parts of a plan send: as much as their sums and gathers have to, and each rank alike.
+#include <algorithm>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "nntile/graph/parts.hh"
+#include "nntile/ops.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/tiny_gpt.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+struct Sent {
+  std::vector<Index> sent, received;  // by rank
+  std::vector<std::int64_t> messages;
+  Index all = 0;
+  Index largest = 0;  // tile that is sent
+};
+Sent sent_by(LogicalGraph const& graph, PlanOptions const& options) {
+  int ranks = 1;
+  for (MeshAxis const& axis : options.mesh) ranks *= axis.size;
+  Sent result;
+  for (int rank = 0; rank < ranks; ++rank) {
+    Plan const part(graph, options, rank);
+    Index sent = 0, received = 0;
+    std::int64_t messages = 0;
+    for (PlannedTraffic const& with : traffic(part))
+      sent += with.bytes_sent, received += with.bytes_received, messages += with.sent;
+    result.sent.push_back(sent), result.received.push_back(received);
+    result.messages.push_back(messages);
+    result.all += sent;
+    for (PlannedTask const& task : part.tasks())
+      if (part.kernels()[task.kernel].kind == KernelKind::send)
+        result.largest = std::max(result.largest, part.buffers()[part.uses(task)[0].handle].bytes);
+  }
+  return result;
+}
+Index most(std::vector<Index> const& of) { return *std::max_element(of.begin(), of.end()); }
+
+/// The gradient of a weight of 512 by 512 over a batch: 1 MiB.
+struct Sum {
+  explicit Sum(int groups) : graph("sum", {.groups = {{"batch", groups}}}) {
+    Node const dy = graph.input({.shape = {512, 128}, .axes = "out batch"}, "dy");
+    Node const x = graph.input({.shape = {512, 128}, .axes = "in batch"}, "x");
+    gemm({.trans_b = true}, dy, x).named("dw").mark_output();
+  }
+  LogicalGraph graph;
+};
+constexpr Index whole = 512 * 512 * 4;
+
+}  // namespace
+
+TEST_CASE("a sum over ranks is sent once, and once more to all that need it", "[graph][traffic]") {
+  for (int const ranks : {2, 3, 4, 5, 8, 9, 16}) {
+    INFO(ranks << " ranks");
+    Sum const of(ranks);
+    PlanOptions options{.tile = 32, .mesh = {{"data", ranks}}, .rules = ddp()};
+    CHECK(traffic_bound(of.graph, options) == 2 * whole * (ranks - 1));
+    Sent const all = sent_by(of.graph, options);
+    CHECK(all.all == 2 * whole * (ranks - 1));
+    CHECK(most(all.sent) * ranks <= all.all * 102 / 100 + 2 * ranks * ranks * all.largest);
+    if ((ranks & (ranks - 1)) == 0)  // else the tree has leaves at several depths
+      CHECK(most(all.received) * ranks <= all.all * 102 / 100 + 2 * ranks * ranks * all.largest);
+
+    options.rules.push_back({.tensors = "dw", .mesh = "data"});
+    CHECK(traffic_bound(of.graph, options) == whole * (ranks - 1));
+    Sent const owned = sent_by(of.graph, options);
+    CHECK(owned.all == whole * (ranks - 1));
+    CHECK(most(owned.sent) * ranks <= owned.all * 102 / 100 + ranks * owned.largest);
+  }
+}
+
+TEST_CASE("a value that many ranks need goes along a binomial tree", "[graph][traffic]") {
+  // One tile: its root sends to log2 N ranks instead of N - 1.
+  Sum const of(16);
+  PlanOptions options{.tile = 512, .mesh = {{"data", 16}}, .rules = ddp()};
+  Sent const tree = sent_by(of.graph, options);
+  CHECK(*std::max_element(tree.messages.begin(), tree.messages.end()) == 4);
+  Sum const of_eight(8);
+  options.mesh = {{"data", 8}};
+  Sent const direct = sent_by(of_eight.graph, options);
+  CHECK(*std::max_element(direct.messages.begin(), direct.messages.end()) == 7);
+}
+
+TEST_CASE("a training step of any tiles sends what it has to", "[graph][traffic]") {
+  struct Case {
+    char const* name;
+    std::vector<MeshAxis> mesh;
+    std::vector<ShardRule> rules;
+    double excess;   // over the bound; statistics of norms move with their rows
+    double largest;  // share of a rank over the mean one, beside a few tiles
+  };
+  std::minstd_rand random(3);
+  auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int round = 0; round < 2; ++round) {
+    int const ranks = 2 + below(7);
+    for (Case const& each : {Case{"ddp", {{"data", ranks}}, ddp(), 1.02, 1.02},
+                             Case{"zero1", {{"data", ranks}}, zero1(), 1.02, 1.02},
+                             Case{"fsdp", {{"data", ranks}}, fsdp(), 1.02, 1.02},
+                             Case{"fsdp of 11", {{"data", 11}}, fsdp(), 1.02, 1.02},
+                             Case{"sequence", {{"seq", 2}}, sequence_parallel(), 1.05, 1.02},
+                             Case{"tensor", {{"tensor", 2}}, tensor_parallel(), 1.2, 1.05},
+                             Case{"tensor and fsdp",
+                                  {{"tensor", 2}, {"data", 4}},
+                                  product({tensor_parallel(), fsdp()}),
+                                  1.05,
+                                  1.25}}) {
+      bool const sequence = each.mesh[0].name == "seq";
+      TinyGpt sizes;
+      sizes.config.vocab = 256;
+      sizes.batch = sequence || each.mesh.size() > 1 ? 4 : each.mesh[0].size;
+      sizes.clip = below(2);
+      sizes.numerics.groups = {
+          {"batch", static_cast<int>(sizes.batch)}, {"head", 2}, {"hidden", 2}, {"vocab", 2}};
+      if (sequence) sizes.numerics.groups = {{"seq", 2}};
+      TinyGptGraph const of(sizes);
+      PlanOptions options{.tile = 24 + below(48), .mesh = each.mesh, .rules = each.rules};
+      INFO(each.name << " of " << ranks << ", tile " << options.tile << ", clip " << sizes.clip);
+      auto const bound = static_cast<double>(traffic_bound(of.graph, options));
+      Sent const found = sent_by(of.graph, options);
+      auto const count = static_cast<double>(found.sent.size());
+      CHECK(static_cast<double>(found.all) >= bound);
+      CHECK(static_cast<double>(found.all) <= each.excess * bound);
+      double const share = each.excess * each.largest * bound / count;
+      auto const few = 2 * static_cast<double>(found.largest) * count;
+      CHECK(static_cast<double>(most(found.sent)) <= share + few);
+    }
+  }
+}
