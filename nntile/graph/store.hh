@@ -251,16 +251,15 @@ template <Runtime R> class TensorStore {
   }
   /// The same for the column-major bytes from `offset`, so many that MPI counts them: 2 GiB - 1.
   void gather_bytes(Stored const& stored, std::uint64_t offset, std::span<std::byte> to) const {
-    if (link_.ranks == 1)
-      return read_own(stored, offset, to.size(),
-                      [&](std::uint64_t at, std::span<std::byte const> run) {
-                        std::memcpy(to.data() + at, run.data(), run.size());
-                      });
+    if (link_.ranks == 1) return read_bytes(stored, offset, to);
     auto const all = together(concat("gather of '", stored.spec.name, "' at byte ", offset), [&] {
       std::vector<std::byte> own;
-      read_own(stored, offset, to.size(), [&](std::uint64_t, std::span<std::byte const> run) {
-        own.insert(own.end(), run.begin(), run.end());
-      });
+      read_tiles(
+          stored, offset, to.size(),
+          [&](std::size_t tile) { return owner(stored, tile) == link_.rank; },
+          [&](std::uint64_t, std::span<std::byte const> run) {
+            own.insert(own.end(), run.begin(), run.end());
+          });
       return own;
     });
     std::vector<std::size_t> taken(all.size());
@@ -288,6 +287,15 @@ template <Runtime R> class TensorStore {
   void check_here(Stored const& stored, char const* call) const {
     for (std::size_t tile = 0; tile < stored.elsewhere.size(); ++tile)
       if (stored.elsewhere[tile]) fail_elsewhere(stored, tile, call);
+  }
+  /// Copies the column-major bytes from `offset` out of a tensor that is all here.
+  void read_bytes(Stored const& stored, std::uint64_t offset, std::span<std::byte> to) const {
+    check_here(stored, "read");
+    read_tiles(
+        stored, offset, to.size(), [](std::size_t) { return true; },
+        [&](std::uint64_t at, std::span<std::byte const> run) {
+          std::memcpy(to.data() + at, run.data(), run.size());
+        });
   }
   /// For a compiled graph, which writes down there what ends its last run.
   std::shared_ptr<std::vector<Event>> add_run() {
@@ -454,14 +462,15 @@ template <Runtime R> class TensorStore {
     detail::for_each_run_in(stored.spec.tiling, size_of(stored.spec.dtype), stored.spec.column_unit,
                             offset, size, run);
   }
-  /// Calls visit(position from `offset`, bytes) for the runs in the tiles that this rank gives.
-  template <class Visit>
-  void read_own(Stored const& stored, std::uint64_t offset, std::size_t size, Visit&& visit) const {
+  /// Calls visit(position from `offset`, bytes) for the runs in the tiles that are wanted.
+  template <class Wanted, class Visit>
+  void read_tiles(Stored const& stored, std::uint64_t offset, std::size_t size, Wanted&& wanted,
+                  Visit&& visit) const {
     std::optional<detail::TileBytes<R, Access::read>> bytes;
     std::size_t open = stored.tiles.size();
     each_run(stored, offset, size,
              [&](std::size_t tile, std::uint64_t in_tile, std::uint64_t at, std::uint64_t count) {
-               if (owner(stored, tile) != link_.rank) return;
+               if (!wanted(tile)) return;
                if (tile != open) bytes.emplace(runtime(), stored.tiles[tile]);
                open = tile;
                visit(at, std::span<std::byte const>(bytes->data() + in_tile, count));

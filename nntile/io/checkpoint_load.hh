@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Loads checkpoints: everything is verified before anything of the caller's is changed.
 
+#include "nntile/core/box.hh"
 #include "nntile/io/checkpoint_names.hh"
 #include "nntile/io/tensor_io.hh"
 
@@ -57,7 +58,7 @@ class Checkpoint {
       match(targets, part);
       auto const files = opened(part);
       for (DataFile const& file : files) verify_file(file);
-      for (DataFile const& file : files) deliver(file, targets);
+      for (TensorTarget const& target : targets) deliver(target, files);
     });
   }
 
@@ -81,11 +82,19 @@ class Checkpoint {
   std::string manifest_path() const { return file_path(manifest_name); }
   std::string file_path(std::string_view name) const { return concat(path_, '/', name); }
   static bool wants(Part part, std::string_view file) {
-    return part == Part::all || file == checkpoint_file_of("");
+    return part == Part::all || is_rank_file(file, checkpoint_file_of(""));
+  }
+  static bool wants(Part part, TensorRecord const& tensor) {
+    return wants(part, checkpoint_file_of(tensor.name));
   }
 
   /// Compares a file's size, too.
   File open_file(FileRecord const& record) const {
+    if (std::string const path = file_path(record.name);
+        manifest_.files().size() > checkpoint_files.size() && !path_exists(path))
+      throw FormatError(concat(
+          path_in_quotes(path), " is not there; the checkpoint was written by ", "several ranks, ",
+          manifest_.files().size(), " files: put it back, or use an older checkpoint"));
     File file = File::open(file_path(record.name), fault_);
     if (std::uint64_t const bytes = file.size(); bytes != record.bytes)
       throw FormatError(concat(path_in_quotes(file.path()), " has ", bytes, " bytes where ",
@@ -127,8 +136,7 @@ class Checkpoint {
     std::set<std::string_view> seen;
     for (TensorTarget const& target : targets) {
       auto const record = manifest_.find(target.name);
-      if (!record || !wants(part, record->file))
-        fail(concat("has no tensor ", in_quotes(target.name)));
+      if (!record || !wants(part, *record)) fail(concat("has no tensor ", in_quotes(target.name)));
       if (!seen.insert(target.name).second)
         throw ValueError(concat("tensor ", in_quotes(target.name), " is given twice"));
       FileDType const dtype = file_dtype_of(target.dtype);
@@ -137,10 +145,13 @@ class Checkpoint {
                     detail::describe(record->dtype, record->shape), " there but ",
                     detail::describe(dtype, target.shape), " here"));
     }
-    for (std::size_t i = 0; i < manifest_.size(); ++i)
-      if (TensorRecord const record = manifest_[i];
-          wants(part, record.file) && !seen.contains(record.name))
+    auto const check_seen = [&](TensorRecord const& record) {
+      if (wants(part, record) && !seen.contains(record.name))
         fail(concat("holds tensor ", in_quotes(record.name), ", which this model does not have"));
+    };
+    for (std::size_t i = 0; i < manifest_.size(); ++i)
+      if (!manifest_.is_piece(i)) check_seen(manifest_[i]);
+    for (std::size_t i = 0; i < manifest_.cut_size(); ++i) check_seen(manifest_.cut(i));
   }
 
   /// One pass over a file: the whole and each tensor.
@@ -165,22 +176,77 @@ class Checkpoint {
       changed(file.path(), "the header", whole.digest(), record->checksum);
   }
 
-  void deliver(DataFile const& data, std::span<TensorTarget const> targets) const {
-    SafetensorsFile const& file = data.file;
+  static SafetensorsFile const& file_of(TensorRecord const& tensor,
+                                        std::span<DataFile const> files) {
+    return std::find_if(files.begin(), files.end(),
+                        [&](DataFile const& data) { return data.record->name == tensor.file; })
+        ->file;
+  }
+
+  void deliver(TensorTarget const& target, std::span<DataFile const> files) const {
+    TensorRecord const record = *manifest_.find(target.name);
+    if (!record.borders.empty()) return deliver_cut(target, record, files);
+    SafetensorsFile const& file = file_of(record, files);
+    TensorEntry const entry = file.at(target.name);
     detail::PieceBuffer buffer;
-    for (TensorTarget const& target : targets) {
-      if (checkpoint_file_of(target.name) != data.record->name) continue;
-      TensorEntry const entry = file.at(target.name);
-      Hash64 hash;
-      detail::for_each_piece(entry.shape, entry.bytes(), default_piece_bytes,
-                             [&](std::uint64_t offset, std::uint64_t bytes) {
-                               std::span<std::byte> const piece = buffer.of(bytes);
-                               file.read(entry, offset, piece);
-                               hash.update(piece);
-                               target.write(offset, piece);
-                             });
-      check_tensor(file, target.name, hash.digest());
+    Hash64 hash;
+    detail::for_each_piece(entry.shape, entry.bytes(), default_piece_bytes,
+                           [&](std::uint64_t offset, std::uint64_t bytes) {
+                             std::span<std::byte> const piece = buffer.of(bytes);
+                             file.read(entry, offset, piece);
+                             hash.update(piece);
+                             target.write(offset, piece);
+                           });
+    check_tensor(file, target.name, hash.digest());
+  }
+  /// Puts each piece of the whole together from what its tiles have of it, which in each of them is
+  /// one range of bytes.
+  void deliver_cut(TensorTarget const& target, TensorRecord const& record,
+                   std::span<DataFile const> files) const {
+    struct Tile {
+      SafetensorsFile const* file;
+      TensorEntry entry;
+      Hash64 hash = Hash64();
+    };
+    struct Run {
+      std::uint64_t in_tile, at, bytes;
+    };
+    Tiling const tiling = tiling_of(record.borders);
+    std::vector<Tile> tiles;
+    for (Index tile = 0; tile < tiling.tile_count(); ++tile) {
+      std::string const name = piece_name(record.name, tiling, tile);
+      SafetensorsFile const& file = file_of(*manifest_.find(name), files);
+      tiles.push_back({&file, file.at(name)});
     }
+    detail::PieceBuffer buffer, ranges;
+    std::vector<Run> runs;
+    std::size_t open = 0;
+    auto const take = [&](std::span<std::byte> piece) {
+      if (runs.empty()) return;
+      std::uint64_t const begin = runs.front().in_tile;
+      auto const range = ranges.of(runs.back().in_tile + runs.back().bytes - begin);
+      tiles[open].file->read(tiles[open].entry, begin, range);
+      tiles[open].hash.update(range);
+      for (Run const& run : runs)
+        std::memcpy(piece.data() + run.at, range.data() + (run.in_tile - begin), run.bytes);
+      runs.clear();
+    };
+    detail::for_each_piece(
+        record.shape, detail::bytes_of_tensor(target), default_piece_bytes,
+        [&](std::uint64_t offset, std::uint64_t bytes) {
+          std::span<std::byte> const piece = buffer.of(bytes);
+          nntile::detail::for_each_run_in(
+              tiling, size_of(target.dtype), 1, offset, bytes,
+              [&](std::size_t tile, std::uint64_t in_tile, std::uint64_t at, std::uint64_t count) {
+                if (tile != open) take(piece);
+                open = tile;
+                runs.push_back({in_tile, at, count});
+              });
+          take(piece);
+          target.write(offset, piece);
+        });
+    for (Tile const& tile : tiles)
+      check_tensor(*tile.file, std::string(tile.entry.name), tile.hash.digest());
   }
 
   void check_tensor(SafetensorsFile const& file, std::string const& name,

@@ -7,6 +7,7 @@
 // checkpoints are renamed to `.tmp` and removed. So a name without `.tmp` is complete, and whatever
 // has `.tmp` may be removed at any time.
 
+#include "nntile/core/rank_link.hh"
 #include "nntile/io/checkpoint_names.hh"
 #include "nntile/io/tensor_io.hh"
 
@@ -28,27 +29,40 @@ struct SavedCheckpoint {
 };
 
 /// A directory in which one run keeps its checkpoints. Locks it while it lives, so that two runs
-/// cannot mix.
+/// cannot mix. Across ranks, whose file system is one, all make, ask and save together: rank 0 has
+/// the directory, each writes files of its own into it, and rank 0 commits when all have ended.
+/// Where one rank fails, all throw, with its number.
 class CheckpointDirectory {
  public:
   /// Makes the directory where there is none, removes what an interrupted save left, and tries
   /// whether a checkpoint can be begun. Throws Error when another run holds it or it cannot be
   /// written.
-  explicit CheckpointDirectory(std::string path, CheckpointOptions options = {})
-      : path_(std::move(path)),
-        options_(options),
-        lock_(made(path_, options.fault), options.fault) {
+  explicit CheckpointDirectory(std::string path, CheckpointOptions options = {},
+                               RankLink const& link = {})
+      : path_(std::move(path)), options_(options), link_(link) {
     if (options_.keep < 1)
       throw ValueError(
           concat("checkpoints: keep is ", options_.keep, " where at least 1 is needed"));
-    recover();
-    probe();
+    on_first(concat("opening '", path_, "'"), [&] {
+      make_directories(path_, options_.fault);
+      lock_.emplace(path_, options_.fault);
+      recover();
+      probe();
+    });
   }
 
   std::string const& path() const { return path_; }
 
-  /// Path of the newest committed checkpoint, if any.
-  std::optional<std::string> latest() const { return latest_checkpoint(path_, options_.fault); }
+  /// Path of the newest committed checkpoint, if any; on every rank that which rank 0 sees.
+  std::optional<std::string> latest() const {
+    std::string found;
+    auto const all = exchange(link_, concat("looking into '", path_, "'"), [&] {
+      if (link_.rank == 0) found = latest_checkpoint(path_, options_.fault).value_or("");
+      return bytes_of(found);
+    });
+    found = text_of(all[0]);
+    return found.empty() ? std::nullopt : std::optional(found);
+  }
 
   /// Saves a checkpoint of `state.step`; one of the same step is replaced in one rename. Throws
   /// Error when the disk fails or the path leads to another directory than it did, ValueError for
@@ -56,51 +70,141 @@ class CheckpointDirectory {
   /// everything is on the disk.
   SavedCheckpoint save(Json const& model, TrainingState const& state,
                        std::span<TensorSource const> tensors) {
+    if (link_.ranks != 1)
+      throw ValueError(concat("save: ", link_.ranks, " ranks write a checkpoint together, by ",
+                              "save_shares(model, state, shares_of(store, is_saved))"));
+    std::vector<TensorShare> shares;
+    for (TensorSource const& tensor : tensors)
+      shares.push_back({tensor.name, tensor.dtype, tensor.shape, {}, {tensor}});
+    return save_shares(model, state, shares);
+  }
+  /// The same on all ranks together, of what each has of the tensors, shares_of() of io/store.hh.
+  /// Model and state are rank 0's. On one rank the bytes are those of save().
+  SavedCheckpoint save_shares(Json const& model, TrainingState const& state,
+                              std::span<TensorShare const> tensors) {
     return detail::with_memory_for("save checkpoint in", path_, [&] {
-      lock_.check();
-      std::string const name = checkpoint_name(state.step);
-      std::string const pending = in_directory(name + ".tmp");
-      remove_tree(pending, options_.fault);
-      make_directory(pending, options_.fault);
-      std::string replaced;
+      std::string const name = checkpoint_name(state.step), final = in_directory(name);
+      std::string const pending = final + ".tmp", call = concat("saving '", final, "'");
+      on_first(call, [&] {
+        lock_->check();
+        remove_tree(pending, options_.fault);
+        make_directory(pending, options_.fault);
+      });
+      std::string warning;
+      bool committed = false;
       try {
-        write_files(pending, model, state, tensors);
-        sync_directory(pending, options_.fault);
-        lock_.check();
-        replaced = commit(pending, in_directory(name));
+        auto const written =
+            exchange(link_, call, [&] { return bytes_of(write_own(pending, tensors)); });
+        warning = on_first(call, [&] {
+          std::string const replaced = finish(pending, final, model, state, tensors, written);
+          committed = true;
+          sync_directory(path_, options_.fault);
+          if (!replaced.empty()) discard(replaced);
+          return prune(state.step);
+        });
       } catch (...) {
-        discard(pending);
+        if (link_.rank == 0 && !committed) discard(pending);
         throw;
       }
-      sync_directory(path_, options_.fault);
-      if (!replaced.empty()) discard(replaced);
-      return SavedCheckpoint{in_directory(name), prune(state.step)};
+      return SavedCheckpoint{final, warning};
     });
   }
 
  private:
-  static std::string const& made(std::string const& path, Fault const* fault) {
-    make_directories(path, fault);
-    return path;
+  static std::vector<std::byte> bytes_of(std::string_view text) {
+    auto const bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+  }
+  static std::string text_of(std::span<std::byte const> bytes) {
+    return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+  }
+  /// What rank 0 does while the others wait; its text, or theirs.
+  template <class Do> std::string on_first(std::string const& call, Do&& act) const {
+    auto const all = exchange(link_, call, [&] {
+      if constexpr (std::is_void_v<decltype(act())>) {
+        if (link_.rank == 0) act();
+        return std::vector<std::byte>();
+      } else {
+        return link_.rank == 0 ? bytes_of(act()) : std::vector<std::byte>();
+      }
+    });
+    return text_of(all[0]);
   }
   std::string in_directory(std::string const& name) const { return path_ + "/" + name; }
 
-  void write_files(std::string const& pending, Json const& model, TrainingState const& state,
-                   std::span<TensorSource const> tensors) const {
+  /// Writes this rank's files; the text that says what they are.
+  std::string write_own(std::string const& pending, std::span<TensorShare const> tensors) const {
     std::map<std::string, std::vector<TensorSource>> files;
-    for (TensorSource const& tensor : tensors)
-      files[std::string(checkpoint_file_of(tensor.name))].push_back(tensor);
-    Manifest manifest{model, state, {}, {}};
+    for (TensorShare const& tensor : tensors)
+      for (TensorSource const& source : tensor.own)
+        files[rank_file(checkpoint_file_of(source.name), link_.rank, link_.ranks)].push_back(
+            source);
+    Json list = Json::array();
     for (auto const& [name, held] : files) {
       WrittenFile const written =
           save_tensors(pending + "/" + name, held,
                        {.appear = Appear::in_place, .fault = options_.fault}, options_.piece_bytes);
-      manifest.files.push_back({name, written.bytes, written.checksum});
-      for (auto const& [entry, checksum] : written.tensors)
-        manifest.tensors.push_back({entry.name, entry.dtype, entry.shape, name, checksum});
+      Json names = Json::array(), checksums = Json::array();
+      for (auto const& [entry, checksum] : written.tensors) {
+        names.push_back(entry.name);
+        checksums.push_back(checksum);
+      }
+      list.push_back(Json::object({{"name", name},
+                                   {"bytes", written.bytes},
+                                   {"checksum", written.checksum},
+                                   {"tensors", names},
+                                   {"checksums", checksums}}));
+    }
+    return to_text(list);
+  }
+
+  /// Writes the manifest of what the ranks have written, and commits. Returns where a checkpoint of
+  /// the same step went.
+  std::string finish(std::string const& pending, std::string const& final, Json const& model,
+                     TrainingState const& state, std::span<TensorShare const> tensors,
+                     std::vector<std::vector<std::byte>> const& written) const {
+    struct Place {
+      TensorShare const* share;
+      Index tile;
+    };
+    std::map<std::string, Place> places;  // of whole tensors and tiles
+    Manifest manifest{model, state, {}, {}};
+    for (TensorShare const& share : tensors) {
+      if (share.borders.empty()) {
+        places[share.name] = {&share, -1};
+        continue;
+      }
+      Tiling const tiling = tiling_of(share.borders);
+      for (Index tile = 0; tile < tiling.tile_count(); ++tile)
+        places[piece_name(share.name, tiling, tile)] = {&share, tile};
+      manifest.cut.push_back(
+          {share.name, file_dtype_of(share.dtype), share.shape, "", 0, share.borders});
+    }
+    for (auto const& of_rank : written) {
+      std::string const text = text_of(of_rank);
+      for (JsonView const file : parse_json(text, "what a rank has written").elements()) {
+        std::string const name = *file["name"].as<std::string>();
+        manifest.files.push_back(
+            {name, *file["bytes"].as<std::uint64_t>(), *file["checksum"].as<std::uint64_t>()});
+        auto const names = *file["tensors"].as<std::vector<std::string>>();
+        auto const checksums = *file["checksums"].as<std::vector<std::uint64_t>>();
+        for (std::size_t i = 0; i < names.size(); ++i) {
+          auto const& [share, tile] = places.at(names[i]);
+          manifest.tensors.push_back(
+              {names[i],
+               file_dtype_of(share->dtype),
+               tile < 0 ? share->shape : piece_shape(tiling_of(share->borders), tile),
+               name,
+               checksums[i],
+               {}});
+        }
+      }
     }
     write_file(concat(pending, '/', manifest_name), manifest_text(manifest), Appear::in_place,
                options_.fault);
+    sync_directory(pending, options_.fault);
+    lock_->check();
+    return commit(pending, final);
   }
 
   /// Gives the pending directory its name. Returns where a checkpoint of the same step went that
@@ -129,7 +233,7 @@ class CheckpointDirectory {
   /// directory that is another run's.
   void discard(std::string const& path) const noexcept {
     try {
-      lock_.check();
+      lock_->check();
       remove_tree(path, options_.fault);
     } catch (...) {  // whatever led here is reported instead
     }
@@ -180,7 +284,8 @@ class CheckpointDirectory {
 
   std::string path_;
   CheckpointOptions options_;
-  DirectoryLock lock_;
+  RankLink link_;
+  std::optional<DirectoryLock> lock_;  // rank 0's
 };
 
 }  // namespace nntile::io

@@ -12,6 +12,7 @@
 #include "nntile/io/directory.hh"
 #include "nntile/io/hash.hh"
 #include "nntile/io/json.hh"
+#include "nntile/io/pieces.hh"
 #include "nntile/io/safetensors_parse.hh"
 
 namespace nntile::io {
@@ -54,6 +55,8 @@ struct TensorRecord {
   FileShape shape;
   std::string file;
   std::uint64_t checksum = 0;
+  /// Of one that is cut: it is in no file, its tiles are, each a tensor of its own.
+  Borders borders = {};
 };
 
 /// The contents of a manifest.json to be written.
@@ -63,11 +66,13 @@ struct Manifest {
   TrainingState state;
   std::vector<FileRecord> files;
   std::vector<TensorRecord> tensors;
+  /// Tensors whose tiles are among `tensors`, under their piece_name().
+  std::vector<TensorRecord> cut = {};
 };
 
 inline constexpr std::string_view manifest_name = "manifest.json";
 inline constexpr std::string_view manifest_format = "nntile-checkpoint";
-inline constexpr std::uint64_t manifest_version = 1;
+inline constexpr std::uint64_t manifest_version = 2;  // 1: one rank's
 inline constexpr std::uint64_t largest_manifest = std::uint64_t{64}
                                                   << 20;  // bytes; 124M parameters make 60 KiB
 
@@ -77,7 +82,7 @@ inline constexpr std::string_view optimizer_prefix = "optim.";
 /// The data files of a checkpoint: the model's and the optimizer's.
 inline constexpr std::array<std::string_view, 2> checkpoint_files{"model.safetensors",
                                                                   "optimizer.safetensors"};
-/// The one that holds a tensor of this name.
+/// The one that holds a tensor of this name; of several ranks each has its rank_file() of it.
 inline std::string_view checkpoint_file_of(std::string_view tensor) {
   return checkpoint_files[tensor.starts_with(optimizer_prefix) ? 1 : 0];
 }
@@ -125,7 +130,11 @@ inline std::string manifest_text(Manifest const& manifest) {
   detail::check_finite(manifest.state);
   Json json = detail::state_to_json(manifest.state);
   json["format"] = manifest_format;
-  json["version"] = manifest_version;
+  auto const of_one = [](FileRecord const& file) {
+    return file.name == checkpoint_files[0] || file.name == checkpoint_files[1];
+  };
+  bool const one = std::all_of(manifest.files.begin(), manifest.files.end(), of_one);
+  json["version"] = one && manifest.cut.empty() ? 1 : manifest_version;
   json["model"] = manifest.model;
   json["files"] = Json::array();
   for (FileRecord const& file : manifest.files)
@@ -138,6 +147,13 @@ inline std::string manifest_text(Manifest const& manifest) {
                                             {"shape", tensor.shape},
                                             {"file", tensor.file},
                                             {"checksum", to_hex(tensor.checksum)}}));
+  if (!manifest.cut.empty()) json["cut"] = Json::array();
+  for (TensorRecord const& tensor : manifest.cut) {
+    Json borders = Json::array();
+    for (auto const& dimension : tensor.borders) borders.push_back(dimension);
+    json["cut"].push_back(
+        Json::object({{"name", tensor.name}, {"shape", tensor.shape}, {"borders", borders}}));
+  }
   std::string const body = to_text(json, 1).substr(1) + "\n";
   if (body.size() > largest_manifest - 64)
     throw ValueError(concat("checkpoint of step ", manifest.state.step, ": a manifest of ",

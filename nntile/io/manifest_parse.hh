@@ -24,10 +24,16 @@ class ManifestText {
   std::size_t size() const { return records_.size(); }
   /// In the order of the text.
   TensorRecord operator[](std::size_t at) const { return record(view(records_[at])); }
-  /// The tensor of that name, if there is one.
+  /// Whether that one is a tile of another.
+  bool is_piece(std::size_t at) const { return pieces_[at]; }
+  /// Tensors that are cut, in the order of the text.
+  std::size_t cut_size() const { return cuts_.size(); }
+  TensorRecord cut(std::size_t at) const;
+  /// The tensor of that name, if there is one; a tile of a cut one, too.
   std::optional<TensorRecord> find(std::string_view name) const {
-    auto const at = by_name_.find(name, [this](std::uint32_t i) { return this->name(i); });
-    return at ? std::optional((*this)[*at]) : std::nullopt;
+    if (auto const at = number_of(name)) return (*this)[*at];
+    auto const at = cut_by_name_.find(name, [this](std::uint32_t i) { return cut_name(i); });
+    return at ? std::optional(cut(*at)) : std::nullopt;
   }
 
  private:
@@ -38,6 +44,10 @@ class ManifestText {
   JsonView root() const { return detail::root_of(text_); }
   JsonView view(std::uint32_t at) const { return {text_.data() + at, text_.data() + text_.size()}; }
   JsonString name(std::size_t at) const { return word(view(records_[at]), "name"); }
+  JsonString cut_name(std::size_t at) const { return word(view(cuts_[at]), "name"); }
+  std::optional<std::uint32_t> number_of(std::string_view name) const {
+    return by_name_.find(name, [this](std::uint32_t i) { return this->name(i); });
+  }
 
   template <class T> T field(JsonView object, char const* key) const {
     return json_field<T>(object, key, source_);
@@ -73,16 +83,28 @@ class ManifestText {
   void check_opening() const;
   void check_version() const;
   void check_state() const;
-  void read_files();
-  void read_tensors();
-  void check_tensor(JsonView json, JsonString name) const;
+  static constexpr std::size_t most_files = 1u << 17;
+  using Numbers = std::vector<std::uint32_t>;
+  Numbers::const_iterator lower_file(Numbers const& sorted, std::string const& name) const {
+    return std::lower_bound(
+        sorted.begin(), sorted.end(), name,
+        [&](std::uint32_t file, std::string const& wanted) { return files_[file].name < wanted; });
+  }
+  Numbers read_files();  // sorted by name
+  void read_tensors(Numbers const& files);
+  void check_tensor(JsonView json, JsonString name, Numbers const& files) const;
+  void read_cuts();
+  void check_cut(TensorRecord const& tensor);
   TensorRecord record(JsonView json) const;
 
   std::string text_;
   std::string source_;
-  std::vector<FileRecord> files_;       // at most two
+  std::vector<FileRecord> files_;       // at most two of a rank
   std::vector<std::uint32_t> records_;  // their places in the text
   detail::NameIndex by_name_;           // of indices of records
+  std::vector<bool> pieces_;            // whether a record is a tile of a cut one
+  std::vector<std::uint32_t> cuts_;     // as records_
+  detail::NameIndex cut_by_name_;
 };
 
 inline ManifestText::ManifestText(std::string text, std::string source)
@@ -92,8 +114,8 @@ inline ManifestText::ManifestText(std::string text, std::string source)
   check_version();
   model();
   check_state();
-  read_files();
-  read_tensors();
+  read_tensors(read_files());
+  read_cuts();
 }
 
 inline void ManifestText::check_opening() const {
@@ -112,8 +134,9 @@ inline void ManifestText::check_opening() const {
 
 inline void ManifestText::check_version() const {
   if (!(word(root(), "format") == manifest_format)) fail("not a checkpoint of this library");
-  if (auto const version = field<std::uint64_t>(root(), "version"); version != manifest_version)
-    fail("version ", version, " where ", manifest_version, " is read");
+  auto const version = field<std::uint64_t>(root(), "version");
+  if (version < 1 || version > manifest_version)
+    fail("version ", version, " where 1 to ", manifest_version, " are read");
 }
 
 inline void ManifestText::check_state() const {
@@ -137,27 +160,32 @@ inline SavedState ManifestText::state() const {
   return saved;
 }
 
-inline void ManifestText::read_files() {
+inline ManifestText::Numbers ManifestText::read_files() {
+  Numbers sorted;
   for (JsonView const json : member(root(), "files", JsonKind::array).elements()) {
     JsonString const name = word(json, "name");
-    auto const known = std::find_if(checkpoint_files.begin(), checkpoint_files.end(),
-                                    [&](std::string_view file) { return name == file; });
-    if (known == checkpoint_files.end())
+    std::string text = name.raw().size() > 64 ? "" : name.text();
+    if (std::none_of(checkpoint_files.begin(), checkpoint_files.end(),
+                     [&](std::string_view file) { return is_rank_file(text, file); }))
       fail("file ", name.quoted(), " where checkpoints have ", checkpoint_files[0], " and ",
-           checkpoint_files[1]);
-    for (FileRecord const& other : files_)
-      if (other.name == *known) fail("file ", name.quoted(), " comes twice");
-    files_.push_back({std::string(*known), field<std::uint64_t>(json, "bytes"), checksum(json)});
+           checkpoint_files[1], ", or those of ranks");
+    auto const at = lower_file(sorted, text);
+    if (at != sorted.end() && files_[*at].name == text)
+      fail("file ", name.quoted(), " comes twice");
+    if (files_.size() == most_files) fail("more than ", most_files, " files");
+    sorted.insert(at, static_cast<std::uint32_t>(files_.size()));
+    files_.push_back({std::move(text), field<std::uint64_t>(json, "bytes"), checksum(json)});
   }
+  return sorted;
 }
 
-inline void ManifestText::read_tensors() {
+inline void ManifestText::read_tensors(Numbers const& files) {
   auto const list = member(root(), "tensors", JsonKind::array).elements();
   records_.reserve(list.size());
   by_name_.reserve(list.size());
   for (JsonView const json : list) {
     JsonString const name = word(json, "name");
-    check_tensor(json, name);
+    check_tensor(json, name, files);
     by_name_.add(name, records_.size());
     records_.push_back(static_cast<std::uint32_t>(json.data() - text_.data()));
   }
@@ -165,7 +193,7 @@ inline void ManifestText::read_tensors() {
     fail("tensor ", name(*twice).quoted(), " comes twice");
 }
 
-inline void ManifestText::check_tensor(JsonView json, JsonString name) const {
+inline void ManifestText::check_tensor(JsonView json, JsonString name, Numbers const& files) const {
   JsonString const dtype = word(json, "dtype");
   if (!file_dtype_named(dtype)) fail("tensor ", name.quoted(), ": unknown dtype ", dtype.quoted());
   std::size_t rank = 0;
@@ -176,19 +204,92 @@ inline void ManifestText::check_tensor(JsonView json, JsonString name) const {
   checksum(json);
   JsonString const file = word(json, "file");
   std::string_view const wanted = checkpoint_files[name.starts_with(optimizer_prefix) ? 1 : 0];
-  bool const listed = std::any_of(files_.begin(), files_.end(),
-                                  [&](FileRecord const& other) { return other.name == wanted; });
-  if (!(file == wanted) || !listed)
+  std::string const text = file.raw().size() > 64 ? "" : file.text();
+  bool const belongs = is_rank_file(text, wanted);
+  auto const at = lower_file(files, text);
+  if (!belongs || at == files.end() || files_[*at].name != text)
     fail("tensor ", name.quoted(), " is in ", file.quoted(), " where ",
-         listed ? "it belongs into " : "the files lack ", in_quotes(wanted));
+         belongs ? "the files lack " : "it belongs into ", in_quotes(belongs ? text : wanted));
+}
+
+inline void ManifestText::read_cuts() {
+  pieces_.resize(records_.size());
+  if (!root().find("cut")) return;
+  for (JsonView const json : member(root(), "cut", JsonKind::array).elements()) {
+    cut_by_name_.add(word(json, "name"), cuts_.size());
+    cuts_.push_back(static_cast<std::uint32_t>(json.data() - text_.data()));
+    check_cut(cut(cuts_.size() - 1));
+  }
+  if (auto const twice = cut_by_name_.settle([this](std::uint32_t at) { return cut_name(at); }))
+    fail("cut tensor ", cut_name(*twice).quoted(), " comes twice");
+}
+
+/// Marks the records of its tiles.
+inline void ManifestText::check_cut(TensorRecord const& tensor) {
+  auto const wrong = [&](auto const&... words) {
+    fail("cut tensor ", in_quotes(tensor.name), ": ", words...);
+  };
+  if (number_of(tensor.name)) wrong("it is whole, too");
+  if (tensor.borders.empty() || tensor.borders.size() > max_rank)
+    wrong("it has ", tensor.borders.size(), " dimensions of borders where 1 to ", max_rank,
+          " are possible");
+  FileShape shape;
+  std::uint64_t tiles = 1;
+  for (auto const& borders : tensor.borders) {
+    if (borders.size() < 2 || borders[0] != 0 || borders.back() >> 48 != 0 ||
+        ((borders.size() > 2 || borders[1] != 0) &&
+         std::adjacent_find(borders.begin(), borders.end(), std::greater_equal<>()) !=
+             borders.end()))
+      wrong("its borders do not ascend from 0");
+    shape.push_back(borders.back());
+    tiles = borders.size() - 1 > records_.size() / tiles ? records_.size() + 1
+                                                         : tiles * (borders.size() - 1);
+    if (tiles > records_.size()) wrong("it has more tiles than there are tensors");
+  }
+  auto const bytes = byte_count(FileDType::u8, shape);
+  if (!bytes || bytes != byte_count(FileDType::u8, tensor.shape))
+    wrong("its borders are those of ", to_string(shape), ", its shape is ",
+          to_string(tensor.shape));
+  Tiling const tiling = tiling_of(tensor.borders);
+  for (Index tile = 0; tile < tiling.tile_count(); ++tile) {
+    std::string const name = piece_name(tensor.name, tiling, tile);
+    auto const at = number_of(name);
+    if (!at) wrong("there is no tensor ", in_quotes(name));
+    TensorRecord const piece = (*this)[*at];
+    if (pieces_[*at]) wrong("tensor ", in_quotes(name), " is another's tile");
+    if (piece.shape != piece_shape(tiling, tile) || piece.dtype != tensor.dtype)
+      wrong("tensor ", in_quotes(name), " is ", name_of(piece.dtype), ' ', to_string(piece.shape),
+            " where its tile is ", name_of(tensor.dtype), ' ',
+            to_string(piece_shape(tiling, tile)));
+    pieces_[*at] = true;
+  }
+}
+
+/// The dtype is that of the first tile.
+inline TensorRecord ManifestText::cut(std::size_t at) const {
+  JsonView const json = view(cuts_[at]);
+  TensorRecord tensor{
+      word(json, "name").text(), FileDType::f32, field<FileShape>(json, "shape"), "", 0, {}};
+  for (JsonView const dimension : member(json, "borders", JsonKind::array).elements()) {
+    auto const borders = dimension.as<std::vector<std::uint64_t>>();
+    if (!borders) fail("cut tensor ", in_quotes(tensor.name), ": its borders are no numbers");
+    tensor.borders.push_back(*borders);
+  }
+  std::string first = concat(tensor.name, "#t");
+  for (std::size_t d = 0; d < tensor.borders.size(); ++d) first += d == 0 ? "0" : ",0";
+  if (auto const piece = number_of(first)) tensor.dtype = (*this)[*piece].dtype;
+  return tensor;
 }
 
 /// Of one that has passed check_tensor.
 inline TensorRecord ManifestText::record(JsonView json) const {
   std::string name = word(json, "name").text();
-  std::string file(checkpoint_file_of(name));
-  return {std::move(name), *file_dtype_named(word(json, "dtype")), field<FileShape>(json, "shape"),
-          std::move(file), checksum(json)};
+  return {std::move(name),
+          *file_dtype_named(word(json, "dtype")),
+          field<FileShape>(json, "shape"),
+          word(json, "file").text(),
+          checksum(json),
+          {}};
 }
 
 }  // namespace nntile::io

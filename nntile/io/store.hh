@@ -3,9 +3,11 @@
 // A TensorStore seen by files: its tensors as sources and targets, in the order of file bytes,
 // whatever their tiles.
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nntile/graph/store.hh"
@@ -52,6 +54,80 @@ template <Runtime R> class TileFill {
   std::vector<Filling> tiles_;
 };
 
+/// Which rank writes what, decided alike on all of them from the tiles that each holds.
+class ShareOut {
+ public:
+  static constexpr char here = '\1', elsewhere = '\2';  // in no name
+
+  /// Of each rank a line for each tensor: where each tile is, the name. Throws PlanError where the
+  /// lines are of different tensors.
+  ShareOut(std::vector<std::vector<std::byte>> const& held, int rank) : bytes_(held.size()) {
+    for (auto const& text : held)
+      rest_.push_back({reinterpret_cast<char const*>(text.data()), text.size()});
+    auto const same = [](char a, char b) { return a == b || (is_bit(a) && is_bit(b)); };
+    std::string_view const own = rest_[static_cast<std::size_t>(rank)];
+    for (std::size_t other = 0; other < rest_.size(); ++other)
+      if (!std::equal(own.begin(), own.end(), rest_[other].begin(), rest_[other].end(), same))
+        throw PlanError(concat("save: rank ", other, " holds other tensors than rank ", rank,
+                               ", or in other tiles: all ranks compile the same graphs"));
+  }
+
+  /// The ranks that write the next tensor, by tile; one, if it writes all of it.
+  std::vector<int> next(StoredSpec const& spec) {
+    auto const tiles = static_cast<std::size_t>(spec.tiling.tile_count());
+    std::vector<std::string_view> tiles_of;
+    for (std::string_view& rest : rest_) {
+      tiles_of.push_back(rest.substr(0, tiles));
+      rest.remove_prefix(rest.find('\n') + 1);
+    }
+    std::vector<int> writers;
+    std::size_t const size = size_of(spec.dtype);
+    if (give(writers, byte_count(spec.tiling.shape(), size), [&](std::size_t rank) {
+          return tiles_of[rank].find(elsewhere) == std::string_view::npos;
+        }))
+      return writers;
+    for (std::size_t tile = 0; tile < tiles; ++tile)
+      if (!give(writers, byte_count(spec.tiling.box(static_cast<Index>(tile)).extent, size),
+                [&](std::size_t rank) { return tiles_of[rank][tile] == here; }))
+        throw PlanError(concat("save: no rank holds tile ", tile, " of '", spec.name, "'"));
+    return writers;
+  }
+
+ private:
+  static bool is_bit(char c) { return c == here || c == elsewhere; }
+  /// To the rank that has it and the fewest bytes so far; false if none has.
+  template <class Has> bool give(std::vector<int>& writers, Index bytes, Has has) {
+    std::size_t least = bytes_.size();
+    for (std::size_t rank = 0; rank < bytes_.size(); ++rank)
+      if (has(rank) && (least == bytes_.size() || bytes_[rank] < bytes_[least])) least = rank;
+    if (least == bytes_.size()) return false;
+    bytes_[least] += bytes;
+    writers.push_back(static_cast<int>(least));
+    return true;
+  }
+
+  std::vector<std::string_view> rest_;
+  std::vector<Index> bytes_;
+};
+
+/// A tile that is here, as a tensor of its own.
+template <Runtime R>
+TensorSource tile_source(TensorStore<R>& store, typename TensorStore<R>::Stored const& from,
+                         Index tile) {
+  StoredSpec const& spec = from.spec;
+  return {piece_name(spec.name, spec.tiling, tile), spec.dtype, piece_shape(spec.tiling, tile),
+          [&store, &from, tile](std::uint64_t offset, std::span<std::byte> out) {
+            nntile::detail::TileBytes<R, Access::read> const bytes(
+                store.runtime(), from.tiles[static_cast<std::size_t>(tile)]);
+            nntile::detail::for_each_run_in(
+                Tiling(from.spec.tiling.box(tile).extent), size_of(from.spec.dtype),
+                from.spec.column_unit, offset, out.size(),
+                [&](std::size_t, std::uint64_t in_tile, std::uint64_t at, std::uint64_t count) {
+                  std::memcpy(out.data() + at, bytes.data() + in_tile, count);
+                });
+          }};
+}
+
 inline FileShape file_shape_of_stored(StoredSpec const& spec) {
   FileShape shape;
   for (Index const extent : spec.file_shape) shape.push_back(static_cast<std::uint64_t>(extent));
@@ -76,6 +152,45 @@ std::vector<TensorSource> sources_of(TensorStore<R>& store, Wanted&& wanted) {
                        }});
   }
   return sources;
+}
+
+/// The same tensors, as all ranks write them into a checkpoint: each the tiles that it holds, of
+/// those that several hold the one that has the fewest bytes to write. All ranks call it together,
+/// behind their runs; on one rank every tensor is whole. Throws CommError, and PlanError where
+/// ranks hold different tensors. Waits for the runs in flight.
+template <Runtime R, class Wanted>
+std::vector<TensorShare> shares_of(TensorStore<R>& store, Wanted&& wanted) {
+  std::vector<typename TensorStore<R>::Stored const*> tensors;
+  for (auto const& stored : store.tensors())
+    if (wanted(stored->spec)) tensors.push_back(stored.get());
+  auto const held = store.together("saving the tensors of the store", [&] {
+    std::string text;  // a line for each tensor
+    for (auto const* stored : tensors) {
+      for (bool const elsewhere : stored->elsewhere)
+        text += elsewhere ? detail::ShareOut::elsewhere : detail::ShareOut::here;
+      text += concat(stored->spec.name, '\n');
+    }
+    auto const bytes = std::as_bytes(std::span(std::string_view(text)));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  });
+  detail::ShareOut share_out(held, store.link().rank);
+  std::vector<TensorShare> shares;
+  for (auto const* stored : tensors) {
+    StoredSpec const& spec = stored->spec;
+    TensorShare share{spec.name, spec.dtype, detail::file_shape_of_stored(spec), {}, {}};
+    std::vector<int> const writers = share_out.next(spec);
+    if (writers.size() == 1 && writers[0] == store.link().rank)
+      share.own.push_back({spec.name, spec.dtype, share.shape,
+                           [&store, stored](std::uint64_t offset, std::span<std::byte> out) {
+                             store.read_bytes(*stored, offset, out);
+                           }});
+    if (writers.size() > 1) share.borders = borders_of(spec.tiling);
+    for (std::size_t tile = 0; writers.size() > 1 && tile < writers.size(); ++tile)
+      if (writers[tile] == store.link().rank)
+        share.own.push_back(detail::tile_source(store, *stored, static_cast<Index>(tile)));
+    shares.push_back(std::move(share));
+  }
+  return shares;
 }
 
 /// The same tensors, to be written: each byte once. A tile is locked while it is being filled. A

@@ -9,6 +9,7 @@
 
 #include "nntile/core/nan.hh"
 #include "nntile/io/hash.hh"
+#include "nntile/io/pieces.hh"
 #include "nntile/io/safetensors.hh"
 
 namespace nntile::io {
@@ -29,6 +30,17 @@ struct TensorTarget {
   DType dtype = DType::fp32;
   FileShape shape;
   std::function<void(std::uint64_t offset, std::span<std::byte const> bytes)> write;
+};
+
+/// A tensor that ranks write together, each what it holds: one of them all of it, or several its
+/// tiles.
+struct TensorShare {
+  std::string name;
+  DType dtype = DType::fp32;
+  FileShape shape;
+  Borders borders = {};  // none: one rank writes it whole
+  /// What this rank writes: the tensor, or tiles under their piece_name().
+  std::vector<TensorSource> own = {};
 };
 
 /// Bytes that are held in memory at once: more only where one row of a tensor is longer.

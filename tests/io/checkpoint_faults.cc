@@ -307,11 +307,11 @@ TEST_CASE("a checkpoint of another version is refused", "[io][checkpoint_faults]
   std::string const text = manifest_text(manifest);
   CHECK_NOTHROW(ManifestText(text, "manifest"));
   std::string body = text.substr(text.find(",") + 1);
-  body.replace(body.find("\"version\": 1"), 12, "\"version\": 2");
+  body.replace(body.find("\"version\": 1"), 12, "\"version\": 3");
   std::string const newer =
       text.substr(0, text.find("xxh64:") + 6) + to_hex(hash64(body)) + "\"," + body;
   CHECK_THAT(thrown<FormatError>([&] { ManifestText(newer, "manifest"); }),
-             Contains("version 2 where 1 is read"));
+             Contains("version 3 where 1 to 2 are read"));
 }
 
 TEST_CASE("a manifest whose checksum is no number is refused on one line",

@@ -84,6 +84,82 @@ TEST_CASE("a manifest whose files or tensors are not a checkpoint's is refused",
   });
 }
 
+namespace {
+
+/// A tensor of 4 by 3, of which two ranks wrote two tiles each.
+Manifest of_two_ranks() {
+  Manifest manifest;
+  std::vector<std::vector<std::uint64_t>> const borders{{0, 1, 4}, {0, 2, 3}};
+  Tiling const tiling = tiling_of(borders);
+  for (int rank = 0; rank < 2; ++rank) {
+    std::string const file = rank_file("model.safetensors", rank, 2);
+    manifest.files.push_back({file, 7, 8});
+    for (Index const tile : {2 * rank, 2 * rank + 1})
+      manifest.tensors.push_back(
+          {piece_name("w", tiling, tile), FileDType::bf16, piece_shape(tiling, tile), file, 9, {}});
+  }
+  manifest.cut.push_back({"w", FileDType::bf16, {12}, "", 0, borders});
+  return manifest;
+}
+
+}  // namespace
+
+TEST_CASE("the manifest of several ranks says how its tensors are cut", "[io][manifest]") {
+  std::string const text = manifest_text(of_two_ranks());
+  ManifestText const read(text, "manifest");
+  CHECK(read.files()[1].name == "model-00002-of-00002.safetensors");
+  CHECK(read.size() == 4);
+  CHECK(read.cut_size() == 1);
+  auto const tensor = read.find("w");
+  REQUIRE(tensor.has_value());
+  CHECK(tensor->dtype == FileDType::bf16);
+  CHECK(tensor->shape == FileShape{12});
+  CHECK(tensor->borders == of_two_ranks().cut[0].borders);
+  CHECK(read.find("w#t1,0")->shape == FileShape{3, 2});
+  CHECK(read.find("w#t1,1")->file == "model-00002-of-00002.safetensors");
+  for (std::size_t i = 0; i < 4; ++i) CHECK(read.is_piece(i));
+}
+
+TEST_CASE("what a manifest says of tiles is compared with their tensors", "[io][manifest]") {
+  auto const refusal = [](auto change) {
+    Manifest manifest = of_two_ranks();
+    change(manifest);
+    return thrown<FormatError>([&] { ManifestText(manifest_text(manifest), "manifest"); });
+  };
+  auto const borders = [&](Borders const& wrong) {
+    return refusal([&](Manifest& manifest) { manifest.cut[0].borders = wrong; });
+  };
+  std::string const ascend = "cut tensor 'w': its borders do not ascend from 0";
+  CHECK_THAT(borders({{0, 4, 4}, {0, 2, 3}}), Contains(ascend));
+  CHECK_THAT(borders({{1, 4}, {0, 2, 3}}), Contains(ascend));
+  CHECK_THAT(borders({{0}, {0, 2, 3}}), Contains(ascend));
+  CHECK_THAT(borders({{}, {0, 2, 3}}), Contains(ascend));
+  CHECK_THAT(borders({{0, 1, 4}, {0, 1, 3}}),
+             Contains("tensor 'w#t0,0' is BF16 [1, 2] where its tile is BF16 [1, 1]"));
+  CHECK_THAT(borders({{0, 1, 5}, {0, 2, 3}}), Contains("are those of [5, 3], its shape is [12]"));
+  CHECK_THAT(borders({{0, 1, 2, 3, 4}, {0, 2, 3}}), Contains("more tiles than there are tensors"));
+  CHECK_THAT(borders({}), Contains("0 dimensions of borders where 1 to 8"));
+  CHECK_THAT(borders(Borders(9, {0, 1})), Contains("9 dimensions of borders"));
+  CHECK_THAT(borders({{0, 1, std::uint64_t{1} << 60}, {0, 2, 3}}), Contains(ascend));
+  CHECK_THAT(refusal([](Manifest& m) { m.tensors[3].name = "v"; }),
+             Contains("there is no tensor 'w#t1,1'"));
+  CHECK_THAT(refusal([](Manifest& m) { m.tensors[3].dtype = FileDType::f16; }),
+             Contains("'w#t1,1' is F16 [3, 1] where its tile is BF16 [3, 1]"));
+  CHECK_THAT(refusal([](Manifest& m) {
+               m.tensors.push_back({"w", FileDType::bf16, {12}, m.files[0].name, 1, {}});
+             }),
+             Contains("cut tensor 'w': it is whole, too"));
+  CHECK_THAT(refusal([](Manifest& m) { m.cut.push_back(m.cut[0]); }),
+             Contains("is another's tile"));
+  for (char const* const name : {"model-1-of-2.safetensors", "model-00001-of-.safetensors",
+                                 "model-of-00002.safetensors", "model-0000x-of-00002.safetensors",
+                                 "model-00001-of-00002", "model00001-of-00002.safetensors"})
+    CHECK_THAT(refusal([&](Manifest& m) { m.files[1].name = m.tensors[2].file = name; }),
+               Contains("where checkpoints have model.safetensors and"));
+  CHECK_THAT(refusal([](Manifest& m) { m.files.pop_back(); }),
+             Contains("where the files lack 'model-00002-of-00002.safetensors'"));
+}
+
 TEST_CASE("a manifest whose state is of another type is refused", "[io][manifest]") {
   check_refused({
       {"\"run\": {", "\"run\": 7,\"more\": {", "'run' is 7 where an object is needed"},

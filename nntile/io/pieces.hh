@@ -1,0 +1,76 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Tensors in pieces: how files hold one whose tiles are on several ranks.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nntile/core/tiling.hh"
+#include "nntile/io/safetensors_header.hh"
+
+namespace nntile::io {
+
+/// The borders of a tensor's tiles, by dimension, the outermost first, as files have them: from 0
+/// to the extent. None: the tensor is whole. The shape that they cut has the elements of the file's
+/// in the same order, but may have other dimensions.
+using Borders = std::vector<std::vector<std::uint64_t>>;
+
+inline Borders borders_of(Tiling const& tiling) {
+  Borders borders;
+  for (std::size_t d = tiling.rank(); d-- > 0;) {
+    auto const from = tiling.axis(d).borders();
+    borders.emplace_back(from.begin(), from.end());
+  }
+  return borders;
+}
+/// Of borders that ascend, of at most max_rank dimensions.
+inline Tiling tiling_of(Borders const& borders) {
+  std::vector<AxisTiling> axes;
+  for (std::size_t d = borders.size(); d-- > 0;) {
+    std::vector<Index> sizes;
+    for (std::size_t i = 1; i < borders[d].size(); ++i)
+      sizes.push_back(static_cast<Index>(borders[d][i] - borders[d][i - 1]));
+    axes.push_back(sizes.size() == 1 ? AxisTiling::whole(sizes[0]) : AxisTiling::sizes(sizes));
+  }
+  return Tiling(std::move(axes));
+}
+
+/// The name of a tile in its file: "h.0.weight#t1,0", its place in the grid, the outermost first.
+inline std::string piece_name(std::string_view tensor, Tiling const& tiling, Index tile) {
+  std::string name = concat(tensor, "#t");
+  Shape const at = tiling.position(tile);
+  for (std::size_t d = at.size(); d-- > 0;) name += concat(at[d], d == 0 ? "" : ",");
+  return name;
+}
+inline FileShape piece_shape(Tiling const& tiling, Index tile) {
+  return file_shape_of(tiling.box(tile).extent);
+}
+
+/// The file of one rank of several: "model-00002-of-00004.safetensors".
+inline std::string rank_file(std::string_view file, int rank, int ranks) {
+  if (ranks == 1) return std::string(file);
+  auto const five = [](int number) {
+    std::string const digits = std::to_string(number);
+    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+  };
+  std::size_t const dot = file.rfind('.');
+  return concat(file.substr(0, dot), '-', five(rank + 1), "-of-", five(ranks), file.substr(dot));
+}
+/// Whether a name is that of `file`, or of one rank's part of it.
+inline bool is_rank_file(std::string_view name, std::string_view file) {
+  if (name == file) return true;
+  std::size_t const dot = file.rfind('.');
+  if (!name.starts_with(file.substr(0, dot)) || !name.ends_with(file.substr(dot))) return false;
+  std::string_view const middle = name.substr(dot, name.size() - file.size());
+  std::size_t const of = middle.find("-of-");
+  auto const number = [](std::string_view text) {
+    return text.size() >= 5 && text.size() <= 9 &&
+           text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return middle.starts_with('-') && of != std::string_view::npos && of > 0 &&
+         number(middle.substr(1, of - 1)) && number(middle.substr(of + 4));
+}
+
+}  // namespace nntile::io

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Checkpoints of ranks: each writes what it holds, and any number of ranks goes on with the bits of
+// one, under any mesh.
+#include "nntile/io/checkpoint.hh"
+
+#include <cerrno>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nntile/comm/self.hh"
+#include "nntile/comm/transfers.hh"
+#include "nntile/io/store.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/comm/local_ranks.hh"
+#include "tests/comm/part_tiles.hh"
+#include "tests/io/scratch.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/tiny_gpt.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// Ranks, rules and files of one training run.
+struct Layout {
+  std::vector<MeshAxis> mesh = {};
+  std::vector<ShardRule> rules = {};
+  io::Fault const* fault = nullptr;  // of the disk of rank 1
+};
+
+io::Json const model = io::Json::object({{"model_type", "tiny"}});
+int ranks_in(Layout const& layout) { return ranks_of(layout.mesh); }
+
+/// Trains on one rank: goes on from the newest checkpoint in the folder, if there is one, to
+/// `steps` steps, and saves; the hash of all that is saved.
+template <class R, class C>
+std::uint64_t train(C& comm, Layout const& layout, std::string const& folder, int steps) {
+  TinyGpt sizes;
+  sizes.batch = 4;
+  sizes.numerics.groups = {{"batch", 4}};
+  TinyGptGraph const of(sizes);
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}, {"head", {1}}}};
+  options.mesh = layout.mesh;
+  options.rules = layout.rules;
+  Transfers transfers(comm);
+  R runtime(RuntimeOptions{.workers = 1});
+  TensorStore<R> store(runtime, link_of(transfers));
+  io::CheckpointDirectory directory(folder, {.fault = comm.rank() == 1 ? layout.fault : nullptr},
+                                    store.link());
+  CompiledGraph<R> step = compile_any(of.graph, store, options);
+  int done = 0;
+  if (auto const path = directory.latest()) {
+    auto const checkpoint = io::Checkpoint::open(*path);
+    checkpoint.load(io::targets_of(store, io::is_saved));
+    done = static_cast<int>(checkpoint.state().step);
+  } else {
+    LogicalGraph init("init");
+    nn::initialize(init, of.step, 1);
+    options.rules.clear();  // around what the store holds
+    options.cuts.clear();
+    compile_any(init, store, options).execute();
+  }
+  store.template write<Index>("positions", of.step.position_values());
+  while (done < steps) {
+    auto const [tokens, labels] = tiny_batch(sizes, ++done);
+    step.template bind_input<std::int64_t>("tokens", tokens);
+    step.template bind_input<std::int64_t>("labels", labels);
+    step.template bind_input<float>("lr", std::vector<float>{0.01f});
+    step.template bind_input<std::int64_t>("step", std::vector<std::int64_t>{done});
+    step.execute();
+  }
+  io::TrainingState state;
+  state.step = static_cast<std::uint64_t>(done);
+  auto const saved = directory.save_shares(model, state, io::shares_of(store, io::is_saved));
+  if (saved.path != folder + "/" + io::checkpoint_name(state.step)) throw Error(saved.path);
+  return io::hash_tensors(io::sources_of(store, io::is_saved));
+}
+
+/// The same on all ranks; what they throw, by rank, or the hash where all have the same.
+template <class R>
+std::vector<std::string> train_all(Layout const& layout, std::string const& folder, int steps) {
+  if (ranks_in(layout) == 1) {
+    SelfComm comm;
+    return {io::to_hex(train<R>(comm, layout, folder, steps))};
+  }
+  LocalWorld world(ranks_in(layout), {.seed = 5, .most_delay = 4});
+  std::vector<std::string> hashes(static_cast<std::size_t>(world.size()));
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    hashes[static_cast<std::size_t>(comm.rank())] =
+        io::to_hex(train<R>(comm, layout, folder, steps));
+    comm.barrier();
+  });
+  for (std::size_t rank = 0; rank < thrown.size(); ++rank)
+    if (hashes[rank] != hashes[0] || !thrown[rank].empty()) return thrown;
+  return {hashes[0]};
+}
+
+using Names = std::vector<std::string>;
+
+Layout const alone{};
+Layout const ddp_2{{{"data", 2}}, ddp()};
+Layout const fsdp_3{{{"data", 3}}, fsdp()};
+Layout const tensor_2{{{"tensor", 2}}, tensor_parallel()};
+Layout const both{{{"tensor", 2}, {"data", 2}}, product({tensor_parallel(), fsdp()})};
+
+}  // namespace
+
+TEST_CASE("training goes on under any mesh with the bits of one rank", "[comm][checkpoints]") {
+  Scratch const scratch;
+  Names const whole = train_all<Serial>(alone, scratch / "whole", 4);
+  int number = 0;
+  std::vector<std::pair<Layout, Layout>> const changes{
+      {fsdp_3, tensor_2}, {tensor_2, both}, {both, alone}, {ddp_2, fsdp_3}, {alone, both}};
+  for (auto const& [first, second] : changes) {
+    INFO("change " << number);
+    std::string const folder = scratch / concat("run", number++);
+    CHECK(train_all<Ring>(first, folder, 2).size() == 1);
+    CHECK(train_all<Serial>(second, folder, 4) == whole);
+  }
+}
+
+TEST_CASE("each rank writes files of its own, in plain safetensors", "[comm][checkpoints]") {
+  Scratch const scratch;
+  REQUIRE(train_all<Serial>(both, scratch.path(), 1).size() == 1);
+  std::string const path = scratch / "step-0000000001";
+  Names expected{"manifest.json"};
+  for (char const* const kind : {"model", "optimizer"})
+    for (int rank = 1; rank <= 4; ++rank)
+      expected.push_back(concat(kind, "-0000", rank, "-of-00004.safetensors"));
+  CHECK(io::list_directory(path) == expected);
+  std::uint64_t most = 0, all = 0;
+  for (int rank = 1; rank <= 4; ++rank) {
+    std::string const name = concat(path, "/optimizer-0000", rank, "-of-00004.safetensors");
+    std::uint64_t const bytes = io::File::open(name).size();
+    most = std::max(most, bytes);
+    all += bytes;
+    CHECK(io::SafetensorsFile::open(name, io::Reading::strict).entries().size() > 0);
+  }
+  CHECK(most < all * 35 / 100);  // all of them write
+  CHECK(io::Checkpoint::open(path).tensors().find("wte.weight")->shape == io::FileShape{96, 128});
+  CHECK_NOTHROW(io::Checkpoint::open(path).verify());
+}
+
+TEST_CASE("on one rank shares are written as whole tensors are", "[comm][checkpoints]") {
+  Scratch const scratch;
+  Serial runtime;
+  TinyGptGraph const of;
+  TensorStore<Serial> store(runtime);
+  LogicalGraph init("init");
+  nn::initialize(init, of.step, 1);
+  compile(init, store).execute();
+  io::CheckpointDirectory a(scratch / "a"), b(scratch / "b");
+  a.save(model, {}, io::sources_of(store, io::is_saved));
+  b.save_shares(model, {}, io::shares_of(store, io::is_saved));
+  for (char const* const name : {"manifest.json", "model.safetensors", "optimizer.safetensors"})
+    CHECK(get(scratch / concat("a/step-0000000000/", name)) ==
+          get(scratch / concat("b/step-0000000000/", name)));
+  CHECK_THAT(get(scratch / "a/step-0000000000/manifest.json"), Contains("\"version\": 1"));
+}
+
+TEST_CASE("a rank that cannot write keeps all from saving, and the last checkpoint stays",
+          "[comm][checkpoints]") {
+  Scratch const scratch;
+  Names const first = train_all<Serial>(fsdp_3, scratch.path(), 1);
+  REQUIRE(first.size() == 1);
+  io::Fault const full{[](io::FileStep step, std::string const& path, std::size_t&) {
+    return step == io::FileStep::write && contains(path, "optimizer") ? ENOSPC : 0;
+  }};
+  Layout layout = fsdp_3;
+  layout.fault = &full;
+  Names const thrown = train_all<Serial>(layout, scratch.path(), 2);
+  REQUIRE(thrown.size() == 3);
+  CHECK_THAT(thrown[1], Contains("optimizer-00002-of-00003.safetensors' at byte 0: No space left"));
+  for (std::size_t rank : {0u, 2u})
+    CHECK_THAT(thrown[rank],
+               Contains("step-0000000002': rank 1: write '") &&
+                   Contains("optimizer-00002-of-00003.safetensors' at byte 0: No space left"));
+  CHECK(io::list_directory(scratch.path()) == Names{"step-0000000001"});
+  CHECK(train_all<Serial>(fsdp_3, scratch.path(), 1) == first);
+}
+
+TEST_CASE("a checkpoint that lacks the file of a rank is one clear error", "[comm][checkpoints]") {
+  Scratch const scratch;
+  REQUIRE(train_all<Serial>(fsdp_3, scratch.path(), 1).size() == 1);
+  io::remove_tree(scratch / "step-0000000001/model-00002-of-00003.safetensors");
+  for (Layout const& layout : {alone, tensor_2}) {
+    std::string text;
+    try {
+      text = train_all<Serial>(layout, scratch.path(), 2)[0];
+    } catch (FormatError const& error) {
+      text = error.what();
+    }
+    CHECK_THAT(text, Contains("step-0000000001/model-00002-of-00003.safetensors' is not there; the "
+                              "checkpoint was written by several ranks, 6 files"));
+  }
+}
