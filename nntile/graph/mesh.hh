@@ -6,9 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "nntile/core/shape.hh"
 
 namespace nntile {
 
@@ -27,8 +31,8 @@ struct RankBox {
   bool operator==(RankBox const&) const = default;
 };
 
-/// The ranks that hold a tile between runs. What a rule cuts over an axis of the mesh draws the
-/// tasks that read it there; what is dealt out does not.
+/// The ranks that hold a tile between runs. What a rule cuts over an axis of the mesh, or puts at
+/// one coordinate of it, draws the tasks that read it there; what is dealt out does not.
 struct TileHome {
   RankBox box = {};
   std::uint8_t cut = 0;    // bits of the mesh's axes
@@ -47,20 +51,62 @@ constexpr char const* name_of(Role role) {
 /// Shares the tensors that it names out over an axis of the mesh. With an `axis`, its tiles go in
 /// contiguous runs, the longer ones first, and with them those of all tensors that ops identify
 /// along it; without, whole tiles are dealt out, each to the coordinate that has the fewest bytes.
-/// Without a `mesh` the axis, or the tensor, is held whole by all ranks. Of several rules that fit
-/// a dimension, or a tensor, the first wins. What no rule fits is held by all ranks.
+/// Without a `mesh` the axis, or the tensor, is held whole by all ranks. With `at`, and without an
+/// axis, the tensors are at one coordinate, as the layers of a pipeline's stage are. Of several
+/// rules that fit a dimension, or a tensor, the first wins; stages stand beside the other rules.
+/// What no rule fits is held by all ranks. A rule that fits nothing is an error, unless it is
+/// `optional`.
 struct ShardRule {
-  std::string tensors = "*";  // a name; with * at its end, all that begin so
+  static constexpr int anywhere = -1;
+  std::string tensors = "*";  // a name; each * in it stands for any text
   Role role = Role::any;
   std::string axis = {};
   std::string mesh = {};
+  int at = anywhere;
+  bool optional = false;
   bool operator==(ShardRule const&) const = default;
+};
+
+/// Who stores each tile, where rules do not say it: a function of a tensor's name and a tile that
+/// gives a rank, or by_rules. All ranks have the same.
+class TileOwners {
+ public:
+  static constexpr int by_rules = -1;
+
+  TileOwners() = default;
+  template <class Function>
+  requires requires(Function const& f) { int{f(std::string_view(), Index{})}; }
+  TileOwners(Function function)
+      : function_(std::make_shared<Function>(std::move(function))),
+        call_([](void const* f, std::string_view tensor, Index tile) -> int {
+          return (*static_cast<Function const*>(f))(tensor, tile);
+        }) {}
+
+  explicit operator bool() const { return call_ != nullptr; }
+  int operator()(std::string_view tensor, Index tile) const {
+    return call_(function_.get(), tensor, tile);
+  }
+
+ private:
+  std::shared_ptr<void const> function_;
+  int (*call_)(void const*, std::string_view, Index) = nullptr;
 };
 
 /// Whether a name is one that a rule's `tensors` means.
 constexpr bool matches(std::string_view pattern, std::string_view name) {
-  if (pattern.ends_with('*')) return name.starts_with(pattern.substr(0, pattern.size() - 1));
-  return name == pattern;
+  std::size_t p = 0, n = 0, star = pattern.npos, behind = 0;  // behind the last star, in the name
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*')
+      star = p++, behind = n;
+    else if (p < pattern.size() && pattern[p] == name[n])
+      ++p, ++n;
+    else if (star != pattern.npos)
+      p = star + 1, n = ++behind;
+    else
+      return false;
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
 }
 
 /// Batches on different ranks, all else on each of them: data parallel.
@@ -77,15 +123,29 @@ inline std::vector<ShardRule> fsdp(std::string const& mesh = "data") {
           {.role = Role::state, .mesh = mesh},
           {.role = Role::parameter, .mesh = mesh}};
 }
-/// Heads, hidden units and words on different ranks.
+/// Heads, hidden units and words on different ranks: those of them that a graph has.
 inline std::vector<ShardRule> tensor_parallel(std::string const& mesh = "tensor") {
-  return {{.axis = "head", .mesh = mesh},
-          {.axis = "hidden", .mesh = mesh},
-          {.axis = "vocab", .mesh = mesh}};
+  return {{.axis = "head", .mesh = mesh, .optional = true},
+          {.axis = "hidden", .mesh = mesh, .optional = true},
+          {.axis = "vocab", .mesh = mesh, .optional = true}};
 }
 /// Positions on different ranks.
 inline std::vector<ShardRule> sequence_parallel(std::string const& mesh = "seq") {
   return {{.axis = "seq", .mesh = mesh}};
+}
+/// The tensors of each stage, by name, on different ranks: pipeline({{"wte*", "wpe*", "h.0.*"},
+/// {"h.1.*", "ln_f*"}}). Gradients and states of the optimizer, which are named after parameters,
+/// go with these.
+inline std::vector<ShardRule> pipeline(std::vector<std::vector<std::string>> const& stages,
+                                       std::string const& mesh = "pipe") {
+  std::vector<ShardRule> rules;
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    for (std::string const& tensors : stages[s]) {
+      int const at = static_cast<int>(s);
+      rules.push_back({.tensors = tensors, .mesh = mesh, .at = at});
+      rules.push_back({.tensors = "*/" + tensors, .mesh = mesh, .at = at, .optional = true});
+    }
+  return rules;
 }
 /// Several sets of rules in one, for a mesh of several axes.
 inline std::vector<ShardRule> product(std::initializer_list<std::vector<ShardRule>> sets) {

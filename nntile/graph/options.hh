@@ -78,6 +78,8 @@ struct PlanOptions {
   /// What of it each rank holds: rules of one's own, or ddp(), zero1(), fsdp() ... of mesh.hh. An
   /// axis that a rule shares out is cut for as many ranks, where `cuts` and `keep` leave it open.
   std::vector<ShardRule> rules = {};
+  /// Ranks of tiles that rules cannot name: [](std::string_view tensor, Index tile) { return 0; }.
+  TileOwners owners = {};
   /// Cuts an axis into equal multiples of 64 of at most `tile`, instead of tiles of `tile` and a
   /// rest.
   bool even = false;

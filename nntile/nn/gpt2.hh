@@ -97,4 +97,21 @@ class Gpt2 {
   std::optional<LayerNorm> final_norm_;
 };
 
+/// Names of the tensors of each stage of a pipeline, for pipeline() of graph/mesh.hh: layers in
+/// contiguous runs, the longer ones first; both embeddings with the first stage, which computes the
+/// logits as well, and the last norm with the last. Throws PlanError where there are fewer layers.
+inline std::vector<std::vector<std::string>> pipeline_stages(Gpt2Config const& config, int count) {
+  if (count < 1 || count > config.layers)
+    throw PlanError(concat("gpt2: ", config.layers, " layers in ", count, " stages; from 1 to ",
+                           config.layers, " is possible"));
+  std::vector<std::vector<std::string>> stages(static_cast<std::size_t>(count));
+  stages.front() = {"wte.*", "wpe.*"};
+  Index layer = 0;
+  for (Index s = 0; s < count; ++s)
+    for (Index left = config.layers / count + (s < config.layers % count ? 1 : 0); left > 0; --left)
+      stages[static_cast<std::size_t>(s)].push_back(concat("h.", layer++, ".*"));
+  stages.back().push_back("ln_f.*");
+  return stages;
+}
+
 }  // namespace nntile::nn

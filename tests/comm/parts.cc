@@ -13,7 +13,7 @@
 #include "nntile/runtime/ring/ring.hh"
 #include "tests/comm/run_parts.hh"
 #include "tests/comm/train_part.hh"
-#include "tests/graph/random_graph.hh"
+#include "tests/graph/random_parts.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/sanitized.hh"
 
@@ -49,6 +49,12 @@ TEST_CASE("a training step has the bits of one rank on every mesh", "[comm][part
     same("sequence 2", train<Serial>({{"seq", 2}}, sequence_parallel(), late, groups));
     same("tensor 2, zero1 of 2", train<Ring>({{"tensor", 2}, {"data", 2}},
                                              product({tensor_parallel(), zero1()}), late, groups));
+    auto const stages = pipeline({{"wte.*", "wpe.*"}, {"h.0.*", "ln_f.*"}});
+    same("pipeline 2", train<Ring>({{"pipe", 2}}, stages, late, groups));
+    same("pipeline 2, ddp of 2",
+         train<Serial>({{"data", 2}, {"pipe", 2}}, product({ddp(), stages}), late, groups));
+    same("pipeline 2, fsdp of 2",
+         train<Ring>({{"pipe", 2}, {"data", 2}}, product({stages, fsdp()}), late, groups));
   };
   try_all({});
   try_all({{"batch", 4}, {"head", 2}, {"hidden", 2}, {"seq", 2}});
@@ -59,16 +65,18 @@ TEST_CASE("random graphs have the bits of one rank on random meshes", "[comm][pa
   int refused = 0;
   for (std::uint64_t seed = 1; seed <= (sanitized ? 15 : 50); ++seed) {
     INFO("seed " << seed);
-    std::minstd_rand random(static_cast<std::uint32_t>(seed));
-    auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-    RandomGraph drawn(seed);
-    drawn.loss.mark_output();
-    PlanOptions options{.tile = 1 + below(3)};
-    options.check = true;
+    RandomParts parts(seed);
+    if (parts.is_useless()) continue;
+    if (!parts.refusal().empty()) {
+      CHECK(parts.refusal().find("place both tensors by one rule") != std::string::npos);
+      ++refused;
+      continue;
+    }
+    PlanOptions options = parts.alone();
     auto const job = [&](auto& store) {
       using R = std::remove_cvref_t<decltype(store.runtime())>;
       CompiledGraph<R> step =
-          compile_any(drawn.graph, store, options, {.replay = store.link().rank % 2 == 0});
+          compile_any(parts.graph(), store, options, {.replay = store.link().rank % 2 == 0});
       for (auto const& stored : store.tensors()) {
         auto const count = static_cast<std::size_t>(element_count(stored->spec.tiling.shape()));
         if (!stored->spec.attributes.persistent && !stored->spec.attributes.external) continue;
@@ -82,28 +90,14 @@ TEST_CASE("random graphs have the bits of one rank on random meshes", "[comm][pa
       for (int run = 0; run < 2; ++run) step.execute();
       return times(traffic(step.plan()), 2);
     };
-    Tiles one;
-    try {
-      (void)Plan(drawn.graph, options);
-    } catch (PlanError const&) {  // attention takes no sliced heads
-      continue;
-    }
-    one = run_parts<Serial>({}, {}, job);
-    options.mesh = {{"a", 1 + below(3)}, {"b", 1 + below(2)}};
-    char const* const axes[] = {"a", "b", ""};
-    for (Role const role : {Role::parameter, Role::state, Role::output})
-      if (below(3) != 0) options.rules.push_back({.role = role, .mesh = axes[below(3)]});
-    try {
-      for (int rank = 0; rank < ranks_of(options.mesh); ++rank)
-        for (PlannedTraffic const& with : traffic(Plan(drawn.graph, options, rank)))
-          moved += static_cast<std::size_t>(with.sent);
-    } catch (PlanError const& error) {
-      CHECK(std::string(error.what()).find("place both tensors by one rule") != std::string::npos);
-      ++refused;
-      continue;
-    }
-    LocalOptions const local{
-        .seed = seed, .most_delay = below(6), .eager_bytes = below(2) == 0 ? 0u : 4096u};
+    Tiles const one = run_parts<Serial>({}, {}, job);
+    options = parts.options();
+    for (int rank = 0; rank < parts.ranks(); ++rank)
+      for (PlannedTraffic const& with : traffic(Plan(parts.graph(), options, rank)))
+        moved += static_cast<std::size_t>(with.sent);
+    LocalOptions const local{.seed = seed,
+                             .most_delay = parts.below(6),
+                             .eager_bytes = parts.below(2) == 0 ? 0u : 4096u};
     Tiles const tiles = seed % 2 == 0 ? run_parts<Serial>(options.mesh, local, job)
                                       : run_parts<Ring>(options.mesh, local, job);
     CHECK(tiles == one);

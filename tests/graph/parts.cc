@@ -195,6 +195,32 @@ TEST_CASE("a mesh or rule that cannot be is refused with what would do", "[graph
   CHECK(refusal({{"data", 128}}, ddp()) ==
         "plan 'layer': rule (tensors '*', role any, axis 'batch', mesh 'data'): 'x' has 64 indices "
         "along 'batch' for 128 ranks of mesh axis 'data': use at most 64");
+  CHECK(
+      refusal({{"data", 2}, {"more", 3}}, ddp()) ==
+      "plan 'layer': no rule shares anything out over mesh axis 'more', whose 3 ranks would all do "
+      "the same: leave it out, or add a rule with that mesh axis");
+  CHECK(
+      refusal({{"tensor", 2}}, tensor_parallel()) ==
+      "plan 'layer': no rule shares anything out over mesh axis 'tensor', whose 2 ranks would all "
+      "do the same: leave it out, or add a rule with that mesh axis");
+  CHECK(refusal({{"pipe", 2}}, pipeline({{"linear.*"}, {}, {"y"}})) ==
+        "plan 'layer': rule (tensors 'y', role any, axis '', mesh 'pipe', at 2): the mesh has 2 "
+        "ranks "
+        "along that axis; use at from 0 to 1, or {\"pipe\", 3}");
+  CHECK(refusal({{"pipe", 2}}, pipeline({{"linaer.*"}, {"y"}})) ==
+        "plan 'layer': rule (tensors 'linaer.*', role any, axis '', mesh 'pipe', at 0) fits no "
+        "tensor "
+        "that another rule has not placed");
+  CHECK(
+      refusal({{"pipe", 2}}, pipeline({{"linear.weihgt"}, {"y"}})) ==
+      "plan 'layer': rule (tensors 'linear.weihgt', role any, axis '', mesh 'pipe', at 0) fits no "
+      "tensor that another rule has not placed; did you mean 'linear.weight'?");
+  CHECK(
+      refusal({{"pipe", 2}}, {{.axis = "batch", .mesh = "pipe", .at = 1}}) ==
+      "plan 'layer': rule (tensors '*', role any, axis 'batch', mesh 'pipe', at 1): a stage has an "
+      "axis of the mesh, and none of its tensors: leave out .axis, or .at");
+  CHECK(refusal({{"pipe", 2}}, {{.tensors = "y", .at = 1}}).find("leave out .at") !=
+        std::string::npos);
   PlanOptions options{.tile = 128};
   options.by_phase = true;
   CHECK(message_of<PlanError>([&] {
@@ -205,4 +231,85 @@ TEST_CASE("a mesh or rule that cannot be is refused with what would do", "[graph
   CHECK(message_of<PlanError>([&] {
           Plan(layer.graph, options, 0);
         }).find("inputs are copied in on a mesh") != std::string::npos);
+}
+
+TEST_CASE("more ranks than canonical groups are refused", "[graph][parts]") {
+  TinyGptGraph const of({.batch = 8, .numerics = {.groups = {{"batch", 2}}}});
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}}};
+  options.mesh = {{"data", 4}};
+  options.rules = ddp();
+  CHECK(message_of<PlanError>([&] { Plan(of.graph, options, 0); }) ==
+        "plan 'tiny': rule (tensors '*', role any, axis 'batch', mesh 'data'): axis 'batch' has 2 "
+        "canonical groups for 4 ranks of mesh axis 'data': use at most 2 ranks, or "
+        "Numerics{.groups = {{\"batch\", 4}}}");
+  options.mesh = {{"data", 2}};
+  CHECK_NOTHROW(Plan(of.graph, options, 0));
+}
+
+TEST_CASE("a stage's layers run where they are, and send activations alone", "[graph][parts]") {
+  LogicalGraph graph("layers");
+  Node x = graph.input({.shape = {64, 8}, .axes = "embed batch"}, "x");
+  for (int layer = 0; layer < 4; ++layer)
+    x = gelutanh(gemm(
+        graph.parameter({.shape = {64, 64}, .axes = "out embed"}, concat("h.", layer, ".weight")),
+        x));
+  x.named("y").mark_output();
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {2}}}, .mesh = {{"pipe", 2}}};
+  options.rules = pipeline({{"h.0.*", "h.1.*"}, {"h.2.*", "h.3.*", "y"}});
+  Plan const first(graph, options, 0), second(graph, options, 1);
+  CHECK(first.flops() == second.flops());
+  for (Plan const* part : {&first, &second}) {
+    auto const sent = traffic(*part);
+    REQUIRE(sent.size() == 1);
+    CHECK((part == &first ? sent[0].bytes_sent : sent[0].bytes_received) == 64 * 8 * 4);
+    CHECK(sent[0].sent + sent[0].received == 4);
+  }
+  CHECK(first.memory({0, host}).stored == (2 * 64 + 8) * 64 * 4);
+  CHECK(second.memory({1, host}).stored == (2 * 64 + 8 + 8) * 64 * 4);
+}
+
+TEST_CASE("a function owns what rules do not", "[graph][parts]") {
+  Layer const layer;
+  PlanOptions options{.tile = 128, .cuts = {{"batch", {32}}}, .mesh = {{"data", 3}}};
+  options.owners = [](std::string_view tensor, Index tile) {
+    return tensor == "linear.weight" ? static_cast<int>(tile % 3) : TileOwners::by_rules;
+  };
+  for (int rank = 0; rank < 3; ++rank) {
+    Plan const part(layer.graph, options, rank);
+    std::uint32_t const weight = part.tensor("linear.weight");
+    for (Index tile = 0; tile < part.tensors()[weight].tiling.tile_count(); ++tile)
+      CHECK((part.tensors()[weight].homes[static_cast<std::size_t>(tile)].box.at[0]) == tile % 3);
+  }
+  options.owners = [](std::string_view, Index) { return 3; };
+  CHECK(
+      message_of<PlanError>([&] { Plan(layer.graph, options, 0); }) ==
+      "plan 'layer': PlanOptions::owners gives tile 0 of 'linear.weight' to rank 3 of 3; from 0 to "
+      "2, or TileOwners::by_rules");
+}
+
+TEST_CASE("a rule's name has a star for any text", "[graph][parts]") {
+  CHECK((matches("*", "") && matches("*", "a.b") && matches("a*", "a") &&
+         matches("*/h.1.*", "m/h.1.w")));
+  CHECK((matches("a*b*c", "a12b3bc") && matches("a", "a") && matches("", "")));
+  CHECK_FALSE((matches("h.1.*", "h.10.w") || matches("", "a") || matches("a*b", "ab1") ||
+               matches("*/h", "h") || matches("a", "")));
+}
+
+TEST_CASE("stages of a model name each of its tensors once", "[graph][parts]") {
+  nn::Gpt2Config const config{.layers = 11};
+  TinyGpt sizes;
+  sizes.config.layers = 11;
+  TinyGptGraph const of(sizes);
+  auto const stages = nn::pipeline_stages(config, 3);
+  REQUIRE(stages.size() == 3);
+  CHECK(stages[0].size() == 2 + 4);
+  CHECK(stages[2].size() == 3 + 1);
+  for (auto const& parameter : of.model.parameters().all()) {
+    int named = 0;
+    for (auto const& stage : stages)
+      for (std::string const& pattern : stage) named += matches(pattern, parameter.node.name());
+    CHECK(named == 1);
+  }
+  CHECK(message_of<PlanError>([&] { nn::pipeline_stages(config, 12); }) ==
+        "gpt2: 11 layers in 12 stages; from 1 to 11 is possible");
 }

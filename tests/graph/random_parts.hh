@@ -26,6 +26,26 @@ class RandomParts {
     char const* const axes[] = {"a", "b", ""};
     for (Role const role : {Role::parameter, Role::state, Role::output})
       if (below(3) != 0) options_.rules.push_back({.role = role, .mesh = axes[below(3)]});
+    for (int w = 0; w < 3; ++w)
+      if (MeshAxis const& axis = options_.mesh[below(2) == 0 ? 0 : 1]; below(4) == 0)
+        options_.rules.push_back({.tensors = concat("w", w, "*"),
+                                  .mesh = axis.name,
+                                  .at = below(axis.size),
+                                  .optional = true});
+    if (below(4) == 0)
+      options_.owners = [ranks = ranks(), seed](std::string_view tensor, Index tile) {
+        std::uint64_t mixed = seed + static_cast<std::uint64_t>(tile);
+        for (char const c : tensor) mixed = mixed * 31 + static_cast<unsigned char>(c);
+        return static_cast<int>(mixed / 7 % 3) == 0 ? static_cast<int>(mixed % 97) % ranks
+                                                    : TileOwners::by_rules;
+      };
+    for (MeshAxis& axis : options_.mesh)
+      if (!options_.owners && !shares_out(axis.name)) {
+        axis.size = 1;
+        std::erase_if(options_.rules, [&](ShardRule const& rule) {
+          return rule.mesh == axis.name && rule.at != ShardRule::anywhere;
+        });
+      }
     try {
       (void)Plan(drawn_.graph, options_, 0);
     } catch (PlanError const& error) {
@@ -41,6 +61,7 @@ class RandomParts {
     PlanOptions options = options_;
     options.mesh.clear();
     options.rules.clear();
+    options.owners = {};
     return options;
   }
   int ranks() const { return options_.mesh[0].size * options_.mesh[1].size; }
@@ -52,6 +73,11 @@ class RandomParts {
   int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
 
  private:
+  bool shares_out(std::string const& mesh) const {
+    for (ShardRule const& rule : options_.rules)
+      if (rule.mesh == mesh && rule.role != Role::state && !rule.optional) return true;
+    return false;
+  }
   bool try_plan(PlanOptions const& options) {
     try {
       (void)Plan(drawn_.graph, options);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/spelling.hh"
 #include "nntile/graph/mesh.hh"
 #include "nntile/graph/passes/tile.hh"
 
@@ -85,8 +86,9 @@ class MeshShape {
 };
 
 /// The homes of a graph's tiles, by buffer. Throws PlanError: a rule that names a tensor or axis
-/// which the graph lacks, or an axis which the mesh lacks, or cuts what has fewer tiles than the
-/// mesh has ranks there.
+/// which the graph lacks, or an axis or coordinate which the mesh lacks, or cuts what has fewer
+/// tiles or canonical groups than the mesh has ranks there; an axis of the mesh over which no rule
+/// shares anything out; an owner that is no rank.
 class HomePass {
  public:
   HomePass(PlanData const& plan, LogicalGraph const& graph, PlanOptions const& options,
@@ -94,8 +96,7 @@ class HomePass {
       : plan_(plan), graph_(graph), options_(options), mesh_(mesh), axes_(axes) {}
 
   std::vector<TileHome> run() {
-    for (ShardRule const& rule : options_.rules)
-      if (!rule.mesh.empty() && mesh_.find(rule.mesh) == mesh_.axes()) fail_mesh(rule);
+    for (ShardRule const& rule : options_.rules) check(rule);
     used_.resize(options_.rules.size());
     homes_.resize(plan_.buffers.size());
     dealt_.resize(plan_.buffers.size());
@@ -104,8 +105,9 @@ class HomePass {
       if (plan_.tensors[t].used && plan_.tensors[t].storage != Storage::view) place(t);
     for (std::size_t r = 0; r < used_.size(); ++r)
       if (ShardRule const& rule = options_.rules[r];
-          !used_[r] && (!rule.axis.empty() || rule.tensors != "*"))
+          !used_[r] && !rule.optional && (!rule.axis.empty() || rule.tensors != "*"))
         fail_unused(rule);
+    check_axes();
     for (std::size_t a = 0; a < mesh_.axes(); ++a) deal(a);
     return std::move(homes_);
   }
@@ -122,7 +124,7 @@ class HomePass {
     for (KeptTiling const& kept : options_.keep)
       if (kept.tensor == tensor.name && !kept.homes.empty() && tensor.storage != Storage::arena)
         return keep(t, kept.homes);
-    std::uint32_t taken = 0;  // bits of the mesh's axes
+    std::uint32_t taken = put(t);  // bits of the mesh's axes
     for (std::size_t d = 0; d < tensor.tiling.rank(); ++d) {
       ShardRule const* const rule = axes_[t][d].empty() ? nullptr : rule_for(t, axes_[t][d], taken);
       if (rule == nullptr || rule->mesh.empty()) continue;
@@ -131,10 +133,50 @@ class HomePass {
       cut(t, d, a, *rule);
     }
     ShardRule const* const rule = rule_for(t, "", taken);
-    if (rule == nullptr || rule->mesh.empty() || tensor.storage == Storage::arena) return;
-    auto const bit = static_cast<std::uint8_t>(1u << mesh_.find(rule->mesh));
-    for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile)
-      dealt_[tensor.first_buffer + static_cast<std::uint32_t>(tile)] |= bit;
+    if (rule != nullptr && !rule->mesh.empty() && tensor.storage != Storage::arena) {
+      auto const bit = static_cast<std::uint8_t>(1u << mesh_.find(rule->mesh));
+      for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile)
+        dealt_[tensor.first_buffer + static_cast<std::uint32_t>(tile)] |= bit;
+    }
+    if (options_.owners) own(t);
+  }
+  /// Puts a tensor at the coordinates of stages; bits of the axes.
+  std::uint32_t put(std::uint32_t t) {
+    PlannedTensor const& tensor = plan_.tensors[t];
+    std::uint32_t taken = 0;
+    for (std::size_t r = 0; r < options_.rules.size(); ++r) {
+      ShardRule const& rule = options_.rules[r];
+      if (rule.at == ShardRule::anywhere || !fits(rule, tensor)) continue;
+      std::size_t const a = mesh_.find(rule.mesh);
+      if ((taken >> a & 1u) != 0) continue;
+      used_[r] = true;
+      taken |= 1u << a;
+      for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile)
+        cut_at(tensor.first_buffer + static_cast<std::uint32_t>(tile), a, rule.at);
+    }
+    return taken;
+  }
+  void cut_at(std::uint32_t b, std::size_t a, Index coordinate) {
+    homes_[b].box.at[a] = static_cast<std::int16_t>(coordinate);
+    homes_[b].cut = static_cast<std::uint8_t>(homes_[b].cut | 1u << a);
+  }
+  /// Gives a tensor's tiles to the ranks that the options' function says.
+  void own(std::uint32_t t) {
+    PlannedTensor const& tensor = plan_.tensors[t];
+    for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
+      int const rank = options_.owners(tensor.name, tile);
+      if (rank == TileOwners::by_rules) continue;
+      if (rank < 0 || rank >= mesh_.ranks())
+        fail("PlanOptions::owners gives tile ", tile, " of '", tensor.name, "' to rank ", rank,
+             " of ", mesh_.ranks(), "; from 0 to ", mesh_.ranks() - 1, ", or TileOwners::by_rules");
+      std::uint32_t const b = tensor.first_buffer + static_cast<std::uint32_t>(tile);
+      homes_[b] = {};
+      dealt_[b] = 0;
+      for (std::size_t a = 0; a < mesh_.axes(); ++a)
+        homes_[b].box.at[a] = static_cast<std::int16_t>(mesh_.coordinate(rank, a));
+      if (tensor.storage != Storage::arena)
+        load_[static_cast<std::size_t>(rank)] += plan_.buffers[b].bytes;
+    }
   }
   /// Takes over the homes that a tensor has already.
   void keep(std::uint32_t t, std::vector<TileHome> const& homes) {
@@ -146,6 +188,10 @@ class HomePass {
           dealt_[b] = static_cast<std::uint8_t>(dealt_[b] | 1u << a);
     }
   }
+  static bool fits(ShardRule const& rule, PlannedTensor const& tensor) {
+    return matches(rule.tensors, tensor.name) &&
+           (rule.role == Role::any || rule.role == role_of(tensor.attributes));
+  }
   /// The first rule for that axis of a tensor, or for the tensor as a whole, that does not name an
   /// axis of the mesh which is taken.
   ShardRule const* rule_for(std::uint32_t t, std::string const& axis, std::uint32_t taken) {
@@ -154,8 +200,7 @@ class HomePass {
     for (std::size_t r = 0; r < options_.rules.size(); ++r) {
       ShardRule const& rule = options_.rules[r];
       if (rule.axis.empty() != whole || (!whole && rule.axis != axis)) continue;
-      if (!matches(rule.tensors, tensor.name)) continue;
-      if (rule.role != Role::any && rule.role != role_of(tensor.attributes)) continue;
+      if (rule.at != ShardRule::anywhere || !fits(rule, tensor)) continue;
       if (!rule.mesh.empty() && (taken >> mesh_.find(rule.mesh) & 1u) != 0) continue;
       used_[r] = true;
       return &rule;
@@ -166,6 +211,8 @@ class HomePass {
   void cut(std::uint32_t t, std::size_t d, std::size_t a, ShardRule const& rule) {
     PlannedTensor const& tensor = plan_.tensors[t];
     Index const tiles = tensor.tiling.axis(d).count(), parts = mesh_.axis(a).size;
+    if (!tensor.groups.empty() && tensor.groups[d] != PlannedTensor::no_groups)
+      check_groups(rule, plan_.numerics.groups[tensor.groups[d]], parts);
     if (tiles < parts) fail_tiles(t, d, rule, tiles, parts);
     Index const longer = tiles % parts, least = tiles / parts;
     for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
@@ -173,9 +220,7 @@ class HomePass {
       Index const coordinate = at < longer * (least + 1)
                                    ? at / (least + 1)
                                    : longer + (at - longer * (least + 1)) / least;
-      TileHome& home = homes_[tensor.first_buffer + static_cast<std::uint32_t>(tile)];
-      home.box.at[a] = static_cast<std::int16_t>(coordinate);
-      home.cut = static_cast<std::uint8_t>(home.cut | 1u << a);
+      cut_at(tensor.first_buffer + static_cast<std::uint32_t>(tile), a, coordinate);
     }
   }
   /// Deals out the tiles over an axis of the mesh, those that some task writes together to one
@@ -241,7 +286,40 @@ class HomePass {
   }
   static std::string describe(ShardRule const& rule) {
     return concat("rule (tensors '", rule.tensors, "', role ", name_of(rule.role), ", axis '",
-                  rule.axis, "', mesh '", rule.mesh, "')");
+                  rule.axis, "', mesh '", rule.mesh, "'",
+                  rule.at == ShardRule::anywhere ? std::string() : concat(", at ", rule.at), ")");
+  }
+  void check(ShardRule const& rule) const {
+    std::size_t const a = mesh_.find(rule.mesh);
+    if (!rule.mesh.empty() && a == mesh_.axes()) fail_mesh(rule);
+    if (rule.at == ShardRule::anywhere) return;
+    if (rule.mesh.empty() || !rule.axis.empty())
+      fail(describe(rule), ": a stage has an axis of the mesh, and none of its tensors: leave out ",
+           rule.mesh.empty() ? ".at" : ".axis, or .at");
+    if (rule.at < 0 || rule.at >= mesh_.axis(a).size)
+      fail(describe(rule), ": the mesh has ", mesh_.axis(a).size, " ranks along that axis; use at ",
+           "from 0 to ", mesh_.axis(a).size - 1, ", or {\"", rule.mesh, "\", ", rule.at + 1, "}");
+  }
+  /// With rules, each axis of the mesh is one over which something is shared out.
+  void check_axes() const {
+    if (options_.rules.empty() || options_.owners) return;
+    for (KeptTiling const& kept : options_.keep)
+      if (!kept.homes.empty()) return;
+    for (std::size_t a = 0; a < mesh_.axes(); ++a) {
+      bool shared = mesh_.axis(a).size == 1;
+      for (std::size_t r = 0; r < used_.size(); ++r)
+        shared = shared || (used_[r] && options_.rules[r].mesh == mesh_.axis(a).name);
+      if (!shared)
+        fail("no rule shares anything out over mesh axis '", mesh_.axis(a).name, "', whose ",
+             mesh_.axis(a).size, " ranks would all do the same: leave it out, or add a rule with ",
+             "that mesh axis");
+    }
+  }
+  void check_groups(ShardRule const& rule, AxisGroups const& groups, Index parts) const {
+    if (groups.groups == 1 || groups.groups >= parts) return;
+    fail(describe(rule), ": axis '", groups.axis, "' has ", groups.groups, " canonical groups for ",
+         parts, " ranks of mesh axis '", rule.mesh, "': use at most ", groups.groups,
+         " ranks, or Numerics{.groups = {{\"", groups.axis, "\", ", parts, "}}}");
   }
   [[noreturn]] void fail_mesh(ShardRule const& rule) const {
     std::string names;
@@ -249,7 +327,7 @@ class HomePass {
       names += concat(a == 0 ? "" : ", ", mesh_.axis(a).name);
     fail(describe(rule), ": the mesh has no axis of that name; it has ", names);
   }
-  [[noreturn]] void fail_unused(ShardRule const& rule) const {
+  std::string axis_list() const {
     std::vector<std::string> names;
     for (auto const& tensor : axes_)
       for (std::string const& name : tensor)
@@ -257,7 +335,19 @@ class HomePass {
           names.push_back(name);
     std::string list;
     for (std::string const& name : names) list += concat(list.empty() ? "" : ", ", name);
-    fail(describe(rule), " fits no tensor that another rule has not placed; axes are ", list);
+    return list;
+  }
+  [[noreturn]] void fail_unused(ShardRule const& rule) const {
+    if (!rule.axis.empty())
+      fail(describe(rule), " fits no tensor that another rule has not placed; axes are ",
+           axis_list());
+    std::vector<std::string_view> names;
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
+      if (plan_.tensors[t].used) names.push_back(plan_.tensors[t].name);
+    std::string_view stem = rule.tensors;
+    if (stem.ends_with('*')) stem.remove_suffix(1);
+    fail(describe(rule), " fits no tensor that another rule has not placed",
+         did_you_mean(stem, names));
   }
   [[noreturn]] void fail_tiles(std::uint32_t t, std::size_t d, ShardRule const& rule, Index tiles,
                                Index parts) const {
