@@ -32,10 +32,12 @@ struct Message {
 /// communicator.
 enum class Request : std::uint64_t { none = 0 };
 
-/// A request that has ended. No error: it went well.
+/// A request that has ended. No error: it went well. `came_empty`: a receive of bytes to which a
+/// message of none came, which is an error.
 struct EndedRequest {
   Request request = Request::none;
   std::string error = {};
+  bool came_empty = false;
 };
 
 /// What went over one edge, in one direction.

@@ -236,13 +236,13 @@ class LocalComm {
     ++world_.at(rank_).tests;
     std::size_t kept = 0;
     for (Posted const& posted : posted_) {
-      std::string error;
-      if (!has_ended(posted, error)) {
+      EndedRequest one{posted.open.request};
+      if (!has_ended(posted, one)) {
         posted_[kept++] = posted;
         continue;
       }
-      requests_.close(posted.open, error.empty());
-      ended.push_back({posted.open.request, std::move(error)});
+      requests_.close(posted.open, one.error.empty());
+      ended.push_back(std::move(one));
     }
     posted_.resize(kept);
   }
@@ -264,7 +264,7 @@ class LocalComm {
     bool eager = false;
   };
 
-  bool has_ended(Posted const& posted, std::string& error) {
+  bool has_ended(Posted const& posted, EndedRequest& ended) {
     int const peer = posted.open.message.peer;
     std::int64_t const number = posted.open.message.number;
     if (posted.open.sends) {
@@ -272,14 +272,16 @@ class LocalComm {
     } else {
       std::size_t size = 0;
       if (world_.take(peer, rank_, number, posted.room, size)) {
-        if (size != posted.open.bytes) error = wrong_size(posted.open, size);
+        if (size == posted.open.bytes) return true;
+        ended.error = wrong_size(posted.open, size);
+        ended.came_empty = size == 0;
         return true;
       }
       if (world_.mail_.contains({peer, rank_, number})) return false;  // sent before it left
     }
     std::string const& gone = world_.at(peer).gone;
     if (gone.empty()) return false;
-    error = concat(describe(posted.open), ": rank ", peer, " ", gone);
+    ended.error = concat(describe(posted.open), ": rank ", peer, " ", gone);
     return true;
   }
   void check_thread(char const* call) const {

@@ -189,7 +189,8 @@ class MpiComm {
       Started const& one = started_[at];
       bool const fits = one.size == one.open.bytes;
       requests_.close(one.open, fits);
-      ended.push_back({one.open.request, fits ? std::string{} : wrong_size(one.open, one.size)});
+      ended.push_back({one.open.request, fits ? std::string{} : wrong_size(one.open, one.size),
+                       !fits && one.size == 0});
     }
     forget_ended();
   }

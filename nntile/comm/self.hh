@@ -80,9 +80,10 @@ class SelfComm {
     if (fits && send.open.bytes != 0) std::memcpy(receive.bytes, send.bytes, send.open.bytes);
     requests_.close(send.open, true);
     requests_.close(receive.open, fits);
-    ended_.push_back({send.open.request, {}});
-    ended_.push_back(
-        {receive.open.request, fits ? std::string{} : wrong_size(receive.open, send.open.bytes)});
+    ended_.push_back({send.open.request});
+    ended_.push_back({receive.open.request,
+                      fits ? std::string{} : wrong_size(receive.open, send.open.bytes),
+                      !fits && send.open.bytes == 0});
   }
 
   OpenRequests requests_{1, INT64_MAX};

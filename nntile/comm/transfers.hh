@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -79,6 +81,21 @@ class TransferQueue {
     for (Transfer const& one : lost) one.token.complete({reason.c_str()});
   }
 
+  /// Why a tile was not computed, as it goes to those who wait for it.
+  struct Record {
+    char text[status_text_bytes] = {cancelled_mark};
+
+    Record() = default;
+    explicit Record(char const* why) { std::strncpy(text + 1, why, sizeof text - 2); }
+    /// The error of the receive that it cancels, with the rank where it began.
+    std::string from(int rank) {
+      text[sizeof text - 1] = 0;
+      std::string_view const why = text + 1;
+      if (why.starts_with("rank ")) return concat(cancelled_mark, why);
+      return concat(cancelled_mark, "rank ", rank, ": ", why);
+    }
+  };
+
   struct Transfer {
     bool sends = false;
     Message message = {};
@@ -87,8 +104,10 @@ class TransferQueue {
     char const* tensor = nullptr;  // lives until the task has ended
     std::int64_t tile = -1;
     std::int64_t begun_ns = 0;
-    Request request = Request::none;  // none before it is posted
-    std::uint64_t number = 0;         // ascending
+    Request request = Request::none;      // none before it is posted
+    std::uint64_t number = 0;             // ascending
+    std::int64_t record_number = -1;      // of the message behind an empty one; -1: none
+    std::shared_ptr<Record> record = {};  // what it says; of a receive when it is posted
   };
   /// Takes a transfer whose task has begun; posts nothing. One whose number is in flight in that
   /// direction, of a run before, is held back until that has ended. Any thread. Throws CommError
@@ -97,20 +116,32 @@ class TransferQueue {
     transfer.begun_ns = detail::monotonic_ns();
     detail::Lock guard(mutex_);
     if (!given_up_.empty()) throw CommError(given_up_);
-    bool const first = in_flight_.insert(key(transfer)).second;
-    auto& list = first ? open_ : held_;
-    transfer.number = ++added_;
+    auto& list = enter(transfer);
     try {
-      list.push_back(transfer);
       carry(transfer.token);
     } catch (...) {
-      if (!list.empty() && list.back().number == transfer.number) list.pop_back();
-      if (first) in_flight_.erase(key(transfer));
+      if (&list == &open_) in_flight_.erase(key(transfer));
+      list.pop_back();
       throw;
     }
   }
 
  protected:
+  /// Puts a transfer behind those that are open, or behind those that are held back. Under the
+  /// lock. Throws std::bad_alloc.
+  std::vector<Transfer>& enter(Transfer& transfer) {
+    bool const first = in_flight_.insert(key(transfer)).second;
+    auto& list = first ? open_ : held_;
+    transfer.number = ++added_;
+    try {
+      list.push_back(transfer);
+    } catch (...) {
+      if (first) in_flight_.erase(key(transfer));
+      throw;
+    }
+    return list;
+  }
+
   TransferQueue(Completion::Poll poll, bool driver_only) : poll_(poll), driver_only_(driver_only) {}
   ~TransferQueue() = default;
 
@@ -138,10 +169,18 @@ class TransferQueue {
       for (Transfer const& one : *list)
         if (one.token.owner == token.owner) return carry(one.token);
   }
+  /// Goes on with the message that says why none of the bytes came, or went. Throws std::bad_alloc.
+  void go_on(Transfer was) {
+    if (!was.sends) was.record = std::make_shared<Record>();
+    was.message.number = std::exchange(was.record_number, -1);
+    was.bytes = std::as_writable_bytes(std::span(was.record->text));
+    was.request = Request::none;
+    (void)enter(was);
+  }
   /// Takes out a transfer that has ended. The next one of its number, if any, takes its place
   /// behind those that are open. Under the lock.
-  void remove(std::vector<Transfer>::iterator ended) {
-    Transfer const was = *ended;
+  Transfer remove(std::vector<Transfer>::iterator ended) {
+    Transfer was = std::move(*ended);
     open_.erase(ended);
     auto const next = std::find_if(held_.begin(), held_.end(),
                                    [&](Transfer const& one) { return key(one) == key(was); });
@@ -152,7 +191,7 @@ class TransferQueue {
       open_.push_back(*next);  // there is room
       held_.erase(next);
     }
-    replace_carrier(was.token);
+    return was;
   }
 
   using Key = std::tuple<bool, int, std::int64_t>;
@@ -177,10 +216,14 @@ namespace detail {
 inline Status begin_transfer(KernelCall const& call, Completion token, bool sends) noexcept {
   TransferCall arguments;
   std::memcpy(&arguments, call.arguments, sizeof arguments);
-  // Of a tile that a failure has marked goes another number of bytes, which fails the receive.
-  if (call.marked) arguments.bytes = arguments.bytes == 0 ? 1 : 0;
   try {
     TransferQueue::Transfer transfer;
+    if (call.marked && arguments.bytes != 0) {  // none go, and then why
+      arguments.bytes = 0;
+      if (arguments.record >= 0)
+        transfer.record = std::make_shared<TransferQueue::Record>(call.text);
+    }
+    transfer.record_number = arguments.record;
     transfer.sends = sends;
     transfer.message = {arguments.peer, arguments.number};
     transfer.bytes = {static_cast<std::byte*>(call.buffers[0]),
@@ -199,7 +242,9 @@ inline Status begin_transfer(KernelCall const& call, Completion token, bool send
 }  // namespace detail
 
 /// Sends the bytes of its buffer, which it reads; its arguments are a TransferCall. Ends when the
-/// communicator's request has. A failure that has marked the buffer fails the receive, too.
+/// communicator's request has. Of a buffer that a failure has marked goes an empty message and
+/// then, where the call has a number for it, a record of the cause: the receive is cancelled
+/// because of it; without a number it fails.
 inline constexpr Codelet send_codelet{
     .name = "send",
     .async = +[](KernelCall const& call, Completion token) noexcept -> Status {
@@ -355,14 +400,28 @@ template <Communicator C> class Transfers : public TransferQueue {
           open_.begin(), open_.end(), one.request, [](Transfer const& open, Request request) {
             return open.request != Request::none && open.request < request;
           });
-      if (at != open_.end() && at->request == one.request) take(at, std::move(one.error), ended);
+      if (at == open_.end() || at->request != one.request) continue;
+      take(at, std::move(one.error), ended, one.came_empty);
     }
     while (!broken.empty() && !open_.empty()) take(open_.begin(), broken, ended);
   }
   /// Under the lock.
-  void take(std::vector<Transfer>::iterator at, std::string error, std::vector<Ended>& ended) {
-    ended.push_back({at->token, std::move(error)});
-    remove(at);
+  void take(std::vector<Transfer>::iterator at, std::string error, std::vector<Ended>& ended,
+            bool came_empty = false) {
+    Transfer const was = remove(at);
+    bool const goes_on =
+        was.record_number >= 0 && (was.sends ? was.record != nullptr && error.empty() : came_empty);
+    if (goes_on) {
+      try {
+        return go_on(was);
+      } catch (std::bad_alloc const&) {
+        error = "no memory for the record of a failure";
+      }
+    } else if (!was.sends && was.record != nullptr && error.empty()) {
+      error = was.record->from(was.message.peer);
+    }
+    ended.push_back({was.token, std::move(error)});
+    replace_carrier(was.token);
   }
 
   C& comm_;

@@ -13,6 +13,10 @@ struct Status {
   constexpr bool ok() const { return error == nullptr; }
 };
 
+/// Begins the error of an asynchronous task that a failure elsewhere has cancelled, and whose text
+/// follows: the task marks what it writes, and counts as cancelled, not as failed. CAN of ASCII.
+inline constexpr char cancelled_mark = '\x18';
+
 /// Bytes of `KernelCall::text`.
 inline constexpr std::size_t status_text_bytes = 192;
 
@@ -29,7 +33,7 @@ struct KernelCall {
   /// until it returns; so an asynchronous entry and one for a device are given none. May be null
   /// where the codelet needs none.
   void* workspace = nullptr;
-  /// What the task reads is marked: see Codelet::runs_on_marks.
+  /// What the task reads is marked, and `text` says why: see Codelet::runs_on_marks.
   bool marked = false;
 };
 

@@ -25,6 +25,8 @@ struct TransferCall {
   // For those who ask what a rank waits for; lives until the task has ended.
   char const* tensor = nullptr;
   std::int64_t tile = -1;
+  /// Of a further message, which says why a tile was not computed; -1: a receive then fails.
+  std::int64_t record = -1;
 };
 
 /// How graphs on a store move tiles to and from other ranks: link_of() of comm/transfers.hh makes

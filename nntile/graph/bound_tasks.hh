@@ -85,8 +85,12 @@ class BoundTasks {
       TaskLabel const its = label(task);
       transfers_.push_back({t, {link.engine, args.number, bytes, args.peer, its.tensor, its.tile}});
     }
-    std::int64_t const first = link.reserve(link.engine, plan_->data().messages);
-    for (Transfer& transfer : transfers_) transfer.call.number += first;
+    std::int64_t const messages = plan_->data().messages;
+    std::int64_t const first = link.reserve(link.engine, 2 * messages);  // and records of failures
+    for (Transfer& transfer : transfers_) {
+      transfer.call.number += first;
+      transfer.call.record = transfer.call.number + messages;
+    }
   }
   TransferCall const* transfer(std::size_t task) const {
     auto const at = std::lower_bound(

@@ -40,6 +40,7 @@ enum class CommDefect {
   takes_sends_in_flight,
   takes_receives_in_flight,
   takes_any_size,
+  hides_empty_ones,
   blames_all,
   counts_sends_alone,
   counts_twice,
@@ -109,6 +110,7 @@ class BrokenComm {
       if (is(CommDefect::writes_beside) && !open.room.empty())
         open.room.data()[open.room.size()] ^= std::byte{1};
       if (is(CommDefect::takes_any_size)) ended[i].error.clear();
+      if (is(CommDefect::hides_empty_ones)) ended[i].came_empty = false;
       if (is(CommDefect::blames_all) && failed) ended[i].error = "message of wrong size";
       if (is(CommDefect::reports_twice)) late_.push_back(ended[i]);
       if (!ended[i].error.empty()) ++failures_;

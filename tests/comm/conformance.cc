@@ -80,6 +80,7 @@ constexpr Expectation expectations[] = {
     {CommDefect::takes_sends_in_flight, "a number in flight"},
     {CommDefect::takes_receives_in_flight, "a number in flight"},
     {CommDefect::takes_any_size, "a message of another size"},
+    {CommDefect::hides_empty_ones, "a message of another size"},
     {CommDefect::blames_all, "a message of another size"},
     {CommDefect::counts_sends_alone, "traffic is counted"},
     {CommDefect::counts_twice, "traffic is counted"},

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <span>
 #include <string>
@@ -56,19 +57,20 @@ class Failures {
   /// Whether some buffer carries a mark. Cost: one relaxed load of a word that only failures write.
   bool any_marked() const noexcept { return marked_.load(std::memory_order_relaxed) != 0; }
 
-  /// Records that the task failed and marks what it writes.
+  /// Records that the task failed, or was cancelled elsewhere, and marks what it writes.
   void fail(TaskBody const& task, char const* cause) noexcept {
+    bool const cancelled = cause[0] == cancelled_mark;
     detail::Lock guard(mutex_);
-    std::uint32_t const failure = add_failure(task, cause);
-    add_range(task.sequence, failure, task.codelet, false);
+    std::uint32_t const failure = add_failure(task, cause + (cancelled ? 1 : 0), cancelled);
+    add_range(task.sequence, failure, task.codelet, cancelled);
     mark_outputs(task, failure);
     collect(failure);
   }
 
   /// If a buffer that the task reads or updates is marked: records the task as cancelled, marks
   /// what it writes, true. Other accesses look at no mark: which of the tasks that they are not
-  /// ordered with came earlier may depend on timing.
-  bool cancel_if_marked(TaskBody const& task) noexcept {
+  /// ordered with came earlier may depend on timing. `text`, if any, gets the cause.
+  bool cancel_if_marked(TaskBody const& task, char* text = nullptr) noexcept {
     detail::Lock guard(mutex_);
     std::uint32_t cause = none;
     for (Use<Buffer*> const& use : task.uses) {
@@ -79,6 +81,10 @@ class Failures {
         cause = mark - 1;
     }
     if (cause == none) return false;
+    if (text != nullptr) {
+      std::strncpy(text, failures_[cause].text.c_str(), status_text_bytes - 1);
+      text[status_text_bytes - 1] = 0;
+    }
     add_range(task.sequence, cause, task.codelet, true);
     mark_outputs(task, cause);
     return true;
@@ -202,10 +208,11 @@ class Failures {
     throw TaskError(text, oldest.first, oldest.cancelled);
   }
 
-  std::uint32_t add_failure(TaskBody const& task, char const* cause) noexcept {
+  std::uint32_t add_failure(TaskBody const& task, char const* cause, bool elsewhere) noexcept {
     try {
-      std::string text =
-          concat(task_name(task.codelet, task.label, task.sequence), " failed: ", cause);
+      std::string text = elsewhere ? std::string(cause)
+                                   : concat(task_name(task.codelet, task.label, task.sequence),
+                                            " failed: ", cause);
       if (free_.empty()) {
         failures_.emplace_back();
         if (free_.capacity() < failures_.size())

@@ -100,7 +100,8 @@ inline void run_on_device(Failures& failures, TaskBody const& body, void* stream
 
 inline Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& body,
                             void* task) noexcept {
-  bool const marked = failures.any_marked() && failures.cancel_if_marked(body);
+  char text[status_text_bytes];
+  bool const marked = failures.any_marked() && failures.cancel_if_marked(body, text);
   if (marked && !body.codelet->runs_on_marks) return Ran::ended;
   Completion token;
   try {
@@ -109,7 +110,6 @@ inline Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& 
     settle(failures, body, {"no memory for a completion token"});
     return Ran::ended;
   }
-  char text[status_text_bytes];
   Status status;
   {
     DefaultFloatEnvironment const environment;

@@ -199,15 +199,19 @@ inline void in_flight(CommTrial& trial) {
   trial.finish();
 }
 inline void wrong_size(CommTrial& trial) {
-  for (std::size_t const expected : {std::size_t{0}, std::size_t{99}, std::size_t{101}}) {
+  for (auto const& [expected, came] : std::vector<std::pair<std::size_t, std::size_t>>{
+           {0, 100}, {99, 100}, {101, 100}, {100, 0}}) {
     auto const n = static_cast<std::int64_t>(expected) * 3;
     trial.receive(trial.next(-1), n, expected);
     trial.receive(trial.next(-1), n + 1, 100);
-    trial.send(trial.next(), n, 100);
+    trial.send(trial.next(), n, came);
     trial.send(trial.next(), n + 1, 100);
     auto const errors = trial.errors();
-    require(!errors[0].empty(), concat("100 bytes came where ", expected,
+    require(!errors[0].empty(), concat(came, " bytes came where ", expected,
                                        " were expected, and the receive ended well"));
+    require(
+        trial.came_empty() == (came == 0 ? 1 : 0),
+        concat("of a message of ", came, " bytes it does not say rightly whether it was empty"));
     for (std::string const& word :
          {concat(trial.number(n)), concat("rank ", trial.next(-1)), concat(expected)})
       require(errors[0].find(word) != std::string::npos,

@@ -78,6 +78,7 @@ class CommTrial {
         post.ended = true;
         ++ended_;
         post.error = std::move(one.error);
+        post.came_empty = one.came_empty;
       }  // none: of a check that failed
     }
   }
@@ -106,10 +107,16 @@ class CommTrial {
   std::vector<std::string> errors() {
     wait();
     std::vector<std::string> all;
-    for (Posted& post : posted_) all.push_back(std::move(post.error));
+    came_empty_ = 0;
+    for (Posted& post : posted_) {
+      all.push_back(std::move(post.error));
+      came_empty_ += post.came_empty ? 1 : 0;
+    }
     forget();
     return all;
   }
+  /// How many of them were said to have come empty.
+  int came_empty() const { return came_empty_; }
   std::size_t open() const { return posted_.size() - ended_; }
   /// Requires that a call throws CommError whose text has each of these words.
   template <class Call>
@@ -142,6 +149,7 @@ class CommTrial {
     bool ended;
     std::string error;
     std::shared_ptr<std::vector<std::byte>> bytes;
+    bool came_empty = false;
   };
 
   /// What the bytes of a message follow from.
@@ -196,6 +204,7 @@ class CommTrial {
   double const seconds_;
   KeptBytes& kept_;
   std::vector<Posted> posted_;
+  int came_empty_ = 0;
   std::size_t ended_ = 0;
 };
 
