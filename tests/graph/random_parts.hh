@@ -22,10 +22,10 @@ class RandomParts {
     options_.tile = 1 + below(3);
     options_.check = true;
     if (!try_plan(options_)) return;
-    options_.mesh = {{"a", 1 + below(3)}, {"b", 1 + below(2)}};
-    char const* const axes[] = {"a", "b", ""};
+    options_.mesh = {{"a", 2 + below(2)}, {"b", 1 + below(2)}};
+    char const* const axes[] = {"a", "b", "a", "b", ""};
     for (Role const role : {Role::parameter, Role::state, Role::output})
-      if (below(3) != 0) options_.rules.push_back({.role = role, .mesh = axes[below(3)]});
+      options_.rules.push_back({.role = role, .mesh = axes[below(5)]});
     for (int w = 0; w < 3; ++w)
       if (MeshAxis const& axis = options_.mesh[below(2) == 0 ? 0 : 1]; below(4) == 0)
         options_.rules.push_back({.tensors = concat("w", w, "*"),

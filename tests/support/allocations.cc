@@ -22,6 +22,7 @@ namespace {
 constinit std::atomic<std::size_t> aligned_bytes{0};
 constinit std::atomic<std::size_t> all_calls{0};
 constinit std::atomic<std::size_t> large_calls{0};
+constinit thread_local std::size_t own_aligned_bytes = 0;
 
 [[maybe_unused]] void note(std::size_t bytes) {
   all_calls.fetch_add(1, std::memory_order_relaxed);
@@ -34,6 +35,7 @@ bool allocations_are_counted() { return NNTILE_TEST_COUNTS != 0; }
 AllocationTotals allocation_totals() {
   return {aligned_bytes.load(), all_calls.load(), large_calls.load()};
 }
+std::size_t thread_aligned_bytes() { return own_aligned_bytes; }
 
 }  // namespace nntile::test
 
@@ -65,6 +67,7 @@ void* memalign(std::size_t alignment, std::size_t bytes) {
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return memalign(alignment, bytes); }
 int posix_memalign(void** pointer, std::size_t alignment, std::size_t bytes) {
   nntile::test::aligned_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  nntile::test::own_aligned_bytes += bytes;
   *pointer = memalign(alignment, bytes);
   return *pointer != nullptr || bytes == 0 ? 0 : ENOMEM;
 }

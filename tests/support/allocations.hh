@@ -17,6 +17,8 @@ struct AllocationTotals {
   std::size_t large = 0;  // calls for 4 KiB or more
 };
 AllocationTotals allocation_totals();
+/// The aligned bytes of the calling thread alone: of one rank of several.
+std::size_t thread_aligned_bytes();
 
 /// What was allocated since this object was made, by any thread.
 class AllocationCount {
