@@ -123,4 +123,40 @@ std::vector<std::vector<std::byte>> exchange(RankLink const& link, std::string_v
   return all;
 }
 
+namespace detail {
+
+/// The first rank that gave something else than most, and one of those; of two equal halves rank
+/// 0's is most. Twice the same where all gave the same.
+struct OddRank {
+  std::size_t rank = 0, other = 0;
+};
+inline OddRank odd_rank(std::vector<std::vector<std::byte>> const& all) {
+  auto const same = [&](std::size_t rank) {
+    std::size_t count = 0;
+    for (auto const& each : all) count += each == all[rank] ? 1u : 0u;
+    return count;
+  };
+  OddRank odd;
+  if (same(0) == all.size()) return odd;
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (same(rank) > same(odd.other)) odd.other = rank;
+  while (all[odd.rank] == all[odd.other]) ++odd.rank;
+  return odd;
+}
+
+}  // namespace detail
+
+/// Throws ValueError, on all ranks the same, where a rank has another number than the others: of
+/// what was said to it, or of a file that it has read: check_alike(store.link(), "text", hash). All
+/// ranks call it together.
+inline void check_alike(RankLink const& link, std::string_view what, std::uint64_t number) {
+  auto const all = exchange(link, what, [&] {
+    auto const bytes = std::as_bytes(std::span(&number, 1));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  });
+  if (auto const [rank, other] = detail::odd_rank(all); rank != other)
+    throw ValueError(concat("rank ", rank, " has another ", what, " than rank ", other,
+                            ": start all ranks with the same options and files"));
+}
+
 }  // namespace nntile

@@ -57,6 +57,16 @@ class BoundTasks {
     if (!plan.data().hints.empty()) check_hints(runtime.workers());
   }
 
+  /// Takes numbers for the messages of the plan's ranks, which do so together, once.
+  void number_messages(RankLink const& link) {
+    std::int64_t const messages = plan_->data().messages;
+    std::int64_t const first = link.reserve(link.engine, 2 * messages);  // and records of failures
+    for (Transfer& transfer : transfers_) {
+      transfer.call.number += first;
+      transfer.call.record = transfer.call.number + messages;
+    }
+  }
+
   template <class Handle>
   Task<Handle> task(PlannedTask const& task, std::span<Use<Handle> const> uses) const {
     return {codelet(task), uses, arguments(task), plan_->hints(task), label(task), task.cost};
@@ -84,12 +94,6 @@ class BoundTasks {
       std::int64_t const bytes = plan_->buffers()[plan_->uses(task)[0].handle].bytes;
       TaskLabel const its = label(task);
       transfers_.push_back({t, {link.engine, args.number, bytes, args.peer, its.tensor, its.tile}});
-    }
-    std::int64_t const messages = plan_->data().messages;
-    std::int64_t const first = link.reserve(link.engine, 2 * messages);  // and records of failures
-    for (Transfer& transfer : transfers_) {
-      transfer.call.number += first;
-      transfer.call.record = transfer.call.number + messages;
     }
   }
   TransferCall const* transfer(std::size_t task) const {

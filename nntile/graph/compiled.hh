@@ -51,11 +51,17 @@ template <Runtime R> class CompiledGraph {
                 BindOptions const& options = {})
       : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
     store.check_ranks(*plan_);
-    if (plan_->ranks() > 1) last_run_ = store.add_run();
     detail::check_isa("compile", options.isa);
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
-    tasks_ = detail::BoundTasks(*plan_, *runtime_, isa, options.ops, options.trace, store.link());
-    bind_buffers();
+    (void)store.together(concat("binding of '", plan_->name(), "'"), [&] {
+      tasks_ = detail::BoundTasks(*plan_, *runtime_, isa, options.ops, options.trace, store.link());
+      bind_buffers();
+      return std::vector<std::byte>();
+    });
+    if (plan_->ranks() > 1) {
+      tasks_.number_messages(store.link());
+      last_run_ = store.add_run();
+    }
     for (PlannedPhase const& phase : plan_->phases()) parts_.push_back({phase.begin, phase.end});
     if (parts_.empty()) parts_.push_back({0, static_cast<std::uint32_t>(plan_->tasks().size())});
     for (Part& part : parts_) find_sinks(part);

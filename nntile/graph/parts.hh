@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nntile/graph/compile.hh"
+#include "nntile/graph/part_digest.hh"
 #include "nntile/graph/passes/split.hh"
 #include "nntile/graph/passes/traffic_bound.hh"
 
@@ -108,16 +109,31 @@ inline Index traffic_bound(LogicalGraph const& graph, PlanOptions const& options
   return passes::TrafficBoundPass(job.plan, mesh, std::move(job.homes)).run();
 }
 
+/// This rank's part of the plan of a graph around what the store holds. All ranks call it together,
+/// behind their runs; each plans alone, and they compare a digest. Throws PlanError, where they
+/// differ on all ranks, with a rank that does; where planning fails on one, CommError on the
+/// others.
+template <Runtime R>
+std::shared_ptr<Plan const> plan_part(LogicalGraph const& graph, TensorStore<R> const& store,
+                                      PlanOptions const& options) {
+  std::shared_ptr<Plan const> plan;
+  auto const digests = store.together(concat("planning of '", graph.name(), "'"), [&] {
+    plan = std::make_shared<Plan const>(graph, detail::around(store, options), store.link().rank);
+    store.check_ranks(*plan);
+    return detail::PartDigest(graph, options, *plan).bytes();
+  });
+  detail::check_digests(graph.name(), digests);
+  return plan;
+}
+
 /// The same as compile() for this rank's part, by the mesh and rules of the options: its store has
 /// a communicator. All ranks call it for the same graphs in one order, and run these so. A run
 /// reads and writes what the rank holds; a bound input is the whole tensor, of which it takes its
-/// tiles. Throws what compile() does, and CommError (the ranks' plans differ in their messages).
+/// tiles. Throws what compile() and plan_part() do, and CommError (another rank lacks the memory).
 template <Runtime R>
 CompiledGraph<R> compile_part(LogicalGraph const& graph, TensorStore<R>& store,
                               PlanOptions const& options, BindOptions const& bind = {}) {
-  return detail::bind(
-      graph, std::make_shared<Plan const>(graph, detail::around(store, options), store.link().rank),
-      store, bind);
+  return detail::bind(graph, plan_part(graph, store, options), store, bind);
 }
 
 }  // namespace nntile

@@ -66,6 +66,12 @@ PlanOptions options_for(int ranks, Rules const& rules) {
   return options;
 }
 
+PlanOptions uncut(int ranks) {
+  PlanOptions options{.tile = 64};
+  options.mesh = {{"data", ranks}};
+  return options;
+}
+
 /// Calls body(comm, store, step) on ranks that have written what Rows has; what they throw.
 template <class R, class Body>
 std::vector<std::string> on_stores(int ranks, Rules const& rules, Body body) {
@@ -232,4 +238,98 @@ TEST_CASE("the hash of all parameters and states is one rank's on every rank", "
     });
     CHECK(thrown == std::vector<std::string>(3));
   }
+}
+
+TEST_CASE("ranks that plan different things all learn which one differs", "[comm][store]") {
+  struct Difference {
+    char const* text;
+    void (*change)(PlanOptions&);
+  };
+  std::vector<Difference> const differences{
+      {"plan 'rows': rank 2 has another mesh, rules or dims than rank 0: start all ranks with the "
+       "same "
+       "options and files",
+       [](PlanOptions& options) { options.rules.push_back({.axis = "vocab"}); }},
+      {"plan 'rows': rank 2 has another tilings or homes of tiles than rank 0: start all ranks "
+       "with "
+       "the same options and files",
+       [](PlanOptions& options) { options.cuts[0].sizes = {2}; }},
+      {"planning of 'rows': rank 2: plan 'rows': rule (tensors '*', role any, axis 'colour', mesh "
+       "'data') fits no tensor that another rule has not placed; axes are embed, vocab, batch",
+       [](PlanOptions& options) { options.rules.push_back({.axis = "colour", .mesh = "data"}); }},
+      {"planning of 'rows': rank 2: compile: plan 'rows' is the part of rank 2 of 4, and the store "
+       "is that of rank 2 of 3: plan with its rank, and give the store the communicator",
+       [](PlanOptions& options) { options.mesh[0].size = 4; }}};
+  for (Difference const& difference : differences) {
+    Rows const rows;
+    LocalWorld world(3);
+    auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+      Transfers transfers(comm);
+      Serial runtime;
+      TensorStore<Serial> store(runtime, link_of(transfers));
+      PlanOptions options = options_for(3, layouts[2]);
+      if (comm.rank() == 2) difference.change(options);
+      (void)compile_part(rows.graph, store, options);
+    });
+    CHECK(thrown[0] == difference.text);
+    CHECK(thrown[1] == difference.text);
+    CHECK(thrown[2] != "");
+  }
+}
+
+TEST_CASE("ranks with other graphs, texts or memory all learn so", "[comm][store]") {
+  auto const on_two = [](auto body) {
+    LocalWorld world(3);
+    return on_ranks(world, [&](LocalComm& comm) {
+      Transfers transfers(comm);
+      Ring runtime({.workers = 1});
+      TensorStore<Ring> store(runtime, link_of(transfers));
+      body(comm, store);
+    });
+  };
+  auto const graphs = on_two([](LocalComm& comm, auto& store) {
+    LogicalGraph graph("scaled");
+    Node const x = graph.input({.shape = {8}}, "x");
+    scale({.alpha = comm.rank() == 0 ? 2.0f : 3.0f}, x).named("y").mark_output();
+    (void)compile_part(graph, store, uncut(3));
+  });
+  for (std::string const& text : graphs)
+    CHECK(text ==
+          "plan 'scaled': rank 0 has another graph than rank 1: start all ranks with the "
+          "same options and files");
+  auto const texts = on_two([](LocalComm& comm, auto& store) {
+    check_alike(store.link(), "seed", 7);
+    check_alike(store.link(), "text", comm.rank() == 1 ? 5 : 6);
+  });
+  for (std::string const& text : texts)
+    CHECK(text ==
+          "rank 1 has another text than rank 0: start all ranks with the same options and "
+          "files");
+  auto const names = on_two([](LocalComm& comm, auto& store) {
+    LogicalGraph graph(comm.rank() == 0 ? "a" : "b");
+    scale({.alpha = 2}, graph.input({.shape = {8}}, "x")).named("y").mark_output();
+    (void)compile_part(graph, store, uncut(3));
+  });
+  CHECK_THAT(names[2], Contains("rank 2 is at planning of 'b', and rank 0 at planning of 'a'"));
+}
+
+TEST_CASE("a rank that lacks the memory for a plan keeps none waiting", "[comm][store]") {
+  LocalWorld world(2);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    Ring runtime({.workers = 1});
+    TensorStore<Ring> store(runtime, link_of(transfers));
+    LogicalGraph graph("large");
+    Node const x = graph.input({.shape = {64}}, "x");
+    scale({.alpha = 2}, x).named("y").mark_output();
+    auto plan = plan_part(graph, store, uncut(2));
+    if (comm.rank() == 1) {  // slots that no machine has
+      PlanData data = plan->data();
+      data.slots.push_back({Index{1} << 60, {comm.rank(), host}});
+      plan = std::make_shared<Plan const>(std::move(data));
+    }
+    CompiledGraph<Ring> const step(plan, store);
+  });
+  CHECK_THAT(thrown[0], Contains("binding of 'large': rank 1: "));
+  CHECK_THAT(thrown[1], Contains("1152921504606846976"));
 }
