@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parts of one plan on the ranks of MPI, started by ranks.py: the bits of one rank.
+#include <dlfcn.h>
+
+#include <algorithm>
 #include <cstdio>
 
 #include "nntile/comm/mpi.hh"
@@ -8,6 +11,7 @@
 #include "nntile/io/store.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
+#include "tests/comm/random_job.hh"
 #include "tests/comm/train_part.hh"
 
 namespace {
@@ -51,13 +55,88 @@ template <class R> int count_wrong(MPI_Comm world, std::vector<ShardRule> const&
   return wrong;
 }
 
+/// The first jobs of as many ranks whose parts send something.
+std::vector<std::uint64_t> seeds_for(int ranks, std::size_t count) {
+  std::vector<std::uint64_t> seeds;
+  for (std::uint64_t seed = 1; seeds.size() < count; ++seed) {
+    RandomParts const parts(seed);
+    if (!parts.refusal().empty() || parts.ranks() != ranks) continue;
+    if (ranks == 1 || !traffic(Plan(parts.graph(), parts.options(), 0)).empty())
+      seeds.push_back(seed);
+  }
+  return seeds;
+}
+/// Bytes of large allocations: of the program itself, which are its records of open transfers, and
+/// of other libraries, such as MPI's.
+struct LargeBytes {
+  std::size_t own = 0, others = 0;
+};
+LargeBytes allocated_since(std::size_t number) {
+  LargeBytes all;
+  Dl_info own{};
+  (void)dladdr(reinterpret_cast<void const*>(&allocation_totals), &own);
+  for (; number < allocation_totals().large; ++number) {
+    LargeAllocation const one = large_allocation(number);
+    Dl_info info{};
+    if (dladdr(one.caller, &info) == 0) continue;
+    bool const ours = info.dli_fbase == own.dli_fbase ||
+                      std::string_view(info.dli_fname).find("libstdc++") != std::string_view::npos;
+    (ours ? all.own : all.others) += one.bytes;
+  }
+  return all;
+}
+/// The same of random graphs, whose ranks take as many bytes, and send as many, as planned.
+template <class R> int count_wrong_random(MPI_Comm world) {
+  MpiComm comm(world);
+  Transfers transfers(comm);
+  int wrong = 0;
+  std::size_t by_libraries = 0;
+  std::vector<PlannedTraffic> planned, counted = counted_by(comm);
+  for (std::uint64_t const seed : seeds_for(comm.size(), 2)) {
+    RandomParts const parts(seed);
+    SelfComm self;
+    Transfers alone(self);
+    Serial serial;
+    TensorStore<Serial> whole(serial, link_of(alone));
+    Tiles one, here;
+    (void)run_random(parts, parts.alone(), whole);
+    collect(whole, one);
+    R runtime(RuntimeOptions{.workers = 1});
+    TensorStore<R> store(runtime, link_of(transfers));
+    auto const runs = run_random(parts, parts.options(), store);
+    auto const [own, others] = allocated_since(runs.large_before);
+    planned = runs.traffic;
+    std::int64_t messages = 0;
+    for (PlannedTraffic const& with : planned) messages += with.sent + with.received;
+    if (own > 1024 * static_cast<std::size_t>(messages))
+      throw Error(concat("runs of ", messages, " messages allocate ", own, " bytes"));
+    by_libraries += others;
+    collect(store, here);
+    comm.barrier();
+    for (auto const& [name, bytes] : here)
+      if (one.at(name) != bytes) ++wrong;
+    for (PlannedTraffic& now : planned)
+      for (PlannedTraffic const& then : counted)
+        if (then.peer == now.peer) {
+          now.sent += then.sent, now.received += then.received;
+          now.bytes_sent += then.bytes_sent, now.bytes_received += then.bytes_received;
+        }
+    counted = counted_by(comm);
+    for (PlannedTraffic const& with : planned)
+      if (std::find(counted.begin(), counted.end(), with) == counted.end()) ++wrong;
+  }
+  if (comm.rank() == 0) std::printf("MPI allocates %zu bytes in runs\n", by_libraries);
+  return wrong;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   int level = 0, wrong = 1;
   (void)MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   try {
-    wrong = count_wrong<Serial>(MPI_COMM_WORLD, ddp()) + count_wrong<Ring>(MPI_COMM_WORLD, fsdp());
+    wrong = count_wrong<Serial>(MPI_COMM_WORLD, ddp()) + count_wrong<Ring>(MPI_COMM_WORLD, fsdp()) +
+            count_wrong_random<Serial>(MPI_COMM_WORLD);
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);

@@ -87,7 +87,7 @@ TEST_CASE("random graphs have the bits, bytes and messages of their plans on ran
     ++tried;
     CHECK(fault_of(parts.graph(), parts.options()) == "");
     PlanOptions options = parts.alone();
-    auto const job = [&](auto& store) { return run_random(parts, options, store); };
+    auto const job = [&](auto& store) { return run_random(parts, options, store).traffic; };
     Tiles const one = run_parts<Serial>({}, {}, job);
     options = parts.options();
     for (Plan const& part : parts_of(parts.graph(), options))

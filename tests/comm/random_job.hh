@@ -26,21 +26,26 @@ template <class R> void give_values(TensorStore<R>& store) {
   }
 }
 
-/// Runs it twice; what both runs send and receive by the plan. Throws Error where this rank takes
+/// What two runs send and receive by the plan, and how many large allocations preceded them.
+struct RandomRuns {
+  std::vector<PlannedTraffic> traffic;
+  std::size_t large_before = 0;
+};
+/// Runs it twice. Throws Error where this rank takes
 /// another number of bytes for buffers than the plan says, from first to last.
 template <class R>
-std::vector<PlannedTraffic> run_random(RandomParts const& parts, PlanOptions const& options,
-                                       TensorStore<R>& store) {
+RandomRuns run_random(RandomParts const& parts, PlanOptions const& options, TensorStore<R>& store) {
   int const rank = store.link().rank;
   std::size_t const before = thread_aligned_bytes();
   CompiledGraph<R> step = compile_any(parts.graph(), store, options, {.replay = rank % 2 == 0});
   give_values(store);
+  std::size_t const large = allocation_totals().large;
   for (int run = 0; run < 2; ++run) step.execute();
   auto const taken = static_cast<Index>(thread_aligned_bytes() - before);
   Index const planned = step.plan().memory({rank, host}).total();
   if (allocations_are_counted() && taken != planned)
     throw Error(concat("rank ", rank, " takes ", taken, " bytes, not ", planned));
-  return times(traffic(step.plan()), 2);
+  return {times(traffic(step.plan()), 2), large};
 }
 
 }  // namespace nntile::test

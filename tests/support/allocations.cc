@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <iterator>
 
 #if defined(__has_feature)  // clang 14 does not define g++'s names
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -24,9 +25,13 @@ constinit std::atomic<std::size_t> all_calls{0};
 constinit std::atomic<std::size_t> large_calls{0};
 constinit thread_local std::size_t own_aligned_bytes = 0;
 
-[[maybe_unused]] void note(std::size_t bytes) {
+constinit LargeAllocation large_ones[64];
+
+[[maybe_unused]] void note(std::size_t bytes, void const* caller) {
   all_calls.fetch_add(1, std::memory_order_relaxed);
-  if (bytes >= 4096) large_calls.fetch_add(1, std::memory_order_relaxed);
+  if (bytes < 4096) return;
+  std::size_t const number = large_calls.fetch_add(1, std::memory_order_relaxed);
+  large_ones[number % std::size(large_ones)] = {caller, bytes};
 }
 
 }  // namespace
@@ -36,6 +41,9 @@ AllocationTotals allocation_totals() {
   return {aligned_bytes.load(), all_calls.load(), large_calls.load()};
 }
 std::size_t thread_aligned_bytes() { return own_aligned_bytes; }
+LargeAllocation large_allocation(std::size_t number) {
+  return large_ones[number % std::size(large_ones)];
+}
 
 }  // namespace nntile::test
 
@@ -49,19 +57,19 @@ void* __libc_memalign(std::size_t, std::size_t);
 void __libc_free(void*);
 
 void* malloc(std::size_t bytes) {
-  nntile::test::note(bytes);
+  nntile::test::note(bytes, __builtin_return_address(0));
   return __libc_malloc(bytes);
 }
 void* calloc(std::size_t count, std::size_t bytes) {
-  nntile::test::note(count * bytes);
+  nntile::test::note(count * bytes, __builtin_return_address(0));
   return __libc_calloc(count, bytes);
 }
 void* realloc(void* pointer, std::size_t bytes) {
-  nntile::test::note(bytes);
+  nntile::test::note(bytes, __builtin_return_address(0));
   return __libc_realloc(pointer, bytes);
 }
 void* memalign(std::size_t alignment, std::size_t bytes) {
-  nntile::test::note(bytes);
+  nntile::test::note(bytes, __builtin_return_address(0));
   return __libc_memalign(alignment, bytes);
 }
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return memalign(alignment, bytes); }

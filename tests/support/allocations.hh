@@ -20,6 +20,14 @@ AllocationTotals allocation_totals();
 /// The aligned bytes of the calling thread alone: of one rank of several.
 std::size_t thread_aligned_bytes();
 
+/// One call for 4 KiB or more, and where in the process it came from: of operator new its library.
+struct LargeAllocation {
+  void const* caller = nullptr;
+  std::size_t bytes = 0;
+};
+/// The number-th since the process began, which is one of the last 64.
+LargeAllocation large_allocation(std::size_t number);
+
 /// What was allocated since this object was made, by any thread.
 class AllocationCount {
  public:
