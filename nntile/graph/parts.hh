@@ -9,6 +9,7 @@
 
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/part_digest.hh"
+#include "nntile/graph/passes/report.hh"
 #include "nntile/graph/passes/split.hh"
 #include "nntile/graph/passes/traffic_bound.hh"
 
@@ -96,6 +97,17 @@ inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options, i
 inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options, int rank)
     : data_(detail::part_of(graph, options, rank)) {
   if (options.check) passes::check(data_);
+}
+
+using passes::PartReport;
+
+/// Memory and traffic of all parts, by rank, without planning each: the same numbers as memory()
+/// and traffic() of a part. Throws what planning a part does. Cost: linear in the tasks of all
+/// ranks.
+inline std::vector<PartReport> report_parts(LogicalGraph const& graph, PlanOptions const& options) {
+  passes::MeshShape const mesh(options.mesh);
+  detail::Job job = detail::job_of(graph, options, mesh);
+  return passes::ReportPass(job.plan, mesh, std::move(job.homes)).run();
 }
 
 /// The least that all ranks together send in a run, in bytes, with homes as the rules give them and

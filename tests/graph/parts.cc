@@ -44,9 +44,6 @@ PlanOptions options_of(Case const& of) {
   options.check = true;
   return options;
 }
-KernelKind kind_of(Plan const& plan, PlannedTask const& task) {
-  return plan.kernels()[task.kernel].kind;
-}
 
 /// y = gelutanh(x w + b), of 256 by 512.
 struct Layer {
@@ -312,4 +309,30 @@ TEST_CASE("stages of a model name each of its tensors once", "[graph][parts]") {
   }
   CHECK(message_of<PlanError>([&] { nn::pipeline_stages(config, 12); }) ==
         "gpt2: 11 layers in 12 stages; from 1 to 11 is possible");
+}
+
+TEST_CASE("one walk reports what each part says", "[graph][parts]") {
+  TinyGptGraph const of(
+      {.batch = 4, .numerics = {.groups = {{"batch", 4}, {"head", 2}, {"seq", 2}}}});
+  auto all = cases();
+  all.push_back({"ddp of 1", {{"data", 1}}, ddp()});
+  all.push_back({"pipeline 2, fsdp of 2",
+                 {{"pipe", 2}, {"data", 2}},
+                 product({pipeline({{"wte.*", "wpe.*"}, {"h.0.*", "ln_f.*"}}), fsdp()})});
+  for (Case const& each : all) {
+    INFO(each.name);
+    std::vector<Plan> const parts = parts_of(of.graph, options_of(each));
+    std::vector<PartReport> const reports = report_parts(of.graph, options_of(each));
+    REQUIRE(reports.size() == parts.size());
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      PartReport expected{.memory = parts[rank].memory({static_cast<int>(rank), host}),
+                          .tasks = parts[rank].tasks().size(),
+                          .flops = parts[rank].flops()};
+      for (PlannedTraffic const& with : traffic(parts[rank])) {
+        expected.sent += with.sent, expected.received += with.received;
+        expected.bytes_sent += with.bytes_sent, expected.bytes_received += with.bytes_received;
+      }
+      CHECK((reports[rank] == expected));
+    }
+  }
 }

@@ -1,0 +1,185 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The walk through the tasks of a job that says which ranks run each, and which messages go between
+// them.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "nntile/graph/passes/spread.hh"
+#include "nntile/graph/passes/targets.hh"
+
+namespace nntile::passes {
+
+/// Goes through the tasks of all ranks in their common order, and notes which ranks have the
+/// present value of each tile.
+///
+/// Law: every rank goes through the same tasks and decides alike, so that the parts agree without a
+/// word. A task that homes leave open runs everywhere if all that it reads is there, else at the
+/// rank that has most of it, and of several such at the one nearest to its target: so each rank
+/// but the root sends one sum of a tree, whose roots are dealt out by bytes. A tile is sent to a
+/// rank right before the first task there that reads it, once for each value. At the end the ranks
+/// that store a tile have its last value.
+class RankWalk {
+ public:
+  /// A message of a tile, whose value the node has written. Numbers count those from one rank to
+  /// another.
+  struct Message {
+    std::uint32_t buffer, node;
+    int from, to;
+    std::int64_t number;
+  };
+
+  RankWalk(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> const& homes)
+      : plan_(plan),
+        mesh_(mesh),
+        homes_(homes),
+        ranks_(mesh.ranks()),
+        words_((static_cast<std::size_t>(ranks_) + 63) / 64),
+        places_(plan, mesh, homes),
+        valid_(plan.buffers.size() * words_),
+        sources_(plan.buffers.size()),
+        written_by_(plan.buffers.size()),
+        load_(static_cast<std::size_t>(ranks_)),
+        numbers_(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(ranks_)) {}
+
+  /// Calls sink.task(task, box) for each and sink.message(message), in the common order; returns
+  /// the most messages from one rank to another. Cost: linear in the tasks of all ranks.
+  template <class Sink> std::int64_t run(Sink& sink) {
+    TargetPass pass(plan_, mesh_, places_);
+    targets_ = pass.run();
+    roots_.assign(pass.roots(), -1);
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
+      if (places_.stored(b)) set_valid(b, homes_[b].box);
+    Spread spread(plan_, mesh_, places_);
+    for (std::size_t t = 0; t < plan_.tasks.size(); ++t) visit(t, spread, sink);
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
+      if (places_.stored(b)) move_to(spread.box(homes_[b].box, sources_[b]), b, sink);
+    return *std::max_element(numbers_.begin(), numbers_.end());
+  }
+
+ private:
+  bool valid(std::uint32_t b, int rank) const {
+    auto const at = static_cast<std::size_t>(rank);
+    return (valid_[b * words_ + at / 64] >> at % 64 & 1u) != 0;
+  }
+  void set_valid(std::uint32_t b, int rank) {
+    auto const at = static_cast<std::size_t>(rank);
+    valid_[b * words_ + at / 64] |= std::uint64_t{1} << at % 64;
+  }
+  void set_valid(std::uint32_t b, RankBox const& box) {
+    sources_[b] = box;
+    std::fill_n(valid_.begin() + static_cast<std::ptrdiff_t>(b * words_), words_, 0);
+    mesh_.each(box, [&](int rank) { set_valid(b, rank); });
+  }
+
+  template <class Sink> void visit(std::size_t t, Spread& spread, Sink& sink) {
+    PlannedTask const& task = plan_.tasks[t];
+    auto const uses = plan_.uses_of(task);
+    RankBox const box = place(t, uses);
+    for (Use<BufferId> const& use : uses)
+      if (reads(use.access)) {
+        move_to(spread.readers(t, use.handle, sources_[use.handle]), use.handle, sink);
+        move_to(spread.box(box, sources_[use.handle]), use.handle, sink);
+      }
+    for (Use<BufferId> const& use : uses)
+      if (writes(use.access)) {
+        set_valid(use.handle, box);
+        written_by_[use.handle] = task.node;
+      }
+    sink.task(task, box);
+  }
+
+  /// The ranks that run a task.
+  RankBox place(std::size_t t, std::span<Use<BufferId> const> uses) {
+    TaskPlace place = places_.of(plan_.tasks[t]);
+    if (place.open == 0 || all_there(uses, place.box)) return place.box;
+    int const one = best(uses, place.box, targets_[t]);
+    for (std::size_t a = 0; a < mesh_.axes(); ++a)
+      if ((place.open >> a & 1u) != 0)
+        place.box.at[a] = static_cast<std::int16_t>(mesh_.coordinate(one, a));
+    return place.box;
+  }
+  bool all_there(std::span<Use<BufferId> const> uses, RankBox const& box) const {
+    bool there = true;
+    for (Use<BufferId> const& use : uses)  // the common case alone
+      there = there && (!reads(use.access) || valid(use.handle, mesh_.first(box)));
+    if (!there) return false;
+    mesh_.each(box, [&](int rank) {
+      for (Use<BufferId> const& use : uses)
+        there = there && (!reads(use.access) || valid(use.handle, rank));
+    });
+    return there;
+  }
+  /// The rank of a box that has the most bytes of what a task reads, of several such the one
+  /// nearest to the target: whose number differs from its in the lowest bits alone, so that all
+  /// ranks add alike over all roots.
+  int best(std::span<Use<BufferId> const> uses, RankBox const& box, Target const& target) {
+    Index most = 0;
+    candidates_.clear();
+    each_holder(uses, [&](int rank) {
+      if (!mesh_.contains(box, rank)) return;
+      Index bytes = 0;
+      for (Use<BufferId> const& use : uses)
+        if (reads(use.access) && valid(use.handle, rank)) bytes += plan_.buffers[use.handle].bytes;
+      if (bytes > most) most = bytes, candidates_.clear();
+      if (bytes == most) candidates_.push_back(rank);
+    });
+    if (candidates_.empty()) mesh_.each(box, [&](int rank) { candidates_.push_back(rank); });
+    if (candidates_.size() == 1) return candidates_[0];
+    int const wanted = mesh_.nearest(target.box, target.root == no_id ? 0 : root(target, most));
+    return *std::min_element(candidates_.begin(), candidates_.end(),
+                             [&](int a, int b) { return (a ^ wanted) < (b ^ wanted); });
+  }
+  /// Calls visit(rank) for each that has something of what a task reads, in ascending order.
+  template <class Visit> void each_holder(std::span<Use<BufferId> const> uses, Visit visit) const {
+    for (std::size_t w = 0; w < words_; ++w) {
+      std::uint64_t word = 0;
+      for (Use<BufferId> const& use : uses)
+        if (reads(use.access)) word |= valid_[use.handle * words_ + w];
+      for (; word != 0; word &= word - 1) visit(static_cast<int>(w * 64) + std::countr_zero(word));
+    }
+  }
+  /// The rank of a root, which is dealt out when it is first asked for.
+  int root(Target const& target, Index bytes) {
+    int& root = roots_[target.root];
+    if (root >= 0) return root;
+    auto const load = [&](int rank) { return load_[static_cast<std::size_t>(rank)]; };
+    mesh_.each(target.box, [&](int rank) {
+      if (root < 0 || load(rank) < load(root)) root = rank;
+    });
+    load_[static_cast<std::size_t>(root)] += bytes;
+    return root;
+  }
+
+  /// Sends a tile along hops to ranks that lack its present value.
+  template <class Sink> void move_to(std::span<Hop const> hops, std::uint32_t b, Sink& sink) {
+    for (Hop const& hop : hops) {
+      if (valid(b, hop.to) || !valid(b, hop.from)) continue;  // an output that nothing computes
+      set_valid(b, hop.to);
+      auto const pair = static_cast<std::size_t>(hop.from * ranks_ + hop.to);
+      sink.message(Message{b, written_by_[b], hop.from, hop.to, numbers_[pair]++});
+    }
+  }
+
+  PlanData const& plan_;
+  MeshShape const& mesh_;
+  std::vector<TileHome> const& homes_;  // of all buffers
+  int const ranks_;
+  std::size_t const words_;
+  FixedPlaces places_;
+  std::vector<Target> targets_;            // by task
+  std::vector<int> roots_;                 // ranks, or -1
+  std::vector<int> candidates_;            // of one task
+  std::vector<std::uint64_t> valid_;       // ranks that have a tile's present value, by buffer
+  std::vector<RankBox> sources_;           // ... that made or store it
+  std::vector<std::uint32_t> written_by_;  // node of the present value
+  std::vector<Index> load_;                // bytes of the roots of each rank
+  std::vector<std::int64_t> numbers_;      // of the next message from each rank to each
+};
+
+}  // namespace nntile::passes
