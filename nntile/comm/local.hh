@@ -55,7 +55,8 @@ class LocalWorld {
     if (rank >= 0 && rank < size()) leave(rank, "has died");
   }
   /// For tests of failures: the next message of that number between the two arrives with another
-  /// size, as if its sender had a plan of its own.
+  /// size, as if its sender had a plan of its own. None at all says that its tile was not computed:
+  /// the receive then waits for the cause.
   void change_size(int from, int to, std::int64_t number, std::size_t bytes) {
     detail::Lock guard(mutex_);
     changed_sizes_[{from, to, number}] = bytes;

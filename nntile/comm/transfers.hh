@@ -322,7 +322,8 @@ template <Communicator C> class Transfers : public TransferQueue {
         static_cast<std::uint64_t>(comm_.tag_bound()) - static_cast<std::uint64_t>(next_) + 1;
     if (count < 0 || static_cast<std::uint64_t>(count) > left)
       throw CommError(concat("reserve: ", count, " numbers of messages, but ", left,
-                             " are left of those up to the tag bound, ", comm_.tag_bound()));
+                             " are left of those up to the tag bound, ", comm_.tag_bound(),
+                             ": larger tiles need fewer, and so do fewer graphs on one engine"));
     return std::exchange(next_, next_ + count);
   }
 

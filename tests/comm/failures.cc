@@ -189,3 +189,64 @@ TEST_CASE("failures in random graphs cancel what they cancel on one rank", "[com
                 static_cast<unsigned long long>(crossed));
   CHECK(crossed * 10 > tried);
 }
+
+TEST_CASE("a message of the wrong size fails its receive, and what needs it on other ranks",
+          "[comm][failures]") {
+  int injected = 0;
+  for (std::uint64_t seed = 1; injected < (sanitized ? 40 : 200); ++seed) {
+    RandomParts const job(seed);
+    if (!job.refusal().empty()) continue;
+    int const ranks = job.ranks();
+    for (int from = 0; from < ranks; ++from)
+      for (PlannedTraffic const& with : traffic(Plan(job.graph(), job.options(), from)))
+        for (std::int64_t number = 0; number < with.sent; number += 3) {
+          INFO("seed " << seed << ", message " << number << " from " << from << " to "
+                       << with.peer);
+          LocalWorld world(ranks, {.seed = seed, .most_delay = 3});
+          world.change_size(from, with.peer, number, 12);
+          Consequences all;
+          std::mutex mutex;
+          all.texts.resize(static_cast<std::size_t>(ranks));
+          all.failed.resize(static_cast<std::size_t>(ranks));
+          auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+            Transfers transfers(comm);
+            if (seed % 2 == 0)
+              run_rank<Serial>(job, job.options(), link_of(transfers), {}, all, mutex);
+            else
+              run_rank<Ring>(job, job.options(), link_of(transfers), {}, all, mutex);
+            comm.barrier();
+          });
+          CHECK(thrown == std::vector<std::string>(thrown.size()));
+          std::string const& text = all.texts[static_cast<std::size_t>(with.peer)];
+          CHECK(contains(text, concat("receive of message ", number, " from rank ", from,
+                                      ": 12 bytes came, ")));
+          CHECK(contains(text, "receive of tensor '"));
+          for (std::string const& other : all.texts) {
+            INFO(other);
+            CHECK((other.empty() || contains(other, "12 bytes came")));
+            CHECK_FALSE(contains(other, "\n"));
+          }
+          ++injected;
+        }
+  }
+}
+
+TEST_CASE("messages that no tags are left for are refused on all ranks", "[comm][failures]") {
+  std::uint64_t seed = 1;
+  auto const sends = [](RandomParts const& job) {
+    return job.refusal().empty() && !traffic(Plan(job.graph(), job.options(), 0)).empty();
+  };
+  while (!sends(RandomParts(seed))) ++seed;
+  RandomParts const job(seed);
+  LocalWorld world(job.ranks(), {.tag_bound = 0});
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    Serial runtime;
+    TensorStore<Serial> store(runtime, link_of(transfers));
+    (void)compile_part(job.graph(), store, job.options());
+  });
+  for (std::string const& text : thrown) {
+    CHECK(contains(text, "numbers of messages, but 1 are left of those up to the tag bound, 0"));
+    CHECK_FALSE(contains(text, "\n"));
+  }
+}
