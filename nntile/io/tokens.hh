@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "nntile/core/tiling.hh"
 #include "nntile/io/directory.hh"
 #include "nntile/io/hash.hh"
 
@@ -83,7 +84,26 @@ class Corpus {
                    std::vector<std::int64_t>& tokens, std::vector<std::int64_t>& labels) const {
     prepare(batch, tokens, labels);
     for (std::size_t b = 0; b < batch; ++b)
-      put_window(train().substr(position(seed, sample + b)), b, tokens, labels);
+      put_window(train().substr(position(seed, sample + b)), b, sequence_, tokens, labels);
+  }
+
+  /// The part of that batch in one tile of it, {s, b} from box.begin on: across ranks each needs
+  /// those that its store holds("tokens", tile), and hands them over by write_tile.
+  void train_tile(std::uint64_t sample, TileBox const& box, std::uint64_t seed,
+                  std::vector<std::int64_t>& tokens, std::vector<std::int64_t>& labels) const {
+    if (box.extent.size() != 2 || box.begin[0] < 0 || box.begin[1] < 0 ||
+        box.begin[0] + box.extent[0] > static_cast<Index>(sequence_))
+      throw ShapeError(concat("train_tile: ", to_string(box.extent), " from ", to_string(box.begin),
+                              " is no tile of a batch of ", sequence_, " tokens"));
+    auto const first = static_cast<std::size_t>(box.begin[0]);
+    auto const rows = static_cast<std::size_t>(box.extent[0]);
+    auto const columns = static_cast<std::size_t>(box.extent[1]);
+    tokens.resize(rows * columns);
+    labels.resize(rows * columns);
+    for (std::size_t b = 0; b < columns; ++b)
+      put_window(train().substr(
+                     position(seed, sample + static_cast<std::uint64_t>(box.begin[1]) + b) + first),
+                 b, rows, tokens, labels);
   }
 
   /// Windows of validation() that do not overlap.
@@ -99,7 +119,7 @@ class Corpus {
     prepare(batch, tokens, labels);
     for (std::size_t b = 0; b < batch; ++b) {
       std::size_t const window = (index * batch + b) * validation_windows() / (batches * batch);
-      put_window(validation().substr(window * sequence_), b, tokens, labels);
+      put_window(validation().substr(window * sequence_), b, sequence_, tokens, labels);
     }
   }
 
@@ -110,12 +130,12 @@ class Corpus {
     labels.resize(sequence_ * batch);
   }
 
-  /// Column b of both lists from the front of `text`.
-  void put_window(std::string_view text, std::size_t b, std::vector<std::int64_t>& tokens,
-                  std::vector<std::int64_t>& labels) const {
-    for (std::size_t s = 0; s < sequence_; ++s) {
-      tokens[b * sequence_ + s] = static_cast<unsigned char>(text[s]);
-      labels[b * sequence_ + s] = static_cast<unsigned char>(text[s + 1]);
+  /// Column b of both lists, of `rows`, from the front of `text`.
+  static void put_window(std::string_view text, std::size_t b, std::size_t rows,
+                         std::vector<std::int64_t>& tokens, std::vector<std::int64_t>& labels) {
+    for (std::size_t s = 0; s < rows; ++s) {
+      tokens[b * rows + s] = static_cast<unsigned char>(text[s]);
+      labels[b * rows + s] = static_cast<unsigned char>(text[s + 1]);
     }
   }
 

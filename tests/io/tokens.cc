@@ -2,7 +2,9 @@
 #include "nntile/io/tokens.hh"
 
 #include <set>
+#include <utility>
 
+#include "nntile/core/box.hh"
 #include "tests/io/scratch.hh"
 #include "tests/support/catch.hh"
 
@@ -127,4 +129,26 @@ TEST_CASE("bytes above 127 are tokens above 127", "[io][tokens]") {
   Batch batch;
   corpus.train_batch(0, 1, 0, batch.tokens, batch.labels);
   CHECK(batch.tokens == std::vector<std::int64_t>(4, 255));
+}
+
+TEST_CASE("tiles of a batch are read without the rest of it", "[io][tokens]") {
+  Corpus const corpus(counting(5000), 12);
+  Batch all;
+  corpus.train_batch(20, 5, 3, all.tokens, all.labels);
+  Tiling const tiling(Shape{12, 5}, Shape{5, 2});
+  for (Index tile = 0; tile < tiling.tile_count(); ++tile) {
+    TileBox const box = tiling.box(tile);
+    Batch part, wanted;
+    corpus.train_tile(20, box, 3, part.tokens, part.labels);
+    for (auto const& [from, to] :
+         {std::pair(&all.tokens, &wanted.tokens), {&all.labels, &wanted.labels}}) {
+      to->resize(static_cast<std::size_t>(element_count(box.extent)));
+      copy_to_tile(to->data(), box, from->data(), {12, 5}, sizeof(std::int64_t));
+    }
+    CHECK(part.tokens == wanted.tokens);
+    CHECK(part.labels == wanted.labels);
+  }
+  Batch part;
+  for (TileBox const& box : {TileBox{{8, 0}, {5, 2}}, TileBox{{-1, 0}, {5, 2}}, TileBox{{0}, {5}}})
+    CHECK_THROWS_AS(corpus.train_tile(0, box, 3, part.tokens, part.labels), ShapeError);
 }
