@@ -4,22 +4,51 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "nntile/comm/mpi.hh"
 #include "nntile/comm/self.hh"
 #include "nntile/comm/transfers.hh"
+#include "nntile/io/checkpoint.hh"
 #include "nntile/io/store.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/comm/random_job.hh"
 #include "tests/comm/train_part.hh"
+#include "tests/io/scratch.hh"
 
 namespace {
 
 using namespace nntile;
 using namespace nntile::test;
 
-/// The tiles that this rank holds behind three steps, and the hash of all parameters and states.
+/// Saves what the store has, writes over it and loads it again.
+template <class R> void save_and_load(TensorStore<R>& store) {
+  std::optional<Scratch> scratch;  // rank 0's
+  auto const all = store.together("choosing a folder", [&] {
+    if (store.link().rank == 0) scratch.emplace();
+    std::string_view const path = scratch ? scratch->path() : std::string_view();
+    auto const bytes = std::as_bytes(std::span(path));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  });
+  std::string const path(reinterpret_cast<char const*>(all[0].data()), all[0].size());
+  io::CheckpointDirectory directory(path, {}, store.link());
+  directory.save_shares(io::Json::object(), {}, io::shares_of(store, io::is_saved));
+  for (auto const& stored : store.tensors()) {
+    if (!io::is_saved(stored->spec)) continue;
+    Shape const shape = stored->spec.tiling.shape();
+    std::vector<std::byte> const other(
+        static_cast<std::size_t>(byte_count(shape, size_of(stored->spec.dtype))), std::byte{7});
+    store.write_bytes(*stored, other.data());
+  }
+  io::Checkpoint::open(*directory.latest()).load(io::targets_of(store, io::is_saved));
+  (void)directory.latest();  // all have read before rank 0 removes the folder
+}
+
+/// The tiles that this rank holds behind three steps and out of a checkpoint of them, and the hash
+/// of all parameters and states.
 struct Trained {
   Tiles tiles;
   std::uint64_t hash;
@@ -32,6 +61,7 @@ Trained train(C& comm, std::vector<ShardRule> const& rules, std::vector<AxisGrou
   std::vector<MeshAxis> mesh;
   if (comm.size() > 1) mesh = {{"data", comm.size()}};
   auto const planned = train_part(store, mesh, rules, groups);
+  save_and_load(store);
   Tiles tiles;
   collect(store, tiles);
   comm.barrier();
