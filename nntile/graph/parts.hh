@@ -53,8 +53,6 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
   auto const fail = [&](auto const&... text) {
     throw PlanError(concat("plan '", graph.name(), "': ", text...));
   };
-  if (options.by_phase)
-    fail("phases are not kept apart on a mesh; leave PlanOptions::by_phase out");
   if (!options.adopted.empty() || !options.double_buffered.empty())
     fail("inputs are copied in on a mesh; leave PlanOptions::adopted and double_buffered out");
   if (options.tile == PlanOptions::automatic) {

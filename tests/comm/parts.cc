@@ -31,9 +31,11 @@ std::uint64_t setting(char const* name, std::uint64_t otherwise) {
 
 template <class R>
 Tiles train(std::vector<MeshAxis> const& mesh, std::vector<ShardRule> const& rules,
-            LocalOptions const& local = {}, std::vector<AxisGroups> const& groups = {}) {
-  return run_parts<R>(
-      mesh, local, [&](TensorStore<R>& store) { return train_part(store, mesh, rules, groups); });
+            LocalOptions const& local = {}, std::vector<AxisGroups> const& groups = {},
+            bool by_phase = false) {
+  return run_parts<R>(mesh, local, [&](TensorStore<R>& store) {
+    return train_part(store, mesh, rules, groups, by_phase);
+  });
 }
 
 }  // namespace
@@ -60,6 +62,8 @@ TEST_CASE("a training step has the bits of one rank on every mesh", "[comm][part
     same("pipeline 2", train<Ring>({{"pipe", 2}}, stages, late, groups));
     same("pipeline 2, ddp of 2",
          train<Serial>({{"data", 2}, {"pipe", 2}}, product({ddp(), stages}), late, groups));
+    same("fsdp of 2, by phases", train<Ring>({{"data", 2}}, fsdp(), late, groups, true));
+    same("pipeline 2, by phases", train<Serial>({{"pipe", 2}}, stages, late, groups, true));
     same("pipeline 2, fsdp of 2",
          train<Ring>({{"pipe", 2}, {"data", 2}}, product({stages, fsdp()}), late, groups));
   };

@@ -10,11 +10,13 @@
 
 namespace nntile::test {
 
-/// Three steps of a small GPT-2 of four batches; what they send and receive.
+/// Three steps of a small GPT-2 of four batches, by phases if asked for; what they send and
+/// receive.
 template <class R>
 std::vector<PlannedTraffic> train_part(TensorStore<R>& store, std::vector<MeshAxis> const& mesh,
                                        std::vector<ShardRule> const& rules,
-                                       std::vector<AxisGroups> const& groups = {}) {
+                                       std::vector<AxisGroups> const& groups = {},
+                                       bool by_phase = false) {
   TinyGpt sizes;
   sizes.batch = 4;
   sizes.numerics.groups = groups;
@@ -23,10 +25,12 @@ std::vector<PlannedTraffic> train_part(TensorStore<R>& store, std::vector<MeshAx
   options.check = true;
   options.mesh = mesh;
   options.rules = rules;
+  options.by_phase = by_phase;
   CompiledGraph<R> step = compile_any(of.graph, store, options);
   LogicalGraph init("init");
   nn::initialize(init, of.step, 1);
   options.rules.clear();  // around what the store holds
+  options.by_phase = false;
   options.cuts.clear();
   CompiledGraph<R> first = compile_any(init, store, options);
   if (!traffic(first.plan()).empty()) throw Error("first values are sent");
@@ -38,7 +42,10 @@ std::vector<PlannedTraffic> train_part(TensorStore<R>& store, std::vector<MeshAx
     step.template bind_input<std::int64_t>("labels", labels);
     step.template bind_input<float>("lr", std::vector<float>{0.01f});
     step.template bind_input<std::int64_t>("step", std::vector<std::int64_t>{number});
-    step.execute();
+    if (by_phase)
+      for (char const* phase : {"forward", "backward", "optimizer"}) step.execute(phase);
+    else
+      step.execute();
   }
   return times(traffic(step.plan()), 3);
 }

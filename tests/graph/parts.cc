@@ -219,11 +219,6 @@ TEST_CASE("a mesh or rule that cannot be is refused with what would do", "[graph
   CHECK(refusal({{"pipe", 2}}, {{.tensors = "y", .at = 1}}).find("leave out .at") !=
         std::string::npos);
   PlanOptions options{.tile = 128};
-  options.by_phase = true;
-  CHECK(message_of<PlanError>([&] {
-          Plan(layer.graph, options, 0);
-        }).find("leave PlanOptions::by_phase out") != std::string::npos);
-  options = {.tile = 128};
   options.adopted = {"x"};
   CHECK(message_of<PlanError>([&] {
           Plan(layer.graph, options, 0);
@@ -263,6 +258,39 @@ TEST_CASE("a stage's layers run where they are, and send activations alone", "[g
   }
   CHECK(first.memory({0, host}).stored == (2 * 64 + 8) * 64 * 4);
   CHECK(second.memory({1, host}).stored == (2 * 64 + 8 + 8) * 64 * 4);
+}
+
+TEST_CASE("phases of a part are those of the plan, and some may be empty", "[graph][parts]") {
+  LogicalGraph graph("phases");
+  Node const x = graph.input({.shape = {64}, .axes = "embed"}, "x");
+  Node const y = gelutanh(x).named("y").mark_output();
+  graph.set_phase("second");
+  gelutanh(y).named("z").mark_output();
+  PlanOptions options{.tile = 64, .mesh = {{"pipe", 2}}};
+  options.rules = pipeline({{"y"}, {"z"}});
+  options.by_phase = true;
+  options.check = true;
+  Plan const first(graph, options, 0), second(graph, options, 1);
+  REQUIRE((first.phases().size() == 2 && second.phases().size() == 2));
+  CHECK(first.phases()[0].end == 1);  // y
+  CHECK(first.phases()[1].end == 2);  // its send, when z is computed
+  CHECK(second.phases()[0].end == 0);
+  CHECK(second.phases()[1].end == 2);  // a receive, and z
+}
+
+TEST_CASE("a phase ends with what it wrote at the ranks that store it", "[graph][parts]") {
+  LogicalGraph graph("phases");
+  Node const w = graph.parameter({.shape = {64}, .axes = "embed"}, "w");
+  gelutanh(w).named("y").mark_output();
+  graph.set_phase("second");
+  gelutanh(graph.input({.shape = {64}, .axes = "embed"}, "x")).named("z").mark_output();
+  PlanOptions options{.tile = 64, .mesh = {{"pipe", 2}}};
+  options.rules = pipeline({{"w"}});
+  options.by_phase = true;
+  options.check = true;
+  Plan const first(graph, options, 0), second(graph, options, 1);
+  CHECK(first.phases()[0].end == 2);   // y, and its send
+  CHECK(second.phases()[0].end == 1);  // its receive
 }
 
 TEST_CASE("a function owns what rules do not", "[graph][parts]") {

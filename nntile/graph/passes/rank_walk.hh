@@ -22,8 +22,8 @@ namespace nntile::passes {
 /// word. A task that homes leave open runs everywhere if all that it reads is there, else at the
 /// rank that has most of it, and of several such at the one nearest to its target: so each rank
 /// but the root sends one sum of a tree, whose roots are dealt out by bytes. A tile is sent to a
-/// rank right before the first task there that reads it, once for each value. At the end the ranks
-/// that store a tile have its last value.
+/// rank right before the first task there that reads it, once for each value. At the end, and
+/// at that of each phase, the ranks that store a tile have its last value.
 class RankWalk {
  public:
   /// A message of a tile, whose value the node has written. Numbers count those from one rank to
@@ -47,8 +47,9 @@ class RankWalk {
         load_(static_cast<std::size_t>(ranks_)),
         numbers_(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(ranks_)) {}
 
-  /// Calls sink.task(task, box) for each and sink.message(message), in the common order; returns
-  /// the most messages from one rank to another. Cost: linear in the tasks of all ranks.
+  /// Calls sink.task(task, box) for each and sink.message(message), in the common order, and
+  /// sink.end_phase() behind each phase of the plan, or once; returns the most messages from one
+  /// rank to another. Cost: linear in the tasks of all ranks.
   template <class Sink> std::int64_t run(Sink& sink) {
     TargetPass pass(plan_, mesh_, places_);
     targets_ = pass.run();
@@ -56,9 +57,17 @@ class RankWalk {
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
       if (places_.stored(b)) set_valid(b, homes_[b].box);
     Spread spread(plan_, mesh_, places_);
-    for (std::size_t t = 0; t < plan_.tasks.size(); ++t) visit(t, spread, sink);
-    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
-      if (places_.stored(b)) move_to(spread.box(homes_[b].box, sources_[b]), b, sink);
+    auto const settle = [&] {
+      for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
+        if (places_.stored(b)) move_to(spread.box(homes_[b].box, sources_[b]), b, sink);
+      sink.end_phase();
+    };
+    std::size_t phase = 0;
+    for (std::size_t t = 0; t < plan_.tasks.size(); ++t) {
+      if (phase < plan_.phases.size() && plan_.phases[phase].end == t) settle(), ++phase;
+      visit(t, spread, sink);
+    }
+    settle();
     return *std::max_element(numbers_.begin(), numbers_.end());
   }
 

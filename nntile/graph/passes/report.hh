@@ -53,6 +53,7 @@ class ReportPass {
       lists_[static_cast<std::size_t>(rank)].push_back(number);
     });
   }
+  void end_phase() {}
   void message(RankWalk::Message const& message) {
     PartReport &from = report(message.from), &to = report(message.to);
     ++from.sent, from.bytes_sent += bytes(message.buffer);

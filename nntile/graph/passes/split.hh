@@ -29,6 +29,10 @@ class SplitPass {
     plan_.uses = std::move(part_.uses);
     plan_.args = std::move(part_.args);
     plan_.flops = part_.flops;
+    for (std::size_t p = 0; p < plan_.phases.size(); ++p) {
+      plan_.phases[p].begin = p == 0 ? 0 : part_.ends[p - 1];
+      plan_.phases[p].end = part_.ends[p];
+    }
     plan_.rank = rank_;
     plan_.ranks = ranks;
     locate();
@@ -44,6 +48,7 @@ class SplitPass {
     part_.uses.insert(part_.uses.end(), uses.begin(), uses.end());
     add(own, {plan_.args.data() + task.args, task.args_bytes});
   }
+  void end_phase() { part_.ends.push_back(static_cast<std::uint32_t>(part_.tasks.size())); }
   void message(RankWalk::Message const& message) {
     if (message.from == rank_) add_transfer(KernelKind::send, message, message.to);
     if (message.to == rank_) add_transfer(KernelKind::receive, message, message.from);
@@ -103,6 +108,7 @@ class SplitPass {
     std::vector<PlannedTask> tasks;
     std::vector<Use<BufferId>> uses;
     std::vector<std::byte> args;
+    std::vector<std::uint32_t> ends;  // of phases
     std::int64_t flops = 0;
   };
 
