@@ -3,12 +3,16 @@
 // Reports on a model's needs, on this machine and build, and on a checkpoint's contents; nothing is
 // computed.
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "generate.hh"
 #include "machine.hh"
 #include "nntile/graph/draw.hh"
 #include "nntile/graph/dump.hh"
+#include "nntile/graph/parts.hh"
+#include "ranks.hh"
 
 namespace gpt2 {
 
@@ -17,10 +21,56 @@ struct InfoSettings {
   std::string run;
   std::string dot;
   std::string plan;
+  int ranks = 1;
 };
 
 inline void write_text(std::string const& path, std::string const& text) {
   nntile::io::write_file(path, text);
+}
+
+/// Prints what each of several ranks holds, computes and sends in a training step, and starts none.
+/// Of many, ten, and the least and the most of all.
+inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions options,
+                       TrainSettings const& settings, int ranks) {
+  Sharing sharing = sharing_of(settings.parallel, settings.mesh, ranks, model_of(settings).layers);
+  options.mesh = std::move(sharing.mesh);
+  options.rules = std::move(sharing.rules);
+  std::printf("mesh       %s\n", to_text(options.mesh).c_str());
+  std::printf("%10s %16s %16s %16s %16s %10s\n", "rank", "bytes stored", "bytes of arena",
+              "bytes sent", "bytes received", "Gflop");
+  struct Row {
+    double values[5] = {};
+  };
+  constexpr int shown = 10;
+  Row least, most;
+  double sent = 0;
+  auto const print = [](char const* name, Row const& row) {
+    std::printf("%10s %16.0f %16.0f %16.0f %16.0f %10.2f\n", name, row.values[0], row.values[1],
+                row.values[2], row.values[3], row.values[4] * 1e-9);
+  };
+  for (int rank = 0; rank < ranks; ++rank) {
+    Plan const part(graph, options, rank);
+    Row row{{static_cast<double>(part.memory({rank, nntile::host}).stored),
+             static_cast<double>(part.memory({rank, nntile::host}).arena), 0, 0,
+             static_cast<double>(part.flops())}};
+    for (nntile::PlannedTraffic const& with : nntile::traffic(part)) {
+      row.values[2] += static_cast<double>(with.bytes_sent);
+      row.values[3] += static_cast<double>(with.bytes_received);
+    }
+    sent += row.values[2];
+    if (rank == 0) least = most = row;
+    for (std::size_t i = 0; i < std::size(row.values); ++i) {
+      least.values[i] = std::min(least.values[i], row.values[i]);
+      most.values[i] = std::max(most.values[i], row.values[i]);
+    }
+    if (rank < shown) print(std::to_string(rank).c_str(), row);
+    std::fflush(stdout);
+  }
+  print("least", least);
+  print("most", most);
+  auto const bound = static_cast<double>(nntile::traffic_bound(graph, options));
+  std::printf("traffic    %.0f bytes a step in all, where %.0f are the least that can be%s\n", sent,
+              bound, bound > 0 ? nntile::concat(": ", sent / bound, " times").c_str() : "");
 }
 
 /// Prints the plan of a training step, and writes its drawing and its dump where that is asked for.
@@ -54,6 +104,7 @@ inline void show_model(InfoSettings const& settings) {
               static_cast<long long>(plan.memory().arena_lower_bound));
   std::printf("bits       %s\n",
               plan.canonical() ? "canonical: equal for every tiling" : plan.uncanonical().c_str());
+  if (settings.ranks > 1) show_ranks(of.graph, options, settings.model, settings.ranks);
   if (!settings.dot.empty()) write_text(settings.dot, to_dot(of.graph));
   if (!settings.plan.empty()) write_text(settings.plan, dump(plan, plan.tasks().size()));
 }

@@ -2,9 +2,13 @@
 // Trains a GPT-2 on text, byte by byte; generates text with it; says what a model needs.
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <new>
+#include <optional>
+#include <sstream>
+#include <thread>
 
 #include "info.hh"
 #include "nntile/nntile.hh"
@@ -24,15 +28,19 @@ using AnyRuntime = nntile::Dynamic<nntile::Serial, nntile::Ring, nntile::StarPU>
 using AnyRuntime = nntile::Dynamic<nntile::Serial, nntile::Ring>;
 #endif
 
-AnyRuntime open_runtime(Machine const& machine) {
-  return AnyRuntime(machine.runtime, nntile::RuntimeOptions{.workers = machine.workers});
+AnyRuntime open_runtime(Machine const& machine, int ranks_here = 1) {
+  auto workers = machine.workers;
+  if (!workers && ranks_here > 1)
+    workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
+  return AnyRuntime(machine.runtime, nntile::RuntimeOptions{.workers = workers});
 }
 
 void add_machine_options(CLI::App& app, Machine& machine) {
   app.add_option("--runtime", machine.runtime, "One of " + AnyRuntime::names())
       ->capture_default_str();
-  app.add_option("--workers", machine.workers,
-                 "Threads that execute tasks, 1 to 1024 [one per core]");
+  app.add_option(
+      "--workers", machine.workers,
+      "Threads that execute tasks, 1 to 1024 [one per core, shared by the ranks of a host]");
   app.add_option("--tile", machine.tile,
                  "Wished tile size, then cuts of named axes: auto, 256, 256,embed=64+192; 0 leaves "
                  "tensors whole")
@@ -56,6 +64,13 @@ void add_model_options(CLI::App& app, TrainSettings& settings) {
   app.add_option("--groups", settings.groups,
                  "Canonical groups of named axes, which sums are split into whatever runs them: "
                  "batch=4,head=2; 4 is batch=4 [one each; a resumed run's own]");
+  app.add_option(
+      "--parallel", settings.parallel,
+      "What ranks share, under mpiexec: ddp, zero1, fsdp, tensor, sequence, pipeline, or "
+      "several, tensor+zero1 [ddp]");
+  app.add_option("--mesh", settings.mesh,
+                 "Ranks on each axis, nearest first: tensor=2,data=4 [all on the axis of "
+                 "--parallel]");
   add_machine_options(app, settings.machine);
 }
 
@@ -93,13 +108,17 @@ void add_train_options(CLI::App& app, TrainSettings& settings) {
   app.add_flag("--hash", settings.hash, "Print a 64-bit hash of all parameters as the last line");
 }
 
-int train(TrainSettings const& settings) {
-  auto runtime = open_runtime(settings.machine);
-  Trainer<AnyRuntime> trainer(runtime, settings);
+int train(TrainSettings const& settings, World const& world) {
+  Watch watch(world);
+  auto runtime = open_runtime(settings.machine, world.ranks_here());
+  Trainer<AnyRuntime> trainer(runtime, settings, world, watch);
   std::signal(SIGINT, [](int) { interrupted = 1; });
   std::signal(SIGTERM, [](int) { interrupted = 1; });
   if (!trainer.run()) return 3;
-  if (settings.hash) std::printf("%016" PRIx64 "\n", trainer.hash());
+  if (settings.hash) {
+    std::uint64_t const hash = trainer.hash();
+    if (world.speaks()) std::printf("%016" PRIx64 "\n", hash);
+  }
   return 0;
 }
 
@@ -116,6 +135,18 @@ int info(InfoSettings const& settings) {
     show_run(settings.run);
   show_machine(AnyRuntime::names());
   return 0;
+}
+
+/// Says why, and the exit status. Ranks that fail together fail alike, and the first of them ends
+/// all: one line, not one from each.
+int end(std::optional<World>& world, char const* why) {
+  int const rank = world ? world->rank() : launched().rank;
+  if (!world && rank > 0) return 2;
+  if (world && world->size() > 1)
+    std::this_thread::sleep_for(std::chrono::milliseconds(300 * std::min(rank, 5)));
+  std::fprintf(stderr, "gpt2: %s%s\n", world ? world->name().c_str() : "", why);
+  if (world && world->size() > 1) world->abort(2);
+  return 2;
 }
 
 }  // namespace
@@ -166,23 +197,36 @@ int main(int argc, char** argv) {
   info_command->add_option("--run", info_settings.run,
                            "Check a run's newest checkpoint instead of planning a model");
   add_model_options(*info_command, info_settings.model);
+  info_command
+      ->add_option("--ranks", info_settings.ranks,
+                   "Say what each of so many ranks would hold and send, as --parallel and --mesh "
+                   "share the model; none is started")
+      ->check(CLI::Range(1, 65536));
   info_command->add_option("--dot", info_settings.dot,
                            "Write the graph of a training step, for dot -Tsvg");
   info_command->add_option("--plan", info_settings.plan,
                            "Write the plan of a training step as text");
 
-  CLI11_PARSE(app, argc, argv);
   try {
-    if (train_command->parsed()) return train(train_settings);
+    app.parse(argc, argv);
+  } catch (CLI::ParseError const& error) {
+    if (launched().rank == 0) return app.exit(error);
+    std::ostringstream nowhere;  // rank 0 says it
+    return app.exit(error, nowhere, nowhere);
+  }
+  std::optional<World> world;
+  try {
+    if (!train_command->parsed() && launched().ranks > 1)
+      throw nntile::ValueError(nntile::concat("generate and info are for one process, not the ",
+                                              launched().ranks, " that were started"));
     if (generate_command->parsed()) return generate(generate_settings);
-    return info(info_settings);
+    if (!train_command->parsed()) return info(info_settings);
+    world.emplace(!train_settings.parallel.empty() || !train_settings.mesh.empty());
+    return train(train_settings, *world);
   } catch (std::bad_alloc const&) {
-    std::fputs(
-        "gpt2: out of memory; free some, or use a smaller --width, --layers, --seq or --batch\n",
-        stderr);
-    return 2;
+    return end(world,
+               "out of memory; free some, or use a smaller --width, --layers, --seq or --batch");
   } catch (std::exception const& error) {
-    std::fprintf(stderr, "gpt2: %s\n", error.what());
-    return 2;
+    return end(world, error.what());
   }
 }

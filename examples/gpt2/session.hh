@@ -8,10 +8,12 @@
 
 #include "machine.hh"
 #include "nntile/graph/compile.hh"
+#include "nntile/graph/parts.hh"
 #include "nntile/io/checkpoint.hh"
 #include "nntile/io/store.hh"
 #include "nntile/nn/gpt2.hh"
 #include "nntile/nn/language_model.hh"
+#include "ranks.hh"
 #include "settings.hh"
 
 namespace gpt2 {
@@ -26,8 +28,10 @@ using nntile::Plan;
 struct ModelGraph {
   using Purpose = nntile::nn::LanguageModelOptions::Purpose;
 
+  /// `mesh`: of the ranks that train, which then decide together whether to stop.
   ModelGraph(Purpose purpose, nntile::nn::Gpt2Config const& config, Index seq, Index batch,
-             nntile::Numerics const& numerics, nntile::nn::AdamWOptions const& adamw = {})
+             nntile::Numerics const& numerics, nntile::nn::AdamWOptions const& adamw = {},
+             std::vector<nntile::MeshAxis> const& mesh = {})
       : graph(purpose == Purpose::training     ? "train"
               : purpose == Purpose::validation ? "validate"
                                                : "generate",
@@ -35,20 +39,39 @@ struct ModelGraph {
         model(graph, config),
         step(model, {.seq = seq, .batch = batch, .purpose = purpose, .adamw = adamw}) {
     if (step.optimizer() && adamw.clip > 0) step.optimizer()->squared_norm().mark_output();
+    if (mesh.empty()) return;
+    nntile::TensorSpec asked{.shape = {1}, .axes = "flag"};
+    for (nntile::MeshAxis const& axis : mesh) {
+      asked.shape.push_back(axis.size);
+      rules.push_back({.axis = "ranks_" + axis.name, .mesh = axis.name});
+      asked.axes += " " + rules.back().axis;
+    }
+    Node sum = graph.input(asked, "stop asked");
+    for (std::size_t axis = 0; axis < mesh.size(); ++axis)  // in any tiling: not of dimension 0
+      sum = nntile::sum_slice({.axis = 1}, sum);
+    sum.named("stop").mark_output();
   }
 
   LogicalGraph graph;
   nntile::nn::Gpt2 model;
   nntile::nn::LanguageModelStep step;
+  std::vector<nntile::ShardRule> rules;  // of its own, besides those that share the model
 };
 
 /// The tensors of a run and the ways to fill them.
 template <nntile::Runtime R> class Session {
  public:
-  Session(R& runtime, Machine const& machine)
-      : store(runtime), options(tile_options(machine.tile)), isa(isa_of(machine.isa)) {
+  Session(R& runtime, Machine const& machine, World const* world = nullptr,
+          Sharing const& sharing = {})
+      : store(runtime, world == nullptr ? nntile::RankLink{} : world->link()),
+        options(tile_options(machine.tile)),
+        isa(isa_of(machine.isa)),
+        ranks_here(world == nullptr ? 1 : world->ranks_here()) {
     options.machine.workers = runtime.workers().cpu;
     options.machine.cache = core_cache();
+    if (store.link().ranks == 1) return;
+    options.mesh = sharing.mesh;
+    options.rules = sharing.rules;
   }
 
   /// Whether a graph has the axes of the model's batches, which --tile may name.
@@ -56,20 +79,33 @@ template <nntile::Runtime R> class Session {
 
   /// Plans and binds. Throws OutOfMemory, before a byte is allocated, where the machine has less
   /// than the plan needs.
+  std::unique_ptr<CompiledGraph<R>> compile(ModelGraph const& of, bool trace = false) {
+    return compile(of.graph, Axes::all, trace, of.rules);
+  }
   std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph, Axes axes = Axes::all,
-                                            bool trace = false) {
+                                            bool trace = false,
+                                            std::vector<nntile::ShardRule> const& rules = {}) {
     auto kept = options;
-    if (axes == Axes::some) kept.cuts.clear();
+    kept.rules.insert(kept.rules.end(), rules.begin(), rules.end());
+    if (axes == Axes::some) kept.cuts.clear(), kept.rules.clear();
     for (auto& tiling : store.tilings()) kept.keep.push_back(std::move(tiling));
-    auto const plan = std::make_shared<Plan const>(graph, kept);
-    auto const needed = static_cast<std::size_t>(plan->memory().total());
+    auto const plan = kept.mesh.empty()
+                          ? std::make_shared<Plan const>(graph, kept)
+                          : std::make_shared<Plan const>(graph, kept, store.link().rank);
+    auto const needed = static_cast<std::size_t>(memory(*plan).total() * ranks_here);
     if (std::size_t const available = available_bytes(); available != 0 && needed > available)
       throw nntile::OutOfMemory(nntile::concat(
           "the plan '", graph.name(), "' needs ", readable_bytes(static_cast<double>(needed)),
+          ranks_here == 1 ? "" : nntile::concat(" for the ", ranks_here, " ranks of this host"),
           " but ", readable_bytes(static_cast<double>(available)),
           " are available; use a smaller --width, --layers, --seq or --batch"));
     return std::make_unique<CompiledGraph<R>>(plan, store,
                                               nntile::BindOptions{.isa = isa, .trace = trace});
+  }
+
+  /// What a plan needs on this rank.
+  nntile::MemoryReport memory(Plan const& plan) const {
+    return plan.memory({store.link().rank, nntile::host});
   }
 
   /// First values of all parameters and states.
@@ -85,6 +121,7 @@ template <nntile::Runtime R> class Session {
   nntile::TensorStore<R> store;
   nntile::PlanOptions options;
   nntile::Isa isa;
+  int ranks_here;
 };
 
 /// The description of the model in a checkpoint; checkpoints of another model are refused.

@@ -69,6 +69,7 @@ struct TrainSettings {
   bool hash = false;
   bool profile = false;
   std::string groups = {};  // of a resumed run: its own, where none are given
+  std::string parallel = {}, mesh = {};
   std::int64_t eval_every = 100;
   std::int64_t save_every = 500;
   Machine machine;

@@ -18,7 +18,9 @@
 #include "nntile/nn/schedule.hh"
 #include "plot.hh"
 #include "profile.hh"
+#include "ranks.hh"
 #include "session.hh"
+#include "watch.hh"
 
 namespace gpt2 {
 
@@ -31,27 +33,34 @@ template <nntile::Runtime R> class Trainer {
   /// Reads the data, tries whether the run's folder can be written, compares its checkpoint with
   /// the settings, plans, allocates, and initialises or resumes. Throws whatever is wrong with any
   /// of it.
-  Trainer(R& runtime, TrainSettings const& settings)
+  Trainer(R& runtime, TrainSettings const& settings, World const& world, Watch& watch)
       : runtime_(runtime),
+        world_(world),
+        watch_(watch),
         settings_(settings),
         config_(model_of(settings)),
         seq_(settings.seq.value_or(preset_of(settings.preset).seq)),
         batch_(settings.batch.value_or(preset_of(settings.preset).batch)),
         corpus_(open_corpus(settings.data, seq_)),
+        sharing_(share()),
         steps_(settings.steps),
         directory_(open_directory(settings)),
         resumed_(open_checkpoint()),
-        session_(runtime, settings.machine),
+        session_(runtime, settings.machine, &world, sharing_),
         train_(ModelGraph::Purpose::training, config_, seq_, batch_, numerics(),
-               {settings.beta1, settings.beta2, 1e-8, settings.weight_decay, settings.clip}),
+               {settings.beta1, settings.beta2, 1e-8, settings.weight_decay, settings.clip},
+               sharing_.mesh),
         valid_(ModelGraph::Purpose::validation, config_, seq_, batch_, numerics()) {
-    step_graph_ = session_.compile(train_.graph, Session<R>::Axes::all, settings.profile);
-    valid_graph_ = session_.compile(valid_.graph);
+    step_graph_ = session_.compile(train_, settings.profile);
+    valid_graph_ = session_.compile(valid_);
     if (resumed_)
       resume();
     else
       session_.initialize(train_, settings.seed);
     session_.write_positions(train_);
+    for (std::string const& flops : world_.gather(std::to_string(step_graph_->plan().flops())))
+      step_flops_ += std::stod(flops);
+    watch_.saves_in(settings_.out);
   }
 
   /// Trains to the end, or to Ctrl-C. Returns false when a loss was not finite. A save on the way
@@ -63,7 +72,7 @@ template <nntile::Runtime R> class Trainer {
     first_step_ = step_;
     if (step_ == 0) validate();
     train_begin_ = seconds_now();
-    while (step_ < steps_ && interrupted == 0) {
+    while (step_ < steps_ && !stops()) {
       if (!train_step()) return false;
       calibrate();
       show_progress(false);
@@ -76,13 +85,13 @@ template <nntile::Runtime R> class Trainer {
     validate();
     save();
     if (settings_.profile) report_profile();
-    if (interrupted != 0)
+    if (stops() && world_.speaks())
       std::printf("interrupted: saved at step %lld; continue with --resume\n",
                   static_cast<long long>(step_));
     return true;
   }
 
-  /// 64-bit hash of all parameters: names, shapes and bytes.
+  /// 64-bit hash of all parameters: names, shapes and bytes. All ranks ask together.
   std::uint64_t hash() {
     return nntile::io::hash_tensors(
         nntile::io::sources_of(session_.store, nntile::io::is_parameter));
@@ -91,10 +100,43 @@ template <nntile::Runtime R> class Trainer {
   double validation_loss() const { return history_.valid.empty() ? NAN : history_.valid.back(); }
 
  private:
-  static std::unique_ptr<nntile::io::CheckpointDirectory> open_directory(
-      TrainSettings const& settings) {
-    bool const holds =
+  /// What of the model each rank has; nothing for one. All ranks were started alike, or it throws
+  /// ValueError.
+  Sharing share() const {
+    if (world_.size() == 1) {
+      (void)sharing_of(settings_.parallel, settings_.mesh, 1, config_.layers);  // as it is written
+      return {};
+    }
+    auto const line = [](char const* name, auto const& value) {
+      return nntile::concat("--", name, " ", value, "\n");
+    };
+    auto const& s = settings_;
+    require_alike(
+        world_,
+        line("preset", s.preset) + line("width", config_.width) + line("layers", config_.layers) +
+            line("heads", config_.heads) + line("seq", seq_) + line("batch", batch_) +
+            line("steps", s.steps) + line("minutes", s.minutes) + line("lr", s.lr) +
+            line("warmup", s.warmup) + line("weight-decay", s.weight_decay) +
+            line("beta1", s.beta1) + line("beta2", s.beta2) + line("clip", s.clip) +
+            line("seed", s.seed) + line("out", s.out) + line("resume", int{s.resume}) +
+            line("hash", int{s.hash}) + line("profile", int{s.profile}) + line("groups", s.groups) +
+            line("parallel", s.parallel) + line("mesh", s.mesh) + line("eval-every", s.eval_every) +
+            line("save-every", s.save_every) + line("tile", s.machine.tile) +
+            line("numerics", s.machine.numerics) + line("data of hash", corpus_.hash()) +
+            line("isa",
+                 name_of(isa_of(s.machine.isa) == nntile::Isa::best ? nntile::kernels::best()
+                                                                    : isa_of(s.machine.isa))));
+    return sharing_of(s.parallel, s.mesh, world_.size(), config_.layers);
+  }
+
+  /// Whether to stop before the last step: on Ctrl-C, at whichever rank, behind the same step.
+  bool stops() const { return sharing_.mesh.empty() ? interrupted != 0 : stops_; }
+
+  std::unique_ptr<nntile::io::CheckpointDirectory> open_directory(
+      TrainSettings const& settings) const {
+    bool const found =
         std::filesystem::is_directory(settings.out) && nntile::io::latest_checkpoint(settings.out);
+    bool const holds = world_.first_of(found ? 1 : 0) != 0;  // others may look when it is made
     if (holds && !settings.resume)
       throw nntile::ValueError(
           nntile::concat("--out: '", settings.out,
@@ -102,7 +144,8 @@ template <nntile::Runtime R> class Trainer {
     if (!holds && settings.resume)
       throw nntile::ValueError(nntile::concat(
           "--resume: '", settings.out, "' holds no checkpoint; train without --resume first"));
-    return std::make_unique<nntile::io::CheckpointDirectory>(settings.out);
+    return std::make_unique<nntile::io::CheckpointDirectory>(
+        settings.out, nntile::io::CheckpointOptions{}, world_.link());
   }
 
   /// The checkpoint to go on from, after its numbers were compared with the settings and the text:
@@ -143,8 +186,9 @@ template <nntile::Runtime R> class Trainer {
     resumed_->load(nntile::io::targets_of(session_.store, nntile::io::is_saved));
     step_ = static_cast<std::int64_t>(resumed_->state().step);
     sample_ = resumed_->state().sample;
-    std::printf("resumed '%s' at step %lld\n", resumed_->path().c_str(),
-                static_cast<long long>(step_));
+    if (world_.speaks())
+      std::printf("resumed '%s' at step %lld\n", resumed_->path().c_str(),
+                  static_cast<long long>(step_));
     resumed_.reset();
   }
 
@@ -153,6 +197,7 @@ template <nntile::Runtime R> class Trainer {
     try {
       save();
     } catch (std::exception const& error) {
+      if (!world_.speaks()) return;
       if (isatty(STDOUT_FILENO)) std::printf("\n");
       std::fflush(stdout);
       std::fprintf(stderr, "warning: %s; training goes on, and the next save tries again\n",
@@ -175,13 +220,14 @@ template <nntile::Runtime R> class Trainer {
         to_json(RunRecord{history_, steps_, corpus_.hash(), to_text(groups_of(settings_.groups))});
     auto const saved = [&] {
       try {
-        return directory_->save(describe(config_, seq_), state,
-                                io::sources_of(session_.store, io::is_saved));
+        return directory_->save_shares(describe(config_, seq_), state,
+                                       io::shares_of(session_.store, io::is_saved));
       } catch (nntile::Error const& error) {
         throw nntile::Error(
             nntile::concat("step ", step_, " is not saved: ", std::string_view(error.what())));
       }
     }();
+    if (!world_.speaks()) return;
     if (!saved.warning.empty()) std::fprintf(stderr, "warning: %s\n", saved.warning.c_str());
     try {
       write_plot();
@@ -191,6 +237,7 @@ template <nntile::Runtime R> class Trainer {
   }
 
   void report_profile() {
+    if (!world_.speaks()) return;
     show_profile(profile_, runtime_.workers().cpu, core_peak_, core_triad());
     std::string const path = settings_.out + "/trace.json";
     try {
@@ -229,7 +276,7 @@ template <nntile::Runtime R> class Trainer {
   void calibrate() {
     if (settings_.minutes <= 0 || step_ != calibration_steps) return;
     double const per_step =
-        (seconds_now() - train_begin_) / static_cast<double>(step_ - first_step_);
+        world_.first_of((seconds_now() - train_begin_) / static_cast<double>(step_ - first_step_));
     steps_ = std::max<std::int64_t>(
         2 * calibration_steps, static_cast<std::int64_t>(0.97 * settings_.minutes * 60 / per_step));
   }
@@ -242,13 +289,22 @@ template <nntile::Runtime R> class Trainer {
     step_graph_->template bind_input<float>(
         "lr", std::vector<float>{static_cast<float>(learning_rate(number))});
     step_graph_->template bind_input<std::int64_t>("step", std::vector<std::int64_t>{number});
+    if (!sharing_.mesh.empty()) {
+      std::vector<float> const asked(static_cast<std::size_t>(world_.size()),
+                                     interrupted != 0 ? 1.0f : 0.0f);
+      step_graph_->template bind_input<float>("stop asked", asked);
+    }
+    watch_.begin(number);
     step_graph_->execute();
     double const loss = static_cast<double>(step_graph_->template get_output<float>("loss")[0]);
+    if (!sharing_.mesh.empty()) stops_ = step_graph_->template get_output<float>("stop")[0] > 0;
+    watch_.end();
     if (!std::isfinite(loss)) {
-      std::fprintf(stderr,
-                   "\nthe loss of step %lld is %g: stopped; the last checkpoint in '%s' is "
-                   "untouched; try a smaller --lr\n",
-                   static_cast<long long>(number), loss, settings_.out.c_str());
+      if (world_.speaks())
+        std::fprintf(stderr,
+                     "\nthe loss of step %lld is %g: stopped; the last checkpoint in '%s' is "
+                     "untouched; try a smaller --lr\n",
+                     static_cast<long long>(number), loss, settings_.out.c_str());
       return false;
     }
     if (settings_.profile && number > first_step_ + 1)  // the first one touches fresh memory
@@ -279,6 +335,7 @@ template <nntile::Runtime R> class Trainer {
     train_begin_ += seconds_now() - begin;  // not training time
     history_.valid.push_back(sum / static_cast<double>(batches));
     history_.valid_step.push_back(static_cast<double>(step_));
+    if (!world_.speaks()) return;
     if (isatty(STDOUT_FILENO)) std::printf("\r\033[K");
     std::printf("step %6lld  validation loss %.4f nats per byte\n", static_cast<long long>(step_),
                 history_.valid.back());
@@ -286,10 +343,12 @@ template <nntile::Runtime R> class Trainer {
   }
 
   void describe_run() {
+    if (!world_.speaks()) return;
     auto const& plan = step_graph_->plan();
     core_peak_ = core_peak(session_.isa);
     int const cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    peak_ = core_peak_ * std::min(runtime_.workers().cpu, cores);
+    peak_ = core_peak_ * std::min(runtime_.workers().cpu * world_.ranks_here(), cores) *
+            (world_.size() / world_.ranks_here());
     std::printf(
         "model   %lld parameters: width %lld, %lld layers, %lld heads, sequence %lld, batch %lld\n",
         static_cast<long long>(train_.model.parameters().count()),
@@ -298,11 +357,12 @@ template <nntile::Runtime R> class Trainer {
         static_cast<long long>(batch_));
     std::printf("data    %s\n", corpus_.describe().c_str());
     std::printf(
-        "plan    %zu tasks a step, tiles of %lld, %.2f Gflop; memory %s = %s stored + %s arena (at "
+        "plan    %zu tasks a step%s, tiles of %lld, %.2f Gflop; memory %s = %s stored + %s arena "
+        "(at "
         "least "
         "%s); %s\n",
-        plan.tasks().size(), static_cast<long long>(plan.tile()),
-        static_cast<double>(plan.flops()) * 1e-9,
+        plan.tasks().size(), world_.size() == 1 ? "" : " on rank 0",
+        static_cast<long long>(plan.tile()), static_cast<double>(plan.flops()) * 1e-9,
         readable_bytes(static_cast<double>(plan.memory().total())).c_str(),
         readable_bytes(static_cast<double>(plan.memory().stored)).c_str(),
         readable_bytes(static_cast<double>(plan.memory().arena)).c_str(),
@@ -312,6 +372,7 @@ template <nntile::Runtime R> class Trainer {
                            : ("bits of this plan alone: " + plan.uncanonical()).c_str());
     if (!plan.numerics().groups.empty())
       std::printf("groups  %s\n", to_text(plan.numerics().groups).c_str());
+    if (world_.size() > 1) describe_ranks();
     auto const isa = session_.isa == nntile::Isa::best ? nntile::kernels::best() : session_.isa;
     std::printf("machine %s, %d workers, kernels %s%s, peak %.0f Gflop/s\n",
                 settings_.machine.runtime.c_str(), runtime_.workers().cpu, name_of(isa),
@@ -320,7 +381,28 @@ template <nntile::Runtime R> class Trainer {
     std::fflush(stdout);
   }
 
+  void describe_ranks() const {
+    nntile::Index sent = 0, received = 0;
+    for (nntile::PlannedTraffic const& with : nntile::traffic(step_graph_->plan()))
+      sent += with.bytes_sent, received += with.bytes_received;
+    std::printf("ranks   %d, mesh %s, processes %s\n", world_.size(),
+                to_text(sharing_.mesh).c_str(), world_.processes().c_str());
+    std::printf("traffic rank 0 sends %s and receives %s a step\n",
+                readable_bytes(static_cast<double>(sent)).c_str(),
+                readable_bytes(static_cast<double>(received)).c_str());
+    bool batches = false;
+    for (auto const& each : step_graph_->plan().numerics().groups)
+      batches = batches || each.axis == "batch";
+    for (auto const& axis : sharing_.mesh)
+      if (axis.name == "data" && axis.size > 1 && !batches)
+        std::printf(
+            "hint    without --groups gradients are summed from rank to rank; with --groups %d "
+            "all ranks sum at once, with bits of their own\n",
+            axis.size);
+  }
+
   void show_progress(bool last) {
+    if (!world_.speaks()) return;
     double const now = seconds_now();
     bool const terminal = isatty(STDOUT_FILENO) != 0;
     if (!last && now - last_line_ < (terminal ? 0.5 : 10.0)) return;
@@ -339,7 +421,7 @@ template <nntile::Runtime R> class Trainer {
         terminal ? "\r\033[K" : "", static_cast<long long>(step_), total.c_str(),
         loss / static_cast<double>(window), validation_loss(),
         static_cast<double>(seq_ * batch_) / per_step,
-        peak_ > 0 ? 100 * static_cast<double>(step_graph_->plan().flops()) / per_step / peak_ : 0.0,
+        peak_ > 0 ? 100 * step_flops_ / per_step / peak_ : 0.0,
         readable_bytes(static_cast<double>(resident_bytes())).c_str(), left.c_str(),
         terminal && !last ? "" : "\n");
     std::fflush(stdout);
@@ -348,11 +430,15 @@ template <nntile::Runtime R> class Trainer {
   static constexpr std::int64_t calibration_steps = 20;
 
   R& runtime_;
+  World const& world_;
+  Watch& watch_;
   TrainSettings settings_;
   nntile::nn::Gpt2Config config_;
   Index seq_;
   Index batch_;
   nntile::io::Corpus corpus_;
+  Sharing sharing_;
+  bool stops_ = false;
   std::int64_t steps_;
   History history_;
   std::unique_ptr<nntile::io::CheckpointDirectory> directory_;
@@ -370,6 +456,7 @@ template <nntile::Runtime R> class Trainer {
   nntile::Profile profile_;
   double core_peak_ = 0;
   double peak_ = 0;
+  double step_flops_ = 0;  // of all ranks
   double begin_ = 0;
   double train_begin_ = 0;
   double last_line_ = 0;

@@ -86,8 +86,8 @@ class Presence {
       char const* const temporary = std::getenv("TMPDIR");
       folder = temporary == nullptr || *temporary == '\0' ? "/tmp" : temporary;
     }
-    char host[256] = {};
-    (void)::gethostname(host, sizeof host - 1);
+    char machine[256] = {};
+    (void)::gethostname(machine, sizeof machine - 1);
     std::string path, error;
     try {
       own_ = std::make_unique<detail::HeldFile>(folder);
@@ -96,7 +96,7 @@ class Presence {
       error = cause.what();
     }
     std::string const mine =
-        concat(host, "\n", static_cast<long>(::getpid()), "\n", path, "\n", error);
+        concat(machine, "\n", static_cast<long>(::getpid()), "\n", path, "\n", error);
     auto const all = comm.all_gather(std::as_bytes(std::span(mine)));
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       std::string_view rest(reinterpret_cast<char const*>(all[rank].data()), all[rank].size());
@@ -105,7 +105,7 @@ class Presence {
         rest.remove_prefix(std::min(rest.size(), line.size() + 1));
         return line;
       };
-      bool const here = next() == host;
+      bool const here = next() == machine;
       Peer peer{{static_cast<int>(rank), std::strtol(std::string(next()).c_str(), nullptr, 10)}};
       peer.path = next();
       if (!rest.empty()) throw CommError(concat("rank ", rank, ": ", rest));

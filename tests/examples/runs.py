@@ -102,10 +102,10 @@ class Runs:
         self.count += 1
         return str(self.folder / f'run{self.count}')
 
-    def call(self, *arguments, **options):
+    def call(self, *arguments, launcher=(), **options):
         """Runs one subcommand; the caller looks at returncode, stdout and stderr."""
-        return subprocess.run([self.program, *map(str, arguments)], capture_output=True, text=True, errors='replace',
-                              env=self.environment, **options)
+        return subprocess.run([*launcher, self.program, *map(str, arguments)], capture_output=True, text=True,
+                              errors='replace', env=self.environment, **options)
 
     def train(self, *arguments, out=None):
         """Trains and returns the hash. Exits when that fails."""

@@ -293,6 +293,22 @@ TEST_CASE("a phase ends with what it wrote at the ranks that store it", "[graph]
   CHECK(second.phases()[0].end == 1);  // its receive
 }
 
+TEST_CASE("rules fit what exists where they put it", "[graph][parts]") {
+  Layer const layer;
+  PlanOptions options{.tile = 128, .mesh = {{"pipe", 2}}};
+  options.rules = pipeline({{"linear.*"}, {"y"}});
+  Plan const part(layer.graph, options, 0);
+  for (PlannedTensor const& tensor : part.tensors())
+    if (tensor.storage == Storage::stored && tensor.attributes.persistent)
+      options.keep.push_back({tensor.name, tensor.tiling, tensor.storage, 1, tensor.homes});
+  REQUIRE_FALSE(options.keep.empty());
+  CHECK_NOTHROW(Plan(layer.graph, options, 0));
+  options.rules.push_back({.axis = "bacth", .mesh = "pipe"});
+  CHECK_THROWS_AS(Plan(layer.graph, options, 0), PlanError);
+  options.rules = pipeline({{"linear.*"}, {"z"}});
+  CHECK_THROWS_AS(Plan(layer.graph, options, 0), PlanError);
+}
+
 TEST_CASE("a function owns what rules do not", "[graph][parts]") {
   Layer const layer;
   PlanOptions options{.tile = 128, .cuts = {{"batch", {32}}}, .mesh = {{"data", 3}}};

@@ -135,7 +135,7 @@ struct ShardedAxis {
 /// Cuts an axis into at least `ranks` tiles, at borders of its groups or of blocks where it has to
 /// be; none where there are too few.
 inline std::optional<ShardedAxis> cut_for(OpCase const& c, std::size_t axis, int ranks) {
-  Axis const& its = axes_of(c).axes[axis];
+  Axis const its = axes_of(c).axes[axis];
   ShardedAxis result{concat(its.group, static_cast<int>(its.within)), {}};
   Index groups = 1;
   for (AxisGroups const& each : c.groups)

@@ -122,8 +122,15 @@ class HomePass {
   void place(std::uint32_t t) {
     PlannedTensor const& tensor = plan_.tensors[t];
     for (KeptTiling const& kept : options_.keep)
-      if (kept.tensor == tensor.name && !kept.homes.empty() && tensor.storage != Storage::arena)
+      if (kept.tensor == tensor.name && !kept.homes.empty() && tensor.storage != Storage::arena) {
+        for (std::size_t r = 0; r < options_.rules.size(); ++r)  // which have placed it before
+          if (ShardRule const& rule = options_.rules[r];
+              fits(rule, tensor) &&
+              (rule.axis.empty() ||
+               std::find(axes_[t].begin(), axes_[t].end(), rule.axis) != axes_[t].end()))
+            used_[r] = true;
         return keep(t, kept.homes);
+      }
     std::uint32_t taken = put(t);  // bits of the mesh's axes
     for (std::size_t d = 0; d < tensor.tiling.rank(); ++d) {
       ShardRule const* const rule = axes_[t][d].empty() ? nullptr : rule_for(t, axes_[t][d], taken);

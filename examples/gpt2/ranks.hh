@@ -1,0 +1,309 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The processes that train together: what each has of the model, and what all agree on.
+
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#ifdef NNTILE_HAVE_MPI
+#include "nntile/comm/mpi.hh"
+#endif
+#include "nntile/comm/presence.hh"
+#include "nntile/comm/transfers.hh"
+#include "nntile/core/error.hh"
+#include "nntile/graph/mesh.hh"
+
+namespace gpt2 {
+
+/// How ranks share a model.
+struct Sharing {
+  std::vector<nntile::MeshAxis> mesh;
+  std::vector<nntile::ShardRule> rules;
+};
+
+using Rules = std::vector<nntile::ShardRule>;
+
+/// Blocks in stages of equal numbers, the longer ones first; embeddings in the first stage, the
+/// last norm in the last.
+inline Rules stages_of_blocks(nntile::MeshAxis const& mesh, nntile::Index blocks) {
+  if (mesh.size > blocks)
+    throw nntile::ValueError(
+        nntile::concat("--parallel: a pipeline of ", mesh.size, " stages, but the model has ",
+                       blocks, " blocks: use at most as many ranks on axis '", mesh.name, "'"));
+  std::vector<std::vector<std::string>> stages(static_cast<std::size_t>(mesh.size));
+  stages.front() = {"wte*", "wpe*"};
+  for (nntile::Index block = 0; block < blocks; ++block)
+    stages[static_cast<std::size_t>(block * mesh.size / blocks)].push_back(
+        nntile::concat("h.", block, ".*"));
+  stages.back().push_back("ln_f*");
+  return nntile::pipeline(stages, mesh.name);
+}
+
+/// One of the names that --parallel takes, and the axis of the mesh that it is over.
+struct ParallelPreset {
+  char const* name;
+  char const* axis;
+  Rules (*rules)(nntile::MeshAxis const& mesh, nntile::Index blocks);
+};
+inline constexpr ParallelPreset parallel_presets[] = {
+    {"ddp", "data", [](auto const& mesh, nntile::Index) { return nntile::ddp(mesh.name); }},
+    {"zero1", "data", [](auto const& mesh, nntile::Index) { return nntile::zero1(mesh.name); }},
+    {"fsdp", "data", [](auto const& mesh, nntile::Index) { return nntile::fsdp(mesh.name); }},
+    {"tensor", "tensor",
+     [](auto const& mesh, nntile::Index) { return nntile::tensor_parallel(mesh.name); }},
+    {"sequence", "seq",
+     [](auto const& mesh, nntile::Index) { return nntile::sequence_parallel(mesh.name); }},
+    {"pipeline", "pipe", stages_of_blocks},
+};
+
+/// "data=2,tensor=2". Throws ValueError.
+inline std::vector<nntile::MeshAxis> mesh_of(std::string const& text) {
+  std::vector<nntile::MeshAxis> mesh;
+  for (std::string_view rest = text; !rest.empty();) {
+    std::string_view const item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    auto const equals = item.find('=');
+    std::string_view const digits = equals == item.npos ? "" : item.substr(equals + 1);
+    int size = 0;
+    auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
+    if (error != std::errc{} || end != digits.data() + digits.size() || size < 1 || equals == 0)
+      throw nntile::ValueError(
+          nntile::concat("--mesh: invalid '", item, "' in '", text, "'; write data=2,tensor=2"));
+    mesh.push_back({std::string(item.substr(0, equals)), size});
+  }
+  return mesh;
+}
+
+/// The mesh as --mesh takes it.
+inline std::string to_text(std::vector<nntile::MeshAxis> const& mesh) {
+  std::string text;
+  for (nntile::MeshAxis const& axis : mesh)
+    text += nntile::concat(text.empty() ? "" : ",", axis.name, "=", axis.size);
+  return text;
+}
+
+/// What --parallel ("fsdp", "tensor+zero1") and --mesh mean for a model of so many blocks: without
+/// a mesh all ranks are on the one axis of the presets; without presets each axis of the mesh has
+/// the first preset over it, and ranks without either are data parallel. Throws ValueError.
+inline Sharing sharing_of(std::string const& parallel, std::string const& mesh, int ranks,
+                          nntile::Index blocks) {
+  std::vector<ParallelPreset const*> presets;
+  std::string names;
+  for (ParallelPreset const& preset : parallel_presets)
+    names += nntile::concat(names.empty() ? "" : ", ", preset.name);
+  for (std::string_view rest = parallel; !rest.empty();) {
+    std::string_view const item = rest.substr(0, rest.find('+'));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    std::size_t const before = presets.size();
+    for (ParallelPreset const& preset : parallel_presets)
+      if (item == preset.name) presets.push_back(&preset);
+    if (presets.size() == before)
+      throw nntile::ValueError(nntile::concat("--parallel: no preset '", item, "' in '", parallel,
+                                              "'; there are ", names,
+                                              ", and several as tensor+zero1"));
+  }
+  Sharing result;
+  result.mesh = mesh_of(mesh);
+  if (presets.empty() && result.mesh.empty()) presets.push_back(&parallel_presets[0]);
+  if (presets.empty())
+    for (nntile::MeshAxis const& axis : result.mesh)
+      for (ParallelPreset const& preset : parallel_presets)
+        if (axis.name == preset.axis) {
+          presets.push_back(&preset);
+          break;
+        }
+  if (result.mesh.empty()) {
+    for (ParallelPreset const* const preset : presets)
+      if (preset->axis != std::string_view(presets[0]->axis))
+        throw nntile::ValueError(nntile::concat(
+            "--parallel: ", parallel, " is over several axes of a mesh; say how many ranks are on ",
+            "each: --mesh ", presets[0]->axis, "=2,", preset->axis, "=2 for 4 ranks"));
+    result.mesh = {{presets[0]->axis, ranks}};
+  }
+  int product = 1;
+  for (nntile::MeshAxis const& axis : result.mesh) {
+    product *= axis.size;
+    bool known = false;
+    for (ParallelPreset const* const preset : presets) known = known || axis.name == preset->axis;
+    if (!known)
+      throw nntile::ValueError(nntile::concat(
+          "--mesh: nothing is shared out over axis '", axis.name, "' of ", to_text(result.mesh),
+          "; data is of ddp, zero1 and fsdp, tensor of tensor, seq of sequence, pipe of pipeline"));
+  }
+  for (ParallelPreset const* const preset : presets) {
+    bool there = false;
+    for (nntile::MeshAxis const& axis : result.mesh) {
+      if (axis.name != preset->axis) continue;
+      Rules const rules = preset->rules(axis, blocks);
+      result.rules.insert(result.rules.end(), rules.begin(), rules.end());
+      there = true;
+    }
+    if (!there)
+      throw nntile::ValueError(nntile::concat("--parallel: ", preset->name, " is over axis '",
+                                              preset->axis, "', which --mesh ",
+                                              to_text(result.mesh), " lacks"));
+  }
+  if (product != ranks)
+    throw nntile::ValueError(nntile::concat(
+        "--mesh: ", to_text(result.mesh), " is a mesh of ", product, " ranks, but there are ",
+        ranks, ": start mpiexec -n ", product, ", or give a mesh of ", ranks));
+  return result;
+}
+
+/// What the launcher that started this process calls it; 0 of 1 where none did.
+struct Launched {
+  int rank = 0, ranks = 1;
+};
+inline Launched launched() {
+  for (auto const& [rank, size] : {std::pair{"PMI_RANK", "PMI_SIZE"},
+                                   std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}}) {
+    char const* const at = std::getenv(rank);
+    char const* const of = std::getenv(size);
+    if (at != nullptr && of != nullptr) return {std::atoi(at), std::atoi(of)};
+  }
+  return {};
+}
+
+/// The ranks of the job that this process is of. One process, or several of MPI, which it starts
+/// and ends.
+class World {
+ public:
+  /// `wanted`: options for several ranks were given. Throws ValueError (a build without MPI),
+  /// CommError.
+  explicit World(bool wanted) {
+    if (!wanted && launched().ranks < 2) return;
+#ifdef NNTILE_HAVE_MPI
+    int level = 0;
+    (void)MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+    nntile::check_mpi_launcher_environment();
+    comm_ = std::make_unique<nntile::MpiComm>(MPI_COMM_WORLD);
+    transfers_ = std::make_unique<nntile::Transfers<nntile::MpiComm>>(*comm_);
+    presence_ = std::make_unique<nntile::Presence>(*comm_);
+#else
+    throw nntile::ValueError(
+        "several ranks: this program was built without MPI; install MPICH (Debian's libmpich-dev) "
+        "and configure with -Dmpi=enabled");
+#endif
+  }
+  World(World const&) = delete;
+  World& operator=(World const&) = delete;
+  ~World() {
+#ifdef NNTILE_HAVE_MPI
+    presence_.reset();
+    transfers_.reset();
+    comm_.reset();
+    int begun = 0;
+    (void)MPI_Initialized(&begun);
+    if (begun != 0) (void)MPI_Finalize();
+#endif
+  }
+
+  int rank() const { return link().rank; }
+  int size() const { return link().ranks; }
+  /// Whether this rank prints what all know.
+  bool speaks() const { return rank() == 0; }
+  /// "rank 2: ", or nothing where there is one.
+  std::string name() const {
+    return size() == 1 ? std::string() : nntile::concat("rank ", rank(), ": ");
+  }
+  nntile::RankLink link() const {
+#ifdef NNTILE_HAVE_MPI
+    if (transfers_) return nntile::link_of(*transfers_);
+#endif
+    return {};
+  }
+  /// What this rank waits for.
+  std::vector<nntile::WaitingTransfer> waiting() const {
+#ifdef NNTILE_HAVE_MPI
+    if (transfers_) return transfers_->waiting();
+#endif
+    return {};
+  }
+
+  /// A rank of this host that has died.
+  std::optional<nntile::RankProcess> dead() const {
+    return presence_ ? presence_->dead() : std::nullopt;
+  }
+  /// Ranks on this host.
+  int ranks_here() const { return presence_ ? presence_->ranks_here() : 1; }
+  /// "712, 713": the numbers of all ranks' processes.
+  std::string processes() const {
+    std::string text;
+    if (presence_)
+      for (nntile::RankProcess const& each : presence_->processes())
+        text += nntile::concat(text.empty() ? "" : ", ", each.process);
+    return text;
+  }
+
+  /// What every rank gives, by rank. Collective.
+  std::vector<std::string> gather(std::string const& text) const {
+#ifdef NNTILE_HAVE_MPI
+    if (comm_) {
+      std::vector<std::string> all;
+      for (auto const& bytes : comm_->all_gather(std::as_bytes(std::span(text))))
+        all.emplace_back(reinterpret_cast<char const*>(bytes.data()), bytes.size());
+      return all;
+    }
+#endif
+    return {text};
+  }
+  /// Rank 0's. Collective.
+  double first_of(double value) const {
+    std::string text(sizeof value, '\0');
+    std::memcpy(text.data(), &value, sizeof value);
+    std::string const first = gather(text).front();
+    std::memcpy(&value, first.data(), sizeof value);
+    return value;
+  }
+
+  /// Ends all ranks with that status.
+  [[noreturn]] void abort(int status) const {
+    std::fflush(nullptr);
+#ifdef NNTILE_HAVE_MPI
+    if (comm_) {
+      // The launcher ends all at once, and passes nothing on any more.
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      (void)MPI_Abort(MPI_COMM_WORLD, status);
+    }
+#endif
+    std::_Exit(status);
+  }
+
+ private:
+#ifdef NNTILE_HAVE_MPI
+  std::unique_ptr<nntile::MpiComm> comm_;
+  std::unique_ptr<nntile::Transfers<nntile::MpiComm>> transfers_;
+#endif
+  std::unique_ptr<nntile::Presence> presence_;
+};
+
+/// Throws ValueError on every rank where one of them has other lines than rank 0: options, and
+/// whatever else all need alike. Collective.
+inline void require_alike(World const& world, std::string const& lines) {
+  auto const all = world.gather(lines);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    std::string_view a = all[0], b = all[rank];
+    while (!a.empty() || !b.empty()) {
+      std::string_view const line = a.substr(0, a.find('\n')), other = b.substr(0, b.find('\n'));
+      if (line != other)
+        throw nntile::ValueError(nntile::concat("rank ", rank, " has ", other, " but rank 0 has ",
+                                                line, "; start all ranks with the same options"));
+      a.remove_prefix(std::min(a.size(), line.size() + 1));
+      b.remove_prefix(std::min(b.size(), other.size() + 1));
+    }
+  }
+}
+
+}  // namespace gpt2

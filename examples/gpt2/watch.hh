@@ -1,0 +1,103 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// A thread that looks after a rank: what a long step waits for, and whether another rank has died.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "machine.hh"
+#include "ranks.hh"
+
+namespace gpt2 {
+
+/// Says on stderr what this rank waits for when a step takes ten times its usual time, and ends the
+/// job when a rank of this host has died. With one rank it does nothing.
+class Watch {
+ public:
+  explicit Watch(World const& world) : world_(world) {
+    if (world.size() > 1) thread_ = std::thread([this] { loop(); });
+  }
+  Watch(Watch const&) = delete;
+  Watch& operator=(Watch const&) = delete;
+  ~Watch() {
+    if (!thread_.joinable()) return;
+    {
+      std::lock_guard const guard(mutex_);
+      ended_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+
+  /// Where a run can go on from; "" before there is one.
+  void saves_in(std::string const& folder) {
+    std::lock_guard const guard(mutex_);
+    folder_ = folder;
+  }
+  void begin(std::int64_t step) {
+    std::lock_guard const guard(mutex_);
+    step_ = step, began_ = seconds_now(), patience_ = std::max(least_patience, 10 * usual_);
+  }
+  void end() {
+    std::lock_guard const guard(mutex_);
+    double const took = seconds_now() - began_;
+    usual_ = usual_ == 0 ? took : 0.9 * usual_ + 0.1 * took;
+    step_ = none;
+  }
+
+ private:
+  static constexpr double least_patience = 5;  // seconds
+  static constexpr std::int64_t none = -1;
+
+  void loop() {
+    std::unique_lock guard(mutex_);
+    while (!wake_.wait_for(guard, std::chrono::milliseconds(100), [this] { return ended_; })) {
+      if (auto const dead = world_.dead()) {
+        // The ranks below have the first word: one line, not one from each.
+        auto const below = std::min(world_.rank(), 5);
+        if (wake_.wait_for(guard, std::chrono::milliseconds(300 * below),
+                           [this] { return ended_; }))
+          return;
+        std::fprintf(stderr, "gpt2: %srank %d (process %ld) has died%s\n", world_.name().c_str(),
+                     dead->rank, dead->process,
+                     folder_.empty() ? ""
+                                     : nntile::concat("; the last checkpoint in '", folder_,
+                                                      "' is whole, go on with --resume on any "
+                                                      "number of ranks")
+                                           .c_str());
+        world_.abort(4);
+      }
+      if (double const waited = seconds_now() - began_; step_ != none && waited > patience_) {
+        patience_ *= 2;
+        report(waited);
+      }
+    }
+  }
+  void report(double waited) const {
+    auto const waiting = world_.waiting();
+    std::fprintf(stderr, "gpt2: %sstep %lld takes %.0f s, usually %.1f s; %s%s\n",
+                 world_.name().c_str(), static_cast<long long>(step_), waited, usual_,
+                 waiting.empty() ? "it waits for no other rank"
+                                 : ("it waits for " + nntile::describe(waiting.front())).c_str(),
+                 waiting.size() < 2
+                     ? ""
+                     : nntile::concat(", and for ", waiting.size() - 1, " more").c_str());
+  }
+
+  World const& world_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::string folder_;
+  std::int64_t step_ = none;
+  double began_ = 0, usual_ = 0, patience_ = least_patience;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+}  // namespace gpt2

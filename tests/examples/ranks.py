@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Equal bits over ranks, end to end: the golden hash of a training run with canonical groups comes out of 1 to 4
+processes of MPI, however they share the model, on every runtime, for two tilings, with clipping, and when resumed by
+another number of ranks on another mesh. And what is wrong with a start is one line of one rank.
+
+    ranks.py build/examples/gpt2 mpiexec.mpich            one run of each way to share: the suite
+    ranks.py build/examples/gpt2 mpiexec.mpich --full     20 steps; all of ranks x sharing x runtimes x tilings
+"""
+import itertools
+import sys
+
+from runs import GOLDEN, Runs
+
+GROUPS = 'batch=4,head=4,hidden=4,vocab=4,seq=2'
+SKIPPED = 77
+# Ranks, --parallel, --mesh.
+SHARED = [(1, 'ddp', ''), (2, 'ddp', ''), (3, 'ddp', ''), (4, 'ddp', ''), (2, 'zero1', ''), (3, 'zero1', ''),
+          (4, 'zero1', ''), (2, 'fsdp', ''), (3, 'fsdp', ''), (4, 'fsdp', ''), (2, 'tensor', ''), (4, 'tensor', ''),
+          (2, 'sequence', ''), (2, 'pipeline', ''), (4, 'tensor+ddp', 'tensor=2,data=2'),
+          (4, 'fsdp+sequence', 'seq=2,data=2'), (4, 'pipeline+zero1', 'pipe=2,data=2')]
+SHORT = [(1, 'ddp', ''), (2, 'ddp', ''), (3, 'zero1', ''), (4, 'fsdp', ''), (2, 'tensor', ''), (2, 'sequence', ''),
+         (2, 'pipeline', ''), (4, 'tensor+zero1', 'tensor=2,data=2')]
+TILINGS = ['128', 'embed=64+192,hidden=64+192,batch=1,head=1,vocab=64']
+
+
+def main():
+    full = '--full' in sys.argv
+    runs = Runs(sys.argv[1])
+    if not sys.argv[2]:
+        print('skipped: there is no mpiexec.mpich (package mpich)')
+        sys.exit(SKIPPED)
+    if 'built without MPI' in runs.call('train', '--parallel', 'none').stderr:
+        print('skipped: built without MPI (-Dmpi=disabled, or libmpich-dev is not installed)')
+        sys.exit(SKIPPED)
+
+    def start(ranks, *arguments, **options):
+        return runs.call(*arguments, launcher=[sys.argv[2], '-n', str(ranks)], timeout=300, **options)
+
+    def train(ranks, parallel, mesh, *arguments, out=None):
+        share = ['--parallel', parallel] + (['--mesh', mesh] if mesh else [])
+        done = start(ranks, 'train', '--data', runs.data, '--out', out or runs.new_folder(), '--hash', '--eval-every', 0,
+                     *share, *arguments)
+        if done.returncode != 0:
+            sys.exit(f'{ranks} ranks {" ".join(map(str, [*share, *arguments]))}: exit {done.returncode}: {done.stderr}')
+        return done.stdout.strip().splitlines()[-1]
+
+    wrong = 0
+
+    def check(what, found, expected):
+        nonlocal wrong
+        wrong += found != expected
+        print(f'{"ok " if found == expected else "BAD"} {found} {what}', flush=True)
+
+    steps = 20 if full else 3
+    size = ['--preset', 'tiny', '--batch', 4, '--groups', GROUPS]
+    fma = any(isa in ('v3', 'v4') for isa in runs.isas())
+    golden = dict(line.split() for line in (GOLDEN / 'gpt2_tiny.txt').read_text().splitlines() if line[:1] != '#')
+    expected = golden['groups_full' if full else 'groups'] if fma else runs.train(*size, '--steps', steps)
+    runtimes = [('serial', 1), ('ring', 1), ('ring', 2)] + [('starpu', 1)] * ('starpu' in runs.runtimes())
+    if full:
+        cases = itertools.product(SHARED, runtimes, TILINGS)
+    else:
+        cases = zip(SHORT, itertools.cycle(runtimes), itertools.cycle(TILINGS))
+    for (ranks, parallel, mesh), (runtime, workers), tiling in cases:
+        check(f'{ranks} ranks {parallel} {mesh} {runtime} {workers} tile {tiling}',
+              train(ranks, parallel, mesh, *size, '--steps', steps, '--tile', tiling, '--runtime', runtime, '--workers',
+                    workers), expected)
+
+    clipped = runs.train(*size, '--steps', steps, '--clip', 0.1)
+    check('3 ranks fsdp, clipped', train(3, 'fsdp', '', *size, '--steps', steps, '--workers', 1, '--clip', 0.1), clipped)
+    if clipped == expected:
+        sys.exit('clipping changed nothing')
+    out = runs.new_folder()
+    train(4, 'fsdp', '', *size, '--steps', steps // 3, '--workers', 1, out=out)
+    train(2, 'tensor', '', *size, '--steps', 2 * (steps // 3), '--workers', 1, '--resume', out=out)
+    check('4 ranks fsdp, then 2 tensor, then 1', runs.train(*size, '--steps', steps, '--resume', out=out), expected)
+
+    def refuse(done, words, what):
+        nonlocal wrong
+        lines = [line for line in done.stderr.splitlines() if line.startswith('gpt2: ')]
+        good = done.returncode != 0 and len(lines) == 1 and all(word in lines[0] for word in words)
+        wrong += not good
+        print(f'{"ok " if good else "BAD"} {what}: {done.stderr.strip().splitlines()[0]}', flush=True)
+
+    here = ['--data', runs.data, '--out', runs.new_folder(), *size, '--steps', 1]
+    refuse(start(2, 'train', *here, '--mesh', 'data=3'), ['mesh of 3 ranks', 'there are 2'], 'a mesh of another size')
+    refuse(start(2, 'train', *here, '--parallel', 'fdsp'), ["no preset 'fdsp'", 'fsdp'], 'an unknown preset')
+    refuse(start(2, 'train', *here, '--parallel', 'tensor+ddp'), ['--mesh'], 'a mesh that is not said')
+    refuse(start(2, 'train', *here, '--frobnicate'), ['--frobnicate'], 'an unknown option')
+    refuse(start(3, 'train', *here, '--batch', 2, '--groups', 'batch=2'), ['batch', '2', '3'], 'too few sequences')
+    refuse(start(2, 'generate', '--run', here[3]), ['one process'], 'text from two ranks')
+    refuse(start(1, 'train', *here, '--seed', 1, ':', '-n', '1', runs.program, 'train', *here, '--seed', 2),
+           ['rank 1 has --seed 2', 'rank 0 has --seed 1'], 'other options on another rank')
+    if wrong:
+        sys.exit(f'{wrong} are wrong; the hash of one rank is {expected}')
+
+
+main()

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ranks that end before their time. One that is killed at a random instant ends the job within two seconds, half of the
+times under a launcher that would not, and the run goes on from its last checkpoint on another number of ranks, to the
+hash of the uninterrupted run. Ctrl-C at one rank makes all save the same step. One that is stopped is named by what the
+others say that they wait for.
+
+    ranks_end.py build/examples/gpt2 mpiexec.mpich               10 kills, 4 times Ctrl-C: the suite
+    ranks_end.py build/examples/gpt2 mpiexec.mpich --kills 100   100 kills, 20 times Ctrl-C
+"""
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from runs import Runs
+
+SKIPPED = 77
+SIZES = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 64, '--batch', 4, '--eval-every', 0,
+         '--groups', 'batch=4,head=2', '--workers', 1, '--hash']
+SHARED = [(2, 'fsdp'), (3, 'zero1'), (4, 'fsdp'), (2, 'tensor'), (3, 'ddp')]
+MOST_SECONDS = 2.0
+
+
+def need(condition, what):
+    if not condition:
+        sys.exit(f'BAD {what}')
+
+
+def newest(out):
+    return max((int(path.name[5:]) for path in pathlib.Path(out).glob('step-*') if path.name[5:].isdigit()), default=-1)
+
+
+class Job:
+    """Ranks that train in a folder, continuing what is there."""
+
+    def __init__(self, runs, launcher, ranks, parallel, out, steps, wrapper=(), save_every=1):
+        command = [launcher, '-n', ranks, *wrapper, runs.program, 'train', '--data', runs.data, '--out', out, '--steps', steps,
+                   '--parallel', parallel, '--save-every', save_every, *SIZES]
+        command += ['--resume'] if newest(out) >= 0 else []
+        self.log = runs.folder / 'log'
+        with self.log.open('w') as log:
+            self.process = subprocess.Popen([str(word) for word in command], stdout=log, stderr=subprocess.STDOUT,
+                                            env=runs.environment, start_new_session=True)
+        self.ranks = ranks
+
+    def text(self):
+        return self.log.read_text()
+
+    def pids(self, seconds=60):
+        """Of the ranks, which the first lines say."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if found := re.search(r'processes ([\d, ]+)\n', self.text()):
+                return [int(pid) for pid in found[1].split(',')]
+            need(self.process.poll() is None, f'the job ended by itself, exit {self.process.returncode}: {self.text()}')
+            time.sleep(0.001)
+        sys.exit(f'BAD no ranks were named: {self.text()}')
+
+    def alive(self, pids):
+        """Those that have not ended; the launcher is not asked, which may not look."""
+        def lives(pid):
+            try:
+                return pathlib.Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] not in 'ZX'
+            except OSError:
+                return False
+        return [pid for pid in pids if lives(pid)]
+
+    def wait(self, seconds=300):
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.end()
+            sys.exit(f'BAD the job has not ended in {seconds} s: {self.text()}')
+        return self.text()
+
+    def end(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+
+def main():
+    runs = Runs(sys.argv[1])
+    if not sys.argv[2]:
+        print('skipped: there is no mpiexec.mpich (package mpich)')
+        sys.exit(SKIPPED)
+    if 'built without MPI' in runs.call('train', '--parallel', 'none').stderr:
+        print('skipped: built without MPI (-Dmpi=disabled, or libmpich-dev is not installed)')
+        sys.exit(SKIPPED)
+    kills = int(sys.argv[sys.argv.index('--kills') + 1]) if '--kills' in sys.argv else 10
+    interrupts = 20 if kills >= 100 else 4
+    random.seed(20261123)
+    plain = sys.argv[2]
+    # The launcher sees no rank die: that is another process's child.
+    careless = ['sh', '-c', '"$@" || sleep 5', 'sh']
+
+    steps = 5 * kills
+    whole = runs.new_folder()
+    begin = time.monotonic()
+    expected = Job(runs, plain, 2, 'fsdp', whole, steps).wait().strip().splitlines()[-1]
+    need(re.fullmatch(r'[0-9a-f]{16}', expected), f'no hash: {expected}')
+    step_time = (time.monotonic() - begin) / steps
+    print(f'{steps} steps of {step_time:.3f} s: hash {expected}', flush=True)
+
+    broken = runs.new_folder()
+    slowest, lost = 0.0, 0
+    for kill in range(kills):
+        ranks, parallel = SHARED[kill % len(SHARED)]
+        job = Job(runs, plain, ranks, parallel, broken, steps, careless if kill % 2 else ())
+        pids = job.pids()
+        time.sleep(random.uniform(0, 6) * step_time)
+        before = newest(broken)
+        if job.process.poll() is not None:  # too late: it has come to its end
+            need(job.text().strip().splitlines()[-1] == expected, f'hash {job.text()}')
+            break
+        victim = random.choice(pids)
+        os.kill(victim, signal.SIGKILL)
+        began = time.monotonic()
+        while job.alive(pids) and time.monotonic() - began < 30:
+            time.sleep(0.005)
+        took = time.monotonic() - began
+        slowest = max(slowest, took)
+        need(not job.alive(pids), f'ranks live 30 s after the death of rank {pids.index(victim)}: {job.text()}')
+        need(took <= MOST_SECONDS, f'{took:.2f} s from the death of rank {pids.index(victim)}: {job.text()}')
+        job.end()
+        need(newest(broken) >= before, f'step {before} was saved, and {newest(broken)} is the newest after a kill')
+        said = [line for line in job.text().splitlines() if line.startswith('gpt2: ')]
+        need(kill % 2 == 0 or len(said) == 1 and 'has died' in said[0], f'said {said} of {job.text()}')
+        lost += not said
+        print(f'kill {kill + 1:3} of rank {pids.index(victim)} of {ranks} ({parallel}): ended in {took:.2f} s, step '
+              f'{newest(broken)} is saved; {said[0] if said else "the launcher was faster"}', flush=True)
+    found = Job(runs, plain, 3, 'fsdp', broken, steps).wait().strip().splitlines()[-1]
+    need(found == expected, f'hash {found} after {kills} kills, {expected} without')
+
+    for interrupt in range(interrupts):
+        ranks, parallel = SHARED[interrupt % len(SHARED)]
+        out = runs.new_folder()
+        job = Job(runs, plain, ranks, parallel, out, 1_000_000, save_every=0)
+        pids = job.pids()
+        time.sleep(random.uniform(0, 10) * step_time)
+        os.kill(random.choice(pids), signal.SIGINT)
+        text = job.wait(60)
+        need(job.process.returncode == 0, f'exit {job.process.returncode} after Ctrl-C: {text}')
+        saved = re.search(r'interrupted: saved at step (\d+)', text)
+        need(saved and int(saved[1]) == newest(out), f'step {newest(out)} is saved: {text}')
+        print(f'Ctrl-C at one of {ranks} ranks ({parallel}): all saved step {newest(out)}', flush=True)
+
+    job = Job(runs, plain, 2, 'ddp', runs.new_folder(), 1_000_000, save_every=0)
+    pids = job.pids()
+    time.sleep(20 * step_time)
+    os.kill(pids[1], signal.SIGSTOP)
+    until = time.monotonic() + 60
+    while 'from rank 1' not in job.text() and time.monotonic() < until:
+        time.sleep(0.05)
+    os.kill(pids[1], signal.SIGCONT)
+    need('gpt2: rank 0: step' in job.text() and 'from rank 1' in job.text(), f'nothing is said of a stopped rank: {job.text()}')
+    need('died' not in job.text(), f'a stopped rank counts as dead: {job.text()}')
+    print(next(line for line in job.text().splitlines() if 'from rank 1' in line))
+    os.kill(pids[0], signal.SIGINT)
+    need('interrupted' in job.wait(60), f'a rank that goes on: {job.text()}')
+    print(f'{kills} kills, the slowest end {slowest:.2f} s, {lost} of them said by the launcher alone: hash {found}')
+
+
+main()
