@@ -20,7 +20,7 @@ using namespace nntile;
 /// Trains for twenty steps; the last loss.
 float train(LocalComm& comm, std::vector<ShardRule> const& rules) {
   constexpr Index batch = 256;
-  LogicalGraph graph("mlp");
+  LogicalGraph graph("mlp", {.groups = {{"batch", 4}}});  // sums of so many ranks at once
   nn::ParameterList parameters(graph);
   nn::Linear const first(parameters, "first", {{512}, "hidden"}, {{2}, "point"}, {.stddev = 0.5});
   nn::Linear const second(parameters, "second", {{4}, "class"}, {{512}, "hidden"}, {.stddev = 0.2});
@@ -40,6 +40,7 @@ float train(LocalComm& comm, std::vector<ShardRule> const& rules) {
   Ring runtime({.workers = 1});
   TensorStore<Ring> store(runtime, link_of(transfers));
   Graph<Ring> step(graph, compile_part(graph, store, options));
+  Index const bound = traffic_bound(graph, options);
   options.rules.clear();  // the store knows by now who holds what
   compile_part(init, store, options).execute();
 
@@ -62,6 +63,7 @@ float train(LocalComm& comm, std::vector<ShardRule> const& rules) {
              " tasks, ", step.plan().memory({comm.rank(), host}).stored, " bytes stored");
   for (PlannedTraffic const& with : traffic(step.plan()))
     text += concat("; ", with.bytes_sent, " a step to ", with.peer);
+  text += concat("; all have to send ", bound);
   std::puts(text.c_str());
   return step[loss].item<float>();
 }

@@ -233,6 +233,8 @@ class HomePass {
   /// Deals out the tiles over an axis of the mesh, those that some task writes together to one
   /// coordinate.
   void deal(std::size_t a) {
+    auto const is_dealt = [&](std::uint8_t axes) { return (axes >> a & 1u) != 0; };
+    if (std::none_of(dealt_.begin(), dealt_.end(), is_dealt)) return;
     std::vector<std::uint32_t> group(plan_.buffers.size());
     std::iota(group.begin(), group.end(), 0u);
     auto const find = [&](std::uint32_t b) {
@@ -242,20 +244,20 @@ class HomePass {
     for (PlannedTask const& task : plan_.tasks) {
       std::uint32_t first = no_id;
       for (Use<BufferId> const& use : plan_.uses_of(task)) {
-        if (!writes(use.access) || (dealt_[use.handle] >> a & 1u) == 0) continue;
+        if (!writes(use.access) || !is_dealt(dealt_[use.handle])) continue;
         if (first == no_id) first = use.handle;
         group[find(use.handle)] = find(first);
       }
     }
     std::vector<Index> bytes(plan_.buffers.size());
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
-      if ((dealt_[b] >> a & 1u) != 0) bytes[find(b)] += plan_.buffers[b].bytes;
+      if (is_dealt(dealt_[b])) bytes[find(b)] += plan_.buffers[b].bytes;
     for (KeptTiling const& kept : options_.keep)
       for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
         if (plan_.tensors[t].used && plan_.tensors[t].name == kept.tensor)
           for (std::uint32_t tile = 0; tile < kept.homes.size(); ++tile) {
             std::uint32_t const b = plan_.tensors[t].first_buffer + tile, root = find(b);
-            if ((dealt_[b] >> a & 1u) == 0) continue;
+            if (!is_dealt(dealt_[b])) continue;
             std::int16_t& at = homes_[root].box.at[a];
             if (at != RankBox::all && at != kept.homes[tile].box.at[a])
               fail("tile ", tile, " of '", kept.tensor, "' exists at ", kept.homes[tile].box.at[a],
@@ -265,7 +267,7 @@ class HomePass {
             load(homes_[b].box, a, at, std::exchange(bytes[root], 0));
           }
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) {
-      if ((dealt_[b] >> a & 1u) == 0) continue;
+      if (!is_dealt(dealt_[b])) continue;
       std::uint32_t const root = find(b);
       if (homes_[root].box.at[a] == RankBox::all) {  // the first of its group
         std::int16_t least = 0;
