@@ -3,6 +3,7 @@
 // Loads checkpoints: everything is verified before anything of the caller's is changed.
 
 #include "nntile/core/box.hh"
+#include "nntile/core/rank_link.hh"
 #include "nntile/io/checkpoint_names.hh"
 #include "nntile/io/tensor_io.hh"
 
@@ -53,12 +54,25 @@ class Checkpoint {
   /// missing, extra, of another dtype or shape, or changed; no target has been written to then.
   /// Bytes are checked once more as they are delivered, which leaves one case, a disk that returns
   /// something else the second time, in which some have.
-  void load(std::span<TensorTarget const> targets, Part part = Part::all) const {
+  /// With the link of a store, all ranks call it together: each verifies some of the files and
+  /// reads what its targets want, and where one throws all do, with its number.
+  void load(std::span<TensorTarget const> targets, Part part = Part::all,
+            RankLink const& link = {}) const {
     detail::with_memory_for("read checkpoint", path_, [&] {
-      match(targets, part);
-      auto const files = opened(part);
-      for (DataFile const& file : files) verify_file(file);
-      for (TensorTarget const& target : targets) deliver(target, files);
+      std::string const call = concat("loading '", path_, "'");
+      std::vector<DataFile> files;
+      (void)exchange(link, call, [&] {
+        match(targets, part);
+        files = opened(part);
+        for (std::size_t i = 0; i < files.size(); ++i)
+          if (i % static_cast<std::size_t>(link.ranks) == static_cast<std::size_t>(link.rank))
+            verify_file(files[i]);
+        return std::vector<std::byte>();
+      });
+      (void)exchange(link, call, [&] {
+        for (TensorTarget const& target : targets) deliver(target, files);
+        return std::vector<std::byte>();
+      });
     });
   }
 
@@ -186,6 +200,7 @@ class Checkpoint {
   void deliver(TensorTarget const& target, std::span<DataFile const> files) const {
     TensorRecord const record = *manifest_.find(target.name);
     if (!record.borders.empty()) return deliver_cut(target, record, files);
+    if (target.wants && !target.wants({}, 0)) return;
     SafetensorsFile const& file = file_of(record, files);
     TensorEntry const entry = file.at(target.name);
     detail::PieceBuffer buffer;
@@ -206,6 +221,7 @@ class Checkpoint {
     struct Tile {
       SafetensorsFile const* file;
       TensorEntry entry;
+      bool wanted;
       Hash64 hash = Hash64();
     };
     struct Run {
@@ -216,7 +232,7 @@ class Checkpoint {
     for (Index tile = 0; tile < tiling.tile_count(); ++tile) {
       std::string const name = piece_name(record.name, tiling, tile);
       SafetensorsFile const& file = file_of(*manifest_.find(name), files);
-      tiles.push_back({&file, file.at(name)});
+      tiles.push_back({&file, file.at(name), !target.wants || target.wants(record.borders, tile)});
     }
     detail::PieceBuffer buffer, ranges;
     std::vector<Run> runs;
@@ -240,13 +256,13 @@ class Checkpoint {
               [&](std::size_t tile, std::uint64_t in_tile, std::uint64_t at, std::uint64_t count) {
                 if (tile != open) take(piece);
                 open = tile;
-                runs.push_back({in_tile, at, count});
+                if (tiles[tile].wanted) runs.push_back({in_tile, at, count});
               });
           take(piece);
           target.write(offset, piece);
         });
     for (Tile const& tile : tiles)
-      check_tensor(*tile.file, std::string(tile.entry.name), tile.hash.digest());
+      if (tile.wanted) check_tensor(*tile.file, std::string(tile.entry.name), tile.hash.digest());
   }
 
   void check_tensor(SafetensorsFile const& file, std::string const& name,

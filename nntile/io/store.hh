@@ -205,6 +205,12 @@ std::vector<TensorTarget> targets_of(TensorStore<R>& store, Wanted&& wanted) {
     targets.push_back({to->spec.name, to->spec.dtype, detail::file_shape_of_stored(to->spec),
                        [fill](std::uint64_t offset, std::span<std::byte const> bytes) {
                          fill->write(offset, bytes);
+                       },
+                       [to](Borders const& borders, Index tile) {
+                         if (borders == borders_of(to->spec.tiling))
+                           return !to->elsewhere[static_cast<std::size_t>(tile)];
+                         return std::find(to->elsewhere.begin(), to->elsewhere.end(), false) !=
+                                to->elsewhere.end();
                        }});
   }
   return targets;

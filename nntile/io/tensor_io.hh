@@ -30,6 +30,9 @@ struct TensorTarget {
   DType dtype = DType::fp32;
   FileShape shape;
   std::function<void(std::uint64_t offset, std::span<std::byte const> bytes)> write;
+  /// Whether it takes anything of that tile of a tensor that is cut so, or, without borders, of the
+  /// whole: what it does not want may be given as any bytes. All, where it does not say.
+  std::function<bool(Borders const& borders, Index tile)> wants = {};
 };
 
 /// A tensor that ranks write together, each what it holds: one of them all of it, or several its

@@ -3,8 +3,10 @@
 // one, under any mesh.
 #include "nntile/io/checkpoint.hh"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -55,8 +57,8 @@ std::uint64_t train(C& comm, Layout const& layout, std::string const& folder, in
   CompiledGraph<R> step = compile_any(of.graph, store, options);
   int done = 0;
   if (auto const path = directory.latest()) {
-    auto const checkpoint = io::Checkpoint::open(*path);
-    checkpoint.load(io::targets_of(store, io::is_saved));
+    auto const checkpoint = io::Checkpoint::open(*path, comm.rank() == 1 ? layout.fault : nullptr);
+    checkpoint.load(io::targets_of(store, io::is_saved), io::Part::all, store.link());
     done = static_cast<int>(checkpoint.state().step);
   } else {
     LogicalGraph init("init");
@@ -198,4 +200,107 @@ TEST_CASE("a checkpoint that lacks the file of a rank is one clear error", "[com
     CHECK_THAT(text, Contains("step-0000000001/model-00002-of-00003.safetensors' is not there; the "
                               "checkpoint was written by several ranks, 6 files"));
   }
+}
+
+TEST_CASE("tensors of several pieces go through ranks, files and other tilings whole",
+          "[comm][checkpoints]") {
+  constexpr Index rows = 1000, columns = 1500;  // 6 MB, and pieces have 4
+  LogicalGraph graph("large");
+  Node const x = graph.state({.shape = {rows, columns}, .axes = "row column"}, "x");
+  scale({.alpha = 2}, x).named("y").mark_output();
+  std::vector<float> values(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  auto const bytes = std::as_bytes(std::span(values));
+  auto const options = [](int ranks, std::vector<Index> const& row,
+                          std::vector<Index> const& column) {
+    PlanOptions result{.tile = 64, .cuts = {{"row", row}, {"column", column}}};
+    result.pad = {{.tensor = "x"}};
+    if (ranks > 1) result.mesh = {{"data", ranks}};
+    if (ranks > 1) result.rules = {{.role = Role::state, .mesh = "data"}};
+    return result;
+  };
+  Scratch const scratch;
+  LocalWorld world(3);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    Ring runtime({.workers = 1});
+    TensorStore<Ring> store(runtime, link_of(transfers));
+    auto const step = compile_part(graph, store, options(3, {300, 201}, {700, 13}));
+    if (store.at("x").spec.column_unit != 16) throw Error("columns are not padded");
+    store.write<float>("x", values);
+    io::CheckpointDirectory directory(scratch.path(), {.piece_bytes = 100'000}, store.link());
+    directory.save_shares(model, {}, io::shares_of(store, io::is_saved));
+    if (store.gather<float>("x") != values) throw Error("gather");
+    std::minstd_rand random(7);
+    for (int i = 0; i < 50; ++i) {
+      std::size_t const begin = random() % bytes.size(), size = random() % (bytes.size() - begin);
+      std::vector<std::byte> some(std::min<std::size_t>(size, 20'000));
+      store.gather_bytes(store.at("x"), begin, some);
+      if (!std::equal(some.begin(), some.end(), bytes.begin() + static_cast<std::ptrdiff_t>(begin)))
+        throw Error(concat("gather of ", some.size(), " bytes at ", begin));
+    }
+  });
+  CHECK(thrown == Names(3));
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  auto const step = compile(graph, store, options(1, {128}, {999}));
+  auto const checkpoint = io::Checkpoint::open(*io::latest_checkpoint(scratch.path()));
+  checkpoint.load(io::targets_of(store, io::is_saved));
+  CHECK(store.read<float>("x") == values);
+  std::vector<float> flat(values.size());  // of another shape in the graph
+  checkpoint.load(std::vector{
+      io::target_of("x", DType::fp32, {rows, columns}, std::as_writable_bytes(std::span(flat)))});
+  CHECK(flat == values);
+}
+
+TEST_CASE("a changed byte of a tile in a rank's file is found", "[comm][checkpoints]") {
+  Scratch const scratch;
+  REQUIRE(train_all<Serial>(tensor_2, scratch.path(), 1).size() == 1);
+  std::string const path = scratch / "step-0000000001/model-00002-of-00002.safetensors";
+  std::string const text = get(path);
+  auto const file = io::SafetensorsFile::open(path);
+  std::size_t tiles = 0;
+  for (io::TensorEntry const entry : file.entries()) {
+    if (entry.name.find("#t") == entry.name.npos) continue;
+    if (++tiles % 4 != 0) continue;
+    std::string changed = text;
+    changed[file.data_begin() + entry.begin] ^= 1;
+    put(path, changed);
+    CHECK_THAT(message_of<FormatError>([&] { io::Checkpoint::open(io::parent_of(path)).verify(); }),
+               Contains(concat("tensor '", entry.name, "' was changed")));
+  }
+  CHECK(tiles > 4);
+}
+
+TEST_CASE("a rank reads its part of a checkpoint, and checks a share", "[comm][checkpoints]") {
+  Scratch const scratch;
+  Names const hash = train_all<Serial>(fsdp_3, scratch.path(), 1);
+  std::uint64_t all = 0, read = 0;
+  std::string const path = scratch / "step-0000000001";
+  for (std::string const& name : io::list_directory(path))
+    if (name != "manifest.json") all += io::File::open(path + "/" + name).size();
+  io::Fault const counted{[&](io::FileStep step, std::string const& at, std::size_t& bytes) {
+    if (step == io::FileStep::read && contains(at, ".safetensors")) read += bytes;
+    return 0;
+  }};
+  Layout layout = fsdp_3;
+  layout.fault = &counted;
+  CHECK(train_all<Serial>(layout, scratch.path(), 1) == hash);
+  CHECK(read > all / 2);
+  CHECK(read < all * 3 / 4);  // a third of each, and headers
+}
+
+TEST_CASE("what one rank cannot read fails on all", "[comm][checkpoints]") {
+  Scratch const scratch;
+  REQUIRE(train_all<Serial>(fsdp_3, scratch.path(), 1).size() == 1);
+  io::Fault const broken{[&](io::FileStep step, std::string const& at, std::size_t&) {
+    return step == io::FileStep::read && contains(at, "optimizer-00002") ? EIO : 0;
+  }};
+  Layout layout = fsdp_3;
+  layout.fault = &broken;
+  Names const thrown = train_all<Serial>(layout, scratch.path(), 2);
+  REQUIRE(thrown.size() == 3);
+  CHECK_THAT(thrown[0], Contains("loading '") && Contains("': rank 1: read '") &&
+                            Contains("optimizer-00002-of-00003.safetensors'"));
+  CHECK(thrown[2] == thrown[0]);
 }
