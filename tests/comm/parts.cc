@@ -69,6 +69,13 @@ TEST_CASE("a training step has the bits of one rank on every mesh", "[comm][part
   };
   try_all({});
   try_all({{"batch", 4}, {"head", 2}, {"hidden", 2}, {"seq", 2}});
+  // More than eight ranks, so that values go along trees.
+  std::vector<AxisGroups> const groups{{"batch", 2}};
+  std::vector<ShardRule> const owned{{.axis = "batch", .mesh = "data"},
+                                     {.role = Role::state, .mesh = "own"},
+                                     {.role = Role::parameter, .mesh = "own"}};
+  Tiles const one = train<Serial>({}, {}, {}, groups);
+  CHECK((train<Serial>({{"data", 2}, {"own", 5}}, owned, late, groups) == one));
 }
 
 // NNTILE_RANDOM_PARTS (50) says how many, NNTILE_RANDOM_SEED (1) from which seed on.
