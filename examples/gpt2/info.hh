@@ -41,22 +41,19 @@ inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions options,
   struct Row {
     double values[5] = {};
   };
-  constexpr int shown = 10;
+  constexpr std::size_t shown = 10;
   Row least, most;
   double sent = 0;
   auto const print = [](char const* name, Row const& row) {
     std::printf("%10s %16.0f %16.0f %16.0f %16.0f %10.2f\n", name, row.values[0], row.values[1],
                 row.values[2], row.values[3], row.values[4] * 1e-9);
   };
-  for (int rank = 0; rank < ranks; ++rank) {
-    Plan const part(graph, options, rank);
-    Row row{{static_cast<double>(part.memory({rank, nntile::host}).stored),
-             static_cast<double>(part.memory({rank, nntile::host}).arena), 0, 0,
-             static_cast<double>(part.flops())}};
-    for (nntile::PlannedTraffic const& with : nntile::traffic(part)) {
-      row.values[2] += static_cast<double>(with.bytes_sent);
-      row.values[3] += static_cast<double>(with.bytes_received);
-    }
+  std::vector<nntile::PartReport> const parts = nntile::report_parts(graph, options);
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    nntile::PartReport const& part = parts[rank];
+    Row const row{{static_cast<double>(part.memory.stored), static_cast<double>(part.memory.arena),
+                   static_cast<double>(part.bytes_sent), static_cast<double>(part.bytes_received),
+                   static_cast<double>(part.flops)}};
     sent += row.values[2];
     if (rank == 0) least = most = row;
     for (std::size_t i = 0; i < std::size(row.values); ++i) {
@@ -64,7 +61,6 @@ inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions options,
       most.values[i] = std::max(most.values[i], row.values[i]);
     }
     if (rank < shown) print(std::to_string(rank).c_str(), row);
-    std::fflush(stdout);
   }
   print("least", least);
   print("most", most);
