@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nntile/graph/compile.hh"
+#include "nntile/graph/parts.hh"
 #include "nntile/graph/profile.hh"
 #include "nntile/nn/gpt2.hh"
 #include "nntile/nn/language_model.hh"
@@ -28,15 +29,16 @@ struct Gpt2Step {
         step(model, {.seq = seq, .batch = batch}) {}
 };
 
-/// A step bound to a runtime of its own, with weights and a batch that are the same everywhere.
+/// A step bound to a runtime of its own, with weights and a batch that are the same everywhere; on
+/// a mesh, a rank's part of it.
 template <Runtime R> class BoundStep {
  public:
   BoundStep(Gpt2Step const& of, RuntimeOptions const& options, PlanOptions const& plan,
-            BindOptions const& bind = {})
-      : runtime_(options), store_(runtime_), run_(compile(of.graph, store_, plan, bind)) {
+            BindOptions const& bind = {}, RankLink const& link = {})
+      : runtime_(options), store_(runtime_, link), run_(bound(of.graph, plan, bind)) {
     LogicalGraph init("initialize", {of.graph.numerics().mode});
     nn::initialize(init, of.step, 1);
-    compile(init, store_, {.tile = plan.tile}).execute();
+    bound(init, {.tile = plan.tile, .mesh = plan.mesh}, {}).execute();
     auto const count = static_cast<std::size_t>(of.seq * of.batch);
     auto const vocab = static_cast<std::uint64_t>(of.model.config().vocab);
     for (std::uint64_t i = 0, state = 1; i <= count; ++i) {
@@ -68,6 +70,11 @@ template <Runtime R> class BoundStep {
   CompiledGraph<R> const& run() const { return run_; }
 
  private:
+  CompiledGraph<R> bound(LogicalGraph const& graph, PlanOptions const& plan,
+                         BindOptions const& bind) {
+    return plan.mesh.empty() ? compile(graph, store_, plan, bind)
+                             : compile_part(graph, store_, plan, bind);
+  }
   void bind_batch() {
     run_.bind_input("tokens", tokens_);
     run_.bind_input("labels", labels_);

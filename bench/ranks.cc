@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A training step of GPT-2's smallest model on two ranks of one worker, beside one rank of two
+// workers with the same canonical groups: processes in turn, in one run.
+
+#include <sstream>
+
+#include "bench/gpt2_step.hh"
+#include "bench/harness.hh"
+#include "bench/process.hh"
+#include "bench/ranks_cases.hh"
+#include "nntile/runtime/ring/ring.hh"
+
+namespace {
+
+using namespace nntile;
+using Samples = std::vector<double>;
+
+double time_step(bench::BoundStep<Ring>& step, float& loss) {
+  double const begin = bench::seconds();
+  loss = step.execute();
+  return bench::seconds() - begin;
+}
+
+/// Times one case; false where the ranks cannot be started, or have other bits.
+bool run(bench::Records& records, bench::RanksCase const& of, std::string const& ranks) {
+  int const rounds = records.options().quick ? of.quick_rounds : of.rounds;
+  if (rounds == 0) return true;
+  bench::Process process({"mpiexec.mpich", "-n", "2", ranks, of.name});
+  auto const traffic = process.read();
+  if (!traffic) {
+    std::fprintf(stderr, "%s: no ranks; mpiexec.mpich -n 2 %s %s says why\n", of.name,
+                 ranks.c_str(), of.name);
+    return false;
+  }
+  bench::Gpt2Step const grouped({}, of.seq, of.batch, {.groups = of.groups});
+  bench::Gpt2Step const plain({}, of.seq, of.batch);
+  bench::BoundStep<Ring> one(grouped, {.workers = 2}, {.tile = 512});
+  bench::BoundStep<Ring> without(plain, {.workers = 2}, {.tile = 512});
+  float loss = 0, other = 0;
+  (void)time_step(one, loss);
+  (void)time_step(without, other);
+  Samples ours, theirs, ungrouped;
+  bool equal = true;
+  for (int round = 0; round < rounds; ++round) {
+    theirs.push_back(time_step(one, loss));
+    ungrouped.push_back(time_step(without, other));
+    auto const answer = process.ask("step");
+    if (!answer) return false;
+    char* end = nullptr;
+    ours.push_back(std::strtod(answer->c_str(), &end));
+    equal = equal && std::strtof(end, nullptr) == loss;
+  }
+  if (!equal) std::fprintf(stderr, "%s: the ranks' losses have other bits\n", of.name);
+  records.add(of.name, "ring", "seconds_two_ranks", "s", ours);
+  records.add(of.name, "ring", "seconds_one_rank", "s", theirs);
+  records.add_ratio(of.name, "ring", "ranks_share", theirs, ours);
+  records.add_ratio(of.name, "ring", "groups_cost", theirs, ungrouped);
+  std::istringstream words(*traffic);
+  double sent = 0, bound = 0;
+  words >> sent >> bound;
+  records.add(of.name, "ring", "sent_by_rank_0", "MB", {sent * 1e-6});
+  records.add(of.name, "ring", "sent_over_share", "ratio", {2 * sent / bound});
+  return equal;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto const options = bench::parse(argc, argv, "GPT-2 steps on two ranks of MPI and on one");
+  std::string const self = argv[0];
+  std::string const ranks = self.substr(0, self.rfind('/') + 1) + "ranks_mpi";
+  bench::Records records("ranks", options);
+  bool good = true;
+  for (bench::RanksCase const& each : bench::ranks_cases())
+    good = run(records, each, ranks) && good;
+  return good ? 0 : 1;
+}

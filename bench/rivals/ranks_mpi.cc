@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A rank of bench_ranks, one worker each, under mpiexec: makes a step when rank 0 is asked to.
+//
+// usage: ranks_mpi CASE     then a line for each step; rank 0 answers with its seconds and loss
+
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <iostream>
+
+#include "bench/gpt2_step.hh"
+#include "bench/harness.hh"
+#include "bench/ranks_cases.hh"
+#include "nntile/comm/mpi.hh"
+#include "nntile/comm/transfers.hh"
+#include "nntile/runtime/ring/ring.hh"
+
+namespace {
+
+using namespace nntile;
+
+/// Rank 0's word to the others, who sleep until it comes: a rank that spins in a barrier would take
+/// the core of whoever is timed meanwhile.
+bool agree(MpiComm& comm, bool go, std::int64_t number) {
+  auto word = static_cast<std::byte>(go);
+  std::span<std::byte> const bytes(&word, 1);
+  std::vector<EndedRequest> ended;
+  std::size_t open = 0;
+  if (comm.rank() == 0) {
+    for (int peer = 1; peer < comm.size(); ++peer, ++open) (void)comm.send(bytes, {peer, number});
+  } else {
+    (void)comm.receive(bytes, {0, number});
+    open = 1;
+  }
+  while (ended.size() < open) {
+    comm.test(ended);
+    usleep(200);
+  }
+  return word == std::byte{1};
+}
+
+int serve(bench::RanksCase const& of) {
+  MpiComm comm(MPI_COMM_WORLD), words(MPI_COMM_WORLD);
+  Transfers transfers(comm);
+  bench::Gpt2Step const step({}, of.seq, of.batch, {.groups = of.groups});
+  PlanOptions options{.tile = 512};
+  options.mesh = of.mesh;
+  options.rules = of.rules;
+  bench::BoundStep<Ring> bound(step, {.workers = 1}, options, {}, link_of(transfers));
+  (void)bound.execute();  // touches fresh memory
+  if (comm.rank() == 0) {
+    Index sent = 0;
+    for (PlannedTraffic const& with : traffic(bound.run().plan())) sent += with.bytes_sent;
+    std::printf("%lld %lld\n", static_cast<long long>(sent),
+                static_cast<long long>(traffic_bound(step.graph, options)));
+    std::fflush(stdout);
+  }
+  std::string line;
+  for (std::int64_t number = 1;; ++number) {
+    bool const go = comm.rank() != 0 || static_cast<bool>(std::getline(std::cin, line));
+    if (!agree(words, go, number % 1000)) return 0;
+    double const begin = bench::seconds();
+    float const loss = bound.execute();
+    if (comm.rank() != 0) continue;
+    std::printf("%.9f %.9g\n", bench::seconds() - begin, static_cast<double>(loss));
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto const cases = bench::ranks_cases();
+  bench::RanksCase const* const of = argc == 2 ? bench::find_ranks_case(cases, argv[1]) : nullptr;
+  if (of == nullptr) {
+    std::fputs("usage: mpiexec.mpich -n 2 ranks_mpi CASE; cases are those of bench_ranks\n",
+               stderr);
+    return 2;
+  }
+  int level = 0, status = 1;
+  (void)MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  try {
+    status = serve(*of);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "ranks_mpi: %s\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  (void)MPI_Finalize();
+  return status;
+}
