@@ -228,12 +228,12 @@ TEST_CASE("a mesh or rule that cannot be is refused with what would do", "[graph
 TEST_CASE("more ranks than canonical groups are refused", "[graph][parts]") {
   TinyGptGraph const of({.batch = 8, .numerics = {.groups = {{"batch", 2}}}});
   PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}}};
-  options.mesh = {{"data", 4}};
+  options.mesh = {{"data", 3}};
   options.rules = ddp();
   CHECK(message_of<PlanError>([&] { Plan(of.graph, options, 0); }) ==
         "plan 'tiny': rule (tensors '*', role any, axis 'batch', mesh 'data'): axis 'batch' has 2 "
-        "canonical groups for 4 ranks of mesh axis 'data': use at most 2 ranks, or "
-        "Numerics{.groups = {{\"batch\", 4}}}");
+        "canonical groups for 3 ranks of mesh axis 'data': use at most 2 ranks, or "
+        "Numerics{.groups = {{\"batch\", 3}}}");
   options.mesh = {{"data", 2}};
   CHECK_NOTHROW(Plan(of.graph, options, 0));
 }
