@@ -156,7 +156,8 @@ inline std::optional<ShardedAxis> cut_for(OpCase const& c, std::size_t axis, int
       result.sizes.push_back(size);
       left -= size;
     }
-  if (its.whole || static_cast<int>(result.sizes.size()) < ranks) return std::nullopt;
+  bool const few = groups > 1 && groups < ranks;  // which is refused
+  if (its.whole || few || static_cast<int>(result.sizes.size()) < ranks) return std::nullopt;
   return result;
 }
 
