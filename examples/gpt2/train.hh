@@ -183,7 +183,8 @@ template <nntile::Runtime R> class Trainer {
   }
 
   void resume() {
-    resumed_->load(nntile::io::targets_of(session_.store, nntile::io::is_saved));
+    resumed_->load(nntile::io::targets_of(session_.store, nntile::io::is_saved),
+                   nntile::io::Part::all, session_.store.link());
     step_ = static_cast<std::int64_t>(resumed_->state().step);
     sample_ = resumed_->state().sample;
     if (world_.speaks())
