@@ -57,14 +57,15 @@ class ExchangeFrame {
   static std::vector<std::byte> pack(bool failed, std::string_view call,
                                      std::span<std::byte const> bytes) {
     std::uint64_t const head[] = {failed ? 1u : 0u, call.size()};
-    std::vector<std::byte> frame;
-    frame.reserve(sizeof head + call.size() + bytes.size());
-    auto const add = [&](std::span<std::byte const> more) {
-      frame.insert(frame.end(), more.begin(), more.end());
+    std::vector<std::byte> frame(sizeof head + call.size() + bytes.size());
+    std::byte* to = frame.data();
+    auto const add = [&](void const* from, std::size_t count) {
+      if (count != 0) std::memcpy(to, from, count);
+      to += count;
     };
-    add(std::as_bytes(std::span(head)));
-    add(std::as_bytes(std::span(call)));
-    add(bytes);
+    add(head, sizeof head);
+    add(call.data(), call.size());
+    add(bytes.data(), bytes.size());
     return frame;
   }
   /// Something else was given: it is of no call.
