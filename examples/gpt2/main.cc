@@ -109,11 +109,15 @@ void add_train_options(CLI::App& app, TrainSettings& settings) {
 }
 
 int train(TrainSettings const& settings, World const& world) {
+  auto const stop_by_signal = [] {
+    std::signal(SIGINT, [](int) { interrupted = 1; });
+    std::signal(SIGTERM, [](int) { interrupted = 1; });
+  };
   Watch watch(world);
+  if (world.size() > 1) stop_by_signal();  // one that is ended alone would end all without a save
   auto runtime = open_runtime(settings.machine, world.ranks_here());
   Trainer<AnyRuntime> trainer(runtime, settings, world, watch);
-  std::signal(SIGINT, [](int) { interrupted = 1; });
-  std::signal(SIGTERM, [](int) { interrupted = 1; });
+  stop_by_signal();
   if (!trainer.run()) return 3;
   if (settings.hash) {
     std::uint64_t const hash = trainer.hash();
@@ -143,7 +147,7 @@ int end(std::optional<World>& world, char const* why) {
   int const rank = world ? world->rank() : launched().rank;
   if (!world && rank > 0) return 2;
   if (world && world->size() > 1)
-    std::this_thread::sleep_for(std::chrono::milliseconds(300 * std::min(rank, 5)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500 * std::min(rank, 5)));
   std::fprintf(stderr, "gpt2: %s%s\n", world ? world->name().c_str() : "", why);
   if (world && world->size() > 1) world->abort(2);
   return 2;

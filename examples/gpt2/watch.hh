@@ -61,7 +61,7 @@ class Watch {
       if (auto const dead = world_.dead()) {
         // The ranks below have the first word: one line, not one from each.
         auto const below = std::min(world_.rank(), 5);
-        if (wake_.wait_for(guard, std::chrono::milliseconds(300 * below),
+        if (wake_.wait_for(guard, std::chrono::milliseconds(500 * below),
                            [this] { return ended_; }))
           return;
         std::fprintf(stderr, "gpt2: %srank %d (process %ld) has died%s\n", world_.name().c_str(),
