@@ -20,7 +20,8 @@ using namespace nntile;
 /// Trains for twenty steps; the last loss.
 float train(LocalComm& comm, std::vector<ShardRule> const& rules) {
   constexpr Index batch = 256;
-  LogicalGraph graph("mlp", {.groups = {{"batch", 4}}});  // sums of so many ranks at once
+  LogicalGraph graph("mlp",
+                     {.groups = {{"batch", 4}}});  // four partial sums, on any number of ranks
   nn::ParameterList parameters(graph);
   nn::Linear const first(parameters, "first", {{512}, "hidden"}, {{2}, "point"}, {.stddev = 0.5});
   nn::Linear const second(parameters, "second", {{4}, "class"}, {{512}, "hidden"}, {.stddev = 0.2});

@@ -21,7 +21,7 @@ namespace {
 using namespace nntile;
 
 /// Rank 0's word to the others, who sleep until it comes: a rank that spins in a barrier would take
-/// the core of whoever is timed meanwhile.
+/// the core of the process that is timed meanwhile.
 bool agree(MpiComm& comm, bool go, std::int64_t number) {
   auto word = static_cast<std::byte>(go);
   std::span<std::byte> const bytes(&word, 1);

@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +23,7 @@
 #include "nntile/comm/transfers.hh"
 #include "nntile/core/error.hh"
 #include "nntile/graph/mesh.hh"
+#include "settings.hh"
 
 namespace gpt2 {
 
@@ -71,18 +71,10 @@ inline constexpr ParallelPreset parallel_presets[] = {
 /// "data=2,tensor=2". Throws ValueError.
 inline std::vector<nntile::MeshAxis> mesh_of(std::string const& text) {
   std::vector<nntile::MeshAxis> mesh;
-  for (std::string_view rest = text; !rest.empty();) {
-    std::string_view const item = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
-    auto const equals = item.find('=');
-    std::string_view const digits = equals == item.npos ? "" : item.substr(equals + 1);
-    int size = 0;
-    auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
-    if (error != std::errc{} || end != digits.data() + digits.size() || size < 1 || equals == 0)
-      throw nntile::ValueError(
-          nntile::concat("--mesh: invalid '", item, "' in '", text, "'; write data=2,tensor=2"));
-    mesh.push_back({std::string(item.substr(0, equals)), size});
-  }
+  each_count("--mesh", text, "data=2,tensor=2", [&](std::string const& axis, int size) {
+    mesh.push_back({axis, size});
+    return !axis.empty() && size >= 1;
+  });
   return mesh;
 }
 
@@ -94,55 +86,55 @@ inline std::string to_text(std::vector<nntile::MeshAxis> const& mesh) {
   return text;
 }
 
-/// What --parallel ("fsdp", "tensor+zero1") and --mesh mean for a model of so many blocks: without
+/// What --parallel ("fsdp", "tensor+zero1") and --mesh mean for a model of `blocks` blocks: without
 /// a mesh all ranks are on the one axis of the presets; without presets each axis of the mesh has
 /// the first preset over it, and ranks without either are data parallel. Throws ValueError.
 inline Sharing sharing_of(std::string const& parallel, std::string const& mesh, int ranks,
                           nntile::Index blocks) {
-  std::vector<ParallelPreset const*> presets;
+  std::vector<ParallelPreset const*> chosen;
   std::string names;
   for (ParallelPreset const& preset : parallel_presets)
     names += nntile::concat(names.empty() ? "" : ", ", preset.name);
   for (std::string_view rest = parallel; !rest.empty();) {
     std::string_view const item = rest.substr(0, rest.find('+'));
     rest.remove_prefix(std::min(rest.size(), item.size() + 1));
-    std::size_t const before = presets.size();
+    std::size_t const before = chosen.size();
     for (ParallelPreset const& preset : parallel_presets)
-      if (item == preset.name) presets.push_back(&preset);
-    if (presets.size() == before)
+      if (item == preset.name) chosen.push_back(&preset);
+    if (chosen.size() == before)
       throw nntile::ValueError(nntile::concat("--parallel: no preset '", item, "' in '", parallel,
                                               "'; there are ", names,
                                               ", and several as tensor+zero1"));
   }
   Sharing result;
   result.mesh = mesh_of(mesh);
-  if (presets.empty() && result.mesh.empty()) presets.push_back(&parallel_presets[0]);
-  if (presets.empty())
+  if (chosen.empty() && result.mesh.empty()) chosen.push_back(&parallel_presets[0]);
+  if (chosen.empty())
     for (nntile::MeshAxis const& axis : result.mesh)
       for (ParallelPreset const& preset : parallel_presets)
         if (axis.name == preset.axis) {
-          presets.push_back(&preset);
+          chosen.push_back(&preset);
           break;
         }
   if (result.mesh.empty()) {
-    for (ParallelPreset const* const preset : presets)
-      if (preset->axis != std::string_view(presets[0]->axis))
+    for (ParallelPreset const* const preset : chosen)
+      if (preset->axis != std::string_view(chosen[0]->axis))
         throw nntile::ValueError(nntile::concat(
             "--parallel: ", parallel, " is over several axes of a mesh; say how many ranks are on ",
-            "each: --mesh ", presets[0]->axis, "=2,", preset->axis, "=2 for 4 ranks"));
-    result.mesh = {{presets[0]->axis, ranks}};
+            "each: --mesh ", chosen[0]->axis, "=2,", preset->axis, "=2 for 4 ranks"));
+    result.mesh = {{chosen[0]->axis, ranks}};
   }
   int product = 1;
   for (nntile::MeshAxis const& axis : result.mesh) {
     product *= axis.size;
     bool known = false;
-    for (ParallelPreset const* const preset : presets) known = known || axis.name == preset->axis;
+    for (ParallelPreset const* const preset : chosen) known = known || axis.name == preset->axis;
     if (!known)
       throw nntile::ValueError(nntile::concat(
           "--mesh: nothing is shared out over axis '", axis.name, "' of ", to_text(result.mesh),
           "; data is of ddp, zero1 and fsdp, tensor of tensor, seq of sequence, pipe of pipeline"));
   }
-  for (ParallelPreset const* const preset : presets) {
+  for (ParallelPreset const* const preset : chosen) {
     bool there = false;
     for (nntile::MeshAxis const& axis : result.mesh) {
       if (axis.name != preset->axis) continue;

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Settings of the trainer and the generator, from the command line.
 
+#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nntile/core/numerics.hh"
@@ -118,22 +120,32 @@ inline nntile::PlanOptions tile_options(std::string const& text) {
   return options;
 }
 
-/// "batch=4,head=2": canonical groups of named axes; "4" is those of the batch. Throws ValueError.
-inline std::vector<nntile::AxisGroups> groups_of(std::string const& text) {
-  std::vector<nntile::AxisGroups> result;
-  std::string_view rest = text;
-  while (!rest.empty()) {
+/// Calls take(name, count) for each item of "batch=4,head=2"; the name of "4" is "". False from it
+/// refuses the item. Throws ValueError, which says what to write for the option.
+template <class Take>
+void each_count(char const* option, std::string const& text, char const* example, Take take) {
+  for (std::string_view rest = text; !rest.empty();) {
     std::string_view const item = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), item.size() + 1));
     auto const equals = item.find('=');
     std::string_view const digits = equals == item.npos ? item : item.substr(equals + 1);
     int count = 0;
     auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-    if (error != std::errc{} || end != digits.data() + digits.size() || equals == 0)
-      throw nntile::ValueError(nntile::concat("--groups: invalid '", item, "' in '", text,
-                                              "'; write batch=4,head=2, or 4 for batch=4"));
-    result.push_back({equals == item.npos ? "batch" : std::string(item.substr(0, equals)), count});
+    if (error != std::errc{} || end != digits.data() + digits.size() || equals == 0 ||
+        !take(std::string(equals == item.npos ? "" : item.substr(0, equals)), count))
+      throw nntile::ValueError(
+          nntile::concat(option, ": invalid '", item, "' in '", text, "'; write ", example));
   }
+}
+
+/// "batch=4,head=2": canonical groups of named axes; "4" is those of the batch. Throws ValueError.
+inline std::vector<nntile::AxisGroups> groups_of(std::string const& text) {
+  std::vector<nntile::AxisGroups> result;
+  each_count("--groups", text, "batch=4,head=2, or 4 for batch=4",
+             [&](std::string const& axis, int count) {
+               result.push_back({axis.empty() ? "batch" : axis, count});
+               return true;
+             });
   return result;
 }
 

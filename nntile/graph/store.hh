@@ -249,7 +249,7 @@ template <Runtime R> class TensorStore {
       gather_bytes(*stored, at, to.subspan(at, std::min(piece_bytes, to.size() - at)));
     return values;
   }
-  /// The same for the column-major bytes from `offset`, so many that MPI counts them: 2 GiB - 1.
+  /// The same for the column-major bytes from `offset`, at most 2 GiB - 1, as MPI counts.
   void gather_bytes(Stored const& stored, std::uint64_t offset, std::span<std::byte> to) const {
     if (link_.ranks == 1) return read_bytes(stored, offset, to);
     auto const all = together(concat("gather of '", stored.spec.name, "' at byte ", offset), [&] {

@@ -12,7 +12,6 @@ import sys
 from runs import GOLDEN, Runs
 
 GROUPS = 'batch=4,head=4,hidden=4,vocab=4,seq=2'
-SKIPPED = 77
 # Ranks, --parallel, --mesh.
 SHARED = [(1, 'ddp', ''), (2, 'ddp', ''), (3, 'ddp', ''), (4, 'ddp', ''), (2, 'zero1', ''), (3, 'zero1', ''),
           (4, 'zero1', ''), (2, 'fsdp', ''), (3, 'fsdp', ''), (4, 'fsdp', ''), (2, 'tensor', ''), (4, 'tensor', ''),
@@ -26,12 +25,7 @@ TILINGS = ['128', 'embed=64+192,hidden=64+192,batch=1,head=1,vocab=64']
 def main():
     full = '--full' in sys.argv
     runs = Runs(sys.argv[1])
-    if not sys.argv[2]:
-        print('skipped: there is no mpiexec.mpich (package mpich)')
-        sys.exit(SKIPPED)
-    if 'built without MPI' in runs.call('train', '--parallel', 'none').stderr:
-        print('skipped: built without MPI (-Dmpi=disabled, or libmpich-dev is not installed)')
-        sys.exit(SKIPPED)
+    runs.need_mpi(sys.argv[2])
 
     def start(ranks, *arguments, **options):
         return runs.call(*arguments, launcher=[sys.argv[2], '-n', str(ranks)], timeout=300, **options)

@@ -18,7 +18,6 @@ import time
 
 from runs import Runs
 
-SKIPPED = 77
 SIZES = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 64, '--batch', 4, '--eval-every', 0,
          '--groups', 'batch=4,head=2', '--workers', 1, '--hash']
 SHARED = [(2, 'fsdp'), (3, 'zero1'), (4, 'fsdp'), (2, 'tensor'), (3, 'ddp')]
@@ -87,12 +86,7 @@ class Job:
 
 def main():
     runs = Runs(sys.argv[1])
-    if not sys.argv[2]:
-        print('skipped: there is no mpiexec.mpich (package mpich)')
-        sys.exit(SKIPPED)
-    if 'built without MPI' in runs.call('train', '--parallel', 'none').stderr:
-        print('skipped: built without MPI (-Dmpi=disabled, or libmpich-dev is not installed)')
-        sys.exit(SKIPPED)
+    runs.need_mpi(sys.argv[2])
     kills = int(sys.argv[sys.argv.index('--kills') + 1]) if '--kills' in sys.argv else 10
     interrupts = 20 if kills >= 100 else 4
     random.seed(20261123)

@@ -9,6 +9,7 @@ import tempfile
 
 # Quick to train; most failures need no more.
 TINY = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--batch', 2, '--eval-every', 0]
+SKIPPED = 77
 GOLDEN = pathlib.Path(__file__).parent.parent / 'golden'
 
 WORDS = ('the', 'of', 'and', 'a', 'to', 'in', 'he', 'was', 'that', 'it', 'his', 'her', 'with', 'as', 'had', 'for',
@@ -114,6 +115,15 @@ class Runs:
         if done.returncode != 0:
             sys.exit(f'train {" ".join(map(str, arguments))}: exit {done.returncode}: {done.stderr.strip()}')
         return done.stdout.strip().splitlines()[-1]
+
+    def need_mpi(self, launcher):
+        """Exits as skipped where no ranks can be started; launcher '': not there."""
+        if not launcher:
+            print('skipped: there is no mpiexec.mpich (package mpich)')
+            sys.exit(SKIPPED)
+        if 'built without MPI' in self.call('train', '--parallel', 'none').stderr:
+            print('skipped: built without MPI (-Dmpi=disabled, or libmpich-dev is not installed)')
+            sys.exit(SKIPPED)
 
     def runtimes(self):
         """The names that the build has."""

@@ -28,7 +28,7 @@ struct Tried {
   std::size_t messages = 0;
 };
 
-/// CHECKs one graph of a case with one axis sharded over so many ranks; `alone` names the one
+/// CHECKs one graph of a case with one axis sharded over `ranks` ranks; `alone` names the one
 /// tensor that is sharded, others are on all.
 void check_sharded(LogicalGraph const& graph, OpCase const& c, std::vector<Array> const& operands,
                    ShardedAxis const& axis, int ranks, std::string const& alone, Tried& tried) {

@@ -217,7 +217,7 @@ class JobProof {
 
   /// That no chain of waits comes back to where it began. Begin and end of each task are points of
   /// time. A task begins when those have ended that it depends on by what holds its buffers, and,
-  /// with a window, the one so many tasks before it; a transfer ends when its peer's has begun.
+  /// with a window, the task `window` places before it; a transfer ends when its peer's has begun.
   /// With a window of 1 and `replicas`, which meet like the two ends of a message, it proves one
   /// common order, of which each part is a restriction.
   void prove_waits(std::size_t window, bool replicas) {

@@ -14,6 +14,23 @@ namespace nntile::test {
 
 inline std::string name_of_operand(std::size_t o) { return concat("x", o); }
 
+/// An operand of a case: its spec, with axes that are named as in Cut; whether a call writes it;
+/// and whether that leaves nothing of its old value.
+struct PlannedOperand {
+  TensorSpec spec;
+  bool written, fresh;
+};
+inline PlannedOperand planned_operand(OpCase const& c, DType element, Operands const& operands,
+                                      AxisTable const& table, std::size_t o) {
+  TensorSpec spec{.shape = c.shapes[o], .dtype = dtype_of_kind(operands[o].kind, c.types(element))};
+  for (auto const id : table.operands[o])
+    spec.axes += concat(table.axes[id].group, static_cast<int>(table.axes[id].within), " ");
+  bool const written = writes(operands[o].access);
+  return {spec, written,
+          operands[o].access == Access::write ||
+              (written && c.op->overwrites(c.attrs.data(), static_cast<int>(o)))};
+}
+
 /// A graph of the op alone. What it reads is an input, what it adds to a state, and results are
 /// outputs; axes are named as in Cut.
 inline void build(LogicalGraph& graph, OpCase const& c, DType element) {
@@ -21,13 +38,7 @@ inline void build(LogicalGraph& graph, OpCase const& c, DType element) {
   AxisTable const table = axes_of(c);
   std::vector<Node> nodes;
   for (std::size_t o = 0; o < operands.size(); ++o) {
-    TensorSpec spec{.shape = c.shapes[o],
-                    .dtype = dtype_of_kind(operands[o].kind, c.types(element))};
-    for (auto const id : table.operands[o])
-      spec.axes += concat(table.axes[id].group, static_cast<int>(table.axes[id].within), " ");
-    bool const written = writes(operands[o].access);
-    bool const fresh = operands[o].access == Access::write ||
-                       (written && c.op->overwrites(c.attrs.data(), static_cast<int>(o)));
+    auto const [spec, written, fresh] = planned_operand(c, element, operands, table, o);
     nodes.push_back(!written ? graph.input(spec, name_of_operand(o))
                     : fresh  ? graph.tensor(spec, name_of_operand(o))
                              : graph.state(spec, name_of_operand(o)));

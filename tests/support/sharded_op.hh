@@ -59,13 +59,7 @@ inline void build_with_gradients(LogicalGraph& graph, OpCase const& c, DType ele
   AxisTable const table = axes_of(c);
   std::vector<Node> nodes, parameters, results;
   for (std::size_t o = 0; o < operands.size(); ++o) {
-    TensorSpec spec{.shape = c.shapes[o],
-                    .dtype = dtype_of_kind(operands[o].kind, c.types(element))};
-    for (auto const id : table.operands[o])
-      spec.axes += concat(table.axes[id].group, static_cast<int>(table.axes[id].within), " ");
-    bool const written = writes(operands[o].access);
-    bool const fresh = operands[o].access == Access::write ||
-                       (written && c.op->overwrites(c.attrs.data(), static_cast<int>(o)));
+    auto const [spec, written, fresh] = planned_operand(c, element, operands, table, o);
     bool const varies = !fresh && is_float(spec.dtype) && (by >> o & 1u) != 0;
     Node given;
     if (varies)

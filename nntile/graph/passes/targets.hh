@@ -22,9 +22,9 @@ struct TaskPlace {
 
 /// Law: on each axis of the mesh a task runs where the tile that it writes is; else where the tiles
 /// are that it reads of a tensor cut over that axis; else everywhere, if what it writes is stored
-/// everywhere; else the axis is open. The sums of canonical groups are made where the tiles are
-/// that they are of, whoever owns the result, and a task that adds one to the result is open where
-/// the result is not cut.
+/// everywhere; else the axis is open. The sum of a canonical group is made where the tiles of
+/// its terms are, wherever the result is, and a task that adds one to the result is open where the
+/// result is not cut.
 class FixedPlaces {
  public:
   FixedPlaces(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> const& homes)
