@@ -94,7 +94,7 @@ struct Cast {
 /// cast(x, y), or cast(node, DType::bf16), which names the dtype of the result alone.
 struct CastCall : Call<ops::Cast> {
   using Call<ops::Cast>::operator();
-  template <class Operand> auto operator()(Operand const& x, DType dtype) const {
+  template <class Operand> auto operator()(Operand&& x, DType dtype) const {
     return (*this)(x, tensor_like(x, dtype));
   }
 };

@@ -132,11 +132,15 @@ TEST_CASE("cast names the dtype of its result", "[graph][graph]") {
   CHECK(y.dtype() == DType::bf16);
   CHECK(y.shape() == Shape{4, 2});
   Node const back = cast(y, DType::fp32).named("back").mark_output();
+  Node other = scale({.alpha = 2}, x);  // not const
+  DType const wide = DType::fp64;
+  Node const of_temporary = cast(cast(std::move(other), wide), DType::fp32).mark_output();
   Serial runtime;
   Graph<Serial> run(graph, runtime);
   run[x] = std::vector<float>(8, 1.5f);
   run();
   CHECK(run[back].read<float>() == std::vector<float>(8, 1.5f));
+  CHECK(run[of_temporary].read<float>() == std::vector<float>(8, 3));
 }
 
 TEST_CASE("a graph says how many tasks, runs and bytes it had", "[graph][graph]") {
