@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An input in the caller's memory: its tiles are pieces of it, adopted by the runtime.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -40,8 +41,8 @@ class SharedRelease {
   std::atomic<std::size_t> left_;
 };
 
-/// Memory of the caller that holds a whole tensor, column-major. Where it is `shared`, other inputs
-/// may overlap it: its elements were given as const.
+/// Memory of the caller that holds a tensor, or what this rank holds of it, column-major. Where it
+/// is `shared`, other inputs may overlap it: its elements were given as const.
 struct CallerMemory {
   std::span<std::byte const> bytes;
   bool shared = false;
@@ -58,36 +59,47 @@ struct CallerMemory {
   }
 };
 
-/// Adopts each tile of a tiling whose tiles are consecutive, to be read. `release` is called once,
-/// after the last task of the last tile. Throws what adopt does; then nothing is adopted, and
-/// `release` is not called.
+/// Adopts the tiles that are not elsewhere of a tiling whose tiles are consecutive, to be read;
+/// `bytes` are those of a box of whole tiles. `release` is called once, after the last task of the
+/// last tile. Throws what adopt does; then nothing is adopted, and `release` is not called.
 template <Runtime R>
-std::vector<typename R::Handle> adopt_tiles(R& runtime, Tiling const& tiling, std::size_t element,
-                                            std::span<std::byte const> bytes, Release release) {
-  auto const count = static_cast<std::size_t>(tiling.tile_count());
+std::vector<typename R::Handle> adopt_tiles(R& runtime, Tiling const& tiling,
+                                            std::vector<bool> const& elsewhere, TileBox const& box,
+                                            std::size_t element, std::span<std::byte const> bytes,
+                                            Release release) {
+  auto const count =
+      static_cast<std::size_t>(std::count(elsewhere.begin(), elsewhere.end(), false));
   std::vector<typename R::Handle> tiles;
-  tiles.reserve(count);
+  tiles.reserve(elsewhere.size());
   SharedRelease* const shared =
-      release.call == nullptr ? nullptr : new SharedRelease(release, count);
-  std::size_t begin = 0;
+      release.call == nullptr || count == 0 ? nullptr : new SharedRelease(release, count);
+  std::size_t adopted = 0;
   try {
-    while (tiles.size() < count) {
-      Shape const extent = tiling.box(static_cast<Index>(tiles.size())).extent;
-      auto const size = static_cast<std::size_t>(element_count(extent)) * element;
+    for (std::size_t tile = 0; tile < elsewhere.size(); ++tile) {
+      tiles.push_back({});
+      if (elsewhere[tile]) continue;
+      TileBox const its = tiling.box(static_cast<Index>(tile));
+      Index begin = 0;  // elements of the box before the tile
+      for (std::size_t d = tiling.rank(); d-- > 0;)
+        begin = begin * box.extent[d] + its.begin[d] - box.begin[d];
+      auto const piece =
+          bytes.subspan(static_cast<std::size_t>(begin) * element,
+                        static_cast<std::size_t>(element_count(its.extent)) * element);
       Release const of_tile = shared == nullptr ? Release{} : shared->of_tile();
-      auto const piece = bytes.subspan(begin, size);
       if constexpr (ReadOnlyRuntime<R>)
-        tiles.push_back(runtime.adopt(piece, host, of_tile));
+        tiles.back() = runtime.adopt(piece, host, of_tile);
       else  // no task of a plan writes it
-        tiles.push_back(runtime.adopt(std::span(const_cast<std::byte*>(piece.data()), piece.size()),
-                                      host, of_tile));
-      begin += size;
+        tiles.back() = runtime.adopt(std::span(const_cast<std::byte*>(piece.data()), piece.size()),
+                                     host, of_tile);
+      ++adopted;
     }
   } catch (...) {
-    if (shared != nullptr) shared->cancel(count - tiles.size());
-    for (auto const& tile : tiles) runtime.retire(tile);
+    if (shared != nullptr) shared->cancel(count - adopted);
+    for (std::size_t tile = 0, left = adopted; left > 0; ++tile)
+      if (!elsewhere[tile]) runtime.retire(tiles[tile]), --left;
     throw;
   }
+  if (count == 0) release();
   return tiles;
 }
 

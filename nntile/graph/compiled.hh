@@ -103,12 +103,13 @@ template <Runtime R> class CompiledGraph {
   /// Of the last run that has ended, one per task of the plan; empty unless bound with `trace`.
   std::span<TaskTime const> times() const { return tasks_.times(); }
 
-  /// Hands a whole column-major array to an input: bind_input("x", values), or, where braces give
-  /// no type, bind_input<float>("x", {1, 2}). Copies it, waiting for that tensor's tasks alone, and
-  /// calls `release`; of a double-buffered input the other buffer is filled while a run reads this
-  /// one. An adopted one is read in place by later runs: see TensorStore::bind for how long the
-  /// memory lives. Throws GraphError (no such tensor, or one that is not kept), ShapeError,
-  /// TypeError; of an adopted one ValueError (alignment, an overlap), LifetimeError (a temporary).
+  /// Hands a column-major array to an input, the whole or what this rank holds of it:
+  /// bind_input("x", values), or, where braces give no type, bind_input<float>("x", {1, 2}). Copies
+  /// it, waiting for that tensor's tasks alone, and calls `release`; of a double-buffered input the
+  /// other buffer is filled while a run reads this one. An adopted one is read in place by later
+  /// runs: see TensorStore::bind for how long the memory lives. Throws GraphError (no such tensor,
+  /// or one that is not kept), ShapeError, TypeError; of an adopted one ValueError (alignment, an
+  /// overlap), LifetimeError (a temporary).
   template <class T = void, class Values>
   void bind_input(std::string const& name, Values&& values, Release release = {}) {
     if constexpr (detail::ArrayOf<Values, T>) {
@@ -236,8 +237,9 @@ template <Runtime R> class CompiledGraph {
   void take_bindings() {
     for (Switched& input : switched_) {
       if (input.seen == input.stored->bindings) continue;
-      std::copy(input.stored->tiles.begin(), input.stored->tiles.end(),
-                bindings_.begin() + input.first);
+      auto to = bindings_.begin() + input.first;
+      for (std::size_t tile = 0; tile < input.stored->tiles.size(); ++tile)
+        if (!input.stored->elsewhere[tile]) *to++ = input.stored->tiles[tile];
       input.seen = input.stored->bindings;
     }
   }

@@ -14,9 +14,10 @@
 
 namespace nntile {
 
-/// A kept tensor of a Graph, to be written and read whole, column-major. Valid while the Graph
-/// lives. Each call waits for that tensor's tasks alone. All throw TypeError where T is not the
-/// tensor's dtype, ShapeError where the number of values is not its size.
+/// A kept tensor of a Graph, to be written and read column-major: whole, or what this rank holds of
+/// it. Valid while the Graph lives. Each call waits for that tensor's tasks alone. All throw
+/// TypeError where T is not the tensor's dtype, ShapeError where the number of values is not its
+/// size.
 template <Runtime R> class GraphTensor {
  public:
   GraphTensor(TensorStore<R>& store, typename TensorStore<R>::Stored& stored)

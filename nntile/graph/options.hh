@@ -55,7 +55,8 @@ struct PlanOptions {
   std::vector<KeptTiling> keep = {};
   /// Inputs that runs read where the caller has them: bind_input adopts the memory. Each is cut
   /// along its outermost axis alone, so that its tiles are pieces of that memory; other tensors'
-  /// axes that must agree with its inner ones stay whole as well.
+  /// axes that must agree with its inner ones stay whole as well. On a mesh each rank hands over
+  /// the memory of what it holds, or of the whole.
   std::vector<std::string> adopted = {};
   /// Inputs with two buffers, which bind_input fills in turn: the next batch is copied in while a
   /// run reads this one. Costs the memory of each once more.

@@ -50,11 +50,6 @@ struct Job {
 };
 
 inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshShape const& mesh) {
-  auto const fail = [&](auto const&... text) {
-    throw PlanError(concat("plan '", graph.name(), "': ", text...));
-  };
-  if (!options.adopted.empty() || !options.double_buffered.empty())
-    fail("inputs are copied in on a mesh; leave PlanOptions::adopted and double_buffered out");
   if (options.tile == PlanOptions::automatic) {
     PlanOptions alone = options;
     alone.mesh.clear(), alone.rules.clear();
@@ -71,7 +66,7 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
   auto const axes = passes::TilePass(graph, options, dims, used, storages).class_names(plan.nodes);
   std::vector<TileHome> homes = passes::HomePass(plan, graph, options, mesh, axes).run();
   for (PlannedTensor& tensor : plan.tensors)
-    if (tensor.used && tensor.storage == Storage::stored)
+    if (tensor.used && tensor.storage != Storage::arena && tensor.storage != Storage::view)
       for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
         TileHome home = homes[tensor.first_buffer + static_cast<std::uint32_t>(tile)];
         home.first = mesh.first(home.box);
@@ -139,7 +134,8 @@ std::shared_ptr<Plan const> plan_part(LogicalGraph const& graph, TensorStore<R> 
 /// The same as compile() for this rank's part, by the mesh and rules of the options: its store has
 /// a communicator. All ranks call it for the same graphs in one order, and run these so. A run
 /// reads and writes what the rank holds; a bound input is the whole tensor, of which it takes its
-/// tiles. Throws what compile() and plan_part() do, and CommError (another rank lacks the memory).
+/// tiles, or what it holds, Stored::held. Throws what compile() and plan_part() do, and CommError
+/// (another rank lacks the memory).
 template <Runtime R>
 CompiledGraph<R> compile_part(LogicalGraph const& graph, TensorStore<R>& store,
                               PlanOptions const& options, BindOptions const& bind = {}) {

@@ -32,6 +32,7 @@ template <Runtime R> class TensorStore {
     StoredSpec spec;
     std::vector<Handle> tiles;    // what the next run reads and writes
     std::vector<bool> elsewhere;  // on another rank: there is no handle
+    std::optional<TileBox> held;  // what the others fill, where it is a box
     std::vector<bool> written;  // by the store or a run; what others wrote is found out when asked
     Storage storage = Storage::stored;
     std::uint64_t bindings = 0;  // how often other tiles took the place of `tiles`
@@ -82,12 +83,13 @@ template <Runtime R> class TensorStore {
       result.spec = {planned.name,       planned.dtype, planned.tiling,      file,
                      planned.attributes, planned.open,  planned.column_unit, planned.homes};
       result.storage = planned.storage;
-      allocate(result.tiles, planned, buffers);
-      if (planned.storage == Storage::double_buffered) allocate(result.spare, planned, buffers);
       for (PlannedBuffer const& buffer : buffers) {
         result.written.push_back(element_count(planned.tiling.box(buffer.tile).extent) == 0);
         result.elsewhere.push_back(!holds(buffer));
       }
+      allocate(result.tiles, planned, buffers);
+      if (planned.storage == Storage::double_buffered) allocate(result.spare, planned, buffers);
+      result.held = detail::held_box(planned.tiling, result.elsewhere);
       by_name_.emplace(planned.name, &result);
     } catch (...) {
       retire(result);
@@ -150,7 +152,8 @@ template <Runtime R> class TensorStore {
     return stored.written[at] = true;
   }
 
-  /// Hands a whole column-major array to an input. Most copy it in, as `write` does, and call
+  /// Hands a column-major array to an input: the whole tensor, of which each rank takes the tiles
+  /// that it holds, or what this rank holds of it. Most copy it in, as `write` does, and call
   /// `release` at once. An adopted one reads it in place: it lives until `release` is called, after
   /// the last task that reads it and the binding of other memory; without one, until two others
   /// were bound or the store ends, and the runs in between have ended. Costs nothing where one of
@@ -160,12 +163,12 @@ template <Runtime R> class TensorStore {
   template <class T>
   requires Element<std::remove_const_t<T>>
   void bind(Stored& stored, std::span<T> values, Release release = {}) {
-    using Value = std::remove_const_t<T>;
+    TileBox const box = detail::box_of_values<std::remove_const_t<T>>(stored.spec, stored.held,
+                                                                      values.size(), "bind_input");
     if (stored.storage == Storage::adopted) {
-      check<Value>(stored, values.size(), "bind_input");
-      adopt(stored, {std::as_bytes(values), std::is_const_v<T>}, release);
+      adopt(stored, {std::as_bytes(values), std::is_const_v<T>}, box, release);
     } else {
-      write(stored, std::span<Value const>(values));
+      copy_in(stored, std::as_bytes(values).data(), box);
       release();
     }
     stored.bytes_bound += values.size_bytes();
@@ -179,12 +182,12 @@ template <Runtime R> class TensorStore {
     write(at(name), values);
   }
   template <Element T> void write(Stored& stored, std::span<T const> values) {
-    check<T>(stored, values.size(), "write");
+    detail::check_values<T>(stored.spec, values.size(), "write");
     write_bytes(stored, reinterpret_cast<std::byte const*>(values.data()));
   }
-  /// Copies a tensor out, waiting for its tasks alone. Throws TypeError; TaskError where a task
-  /// that wrote it failed; GraphError, with tile and rank, where another rank holds some of it:
-  /// `gather` gives the whole, `read_tile` what is here.
+  /// Copies a tensor out, or, to a span of that size, what this rank holds of it; waits for its
+  /// tasks alone. Throws TypeError; TaskError where a task that wrote it failed; GraphError, with
+  /// tile and rank, where another rank holds some of the whole: `gather` gives that.
   template <Element T> std::vector<T> read(std::string const& name) const {
     return read<T>(at(name));
   }
@@ -194,8 +197,9 @@ template <Runtime R> class TensorStore {
     return values;
   }
   template <Element T> void read(Stored const& stored, std::span<T> to) const {
-    check<T>(stored, to.size(), "read");
-    read_bytes(stored, reinterpret_cast<std::byte*>(to.data()));
+    TileBox const box = detail::box_of_values<T>(stored.spec, stored.held, to.size(), "read");
+    if (box.extent == stored.spec.tiling.shape()) check_here(stored, "read");
+    copy_out(stored, reinterpret_cast<std::byte*>(to.data()), box);
   }
 
   /// Whether this rank holds a tile.
@@ -241,7 +245,7 @@ template <Runtime R> class TensorStore {
     (void)together(concat("gather of '", name, "'"), [&] {
       stored = &at(name);
       values.resize(static_cast<std::size_t>(element_count(stored->spec.tiling.shape())));
-      check<T>(*stored, values.size(), "gather");
+      detail::check_values<T>(stored->spec, values.size(), "gather");
       return std::vector<std::byte>();
     });
     std::span<std::byte> const to = std::as_writable_bytes(std::span(values));
@@ -309,24 +313,11 @@ template <Runtime R> class TensorStore {
       throw GraphError(concat("write: '", stored.spec.name, "' is adopted, so that its values are ",
                               "in the caller's memory; change them there, or bind other memory by ",
                               "bind_input(\"", stored.spec.name, "\", span)"));
-    bool const twice = stored.storage == Storage::double_buffered;
-    for_each_tile<Access::write>(
-        stored, twice ? stored.spare : stored.tiles,
-        [&](std::byte* tile, TileBox const& box, Shape const& shape, std::size_t size) {
-          copy_to_tile(tile, box, values, shape, size, stored.spec.column_unit);
-        });
-    stored.written.assign(stored.tiles.size(), true);
-    if (!twice) return;
-    stored.tiles.swap(stored.spare);
-    ++stored.bindings;
+    copy_in(stored, values, detail::whole_box(stored.spec.tiling));
   }
   void read_bytes(Stored const& stored, std::byte* values) const {
     check_here(stored, "read");
-    for_each_tile<Access::read>(
-        stored, stored.tiles,
-        [&](std::byte const* tile, TileBox const& box, Shape const& shape, std::size_t size) {
-          copy_from_tile(tile, box, values, shape, size, stored.spec.column_unit);
-        });
+    copy_out(stored, values, detail::whole_box(stored.spec.tiling));
   }
 
  private:
@@ -348,19 +339,41 @@ template <Runtime R> class TensorStore {
     }
   }
   void retire(Stored& stored) {
-    for (auto const* tiles : {&stored.tiles, &stored.spare})
-      for (std::size_t i = 0; i < tiles->size(); ++i)
-        if (i >= stored.elsewhere.size() || !stored.elsewhere[i]) runtime_.retire((*tiles)[i]);
+    for (auto const* tiles : {&stored.tiles, &stored.spare}) retire(*tiles, stored.elsewhere);
+  }
+  void retire(std::vector<Handle> const& tiles, std::vector<bool> const& elsewhere) {
+    for (std::size_t i = 0; i < tiles.size(); ++i)
+      if (!elsewhere[i]) runtime_.retire(tiles[i]);
   }
 
-  void adopt(Stored& stored, detail::CallerMemory const& memory, Release release) {
+  /// Copies the values of a box of a tensor into the tiles that are here.
+  void copy_in(Stored& stored, std::byte const* values, TileBox const& box) {
+    bool const twice = stored.storage == Storage::double_buffered;
+    for_each_tile<Access::write>(stored, twice ? stored.spare : stored.tiles, box,
+                                 [&](std::byte* tile, TileBox const& in, std::size_t size) {
+                                   copy_to_tile(tile, in, values, box.extent, size,
+                                                stored.spec.column_unit);
+                                 });
+    stored.written.assign(stored.tiles.size(), true);
+    if (!twice) return;
+    stored.tiles.swap(stored.spare);
+    ++stored.bindings;
+  }
+  void copy_out(Stored const& stored, std::byte* values, TileBox const& box) const {
+    for_each_tile<Access::read>(
+        stored, stored.tiles, box, [&](std::byte const* tile, TileBox const& in, std::size_t size) {
+          copy_from_tile(tile, in, values, box.extent, size, stored.spec.column_unit);
+        });
+  }
+  void adopt(Stored& stored, detail::CallerMemory const& memory, TileBox const& box,
+             Release release) {
     [[maybe_unused]] auto const inside = detail::drive(runtime(), "bind_input");
     bool const first = stored.bindings == 0, returned = release.call != nullptr;
     if (!first && !returned && !stored.has_release && stored.memory == memory) return;
     check_memory(stored, memory);
     if (returned || stored.spare.empty() || !(stored.spare_memory == memory)) {
-      std::vector<Handle> tiles = adopt_tiles(stored, memory, release);
-      for (Handle const& handle : stored.spare) runtime_.retire(handle);
+      std::vector<Handle> tiles = adopt_tiles(stored, memory, box, release);
+      retire(stored.spare, stored.elsewhere);
       stored.spare.swap(tiles);
       stored.spare_memory = memory;
     }
@@ -368,17 +381,17 @@ template <Runtime R> class TensorStore {
     std::swap(stored.memory, stored.spare_memory);
     ++stored.bindings;
     if (first || stored.has_release) {  // placeholders, or memory that the caller wants back
-      for (Handle const& handle : stored.spare) runtime_.retire(handle);
+      retire(stored.spare, stored.elsewhere);
       stored.spare.clear();
     }
     stored.has_release = returned;
     stored.written.assign(stored.tiles.size(), true);
   }
   std::vector<Handle> adopt_tiles(Stored const& stored, detail::CallerMemory const& memory,
-                                  Release release) {
+                                  TileBox const& box, Release release) {
     try {
-      return detail::adopt_tiles(runtime(), stored.spec.tiling, size_of(stored.spec.dtype),
-                                 memory.bytes, release);
+      return detail::adopt_tiles(runtime(), stored.spec.tiling, stored.elsewhere, box,
+                                 size_of(stored.spec.dtype), memory.bytes, release);
     } catch (ValueError const& error) {
       throw ValueError(concat("bind_input: '", stored.spec.name, "': ", error.what()));
     }
@@ -402,29 +415,19 @@ template <Runtime R> class TensorStore {
                                 "const elements, or memory that does not overlap"));
   }
 
+  /// Calls f(bytes of a tile, its box in `within`, bytes of an element) for the tiles that are
+  /// here.
   template <Access access, class F>
-  void for_each_tile(Stored const& stored, std::vector<Handle> const& tiles, F&& f) const {
+  void for_each_tile(Stored const& stored, std::vector<Handle> const& tiles, TileBox const& within,
+                     F&& f) const {
     using Byte = std::conditional_t<access == Access::read, std::byte const, std::byte>;
-    Shape const shape = stored.spec.tiling.shape();
     for (std::size_t tile = 0; tile < tiles.size(); ++tile) {
       if (stored.elsewhere[tile]) continue;
       HostView<std::int32_t, R, access> const view(runtime(), tiles[tile]);
-      f(reinterpret_cast<Byte*>(view.span().data()),
-        stored.spec.tiling.box(static_cast<Index>(tile)), shape, size_of(stored.spec.dtype));
+      TileBox box = stored.spec.tiling.box(static_cast<Index>(tile));
+      for (std::size_t d = 0; d < box.begin.size(); ++d) box.begin[d] -= within.begin[d];
+      f(reinterpret_cast<Byte*>(view.span().data()), box, size_of(stored.spec.dtype));
     }
-  }
-
-  template <Element T> static void check_type(Stored const& stored, char const* call) {
-    if (stored.spec.dtype != dtype_of<T>)
-      throw TypeError(concat(call, ": '", stored.spec.name, "' is ", name_of(stored.spec.dtype),
-                             ", not ", name_of(dtype_of<T>)));
-  }
-  template <Element T>
-  static void check(Stored const& stored, std::size_t count, char const* call) {
-    check_type<T>(stored, call);
-    if (static_cast<Index>(count) != element_count(stored.spec.tiling.shape()))
-      throw ShapeError(concat(call, ": ", count, " values for '", stored.spec.name, "' of shape ",
-                              to_string(stored.spec.tiling.shape())));
   }
 
   static void check_number(Stored const& stored, Index tile, char const* call) {
@@ -436,7 +439,7 @@ template <Runtime R> class TensorStore {
   template <Element T>
   Shape check_tile(Stored const& stored, Index tile, char const* call,
                    std::optional<std::size_t> values = {}) const {
-    check_type<T>(stored, call);
+    detail::check_type<T>(stored.spec, call);
     check_number(stored, tile, call);
     Shape const extent = stored.spec.tiling.box(tile).extent;
     if (values && static_cast<Index>(*values) != element_count(extent))

@@ -2,9 +2,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a store knows of a tensor besides its bytes.
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "nntile/core/spelling.hh"
+#include "nntile/core/traits.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile {
@@ -50,6 +55,58 @@ inline void check_same(StoredSpec const& stored, Storage storage, PlannedTensor 
     throw PlanError(concat("store: tiles of '", planned.name, "' are on other ranks here than in ",
                            "the new graph; plan both with the same mesh and rules, and the new ",
                            "one around TensorStore::tilings()"));
+}
+
+inline TileBox whole_box(Tiling const& tiling) { return {Shape(tiling.rank(), 0), tiling.shape()}; }
+/// The box that the tiles of this rank fill, those which are not elsewhere; none where they fill no
+/// box.
+inline std::optional<TileBox> held_box(Tiling const& tiling, std::vector<bool> const& elsewhere) {
+  TileBox held{Shape(tiling.rank(), 0), Shape(tiling.rank(), 0)};
+  Index elements = 0;
+  bool first = true;
+  for (std::size_t tile = 0; tile < elsewhere.size(); ++tile) {
+    if (elsewhere[tile]) continue;
+    TileBox const box = tiling.box(static_cast<Index>(tile));
+    elements += element_count(box.extent);
+    if (std::exchange(first, false)) held = box;
+    for (std::size_t d = 0; d < tiling.rank(); ++d) {
+      Index const end = std::max(held.begin[d] + held.extent[d], box.begin[d] + box.extent[d]);
+      held.begin[d] = std::min(held.begin[d], box.begin[d]);
+      held.extent[d] = end - held.begin[d];
+    }
+  }
+  if (elements != element_count(held.extent)) return {};
+  return held;
+}
+
+template <Element T> void check_type(StoredSpec const& spec, char const* call) {
+  if (spec.dtype != dtype_of<T>)
+    throw TypeError(concat(call, ": '", spec.name, "' is ", name_of(spec.dtype), ", not ",
+                           name_of(dtype_of<T>)));
+}
+/// Throws TypeError, ShapeError where so many values are not the whole tensor.
+template <Element T>
+void check_values(StoredSpec const& spec, std::size_t count, char const* call) {
+  check_type<T>(spec, call);
+  if (static_cast<Index>(count) != element_count(spec.tiling.shape()))
+    throw ShapeError(concat(call, ": ", count, " values for '", spec.name, "' of shape ",
+                            to_string(spec.tiling.shape())));
+}
+/// The box that so many values are of: the whole tensor, or what this rank holds of it. Throws
+/// TypeError, ShapeError.
+template <Element T>
+TileBox box_of_values(StoredSpec const& spec, std::optional<TileBox> const& held, std::size_t count,
+                      char const* call) {
+  check_type<T>(spec, call);
+  Shape const shape = spec.tiling.shape();
+  if (static_cast<Index>(count) == element_count(shape)) return whole_box(spec.tiling);
+  if (held && static_cast<Index>(count) == element_count(held->extent)) return *held;
+  bool const part = held && !(held->extent == shape);
+  throw ShapeError(concat(call, ": ", count, " values for '", spec.name, "' of shape ",
+                          to_string(shape),
+                          part ? concat(", of which this rank holds ", to_string(held->extent),
+                                        " from ", to_string(held->begin))
+                               : std::string()));
 }
 
 }  // namespace detail

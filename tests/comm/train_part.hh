@@ -10,13 +10,17 @@
 
 namespace nntile::test {
 
+/// How the batches of a training come to it.
+enum class BatchStorage { copied, adopted, double_buffered };
+
 /// Three steps of a small GPT-2 of four batches, by phases if asked for; what they send and
 /// receive.
 template <class R>
 std::vector<PlannedTraffic> train_part(TensorStore<R>& store, std::vector<MeshAxis> const& mesh,
                                        std::vector<ShardRule> const& rules,
                                        std::vector<AxisGroups> const& groups = {},
-                                       bool by_phase = false) {
+                                       bool by_phase = false,
+                                       BatchStorage storage = BatchStorage::copied) {
   TinyGpt sizes;
   sizes.batch = 4;
   sizes.numerics.groups = groups;
@@ -26,26 +30,40 @@ std::vector<PlannedTraffic> train_part(TensorStore<R>& store, std::vector<MeshAx
   options.mesh = mesh;
   options.rules = rules;
   options.by_phase = by_phase;
+  std::vector<std::string> const names = {"tokens", "labels"};
+  if (storage == BatchStorage::adopted) options.adopted = names;
+  if (storage == BatchStorage::double_buffered) options.double_buffered = names;
   CompiledGraph<R> step = compile_any(of.graph, store, options);
   LogicalGraph init("init");
   nn::initialize(init, of.step, 1);
   options.rules.clear();  // around what the store holds
   options.by_phase = false;
+  options.adopted.clear(), options.double_buffered.clear();
   options.cuts.clear();
   CompiledGraph<R> first = compile_any(init, store, options);
   if (!traffic(first.plan()).empty()) throw Error("first values are sent");
   first.execute();
   store.template write<Index>("positions", of.step.position_values());
-  for (int number = 1; number <= 3; ++number) {
-    auto const [tokens, labels] = tiny_batch(sizes, number);
+  // Adopted memory outlives the store.
+  static std::vector<TinyBatch> const batches{tiny_batch(sizes, 1), tiny_batch(sizes, 2),
+                                              tiny_batch(sizes, 3)};
+  auto const bind = [&](int number) {
+    auto const& [tokens, labels] = batches[static_cast<std::size_t>(number - 1)];
     step.template bind_input<std::int64_t>("tokens", tokens);
     step.template bind_input<std::int64_t>("labels", labels);
+  };
+  for (int number = 1; number <= 3; ++number) {
+    bool const early = storage != BatchStorage::copied && !by_phase;
+    if (number == 1 || !early) bind(number);
     step.template bind_input<float>("lr", std::vector<float>{0.01f});
     step.template bind_input<std::int64_t>("step", std::vector<std::int64_t>{number});
-    if (by_phase)
+    if (by_phase) {
       for (char const* phase : {"forward", "backward", "optimizer"}) step.execute(phase);
-    else
-      step.execute();
+    } else {
+      auto const run = step.execute_async();
+      if (number < 3 && early) bind(number + 1);
+      run.wait();
+    }
   }
   return times(traffic(step.plan()), 3);
 }

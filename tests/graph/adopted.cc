@@ -2,10 +2,8 @@
 // Inputs that runs read in the caller's memory.
 #include "nntile/graph/adopted.hh"
 
-#include <mutex>
-#include <optional>
+#include <atomic>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "nntile/graph/dump.hh"
@@ -13,36 +11,15 @@
 #include "nntile/nn/linear.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/scale.hh"
+#include "tests/support/address_spy.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
-#include "tests/support/one_to_one.hh"
 #include "tests/support/runtimes.hh"
 
 using namespace nntile;
 using namespace nntile::test;
 
 namespace {
-
-/// y = 2 x, which notes where its kernel finds x.
-struct Spy : OneToOne {
-  static constexpr char const* name = "spy";
-  template <class T> static void reference(Args const& args, Buffers<Spy> const& buffers) {
-    T const* const x = buffers.template at<T>(Operand::x);
-    T* const y = buffers.template at<T>(Operand::y);
-    for (Index i = 0; i < args.n; ++i) y[i] = static_cast<T>(x[i] + x[i]);
-    std::lock_guard const guard(mutex);
-    seen.insert(x);
-  }
-  /// The addresses since the last call.
-  static std::set<void const*> take() {
-    std::lock_guard const guard(mutex);
-    return std::exchange(seen, {});
-  }
-
- private:
-  inline static std::mutex mutex;
-  inline static std::set<void const*> seen;
-};
 
 /// z = 2 x for x of shape {4, 6}, "in batch".
 struct SpyGraph {

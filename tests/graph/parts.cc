@@ -218,11 +218,6 @@ TEST_CASE("a mesh or rule that cannot be is refused with what would do", "[graph
       "axis of the mesh, and none of its tensors: leave out .axis, or .at");
   CHECK(refusal({{"pipe", 2}}, {{.tensors = "y", .at = 1}}).find("leave out .at") !=
         std::string::npos);
-  PlanOptions options{.tile = 128};
-  options.adopted = {"x"};
-  CHECK(message_of<PlanError>([&] {
-          Plan(layer.graph, options, 0);
-        }).find("inputs are copied in on a mesh") != std::string::npos);
 }
 
 TEST_CASE("more ranks than canonical groups are refused", "[graph][parts]") {

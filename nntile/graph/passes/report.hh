@@ -41,7 +41,9 @@ class ReportPass {
     for (std::size_t rank = 0; rank < reports_.size(); ++rank) lay_out(static_cast<int>(rank));
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
       if (stored(b))
-        mesh_.each(homes_[b].box, [&](int rank) { report(rank).memory.stored += bytes(b); });
+        mesh_.each(homes_[b].box, [&](int rank) {
+          report(rank).memory.add(plan_.tensors[plan_.buffers[b].tensor], plan_.buffers[b]);
+        });
     return std::move(reports_);
   }
 
