@@ -63,8 +63,8 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
     used.push_back(plan.tensors[t].used);
     storages.push_back(plan.tensors[t].storage);
   }
-  auto const axes = passes::TilePass(graph, options, dims, used, storages).class_names(plan.nodes);
-  std::vector<TileHome> homes = passes::HomePass(plan, graph, options, mesh, axes).run();
+  passes::TilePass cuts(graph, options, dims, used, storages);
+  std::vector<TileHome> homes = passes::HomePass(plan, graph, options, mesh, cuts).run();
   for (PlannedTensor& tensor : plan.tensors)
     if (tensor.used && tensor.storage != Storage::arena && tensor.storage != Storage::view)
       for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {

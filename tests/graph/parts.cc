@@ -218,6 +218,39 @@ TEST_CASE("a mesh or rule that cannot be is refused with what would do", "[graph
       "axis of the mesh, and none of its tensors: leave out .axis, or .at");
   CHECK(refusal({{"pipe", 2}}, {{.tensors = "y", .at = 1}}).find("leave out .at") !=
         std::string::npos);
+  PlanOptions options{.tile = 128, .adopted = {"x"}, .mesh = {{"tensor", 2}}};
+  options.rules = {{.axis = "in", .mesh = "tensor"}};
+  CHECK(message_of<PlanError>([&] { Plan(layer.graph, options, 0); }) ==
+        "plan 'layer': rule (tensors '*', role any, axis 'in', mesh 'tensor'): 'linear.weight' has "
+        "1 tiles along 'in' for 2 ranks of mesh axis 'tensor', since the adopted input 'x' is cut "
+        "along its outermost axis alone: share that one out, or leave 'x' out of "
+        "PlanOptions::adopted");
+  options.adopted.clear();
+  options.keep = {{"x", Tiling({256, 64})}};
+  CHECK(contains(message_of<PlanError>([&] { Plan(layer.graph, options, 0); }),
+                 "since a tensor that exists has 1 tiles along it: plan all graphs of a store with "
+                 "the same mesh and rules"));
+}
+
+TEST_CASE("an axis that an op needs whole is refused with rules that do", "[graph][parts]") {
+  LogicalGraph graph("heads");
+  TensorSpec const spec{.shape = {64, 2, 8, 4}, .axes = "dim head seq batch"};
+  Node const x = graph.input(spec, "x");
+  attention(x, x, x).named("y").mark_output();
+  gelutanh(graph.input({.shape = {64}, .axes = "dim"}, "other")).named("z").mark_output();
+  PlanOptions options{.tile = 64, .mesh = {{"data", 2}}};
+  options.rules = {{.axis = "dim", .mesh = "data"}};
+  CHECK(message_of<PlanError>([&] { Plan(graph, options, 0); }) ==
+        "plan 'heads': rule (tensors '*', role any, axis 'dim', mesh 'data'): 'x' has 1 tiles "
+        "along 'dim' for 2 ranks of mesh axis 'data', since attention needs 'x' in one tile along "
+        "it: share out another axis, or put a rule before this one that keeps it whole, {.tensors "
+        "= \"x\", .axis = \"dim\"}");
+  options.rules = {{.axis = "batch", .mesh = "data"}};
+  CHECK_NOTHROW(Plan(graph, options, 0));
+  options.rules = {{.tensors = "x", .axis = "dim"},
+                   {.tensors = "y", .axis = "dim"},
+                   {.axis = "dim", .mesh = "data"}};
+  CHECK_NOTHROW(Plan(graph, options, 0));
 }
 
 TEST_CASE("more ranks than canonical groups are refused", "[graph][parts]") {

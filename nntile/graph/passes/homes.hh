@@ -92,8 +92,13 @@ class MeshShape {
 class HomePass {
  public:
   HomePass(PlanData const& plan, LogicalGraph const& graph, PlanOptions const& options,
-           MeshShape const& mesh, std::vector<std::vector<std::string>> const& axes)
-      : plan_(plan), graph_(graph), options_(options), mesh_(mesh), axes_(axes) {}
+           MeshShape const& mesh, TilePass& cuts)
+      : plan_(plan),
+        graph_(graph),
+        options_(options),
+        mesh_(mesh),
+        cuts_(cuts),
+        axes_(cuts.class_names(plan.nodes)) {}
 
   std::vector<TileHome> run() {
     for (ShardRule const& rule : options_.rules) check(rule);
@@ -359,12 +364,15 @@ class HomePass {
          did_you_mean(stem, names));
   }
   [[noreturn]] void fail_tiles(std::uint32_t t, std::size_t d, ShardRule const& rule, Index tiles,
-                               Index parts) const {
+                               Index parts) {
     PlannedTensor const& tensor = plan_.tensors[t];
     Index const extent = tensor.tiling.axis(d).extent();
     if (extent < parts)
       fail(describe(rule), ": '", tensor.name, "' has ", extent, " indices along '", rule.axis,
            "' for ", parts, " ranks of mesh axis '", rule.mesh, "': use at most ", extent);
+    if (std::string const why = cuts_.obstacle(plan_.nodes, t, d); !why.empty())
+      fail(describe(rule), ": '", tensor.name, "' has ", tiles, " tiles along '", rule.axis,
+           "' for ", parts, " ranks of mesh axis '", rule.mesh, "', since ", why);
     fail(describe(rule), ": '", tensor.name, "' has ", tiles, " tiles along '", rule.axis, "' for ",
          parts, " ranks of mesh axis '", rule.mesh, "': cut it, .cuts = {{\"", rule.axis, "\", {",
          (extent + parts - 1) / parts, "}}}");
@@ -374,8 +382,9 @@ class HomePass {
   LogicalGraph const& graph_;
   PlanOptions const& options_;
   MeshShape const& mesh_;
-  std::vector<std::vector<std::string>> const& axes_;  // names of a tensor's dimensions
-  std::vector<std::uint8_t> dealt_;                    // bits of the mesh's axes, by buffer
+  TilePass& cuts_;
+  std::vector<std::vector<std::string>> const axes_;  // names of a tensor's dimensions
+  std::vector<std::uint8_t> dealt_;                   // bits of the mesh's axes, by buffer
   std::vector<TileHome> homes_;
   std::vector<Index> load_;  // bytes that have been dealt to each rank
   std::vector<bool> used_;

@@ -45,6 +45,28 @@ class TilePass {
     return names;
   }
 
+  /// Why a dimension cannot be cut as a rule would have it, and what would do; "" where nothing but
+  /// cuts are lacking. Behind class_names().
+  std::string obstacle(std::vector<std::size_t> const& ops, std::uint32_t t, std::size_t d) {
+    std::size_t const root = find(first_[t] + d);
+    for (std::size_t const o : ops)
+      if (std::uint32_t const of = whole_along(graph_.op_at(o), root); of != no_id)
+        return concat(graph_.op_at(o).info->name, " needs '", graph_.tensor_at(of).name,
+                      "' in one tile along it: share out another axis, or put a rule before this ",
+                      "one that keeps it whole, {.tensors = \"", graph_.tensor_at(t).name,
+                      "\", .axis = \"", names_[root], "\"}");
+    collect_adopted();
+    if (inside_[root] != none) {
+      std::string const& name = graph_.tensor_at(tensor_of(inside_[root])).name;
+      return concat("the adopted input '", name, "' is cut along its outermost axis alone: share ",
+                    "that one out, or leave '", name, "' out of PlanOptions::adopted");
+    }
+    keep_tilings();
+    if (kept_[root] == nullptr) return "";
+    return concat("a tensor that exists has ", kept_[root]->count(), " tiles along it: plan all ",
+                  "graphs of a store with the same mesh and rules");
+  }
+
   /// Tilings of all tensors, from the axes of the ops that are kept. Throws PlanError on cuts that
   /// contradict.
   std::vector<Tiling> run(std::vector<std::size_t> const& ops) {
@@ -118,6 +140,15 @@ class TilePass {
           join(seen[axis], id);
         if (op.axes.axes[axis].whole) whole_[id] = true;
       }
+  }
+
+  /// The tensor that an op needs in one tile along a class; no_id if none.
+  std::uint32_t whole_along(OpNode const& op, std::size_t root) {
+    for (std::size_t o = 0; o < op.operands.size(); ++o)
+      for (std::size_t d = 0; d < op.axes.operands[o].size(); ++d)
+        if (op.axes.axes[op.axes.operands[o][d]].whole && find(first_[op.operands[o]] + d) == root)
+          return op.operands[o];
+    return no_id;
   }
 
   void name_classes() {
