@@ -73,12 +73,13 @@ inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions options,
 inline void show_model(InfoSettings const& settings) {
   auto const config = model_of(settings.model);
   Preset const& preset = preset_of(settings.model.preset);
-  Index const seq = settings.model.seq.value_or(preset.seq),
-              batch = settings.model.batch.value_or(preset.batch);
+  Index const seq = settings.model.seq.value_or(preset.seq), batch = micro_batch_of(settings.model);
   auto numerics = numerics_of(settings.model.machine.numerics);
   numerics.groups = groups_of(settings.model.groups);
-  ModelGraph const of(ModelGraph::Purpose::training, config, seq, batch, numerics);
+  ModelGraph const of(ModelGraph::Purpose::training, config, seq, batch, numerics, {}, {},
+                      settings.model.accumulate);
   auto options = tile_options(settings.model.machine.tile);
+  options.by_phase = of.step.accumulates();
   options.machine.cache = core_cache();
   options.machine.workers = settings.model.machine.workers.value_or(
       static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
@@ -93,6 +94,9 @@ inline void show_model(InfoSettings const& settings) {
       static_cast<long long>(seq * batch), static_cast<long long>(batch),
       static_cast<long long>(seq), of.graph.op_count(), plan.tasks().size(),
       static_cast<long long>(plan.tile()), static_cast<double>(plan.flops()) * 1e-9);
+  if (of.step.accumulates())
+    std::printf("           that is one of %d micro-batches and the update\n",
+                settings.model.accumulate);
   std::printf("memory     %lld bytes: %lld stored, %lld arena (lower bound %lld)\n",
               static_cast<long long>(plan.memory().total()),
               static_cast<long long>(plan.memory().stored),

@@ -28,16 +28,21 @@ using nntile::Plan;
 struct ModelGraph {
   using Purpose = nntile::nn::LanguageModelOptions::Purpose;
 
-  /// `mesh`: of the ranks that train, which then decide together whether to stop.
+  /// `mesh`: of the ranks that train, which then decide together whether to stop. A step of
+  /// several micro-batches, `accumulate` of `batch` sequences, runs by phases.
   ModelGraph(Purpose purpose, nntile::nn::Gpt2Config const& config, Index seq, Index batch,
              nntile::Numerics const& numerics, nntile::nn::AdamWOptions const& adamw = {},
-             std::vector<nntile::MeshAxis> const& mesh = {})
+             std::vector<nntile::MeshAxis> const& mesh = {}, int accumulate = 1)
       : graph(purpose == Purpose::training     ? "train"
               : purpose == Purpose::validation ? "validate"
                                                : "generate",
               numerics),
         model(graph, config),
-        step(model, {.seq = seq, .batch = batch, .purpose = purpose, .adamw = adamw}) {
+        step(model, {.seq = seq,
+                     .batch = batch,
+                     .purpose = purpose,
+                     .accumulate = accumulate,
+                     .adamw = adamw}) {
     if (step.optimizer() && adamw.clip > 0) step.optimizer()->squared_norm().mark_output();
     if (mesh.empty()) return;
     nntile::TensorSpec asked{.shape = {1}, .axes = "flag"};
@@ -57,6 +62,12 @@ struct ModelGraph {
   nntile::nn::LanguageModelStep step;
   std::vector<nntile::ShardRule> rules;  // of its own, besides those that share the model
 };
+
+/// What checkpoints have of a run: parameters and the optimizer's states. Gradients are 0 between
+/// steps.
+inline bool is_saved(nntile::StoredSpec const& spec) {
+  return nntile::io::is_saved(spec) && !spec.name.ends_with(".grad");
+}
 
 /// The tensors of a run and the ways to fill them.
 template <nntile::Runtime R> class Session {
@@ -80,12 +91,14 @@ template <nntile::Runtime R> class Session {
   /// Plans and binds. Throws OutOfMemory, before a byte is allocated, where the machine has less
   /// than the plan needs.
   std::unique_ptr<CompiledGraph<R>> compile(ModelGraph const& of, bool trace = false) {
-    return compile(of.graph, Axes::all, trace, of.rules);
+    return compile(of.graph, Axes::all, trace, of.rules, of.step.accumulates());
   }
   std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph, Axes axes = Axes::all,
                                             bool trace = false,
-                                            std::vector<nntile::ShardRule> const& rules = {}) {
+                                            std::vector<nntile::ShardRule> const& rules = {},
+                                            bool by_phase = false) {
     auto kept = options;
+    kept.by_phase = by_phase;
     kept.rules.insert(kept.rules.end(), rules.begin(), rules.end());
     if (axes == Axes::some) kept.cuts.clear(), kept.rules.clear();
     for (auto& tiling : store.tilings()) kept.keep.push_back(std::move(tiling));
@@ -113,6 +126,12 @@ template <nntile::Runtime R> class Session {
     LogicalGraph init("initialize", {of.graph.numerics().mode});  // no sums, and not all axes
     nntile::nn::initialize(init, of.step, seed);
     compile(init, Axes::some)->execute();
+  }
+  /// Gradients of several micro-batches, which no checkpoint has.
+  void zero_gradients(ModelGraph const& of) {
+    LogicalGraph zero("zero gradients", {of.graph.numerics().mode});
+    of.step.zero_gradients(zero);
+    compile(zero, Axes::some)->execute();
   }
   void write_positions(ModelGraph const& of) {
     store.template write<Index>("positions", of.step.position_values());

@@ -40,17 +40,18 @@ template <nntile::Runtime R> class Trainer {
         settings_(settings),
         config_(model_of(settings)),
         seq_(settings.seq.value_or(preset_of(settings.preset).seq)),
-        batch_(settings.batch.value_or(preset_of(settings.preset).batch)),
+        micro_batch_(micro_batch_of(settings)),
+        batch_(micro_batch_ * settings.accumulate),
         corpus_(open_corpus(settings.data, seq_)),
         sharing_(share()),
         steps_(settings.steps),
         directory_(open_directory(settings)),
         resumed_(open_checkpoint()),
         session_(runtime, settings.machine, &world, sharing_),
-        train_(ModelGraph::Purpose::training, config_, seq_, batch_, numerics(),
+        train_(ModelGraph::Purpose::training, config_, seq_, micro_batch_, numerics(),
                {settings.beta1, settings.beta2, 1e-8, settings.weight_decay, settings.clip},
-               sharing_.mesh),
-        valid_(ModelGraph::Purpose::validation, config_, seq_, batch_, numerics()) {
+               sharing_.mesh, settings.accumulate),
+        valid_(ModelGraph::Purpose::validation, config_, seq_, micro_batch_, numerics()) {
     step_graph_ = session_.compile(train_, settings.profile);
     valid_graph_ = session_.compile(valid_);
     if (resumed_)
@@ -58,7 +59,7 @@ template <nntile::Runtime R> class Trainer {
     else
       session_.initialize(train_, settings.seed);
     session_.write_positions(train_);
-    for (std::string const& flops : world_.gather(std::to_string(step_graph_->plan().flops())))
+    for (std::string const& flops : world_.gather(std::to_string(flops_of_step())))
       step_flops_ += std::stod(flops);
     watch_.saves_in(settings_.out);
   }
@@ -115,8 +116,8 @@ template <nntile::Runtime R> class Trainer {
         world_,
         line("preset", s.preset) + line("width", config_.width) + line("layers", config_.layers) +
             line("heads", config_.heads) + line("seq", seq_) + line("batch", batch_) +
-            line("steps", s.steps) + line("minutes", s.minutes) + line("lr", s.lr) +
-            line("warmup", s.warmup) + line("weight-decay", s.weight_decay) +
+            line("accumulate", s.accumulate) + line("steps", s.steps) + line("minutes", s.minutes) +
+            line("lr", s.lr) + line("warmup", s.warmup) + line("weight-decay", s.weight_decay) +
             line("beta1", s.beta1) + line("beta2", s.beta2) + line("clip", s.clip) +
             line("seed", s.seed) + line("out", s.out) + line("resume", int{s.resume}) +
             line("hash", int{s.hash}) + line("profile", int{s.profile}) + line("groups", s.groups) +
@@ -183,8 +184,9 @@ template <nntile::Runtime R> class Trainer {
   }
 
   void resume() {
-    resumed_->load(nntile::io::targets_of(session_.store, nntile::io::is_saved),
-                   nntile::io::Part::all, session_.store.link());
+    resumed_->load(nntile::io::targets_of(session_.store, is_saved), nntile::io::Part::all,
+                   session_.store.link());
+    if (train_.step.accumulates()) session_.zero_gradients(train_);
     step_ = static_cast<std::int64_t>(resumed_->state().step);
     sample_ = resumed_->state().sample;
     if (world_.speaks())
@@ -222,7 +224,7 @@ template <nntile::Runtime R> class Trainer {
     auto const saved = [&] {
       try {
         return directory_->save_shares(describe(config_, seq_), state,
-                                       io::shares_of(session_.store, io::is_saved));
+                                       io::shares_of(session_.store, is_saved));
       } catch (nntile::Error const& error) {
         throw nntile::Error(
             nntile::concat("step ", step_, " is not saved: ", std::string_view(error.what())));
@@ -239,6 +241,8 @@ template <nntile::Runtime R> class Trainer {
 
   void report_profile() {
     if (!world_.speaks()) return;
+    if (settings_.accumulate > 1)
+      std::printf("\nof each step the profile has the last micro-batch and the update\n");
     show_profile(profile_, runtime_.workers().cpu, core_peak_, core_triad());
     std::string const path = settings_.out + "/trace.json";
     try {
@@ -284,9 +288,6 @@ template <nntile::Runtime R> class Trainer {
 
   bool train_step() {
     auto const number = step_ + 1;
-    corpus_.train_batch(sample_, static_cast<std::size_t>(batch_), settings_.seed, tokens_,
-                        labels_);
-    bind_batch(*step_graph_);
     step_graph_->template bind_input<float>(
         "lr", std::vector<float>{static_cast<float>(learning_rate(number))});
     step_graph_->template bind_input<std::int64_t>("step", std::vector<std::int64_t>{number});
@@ -296,8 +297,9 @@ template <nntile::Runtime R> class Trainer {
       step_graph_->template bind_input<float>("stop asked", asked);
     }
     watch_.begin(number);
-    step_graph_->execute();
-    double const loss = static_cast<double>(step_graph_->template get_output<float>("loss")[0]);
+    double loss = 0;
+    for (int micro = 0; micro < settings_.accumulate; ++micro) loss += run_micro_batch(micro);
+    loss /= settings_.accumulate;
     if (!sharing_.mesh.empty()) stops_ = step_graph_->template get_output<float>("stop")[0] > 0;
     watch_.end();
     if (!std::isfinite(loss)) {
@@ -316,6 +318,39 @@ template <nntile::Runtime R> class Trainer {
     return true;
   }
 
+  /// Runs a step, or one micro-batch of it; behind the last one the update. Returns its loss.
+  double run_micro_batch(int number) {
+    corpus_.train_batch(sample_ + static_cast<std::uint64_t>(number * micro_batch_),
+                        static_cast<std::size_t>(micro_batch_), settings_.seed, tokens_, labels_);
+    bind_batch(*step_graph_);
+    if (settings_.accumulate == 1) {
+      step_graph_->execute();
+    } else {
+      (void)step_graph_->execute_async("forward");
+      step_graph_->execute("backward");
+      if (number + 1 == settings_.accumulate) step_graph_->execute("optimizer");
+    }
+    return static_cast<double>(step_graph_->template get_output<float>("loss")[0]);
+  }
+
+  /// Calls visit(tasks, runs) for this rank's part of a step: the update runs once, the rest for
+  /// each micro-batch.
+  template <class Visit> void each_part_of_step(Visit visit) const {
+    auto const& plan = step_graph_->plan();
+    if (plan.phases().empty()) return visit(plan.tasks(), 1);
+    for (nntile::PlannedPhase const& phase : plan.phases())
+      visit(plan.tasks().subspan(phase.begin, phase.end - phase.begin),
+            phase.name == "optimizer" ? 1 : settings_.accumulate);
+  }
+  double flops_of_step() const {
+    double flops = 0;
+    each_part_of_step([&](auto tasks, int runs) {
+      for (nntile::PlannedTask const& task : tasks)
+        flops += static_cast<double>(task.cost.flops) * runs;
+    });
+    return flops;
+  }
+
   void bind_batch(CompiledGraph<R>& graph) {
     graph.template bind_input<std::int64_t>("tokens", tokens_);
     graph.template bind_input<std::int64_t>("labels", labels_);
@@ -324,11 +359,12 @@ template <nntile::Runtime R> class Trainer {
   /// Mean loss over evenly spread windows of the validation part.
   void validate() {
     double sum = 0;
-    std::size_t const batches =
-        std::min<std::size_t>(20, corpus_.validation_batches(static_cast<std::size_t>(batch_)));
+    auto const size = static_cast<std::size_t>(micro_batch_);
+    std::size_t const batches = std::min(20 * static_cast<std::size_t>(settings_.accumulate),
+                                         corpus_.validation_batches(size));
     double const begin = seconds_now();
     for (std::size_t i = 0; i < batches; ++i) {
-      corpus_.validation_batch(i, batches, static_cast<std::size_t>(batch_), tokens_, labels_);
+      corpus_.validation_batch(i, batches, size, tokens_, labels_);
       bind_batch(*valid_graph_);
       valid_graph_->execute();
       sum += static_cast<double>(valid_graph_->template get_output<float>("loss")[0]);
@@ -351,20 +387,27 @@ template <nntile::Runtime R> class Trainer {
     peak_ = core_peak_ * std::min(runtime_.workers().cpu * world_.ranks_here(), cores) *
             (world_.size() / world_.ranks_here());
     std::printf(
-        "model   %lld parameters: width %lld, %lld layers, %lld heads, sequence %lld, batch %lld\n",
+        "model   %lld parameters: width %lld, %lld layers, %lld heads, sequence %lld, batch "
+        "%lld%s\n",
         static_cast<long long>(train_.model.parameters().count()),
         static_cast<long long>(config_.width), static_cast<long long>(config_.layers),
         static_cast<long long>(config_.heads), static_cast<long long>(seq_),
-        static_cast<long long>(batch_));
+        static_cast<long long>(batch_),
+        settings_.accumulate == 1
+            ? ""
+            : nntile::concat(" in ", settings_.accumulate, " micro-batches of ", micro_batch_)
+                  .c_str());
     std::printf("data    %s\n", corpus_.describe().c_str());
+    std::size_t tasks = 0;
+    each_part_of_step(
+        [&](auto of_part, int runs) { tasks += of_part.size() * static_cast<std::size_t>(runs); });
     std::printf(
         "plan    %zu tasks a step%s, tiles of %lld, %.2f Gflop; memory %s = %s stored + %s arena "
         "(at "
         "least "
         "%s); %s\n",
-        plan.tasks().size(), world_.size() == 1 ? "" : " on rank 0",
-        static_cast<long long>(plan.tile()), static_cast<double>(plan.flops()) * 1e-9,
-        readable_bytes(static_cast<double>(plan.memory().total())).c_str(),
+        tasks, world_.size() == 1 ? "" : " on rank 0", static_cast<long long>(plan.tile()),
+        flops_of_step() * 1e-9, readable_bytes(static_cast<double>(plan.memory().total())).c_str(),
         readable_bytes(static_cast<double>(plan.memory().stored)).c_str(),
         readable_bytes(static_cast<double>(plan.memory().arena)).c_str(),
         readable_bytes(static_cast<double>(plan.memory().arena_lower_bound)).c_str(),
@@ -384,8 +427,10 @@ template <nntile::Runtime R> class Trainer {
 
   void describe_ranks() const {
     nntile::Index sent = 0, received = 0;
-    for (nntile::PlannedTraffic const& with : nntile::traffic(step_graph_->plan()))
-      sent += with.bytes_sent, received += with.bytes_received;
+    each_part_of_step([&](auto tasks, int runs) {
+      for (nntile::PlannedTraffic const& with : nntile::traffic(step_graph_->plan(), tasks))
+        sent += with.bytes_sent * runs, received += with.bytes_received * runs;
+    });
     std::printf("ranks   %d, mesh %s, processes %s\n", world_.size(),
                 to_text(sharing_.mesh).c_str(), world_.processes().c_str());
     std::printf("traffic rank 0 sends %s and receives %s a step\n",
@@ -436,7 +481,8 @@ template <nntile::Runtime R> class Trainer {
   TrainSettings settings_;
   nntile::nn::Gpt2Config config_;
   Index seq_;
-  Index batch_;
+  Index micro_batch_;
+  Index batch_;  // of a step
   nntile::io::Corpus corpus_;
   Sharing sharing_;
   bool stops_ = false;

@@ -23,10 +23,11 @@ struct PlannedTraffic {
   bool operator==(PlannedTraffic const&) const = default;
 };
 
-/// By rank, without those to which nothing goes either way. Cost: linear in the tasks.
-inline std::vector<PlannedTraffic> traffic(Plan const& plan) {
+/// Of some of a plan's tasks, those of a phase, by rank, without those to which nothing goes either
+/// way. Cost: linear in the tasks.
+inline std::vector<PlannedTraffic> traffic(Plan const& plan, std::span<PlannedTask const> tasks) {
   std::vector<PlannedTraffic> by_rank(static_cast<std::size_t>(plan.ranks()));
-  for (PlannedTask const& task : plan.tasks()) {
+  for (PlannedTask const& task : tasks) {
     KernelKind const kind = plan.kernels()[task.kernel].kind;
     if (kind != KernelKind::send && kind != KernelKind::receive) continue;
     TransferArgs args;
@@ -40,6 +41,7 @@ inline std::vector<PlannedTraffic> traffic(Plan const& plan) {
   std::erase_if(by_rank, [](PlannedTraffic const& with) { return with.sent + with.received == 0; });
   return by_rank;
 }
+inline std::vector<PlannedTraffic> traffic(Plan const& plan) { return traffic(plan, plan.tasks()); }
 
 namespace detail {
 

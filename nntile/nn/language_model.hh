@@ -8,6 +8,7 @@
 
 #include "nntile/nn/loss.hh"
 #include "nntile/nn/optim.hh"
+#include "nntile/ops/scale.hh"
 
 namespace nntile::nn {
 
@@ -25,6 +26,11 @@ struct LanguageModelOptions {
   /// Inference ends at the logits, validation at the loss, `gradients` at those of the parameters,
   /// which are kept for an optimizer in another graph; training updates the parameters.
   enum class Purpose { inference, validation, gradients, training } purpose = Purpose::training;
+  /// Micro-batches of a step. With more than one, `batch` is that of each; the gradients are of the
+  /// mean of their losses, and are kept: a run of the phases forward and backward adds to them, in
+  /// turn upwards from +0, and the phase optimizer, run behind the last, sets them to 0 again. Plan
+  /// with PlanOptions::by_phase. Cost: a gradient's memory a parameter, and the phases do not mix.
+  int accumulate = 1;
   AdamWOptions adamw = {};
 };
 
@@ -49,10 +55,19 @@ class LanguageModelStep {
     labels_ = batch("labels", options);
     loss_ = mean_cross_entropy(logits_, labels_).mark_output();
     if (forward) return;
-    gradients_ =
-        add_gradients(graph(), loss_, {.persistent = options.purpose == Purpose::gradients});
-    if (options.purpose == Purpose::training)
-      optimizer_.emplace(*parameters_, gradients_, options.adamw);
+    if (options.accumulate < 1)
+      throw GraphError(concat("language model: accumulate ", options.accumulate,
+                              " micro-batches; there is 1 at least"));
+    accumulates_ = options.accumulate > 1;
+    Node const share = accumulates_
+                           ? scale({.alpha = 1.0 / options.accumulate}, loss_).named("loss.share")
+                           : loss_;
+    gradients_ = add_gradients(graph(), share,
+                               {.persistent = accumulates_ || options.purpose == Purpose::gradients,
+                                .accumulate = accumulates_});
+    if (options.purpose != Purpose::training) return;
+    optimizer_.emplace(*parameters_, gradients_, options.adamw);
+    if (accumulates_) zero_gradients(graph());
   }
 
   LogicalGraph& graph() const { return parameters_->graph(); }
@@ -65,6 +80,16 @@ class LanguageModelStep {
   Node const& loss() const { return loss_; }            // a kept scalar; empty in inference
   Gradients const& gradients() const { return gradients_; }  // of the loss; none of a forward pass
   std::optional<AdamW> const& optimizer() const { return optimizer_; }  // in training alone
+  bool accumulates() const { return accumulates_; }  // whether several runs add to the gradients
+
+  /// Appends to `to`, this graph or another, what sets the gradients that are kept to 0.
+  void zero_gradients(LogicalGraph& to) const {
+    for (Parameter const& parameter : parameters_->all())
+      if (Node const gradient = gradients_.find(parameter.node))
+        ops::fill({.value = 0}, to.find(gradient.name())
+                                    ? to.at(gradient.name())
+                                    : to.state(graph().tensor_of(gradient).spec, gradient.name()));
+  }
 
   /// The values of `positions`: 0, 1, ..., seq - 1; of an open one at the number that it is bound
   /// to.
@@ -89,12 +114,15 @@ class LanguageModelStep {
   Node loss_;
   Gradients gradients_;
   std::optional<AdamW> optimizer_;
+  bool accumulates_ = false;
 };
 
-/// Fills `init` with ops that give every parameter and optimizer state its first value.
+/// Fills `init` with ops that give every parameter, optimizer state and gradient that is added to
+/// its first value.
 inline void initialize(LogicalGraph& init, LanguageModelStep const& step, std::uint64_t seed) {
   initialize(init, step.parameters(), seed);
   if (step.optimizer()) initialize_states(init, *step.optimizer());
+  if (step.accumulates()) step.zero_gradients(init);
 }
 
 }  // namespace nntile::nn

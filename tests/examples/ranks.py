@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Equal bits over ranks, end to end: the golden hash of a training run with canonical groups comes out of 1 to 4
 processes of MPI, however they share the model, on every runtime, for two tilings, with clipping, and when resumed by
-another number of ranks on another mesh. And what is wrong with a start is one line of one rank.
+another number of ranks on another mesh; so does that of a run whose steps add up the gradients of micro-batches. And what is wrong with a start is one line of one rank.
 
     ranks.py build/examples/gpt2 mpiexec.mpich            one run of each way to share: the suite
     ranks.py build/examples/gpt2 mpiexec.mpich --full     20 steps; all of ranks x sharing x runtimes x tilings
@@ -64,6 +64,22 @@ def main():
     check('3 ranks fsdp, clipped', train(3, 'fsdp', '', *size, '--steps', steps, '--workers', 1, '--clip', 0.1), clipped)
     if clipped == expected:
         sys.exit('clipping changed nothing')
+    # 4 sequences in each of 2 micro-batches, on any ranks and resumed on others: the bits of one process.
+    micro = [*size[:3], 8, *size[4:], '--accumulate', 2]
+    accumulated = golden['micro'] if fma and not full else runs.train(*micro, '--steps', steps)
+    for (ranks, parallel, mesh), tiling in zip(SHARED if full else [(4, 'tensor+zero1', 'tensor=2,data=2')],
+                                               itertools.cycle(reversed(TILINGS))):
+        check(f'{ranks} ranks {parallel} {mesh} tile {tiling}, micro-batches',
+              train(ranks, parallel, mesh, *micro, '--steps', steps, '--tile', tiling, '--workers', 1), accumulated)
+    if accumulated in (expected, runs.train(*micro[:-2], '--steps', steps)):
+        sys.exit('micro-batches changed nothing')
+    clipped = runs.train(*micro, '--steps', steps, '--clip', 0.1)
+    out = runs.new_folder()
+    train(4, 'fsdp', '', *micro, '--steps', steps // 3, '--workers', 1, '--clip', 0.1, out=out)
+    train(2, 'tensor', '', *micro, '--steps', 2 * (steps // 3), '--workers', 1, '--clip', 0.1, '--resume', out=out)
+    check('micro-batches, clipped, 4 ranks fsdp, then 2 tensor, then 1',
+          runs.train(*micro, '--steps', steps, '--clip', 0.1, '--resume', out=out), clipped)
+
     out = runs.new_folder()
     train(4, 'fsdp', '', *size, '--steps', steps // 3, '--workers', 1, out=out)
     train(2, 'tensor', '', *size, '--steps', 2 * (steps // 3), '--workers', 1, '--resume', out=out)
@@ -83,6 +99,9 @@ def main():
     refuse(start(2, 'train', *here, '--parallel', 'fdsp'), ["no preset 'fdsp'", 'fsdp'], 'an unknown preset')
     refuse(start(2, 'train', *here, '--parallel', 'tensor+ddp'), ['--mesh'], 'a mesh that is not said')
     refuse(start(2, 'train', *here, '--frobnicate'), ['--frobnicate'], 'an unknown option')
+    refuse(start(2, 'train', *here, '--accumulate', 3), ['--accumulate: 3', '4 sequences'], 'micro-batches of no size')
+    refuse(start(1, 'train', *here, '--accumulate', 1, ':', '-n', '1', runs.program, 'train', *here, '--accumulate', 2),
+           ['--accumulate'], 'other micro-batches on another rank')
     refuse(start(3, 'train', *here, '--batch', 2, '--groups', 'batch=2'), ['batch', '2', '3'], 'too few sequences')
     refuse(start(2, 'generate', '--run', here[3]), ['one process'], 'text from two ranks')
     refuse(start(1, 'train', *here, '--seed', 1, ':', '-n', '1', runs.program, 'train', *here, '--seed', 2),

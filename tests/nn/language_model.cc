@@ -8,8 +8,10 @@
 #include "nntile/ops/embedding.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 
 using namespace nntile;
+using namespace nntile::test;
 
 namespace {
 
@@ -71,6 +73,50 @@ TEST_CASE("a language model's step has the loss of its formula and lowers it", "
   auto const loss = static_cast<double>(run[of.step.loss()].item<float>());
   CHECK_THAT(loss, Catch::Matchers::WithinRel(expected_loss(table), 1e-6));
   CHECK(expected_loss(store.read<float>("table")) < loss);
+}
+
+TEST_CASE("micro-batches have the gradient of the whole batch, which the update clears",
+          "[nn][model]") {
+  Bound whole(Purpose::gradients);
+  LogicalGraph graph;
+  Bigram const model(graph);
+  nn::LanguageModelStep const step(model, {.seq = seq, .batch = 1, .accumulate = batch});
+  Serial runtime, other;
+  TensorStore<Serial> store(runtime), stored_whole(other);
+  Graph<Serial> run(graph, store, {.by_phase = true}), at_once(whole.graph, stored_whole);
+  using Filled = std::pair<nn::LanguageModelStep const*, TensorStore<Serial>*>;
+  for (auto const& [of, to] : {Filled{&step, &store}, Filled{&whole.step, &stored_whole}}) {
+    LogicalGraph init("initialize");
+    nn::initialize(init, *of, 1);
+    compile(init, *to).execute();
+  }
+  at_once[whole.step.tokens()] = tokens;
+  at_once[whole.step.labels()] = labels;
+  at_once();
+  run[step.optimizer()->lr()] = 0.0;
+  for (int number = 1; number <= 2; ++number) {  // the second begins from 0 again
+    run[step.optimizer()->step()] = number;
+    for (Index micro = 0; micro < batch; ++micro) {
+      auto const first = tokens.begin() + micro * seq, label = labels.begin() + micro * seq;
+      run[step.tokens()] = std::vector<Index>(first, first + seq);
+      run[step.labels()] = std::vector<Index>(label, label + seq);
+      run.phase("forward");
+      run.phase("backward");
+    }
+    auto const sum = store.read<float>("table.grad"),
+               expected = stored_whole.read<float>("table.grad");
+    for (std::size_t i = 0; i < sum.size(); ++i) CHECK(std::abs(sum[i] - expected[i]) < 1e-7f);
+    run.phase("optimizer");
+    CHECK(store.read<float>("table.grad") == std::vector<float>(sum.size(), 0.0f));
+  }
+}
+
+TEST_CASE("a step without micro-batches is refused", "[nn][model]") {
+  LogicalGraph graph;
+  Bigram const model(graph);
+  CHECK(message_of<GraphError>([&] {
+          nn::LanguageModelStep(model, {.seq = seq, .batch = 1, .accumulate = 0});
+        }) == "language model: accumulate 0 micro-batches; there is 1 at least");
 }
 
 TEST_CASE("validation ends at the loss and inference at the logits", "[nn][model]") {
