@@ -100,9 +100,12 @@ inline Simulation simulate(Plan const& plan, MachineModel const& machine, TaskOr
   std::vector<double> free(static_cast<std::size_t>(std::max(1, machine.workers)), 0.0);
   std::vector<double> available(plan.tasks().size());
   Simulation result;
+  double now = 0;  // a worker that has nothing to do is free from here on
   while (!coming.empty() || !ready.empty()) {
     double& worker = *std::min_element(free.begin(), free.end());
-    if (ready.empty()) worker = std::max(worker, coming.front().since);
+    now = std::max(now, worker);
+    if (ready.empty()) now = std::max(now, coming.front().since);
+    worker = now;
     while (!coming.empty() && coming.front().since <= worker)
       push(ready, pop(coming, later), less_urgent);
     Item const next = pop(ready, less_urgent);

@@ -45,6 +45,17 @@ TEST_CASE("independent chains run side by side, and a chain does not", "[graph][
   CHECK(simulate(chains(1), with(2)).elapsed == 2);
 }
 
+TEST_CASE("no worker begins a task before what it waits for has ended", "[graph][simulate]") {
+  LogicalGraph graph;
+  Node const first = gelutanh(graph.input({.shape = {125}}, "x"));
+  gelutanh(first).mark_output();
+  Node last = first;
+  for (int i = 0; i < 3; ++i) last = gelutanh(last).mark_output();  // slots have no part in it
+  first.mark_output();
+  Plan const plan(graph, {.tile = 0});
+  for (int const workers : {2, 3, 4}) CHECK(simulate(plan, with(workers)).elapsed == 4);
+}
+
 TEST_CASE("a task on the only path has no slack, another one has", "[graph][simulate]") {
   LogicalGraph graph;
   Node const x = graph.input({.shape = {125}}, "x");
