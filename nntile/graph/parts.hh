@@ -48,7 +48,7 @@ namespace detail {
 /// The tasks of all ranks in their common order, and who holds each tile.
 struct Job {
   PlanData plan;
-  std::vector<TileHome> homes;  // by buffer, without hidden operands
+  std::vector<TileHome> homes;  // by buffer; hidden operands are everywhere
 };
 
 inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshShape const& mesh) {
@@ -74,6 +74,7 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
         home.first = mesh.first(home.box);
         tensor.homes.push_back(home);
       }
+  homes.resize(plan.buffers.size());
   return {std::move(plan), std::move(homes)};
 }
 
@@ -101,8 +102,8 @@ using passes::PartReport;
 /// ranks.
 inline std::vector<PartReport> report_parts(LogicalGraph const& graph, PlanOptions const& options) {
   passes::MeshShape const mesh(options.mesh);
-  detail::Job job = detail::job_of(graph, options, mesh);
-  return passes::ReportPass(job.plan, mesh, std::move(job.homes)).run();
+  detail::Job const job = detail::job_of(graph, options, mesh);
+  return passes::report(job.plan, mesh, job.homes);
 }
 
 /// The least that all ranks together send in a run, in bytes, with homes as the rules give them and

@@ -17,9 +17,7 @@ namespace nntile::passes {
 class SplitPass {
  public:
   SplitPass(PlanData plan, MeshShape const& mesh, std::vector<TileHome> homes, int rank)
-      : plan_(std::move(plan)), mesh_(mesh), homes_(std::move(homes)), rank_(rank) {
-    homes_.resize(plan_.buffers.size());  // hidden operands are everywhere
-  }
+      : plan_(std::move(plan)), mesh_(mesh), homes_(std::move(homes)), rank_(rank) {}
 
   PlanData run() {
     int const ranks = mesh_.ranks();

@@ -28,9 +28,7 @@ class TrafficBoundPass {
         words_((static_cast<std::size_t>(mesh.ranks()) + 63) / 64),
         at_(plan.buffers.size() * words_),
         one_(plan.buffers.size()),
-        task_(words_) {
-    homes_.resize(plan_.buffers.size());
-  }
+        task_(words_) {}
 
   /// Bytes that all ranks together send in a run.
   Index run() {

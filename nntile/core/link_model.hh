@@ -1,0 +1,19 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// How long a message takes between two ranks, by a few numbers.
+
+namespace nntile {
+
+/// What one link costs, in seconds and bytes. A worker spends `overhead` and `overhead_per_byte` at
+/// each end of a message, the link carries its bytes at `bandwidth`, and they are at the other end
+/// `latency` later: o, O, 1/G and L of the LogGOPS model (Hoefler, Schneider, Lumsdaine 2010). A
+/// network that moves bytes by itself has no overhead per byte; where a copy by the processor
+/// carries them, that is nearly all there is, and the bandwidth may be infinite.
+struct LinkModel {
+  double latency = 2e-6;         // seconds
+  double bandwidth = 12.5e9;     // bytes/s in each direction: 100 Gbit/s
+  double overhead = 0.5e-6;      // seconds of a worker, for a message at each end
+  double overhead_per_byte = 0;  // seconds of a worker, for a byte at each end
+};
+
+}  // namespace nntile
