@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A training step of GPT-2's smallest model on two ranks of one worker, beside one rank of two
-// workers with the same canonical groups: processes in turn, in one run.
+// workers with the same canonical groups: processes in turn, in one run. And what a simulation of
+// both says, of the same minute's kernels and messages.
 
 #include <sstream>
 
@@ -8,6 +9,7 @@
 #include "bench/harness.hh"
 #include "bench/process.hh"
 #include "bench/ranks_cases.hh"
+#include "nntile/graph/simulate_job.hh"
 #include "nntile/runtime/ring/ring.hh"
 
 namespace {
@@ -20,6 +22,38 @@ double time_step(bench::BoundStep<Ring>& step, float& loss) {
   loss = step.execute();
   return bench::seconds() - begin;
 }
+
+/// Simulates a case on two ranks and on one, each time with what the step before took.
+class Simulated {
+ public:
+  Simulated(bench::RanksCase const& of, bench::Gpt2Step const& step, Plan const& plan)
+      : plan_(plan), one_(job_tasks(std::span(&plan, 1))) {
+    PlanOptions options{.tile = 512};
+    options.mesh = of.mesh;
+    options.rules = of.rules;
+    two_ = job_tasks(step.graph, options);
+  }
+
+  void add(std::span<TaskTime const> times, std::string const& link) {
+    ClusterModel cluster;
+    std::istringstream words(link);
+    words >> cluster.link.latency;
+    std::string bandwidth;  // may be inf
+    words >> bandwidth >> cluster.link.overhead >> cluster.link.overhead_per_byte;
+    cluster.link.bandwidth = std::strtod(bandwidth.c_str(), nullptr);
+    cluster.kernels.add(plan_, times);
+    cluster.rank.workers = 2;
+    one.push_back(simulate(one_, cluster).elapsed);
+    cluster.rank.workers = 1;
+    two.push_back(simulate(two_, cluster).elapsed);
+  }
+
+  Samples one, two;
+
+ private:
+  Plan const& plan_;
+  JobTasks one_, two_;
+};
 
 /// Times one case; false where the ranks cannot be started, or have other bits.
 bool run(bench::Records& records, bench::RanksCase const& of, std::string const& ranks) {
@@ -34,16 +68,20 @@ bool run(bench::Records& records, bench::RanksCase const& of, std::string const&
   }
   bench::Gpt2Step const grouped({}, of.seq, of.batch, {.groups = of.groups});
   bench::Gpt2Step const plain({}, of.seq, of.batch);
-  bench::BoundStep<Ring> one(grouped, {.workers = 2}, {.tile = 512});
+  bench::BoundStep<Ring> one(grouped, {.workers = 2}, {.tile = 512}, {.trace = true});
   bench::BoundStep<Ring> without(plain, {.workers = 2}, {.tile = 512});
   float loss = 0, other = 0;
   (void)time_step(one, loss);
   (void)time_step(without, other);
+  Simulated simulated(of, grouped, one.run().plan());
   Samples ours, theirs, ungrouped;
   bool equal = true;
   for (int round = 0; round < rounds; ++round) {
     theirs.push_back(time_step(one, loss));
     ungrouped.push_back(time_step(without, other));
+    auto const link = process.ask("link");
+    if (!link) return false;
+    simulated.add(one.run().times(), *link);
     auto const answer = process.ask("step");
     if (!answer) return false;
     char* end = nullptr;
@@ -55,6 +93,14 @@ bool run(bench::Records& records, bench::RanksCase const& of, std::string const&
   records.add(of.name, "ring", "seconds_one_rank", "s", theirs);
   records.add_ratio(of.name, "ring", "ranks_share", theirs, ours);
   records.add_ratio(of.name, "ring", "groups_cost", theirs, ungrouped);
+  records.add_ratio(of.name, "ring", "simulated_one_rank", simulated.one, theirs);
+  records.add_ratio(of.name, "ring", "simulated_two_ranks", simulated.two, ours);
+  Samples share, simulated_share;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    share.push_back(ours[i] / theirs[i]);
+    simulated_share.push_back(simulated.two[i] / simulated.one[i]);
+  }
+  records.add_ratio(of.name, "ring", "simulated_ratio", simulated_share, share);
   std::istringstream words(*traffic);
   double sent = 0, bound = 0;
   words >> sent >> bound;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A rank of bench_ranks, one worker each, under mpiexec: makes a step when rank 0 is asked to.
 //
-// usage: ranks_mpi CASE     then a line for each step; rank 0 answers with its seconds and loss
+// usage: ranks_mpi CASE     then a line for each step; rank 0 answers with its seconds and loss,
+// and
+//                           the line "link" with latency, bandwidth and overheads of a link
 
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include "bench/gpt2_step.hh"
 #include "bench/harness.hh"
 #include "bench/ranks_cases.hh"
+#include "nntile/comm/measure_link.hh"
 #include "nntile/comm/mpi.hh"
 #include "nntile/comm/transfers.hh"
 #include "nntile/runtime/ring/ring.hh"
@@ -20,11 +23,12 @@ namespace {
 
 using namespace nntile;
 
+enum class Word : std::uint8_t { stop, step, link };
+
 /// Rank 0's word to the others, who sleep until it comes: a rank that spins in a barrier would take
 /// the core of the process that is timed meanwhile.
-bool agree(MpiComm& comm, bool go, std::int64_t number) {
-  auto word = static_cast<std::byte>(go);
-  std::span<std::byte> const bytes(&word, 1);
+Word agree(MpiComm& comm, Word word, std::int64_t number) {
+  auto const bytes = std::as_writable_bytes(std::span(&word, 1));
   std::vector<EndedRequest> ended;
   std::size_t open = 0;
   if (comm.rank() == 0) {
@@ -37,7 +41,7 @@ bool agree(MpiComm& comm, bool go, std::int64_t number) {
     comm.test(ended);
     usleep(200);
   }
-  return word == std::byte{1};
+  return word;
 }
 
 int serve(bench::RanksCase const& of) {
@@ -58,8 +62,18 @@ int serve(bench::RanksCase const& of) {
   }
   std::string line;
   for (std::int64_t number = 1;; ++number) {
-    bool const go = comm.rank() != 0 || static_cast<bool>(std::getline(std::cin, line));
-    if (!agree(words, go, number % 1000)) return 0;
+    bool const more = comm.rank() != 0 || static_cast<bool>(std::getline(std::cin, line));
+    Word const asked = !more ? Word::stop : line == "link" ? Word::link : Word::step;
+    Word const word = agree(words, asked, number % 1000);
+    if (word == Word::stop) return 0;
+    if (word == Word::link) {
+      LinkModel const link = measure_link(words);
+      if (comm.rank() != 0) continue;
+      std::printf("%.9g %.9g %.9g %.9g\n", link.latency, link.bandwidth, link.overhead,
+                  link.overhead_per_byte);
+      std::fflush(stdout);
+      continue;
+    }
     double const begin = bench::seconds();
     float const loss = bound.execute();
     if (comm.rank() != 0) continue;
