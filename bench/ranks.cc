@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A training step of GPT-2's smallest model on two ranks of one worker, beside one rank of two
-// workers with the same canonical groups: processes in turn, in one run. And what a simulation of
-// both says, of the same minute's kernels and messages.
+// workers with the same canonical groups, and beside PyTorch: processes in turn, in one run. And
+// what a simulation of both says, of the same minute's kernels and messages.
 
+#include <unistd.h>
+
+#include <memory>
 #include <sstream>
 
 #include "bench/gpt2_step.hh"
@@ -55,8 +58,30 @@ class Simulated {
   JobTasks one_, two_;
 };
 
+/// PyTorch's two processes of one thread, which share the batch; none where they cannot be started.
+std::unique_ptr<bench::Process> torch(bench::RanksCase const& of, std::string const& python) {
+  if (python.empty()) {
+    std::printf(
+        "%s: no PyTorch: pip install torch in a virtual environment and name its interpreter with "
+        "--torch\n",
+        of.name);
+    return nullptr;
+  }
+  std::vector<std::string> environment{"OMP_NUM_THREADS=1", "OMP_WAIT_POLICY=passive"};
+  char const* const allocator = "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4";
+  if (access(allocator, R_OK) == 0) environment.push_back(concat("LD_PRELOAD=", allocator));
+  auto process = std::make_unique<bench::Process>(
+      std::vector<std::string>{python, NNTILE_BENCH_SOURCE "/rivals/ranks_torch.py",
+                               std::to_string(of.batch), std::to_string(of.seq)},
+      environment);
+  if (process->read()) return process;
+  std::printf("%s: no PyTorch: '%s' cannot run it\n", of.name, python.c_str());
+  return nullptr;
+}
+
 /// Times one case; false where the ranks cannot be started, or have other bits.
-bool run(bench::Records& records, bench::RanksCase const& of, std::string const& ranks) {
+bool run(bench::Records& records, bench::RanksCase const& of, std::string const& ranks,
+         std::string const& python) {
   int const rounds = records.options().quick ? of.quick_rounds : of.rounds;
   if (rounds == 0) return true;
   bench::Process process({"mpiexec.mpich", "-n", "2", ranks, of.name});
@@ -66,6 +91,8 @@ bool run(bench::Records& records, bench::RanksCase const& of, std::string const&
                  ranks.c_str(), of.name);
     return false;
   }
+  bool const rival = of.rules == ddp();  // which is all that it has of these
+  auto const theirs_process = rival ? torch(of, python) : nullptr;
   bench::Gpt2Step const grouped({}, of.seq, of.batch, {.groups = of.groups});
   bench::Gpt2Step const plain({}, of.seq, of.batch);
   bench::BoundStep<Ring> one(grouped, {.workers = 2}, {.tile = 512}, {.trace = true});
@@ -74,7 +101,7 @@ bool run(bench::Records& records, bench::RanksCase const& of, std::string const&
   (void)time_step(one, loss);
   (void)time_step(without, other);
   Simulated simulated(of, grouped, one.run().plan());
-  Samples ours, theirs, ungrouped;
+  Samples ours, theirs, ungrouped, overlap, of_torch;
   bool equal = true;
   for (int round = 0; round < rounds; ++round) {
     theirs.push_back(time_step(one, loss));
@@ -86,7 +113,12 @@ bool run(bench::Records& records, bench::RanksCase const& of, std::string const&
     if (!answer) return false;
     char* end = nullptr;
     ours.push_back(std::strtod(answer->c_str(), &end));
-    equal = equal && std::strtof(end, nullptr) == loss;
+    equal = equal && std::strtof(end, &end) == loss;
+    overlap.push_back(std::strtod(end, nullptr));
+    if (theirs_process == nullptr) continue;
+    auto const step = theirs_process->ask("step");
+    if (!step) return false;
+    of_torch.push_back(std::strtod(step->c_str(), nullptr));
   }
   if (!equal) std::fprintf(stderr, "%s: the ranks' losses have other bits\n", of.name);
   records.add(of.name, "ring", "seconds_two_ranks", "s", ours);
@@ -101,6 +133,11 @@ bool run(bench::Records& records, bench::RanksCase const& of, std::string const&
     simulated_share.push_back(simulated.two[i] / simulated.one[i]);
   }
   records.add_ratio(of.name, "ring", "simulated_ratio", simulated_share, share);
+  records.add(of.name, "ring", "overlap", "1", overlap);
+  if (!of_torch.empty()) {
+    records.add(of.name, "torch_ddp", "seconds_two_ranks", "s", of_torch);
+    records.add_ratio(of.name, "ring", "times_torch_ddp", of_torch, ours);
+  }
   std::istringstream words(*traffic);
   double sent = 0, bound = 0;
   words >> sent >> bound;
@@ -112,12 +149,24 @@ bool run(bench::Records& records, bench::RanksCase const& of, std::string const&
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto const options = bench::parse(argc, argv, "GPT-2 steps on two ranks of MPI and on one");
+  std::string const python = bench::take_option(argc, argv, "--torch");
+  std::string const only = bench::take_option(argc, argv, "--case");
+  auto const options =
+      bench::parse(argc, argv,
+                   "GPT-2 steps on two ranks of MPI and on one. Also takes --torch PYTHON, an "
+                   "interpreter that finds torch, and --case NAME, one of them.");
   std::string const self = argv[0];
   std::string const ranks = self.substr(0, self.rfind('/') + 1) + "ranks_mpi";
   bench::Records records("ranks", options);
   bool good = true;
-  for (bench::RanksCase const& each : bench::ranks_cases())
-    good = run(records, each, ranks) && good;
+  auto const cases = bench::ranks_cases();
+  if (!only.empty() && bench::find_ranks_case(cases, only) == nullptr) {
+    std::fprintf(stderr, "bench_ranks: no case '%s'; there are", only.c_str());
+    for (bench::RanksCase const& each : cases) std::fprintf(stderr, " %s", each.name);
+    std::fprintf(stderr, "\n");
+    return 2;
+  }
+  for (bench::RanksCase const& each : cases)
+    if (only.empty() || only == each.name) good = run(records, each, ranks, python) && good;
   return good ? 0 : 1;
 }

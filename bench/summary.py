@@ -34,6 +34,8 @@ submit_*            one call of submit, with operands drawn from 4,096 handles: 
                     that waited
 submission_*, execution_*   of tasks behind one that is held back: until all are submitted; from its release to the end
 cycles              nanoseconds times the core's clock, which a loop of dependent additions finds
+overlap             1 less the time in which a rank had a message open and no task ready, over the time of the bytes that
+                    it receives at the rate of a ping-pong of 1 MiB messages: 1 hides all of its transfers
 simulated_*         a simulated step over the measured one, of the kernels and messages of that minute; simulated_ratio:
                     simulated two ranks over one, over the same as measured
 exponent            how planning grows with the number of tasks: 1 is linear"""

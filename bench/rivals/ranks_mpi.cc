@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A rank of bench_ranks, one worker each, under mpiexec: makes a step when rank 0 is asked to.
 //
-// usage: ranks_mpi CASE     then a line for each step; rank 0 answers with its seconds and loss,
-// and
-//                           the line "link" with latency, bandwidth and overheads of a link
+// usage: ranks_mpi CASE     then a line for each step; rank 0 answers with its seconds, the loss,
+//                           and the least share of its transfers that a rank hid; and the line
+//                           "link" with latency, bandwidth and overheads of a link
 
 #include <unistd.h>
 
@@ -13,6 +13,7 @@
 
 #include "bench/gpt2_step.hh"
 #include "bench/harness.hh"
+#include "bench/overlap.hh"
 #include "bench/ranks_cases.hh"
 #include "nntile/comm/measure_link.hh"
 #include "nntile/comm/mpi.hh"
@@ -44,18 +45,50 @@ Word agree(MpiComm& comm, Word word, std::int64_t number) {
   return word;
 }
 
+/// Bytes per second of 1 MiB messages, a large tile's, that two ranks send each other in turn.
+double ping_pong_rate(MpiComm& comm) {
+  static std::vector<std::byte> bytes(std::size_t{1} << 20);
+  constexpr int rounds = 20;
+  std::vector<EndedRequest> ended;
+  double begin = 0;
+  for (int round = -2; round < 2 * rounds; ++round) {  // the first two warm up
+    if (round == 0) begin = bench::seconds();
+    bool const sends = (round + comm.rank()) % 2 == 0;
+    (void)(sends ? comm.send(bytes, {1 - comm.rank(), 1000})
+                 : comm.receive(bytes, {1 - comm.rank(), 1000}));
+    for (ended.clear(); ended.empty();) comm.test(ended);
+  }
+  return 2 * rounds * static_cast<double>(bytes.size()) / (bench::seconds() - begin);
+}
+
+/// The least of what two ranks give.
+double least(MpiComm& comm, double value) {
+  for (auto const& bytes : comm.all_gather(std::as_bytes(std::span(&value, 1)))) {
+    double other = 0;
+    std::memcpy(&other, bytes.data(), sizeof other);
+    value = std::min(value, other);
+  }
+  return value;
+}
+
 int serve(bench::RanksCase const& of) {
   MpiComm comm(MPI_COMM_WORLD), words(MPI_COMM_WORLD);
-  Transfers transfers(comm);
+  bench::TimedComm timed(comm);
+  Transfers transfers(timed);
   bench::Gpt2Step const step({}, of.seq, of.batch, {.groups = of.groups});
   PlanOptions options{.tile = 512};
   options.mesh = of.mesh;
   options.rules = of.rules;
-  bench::BoundStep<Ring> bound(step, {.workers = 1}, options, {}, link_of(transfers));
+  bench::BoundStep<Ring> bound(step, {.workers = 1}, options, {.trace = true}, link_of(transfers));
   (void)bound.execute();  // touches fresh memory
+  Plan const& plan = bound.run().plan();
+  TaskOrder const order = order_of(plan);
+  double received = 0;
+  for (PlannedTraffic const& with : traffic(plan))
+    received += static_cast<double>(with.bytes_received);
   if (comm.rank() == 0) {
     Index sent = 0;
-    for (PlannedTraffic const& with : traffic(bound.run().plan())) sent += with.bytes_sent;
+    for (PlannedTraffic const& with : traffic(plan)) sent += with.bytes_sent;
     std::printf("%lld %lld\n", static_cast<long long>(sent),
                 static_cast<long long>(traffic_bound(step.graph, options)));
     std::fflush(stdout);
@@ -74,10 +107,15 @@ int serve(bench::RanksCase const& of) {
       std::fflush(stdout);
       continue;
     }
+    double const rate = ping_pong_rate(words);
+    (void)timed.take_times();
     double const begin = bench::seconds();
     float const loss = bound.execute();
+    double const took = bench::seconds() - begin;
+    double const idle = bench::idle_seconds(plan, order, bound.run().times(), timed.take_times());
+    double const overlap = least(words, 1 - idle / (received / rate));
     if (comm.rank() != 0) continue;
-    std::printf("%.9f %.9g\n", bench::seconds() - begin, static_cast<double>(loss));
+    std::printf("%.9f %.9g %.9g\n", took, static_cast<double>(loss), overlap);
     std::fflush(stdout);
   }
 }
