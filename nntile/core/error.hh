@@ -4,42 +4,79 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace nntile {
 
 namespace detail {
 
-inline void append(std::string& text, std::string_view piece) { text += piece; }
+/// A text, a character or a number that becomes part of a text: plain data, whatever it was.
+class Piece {
+ public:
+  Piece(std::string_view text) : text_(text.data()), size_(text.size()), kind_(Kind::text) {}
+  Piece(std::string const& text) : Piece(std::string_view(text)) {}
+  Piece(char const* text) : Piece(std::string_view(text)) {}
+  Piece(char value) : signed_(value), kind_(Kind::character) {}
+  Piece(double value) : real_(value), kind_(Kind::real) {}
+  template <std::signed_integral I> Piece(I value) : signed_(value), kind_(Kind::signed_number) {}
+  template <std::unsigned_integral I>
+  requires(!std::same_as<I, bool>)
+  Piece(I value) : unsigned_(value), kind_(Kind::unsigned_number) {}
 
-template <std::integral I>
-requires(!std::same_as<I, bool> && !std::same_as<I, char>)
-void append(std::string& text, I value) {
-  char digits[24];
-  auto const end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  text.append(digits, end);
-}
+  void append_to(std::string& text) const {
+    char digits[32];
+    auto* const end = digits + sizeof digits;
+    switch (kind_) {
+      case Kind::text:
+        text.append(text_, size_);
+        return;
+      case Kind::character:
+        text += static_cast<char>(signed_);
+        return;
+      case Kind::signed_number:
+        text.append(digits, std::to_chars(digits, end, signed_).ptr);
+        return;
+      case Kind::unsigned_number:
+        text.append(digits, std::to_chars(digits, end, unsigned_).ptr);
+        return;
+      case Kind::real:
+        text.append(digits, std::to_chars(digits, end, real_, std::chars_format::general, 6).ptr);
+        return;
+    }
+  }
 
-inline void append(std::string& text, char value) { text += value; }
+ private:
+  enum class Kind : std::uint8_t { text, character, signed_number, unsigned_number, real };
 
-inline void append(std::string& text, double value) {
-  char digits[32];
-  auto const end =
-      std::to_chars(digits, digits + sizeof digits, value, std::chars_format::general, 6).ptr;
-  text.append(digits, end);
+  union {
+    char const* text_;
+    std::int64_t signed_;
+    std::uint64_t unsigned_;
+    double real_;
+  };
+  std::size_t size_ = 0;  // of a text
+  Kind kind_;
+};
+
+inline std::string join(std::initializer_list<Piece> pieces) {
+  std::string text;
+  for (Piece const& piece : pieces) piece.append_to(text);
+  return text;
 }
 
 }  // namespace detail
 
 /// Joins strings, characters and numbers: concat("k=", 512, " ('h1')").
-template <class... Pieces> std::string concat(Pieces const&... pieces) {
-  std::string text;
-  (detail::append(text, pieces), ...);
-  return text;
+// One function for all: what is joined is mostly an error's text, and a function for each list of
+// types would be compiled hundreds of times.
+template <class... Pieces>
+[[gnu::always_inline]] inline std::string concat(Pieces const&... pieces) {
+  return detail::join({detail::Piece(pieces)...});
 }
 
 /// Base of everything that nntile throws. The text names op, operands, values and what was

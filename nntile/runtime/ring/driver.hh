@@ -82,26 +82,10 @@ class Driver {
         return block_in_body(over, target);
     if (machine_.scheduler.paused()) [[unlikely]]
       refuse_to_wait();
-    Spin<Policy> spin(machine_.options.oversubscribed);
-    support::DefaultFloatEnvironment const environment;  // once, not at each of the tasks
-    ReadyTask ready = no_task;
-    for (std::uint32_t round = 1; !over(); ++round) {
-      if (round % 8 == 0) (void)poll();
-      if (round % 64 == 0) reclaim_.collect();
-      if (helps_ && ready == no_task) ready = machine_.scheduler.next(0);
-      if (ready != no_task) {
-        ready = Helping(machine_).run(ready);
-        spin.reset();
-      } else if (flush(); poll()) {
-        spin.reset();
-      } else if (!spin.again()) {
-        reclaim_.collect();
-        sleep(producer(target()));
-      }
-    }
-    flush();
-    if (ready != no_task) machine_.give(ready);
-    hand_on();
+    Wait wait(*this);
+    while (!over())
+      if (!wait.advance()) sleep(producer(target()));
+    wait.end();
   }
 
   /// The target of a wait for room: the oldest task of the window.
@@ -157,23 +141,26 @@ class Driver {
   /// progress; any other task could in its turn wait for what is below it on this stack.
   template <class Over, class Target>
   [[gnu::noinline]] void block_in_body(Over over, Target target) {
-    std::uint32_t const self = domain_.worker;
-    check_stack(machine_.scheduler.worker(self).stack, "ring");
+    check_stack(machine_.scheduler.worker(domain_.worker).stack, "ring");
     support::DefaultFloatEnvironment const environment;
     Spin<Policy> spin(machine_.options.oversubscribed);
-    while (!over()) {
-      bool const progress =
-          machine_.help(self, *domain_.family) || poll(machine_.thread.is_driver());
-      reclaim_.collect();
-      if (progress) {
-        spin.reset();
-      } else if (!spin.again()) {
-        Producer const awaited = producer(target());
-        machine_.sleep(*domain_.family, nap_of(machine_.tokens),
-                       [&] { return awaited.domain.finishing(awaited.reference); });
-      }
-    }
-    if (machine_.scheduler.keeps_some(self)) machine_.parking.wake(1);
+    while (!over())
+      if (!advance_in_body(spin)) sleep_in_body(producer(target()));
+    if (machine_.scheduler.keeps_some(domain_.worker)) machine_.parking.wake(1);
+  }
+
+  /// Runs what it can, or spins; false where it is time to sleep.
+  bool advance_in_body(Spin<Policy>& spin) {
+    bool const progress =
+        machine_.help(domain_.worker, *domain_.family) || poll(machine_.thread.is_driver());
+    reclaim_.collect();
+    if (progress) spin.reset();
+    return progress || spin.again();
+  }
+
+  void sleep_in_body(Producer awaited) {
+    machine_.sleep(*domain_.family, nap_of(machine_.tokens),
+                   [&] { return awaited.domain.finishing(awaited.reference); });
   }
 
   [[noreturn]] void refuse_to_wait() const {
@@ -201,6 +188,45 @@ class Driver {
    private:
     Machine& machine_;
     support::DrivingThread::InTask const in_task_;
+  };
+
+  /// What all waits of the driver do, compiled once: `block_until` adds what each one waits for.
+  class Wait {
+   public:
+    explicit Wait(Driver& driver)
+        : driver_(driver), spin_(driver.machine_.options.oversubscribed) {}
+
+    /// Runs one task, polls or spins; false where it is time to sleep.
+    bool advance() {
+      ++round_;
+      auto& machine = driver_.machine_;
+      if (round_ % 8 == 0) (void)driver_.poll();
+      if (round_ % 64 == 0) driver_.reclaim_.collect();
+      if (driver_.helps_ && ready_ == no_task) ready_ = machine.scheduler.next(0);
+      if (ready_ != no_task) {
+        ready_ = Helping(machine).run(ready_);
+        spin_.reset();
+      } else if (driver_.flush(); driver_.poll()) {
+        spin_.reset();
+      } else if (!spin_.again()) {
+        driver_.reclaim_.collect();
+        return false;
+      }
+      return true;
+    }
+
+    void end() {
+      driver_.flush();
+      if (ready_ != no_task) driver_.machine_.give(ready_);
+      driver_.hand_on();
+    }
+
+   private:
+    Driver& driver_;
+    Spin<Policy> spin_;
+    support::DefaultFloatEnvironment const environment_{};  // once, not at each of the tasks
+    ReadyTask ready_ = no_task;
+    std::uint32_t round_ = 0;
   };
 
   /// Publishes ends that were batched: where nothing is ready, and before the driver goes on.
