@@ -39,8 +39,8 @@ class CheckPass {
   }
 
  private:
-  template <class... Text> [[noreturn]] void fail(Text const&... text) const {
-    throw PlanError(concat("check: plan '", plan_.name, "': ", text...));
+  [[noreturn]] void fail(std::string const& text) const {
+    throw PlanError(concat("check: plan '", plan_.name, "': ", text));
   }
   /// "task 12, gemm ('y', tile 3)": also of a task that names what does not exist.
   std::string label(std::uint32_t t) const {
@@ -59,15 +59,15 @@ class CheckPass {
     PlannedTensor const& tensor = plan_.tensors[t];
     if (!tensor.used) return;
     if (tensor.column_unit < 1)
-      fail("columns of '", tensor.name, "' begin at multiples of ", tensor.column_unit);
+      fail(concat("columns of '", tensor.name, "' begin at multiples of ", tensor.column_unit));
     if (tensor.storage == Storage::view) return check_view(tensor);
     if (tensor.storage == Storage::adopted && !is_consecutive(tensor.tiling))
-      fail("tiles of the adopted '", tensor.name, "' are not pieces of its memory");
+      fail(concat("tiles of the adopted '", tensor.name, "' are not pieces of its memory"));
     auto const count = static_cast<std::size_t>(tensor.tiling.tile_count());
     for (std::size_t i = 0; i < count; ++i) {
       std::size_t const b = tensor.first_buffer + i;
       if (b >= plan_.buffers.size() || plan_.buffers[b].tensor != t || plan_.buffers[b].tile != i)
-        fail("buffer ", b, " is not that of tile ", i, " of '", tensor.name, "'");
+        fail(concat("buffer ", b, " is not that of tile ", i, " of '", tensor.name, "'"));
     }
   }
   /// Whether each tile is one piece of the column-major array: one axis at most is cut, and those
@@ -84,43 +84,46 @@ class CheckPass {
     bool const based = view.base < plan_.tensors.size() &&
                        plan_.tensors[view.base].storage != Storage::view &&
                        plan_.tensors[view.base].used;
-    if (!based) fail("'", view.name, "' is a view of tensor ", view.base, ", which has no tiles");
+    if (!based)
+      fail(concat("'", view.name, "' is a view of tensor ", view.base, ", which has no tiles"));
     Tiling const& base = plan_.tensors[view.base].tiling;
     bool fits = base.rank() == view.tiling.rank() + 1 && view.view_axis < base.rank() &&
                 view.view_index >= 0 && view.view_index < base.axis(view.view_axis).count();
     for (std::size_t d = 0, from = 0; fits && d < base.rank(); ++d)
       if (d != view.view_axis) fits = base.axis(d) == view.tiling.axis(from++);
     if (!fits)
-      fail("the view '", view.name, "' has no tiles in '", plan_.tensors[view.base].name, "'");
+      fail(concat("the view '", view.name, "' has no tiles in '", plan_.tensors[view.base].name,
+                  "'"));
     Index const unit = plan_.tensors[view.base].column_unit;
     if (view.column_unit != unit || (unit != 1 && view.view_axis == 0))
-      fail("the view '", view.name, "' has columns at multiples of ", view.column_unit,
-           " in those of '", plan_.tensors[view.base].name, "', at ", unit);
+      fail(concat("the view '", view.name, "' has columns at multiples of ", view.column_unit,
+                  " in those of '", plan_.tensors[view.base].name, "', at ", unit));
   }
 
   void check_buffer(std::uint32_t b) const {
     PlannedBuffer const& buffer = plan_.buffers[b];
     if (buffer.tensor >= plan_.tensors.size())
-      fail("buffer ", b, " is of tensor ", buffer.tensor, " of ", plan_.tensors.size());
+      fail(concat("buffer ", b, " is of tensor ", buffer.tensor, " of ", plan_.tensors.size()));
     PlannedTensor const& tensor = plan_.tensors[buffer.tensor];
     if (b < tensor.first_buffer || b - tensor.first_buffer != buffer.tile ||
         buffer.tile >= tensor.tiling.tile_count())
-      fail("buffer ", b, " is tile ", buffer.tile, " of '", tensor.name, "', which has ",
-           tensor.tiling.tile_count(), " from buffer ", tensor.first_buffer);
+      fail(concat("buffer ", b, " is tile ", buffer.tile, " of '", tensor.name, "', which has ",
+                  tensor.tiling.tile_count(), " from buffer ", tensor.first_buffer));
     Index const bytes =
         buffer_bytes(tensor.tiling.box(buffer.tile).extent, tensor.dtype, tensor.column_unit);
     if (buffer.bytes != bytes)
-      fail(tile(b), " has ", buffer.bytes, " bytes where it needs ", bytes);
+      fail(concat(tile(b), " has ", buffer.bytes, " bytes where it needs ", bytes));
     if (buffer.slot == no_id) return;
-    if (!plan_.in_arena(b)) fail(tile(b), " is stored, and has slot ", buffer.slot);
+    if (!plan_.in_arena(b)) fail(concat(tile(b), " is stored, and has slot ", buffer.slot));
     if (buffer.slot >= plan_.slots.size())
-      fail(tile(b), " has slot ", buffer.slot, " of ", plan_.slots.size());
+      fail(concat(tile(b), " has slot ", buffer.slot, " of ", plan_.slots.size()));
     PlannedSlot const& slot = plan_.slots[buffer.slot];
     if (slot.bytes < buffer.bytes)
-      fail(tile(b), " of ", buffer.bytes, " bytes has slot ", buffer.slot, " of ", slot.bytes);
+      fail(concat(tile(b), " of ", buffer.bytes, " bytes has slot ", buffer.slot, " of ",
+                  slot.bytes));
     if (!(slot.location == buffer.location))
-      fail(tile(b), " at ", to_string(buffer.location), " has slot ", buffer.slot, " at ",
-           to_string(slot.location));
+      fail(concat(tile(b), " at ", to_string(buffer.location), " has slot ", buffer.slot, " at ",
+                  to_string(slot.location)));
   }
 
   /// Argument bytes are of one task each, and no task stands twice.
@@ -130,8 +133,9 @@ class CheckPass {
       PlannedTask const& task = plan_.tasks[t];
       std::size_t const end = std::size_t{task.args} + task.args_bytes;
       if (task.args % args_unit != 0 || end > plan_.args.size())
-        fail(label(t), " has arguments up to byte ", end, " of ", plan_.args.size());
-      if (taken[task.args / args_unit]) fail(label(t), " has the arguments of another task");
+        fail(concat(label(t), " has arguments up to byte ", end, " of ", plan_.args.size()));
+      if (taken[task.args / args_unit])
+        fail(concat(label(t), " has the arguments of another task"));
       taken[task.args / args_unit] = true;
     }
   }
@@ -139,28 +143,28 @@ class CheckPass {
   void check_task(std::uint32_t t) const {
     PlannedTask const& task = plan_.tasks[t];
     if (task.hints > plan_.hints.size())
-      fail(label(t), " has hints ", task.hints, " of ", plan_.hints.size());
+      fail(concat(label(t), " has hints ", task.hints, " of ", plan_.hints.size()));
     std::size_t const end = std::size_t{task.first_use} + task.use_count;
     if (task.kernel >= plan_.kernels.size())
-      fail(label(t), " has kernel ", task.kernel, " of ", plan_.kernels.size());
+      fail(concat(label(t), " has kernel ", task.kernel, " of ", plan_.kernels.size()));
     if (task.tensor >= plan_.tensors.size())
-      fail(label(t), " is one of tensor ", task.tensor, " of ", plan_.tensors.size());
+      fail(concat(label(t), " is one of tensor ", task.tensor, " of ", plan_.tensors.size()));
     if (task.use_count == 0 || end > plan_.uses.size())
-      fail(label(t), " has uses up to ", end, " of ", plan_.uses.size());
+      fail(concat(label(t), " has uses up to ", end, " of ", plan_.uses.size()));
     if (task.replaces >> task.use_count != 0)
-      fail(label(t), " may write over more uses than it has");
+      fail(concat(label(t), " may write over more uses than it has"));
     bool const moves = plan_.kernels[task.kernel].kind != KernelKind::op;
     for (Use<BufferId> const& use : plan_.uses_of(task)) {
       if (use.handle >= plan_.buffers.size())
-        fail(label(t), " uses buffer ", use.handle, " of ", plan_.buffers.size());
+        fail(concat(label(t), " uses buffer ", use.handle, " of ", plan_.buffers.size()));
       PlannedBuffer const& buffer = plan_.buffers[use.handle];
       if (plan_.in_arena(use.handle) && buffer.slot == no_id)
-        fail(label(t), " uses ", tile(use.handle), ", which has no slot");
+        fail(concat(label(t), " uses ", tile(use.handle), ", which has no slot"));
       if (plan_.tensors[buffer.tensor].storage == Storage::adopted && writes(use.access))
-        fail(label(t), " writes ", tile(use.handle), ", which is adopted to be read");
+        fail(concat(label(t), " writes ", tile(use.handle), ", which is adopted to be read"));
       if (!moves && !(buffer.location == task.location))
-        fail(label(t), " runs at ", to_string(task.location), " and uses ", tile(use.handle),
-             " at ", to_string(buffer.location));
+        fail(concat(label(t), " runs at ", to_string(task.location), " and uses ", tile(use.handle),
+                    " at ", to_string(buffer.location)));
     }
   }
 
@@ -176,8 +180,9 @@ class CheckPass {
         Latest& before = latest[use.handle];
         std::uint64_t const limit = writes(use.access) ? before.touched : before.written;
         if (here < limit)
-          fail(label(t), " of node ", task.node, " ", name_of(use.access), "s ", tile(use.handle),
-               " behind a task of node ", limit >> 32, " that it must precede");
+          fail(concat(label(t), " of node ", task.node, " ", name_of(use.access), "s ",
+                      tile(use.handle), " behind a task of node ", limit >> 32,
+                      " that it must precede"));
         before.touched = std::max(before.touched, here);
         if (writes(use.access)) before.written = std::max(before.written, here);
       }
@@ -194,8 +199,8 @@ class CheckPass {
       auto const uses = plan_.uses_of(plan_.tasks[t]);
       for (Use<BufferId> const& use : uses)
         if (reads(use.access) && !written[use.handle])
-          fail(label(t), " ", name_of(use.access), "s ", tile(use.handle),
-               ", which nothing has written");
+          fail(concat(label(t), " ", name_of(use.access), "s ", tile(use.handle),
+                      ", which nothing has written"));
       for (Use<BufferId> const& use : uses)
         if (writes(use.access)) written[use.handle] = true;
     }
@@ -215,13 +220,14 @@ class CheckPass {
         Tenant& tenant = tenants[slot];
         if (tenant.buffer != use.handle) {
           if (left[use.handle])
-            fail(label(t), " uses ", tile(use.handle), ", over which ", tile(tenant.buffer),
-                 " was written in slot ", slot);
+            fail(concat(label(t), " uses ", tile(use.handle), ", over which ", tile(tenant.buffer),
+                        " was written in slot ", slot));
           if (use.access != Access::write)
-            fail(label(t), ": the first access of ", tile(use.handle), " to slot ", slot, " is ",
-                 name_of(use.access), ", not write");
+            fail(concat(label(t), ": the first access of ", tile(use.handle), " to slot ", slot,
+                        " is ", name_of(use.access), ", not write"));
           if (tenant.last_use == t && !replaces(plan_.tasks[t], use, slot))
-            fail(label(t), " may not write ", tile(use.handle), " over its operand in slot ", slot);
+            fail(concat(label(t), " may not write ", tile(use.handle), " over its operand in slot ",
+                        slot));
           if (tenant.buffer != no_id) left[tenant.buffer] = true;
           tenant.buffer = use.handle;
         }
@@ -246,13 +252,13 @@ class CheckPass {
   void check_totals() const {
     std::int64_t flops = 0;
     for (PlannedTask const& task : plan_.tasks) flops += task.cost.flops;
-    if (flops != plan_.flops) fail("its tasks have ", flops, " flops, not ", plan_.flops);
+    if (flops != plan_.flops) fail(concat("its tasks have ", flops, " flops, not ", plan_.flops));
     for (PlannedBuffer const& buffer : plan_.buffers)
       if (buffer.location.rank == plan_.rank &&
           std::none_of(plan_.memory.begin(), plan_.memory.end(), [&](MemoryReport const& report) {
             return report.location == buffer.location;
           }))
-        fail("its report of memory lacks ", to_string(buffer.location));
+        fail(concat("its report of memory lacks ", to_string(buffer.location)));
     for (MemoryReport const& report : plan_.memory) {
       MemoryReport sum;
       for (PlannedBuffer const& buffer : plan_.buffers)
@@ -260,9 +266,9 @@ class CheckPass {
       for (PlannedSlot const& slot : plan_.slots)
         if (slot.location == report.location) sum.arena += slot.bytes;
       if (sum.stored != report.stored || sum.arena != report.arena || sum.adopted != report.adopted)
-        fail("at ", to_string(report.location), " it takes ", sum.stored, " bytes stored and ",
-             sum.arena, " in the arena, and ", sum.adopted, " adopted, not ", report.stored, ", ",
-             report.arena, " and ", report.adopted);
+        fail(concat("at ", to_string(report.location), " it takes ", sum.stored,
+                    " bytes stored and ", sum.arena, " in the arena, and ", sum.adopted,
+                    " adopted, not ", report.stored, ", ", report.arena, " and ", report.adopted));
     }
   }
 
@@ -271,11 +277,12 @@ class CheckPass {
     for (PlannedPhase const& phase : plan_.phases) {
       bool const empty = phase.end == at;
       if (phase.begin != at || phase.end < at || (empty && plan_.ranks == 1))
-        fail("phase '", phase.name, "' is tasks ", phase.begin, " to ", phase.end, " behind ", at);
+        fail(concat("phase '", phase.name, "' is tasks ", phase.begin, " to ", phase.end,
+                    " behind ", at));
       at = phase.end;
     }
     if (!plan_.phases.empty() && at != plan_.tasks.size())
-      fail("its phases are ", at, " of ", plan_.tasks.size(), " tasks");
+      fail(concat("its phases are ", at, " of ", plan_.tasks.size(), " tasks"));
   }
 
   static constexpr std::size_t args_unit = 8;

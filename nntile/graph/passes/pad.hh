@@ -44,8 +44,8 @@ class PadPass {
  private:
   static constexpr Index most_bytes = 4096;  // a page
 
-  template <class... Text> [[noreturn]] void fail(Text const&... text) const {
-    throw PlanError(concat("pad: graph '", graph_.name(), "': ", text...));
+  [[noreturn]] void fail(std::string const& text) const {
+    throw PlanError(concat("pad: graph '", graph_.name(), "': ", text));
   }
   Index size(std::uint32_t t) const { return static_cast<Index>(size_of(plan_.tensors[t].dtype)); }
   bool padable(std::uint32_t t) const {
@@ -97,20 +97,22 @@ class PadPass {
       names.push_back(tensor.name);
       if (tensor.name != padding.tensor || !tensor.used) continue;
       if (tensor.storage == Storage::view)
-        fail("'", tensor.name, "' is a view; name '", plan_.tensors[tensor.base].name,
-             "', whose tiles it has");
+        fail(concat("'", tensor.name, "' is a view; name '", plan_.tensors[tensor.base].name,
+                    "', whose tiles it has"));
       return set(t, padding.bytes);
     }
-    fail("no op needs a tensor '", padding.tensor, "'", did_you_mean(padding.tensor, names));
+    fail(
+        concat("no op needs a tensor '", padding.tensor, "'", did_you_mean(padding.tensor, names)));
   }
 
   void set(std::uint32_t t, Index bytes) {
     PlannedTensor& tensor = plan_.tensors[t];
     if (bytes < 1 || bytes > most_bytes || bytes % size(t) != 0)
-      fail("columns of '", tensor.name, "' at multiples of ", bytes, " bytes; from ", size(t),
-           " to ", most_bytes, " in whole elements of ", name_of(tensor.dtype), " is possible");
+      fail(concat("columns of '", tensor.name, "' at multiples of ", bytes, " bytes; from ",
+                  size(t), " to ", most_bytes, " in whole elements of ", name_of(tensor.dtype),
+                  " is possible"));
     if (!obstacles_[t].empty())
-      fail("columns of '", tensor.name, "' cannot be padded: ", obstacles_[t]);
+      fail(concat("columns of '", tensor.name, "' cannot be padded: ", obstacles_[t]));
     Index rows = 0, columns = 1;  // of the largest tile
     for (std::size_t d = 0; d < tensor.tiling.rank(); ++d) {
       Index most = 0;
@@ -122,8 +124,8 @@ class PadPass {
         columns *= most;
     }
     if (rows > most_rows || columns > most_rows)
-      fail("'", tensor.name, "' has a tile of ", columns, " columns of ", rows,
-           " elements; padded ones have up to ", most_rows, " of each");
+      fail(concat("'", tensor.name, "' has a tile of ", columns, " columns of ", rows,
+                  " elements; padded ones have up to ", most_rows, " of each"));
     tensor.column_unit = bytes / size(t);
   }
   static constexpr Index most_rows = Index{1} << 31;  // Columns holds them in 32 bits
