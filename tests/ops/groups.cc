@@ -528,9 +528,10 @@ TEST_CASE("attention's keys are one chain, its dk and dv chains over groups of q
                 // Aligned at their ends: keys beyond the group's last one are not there.
                 Index const keys = causal ? k - q + end : k;
                 std::vector<Array> part = x;
-                for (std::size_t const o : {0, 3, 6, 7}) part[o] = queries_of(x[o], 2, begin, end);
-                for (std::size_t const o : {4, 5}) part[o] = queries_of(x[o], 0, begin, end);
-                for (std::size_t const o : {1, 2, 8, 9}) part[o] = queries_of(x[o], 2, 0, keys);
+                for (std::size_t const o : {0u, 3u, 6u, 7u})
+                  part[o] = queries_of(x[o], 2, begin, end);
+                for (std::size_t const o : {4u, 5u}) part[o] = queries_of(x[o], 0, begin, end);
+                for (std::size_t const o : {1u, 2u, 8u, 9u}) part[o] = queries_of(x[o], 2, 0, keys);
                 std::vector<Shape> of;
                 for (Array const& each : part) of.push_back(each.shape);
                 parts.push_back(
@@ -539,7 +540,7 @@ TEST_CASE("attention's keys are one chain, its dk and dv chains over groups of q
               x[7] = run_kernel(op_case<ops::AttentionBackward>(attrs, shapes(q)), element, x)[7];
               with_accumulator(element, [&](auto tag) {
                 using V = decltype(tag);
-                for (std::size_t const o : {8, 9})
+                for (std::size_t const o : {8u, 9u})
                   for (Index b = 0; b < batch; ++b)
                     for (Index j = 0; j < k; ++j)
                       for (Index e = 0; e < d * heads; ++e) {
