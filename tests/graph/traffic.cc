@@ -132,3 +132,30 @@ TEST_CASE("a training step of any tiles sends what it has to", "[graph][traffic]
     }
   }
 }
+
+TEST_CASE("gradients that are kept are where the states are: an update sends parameters alone",
+          "[graph][traffic]") {
+  TinyGpt sizes{.batch = 4, .clip = 0};
+  sizes.numerics.groups = {{"batch", 4}};
+  LogicalGraph graph("micro", sizes.numerics);
+  nn::Gpt2 const model(graph, sizes.config);
+  nn::LanguageModelStep const step(
+      model,
+      {.seq = sizes.seq, .batch = sizes.batch, .accumulate = 2, .adamw = {.clip = sizes.clip}});
+  Index parameters = 0;
+  for (auto const& parameter : model.parameters().all())
+    parameters += element_count(Shape(parameter.node.shape())) * 4;
+  for (auto const& [rules, expected] :
+       {std::pair{fsdp(), Index{0}}, std::pair{zero1(), 3 * parameters}}) {
+    Index sent = 0;
+    for (int rank = 0; rank < 4; ++rank) {
+      Plan const part(graph, {.tile = 64, .by_phase = true, .mesh = {{"data", 4}}, .rules = rules},
+                      rank);
+      PlannedPhase const update = part.phases()[part.phase("optimizer")];
+      for (PlannedTraffic const& with :
+           traffic(part, part.tasks().subspan(update.begin, update.end - update.begin)))
+        sent += with.bytes_sent;
+    }
+    CHECK(sent == expected);
+  }
+}

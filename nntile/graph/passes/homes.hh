@@ -235,8 +235,9 @@ class HomePass {
       cut_at(tensor.first_buffer + static_cast<std::uint32_t>(tile), a, coordinate);
     }
   }
-  /// Deals out the tiles over an axis of the mesh, those that some task writes together to one
-  /// coordinate.
+  /// Deals out the tiles over an axis of the mesh, to one coordinate those that some task writes
+  /// together, and the same tiles of what it reads: a gradient that is kept goes where its
+  /// parameter's states are.
   void deal(std::size_t a) {
     auto const is_dealt = [&](std::uint8_t axes) { return (axes >> a & 1u) != 0; };
     if (std::none_of(dealt_.begin(), dealt_.end(), is_dealt)) return;
@@ -246,6 +247,12 @@ class HomePass {
       while (group[b] != b) b = group[b] = group[group[b]];
       return b;
     };
+    std::vector<bool> exists(plan_.buffers.size());
+    for (KeptTiling const& kept : options_.keep)
+      for (std::uint32_t t = 0; t < graph_.tensor_count() && !kept.homes.empty(); ++t)
+        if (plan_.tensors[t].used && plan_.tensors[t].name == kept.tensor)
+          for (std::uint32_t tile = 0; tile < kept.homes.size(); ++tile)
+            exists[plan_.tensors[t].first_buffer + tile] = true;
     for (PlannedTask const& task : plan_.tasks) {
       std::uint32_t first = no_id;
       for (Use<BufferId> const& use : plan_.uses_of(task)) {
@@ -253,6 +260,10 @@ class HomePass {
         if (first == no_id) first = use.handle;
         group[find(use.handle)] = find(first);
       }
+      for (Use<BufferId> const& use : plan_.uses_of(task))
+        if (first != no_id && is_dealt(dealt_[use.handle]) && !exists[use.handle] &&
+            alike(use.handle, first))
+          group[find(use.handle)] = find(first);
     }
     std::vector<Index> bytes(plan_.buffers.size());
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
@@ -283,6 +294,13 @@ class HomePass {
       }
       homes_[b].box.at[a] = homes_[root].box.at[a];
     }
+  }
+
+  /// Whether two tiles are the same part of tensors of one tiling.
+  bool alike(std::uint32_t a, std::uint32_t b) const {
+    PlannedBuffer const &one = plan_.buffers[a], &other = plan_.buffers[b];
+    return one.tile == other.tile &&
+           plan_.tensors[one.tensor].tiling == plan_.tensors[other.tensor].tiling;
   }
 
   /// Adds bytes to what has been dealt to the ranks of a box with a coordinate; the most of them.
