@@ -42,7 +42,7 @@ def main(fix, folder, root):
         print(f"skipped: no clang-format {VERSION}: {reason}")
         return SKIPPED
     root = pathlib.Path(root)
-    files = sorted(file for top in TOPS for ending in ("*.hh", "*.cc") for file in (root / top).rglob(ending))
+    files = sorted(file for top in TOPS for ending in ("*.hh", "*.cc", "*.cu") for file in (root / top).rglob(ending))
 
     def wrong(file):
         """Whether the formatter would change a file; --fix has it do so."""

@@ -50,12 +50,17 @@ consteval Kernels<1> kernel(CpuEntry entry, std::size_t workspace = 0) {
                    &computation_of<Op, element, second, mode>}}};
 }
 
-/// Body::run with Body::workspace bytes, if it says that it needs some.
+/// Body::run with Body::workspace bytes, if it says that it needs some; Body::enqueue of a device.
 template <class Op, class Body, DType element, DType second = element>
 consteval Kernels<1> body_kernel() {
-  std::size_t workspace = 0;
-  if constexpr (requires { Body::workspace; }) workspace = Body::workspace;
-  return kernel<Op, element, second>(&Body::run, workspace);
+  if constexpr (requires { &Body::enqueue; }) {
+    return {{Codelet{Op::name, nullptr, &Body::enqueue, nullptr, 0,
+                     &computation_of<Op, element, second, Mode::exact>}}};
+  } else {
+    std::size_t workspace = 0;
+    if constexpr (requires { Body::workspace; }) workspace = Body::workspace;
+    return kernel<Op, element, second>(&Body::run, workspace);
+  }
 }
 
 /// Body<T> for each of the op's dtypes, or Body<T, Second> for each of its types.

@@ -16,8 +16,8 @@ template <class Op> void launch() {
     constexpr auto inputs = std::make_index_sequence<Op::operands.size() - 1>{};
     run<Op><<<1, 1>>>({}, static_cast<float const* const*>(nullptr), static_cast<float*>(nullptr),
                       0, inputs);
-    run<Op><<<1, 1>>>({}, static_cast<double const* const*>(nullptr),
-                      static_cast<double*>(nullptr), 0, inputs);
+    run<Op><<<1, 1>>>({}, static_cast<double const* const*>(nullptr), static_cast<double*>(nullptr),
+                      0, inputs);
   }
 }
 template <class... Ops> void launch_all(OpList<Ops...>) { (launch<Ops>(), ...); }

@@ -19,15 +19,16 @@
 #include "nntile/tile/submit.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/cramped.hh"
+#include "tests/support/simt/runtime.hh"
 
 namespace nntile::test {
 namespace {
 
 #ifdef NNTILE_HAVE_STARPU
-using AnyRuntime = Dynamic<Cramped, Serial, Ring, StarPU>;
+using AnyRuntime = Dynamic<Cramped, Simt, Serial, Ring, StarPU>;
 char const* const parallel_runtimes[] = {"ring", "starpu"};
 #else
-using AnyRuntime = Dynamic<Cramped, Serial, Ring>;
+using AnyRuntime = Dynamic<Cramped, Simt, Serial, Ring>;
 char const* const parallel_runtimes[] = {"ring"};
 #endif
 constexpr std::uint64_t seed = 20250611;  // printed with every failure
@@ -114,6 +115,11 @@ void check_dtype(OpCase const& c, DType element) {
     CHECK(deviation(c, element, got, exact) == "");
     if (equal) CHECK(difference(c, got, best) == "");
   };
+  bool const device =
+      !avx2.empty() && on_device(c.op->name, element, c.types(element).second) != nullptr;
+  if (device) check_cut({.isa = Isa::v3, .runtime = "simt"}, true);
+  for (Cuts const& cuts : c.canonical)
+    if (device) check_cut({.cuts = cuts, .isa = Isa::v3, .runtime = "simt"}, true);
   for (Cuts const& cuts : c.canonical) check_cut({.cuts = cuts}, true);
   for (Cuts const& cuts : c.other) check_cut({.cuts = cuts}, false);
   // Which kernel runs does not depend on the runtime: one dtype and one tiling each will do.

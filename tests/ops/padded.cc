@@ -14,6 +14,7 @@
 #include "tests/support/every_op.hh"
 #include "tests/support/message.hh"
 #include "tests/support/planned_op.hh"
+#include "tests/support/simt/runtime.hh"
 
 namespace {
 
@@ -63,7 +64,9 @@ struct RunOnTiles final : TileVisitor {
     std::size_t room = workspace.size();
     std::align(64, max_workspace_bytes, lent, room);
     char text[status_text_bytes];
-    CHECK(codelet.cpu({buffers.data(), args, text, lent}).ok());
+    KernelCall const lent_call{buffers.data(), args, text, lent};
+    CHECK(
+        (codelet.cpu != nullptr ? codelet.cpu(lent_call) : codelet.cuda(lent_call, nullptr)).ok());
   }
 };
 
@@ -142,6 +145,10 @@ TEST_CASE("kernels and references neither read nor write padding", "[ops][padded
       if (Codelet const* const reference = c.op->reference(c.types(element))) {
         INFO("reference");
         check_entry(c, element, *reference);
+      }
+      if (Codelet const* const device = on_device(c.op->name, element, c.types(element).second)) {
+        INFO("device");
+        check_entry(c, element, *device);
       }
     }
 }

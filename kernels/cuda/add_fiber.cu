@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/ops/add_fiber.hh"
+
+#include "kernels/cuda/kernel.hh"
+
+namespace nntile::kernels::cuda {
+namespace {
+
+template <class T> struct AddFiber {
+  static constexpr int threads = loop_threads;
+  DeviceCall<ops::AddFiber> call;
+
+  static Status enqueue(KernelCall const& from, void* stream) noexcept {
+    AddFiber const kernel{DeviceCall<ops::AddFiber>(from)};
+    auto const& args = kernel.call.arguments.args;
+    return launch_over(args.m * args.k * args.n, threads, stream, kernel);
+  }
+  NNTILE_DEVICE void operator()(Thread& thread) const {
+    using Operand = ops::AddFiber::Operand;
+    auto const& args = call.args();
+    auto const buffers = call.buffers();
+    T const* const x = buffers.template at<T const>(Operand::x);  // [m, k, n]
+    T const* const f = buffers.template at<T const>(Operand::f);  // [k]
+    T* const z = buffers.template at<T>(Operand::z);              // [m, k, n]
+    Vec<compute_t<T>> const alpha(args.alpha);
+    for_each_pair(thread, args.m, args.k * args.n, [&](Index i, Index at) {
+      Index const k = at % args.k, j = at / args.k;
+      put(z + i + k * args.z.k + j * args.z.j,
+          fma(alpha, get(f + k), get(x + i + k * args.x.k + j * args.x.j)));
+    });
+  }
+};
+
+constinit auto const kernels = op_kernels<ops::AddFiber, AddFiber>();
+
+}  // namespace
+NNTILE_KERNEL_LIST(add_fiber, kernels)
+}  // namespace nntile::kernels::cuda

@@ -1,0 +1,94 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// clang-format off
+// How a kernel sees its threads, and how it is launched. nvcc compiles it for a device; any other
+// compiler takes the threads of NNTILE_SIMT, a header that names an emulator.
+//
+// A kernel is a struct of plain data, at most 4 KiB:
+//
+//   struct Kernel {
+//     static constexpr int threads = 128;                     of a block, a multiple of warp_size
+//     NNTILE_DEVICE void operator()(Thread& thread) const;    what each thread runs
+//   };
+//   launch({.blocks = 7, .shared = bytes}, stream, kernel)    enqueues; a failure has the device's words
+//
+// A thread knows
+//
+//   rank(), block(), blocks()         its place in the block, the block's in the grid, how many there are
+//   shared<T>(offset, count)          elements of the block's shared memory, from a byte on: float or double
+//   sync()                            all threads of the block have come here, and see what each wrote
+//   sync_warp()                       the same of the 32 threads of its warp
+//   exchange(value, mask)             the value of lane (own lane xor mask), all lanes of the warp at once
+//   from(value, lane)                 the value of one lane, likewise
+//
+// Every thread of a block, or of a warp, comes to the same calls in the same order.
+// clang-format on
+
+#include <cstddef>
+
+#include "nntile/core/codelet.hh"
+#include "nntile/core/macros.hh"
+#include "nntile/core/shape.hh"
+
+namespace nntile::kernels::cuda {
+
+inline constexpr int warp_size = 32;
+
+/// Blocks of a launch, and the bytes that the threads of each share.
+struct Grid {
+  Index blocks = 1;
+  std::size_t shared = 0;
+};
+
+}  // namespace nntile::kernels::cuda
+
+#ifdef __CUDACC__
+
+#define NNTILE_DEVICE __device__ __forceinline__
+
+namespace nntile::kernels::cuda {
+
+class Thread {
+ public:
+  __device__ int rank() const { return static_cast<int>(threadIdx.x); }
+  __device__ Index block() const { return blockIdx.x; }
+  __device__ Index blocks() const { return gridDim.x; }
+
+  template <class T> __device__ T* shared(std::size_t offset, std::size_t) const {
+    extern __shared__ __align__(16) unsigned char memory[];
+    return reinterpret_cast<T*>(memory + offset);
+  }
+  __device__ void sync() const { __syncthreads(); }
+  __device__ void sync_warp() const { __syncwarp(); }
+  template <class T> __device__ T exchange(T value, int mask) const {
+    return __shfl_xor_sync(0xffffffffu, value, mask);
+  }
+  template <class T> __device__ T from(T value, int lane) const {
+    return __shfl_sync(0xffffffffu, value, lane);
+  }
+};
+
+template <class T> using Shared = T*;
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::threads, 1)
+    run_kernel(__grid_constant__ Kernel const kernel) {
+  Thread thread;
+  kernel(thread);
+}
+
+template <class Kernel> Status launch(Grid grid, void* stream, Kernel const& kernel) noexcept {
+  run_kernel<<<static_cast<unsigned>(grid.blocks), Kernel::threads, grid.shared,
+               static_cast<cudaStream_t>(stream)>>>(kernel);
+  cudaError_t const error = cudaGetLastError();
+  return error == cudaSuccess ? Status{} : Status{cudaGetErrorString(error)};
+}
+
+}  // namespace nntile::kernels::cuda
+
+#else
+
+#define NNTILE_DEVICE NNTILE_ALWAYS_INLINE
+#include NNTILE_SIMT
+
+#endif

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Layer normalisation, a team of threads a token, and the gradients of its weights.
+#include "nntile/ops/layer_norm.hh"
+
+#include "kernels/cuda/rows.hh"
+#include "nntile/ops/chain.hh"
+
+namespace nntile::kernels::cuda {
+namespace {
+
+template <class T> struct LayerNorm {
+  using V = compute_t<T>;
+
+  template <int size> struct Kernel {
+    static constexpr int threads = row_threads;
+    DeviceCall<ops::LayerNorm> call;
+    explicit Kernel(KernelCall const& from) : call(from) {}
+
+    NNTILE_DEVICE void operator()(Thread& thread) const {
+      using Operand = ops::LayerNorm::Operand;
+      auto const& args = call.args();
+      auto const buffers = call.buffers();
+      T const* const gamma = buffers.template at<T>(Operand::gamma);  // [e]
+      T const* const beta = buffers.template at<T>(Operand::beta);    // [e]
+      V* const means = buffers.template at<V>(Operand::mean);         // [n]
+      V* const rstds = buffers.template at<V>(Operand::rstd);         // [n]
+      bool const first = args.chain.first, last = args.chain.last;
+      Vec<V> const count = Vec<V>::raw(static_cast<V>(args.whole_e));
+      bool const all = args.phase < 0;
+      Team<size> const team(thread);
+      team.for_each_row(args.n, [&](Index i) {
+        T const* const x = buffers.template at<T>(Operand::x) + i * args.ldx + args.skipped;
+        Vec<V> mean = Vec<V>::raw(all || args.phase == 0 ? V(0) : means[i]);
+        if (all || args.phase == 0) {
+          V const sum = canonical_sum<V>(team, args.e, first ? V(0) : means[i],
+                                         [&](Index e) { return get(x + e); });
+          mean = last ? Vec<V>::raw(sum) / count : Vec<V>::raw(sum);
+          if (team.rank() == 0) means[i] = mean.v;
+        }
+        if (!all && args.phase == 0) return;
+        Vec<V> rstd = Vec<V>::raw(all || args.phase == 1 ? V(0) : rstds[i]);
+        if (all || args.phase == 1) {
+          V const sum = canonical_sum<V>(team, args.e, first ? V(0) : rstds[i], [&](Index e) {
+            auto const centred = get(x + e) - mean;
+            return centred * centred;
+          });
+          rstd = last ? Vec<V>(1) /
+                            sqrt(Vec<V>::raw(sum) / count + Vec<V>::raw(static_cast<V>(args.eps)))
+                      : Vec<V>::raw(sum);
+          if (team.rank() == 0) rstds[i] = rstd.v;
+        }
+        if (!all && args.phase == 1) return;
+        T* const y = buffers.template at<T>(Operand::y) + i * args.ldy;
+        team.for_each(args.e, [&](Index e) {
+          put(y + e, fma((get(x + e) - mean) * rstd, get(gamma + e), get(beta + e)));
+        });
+      });
+    }
+  };
+
+  static Status enqueue(KernelCall const& call, void* stream) noexcept {
+    auto const args = arguments<ops::LayerNorm>(call);
+    return launch_over_rows<Kernel>(args.n, args.e, stream, call);
+  }
+};
+
+template <class T> struct LayerNormBackward {
+  using V = compute_t<T>;
+
+  template <int size> struct Kernel {
+    static constexpr int threads = row_threads;
+    DeviceCall<ops::LayerNormBackward> call;
+    explicit Kernel(KernelCall const& from) : call(from) {}
+
+    NNTILE_DEVICE void operator()(Thread& thread) const {
+      using Operand = ops::LayerNormBackward::Operand;
+      auto const& args = call.args();
+      auto const buffers = call.buffers();
+      T const* const gamma = buffers.template at<T>(Operand::gamma) + args.skipped;  // [e]
+      V* const c1s = buffers.template at<V>(Operand::c1);  // [n], where e is cut
+      V* const c2s = buffers.template at<V>(Operand::c2);  // [n], likewise
+      Vec<V> const count = Vec<V>::raw(static_cast<V>(args.whole_e));
+      Team<size> const team(thread);
+      team.for_each_row(args.n, [&](Index i) {
+        T const* const x = buffers.template at<T>(Operand::x) + i * args.ldx + args.skipped;
+        T const* const dy = buffers.template at<T>(Operand::dy) + i * args.lddy + args.skipped;
+        Vec<V> const mean = get(buffers.template at<V const>(Operand::mean) + i);
+        Vec<V> const rstd = get(buffers.template at<V const>(Operand::rstd) + i);
+        auto const xhat = [&](Index e) { return (get(x + e) - mean) * rstd; };
+        auto const g = [&](Index e) { return get(dy + e) * get(gamma + e); };
+        bool const goes_on = args.phase == 1 || (args.phase == 0 && !args.first);
+        V c1 = goes_on ? c1s[i] : V(0);
+        V c2 = goes_on ? c2s[i] : V(0);
+        if (args.phase != 1) {
+          c1 = canonical_sum<V>(team, args.e, c1, g);
+          c2 = canonical_sum<V>(team, args.e, c2, [&](Index e) { return g(e) * xhat(e); });
+        }
+        if (args.phase == 0) {
+          if (team.rank() != 0) return;
+          c1s[i] = c1;
+          c2s[i] = c2;
+          return;
+        }
+        Vec<V> const mean1 = Vec<V>::raw(c1) / count, mean2 = Vec<V>::raw(c2) / count;
+        T* const dx = buffers.template at<T>(Operand::dx) + i * args.lddx;
+        team.for_each(args.e, [&](Index e) {
+          update(dx + e, args.beta, rstd * (g(e) - fma(xhat(e), mean2, mean1)));
+        });
+      });
+    }
+  };
+
+  static Status enqueue(KernelCall const& call, void* stream) noexcept {
+    auto const args = arguments<ops::LayerNormBackward>(call);
+    return launch_over_rows<Kernel>(args.n, args.e, stream, call);
+  }
+};
+
+template <class T> struct LayerNormWeightBackward {
+  using V = compute_t<T>;
+  static constexpr int threads = loop_threads;
+  DeviceCall<ops::LayerNormWeightBackward> call;
+
+  static Status enqueue(KernelCall const& from, void* stream) noexcept {
+    LayerNormWeightBackward const kernel{DeviceCall<ops::LayerNormWeightBackward>(from)};
+    auto const& args = kernel.call.arguments.args;
+    return launch_over(args.e * args.n, threads, stream, kernel);
+  }
+  NNTILE_DEVICE void operator()(Thread& thread) const {
+    using Operand = ops::LayerNormWeightBackward::Operand;
+    auto const& args = call.args();
+    auto const buffers = call.buffers();
+    auto const result = [&](Operand out, Operand carry, double beta) {
+      return ChainResult<T>{buffers.template at<T>(out), buffers.template at<V>(carry), beta,
+                            args.chain, args.finishing};  // [e, n]
+    };
+    auto const dgamma = result(Operand::dgamma, Operand::carry_dgamma, args.beta_dgamma);
+    auto const dbeta = result(Operand::dbeta, Operand::carry_dbeta, args.beta_dbeta);
+    for_each_pair(thread, args.e, args.n, [&](Index e, Index j) {
+      Index const token = j * (args.s + args.rest) + args.skipped;
+      T const* const x = buffers.template at<T const>(Operand::x);
+      T const* const dy = buffers.template at<T const>(Operand::dy);
+      V const* const mean = buffers.template at<V const>(Operand::mean);
+      V const* const rstd = buffers.template at<V const>(Operand::rstd);
+      Index const to_gamma = j * args.ld_dgamma + e, to_beta = j * args.ld_dbeta + e;
+      Vec<V> by_gamma = Vec<V>::raw(dgamma.start(to_gamma));
+      Vec<V> by_beta = Vec<V>::raw(dbeta.start(to_beta));
+      for (Index s = 0; s < args.s; ++s) {
+        Vec<V> const slope = get(dy + (token + s) * args.lddy + e);
+        Vec<V> const centred =
+            get(x + (token + s) * args.ldx + e) - get(mean + j * args.ld_mean + args.skipped + s);
+        by_gamma = fma(slope, centred * get(rstd + j * args.ld_rstd + args.skipped + s), by_gamma);
+        by_beta += slope;
+      }
+      dgamma.put(to_gamma, by_gamma.v);
+      dbeta.put(to_beta, by_beta.v);
+    });
+  }
+};
+
+constinit auto const kernels =
+    join(op_kernels<ops::LayerNorm, LayerNorm>(),
+         op_kernels<ops::LayerNormBackward, LayerNormBackward>(),
+         op_kernels<ops::LayerNormWeightBackward, LayerNormWeightBackward>());
+
+}  // namespace
+NNTILE_KERNEL_LIST(layer_norm, kernels)
+}  // namespace nntile::kernels::cuda

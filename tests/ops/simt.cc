@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The kernels of kernels/cuda on the emulator, against those of the CPU; and what the emulator must
+// notice.
+#define NNTILE_SIMT "tests/support/simt/simt.hh"
+
+#include <cmath>
+
+#include "kernels/cuda/launch.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/every_op.hh"
+#include "tests/support/sanitized.hh"
+#include "tests/support/simt/runtime.hh"
+#include "tests/support/skip.hh"
+
+namespace {
+
+using namespace nntile;
+using namespace nntile::test;
+using kernels::cuda::launch;
+using kernels::cuda::Shared;
+using kernels::cuda::Thread;
+using kernels::cuda::warp_size;
+
+/// A kernel of one function, for 64 threads.
+template <class Body> struct Lambda {
+  static constexpr int threads = 64;
+  Body body;
+  void operator()(Thread& thread) const { body(thread); }
+};
+
+template <class Body> std::string run(Body body, std::size_t shared = 1024, Index blocks = 1) {
+  Status const status = launch({blocks, shared}, nullptr, Lambda<Body>{body});
+  return status.ok() ? "" : status.error;
+}
+
+/// What `run` says, without the numbers of threads and lines, which depend on the order.
+template <class Body> std::string complaint(Body body, std::size_t shared = 1024) {
+  std::string result;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    simt::set_seed(seed);
+    std::string text = run(body, shared);
+    if (text.empty()) return "nothing";
+    std::string const start = "block 0, thread ";
+    if (text.starts_with(start)) text.erase(0, text.find(": ") + 2);
+    result = text;
+  }
+  return result;
+}
+
+bool has(std::string const& text, char const* part) { return text.find(part) != text.npos; }
+
+/// CHECKs that a case has the CPU's bits, for each dtype that has a kernel; how many had.
+int check_bits(OpCase const& c, Cuts const& cuts = {}) {
+  int checked = 0;
+  for (DType const element : c.op->dtypes) {
+    if (on_device(c.op->name, element, c.types(element).second) == nullptr) continue;
+    auto const operands = make_operands(c, element);
+    auto const want = run_kernel(c, element, operands, {.cuts = cuts, .isa = Isa::v3});
+    for (std::uint64_t seed = 1; seed <= (sanitized ? 1 : 2); ++seed) {
+      simt::set_seed(seed);
+      auto const launches = simt::counts().launches;
+      auto const got =
+          run_kernel(c, element, operands, {.cuts = cuts, .isa = Isa::v3, .runtime = "simt"});
+      std::string text = c.op->name;
+      for (Shape const& shape : c.shapes) text += concat(" ", to_string(shape));
+      INFO(text << " " << name_of(element) << " seed " << seed);
+      CHECK(difference(c, got, want) == "");
+      bool const empty = element_count(c.shapes.back()) == 0;
+      CHECK((empty || simt::counts().launches > launches));
+    }
+    ++checked;
+  }
+  return checked;
+}
+
+/// Without AVX2 there are no kernels of the CPU with these bits.
+bool comparable() {
+  if (kernels::available(Isa::v3)) return true;
+  skip("this CPU has no FMA");
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("the emulator runs each thread of each block once", "[ops][simt]") {
+  std::vector<int> runs(7 * 64);
+  CHECK(run(
+            [&](Thread& thread) {
+              ++runs[static_cast<std::size_t>(thread.block() * 64 + thread.rank())];
+            },
+            0, 7) == "");
+  CHECK(std::count(runs.begin(), runs.end(), 1) == 7 * 64);
+}
+
+TEST_CASE("threads of the emulator exchange values through memory and lanes", "[ops][simt]") {
+  for (std::uint64_t seed = 1; seed < 20; ++seed) {
+    simt::set_seed(seed);
+    std::vector<double> got(64);
+    CHECK(run([&](Thread& thread) {
+            Shared<double> const all = thread.shared<double>(0, 64);
+            all[thread.rank()] = thread.rank();
+            thread.sync();
+            double value = all[63 - thread.rank()];
+            thread.sync();
+            all[thread.rank()] = 0;
+            for (int mask = 16; mask > 0; mask /= 2) value += thread.exchange(value, mask);
+            got[static_cast<std::size_t>(thread.rank())] = thread.from(value, 5);
+          }) == "");
+    CHECK(got[0] == 32 * 63 - 31 * 16);
+    CHECK(got[63] == 31 * 16);
+  }
+}
+
+TEST_CASE("the emulator refuses shared memory that is touched without a barrier between",
+          "[ops][simt]") {
+  CHECK(has(complaint([](Thread& thread) {
+              Shared<float> const x = thread.shared<float>(0, 64);
+              x[thread.rank()] = 1;
+              float const next = x[(thread.rank() + 1) % 64];
+              thread.sync();
+              x[thread.rank()] = next;
+            }),
+            "of shared memory, which"));
+  CHECK(has(complaint([](Thread& thread) {
+              Shared<float> const x = thread.shared<float>(0, 64);
+              x[thread.rank()] = 1;
+              thread.sync();
+              float const next = x[(thread.rank() + 1) % 64];
+              x[thread.rank()] = next;
+            }),
+            "without a barrier between"));
+  CHECK(has(complaint([](Thread& thread) { thread.shared<float>(0, 1)[0] = 1; }),
+            "written without a barrier between"));
+  // A barrier of the warp orders its own threads alone.
+  auto const by_warps = [](int distance) {
+    return [distance](Thread& thread) {
+      Shared<float> const x = thread.shared<float>(0, 64);
+      x[thread.rank()] = 1;
+      thread.sync_warp();
+      float const other = x[thread.rank() ^ distance];
+      thread.sync_warp();
+      x[thread.rank()] = other;
+    };
+  };
+  CHECK(complaint(by_warps(1)) == "nothing");
+  CHECK(complaint(by_warps(31)) == "nothing");
+  CHECK(has(complaint(by_warps(32)), "without a barrier between"));
+  // All of a warp have read; one of it writes.
+  CHECK(has(complaint([](Thread& thread) {
+              Shared<float> const x = thread.shared<float>(0, 1);
+              if (thread.rank() == 0) x[0] = 1;
+              thread.sync();
+              float const value = x[0];
+              if (thread.rank() == 33) x[0] = value + 1;
+            }),
+            "without a barrier between"));
+}
+
+TEST_CASE("the emulator refuses what is outside of shared memory, or was never written",
+          "[ops][simt]") {
+  CHECK(complaint([](Thread& thread) { thread.shared<float>(0, 64)[64] = 1; }) ==
+        "element 64 of 64 in shared memory");
+  CHECK(complaint([](Thread& thread) { thread.shared<float>(0, 64)[-1] = 1; }) ==
+        "element -1 of 64 in shared memory");
+  CHECK(complaint([](Thread& thread) { thread.shared<float>(4, 256); }) ==
+        "bytes 4 to 1028 of 1024 of shared memory");
+  CHECK(complaint([](Thread& thread) { thread.shared<double>(4, 1); }) ==
+        "shared memory from byte 4, which is not a multiple of 8");
+  CHECK(complaint([](Thread& thread) {
+          (void)static_cast<float>(thread.shared<float>(8, 1)[0]);
+        }) == "reads byte 8 of shared memory, which nothing has written");
+  CHECK(complaint([](Thread&) {}, 1 << 20) == "1048576 bytes of shared memory; a block has 49152");
+}
+
+TEST_CASE("the emulator refuses threads that do not come together", "[ops][simt]") {
+  CHECK(has(complaint([](Thread& thread) {
+              if (thread.rank() < 63) thread.sync();
+            }),
+            "threads do not come together: thread 0 is at sync of simt.cc:"));
+  auto const two_places = [](Thread& thread) {
+    if (thread.rank() % 2 == 0)
+      thread.sync();
+    else
+      thread.sync();
+  };
+  CHECK(has(complaint(two_places), "thread 0 is at sync of simt.cc:"));
+  CHECK(has(complaint([](Thread& thread) {
+              if (thread.rank() != 40) (void)thread.exchange(1.0f, 1);
+            }),
+            "thread 32 is at exchange of simt.cc:"));
+  CHECK(has(complaint([](Thread& thread) {
+              if (thread.rank() != 40) (void)thread.exchange(1.0f, 1);
+            }),
+            ", thread 40 has ended"));
+  CHECK(has(complaint([](Thread& thread) {
+              if (thread.rank() < 32)
+                thread.sync();
+              else
+                thread.sync_warp();
+            }),
+            "threads do not come together"));
+  CHECK(complaint([](Thread& thread) { (void)thread.exchange(1.0f, 32); }) ==
+        "exchange with lanes xor 32");
+  CHECK(complaint([](Thread& thread) { (void)thread.from(1.0f, -1); }) == "a value from lane -1");
+  // Warps need not keep step.
+  CHECK(run([](Thread& thread) {
+          for (int i = 0; i < thread.rank() / warp_size; ++i) (void)thread.exchange(i, 1);
+        }) == "");
+}
+
+TEST_CASE("a failure in a block ends its task, and the next one runs", "[ops][simt]") {
+  CHECK(run([](Thread& thread) { thread.shared<float>(0, 64)[99] = 1; }) != "");
+  CHECK(run([](Thread& thread) { thread.sync(); }) == "");
+}
+
+TEST_CASE("every kernel of the device has the bits of the CPU's", "[ops][simt]") {
+  if (!comparable()) return;
+  int checked = 0;
+  for (OpCase const& c : every_op()) {
+    checked += check_bits(c);
+    check_bits(c, canonical_cuts(c));
+    check_bits(with_groups(c, 3), canonical_cuts(c));
+    AxisTable const table = axes_of(c);
+    for (std::size_t axis = 0; axis < table.axes.size(); ++axis)
+      if (OpCase const empty = without(c, axis); !means_nothing(empty)) check_bits(empty);
+  }
+  CHECK(checked > 60);
+}
+
+TEST_CASE("long rows are a block's on the device, with the bits of the CPU's", "[ops][simt]") {
+  if (!comparable()) return;
+  for (Index const n : {1025, 1500}) {
+    check_bits(op_case<ops::SumSlice>({.axis = 0, .beta = 0.5}, {{n, 3}, {3}}));
+    check_bits(op_case<ops::Softmax>({}, {{n, 3}, {n, 3}}));
+    check_bits(op_case<ops::Softmax>({}, {{n, 3}, {n, 3}}), {{"v0", {64, n - 64}}});
+    check_bits(op_case<ops::SoftmaxBackward>({.beta = 0.5}, {{n, 3}, {n, 3}, {n, 3}}));
+    check_bits(op_case<ops::LayerNorm>({}, {{n, 3}, {n}, {n}, {n, 3}, {3}, {3}}));
+    check_bits(op_case<ops::LayerNormBackward>({}, {{n, 3}, {n, 3}, {n}, {3}, {3}, {n, 3}}));
+  }
+}
+
+TEST_CASE("products on the device have the bits of the CPU's at ragged shapes", "[ops][simt]") {
+  if (!comparable()) return;
+  for (Index const k : {1, 16, 17, 35})
+    for (bool const trans_a : {false, true})
+      for (bool const trans_b : {false, true}) {
+        Index const m = 67, n = 65;
+        Shape const a = trans_a ? Shape{k, m} : Shape{m, k};
+        Shape const b = trans_b ? Shape{n, k} : Shape{k, n};
+        check_bits(op_case<ops::Gemm>(
+            {.trans_a = trans_a, .trans_b = trans_b, .alpha = 3, .beta = 0.5}, {a, b, {m, n}}));
+      }
+  // A result of -0 is no sum with +0.
+  OpCase zeros = op_case<ops::Gemm>({.beta = 1}, {{3, 5}, {5, 3}, {3, 3}});
+  zeros.prepare = [](std::vector<Array>& x) {
+    for (Array& each : x) set_all(each, -0.0);
+    set_all(x[1], 1);
+  };
+  check_bits(zeros);
+}
+
+TEST_CASE("zeros, NaNs and the smallest powers on the device are the CPU's", "[ops][simt]") {
+  if (!comparable()) return;
+  for (Index const n : {16, 64, 65, 128, 1200}) {
+    OpCase c = op_case<ops::SumSlice>({.axis = 0, .beta = 1}, {{n, 2}, {2}});
+    c.prepare = [](std::vector<Array>& x) {
+      for (Array& each : x) set_all(each, -0.0);
+    };
+    check_bits(c);
+    OpCase top = op_case<ops::Softmax>({}, {{n, 2}, {n, 2}});
+    top.prepare = [](std::vector<Array>& x) { x[0].set(7, NAN); };
+    check_bits(top);
+    OpCase spread = op_case<ops::Softmax>({}, {{n, 2}, {n, 2}});
+    spread.prepare = [](std::vector<Array>& x) {  // powers that are 0, subnormal and normal
+      for (Index i = 0; i < x[0].count(); ++i) x[0].set(i, -static_cast<double>(i % 110));
+    };
+    check_bits(spread);
+  }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// A grid of threads without a GPU: what kernels/cuda/launch.hh says, on the CPU, one thread at a
+// time. Lanes run in an order by seed. A thread that meets others' words in shared memory without
+// a barrier between, words that nothing has written, words outside, and threads that do not come to
+// the same barrier are errors, with both places.
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "nntile/core/call_site.hh"
+#include "nntile/core/codelet.hh"
+#include "nntile/core/error.hh"
+#include "nntile/core/shape.hh"
+#include "tests/support/simt/fiber.hh"
+
+namespace nntile::test::simt {
+
+/// Decides the order of blocks and threads of what is launched from now on, by this thread.
+void set_seed(std::uint64_t seed);
+/// What was launched by this thread so far.
+struct Counts {
+  std::uint64_t launches = 0, blocks = 0, barriers = 0, shuffles = 0;
+};
+Counts const& counts();
+
+using Place = CallSite;
+
+/// The threads of one block, and the memory that they share.
+class Block {
+ public:
+  using Body = void (*)(void const* kernel, Block& block, int rank);
+
+  Block(Index number, Index count, int threads, std::size_t shared_bytes, void const* kernel,
+        Body body);
+
+  /// Runs all its threads to their end, or to the first error, which is then in `error`.
+  void run(std::string& error);
+
+  Index number() const { return number_; }
+  Index count() const { return count_; }
+  int threads() const { return static_cast<int>(lanes_.size()); }
+
+  void sync(int rank, Place place);
+  void sync_warp(int rank, Place place);
+  /// The 8 bytes that another lane of the warp brought: that of `own lane xor mask`, or of `lane`.
+  std::uint64_t exchange(int rank, std::uint64_t bits, int mask, Place place);
+  std::uint64_t from(int rank, std::uint64_t bits, int lane, Place place);
+
+  void check_range(std::size_t offset, std::size_t bytes, std::size_t alignment) const;
+  void read(int rank, std::size_t offset, void* to, std::size_t bytes);
+  void write(int rank, std::size_t offset, void const* from, std::size_t bytes);
+
+  [[noreturn]] void fail(std::string what) const;
+
+ private:
+  enum class Stop : std::uint8_t { none, barrier, warp, exchange, from };
+  struct Lane {
+    std::unique_ptr<Fiber> fiber;
+    Stop stop = Stop::none;
+    Place place;
+    int argument = 0;  // mask or lane
+    std::uint64_t bits = 0;
+    std::uint64_t result = 0;
+  };
+  /// When a thread touched a word: after so many barriers of the block, and of its warp.
+  struct Touch {
+    int rank = none;
+    std::uint32_t block = 0, warp = 0;
+  };
+  static constexpr int none = -1, several_of_warp = -2, several = -3;
+  struct Word {
+    Touch writer, reader;
+    int reader_warp = 0;
+  };
+
+  void stop_at(int rank, Stop kind, Place place, int argument = 0, std::uint64_t bits = 0);
+  bool release_warps();
+  bool release_block();
+  std::string waiting() const;
+  Touch touch(int rank) const;
+  /// Whether what was touched then is seen by `rank` now.
+  bool seen(Touch then, int rank) const;
+  void note_read(Word& word, int rank);
+
+  Index number_, count_;
+  void const* kernel_;
+  Body body_;
+  std::vector<Lane> lanes_;
+  std::vector<std::uint32_t> warp_barriers_;
+  std::uint32_t barriers_ = 0;
+  std::vector<std::byte> memory_;
+  std::vector<Word> words_;
+};
+
+/// Runs all blocks of a grid. The text of a failure stays until the thread's next one.
+Status run_grid(Index blocks, int threads, std::size_t shared_bytes, void const* kernel,
+                Block::Body body) noexcept;
+
+}  // namespace nntile::test::simt
+
+namespace nntile::kernels::cuda {
+
+namespace simt = test::simt;
+
+/// Elements in the memory of a block.
+template <class T> class Shared {
+  static_assert(sizeof(T) % 4 == 0 && std::is_trivially_copyable_v<T>);
+
+ public:
+  class Element {
+   public:
+    Element(Shared const& array, Index index) : array_(array), index_(index) {}
+    Element(Element const&) = default;
+    operator T() const {
+      T value;
+      array_.block_->read(array_.rank_, array_.at(index_), &value, sizeof value);
+      return value;
+    }
+    void operator=(T value) const {
+      array_.block_->write(array_.rank_, array_.at(index_), &value, sizeof value);
+    }
+    void operator=(Element const& other) const { *this = static_cast<T>(other); }
+    void operator+=(T value) const { *this = static_cast<T>(*this) + value; }
+
+   private:
+    Shared const& array_;
+    Index index_;
+  };
+
+  Shared(simt::Block& block, int rank, std::size_t offset, std::size_t count)
+      : block_(&block), rank_(rank), offset_(offset), count_(count) {
+    block.check_range(offset, count * sizeof(T), alignof(T));
+  }
+  Element operator[](Index index) const { return {*this, index}; }
+
+ private:
+  std::size_t at(Index index) const {
+    if (index < 0 || static_cast<std::size_t>(index) >= count_)
+      block_->fail(concat("element ", index, " of ", count_, " in shared memory"));
+    return offset_ + static_cast<std::size_t>(index) * sizeof(T);
+  }
+
+  simt::Block* block_;
+  int rank_;
+  std::size_t offset_, count_;
+};
+
+class Thread {
+ public:
+  Thread(simt::Block& block, int rank) : block_(block), rank_(rank) {}
+
+  int rank() const { return rank_; }
+  Index block() const { return block_.number(); }
+  Index blocks() const { return block_.count(); }
+  template <class T> Shared<T> shared(std::size_t offset, std::size_t count) const {
+    return {block_, rank_, offset, count};
+  }
+  void sync(simt::Place place = simt::Place::here()) const { block_.sync(rank_, place); }
+  void sync_warp(simt::Place place = simt::Place::here()) const { block_.sync_warp(rank_, place); }
+  template <class T> T exchange(T value, int mask, simt::Place place = simt::Place::here()) const {
+    return unpacked<T>(block_.exchange(rank_, packed(value), mask, place));
+  }
+  template <class T> T from(T value, int lane, simt::Place place = simt::Place::here()) const {
+    return unpacked<T>(block_.from(rank_, packed(value), lane, place));
+  }
+
+ private:
+  template <class T> static std::uint64_t packed(T value) {
+    static_assert(sizeof(T) <= sizeof(std::uint64_t));
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof value);
+    return bits;
+  }
+  template <class T> static T unpacked(std::uint64_t bits) {
+    T value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+
+  simt::Block& block_;
+  int rank_;
+};
+
+template <class Kernel> Status launch(Grid grid, void*, Kernel const& kernel) noexcept {
+  static_assert(Kernel::threads % warp_size == 0 && Kernel::threads <= 1024);
+  static_assert(std::is_trivially_copyable_v<Kernel> && sizeof(Kernel) <= 4096);
+  return simt::run_grid(grid.blocks, Kernel::threads, grid.shared, &kernel,
+                        [](void const* body, simt::Block& block, int rank) {
+                          Thread thread(block, rank);
+                          (*static_cast<Kernel const*>(body))(thread);
+                        });
+}
+
+}  // namespace nntile::kernels::cuda
