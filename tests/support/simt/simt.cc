@@ -221,7 +221,6 @@ void Block::write(int rank, std::size_t offset, void const* from, std::size_t by
                   reader.rank >= 0 ? concat("thread ", reader.rank, " has") : "other threads have",
                   " read without a barrier between"));
     touched.writer = touch(rank);
-    touched.reader = {};
   }
   std::memcpy(memory_.data() + offset, from, bytes);
 }
