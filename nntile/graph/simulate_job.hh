@@ -38,7 +38,8 @@ struct RankSimulation {
   bool operator==(RankSimulation const&) const = default;
 };
 
-/// Of a task: on a worker, or of a transfer on the link, whose numbers come behind the workers'.
+/// Of a task the time on a worker; of a transfer that on its link, whose numbers come behind the
+/// workers': out, in, and inside a node out and in.
 struct SimulatedTask {
   double begin = 0, end = 0;  // seconds
   std::uint32_t worker = 0;
@@ -47,6 +48,7 @@ struct SimulatedTask {
 
 struct JobSimulation {
   double elapsed = 0;  // makespan, in seconds
+  int workers = 0;     // of each rank
   std::vector<RankSimulation> ranks;
   std::vector<SimulatedTask> times;  // of all tasks, if asked for
   bool operator==(JobSimulation const&) const = default;
@@ -102,6 +104,7 @@ class JobRun {
     auto const nodes = (ranks_.size() + per_node() - 1) / per_node();
     links_.resize(ranks_.size() + nodes);
     result_.ranks.resize(ranks_.size());
+    result_.workers = cluster.rank.workers;
     if (timed) {
       result_.times.resize(job.tasks.size());
       for (Rank& rank : ranks_)
@@ -221,9 +224,11 @@ class JobRun {
     auto const from = static_cast<std::uint16_t>(of.from), to = static_cast<std::uint16_t>(of.to);
     events_.push({free, of.send, from, What::bytes_left});
     events_.push({begin + model(of).latency, of.send, to, What::head_arrived});
-    if (!result_.times.empty()) result_.times[of.send] = {begin, free, in_row() - 1};
+    if (!result_.times.empty()) result_.times[of.send] = {begin, free, row(of)};
   }
-  std::uint32_t in_row() const { return static_cast<std::uint32_t>(cluster_.rank.workers) + 1; }
+  std::uint32_t row(JobTasks::Message const& of) const {
+    return static_cast<std::uint32_t>(cluster_.rank.workers) + (is_inside(of) ? 2 : 0);
+  }
   double wire(JobTasks::Message const& of) const {
     return static_cast<double>(of.bytes) / model(of).bandwidth;
   }
@@ -243,7 +248,7 @@ class JobRun {
         double const begin = std::max(now_, free);
         free = begin + wire(of);
         events_.push({free, of.send, event.rank, What::bytes_arrived});
-        if (!result_.times.empty()) result_.times[of.receive] = {begin, free, in_row()};
+        if (!result_.times.empty()) result_.times[of.receive] = {begin, free, row(of) + 1};
         return;
       }
       case What::bytes_arrived:
@@ -265,7 +270,7 @@ class JobRun {
     if (its.kind() == Kind::receive) {
       open(r, -1);
       result_.ranks[r].bytes_received += job_.messages[its.number()].bytes;
-      if (!result_.times.empty()) result_.times[task].worker = in_row();
+      if (!result_.times.empty()) result_.times[task].worker = row(job_.messages[its.number()]) + 1;
     }
     finish(task, r);
   }

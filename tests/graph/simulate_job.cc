@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/graph/simulate_job.hh"
 
-#include <cstring>
+#include <algorithm>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "nntile/ops/gelutanh.hh"
 #include "tests/graph/random_parts.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/hand_part.hh"
 #include "tests/support/job_proof.hh"
 #include "tests/support/message.hh"
 #include "tests/support/tiny_gpt.hh"
@@ -26,67 +26,6 @@ ClusterModel slow(int workers = 1) {
   cluster.link = {.latency = 0.5, .bandwidth = 1000, .overhead = 0};
   return cluster;
 }
-
-/// The part of one rank, task by task.
-class HandPart {
- public:
-  HandPart(int rank, int ranks) {
-    data_.name = "hand";
-    data_.rank = rank, data_.ranks = ranks;
-    data_.kernels = {
-        {KernelKind::op, "work"}, {KernelKind::send, "send"}, {KernelKind::receive, "receive"}};
-    data_.tensors.emplace_back().name = "x";
-  }
-  /// So many seconds, by what it does with buffers.
-  HandPart& work(double seconds, std::vector<Use<BufferId>> const& uses, int priority = 0) {
-    PlannedTask task;
-    task.cost.bytes = static_cast<std::int64_t>(seconds * 1000);
-    task.priority = priority;
-    return add(task, uses);
-  }
-  HandPart& send(BufferId buffer, int to, std::int64_t number = 0) {
-    return transfer(1, {buffer, Access::read}, to, number);
-  }
-  HandPart& receive(BufferId buffer, int from, std::int64_t number = 0) {
-    return transfer(2, {buffer, Access::write}, from, number);
-  }
-  /// Bytes of each of eight buffers: as many seconds on a link as thousands.
-  HandPart& bytes(Index count) {
-    bytes_ = count;
-    return *this;
-  }
-  Plan plan() const {
-    PlanData data = data_;
-    for (std::uint32_t b = 0; b < 8; ++b) data.buffers.push_back({.tile = b, .bytes = bytes_});
-    return Plan(std::move(data));
-  }
-
- private:
-  HandPart& transfer(std::uint32_t kernel, Use<BufferId> use, int peer, std::int64_t number) {
-    PlannedTask task;
-    task.kernel = kernel;
-    task.tile = use.handle;
-    task.args = static_cast<std::uint32_t>(data_.args.size());
-    task.args_bytes = sizeof(TransferArgs);
-    TransferArgs const args{number, peer, 0};
-    auto const bytes = std::as_bytes(std::span(&args, 1));
-    data_.args.insert(data_.args.end(), bytes.begin(), bytes.end());
-    return add(task, {use});
-  }
-  HandPart& add(PlannedTask task, std::vector<Use<BufferId>> const& uses) {
-    task.first_use = static_cast<std::uint32_t>(data_.uses.size());
-    task.use_count = static_cast<std::uint8_t>(uses.size());
-    data_.uses.insert(data_.uses.end(), uses.begin(), uses.end());
-    data_.tasks.push_back(task);
-    return *this;
-  }
-
-  PlanData data_;
-  Index bytes_ = 1000;
-};
-constexpr Use<BufferId> write(BufferId b) { return {b, Access::write}; }
-constexpr Use<BufferId> read(BufferId b) { return {b, Access::read}; }
-constexpr Use<BufferId> update(BufferId b) { return {b, Access::update}; }
 
 JobSimulation run(std::vector<HandPart> const& parts, ClusterModel const& cluster,
                   bool timed = false) {
@@ -383,4 +322,37 @@ TEST_CASE("measured durations count by kernel and cost, else the model is scaled
   ClusterModel cluster = slow();
   cluster.kernels = times;
   CHECK(simulate(std::span(&plan, 1), cluster).elapsed == 4);
+}
+
+TEST_CASE("a worker, and a link in one direction, does one thing at a time", "[graph][simulate]") {
+  for (std::uint64_t seed = 200; seed <= 230; ++seed) {
+    RandomParts const of(seed);
+    if (of.refusal() != "") continue;
+    INFO("seed " << seed);
+    JobTasks const job = job_tasks(of.graph(), of.options());
+    ClusterModel cluster;
+    cluster.rank.workers = 1 + static_cast<int>(seed % 4);
+    cluster.ranks_per_node = 1 + static_cast<int>(seed % 3);
+    cluster.inside = {.latency = 1e-7, .bandwidth = 1e9};
+    JobSimulation const result = simulate(job, cluster, true);
+    for (int r = 0; r < job.ranks(); ++r) {
+      std::vector<std::vector<SimulatedTask>> rows(static_cast<std::size_t>(result.workers) + 4);
+      auto const rank = static_cast<std::size_t>(r);
+      for (std::uint32_t t = job.first[rank]; t < job.first[rank + 1]; ++t) {
+        SimulatedTask const& time = result.times[t];
+        CHECK((job.tasks[t].kind() == JobTasks::Kind::op) ==
+              (time.worker < static_cast<std::uint32_t>(result.workers)));
+        rows.at(time.worker).push_back(time);
+        for (std::uint32_t const follower : job.followers_of(t))
+          if (job.tasks[follower].kind() == JobTasks::Kind::op)
+            CHECK(result.times[follower].begin >= time.end);
+      }
+      for (auto& row : rows) {
+        std::sort(row.begin(), row.end(), [](SimulatedTask const& a, SimulatedTask const& b) {
+          return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+        });
+        for (std::size_t i = 1; i < row.size(); ++i) CHECK(row[i - 1].end <= row[i].begin);
+      }
+    }
+  }
 }

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/io/job_trace.hh"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "nntile/io/json.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/hand_part.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// Two ranks of two workers, with one message of 1 s.
+struct TwoRanks {
+  std::vector<Plan> parts{HandPart(0, 2).work(2, {write(0)}).send(0, 1).plan(),
+                          HandPart(1, 2).receive(0, 0).work(3, {read(0)}).plan()};
+  ClusterModel cluster{.rank = {.workers = 2, .peak = 1, .bandwidth = 1000, .task_overhead = 0},
+                       .link = {.latency = 0.5, .bandwidth = 1000, .overhead = 0}};
+};
+
+}  // namespace
+
+TEST_CASE("a trace of a job has a process per rank, rows of links, and an arrow per message",
+          "[io][trace]") {
+  TwoRanks const of;
+  std::string const text = io::job_trace_text(of.parts, simulate(of.parts, of.cluster, true));
+  auto const events = *io::parse_json(text, "trace")["traceEvents"].as<std::vector<io::JsonView>>();
+  std::map<std::string, int> count;
+  std::vector<std::string> bodies, arrows;
+  for (io::JsonView const& event : events) {
+    std::string const phase = *event["ph"].as<std::string>();
+    ++count[phase];
+    if (phase == "M") continue;
+    std::string const at =
+        concat(*event["pid"].as<std::int64_t>(), "/", *event["tid"].as<std::int64_t>(), " ",
+               *event["ts"].as<double>() * 1e-6);
+    if (phase == "X")
+      bodies.push_back(concat(*event["name"].as<std::string>(), " ", at, " ",
+                              *event["dur"].as<double>() * 1e-6, " ",
+                              *event["args"]["result"].as<std::string>()));
+    else
+      arrows.push_back(concat(phase, " ", at, " ", *event["id"].as<std::string>()));
+  }
+  CHECK(count["M"] == 2 * (1 + 2 + 4));
+  CHECK(bodies == std::vector<std::string>{"work 0/0 0 2 x[0]", "send 0/2 2 1 x[0]",
+                                           "receive 1/3 2.5 1 x[0]", "work 1/0 3.5 3 x[0]"});
+  CHECK(arrows == std::vector<std::string>{"s 0/2 2 0 1 0", "f 1/3 3.5 0 1 0"});
+}
+
+TEST_CASE("a trace of a job needs its times, and its parts", "[io][trace]") {
+  TwoRanks const of;
+  CHECK(message_of<ValueError>([&] {
+          (void)io::job_trace_text(of.parts, simulate(of.parts, of.cluster));
+        }) == "job_trace: times of 0 tasks, but 2 parts with 4; simulate these parts with `timed`");
+  JobSimulation const timed = simulate(of.parts, of.cluster, true);
+  CHECK_THROWS_AS(io::job_trace_text(std::span(of.parts).first(1), timed), ValueError);
+  CHECK_THROWS_AS(io::write_job_trace("/nowhere/trace.json", of.parts, timed), Error);
+}
