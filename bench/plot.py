@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Draws the records of a bench: a panel for each metric, a line for each case, a dot for each runtime (hollow: with one
-worker; square: kernels held to AVX2), from the 5th to the 95th percentile. Records with a `task_us` are points of
-curves over it: a panel for each case, above the others.
+worker; square: kernels held to AVX2), from the 5th to the 95th percentile. Records with a `task_us` or `ranks`
+are points of curves over it: a panel for each case, above the others.
 
 usage: plot.py RECORDS.json PICTURE.svg
 """
@@ -16,6 +16,7 @@ ROW = 0.2  # inches
 DOT = 0.45  # rows
 CURVES = 3  # panels of curves beside each other
 CURVE_HEIGHT = 2.3  # inches
+AXES = {"task_us": "duration of a task [us]", "ranks": "ranks"}  # of curves
 PLAIN_RATIO = 20  # a panel whose values lie further apart has a logarithmic axis
 
 
@@ -66,20 +67,32 @@ def draw(axes, metric, records, colours):
     axes.tick_params(which="both", labelsize=7)
 
 
+def axis_of(record):
+    """The axis of curves that a record has a place on; none: it is of no curve."""
+    return next((axis for axis in AXES if axis in record), None)
+
+
 def draw_curves(axes, case, records, colours):
-    """Efficiency against the size of tasks; where it is one half, the size is METG(50 %)."""
+    """Efficiency against the size of tasks, where it is one half, the size is METG(50 %); or against ranks."""
+    axis = axis_of(records[0])
     for runtime in order(record["runtime"] for record in records):
-        points = sorted((r["task_us"], r["value"], r["low"], r["high"]) for r in records if r["runtime"] == runtime)
+        points = sorted((r[axis], r["value"], r["low"], r["high"]) for r in records if r["runtime"] == runtime)
         sizes, values, lows, highs = zip(*points)
         axes.fill_between(sizes, lows, highs, color=colours[runtime], alpha=0.15, linewidth=0)
         axes.plot(sizes, values, color=colours[runtime], linewidth=1.2, marker="o", markersize=2)
     axes.axhline(0.5, color="#999999", linewidth=0.8, zorder=0)
-    axes.set_xscale("log")
-    axes.set_ylim(0, 1)
+    if axis == "ranks":
+        most = max(record[axis] for record in records)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks := [4**i for i in range(9) if 4**i <= most], [str(tick) for tick in ticks])
+        axes.set_ylim(0, 1.02)
+    else:
+        axes.set_xscale("log")
+        axes.set_ylim(0, 1)
     axes.grid(color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
     axes.set_title(f"{case}: {records[0]['metric']}", loc="left", fontsize=8)
-    axes.set_xlabel("duration of a task [us]", fontsize=7)
+    axes.set_xlabel(AXES[axis], fontsize=7)
     axes.tick_params(which="both", labelsize=7)
 
 
@@ -101,10 +114,10 @@ def main():
     runtimes = order(record["runtime"] for record in records)
     bases = order(base(runtime) for runtime in runtimes)
     colours = {runtime: COLOURS[bases.index(base(runtime)) % len(COLOURS)] for runtime in runtimes}
-    points = [r for r in records if "task_us" in r]
+    points = [r for r in records if axis_of(r)]
     curves = {case: [r for r in points if r["case"] == case] for case in order(r["case"] for r in points)}
     panels = {metric: [r for r in records if r["metric"] == metric]
-              for metric in order(r["metric"] for r in records if "task_us" not in r)}
+              for metric in order(r["metric"] for r in records if not axis_of(r))}
     rows = [len({r["case"] for r in panel}) * max(1, DOT * len({r["runtime"] for r in panel})) + 3 for panel in panels.values()]
     lines = -(-len(curves) // CURVES)
     rows = [CURVE_HEIGHT / ROW] * lines + rows
