@@ -20,9 +20,9 @@
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/engine/dependency_map.hh"
 #include "nntile/runtime/engine/executor.hh"
+#include "nntile/runtime/engine/waiters.hh"
 #include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/support/buffer_table.hh"
-#include "nntile/runtime/support/claims.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/events.hh"
 #include "nntile/runtime/support/options.hh"
@@ -127,6 +127,8 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
   X& executor() noexcept { return *executor_; }
 
  private:
+  using Claims = detail::engine::Claims;
+  using Waiters = detail::engine::Waiters;
   friend class support::StorageCalls<Engine>;
   friend class detail::engine::Nest<X>;
   friend class detail::engine::Nests<X>;
@@ -354,30 +356,6 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
     if (node.ended != nullptr) return node.ended(node);
     (void)self.end(node, false);
   }
-  using Claims = support::Claims<support::StandardAtomics>;
-  /// What claims have to know of nodes.
-  struct Waiters {
-    static support::TaskNode& node(support::ClaimWaiter task) noexcept {
-      return *reinterpret_cast<support::TaskNode*>(task);
-    }
-    static support::ClaimWaiter name(support::TaskNode& node) noexcept {
-      return reinterpret_cast<support::ClaimWaiter>(&node);
-    }
-    std::span<Use<support::Buffer*> const> uses(support::ClaimWaiter task) const noexcept {
-      return node(task).uses;
-    }
-    support::ClaimWaiter next(support::ClaimWaiter task) const noexcept {
-      return reinterpret_cast<support::ClaimWaiter>(node(task).next_free);
-    }
-    void set_next(support::ClaimWaiter task, support::ClaimWaiter next) const noexcept {
-      node(task).next_free = reinterpret_cast<support::TaskNode*>(next);
-    }
-    std::uint32_t from(support::ClaimWaiter task) const noexcept { return node(task).claim_from; }
-    void set_from(support::ClaimWaiter task, std::uint32_t index) const noexcept {
-      node(task).claim_from = index;
-    }
-  };
-
   static void poll_idle(void* state) noexcept {
     (void)static_cast<Engine*>(state)->tokens_.poll(false);
   }
