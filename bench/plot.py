@@ -80,13 +80,13 @@ def draw_curves(axes, case, records, colours):
         sizes, values, lows, highs = zip(*points)
         axes.fill_between(sizes, lows, highs, color=colours[runtime], alpha=0.15, linewidth=0)
         axes.plot(sizes, values, color=colours[runtime], linewidth=1.2, marker="o", markersize=2)
-    axes.axhline(0.5, color="#999999", linewidth=0.8, zorder=0)
     if axis == "ranks":
         most = max(record[axis] for record in records)
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks := [4**i for i in range(9) if 4**i <= most], [str(tick) for tick in ticks])
         axes.set_ylim(0, 1.02)
     else:
+        axes.axhline(0.5, color="#999999", linewidth=0.8, zorder=0)
         axes.set_xscale("log")
         axes.set_ylim(0, 1)
     axes.grid(color="#dddddd", linewidth=0.5)

@@ -144,6 +144,6 @@ int main(int argc, char** argv) {
         speeds.push_back(static_cast<double>(job.tasks.size()) / took * 1e-6);
       }
     }
-  records.add(concat("124m_", most), "serial", "simulated_tasks", "million/s", speeds);
+  records.add(concat("124m_", most), "simulator", "simulated_tasks", "million/s", speeds);
   return 0;
 }

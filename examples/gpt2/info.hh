@@ -12,6 +12,7 @@
 #include "nntile/graph/draw.hh"
 #include "nntile/graph/dump.hh"
 #include "nntile/graph/parts.hh"
+#include "nntile/graph/simulate_job.hh"
 #include "ranks.hh"
 
 namespace gpt2 {
@@ -26,6 +27,22 @@ struct InfoSettings {
 
 inline void write_text(std::string const& path, std::string const& text) {
   nntile::io::write_file(path, text);
+}
+
+/// Prints how long a step would take if each rank had a machine like this one, and the network were
+/// one of 100 Gbit/s.
+inline void show_simulated(LogicalGraph const& graph, nntile::PlanOptions const& options) {
+  nntile::ClusterModel cluster{.rank = options.machine, .link = {2e-6, 12.5e9}};
+  if (double const peak = core_peak(nntile::Isa::best); peak > 0) cluster.rank.peak = peak;
+  cluster.rank.bandwidth = core_triad();
+  nntile::JobSimulation const step = nntile::simulate(nntile::job_tasks(graph, options), cluster);
+  double waiting = 0;
+  for (nntile::RankSimulation const& rank : step.ranks) waiting = std::max(waiting, rank.waiting);
+  std::printf(
+      "simulated  %.3f s a step, of which a rank waits %.3f s at most, with %d cores of %.0f "
+      "Gflop/s and %.1f GB/s a rank, and a link of 100 Gbit/s and 2 us for each\n",
+      step.elapsed, waiting, cluster.rank.workers, cluster.rank.peak * 1e-9,
+      cluster.rank.bandwidth * 1e-9);
 }
 
 /// Prints what each of several ranks holds, computes and sends in a training step, and starts none.
@@ -67,6 +84,7 @@ inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions options,
   auto const bound = static_cast<double>(nntile::traffic_bound(graph, options));
   std::printf("traffic    %.0f bytes a step in all, where %.0f are the least that can be%s\n", sent,
               bound, bound > 0 ? nntile::concat(": ", sent / bound, " times").c_str() : "");
+  show_simulated(graph, options);
 }
 
 /// Prints the plan of a training step, and writes its drawing and its dump where that is asked for.

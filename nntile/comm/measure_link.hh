@@ -19,7 +19,7 @@ namespace nntile {
 
 struct MeasureLinkOptions {
   std::size_t bytes = std::size_t{1} << 20;  // of a large message
-  int rounds = 30;                           // of each measurement, of which the median counts
+  int rounds = 30;                           // of each measurement, of which the least counts
 };
 
 namespace detail {
@@ -40,9 +40,9 @@ template <Communicator C> class LinkMeasurement {
     LinkTimes times;
     for (int large = 0; large < 2; ++large) {
       std::size_t const bytes = large == 0 ? 8 : options_.bytes;
-      double const one_way = median([&] { return ping_pong(bytes) / 2; });
+      double const one_way = least([&] { return ping_pong(bytes) / 2; });
       times.one_way[large] = one_way;
-      times.own[large] = median([&] { return own_time(bytes, 3 * one_way); });
+      times.own[large] = least([&] { return own_time(bytes, 3 * one_way); });
     }
     return times;
   }
@@ -54,16 +54,14 @@ template <Communicator C> class LinkMeasurement {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
   }
-  template <class Measure> double median(Measure measure) {
-    std::vector<double> samples;
+  template <class Measure> double least(Measure measure) {
+    double least = std::numeric_limits<double>::infinity();
     for (int round = -1; round < options_.rounds; ++round) {
       comm_.barrier();
       double const seconds = comm_.rank() < 2 ? measure() : 0;
-      if (round >= 0) samples.push_back(seconds);  // the first touches fresh memory
+      if (round >= 0) least = std::min(least, seconds);  // the first touches fresh memory
     }
-    auto const middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-    std::nth_element(samples.begin(), middle, samples.end());
-    return *middle;
+    return least;
   }
   std::span<std::byte> buffer(std::size_t bytes) {
     return std::span(memory_).subspan(next_++ % most_buffers * options_.bytes, bytes);
@@ -106,11 +104,11 @@ template <Communicator C> class LinkMeasurement {
 }  // namespace detail
 
 /// The link between ranks 0 and 1, by messages of 8 bytes and of many that go back and forth, and
-/// by what a thread spends on them that does something else meanwhile. Where that is all of the
-/// time, as over memory that ranks share, the bandwidth is infinite and the overhead has it.
-/// Collective: all ranks call it, with nothing open, on idle cores; all get the same. Throws
-/// CommError, and ValueError for fewer than two ranks, bytes or rounds. Cost: 16 times the bytes of
-/// memory; about 1 s with MPI.
+/// by what a thread spends on them that does something else meanwhile; the least of some rounds,
+/// since other work on the cores only adds. Where the thread's is all of the time, as over memory
+/// that ranks share, the bandwidth is infinite and the overhead has it. Collective: all ranks call
+/// it, with nothing open, on idle cores; all get the same. Throws CommError, and ValueError for
+/// fewer than two ranks, bytes or rounds. Cost: 16 times the bytes of memory; about 1 s with MPI.
 template <Communicator C> LinkModel measure_link(C& comm, MeasureLinkOptions const& options = {}) {
   if (comm.size() < 2)
     throw ValueError(concat("measure_link: ", comm.size(), " rank; a link is between two"));
