@@ -304,7 +304,7 @@ TEST_CASE("the only worker takes its own tasks in order, those of outside too, a
   std::uint32_t given = 0, taken = 0;
   auto const give = [&](std::uint32_t count) {
     for (; count-- != 0; ++given)
-      REQUIRE(scheduler.push_lone(slot_task(given / 1024, given % 1024), normal_level, -1));
+      REQUIRE(scheduler.push_lone(slot_task(given / 1024, given % 1024), normal_level));
   };
   auto const take = [&](std::uint32_t count) {
     for (; count-- != 0; ++taken)
@@ -321,15 +321,14 @@ TEST_CASE("the only worker takes its own tasks in order, those of outside too, a
   give(1999);
   take(1);
   CHECK(scheduler.any(0));
-  CHECK_FALSE(scheduler.push_lone(slot_task(7, 7), normal_level + 1, -1));
-  CHECK_FALSE(scheduler.push_lone(slot_task(7, 7), normal_level, 0));
+  CHECK_FALSE(scheduler.push_lone(slot_task(7, 7), normal_level + 1));
   scheduler.push_shared(slot_task(7, 7), normal_level);  // a token's consumer
   CHECK(scheduler.next(0) == slot_task(7, 7));
   take(2001);
   CHECK(!scheduler.any(0));
   CHECK(scheduler.next(0) == no_task);
   Scheduler<RingPolicy> two(2, 2);
-  CHECK_FALSE(two.push_lone(slot_task(7, 7), normal_level, -1));
+  CHECK_FALSE(two.push_lone(slot_task(7, 7), normal_level));
 }
 
 TEST_CASE("domains with more slots than a queue has room for are refused", "[runtime][ring]") {

@@ -68,8 +68,11 @@ template <class Policy> class Machine {
     if (slot.kind != SlotKind::task) [[unlikely]]
       return run_unusual(self, slot);
     run_task(self, root, slot);
+    std::uint32_t const edges = Window<Policy>::finish(
+        slot, [this](Reference task) { parking.completed(root.name_of(task)); });
+    if (edges == EdgeList<Policy>::none) return no_task;
     Successors successors{*this, self};
-    root.window.complete(slot, successors);
+    root.window.walk(edges, successors);
     return successors.end();
   }
 
@@ -117,12 +120,12 @@ template <class Policy> class Machine {
   }
 
   /// Makes a ready task available to every worker. Called by executing threads and by the driver.
-  void give(Domain<Policy>& domain, Hot const& slot) {
+  [[gnu::always_inline]] void give(Domain<Policy>& domain, Hot const& slot) {
     if (!domain.is_root()) [[unlikely]]
       return offer(domain, slot);
-    if (scheduler.push_lone(domain.task(slot), slot.level, slot.worker)) return;
     if (slot.worker != -1) [[unlikely]]
       return give_named(domain.task(slot), slot.level, slot.worker);
+    if (scheduler.push_lone(domain.task(slot), slot.level)) return;
     scheduler.push_shared(domain.task(slot), slot.level);
     parking.wake(1);
   }

@@ -70,10 +70,12 @@ struct Payload {
            sizeof(std::int64_t);
   }
 
-  /// Writes the payload into the slot; `block_bytes` is 0 for them.
+  /// Writes the payload into the slot; `block_bytes` is 0 for them. Calls each(i) for each operand,
+  /// in turn.
+  template <class Each>
   [[gnu::always_inline]] static void put(ColdSlot& cold, std::span<std::byte const> arguments,
                                          std::span<Use<support::Buffer*> const> uses,
-                                         void* const* pointers, std::int64_t tile) {
+                                         void* const* pointers, std::int64_t tile, Each&& each) {
     // g++ 12 warns of writes behind the slot where it does not know this.
     if (uses.size() > inline_operands) __builtin_unreachable();
     std::byte* at = put_arguments(cold.payload, arguments);
@@ -83,6 +85,7 @@ struct Payload {
                                static_cast<std::uintptr_t>(uses[i].access);
       std::memcpy(at + i * sizeof(void*), &pointers[i], sizeof(void*));
       std::memcpy(packed_uses + i * sizeof packed, &packed, sizeof packed);
+      each(i);
     }
     append(packed_uses + uses.size() * sizeof(PackedUse), &tile, sizeof tile);
   }

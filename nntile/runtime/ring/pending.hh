@@ -143,6 +143,11 @@ template <class Policy> class PendingTable {
     return no_reference;
   }
 
+  /// Before the tags of collections come round again. Submitter only.
+  void forget_collections() {
+    for (auto& pending : pending_) pending->seen = 0;
+  }
+
   /// How many have not ended.
   std::uint32_t open_count() const { return open_.load(std::memory_order_seq_cst); }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "nntile/runtime/ring/machine.hh"
 
@@ -19,11 +20,14 @@ template <class Policy> class Reclaim {
       : machine_(domain.machine),
         domain_(domain),
         claims_(std::make_unique<Claim[]>(domain.window.size())),
+        claimed_(std::make_unique<bool[]>(domain.window.size())),
         arguments_(domain.is_root() ? Policy::Sizes::argument_bytes
                                     : argument_bytes_a_slot * domain.window.size()),
         swept_(domain.window.head()) {}
 
   BufferUsers& users(support::Buffer const& buffer) { return users_[buffer.index]; }
+  /// The same for the buffer of a valid handle.
+  BufferUsers& users_of(std::uint32_t index) { return users_[index]; }
 
   /// Makes room for the users of a buffer that another domain's `begin` has made; nothing for a
   /// handle that was never given. Throws std::bad_alloc.
@@ -81,10 +85,9 @@ template <class Policy> class Reclaim {
   void retire(support::Buffer& buffer) {
     users(buffer).retired = true;
     if (buffer.last_use < watermark()) return free_if_unused(buffer);
-    Claim& claim = claims_[domain_.window.slot_of(static_cast<std::uint64_t>(buffer.last_use))];
+    Claim& claim = claim_at(static_cast<std::uint64_t>(buffer.last_use));
     buffer.next_free = claim.buffers;
     claim.buffers = &buffer;
-    claim.any = true;
   }
 
   /// Prepares the record of a heap's buffer for the next one, if the buffer has ended and nothing
@@ -104,26 +107,21 @@ template <class Policy> class Reclaim {
 
   /// Room for a payload until the next task to be opened is finished. Null if there is none now.
   std::byte* take(std::size_t bytes) {
-    Claim& claim = claims_[domain_.window.slot_of(domain_.window.head())];
-    std::byte* block;
     if (arguments_.is_large(bytes)) {
-      claim.large = std::make_unique_for_overwrite<std::byte[]>(bytes);
-      block = claim.large.get();
-    } else {
-      block = arguments_.take(bytes);
-      if (block == nullptr) return nullptr;
-      claim.arguments_end = arguments_.position();
+      auto block = std::make_unique_for_overwrite<std::byte[]>(bytes);
+      return (claim_at(domain_.window.head()).large = std::move(block)).get();
     }
-    claim.any = true;
+    std::byte* const block = arguments_.take(bytes);
+    if (block != nullptr) claim_at(domain_.window.head()).arguments_end = arguments_.position();
     return block;
   }
 
   /// Moves the watermark and takes back what has become free.
   void collect() {
     domain_.window.advance([this](std::uint64_t ticket) {
-      Claim& claim = claims_[domain_.window.slot_of(ticket)];
-      if (claim.any) [[unlikely]]
-        settle(claim);
+      std::uint32_t const slot = domain_.window.slot_of(ticket);
+      if (claimed_[slot]) [[unlikely]]
+        settle(slot);
     });
     domain_.pending.collect([this](Pending<Policy>& pending) { forget(pending); });
   }
@@ -143,10 +141,16 @@ template <class Policy> class Reclaim {
     support::Buffer* buffers = nullptr;  // retired ones whose last task is the slot's
     std::unique_ptr<std::byte[]> large;
     std::uint64_t arguments_end = 0;
-    bool any = false;
   };
 
-  void settle(Claim& claim) {
+  Claim& claim_at(std::uint64_t ticket) {
+    std::uint32_t const slot = domain_.window.slot_of(ticket);
+    claimed_[slot] = true;
+    return claims_[slot];
+  }
+  void settle(std::uint32_t slot) {
+    Claim& claim = claims_[slot];
+    claimed_[slot] = false;
     if (claim.arguments_end != 0) arguments_.take_back_to(claim.arguments_end);
     support::Buffer* buffer = claim.buffers;
     claim = Claim{};
@@ -187,7 +191,8 @@ template <class Policy> class Reclaim {
 
   Machine<Policy>& machine_;
   Domain<Policy>& domain_;
-  std::unique_ptr<Claim[]> claims_;
+  std::unique_ptr<Claim[]> claims_;  // a slot each, and whether it has any:
+  std::unique_ptr<bool[]> claimed_;  // this is all that most of them are asked
   UsersTable users_;
   ArgumentRing<Policy> arguments_;
   std::uint64_t swept_;

@@ -101,10 +101,10 @@ template <class Policy> class Scheduler {
     }
   }
 
-  /// Makes a slot's task available to the driver, which calls this, if it is the only worker, the
-  /// level is normal and no worker is named; false otherwise.
-  bool push_lone(ReadyTask task, std::uint8_t level, std::int16_t worker) {
-    if (!lone_driver_ || level != normal_level || worker != -1) return false;
+  /// Makes a slot's task, which names no worker, available to the driver, which calls this, if it
+  /// is the only worker and the level is normal; false otherwise.
+  bool push_lone(ReadyTask task, std::uint8_t level) {
+    if (!lone_driver_ || level != normal_level) return false;
     lone_.push(task);
     return true;
   }

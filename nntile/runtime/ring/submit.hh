@@ -19,21 +19,30 @@ template <class Policy> class Submitter {
 
  public:
   Submitter(Domain<Policy>& domain, Driver<Policy>& driver)
-      : machine_(domain.machine), domain_(domain), driver_(driver), wiring_(domain, driver) {}
+      : machine_(domain.machine), domain_(domain), driver_(driver), wiring_(domain, driver) {
+    wiring_.prepare(usual_operands);
+  }
 
   Wiring<Policy> const& wiring() const { return wiring_; }
 
   /// Submits a task and returns its sequence. Throws what BufferTable::bind does, and
   /// std::bad_alloc; nothing is submitted then.
-  std::uint64_t submit(Task<DataHandle> const& task) {
+  [[gnu::noinline]] std::uint64_t submit(Task<DataHandle> const& task) {
     std::size_t const count = task.uses.size();
-    Use<support::Buffer*> few[usual_operands];
-    void* few_pointers[usual_operands];
-    if (count <= usual_operands) [[likely]]
-      return submit(task, {few, count}, few_pointers);
-    uses_.resize(count);
-    pointers_.resize(count);
-    return submit(task, uses_, pointers_.data());
+    if (count > usual_operands) [[unlikely]]
+      return submit_many(task);
+    Use<support::Buffer*> uses[usual_operands];
+    void* pointers[usual_operands];
+    BufferUsers* users[usual_operands];
+    bool crowded = false;
+    typename Policy::Trace::Submission trace(machine_.trace);
+    auto const found = [&](std::size_t i, std::uint32_t index) {
+      users[i] = &driver_.reclaim().users_of(index);
+      crowded |= Wiring<Policy>::is_crowded(task.uses[i].access, *users[i]);
+    };
+    if (!machine_.table.bind(task, uses, pointers, found)) [[unlikely]]
+      return submit_unusual(task, {uses, count}, pointers, trace);
+    return submit_usual(task, {uses, count}, pointers, users, crowded, trace);
   }
 
   /// Submits a pending task, whose body is filled in. Returns the first of its sequences.
@@ -73,12 +82,12 @@ template <class Policy> class Submitter {
     std::int16_t worker;
   };
 
-  std::uint64_t submit(Task<DataHandle> const& task, std::span<Use<support::Buffer*>> uses,
-                       void** pointers) {
+  [[gnu::noinline]] std::uint64_t submit_many(Task<DataHandle> const& task) {
     typename Policy::Trace::Submission trace(machine_.trace);
-    if (!machine_.table.bind(task, uses.data(), pointers)) [[unlikely]]
-      return submit_unusual(task, uses, pointers, trace);
-    return submit_plain(task, uses, pointers, Groups::none, false, trace);
+    uses_.resize(task.uses.size());
+    pointers_.resize(task.uses.size());
+    (void)machine_.table.bind(task, uses_.data(), pointers_.data());
+    return submit_unusual(task, uses_, pointers_.data(), trace);
   }
 
  public:
@@ -94,16 +103,7 @@ template <class Policy> class Submitter {
     if (task.codelet->cpu == nullptr)
       return submit_pending(task, uses, pointers,
                             [=](Pending<Policy>& pending) { pending.groups = groups; });
-    return submit_plain(task, uses, pointers, groups, support::names_parts(uses), trace);
-  }
-
- private:
-  /// Inlined, as are its parts: the rare case must not cost the usual one calls.
-  [[gnu::always_inline]] std::uint64_t submit_plain(Task<DataHandle> const& task,
-                                                    std::span<Use<support::Buffer*> const> uses,
-                                                    void* const* pointers, Groups groups,
-                                                    bool parts,
-                                                    typename Policy::Trace::Submission& trace) {
+    bool const parts = support::names_parts(uses);
     auto const [level, worker] = place(task.hints, task);
     std::size_t const bytes = Payload::block_bytes(uses.size(), task.arguments.size());
     trace.reached(SubmitStep::bind);
@@ -112,27 +112,64 @@ template <class Policy> class Submitter {
     wiring_.collect(uses, groups, parts);
     trace.reached(SubmitStep::lookup);
     std::byte* const block = bytes == 0 ? nullptr : take_block(bytes);
+    bool const claims = groups == Groups::claimed;
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
-    bool const accumulates = groups == Groups::claimed;
-    Hot& slot =
-        domain_.window.open(accumulates ? SlotKind::claiming : SlotKind::task, level, worker, 1);
-    if (accumulates) slot.runs_as = SlotKind::task;
-    ColdSlot& cold = domain_.window.cold(slot.id);
-    cold.work = task.codelet;
-    cold.tensor = task.label.tensor;
-    slot.spilled = block != nullptr;
-    if (block == nullptr) {
-      slot.operands = static_cast<std::uint8_t>(uses.size());
-      slot.argument_bytes = static_cast<std::uint8_t>(Payload::padded(task.arguments.size()));
-      Payload::put(cold, task.arguments, uses, pointers, task.label.tile);
-    } else {
-      Payload::put_block(cold, block, task.arguments, uses, pointers, task.label.tile);
-    }
+    Hot& slot = fill(task, uses, pointers, {level, worker}, block,
+                     claims ? SlotKind::claiming : SlotKind::task, [](std::size_t) {});
+    if (claims) slot.runs_as = SlotKind::task;
     wiring_.note(uses, reference_to(ticket), ticket, groups, parts);
     trace.reached(SubmitStep::payload);
     wiring_.publish(slot);
     trace.ended(sequence, task.codelet, in_use());
     return sequence;
+  }
+
+ private:
+  /// Any other, in one function: no part of it may cost a call.
+  [[gnu::always_inline]] std::uint64_t submit_usual(Task<DataHandle> const& task,
+                                                    std::span<Use<support::Buffer*> const> uses,
+                                                    void* const* pointers,
+                                                    BufferUsers* const* users, bool crowded,
+                                                    typename Policy::Trace::Submission& trace) {
+    Placement const placement = place(task.hints, task);
+    std::size_t const bytes = Payload::block_bytes(uses.size(), task.arguments.size());
+    trace.reached(SubmitStep::bind);
+    wiring_.make_room();
+    trace.reached(SubmitStep::room);
+    wiring_.collect_usual(uses, users, crowded);
+    trace.reached(SubmitStep::lookup);
+    std::byte* const block = bytes == 0 ? nullptr : take_block(bytes);
+    std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
+    Reference const self = reference_to(ticket);
+    Hot& slot = fill(task, uses, pointers, placement, block, SlotKind::task, [&](std::size_t i) {
+      Wiring<Policy>::note_usual(uses[i], *users[i], self, ticket);
+    });
+    trace.reached(SubmitStep::payload);
+    wiring_.publish(slot);
+    trace.ended(sequence, task.codelet, in_use());
+    return sequence;
+  }
+
+  /// Opens the next slot and writes the task there, or in `block`. Calls each(i) for each operand.
+  template <class Each>
+  [[gnu::always_inline]] Hot& fill(Task<DataHandle> const& task,
+                                   std::span<Use<support::Buffer*> const> uses,
+                                   void* const* pointers, Placement placement, std::byte* block,
+                                   SlotKind kind, Each&& each) {
+    Hot& slot = domain_.window.open(kind, placement.level, placement.worker, 1);
+    ColdSlot& cold = domain_.window.cold(slot.id);
+    cold.work = task.codelet;
+    cold.tensor = task.label.tensor;
+    slot.spilled = block != nullptr;
+    if (block == nullptr) [[likely]] {
+      slot.operands = static_cast<std::uint8_t>(uses.size());
+      slot.argument_bytes = static_cast<std::uint8_t>(Payload::padded(task.arguments.size()));
+      Payload::put(cold, task.arguments, uses, pointers, task.label.tile, each);
+    } else {
+      Payload::put_block(cold, block, task.arguments, uses, pointers, task.label.tile);
+      for (std::size_t i = 0; i < uses.size(); ++i) each(i);
+    }
+    return slot;
   }
 
  public:

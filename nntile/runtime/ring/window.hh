@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The ring of task slots: opening, wiring and publishing by the submitter, completion by workers.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -109,21 +110,23 @@ template <class Policy> class Window {
   /// numbers for it.
   [[gnu::always_inline]] Hot& open(SlotKind kind, std::uint8_t level, std::int16_t worker,
                                    std::uint64_t sequences) {
-    std::uint64_t const ticket = head();
-    Hot& slot = hot_[ticket & mask_];
+    std::uint64_t const ticket = head(), sequence = next_sequence_;
+    std::uint32_t const mask = mask_;  // not read again behind each of the stores
+    Hot* const all = hot_.get();
+    ColdSlot* const all_cold = cold_.get();
+    Hot& slot = all[ticket & mask];
     slot.id = static_cast<std::uint32_t>(ticket);
     slot.kind = kind;
     slot.level = level;
     slot.worker = worker;
     slot.consumers.open();
     slot.awaited.store(Hot::building, std::memory_order_relaxed);
-    slot.sequence.store(next_sequence_, std::memory_order_release);
-    next_sequence_ = next_sequence_ + sequences;
-    seen_[ticket & mask_] = 0;
+    slot.sequence.store(sequence, std::memory_order_release);
+    next_sequence_ = sequence + sequences;
     head_.store(ticket + 1, std::memory_order_release);
     // The lines of a slot to come are with the worker that ran its last task.
-    __builtin_prefetch(&hot_[(ticket + prefetch_ahead) & mask_], 1);
-    __builtin_prefetch(&cold_[(ticket + prefetch_ahead) & mask_], 1);
+    __builtin_prefetch(&all[(ticket + prefetch_ahead) & mask], 1);
+    __builtin_prefetch(&all_cold[(ticket + prefetch_ahead) & mask], 1);
     return slot;
   }
 
@@ -142,7 +145,18 @@ template <class Policy> class Window {
   /// Ends a task: afterwards its slot may be another's. Calls sink.ended(reference) for it, and
   /// sink.ready(slot) for each task that waited for nothing else.
   template <class Sink> [[gnu::always_inline]] void complete(Hot& slot, Sink& sink) {
-    walk(finish(slot, sink), sink);
+    walk(finish(slot, [&](Reference task) { sink.ended(task); }), sink);
+  }
+
+  /// The first half of that: closes the list, which is left to walk, and publishes the end, in this
+  /// order: `done` is the last touch of the slot. Then calls ended(reference).
+  template <class Ended>
+  [[gnu::always_inline]] static std::uint32_t finish(Hot& slot, Ended const& ended) {
+    std::uint32_t const id = slot.id;
+    std::uint32_t const edges = slot.consumers.close();
+    slot.done.store(id + 1, std::memory_order_release);
+    ended(reference_to(id));
+    return edges;
   }
 
   /// Counts down the consumers of a closed list. Joins among them end here as well, in a loop: they
@@ -165,7 +179,7 @@ template <class Policy> class Window {
       if (joins == EdgeList<Policy>::none) return;
       Hot& join = hot_[joins];
       joins = join.next[0];
-      edge = finish(join, sink);
+      edge = finish(join, [&](Reference task) { sink.ended(task); });
     }
   }
 
@@ -176,17 +190,10 @@ template <class Policy> class Window {
     seen = tag;
     return true;
   }
+  /// Before tags come round again.
+  void forget_collections() { std::fill_n(seen_.get(), size(), 0u); }
 
  private:
-  /// Closes the list and publishes the end, in this order: `done` is the last touch of the slot.
-  template <class Sink> static std::uint32_t finish(Hot& slot, Sink& sink) {
-    std::uint32_t const id = slot.id;
-    std::uint32_t const edges = slot.consumers.close();
-    slot.done.store(id + 1, std::memory_order_release);
-    sink.ended(reference_to(id));
-    return edges;
-  }
-
   bool done(std::uint64_t ticket, std::memory_order order) const {
     return hot_[ticket & mask_].done.load(order) == static_cast<std::uint32_t>(ticket + 1);
   }

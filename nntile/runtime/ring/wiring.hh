@@ -29,10 +29,8 @@ template <class Policy> class Wiring {
   /// Blocks until there is a free slot. Looks for finished tasks now and then in any case, so that
   /// what they held comes back early and producers that finished long ago are not examined.
   [[gnu::always_inline]] void make_room() {
-    std::uint64_t const head = domain_.window.head();
-    bool const due = head % look_every == 0;
-    if (due || head - domain_.window.watermark() >= driver_.most_ahead()) [[unlikely]]
-      look_for_room(due);
+    if (domain_.window.head() >= look_at_) [[unlikely]]
+      look_for_room();
   }
 
   /// Lists the producers that a task with these operands has to wait for, at most as many as a slot
@@ -54,6 +52,34 @@ template <class Policy> class Wiring {
     if (parts) note_parts(uses, ticket, groups);
   }
 
+  /// The same for a task whose operands are buffers as a whole, which it reads, writes or updates;
+  /// `crowded`: some of these may have no room for one more reader.
+  [[gnu::always_inline]] void collect_usual(Uses uses, BufferUsers* const* users, bool crowded) {
+    count_ = 0;
+    if (uses.empty()) return;
+    if (crowded) [[unlikely]]
+      make_readers_room(uses, users);
+    if (++tag_ == 0) [[unlikely]]
+      restart_tags();
+    Live const live = domain_.window.live();
+    for (std::size_t i = 0; i < uses.size(); ++i)
+      users[i]->each_before(uses[i].access, [&](Reference producer) { consider(producer, live); });
+    if (count_ > edges_per_slot) [[unlikely]]
+      join_all();
+  }
+  static void note_usual(Use<support::Buffer*> const& use, BufferUsers& users, Reference self,
+                         std::uint64_t ticket) {
+    users.enter(use.access, self);
+    support::BufferTable::commit(use, support::Ticket{ticket});
+  }
+  static bool is_crowded(Access access, BufferUsers const& users) {
+    return !writes(access) && !users.readers.takes_reader();
+  }
+  /// Before any `collect_usual` of so many operands. Throws std::bad_alloc.
+  void prepare(std::size_t operands) {
+    if (listed_.size() < operands * most_per_operand) listed_.resize(operands * most_per_operand);
+  }
+
   /// Links a task to the listed producers and lets it go.
   [[gnu::always_inline]] void publish(Hot& slot) {
     if (count_ == 0 || publish_linked(slot)) machine_.give(domain_, slot);
@@ -63,33 +89,36 @@ template <class Policy> class Wiring {
   static constexpr std::uint64_t look_every = 32;
   static constexpr std::size_t most_per_operand = most_readers;
 
-  [[gnu::noinline]] void look_for_room(bool due) {
-    if (due) {
+  [[gnu::noinline]] void look_for_room() {
+    auto const& window = domain_.window;
+    if (window.head() >= due_at_) {
       driver_.reclaim().collect();
       driver_.reclaim().sweep_if_due();
+      due_at_ = window.head() + look_every;
     }
-    auto const& window = domain_.window;
-    if (window.head() - window.watermark() < driver_.most_ahead()) return;
-    if (!window.full()) return driver_.keep_up();
-    ++blocked_;
-    driver_.wait_for_slot();
+    if (window.full()) {
+      ++blocked_;
+      driver_.wait_for_slot();
+    } else if (window.head() - window.watermark() >= driver_.most_ahead()) {
+      driver_.keep_up();
+    }
+    look_at_ = std::min(due_at_, window.watermark() + driver_.most_ahead());
   }
 
   [[gnu::always_inline]] void collect_some(Uses uses, Groups groups, bool parts) {
     if (users_.size() < uses.size()) {  // `listed_` may have grown by itself
       users_.resize(uses.size());
-      std::size_t const most = uses.size() * most_per_operand;
-      if (listed_.size() < most) listed_.resize(most);
+      prepare(uses.size());
     }
     BufferUsers** const users = users_.data();
     for (std::size_t i = 0; i < uses.size(); ++i) {
       users[i] = &driver_.reclaim().users(*uses[i].handle);
       __builtin_prefetch(users[i], 1);
     }
-    for (std::size_t i = 0; i < uses.size(); ++i)
-      if (!writes(uses[i].access)) make_reader_room(*users[i]);
+    make_readers_room(uses, users);
     if (groups != Groups::none) make_groups_room(uses, groups);
-    if (++tag_ == 0) ++tag_;
+    if (++tag_ == 0) [[unlikely]]
+      restart_tags();
     Live const live = domain_.window.live();
     auto const before = [&](Reference producer) { consider(producer, live); };
     if (groups != Groups::none)
@@ -161,6 +190,13 @@ template <class Policy> class Wiring {
     support::commit_parts(uses, support::Ticket{ticket});
   }
 
+  /// No later collection takes a producer for met that one of before has met under the same tag.
+  [[gnu::noinline]] void restart_tags() {
+    domain_.window.forget_collections();
+    domain_.pending.forget_collections();
+    tag_ = 1;
+  }
+
   /// Adds a producer unless it has ended or is listed.
   [[gnu::always_inline]] void consider(Reference producer, Live const& live) {
     if (is_pending(producer)) {
@@ -205,10 +241,10 @@ template <class Policy> class Wiring {
     void ready(Hot&) {}
   };
 
-  /// Room for one more reader by name.
-  [[gnu::always_inline]] void make_reader_room(BufferUsers& users) {
-    if (!users.readers.takes_reader()) [[unlikely]]
-      make_group_room(users, Access::read);
+  /// Room for one more reader by name of each buffer that is read.
+  [[gnu::noinline]] void make_readers_room(Uses uses, BufferUsers* const* users) {
+    for (std::size_t i = 0; i < uses.size(); ++i)
+      if (is_crowded(uses[i].access, *users[i])) make_group_room(*users[i], Access::read);
   }
   /// Room for one more of the tasks of that kind.
   [[gnu::noinline]] void make_group_room(BufferUsers& users, Access kind) {
@@ -258,7 +294,9 @@ template <class Policy> class Wiring {
   std::vector<Reference> listed_;
   std::vector<BufferUsers*> users_;  // of the operands of the latest collection
   std::size_t count_ = 0;
-  std::uint32_t tag_ = 0;  // of the current collection
+  std::uint32_t tag_ = 0u - 256;  // of the current collection; every run sees it come round
+  std::uint64_t due_at_ = 0;      // tickets from which on finished tasks are looked for,
+  std::uint64_t look_at_ = 0;     // and from which on these or room
   std::uint64_t joins_ = 0;
   std::uint64_t blocked_ = 0;
 };

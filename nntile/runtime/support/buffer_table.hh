@@ -152,8 +152,14 @@ class BufferTable {
   /// usual: it has a CPU entry, and only reads, writes and updates. Throws ValueError (no
   /// codelet, none of its entries runs on a CPU, or needs more workspace than is lent; read-only
   /// memory that it writes), LifetimeError (handle; a locked buffer; one that is read before
-  /// anything wrote it). Changes no buffer.
+  /// anything wrote it). Changes no buffer. Calls found(i, index) for the operands of a usual task,
+  /// before their records come into the caches; of others maybe for some.
   bool bind(Task<DataHandle> const& task, Use<Buffer*>* uses, void** pointers) {
+    return bind(task, uses, pointers, [](std::size_t, std::uint32_t) {});
+  }
+  template <class Found>
+  [[gnu::always_inline]] bool bind(Task<DataHandle> const& task, Use<Buffer*>* uses,
+                                   void** pointers, Found&& found) {
     if (task.codelet == nullptr || task.codelet->cpu == nullptr ||
         task.codelet->workspace > max_workspace_bytes) [[unlikely]]
       return bind_unusual(task, uses, pointers);
@@ -170,16 +176,18 @@ class BufferTable {
         return bind_unusual(task, uses, pointers);
       uses[i] = {&buffer, access};
       pointers[i] = buffer.pointer;
+      found(i, handle.index);
     }
     return true;
   }
 
   /// Notes that the task is submitted: what it writes counts as written, and it is the last use.
   static void commit(std::span<Use<Buffer*> const> uses, Ticket task) noexcept {
-    for (Use<Buffer*> const& use : uses) {
-      use.handle->last_use = task;
-      if (writes(use.access)) use.handle->drop(Buffer::unwritten);
-    }
+    for (Use<Buffer*> const& use : uses) commit(use, task);
+  }
+  static void commit(Use<Buffer*> const& use, Ticket task) noexcept {
+    use.handle->last_use = task;
+    if (writes(use.access)) use.handle->drop(Buffer::unwritten);
   }
 
   /// Throws LifetimeError: handle; locked already; unwritten, and the access reads. ValueError:
