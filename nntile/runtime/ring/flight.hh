@@ -257,17 +257,24 @@ template <class Policy> class Flights {
   /// Flights whose lanes may hold ready tasks, a bit each.
   std::uint64_t active() const { return active_.load(std::memory_order_seq_cst); }
   void activate(Flight<Policy> const& flight) {
+    if ((flight.levels() & ~levels_.load(std::memory_order_relaxed)) != 0)
+      levels_.fetch_or(flight.levels(), std::memory_order_relaxed);
     active_.fetch_or(std::uint64_t{1} << flight.number(), std::memory_order_seq_cst);
   }
   void deactivate(Flight<Policy> const& flight) {
     active_.fetch_and(~(std::uint64_t{1} << flight.number()), std::memory_order_seq_cst);
   }
 
+  /// Whether a program that was ever active has a level of `mask`. To be asked behind `active`.
+  bool ever_had(std::uint32_t mask) const {
+    return (levels_.load(std::memory_order_relaxed) & mask) != 0;
+  }
+
   /// Calls visit(flight, level) for each lane of the active flights with a level of `mask`, the
   /// highest level first, until it returns true; whether it did.
   template <class Visit> bool any_lane(std::uint32_t mask, Visit visit) {
     std::uint64_t const active = this->active();
-    if (active == 0) return false;
+    if (active == 0 || !ever_had(mask)) return false;
     std::uint32_t used = 0;
     for (std::uint64_t rest = active; rest != 0; rest &= rest - 1) used |= at(rest).levels();
     used &= mask;
@@ -297,6 +304,7 @@ template <class Policy> class Flights {
   std::vector<Flight<Policy>*> free_;
   Atomic<Flight<Policy>*> table_[most] = {};
   alignas(apart) Atomic<std::uint64_t> active_{0};
+  Atomic<std::uint32_t> levels_{0};  // of the programs that were ever active, a bit each
 };
 
 }  // namespace nntile::detail::ring

@@ -142,9 +142,10 @@ template <class Policy> class Scheduler {
   /// queue, stolen, low priority.
   ReadyTask next(std::uint32_t self) {
     std::uint32_t const used = used_levels();
-    bool const levels = used != 1u << normal_level || flights.active() != 0;
+    bool const lanes = flights.active() != 0;
+    bool const levels = used != 1u << normal_level;
     ReadyTask ready;
-    if (levels) [[unlikely]] {
+    if (levels || (lanes && flights.ever_had(above_normal))) [[unlikely]] {
       if (is_paused(used)) return no_task;
       if (ready = before_own(self); ready != no_task) return ready;
     }
@@ -152,7 +153,7 @@ template <class Policy> class Scheduler {
     if (own.deque.pop(ready)) return ready;
     if (levels_[normal_level].load(std::memory_order_acquire)->pop(ready)) return ready;
     if (lone_.pop(ready)) return ready;
-    if (levels) [[unlikely]]
+    if (lanes) [[unlikely]]
       if (ready = pop_lane(self, 1u << normal_level); ready != no_task) return ready;
     return next_elsewhere(self);
   }
@@ -209,6 +210,7 @@ template <class Policy> class Scheduler {
   static constexpr std::uint32_t named_bit = pause_bit + 1;
   /// And this one once a task of blocks has begun.
   static constexpr std::uint32_t blocks_bit = named_bit + 1;
+  static constexpr std::uint32_t above_normal = ~0u << (normal_level + 1);
   std::uint32_t used_levels() const { return used_.load(std::memory_order_acquire); }
   static bool is_paused(std::uint32_t used) { return (used >> pause_bit & 1u) != 0; }
   bool pop_level(std::uint32_t used, std::uint32_t level, ReadyTask& ready) {
@@ -231,7 +233,7 @@ template <class Policy> class Scheduler {
     ReadyTask ready;
     for (std::uint32_t level = level_count - 1; level > normal_level; --level)
       if (pop_kind(used, self, level, ready) || pop_level(used, level, ready)) return ready;
-    if (ready = pop_lane(self, ~0u << (normal_level + 1)); ready != no_task) return ready;
+    if (ready = pop_lane(self, above_normal); ready != no_task) return ready;
     if ((used >> blocks_bit & 1u) != 0)
       if (ready = blocks.claim(kind(self)); ready != no_task) return ready;
     if ((used >> named_bit & 1u) == 0) return no_task;

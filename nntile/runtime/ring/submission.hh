@@ -42,9 +42,9 @@ template <class Policy> class Submission {
     auto& window = domain.window;
     driver.block_until(
         [&] {
-          if (!window.finished(window.head() - 1)) return false;
+          if (!window.finished(window.head() - 1) || domain.pending.open_count() != 0) return false;
           driver.reclaim().collect();
-          return window.watermark() == window.head() && domain.pending.open_count() == 0;
+          return window.watermark() == window.head();
         },
         [&] {
           // The youngest task first: when it has ended, most of the others have.
