@@ -43,7 +43,8 @@ template <class R> RuntimeOptions options_of(std::uint64_t number) {
   return {1 + static_cast<int>(number / 2 % 3), number % 4 == 3, false};
 }
 
-/// Mixtures in turn: few buffers, more, failures and tokens, replays, mostly accumulating.
+/// Mixtures in turn: few buffers, more, failures and tokens, replays, mostly accumulating, mostly
+/// writing disjoint bytes or in no order.
 testing::ProgramShape shape_of(std::uint64_t number) {
   testing::ProgramShape const shapes[] = {
       {.buffers = 3, .steps = 24, .max_operands = 3},
@@ -51,7 +52,9 @@ testing::ProgramShape shape_of(std::uint64_t number) {
       {.buffers = 4, .steps = 32, .failing = 8, .late = 20, .unwritten = 4},
       {.buffers = 5, .steps = 24, .failing = 4, .replays = 25, .replayed = 8},
       {.buffers = 3, .steps = 32, .max_operands = 3, .late = 5, .accumulating = 70},
-      {.buffers = 4, .steps = 32, .failing = 8, .late = 20, .accumulating = 60}};
+      {.buffers = 4, .steps = 32, .failing = 8, .late = 20, .accumulating = 60},
+      {.buffers = 3, .steps = 32, .failing = 6, .late = 15, .reordered = 60},
+      {.buffers = 4, .steps = 24, .failing = 3, .replays = 20, .replayed = 8, .reordered = 50}};
   testing::ProgramShape shape = shapes[number % std::size(shapes)];
   shape.words = 24;
   return shape;

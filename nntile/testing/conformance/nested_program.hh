@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Random programs whose tasks submit tasks, and the law executed on them one task after the other.
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
+#include <iterator>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -17,12 +20,17 @@
 
 namespace nntile::testing {
 
+/// 64-bit words of a buffer, one for each task of a group that write disjoint bytes.
+inline constexpr std::uint32_t nested_parts = 4;
+inline constexpr std::size_t nested_bytes = nested_parts * sizeof(std::uint64_t);
+
 /// A step of a body that submits: a task, a task that submits, or a call.
 struct NestedStep {
   enum class Kind { task, nest, wait, wait_all, renew } kind = Kind::task;
-  std::uint32_t id = 0;  // of a task or nest
-  bool fails = false;    // its body does, behind what it has submitted
-  bool late = false;     // its token is completed by a poll
+  std::uint32_t id = 0;     // of a task or nest
+  bool fails = false;       // its body does, behind what it has submitted
+  bool late = false;        // its token is completed by a poll
+  std::uint32_t parts = 0;  // a bit each, that it writes where it writes disjoint bytes
   std::vector<Use<std::uint32_t>> uses;
   std::uint32_t own = 0;    // buffers that a nest allocates; they come behind those that it names
   std::uint32_t which = 0;  // the child to wait for, or the buffer to begin anew
@@ -37,10 +45,14 @@ class NestedDrawer {
   std::uint32_t tasks() const { return tasks_; }
 
   /// Steps of a body over buffers, of which `written` are; each is named by its position. A buffer
-  /// that a task declared to write has to be written there before it is read.
+  /// that a task declared to write has to be written there before it is read. `parts`: those that
+  /// the body may write of what it declared to write disjointly.
   std::vector<NestedStep> body(std::vector<Access> const& access, std::vector<bool> written,
-                               std::uint32_t first_own, int depth) {
+                               std::uint32_t first_own, std::uint32_t parts, int depth) {
     std::vector<NestedStep> nodes;
+    std::vector<std::uint32_t> free;  // parts of each buffer that its group does not write yet
+    for (Access const how : access)
+      free.push_back(how == Access::write_disjoint ? parts : all_parts);
     std::vector<std::uint32_t> waitable;
     NestedStep first;  // what was declared to be written is
     for (std::uint32_t b = 0; b < first_own; ++b)
@@ -65,11 +77,12 @@ class NestedDrawer {
         node.which =
             first_own + random_.below(static_cast<std::uint32_t>(access.size()) - first_own);
         written[node.which] = false;
+        free[node.which] = all_parts;
       } else {
         node.kind = x < 40 && depth < 4 ? NestedStep::Kind::nest : NestedStep::Kind::task;
         node.id = tasks_++;
         node.fails = random_.below(100) < 4;
-        draw_uses(node, access, written);
+        draw_uses(node, access, written, free);
         if (node.kind == NestedStep::Kind::task) {
           node.late = random_.below(100) < 10;
         } else {
@@ -85,7 +98,7 @@ class NestedDrawer {
             inner.push_back(Access::update);
             inner_written.push_back(false);
           }
-          if (!inner.empty()) node.inside = body(inner, inner_written, own, depth + 1);
+          if (!inner.empty()) node.inside = body(inner, inner_written, own, node.parts, depth + 1);
         }
         waitable.push_back(i);
       }
@@ -95,13 +108,29 @@ class NestedDrawer {
   }
 
  private:
-  void draw_uses(NestedStep& node, std::vector<Access> const& access, std::vector<bool>& written) {
+  static constexpr std::uint32_t all_parts = (1u << nested_parts) - 1;
+
+  /// A group of tasks that write disjoint bytes of a buffer ends with any other access to it but
+  /// one in no order.
+  void draw_uses(NestedStep& node, std::vector<Access> const& access, std::vector<bool>& written,
+                 std::vector<std::uint32_t>& free) {
+    node.parts = 1 + random_.below(all_parts);
     for (std::uint32_t b = 0; b < access.size(); ++b) {
       if (random_.below(3) != 0) continue;
-      constexpr Access any[] = {Access::read, Access::write, Access::update, Access::accumulate};
+      constexpr Access any[] = {Access::read,       Access::write,          Access::update,
+                                Access::accumulate, Access::write_disjoint, Access::write_disjoint,
+                                Access::unordered};
       bool const all = access[b] == Access::update || access[b] == Access::write;
-      Access how = all ? any[random_.below(4)] : access[b];
+      Access how = all ? any[random_.below(std::size(any))] : access[b];
       if (all && !written[b]) how = Access::write;
+      if (how == Access::write_disjoint && (node.parts & ~free[b]) != 0) {
+        if (!all) continue;
+        how = Access::update;
+      }
+      if (how == Access::write_disjoint)
+        free[b] &= ~node.parts;
+      else if (how != Access::unordered)
+        free[b] = all_parts;
       if (writes(how)) written[b] = true;
       node.uses.push_back({b, how});
     }
@@ -111,16 +140,21 @@ class NestedDrawer {
   std::uint32_t tasks_ = 0;
 };
 
-/// The computation of a task on the words of its buffers.
-template <class Word> void compute_nested(NestedStep const& node, Word word) {
+/// The computation of a task on its buffers, words(i) of each. Of one that it accesses in no order
+/// it touches nothing.
+template <class Words> void compute_nested(NestedStep const& node, Words words) {
   std::uint64_t hash = node.id + 1;
   for (std::size_t i = 0; i < node.uses.size(); ++i)
     if (node.uses[i].access == Access::read || node.uses[i].access == Access::update)
-      hash = mix(hash, word(i));
+      for (std::uint32_t part = 0; part < nested_parts; ++part) hash = mix(hash, words(i)[part]);
   for (std::size_t i = 0; i < node.uses.size(); ++i) {
-    if (!writes(node.uses[i].access)) continue;
-    std::uint64_t& to = word(i);
-    to = (node.uses[i].access == Access::accumulate ? to : 0) + mix(hash, i);
+    Access const access = node.uses[i].access;
+    if (!writes(access) || access == Access::unordered) continue;
+    for (std::uint32_t part = 0; part < nested_parts; ++part) {
+      if (access == Access::write_disjoint && (node.parts >> part & 1u) == 0) continue;
+      std::uint64_t& to = words(i)[part];
+      to = (access == Access::accumulate ? to : 0) + mix(hash, i + part);
+    }
   }
 }
 
@@ -128,7 +162,7 @@ template <class Word> void compute_nested(NestedStep const& node, Word word) {
 class NestedModel {
  public:
   struct Cell {
-    std::uint64_t word = 0;
+    std::array<std::uint64_t, nested_parts> words{};
     bool marked = false;
   };
 
@@ -148,13 +182,13 @@ class NestedModel {
     if (!bad) {
       ++ran[node.id];
       if (node.kind == NestedStep::Kind::task)
-        compute_nested(node, [&](std::size_t i) -> std::uint64_t& { return used[i]->word; });
+        compute_nested(node, [&](std::size_t i) { return used[i]->words.data(); });
       else
         bad = body(node, used, inner);
       bad |= node.fails;
     }
     for (std::size_t i = 0; i < used.size(); ++i) {
-      if (!writes(node.uses[i].access)) continue;
+      if (!writes(node.uses[i].access) || node.uses[i].access == Access::unordered) continue;
       if (bad) used[i]->marked = true;
       if (!bad && node.uses[i].access == Access::write) used[i]->marked = false;
       if (!inner.empty()) used[i]->marked |= inner[i].marked;
@@ -165,7 +199,7 @@ class NestedModel {
  private:
   /// Whether tasks failed that were not reported to the body.
   bool body(NestedStep const& node, std::vector<Cell*> const& outer, std::vector<Cell>& inner) {
-    for (Cell const* cell : outer) inner.push_back({cell->word, false});
+    for (Cell const* cell : outer) inner.push_back({cell->words, false});
     inner.resize(inner.size() + node.own);
     std::vector<Cell*> cells;
     for (Cell& cell : inner) cells.push_back(&cell);
@@ -176,7 +210,7 @@ class NestedModel {
       if (step.kind == NestedStep::Kind::wait_all) unreported = false;
       if (step.kind == NestedStep::Kind::renew) *cells[step.which] = {};
     }
-    for (std::size_t i = 0; i < outer.size(); ++i) outer[i]->word = inner[i].word;
+    for (std::size_t i = 0; i < outer.size(); ++i) outer[i]->words = inner[i].words;
     return unreported;
   }
 };
@@ -193,9 +227,8 @@ struct NestedArguments {
 inline Status run_nested_step(KernelCall const& call) noexcept {
   auto const& [node, ran] = *static_cast<NestedArguments const*>(call.arguments);
   ++(*ran)[node->id];
-  compute_nested(*node, [&](std::size_t i) -> std::uint64_t& {
-    return *static_cast<std::uint64_t*>(call.buffers[i]);
-  });
+  compute_nested(*node,
+                 [&](std::size_t i) { return static_cast<std::uint64_t*>(call.buffers[i]); });
   return node->fails ? Status{"asked to fail"} : Status{};
 }
 inline constexpr Codelet nested_codelet{"nested", &run_nested_step, nullptr, nullptr};
@@ -248,7 +281,7 @@ void submit_nested_steps(Submitter& submitter, std::vector<NestedStep> const& no
             std::vector<Handle> inner;
             for (Use<Handle> const& use : uses) inner.push_back(use.handle);
             for (std::uint32_t b = 0; b < node.own; ++b)
-              inner.push_back(nested.allocate(sizeof(std::uint64_t)));
+              inner.push_back(nested.allocate(nested_bytes));
             submit_nested_steps(nested, node.inside, inner, ran);
             if (node.fails) throw 1;
           };
@@ -264,7 +297,7 @@ void submit_nested_steps(Submitter& submitter, std::vector<NestedStep> const& no
         case NestedStep::Kind::renew:
           if constexpr (!Runtime<Submitter>) {
             submitter.retire(handles[node.which]);
-            handles[node.which] = submitter.allocate(sizeof(std::uint64_t));
+            handles[node.which] = submitter.allocate(nested_bytes);
           }
           break;
       }
@@ -279,7 +312,7 @@ template <class Make> void run_nested_program(std::uint64_t seed, Make make) {
   constexpr std::uint32_t buffers = 6;
   NestedDrawer drawer(seed);
   std::vector<NestedStep> const steps =
-      drawer.body(std::vector(buffers, Access::update), std::vector(buffers, false), buffers, 0);
+      drawer.body(std::vector(buffers, Access::update), std::vector(buffers, false), buffers, 0, 0);
   NestedModel model(drawer.tasks());
   std::vector<NestedModel::Cell> cells(buffers);
   std::vector<NestedModel::Cell*> pointers;
@@ -295,7 +328,7 @@ template <class Make> void run_nested_program(std::uint64_t seed, Make make) {
   using Handle = std::remove_cvref_t<decltype(runtime->allocate(8, host, Lifetime::persistent))>;
   std::vector<Handle> handles;
   for (std::uint32_t b = 0; b < buffers; ++b)
-    handles.push_back(runtime->allocate(sizeof(std::uint64_t), host, Lifetime::persistent));
+    handles.push_back(runtime->allocate(nested_bytes, host, Lifetime::persistent));
   submit_nested_steps(*runtime, steps, handles, ran);
   try {
     runtime->wait_all();
@@ -308,11 +341,14 @@ template <class Make> void run_nested_program(std::uint64_t seed, Make make) {
   for (std::uint32_t b = 0; b < buffers; ++b) {
     try {
       auto const bytes = runtime->lock(handles[b], Access::read);
-      std::uint64_t const word = *reinterpret_cast<std::uint64_t const*>(bytes.data());
+      std::array<std::uint64_t, nested_parts> words;
+      std::memcpy(words.data(), bytes.data(), nested_bytes);
       runtime->unlock(handles[b]);
       require(!cells[b].marked, concat("buffer ", b, ", which is marked, could be locked", where));
-      require(word == cells[b].word, concat("buffer ", b, " holds ", word, " where one task at a ",
-                                            "time leaves ", cells[b].word, where));
+      for (std::uint32_t part = 0; part < nested_parts; ++part)
+        require(words[part] == cells[b].words[part],
+                concat("word ", part, " of buffer ", b, " is ", words[part],
+                       " where one task at a time leaves ", cells[b].words[part], where));
     } catch (TaskError const& error) {
       require(cells[b].marked, concat("locking buffer ", b, ", which is not marked, threw '",
                                       error.what(), "'", where));
