@@ -156,11 +156,13 @@ TEST_CASE("a closed edge list takes no edge, and its walk readies who waits for 
   auto& second = window.open(SlotKind::task, 0, -1, 1);
   auto& both = window.open(SlotKind::task, 0, -1, 1);
   auto& one = window.open(SlotKind::task, 0, -1, 1);
+  window.expect(both, 2);
   REQUIRE(window.link(first.consumers, both, 0));
   REQUIRE(window.link(second.consumers, both, 1));
+  REQUIRE(!window.publish(both, 0));
+  window.expect(one, 1);
   REQUIRE(window.link(first.consumers, one, 0));
-  REQUIRE(!window.publish(both, 2));
-  REQUIRE(!window.publish(one, 1));
+  REQUIRE(!window.publish(one, 0));
   window.complete(first, sink);
   REQUIRE(sink.ids == std::vector<std::uint32_t>{one.id});
   REQUIRE(!window.link(first.consumers, one, 1));

@@ -56,11 +56,11 @@ enum class SlotKind : std::uint8_t { task, pending, join, claiming, claimed };
 /// The part of a slot that other tasks' workers touch.
 template <class Policy> struct alignas(64) HotSlot {
   template <class T> using Plain = typename Policy::template Plain<T>;
-  /// Added to `awaited` while the submitter wires edges: no other thread can start the task then.
-  static constexpr std::int32_t building = 1 << 30;
-
   EdgeList<Policy> consumers;
-  typename Policy::template Atomic<std::int32_t> awaited{0};  // producers to wait for
+  /// Producers to wait for. The submitter stores their number before it links the first one, those
+  /// that turn out to have ended included: so no other thread can start the task before all are
+  /// there.
+  typename Policy::template Atomic<std::uint32_t> awaited{0};
   /// id + 1 once the task is finished; before, that of an earlier round.
   typename Policy::template Atomic<std::uint32_t> done{0};
   Plain<std::uint32_t> id = 0;  // low half of the ticket

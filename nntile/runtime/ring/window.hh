@@ -65,8 +65,7 @@ template <class Policy> class Window {
 
   /// Whether a task in the window waits for no other. Submitter only, who is not wiring it.
   bool startable(std::uint64_t ticket) const {
-    std::int32_t const awaited = hot_[ticket & mask_].awaited.load(std::memory_order_relaxed);
-    return awaited == 0 || awaited == Hot::building;  // one without edges keeps that
+    return hot_[ticket & mask_].awaited.load(std::memory_order_relaxed) == 0;
   }
 
   /// The ticket of a submitted task; `nothing` if it left the window. Submitter only.
@@ -120,7 +119,6 @@ template <class Policy> class Window {
     slot.level = level;
     slot.worker = worker;
     slot.consumers.open();
-    slot.awaited.store(Hot::building, std::memory_order_relaxed);
     slot.sequence.store(sequence, std::memory_order_release);
     next_sequence_ = sequence + sequences;
     head_.store(ticket + 1, std::memory_order_release);
@@ -135,11 +133,15 @@ template <class Policy> class Window {
     return producer.push(edge_of(consumer.id & mask_, place), consumer.next[place]);
   }
 
-  /// Ends the wiring of a slot; true if the task is ready now, and then the caller's to enqueue.
-  bool publish(Hot& slot, std::uint32_t edges) {
-    if (edges == 0) return true;  // no list holds it
-    std::int32_t const dropped = Hot::building - static_cast<std::int32_t>(edges);
-    return slot.awaited.fetch_sub(dropped, std::memory_order_acq_rel) == dropped;
+  /// Before the wiring of a slot to so many producers: it is theirs, once all are linked.
+  static void expect(Hot& slot, std::uint32_t edges) {
+    slot.awaited.store(edges, std::memory_order_relaxed);
+  }
+  /// Ends the wiring, of which `missing` producers need not be waited for; true if the task is
+  /// ready now, and then the caller's to enqueue. Where none is missing the slot is no more the
+  /// caller's.
+  static bool publish(Hot& slot, std::uint32_t missing) {
+    return missing != 0 && slot.awaited.fetch_sub(missing, std::memory_order_acq_rel) == missing;
   }
 
   /// Ends a task: afterwards its slot may be another's. Calls sink.ended(reference) for it, and

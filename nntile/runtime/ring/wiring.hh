@@ -131,8 +131,8 @@ template <class Policy> class Wiring {
 
   /// Links a slot to the listed producers; true if it is ready now, and then the caller's to
   /// enqueue.
-  bool publish_linked(Hot& slot) {
-    return domain_.window.publish(slot, link({listed_.data(), count_}, slot));
+  [[gnu::always_inline]] bool publish_linked(Hot& slot) {
+    return link({listed_.data(), count_}, slot);
   }
 
   /// The same where some uses are in groups, or not ordered.
@@ -225,11 +225,11 @@ template <class Policy> class Wiring {
   }
 
   /// Submits a task that does nothing and ends once all of these have. Leaves a free slot.
-  Reference join(std::span<Reference const> producers) {
+  [[gnu::noinline]] Reference join(std::span<Reference const> producers) {
     Reference const self = reference_to(domain_.window.head());
     Hot& slot = domain_.window.open(SlotKind::join, normal_level, -1, 0);
     ++joins_;
-    if (domain_.window.publish(slot, link(producers, slot))) {
+    if (link(producers, slot)) {
       NoSuccessors none;
       domain_.window.complete(slot, none);
     }
@@ -257,10 +257,13 @@ template <class Policy> class Wiring {
     users.enter_group(kind, all);
   }
 
-  /// Returns the edges that it made.
-  std::uint32_t link(std::span<Reference const> producers, Hot& consumer) {
+  /// Links a task to these producers; true if all have ended, and it is ready now.
+  [[gnu::always_inline]] bool link(std::span<Reference const> producers, Hot& consumer) {
     Live const live = domain_.window.live();  // some may have left while a join waited for room
+    std::uint32_t const count = static_cast<std::uint32_t>(producers.size());
+    std::uint64_t const name = Policy::Trace::sees_edges ? traced(consumer) : 0;
     std::uint32_t edges = 0;
+    domain_.window.expect(consumer, count);
     for (Reference const producer : producers) {
       EdgeList<Policy>* list;
       if (is_pending(producer)) [[unlikely]]
@@ -271,11 +274,10 @@ template <class Policy> class Wiring {
         continue;
       if (domain_.window.link(*list, consumer, edges)) {
         ++edges;
-        if constexpr (Policy::Trace::sees_edges)
-          machine_.trace.edge(traced(producer), traced(consumer));
+        if constexpr (Policy::Trace::sees_edges) machine_.trace.edge(traced(producer), name);
       }
     }
-    return edges;
+    return domain_.window.publish(consumer, count - edges);
   }
 
   /// A task as the trace names it.

@@ -302,13 +302,46 @@ inline void link_and_complete() {
              for (std::uint64_t i : {1u, 2u}) {
                auto& consumer = window.open(nntile::detail::ring::SlotKind::task, 0, -1, 1);
                items.make(i);
-               std::uint32_t const edges = window.link(producer.consumers, consumer, 0) ? 1 : 0;
-               if (window.publish(consumer, edges)) sink.ready(consumer);
+               window.expect(consumer, 1);
+               std::uint32_t const missing = window.link(producer.consumers, consumer, 0) ? 0 : 1;
+               if (window.publish(consumer, missing)) sink.ready(consumer);
              }
              while (!window.finished(window.watermark())) Exploration::current->yield();
              window.advance([](std::uint64_t) {});
              (void)window.open(nntile::detail::ring::SlotKind::task, 0, -1, 1);
              (void)window.open(nntile::detail::ring::SlotKind::task, 0, -1, 1);
+           });
+  items.check_all();
+}
+
+/// Two producers whose ends meet the wiring of their consumer, which takes what both have made.
+inline void link_to_two() {
+  using Window = nntile::detail::ring::Window<Policy<4>>;
+  struct Sink {
+    Items& items;
+    void ended(nntile::detail::ring::Reference) {}
+    void ready(Window::Hot&) {
+      for (std::uint64_t i : {0u, 1u, 2u}) items.take(i);
+    }
+  };
+  Window window(4, 1);
+  Items items(3);
+  Sink sink{items};
+  auto& first = window.open(nntile::detail::ring::SlotKind::task, 0, -1, 1);
+  auto& second = window.open(nntile::detail::ring::SlotKind::task, 0, -1, 1);
+  auto const end = [&](Window::Hot& producer, std::uint64_t item) {
+    items.make(item);
+    window.complete(producer, sink);
+  };
+  together([&] { end(first, 0); }, [&] { end(second, 1); },
+           [&] {
+             auto& consumer = window.open(nntile::detail::ring::SlotKind::task, 0, -1, 1);
+             items.make(2);
+             std::uint32_t edges = 0;
+             window.expect(consumer, 2);
+             for (auto* const producer : {&first, &second})
+               if (window.link(producer->consumers, consumer, edges)) ++edges;
+             if (window.publish(consumer, 2 - edges)) sink.ready(consumer);
            });
   items.check_all();
 }

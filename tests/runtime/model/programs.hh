@@ -265,6 +265,7 @@ inline std::vector<Program> const& programs() {
       {"end", -1, -1, part(&wait_for_end), true},
       {"lane", -1, -1, part(&share_lane), true},
       {"edges", -1, -1, part(&link_and_complete), true},
+      {"two producers", -1, -1, part(&link_to_two), true},
       {"claims", 3, 3, part(&claim_two<>), true},
       {"one task", 2, 1, submit({{w(0)}})},
       {"chain of 2", 2, 1, submit({{w(0)}, {u(0)}})},
