@@ -184,6 +184,25 @@ TEST_CASE("more readers or producers than a slot has edges wait through joins", 
   for (auto const copy : copies) REQUIRE(read(ring, copy) == 1);
 }
 
+TEST_CASE("no dependence is lost where the tags of collections come round", "[runtime][ring]") {
+  for (int const before : {1, 2}) {  // so that either of two steps meets its producer there
+    TokenKeeper keeper;
+    Ring ring(workers(1));
+    std::vector<Event> behind;
+    for (int i = 0; i < before; ++i) (void)cell(ring, 0);
+    for (int i = 0; i < 200; ++i) {
+      auto const buffer = cell(ring);
+      submit(ring, keep_codelet, {{buffer, Access::write}}, &keeper);
+      behind.push_back(submit(ring, step_codelet, {{buffer, Access::update}}, 1L));
+      behind.push_back(submit(ring, step_codelet, {{buffer, Access::update}}, 1L));
+    }
+    ring.wait(submit(ring, nothing_codelet, {}, 0L));
+    for (Event const& event : behind) REQUIRE(!ring.done(event));
+    for (std::size_t i = 0; i < 200; ++i) keeper.at(i).complete();
+    ring.wait_all();
+  }
+}
+
 TEST_CASE("a blocked submission runs one task at a time", "[runtime][ring]") {
   SmallRing ring(workers(1), {.window = 8});
   auto const target = cell(ring, 0);
