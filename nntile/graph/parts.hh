@@ -117,6 +117,18 @@ inline Index traffic_bound(LogicalGraph const& graph, PlanOptions const& options
   return passes::TrafficBoundPass(job.plan, mesh, std::move(job.homes)).run();
 }
 
+namespace detail {
+
+/// Throws PlanError where a mesh has not as many ranks as the store's communicator.
+inline void check_mesh(std::string const& graph, int ranks, RankLink const& link) {
+  if (ranks == link.ranks) return;
+  throw PlanError(concat("plan '", graph, "': a mesh of ", ranks, " ranks, and the store's ",
+                         "communicator has ", link.ranks, ": give PlanOptions::mesh ", link.ranks,
+                         " in all, or the store a communicator of ", ranks));
+}
+
+}  // namespace detail
+
 /// This rank's part of the plan of a graph around what the store holds. All ranks call it together,
 /// behind their runs; each plans alone, and they compare a digest. Throws PlanError, where they
 /// differ on all ranks, with a rank that does; where planning fails on one, CommError on the
@@ -126,8 +138,8 @@ std::shared_ptr<Plan const> plan_part(LogicalGraph const& graph, TensorStore<R> 
                                       PlanOptions const& options) {
   std::shared_ptr<Plan const> plan;
   auto const digests = store.together(concat("planning of '", graph.name(), "'"), [&] {
+    detail::check_mesh(graph.name(), passes::MeshShape(options.mesh).ranks(), store.link());
     plan = std::make_shared<Plan const>(graph, detail::around(store, options), store.link().rank);
-    store.check_ranks(*plan);
     return detail::PartDigest(graph, options, *plan).bytes();
   });
   detail::check_digests(graph.name(), digests);

@@ -257,8 +257,8 @@ TEST_CASE("ranks that plan different things all learn which one differs", "[comm
       {"planning of 'rows': rank 2: plan 'rows': rule (tensors '*', role any, axis 'colour', mesh "
        "'data') fits no tensor that another rule has not placed; axes are embed, vocab, batch",
        [](PlanOptions& options) { options.rules.push_back({.axis = "colour", .mesh = "data"}); }},
-      {"planning of 'rows': rank 2: compile: plan 'rows' is the part of rank 2 of 4, and the store "
-       "is that of rank 2 of 3: plan with its rank, and give the store the communicator",
+      {"planning of 'rows': rank 2: plan 'rows': a mesh of 4 ranks, and the store's communicator "
+       "has 3: give PlanOptions::mesh 3 in all, or the store a communicator of 4",
        [](PlanOptions& options) { options.mesh[0].size = 4; }}};
   for (Difference const& difference : differences) {
     Rows const rows;
