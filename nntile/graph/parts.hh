@@ -48,7 +48,7 @@ namespace detail {
 /// The tasks of all ranks in their common order, and who holds each tile.
 struct Job {
   PlanData plan;
-  std::vector<TileHome> homes;  // by buffer; hidden operands are everywhere
+  std::vector<TileHome> homes;  // by buffer
 };
 
 inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshShape const& mesh) {
@@ -74,7 +74,6 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
         home.first = mesh.first(home.box);
         tensor.homes.push_back(home);
       }
-  homes.resize(plan.buffers.size());
   return {std::move(plan), std::move(homes)};
 }
 

@@ -114,6 +114,7 @@ class HomePass {
         fail_unused(rule);
     check_axes();
     for (std::size_t a = 0; a < mesh_.axes(); ++a) deal(a);
+    place_partials();
     return std::move(homes_);
   }
 
@@ -301,6 +302,33 @@ class HomePass {
     PlannedBuffer const &one = plan_.buffers[a], &other = plan_.buffers[b];
     return one.tile == other.tile &&
            plan_.tensors[one.tensor].tiling == plan_.tensors[other.tensor].tiling;
+  }
+
+  /// Puts the sums of canonical groups where rules cut their results, on axes of the mesh over
+  /// which none of the terms is cut: terms are smaller than sums for each group.
+  void place_partials() {
+    std::vector<std::uint8_t> spread(plan_.tensors.size());  // bits of axes that cut terms
+    auto const base = [&](std::uint32_t b) { return plan_.tensors[plan_.buffers[b].tensor].base; };
+    auto const is_partial = [&](std::uint32_t b) {
+      return plan_.tensors[plan_.buffers[b].tensor].storage == Storage::arena && base(b) != no_id;
+    };
+    for (PlannedTask const& task : plan_.tasks) {
+      std::uint8_t cut = 0;
+      for (Use<BufferId> const& use : plan_.uses_of(task))
+        if (!writes(use.access)) cut = static_cast<std::uint8_t>(cut | homes_[use.handle].cut);
+      for (Use<BufferId> const& use : plan_.uses_of(task))
+        if (writes(use.access) && is_partial(use.handle)) {
+          std::uint8_t& its = spread[plan_.buffers[use.handle].tensor];
+          its = static_cast<std::uint8_t>(its | cut);
+        }
+    }
+    for (std::uint32_t b = 0; b < homes_.size(); ++b) {
+      if (!is_partial(b)) continue;
+      TileHome const& result = homes_[plan_.buffer_of(base(b), plan_.buffers[b].tile)];
+      for (std::size_t a = 0; a < mesh_.axes(); ++a)
+        if ((result.cut >> a & 1u) != 0 && (spread[plan_.buffers[b].tensor] >> a & 1u) == 0)
+          cut_at(b, a, result.box.at[a]);
+    }
   }
 
   /// Adds bytes to what has been dealt to the ranks of a box with a coordinate; the most of them.

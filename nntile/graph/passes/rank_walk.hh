@@ -19,11 +19,12 @@ namespace nntile::passes {
 /// present value of each tile.
 ///
 /// Law: every rank goes through the same tasks and decides alike, so that the parts agree without a
-/// word. A task that homes leave open runs everywhere if all that it reads is there, else at the
-/// rank that has most of it, and of several such at the one nearest to its target: so each rank
-/// but the root sends one sum of a tree, whose roots are dealt out by bytes. A tile is sent to a
-/// rank right before the first task there that reads it, once for each value. At the end, and
-/// at that of each phase, the ranks that store a tile have its last value.
+/// word. A task that homes leave open runs everywhere if all that it reads is there, or if all
+/// ranks need its result and what it reads comes to them for no more bytes; else at the rank that
+/// has most of it, and of several such at the one nearest to its target: so each rank but the root
+/// sends one sum of a tree, whose roots are dealt out by bytes. A tile is sent to a rank right
+/// before the first task there that reads it, once for each value. At the end, and at that of each
+/// phase, the ranks that store a tile have its last value.
 class RankWalk {
  public:
   /// A message of a tile, whose value the node has written. Numbers count those from one rank to
@@ -44,7 +45,6 @@ class RankWalk {
         valid_(plan.buffers.size() * words_),
         sources_(plan.buffers.size()),
         written_by_(plan.buffers.size()),
-        load_(static_cast<std::size_t>(ranks_)),
         numbers_(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(ranks_)) {}
 
   /// Calls sink.task(task, box) for each and sink.message(message), in the common order, and
@@ -53,7 +53,7 @@ class RankWalk {
   template <class Sink> std::int64_t run(Sink& sink) {
     TargetPass pass(plan_, mesh_, places_);
     targets_ = pass.run();
-    roots_.assign(pass.roots(), -1);
+    roots_ = pass.roots();
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
       if (places_.stored(b)) set_valid(b, homes_[b].box);
     Spread spread(plan_, mesh_, places_);
@@ -107,6 +107,7 @@ class RankWalk {
   RankBox place(std::size_t t, std::span<Use<BufferId> const> uses) {
     TaskPlace place = places_.of(plan_.tasks[t]);
     if (place.open == 0 || all_there(uses, place.box)) return place.box;
+    if (targets_[t].spread == place.open && worth_all(uses, place.box)) return place.box;
     int const one = best(uses, place.box, targets_[t]);
     for (std::size_t a = 0; a < mesh_.axes(); ++a)
       if ((place.open >> a & 1u) != 0)
@@ -124,6 +125,21 @@ class RankWalk {
     });
     return there;
   }
+  /// Whether what a task reads comes to all ranks of a box for no more bytes than its largest
+  /// result.
+  bool worth_all(std::span<Use<BufferId> const> uses, RankBox const& box) const {
+    Index missing = 0, largest = 0;
+    int ranks = 0;
+    mesh_.each(box, [&](int rank) {
+      ++ranks;
+      for (Use<BufferId> const& use : uses)
+        if (reads(use.access) && !valid(use.handle, rank))
+          missing += plan_.buffers[use.handle].bytes;
+    });
+    for (Use<BufferId> const& use : uses)
+      if (writes(use.access)) largest = std::max(largest, plan_.buffers[use.handle].bytes);
+    return missing <= largest * (ranks - 1);
+  }
   /// The rank of a box that has the most bytes of what a task reads, of several such the one
   /// nearest to the target: whose number differs from its in the lowest bits alone, so that all
   /// ranks add alike over all roots.
@@ -140,7 +156,7 @@ class RankWalk {
     });
     if (candidates_.empty()) mesh_.each(box, [&](int rank) { candidates_.push_back(rank); });
     if (candidates_.size() == 1) return candidates_[0];
-    int const wanted = mesh_.nearest(target.box, target.root == no_id ? 0 : root(target, most));
+    int const wanted = mesh_.nearest(target.box, target.root == no_id ? 0 : roots_[target.root]);
     return *std::min_element(candidates_.begin(), candidates_.end(),
                              [&](int a, int b) { return (a ^ wanted) < (b ^ wanted); });
   }
@@ -152,17 +168,6 @@ class RankWalk {
         if (reads(use.access)) word |= valid_[use.handle * words_ + w];
       for (; word != 0; word &= word - 1) visit(static_cast<int>(w * 64) + std::countr_zero(word));
     }
-  }
-  /// The rank of a root, which is dealt out when it is first asked for.
-  int root(Target const& target, Index bytes) {
-    int& root = roots_[target.root];
-    if (root >= 0) return root;
-    auto const load = [&](int rank) { return load_[static_cast<std::size_t>(rank)]; };
-    mesh_.each(target.box, [&](int rank) {
-      if (root < 0 || load(rank) < load(root)) root = rank;
-    });
-    load_[static_cast<std::size_t>(root)] += bytes;
-    return root;
   }
 
   /// Sends a tile along hops to ranks that lack its present value.
@@ -182,12 +187,11 @@ class RankWalk {
   std::size_t const words_;
   FixedPlaces places_;
   std::vector<Target> targets_;            // by task
-  std::vector<int> roots_;                 // ranks, or -1
+  std::vector<int> roots_;                 // ranks
   std::vector<int> candidates_;            // of one task
   std::vector<std::uint64_t> valid_;       // ranks that have a tile's present value, by buffer
   std::vector<RankBox> sources_;           // ... that made or store it
   std::vector<std::uint32_t> written_by_;  // node of the present value
-  std::vector<Index> load_;                // bytes of the roots of each rank
   std::vector<std::int64_t> numbers_;      // of the next message from each rank to each
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -58,6 +59,8 @@ class FixedPlaces {
   bool stored(std::uint32_t b) const {
     return plan_.tensors[plan_.buffers[b].tensor].storage != Storage::arena;
   }
+  /// Whether a tile is a sum of canonical groups.
+  bool is_partial(std::uint32_t b) const { return is_partial(tensor(b)); }
 
  private:
   static constexpr std::int16_t all = RankBox::all;
@@ -118,12 +121,15 @@ struct Target {
   static constexpr std::int16_t several = -2;
   RankBox box = {};
   std::uint32_t root = no_id;
+  std::uint8_t spread = 0;  // bits of axes of which several coordinates read it in the end
 };
 
 /// Goes through the tasks backwards, from the readers of a value to the tasks that make it, and
 /// finds a target for each task that homes leave open: where its largest result is read, if that is
 /// one place, else where others of its tree run. So a sum over ranks comes together at the owner
-/// who updates a state by it. Cost: linear in the tasks.
+/// who updates a state by it. Roots are dealt out, the heaviest first, each to the rank with the
+/// fewest bytes of them among those that make the terms of its tree. Cost: linear in the tasks, and
+/// in the roots times the ranks of their trees.
 class TargetPass {
  public:
   TargetPass(PlanData const& plan, MeshShape const& mesh, FixedPlaces const& places)
@@ -142,20 +148,89 @@ class TargetPass {
       Target& target = targets[t];
       target.box = place.box;
       if (place.open != 0) choose(uses, place.open, target);
+      Index const largest = spread(uses, place.open, target);
       for (Use<BufferId> const& use : uses) {
         bool const stored = places_.stored(use.handle);
-        if (writes(use.access))
+        if (writes(use.access)) {
+          if (wanted_[use.handle].root != no_id) join(trees_[wanted_[use.handle].root], place);
           wanted_[use.handle] = {stored ? places_.home(use.handle) : RankBox{}};
+        }
         if (stored ? use.access == Access::update : reads(use.access))
-          want(wanted_[use.handle], target, place.open);
+          want(wanted_[use.handle], target, place.open,
+               plan_.buffers[use.handle].bytes <= largest && !places_.is_partial(use.handle));
       }
     }
+    weigh(targets);
     return targets;
   }
-  /// The number of roots.
-  std::uint32_t roots() const { return roots_; }
+  /// Ranks of the roots. Behind `run`.
+  std::vector<int> roots() const {
+    struct Load {
+      RankBox box;
+      std::vector<Index> bytes;  // by rank
+    };
+    std::vector<Load> loads;
+    std::vector<std::uint32_t> order(trees_.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return trees_[a].bytes != trees_[b].bytes ? trees_[a].bytes > trees_[b].bytes : a < b;
+    });
+    std::vector<int> roots(trees_.size());
+    for (std::uint32_t const root : order) {
+      RankBox const box = ranks_of(trees_[root]);
+      auto load = std::find_if(loads.begin(), loads.end(),
+                               [&](Load const& each) { return each.box == box; });
+      if (load == loads.end())
+        load =
+            loads.insert(load, {box, std::vector<Index>(static_cast<std::size_t>(mesh_.ranks()))});
+      int least = mesh_.first(box);
+      auto const bytes = [&](int rank) -> Index& {
+        return load->bytes[static_cast<std::size_t>(rank)];
+      };
+      mesh_.each(box, [&](int rank) {
+        if (bytes(rank) < bytes(least)) least = rank;
+      });
+      bytes(least) += trees_[root].bytes;
+      roots[root] = least;
+    }
+    return roots;
+  }
 
  private:
+  /// Tasks that share a root: the ranks that make its terms, and bytes of its results.
+  struct Tree {
+    static constexpr std::int16_t none = -2;
+    RankBox box{{none, none, none, none}};
+    Index bytes = 0;
+  };
+  void join(Tree& tree, TaskPlace const& place) const {
+    for (std::size_t a = 0; a < mesh_.axes(); ++a) {
+      if ((place.open >> a & 1u) != 0) continue;
+      std::int16_t& at = tree.box.at[a];
+      if (at != place.box.at[a]) at = at == Tree::none ? place.box.at[a] : RankBox::all;
+    }
+  }
+  RankBox ranks_of(Tree const& tree) const {
+    RankBox box;
+    for (std::size_t a = 0; a < mesh_.axes(); ++a)
+      box.at[a] = std::max(RankBox::all, tree.box.at[a]);
+    return box;
+  }
+  /// Counts the bytes of results that tasks with a root write: each once for each node.
+  void weigh(std::vector<Target> const& targets) {
+    std::vector<std::uint32_t> counted(plan_.buffers.size(), no_id);  // the last node, by buffer
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      if (targets[t].root == no_id || targets[t].spread != 0) continue;  // these run everywhere
+      Tree& tree = trees_[targets[t].root];
+      for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t])) {
+        if (!writes(use.access) || places_.is_partial(use.handle)) continue;
+        if (std::exchange(counted[use.handle], plan_.tasks[t].node) == plan_.tasks[t].node)
+          continue;
+        tree.bytes += plan_.buffers[use.handle].bytes;
+      }
+    }
+  }
+
   /// Takes coordinates on open axes from the largest tiles of a task, the results first.
   void choose(std::span<Use<BufferId> const> uses, std::uint8_t open, Target& target) {
     Index most = 0;
@@ -171,9 +246,26 @@ class TargetPass {
     if (known) return;
     for (std::size_t u = uses.size(); u-- > 0 && target.root == no_id;)
       if (plan_.buffers[uses[u].handle].bytes == most) target.root = wanted_[uses[u].handle].root;
-    if (target.root == no_id) target.root = roots_++;
+    if (target.root != no_id) return;
+    target.root = static_cast<std::uint32_t>(trees_.size());
+    trees_.emplace_back();
   }
-  void want(Target& value, Target const& reader, std::uint8_t open) const {
+  /// Notes the open axes of which several coordinates read the largest result; its bytes. Sums of
+  /// canonical groups are added at one rank.
+  Index spread(std::span<Use<BufferId> const> uses, std::uint8_t open, Target& target) const {
+    Index largest = 0;
+    for (Use<BufferId> const& use : uses)
+      if (places_.is_partial(use.handle)) return 0;
+    for (Use<BufferId> const& use : uses)
+      if (Index const bytes = plan_.buffers[use.handle].bytes;
+          writes(use.access) && bytes > largest) {
+        largest = bytes;
+        target.spread = static_cast<std::uint8_t>(wanted_[use.handle].spread & open);
+      }
+    return largest;
+  }
+  void want(Target& value, Target const& reader, std::uint8_t open, bool passes_on) const {
+    if (passes_on) value.spread = static_cast<std::uint8_t>(value.spread | reader.spread);
     for (std::size_t a = 0; a < mesh_.axes(); ++a) {
       std::int16_t const at = reader.box.at[a];
       std::int16_t& wanted = value.box.at[a];
@@ -181,16 +273,16 @@ class TargetPass {
       if (wanted == RankBox::all)
         wanted = at;
       else if ((open >> a & 1u) == 0)
-        wanted = Target::several;
+        wanted = Target::several, value.spread = static_cast<std::uint8_t>(value.spread | 1u << a);
     }
-    if (value.root == no_id && open != 0) value.root = reader.root;
+    if (value.root == no_id && open != 0 && reader.spread != open) value.root = reader.root;
   }
 
   PlanData const& plan_;
   MeshShape const& mesh_;
   FixedPlaces const& places_;
   std::vector<Target> wanted_;  // of the value that a buffer has, by its readers so far
-  std::uint32_t roots_ = 0;
+  std::vector<Tree> trees_;     // by root
 };
 
 }  // namespace nntile::passes

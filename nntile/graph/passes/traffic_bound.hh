@@ -13,11 +13,11 @@
 namespace nntile::passes {
 
 /// Goes through the tasks of a job, and for each tile notes the ranks that may have its value. A
-/// task that homes fix runs there. Any other one runs at one of the ranks that have most of what it
-/// reads, and its result may be at each of these: so a sum of N ranks costs N - 1 tiles wherever
-/// its root is, and reaches one of them for nothing (the small parsimony of Fitch, Systematic
-/// Zoology 20, 1971). Every tile that moves counts once for each rank that it comes to. Cost:
-/// linear in tasks times ranks.
+/// task that homes fix runs there. Any other one runs at all ranks where the walk would have it so,
+/// else at one of those that have most of what it reads, and its result may be at each of these: so
+/// a sum of N ranks costs N - 1 tiles wherever its root is, and reaches one of them for nothing
+/// (the small parsimony of Fitch, Systematic Zoology 20, 1971). Every tile that moves counts once
+/// for each rank that it comes to. Cost: linear in tasks times ranks.
 class TrafficBoundPass {
  public:
   TrafficBoundPass(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> homes)
@@ -34,7 +34,8 @@ class TrafficBoundPass {
   Index run() {
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
       if (places_.stored(b)) set(task(homes_[b].box), b);
-    for (PlannedTask const& each : plan_.tasks) visit(each);
+    std::vector<Target> const targets = TargetPass(plan_, mesh_, places_).run();
+    for (std::size_t t = 0; t < targets.size(); ++t) visit(plan_.tasks[t], targets[t]);
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
       if (places_.stored(b)) move(task(homes_[b].box), b);
     return bytes_;
@@ -75,24 +76,39 @@ class TrafficBoundPass {
   }
   /// Takes a tile to all of some ranks.
   void move(Ranks ranks, std::uint32_t b) {
-    int const there = common(ranks, at(b)), needed = count(ranks);
+    int const there = common(ranks, at(b));
     if (count(at(b)) == 0) return;  // an output that nothing computes
-    bytes_ += plan_.buffers[b].bytes * (needed - (one_[b] ? std::min(there, 1) : there));
+    bytes_ += missing(ranks, b);
     if (one_[b] && there > 0) std::fill(at(b).begin(), at(b).end(), 0);
     for (std::size_t w = 0; w < words_; ++w) at(b)[w] |= ranks[w];
     one_[b] = false;
   }
 
-  void visit(PlannedTask const& planned) {
+  void visit(PlannedTask const& planned, Target const& target) {
     auto const uses = plan_.uses_of(planned);
     TaskPlace const place = places_.of(planned);
     Ranks const ranks = task(place.box);
-    bool const open = place.open != 0 && !all_there(uses, ranks);
+    bool const open = place.open != 0 && !all_there(uses, ranks) &&
+                      !(target.spread == place.open && worth_all(uses, ranks));
     if (open) choose(uses, place.box);
     for (Use<BufferId> const& use : uses)
       if (!open && reads(use.access)) move(ranks, use.handle);
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) set(ranks, use.handle, open && count(ranks) > 1);
+  }
+  /// Bytes by which a tile comes to all of some ranks.
+  Index missing(Ranks ranks, std::uint32_t b) {
+    int const there = common(ranks, at(b));
+    return plan_.buffers[b].bytes * (count(ranks) - (one_[b] ? std::min(there, 1) : there));
+  }
+  /// Whether what is read comes to all of some ranks for no more bytes than the largest result.
+  bool worth_all(std::span<Use<BufferId> const> uses, Ranks ranks) {
+    Index all = 0, largest = 0;
+    for (Use<BufferId> const& use : uses) {
+      if (reads(use.access)) all += missing(ranks, use.handle);
+      if (writes(use.access)) largest = std::max(largest, plan_.buffers[use.handle].bytes);
+    }
+    return all <= largest * (count(ranks) - 1);
   }
   bool all_there(std::span<Use<BufferId> const> uses, Ranks ranks) {
     for (Use<BufferId> const& use : uses)
