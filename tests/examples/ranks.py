@@ -66,7 +66,7 @@ def main():
         sys.exit('clipping changed nothing')
     # 4 sequences in each of 2 micro-batches, on any ranks and resumed on others: the bits of one process.
     micro = [*size[:3], 8, *size[4:], '--accumulate', 2]
-    accumulated = golden['micro'] if fma and not full else runs.train(*micro, '--steps', steps)
+    accumulated = golden['micro_full' if full else 'micro'] if fma else runs.train(*micro, '--steps', steps)
     for (ranks, parallel, mesh), tiling in zip(SHARED if full else [(4, 'tensor+zero1', 'tensor=2,data=2')],
                                                itertools.cycle(reversed(TILINGS))):
         check(f'{ranks} ranks {parallel} {mesh} tile {tiling}, micro-batches',
