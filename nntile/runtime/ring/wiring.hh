@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Dependences: a task's producers, and its entry as a producer of later tasks.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -87,6 +88,7 @@ template <class Policy> class Wiring {
 
  private:
   static constexpr std::uint64_t look_every = 32;
+  static constexpr std::uint64_t look_idly = 8;
   static constexpr std::size_t most_per_operand = most_readers;
 
   [[gnu::noinline]] void look_for_room() {
@@ -102,7 +104,10 @@ template <class Policy> class Wiring {
     } else if (window.head() - window.watermark() >= driver_.most_ahead()) {
       driver_.keep_up();
     }
-    look_at_ = std::min(due_at_, window.watermark() + driver_.most_ahead());
+    std::uint64_t const mark = window.watermark(), ahead = mark + driver_.most_ahead();
+    bool const held_up = ahead <= window.head();  // behind a token: looking at each task is in vain
+    look_at_ =
+        std::min({due_at_, mark + window.size(), held_up ? window.head() + look_idly : ahead});
   }
 
   [[gnu::always_inline]] void collect_some(Uses uses, Groups groups, bool parts) {
