@@ -230,8 +230,9 @@ inline JobTasks job_tasks(std::span<Plan const> parts) {
   return std::move(job);
 }
 
-/// The same by one walk, without planning each part: the same tasks and slots. Throws what planning
-/// a part does. Cost: linear in the tasks of all ranks, 50 bytes for each.
+/// The same by one walk, without planning each part: the same tasks and slots, without the hints of
+/// a policy. Throws what planning a part does. Cost: linear in the tasks of all ranks, 50 bytes for
+/// each.
 inline JobTasks job_tasks(LogicalGraph const& graph, PlanOptions const& options) {
   passes::MeshShape const mesh(options.mesh);
   detail::Job const of = detail::job_of(graph, options, mesh);

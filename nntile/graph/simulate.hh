@@ -67,8 +67,8 @@ inline std::vector<double> slack_of(Plan const& plan, TaskOrder const& order,
 }
 
 /// Runs the plan's tasks: a worker that is free takes the task of the highest priority among those
-/// that are ready, of these the one that has been ready longest. Cost: n log n in the number of
-/// tasks.
+/// that are ready, of these the one that has been ready longest. Transfers of a rank's part take no
+/// time: simulate_job.hh has all ranks. Cost: n log n in the number of tasks.
 inline Simulation simulate(Plan const& plan, MachineModel const& machine, TaskOrder order) {
   struct Item {
     double since;
