@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A thread that looks after a rank: what a long step waits for, and whether another rank has died.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -16,17 +20,36 @@
 
 namespace gpt2 {
 
+/// What a rank says when it is aborted from within: MPICH's UCX does that, before anyone can look,
+/// where another rank dies while its memory is being read.
+class LastWords {
+ public:
+  static void set(std::string const& text) {
+    std::snprintf(text_, sizeof text_, "%s", text.c_str());
+    std::signal(SIGABRT, [](int) {
+      if (::write(STDERR_FILENO, text_, std::strlen(text_)) < 0) return;
+    });
+  }
+  static void unset() { std::signal(SIGABRT, SIG_DFL); }
+
+ private:
+  inline static char text_[4096];
+};
+
 /// Says on stderr what this rank waits for when a step takes ten times its usual time, and ends the
 /// job when a rank of this host has died. With one rank it does nothing.
 class Watch {
  public:
   explicit Watch(World const& world) : world_(world) {
-    if (world.size() > 1) thread_ = std::thread([this] { loop(); });
+    if (world.size() == 1) return;
+    saves_in("");
+    thread_ = std::thread([this] { loop(); });
   }
   Watch(Watch const&) = delete;
   Watch& operator=(Watch const&) = delete;
   ~Watch() {
     if (!thread_.joinable()) return;
+    LastWords::unset();
     {
       std::lock_guard const guard(mutex_);
       ended_ = true;
@@ -39,6 +62,10 @@ class Watch {
   void saves_in(std::string const& folder) {
     std::lock_guard const guard(mutex_);
     folder_ = folder;
+    if (world_.size() > 1)
+      LastWords::set(nntile::concat("gpt2: ", world_.name(),
+                                    "aborted by MPI, as where another rank has died in the middle ",
+                                    "of a message", advice(), "\n"));
   }
   void begin(std::int64_t step) {
     std::lock_guard const guard(mutex_);
@@ -64,13 +91,9 @@ class Watch {
         if (wake_.wait_for(guard, std::chrono::milliseconds(500 * below),
                            [this] { return ended_; }))
           return;
+        LastWords::unset();
         std::fprintf(stderr, "gpt2: %srank %d (process %ld) has died%s\n", world_.name().c_str(),
-                     dead->rank, dead->process,
-                     folder_.empty() ? ""
-                                     : nntile::concat("; the last checkpoint in '", folder_,
-                                                      "' is whole, go on with --resume on any "
-                                                      "number of ranks")
-                                           .c_str());
+                     dead->rank, dead->process, advice().c_str());
         world_.abort(4);
       }
       if (double const waited = seconds_now() - began_; step_ != none && waited > patience_) {
@@ -78,6 +101,12 @@ class Watch {
         report(waited);
       }
     }
+  }
+  /// How a run goes on, once there is one.
+  std::string advice() const {
+    if (folder_.empty()) return {};
+    return nntile::concat("; the last checkpoint in '", folder_,
+                          "' is whole, go on with --resume on any number of ranks");
   }
   void report(double waited) const {
     auto const waiting = world_.waiting();
