@@ -25,7 +25,7 @@ class Spread {
 
   Spread(PlanData const& plan, MeshShape const& mesh, FixedPlaces const& places)
       : plan_(plan), mesh_(mesh), places_(places) {
-    if (mesh.ranks() > most_direct) covered_.resize(plan.buffers.size());
+    if (mesh.ranks() > most_direct) readers_of_.resize(plan.buffers.size());
   }
 
   /// To all ranks of a box. The list lives to the next call.
@@ -38,32 +38,38 @@ class Spread {
   /// the next one; to none on a mesh of few ranks.
   std::span<Hop const> readers(std::size_t t, std::uint32_t b, RankBox const& sources) {
     hops_.clear();
-    if (covered_.empty() || t < covered_[b]) return {};
+    if (readers_of_.empty() || t < readers_of_[b].covered) return {};
     if (t >= end_) enter(t);
-    auto reader = std::lower_bound(readers_.begin(), readers_.end(), Reader{b, t, {}, {}});
-    std::vector<RankBox> boxes;
-    covered_[b] = end_;
-    for (; reader != readers_.end() && reader->buffer == b; ++reader) {
-      if (reads(reader->access) &&
-          std::find(boxes.begin(), boxes.end(), reader->box) == boxes.end())
-        boxes.push_back(reader->box);
-      if (!writes(reader->access)) continue;
-      covered_[b] = reader->task + 1;
+    Readers& its = readers_of_[b];
+    its.covered = end_;
+    if (its.end != end_) return {};
+    while (its.first != no_id && readers_[its.first].task < t) its.first = readers_[its.first].next;
+    RankBox const* last = nullptr;
+    for (std::uint32_t at = its.first; at != no_id; at = readers_[at].next) {
+      Reader const& reader = readers_[at];
+      if (reads(reader.access) && (last == nullptr || !(*last == reader.box))) {
+        mesh_.each(reader.box, [&](int rank) { add(rank, sources); });
+        last = &reader.box;
+      }
+      if (!writes(reader.access)) continue;
+      its.covered = reader.task + 1;
       break;
     }
-    for (RankBox const& box : boxes) mesh_.each(box, [&](int rank) { add(rank, sources); });
     return ways();
   }
 
  private:
   struct Reader {
-    std::uint32_t buffer;
     std::size_t task;
     RankBox box;
     Access access;
-    bool operator<(Reader const& other) const {
-      return buffer != other.buffer ? buffer < other.buffer : task < other.task;
-    }
+    std::uint32_t next;  // of the same tile
+  };
+  /// Of a tile, in the run of tasks up to `end`.
+  struct Readers {
+    std::size_t covered = 0;  // the tasks before which all readers have it
+    std::size_t end = 0;
+    std::uint32_t first = no_id, last = no_id;
   };
 
   void add(int rank, RankBox const& sources) {
@@ -74,7 +80,7 @@ class Spread {
   /// serves gets the value from where the lowest bit of i is 0. They are counted from the source
   /// upwards, so that over many sources each rank sends alike.
   std::span<Hop const> ways() {
-    if (covered_.empty() || hops_.size() < 2) return hops_;
+    if (readers_of_.empty() || hops_.size() < 2) return hops_;
     int const ranks = mesh_.ranks();
     auto const distance = [&](Hop const& hop) { return (hop.to - hop.from + ranks) % ranks; };
     std::sort(hops_.begin(), hops_.end(), [&](Hop const& a, Hop const& b) {
@@ -96,23 +102,32 @@ class Spread {
   /// leave open are left out: they run where most of their tiles are.
   void enter(std::size_t t) {
     readers_.clear();
-    for (end_ = t; end_ < plan_.tasks.size() && plan_.tasks[end_].node == plan_.tasks[t].node;
-         ++end_) {
-      TaskPlace const place = places_.of(plan_.tasks[end_]);
-      for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[end_]))
+    end_ = t;
+    while (end_ < plan_.tasks.size() && plan_.tasks[end_].node == plan_.tasks[t].node) ++end_;
+    for (; t < end_; ++t) {
+      TaskPlace const place = places_.of(plan_.tasks[t]);
+      for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t]))
         if (place.open == 0 || writes(use.access))
-          readers_.push_back(
-              {use.handle, end_, place.box, place.open == 0 ? use.access : Access::write});
+          add(use.handle, {t, place.box, place.open == 0 ? use.access : Access::write, no_id});
     }
-    std::sort(readers_.begin(), readers_.end());
+  }
+  void add(std::uint32_t b, Reader const& reader) {
+    Readers& its = readers_of_[b];
+    auto const at = static_cast<std::uint32_t>(readers_.size());
+    readers_.push_back(reader);
+    if (its.end == end_)
+      readers_[its.last].next = at;
+    else
+      its.end = end_, its.first = at;
+    its.last = at;
   }
 
   PlanData const& plan_;
   MeshShape const& mesh_;
   FixedPlaces const& places_;
   std::vector<Hop> hops_;
-  std::vector<std::size_t> covered_;  // by buffer: the tasks before which all readers have it
-  std::vector<Reader> readers_;       // in the run of tasks up to end_
+  std::vector<Readers> readers_of_;  // by buffer; none on a mesh of few ranks
+  std::vector<Reader> readers_;      // in the run of tasks up to end_, in their order
   std::size_t end_ = 0;
 };
 
