@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <nntile/comm/mpi.hh>
 #include <nntile/comm/transfers.hh>
 #include <nntile/graph/graph.hh>
@@ -16,6 +17,7 @@
 #include <nntile/nn/linear.hh>
 #include <nntile/nn/optim.hh>
 #include <nntile/nntile.hh>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,7 +46,6 @@ class Solver {
     count_ = (most + (rank < longer ? 1 : 0)) * (cells / blocks);
   }
 
-  Index count() const { return count_; }
   /// This rank's cells, shifted by some within the field.
   std::span<float const> view(Field const& field, Index shift) const {
     return std::span(field).subspan(static_cast<std::size_t>(width + shift), size(count_));
