@@ -7,6 +7,7 @@
 
 #include "bench/harness.hh"
 #include "nntile/graph/heaps.hh"
+#include "nntile/graph/parts.hh"
 #include "nntile/nn/gpt2.hh"
 #include "nntile/nn/language_model.hh"
 #include "nntile/runtime/ring/ring.hh"
@@ -57,6 +58,27 @@ void add_heaps(bench::Records& records, Index seq, Index tile) {
   add("times_planned_arena", "x", bytes / static_cast<double>(real.memory().arena));
 }
 
+/// Time of planning one rank's part of a training step of the smallest published GPT-2, with a
+/// sample of 64 positions on each of so many ranks, over that of a plan of one sample on one rank.
+void add_part(bench::Records& records, int ranks) {
+  auto const seconds = [](int batch, std::vector<MeshAxis> const& mesh) {
+    LogicalGraph graph("gpt2", {.groups = {{"batch", batch}}});
+    nn::Gpt2 const model(graph, {});
+    nn::LanguageModelStep const step(model, {.seq = 64, .batch = batch});
+    PlanOptions options{.tile = 512, .cuts = {{"batch", {1}}}};
+    options.mesh = mesh;
+    if (!mesh.empty()) options.rules = ddp();
+    double const begin = bench::seconds();
+    Plan const plan = mesh.empty() ? Plan(graph, options) : Plan(graph, options, batch / 3);
+    return (bench::seconds() - begin) / static_cast<double>(plan.tasks().size());
+  };
+  double const alone = seconds(1, {});
+  double const part = seconds(ranks, {{"data", ranks}});
+  std::string const name = concat("124m_ddp_", ranks);
+  records.add(name, "plan", "part_us_per_own_task", "us", {part * 1e6});
+  records.add(name, "plan", "times_one_rank", "x", {part / alone});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -97,4 +119,6 @@ int main(int argc, char** argv) {
   records.add("growth", "plan", "exponent", "power", {(n * xy - x * y) / (n * xx - x * x)});
   for (auto const& [seq, tile] : {std::pair<Index, Index>{1024, 0}, {1024, 512}, {512, 256}})
     add_heaps(records, seq, tile);
+  add_part(records, 64);
+  if (!records.options().quick) add_part(records, 1024);
 }
