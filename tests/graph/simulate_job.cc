@@ -135,6 +135,10 @@ TEST_CASE("ranks of a node share its link, and have links of their own inside",
   std::vector<HandPart> const inside{HandPart(0, 4).send(0, 1), HandPart(1, 4).receive(0, 0),
                                      HandPart(2, 4).send(1, 3), HandPart(3, 4).receive(1, 2)};
   CHECK(run(inside, cluster).elapsed == 0.25);
+  auto const crossed = [](int rank) {
+    return HandPart(rank, 2).send(0, 1 - rank).receive(1, 1 - rank);
+  };
+  CHECK(run({crossed(0), crossed(1)}, cluster).elapsed == 0.25);  // not over the node's link
 }
 
 TEST_CASE("more workers than tasks, and tasks of higher priority first", "[graph][simulate]") {
