@@ -160,7 +160,8 @@ class CheckPass {
       PlannedBuffer const& buffer = plan_.buffers[use.handle];
       if (plan_.in_arena(use.handle) && buffer.slot == no_id)
         fail(concat(label(t), " uses ", tile(use.handle), ", which has no slot"));
-      if (plan_.tensors[buffer.tensor].storage == Storage::adopted && writes(use.access))
+      if (plan_.tensors[buffer.tensor].storage == Storage::adopted && !buffer.copy &&
+          writes(use.access))
         fail(concat(label(t), " writes ", tile(use.handle), ", which is adopted to be read"));
       if (!moves && !(buffer.location == task.location))
         fail(concat(label(t), " runs at ", to_string(task.location), " and uses ", tile(use.handle),
