@@ -68,8 +68,11 @@ class Gpt2 {
     if (!seq.open() && seq > config_.positions)
       throw ShapeError(concat("gpt2: sequence of ", to_string(seq), " tokens ('", tokens.name(),
                               "') but the model has ", config_.positions, " positions"));
-    Node x =
-        add_slice({.axis = 2}, embedding(tokens, wte_), embedding(positions, wpe_));  // [e, s, b]
+    // One after the other: compilers differ in the order of a call's arguments, and nodes take
+    // their numbers as they are made.
+    Node const of_tokens = embedding(tokens, wte_);            // [e, s, b]
+    Node const of_positions = embedding(positions, wpe_);      // [e, s]
+    Node x = add_slice({.axis = 2}, of_tokens, of_positions);  // [e, s, b]
     for (auto const& block : blocks_) {
       x = add(x, block.attention(block.norm_1(x)));
       Node const normed = block.norm_2(x);
