@@ -334,7 +334,7 @@ TEST_CASE("bound data of another size or dtype is refused", "[graph][compiled]")
   TensorStore<Serial> store(runtime);
   auto run = compile(graph, store);
   CHECK(message_of<ShapeError>([&] { run.bind_input<float>("x", std::vector<float>(3)); }) ==
-        "write: 3 values for 'x' of shape {4}");
+        "bind_input: 3 values for 'x' of shape {4}");
   CHECK_THROWS_AS(run.bind_input<double>("x", std::vector<double>(4)), TypeError);
   CHECK_THROWS_AS(run.bind_input<float>("y", std::vector<float>(4)), GraphError);
 }

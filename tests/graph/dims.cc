@@ -276,7 +276,7 @@ TEST_CASE("a tensor of several shapes goes by a compiled graph", "[graph][dims]"
         "store: 'x' has several shapes, {4, 5, 2}, {4, 6, 2}; use that of one compiled graph, by "
         "its bind_input or get_output");
   CHECK(message_of<ShapeError>([&] { second.bind_input("x", std::vector<float>(40)); }) ==
-        "write: 40 values for 'x' of shape {4, 6, 2}");
+        "bind_input: 40 values for 'x' of shape {4, 6, 2}");
   second.bind_input("x", std::vector<float>(48));
   CHECK(first.get_output<float>("x") == numbers({4, 5, 2}, 0));
   store.write<float>("w", numbers({3, 4}, 1));
