@@ -75,7 +75,8 @@ TEST_CASE("a link's times are not below those of its communicator", "[comm][link
     double const small = link.latency + 2 * link.overhead;
     double const byte = 1 / link.bandwidth + 2 * link.overhead_per_byte;
     CHECK(small >= LateComm::latency * 0.99);
-    CHECK(byte >= 0.99 / LateComm::bandwidth);
+    // Of both together, since a busy core may have made the small message late, not the large one.
+    CHECK(small + 999'992 * byte >= 0.99 * (LateComm::latency + 1e6 / LateComm::bandwidth));
     CHECK((link.latency >= 0 && link.bandwidth > 0 && link.overhead >= 0));
     CHECK((link.latency == found[0].latency && link.bandwidth == found[0].bandwidth));
   }
