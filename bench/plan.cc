@@ -59,7 +59,7 @@ void add_heaps(bench::Records& records, Index seq, Index tile) {
 }
 
 /// Time of planning one rank's part of a training step of the smallest published GPT-2, with a
-/// sample of 64 positions on each of so many ranks, over that of a plan of one sample on one rank.
+/// sample of 64 positions on each of `ranks` ranks, over that of a plan of one sample on one rank.
 void add_part(bench::Records& records, int ranks) {
   auto const seconds = [](int batch, std::vector<MeshAxis> const& mesh) {
     LogicalGraph graph("gpt2", {.groups = {{"batch", batch}}});

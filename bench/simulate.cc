@@ -37,7 +37,7 @@ std::vector<Cluster> clusters() {
            {.rank = device, .link = of_node, .ranks_per_node = 8, .inside = inside}}};
 }
 
-/// A preset on so many ranks: those of one sequence, or stage, or part of the heads, are
+/// A preset on a number of ranks: those of one sequence, or stage, or part of the heads, are
 /// neighbours.
 struct Placement {
   std::vector<MeshAxis> mesh;
@@ -88,7 +88,7 @@ std::vector<Preset> presets() {
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-/// A step on so many ranks.
+/// A step on `ranks` ranks.
 struct Step {
   Step(Preset const& preset, int ranks)
       : inner(std::min(preset.inner, ranks)),

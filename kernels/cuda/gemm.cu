@@ -56,7 +56,7 @@ template <class S> struct Gemm {
           sums[j][i] = Vec<T>::raw(c.start(i0 + i * across + (j0 + j * across) * args.ldc));
         else
           sums[j][i] = Vec<T>(0);
-    add_products(thread, row, column, batch, sums);  // none of canonical groups that are added up
+    add_products(thread, row, column, batch, sums);  // k is 0 in the task that finishes groups
     finish(c, i0, j0, sums);
   }
 

@@ -31,7 +31,7 @@ struct JobTasks {
   enum class Kind : std::uint8_t { op, send, receive };
   struct Task {
     std::uint32_t what = 0;   // a class, or a message with the bits of its kind
-    std::uint32_t waits = 0;  // for so many others of its rank
+    std::uint32_t waits = 0;  // number of predecessors on its rank
     std::uint32_t first_follower = 0;
     std::int32_t priority = 0;
 

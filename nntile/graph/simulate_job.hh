@@ -345,7 +345,7 @@ class JobRun {
   ClusterModel const& cluster_;
   JobSimulation result_;
   std::vector<double> seconds_;       // of bodies, by class
-  std::vector<std::uint32_t> waits_;  // for so many tasks that have not ended, by task
+  std::vector<std::uint32_t> waits_;  // predecessors that have not ended, by task
   std::vector<std::uint8_t> posted_;  // ends, by message
   std::vector<Rank> ranks_;
   std::vector<Link> links_;             // of ranks, then of nodes

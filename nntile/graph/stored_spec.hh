@@ -84,7 +84,7 @@ template <Element T> void check_type(StoredSpec const& spec, char const* call) {
     throw TypeError(concat(call, ": '", spec.name, "' is ", name_of(spec.dtype), ", not ",
                            name_of(dtype_of<T>)));
 }
-/// Throws TypeError, ShapeError where so many values are not the whole tensor.
+/// Throws TypeError, ShapeError where `count` values are not the whole tensor.
 template <Element T>
 void check_values(StoredSpec const& spec, std::size_t count, char const* call) {
   check_type<T>(spec, call);
@@ -92,7 +92,7 @@ void check_values(StoredSpec const& spec, std::size_t count, char const* call) {
     throw ShapeError(concat(call, ": ", count, " values for '", spec.name, "' of shape ",
                             to_string(spec.tiling.shape())));
 }
-/// The box that so many values are of: the whole tensor, or what this rank holds of it. Throws
+/// The box that `count` values fill: the whole tensor, or what this rank holds of it. Throws
 /// TypeError, ShapeError.
 template <Element T>
 TileBox box_of_values(StoredSpec const& spec, std::optional<TileBox> const& held, std::size_t count,

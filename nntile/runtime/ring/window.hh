@@ -133,7 +133,7 @@ template <class Policy> class Window {
     return producer.push(edge_of(consumer.id & mask_, place), consumer.next[place]);
   }
 
-  /// Before the wiring of a slot to so many producers: it is theirs, once all are linked.
+  /// Before the wiring of a slot to `edges` producers; the one that ends last makes it ready.
   static void expect(Hot& slot, std::uint32_t edges) {
     slot.awaited.store(edges, std::memory_order_relaxed);
   }

@@ -76,7 +76,7 @@ template <class Policy> class Wiring {
   static bool is_crowded(Access access, BufferUsers const& users) {
     return !writes(access) && !users.readers.takes_reader();
   }
-  /// Before any `collect_usual` of so many operands. Throws std::bad_alloc.
+  /// Before any `collect_usual` of as many operands. Throws std::bad_alloc.
   void prepare(std::size_t operands) {
     if (listed_.size() < operands * most_per_operand) listed_.resize(operands * most_per_operand);
   }

@@ -67,7 +67,7 @@ class Block {
     std::uint64_t bits = 0;
     std::uint64_t result = 0;
   };
-  /// When a thread touched a word: after so many barriers of the block, and of its warp.
+  /// When a thread touched a word: the number of barriers before, of the block and of its warp.
   struct Touch {
     int rank = none;
     std::uint32_t block = 0, warp = 0;
