@@ -13,6 +13,7 @@
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "nntile/testing/communicator.hh"
+#include "tests/comm/mpi_expect.hh"
 #include "tests/comm/transfer_tasks.hh"
 #include "tests/support/message.hh"
 
@@ -24,15 +25,9 @@ using test::message_of;
 
 using Bytes = std::vector<std::byte>;
 
-int problems = 0;
+using test::expect;
+using test::problems;
 
-void expect(bool condition, std::string const& text) {
-  if (condition) return;
-  ++problems;
-  int rank = 0;
-  (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::fprintf(stderr, "rank %d: %s\n", rank, text.c_str());
-}
 void expect_message(std::string const& text, std::string const& words) {
   expect(contains(text, words), "expected '" + words + "' in '" + text + "'");
 }

@@ -10,6 +10,7 @@
 #include "nntile/comm/transfers.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "tests/comm/failing_job.hh"
+#include "tests/comm/mpi_expect.hh"
 #include "tests/comm/small_job.hh"
 #include "tests/support/message.hh"
 
@@ -17,15 +18,6 @@ namespace {
 
 using namespace nntile;
 using namespace nntile::test;
-
-int problems = 0;
-void expect(bool condition, std::string const& text) {
-  if (condition) return;
-  ++problems;
-  int rank = 0;
-  (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::fprintf(stderr, "rank %d: %s\n", rank, text.c_str());
-}
 
 std::thread::id const main_thread = std::this_thread::get_id();
 std::atomic<int> calls{0}, calls_elsewhere{0};
