@@ -52,6 +52,16 @@ class Gpt2(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1))
 
 
+def train_step(model, optimizer, tokens):
+    """Seconds of one step, and its loss."""
+    begin = time.perf_counter()
+    loss = model(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return time.perf_counter() - begin, loss.item()
+
+
 def main():
     batch, seq, threads = map(int, sys.argv[1:4])
     torch.set_num_threads(threads)
@@ -61,19 +71,11 @@ def main():
     tokens = torch.randint(50257, (batch, seq + 1))
     run = torch.compile(model) if '--compile' in sys.argv else model
 
-    def step():
-        begin = time.perf_counter()
-        loss = run(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return time.perf_counter() - begin, loss.item()
-
     for _ in range(2):
-        step()
+        train_step(run, optimizer, tokens)
     print(torch.__version__, flush=True)
     for _ in sys.stdin:
-        print(*step(), flush=True)
+        print(*train_step(run, optimizer, tokens), flush=True)
 
 
 if __name__ == '__main__':

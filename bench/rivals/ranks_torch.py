@@ -9,11 +9,10 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
 import torch
 import torch.distributed as dist
-from gpt2_torch import Gpt2
+from gpt2_torch import Gpt2, train_step
 from torch.nn.parallel import DistributedDataParallel
 
 RANKS = 2
@@ -30,22 +29,14 @@ def serve(rank, batch, seq, store, go, tell):
     share = batch // RANKS
     tokens = torch.randint(50257, (batch, seq + 1))[rank * share:(rank + 1) * share]
 
-    def step():
-        begin = time.perf_counter()
-        loss = model(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return time.perf_counter() - begin, loss.item()
-
     for _ in range(2):
-        step()
+        train_step(model, optimizer, tokens)
     if rank == 0:
         print(torch.__version__, flush=True)
     for line in go:
         if tell:
             print(line, end='', file=tell, flush=True)
-        seconds, loss = step()
+        seconds, loss = train_step(model, optimizer, tokens)
         mean = torch.tensor(loss)
         dist.all_reduce(mean)
         if rank == 0:
