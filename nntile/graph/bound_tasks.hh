@@ -91,7 +91,7 @@ class BoundTasks {
       if (plan_->kernels()[task.kernel].kind == KernelKind::op) continue;
       TransferArgs args;
       std::memcpy(&args, plan_->args(task).data(), sizeof args);
-      std::int64_t const bytes = plan_->buffers()[plan_->uses(task)[0].handle].bytes;
+      std::int64_t const bytes = plan_->buffers()[plan_->uses(task)[0].handle].payload();
       TaskLabel const its = label(task);
       transfers_.push_back({t, {link.engine, args.number, bytes, args.peer, its.tensor, its.tile}});
     }

@@ -174,7 +174,7 @@ class MessageEnds {
   }
   Index bytes(End const& end) const {
     Plan const& part = parts_[rank(end)];
-    return part.buffers()[part.uses(part.tasks()[end.task])[0].handle].bytes;
+    return part.buffers()[part.uses(part.tasks()[end.task])[0].handle].payload();
   }
   template <class... Text> [[noreturn]] void fail(End const& end, Text const&... text) const {
     throw PlanError(concat("simulate: ", describe(end), " ", text...));
@@ -244,7 +244,7 @@ inline JobTasks job_tasks(LogicalGraph const& graph, PlanOptions const& options)
   JobTasks& job = builder.job();
   for (auto const& message : lists.messages())
     job.messages.push_back(
-        {no_id, no_id, message.from, message.to, of.plan.buffers[message.buffer].bytes});
+        {no_id, no_id, message.from, message.to, of.plan.buffers[message.buffer].payload()});
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
     std::uint32_t const base = job.first.back();
     builder.add_rank(Plan(lists.part(rank)), [&](std::uint32_t t) {

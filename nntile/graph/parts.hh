@@ -34,7 +34,7 @@ inline std::vector<PlannedTraffic> traffic(Plan const& plan, std::span<PlannedTa
     std::memcpy(&args, plan.args(task).data(), sizeof args);
     PlannedTraffic& with = by_rank[static_cast<std::size_t>(args.peer)];
     with.peer = args.peer;
-    Index const bytes = plan.buffers()[plan.uses(task)[0].handle].bytes;
+    Index const bytes = plan.buffers()[plan.uses(task)[0].handle].payload();
     (kind == KernelKind::send ? with.sent : with.received) += 1;
     (kind == KernelKind::send ? with.bytes_sent : with.bytes_received) += bytes;
   }

@@ -45,12 +45,13 @@ struct PlannedTensor {
   bool operator==(PlannedTensor const&) const = default;
 };
 
-/// Bytes of a tile's buffer, padding included: whole cache lines.
-constexpr Index buffer_bytes(Shape extent, DType dtype, Index column_unit) {
+/// Bytes of a tile, padding included.
+constexpr Index tile_bytes(Shape extent, DType dtype, Index column_unit) {
   if (extent.size() > 0) extent[0] = leading_dimension(extent, column_unit);
-  Index const bytes = std::max<Index>(1, byte_count(extent, size_of(dtype)));
-  return (bytes + 63) / 64 * 64;
+  return std::max<Index>(1, byte_count(extent, size_of(dtype)));
 }
+/// Bytes of its buffer: whole cache lines.
+constexpr Index buffer_bytes(Index tile_bytes) { return (tile_bytes + 63) / 64 * 64; }
 
 /// Position among the buffers of a plan.
 using BufferId = std::uint32_t;
@@ -62,7 +63,11 @@ struct PlannedBuffer {
   std::uint32_t slot = no_id;
   Location location = {};
   Index bytes = 0;
-  bool copy = false;  // of a tile that another rank stores: it is in the arena here
+  bool copy = false;      // of a tile that another rank stores: it is in the arena here
+  std::uint8_t tail = 0;  // bytes of its last cache line that are not the tile's
+
+  /// Bytes of the tile, padding included: what a message carries.
+  Index payload() const { return bytes - tail; }
   bool operator==(PlannedBuffer const&) const = default;
 };
 

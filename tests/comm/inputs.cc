@@ -164,11 +164,11 @@ TEMPLATE_LIST_TEST_CASE("an adopted input goes to ranks that hold none of it", "
         run[of.y] = std::span(y).first(here ? 0 : y.size());
         for (int i = 0; i < 3; ++i) run();
         auto const moved = comm.traffic(1 - comm.rank());
-        // Slots and messages are as long as whole lines of the cache.
         Index bytes = 0;
         for (PlannedTraffic const& with : traffic(run.plan()))
           bytes += with.bytes_sent + with.bytes_received;
-        require(bytes > 0 &&
+        // All of x, and none of the caller's memory behind a tile.
+        require(bytes == rows * batch * 4 &&
                     moved.sent.bytes + moved.received.bytes == 3u * static_cast<std::size_t>(bytes),
                 "other bytes moved than were planned");
         std::vector<float> const z = store.template gather<float>("z");

@@ -62,6 +62,7 @@ TEST_CASE("a plan whose lists do not fit together is refused", "[graph][check]")
   says("has the arguments of another task", [](PlanData& p) { p.tasks[4] = p.tasks[3]; });
   says("may write over more uses than it has", [](PlanData& p) { p.tasks[3].replaces = 0x8000; });
   says("bytes where it needs", [](PlanData& p) { p.buffers[5].bytes -= 64; });
+  says("bytes where it has", [](PlanData& p) { ++p.buffers[5].tail; });
   says("buffer 5 is not that of tile", [](PlanData& p) { p.buffers[5].tile += 1; });
   says("which has no slot", [](PlanData& p) {
     for (PlannedBuffer& buffer : p.buffers) buffer.slot = no_id;

@@ -147,7 +147,9 @@ TEST_CASE("a result takes no operand's memory whose columns stand elsewhere", "[
   CHECK(slots({{"a"}, {"b"}}) == 1);
   CHECK(slots({{"a"}}) == 2);
   PlanData plan = Plan(graph, {.tile = 0, .pad = {{"a"}, {"b"}}}).data();
-  plan.tensors[plan.buffers[plan.uses_of(plan.tasks[1])[1].handle].tensor].column_unit = 1;
+  PlannedBuffer& result = plan.buffers[plan.uses_of(plan.tasks[1])[1].handle];
+  plan.tensors[result.tensor].column_unit = 1;
+  result.tail = 16;
   CHECK(contains(message_of<PlanError>([&] { passes::check(plan); }), "may not write"));
 }
 

@@ -109,10 +109,13 @@ class CheckPass {
         buffer.tile >= tensor.tiling.tile_count())
       fail(concat("buffer ", b, " is tile ", buffer.tile, " of '", tensor.name, "', which has ",
                   tensor.tiling.tile_count(), " from buffer ", tensor.first_buffer));
-    Index const bytes =
-        buffer_bytes(tensor.tiling.box(buffer.tile).extent, tensor.dtype, tensor.column_unit);
+    Index const payload =
+        tile_bytes(tensor.tiling.box(buffer.tile).extent, tensor.dtype, tensor.column_unit);
+    Index const bytes = buffer_bytes(payload);
     if (buffer.bytes != bytes)
       fail(concat(tile(b), " has ", buffer.bytes, " bytes where it needs ", bytes));
+    if (buffer.payload() != payload)
+      fail(concat(tile(b), " sends ", buffer.payload(), " bytes where it has ", payload));
     if (buffer.slot == no_id) return;
     if (!plan_.in_arena(b)) fail(concat(tile(b), " is stored, and has slot ", buffer.slot));
     if (buffer.slot >= plan_.slots.size())

@@ -42,10 +42,13 @@ class LowerPass final : private TileVisitor {
     if (!tensor.used || tensor.storage == Storage::view) return;
     bool const given = tensor.attributes.persistent || tensor.attributes.external;
     for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
+      Index const payload =
+          tile_bytes(tensor.tiling.box(tile).extent, tensor.dtype, tensor.column_unit);
+      Index const bytes = buffer_bytes(payload);
       plan_.buffers.push_back({.tensor = id,
                                .tile = static_cast<std::uint32_t>(tile),
-                               .bytes = buffer_bytes(tensor.tiling.box(tile).extent, tensor.dtype,
-                                                     tensor.column_unit)});
+                               .bytes = bytes,
+                               .tail = static_cast<std::uint8_t>(bytes - payload)});
       written_.push_back(given);
     }
   }

@@ -28,7 +28,7 @@ inline std::vector<PartReport> report(PlanData const& plan, MeshShape const& mes
   std::vector<PartReport> reports(static_cast<std::size_t>(mesh.ranks()));
   auto const of = [&](int rank) -> PartReport& { return reports[static_cast<std::size_t>(rank)]; };
   for (RankWalk::Message const& message : lists.messages()) {
-    Index const bytes = plan.buffers[message.buffer].bytes;
+    Index const bytes = plan.buffers[message.buffer].payload();
     ++of(message.from).sent, of(message.from).bytes_sent += bytes;
     ++of(message.to).received, of(message.to).bytes_received += bytes;
   }

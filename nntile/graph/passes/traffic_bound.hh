@@ -99,14 +99,14 @@ class TrafficBoundPass {
   /// Bytes by which a tile comes to all of some ranks.
   Index missing(Ranks ranks, std::uint32_t b) {
     int const there = common(ranks, at(b));
-    return plan_.buffers[b].bytes * (count(ranks) - (one_[b] ? std::min(there, 1) : there));
+    return plan_.buffers[b].payload() * (count(ranks) - (one_[b] ? std::min(there, 1) : there));
   }
   /// Whether what is read comes to all of some ranks for no more bytes than the largest result.
   bool worth_all(std::span<Use<BufferId> const> uses, Ranks ranks) {
     Index all = 0, largest = 0;
     for (Use<BufferId> const& use : uses) {
       if (reads(use.access)) all += missing(ranks, use.handle);
-      if (writes(use.access)) largest = std::max(largest, plan_.buffers[use.handle].bytes);
+      if (writes(use.access)) largest = std::max(largest, plan_.buffers[use.handle].payload());
     }
     return all <= largest * (count(ranks) - 1);
   }
@@ -120,12 +120,12 @@ class TrafficBoundPass {
   void choose(std::span<Use<BufferId> const> uses, RankBox const& box) {
     Index all = 0, most = -1;
     for (Use<BufferId> const& use : uses)
-      if (reads(use.access)) all += plan_.buffers[use.handle].bytes;
+      if (reads(use.access)) all += plan_.buffers[use.handle].payload();
     mesh_.each(box, [&](int rank) {
       Index bytes = 0;
       for (Use<BufferId> const& use : uses)
         if (reads(use.access) && has(at(use.handle), rank))
-          bytes += plan_.buffers[use.handle].bytes;
+          bytes += plan_.buffers[use.handle].payload();
       if (bytes > most) most = bytes, std::fill(task_.begin(), task_.end(), 0);
       if (bytes == most) add(task_, rank);
     });
