@@ -122,6 +122,10 @@ class FormatError : public Error {
 class CommError : public Error {
   using Error::Error;
 };
+/// A device that is lost, or a call of it that failed.
+class DeviceError : public Error {
+  using Error::Error;
+};
 /// A value outside its domain: a worker count, a name, an option.
 class ValueError : public Error {
   using Error::Error;

@@ -1,7 +1,7 @@
 // error: execute_async\(\) of a temporary graph: it ends with this statement; keep the graph in a variable
 // error: bind_input: values are an array, vector or span of the C\+\+ type of a dtype, which is T where one is named
 // error: a CompiledGraph<R> is bound to a TensorStore<R>: this store is on another type of runtime
-// error: use of deleted function .*Serial::Serial\(const .*Serial|call to deleted constructor of '(const )?nntile::Serial'
+// error: use of deleted function .*BasicSerial<D>::BasicSerial\(const .*BasicSerial|call to deleted constructor of '(const )?nntile::(Basic)?Serial
 // error: template constraint failure for .*Runtime<R>.* nntile::TensorStore|constraints not satisfied for class template 'TensorStore'
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with stores and compiled graphs.

@@ -52,10 +52,10 @@ constexpr Codelet scale_codelet{"scale", +[](KernelCall const& call) noexcept ->
                                   return {};
                                 }};
 /// Copies buffer 0 to buffer 1.
-constexpr Codelet copy_codelet{"copy", +[](KernelCall const& call) noexcept -> Status {
-                                 std::memcpy(call.buffers[1], call.buffers[0], 8);
-                                 return {};
-                               }};
+constexpr Codelet copy_cell_codelet{"copy", +[](KernelCall const& call) noexcept -> Status {
+                                      std::memcpy(call.buffers[1], call.buffers[0], 8);
+                                      return {};
+                                    }};
 /// Writes the argument to buffer 0.
 constexpr Codelet set_codelet{"set", +[](KernelCall const& call) noexcept -> Status {
                                 std::memcpy(call.buffers[0], call.arguments, 8);
@@ -130,9 +130,9 @@ TEMPLATE_LIST_TEST_CASE("all tasks that accumulate come before a later reader or
       if (later == Access::write)
         (void)submit(scene.runtime, set_codelet, {{sum, later}}, -1);
       else
-        (void)submit(scene.runtime, copy_codelet, {{sum, later}, {seen, Access::write}}, 0);
-      Event const last =
-          submit(scene.runtime, copy_codelet, {{sum, Access::read}, {seen, Access::update}}, 0);
+        (void)submit(scene.runtime, copy_cell_codelet, {{sum, later}, {seen, Access::write}}, 0);
+      Event const last = submit(scene.runtime, copy_cell_codelet,
+                                {{sum, Access::read}, {seen, Access::update}}, 0);
       for (int i = 0; i < 20; ++i)  // time for them to run too early
         scene.runtime.wait(submit(scene.runtime, look_codelet, {}, 0));
       CHECK(!scene.runtime.done(last));

@@ -155,7 +155,7 @@ TEST_CASE("check finds nothing in a lawful run", "[runtime][adaptors]") {
   auto const b = cell(runtime, 2);
   for (int i = 0; i < 50; ++i) {
     submit(runtime, test::step_codelet, {{a, Access::update}}, i);
-    submit(runtime, test::copy_codelet, {{b, Access::write}, {a, Access::read}}, i);
+    submit(runtime, test::copy_cell_codelet, {{b, Access::write}, {a, Access::read}}, i);
   }
   runtime.wait_all();
   CHECK(runtime.problems().empty());
@@ -199,7 +199,7 @@ TEST_CASE("check finds every dropped order", "[runtime][adaptors]") {
     for (long i = 0; i < 3; ++i) {
       submit(runtime, test::put_codelet, {{a, Access::write}}, i);
       submit(runtime, test::step_codelet, {{a, Access::update}}, i);
-      submit(runtime, test::copy_codelet, {{b, Access::write}, {a, Access::read}}, i);
+      submit(runtime, test::copy_cell_codelet, {{b, Access::write}, {a, Access::read}}, i);
     }
     INFO("defect " << static_cast<int>(defect));
     CHECK_THROWS_AS(runtime.wait_all(), TaskError);

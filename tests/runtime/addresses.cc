@@ -51,7 +51,7 @@ TEMPLATE_LIST_TEST_CASE("a buffer reached by handle and by address is one buffer
     test::submit(runtime, step_codelet, {{middle, Access::update}}, 1);
     auto const result = cell(runtime);
     test::submit(
-        runtime, copy_codelet,
+        runtime, copy_cell_codelet,
         {{result, Access::write}, {runtime.region_at(address + 8, {0, 8, {}}), Access::read}}, 0);
     CHECK(test::read(runtime, result) == 13);
     runtime.retire(buffer);

@@ -55,7 +55,7 @@ TEMPLATE_LIST_TEST_CASE("what writes const bytes is refused, and what reads them
   long const values[2] = {5, 6};
   auto const handle = runtime.adopt(std::as_bytes(std::span(values)));
   auto const result = cell(runtime);
-  test::submit(runtime, copy_codelet, {{result, Access::write}, {handle, Access::read}}, 1);
+  test::submit(runtime, copy_cell_codelet, {{result, Access::write}, {handle, Access::read}}, 1);
   CHECK(test::read(runtime, result) == 6);
   for (Access const access : {Access::write, Access::update, Access::accumulate}) {
     CHECK(contains(

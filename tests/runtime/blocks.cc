@@ -219,7 +219,7 @@ TEST_CASE("a task of blocks is one task beside others", "[runtime][blocks]") {
       step(ring, wide, 30, i);
       submit(ring, step_codelet, {{narrow, Access::update}}, i);
     }
-    submit(ring, copy_codelet, {{both, Access::write}, {wide, Access::read}}, 0L);
+    submit(ring, copy_cell_codelet, {{both, Access::write}, {wide, Access::read}}, 0L);
     long first = 0, alone = 0;
     for (long i = 0; i < 20; ++i) first = affine(first, 3, i) + 30, alone = affine(alone, 3, i);
     CHECK(read(ring, both) == first);

@@ -63,7 +63,7 @@ TEMPLATE_TEST_CASE("a refused submission changes nothing", "[runtime][buffers]",
   TestType runtime;
   auto const unwritten = cell(runtime), target = cell(runtime);
   CHECK_THROWS_AS(
-      submit(runtime, copy_codelet, {{target, Access::write}, {unwritten, Access::read}}),
+      submit(runtime, copy_cell_codelet, {{target, Access::write}, {unwritten, Access::read}}),
       LifetimeError);
   CHECK_THROWS_AS(runtime.lock(target, Access::read), LifetimeError);  // still unwritten
   runtime.wait_all();
@@ -74,7 +74,7 @@ TEMPLATE_TEST_CASE("the error of an unwritten operand names op, tensor, tile and
   TestType runtime;
   auto const unwritten = cell(runtime), target = cell(runtime);
   std::string const text = message_of<LifetimeError>([&] {
-    submit(runtime, copy_codelet, {{target, Access::write}, {unwritten, Access::read}}, 0L,
+    submit(runtime, copy_cell_codelet, {{target, Access::write}, {unwritten, Access::read}}, 0L,
            {"h1", 3});
   });
   for (auto const* const piece : {"copy", "'h1'", "tile 3", "operand 1", "read", "written"})

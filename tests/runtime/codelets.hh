@@ -41,13 +41,13 @@ inline constexpr Codelet step_codelet{"step",
                                       },
                                       nullptr, nullptr};
 /// first = second + value
-inline constexpr Codelet copy_codelet{"copy",
-                                      +[](KernelCall const& call) noexcept -> Status {
-                                        cell_of(call, 0) =
-                                            affine(cell_of(call, 1), 1, value_of(call));
-                                        return {};
-                                      },
-                                      nullptr, nullptr};
+inline constexpr Codelet copy_cell_codelet{"copy",
+                                           +[](KernelCall const& call) noexcept -> Status {
+                                             cell_of(call, 0) =
+                                                 affine(cell_of(call, 1), 1, value_of(call));
+                                             return {};
+                                           },
+                                           nullptr, nullptr};
 inline constexpr Codelet fail_codelet{
     "broken", +[](KernelCall const&) noexcept -> Status { return {"it broke"}; }, nullptr, nullptr};
 

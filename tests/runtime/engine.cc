@@ -30,7 +30,7 @@ template <class R> std::vector<long> run_program(R& runtime, unsigned seed, int 
         submit(runtime, step_codelet, {{a, Access::update}}, value);
         break;
       case 1:
-        submit(runtime, copy_codelet,
+        submit(runtime, copy_cell_codelet,
                {{a, a == b ? Access::update : Access::write}, {b, Access::read}}, value);
         break;
       default:
@@ -134,7 +134,7 @@ TEST_CASE("a thousand readers and their writer keep the order", "[runtime][engin
   std::vector<DataHandle> copies;
   for (int i = 0; i < 1000; ++i) {
     copies.push_back(cell(runtime));
-    submit(runtime, copy_codelet, {{copies.back(), Access::write}, {a, Access::read}}, i);
+    submit(runtime, copy_cell_codelet, {{copies.back(), Access::write}, {a, Access::read}}, i);
   }
   submit(runtime, put_codelet, {{a, Access::write}}, -1L);
   CHECK(read(runtime, a) == -1);
@@ -175,7 +175,7 @@ TEST_CASE("submission past the bound blocks and helps, and everything runs", "[r
   auto const a = cell(runtime, 0);
   constexpr int tasks = 3 * static_cast<int>(Alone::most_in_flight);
   for (int i = 0; i < tasks; ++i)
-    submit(runtime, copy_codelet, {{a, Access::update}, {a, Access::read}}, 1L);
+    submit(runtime, copy_cell_codelet, {{a, Access::update}, {a, Access::read}}, 1L);
   CHECK(read(runtime, a) == tasks);
 }
 
@@ -188,7 +188,7 @@ TEMPLATE_TEST_CASE("more tasks than the bound may wait for a token that the driv
   while (runtime.waiting_for().empty()) (void)runtime.done(pending);
   int const tasks = static_cast<int>(TestType::most_in_flight) + 5000;
   for (int i = 0; i < tasks; ++i)
-    submit(runtime, copy_codelet, {{b, Access::write}, {a, Access::read}}, i);
+    submit(runtime, copy_cell_codelet, {{b, Access::write}, {a, Access::read}}, i);
   keeper.at(0).complete();
   CHECK(read(runtime, b) == tasks);
 }
@@ -272,7 +272,7 @@ TEMPLATE_TEST_CASE("the tasks that failures cancel are those that serial cancels
       auto const a = cells[random() % 8], b = cells[random() % 8];
       auto const& codelet = random() % 9 == 0   ? fail_codelet
                             : random() % 3 == 0 ? put_codelet
-                                                : copy_codelet;
+                                                : copy_cell_codelet;
       Access const access = a == b || random() % 2 == 0 ? Access::update : Access::write;
       events.push_back(&codelet == &put_codelet
                            ? submit(runtime, codelet, {{a, Access::write}})

@@ -21,7 +21,8 @@ TEMPLATE_TEST_CASE("a failed task marks what it writes, and its readers are canc
   TestType runtime;
   auto const a = cell(runtime, 1), b = cell(runtime, 2);
   Event const failed = submit(runtime, fail_codelet, {{a, Access::update}});
-  Event const cancelled = submit(runtime, copy_codelet, {{b, Access::write}, {a, Access::read}});
+  Event const cancelled =
+      submit(runtime, copy_cell_codelet, {{b, Access::write}, {a, Access::read}});
   CHECK_THROWS_AS(runtime.wait(failed), TaskError);
   CHECK_THROWS_AS(runtime.wait(cancelled), TaskError);
   CHECK_THROWS_AS(runtime.lock(b, Access::read), TaskError);
@@ -69,7 +70,7 @@ TEMPLATE_TEST_CASE("a cancelled task that would have overwritten marks its targe
   TestType runtime;
   auto const a = cell(runtime, 1), b = cell(runtime, 2);
   submit(runtime, fail_codelet, {{a, Access::write}});
-  submit(runtime, copy_codelet, {{b, Access::write}, {a, Access::read}});
+  submit(runtime, copy_cell_codelet, {{b, Access::write}, {a, Access::read}});
   submit(runtime, put_codelet, {{a, Access::write}}, 3L);
   CHECK_THROWS_AS(runtime.lock(b, Access::read), TaskError);
   CHECK(read(runtime, a) == 3);
@@ -94,7 +95,7 @@ TEMPLATE_TEST_CASE("wait_all reports the oldest failure, counts the others, and 
   Event const first = submit(runtime, fail_codelet, {{a, Access::update}}, 0L, {"weights", 4});
   submit(runtime, fail_codelet, {{b, Access::update}});
   for (int i = 0; i < 3; ++i)
-    submit(runtime, copy_codelet, {{c, Access::write}, {a, Access::read}});
+    submit(runtime, copy_cell_codelet, {{c, Access::write}, {a, Access::read}});
   std::string const text = message_of<TaskError>([&] { runtime.wait_all(); });
   for (auto const* const piece :
        {"broken", "'weights'", "tile 4", "it broke", "1 failed", "3 were cancelled"}) {
@@ -110,7 +111,8 @@ TEMPLATE_TEST_CASE("the error of a cancelled task names itself and the cause", "
   TestType runtime;
   auto const a = cell(runtime, 1), b = cell(runtime, 2);
   Event const failed = submit(runtime, fail_codelet, {{a, Access::update}}, 0L, {"h", 2});
-  Event const cancelled = submit(runtime, copy_codelet, {{b, Access::write}, {a, Access::read}});
+  Event const cancelled =
+      submit(runtime, copy_cell_codelet, {{b, Access::write}, {a, Access::read}});
   try {
     runtime.wait(cancelled);
     FAIL("wait did not throw");
@@ -231,7 +233,7 @@ TEST_CASE("a thousand failures and a hundred thousand cancelled tasks are kept i
   auto const a = cell(runtime, 1), b = cell(runtime, 2);
   submit(runtime, fail_codelet, {{a, Access::update}});
   for (int i = 0; i < 100000; ++i)
-    submit(runtime, copy_codelet, {{b, Access::write}, {a, Access::read}});
+    submit(runtime, copy_cell_codelet, {{b, Access::write}, {a, Access::read}});
   for (int i = 0; i < 999; ++i) submit(runtime, fail_codelet, {{b, Access::write}});
   std::string const text = message_of<TaskError>([&] { runtime.wait_all(); });
   CHECK(contains(text, "999 failed"));

@@ -140,7 +140,7 @@ TEMPLATE_LIST_TEST_CASE("tasks inside a task keep their order by what they do to
     runtime.orchestrate(
         [=](auto& nested) {
           for (long t = 0; t < 300; ++t) submit(nested, step_codelet, {updating(a)}, t);
-          submit(nested, copy_codelet, {writing(b), reading(a)}, 1);
+          submit(nested, copy_cell_codelet, {writing(b), reading(a)}, 1);
         },
         updating(a), writing(b));
     submit(runtime, step_codelet, {updating(b)}, 3);

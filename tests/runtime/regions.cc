@@ -241,7 +241,7 @@ TEMPLATE_LIST_TEST_CASE("a region ends with its buffer, whose memory waits for i
     auto const region = runtime.region(buffer, {0, 8, {}});
     auto const part = runtime.region(buffer, {0, 4, {}});
     test::submit(runtime, put_codelet, {{region, Access::write}}, 41);
-    test::submit(runtime, copy_codelet, {{result, Access::write}, {region, Access::read}}, 1);
+    test::submit(runtime, copy_cell_codelet, {{result, Access::write}, {region, Access::read}}, 1);
     if (lifetime == Lifetime::persistent) runtime.retire(buffer);
     runtime.close_scope(Lifetime::step);
     CHECK(test::read(runtime, result) == 42);
@@ -299,7 +299,7 @@ TEMPLATE_LIST_TEST_CASE("a replay is ordered by the bytes of its bindings", "[ru
   long const value = 1;
   auto const arguments = std::as_bytes(std::span(&value, 1));
   Use<Binding> const uses[] = {{0, Access::write}, {1, Access::read}};
-  ProgramTask const tasks[] = {{&copy_codelet, uses, arguments, {}, {}}};
+  ProgramTask const tasks[] = {{&copy_cell_codelet, uses, arguments, {}, {}}};
   auto const program = runtime.record(tasks, 2);
   for (long i = 0; i < 20; ++i) {
     test::submit(runtime, put_codelet, {{buffer, Access::write}}, i);
@@ -325,7 +325,7 @@ TEMPLATE_LIST_TEST_CASE("operands of a task that submits may be regions apart",
              high = runtime.region(buffer, cell_region(1));
   auto const body = [=](auto& nested) {
     test::submit(nested, put_codelet, {{low, Access::write}}, 3);
-    test::submit(nested, copy_codelet, {{high, Access::write}, {low, Access::read}}, 1);
+    test::submit(nested, copy_cell_codelet, {{high, Access::write}, {low, Access::read}}, 1);
   };
   runtime.orchestrate(body, Use<DataHandle>{low, Access::write},
                       Use<DataHandle>{high, Access::write});

@@ -175,7 +175,7 @@ TEST_CASE("more readers or producers than a slot has edges wait through joins", 
   std::vector<DataHandle> copies;
   for (int i = 0; i < 100; ++i) {
     copies.push_back(cell(ring));
-    submit(ring, copy_codelet, {{copies.back(), Access::write}, {source, Access::read}}, 0L);
+    submit(ring, copy_cell_codelet, {{copies.back(), Access::write}, {source, Access::read}}, 0L);
   }
   submit(ring, put_codelet, {{source, Access::write}}, 5L);
   auto const stats = ring.stats();
@@ -285,7 +285,7 @@ TEST_CASE("polls that drive amid the joins of a submission change nothing", "[ru
   std::vector<DataHandle> copies;
   for (int i = 0; i < 50; ++i) {
     copies.push_back(cell(ring));
-    submit(ring, copy_codelet, {{copies.back(), Access::write}, {source, Access::read}}, 0L);
+    submit(ring, copy_cell_codelet, {{copies.back(), Access::write}, {source, Access::read}}, 0L);
     if (i % 10 == 9) submit(ring, step_codelet, {{source, Access::update}}, 1L);
   }
   long expected = 1;

@@ -117,8 +117,8 @@ TEST_CASE("domains that are submitted into in turn each keep their order", "[run
         expected[x] = affine(expected[x], 3, t);
         for (int reader = 0; reader < 10; ++reader)  // more than a slot has edges
           (void)task(*domain, look_codelet, {{handles[x], Access::read}});
-        (void)task(*domain, copy_codelet, {{handles[y], Access::write}, {handles[x], Access::read}},
-                   1);
+        (void)task(*domain, copy_cell_codelet,
+                   {{handles[y], Access::write}, {handles[x], Access::read}}, 1);
         expected[y] = affine(expected[x], 1, 1);
       }
     a.wait_all();

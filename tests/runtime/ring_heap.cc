@@ -255,8 +255,8 @@ TEST_CASE("memory of a heap is given out again once its tasks have ended", "[run
     auto const a = ring.allocate(sizeof(long), host, Lifetime::step),
                b = ring.allocate(sizeof(long), host, Lifetime::step);
     submit(ring, put_codelet, {{a, Access::write}}, i);
-    submit(ring, copy_codelet, {{b, Access::write}, {a, Access::read}}, 1L);
-    submit(ring, copy_codelet, {{sum, Access::write}, {b, Access::read}}, 0L);
+    submit(ring, copy_cell_codelet, {{b, Access::write}, {a, Access::read}}, 1L);
+    submit(ring, copy_cell_codelet, {{sum, Access::write}, {b, Access::read}}, 0L);
     submit(ring, step_codelet, {{sum, Access::update}}, 0L);
     expected = 3 * (i + 1);
   }

@@ -51,8 +51,8 @@ struct Stage {
     auto const bytes = std::as_bytes(std::span(&value, 1));
     Use<Binding> const third[] = {uses[3], uses[2]};
     ProgramTask const tasks[] = {{&put_codelet, {uses, 1}, bytes, {-1, -2}, {}},
-                                 {&copy_codelet, {uses + 1, 2}, bytes, {-1, 0}, {}},
-                                 {&copy_codelet, third, bytes, {-1, 3}, {}}};
+                                 {&copy_cell_codelet, {uses + 1, 2}, bytes, {-1, 0}, {}},
+                                 {&copy_cell_codelet, third, bytes, {-1, 3}, {}}};
     image = std::make_shared<Image const>(Recorder(tasks, 3, {}).image());
     for (int i = 0; i < 3; ++i)
       handles.push_back(driver.reclaim().begin(

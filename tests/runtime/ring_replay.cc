@@ -86,7 +86,8 @@ long value_in(Ring& ring, DataHandle handle) { return read(ring, handle); }
 RingProgram record_copy(Ring& ring) {
   Use<Binding> const uses[] = {{0, Access::write}, {1, Access::read}};
   long const value = 5;
-  ProgramTask const task{&copy_codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {"sum", 3}};
+  ProgramTask const task{
+      &copy_cell_codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {"sum", 3}};
   ProgramParameter const parameter{0, 0, 0, sizeof(long)};
   return ring.record({&task, 1}, 2, {&parameter, 1});
 }
@@ -148,7 +149,7 @@ TEST_CASE("tasks and replays order each other by their buffers", "[runtime][ring
     ring.replay(program, there, std::as_bytes(std::span(&round, 1)));  // b = a + round
     submit(ring, step_codelet, {{b, Access::update}}, 1L);             // b = 3 b + 1
     ring.replay(program, on, std::as_bytes(std::span(&round, 1)));     // c = b + round
-    submit(ring, copy_codelet, {{a, Access::write}, {c, Access::read}}, -4 * round);
+    submit(ring, copy_cell_codelet, {{a, Access::write}, {c, Access::read}}, -4 * round);
   }
   long expected = 1;
   for (int round = 0; round < 35; ++round) expected = 3 * expected + 1;
@@ -165,7 +166,7 @@ TEST_CASE("a replay that only reads leaves a later writer waiting for it", "[run
   DataHandle const bound[] = {cell(ring, 1)};
   Event const replay = ring.replay(program, bound);
   Event const reader =
-      submit(ring, copy_codelet, {{cell(ring), Access::write}, {bound[0], Access::read}}, 0L);
+      submit(ring, copy_cell_codelet, {{cell(ring), Access::write}, {bound[0], Access::read}}, 0L);
   Event const writer = submit(ring, put_codelet, {{bound[0], Access::write}}, 2L);
   ring.wait(reader);
   Completion const token = tokens.at(0);
@@ -198,13 +199,13 @@ TEST_CASE("a failed task cancels those after it in its program and beyond", "[ru
   long const value = 7;
   auto const bytes = std::as_bytes(std::span(&value, 1));
   ProgramTask const tasks[] = {{&fail_codelet, first, {}, {}, {"h1", 3}},
-                               {&copy_codelet, second, bytes, {}, {"h2", 4}},
+                               {&copy_cell_codelet, second, bytes, {}, {"h2", 4}},
                                {&put_codelet, third, bytes, {}, {"h3", 5}}};
   auto const program = ring.record(tasks, 3);
   DataHandle const bound[] = {cell(ring), cell(ring), cell(ring)};
   Event const replay = ring.replay(program, bound);
   Event const after =
-      submit(ring, copy_codelet, {{cell(ring), Access::write}, {bound[1], Access::read}}, 0L);
+      submit(ring, copy_cell_codelet, {{cell(ring), Access::write}, {bound[1], Access::read}}, 0L);
   REQUIRE_THROWS_AS(ring.wait(replay), TaskError);
   REQUIRE_THROWS_AS(ring.wait(after), TaskError);
   REQUIRE_THROWS_WITH(ring.wait_all(), Catch::Matchers::Contains("broken of tensor 'h1', tile 3"));

@@ -81,7 +81,8 @@ class Walk {
       submit(ring_, step_codelet, {{a.handle, Access::update}}, value);
       a.value = affine(a.value, 3, value);
     } else {
-      submit(ring_, copy_codelet, {{a.handle, Access::write}, {b.handle, Access::read}}, value);
+      submit(ring_, copy_cell_codelet, {{a.handle, Access::write}, {b.handle, Access::read}},
+             value);
       a.value = affine(b.value, 1, value);
     }
     ++tasks_;

@@ -60,7 +60,7 @@ TEMPLATE_TEST_CASE("closing a scope retires what was allocated in it, and nothin
   auto const outside = cell(runtime, 1);
   auto step = scope(runtime, Lifetime::step);
   auto const inside = step.allocate(sizeof(long));
-  submit(runtime, copy_codelet, {{inside, Access::write}, {outside, Access::read}}, 2L);
+  submit(runtime, copy_cell_codelet, {{inside, Access::write}, {outside, Access::read}}, 2L);
   CHECK(read(runtime, inside) == 3);
   step.close();
   CHECK(is_void(runtime, inside));
@@ -91,7 +91,7 @@ TEMPLATE_TEST_CASE("closing a scope does not wait for the tasks in it", "[runtim
     auto const inside = step.allocate(sizeof(long));
     submit(runtime, put_codelet, {{inside, Access::write}}, 5L);
     submit(runtime, keep_codelet, {{inside, Access::update}}, &keeper);
-    submit(runtime, copy_codelet, {{out, Access::write}, {inside, Access::read}}, 1L);
+    submit(runtime, copy_cell_codelet, {{out, Access::write}, {inside, Access::read}}, 1L);
   }  // would hang here if it waited
   std::thread completer([&] { keeper.at(0).complete(); });
   CHECK(read(runtime, out) == 6);

@@ -22,15 +22,15 @@
 
 namespace nntile::detail::serial {
 
-class Level;
-class Levels;
+template <class S> class Level;
+template <class S> class Levels;
 
-/// A copied submission, a replay, or the end of a retired buffer, that has not ended.
-struct Queued : Pending {
+/// A copied submission to an S, a replay, or the end of a retired buffer, that has not ended.
+template <class S> struct Queued : Pending {
   std::uint64_t first = 0;  // sequences of its tasks; none for a retired buffer,
   std::uint64_t last = 0;   // which stands behind `last`
   std::unique_ptr<Flight> flight;
-  NestingBody<Level> submits;       // of a task that does
+  NestingBody<Level<S>> submits;    // of a task that does
   std::vector<DataHandle> handles;  // its operands'
   std::vector<Use<support::Buffer*>> uses;
   std::vector<void*> pointers;
@@ -43,7 +43,8 @@ struct Queued : Pending {
 
 /// Tasks in the order of their submission. An open task, which waits for its token or for others,
 /// holds back those that name one of its buffers; all others pass it.
-struct Line {
+template <class S> struct Line {
+  using Queued = serial::Queued<S>;
   std::deque<std::unique_ptr<Queued>> queue;  // open ones; the driver's
   support::Submitted submitted;
   bool changed = false;    // something that is queued may be started

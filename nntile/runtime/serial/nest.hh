@@ -34,10 +34,10 @@ template <class Table> struct TableOfApart {
 
 /// Queues a task that submits, whose operands are those of a table. Returns its sequence. Throws
 /// what Line::push does, ValueError (operands that overlap).
-template <class Table, class Calls>
-std::uint64_t push_nesting(Line& line, Table& table, NestingTask<Calls>&& task) {
+template <class S, class Table>
+std::uint64_t push_nesting(Line<S>& line, Table& table, NestingTask<Level<S>>&& task) {
   TableOfApart<Table> operands{table};
-  return line.push(operands, [&](Queued& last) {
+  return line.push(operands, [&](Queued<S>& last) {
     last.submits = std::move(task.body);
     for (Use<DataHandle> const& use : task.uses) last.handles.push_back(use.handle);
     return Task<DataHandle>{&support::nesting_codelet, task.uses, {}, task.hints, task.label};
@@ -47,11 +47,12 @@ std::uint64_t push_nesting(Line& line, Table& table, NestingTask<Calls>&& task) 
 /// The tasks of one task that submits, `depth` levels below the runtime's own, whose domain that
 /// is. They run when its body waits or has returned, so that a recursion without waits needs no
 /// stack.
-class Level : public support::NestedCalls {
+template <class S> class Level : public support::NestedCalls {
  public:
   using Handle = DataHandle;
+  using Queued = serial::Queued<S>;
 
-  Level(Serial& serial, Levels& levels, std::uint32_t depth);
+  Level(S& serial, Levels<S>& levels, std::uint32_t depth);
 
   /// Makes ready for a task that submits. Throws std::bad_alloc.
   void begin(Queued& task) {
@@ -105,7 +106,7 @@ class Level : public support::NestedCalls {
   }
   void unlock(DataHandle handle) { buffers.end_lock(handle); }
 
-  Line line;
+  Line<S> line;
   support::NestedBuffers buffers;
 
  private:
@@ -120,8 +121,8 @@ class Level : public support::NestedCalls {
       throw LifetimeError(support::foreign_event(call));
   }
 
-  Serial& serial_;
-  Levels& levels_;
+  S& serial_;
+  Levels<S>& levels_;
   std::uint32_t const depth_;
   Queued* task_ = nullptr;
   std::uint64_t first_ = 0;
@@ -129,9 +130,12 @@ class Level : public support::NestedCalls {
 };
 
 /// The open levels: of the tasks that submit and have not ended, each inside the one before.
-class Levels {
+template <class S> class Levels {
+  using Level = serial::Level<S>;
+  using Queued = serial::Queued<S>;
+
  public:
-  explicit Levels(Serial& serial) : serial_(serial) {}
+  explicit Levels(S& serial) : serial_(serial) {}
 
   /// Runs the tasks of the innermost level, then goes on where it was submitted, until those of
   /// level `base` are through, a task waits for its token, or `most` tasks were started.
@@ -139,12 +143,12 @@ class Levels {
     auto const start = [this](Queued& head) { return this->start(head); };
     for (;;) {
       Level* const level = depth_ == 0 ? nullptr : levels_[depth_ - 1].get();
-      Line& line = level == nullptr ? serial_.line_ : level->line;
+      Line<S>& line = level == nullptr ? serial_.line_ : level->line;
       if (!line.queue.empty()) {
         auto const looked = level == nullptr
                                 ? serial_.look_through(line, serial_.buffers_, most, start)
                                 : serial_.look_through(line, level->buffers, most, start);
-        if (looked != Serial::Looked::opened && !line.queue.empty()) return;
+        if (looked != S::Looked::opened && !line.queue.empty()) return;
       } else if (depth_ != base) {
         --depth_;
         level->end();
@@ -157,7 +161,7 @@ class Levels {
   /// The same for the body of level `base`, which waits.
   void run_below(std::size_t base) {
     check_stack(stack_, "serial");
-    run(Serial::no_limit, base);
+    run(S::no_limit, base);
   }
   /// For a body that asks whether a task is done.
   void do_some(std::size_t base) {
@@ -200,48 +204,49 @@ class Levels {
     return false;
   }
 
-  Serial& serial_;
+  S& serial_;
   std::size_t depth_ = 0;                       // levels in use, each below the one before
   std::vector<std::unique_ptr<Level>> levels_;  // by depth, from 1
   StackOfThread stack_;
 };
 
-inline Level::Level(Serial& serial, Levels& levels, std::uint32_t depth)
+template <class S>
+Level<S>::Level(S& serial, Levels<S>& levels, std::uint32_t depth)
     : buffers(serial.failures_), serial_(serial), levels_(levels), depth_(depth) {
   line.begin_behind(support::EventName{depth, 0}.pack());
 }
-inline bool Level::done(Event event) {
+template <class S> bool Level<S>::done(Event event) {
   check(event, "done");
   if (!line.has_ended(event.sequence)) levels_.do_some(depth_);
   return line.has_ended(event.sequence);
 }
-inline void Level::make_room() {
+template <class S> void Level<S>::make_room() {
   if (line.queue.size() >= many) levels_.run_below(depth_);
 }
-inline void Level::drain(std::uint64_t sequence) {
+template <class S> void Level<S>::drain(std::uint64_t sequence) {
   if (!line.has_ended(sequence)) levels_.drain(depth_, [&] { return line.has_ended(sequence); });
 }
-
-inline void Level::drain_all() {
+template <class S> void Level<S>::drain_all() {
   if (!line.queue.empty()) levels_.drain(depth_, [&] { return line.queue.empty(); });
 }
 
 }  // namespace detail::serial
 
 /// Makes Serial a NestingRuntime.
-template <> struct Nesting<Serial> {
-  using Calls = detail::serial::Level;
-  static Event submit(Serial& serial, NestingTask<Calls>&& task) {
-    using detail::serial::Levels;
-    Serial::Inside const inside(serial, "orchestrate");
+template <Device D> struct Nesting<BasicSerial<D>> {
+  using S = BasicSerial<D>;
+  using Calls = detail::serial::Level<S>;
+  static Event submit(S& serial, NestingTask<Calls>&& task) {
+    using Levels = detail::serial::Levels<S>;
+    typename S::Inside const inside(serial, "orchestrate");
     if (serial.levels_ == nullptr) {
       serial.levels_ = {new Levels(serial), [](Levels* levels) { delete levels; }};
       serial.run_levels_ = [](Levels& levels, std::uint64_t most) { levels.run(most); };
     }
-    if (!serial.line_.queue.empty()) serial.run_queue(Serial::no_limit);
+    if (!serial.line_.queue.empty()) serial.run_queue(S::no_limit);
     std::uint64_t const sequence =
         detail::serial::push_nesting(serial.line_, serial.buffers_, std::move(task));
-    serial.run_queue(Serial::no_limit);
+    serial.run_queue(S::no_limit);
     return {&serial, sequence};
   }
 };

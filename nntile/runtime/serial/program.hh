@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/runtime/device.hh"
 #include "nntile/runtime/support/buffer.hh"
 #include "nntile/runtime/support/recording.hh"
 
@@ -202,7 +203,7 @@ class SerialProgram {
   std::size_t size() const { return image_ == nullptr ? 0 : image_->steps.size(); }
 
  private:
-  friend class Serial;
+  template <Device D> friend class BasicSerial;
   explicit SerialProgram(std::shared_ptr<detail::serial::Image const> image)
       : image_(std::move(image)) {}
 

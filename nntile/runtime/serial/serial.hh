@@ -14,11 +14,13 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/device.hh"
 #include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/serial/line.hh"
 #include "nntile/runtime/serial/program.hh"
 #include "nntile/runtime/support/bindings.hh"
 #include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/device_tasks.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/options.hh"
 #include "nntile/runtime/support/run_body.hh"
@@ -35,26 +37,37 @@ namespace nntile {
 /// Cost of a submission: look-up and checks of its handles; of a replayed task: its operands'
 /// pointers. Allocates: only to record, to queue, or beyond 16 uses. The tasks of a task run in
 /// order when its body waits, or has returned.
-class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial> {
+/// With a Device, tasks that name memory of one run there, as asynchronous tasks.
+template <Device D = NoDevice>
+class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
+                    public Orchestrates<BasicSerial<D>> {
+  using Calls = support::StorageCalls<BasicSerial>;
+  using Calls::link_;
+  using typename Calls::Inside;
+
  public:
   using Handle = DataHandle;
   using Program = SerialProgram;
   static constexpr char const* runtime_name = "serial";
 
-  Serial() = default;
-  /// Throws ValueError for more than one worker, or `own_driver`: there is no other thread.
-  explicit Serial(RuntimeOptions const& options) {
+  BasicSerial() = default;
+  /// Hands its further arguments to the device. Throws ValueError for more than one worker, or
+  /// `own_driver`: there is no other thread.
+  template <class... Arguments>
+  requires std::constructible_from<D, Arguments...>
+  explicit BasicSerial(RuntimeOptions const& options, Arguments&&... device)
+      : devices_(static_cast<Arguments&&>(device)...) {
     (void)support::check_options({options.workers.value_or(1), false, false}, "serial", 1);
     if (options.own_driver)
       throw ValueError("serial: own_driver needs a thread besides the driver, and serial has none");
   }
-  Serial(Serial const&) = delete;
-  Serial& operator=(Serial const&) = delete;
+  BasicSerial(BasicSerial const&) = delete;
+  BasicSerial& operator=(BasicSerial const&) = delete;
   /// Waits for tokens; never throws.
-  ~Serial() {
+  ~BasicSerial() {
     link_->close();
     auto const inside = thread_.enter_to_destroy();
-    take_dropped();
+    this->take_dropped();
     drain_all();
     tokens_.quiesce();
   }
@@ -108,7 +121,8 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
     if (!line_.queue.empty()) run_queue_and_poll();
     bindings_.bind(buffers_, program.image_.get(), bindings, block.size());
     forget_ended();
-    bool const at_once = line_.queue.empty() && !program.image_->asynchronous;
+    bool const at_once =
+        line_.queue.empty() && !program.image_->asynchronous && !is_on_device(bindings_.uses());
     std::unique_ptr<Queued> queued;
     if (!at_once) {
       queued = std::make_unique<Queued>();
@@ -162,19 +176,23 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
   Workers workers() const { return {}; }
   /// Names the tasks that wait for a token; "" if none does.
   std::string waiting_for() const { return tokens_.waiting_for(); }
+  D& device() noexcept
+  requires D::exists {
+    return devices_.device();
+  }
 
  private:
-  friend class support::StorageCalls<Serial>;
-  friend class detail::serial::Level;
-  friend class detail::serial::Levels;
-  friend struct Nesting<Serial>;
+  friend class support::StorageCalls<BasicSerial>;
+  friend class detail::serial::Level<BasicSerial>;
+  friend class detail::serial::Levels<BasicSerial>;
+  friend struct Nesting<BasicSerial>;
   static constexpr std::size_t inline_uses = 16;
 
   using Flight = detail::serial::Flight;
   using Pending = detail::serial::Pending;
-  using Queued = detail::serial::Queued;
-  using Line = detail::serial::Line;
-  using Levels = detail::serial::Levels;
+  using Queued = detail::serial::Queued<BasicSerial>;
+  using Line = detail::serial::Line<BasicSerial>;
+  using Levels = detail::serial::Levels<BasicSerial>;
 
   static constexpr std::uint64_t no_limit = UINT64_MAX;
 
@@ -226,6 +244,10 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
     return flight.body(static_cast<std::size_t>(&call - flight.calls().data()));
   }
 
+  static bool is_on_device(std::span<Use<support::Buffer*> const> uses) noexcept {
+    if constexpr (D::exists) return support::device_of(uses) >= 0;
+    return false;
+  }
   bool has_ended(std::uint64_t sequence) const noexcept { return line_.has_ended(sequence); }
 
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
@@ -364,7 +386,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
   void start(Pending& task) {
     {
       support::DrivingThread::InTask const in_task(thread_);
-      if (support::run_body(failures_, tokens_, task.body, &task, workspaces_[0]) !=
+      if (devices_.run_body(failures_, tokens_, task.body, &task, workspaces_[0]) !=
           support::Ran::ended)
         return;
     }
@@ -397,7 +419,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
   }
   /// A token was completed, on any thread.
   static void token_ended(void* runtime, void* task, Status status) noexcept {
-    auto& self = *static_cast<Serial*>(runtime);
+    auto& self = *static_cast<BasicSerial*>(runtime);
     Pending& pending = *static_cast<Pending*>(task);
     support::settle(self.failures_, pending.body, status);
     pending.ended.store(true, std::memory_order_seq_cst);
@@ -407,7 +429,8 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
 
   support::Failures failures_;
   support::DrivingThread thread_{0, &link_->driver()};
-  support::BufferTable buffers_{failures_, {}, &thread_};
+  [[no_unique_address]] support::DeviceTasks<D> devices_;
+  support::BufferTable buffers_{failures_, devices_.source(), &thread_};
   support::Workspaces workspaces_{1};
   Line line_;
   /// Of tasks that submit, once there was one (nest.hh): programs without pay for none of it.
@@ -422,6 +445,7 @@ class Serial : public support::StorageCalls<Serial>, public Orchestrates<Serial>
   support::Tokens tokens_{this, &token_ended, &wake_, &thread_};
 };
 
+using Serial = BasicSerial<>;
 static_assert(ScopedRuntime<Serial> && ReplayingRuntime<Serial> && !HintedRuntime<Serial>);
 
 }  // namespace nntile

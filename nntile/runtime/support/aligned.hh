@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory for buffers: the host's, aligned to a cache line, in huge pages where it is large; or a
-// runtime's own source.
+// Memory for buffers: the host's, aligned to a cache line, in huge pages where it is large.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,13 +15,6 @@
 #include "nntile/core/place.hh"
 
 namespace nntile::support {
-
-/// The source of storage, for a runtime that does not take it from the host's heap.
-struct StorageSource {
-  void* (*allocate)(void* state, std::size_t bytes, Place place) = nullptr;
-  void (*free)(void* state, void* pointer, std::size_t bytes, Place place) noexcept = nullptr;
-  void* state = nullptr;
-};
 
 [[noreturn, gnu::noinline]] inline void fail_place(char const* call) {
   throw ValueError(concat(call, ": this runtime has memory on the host only"));

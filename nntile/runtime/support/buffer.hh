@@ -39,11 +39,12 @@ struct alignas(64) Buffer {
   static constexpr State divided = 16;      // has regions
   static constexpr State in_use = 32;       // the record is a buffer's
   static constexpr State live = 64;         // holds storage that must be released
-  static constexpr State adopted = 128;     // the caller's memory
+  static constexpr State on_device = 128;   // the host's code must not touch it
   static constexpr State dropped = 256;     // to be retired when it is unlocked
   static constexpr State ranged = 512;      // its memory is among the ranges of addresses
   static constexpr State ended = 1024;      // of a heap of the ring: its handle is void
   static constexpr State unordered = 2048;  // some task accesses it in no order
+  static constexpr State adopted = 4096;    // the caller's memory
 
   void* pointer = nullptr;
   std::size_t bytes = 0;
@@ -92,12 +93,12 @@ constexpr Buffer::State forbidden_states(Access access) noexcept {
 
 /// States in which the submission of a task with that access needs a closer look: what is not
 /// ordered as a read, a write or an update always does, so that others need not be asked whether
-/// they are; so does a buffer in parts.
+/// they are; so does a buffer in parts, or on a device.
 struct ExaminedStates {
-  static constexpr Buffer::State parts = Buffer::region | Buffer::divided;
-  static constexpr std::uint8_t of[] = {forbidden_states(Access::read) | parts,
-                                        forbidden_states(Access::write) | parts,
-                                        forbidden_states(Access::update) | parts,
+  static constexpr Buffer::State always = Buffer::region | Buffer::divided | Buffer::on_device;
+  static constexpr std::uint8_t of[] = {forbidden_states(Access::read) | always,
+                                        forbidden_states(Access::write) | always,
+                                        forbidden_states(Access::update) | always,
                                         0xff,
                                         0xff,
                                         0xff};

@@ -41,6 +41,7 @@
 #include "nntile/runtime/support/groups.hh"
 #include "nntile/runtime/support/parts.hh"
 #include "nntile/runtime/support/scopes.hh"
+#include "nntile/runtime/support/storage_source.hh"
 
 namespace nntile::support {
 
@@ -75,7 +76,7 @@ class BufferTable {
   /// Makes an unwritten buffer. Throws ValueError (a place that this runtime lacks), OutOfMemory,
   /// LifetimeError (no open scope of that lifetime).
   DataHandle add(std::size_t bytes, Place place, Lifetime lifetime) {
-    if (source_.allocate == nullptr) check_host("allocate", place);
+    check_place("allocate", place);
     Scope* const scope = scopes_.of(lifetime);
     Buffer& buffer = records_.take();
     try {
@@ -85,7 +86,8 @@ class BufferTable {
       records_.push(buffer);
       throw;
     }
-    fill(buffer, bytes, place, lifetime, scope, Buffer::live | Buffer::unwritten, {});
+    fill(buffer, bytes, place, lifetime, scope, Buffer::live | Buffer::unwritten | state_at(place),
+         {});
     if (is_found_) [[unlikely]]
       enter_ranges(buffer);
     return handle_of(buffer);
@@ -105,7 +107,7 @@ class BufferTable {
   /// that is adopted already, if it may be written here or there).
   template <class Byte> DataHandle adopt(std::span<Byte> bytes, Place place, Release release) {
     constexpr bool writable = !std::is_const_v<Byte>;
-    if (source_.allocate == nullptr) check_host("adopt", place);
+    check_place("adopt", place);
     if (bytes.data() == nullptr && !bytes.empty())
       throw ValueError(concat("adopt: a null pointer to ", bytes.size(), " bytes"));
     Buffer& buffer = records_.take();
@@ -123,7 +125,7 @@ class BufferTable {
     buffer.pointer = const_cast<std::byte*>(bytes.data());  // given to tasks that read
     return fill(buffer, bytes.size(), place, Lifetime::persistent, nullptr,
                 Buffer::live | Buffer::adopted | (bytes.empty() ? 0 : Buffer::ranged) |
-                    (writable ? 0 : Buffer::read_only),
+                    (writable ? 0 : Buffer::read_only) | state_at(place),
                 release);
   }
   /// For an adopted buffer whose tasks have ended: its memory may be adopted again. Any thread.
@@ -149,11 +151,11 @@ class BufferTable {
   std::uint32_t count() const noexcept { return records_.count(); }
 
   /// Checks a submission and writes one Use<Buffer*> and one pointer per use; returns whether it is
-  /// usual: it has a CPU entry, and only reads, writes and updates. Throws ValueError (no
-  /// codelet, none of its entries runs on a CPU, or needs more workspace than is lent; read-only
-  /// memory that it writes), LifetimeError (handle; a locked buffer; one that is read before
-  /// anything wrote it). Changes no buffer. Calls found(i, index) for the operands of a usual task,
-  /// before their records come into the caches; of others maybe for some.
+  /// usual: it has a CPU entry, and only reads, writes and updates, on the host. Throws ValueError
+  /// (no codelet, none of its entries runs on a CPU, or needs more workspace than is lent;
+  /// read-only memory that it writes), LifetimeError (handle; a locked buffer; one that is read
+  /// before anything wrote it). Changes no buffer. Calls found(i, index) for the operands of a
+  /// usual task, before their records come into the caches; of others maybe for some.
   bool bind(Task<DataHandle> const& task, Use<Buffer*>* uses, void** pointers) {
     return bind(task, uses, pointers, [](std::size_t, std::uint32_t) {});
   }
@@ -196,9 +198,8 @@ class BufferTable {
     Buffer& buffer = find(handle, "lock");
     check_whole(buffer, "lock");
     Buffer::State const state = state_of(buffer);
-    if ((state & Buffer::locked) != 0)
-      throw LifetimeError(
-          concat("lock: ", describe(locked_part(buffer)), " is locked already: unlock it first"));
+    if ((state & (Buffer::locked | Buffer::on_device)) != 0) [[unlikely]]
+      fail_lock(buffer);
     check_lock_access(access);
     if (writes(access) && buffer.is(Buffer::read_only))
       throw ValueError(concat("lock for ", name_of(access), ": ", why_read_only(buffer)));
@@ -376,6 +377,23 @@ class BufferTable {
   friend class Regions;
   friend class DivisionCalls;
 
+  void check_place(char const* call, Place place) {
+    if (source_.allocate == nullptr) return check_host(call, place);
+    if (source_.check_place != nullptr) source_.check_place(source_.state, call, place);
+  }
+  static int state_at(Place place) noexcept {
+    return place.kind == Place::Kind::device ? int{Buffer::on_device} : 0;
+  }
+  [[noreturn]] static void fail_lock(Buffer const& buffer) {
+    Buffer const& locked = locked_part(buffer);
+    if (locked.is(Buffer::locked))
+      throw LifetimeError(
+          concat("lock: ", describe(locked), " is locked already: unlock it first"));
+    throw ValueError(concat("lock: ", describe(buffer), " lives on device ", buffer.place.device,
+                            ", where the host cannot look: copy it to a buffer of the host by a "
+                            "task of copy_codelet, and lock that"));
+  }
+
   [[gnu::noinline]] static Buffer::State state_of_part(Buffer& buffer) noexcept {
     Part const& part = *part_of(buffer);
     if (buffer.is(Buffer::region) && !part.division->calls->any_unwritten(part))
@@ -463,7 +481,8 @@ class BufferTable {
   /// `bind` where something is unusual or wrong.
   [[gnu::noinline]] bool bind_unusual(Task<DataHandle> const& task, Use<Buffer*>* uses,
                                       void** pointers) {
-    check_codelet(task);
+    if (source_.check_task == nullptr || task.codelet == nullptr)
+      check_codelet(task.codelet, task.label);
     for (std::size_t i = 0; i < task.uses.size(); ++i) {
       auto const [handle, access] = task.uses[i];
       Buffer* const buffer = records_.find(handle);
@@ -473,6 +492,8 @@ class BufferTable {
       uses[i] = {buffer, access};
       pointers[i] = buffer->pointer;
     }
+    if (source_.check_task != nullptr)
+      source_.check_task(source_.state, task.codelet, task.label, {uses, task.uses.size()});
     return false;
   }
   [[noreturn]] void fail_bind(Task<DataHandle> const& task, std::size_t operand) {

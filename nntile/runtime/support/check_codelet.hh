@@ -10,14 +10,13 @@ namespace nntile::support {
 
 /// Throws ValueError: no codelet, none of its entries runs on a CPU, or it needs more workspace
 /// than is lent.
-inline void check_codelet(Task<DataHandle> const& task) {
-  if (task.codelet == nullptr || !task.codelet->runs_on_cpu())
-    throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0),
-                            " has no entry for a CPU worker"));
-  if (task.codelet->workspace > max_workspace_bytes)
-    throw ValueError(concat("submit: ", task_name(task.codelet, task.label, 0), " needs ",
-                            task.codelet->workspace, " bytes of workspace where ",
-                            max_workspace_bytes, " are lent"));
+inline void check_codelet(Codelet const* codelet, TaskLabel const& label) {
+  if (codelet == nullptr || !codelet->runs_on_cpu())
+    throw ValueError(
+        concat("submit: ", task_name(codelet, label, 0), " has no entry for a CPU worker"));
+  if (codelet->workspace > max_workspace_bytes)
+    throw ValueError(concat("submit: ", task_name(codelet, label, 0), " needs ", codelet->workspace,
+                            " bytes of workspace where ", max_workspace_bytes, " are lent"));
 }
 
 }  // namespace nntile::support

@@ -77,7 +77,7 @@ class NestedBuffers {
   /// As BufferTable's. Throws ValueError (codelet; access that the parent did not declare),
   /// LifetimeError (a buffer that it did not declare; locked; unwritten).
   void bind(Task<DataHandle> const& task, Use<Buffer*>* uses, void** pointers) {
-    check_codelet(task);
+    check_codelet(task.codelet, task.label);
     bind(task.codelet, task.label, task.uses, uses, pointers);
   }
   void bind(Codelet const* codelet, TaskLabel const& label,
@@ -104,6 +104,7 @@ class NestedBuffers {
       throw;
     }
     buffer.bytes = bytes;
+    buffer.place = host;
     buffer.state = Buffer::live | Buffer::unwritten;
     return buffer;
   }
@@ -189,13 +190,18 @@ class NestedBuffers {
     for (Declared& declared : declared_)
       if (declared.handle == handle) {
         if (declared.access != use.access) declared.access = Access::update;
-        return restrict_to(declared.access, at(declared.index));
+        Buffer& same = at(declared.index);
+        Buffer::State const where = same.state & Buffer::on_device;
+        restrict_to(declared.access, same);
+        return same.set(where);
       }
     Buffer& buffer = take_record();
     declared_.push_back({handle, use.access, buffer.index, use.handle});
     buffer.pointer = use.handle->pointer;
     buffer.bytes = use.handle->bytes;
+    buffer.place = use.handle->place;
     restrict_to(use.access, buffer);
+    if (use.handle->is(Buffer::on_device)) buffer.set(Buffer::on_device);
   }
   static void restrict_to(Access access, Buffer& buffer) {
     buffer.state = access == Access::read    ? Buffer::read_only

@@ -98,11 +98,14 @@ inline void run_on_device(Failures& failures, TaskBody const& body, void* stream
   run_on_device(failures, body, stream, [](void*) { return Status{}; });
 }
 
-inline Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& body,
-                            void* task) noexcept {
+/// Runs one task's entry(call, token) -> Status, which returns before the task has ended, unless a
+/// mark cancels the task; `runs_on_marks`: it is called all the same. Never throws.
+template <class Entry>
+Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
+                     bool runs_on_marks, Entry entry) noexcept {
   char text[status_text_bytes];
   bool const marked = failures.any_marked() && failures.cancel_if_marked(body, text);
-  if (marked && !body.codelet->runs_on_marks) return Ran::ended;
+  if (marked && !runs_on_marks) return Ran::ended;
   Completion token;
   try {
     token = tokens.open(task, body);
@@ -113,7 +116,7 @@ inline Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& 
   Status status;
   {
     DefaultFloatEnvironment const environment;
-    status = body.codelet->async(
+    status = entry(
         {.buffers = body.pointers, .arguments = body.arguments, .text = text, .marked = marked},
         token);
   }
@@ -138,7 +141,8 @@ inline Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, vo
     return Ran::ended;
   };
   if (codelet.cpu == nullptr) [[unlikely]] {
-    if (codelet.async != nullptr) return run_asynchronous(failures, tokens, body, task);
+    if (codelet.async != nullptr)
+      return run_asynchronous(failures, tokens, body, task, codelet.runs_on_marks, codelet.async);
     return fail("the codelet has no entry for a CPU worker");
   }
   if (workspace == nullptr && codelet.workspace != 0) [[unlikely]]

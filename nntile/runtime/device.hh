@@ -1,0 +1,84 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Device: the policy by which a runtime drives accelerators, and its law. Smallest model: NoDevice;
+// one that needs no hardware: testing/device.hh.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "nntile/core/codelet.hh"
+#include "nntile/core/error.hh"
+#include "nntile/core/place.hh"
+
+namespace nntile {
+
+/// A queue of one device, whose jobs run one at a time in the order of their launch.
+struct Stream {
+  int device = 0;
+  int lane = 0;
+  bool operator==(Stream const&) const = default;
+};
+
+/// What has become of the jobs before a mark in a stream.
+enum class StreamProgress : std::uint8_t { running, ended, failed };
+
+/// The work of one task. Buffers stand in the order of its uses, as the device allocated them, or
+/// of the host. Both arrays live until the device says that the job has ended.
+struct DeviceJob {
+  Codelet const& codelet;
+  std::span<void* const> buffers;
+  void const* arguments;
+};
+
+/// The default: no devices. A runtime with it has no instruction for them.
+struct NoDevice {
+  static constexpr bool exists = false;
+};
+
+// clang-format off
+/// The devices of a runtime, one object for all of them. The runtime makes it, calls it from several
+/// threads at a time, of one stream from one at a time but for `query`, and ends it when all that was
+/// launched has ended and all memory is free.
+///
+///   exists                          true
+///   devices()                       devices, numbered from 0. Constant, and so are
+///   lanes()                         streams of each. Kernels go to the first; copies to the last.
+///   allocate(bytes, place)          memory of that device, or pinned memory of the host; aligned to
+///                                   64 bytes, never null. Throws OutOfMemory, which names place and
+///                                   bytes, DeviceError.
+///   free(pointer, bytes, place)     what allocate gave. No job that was launched uses it.
+///   runs(codelet)                   whether it has code for it; always for copy_codelet.
+///   launch(stream, job, text)       queues the work and returns. A failed status, whose text is a
+///                                   constant or `text`, says that nothing was queued.
+///   mark(stream)                    a number for the place behind all that was launched: of one
+///                                   stream they ascend from 1.
+///   query(stream, mark, text)       whether all before the mark has ended, and how: failed, with the
+///                                   reason in `text`, if a job since the mark before failed. What
+///                                   ended jobs have written is visible then. Once for each mark it
+///                                   says so; later calls say ended or failed.
+///   wait(stream, other, mark)       jobs launched from here on begin behind that mark of another.
+///
+/// After an error that lasts (a lost device) launch and query go on to fail, with one sentence that
+/// says so, allocate throws DeviceError, and free and the destructor return.
+// clang-format on
+template <class D>
+concept Device = std::same_as<D, NoDevice> ||
+                 requires(D& device, D const& constant, std::size_t bytes, Place place,
+                          void* pointer, Codelet const& codelet, DeviceJob const& job,
+                          Stream stream, std::uint64_t number, char* text) {
+                   requires D::exists;
+                   { constant.devices() } -> std::same_as<int>;
+                   { constant.lanes() } -> std::same_as<int>;
+                   { device.allocate(bytes, place) } -> std::same_as<void*>;
+                   { device.free(pointer, bytes, place) } noexcept;
+                   { constant.runs(codelet) } -> std::same_as<bool>;
+                   { device.launch(stream, job, text) } noexcept -> std::same_as<Status>;
+                   { device.mark(stream) } noexcept -> std::same_as<std::uint64_t>;
+                   { device.query(stream, number, text) } noexcept -> std::same_as<StreamProgress>;
+                   { device.wait(stream, stream, number) } noexcept;
+                 };
+static_assert(Device<NoDevice>);
+
+}  // namespace nntile

@@ -1,0 +1,193 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Tasks on devices, as asynchronous tasks: their tokens are completed by polls of the streams.
+//
+// Use by a runtime with a Device D: a member DeviceTasks<D>, before its table of buffers, which is
+// given `source()`: from there memory of devices comes, and the check of tasks that name it. Such a
+// task counts as unusual in BufferTable::bind, and so leaves the path of tasks that run at once.
+// Where the runtime runs a body it calls run_body of this instead of run_body.hh's. With NoDevice
+// all of it is nothing.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "nntile/core/copy.hh"
+#include "nntile/core/heap_array.hh"
+#include "nntile/core/threads.hh"
+#include "nntile/runtime/device.hh"
+#include "nntile/runtime/support/aligned.hh"
+#include "nntile/runtime/support/check_codelet.hh"
+#include "nntile/runtime/support/run_body.hh"
+#include "nntile/runtime/support/storage_source.hh"
+
+namespace nntile::support {
+
+/// The number of the device where a task runs that names these buffers: the last one's that lives
+/// on a device, so that a copy runs at its target. -1: the host.
+inline int device_of(std::span<Use<Buffer*> const> uses) noexcept {
+  for (std::size_t i = uses.size(); i-- != 0;)
+    if (uses[i].handle->is(Buffer::on_device)) return uses[i].handle->place.device;
+  return -1;
+}
+
+/// The devices of one runtime, and the tasks in flight on them. Any thread may call it.
+template <Device D> class DeviceTasks {
+ public:
+  template <class... Arguments>
+  explicit DeviceTasks(Arguments&&... arguments)
+      : device_(static_cast<Arguments&&>(arguments)...),
+        queues_(static_cast<std::size_t>(device_.devices() * device_.lanes())) {
+    for (int device = 0; device < device_.devices(); ++device)
+      for (int lane = 0; lane < device_.lanes(); ++lane) {
+        Queue& queue = queue_of({device, lane});
+        queue.device = &device_;
+        queue.stream = {device, lane};
+      }
+  }
+  DeviceTasks(DeviceTasks const&) = delete;
+  DeviceTasks& operator=(DeviceTasks const&) = delete;
+
+  D& device() noexcept { return device_; }
+
+  StorageSource source() noexcept {
+    return {&allocate, &free, &device_, &check_place, &check_task};
+  }
+
+  /// As run_body of run_body.hh; a task that names memory of a device runs there, as an
+  /// asynchronous one.
+  Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
+               void* workspace) noexcept {
+    int const device = device_of(body.uses);
+    if (device < 0) return support::run_body(failures, tokens, body, task, workspace);
+    int const lane = body.codelet == &copy_codelet ? device_.lanes() - 1 : 0;
+    Queue& queue = queue_of({device, lane});
+    return run_asynchronous(
+        failures, tokens, body, task, false, [&](KernelCall const& call, Completion const& token) {
+          return queue.launch({*body.codelet, {body.pointers, body.uses.size()}, body.arguments},
+                              call.text, token);
+        });
+  }
+
+ private:
+  /// What was launched into one stream and has not ended, in order. A poll of the token of the
+  /// first looks for all of them.
+  struct Queue {
+    struct Flying {
+      std::uint64_t mark;
+      Completion token;
+    };
+    D* device = nullptr;
+    Stream stream;
+    detail::Mutex mutex;
+    std::deque<Flying> flying;
+    bool watched = false;  // a poll looks for the first, or is about to
+
+    Status launch(DeviceJob const& job, char* text, Completion const& token) noexcept {
+      bool watches = false;
+      try {
+        detail::Lock guard(mutex);
+        flying.push_back({0, token});
+        Status const status = device->launch(stream, job, text);
+        if (!status.ok()) {
+          flying.pop_back();
+          return status;
+        }
+        flying.back().mark = device->mark(stream);
+        watches = !std::exchange(watched, true);
+      } catch (std::bad_alloc const&) {
+        return {"no memory for a task on a device"};
+      }
+      if (watches) watch(token);
+      return {};
+    }
+    /// Polls for the first task; where there is no memory for that, waits for all of them.
+    void watch(Completion const& token) noexcept {
+      try {
+        token.poll(&poll, this);
+      } catch (std::bad_alloc const&) {
+        while (!poll(this, token)) detail::yield_core();
+      }
+    }
+    /// Ends the tasks whose marks the stream has reached; true if the first was among them.
+    static bool poll(void* state, Completion) noexcept {
+      auto& self = *static_cast<Queue*>(state);
+      char text[status_text_bytes];
+      for (bool any = false;; any = true) {
+        Completion token;
+        StreamProgress progress;
+        {
+          detail::Lock guard(self.mutex);
+          if (self.flying.empty()) {
+            self.watched = false;
+            return true;
+          }
+          Flying const& next = self.flying.front();
+          token = next.token;
+          progress = self.device->query(self.stream, next.mark, text);
+          if (progress != StreamProgress::running) self.flying.pop_front();
+        }
+        if (progress == StreamProgress::running) {
+          if (any) self.watch(token);
+          return any;
+        }
+        text[status_text_bytes - 1] = 0;
+        token.complete(progress == StreamProgress::failed ? Status{text} : Status{});
+      }
+    }
+  };
+
+  Queue& queue_of(Stream stream) const noexcept {
+    return queues_[static_cast<std::size_t>(stream.device * device_.lanes() + stream.lane)];
+  }
+  static bool is_on_device(Place place) noexcept { return place.kind == Place::Kind::device; }
+  static void* allocate(void* state, std::size_t bytes, Place place) {
+    if (place == host) return allocate_aligned(bytes);
+    check_place(state, "allocate", place);
+    return static_cast<D*>(state)->allocate(bytes, place);
+  }
+  static void free(void* state, void* pointer, std::size_t bytes, Place place) noexcept {
+    if (place == host) return free_aligned(pointer);
+    static_cast<D*>(state)->free(pointer, bytes, place);
+  }
+  static void check_place(void* state, char const* call, Place place) {
+    int const devices = static_cast<D*>(state)->devices();
+    bool const numbered = is_on_device(place) && place.device >= 0 && place.device < devices;
+    if (numbered || (place.kind <= Place::Kind::pinned && place.device == 0)) return;
+    throw ValueError(concat(call, ": there is no ", name_of(place.kind), " ", place.device,
+                            ": this runtime has memory on the host, pinned, and on ", devices,
+                            devices == 1 ? " device" : " devices", ", numbered from 0"));
+  }
+  static void check_task(void* state, Codelet const* codelet, TaskLabel const& label,
+                         std::span<Use<Buffer*> const> uses) {
+    int const device = device_of(uses);
+    if (device < 0) return check_codelet(codelet, label);
+    if (!static_cast<D*>(state)->runs(*codelet))
+      throw ValueError(concat("submit: ", task_name(codelet, label, 0),
+                              " has no entry for a device, and names memory of device ", device));
+    if (codelet == &copy_codelet) return;
+    for (Use<Buffer*> const& use : uses)
+      if (use.handle->is(Buffer::on_device) && use.handle->place.device != device)
+        throw ValueError(concat("submit: ", task_name(codelet, label, 0),
+                                " names memory of device ", use.handle->place.device, " and of ",
+                                device, ": copy one of them first, by a task of copy_codelet"));
+  }
+
+  D device_;
+  HeapArray<Queue> queues_;
+};
+
+/// Without devices: nothing.
+template <> class DeviceTasks<NoDevice> {
+ public:
+  static StorageSource source() noexcept { return {}; }
+  static Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
+                      void* workspace) noexcept {
+    return support::run_body(failures, tokens, body, task, workspace);
+  }
+};
+
+}  // namespace nntile::support

@@ -1,0 +1,27 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory that is not of the host's heap: of an executor's own, or of devices.
+
+#include <cstddef>
+#include <span>
+
+#include "nntile/core/place.hh"
+#include "nntile/runtime/support/buffer.hh"
+
+namespace nntile::support {
+
+/// The source of storage of a runtime that does not take all of it from the host's heap; null: the
+/// heap, and the host is the only place.
+struct StorageSource {
+  void* (*allocate)(void* state, std::size_t bytes, Place place) = nullptr;
+  void (*free)(void* state, void* pointer, std::size_t bytes, Place place) noexcept = nullptr;
+  void* state = nullptr;
+  /// Throws ValueError: no such place. Null: any will do.
+  void (*check_place)(void* state, char const* call, Place place) = nullptr;
+  /// Throws ValueError: a task that names memory of a device has no entry that runs there, or one
+  /// on the host none that runs here. Null: all run on the host.
+  void (*check_task)(void* state, Codelet const* codelet, TaskLabel const& label,
+                     std::span<Use<Buffer*> const> uses) = nullptr;
+};
+
+}  // namespace nntile::support

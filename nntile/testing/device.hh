@@ -1,0 +1,80 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// EmulatedDevice: devices without hardware, to test what runs on devices.
+//
+// An address of a device is one that the host cannot follow: a kernel or a copy that touches one
+// unasked faults at once, under sanitizers, too. The bytes lie elsewhere. A stream is a thread that
+// runs its jobs in order, now and then late; a job is the CPU entry of its codelet, on pointers
+// that were translated to where the bytes lie. Memory that was freed is known to be: a job that
+// names it loses the device, and so does a free while a job uses the memory.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nntile/runtime/device.hh"
+#include "nntile/testing/device/memory.hh"
+#include "nntile/testing/device/stream.hh"
+
+namespace nntile::testing {
+
+struct EmulatedOptions {
+  int devices = 1;
+  int lanes = 2;                                // streams of each
+  std::size_t capacity = std::size_t{1} << 30;  // bytes of each device
+  std::uint64_t seed = 0;                       // of delays; 0: none
+  std::int64_t longest_delay_ns = 200'000;      // of a job, and of a mark's being seen
+};
+
+/// Devices whose memory has a capacity, streams that are threads, and the CPU's kernels. Models
+/// Device.
+class EmulatedDevice {
+ public:
+  static constexpr bool exists = true;
+
+  /// Throws OutOfMemory (no address space), DeviceError (no thread).
+  explicit EmulatedDevice(EmulatedOptions const& options = {})
+      : options_(options), machine_(options.devices, options.capacity) {
+    for (int i = 0; i < options.devices * options.lanes; ++i)
+      streams_.push_back(std::make_unique<EmulatedStream>(
+          machine_, options.seed == 0 ? 0 : options.seed * 1000 + static_cast<std::uint64_t>(i) + 1,
+          options.longest_delay_ns));
+  }
+
+  int devices() const noexcept { return options_.devices; }
+  int lanes() const noexcept { return options_.lanes; }
+  void* allocate(std::size_t bytes, Place place) {
+    if (machine_.lost()) throw DeviceError(concat("allocate: ", machine_.why()));
+    return machine_.memory.allocate(bytes, place);
+  }
+  void free(void* pointer, std::size_t, Place place) noexcept {
+    std::string const wrong = machine_.memory.free(pointer, place);
+    if (!wrong.empty()) machine_.lose(wrong);
+  }
+  bool runs(Codelet const& codelet) const noexcept { return codelet.cpu != nullptr; }
+  Status launch(Stream stream, DeviceJob const& job, char*) noexcept {
+    return at(stream).launch(job);
+  }
+  std::uint64_t mark(Stream stream) noexcept { return at(stream).mark(); }
+  StreamProgress query(Stream stream, std::uint64_t mark, char* text) noexcept {
+    return at(stream).query(mark, text);
+  }
+  void wait(Stream stream, Stream other, std::uint64_t mark) noexcept {
+    at(stream).wait(at(other), mark);
+  }
+
+  /// Bytes that are allocated on each device, and their peak; the tensor at an address.
+  EmulatedMemory const& memory() const noexcept { return machine_.memory; }
+
+ private:
+  EmulatedStream& at(Stream stream) const noexcept {
+    return *streams_[static_cast<std::size_t>(stream.device * options_.lanes + stream.lane)];
+  }
+
+  EmulatedOptions const options_;
+  EmulatedMachine machine_;
+  std::vector<std::unique_ptr<EmulatedStream>> streams_;
+};
+static_assert(Device<EmulatedDevice>);
+
+}  // namespace nntile::testing

@@ -1,0 +1,183 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// A stream of an emulated device: a thread that runs its jobs in order.
+
+#include <atomic>
+#include <cfenv>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "nntile/core/random.hh"
+#include "nntile/core/threads.hh"
+#include "nntile/runtime/device.hh"
+#include "nntile/testing/device/memory.hh"
+
+namespace nntile::testing {
+
+/// What all streams of some devices share: their memory, and an error that lasts.
+class EmulatedMachine {
+ public:
+  EmulatedMachine(int devices, std::size_t capacity) : memory(devices, capacity) {}
+
+  EmulatedMemory memory;
+
+  /// Loses the devices for good.
+  void lose(std::string const& why) {
+    std::lock_guard const lock(mutex_);
+    if (why_.empty()) why_ = "the devices are lost: " + why;
+    lost_.store(true, std::memory_order_release);
+  }
+  bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+  /// Why they are lost; constant from then on.
+  char const* why() const noexcept { return why_.c_str(); }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> lost_{false};
+  std::string why_;
+};
+
+/// Delays by seed: none of 0.
+class EmulatedDelays {
+ public:
+  EmulatedDelays(std::uint64_t seed, std::int64_t longest_ns)
+      : state_(mix_bits(seed)), longest_ns_(seed == 0 ? 0 : longest_ns) {}
+  /// Sleeps before every second job or so.
+  void sleep() noexcept {
+    if (longest_ns_ == 0 || draw() % 2 == 0) return;
+    nntile::detail::sleep_ns(
+        static_cast<std::int64_t>(draw() % static_cast<std::uint64_t>(longest_ns_)));
+  }
+  /// Whether what has happened is not seen yet.
+  bool unseen() noexcept { return longest_ns_ != 0 && draw() % 4 == 0; }
+
+ private:
+  std::uint64_t draw() noexcept { return state_ = mix_bits(state_); }
+
+  std::uint64_t state_;
+  std::int64_t const longest_ns_;
+};
+
+/// Jobs that run one at a time in the order of their launch. `query` and all else may be called by
+/// several threads.
+class EmulatedStream {
+ public:
+  EmulatedStream(EmulatedMachine& machine, std::uint64_t seed, std::int64_t longest_delay_ns)
+      : machine_(machine),
+        delays_(seed, longest_delay_ns),
+        sight_(seed, longest_delay_ns),
+        workspace_(max_workspace_bytes),
+        thread_([this] { run(); }) {}
+  EmulatedStream(EmulatedStream const&) = delete;
+  EmulatedStream& operator=(EmulatedStream const&) = delete;
+  /// Runs what was launched.
+  ~EmulatedStream() {
+    push(nullptr);
+    thread_.join();
+  }
+
+  Status launch(DeviceJob const& job) {
+    if (machine_.lost()) return {machine_.why()};
+    push([this, job] { run(job); });
+    return {};
+  }
+  std::uint64_t mark() {
+    std::uint64_t const number = ++marks_;
+    push([this, number] {
+      std::lock_guard const lock(mutex_);
+      if (!failure_.empty()) failures_[number] = std::exchange(failure_, {});
+      reached_ = number;
+      changed_.notify_all();
+    });
+    return number;
+  }
+  StreamProgress query(std::uint64_t mark, char* text) {
+    std::lock_guard const lock(mutex_);
+    bool const ended = reached_ >= mark;
+    if (!ended || sight_.unseen()) return StreamProgress::running;
+    auto const failure = failures_.find(mark);
+    if (failure == failures_.end()) return StreamProgress::ended;
+    std::strncpy(text, failure->second.c_str(), status_text_bytes - 1);
+    failures_.erase(failure);
+    return StreamProgress::failed;
+  }
+  /// Jobs behind this one begin behind that mark of the other stream.
+  void wait(EmulatedStream& other, std::uint64_t mark) {
+    push([&other, mark] {
+      std::unique_lock lock(other.mutex_);
+      other.changed_.wait(lock, [&] { return other.reached_ >= mark; });
+    });
+  }
+
+ private:
+  void push(std::function<void()> job) {
+    std::lock_guard const lock(mutex_);
+    jobs_.push_back(std::move(job));
+    changed_.notify_all();
+  }
+  void run() {
+    for (;;) {
+      std::function<void()> job;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return !jobs_.empty(); });
+        job = std::move(jobs_.front());
+        jobs_.pop_front();
+      }
+      if (!job) return;
+      delays_.sleep();
+      job();
+    }
+  }
+  void run(DeviceJob const& job) {
+    if (machine_.lost()) return fail(machine_.why());
+    std::vector<void*> bytes;
+    for (void* const pointer : job.buffers) bytes.push_back(machine_.memory.use(pointer));
+    bool freed = false;
+    for (std::size_t i = 0; i < bytes.size(); ++i) freed |= bytes[i] == nullptr && job.buffers[i];
+    if (freed) {
+      machine_.lose(std::string(job.codelet.name) + " used memory that was freed");
+      fail(machine_.why());
+    } else {
+      std::fesetenv(FE_DFL_ENV);
+      char text[status_text_bytes] = {};
+      Status const status = job.codelet.cpu({.buffers = bytes.data(),
+                                             .arguments = job.arguments,
+                                             .text = text,
+                                             .workspace = workspace_.get()});
+      text[status_text_bytes - 1] = 0;
+      if (!status.ok()) fail(status.error);
+    }
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      if (bytes[i] != nullptr) machine_.memory.release(job.buffers[i]);
+  }
+  void fail(char const* why) {
+    std::lock_guard const lock(mutex_);
+    if (failure_.empty()) failure_ = why;
+  }
+
+  EmulatedMachine& machine_;
+  EmulatedDelays delays_;  // of jobs; the thread's
+  EmulatedDelays sight_;   // of what `query` sees
+  EmulatedBytes workspace_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  std::uint64_t marks_ = 0;
+  std::uint64_t reached_ = 0;
+  std::string failure_;                            // of a job behind the last mark
+  std::map<std::uint64_t, std::string> failures_;  // of marks that were reached, until seen
+  std::thread thread_;
+};
+
+}  // namespace nntile::testing

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tasks on emulated devices.
+#include "nntile/testing/device.hh"
+
+#include <cstdint>
+#include <string>
+
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+using testing::EmulatedDevice;
+using testing::EmulatedOptions;
+
+namespace {
+
+using DeviceSerial = BasicSerial<EmulatedDevice>;
+constexpr Place on(int number) { return {Place::Kind::device, number}; }
+
+template <class R> Event copy(R& runtime, typename R::Handle from, typename R::Handle to) {
+  return submit(runtime, copy_codelet, {{from, Access::read}, {to, Access::write}},
+                std::int64_t{sizeof(long)});
+}
+
+/// Whether f throws an Error whose text has all these parts.
+template <class Error, class F> bool says(F f, auto... parts) {
+  std::string const text = message_of<Error>(f);
+  INFO(text);
+  return (contains(text, parts) && ...);
+}
+
+}  // namespace
+
+TEST_CASE("a task whose buffer lives on a device runs there", "[testing][device]") {
+  DeviceSerial runtime(RuntimeOptions{}, EmulatedOptions{.seed = 1});
+  auto const source = cell(runtime, 5), result = cell(runtime);
+  auto const there = runtime.allocate(sizeof(long), on(0));
+  copy(runtime, source, there);
+  submit(runtime, step_codelet, {{there, Access::update}}, 2L);
+  copy(runtime, there, result);
+  CHECK(read(runtime, result) == 17);
+  CHECK(runtime.device().memory().used(0) == sizeof(long));
+  runtime.retire(there);
+  runtime.wait_all();
+  CHECK(runtime.device().memory().used(0) == 0);
+}
+
+TEST_CASE("the host locks no memory of a device, and is told to copy it", "[testing][device]") {
+  DeviceSerial runtime;
+  auto const there = runtime.allocate(sizeof(long), on(0));
+  for (Access const access : {Access::read, Access::write, Access::update})
+    CHECK(says<ValueError>([&] { (void)runtime.lock(there, access); }, "lives on device 0",
+                           "copy_codelet"));
+  auto const pinned = runtime.allocate(sizeof(long), {Place::Kind::pinned});
+  runtime.lock(pinned, Access::write);
+  runtime.unlock(pinned);
+}
+
+TEST_CASE("a place that a runtime with devices lacks is refused", "[testing][device]") {
+  DeviceSerial runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2});
+  for (Place const place : {on(2), on(-1), Place{Place::Kind::disk}, Place{Place::Kind::pinned, 1}})
+    CHECK(says<ValueError>([&] { (void)runtime.allocate(8, place); }, "2 devices"));
+  (void)runtime.allocate(8, on(1));
+}
+
+TEST_CASE("a device has a capacity", "[testing][device]") {
+  DeviceSerial runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2, .capacity = 4096});
+  auto const all = runtime.allocate(4096, on(0));
+  CHECK(says<OutOfMemory>([&] { (void)runtime.allocate(1, on(0)); }, "device 0", "4096"));
+  (void)runtime.allocate(4096, on(1));
+  runtime.retire(all);
+  (void)runtime.allocate(4096, on(0));
+  CHECK(runtime.device().memory().peak(0) == 4096);
+}
+
+TEST_CASE("a task that no device can run, or on two of them, is refused", "[testing][device]") {
+  DeviceSerial runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2});
+  auto const a = runtime.allocate(sizeof(long), on(0)), b = runtime.allocate(sizeof(long), on(1));
+  submit(runtime, put_codelet, {{a, Access::write}}, 1L);
+  TokenKeeper keeper;
+  CHECK(says<ValueError>([&] { submit(runtime, keep_codelet, {{a, Access::update}}, &keeper); },
+                         "no entry for a device", "device 0"));
+  CHECK(says<ValueError>(
+      [&] { submit(runtime, copy_cell_codelet, {{b, Access::write}, {a, Access::read}}, 0L); },
+      "device 1 and of 0", "copy"));
+  auto const result = cell(runtime);
+  copy(runtime, a, b);
+  copy(runtime, b, result);
+  CHECK(read(runtime, result) == 1);
+}
+
+TEST_CASE("a task that fails on a device marks what it writes", "[testing][device]") {
+  DeviceSerial runtime(RuntimeOptions{}, EmulatedOptions{.seed = 2});
+  auto const a = runtime.allocate(sizeof(long), on(0)), result = cell(runtime);
+  auto const other = runtime.allocate(sizeof(long), on(0));
+  Event const failed = submit(runtime, fail_codelet, {{a, Access::write}}, 0L);
+  Event const cancelled = copy(runtime, a, result);
+  submit(runtime, put_codelet, {{other, Access::write}}, 4L);
+  CHECK(says<TaskError>([&] { runtime.wait(failed); }, "broken", "it broke"));
+  CHECK_THROWS_AS(runtime.wait(cancelled), TaskError);
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+  submit(runtime, put_codelet, {{a, Access::write}}, 3L);
+  copy(runtime, a, result);
+  runtime.wait_all();
+  CHECK(read(runtime, result) == 3);
+}
+
+TEST_CASE("programs replay on devices", "[testing][device]") {
+  DeviceSerial runtime(RuntimeOptions{}, EmulatedOptions{.seed = 3});
+  long const value = 1;
+  std::int64_t const bytes = sizeof(long);
+  Use<Binding> const up[] = {{0, Access::read}, {1, Access::write}}, step[] = {{1, Access::update}},
+                     down[] = {{1, Access::read}, {0, Access::write}};
+  auto const argument = [](auto const& of) { return std::as_bytes(std::span(&of, 1)); };
+  ProgramTask const tasks[] = {{&copy_codelet, up, argument(bytes), {}, {}},
+                               {&step_codelet, step, argument(value), {}, {}},
+                               {&copy_codelet, down, argument(bytes), {}, {}}};
+  auto const program = runtime.record(tasks, 2);
+  DataHandle const bindings[] = {cell(runtime, 1), runtime.allocate(sizeof(long), on(0))};
+  for (int i = 0; i < 5; ++i) runtime.replay(program, bindings);
+  CHECK(read(runtime, bindings[0]) == 364);
+}
