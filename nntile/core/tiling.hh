@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tiling: borders of a tensor's tiles in each dimension.
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <string>
@@ -50,6 +51,12 @@ class AxisTiling {
   Index extent() const { return whole_[1]; }
   Index begin(Index tile) const { return data()[tile]; }
   Index size(Index tile) const { return data()[tile + 1] - data()[tile]; }
+  /// The tile that an element is in; the first or the last one of what lies outside. Cost: the
+  /// logarithm of the number of tiles.
+  Index tile_of(Index element) const {
+    auto const inner = borders().subspan(1, borders().size() - 2);
+    return std::upper_bound(inner.begin(), inner.end(), element) - inner.begin();
+  }
   std::span<Index const> borders() const { return {data(), static_cast<std::size_t>(count()) + 1}; }
   /// Whether every inner border is a multiple of `step`.
   bool multiple_of(Index step) const {

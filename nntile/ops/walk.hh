@@ -175,12 +175,8 @@ struct AxisWindow {
 using AxisWindows = inplace_vector<AxisWindow, max_axes>;
 
 inline AxisWindow window_of(AxisTiling const& tiling, Index begin, Index end) {
-  AxisWindow result{begin, end, 0, tiling.count() - 1};
-  while (result.first_tile < result.last_tile && tiling.begin(result.first_tile + 1) <= begin)
-    ++result.first_tile;
-  while (result.last_tile > result.first_tile && tiling.begin(result.last_tile) >= end)
-    --result.last_tile;
-  return result;
+  Index const first = tiling.tile_of(begin);
+  return {begin, end, first, std::max(first, tiling.tile_of(end - 1))};
 }
 
 /// Moves to what a window has of a tile of an axis: to all of that, or, if the axis is walked by

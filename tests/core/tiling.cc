@@ -44,6 +44,14 @@ TEST_CASE("tiles of given sizes stand in their order", "[core][tiling]") {
   CHECK(borders(AxisTiling::sizes(sizes)) == std::vector<Index>{0, 64, 256});
 }
 
+TEST_CASE("an element is in one tile, and what lies outside in the nearest", "[core][tiling]") {
+  AxisTiling const tiling = AxisTiling::sizes(std::vector<Index>{3, 1, 4});
+  std::vector<Index> tiles;
+  for (Index element = -1; element <= 8; ++element) tiles.push_back(tiling.tile_of(element));
+  CHECK(tiles == std::vector<Index>{0, 0, 0, 0, 1, 2, 2, 2, 2, 2});
+  CHECK((AxisTiling::whole(5).tile_of(4) == 0 && AxisTiling::whole(0).tile_of(0) == 0));
+}
+
 TEST_CASE("a tile extent below one throws ShapeError and names it", "[core][tiling]") {
   std::vector<Index> const sizes{4, 0};
   CHECK(contains(message_of<ShapeError>([] { (void)AxisTiling::uniform(8, 0); }), "tile extent 0"));
