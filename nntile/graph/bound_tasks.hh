@@ -57,9 +57,15 @@ class BoundTasks {
     if (!plan.data().hints.empty()) check_hints(runtime.workers());
   }
 
-  /// Takes numbers for the messages of the plan's ranks, which do so together, once.
-  void number_messages(RankLink const& link) {
-    std::int64_t const messages = plan_->data().messages;
+  /// Takes numbers for the messages of the plan's ranks, which do so together, once. `counts` has
+  /// the bytes of PlanData::messages of each: all take as many numbers as the largest says.
+  void number_messages(RankLink const& link, std::vector<std::vector<std::byte>> const& counts) {
+    std::int64_t messages = 0;
+    for (auto const& bytes : counts) {
+      std::int64_t count = 0;
+      std::memcpy(&count, bytes.data(), sizeof count);
+      messages = std::max(messages, count);
+    }
     std::int64_t const first = link.reserve(link.engine, 2 * messages);  // and records of failures
     for (Transfer& transfer : transfers_) {
       transfer.call.number += first;

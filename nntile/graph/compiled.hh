@@ -53,13 +53,14 @@ template <Runtime R> class CompiledGraph {
     store.check_ranks(*plan_);
     detail::check_isa("compile", options.isa);
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
-    (void)store.together(concat("binding of '", plan_->name(), "'"), [&] {
+    auto const counts = store.together(concat("binding of '", plan_->name(), "'"), [&] {
       tasks_ = detail::BoundTasks(*plan_, *runtime_, isa, options.ops, options.trace, store.link());
       bind_buffers();
-      return std::vector<std::byte>();
+      auto const bytes = std::as_bytes(std::span(&plan_->data().messages, 1));
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
     });
     if (plan_->ranks() > 1) {
-      tasks_.number_messages(store.link());
+      tasks_.number_messages(store.link(), counts);
       last_run_ = store.add_run();
     }
     for (PlannedPhase const& phase : plan_->phases()) parts_.push_back({phase.begin, phase.end});

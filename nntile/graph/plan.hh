@@ -166,7 +166,7 @@ struct PlanData {
   std::string uncanonical;
   int rank = 0;  // whose part of the job it is, of so many; buffers of others are at theirs
   int ranks = 1;
-  std::int64_t messages = 0;  // the most that go from one of its ranks to another
+  std::int64_t messages = 0;  // the most that its rank sends to another, or receives from one
   bool operator==(PlanData const&) const = default;
 
   std::span<Use<BufferId> const> uses_of(PlannedTask const& task) const {

@@ -400,11 +400,14 @@ TEST_CASE("one walk reports what each part says", "[graph][parts]") {
       PartReport expected{.memory = parts[rank].memory({static_cast<int>(rank), host}),
                           .tasks = parts[rank].tasks().size(),
                           .flops = parts[rank].flops()};
+      std::int64_t most = 0;
       for (PlannedTraffic const& with : traffic(parts[rank])) {
         expected.sent += with.sent, expected.received += with.received;
         expected.bytes_sent += with.bytes_sent, expected.bytes_received += with.bytes_received;
+        most = std::max({most, with.sent, with.received});
       }
       CHECK((reports[rank] == expected));
+      CHECK(parts[rank].data().messages == most);
     }
   }
 }

@@ -30,7 +30,7 @@ class PartLists {
         homes_(homes),
         lists_(static_cast<std::size_t>(mesh.ranks())),
         number_(plan.buffers.size()) {
-    (void)RankWalk(plan, mesh, homes).run(*this);
+    RankWalk(plan, mesh, homes).run(*this);
   }
 
   /// In the common order.

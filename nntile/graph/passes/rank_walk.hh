@@ -48,9 +48,9 @@ class RankWalk {
         numbers_(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(ranks_)) {}
 
   /// Calls sink.task(task, box) for each and sink.message(message), in the common order, and
-  /// sink.end_phase() behind each phase of the plan, or once; returns the most messages from one
-  /// rank to another. Cost: linear in the tasks of all ranks.
-  template <class Sink> std::int64_t run(Sink& sink) {
+  /// sink.end_phase() behind each phase of the plan, or once. Cost: linear in the tasks of all
+  /// ranks.
+  template <class Sink> void run(Sink& sink) {
     TargetPass pass(plan_, mesh_, places_);
     targets_ = pass.run();
     roots_ = pass.roots();
@@ -68,10 +68,17 @@ class RankWalk {
       visit(t, spread, sink);
     }
     settle();
-    return *std::max_element(numbers_.begin(), numbers_.end());
+  }
+  /// The most messages from a rank to another, or to it from one. Behind `run`.
+  std::int64_t most_messages(int rank) const {
+    std::int64_t most = 0;
+    for (int other = 0; other < ranks_; ++other)
+      most = std::max({most, numbers_[pair(rank, other)], numbers_[pair(other, rank)]});
+    return most;
   }
 
  private:
+  std::size_t pair(int from, int to) const { return static_cast<std::size_t>(from * ranks_ + to); }
   bool valid(std::uint32_t b, int rank) const {
     auto const at = static_cast<std::size_t>(rank);
     return (valid_[b * words_ + at / 64] >> at % 64 & 1u) != 0;
@@ -175,8 +182,8 @@ class RankWalk {
     for (Hop const& hop : hops) {
       if (valid(b, hop.to) || !valid(b, hop.from)) continue;  // an output that nothing computes
       set_valid(b, hop.to);
-      auto const pair = static_cast<std::size_t>(hop.from * ranks_ + hop.to);
-      sink.message(Message{b, written_by_[b], hop.from, hop.to, numbers_[pair]++});
+      std::int64_t const number = numbers_[pair(hop.from, hop.to)]++;
+      sink.message(Message{b, written_by_[b], hop.from, hop.to, number});
     }
   }
 

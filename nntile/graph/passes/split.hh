@@ -22,7 +22,9 @@ class SplitPass {
   PlanData run() {
     int const ranks = mesh_.ranks();
     part_.tasks.reserve(plan_.tasks.size() / static_cast<std::size_t>(ranks));
-    plan_.messages = RankWalk(plan_, mesh_, homes_).run(*this);
+    RankWalk walk(plan_, mesh_, homes_);
+    walk.run(*this);
+    plan_.messages = walk.most_messages(rank_);
     plan_.tasks = std::move(part_.tasks);
     plan_.uses = std::move(part_.uses);
     plan_.args = std::move(part_.args);
