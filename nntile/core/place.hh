@@ -17,6 +17,9 @@ struct Place {
   bool operator==(Place const&) const = default;
 };
 inline constexpr Place host{};
+inline constexpr Place pinned{Place::Kind::pinned, 0};
+inline constexpr Place disk{Place::Kind::disk, 0};
+constexpr Place device(int number) { return {Place::Kind::device, number}; }
 
 /// A memory of one of the processes that run the parts of a plan.
 struct Location {
@@ -39,11 +42,15 @@ constexpr char const* name_of(Place::Kind kind) {
   return "?";
 }
 
-/// "rank 2 device 1"; the number of a memory that a process has once is left out.
-inline std::string to_string(Location const& location) {
-  std::string text = concat("rank ", location.rank, " ", name_of(location.place.kind));
-  if (location.place.kind == Place::Kind::device) text += concat(" ", location.place.device);
+/// "device 1"; the number of a memory that a process has once is left out.
+inline std::string to_string(Place const& place) {
+  std::string text = name_of(place.kind);
+  if (place.kind == Place::Kind::device) text += concat(" ", place.device);
   return text;
+}
+/// "rank 2 device 1".
+inline std::string to_string(Location const& location) {
+  return concat("rank ", location.rank, " ", to_string(location.place));
 }
 
 }  // namespace nntile

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "nntile/core/copy.hh"
 #include "nntile/core/rank_link.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/graph/trace.hh"
@@ -20,13 +21,12 @@ namespace nntile::detail {
 template <Runtime R>
 Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa isa,
                            std::span<OpInfo const* const> ops, RankLink const& link) {
+  if (kernel.kind == KernelKind::copy) return &copy_codelet;
   if (kernel.kind == KernelKind::send && link.send != nullptr) return link.send;
   if (kernel.kind == KernelKind::receive && link.receive != nullptr) return link.receive;
   if (kernel.kind != KernelKind::op)
-    throw PlanError(concat("compile: the plan is for several locations (its kernel '", kernel.name,
-                           "' moves tiles), and ",
-                           kernel.kind == KernelKind::copy ? "the store has one place alone"
-                                                           : "the store has no communicator"));
+    throw PlanError(concat("compile: the plan is for several ranks (its kernel '", kernel.name,
+                           "' moves tiles), and the store has no communicator"));
   for (OpInfo const* const op : ops)
     if (kernel.name == op->name)
       return kernel_for(runtime, *op, kernel.element, kernel.second, kernel.mode, isa);
@@ -94,7 +94,8 @@ class BoundTasks {
   void bind_transfers(RankLink const& link) {
     for (std::size_t t = 0; t < plan_->tasks().size(); ++t) {
       PlannedTask const& task = plan_->tasks()[t];
-      if (plan_->kernels()[task.kernel].kind == KernelKind::op) continue;
+      KernelKind const kind = plan_->kernels()[task.kernel].kind;
+      if (kind != KernelKind::send && kind != KernelKind::receive) continue;
       TransferArgs args;
       std::memcpy(&args, plan_->args(task).data(), sizeof args);
       std::int64_t const bytes = plan_->buffers()[plan_->uses(task)[0].handle].payload();

@@ -55,7 +55,12 @@ template <Runtime R> class CompiledGraph {
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
     auto const counts = store.together(concat("binding of '", plan_->name(), "'"), [&] {
       tasks_ = detail::BoundTasks(*plan_, *runtime_, isa, options.ops, options.trace, store.link());
-      bind_buffers();
+      try {
+        bind_buffers();
+      } catch (ValueError const& error) {
+        throw PlanError(concat("compile: plan '", plan_->name(), "' has tensors at ", places(),
+                               ": ", error.what()));
+      }
       auto const bytes = std::as_bytes(std::span(&plan_->data().messages, 1));
       return std::vector<std::byte>(bytes.begin(), bytes.end());
     });
@@ -160,7 +165,8 @@ template <Runtime R> class CompiledGraph {
     auto block = std::make_shared<detail::WatchBlock>(name, stored.spec.tiling,
                                                       stored.spec.column_unit, sizeof(T));
     Watch<T> result(block);
-    watches_.emplace_back(*runtime_, std::span<Handle const>(stored.tiles), std::move(block));
+    watches_.emplace_back(*runtime_, stored.spec, std::span<Handle const>(stored.tiles),
+                          std::move(block));
     return result;
   }
 
@@ -375,6 +381,12 @@ template <Runtime R> class CompiledGraph {
     throw GraphError(concat(at, "has no tensor '", name, "'", did_you_mean(name, names)));
   }
 
+  std::string places() const {
+    std::string text;
+    for (MemoryReport const& report : plan_->memories())
+      text += concat(text.empty() ? "" : ", ", to_string(report.location.place));
+    return text;
+  }
   /// Allocates the arena's slots, and has the store allocate what it lacks.
   void bind_buffers() {
     Plan const& plan = *plan_;
@@ -385,6 +397,8 @@ template <Runtime R> class CompiledGraph {
     // The binding table: the slots, then the stored tiles that the plan uses.
     bindings_ = slots_;
     binding_.resize(plan.buffers().size());
+    for (std::size_t b = 0; b < binding_.size(); ++b)
+      if (plan.buffers()[b].slot != no_id) binding_[b] = plan.buffers()[b].slot;
     for (PlannedTensor const& tensor : plan.tensors()) {
       if (!tensor.used || tensor.storage == Storage::view) continue;
       auto const tiles = static_cast<std::size_t>(tensor.tiling.tile_count());
@@ -398,13 +412,9 @@ template <Runtime R> class CompiledGraph {
               {stored, stored->bindings, static_cast<std::ptrdiff_t>(bindings_.size())});
       }
       for (std::size_t i = 0; i < tiles; ++i) {
-        std::uint32_t& binding = binding_[tensor.first_buffer + i];
-        if (buffers[i].slot != no_id) {
-          binding = buffers[i].slot;
-        } else if (stored != nullptr && store_->holds(buffers[i])) {
-          binding = static_cast<std::uint32_t>(bindings_.size());
-          bindings_.push_back(stored->tiles[i]);
-        }
+        if (stored == nullptr || !store_->holds(buffers[i])) continue;
+        binding_[tensor.first_buffer + i] = static_cast<std::uint32_t>(bindings_.size());
+        bindings_.push_back(stored->tiles[i]);
       }
     }
   }

@@ -32,6 +32,7 @@ inline std::string tensor_text(Plan const& plan, PlannedTensor const& tensor) {
   if (tensor.storage == Storage::view)
     text += concat(" of ", plan.tensors()[tensor.base].name, " [", tensor.view_index, "] along ",
                    tensor.view_axis);
+  if (!(tensor.place == host)) text += concat(", at ", to_string(tensor.place));
   if (tensor.column_unit != 1) text += concat(", columns at multiples of ", tensor.column_unit);
   return text + '\n';
 }

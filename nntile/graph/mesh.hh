@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nntile/core/shape.hh"
+#include "nntile/graph/tensor_spec.hh"
 
 namespace nntile {
 
@@ -46,6 +47,12 @@ enum class Role : std::uint8_t { any, parameter, state, input, output, transient
 constexpr char const* name_of(Role role) {
   constexpr char const* names[] = {"any", "parameter", "state", "input", "output", "transient"};
   return names[static_cast<int>(role)];
+}
+
+constexpr Role role_of(TensorAttributes const& attributes) {
+  if (attributes.persistent) return attributes.requires_grad ? Role::parameter : Role::state;
+  if (attributes.external) return Role::input;
+  return attributes.output ? Role::output : Role::transient;
 }
 
 /// Shares the tensors that it names out over an axis of the mesh. With an `axis`, its tiles go in

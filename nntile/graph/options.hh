@@ -8,6 +8,7 @@
 #include "nntile/core/dims.hh"
 #include "nntile/core/execution.hh"
 #include "nntile/core/machine_model.hh"
+#include "nntile/core/place.hh"
 #include "nntile/core/tiling.hh"
 #include "nntile/graph/mesh.hh"
 #include "nntile/graph/tensor_spec.hh"
@@ -28,6 +29,7 @@ struct KeptTiling {
   Storage storage = Storage::stored;
   Index column_unit = 1;
   std::vector<TileHome> homes = {};  // of its tiles, on a mesh
+  Place place = {};
 };
 
 /// Padding of a tensor's tiles: dimension 0 is followed by what brings the next column to a
@@ -36,6 +38,22 @@ struct KeptTiling {
 struct TilePadding {
   std::string tensor;
   Index bytes = 64;
+};
+
+/// Where the tensors live that it names: {.tensors = "*", .place = device(0)}. Ops run on the
+/// device that a result of theirs lives on, and on the host where none does. Of several rules that
+/// fit a tensor the first wins, what no rule fits lives on the host, and so do adopted inputs. A
+/// rule that fits nothing is an error, unless it names all.
+struct PlaceRule {
+  std::string tensors = "*";  // a name; each * in it stands for any text
+  Role role = Role::any;
+  Place place = {};
+};
+
+/// The most bytes that a plan may use of a place.
+struct PlaceCapacity {
+  Place place = {};
+  Index bytes = 0;
 };
 
 /// Options of planning. `tile` is the target number of elements along each side of a tile's matrix;
@@ -81,6 +99,12 @@ struct PlanOptions {
   std::vector<ShardRule> rules = {};
   /// Ranks of tiles that rules cannot name: [](std::string_view tensor, Index tile) { return 0; }.
   TileOwners owners = {};
+  /// Where tensors live on a machine of several memories. Tiles that a task needs elsewhere are
+  /// copied, by tasks of the plan; kept tensors are at their place when a run ends.
+  std::vector<PlaceRule> place = {};
+  /// Where they are given, values that are needed late leave a place that is full, a device's for
+  /// the host, the host's for the disk, and come back in time.
+  std::vector<PlaceCapacity> capacity = {};
   /// Cuts an axis into equal multiples of 64 of at most `tile`, instead of tiles of `tile` and a
   /// rest.
   bool even = false;

@@ -84,7 +84,7 @@ inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options, i
         concat("plan '", graph.name(), "': rank ", rank, " of a mesh of ", mesh.ranks(), " ranks"));
   Job job = job_of(graph, options, mesh);
   PlanData plan = passes::SplitPass(std::move(job.plan), mesh, std::move(job.homes), rank).run();
-  return passes::place(passes::lifetime(std::move(plan)), graph, options);
+  return passes::place(passes::locate(std::move(plan), graph, options), graph, options);
 }
 
 }  // namespace detail

@@ -32,6 +32,7 @@ struct PlannedTensor {
   Shape file_shape;
   TensorAttributes attributes;
   bool open = false;  // in the graph: another plan of it may bind another shape
+  Place place = {};   // where it lives between runs, and the ops that make it run
   Storage storage = Storage::arena;
   bool used = false;               // by an op of the plan, or a view of it is
   std::uint32_t first_buffer = 0;  // of its tile 0; tile buffers follow one another
@@ -63,7 +64,7 @@ struct PlannedBuffer {
   std::uint32_t slot = no_id;
   Location location = {};
   Index bytes = 0;
-  bool copy = false;      // of a tile that another rank stores: it is in the arena here
+  bool copy = false;      // of a tile that is kept elsewhere: it is in the arena here
   std::uint8_t tail = 0;  // bytes of its last cache line that are not the tile's
 
   /// Bytes of the tile, padding included: what a message carries.

@@ -14,7 +14,7 @@
 #include "nntile/core/rank_link.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/adopted.hh"
-#include "nntile/graph/stored_spec.hh"
+#include "nntile/graph/stored_bytes.hh"
 #include "nntile/tile/tile.hh"
 
 namespace nntile {
@@ -81,14 +81,16 @@ template <Runtime R> class TensorStore {
     Stored& result = *tensors_.emplace_back(std::make_unique<Stored>());
     try {
       result.spec = {planned.name,       planned.dtype, planned.tiling,      file,
-                     planned.attributes, planned.open,  planned.column_unit, planned.homes};
+                     planned.attributes, planned.open,  planned.column_unit, planned.homes,
+                     planned.place};
       result.storage = planned.storage;
       for (PlannedBuffer const& buffer : buffers) {
         result.written.push_back(element_count(planned.tiling.box(buffer.tile).extent) == 0);
         result.elsewhere.push_back(!holds(buffer));
       }
-      allocate(result.tiles, planned, buffers);
-      if (planned.storage == Storage::double_buffered) allocate(result.spare, planned, buffers);
+      allocate(result.spec, result.tiles, planned, buffers);
+      if (planned.storage == Storage::double_buffered)
+        allocate(result.spec, result.spare, planned, buffers);
       result.held = detail::held_box(planned.tiling, result.elsewhere);
       by_name_.emplace(planned.name, &result);
     } catch (...) {
@@ -106,7 +108,7 @@ template <Runtime R> class TensorStore {
     std::vector<KeptTiling> result;
     for (auto const& stored : tensors_)
       result.push_back({stored->spec.name, stored->spec.tiling, stored->storage,
-                        stored->spec.column_unit, stored->spec.homes});
+                        stored->spec.column_unit, stored->spec.homes, stored->spec.place});
     return result;
   }
   bool contains(std::string const& name) const { return by_name_.contains(name); }
@@ -143,7 +145,7 @@ template <Runtime R> class TensorStore {
     auto const at = static_cast<std::size_t>(tile);
     if (stored.written[at]) return true;
     try {
-      (void)HostView<std::int32_t, R, Access::read>(runtime(), stored.tiles[at]);
+      (void)detail::StoredBytes<R, Access::read>(runtime(), stored.spec, stored.tiles[at], tile);
     } catch (LifetimeError const&) {
       return false;
     } catch (TaskError const&) {  // written by a task that failed
@@ -219,7 +221,8 @@ template <Runtime R> class TensorStore {
       throw GraphError(concat("write_tile: '", name, "' is ", name_of(stored.storage),
                               "; bind the whole by bind_input(\"", name, "\", span)"));
     auto const number = static_cast<std::size_t>(tile);
-    detail::TileBytes<R, Access::write> const bytes(runtime(), stored.tiles[number]);
+    detail::StoredBytes<R, Access::write> const bytes(runtime(), stored.spec, stored.tiles[number],
+                                                      tile);
     copy_to_tile(bytes.data(), {Shape(extent.size(), 0), extent}, values.data(), extent, sizeof(T),
                  stored.spec.column_unit);
     stored.written[number] = true;
@@ -228,8 +231,8 @@ template <Runtime R> class TensorStore {
     Stored const& stored = at(name);
     Shape const extent = check_tile<T>(stored, tile, "read_tile");
     std::vector<T> values(static_cast<std::size_t>(element_count(extent)));
-    detail::TileBytes<R, Access::read> const bytes(runtime(),
-                                                   stored.tiles[static_cast<std::size_t>(tile)]);
+    detail::StoredBytes<R, Access::read> const bytes(
+        runtime(), stored.spec, stored.tiles[static_cast<std::size_t>(tile)], tile);
     copy_from_tile(bytes.data(), {Shape(extent.size(), 0), extent}, values.data(), extent,
                    sizeof(T), stored.spec.column_unit);
     return values;
@@ -323,7 +326,7 @@ template <Runtime R> class TensorStore {
  private:
   /// Allocates a tensor's buffers as the plan lists them; of an adopted input a byte each, which
   /// nothing writes, until memory is bound.
-  void allocate(std::vector<Handle>& tiles, PlannedTensor const& planned,
+  void allocate(StoredSpec const& spec, std::vector<Handle>& tiles, PlannedTensor const& planned,
                 std::span<PlannedBuffer const> buffers) {
     tiles.reserve(buffers.size());
     for (PlannedBuffer const& buffer : buffers) {
@@ -335,7 +338,7 @@ template <Runtime R> class TensorStore {
       tiles.push_back(runtime().allocate(placeholder ? 1 : static_cast<std::size_t>(buffer.bytes),
                                          buffer.location.place, Lifetime::persistent));
       if (element_count(planned.tiling.box(buffer.tile).extent) == 0)
-        (void)HostView<std::int32_t, R, Access::write>(runtime(), tiles.back());
+        (void)detail::StoredBytes<R, Access::write>(runtime(), spec, tiles.back(), buffer.tile);
     }
   }
   void retire(Stored& stored) {
@@ -420,13 +423,13 @@ template <Runtime R> class TensorStore {
   template <Access access, class F>
   void for_each_tile(Stored const& stored, std::vector<Handle> const& tiles, TileBox const& within,
                      F&& f) const {
-    using Byte = std::conditional_t<access == Access::read, std::byte const, std::byte>;
     for (std::size_t tile = 0; tile < tiles.size(); ++tile) {
       if (stored.elsewhere[tile]) continue;
-      HostView<std::int32_t, R, access> const view(runtime(), tiles[tile]);
+      detail::StoredBytes<R, access> const bytes(runtime(), stored.spec, tiles[tile],
+                                                 static_cast<Index>(tile));
       TileBox box = stored.spec.tiling.box(static_cast<Index>(tile));
       for (std::size_t d = 0; d < box.begin.size(); ++d) box.begin[d] -= within.begin[d];
-      f(reinterpret_cast<Byte*>(view.span().data()), box, size_of(stored.spec.dtype));
+      f(bytes.data(), box, size_of(stored.spec.dtype));
     }
   }
 
@@ -469,12 +472,14 @@ template <Runtime R> class TensorStore {
   template <class Wanted, class Visit>
   void read_tiles(Stored const& stored, std::uint64_t offset, std::size_t size, Wanted&& wanted,
                   Visit&& visit) const {
-    std::optional<detail::TileBytes<R, Access::read>> bytes;
+    std::optional<detail::StoredBytes<R, Access::read>> bytes;
     std::size_t open = stored.tiles.size();
     each_run(stored, offset, size,
              [&](std::size_t tile, std::uint64_t in_tile, std::uint64_t at, std::uint64_t count) {
                if (!wanted(tile)) return;
-               if (tile != open) bytes.emplace(runtime(), stored.tiles[tile]);
+               if (tile != open)
+                 bytes.emplace(runtime(), stored.spec, stored.tiles[tile],
+                               static_cast<Index>(tile));
                open = tile;
                visit(at, std::span<std::byte const>(bytes->data() + in_tile, count));
              });

@@ -24,6 +24,7 @@ struct StoredSpec {
   bool open = false;                 // in the graph: one of several of that name, perhaps
   Index column_unit = 1;             // leading dimensions of tiles are its multiples, in elements
   std::vector<TileHome> homes = {};  // ranks that store its tiles, on a mesh
+  Place place = {};
 };
 
 namespace detail {
@@ -51,6 +52,11 @@ inline void check_same(StoredSpec const& stored, Storage storage, PlannedTensor 
                            stored.column_unit, " elements here but of ", planned.column_unit,
                            " in the new graph; plan both with the same ",
                            "padding, or the new one around TensorStore::tilings()"));
+  if (!(stored.place == planned.place))
+    throw PlanError(concat("store: '", planned.name, "' lives at ", to_string(stored.place),
+                           " here but at ", to_string(planned.place),
+                           " in the new graph; plan both with the same places, or the new one ",
+                           "around TensorStore::tilings()"));
   if (stored.homes != planned.homes)
     throw PlanError(concat("store: tiles of '", planned.name, "' are on other ranks here than in ",
                            "the new graph; plan both with the same mesh and rules, and the new ",

@@ -16,6 +16,7 @@
 #include "nntile/core/codelet.hh"
 #include "nntile/core/dtype.hh"
 #include "nntile/core/tiling.hh"
+#include "nntile/graph/stored_bytes.hh"
 #include "nntile/runtime/runtime_ref.hh"
 #include "nntile/tile/submit.hh"
 
@@ -131,38 +132,49 @@ inline constexpr Codelet watch_codelet{"watch", &run_watch, nullptr, nullptr};
 /// A watch within a compiled graph: the task that it submits at the end of each run.
 template <Runtime R> class WatchTask {
  public:
-  WatchTask(R& runtime, std::span<typename R::Handle const> tiles,
+  WatchTask(R& runtime, StoredSpec const& spec, std::span<typename R::Handle const> tiles,
             std::shared_ptr<WatchBlock> block)
       : runtime_(runtime), block_(std::move(block)) {
     uses_.reserve(tiles.size() + 1);
+    if (!host_reaches(spec.place)) from_.assign(tiles.begin(), tiles.end());
     // Tasks in flight keep the block: the runtime lets go of its memory after the last of them.
     auto keeper = std::make_unique<std::shared_ptr<WatchBlock>>(block_);
     auto const order = runtime.adopt(block_->order(), host, {&release, keeper.get()});
     (void)keeper.release();
     uses_.push_back({order, Access::write});
-    for (auto const& tile : tiles) uses_.push_back({tile, Access::read});
+    for (std::size_t i = 0; i < tiles.size(); ++i) {
+      if (!from_.empty()) bytes_.push_back(bytes_of(spec, static_cast<Index>(i)));
+      uses_.push_back({from_.empty() ? tiles[i]
+                                     : runtime.allocate(static_cast<std::size_t>(bytes_[i]), host,
+                                                        Lifetime::persistent),
+                       Access::read});
+    }
   }
   WatchTask(WatchTask&&) noexcept = default;
   WatchTask& operator=(WatchTask&& other) noexcept {
     std::swap(runtime_, other.runtime_);
     std::swap(block_, other.block_);
     std::swap(uses_, other.uses_);
+    std::swap(from_, other.from_);
+    std::swap(bytes_, other.bytes_);
     return *this;
   }
   ~WatchTask() {
     if (!uses_.empty()) runtime_.retire(uses_[0].handle);
+    for (std::size_t i = 0; i < bytes_.size(); ++i) runtime_.retire(uses_[i + 1].handle);
   }
 
   /// Whether anybody still watches.
   bool wanted() const noexcept { return block_.use_count() > own_references; }
   Event submit(std::uint64_t step) const {
+    TaskLabel const label{block_->name().c_str(), -1};
+    for (std::size_t i = 0; i < from_.size(); ++i)
+      (void)submit_copy(runtime_.get("watch"), from_[i], uses_[i + 1].handle, bytes_[i], label);
     WatchArguments const arguments{block_.get(), step};
-    return nntile::submit(runtime_.get("watch"),
-                          Task<typename R::Handle>{&watch_codelet,
-                                                   uses_,
-                                                   std::as_bytes(std::span(&arguments, 1)),
-                                                   {},
-                                                   {block_->name().c_str(), -1}});
+    return nntile::submit(
+        runtime_.get("watch"),
+        Task<typename R::Handle>{
+            &watch_codelet, uses_, std::as_bytes(std::span(&arguments, 1)), {}, label});
   }
 
  private:
@@ -174,6 +186,8 @@ template <Runtime R> class WatchTask {
   RuntimeRef<R> runtime_;
   std::shared_ptr<WatchBlock> block_;
   std::vector<Use<typename R::Handle>> uses_;
+  std::vector<typename R::Handle> from_;  // the tiles, where the host does not reach them
+  std::vector<std::int64_t> bytes_;       // of their copies, which the task reads
 };
 
 }  // namespace detail

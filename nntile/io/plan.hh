@@ -349,11 +349,16 @@ class PlanReader {
 }  // namespace detail
 
 /// A plan as JSON: equal plans have equal texts. Throws PlanError where it is not one of the graph,
-/// or one rank's part of several.
+/// one rank's part of several, or for other places than the host.
 inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
   if (plan.ranks() != 1)
     throw PlanError(concat("plan '", plan.name(), "': the part of rank ", plan.rank(), " of ",
                            plan.ranks(), " is not saved; plan it anew from graph and options"));
+  for (MemoryReport const& report : plan.memories())
+    if (!(report.location.place == host))
+      throw PlanError(concat("plan '", plan.name(), "' has tensors at ",
+                             to_string(report.location.place),
+                             ", which is not saved; plan it anew from graph and options"));
   detail::RangeRecorder recorder;
   PlanData const walked = passes::lower(detail::unlowered(plan, graph), graph, &recorder);
   std::unordered_map<std::uint32_t, std::size_t> by_args;

@@ -39,14 +39,14 @@ template <Runtime R> class TileFill {
 
  private:
   struct Filling {
-    std::unique_ptr<nntile::detail::TileBytes<R, Access::write>> bytes;
+    std::unique_ptr<nntile::detail::StoredBytes<R, Access::write>> bytes;
     std::uint64_t left = 0;
   };
   void open(Filling& filling, std::size_t tile) {
     Shape const extent = to_.spec.tiling.box(static_cast<Index>(tile)).extent;
     filling.left = static_cast<std::uint64_t>(byte_count(extent, size_of(to_.spec.dtype)));
-    filling.bytes = std::make_unique<nntile::detail::TileBytes<R, Access::write>>(store_.runtime(),
-                                                                                  to_.tiles[tile]);
+    filling.bytes = std::make_unique<nntile::detail::StoredBytes<R, Access::write>>(
+        store_.runtime(), to_.spec, to_.tiles[tile], static_cast<Index>(tile));
   }
 
   TensorStore<R>& store_;
@@ -117,8 +117,8 @@ TensorSource tile_source(TensorStore<R>& store, typename TensorStore<R>::Stored 
   StoredSpec const& spec = from.spec;
   return {piece_name(spec.name, spec.tiling, tile), spec.dtype, piece_shape(spec.tiling, tile),
           [&store, &from, tile](std::uint64_t offset, std::span<std::byte> out) {
-            nntile::detail::TileBytes<R, Access::read> const bytes(
-                store.runtime(), from.tiles[static_cast<std::size_t>(tile)]);
+            nntile::detail::StoredBytes<R, Access::read> const bytes(
+                store.runtime(), from.spec, from.tiles[static_cast<std::size_t>(tile)], tile);
             nntile::detail::for_each_run_in(
                 Tiling(from.spec.tiling.box(tile).extent), size_of(from.spec.dtype),
                 from.spec.column_unit, offset, out.size(),

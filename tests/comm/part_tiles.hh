@@ -20,10 +20,10 @@ template <class R> void collect(TensorStore<R>& store, Tiles& tiles) {
     for (std::size_t t = 0; t < stored->tiles.size(); ++t) {
       if (stored->elsewhere[t]) continue;
       TileBox const box = stored->spec.tiling.box(static_cast<Index>(t));
-      auto const lock = store.runtime().lock(stored->tiles[t], Access::read);
+      detail::StoredBytes<R, Access::read> const bytes(store.runtime(), stored->spec,
+                                                       stored->tiles[t], static_cast<Index>(t));
       tiles[concat(stored->spec.name, ":", t)].assign(
-          lock.begin(), lock.begin() + byte_count(box.extent, size_of(stored->spec.dtype)));
-      store.runtime().unlock(stored->tiles[t]);
+          bytes.data(), bytes.data() + byte_count(box.extent, size_of(stored->spec.dtype)));
     }
 }
 

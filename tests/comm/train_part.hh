@@ -20,7 +20,8 @@ std::vector<PlannedTraffic> train_part(TensorStore<R>& store, std::vector<MeshAx
                                        std::vector<ShardRule> const& rules,
                                        std::vector<AxisGroups> const& groups = {},
                                        bool by_phase = false,
-                                       BatchStorage storage = BatchStorage::copied) {
+                                       BatchStorage storage = BatchStorage::copied,
+                                       std::vector<PlaceRule> const& places = {}) {
   TinyGpt sizes;
   sizes.batch = 4;
   sizes.numerics.groups = groups;
@@ -30,6 +31,7 @@ std::vector<PlannedTraffic> train_part(TensorStore<R>& store, std::vector<MeshAx
   options.mesh = mesh;
   options.rules = rules;
   options.by_phase = by_phase;
+  options.place = places;
   std::vector<std::string> const names = {"tokens", "labels"};
   if (storage == BatchStorage::adopted) options.adopted = names;
   if (storage == BatchStorage::double_buffered) options.double_buffered = names;
@@ -37,6 +39,7 @@ std::vector<PlannedTraffic> train_part(TensorStore<R>& store, std::vector<MeshAx
   LogicalGraph init("init");
   nn::initialize(init, of.step, 1);
   options.rules.clear();  // around what the store holds
+  options.place.clear();
   options.by_phase = false;
   options.adopted.clear(), options.double_buffered.clear();
   options.cuts.clear();

@@ -273,3 +273,13 @@ TEST_CASE("one rank's part of a plan is not saved", "[io][plan]") {
   CHECK(message_of<PlanError>([&] { (void)plan_text(Plan(graph, options, 1), graph); }) ==
         "plan 'g': the part of rank 1 of 2 is not saved; plan it anew from graph and options");
 }
+
+TEST_CASE("a plan for other places than the host is not saved", "[io][plan]") {
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {8}}, "x");
+  scale(x).named("y").mark_output();
+  PlanOptions const options{.tile = 4, .place = {{.place = device(1)}}};
+  CHECK(
+      message_of<PlanError>([&] { (void)plan_text(Plan(graph, options), graph); }) ==
+      "plan 'g' has tensors at device 1, which is not saved; plan it anew from graph and options");
+}

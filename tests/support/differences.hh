@@ -26,10 +26,10 @@ inline std::vector<double> numbers(Shape const& shape, std::uint64_t seed) {
 
 /// A graph bound to values that follow from a seed: of parameters, constants and inputs. Every run
 /// begins with them, since ops may overwrite them.
-class Evaluation {
+template <class R> class EvaluationOn {
  public:
-  Evaluation(LogicalGraph& graph, Node const& loss, std::uint64_t seed,
-             PlanOptions const& options = {.tile = 0})
+  EvaluationOn(LogicalGraph& graph, Node const& loss, std::uint64_t seed,
+               PlanOptions const& options = {.tile = 0})
       : loss_(loss), store_(runtime_), run_((loss.mark_output(), compile(graph, store_, options))) {
     for (std::uint32_t id = 0; id < graph.tensor_count(); ++id) {
       TensorNode const& node = graph.tensor_at(id);
@@ -46,21 +46,23 @@ class Evaluation {
       if (bound.dtype == DType::fp64) {
         auto values = bound.values;
         if (bound.name == parameter) values[at] += shift;
-        store_.write<double>(bound.name, values);
+        store_.template write<double>(bound.name, values);
       } else if (bound.dtype == DType::fp32) {
-        store_.write<float>(bound.name,
-                            std::vector<float>(bound.values.begin(), bound.values.end()));
+        store_.template write<float>(bound.name,
+                                     std::vector<float>(bound.values.begin(), bound.values.end()));
       } else {  // indices, of two classes
         std::vector<std::int64_t> indices;
         for (double const value : bound.values) indices.push_back(value < 0 ? 0 : 1);
-        store_.write<std::int64_t>(bound.name, indices);
+        store_.template write<std::int64_t>(bound.name, indices);
       }
     }
     run_.execute();
-    return loss_.dtype() == DType::fp64 ? read(loss_)[0]
-                                        : static_cast<double>(store_.read<float>(loss_.name())[0]);
+    return loss_.dtype() == DType::fp64
+               ? read(loss_)[0]
+               : static_cast<double>(store_.template read<float>(loss_.name())[0]);
   }
-  std::vector<double> read(Node const& node) { return store_.read<double>(node.name()); }
+  std::vector<double> read(Node const& node) { return store_.template read<double>(node.name()); }
+  Plan const& plan() const { return run_.plan(); }
 
  private:
   struct Bound {
@@ -69,11 +71,12 @@ class Evaluation {
     std::vector<double> values;
   };
   Node loss_;
-  Serial runtime_;
-  TensorStore<Serial> store_;
-  CompiledGraph<Serial> run_;
+  R runtime_;
+  TensorStore<R> store_;
+  CompiledGraph<R> run_;
   std::vector<Bound> bound_;
 };
+using Evaluation = EvaluationOn<Serial>;
 
 /// How far gradients are from differences. `doubt` is how far the differences of two steps are from
 /// each other: near a kink, or where the loss bends sharply, they do not say what is right.

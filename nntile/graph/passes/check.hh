@@ -105,8 +105,8 @@ class CheckPass {
     if (buffer.tensor >= plan_.tensors.size())
       fail(concat("buffer ", b, " is of tensor ", buffer.tensor, " of ", plan_.tensors.size()));
     PlannedTensor const& tensor = plan_.tensors[buffer.tensor];
-    if (b < tensor.first_buffer || b - tensor.first_buffer != buffer.tile ||
-        buffer.tile >= tensor.tiling.tile_count())
+    bool const own = b >= tensor.first_buffer && b - tensor.first_buffer == buffer.tile;
+    if ((!own && !buffer.copy) || buffer.tile >= tensor.tiling.tile_count())
       fail(concat("buffer ", b, " is tile ", buffer.tile, " of '", tensor.name, "', which has ",
                   tensor.tiling.tile_count(), " from buffer ", tensor.first_buffer));
     Index const payload =
@@ -179,9 +179,10 @@ class CheckPass {
     std::vector<Latest> latest(plan_.buffers.size());
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       PlannedTask const& task = plan_.tasks[t];
+      if (copies(task)) continue;
       std::uint64_t const here = std::uint64_t{task.node} << 32 | task.args;
       for (Use<BufferId> const& use : plan_.uses_of(task)) {
-        Latest& before = latest[use.handle];
+        Latest& before = latest[own(use.handle)];
         std::uint64_t const limit = writes(use.access) ? before.touched : before.written;
         if (here < limit)
           fail(concat(label(t), " of node ", task.node, " ", name_of(use.access), "s ",
@@ -193,20 +194,48 @@ class CheckPass {
     }
   }
 
+  bool copies(PlannedTask const& task) const {
+    return plan_.kernels[task.kernel].kind == KernelKind::copy;
+  }
+  /// The buffer that a tile has of itself; copies at other places have more.
+  BufferId own(BufferId b) const {
+    PlannedBuffer const& buffer = plan_.buffers[b];
+    return plan_.tensors[buffer.tensor].first_buffer + buffer.tile;
+  }
+
+  /// Each buffer has a version of its tile's value, 0 before anything has written it.
   void check_values() const {
-    std::vector<bool> written(plan_.buffers.size());
-    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+    std::vector<std::uint32_t> version(plan_.buffers.size()), latest(plan_.buffers.size());
+    auto const kept = [&](BufferId b) {
+      return !plan_.in_arena(b) && plan_.buffers[b].location.rank == plan_.rank;
+    };
+    for (BufferId b = 0; b < plan_.buffers.size(); ++b) {
       TensorAttributes const& attributes = plan_.tensors[plan_.buffers[b].tensor].attributes;
-      written[b] = (attributes.persistent || attributes.external) && !plan_.in_arena(b);
+      if ((attributes.persistent || attributes.external) && !plan_.in_arena(b))
+        version[b] = latest[b] = 1;
     }
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       auto const uses = plan_.uses_of(plan_.tasks[t]);
       for (Use<BufferId> const& use : uses)
-        if (reads(use.access) && !written[use.handle])
+        if (reads(use.access) &&
+            (version[use.handle] == 0 || version[use.handle] != latest[own(use.handle)]))
           fail(concat(label(t), " ", name_of(use.access), "s ", tile(use.handle),
-                      ", which nothing has written"));
+                      version[use.handle] == 0 ? ", which nothing has written"
+                                               : ", which another place has written since"));
+      bool const copy = copies(plan_.tasks[t]);
+      if (copy && (uses.size() != 2 || own(uses[0].handle) != own(uses[1].handle) ||
+                   uses[0].access != Access::read || uses[1].access != Access::write))
+        fail(concat(label(t), " copies something else than one tile"));
       for (Use<BufferId> const& use : uses)
-        if (writes(use.access)) written[use.handle] = true;
+        if (writes(use.access))
+          version[use.handle] = copy ? latest[own(use.handle)] : ++latest[own(use.handle)];
+      bool const ends = t + 1 == plan_.tasks.size() ||
+                        std::any_of(plan_.phases.begin(), plan_.phases.end(),
+                                    [&](PlannedPhase const& phase) { return phase.end == t + 1; });
+      for (BufferId b = 0; ends && b < plan_.buffers.size(); ++b)
+        if (kept(b) && version[b] != latest[b])
+          fail(concat(tile(b), " is not at ", to_string(plan_.buffers[b].location),
+                      " when a run ends"));
     }
   }
 

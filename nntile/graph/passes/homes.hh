@@ -119,12 +119,6 @@ class HomePass {
   }
 
  private:
-  static Role role_of(TensorAttributes const& attributes) {
-    if (attributes.persistent) return attributes.requires_grad ? Role::parameter : Role::state;
-    if (attributes.external) return Role::input;
-    return attributes.output ? Role::output : Role::transient;
-  }
-
   void place(std::uint32_t t) {
     PlannedTensor const& tensor = plan_.tensors[t];
     for (KeptTiling const& kept : options_.keep)

@@ -104,18 +104,19 @@ class FreeSlots {
 /// serves one tile at a time, and as many bytes as the largest of them. A tile that takes a slot
 /// waits for the task that freed it, so one that was freed less than `reuse_distance` tasks ago is
 /// left alone as long as the arena stays within `slack` of its lower bound, or within a few tiles,
-/// which is more in small graphs. Of the rested ones the smallest that fits is taken; where none
-/// fits, the largest free one grows. A buffer whose live range ends where that of one begins which
-/// may replace it passes its slot on. Cost: n log n in the number of buffers.
+/// which is more in small graphs, and within `room`. Of the rested ones the smallest that fits is
+/// taken; where none fits, the largest free one grows. A buffer whose live range ends where that of
+/// one begins which may replace it passes its slot on. Cost: n log n in the number of buffers.
 class SlotPass {
  public:
   static constexpr std::size_t reuse_distance = 16;  // tasks; a few for each worker of a node
   static constexpr Index slack = 20;                 // 1/20 more than the lower bound for that
   static constexpr Index slack_tiles = 8;  // or as many tiles of mean size: some for each worker
 
-  SlotPass(PlanData& plan, Location const& location)
+  SlotPass(PlanData& plan, Location const& location, Index room = INT64_MAX)
       : plan_(plan),
         location_(location),
+        room_(room),
         begin_(plan.tasks.size()),
         end_(plan.tasks.size()),
         replaced_(plan.buffers.size(), no_id),
@@ -132,7 +133,8 @@ class SlotPass {
   /// Sets the slots of the plan's buffers and returns the largest number of live bytes.
   Index run() {
     Index const bound = most_live();
-    Index const budget = bound + std::max(bound / slack, slack_tiles * mean_bytes());
+    Index const budget =
+        std::min(room_, bound + std::max(bound / slack, slack_tiles * mean_bytes()));
     for (std::size_t t = 0; t < begin_.size(); ++t) {
       for (std::uint32_t const b : begin_[t])
         plan_.buffers[b].slot = replaced_[b] != no_id ? plan_.buffers[replaced_[b]].slot
@@ -210,6 +212,7 @@ class SlotPass {
 
   PlanData& plan_;
   Location location_;
+  Index room_;
   std::vector<std::vector<std::uint32_t>> begin_;  // buffers whose live range begins at a task
   std::vector<std::vector<std::uint32_t>> end_;
   std::vector<std::uint32_t> replaced_;  // whose slot a buffer takes over
@@ -218,8 +221,9 @@ class SlotPass {
   Index total_ = 0;
 };
 
-/// Fills in slots, and the report of memory of each location of the plan's rank.
-inline PlanData lifetime(PlanData plan) {
+/// Fills in slots, and the report of memory of each location of the plan's rank; slots waste
+/// nothing where a place of `capacity` would be too small for it.
+inline PlanData lifetime(PlanData plan, std::vector<PlaceCapacity> const& capacity = {}) {
   for (PlannedBuffer const& buffer : plan.buffers) {
     if (buffer.location.rank != plan.rank) continue;
     MemoryReport* at = nullptr;
@@ -230,7 +234,10 @@ inline PlanData lifetime(PlanData plan) {
   }
   for (MemoryReport& report : plan.memory) {
     std::size_t const before = plan.slots.size();
-    report.arena_lower_bound = SlotPass(plan, report.location).run();
+    Index room = INT64_MAX;
+    for (PlaceCapacity const& given : capacity)
+      if (given.place == report.location.place) room = given.bytes - report.stored;
+    report.arena_lower_bound = SlotPass(plan, report.location, room).run();
     for (std::size_t s = before; s < plan.slots.size(); ++s) report.arena += plan.slots[s].bytes;
   }
   return plan;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "nntile/graph/passes/by_tile.hh"
-#include "nntile/graph/passes/lifetime.hh"
+#include "nntile/graph/passes/locate.hh"
 #include "nntile/graph/passes/lower.hh"
 #include "nntile/graph/passes/order.hh"
 #include "nntile/graph/passes/pad.hh"
@@ -40,7 +40,7 @@ inline PlanData to_tasks(LogicalGraph const& graph, PlanOptions const& options) 
 
 /// All of them. Throws PlanError.
 inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options) {
-  return place(lifetime(to_tasks(graph, options)), graph, options);
+  return place(locate(to_tasks(graph, options), graph, options), graph, options);
 }
 
 }  // namespace nntile::passes

@@ -1,0 +1,409 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The pass that puts tensors and tasks at places, and copies tiles from one to another.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nntile/graph/logical.hh"
+#include "nntile/graph/passes/lifetime.hh"
+#include "nntile/graph/plan.hh"
+
+namespace nntile::passes {
+
+/// Where tensors live, by the rules of the options, and where the tasks of each node run: on the
+/// device that a result of it lives on, the first of them, or else on the host.
+class Homes {
+ public:
+  Homes(PlanData& plan, LogicalGraph const& graph, PlanOptions const& options) : plan_(plan) {
+    std::vector<bool> used(options.place.size());
+    for (PlaceRule const& rule : options.place)
+      if (rule.place.device < 0)
+        throw PlanError(concat("plan '", plan.name, "': device ", rule.place.device,
+                               " in PlanOptions::place; they count from 0"));
+    for (std::uint32_t t = 0; t < graph.tensor_count(); ++t)
+      if (PlannedTensor& tensor = plan.tensors[t]; tensor.used && tensor.storage != Storage::view)
+        tensor.place = find(options, tensor, used);
+    for (std::size_t r = 0; r < used.size(); ++r)
+      if (PlaceRule const& rule = options.place[r]; !used[r] && rule.tensors != "*")
+        throw PlanError(concat("plan '", plan.name, "': place rule ", r, " (tensors '",
+                               rule.tensors, "', role ", name_of(rule.role), ", place ",
+                               to_string(rule.place), ") fits no tensor, or none that no rule ",
+                               "before it fits"));
+    of_node_.resize(graph.op_count());
+    std::vector<bool> known(graph.op_count());
+    for (PlannedTask const& task : plan.tasks)
+      if (plan.kernels[task.kernel].kind == KernelKind::op && !known[task.node])
+        known[task.node] = on_device(task, graph.tensor_count());
+  }
+
+  /// Where a task runs: transfers among ranks move what the host has.
+  Place of(PlannedTask const& task) const {
+    return plan_.kernels[task.kernel].kind == KernelKind::op ? of_node_[task.node] : host;
+  }
+
+ private:
+  static Place find(PlanOptions const& options, PlannedTensor const& tensor,
+                    std::vector<bool>& used) {
+    Place place = host;
+    bool found = false;
+    for (std::size_t r = 0; r < used.size() && !found; ++r) {
+      PlaceRule const& rule = options.place[r];
+      found = matches(rule.tensors, tensor.name) &&
+              (rule.role == Role::any || rule.role == role_of(tensor.attributes));
+      if (found) place = rule.place, used[r] = true;
+    }
+    if (tensor.storage == Storage::adopted) return host;  // the caller's memory
+    for (KeptTiling const& kept : options.keep)
+      if (kept.tensor == tensor.name && tensor.storage != Storage::arena) return kept.place;
+    return place;
+  }
+  bool on_device(PlannedTask const& task, std::size_t tensors) {
+    for (Use<BufferId> const& use : plan_.uses_of(task)) {
+      std::uint32_t const t = plan_.buffers[use.handle].tensor;
+      if (!writes(use.access) || t >= tensors) continue;
+      if (plan_.tensors[t].place.kind != Place::Kind::device) continue;
+      of_node_[task.node] = plan_.tensors[t].place;
+      return true;
+    }
+    return false;
+  }
+
+  PlanData& plan_;
+  std::vector<Place> of_node_;
+};
+
+/// Gives each task the tiles of its place. A tile is valid at some places; what a task reads is
+/// copied to its place where it is not there, and stays until its last use there, or until another
+/// place writes it. A kept tensor is at its home when the phase, or the run, ends. Where a place
+/// has a limit, what is needed latest leaves it (Belady, 1966), for its home or for slower memory,
+/// behind its last use; and what the next tasks need is fetched ahead while there is room. Cost:
+/// linear in the uses, times log n where there is a limit.
+class CopyPass {
+ public:
+  static constexpr std::uint32_t ahead = 4;  // tasks
+  static constexpr Index unlimited = INT64_MAX;
+
+  /// `limits`: of what a place holds besides kept tensors.
+  CopyPass(PlanData plan, Homes const& homes, std::vector<PlaceCapacity> const& limits)
+      : plan_(std::move(plan)), homes_(homes) {
+    (void)index(host);
+    for (PlannedTensor const& tensor : plan_.tensors) (void)index(tensor.place);
+    for (PlaceCapacity const& limit : limits) state_[index(limit.place)].limit = limit.bytes;
+    for (PlaceCapacity const& limit : limits) (void)index(behind(limit.place));
+    at_.resize(plan_.tasks.size());
+    for (std::size_t t = 0; t < at_.size(); ++t) at_[t] = index(homes_.of(plan_.tasks[t]));
+    begin();
+  }
+
+  PlanData run() {
+    std::size_t phase = 0;
+    for (std::uint32_t t = 0; t < at_.size(); ++t) {
+      for (std::uint32_t next = t + 1; next < at_.size() && next <= t + ahead; ++next)
+        fetch_ahead(t, next);
+      task(t);
+      if (phase == plan_.phases.size() || t + 1 != plan_.phases[phase].end) continue;
+      ++phase;
+      end_phase();
+    }
+    merge();
+    return std::move(plan_);
+  }
+
+ private:
+  static constexpr std::uint32_t never = ~0u;
+
+  /// A place: by tile the buffer that holds its value there, the task that uses it there next, and
+  /// the one that used it last.
+  struct AtPlace {
+    Place place;
+    Index limit = unlimited, live = 0;
+    std::vector<BufferId> buffer = {};
+    std::vector<std::uint32_t> next = {}, last = {};
+    std::vector<std::pair<std::uint32_t, BufferId>> heap = {};  // by when they are needed
+  };
+
+  std::uint8_t index(Place const& place) {
+    for (std::size_t i = 0; i < state_.size(); ++i)
+      if (state_[i].place == place) return static_cast<std::uint8_t>(i);
+    state_.push_back({place});
+    return static_cast<std::uint8_t>(state_.size() - 1);
+  }
+  /// The memory behind a place: of a device the host's, of the host the disk.
+  static Place behind(Place const& place) {
+    return place.kind == Place::Kind::device ? host : disk;
+  }
+
+  bool kept(BufferId b) const {
+    return !plan_.in_arena(b) && plan_.buffers[b].location.rank == plan_.rank;
+  }
+  std::uint8_t home(BufferId b) { return index(plan_.tensors[plan_.buffers[b].tensor].place); }
+  /// Whether the place keeps the tile, so that it needs no room.
+  bool fixed(BufferId b, std::uint8_t at) { return kept(b) && home(b) == at; }
+
+  /// Where values are before a run, and when tiles are used next.
+  void begin() {
+    tiles_ = plan_.buffers.size();
+    for (AtPlace& place : state_) {
+      place.buffer.assign(tiles_, no_id);
+      place.next.assign(tiles_, never);
+      place.last.assign(tiles_, 0);
+    }
+    placed_.resize(tiles_);
+    for (BufferId b = 0; b < tiles_; ++b) {
+      if (!kept(b)) continue;
+      placed_[b] = true;
+      AtPlace& place = state_[home(b)];
+      plan_.buffers[b].location.place = place.place;
+      TensorAttributes const& attributes = plan_.tensors[plan_.buffers[b].tensor].attributes;
+      if (attributes.persistent || attributes.external) place.buffer[b] = b;
+    }
+    next_.resize(plan_.uses.size());
+    written_again_.resize(plan_.uses.size());
+    std::vector<std::uint32_t> written(tiles_, never);  // in which phase
+    std::size_t phase = plan_.phases.size();
+    for (std::uint32_t t = static_cast<std::uint32_t>(at_.size()); t-- > 0;) {
+      while (phase != 0 && t < plan_.phases[phase - 1].begin) --phase;
+      AtPlace& place = state_[at_[t]];
+      PlannedTask const& task = plan_.tasks[t];
+      for (std::uint32_t u = task.first_use; u < task.first_use + task.use_count; ++u) {
+        next_[u] = place.next[plan_.uses[u].handle];
+        written_again_[u] = written[plan_.uses[u].handle] == phase;
+      }
+      for (Use<BufferId> const& use : plan_.uses_of(task)) {
+        place.next[use.handle] = t;
+        if (writes(use.access)) written[use.handle] = static_cast<std::uint32_t>(phase);
+      }
+    }
+  }
+
+  /// The first task from now on that needs a tile, at any place.
+  std::uint32_t needed(BufferId b) const {
+    std::uint32_t next = never;
+    for (AtPlace const& place : state_) next = std::min(next, place.next[b]);
+    return next;
+  }
+  bool elsewhere(BufferId b, std::uint8_t at) const {
+    for (std::size_t i = 0; i < state_.size(); ++i)
+      if (i != at && state_[i].buffer[b] != no_id) return true;
+    return false;
+  }
+
+  void task(std::uint32_t t) {
+    PlannedTask& task = plan_.tasks[t];
+    std::uint8_t const at = at_[t];
+    task.location.place = state_[at].place;
+    std::uint32_t const end = task.first_use + task.use_count;
+    for (std::uint32_t u = task.first_use; u < end; ++u) bring(plan_.uses[u], at, t);
+    tiles_of_task_.clear();
+    for (std::uint32_t u = task.first_use; u < end; ++u) {
+      tiles_of_task_.push_back(plan_.uses[u].handle);
+      plan_.uses[u].handle = state_[at].buffer[plan_.uses[u].handle];
+    }
+    for (std::uint32_t u = task.first_use; u < end; ++u) {
+      BufferId const b = tiles_of_task_[u - task.first_use];
+      state_[at].next[b] = next_[u];
+      state_[at].last[b] = t;
+      if (writes(plan_.uses[u].access)) wrote(b, at, t, written_again_[u]);
+    }
+    for (BufferId const b : tiles_of_task_) {
+      drop_unneeded(b);
+      for (std::uint8_t i = 0; i < state_.size(); ++i)
+        if (state_[i].buffer[b] != no_id) remember(b, i);
+    }
+  }
+  /// Has the task's place hold a tile.
+  void bring(Use<BufferId> const& use, std::uint8_t at, std::uint32_t t) {
+    BufferId const b = use.handle;
+    if (state_[at].buffer[b] != no_id) return;
+    if (!make_room_for(b, at, t)) fail(at, t);
+    if (reads(use.access))
+      fetch(b, at, 2 * t);
+    else
+      state_[at].buffer[b] = own(b, at);
+  }
+  /// A task wrote a tile: no other place has its value, but the home where it is the last to.
+  void wrote(BufferId b, std::uint8_t at, std::uint32_t t, bool again) {
+    for (std::uint8_t i = 0; i < state_.size(); ++i)
+      if (i != at) drop(b, i);
+    if (!kept(b) || again || home(b) == at) return;
+    move(b, at, home(b), 2 * t + 1);
+  }
+  /// What the driver may change between phases is at its home alone.
+  void end_phase() {
+    for (BufferId b = 0; b < tiles_; ++b)
+      for (std::uint8_t i = 0; kept(b) && i < state_.size(); ++i)
+        if (i != home(b)) drop(b, i);
+  }
+  void fetch_ahead(std::uint32_t t, std::uint32_t next) {
+    std::uint8_t const at = at_[next];
+    for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[next])) {
+      BufferId const b = use.handle;
+      if (state_[at].limit == unlimited || !reads(use.access)) continue;
+      if (state_[at].buffer[b] != no_id || !elsewhere(b, at)) continue;
+      if (make_room_for(b, at, next)) fetch(b, at, 2 * t);
+    }
+  }
+  /// The buffer that a tile gets at a place: its own, or one more.
+  BufferId own(BufferId b, std::uint8_t at) {
+    AtPlace& place = state_[at];
+    if (fixed(b, at)) return b;
+    place.live += plan_.buffers[b].bytes;
+    if (!placed_[b]) {
+      placed_[b] = true;
+      plan_.buffers[b].location.place = place.place;
+      return b;
+    }
+    PlannedBuffer more = plan_.buffers[b];
+    more.location = {plan_.rank, place.place};
+    more.copy = true;
+    plan_.buffers.push_back(more);
+    return static_cast<BufferId>(plan_.buffers.size() - 1);
+  }
+  void drop(BufferId b, std::uint8_t at) {
+    AtPlace& place = state_[at];
+    if (std::exchange(place.buffer[b], no_id) == no_id || fixed(b, at)) return;
+    place.live -= plan_.buffers[b].bytes;
+  }
+  void drop_unneeded(BufferId b) {
+    bool const over = needed(b) == never && !kept(b);
+    for (std::uint8_t i = 0; i < state_.size(); ++i)
+      if (over || (state_[i].next[b] == never && !fixed(b, i) && elsewhere(b, i))) drop(b, i);
+  }
+
+  /// Copies a tile to a place, from where it is.
+  void fetch(BufferId b, std::uint8_t at, std::uint32_t when) {
+    std::uint8_t from = kept(b) ? home(b) : 0;
+    if (state_[from].buffer[b] == no_id)
+      for (from = 0; state_[from].buffer[b] == no_id;) ++from;
+    move(b, from, at, when);
+    drop_unneeded(b);
+  }
+  /// Between the disk and a device by way of the host.
+  void move(BufferId b, std::uint8_t from, std::uint8_t to, std::uint32_t when) {
+    bool const far = state_[from].place == disk || state_[to].place == disk;
+    if (far && from != 0 && to != 0) {
+      bool const there = state_[0].buffer[b] != no_id;
+      if (!there && !make_room_for(b, 0, when / 2)) fail(0, when / 2);
+      if (!there) copy(b, from, 0, when);
+      from = 0;
+    }
+    copy(b, from, to, when);
+    if (far) drop_unneeded(b);
+  }
+  /// A task that copies: before task t where `when` is 2 t, behind it where it is 2 t + 1.
+  void copy(BufferId b, std::uint8_t from, std::uint8_t to, std::uint32_t when) {
+    BufferId const source = state_[from].buffer[b], target = own(b, to);
+    state_[to].buffer[b] = target;
+    state_[to].last[b] = state_[from].last[b] = when / 2;
+    PlannedTask task;
+    PlannedTask const& beside = plan_.tasks[when / 2];
+    task.node = beside.node;
+    task.kernel = kernel(plan_.tensors[plan_.buffers[b].tensor].dtype);
+    task.first_use = static_cast<std::uint32_t>(plan_.uses.size());
+    task.use_count = 2;
+    task.tensor = plan_.buffers[b].tensor;
+    task.tile = plan_.buffers[b].tile;
+    bool const device = state_[to].place.kind == Place::Kind::device;
+    task.location = {plan_.rank, state_[device ? to : from].place};
+    std::int64_t const bytes = plan_.buffers[b].payload();
+    task.cost.bytes = bytes;
+    task.args = static_cast<std::uint32_t>(plan_.args.size());
+    task.args_bytes = sizeof bytes;
+    plan_.args.resize(plan_.args.size() + sizeof bytes);
+    std::memcpy(plan_.args.data() + task.args, &bytes, sizeof bytes);
+    plan_.uses.push_back({source, Access::read});
+    plan_.uses.push_back({target, Access::write});
+    copies_.push_back({when, task});
+    remember(b, to);
+  }
+  std::uint32_t kernel(DType dtype) {
+    PlannedKernel const wanted{KernelKind::copy, "copy", dtype, DType::fp32, Mode::exact};
+    auto const at = std::find(plan_.kernels.begin(), plan_.kernels.end(), wanted);
+    auto const position = static_cast<std::uint32_t>(at - plan_.kernels.begin());
+    if (at == plan_.kernels.end()) plan_.kernels.push_back(wanted);
+    return position;
+  }
+
+  void remember(BufferId b, std::uint8_t at) {
+    AtPlace& place = state_[at];
+    if (place.limit == unlimited || fixed(b, at)) return;
+    place.heap.emplace_back(needed(b), b);
+    std::push_heap(place.heap.begin(), place.heap.end());
+  }
+  /// Moves out what is needed behind task t, latest first. False where that is not enough.
+  bool make_room_for(BufferId tile, std::uint8_t at, std::uint32_t t) {
+    Index const bytes = fixed(tile, at) ? 0 : plan_.buffers[tile].bytes;
+    while (bytes != 0 && state_[at].limit - bytes < state_[at].live) {
+      AtPlace& place = state_[at];
+      if (place.heap.empty()) return false;
+      auto const [when, b] = place.heap.front();
+      bool const there = place.buffer[b] != no_id && needed(b) == when;
+      if (there && when <= t) return false;
+      std::pop_heap(place.heap.begin(), place.heap.end());
+      place.heap.pop_back();
+      if (there && !elsewhere(b, at)) move_out(b, at, t);
+      if (there) drop(b, at);
+    }
+    return true;
+  }
+  void move_out(BufferId b, std::uint8_t at, std::uint32_t t) {
+    std::uint8_t const to = kept(b) ? home(b) : index(behind(state_[at].place));
+    if (to == at || !make_room_for(b, to, t)) fail(at, t);
+    move(b, at, to, 2 * state_[at].last[b] + 1);
+  }
+
+  [[noreturn]] void fail(std::uint8_t at, std::uint32_t t) const {
+    PlannedTask const& task = plan_.tasks[t];
+    Index bytes = 0;
+    for (Use<BufferId> const& use : plan_.uses_of(task)) bytes += plan_.buffers[use.handle].bytes;
+    throw PlanError(concat("plan '", plan_.name, "': ", to_string(state_[at].place), " has ",
+                           state_[at].limit, " bytes besides the tensors that it keeps, and ",
+                           plan_.kernels[task.kernel].name, " of '",
+                           plan_.tensors[task.tensor].name, "', tile ", task.tile, ", uses ", bytes,
+                           " at once; give it more, smaller tiles, or keep fewer tensors there"));
+  }
+
+  /// Puts the copies among the tasks.
+  void merge() {
+    std::stable_sort(copies_.begin(), copies_.end(),
+                     [](Copy const& a, Copy const& b) { return a.when < b.when; });
+    std::vector<PlannedTask> tasks;
+    tasks.reserve(plan_.tasks.size() + copies_.size());
+    std::size_t c = 0, phase = 0;
+    auto const add_copies = [&](std::uint32_t when) {
+      for (; c < copies_.size() && copies_[c].when == when; ++c) tasks.push_back(copies_[c].task);
+    };
+    for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
+      add_copies(2 * t);
+      tasks.push_back(plan_.tasks[t]);
+      add_copies(2 * t + 1);
+      if (phase == plan_.phases.size() || plan_.phases[phase].end != t + 1) continue;
+      plan_.phases[phase].begin = phase == 0 ? 0 : plan_.phases[phase - 1].end;
+      plan_.phases[phase++].end = static_cast<std::uint32_t>(tasks.size());
+    }
+    plan_.tasks = std::move(tasks);
+  }
+
+  struct Copy {
+    std::uint32_t when;
+    PlannedTask task;
+  };
+
+  PlanData plan_;
+  Homes const& homes_;
+  std::vector<AtPlace> state_;
+  std::vector<std::uint8_t> at_;     // of a task
+  std::vector<std::uint32_t> next_;  // of a use: the task that uses the tile next at its place
+  std::vector<bool> written_again_;  // of a use: by a later task of its phase
+  std::size_t tiles_ = 0;
+  std::vector<bool> placed_;  // of a tile: whether its own buffer is at a place
+  std::vector<Copy> copies_;
+  std::vector<BufferId> tiles_of_task_;
+};
+
+}  // namespace nntile::passes
