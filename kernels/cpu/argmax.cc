@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/ops/argmax.hh"
 
-#include "kernels/cpu/kernel.hh"
+#include "kernels/cpu/best.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
-
-template <class V> struct Best {
-  V value;
-  Index where;
-
-  NNTILE_ALWAYS_INLINE void offer(V next, Index at) {
-    if (value != value || !(next > value || next != next)) return;  // the first NaN stays
-    value = next;
-    where = at;
-  }
-};
 
 template <class T> struct Argmax {
   static Status run(KernelCall const& call) noexcept {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/ops/randn.hh"
 
-#include "kernels/cpu/angle.hh"
+#include "kernels/cpu/normal.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
@@ -12,25 +12,20 @@ constexpr int block = 32;  // pairs worked on at once
 NNTILE_ALWAYS_INLINE void normal_pairs(std::uint64_t key, std::uint64_t first, double* normal) {
   double u[block], turn[block];
   for (int i = 0; i < block; ++i) {
-    RandomWords const words = philox(key, first + static_cast<std::uint64_t>(i), 0);
-    // 53-bit integers: the conversion from signed integers is the one with an instruction.
-    auto const a = static_cast<std::int64_t>(bits53(words.word[0], words.word[1]) + 1);
-    auto const b = static_cast<std::int64_t>(bits53(words.word[2], words.word[3]));
-    u[i] = static_cast<double>(a) * 0x1p-53;
-    turn[i] = static_cast<double>(b) * 0x1p-53;
+    UniformPair const uniform = uniform_pair(key, first + static_cast<std::uint64_t>(i));
+    u[i] = uniform.u;
+    turn[i] = uniform.turn;
   }
-  using V = Vec<double>;
-  double sines[block], cosines[block];
-  for (int i = 0; i < block; i += V::lanes) {
-    V const radius = sqrt(V(-2) * log(load(u + i)));
-    V sine, cosine;
-    sin_cos_turn(load(turn + i), sine, cosine);
-    store(sines + i, radius * sine);
-    store(cosines + i, radius * cosine);
+  double evens[block], odds[block];
+  for (int i = 0; i < block; i += Vec<double>::lanes) {
+    Vec<double> even, odd;
+    normal_pair(load(u + i), load(turn + i), even, odd);
+    store(evens + i, even);
+    store(odds + i, odd);
   }
   for (int i = 0; i < block; ++i) {
-    normal[2 * i] = cosines[i];
-    normal[2 * i + 1] = sines[i];
+    normal[2 * i] = evens[i];
+    normal[2 * i + 1] = odds[i];
   }
 }
 

@@ -20,11 +20,13 @@
 //   sync_warp()                       the same of the 32 threads of its warp
 //   exchange(value, mask)             the value of lane (own lane xor mask), all lanes of the warp at once
 //   from(value, lane)                 the value of one lane, likewise
+//   ballot(vote)                      bit l is the vote of lane l, likewise
 //
 // Every thread of a block, or of a warp, comes to the same calls in the same order.
 // clang-format on
 
 #include <cstddef>
+#include <cstdint>
 
 #include "nntile/core/codelet.hh"
 #include "nntile/core/macros.hh"
@@ -66,6 +68,7 @@ class Thread {
   template <class T> __device__ T from(T value, int lane) const {
     return __shfl_sync(0xffffffffu, value, lane);
   }
+  __device__ std::uint32_t ballot(bool vote) const { return __ballot_sync(0xffffffffu, vote); }
 };
 
 template <class T> using Shared = T*;

@@ -105,11 +105,12 @@ NNTILE_DEVICE T canonical_max(Team<size> const& team, Index n, T start, Term ter
   return top + T(0);
 }
 
-/// Enqueues Kernel<warp_size> or, for long rows, Kernel<row_threads>; each is made from the call.
+/// Enqueues Kernel<warp_size> or, for long rows, Kernel<row_threads>, whose threads share so many
+/// bytes; each is made from the call.
 template <template <int> class Kernel>
-Status launch_over_rows(Index rows, Index length, void* stream, KernelCall const& call) noexcept {
-  if (length > long_row)
-    return launch_over(rows, 1, stream, Kernel<row_threads>{call}, Team<row_threads>::shared_bytes);
+Status launch_over_rows(Index rows, Index length, void* stream, KernelCall const& call,
+                        std::size_t shared = Team<row_threads>::shared_bytes) noexcept {
+  if (length > long_row) return launch_over(rows, 1, stream, Kernel<row_threads>{call}, shared);
   return launch_over(rows, Team<warp_size>::teams_a_block, stream, Kernel<warp_size>{call});
 }
 

@@ -102,6 +102,10 @@ std::uint64_t Block::from(int rank, std::uint64_t bits, int lane, Place place) {
   stop_at(rank, Stop::from, place, lane, bits);
   return lanes_[static_cast<std::size_t>(rank)].result;
 }
+std::uint32_t Block::ballot(int rank, bool vote, Place place) {
+  stop_at(rank, Stop::ballot, place, 0, vote ? 1 : 0);
+  return static_cast<std::uint32_t>(lanes_[static_cast<std::size_t>(rank)].result);
+}
 
 bool Block::release_warps() {
   bool released = false;
@@ -112,10 +116,13 @@ bool Block::release_warps() {
       return !lane.fiber->ended() && lane.stop == one.stop && same(lane.place, one.place);
     });
     if (!together || one.stop == Stop::none || one.stop == Stop::barrier) continue;
+    std::uint64_t votes = 0;
+    for (std::size_t i = 0; i < warp_size; ++i) votes |= (warp[i].bits & 1) << i;
     for (std::size_t i = 0; i < warp_size; ++i) {
       auto const argument = static_cast<std::size_t>(warp[i].argument);
       if (one.stop == Stop::exchange) warp[i].result = warp[i ^ argument].bits;
       if (one.stop == Stop::from) warp[i].result = warp[argument].bits;
+      if (one.stop == Stop::ballot) warp[i].result = votes;
     }
     if (one.stop == Stop::warp)
       ++warp_barriers_[w];
@@ -140,7 +147,7 @@ bool Block::release_block() {
 }
 
 std::string Block::waiting() const {
-  static constexpr char const* names[] = {"", "sync", "sync_warp", "exchange", "from"};
+  static constexpr char const* names[] = {"", "sync", "sync_warp", "exchange", "from", "ballot"};
   auto const describe = [&](Lane const& lane) {
     if (lane.fiber->ended()) return std::string("has ended");
     return concat("is at ", names[static_cast<int>(lane.stop)], " of ", at(lane.place));

@@ -50,6 +50,8 @@ class Block {
   /// The 8 bytes that another lane of the warp brought: that of `own lane xor mask`, or of `lane`.
   std::uint64_t exchange(int rank, std::uint64_t bits, int mask, Place place);
   std::uint64_t from(int rank, std::uint64_t bits, int lane, Place place);
+  /// Bit l: whether lane l of the warp voted so.
+  std::uint32_t ballot(int rank, bool vote, Place place);
 
   void check_range(std::size_t offset, std::size_t bytes, std::size_t alignment) const;
   void read(int rank, std::size_t offset, void* to, std::size_t bytes);
@@ -58,7 +60,7 @@ class Block {
   [[noreturn]] void fail(std::string what) const;
 
  private:
-  enum class Stop : std::uint8_t { none, barrier, warp, exchange, from };
+  enum class Stop : std::uint8_t { none, barrier, warp, exchange, from, ballot };
   struct Lane {
     std::unique_ptr<Fiber> fiber;
     Stop stop = Stop::none;
@@ -167,6 +169,9 @@ class Thread {
   }
   template <class T> T from(T value, int lane, simt::Place place = simt::Place::here()) const {
     return unpacked<T>(block_.from(rank_, packed(value), lane, place));
+  }
+  std::uint32_t ballot(bool vote, simt::Place place = simt::Place::here()) const {
+    return block_.ballot(rank_, vote, place);
   }
 
  private:
