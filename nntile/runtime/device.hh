@@ -81,4 +81,12 @@ concept Device = std::same_as<D, NoDevice> ||
                  };
 static_assert(Device<NoDevice>);
 
+/// Memory of its devices is the host's as well, and any of them reaches that of the others: it may
+/// be locked, a task may name memory of several devices, and one with an asynchronous entry alone
+/// runs as on the host. reach(pointer) is the host's address of what was allocated.
+template <class D>
+concept UnifiedDevice = Device<D> && requires(D& device, void* pointer) {
+  { device.reach(pointer) } noexcept -> std::same_as<void*>;
+};
+
 }  // namespace nntile

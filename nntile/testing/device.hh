@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "nntile/runtime/concept.hh"
 #include "nntile/runtime/device.hh"
 #include "nntile/testing/device/memory.hh"
 #include "nntile/testing/device/stream.hh"
@@ -66,7 +67,7 @@ class EmulatedDevice {
   /// Bytes that are allocated on each device, and their peak; the tensor at an address.
   EmulatedMemory const& memory() const noexcept { return machine_.memory; }
 
- private:
+ protected:
   EmulatedStream& at(Stream stream) const noexcept {
     return *streams_[static_cast<std::size_t>(stream.device * options_.lanes + stream.lane)];
   }
@@ -75,6 +76,37 @@ class EmulatedDevice {
   EmulatedMachine machine_;
   std::vector<std::unique_ptr<EmulatedStream>> streams_;
 };
-static_assert(Device<EmulatedDevice>);
+static_assert(Device<EmulatedDevice> && !UnifiedDevice<EmulatedDevice>);
+
+/// The same with memory that the host reaches, though not at the devices' addresses: for the
+/// conformance battery, whose buffers are all locked.
+class EmulatedUnifiedDevice : public EmulatedDevice {
+ public:
+  using EmulatedDevice::EmulatedDevice;
+  void* reach(void* pointer) noexcept { return machine_.memory.at(pointer); }
+};
+static_assert(UnifiedDevice<EmulatedUnifiedDevice>);
+
+/// A runtime R with devices, whose buffers of the host go to all places in turn: host, pinned,
+/// device 0, 1, ... For the conformance battery, which knows of the host only.
+template <Runtime R> class Scattered : public R {
+ public:
+  using R::R;
+  using typename R::Handle;
+
+  Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
+    if (place != host) return R::allocate(bytes, place, lifetime);
+    int const places = this->device().devices() + 2;
+    int const next = next_++ % places;
+    return R::allocate(bytes,
+                       next == 0   ? host
+                       : next == 1 ? Place{Place::Kind::pinned}
+                                   : Place{Place::Kind::device, next - 2},
+                       lifetime);
+  }
+
+ private:
+  int next_ = 0;
+};
 
 }  // namespace nntile::testing

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "nntile/runtime/serial/serial.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/device_runtimes.hh"
 #include "tests/support/message.hh"
 
 using namespace nntile;
@@ -17,7 +17,6 @@ using testing::EmulatedOptions;
 
 namespace {
 
-using DeviceSerial = BasicSerial<EmulatedDevice>;
 constexpr Place on(int number) { return {Place::Kind::device, number}; }
 
 template <class R> Event copy(R& runtime, typename R::Handle from, typename R::Handle to) {
@@ -34,8 +33,9 @@ template <class Error, class F> bool says(F f, auto... parts) {
 
 }  // namespace
 
-TEST_CASE("a task whose buffer lives on a device runs there", "[testing][device]") {
-  DeviceSerial runtime(RuntimeOptions{}, EmulatedOptions{.seed = 1});
+TEMPLATE_LIST_TEST_CASE("a task whose buffer lives on a device runs there", "[testing][device]",
+                        DeviceRuntimes) {
+  TestType runtime(RuntimeOptions{}, EmulatedOptions{.seed = 1});
   auto const source = cell(runtime, 5), result = cell(runtime);
   auto const there = runtime.allocate(sizeof(long), on(0));
   copy(runtime, source, there);
@@ -48,8 +48,9 @@ TEST_CASE("a task whose buffer lives on a device runs there", "[testing][device]
   CHECK(runtime.device().memory().used(0) == 0);
 }
 
-TEST_CASE("the host locks no memory of a device, and is told to copy it", "[testing][device]") {
-  DeviceSerial runtime;
+TEMPLATE_LIST_TEST_CASE("the host locks no memory of a device, and is told to copy it",
+                        "[testing][device]", DeviceRuntimes) {
+  TestType runtime;
   auto const there = runtime.allocate(sizeof(long), on(0));
   for (Access const access : {Access::read, Access::write, Access::update})
     CHECK(says<ValueError>([&] { (void)runtime.lock(there, access); }, "lives on device 0",
@@ -59,15 +60,16 @@ TEST_CASE("the host locks no memory of a device, and is told to copy it", "[test
   runtime.unlock(pinned);
 }
 
-TEST_CASE("a place that a runtime with devices lacks is refused", "[testing][device]") {
-  DeviceSerial runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2});
+TEMPLATE_LIST_TEST_CASE("a place that a runtime with devices lacks is refused", "[testing][device]",
+                        DeviceRuntimes) {
+  TestType runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2});
   for (Place const place : {on(2), on(-1), Place{Place::Kind::disk}, Place{Place::Kind::pinned, 1}})
     CHECK(says<ValueError>([&] { (void)runtime.allocate(8, place); }, "2 devices"));
   (void)runtime.allocate(8, on(1));
 }
 
-TEST_CASE("a device has a capacity", "[testing][device]") {
-  DeviceSerial runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2, .capacity = 4096});
+TEMPLATE_LIST_TEST_CASE("a device has a capacity", "[testing][device]", DeviceRuntimes) {
+  TestType runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2, .capacity = 4096});
   auto const all = runtime.allocate(4096, on(0));
   CHECK(says<OutOfMemory>([&] { (void)runtime.allocate(1, on(0)); }, "device 0", "4096"));
   (void)runtime.allocate(4096, on(1));
@@ -76,8 +78,9 @@ TEST_CASE("a device has a capacity", "[testing][device]") {
   CHECK(runtime.device().memory().peak(0) == 4096);
 }
 
-TEST_CASE("a task that no device can run, or on two of them, is refused", "[testing][device]") {
-  DeviceSerial runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2});
+TEMPLATE_LIST_TEST_CASE("a task that no device can run, or on two of them, is refused",
+                        "[testing][device]", DeviceRuntimes) {
+  TestType runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2});
   auto const a = runtime.allocate(sizeof(long), on(0)), b = runtime.allocate(sizeof(long), on(1));
   submit(runtime, put_codelet, {{a, Access::write}}, 1L);
   TokenKeeper keeper;
@@ -92,8 +95,9 @@ TEST_CASE("a task that no device can run, or on two of them, is refused", "[test
   CHECK(read(runtime, result) == 1);
 }
 
-TEST_CASE("a task that fails on a device marks what it writes", "[testing][device]") {
-  DeviceSerial runtime(RuntimeOptions{}, EmulatedOptions{.seed = 2});
+TEMPLATE_LIST_TEST_CASE("a task that fails on a device marks what it writes", "[testing][device]",
+                        DeviceRuntimes) {
+  TestType runtime(RuntimeOptions{}, EmulatedOptions{.seed = 2});
   auto const a = runtime.allocate(sizeof(long), on(0)), result = cell(runtime);
   auto const other = runtime.allocate(sizeof(long), on(0));
   Event const failed = submit(runtime, fail_codelet, {{a, Access::write}}, 0L);
@@ -108,8 +112,9 @@ TEST_CASE("a task that fails on a device marks what it writes", "[testing][devic
   CHECK(read(runtime, result) == 3);
 }
 
-TEST_CASE("programs replay on devices", "[testing][device]") {
-  DeviceSerial runtime(RuntimeOptions{}, EmulatedOptions{.seed = 3});
+using Replaying = std::tuple<SerialOn<EmulatedDevice>, RingOn<EmulatedDevice>>;
+TEMPLATE_LIST_TEST_CASE("programs replay on devices", "[testing][device]", Replaying) {
+  TestType runtime(RuntimeOptions{}, EmulatedOptions{.seed = 3});
   long const value = 1;
   std::int64_t const bytes = sizeof(long);
   Use<Binding> const up[] = {{0, Access::read}, {1, Access::write}}, step[] = {{1, Access::update}},

@@ -18,11 +18,13 @@
 #include "nntile/core/error.hh"
 #include "nntile/runtime/archetype.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/device.hh"
 #include "nntile/runtime/engine/dependency_map.hh"
 #include "nntile/runtime/engine/executor.hh"
 #include "nntile/runtime/engine/waiters.hh"
 #include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/device_tasks.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/events.hh"
 #include "nntile/runtime/support/options.hh"
@@ -35,8 +37,8 @@
 namespace nntile {
 
 namespace detail::engine {
-template <class X> class Nest;
-template <class X> class Nests;
+template <class E> class Nest;
+template <class E> class Nests;
 }  // namespace detail::engine
 
 /// Models Runtime over any executor. The driving thread executes tasks too, inside `wait`,
@@ -44,8 +46,9 @@ template <class X> class Nests;
 /// constructor's arguments says `own_driver`. At most `most_in_flight` tasks wait or run before
 /// `submit` blocks; while tokens are out it only helps, and lets more in. Memory: about 700 bytes a
 /// task in flight, kept for reuse. Allocates: nothing in a steady state.
-template <Executor X>
-class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engine<X>> {
+/// With a Device, tasks that name memory of one run there, as asynchronous tasks.
+template <Executor X, Device D = NoDevice>
+class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<Engine<X, D>> {
   using Calls = support::StorageCalls<Engine>;
   using Calls::link_;
   using typename Calls::Inside;
@@ -62,10 +65,20 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
   /// Hands its arguments to the executor. Throws ValueError for a RuntimeOptions that asks for 0 or
   /// too many workers.
   template <class... Arguments>
-  requires std::constructible_from<X, Arguments...>
+  requires(!D::exists) && std::constructible_from<X, Arguments...>
   explicit Engine(Arguments&&... arguments)
       : driver_helps_((check(arguments) && ...)),
         executor_(std::make_unique<X>(static_cast<Arguments&&>(arguments)...)),
+        thread_(executor_->workers().cpu, &link_->driver()),
+        workspaces_(bodies(executor_->workers())) {}
+  /// Hands the options to the executor, what follows to the device. Throws likewise.
+  template <class... Arguments>
+  requires D::exists && std::constructible_from<X, RuntimeOptions const&> &&
+               std::constructible_from<D, Arguments...>
+  explicit Engine(RuntimeOptions const& options = {}, Arguments&&... device)
+      : driver_helps_(check(options)),
+        executor_(std::make_unique<X>(options)),
+        devices_(static_cast<Arguments&&>(device)...),
         thread_(executor_->workers().cpu, &link_->driver()),
         workspaces_(bodies(executor_->workers())) {}
   /// Waits for all tasks; never throws. In a process that was forked since, where the executor's
@@ -125,13 +138,17 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
   /// Names the tasks that wait for a token; "" if none does.
   std::string waiting_for() const { return tokens_.waiting_for(); }
   X& executor() noexcept { return *executor_; }
+  D& device() noexcept
+  requires D::exists {
+    return devices_.device();
+  }
 
  private:
   using Claims = detail::engine::Claims;
   using Waiters = detail::engine::Waiters;
   friend class support::StorageCalls<Engine>;
-  friend class detail::engine::Nest<X>;
-  friend class detail::engine::Nests<X>;
+  friend class detail::engine::Nest<Engine>;
+  friend class detail::engine::Nests<Engine>;
   friend struct Nesting<Engine>;
   /// Whether the driver may execute tasks, as far as this argument of the constructor says.
   template <class Argument> static bool check(Argument const& argument) {
@@ -143,7 +160,7 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
     return workers.cpu < 1 ? 1 : static_cast<std::size_t>(workers.cpu);
   }
   support::StorageSource source() noexcept {
-    if constexpr (StoringExecutor<X>) {
+    if constexpr (StoringExecutor<X> && !D::exists) {
       return {[](void* x, std::size_t bytes, Place place) {
                 return static_cast<X*>(x)->allocate(bytes, place);
               },
@@ -152,7 +169,7 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
               },
               executor_.get()};
     }
-    return {};
+    return devices_.source();
   }
 
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
@@ -226,7 +243,7 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
     auto const producers = collect(node, node.uses);
     node.edges.resize(producers.size());
     node.block = &events_.begin(submitted_ + 1);
-    if (task.codelet->cpu == nullptr) poll_when_idle();
+    if (task.codelet->cpu == nullptr || devices_.own(node.uses)) poll_when_idle();
     return producers;
   }
   void poll_when_idle() {
@@ -330,7 +347,7 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
     {
       support::DrivingThread::InTask const in_task(thread_);
       support::Workspaces::Loan const workspace(workspaces_, *node.body.codelet);
-      ran = support::run_body(failures_, tokens_, node.body, &node, workspace.block());
+      ran = devices_.run_body(failures_, tokens_, node.body, &node, workspace.block());
     }
     if (ran != support::Ran::ended) {
       wake_.notify();  // a blocked submit may go on
@@ -449,6 +466,7 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
 
   bool const driver_helps_;
   std::unique_ptr<X> executor_;
+  [[no_unique_address]] support::DeviceTasks<D> devices_;
   support::DrivingThread thread_;
   support::Workspaces workspaces_;
   support::Failures failures_;
@@ -471,8 +489,8 @@ class Engine : public support::StorageCalls<Engine<X>>, public Orchestrates<Engi
   std::atomic<std::uint64_t> wake_for_{0};  // sequence that the driver waits for
   support::Wake wake_;
   /// Of tasks that submit, once there was one (nest.hh): programs without pay for none of it.
-  std::unique_ptr<detail::engine::Nests<X>, void (*)(detail::engine::Nests<X>*)> nests_{nullptr,
-                                                                                        nullptr};
+  using Nests = detail::engine::Nests<Engine>;
+  std::unique_ptr<Nests, void (*)(Nests*)> nests_{nullptr, nullptr};
   support::Tokens tokens_{this, &token_ended, &wake_, &thread_};
 };
 static_assert(ScopedRuntime<Engine<ExecutorArchetype>>);

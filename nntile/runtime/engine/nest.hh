@@ -29,13 +29,13 @@ namespace detail::engine {
 /// Law: each ready task is in the list until one thread takes it out, and for each a job was
 /// spawned that takes some task out of it: so every task is taken, by a worker or by a body that
 /// waits for it. The newest is taken first, so that a recursion goes down before it goes wide.
-template <class X> class Nests {
+template <class E> class Nests {
  public:
   using Node = support::TaskNode;
-  explicit Nests(Engine<X>& engine) : engine_(engine) {}
+  explicit Nests(E& engine) : engine_(engine) {}
 
   /// A nest that no task uses. Throws OutOfMemory (2^20 of them), std::bad_alloc.
-  Nest<X>& take() {
+  Nest<E>& take() {
     Lock guard(mutex_);
     if (free_.empty()) {
       if (nests_.size() + 1 >= support::EventName::domains)
@@ -43,14 +43,14 @@ template <class X> class Nests {
                                  " tasks that submit have not ended: let fewer run at a time"));
       free_.reserve(nests_.size() + 1);
       nests_.push_back(
-          std::make_unique<Nest<X>>(engine_, *this, static_cast<std::uint32_t>(nests_.size() + 1)));
+          std::make_unique<Nest<E>>(engine_, *this, static_cast<std::uint32_t>(nests_.size() + 1)));
       free_.push_back(nests_.back().get());
     }
-    Nest<X>& nest = *free_.back();
+    Nest<E>& nest = *free_.back();
     free_.pop_back();
     return nest;
   }
-  void give_back(Nest<X>& nest) noexcept {
+  void give_back(Nest<E>& nest) noexcept {
     Lock guard(mutex_);
     free_.push_back(&nest);
   }
@@ -81,13 +81,13 @@ template <class X> class Nests {
     if (engine_.driver_helps_) engine_.wake_.notify();
   }
   /// Runs a ready task of this nest or of one below it; false if there is none.
-  bool run_one(Nest<X> const& nest) noexcept {
+  bool run_one(Nest<E> const& nest) noexcept {
     Node* const node = take(&nest);
-    if (node != nullptr) Nest<X>::run(*node);
+    if (node != nullptr) Nest<E>::run(*node);
     return node != nullptr;
   }
   /// Sleeps until over() may hold, or a task of that nest is ready.
-  template <class Over> void sleep(Nest<X> const& nest, Over over) {
+  template <class Over> void sleep(Nest<E> const& nest, Over over) {
     Lock guard(mutex_);
     if (over() || find(&nest) != ready_.size()) return;
     if (engine_.tokens_.polls() == 0) return changed_.wait(guard);
@@ -106,10 +106,10 @@ template <class X> class Nests {
   static constexpr std::int64_t nap_ns = 50'000;
 
   static void run_newest(void* state) noexcept {
-    if (Node* const node = static_cast<Nests*>(state)->take(nullptr)) Nest<X>::run(*node);
+    if (Node* const node = static_cast<Nests*>(state)->take(nullptr)) Nest<E>::run(*node);
   }
   /// The newest that is part of that nest, or of any; null if there is none.
-  Node* take(Nest<X> const* nest) noexcept {
+  Node* take(Nest<E> const* nest) noexcept {
     Lock guard(mutex_);
     std::size_t const at = find(nest);
     if (at == ready_.size()) return nullptr;
@@ -118,24 +118,24 @@ template <class X> class Nests {
     --submitted_;
     return node;
   }
-  std::size_t find(Nest<X> const* nest) const noexcept {
+  std::size_t find(Nest<E> const* nest) const noexcept {
     for (std::size_t at = ready_.size(); at-- > 0;)
       if (nest == nullptr || nest->holds(*ready_[at])) return at;
     return ready_.size();
   }
 
-  Engine<X>& engine_;
+  E& engine_;
   Mutex mutex_;
   Condition changed_;
   std::vector<Node*> ready_;
   std::size_t submitted_ = 0;  // that were not taken yet
-  std::vector<std::unique_ptr<Nest<X>>> nests_;
-  std::vector<Nest<X>*> free_;
+  std::vector<std::unique_ptr<Nest<E>>> nests_;
+  std::vector<Nest<E>*> free_;
 };
 
 /// What the body of a task submits into. Its domain is that of its body's thread alone, which hands
 /// it with the last count to the thread that closes it.
-template <class X> class Nest : public support::NestedCalls {
+template <class E> class Nest : public support::NestedCalls {
   using Node = support::TaskNode;
 
  public:
@@ -146,12 +146,12 @@ template <class X> class Nest : public support::NestedCalls {
     std::vector<DataHandle> handles;
   };
 
-  Nest(Engine<X>& engine, Nests<X>& nests, std::uint32_t number)
+  Nest(E& engine, Nests<E>& nests, std::uint32_t number)
       : engine_(engine),
         nests_(nests),
         number_(number),
         submitted_(support::EventName{number, 0}.pack()),
-        buffers_(engine.failures_) {}
+        buffers_(engine.failures_, engine.devices_.source()) {}
 
   /// Makes the task of a node one that submits, into the engine or into a nest.
   static void fill(Node& node, NestingTask<Nest>&& task) {
@@ -231,7 +231,7 @@ template <class X> class Nest : public support::NestedCalls {
 
   /// Node::start.
   static void start(Node& node) noexcept {
-    auto& engine = *static_cast<Engine<X>*>(node.engine);
+    auto& engine = *static_cast<E*>(node.engine);
     std::unique_ptr<Submits> const submits(static_cast<Submits*>(node.submits));
     if (engine.failures_.any_marked() && engine.failures_.cancel_if_marked(node.body))
       return end(node);
@@ -337,7 +337,7 @@ template <class X> class Nest : public support::NestedCalls {
 
   /// Ends a task that is part of another, or an engine's that submits.
   static void end(Node& node) noexcept {
-    auto& engine = *static_cast<Engine<X>*>(node.engine);
+    auto& engine = *static_cast<E*>(node.engine);
     auto* const nest = static_cast<Nest*>(node.nest);
     if (nest == nullptr) return (void)engine.end(node, false);
     nest->close(node);
@@ -350,7 +350,7 @@ template <class X> class Nest : public support::NestedCalls {
   /// Counts off what has ended of a task that submits, and ends the task with the last of it; and
   /// so on outwards.
   static void leave(Nest* nest) noexcept {
-    Engine<X>& engine = nest->engine_;
+    E& engine = nest->engine_;
     while (nest->live_.fetch_sub(1, std::memory_order_seq_cst) == 1) {
       Node& outer = *nest->outer_;
       nest->settle();
@@ -379,8 +379,8 @@ template <class X> class Nest : public support::NestedCalls {
       throw LifetimeError(support::foreign_event(call));
   }
 
-  Engine<X>& engine_;
-  Nests<X>& nests_;
+  E& engine_;
+  Nests<E>& nests_;
   std::uint32_t const number_;
   std::uint64_t submitted_;
   std::uint64_t first_ = 0;
@@ -401,13 +401,14 @@ template <class X> class Nest : public support::NestedCalls {
 }  // namespace detail::engine
 
 /// Makes engines a NestingRuntime.
-template <class X> struct Nesting<Engine<X>> {
-  using Calls = detail::engine::Nest<X>;
-  static Event submit(Engine<X>& engine, NestingTask<Calls>&& task) {
-    using detail::engine::Nests;
-    typename Engine<X>::Inside const inside(engine, "orchestrate");
+template <Executor X, Device D> struct Nesting<Engine<X, D>> {
+  using E = Engine<X, D>;
+  using Calls = detail::engine::Nest<E>;
+  static Event submit(E& engine, NestingTask<Calls>&& task) {
+    using Nests = detail::engine::Nests<E>;
+    typename E::Inside const inside(engine, "orchestrate");
     if (engine.nests_ == nullptr)
-      engine.nests_ = {new Nests<X>(engine), [](Nests<X>* nests) { delete nests; }};
+      engine.nests_ = {new Nests(engine), [](Nests* nests) { delete nests; }};
     engine.poll_when_idle();
     return engine.submit({&support::nesting_codelet, task.uses, {}, task.hints, task.label}, false,
                          [&](support::TaskNode& node) {

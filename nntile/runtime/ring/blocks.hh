@@ -24,9 +24,9 @@ template <class Policy> struct Blocks {
     (void)machine.table.bind(task, uses.data(), pointers.data());
     support::Groups const groups = support::groups_of(uses, true);
     if (groups == support::Groups::claimed) machine.claims.prepare(uses);
-    return submitter.submit_pending(task, uses, pointers.data(), [=](Pending<Policy>& pending) {
+    return submitter.submit_pending(task, uses, pointers.data(), [&](Pending<Policy>& pending) {
       pending.groups = groups;
-      pending.start = &start;
+      if (!machine.devices.own(uses)) pending.start = &start;
     });
   }
 

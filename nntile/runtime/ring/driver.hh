@@ -100,6 +100,8 @@ class Driver {
     machine_.parking.wake_all();
     auto const workers = static_cast<std::uint32_t>(machine_.options.spawned);
     while (!machine_.gate.wait_for(workers, long_nap_ns)) (void)poll();
+    while (machine_.devices.busy())
+      if (!poll()) Policy::Clock::yield_core();
   }
   void resume() {
     if (!machine_.scheduler.paused()) return;

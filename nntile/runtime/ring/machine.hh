@@ -16,6 +16,7 @@
 #include "nntile/runtime/ring/scheduler.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/claims.hh"
+#include "nntile/runtime/support/device_tasks.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/failures.hh"
 #include "nntile/runtime/support/options.hh"
@@ -32,13 +33,16 @@ template <class Policy> class Machine {
   using Hot = HotSlot<Policy>;
   static constexpr std::uint32_t outside = ~0u;  // the number of a thread that is no worker
 
-  /// Notes the thread that drives in `driver`, if any.
+  /// Notes the thread that drives in `driver`, if any; hands what follows to the devices.
+  template <class... Arguments>
   explicit Machine(RuntimeOptions const& requested, std::atomic<std::uintptr_t>* driver = nullptr,
-                   WorkerKinds const& its_kinds = {}, std::uint32_t window = Policy::Sizes::window)
+                   WorkerKinds const& its_kinds = {}, std::uint32_t window = Policy::Sizes::window,
+                   Arguments&&... device)
       : options(support::check_options(requested, "ring")),
         kinds(its_kinds, options.workers),
+        devices(static_cast<Arguments&&>(device)...),
         thread(options.spawned, driver),
-        table(failures, {}, &thread),
+        table(failures, devices.source(), &thread),
         workspaces(static_cast<std::size_t>(options.workers)),
         trace(options.workers),
         scheduler(static_cast<std::uint32_t>(options.workers), window,
@@ -155,6 +159,11 @@ template <class Policy> class Machine {
     if (worker.sinks != 0) flush(worker);
   }
 
+  /// Whether a task ends after its body has returned.
+  bool ends_later(Codelet const& codelet, std::span<Use<support::Buffer*> const> uses) const {
+    return codelet.cpu == nullptr || devices.own(uses);
+  }
+
   /// The domain of an event's name; null for one that never was. Any thread.
   Domain<Policy>* domain_of(EventName const& name) {
     return name.domain == root_domain ? &root : domains.find(name.domain);
@@ -164,6 +173,7 @@ template <class Policy> class Machine {
   support::CheckedOptions const options;
   Kinds const kinds;
   support::Failures failures;
+  [[no_unique_address]] support::DeviceTasks<typename Policy::Device> devices;
   support::DrivingThread thread;
   support::BufferTable table;
   support::Workspaces const workspaces;  // one a worker
@@ -344,7 +354,7 @@ template <class Policy> class Machine {
   /// Runs a body that may end elsewhere; true if it has ended, else it must not be touched again.
   template <class Task> bool run_with_token(std::uint32_t self, Task& task) {
     auto* const token = static_cast<TokenTask<Policy>*>(&task);
-    if (support::run_body(failures, tokens, task.body, token, workspaces[self]) ==
+    if (devices.run_body(failures, tokens, task.body, token, workspaces[self]) ==
         support::Ran::ended)
       return true;
     parking.wake(1);  // some thread must poll, if only to find nothing to poll

@@ -40,7 +40,7 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
         machine_(domain.machine),
         first_(domain),
         submission_(&first_),
-        buffers_(machine_.failures) {}
+        buffers_(machine_.failures, machine_.devices.source()) {}
 
   /// Runs a task that submits, as worker `self`. Pending::start.
   static void start(Machine& machine, std::uint32_t self, Pending<Policy>& task) noexcept {
@@ -74,9 +74,9 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
     typename Policy::Trace::Submission trace(machine_.trace);
     Bound const bound(*this, task.uses.size());
     buffers_.bind(task, bound.uses, bound.pointers);
-    return count_in(task.codelet->cpu != nullptr ? 1 : 2, [&] {
-      return submission_->submitter.submit_unusual(task, {bound.uses, task.uses.size()},
-                                                   bound.pointers, trace);
+    std::span<Use<support::Buffer*> const> const uses(bound.uses, task.uses.size());
+    return count_in(machine_.ends_later(*task.codelet, uses) ? 2 : 1, [&] {
+      return submission_->submitter.submit_unusual(task, uses, bound.pointers, trace);
     });
   }
   Event submit_nesting(NestingTask<Nest>&& task) {

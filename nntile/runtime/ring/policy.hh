@@ -12,6 +12,7 @@
 #include "nntile/core/codelet.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/device.hh"
 
 namespace nntile {
 
@@ -100,6 +101,7 @@ struct RingPolicy {
   using Clock = RingClock;
   using Trace = RingNoTrace;
   using Sizes = RingSizes;
+  using Device = NoDevice;  // where tasks run that name memory of one
 };
 
 /// Law: the sizes that index are powers of two, the window is 2 to 2^20, Atomic<T> behaves as
@@ -124,6 +126,7 @@ concept RingPolicyType = requires {
   requires std::has_single_bit(P::Sizes::deque);
   requires std::has_single_bit(P::Sizes::argument_bytes);
   requires P::Sizes::flights >= 1;
+  requires Device<typename P::Device>;
   requires P::Sizes::sweep_every <= (std::uint64_t{1} << 30);
 };
 

@@ -16,16 +16,19 @@
 
 namespace nntile::detail::ring {
 
-/// One compilation. Use: Recorder(tasks, binding_count, parameters).image().
+/// One compilation. Use: Recorder(tasks, binding_count, parameters).image(). With devices any task
+/// may end later: where its buffers live is not known here.
 class Recorder {
  public:
   /// Throws ValueError for a task without an entry for a CPU worker or that names a kind of
   /// workers, and for a binding or a parameter that is out of bounds.
   Recorder(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
-           std::span<ProgramParameter const> parameters)
+           std::span<ProgramParameter const> parameters, bool with_devices = false)
       : recorded_(support::check_entries(tasks)),
+        with_devices_(with_devices),
         parameters_(parameters),
         image_(tasks, binding_count, parameters) {
+    image_.asynchronous |= with_devices_;
     draft_tasks();
     find_dependences();
     rank_priorities();
@@ -58,7 +61,8 @@ class Recorder {
                                 "' names a kind of workers, and tasks of a program run on any: "
                                 "submit it"));
       Draft draft;
-      draft.prepared = task.codelet->cpu == nullptr || task.uses.size() > unpacked_operands;
+      draft.prepared =
+          with_devices_ || task.codelet->cpu == nullptr || task.uses.size() > unpacked_operands;
       drafts_.push_back(draft);
       image_.labels.push_back(task.label);
     }
@@ -191,6 +195,7 @@ class Recorder {
   }
 
   std::span<ProgramTask const> recorded_;
+  bool const with_devices_;
   std::span<ProgramParameter const> parameters_;
   Image image_;
   std::vector<Draft> drafts_;

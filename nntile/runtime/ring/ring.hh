@@ -74,15 +74,13 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   /// larger than memory.
   explicit BasicRing(RuntimeOptions const& options = {}, RingCapacities const& capacities = {},
                      WorkerKinds const& kinds = {})
-      : machine_(options, &link_->driver(), kinds, window_of(capacities)),
-        root_(end_of_machine_.machine.root),  // by its own name g++ 12 takes it for uninitialized
-        allocator_(capacities, root_.domain, root_.driver),
-        replayer_(root_.domain, root_.driver, root_.submitter),
-        workers_(end_of_machine_.machine) {
-    machine_.owner = this;
-    if (capacities.buffers != 0) root_.driver.reclaim().reserve(capacities.buffers);
-    end_of_machine_.constructed = true;
-  }
+      : BasicRing(Made{}, options, capacities, kinds) {}
+  /// Hands what follows the options to the policy's Device. Throws likewise.
+  template <class... Arguments>
+  requires(sizeof...(Arguments) != 0) && Policy::Device::exists &&
+          std::constructible_from<typename Policy::Device, Arguments...>
+  explicit BasicRing(RuntimeOptions const& options, Arguments&&... device)
+      : BasicRing(Made{}, options, {}, {}, static_cast<Arguments&&>(device)...) {}
   /// Waits for every task, asynchronous ones included. In a process that was forked since, where
   /// its threads are not, it waits for nothing and keeps the child's copy of its memory; any call
   /// there throws LifetimeError.
@@ -99,7 +97,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     root_.wait_for_everything();
   }
 
-  /// Takes buffers of all lifetimes but `persistent` from heaps (RingCapacities).
+  /// Takes buffers of all lifetimes but `persistent` from heaps (RingCapacities), on the host.
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
     if (lifetime != Lifetime::persistent && place == host) [[likely]] {
       auto const inside = machine_.thread.enter_quickly("allocate");
@@ -146,8 +144,8 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters = {}) {
     using namespace detail::ring;
-    return Program(
-        std::make_shared<Image const>(Recorder(tasks, binding_count, parameters).image()));
+    return Program(std::make_shared<Image const>(
+        Recorder(tasks, binding_count, parameters, Policy::Device::exists).image()));
   }
 
   /// Runs a program once. Its tasks count as submitted one by one: errors name them by the event's
@@ -224,6 +222,10 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     return machine_.tokens.waiting_for();
   }
 
+  typename Policy::Device& device() noexcept
+  requires Policy::Device::exists {
+    return machine_.devices.device();
+  }
   /// What the policy's trace has seen.
   typename Policy::Trace& trace() { return machine_.trace; }
 
@@ -247,6 +249,21 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   }
 
  private:
+  struct Made {};
+  template <class... Arguments>
+  BasicRing(Made, RuntimeOptions const& options, RingCapacities const& capacities,
+            WorkerKinds const& kinds, Arguments&&... device)
+      : machine_(options, &link_->driver(), kinds, window_of(capacities),
+                 static_cast<Arguments&&>(device)...),
+        root_(end_of_machine_.machine.root),  // by its own name g++ 12 takes it for uninitialized
+        allocator_(capacities, root_.domain, root_.driver),
+        replayer_(root_.domain, root_.driver, root_.submitter),
+        workers_(end_of_machine_.machine) {
+    machine_.owner = this;
+    if (capacities.buffers != 0) root_.driver.reclaim().reserve(capacities.buffers);
+    end_of_machine_.constructed = true;
+  }
+
   friend class support::StorageCalls<BasicRing>;
   friend struct Nesting<BasicRing>;
   friend struct Blocking<BasicRing>;
@@ -260,9 +277,9 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     return window == 0 ? Policy::Sizes::window : std::bit_ceil(std::max(window, 2u));
   }
   [[gnu::noinline]] Handle allocate_slowly(std::size_t bytes, Place place, Lifetime lifetime) {
-    if (lifetime == Lifetime::persistent) return allocate_alone(bytes, place);
+    if (lifetime == Lifetime::persistent || place != host)
+      return allocate_alone(bytes, place, lifetime);
     Inside const inside(*this, "allocate");
-    support::check_host("allocate", place);
     support::Buffer& buffer =
         allocator_.take_slowly(bytes, lifetime, [this] { this->take_dropped(); });
     trace_allocation(buffer);
@@ -273,8 +290,8 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
       machine_.trace.allocated(buffer.lifetime, buffer.bytes,
                                allocator_.stats(buffer.lifetime).used);
   }
-  [[gnu::noinline]] Handle allocate_alone(std::size_t bytes, Place place) {
-    return Calls::allocate(bytes, place, Lifetime::persistent);
+  [[gnu::noinline]] Handle allocate_alone(std::size_t bytes, Place place, Lifetime lifetime) {
+    return Calls::allocate(bytes, place, lifetime);
   }
   template <class Take> Handle make(Take take) {
     root_.driver.reclaim().collect();

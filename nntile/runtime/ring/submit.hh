@@ -100,7 +100,7 @@ template <class Policy> class Submitter {
                                                  typename Policy::Trace::Submission& trace) {
     Groups const groups = support::groups_of(uses, domain_.is_root());
     if (groups == Groups::claimed) machine_.claims.prepare(uses);
-    if (task.codelet->cpu == nullptr)
+    if (machine_.ends_later(*task.codelet, uses))
       return submit_pending(task, uses, pointers,
                             [=](Pending<Policy>& pending) { pending.groups = groups; });
     bool const parts = support::names_parts(uses);

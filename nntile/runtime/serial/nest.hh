@@ -212,7 +212,10 @@ template <class S> class Levels {
 
 template <class S>
 Level<S>::Level(S& serial, Levels<S>& levels, std::uint32_t depth)
-    : buffers(serial.failures_), serial_(serial), levels_(levels), depth_(depth) {
+    : buffers(serial.failures_, serial.devices_.source()),
+      serial_(serial),
+      levels_(levels),
+      depth_(depth) {
   line.begin_behind(support::EventName{depth, 0}.pack());
 }
 template <class S> bool Level<S>::done(Event event) {

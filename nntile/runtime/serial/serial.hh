@@ -122,7 +122,7 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
     bindings_.bind(buffers_, program.image_.get(), bindings, block.size());
     forget_ended();
     bool const at_once =
-        line_.queue.empty() && !program.image_->asynchronous && !is_on_device(bindings_.uses());
+        line_.queue.empty() && !program.image_->asynchronous && !devices_.own(bindings_.uses());
     std::unique_ptr<Queued> queued;
     if (!at_once) {
       queued = std::make_unique<Queued>();
@@ -244,10 +244,6 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
     return flight.body(static_cast<std::size_t>(&call - flight.calls().data()));
   }
 
-  static bool is_on_device(std::span<Use<support::Buffer*> const> uses) noexcept {
-    if constexpr (D::exists) return support::device_of(uses) >= 0;
-    return false;
-  }
   bool has_ended(std::uint64_t sequence) const noexcept { return line_.has_ended(sequence); }
 
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }

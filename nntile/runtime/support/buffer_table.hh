@@ -193,13 +193,13 @@ class BufferTable {
   }
 
   /// Throws LifetimeError: handle; locked already; unwritten, and the access reads. ValueError:
-  /// read-only, and it writes.
+  /// read-only, and it writes; on a device.
   Buffer& check_lock(DataHandle handle, Access access) {
     Buffer& buffer = find(handle, "lock");
     check_whole(buffer, "lock");
     Buffer::State const state = state_of(buffer);
     if ((state & (Buffer::locked | Buffer::on_device)) != 0) [[unlikely]]
-      fail_lock(buffer);
+      check_unusual_lock(buffer);
     check_lock_access(access);
     if (writes(access) && buffer.is(Buffer::read_only))
       throw ValueError(concat("lock for ", name_of(access), ": ", why_read_only(buffer)));
@@ -215,7 +215,9 @@ class BufferTable {
     enter_ranges(whole_of(buffer));  // its address is known from here on
     buffer.lock_access = access;
     ++locked_;
-    return {static_cast<std::byte*>(buffer.pointer), buffer.bytes};
+    void* const view = buffer.is(Buffer::on_device) ? source_.reach(source_.state, buffer.pointer)
+                                                    : buffer.pointer;
+    return {static_cast<std::byte*>(view), buffer.bytes};
   }
   /// The buffer, unlocked. Throws LifetimeError: handle; locked.
   Buffer& check_unlocked(DataHandle handle, char const* call) {
@@ -384,14 +386,12 @@ class BufferTable {
   static int state_at(Place place) noexcept {
     return place.kind == Place::Kind::device ? int{Buffer::on_device} : 0;
   }
-  [[noreturn]] static void fail_lock(Buffer const& buffer) {
+  [[gnu::noinline]] void check_unusual_lock(Buffer const& buffer) const {
     Buffer const& locked = locked_part(buffer);
     if (locked.is(Buffer::locked))
       throw LifetimeError(
           concat("lock: ", describe(locked), " is locked already: unlock it first"));
-    throw ValueError(concat("lock: ", describe(buffer), " lives on device ", buffer.place.device,
-                            ", where the host cannot look: copy it to a buffer of the host by a "
-                            "task of copy_codelet, and lock that"));
+    if (source_.reach == nullptr) fail_lock_on_device(describe(buffer), buffer.place.device);
   }
 
   [[gnu::noinline]] static Buffer::State state_of_part(Buffer& buffer) noexcept {

@@ -1,12 +1,16 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The check of a submitted task's codelet.
+// The check of a submitted task's codelet, and that of tasks that submit.
 
 #include "nntile/core/error.hh"
 #include "nntile/runtime/support/buffer.hh"
 #include "nntile/runtime/support/failures.hh"
 
 namespace nntile::support {
+
+/// The codelet that names tasks that submit.
+inline constexpr Codelet nesting_codelet{
+    "orchestrate", +[](KernelCall const&) noexcept -> Status { return {}; }, nullptr, nullptr};
 
 /// Throws ValueError: no codelet, none of its entries runs on a CPU, or it needs more workspace
 /// than is lent.

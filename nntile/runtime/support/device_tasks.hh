@@ -13,7 +13,9 @@
 #include <deque>
 #include <new>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "nntile/core/copy.hh"
 #include "nntile/core/heap_array.hh"
@@ -52,9 +54,26 @@ template <Device D> class DeviceTasks {
   DeviceTasks& operator=(DeviceTasks const&) = delete;
 
   D& device() noexcept { return device_; }
+  /// Whether some task was launched that has not ended.
+  bool busy() const noexcept {
+    for (int device = 0; device < device_.devices(); ++device)
+      for (int lane = 0; lane < device_.lanes(); ++lane) {
+        Queue& queue = queue_of({device, lane});
+        detail::Lock guard(queue.mutex);
+        if (!queue.flying.empty()) return true;
+      }
+    return false;
+  }
 
+  /// Whether a task that names these buffers runs on a device.
+  static bool own(std::span<Use<Buffer*> const> uses) noexcept { return device_of(uses) >= 0; }
   StorageSource source() noexcept {
-    return {&allocate, &free, &device_, &check_place, &check_task};
+    StorageSource source{&allocate, &free, &device_, &check_place, &check_task};
+    if constexpr (UnifiedDevice<D>)
+      source.reach = [](void* state, void* pointer) {
+        return static_cast<D*>(state)->reach(pointer);
+      };
+    return source;
   }
 
   /// As run_body of run_body.hh; a task that names memory of a device runs there, as an
@@ -63,11 +82,16 @@ template <Device D> class DeviceTasks {
                void* workspace) noexcept {
     int const device = device_of(body.uses);
     if (device < 0) return support::run_body(failures, tokens, body, task, workspace);
-    int const lane = body.codelet == &copy_codelet ? device_.lanes() - 1 : 0;
+    Codelet const& codelet = *body.codelet;
+    if (std::string const why = problem(device_, codelet, body.uses); !why.empty()) [[unlikely]]
+      return fail(failures, body, why);
+    if constexpr (UnifiedDevice<D>)
+      if (!device_.runs(codelet)) return run_on_host(failures, tokens, body, task);
+    int const lane = &codelet == &copy_codelet ? device_.lanes() - 1 : 0;
     Queue& queue = queue_of({device, lane});
     return run_asynchronous(
         failures, tokens, body, task, false, [&](KernelCall const& call, Completion const& token) {
-          return queue.launch({*body.codelet, {body.pointers, body.uses.size()}, body.arguments},
+          return queue.launch({codelet, {body.pointers, body.uses.size()}, body.arguments},
                               call.text, token);
         });
   }
@@ -140,6 +164,25 @@ template <Device D> class DeviceTasks {
     }
   };
 
+  static Ran fail(Failures& failures, TaskBody const& body, std::string const& why) noexcept {
+    if (!failures.any_marked() || !failures.cancel_if_marked(body))
+      settle(failures, body, {why.c_str()});
+    return Ran::ended;
+  }
+  /// An asynchronous entry, on memory that the host reaches.
+  Ran run_on_host(Failures& failures, Tokens& tokens, TaskBody const& body, void* task) noexcept {
+    return run_asynchronous(failures, tokens, body, task, body.codelet->runs_on_marks,
+                            [&](KernelCall call, Completion const& token) -> Status {
+                              std::vector<void*> pointers;
+                              for (std::size_t i = 0; i < body.uses.size(); ++i)
+                                pointers.push_back(body.uses[i].handle->is(Buffer::on_device)
+                                                       ? device_.reach(body.pointers[i])
+                                                       : body.pointers[i]);
+                              call.buffers = pointers.data();
+                              return body.codelet->async(call, token);
+                            });
+  }
+
   Queue& queue_of(Stream stream) const noexcept {
     return queues_[static_cast<std::size_t>(stream.device * device_.lanes() + stream.lane)];
   }
@@ -163,17 +206,23 @@ template <Device D> class DeviceTasks {
   }
   static void check_task(void* state, Codelet const* codelet, TaskLabel const& label,
                          std::span<Use<Buffer*> const> uses) {
-    int const device = device_of(uses);
-    if (device < 0) return check_codelet(codelet, label);
-    if (!static_cast<D*>(state)->runs(*codelet))
-      throw ValueError(concat("submit: ", task_name(codelet, label, 0),
-                              " has no entry for a device, and names memory of device ", device));
-    if (codelet == &copy_codelet) return;
+    if (device_of(uses) < 0) return check_codelet(codelet, label);
+    if (codelet == &nesting_codelet) return;
+    std::string const why = problem(*static_cast<D*>(state), *codelet, uses);
+    if (!why.empty()) throw ValueError(concat("submit: ", task_name(codelet, label, 0), why));
+  }
+  /// Why a task that names memory of a device cannot run there; "" if it can.
+  static std::string problem(D const& device, Codelet const& codelet,
+                             std::span<Use<Buffer*> const> uses) {
+    int const number = device_of(uses);
+    if (!device.runs(codelet) && !(UnifiedDevice<D> && codelet.async != nullptr))
+      return concat(" has no entry for a device, and names memory of device ", number);
+    if (&codelet == &copy_codelet || UnifiedDevice<D>) return {};
     for (Use<Buffer*> const& use : uses)
-      if (use.handle->is(Buffer::on_device) && use.handle->place.device != device)
-        throw ValueError(concat("submit: ", task_name(codelet, label, 0),
-                                " names memory of device ", use.handle->place.device, " and of ",
-                                device, ": copy one of them first, by a task of copy_codelet"));
+      if (use.handle->is(Buffer::on_device) && use.handle->place.device != number)
+        return concat(" names memory of device ", use.handle->place.device, " and of ", number,
+                      ": copy one of them first, by a task of copy_codelet");
+    return {};
   }
 
   D device_;
@@ -183,6 +232,8 @@ template <Device D> class DeviceTasks {
 /// Without devices: nothing.
 template <> class DeviceTasks<NoDevice> {
  public:
+  static constexpr bool busy() noexcept { return false; }
+  static constexpr bool own(std::span<Use<Buffer*> const>) noexcept { return false; }
   static StorageSource source() noexcept { return {}; }
   static Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
                       void* workspace) noexcept {

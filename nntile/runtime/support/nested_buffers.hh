@@ -25,12 +25,9 @@
 #include "nntile/runtime/support/check_codelet.hh"
 #include "nntile/runtime/support/failures.hh"
 #include "nntile/runtime/support/groups.hh"
+#include "nntile/runtime/support/storage_source.hh"
 
 namespace nntile::support {
-
-/// The codelet that names tasks that submit.
-inline constexpr Codelet nesting_codelet{
-    "orchestrate", +[](KernelCall const&) noexcept -> Status { return {}; }, nullptr, nullptr};
 
 /// Throws ValueError where two operands of a task that submits share bytes under different handles:
 /// its tasks would not be ordered by them.
@@ -53,7 +50,9 @@ inline std::string foreign_event(char const* call) {
 /// time.
 class NestedBuffers {
  public:
-  explicit NestedBuffers(Failures& failures) : failures_(failures) {}
+  /// `source` checks where tasks may run, as that of a BufferTable does.
+  explicit NestedBuffers(Failures& failures, StorageSource const& source = {})
+      : failures_(failures), source_(source) {}
   NestedBuffers(NestedBuffers const&) = delete;
   NestedBuffers& operator=(NestedBuffers const&) = delete;
   ~NestedBuffers() { clear(); }
@@ -77,8 +76,11 @@ class NestedBuffers {
   /// As BufferTable's. Throws ValueError (codelet; access that the parent did not declare),
   /// LifetimeError (a buffer that it did not declare; locked; unwritten).
   void bind(Task<DataHandle> const& task, Use<Buffer*>* uses, void** pointers) {
-    check_codelet(task.codelet, task.label);
+    bool const on_host = source_.check_task == nullptr || task.codelet == nullptr;
+    if (on_host) check_codelet(task.codelet, task.label);
     bind(task.codelet, task.label, task.uses, uses, pointers);
+    if (!on_host)
+      source_.check_task(source_.state, task.codelet, task.label, {uses, task.uses.size()});
   }
   void bind(Codelet const* codelet, TaskLabel const& label,
             std::span<Use<DataHandle> const> operands, Use<Buffer*>* uses, void** pointers) {
@@ -132,6 +134,8 @@ class NestedBuffers {
   Buffer& check_lock(DataHandle handle, Access access) {
     Buffer& buffer = find(handle, "lock");
     check_lock_access(access);
+    if (buffer.is(Buffer::on_device))
+      fail_lock_on_device(name_of_buffer(handle), buffer.place.device);
     std::uint8_t const forbidden =
         reads(access) ? Buffer::locked | Buffer::unwritten : Buffer::locked;
     if (!allowed(buffer, access) || buffer.is(forbidden)) fail("lock", {handle, access}, &buffer);
@@ -313,6 +317,7 @@ class NestedBuffers {
   }
 
   Failures& failures_;
+  StorageSource const source_;
   std::uint32_t number_ = 0;
   TaskBody parent_;
   std::vector<Declared> declared_;

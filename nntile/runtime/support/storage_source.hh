@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
+#include "nntile/core/error.hh"
 #include "nntile/core/place.hh"
 #include "nntile/runtime/support/buffer.hh"
 
@@ -22,6 +24,15 @@ struct StorageSource {
   /// on the host none that runs here. Null: all run on the host.
   void (*check_task)(void* state, Codelet const* codelet, TaskLabel const& label,
                      std::span<Use<Buffer*> const> uses) = nullptr;
+  /// Where the host reads and writes memory of a device itself. Null: nowhere.
+  void* (*reach)(void* state, void* pointer) = nullptr;
 };
+
+/// What the host hears that would look at memory of a device.
+[[noreturn, gnu::noinline]] inline void fail_lock_on_device(std::string const& buffer, int device) {
+  throw ValueError(concat("lock: ", buffer, " lives on device ", device,
+                          ", where the host cannot look: copy it to a buffer of the host by a task "
+                          "of copy_codelet, and lock that"));
+}
 
 }  // namespace nntile::support

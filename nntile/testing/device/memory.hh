@@ -115,6 +115,13 @@ class EmulatedMemory {
     if (Block* const block = block_of(pointer)) --block->jobs;
   }
 
+  /// The same without a claim; the memory lives.
+  void* at(void* pointer) noexcept {
+    void* const byte = use(pointer);
+    release(pointer);
+    return byte;
+  }
+
   /// Whether it is an address of a device.
   bool contains(void const* pointer) const noexcept {
     auto const* const byte = static_cast<std::byte const*>(pointer);
