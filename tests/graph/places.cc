@@ -171,14 +171,33 @@ TEST_CASE("a place holds what the plan says, and moves what it must", "[graph][p
     PlanOptions const options = options_of(of, each, {.tile = 64});
     Places<Serial> runtime;
     TensorStore<Places<Serial>> store(runtime);
-    auto const step = compile(of.graph, store, options);
-    for (MemoryReport const& memory : step.plan().memories())
-      CHECK(runtime.most[to_string(memory.location.place)] == memory.total());
+    auto step = compile(of.graph, store, options);
+    auto const holds = [&](std::map<std::string, Index>& bytes) {
+      for (MemoryReport const& memory : step.plan().memories())
+        CHECK(bytes[to_string(memory.location.place)] == memory.total());
+    };
+    holds(runtime.most);
+    store.write<Index>("positions", of.step.position_values());  // by way of the host
+    CHECK(store.read<Index>("positions") == of.step.position_values());
+    holds(runtime.now);
     if (each.name != std::string("states on the host")) continue;
     // Each tile of a state comes once and goes once, but for what the step only reads.
     Index const stored = step.plan().memory().stored;
     for (PlaceTraffic const& traffic : place_traffic(step.plan())) CHECK(traffic.bytes <= stored);
   }
+}
+
+TEST_CASE("an adopted input stays where the caller has it", "[graph][places]") {
+  Layer const of;
+  Places<Serial> runtime;
+  TensorStore<Places<Serial>> store(runtime);
+  auto run = compile(of.graph, store, {.tile = 4, .adopted = {"x"}, .place = {all_on(0)}});
+  CHECK(run.plan().memory().adopted == 96);
+  store.write<float>("w", std::vector<float>(32, 1));
+  std::vector<float> const x(24, 2);
+  run.bind_input("x", x);
+  run.execute();
+  CHECK(run.get_output<float>("y") == std::vector<float>(48, 8));
 }
 
 TEMPLATE_LIST_TEST_CASE("a training step on emulated devices has the bits of the host",
