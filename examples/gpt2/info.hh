@@ -13,6 +13,7 @@
 #include "nntile/graph/dump.hh"
 #include "nntile/graph/parts.hh"
 #include "nntile/graph/simulate_job.hh"
+#include "places.hh"
 #include "ranks.hh"
 
 namespace gpt2 {
@@ -98,6 +99,7 @@ inline void show_model(InfoSettings const& settings) {
                       settings.model.accumulate);
   auto options = tile_options(settings.model.machine.tile);
   options.by_phase = of.step.accumulates();
+  set_places(options, settings.model.machine);
   options.machine.cache = core_cache();
   options.machine.workers = settings.model.machine.workers.value_or(
       static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
@@ -120,6 +122,7 @@ inline void show_model(InfoSettings const& settings) {
               static_cast<long long>(plan.memory().stored),
               static_cast<long long>(plan.memory().arena),
               static_cast<long long>(plan.memory().arena_lower_bound));
+  show_places(plan);
   std::printf("bits       %s\n",
               plan.canonical() ? "canonical: equal for every tiling" : plan.uncanonical().c_str());
   if (settings.ranks > 1) show_ranks(of.graph, options, settings.model, settings.ranks);

@@ -13,6 +13,7 @@
 #include "info.hh"
 #include "nntile/nntile.hh"
 #include "nntile/runtime/dynamic/dynamic.hh"
+#include "nntile/testing/device.hh"
 #include "train.hh"
 #ifdef NNTILE_HAVE_STARPU
 #include "nntile/runtime/starpu/starpu.hh"
@@ -22,22 +23,51 @@ namespace {
 
 using namespace gpt2;
 
+using nntile::testing::EmulatedDevice;
+struct EmulatedSerial : nntile::BasicSerial<EmulatedDevice> {
+  using BasicSerial::BasicSerial;
+  static constexpr char const* runtime_name = "serial-emulated";
+};
+struct EmulatedRingPolicy : nntile::RingPolicy {
+  using Device = EmulatedDevice;
+};
+struct EmulatedRing : nntile::BasicRing<EmulatedRingPolicy> {
+  using BasicRing::BasicRing;
+  static constexpr char const* runtime_name = "ring-emulated";
+};
+
 #ifdef NNTILE_HAVE_STARPU
-using AnyRuntime = nntile::Dynamic<nntile::Serial, nntile::Ring, nntile::StarPU>;
+using HostRuntime = nntile::Dynamic<nntile::Serial, nntile::Ring, nntile::StarPU>;
+using AnyRuntime =
+    nntile::Dynamic<nntile::Serial, nntile::Ring, nntile::StarPU, EmulatedSerial, EmulatedRing>;
 #else
-using AnyRuntime = nntile::Dynamic<nntile::Serial, nntile::Ring>;
+using HostRuntime = nntile::Dynamic<nntile::Serial, nntile::Ring>;
+using AnyRuntime = nntile::Dynamic<nntile::Serial, nntile::Ring, EmulatedSerial, EmulatedRing>;
 #endif
 
 AnyRuntime open_runtime(Machine const& machine, int ranks_here = 1) {
   auto workers = machine.workers;
   if (!workers && ranks_here > 1)
     workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
-  return AnyRuntime(machine.runtime, nntile::RuntimeOptions{.workers = workers});
+  if (machine.place != "host" && machine.runtime == "starpu")
+    throw nntile::ValueError("--place: starpu moves tiles itself; serial and ring have devices");
+  return AnyRuntime(runtime_at(machine), nntile::RuntimeOptions{.workers = workers});
 }
 
 void add_machine_options(CLI::App& app, Machine& machine) {
-  app.add_option("--runtime", machine.runtime, "One of " + AnyRuntime::names())
+  app.add_option("--runtime", machine.runtime, "One of " + HostRuntime::names())
       ->capture_default_str();
+  app.add_option("--place", machine.place,
+                 "Where the model lives: host, or emulated, a device without hardware")
+      ->capture_default_str();
+  app.add_option("--offload", machine.offload,
+                 "What a device leaves to the host: none, optimizer (its states; steps copy them), "
+                 "or parameters (these, too: the host updates them)")
+      ->capture_default_str();
+  app.add_option("--device-memory", machine.device_memory,
+                 "Bytes that a plan may use of a device, 400MB: values that are needed late move "
+                 "out to the host [what the plan needs]")
+      ->transform(CLI::AsSizeValue(false));
   app.add_option(
       "--workers", machine.workers,
       "Threads that execute tasks, 1 to 1024 [one per core, shared by the ranks of a host]");
@@ -141,7 +171,7 @@ int info(InfoSettings const& settings) {
     show_model(settings);
   else
     show_run(settings.run);
-  show_machine(AnyRuntime::names());
+  show_machine(HostRuntime::names());
   return 0;
 }
 

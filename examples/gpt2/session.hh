@@ -13,6 +13,7 @@
 #include "nntile/io/store.hh"
 #include "nntile/nn/gpt2.hh"
 #include "nntile/nn/language_model.hh"
+#include "places.hh"
 #include "ranks.hh"
 #include "settings.hh"
 
@@ -80,6 +81,7 @@ template <nntile::Runtime R> class Session {
         ranks_here(world == nullptr ? 1 : world->ranks_here()) {
     options.machine.workers = runtime.workers().cpu;
     options.machine.cache = core_cache();
+    set_places(options, machine);
     if (store.link().ranks == 1) return;
     options.mesh = sharing.mesh;
     options.rules = sharing.rules;

@@ -44,9 +44,12 @@ inline Preset const& preset_of(std::string const& name) {
   throw nntile::ValueError(nntile::concat("--preset: no preset '", name, "'; there are ", list));
 }
 
-/// Runtime, workers, instruction set and numerics.
+/// Runtime, workers, places, instruction set and numerics.
 struct Machine {
   std::string runtime = "ring";
+  std::string place = "host";
+  std::string offload = "none";     // from a device
+  std::uint64_t device_memory = 0;  // bytes that a plan may use of it; 0: what it needs
   std::optional<int> workers;
   std::string tile = "auto";
   std::string numerics = "exact";

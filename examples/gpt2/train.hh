@@ -16,6 +16,7 @@
 #include "nntile/io/tokens.hh"
 #include "nntile/io/trace.hh"
 #include "nntile/nn/schedule.hh"
+#include "places.hh"
 #include "plot.hh"
 #include "profile.hh"
 #include "ranks.hh"
@@ -414,6 +415,7 @@ template <nntile::Runtime R> class Trainer {
         plan.numerics().mode == nntile::Mode::fast ? "fast numerics: bits of this plan alone"
         : plan.canonical() ? "exact bits"
                            : ("bits of this plan alone: " + plan.uncanonical()).c_str());
+    show_places(plan);
     if (!plan.numerics().groups.empty())
       std::printf("groups  %s\n", to_text(plan.numerics().groups).c_str());
     if (world_.size() > 1) describe_ranks();

@@ -43,11 +43,12 @@ struct TilePadding {
 /// Where the tensors live that it names: {.tensors = "*", .place = device(0)}. Ops run on the
 /// device that a result of theirs lives on, and on the host where none does. Of several rules that
 /// fit a tensor the first wins, what no rule fits lives on the host, and so do adopted inputs. A
-/// rule that fits nothing is an error, unless it names all.
+/// rule that fits nothing is an error, unless it names all or is `optional`.
 struct PlaceRule {
   std::string tensors = "*";  // a name; each * in it stands for any text
   Role role = Role::any;
   Place place = {};
+  bool optional = false;
 };
 
 /// The most bytes that a plan may use of a place.

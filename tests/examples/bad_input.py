@@ -106,6 +106,13 @@ def main():
     train('an empty file', ['empty'], *TINY, '--data', empty)
     train('a text shorter than a sequence', ['17 bytes', '32'], *TINY, '--data', short)
     train('an unknown runtime', ["'openmp'", 'serial', 'ring'], *TINY, *data, '--runtime', 'openmp')
+    train('an unknown place', ["--place: 'gpu'", 'host', 'emulated'], *TINY, *data, '--place', 'gpu')
+    on_device = ['--place', 'emulated']
+    train('something else to offload', ["'all'", 'none', 'optimizer', 'parameters'], *TINY, *data, *on_device,
+          '--offload', 'all')
+    train('an offload without a device', ['--offload', '--place'], *TINY, *data, '--offload', 'optimizer')
+    train('a device that is too small', ['device 0', '1024', 'smaller tiles'], *TINY, *data, *on_device,
+          '--offload', 'parameters', '--device-memory', '1024')
     train('an unknown preset', ["'huge'", 'tiny', 'small', '124m'], *data, '--preset', 'huge')
     train('0 workers', ['0', '1024'], *TINY, *data, '--workers', 0)
     train('1,025 workers', ['1025', '1024'], *TINY, *data, '--workers', 1025)

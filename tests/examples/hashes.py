@@ -46,6 +46,11 @@ def main():
         check(f'tile {tiling}', runs.train(*size, '--tile', tiling, '--workers', 2))
     for isa in fma:
         check(f'isa {isa}', runs.train(*size, '--isa', isa, '--workers', 2))
+    for name, options in (('device', []), ('its states on the host', ['--offload', 'optimizer']),
+                          ('its parameters on the host', ['--offload', 'parameters']),
+                          ('a device of 5 MB', ['--offload', 'parameters', '--device-memory', '5MB'])):
+        for runtime in ('serial', 'ring')[not full:]:
+            check(f'{name}, {runtime}', runs.train(*size, '--runtime', runtime, '--place', 'emulated', *options))
     out = runs.new_folder()
     steps = size.index('--steps') + 1
     runs.train(*size[:steps], half, *size[steps + 1:], out=out)

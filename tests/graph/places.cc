@@ -12,10 +12,10 @@
 #include "nntile/ops.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
-#include "nntile/testing/device.hh"
 #include "tests/comm/part_tiles.hh"
 #include "tests/graph/random_graph.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/device_runtimes.hh"
 #include "tests/support/differences.hh"
 #include "tests/support/message.hh"
 #include "tests/support/places.hh"
@@ -25,8 +25,6 @@ using namespace nntile;
 using namespace nntile::test;
 
 namespace {
-
-using DeviceRuntimes = std::tuple<BasicSerial<testing::EmulatedDevice>>;
 
 PlaceRule all_on(int number) { return {.place = device(number)}; }
 

@@ -29,7 +29,8 @@ class Homes {
       if (PlannedTensor& tensor = plan.tensors[t]; tensor.used && tensor.storage != Storage::view)
         tensor.place = find(options, tensor, used);
     for (std::size_t r = 0; r < used.size(); ++r)
-      if (PlaceRule const& rule = options.place[r]; !used[r] && rule.tensors != "*")
+      if (PlaceRule const& rule = options.place[r];
+          !used[r] && !rule.optional && rule.tensors != "*")
         throw PlanError(concat("plan '", plan.name, "': place rule ", r, " (tensors '",
                                rule.tensors, "', role ", name_of(rule.role), ", place ",
                                to_string(rule.place), ") fits no tensor, or none that no rule ",

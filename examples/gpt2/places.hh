@@ -1,0 +1,59 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the tensors of a model live: on the host, or on a device.
+
+#include <cstdio>
+#include <string>
+
+#include "machine.hh"
+#include "nntile/graph/places.hh"
+#include "settings.hh"
+
+namespace gpt2 {
+
+/// The runtime's name for a place: devices are a property of runtimes.
+inline std::string runtime_at(Machine const& machine) {
+  return machine.place == "host" ? machine.runtime : machine.runtime + "-" + machine.place;
+}
+
+/// Options for the place that is asked for. Inputs come from the host; gradients that a run keeps
+/// are computed where activations are. Throws ValueError.
+inline void set_places(nntile::PlanOptions& options, Machine const& machine) {
+  using nntile::device, nntile::host, nntile::Role;
+  bool const all_on_host = machine.place == "host";
+  if (machine.place != "host" && machine.place != "emulated")
+    throw nntile::ValueError(nntile::concat("--place: '", machine.place,
+                                            "'; there are host and emulated, a device without "
+                                            "hardware"));
+  bool const optimizer = machine.offload == "optimizer",
+             parameters = machine.offload == "parameters";
+  if (machine.offload != "none" && !optimizer && !parameters)
+    throw nntile::ValueError(nntile::concat("--offload: '", machine.offload,
+                                            "'; there are none, optimizer and parameters"));
+  if (all_on_host && (machine.offload != "none" || machine.device_memory != 0))
+    throw nntile::ValueError("--offload and --device-memory are for a device: give --place, too");
+  if (all_on_host) return;
+  options.place = {{.tensors = "*.grad", .place = device(0), .optional = true},
+                   {.role = Role::input, .place = host}};
+  if (optimizer || parameters) options.place.push_back({.role = Role::state, .place = host});
+  if (parameters) options.place.push_back({.role = Role::parameter, .place = host});
+  options.place.push_back({.tensors = "*", .place = device(0)});
+  if (machine.device_memory != 0)
+    options.capacity = {{device(0), static_cast<nntile::Index>(machine.device_memory)}};
+}
+
+/// Prints what a step keeps at each place, and copies between them; nothing where there is one.
+inline void show_places(nntile::Plan const& plan) {
+  if (plan.memories().size() < 2) return;
+  auto const bytes = [](nntile::Index value) { return readable_bytes(static_cast<double>(value)); };
+  for (nntile::MemoryReport const& memory : plan.memories())
+    std::printf("%-8s %s stored + %s arena (at least %s)\n",
+                to_string(memory.location.place).c_str(), bytes(memory.stored).c_str(),
+                bytes(memory.arena).c_str(), bytes(memory.arena_lower_bound).c_str());
+  for (nntile::PlaceTraffic const& traffic : place_traffic(plan))
+    std::printf("copies   %s a step from %s to %s, %lld tiles\n", bytes(traffic.bytes).c_str(),
+                to_string(traffic.from).c_str(), to_string(traffic.to).c_str(),
+                static_cast<long long>(traffic.copies));
+}
+
+}  // namespace gpt2
