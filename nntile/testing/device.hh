@@ -25,6 +25,7 @@ struct EmulatedOptions {
   std::size_t capacity = std::size_t{1} << 30;  // bytes of each device
   std::uint64_t seed = 0;                       // of delays; 0: none
   std::int64_t longest_delay_ns = 200'000;      // of a job, and of a mark's being seen
+  EmulatedFault fault = {};
 };
 
 /// Devices whose memory has a capacity, streams that are threads, and the CPU's kernels. Models
@@ -35,7 +36,7 @@ class EmulatedDevice {
 
   /// Throws OutOfMemory (no address space), DeviceError (no thread).
   explicit EmulatedDevice(EmulatedOptions const& options = {})
-      : options_(options), machine_(options.devices, options.capacity) {
+      : options_(options), machine_(options.devices, options.capacity, options.fault) {
     for (int i = 0; i < options.devices * options.lanes; ++i)
       streams_.push_back(std::make_unique<EmulatedStream>(
           machine_, options.seed == 0 ? 0 : options.seed * 1000 + static_cast<std::uint64_t>(i) + 1,
@@ -46,6 +47,8 @@ class EmulatedDevice {
   int lanes() const noexcept { return options_.lanes; }
   void* allocate(std::size_t bytes, Place place) {
     if (machine_.lost()) throw DeviceError(concat("allocate: ", machine_.why()));
+    if (machine_.fails(EmulatedCall::allocate))
+      throw OutOfMemory(concat("allocate: ", bytes, " bytes: ", machine_.failure()));
     return machine_.memory.allocate(bytes, place);
   }
   void free(void* pointer, std::size_t, Place place) noexcept {

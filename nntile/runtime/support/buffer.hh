@@ -28,7 +28,7 @@ enum class Ticket : std::uint64_t {};
 
 /// Record of one buffer. The address is stable, and reused under another generation once the buffer
 /// is reclaimed. The first line belongs to the driving thread. Tasks read `mark` of the second, and
-/// only while some mark exists.
+/// only while some mark exists, and `place`.
 struct alignas(64) Buffer {
   using State = std::uint16_t;
   // What submission looks at is in the low byte.
@@ -69,7 +69,7 @@ struct alignas(64) Buffer {
   /// Neighbours in the scope that lists it, as indices + 1.
   std::uint32_t scope_previous = 0;
   std::uint32_t scope_next = 0;
-  Place place{};
+  Place place{};  // tasks look at it
   Release release{};
   Buffer* next_free = nullptr;
   /// Of tasks that accumulate into it: the runtime's own (claims.hh), kept with the record.

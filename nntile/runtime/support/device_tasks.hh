@@ -28,11 +28,13 @@
 
 namespace nntile::support {
 
+constexpr bool is_on_device(Place place) noexcept { return place.kind == Place::Kind::device; }
+
 /// The number of the device where a task runs that names these buffers: the last one's that lives
 /// on a device, so that a copy runs at its target. -1: the host.
 inline int device_of(std::span<Use<Buffer*> const> uses) noexcept {
   for (std::size_t i = uses.size(); i-- != 0;)
-    if (uses[i].handle->is(Buffer::on_device)) return uses[i].handle->place.device;
+    if (is_on_device(uses[i].handle->place)) return uses[i].handle->place.device;
   return -1;
 }
 
@@ -175,7 +177,7 @@ template <Device D> class DeviceTasks {
                             [&](KernelCall call, Completion const& token) -> Status {
                               std::vector<void*> pointers;
                               for (std::size_t i = 0; i < body.uses.size(); ++i)
-                                pointers.push_back(body.uses[i].handle->is(Buffer::on_device)
+                                pointers.push_back(is_on_device(body.uses[i].handle->place)
                                                        ? device_.reach(body.pointers[i])
                                                        : body.pointers[i]);
                               call.buffers = pointers.data();
@@ -186,7 +188,6 @@ template <Device D> class DeviceTasks {
   Queue& queue_of(Stream stream) const noexcept {
     return queues_[static_cast<std::size_t>(stream.device * device_.lanes() + stream.lane)];
   }
-  static bool is_on_device(Place place) noexcept { return place.kind == Place::Kind::device; }
   static void* allocate(void* state, std::size_t bytes, Place place) {
     if (place == host) return allocate_aligned(bytes);
     check_place(state, "allocate", place);
@@ -219,7 +220,7 @@ template <Device D> class DeviceTasks {
       return concat(" has no entry for a device, and names memory of device ", number);
     if (&codelet == &copy_codelet || UnifiedDevice<D>) return {};
     for (Use<Buffer*> const& use : uses)
-      if (use.handle->is(Buffer::on_device) && use.handle->place.device != number)
+      if (is_on_device(use.handle->place) && use.handle->place.device != number)
         return concat(" names memory of device ", use.handle->place.device, " and of ", number,
                       ": copy one of them first, by a task of copy_codelet");
     return {};

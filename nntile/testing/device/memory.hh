@@ -86,7 +86,7 @@ class EmulatedMemory {
     if (used > peak) peak = used;
     return address;
   }
-  /// Returns why that is an error: a job uses the memory; or "".
+  /// Returns why that is an error: a job uses the memory, which stays; or "".
   std::string free(void* pointer, Place place) noexcept {
     std::lock_guard const lock(mutex_);
     if (place.kind != Place::Kind::device) return EmulatedBytes::release(pointer), "";
@@ -94,8 +94,8 @@ class EmulatedMemory {
     if (found == blocks_.end()) return "memory that it did not give was freed";
     used_[static_cast<std::size_t>(found->second.device)] -= found->second.size;
     bool const in_use = found->second.jobs != 0;
-    if (in_use) (void)found->second.bytes.take();  // the job goes on
-    blocks_.erase(found);
+    auto block = blocks_.extract(found);
+    if (in_use) freed_in_use_.push_back(std::move(block));
     return in_use ? "memory was freed while a job used it" : "";
   }
 
@@ -186,6 +186,7 @@ class EmulatedMemory {
   std::byte* first_ = nullptr;
   std::byte* next_ = nullptr;
   std::map<std::byte*, Block> blocks_;
+  std::vector<std::map<std::byte*, Block>::node_type> freed_in_use_;
   std::vector<std::size_t> used_;
   std::vector<std::size_t> peak_;
 };

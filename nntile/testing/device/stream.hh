@@ -24,13 +24,32 @@
 
 namespace nntile::testing {
 
-/// What all streams of some devices share: their memory, and an error that lasts.
+/// The calls of a device, and its jobs, which can be told to fail.
+enum class EmulatedCall : std::uint8_t { none, allocate, launch, mark, query, job };
+inline constexpr int emulated_calls = 6;
+
+/// The call that fails: the `at`-th of its kind, from 1. One that lasts loses the devices; a query
+/// that fails always does.
+struct EmulatedFault {
+  EmulatedCall call = EmulatedCall::none;
+  int at = 0;
+  bool lasts = false;
+};
+
+/// What all streams of some devices share: their memory, the fault, and whether they are lost.
 class EmulatedMachine {
  public:
-  EmulatedMachine(int devices, std::size_t capacity) : memory(devices, capacity) {}
+  EmulatedMachine(int devices, std::size_t capacity, EmulatedFault const& fault)
+      : memory(devices, capacity), fault_(fault) {}
 
   EmulatedMemory memory;
 
+  /// Whether this call is the one that fails.
+  bool fails(EmulatedCall call) {
+    if (call != fault_.call || ++calls_ != fault_.at) return false;
+    if (fault_.lasts || call == EmulatedCall::query) lose("it was told to fail");
+    return true;
+  }
   /// Loses the devices for good.
   void lose(std::string const& why) {
     std::lock_guard const lock(mutex_);
@@ -40,8 +59,12 @@ class EmulatedMachine {
   bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
   /// Why they are lost; constant from then on.
   char const* why() const noexcept { return why_.c_str(); }
+  /// Why a call failed.
+  char const* failure() const noexcept { return lost() ? why() : "the device was told to fail"; }
 
  private:
+  EmulatedFault const fault_;
+  std::atomic<int> calls_{0};
   std::mutex mutex_;
   std::atomic<bool> lost_{false};
   std::string why_;
@@ -87,13 +110,14 @@ class EmulatedStream {
   }
 
   Status launch(DeviceJob const& job) {
-    if (machine_.lost()) return {machine_.why()};
+    if (machine_.lost() || machine_.fails(EmulatedCall::launch)) return {machine_.failure()};
     push([this, job] { run(job); });
     return {};
   }
   std::uint64_t mark() {
     std::uint64_t const number = ++marks_;
-    push([this, number] {
+    push([this, number, fails = machine_.fails(EmulatedCall::mark)] {
+      if (fails) fail(machine_.failure());
       std::lock_guard const lock(mutex_);
       if (!failure_.empty()) failures_[number] = std::exchange(failure_, {});
       reached_ = number;
@@ -106,9 +130,10 @@ class EmulatedStream {
     bool const ended = reached_ >= mark;
     if (!ended || sight_.unseen()) return StreamProgress::running;
     auto const failure = failures_.find(mark);
-    if (failure == failures_.end()) return StreamProgress::ended;
-    std::strncpy(text, failure->second.c_str(), status_text_bytes - 1);
-    failures_.erase(failure);
+    bool const lost = machine_.fails(EmulatedCall::query) || machine_.lost();
+    if (failure == failures_.end() && !lost) return StreamProgress::ended;
+    std::strncpy(text, lost ? machine_.why() : failure->second.c_str(), status_text_bytes - 1);
+    if (failure != failures_.end()) failures_.erase(failure);
     return StreamProgress::failed;
   }
   /// Jobs behind this one begin behind that mark of the other stream.
@@ -140,7 +165,7 @@ class EmulatedStream {
     }
   }
   void run(DeviceJob const& job) {
-    if (machine_.lost()) return fail(machine_.why());
+    if (machine_.lost() || machine_.fails(EmulatedCall::job)) return fail(machine_.failure());
     std::vector<void*> bytes;
     for (void* const pointer : job.buffers) bytes.push_back(machine_.memory.use(pointer));
     bool freed = false;
