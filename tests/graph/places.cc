@@ -283,6 +283,24 @@ TEST_CASE("random graphs have the same bits wherever their tensors live", "[grap
   CHECK(cramped >= 10);
 }
 
+TEST_CASE("an automatic tile is one that fits", "[graph][places]") {
+  TinyGptGraph const of(
+      {.config = {.vocab = 96, .positions = 128, .width = 256, .layers = 1, .heads = 2}});
+  PlanOptions options;
+  options.place = {
+      {.role = Role::parameter}, {.role = Role::state}, {.role = Role::input}, all_on(0)};
+  Index const whole = Plan(of.graph, options).tile();
+  options.capacity = {{device(0), Index{900} * 1024}};
+  options.tile = whole;
+  CHECK_THROWS_AS(Plan(of.graph, options), PlanError);
+  options.tile = PlanOptions::automatic;
+  Plan const plan(of.graph, options);
+  CHECK(plan.tile() < whole);
+  CHECK(plan.memory({0, device(0)}).total() <= Index{900} * 1024);
+  options.capacity[0].bytes = 4096;
+  CHECK(contains(message_of<PlanError>([&] { Plan(of.graph, options); }), "at once"));
+}
+
 TEST_CASE("what is written several times goes home once", "[graph][places]") {
   LogicalGraph graph("twice");
   Node const p = graph.parameter({.shape = {8}}, "p"), g = graph.input({.shape = {8}}, "g");

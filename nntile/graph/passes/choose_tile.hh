@@ -11,7 +11,8 @@
 namespace nntile::passes {
 
 /// Plans with each candidate and keeps the one whose simulated makespan is shortest; among equals
-/// the largest tile.
+/// the largest tile. Candidates that do not fit into the capacities are passed over; where none
+/// fits, the error is that of the smallest tiles.
 inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options) {
   Plan best{PlanData()};
   double least = 0;
@@ -21,7 +22,13 @@ inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options) {
     PlanOptions candidate = options;
     candidate.tile = side;
     candidate.even = true;
-    Plan plan(run_all(graph, candidate));
+    Plan plan{PlanData()};
+    try {
+      plan = Plan(run_all(graph, candidate));
+    } catch (PlanError const&) {
+      if (options.capacity.empty() || (side == 64 && best.tensors().empty())) throw;
+      continue;
+    }
     bool const first = best.tensors().empty();
     if (!first && plan.tasks().size() == best.tasks().size()) continue;  // nothing more was cut
     double const seconds = simulate(plan, options.machine).elapsed;
