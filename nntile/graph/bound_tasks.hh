@@ -116,10 +116,11 @@ class BoundTasks {
       traced_.push_back({codelets_[task.kernel], plan_->args(task).data(), &times_[t]});
     }
   }
-  /// What a runtime completes later, or may run on a device, is left as it is.
+  /// What a runtime completes later, or may run on a device, is left as it is; so are copies, which
+  /// devices know by their codelet.
   bool traced(PlannedTask const& task) const {
     Codelet const& own = *codelets_[task.kernel];
-    return !traced_.empty() && own.cpu != nullptr && own.cuda == nullptr;
+    return !traced_.empty() && own.cpu != nullptr && own.cuda == nullptr && &own != &copy_codelet;
   }
   Codelet const* codelet(PlannedTask const& task) const {
     Codelet const* const own = codelets_[task.kernel];

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A run as a Chrome trace, the JSON that Perfetto and chrome://tracing open.
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "nntile/graph/plan.hh"
 #include "nntile/graph/trace.hh"
@@ -12,23 +14,77 @@
 
 namespace nntile::io {
 
+namespace detail {
+
+/// Of each place a counter of the bytes of its arena that tiles take: from the beginning of the
+/// first task of theirs that was timed to the end of the last.
+inline void add_memory(Json& events, Plan const& plan, std::span<TaskTime const> times,
+                       std::int64_t origin) {
+  struct Life {
+    std::int64_t begin = 0, end = 0;
+  };
+  std::vector<Life> lives(plan.buffers().size());
+  for (std::size_t t = 0; t < times.size(); ++t) {
+    if (times[t].end == 0) continue;
+    for (Use<BufferId> const& use : plan.uses(plan.tasks()[t])) {
+      Life& life = lives[use.handle];
+      life.begin = life.end == 0 ? times[t].begin : std::min(life.begin, times[t].begin);
+      life.end = std::max(life.end, times[t].end);
+    }
+  }
+  std::vector<BufferId> order;
+  for (BufferId b = 0; b < lives.size(); ++b)
+    if (plan.buffers()[b].slot != no_id && lives[b].end != 0) order.push_back(b);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](BufferId a, BufferId b) { return lives[a].begin < lives[b].begin; });
+  std::vector<BufferId> tenants(plan.slots().size(), no_id);
+  for (BufferId const b : order) {  // a task may write over an operand
+    BufferId& tenant = tenants[plan.buffers()[b].slot];
+    if (tenant != no_id) lives[tenant].end = std::min(lives[tenant].end, lives[b].begin);
+    tenant = b;
+  }
+  for (MemoryReport const& report : plan.memories()) {
+    std::map<std::int64_t, Index> changes;
+    for (BufferId const b : order) {
+      PlannedBuffer const& buffer = plan.buffers()[b];
+      if (!(buffer.location == report.location)) continue;
+      changes[lives[b].begin] += buffer.bytes;
+      changes[lives[b].end] -= buffer.bytes;
+    }
+    Index bytes = 0;
+    for (auto const& [time, change] : changes)
+      events.push_back(
+          Json::object({{"ph", "C"},
+                        {"name", concat("arena of ", to_string(report.location.place))},
+                        {"pid", 1},
+                        {"ts", static_cast<double>(time - origin) * 1e-3},
+                        {"args", Json::object({{"bytes", bytes += change}})}}));
+  }
+}
+
+}  // namespace detail
+
 /// The trace of one run: a row per thread, an event per task, named by op and result, with its
-/// flops and bytes. Times begin at 0, in microseconds. Source: Trace Event Format, 2016.
+/// flops and bytes, and the memory that tiles take at each place. Times begin at 0, in
+/// microseconds. Source: Trace Event Format, 2016.
 inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times) {
   std::int64_t origin = 0;
   std::map<std::uint64_t, std::int64_t> threads;
-  for (TaskTime const& time : times) {
-    if (time.end == 0) continue;
-    origin = origin == 0 ? time.begin : std::min(origin, time.begin);
-    threads.emplace(time.thread, static_cast<std::int64_t>(threads.size()));
-  }
   Json events = Json::array();
-  for (auto const& [thread, number] : threads)
+  for (std::size_t t = 0; t < times.size(); ++t) {
+    if (times[t].end == 0) continue;
+    origin = origin == 0 ? times[t].begin : std::min(origin, times[t].begin);
+    auto const number = static_cast<std::int64_t>(threads.size());
+    if (!threads.emplace(times[t].thread, number).second) continue;
+    Place const place = plan.tasks()[t].location.place;
+    std::string const name =
+        place == host ? concat("worker ", number) : concat("stream of ", to_string(place));
     events.push_back(Json::object({{"ph", "M"},
                                    {"name", "thread_name"},
                                    {"pid", 1},
                                    {"tid", number},
-                                   {"args", Json::object({{"name", concat("worker ", number)}})}}));
+                                   {"args", Json::object({{"name", name}})}}));
+  }
   for (std::size_t t = 0; t < times.size(); ++t) {
     if (times[t].end == 0) continue;
     PlannedTask const& task = plan.tasks()[t];
@@ -47,6 +103,7 @@ inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times)
                         {"flops", task.cost.flops},
                         {"bytes", task.cost.bytes}})}}));
   }
+  detail::add_memory(events, plan, times, origin);
   return to_text(Json::object({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}), 0);
 }
 
