@@ -4,6 +4,7 @@
 // they fit together.
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -45,19 +46,26 @@ inline std::vector<PlannedTraffic> traffic(Plan const& plan) { return traffic(pl
 
 namespace detail {
 
-/// The tasks of all ranks in their common order, and who holds each tile.
+/// The tasks of all ranks in their common order, and who holds each tile; of a thin job those that
+/// one rank needs to know.
 struct Job {
   PlanData plan;
   std::vector<TileHome> homes;  // by buffer
+  std::optional<passes::ThinJob> thin = {};
 };
 
-inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshShape const& mesh) {
+inline constexpr int all_ranks = -1;
+
+/// The job for all ranks, or a thin one for one of them. Throws PlanError, and NotThin where there
+/// is no such.
+inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshShape const& mesh,
+                  int rank = all_ranks) {
   if (options.tile == PlanOptions::automatic) {
     PlanOptions alone = options;
     alone.mesh.clear(), alone.rules.clear();
     options.tile = passes::choose_tile(graph, alone).tile();
   }
-  PlanData plan = passes::to_tasks(graph, options);
+  PlanData plan = passes::to_buffers(graph, options);
   BoundDims const dims(graph, options.dims);
   std::vector<bool> used;
   std::vector<Storage> storages;
@@ -66,7 +74,13 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
     storages.push_back(plan.tensors[t].storage);
   }
   passes::TilePass cuts(graph, options, dims, used, storages);
-  std::vector<TileHome> homes = passes::HomePass(plan, graph, options, mesh, cuts).run();
+  passes::HomePass places(plan, graph, options, mesh, cuts);
+  places.place();
+  std::optional<passes::ThinJob> thin;
+  if (rank != all_ranks) thin = places.thin(rank);
+  passes::ThinJob* const of = thin ? &*thin : nullptr;
+  plan = passes::to_tasks(std::move(plan), graph, options, of);
+  std::vector<TileHome> homes = places.deal(of);
   for (PlannedTensor& tensor : plan.tensors)
     if (tensor.used && tensor.storage != Storage::arena && tensor.storage != Storage::view)
       for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
@@ -74,16 +88,31 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
         home.first = mesh.first(home.box);
         tensor.homes.push_back(home);
       }
-  return {std::move(plan), std::move(homes)};
+  return {std::move(plan), std::move(homes), std::move(thin)};
 }
 
-inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options, int rank) {
+/// What a rank goes through to plan its part: all tasks, or a thin job where there is one.
+enum class PartOf { whole_job, thin_job };
+
+inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options,
+                        passes::MeshShape const& mesh, int rank, PartOf of) {
+  Job job = job_of(graph, options, mesh, of == PartOf::thin_job ? rank : all_ranks);
+  return passes::SplitPass(std::move(job.plan), mesh, std::move(job.homes), rank,
+                           job.thin ? &*job.thin : nullptr)
+      .run();
+}
+inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options, int rank,
+                        PartOf of = PartOf::thin_job) {
   passes::MeshShape const mesh(options.mesh);
   if (rank < 0 || rank >= mesh.ranks())
     throw PlanError(
         concat("plan '", graph.name(), "': rank ", rank, " of a mesh of ", mesh.ranks(), " ranks"));
-  Job job = job_of(graph, options, mesh);
-  PlanData plan = passes::SplitPass(std::move(job.plan), mesh, std::move(job.homes), rank).run();
+  PlanData plan;
+  try {
+    plan = part_of(graph, options, mesh, rank, of);
+  } catch (passes::NotThin const&) {
+    plan = part_of(graph, options, mesh, rank, PartOf::whole_job);
+  }
   return passes::place(passes::locate(std::move(plan), graph, options), graph, options);
 }
 

@@ -176,7 +176,7 @@ class PlanReader {
     if (get<std::string>(root_, "graph") != graph)
       fail("the plan is one of another graph than '", graph_.name(), "'");
     RangeRecorder recorder(get<JsonView>(root_, "tasks").elements().size());
-    PlanData plan = passes::lower(cut(), graph_, &recorder);
+    PlanData plan = passes::lower(passes::add_buffers(cut()), graph_, &recorder);
     order(plan, recorder.ranges);
     if (root_.find("by_phase") && get<bool>(root_, "by_phase"))
       plan = passes::list_phases(std::move(plan), graph_);
@@ -360,7 +360,8 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
                              to_string(report.location.place),
                              ", which is not saved; plan it anew from graph and options"));
   detail::RangeRecorder recorder;
-  PlanData const walked = passes::lower(detail::unlowered(plan, graph), graph, &recorder);
+  PlanData const walked =
+      passes::lower(passes::add_buffers(detail::unlowered(plan, graph)), graph, &recorder);
   std::unordered_map<std::uint32_t, std::size_t> by_args;
   for (std::size_t t = 0; t < walked.tasks.size(); ++t) by_args.emplace(walked.tasks[t].args, t);
   Json tensors = Json::array(), slots = Json::array(), memory = Json::array();

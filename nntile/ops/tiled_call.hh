@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A call of an op with its axes, tilings and canonical groups, and the tile tasks that it becomes.
 
+#include <algorithm>
+
 #include "nntile/ops/concept.hh"
 
 namespace nntile {
@@ -21,6 +23,24 @@ struct TileTask {
   inplace_vector<Use<OperandTile>, max_operands> uses;
   /// No task of the op: adds the first of its two tiles to the other (ops/combine.hh).
   bool combines = false;
+  /// Canonical groups that it stands for, from its own on: more than one where others are left out.
+  Index groups = 1;
+};
+
+/// The tiles that a walk visits of an axis of which others are left out: the first ones, and a run
+/// behind them.
+struct TileSample {
+  static constexpr std::size_t none = ~std::size_t{0};
+  std::size_t axis = none;  // of the table; none: all tiles of all axes
+  Index first = 0;          // so many
+  Index begin = 0, end = 0;
+
+  bool has(Index tile) const { return tile < first || (tile >= begin && tile < end); }
+  /// The next tile; -1 behind the last.
+  Index next(Index tile) const {
+    if (++tile < first) return tile;
+    return std::max(tile, begin) < end ? std::max(tile, begin) : -1;
+  }
 };
 
 /// Receives tile tasks in submission order.
@@ -48,6 +68,7 @@ struct TiledCall {
   /// One per axis of the table: its canonical groups, as ops/groups.hh lets them be. Empty: one
   /// each.
   inplace_vector<Index, max_axes> groups = {};
+  TileSample sample = {};
 
   Index const* units() const { return column_units.size() == 0 ? nullptr : column_units.data(); }
 };

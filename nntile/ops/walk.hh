@@ -3,6 +3,7 @@
 // The one walk over an op's tiles: which tile tasks there are, in which order, with which accesses.
 
 #include <algorithm>
+#include <bit>
 
 #include "nntile/core/cost.hh"
 #include "nntile/ops/groups.hh"
@@ -28,6 +29,7 @@ class Emitter final : public TileSink {
   }
 
   void task(TileRange const& range) override {
+    if (left_out(range)) return;
     if (range.canonical_group != TileRange::no_group) return visit_group(range);
     TileTask task{range, {}};
     for (auto const& use : phase_->uses) {
@@ -42,9 +44,15 @@ class Emitter final : public TileSink {
   /// Axes whose groups the phase sums one by one.
   std::uint32_t grouped() const { return sums_.grouped(); }
 
+  /// The next tasks stand for a block of so many groups, a power of two, up to the one that ends.
+  void stand_for(Index groups) { groups_ = groups; }
+
   void end_group(TileRange const& range) override {
+    if (left_out(range)) return;
     ++depth_;
-    for (int merges = sums_.merges_after(range); merges > 0; --merges) {
+    int const inside = std::countr_zero(static_cast<std::uint64_t>(groups_));
+    groups_ = 1;
+    for (int merges = sums_.merges_after(range) - inside; merges > 0; --merges) {
       --depth_;
       for (std::size_t o = 0; o < call_.operands.size(); ++o)
         if (sums_.has(o)) combine(range, o);
@@ -56,6 +64,11 @@ class Emitter final : public TileSink {
   }
 
  private:
+  /// Whether an op that lists its tiles itself is at one that the walk does not visit.
+  bool left_out(TileRange const& range) const {
+    return call_.op->tiles != nullptr && call_.sample.axis != TileSample::none &&
+           !call_.sample.has(range.axis(call_.sample.axis).tile);
+  }
   bool exists(std::size_t operand) const {
     return call_.operands[operand].carry == Carry::none || (carries_ & bit(operand)) != 0;
   }
@@ -110,7 +123,7 @@ class Emitter final : public TileSink {
       }
       own.operands.add(operand);
     }
-    visitor_.visit({own, uses});
+    visitor_.visit({own, uses, false, groups_});
   }
 
   void combine(TileRange const& range, std::size_t result) {
@@ -164,7 +177,8 @@ class Emitter final : public TileSink {
   TileVisitor& visitor_;
   Phase const* phase_ = nullptr;
   GroupSums sums_;
-  int depth_ = 0;  // sums of groups that wait to be added
+  int depth_ = 0;     // sums of groups that wait to be added
+  Index groups_ = 1;  // that the tasks stand for
 };
 
 /// The part of an axis that a chain goes through: all of it, or one canonical group.
@@ -217,9 +231,12 @@ inline bool next(TiledCall const& call, TileRange& range, std::uint32_t axes,
       ++axis.offset;
       return true;
     }
-    bool const more = axis.tile < window.last_tile;
-    take_tile(call, range, id, more ? axis.tile + 1 : window.first_tile, window, one);
-    if (more) return true;
+    bool const all = id != call.sample.axis || (range.canonical_group != TileRange::no_group);
+    Index const after = !all                           ? call.sample.next(axis.tile)
+                        : axis.tile < window.last_tile ? axis.tile + 1
+                                                       : -1;
+    take_tile(call, range, id, after >= 0 ? after : window.first_tile, window, one);
+    if (after >= 0) return true;
   }
   return false;
 }
@@ -240,6 +257,22 @@ inline void walk_chain(TiledCall const& call, TileRange& range, std::uint32_t re
   }
 }
 
+/// How many canonical groups a walk takes as one block from one of them on: of a sampled axis as
+/// many as are left out and make a subtree.
+inline Index block_of(TiledCall const& call, std::size_t id, GroupCut const& cut, Index group) {
+  AxisTiling const& tiling = *call.tilings[id];
+  TileSample const& sample = call.sample;
+  auto const outside = [&](Index end) {  // whether the groups from `group` to `end` are left out
+    if (end > cut.count) return false;
+    Index const from = tiling.tile_of(cut.begin(group)), to = tiling.tile_of(cut.begin(end) - 1);
+    return from >= sample.first && (to < sample.begin || from >= sample.end);
+  };
+  Index size = 1;
+  if (outside(group + 1))
+    while (group % (2 * size) == 0 && outside(group + 2 * size)) size *= 2;
+  return size;
+}
+
 /// A chain for each canonical group, those of the innermost axis first.
 inline void walk_groups(TiledCall const& call, TileRange range, std::uint32_t reduced,
                         std::uint32_t grouped, AxisWindows windows, std::uint32_t by_index,
@@ -255,7 +288,16 @@ inline void walk_groups(TiledCall const& call, TileRange range, std::uint32_t re
       if ((reduced & bit(id)) != 0)
         take_tile(call, range, id, windows[id].first_tile, windows[id], (by_index & bit(id)) != 0);
     }
+    Index block = 1;
+    if (call.sample.axis != TileSample::none && (grouped & bit(call.sample.axis)) != 0)
+      block =
+          block_of(call, call.sample.axis, range.groups(call.sample.axis), group[call.sample.axis]);
+    emitter.stand_for(block);
     walk_chain(call, range, reduced, windows, by_index, emitter);
+    if (block > 1) {  // of a sampled axis, which is the only one with groups
+      range.canonical_group += static_cast<int>(block) - 1;
+      group[call.sample.axis] += block - 1;
+    }
     emitter.end_group(range);
     more = false;
     for (std::size_t id = 0; id < call.tilings.size() && !more; ++id) {

@@ -305,6 +305,16 @@ inline std::vector<Plan> parts_of(LogicalGraph const& graph, PlanOptions const& 
   return parts;
 }
 
+/// The first rank whose part is not that of the walk through the whole job; "" where all are.
+inline std::string difference_of(LogicalGraph const& graph, PlanOptions const& options,
+                                 std::vector<Plan> const& parts) {
+  for (std::size_t rank = 0; rank < parts.size(); ++rank)
+    if (!(parts[rank].data() ==
+          detail::part_of(graph, options, static_cast<int>(rank), detail::PartOf::whole_job)))
+      return concat("rank ", rank, "'s part is not that of the whole job");
+  return {};
+}
+
 /// Plans one rank's job, cut as the parts are, and proves them against it; the first fault.
 inline std::string fault_of(LogicalGraph const& graph, PlanOptions options,
                             std::vector<Plan> const& parts) {
@@ -315,10 +325,13 @@ inline std::string fault_of(LogicalGraph const& graph, PlanOptions options,
       options.keep.push_back({tensor.name, tensor.tiling, Storage::stored, tensor.column_unit});
   return JobProof(Plan(graph, options), parts).run();
 }
-/// The same of parts that are planned here, each proved by `check`, too.
+/// The same of parts that are planned here, each proved by `check`, and to be that of the whole
+/// job, too.
 inline std::string fault_of(LogicalGraph const& graph, PlanOptions options) {
   options.check = true;
-  return fault_of(graph, options, parts_of(graph, options));
+  std::vector<Plan> const parts = parts_of(graph, options);
+  std::string const difference = difference_of(graph, options, parts);
+  return difference.empty() ? fault_of(graph, options, parts) : difference;
 }
 
 }  // namespace nntile::test

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nntile/graph/passes/counting_sort.hh"
+#include "nntile/graph/passes/thin.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile::passes {
@@ -17,7 +18,8 @@ namespace nntile::passes {
 /// writes, so no bit depends on it.
 class ByTilePass {
  public:
-  explicit ByTilePass(PlanData& plan) : plan_(plan), users_(plan.buffers.size()) {
+  ByTilePass(PlanData& plan, ThinJob* thin)
+      : plan_(plan), thin_(thin), users_(plan.buffers.size()) {
     for (std::size_t t = 0; t < plan.tasks.size(); ++t)
       if (t == 0 || plan.tasks[t].node != plan.tasks[t - 1].node) first_task_.push_back(t);
     first_task_.push_back(plan.tasks.size());
@@ -33,6 +35,8 @@ class ByTilePass {
         if (until == node + 1 || !independent(node, until, tensor)) continue;
         auto const tiles = static_cast<std::size_t>(plan_.tensors[tensor].tiling.tile_count());
         reorder(plan_.tasks, first_task_[node], counting_sort(keys_, tiles));
+        if (thin_ != nullptr && thin_->cut[tensor] >= 0)
+          mark(first_task_[node], first_task_[until]);
         end = until;
         break;
       }
@@ -94,6 +98,20 @@ class ByTilePass {
     return true;
   }
 
+  /// Numbers a window of tasks that are now ordered by tiles which are cut over the axis of a thin
+  /// job. Throws NotThin where tasks of several coordinates follow one another in a node.
+  void mark(std::size_t begin, std::size_t end) {
+    if (++thin_->windows == 0) throw NotThin{"too many windows"};
+    for (std::size_t t = begin; t < end; ++t) {
+      PlannedTask& task = plan_.tasks[t];
+      PlannedTask const& before = plan_.tasks[t == begin ? t : t - 1];
+      if (task.location.rank == 0) throw NotThin{"a window of tasks of all coordinates"};
+      if (before.node == task.node && before.location.rank != task.location.rank)
+        throw NotThin{"a window with tiles of one node alone"};
+      task.hints = thin_->windows;
+    }
+  }
+
   struct User {
     std::uint32_t window;  // the last one that uses the buffer, from 1
     std::uint32_t key;
@@ -102,15 +120,16 @@ class ByTilePass {
   };
 
   PlanData& plan_;
+  ThinJob* thin_;
   std::vector<std::size_t> first_task_;  // of each node that has tasks
   std::vector<std::uint32_t> keys_;      // of a window's tasks
   std::vector<User> users_;              // by buffer
   std::uint32_t window_ = 0;
 };
 
-/// Orders tasks by tile where their nodes allow it.
-inline PlanData by_tile(PlanData plan) {
-  ByTilePass(plan).run();
+/// Orders tasks by tile where their nodes allow it. Throws NotThin.
+inline PlanData by_tile(PlanData plan, ThinJob* thin = nullptr) {
+  ByTilePass(plan, thin).run();
   return plan;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -11,79 +12,11 @@
 #include <vector>
 
 #include "nntile/core/spelling.hh"
-#include "nntile/graph/mesh.hh"
+#include "nntile/graph/passes/mesh_shape.hh"
+#include "nntile/graph/passes/thin.hh"
 #include "nntile/graph/passes/tile.hh"
 
 namespace nntile::passes {
-
-/// Numbers of ranks by their coordinates.
-class MeshShape {
- public:
-  /// Throws PlanError: no axis name, one given twice, a size below 1, too many axes or ranks.
-  explicit MeshShape(std::vector<MeshAxis> const& axes) : axes_(axes) {
-    if (axes.size() > max_mesh_axes)
-      throw PlanError(
-          concat("mesh: ", axes.size(), " axes where ", max_mesh_axes, " are possible"));
-    for (std::size_t a = 0; a < axes.size(); ++a) {
-      if (axes[a].name.empty()) throw PlanError(concat("mesh: axis ", a, " has no name"));
-      if (axes[a].size < 1)
-        throw PlanError(concat("mesh: axis '", axes[a].name, "' of ", axes[a].size, " ranks"));
-      for (std::size_t b = 0; b < a; ++b)
-        if (axes[a].name == axes[b].name)
-          throw PlanError(concat("mesh: two axes are named '", axes[a].name, "'"));
-      if (axes[a].size > most_ranks / ranks_)
-        throw PlanError(concat("mesh: more than ", most_ranks, " ranks"));
-      strides_[a] = ranks_;
-      ranks_ *= axes[a].size;
-    }
-  }
-
-  int ranks() const { return ranks_; }
-  std::size_t axes() const { return axes_.size(); }
-  MeshAxis const& axis(std::size_t a) const { return axes_[a]; }
-  /// Position of an axis by name; axes() where there is none.
-  std::size_t find(std::string const& name) const {
-    std::size_t a = 0;
-    while (a < axes_.size() && axes_[a].name != name) ++a;
-    return a;
-  }
-  int coordinate(int rank, std::size_t axis) const {
-    return rank / strides_[axis] % axes_[axis].size;
-  }
-  bool contains(RankBox const& box, int rank) const {
-    for (std::size_t a = 0; a < axes_.size(); ++a)
-      if (box.at[a] != RankBox::all && box.at[a] != coordinate(rank, a)) return false;
-    return true;
-  }
-  /// The rank of a box that differs from another in the fewest coordinates.
-  int nearest(RankBox const& box, int to) const {
-    int rank = 0;
-    for (std::size_t a = 0; a < axes_.size(); ++a)
-      rank += (box.at[a] != RankBox::all ? box.at[a] : coordinate(to, a)) * strides_[a];
-    return rank;
-  }
-  /// The lowest rank of a box.
-  int first(RankBox const& box) const { return nearest(box, 0); }
-  /// Calls visit(rank) for each of a box, in ascending order.
-  template <class Visit> void each(RankBox const& box, Visit visit) const {
-    each(box, visit, axes_.size(), 0);
-  }
-
- private:
-  template <class Visit>
-  void each(RankBox const& box, Visit& visit, std::size_t axes, int first) const {
-    if (axes == 0) return visit(first);
-    std::int16_t const at = box.at[axes - 1];
-    int const begin = at == RankBox::all ? 0 : at;
-    int const end = at == RankBox::all ? axes_[axes - 1].size : at + 1;
-    for (int c = begin; c < end; ++c) each(box, visit, axes - 1, first + c * strides_[axes - 1]);
-  }
-
-  static constexpr int most_ranks = 1 << 16;
-  std::vector<MeshAxis> const& axes_;
-  std::array<int, max_mesh_axes> strides_{};
-  int ranks_ = 1;
-};
 
 /// The homes of a graph's tiles, by buffer. Throws PlanError: a rule that names a tensor or axis
 /// which the graph lacks, or an axis or coordinate which the mesh lacks, or cuts what has fewer
@@ -100,9 +33,12 @@ class HomePass {
         cuts_(cuts),
         axes_(cuts.class_names(plan.nodes)) {}
 
-  std::vector<TileHome> run() {
+  /// Finds the homes that rules give tiles of the graph's tensors, which have buffers.
+  void place() {
     for (ShardRule const& rule : options_.rules) check(rule);
     used_.resize(options_.rules.size());
+    cuts_of_.resize(graph_.tensor_count());
+    for (auto& axes : cuts_of_) axes.fill(ThinJob::uncut);
     homes_.resize(plan_.buffers.size());
     dealt_.resize(plan_.buffers.size());
     load_.resize(static_cast<std::size_t>(mesh_.ranks()));
@@ -113,12 +49,58 @@ class HomePass {
           !used_[r] && !rule.optional && (!rule.axis.empty() || rule.tensors != "*"))
         fail_unused(rule);
     check_axes();
+  }
+  /// Deals out what tasks write together, and places hidden tensors; returns all homes. Behind
+  /// `place`. Of a thin job, the same homes as of the whole one.
+  std::vector<TileHome> deal(ThinJob const* thin = nullptr) {
+    homes_.resize(plan_.buffers.size());
+    dealt_.resize(plan_.buffers.size());
     for (std::size_t a = 0; a < mesh_.axes(); ++a) deal(a);
-    place_partials();
+    place_partials(thin);
     return std::move(homes_);
+  }
+  /// How a job is thinned for a rank: along the axis of the mesh with the most coordinates, if the
+  /// tensors that are cut over it are so in runs of tiles. Behind `place`. Throws NotThin.
+  ThinJob thin(int rank) const {
+    std::size_t axis = 0;
+    for (std::size_t a = 0; a < mesh_.axes(); ++a)
+      if (mesh_.axis(a).size > mesh_.axis(axis).size) axis = a;
+    if (mesh_.axes() == 0 || mesh_.axis(axis).size < 3 || options_.owners)
+      throw NotThin{"few coordinates, or owners by tile"};
+    ThinJob job{.axis = axis, .coordinates = mesh_.axis(axis).size};
+    job.own = mesh_.coordinate(rank, axis);
+    int inside = 1;  // ranks of all axes but the last
+    for (std::size_t a = 0; a + 1 < mesh_.axes(); ++a) inside *= mesh_.axis(a).size;
+    job.uniform = mesh_.ranks() != job.coordinates;
+    if (job.uniform && !std::has_single_bit(static_cast<unsigned>(inside)))
+      throw NotThin{"inner axes of the mesh that are no powers of two"};
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
+      job.cut.push_back(cut_of(t, axis));
+      for (int const cut : cuts_of_[t])
+        if (cut == ThinJob::mixed) throw NotThin{"tiles that exist at ranks of their own"};
+    }
+    return job;
   }
 
  private:
+  /// The dimension of a tensor that is cut over an axis of the mesh. Throws NotThin where its tiles
+  /// are elsewhere, or shared out over another axis too.
+  int cut_of(std::uint32_t t, std::size_t a) const {
+    PlannedTensor const& tensor = plan_.tensors[t];
+    if (!tensor.used) return ThinJob::uncut;
+    if (tensor.storage == Storage::view) {
+      int const cut = cut_of(tensor.base, a), picked = static_cast<int>(tensor.view_axis);
+      if (cut >= 0 && cut == picked) throw NotThin{"a view along a cut dimension"};
+      return cut > picked ? cut - 1 : cut;
+    }
+    int const cut = cuts_of_[t][a];
+    if (cut < ThinJob::uncut) throw NotThin{"a stage, or tiles that exist elsewhere"};
+    for (Index tile = 0; cut >= 0 && tile < tensor.tiling.tile_count(); ++tile)
+      if (dealt_[tensor.first_buffer + static_cast<std::uint32_t>(tile)] != 0)
+        throw NotThin{"tiles that are cut and dealt out"};
+    return cut;
+  }
+
   void place(std::uint32_t t) {
     PlannedTensor const& tensor = plan_.tensors[t];
     for (KeptTiling const& kept : options_.keep)
@@ -158,6 +140,7 @@ class HomePass {
       if ((taken >> a & 1u) != 0) continue;
       used_[r] = true;
       taken |= 1u << a;
+      cuts_of_[t][a] = ThinJob::irregular;
       for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile)
         cut_at(tensor.first_buffer + static_cast<std::uint32_t>(tile), a, rule.at);
     }
@@ -194,6 +177,22 @@ class HomePass {
         if (homes[tile].box.at[a] != RankBox::all && (homes[tile].cut >> a & 1u) == 0)
           dealt_[b] = static_cast<std::uint8_t>(dealt_[b] | 1u << a);
     }
+    for (std::size_t a = 0; a < mesh_.axes(); ++a) cuts_of_[t][a] = kept_cut(t, homes, a);
+  }
+  /// The dimension along which homes are runs of tiles.
+  int kept_cut(std::uint32_t t, std::vector<TileHome> const& homes, std::size_t a) const {
+    Tiling const& tiling = plan_.tensors[t].tiling;
+    auto const is_cut = [&](TileHome const& home) { return (home.cut >> a & 1u) != 0; };
+    if (std::none_of(homes.begin(), homes.end(), is_cut)) return ThinJob::uncut;
+    for (std::size_t d = 0; d < tiling.rank(); ++d) {
+      TileRuns const runs{tiling.axis(d).count(), mesh_.axis(a).size};
+      bool fits = runs.tiles >= runs.runs;
+      for (std::size_t tile = 0; tile < homes.size() && fits; ++tile)
+        fits = is_cut(homes[tile]) &&
+               homes[tile].box.at[a] == runs.of(tiling.position(static_cast<Index>(tile))[d]);
+      if (fits) return static_cast<int>(d);
+    }
+    return ThinJob::mixed;
   }
   static bool fits(ShardRule const& rule, PlannedTensor const& tensor) {
     return matches(rule.tensors, tensor.name) &&
@@ -221,14 +220,11 @@ class HomePass {
     if (!tensor.groups.empty() && tensor.groups[d] != PlannedTensor::no_groups)
       check_groups(rule, plan_.numerics.groups[tensor.groups[d]], parts);
     if (tiles < parts) fail_tiles(t, d, rule, tiles, parts);
-    Index const longer = tiles % parts, least = tiles / parts;
-    for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
-      Index const at = tensor.tiling.position(tile)[d];
-      Index const coordinate = at < longer * (least + 1)
-                                   ? at / (least + 1)
-                                   : longer + (at - longer * (least + 1)) / least;
-      cut_at(tensor.first_buffer + static_cast<std::uint32_t>(tile), a, coordinate);
-    }
+    TileRuns const runs{tiles, parts};
+    cuts_of_[t][a] = static_cast<int>(d);
+    for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile)
+      cut_at(tensor.first_buffer + static_cast<std::uint32_t>(tile), a,
+             runs.of(tensor.tiling.position(tile)[d]));
   }
   /// Deals out the tiles over an axis of the mesh, to one coordinate those that some task writes
   /// together, and the same tiles of what it reads: a gradient that is kept goes where its
@@ -300,7 +296,7 @@ class HomePass {
 
   /// Puts the sums of canonical groups where rules cut their results, on axes of the mesh over
   /// which none of the terms is cut: terms are smaller than sums for each group.
-  void place_partials() {
+  void place_partials(ThinJob const* thin) {
     std::vector<std::uint8_t> spread(plan_.tensors.size());  // bits of axes that cut terms
     auto const base = [&](std::uint32_t b) { return plan_.tensors[plan_.buffers[b].tensor].base; };
     auto const is_partial = [&](std::uint32_t b) {
@@ -316,6 +312,8 @@ class HomePass {
           its = static_cast<std::uint8_t>(its | cut);
         }
     }
+    if (thin != nullptr)
+      for (auto const& [level, lowest] : thin->levels) spread[level] = spread[lowest];
     for (std::uint32_t b = 0; b < homes_.size(); ++b) {
       if (!is_partial(b)) continue;
       TileHome const& result = homes_[plan_.buffer_of(base(b), plan_.buffers[b].tile)];
@@ -423,8 +421,9 @@ class HomePass {
   PlanOptions const& options_;
   MeshShape const& mesh_;
   TilePass& cuts_;
-  std::vector<std::vector<std::string>> const axes_;  // names of a tensor's dimensions
-  std::vector<std::uint8_t> dealt_;                   // bits of the mesh's axes, by buffer
+  std::vector<std::vector<std::string>> const axes_;     // names of a tensor's dimensions
+  std::vector<std::array<int, max_mesh_axes>> cuts_of_;  // dimensions, by tensor
+  std::vector<std::uint8_t> dealt_;                      // bits of the mesh's axes, by buffer
   std::vector<TileHome> homes_;
   std::vector<Index> load_;  // bytes that have been dealt to each rank
   std::vector<bool> used_;

@@ -10,24 +10,47 @@
 
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/passes/chunks.hh"
+#include "nntile/graph/passes/thin.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/ops/combine.hh"
 #include "nntile/ops/walk.hh"
 
 namespace nntile::passes {
 
+/// Adds the buffers of a tensor's tiles to a plan.
+inline void add_buffers(PlanData& plan, std::uint32_t id) {
+  PlannedTensor& tensor = plan.tensors[id];
+  tensor.first_buffer = static_cast<std::uint32_t>(plan.buffers.size());
+  if (!tensor.used || tensor.storage == Storage::view) return;
+  for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
+    Index const payload =
+        tile_bytes(tensor.tiling.box(tile).extent, tensor.dtype, tensor.column_unit);
+    Index const bytes = buffer_bytes(payload);
+    plan.buffers.push_back({.tensor = id,
+                            .tile = static_cast<std::uint32_t>(tile),
+                            .bytes = bytes,
+                            .tail = static_cast<std::uint8_t>(bytes - payload)});
+  }
+}
+
+/// Fills in the buffers of the graph's tensors.
+inline PlanData add_buffers(PlanData plan) {
+  Index tiles = 0;
+  for (PlannedTensor const& tensor : plan.tensors)
+    if (tensor.used && tensor.storage != Storage::view) tiles += tensor.tiling.tile_count();
+  plan.buffers.reserve(static_cast<std::size_t>(tiles + tiles / 8));  // and hidden operands
+  for (std::uint32_t t = 0; t < plan.tensors.size(); ++t) add_buffers(plan, t);
+  return plan;
+}
+
 /// Walks the nodes of a plan and notes what it visits. One object a plan.
 class LowerPass final : private TileVisitor {
  public:
-  LowerPass(PlanData plan, LogicalGraph const& graph, TileVisitor* watcher)
-      : plan_(std::move(plan)), graph_(graph), watcher_(watcher) {}
+  LowerPass(PlanData plan, LogicalGraph const& graph, TileVisitor* watcher, ThinJob* thin)
+      : plan_(std::move(plan)), graph_(graph), watcher_(watcher), thin_(thin) {}
 
   PlanData run() {
-    Index tiles = 0;
-    for (PlannedTensor const& tensor : plan_.tensors)
-      if (tensor.used && tensor.storage != Storage::view) tiles += tensor.tiling.tile_count();
-    plan_.buffers.reserve(static_cast<std::size_t>(tiles + tiles / 8));  // and hidden operands
-    for (std::uint32_t t = 0; t < plan_.tensors.size(); ++t) add_buffers(t);
+    for (PlannedTensor const& tensor : plan_.tensors) note_buffers(tensor);
     for (std::size_t const node : plan_.nodes) lower(node);
     plan_.tasks = tasks_.join();
     plan_.uses = uses_.join();
@@ -36,21 +59,21 @@ class LowerPass final : private TileVisitor {
   }
 
  private:
-  void add_buffers(std::uint32_t id) {
-    PlannedTensor& tensor = plan_.tensors[id];
-    tensor.first_buffer = static_cast<std::uint32_t>(plan_.buffers.size());
+  /// What is known of a tensor's tiles before any task.
+  void note_buffers(PlannedTensor const& tensor) {
     if (!tensor.used || tensor.storage == Storage::view) return;
     bool const given = tensor.attributes.persistent || tensor.attributes.external;
-    for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
-      Index const payload =
-          tile_bytes(tensor.tiling.box(tile).extent, tensor.dtype, tensor.column_unit);
-      Index const bytes = buffer_bytes(payload);
-      plan_.buffers.push_back({.tensor = id,
-                               .tile = static_cast<std::uint32_t>(tile),
-                               .bytes = bytes,
-                               .tail = static_cast<std::uint8_t>(bytes - payload)});
-      written_.push_back(given);
-    }
+    written_.resize(tensor.first_buffer + static_cast<std::size_t>(tensor.tiling.tile_count()),
+                    given);
+  }
+  /// Adds a hidden tensor, which is cut along the dimension as its tasks are.
+  std::uint32_t add(PlannedTensor tensor, int cut) {
+    auto const id = static_cast<std::uint32_t>(plan_.tensors.size());
+    plan_.tensors.push_back(std::move(tensor));
+    add_buffers(plan_, id);
+    note_buffers(plan_.tensors[id]);
+    if (thin_ != nullptr) thin_->cut.push_back(cut);
+    return id;
   }
 
   void lower(std::size_t position) {
@@ -62,6 +85,8 @@ class LowerPass final : private TileVisitor {
     for (AxisTiling const& tiling : tilings_) call_.tilings.push_back(&tiling);
     if (op.axes.open()) bind(op);
     if (!plan_.numerics.groups.empty()) group(op);
+    cut_axis_ = thin_ == nullptr ? TileSample::none : thin_->axis_of(op);
+    if (cut_axis_ != TileSample::none) call_.sample = thin_->sample(call_, cut_axis_);
     node_ = position;
     kernel_ = kernel(op.info->name, op.element, op.second);
     operands_.assign(op.operands.begin(), op.operands.end());
@@ -137,14 +162,15 @@ class LowerPass final : private TileVisitor {
     tensor.name = concat(plan_.tensors[op.operands.back()].name, ".", call_.operands[operand].name);
     tensor.dtype = dtype_of_kind(call_.operands[operand].kind, {op.element, op.second});
     std::vector<AxisTiling> dimensions;
-    for (auto const axis : op.axes.operands[operand]) dimensions.push_back(*call_.tilings[axis]);
+    int cut = ThinJob::uncut;
+    for (auto const axis : op.axes.operands[operand]) {
+      if (axis == cut_axis_) cut = static_cast<int>(dimensions.size());
+      dimensions.push_back(*call_.tilings[axis]);
+    }
     tensor.tiling = Tiling(std::move(dimensions));
     tensor.column_unit = call_.column_units[operand];
     tensor.used = true;
-    plan_.tensors.push_back(std::move(tensor));
-    auto const id = static_cast<std::uint32_t>(plan_.tensors.size() - 1);
-    add_buffers(id);
-    return id;
+    return add(std::move(tensor), cut);
   }
 
   /// The hidden tensor of a result's sums at a level of the tree's stack, made when it is first
@@ -160,11 +186,22 @@ class LowerPass final : private TileVisitor {
     tensor.column_unit = call_.column_units[operand];
     tensor.used = true;
     tensor.base = operands_[operand];
-    plan_.tensors.push_back(std::move(tensor));
-    auto const id = static_cast<std::uint32_t>(plan_.tensors.size() - 1);
-    add_buffers(id);
+    std::uint32_t const id =
+        add(std::move(tensor), thin_ == nullptr ? ThinJob::uncut : thin_->cut[tensor.base]);
+    std::uint32_t lowest = id;
+    for (Partial const& known : partials_)
+      if (known.operand == operand) lowest = std::min(lowest, known.tensor);
+    if (call_.sample.axis != TileSample::none) thin_->levels.push_back({id, lowest});
     partials_.push_back({operand, level, id});
     return id;
+  }
+  /// Makes the sums of all levels behind those of the second group, as the tasks that are left out
+  /// of a sampled chain would have.
+  void add_levels(TileTask const& tile) {
+    auto const groups = static_cast<std::uint64_t>(call_.groups[cut_axis_]);
+    for (std::size_t level = 2; groups >> level != 0; ++level)
+      for (Use<OperandTile> const& use : tile.uses)
+        if (use.handle.partial != 0) (void)partial(use.handle.operand, level);
   }
 
   void note_canonical(OpNode const& op) {
@@ -210,7 +247,9 @@ class LowerPass final : private TileVisitor {
       call_.op->args(call_.attrs, tile.range, args.data());
     task.cost = cost_of(call_, tile);
     plan_.flops += task.cost.flops;
+    if (call_.sample.axis != TileSample::none) mark(task, tile);
     bool labelled = false;
+    std::size_t const partials = partials_.size();
     std::span<Use<BufferId>> const uses = uses_.append(tile.uses.size());
     std::size_t position = 0;
     for (Use<OperandTile> const& use : tile.uses) {
@@ -226,11 +265,32 @@ class LowerPass final : private TileVisitor {
         labelled = true;
       }
     }
+    if (call_.sample.axis != TileSample::none && partials_.size() > partials &&
+        tile.uses.back().handle.partial == 2)
+      add_levels(tile);
     task.replaces = replaceable(tile, uses);
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) written_[use.handle] = true;
     tasks_.append(1)[0] = task;
     if (watcher_ != nullptr) watcher_->visit(tile);
+  }
+
+  /// Notes in a task of a sampled call where it is along the axis of the mesh.
+  void mark(PlannedTask& task, TileTask const& tile) const {
+    std::uint32_t axes = 0;
+    for (Use<OperandTile> const& use : tile.uses)
+      axes |= detail::axes_of(call_.table, use.handle.operand + std::size_t{0});
+    if ((axes & detail::bit(cut_axis_)) == 0) return;
+    AxisTiling const& tiling = *call_.tilings[cut_axis_];
+    auto const number = [&](Index at) {
+      return static_cast<std::int32_t>(thin_->coordinate(at, tiling.count())) + 1;
+    };
+    task.location.rank = number(tile.range.axis(cut_axis_).tile);
+    if (tile.groups > 1) {
+      GroupCut const groups = tile.range.groups(cut_axis_);
+      task.priority =
+          number(tiling.tile_of(groups.begin(tile.range.canonical_group + tile.groups) - 1));
+    }
   }
 
   /// Bits of the uses in whose memory the task's last result may be put, if nothing else needs it.
@@ -264,7 +324,8 @@ class LowerPass final : private TileVisitor {
   }
 
   void check(std::uint32_t tensor, std::uint32_t buffer, Use<OperandTile> const& use) const {
-    if (reads(use.access) && !written_[buffer])
+    if (reads(use.access) && !written_[buffer] &&
+        !(thin_ != nullptr && thin_->leaves_out(plan_.tensors[tensor], tensor, use.handle.tile)))
       throw PlanError(
           concat("plan '", plan_.name, "': ", call_.op->name, " ",
                  use.access == Access::read ? "reads" : "adds to", " '", plan_.tensors[tensor].name,
@@ -279,6 +340,7 @@ class LowerPass final : private TileVisitor {
   PlanData plan_;
   LogicalGraph const& graph_;
   TileVisitor* watcher_;
+  ThinJob* thin_;
   Chunks<PlannedTask> tasks_;
   Chunks<Use<BufferId>> uses_;
   Chunks<std::byte> args_;
@@ -288,14 +350,16 @@ class LowerPass final : private TileVisitor {
   std::vector<std::uint32_t> operands_;
   std::vector<Partial> partials_;  // of the node
   std::size_t node_ = 0;
+  std::size_t cut_axis_ = TileSample::none;  // of the call, over the axis of a thin job's mesh
   std::uint32_t kernel_ = 0;
 };
 
-/// Fills in tasks, buffers, kernels and arguments of the plan's nodes, which have tilings;
-/// `watcher`, if any, sees what became a task. Throws PlanError where a value is read that nothing
-/// has written.
-inline PlanData lower(PlanData plan, LogicalGraph const& graph, TileVisitor* watcher = nullptr) {
-  return LowerPass(std::move(plan), graph, watcher).run();
+/// Fills in tasks, hidden buffers, kernels and arguments of the plan's nodes, whose tensors have
+/// buffers; `watcher`, if any, sees what became a task; of a thin job those tasks alone that it
+/// has. Throws PlanError where a value is read that nothing has written, NotThin.
+inline PlanData lower(PlanData plan, LogicalGraph const& graph, TileVisitor* watcher = nullptr,
+                      ThinJob* thin = nullptr) {
+  return LowerPass(std::move(plan), graph, watcher, thin).run();
 }
 
 }  // namespace nntile::passes

@@ -9,6 +9,7 @@
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/passes/counting_sort.hh"
 #include "nntile/graph/passes/prune.hh"
+#include "nntile/graph/passes/thin.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile::passes {
@@ -47,12 +48,16 @@ inline std::vector<std::size_t> order_by_phase(LogicalGraph const& graph,
   return ops;
 }
 
-/// Sorts tasks by the phases of their nodes, which are sorted, and lists the phases.
-inline PlanData list_phases(PlanData plan, LogicalGraph const& graph) {
+/// Sorts tasks by the phases of their nodes, which are sorted, and lists the phases. Throws NotThin
+/// where that parts windows of a thin job.
+inline PlanData list_phases(PlanData plan, LogicalGraph const& graph,
+                            ThinJob const* thin = nullptr) {
   std::vector<std::uint32_t> phases(plan.tasks.size());
   for (std::size_t t = 0; t < plan.tasks.size(); ++t)
     phases[t] = graph.op_at(plan.tasks[t].node).phase;
   std::vector<std::uint32_t> const order = counting_sort(phases, graph.phases().size());
+  if (thin != nullptr && !std::is_sorted(order.begin(), order.end()))
+    throw NotThin{"phases share a window"};
   reorder(plan.tasks, 0, order);
   for (std::uint32_t t = 0; t < plan.tasks.size(); ++t) {
     std::uint32_t const of = phases[order[t]];

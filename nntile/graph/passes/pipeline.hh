@@ -16,9 +16,9 @@
 
 namespace nntile::passes {
 
-/// The passes up to ordered tile tasks, without memory, for the tile of the options, which is not
-/// automatic. Throws PlanError.
-inline PlanData to_tasks(LogicalGraph const& graph, PlanOptions const& options) {
+/// The passes up to tilings and the buffers of the graph's tensors, for the tile of the options,
+/// which is not automatic. Throws PlanError.
+inline PlanData to_buffers(LogicalGraph const& graph, PlanOptions const& options) {
   PlanData plan;
   plan.name = graph.name();
   plan.tile = options.tile;
@@ -31,16 +31,23 @@ inline PlanData to_tasks(LogicalGraph const& graph, PlanOptions const& options) 
         concat("plan '", graph.name(), "': none of its ", graph.op_count(),
                " ops leads to an output or a kept tensor; mark one with mark_output()"));
   plan = tile(std::move(plan), graph, options, dims);
-  plan = pad(std::move(plan), graph, options);
-  plan = lower(std::move(plan), graph);
-  plan = by_tile(std::move(plan));
-  if (options.by_phase) plan = list_phases(std::move(plan), graph);
+  return add_buffers(pad(std::move(plan), graph, options));
+}
+
+/// Those from there to ordered tile tasks, without memory; of a thin job those that it has. Throws
+/// PlanError, NotThin.
+inline PlanData to_tasks(PlanData plan, LogicalGraph const& graph, PlanOptions const& options,
+                         ThinJob* thin = nullptr) {
+  plan = lower(std::move(plan), graph, nullptr, thin);
+  plan = by_tile(std::move(plan), thin);
+  if (options.by_phase) plan = list_phases(std::move(plan), graph, thin);
   return plan;
 }
 
 /// All of them. Throws PlanError.
 inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options) {
-  return place(locate(to_tasks(graph, options), graph, options), graph, options);
+  return place(locate(to_tasks(to_buffers(graph, options), graph, options), graph, options), graph,
+               options);
 }
 
 }  // namespace nntile::passes

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/graph/passes/left_out.hh"
 #include "nntile/graph/passes/spread.hh"
 #include "nntile/graph/passes/targets.hh"
 
@@ -35,14 +36,18 @@ class RankWalk {
     std::int64_t number;
   };
 
-  RankWalk(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> const& homes)
+  /// Of a thin job the messages of its own coordinate are those of the whole one.
+  RankWalk(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> const& homes,
+           ThinJob const* thin = nullptr)
       : plan_(plan),
         mesh_(mesh),
         homes_(homes),
+        thin_(thin),
         ranks_(mesh.ranks()),
         words_((static_cast<std::size_t>(ranks_) + 63) / 64),
         places_(plan, mesh, homes),
-        valid_(plan.buffers.size() * words_),
+        rows_(plan.buffers.size()),
+        valid_(words_),
         sources_(plan.buffers.size()),
         written_by_(plan.buffers.size()),
         numbers_(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(ranks_)) {}
@@ -51,12 +56,13 @@ class RankWalk {
   /// sink.end_phase() behind each phase of the plan, or once. Cost: linear in the tasks of all
   /// ranks.
   template <class Sink> void run(Sink& sink) {
-    TargetPass pass(plan_, mesh_, places_);
+    TargetPass pass(plan_, mesh_, places_, thin_);
     targets_ = pass.run();
     roots_ = pass.roots();
+    blocks_ = pass.take_blocks();
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
       if (places_.stored(b)) set_valid(b, homes_[b].box);
-    Spread spread(plan_, mesh_, places_);
+    Spread spread(plan_, mesh_, places_, thin_);
     auto const settle = [&] {
       for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
         if (places_.stored(b)) move_to(spread.box(homes_[b].box, sources_[b]), b, sink);
@@ -65,8 +71,18 @@ class RankWalk {
     std::size_t phase = 0;
     for (std::size_t t = 0; t < plan_.tasks.size(); ++t) {
       if (phase < plan_.phases.size() && plan_.phases[phase].end == t) settle(), ++phase;
-      visit(t, spread, sink);
+      if (thin_ == nullptr) {
+        visit(t, spread, sink);
+        continue;
+      }
+      catch_up(&plan_.tasks[t], spread, sink);
+      if (PlannedTask const& task = plan_.tasks[t];
+          task.location.rank > 0 && (task.priority > 0 || !thin_->has(task.location.rank - 1)))
+        stand_in(t);
+      else
+        visit(t, spread, sink);
     }
+    if (thin_ != nullptr) catch_up(nullptr, spread, sink);
     settle();
   }
   /// The most messages from a rank to another, or to it from one. Behind `run`.
@@ -81,27 +97,40 @@ class RankWalk {
   std::size_t pair(int from, int to) const { return static_cast<std::size_t>(from * ranks_ + to); }
   bool valid(std::uint32_t b, int rank) const {
     auto const at = static_cast<std::size_t>(rank);
-    return (valid_[b * words_ + at / 64] >> at % 64 & 1u) != 0;
+    return (valid_[rows_[b] + at / 64] >> at % 64 & 1u) != 0;
   }
   void set_valid(std::uint32_t b, int rank) {
     auto const at = static_cast<std::size_t>(rank);
-    valid_[b * words_ + at / 64] |= std::uint64_t{1} << at % 64;
+    valid_[rows_[b] + at / 64] |= std::uint64_t{1} << at % 64;
   }
   void set_valid(std::uint32_t b, RankBox const& box) {
     sources_[b] = box;
-    std::fill_n(valid_.begin() + static_cast<std::ptrdiff_t>(b * words_), words_, 0);
+    if (rows_[b] == 0) {
+      rows_[b] = valid_.size();
+      valid_.resize(valid_.size() + words_);
+    }
+    std::fill_n(valid_.begin() + static_cast<std::ptrdiff_t>(rows_[b]), words_, 0);
     mesh_.each(box, [&](int rank) { set_valid(b, rank); });
+  }
+  bool valid_everywhere(std::uint32_t b) const {
+    int count = 0;
+    for (std::size_t w = 0; w < words_; ++w) count += std::popcount(valid_[rows_[b] + w]);
+    return count == ranks_;
   }
 
   template <class Sink> void visit(std::size_t t, Spread& spread, Sink& sink) {
     PlannedTask const& task = plan_.tasks[t];
     auto const uses = plan_.uses_of(task);
+    bool const cut = task.location.rank > 0;  // of a thin job
     RankBox const box = place(t, uses);
     for (Use<BufferId> const& use : uses)
       if (reads(use.access)) {
         move_to(spread.readers(t, use.handle, sources_[use.handle]), use.handle, sink);
+        if (cut) note_read(task, use, spread.boxes());
         move_to(spread.box(box, sources_[use.handle]), use.handle, sink);
+        if (cut) note_read(task, use, {&box, 1});
       }
+    if (cut) check_terms(uses, box);
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) {
         set_valid(use.handle, box);
@@ -113,6 +142,7 @@ class RankWalk {
   /// The ranks that run a task.
   RankBox place(std::size_t t, std::span<Use<BufferId> const> uses) {
     TaskPlace place = places_.of(plan_.tasks[t]);
+    if (plan_.tasks[t].location.rank > 0 && place.open != 0) check_open(t, uses, place);
     if (place.open == 0 || all_there(uses, place.box)) return place.box;
     if (targets_[t].spread == place.open && worth_all(uses, place.box)) return place.box;
     int const one = best(uses, place.box, targets_[t]);
@@ -161,6 +191,7 @@ class RankWalk {
       if (bytes > most) most = bytes, candidates_.clear();
       if (bytes == most) candidates_.push_back(rank);
     });
+    if (thin_ != nullptr && candidates_.empty()) throw NotThin{"a sum away from its terms"};
     if (candidates_.empty()) mesh_.each(box, [&](int rank) { candidates_.push_back(rank); });
     if (candidates_.size() == 1) return candidates_[0];
     int const wanted = mesh_.nearest(target.box, target.root == no_id ? 0 : roots_[target.root]);
@@ -172,7 +203,7 @@ class RankWalk {
     for (std::size_t w = 0; w < words_; ++w) {
       std::uint64_t word = 0;
       for (Use<BufferId> const& use : uses)
-        if (reads(use.access)) word |= valid_[use.handle * words_ + w];
+        if (reads(use.access)) word |= valid_[rows_[use.handle] + w];
       for (; word != 0; word &= word - 1) visit(static_cast<int>(w * 64) + std::countr_zero(word));
     }
   }
@@ -187,16 +218,114 @@ class RankWalk {
     }
   }
 
+  bool is_cut(std::uint32_t b) const { return thin_->cut[plan_.buffers[b].tensor] >= 0; }
+
+  /// Sends what coordinates that a thin job leaves out read between the last task and the next.
+  template <class Sink> void catch_up(PlannedTask const* task, Spread& spread, Sink& sink) {
+    left_out_.before(task, [&](int begin, int end) {
+      for (int c = begin; c < end; ++c)
+        for (LeftOut::Read const& read : left_out_.reads())
+          if (!valid_everywhere(read.buffer))
+            move_to(spread.at(read.boxes, thin_->axis, c, sources_[read.buffer]), read.buffer,
+                    sink);
+    });
+  }
+  void note_read(PlannedTask const& task, Use<BufferId> const& use,
+                 std::span<RankBox const> boxes) {
+    if (task.location.rank - 1 == thin_->other() && !boxes.empty() && !writes(use.access) &&
+        !is_cut(use.handle) && !valid_everywhere(use.handle))
+      left_out_.add(use.handle, boxes);
+  }
+  /// Of a task that adds to the sum of a group of coordinates: those left out have to find what
+  /// they read, and do so at ranks like these.
+  void check_terms(std::span<Use<BufferId> const> uses, RankBox const& box) {
+    bool adds = false;
+    for (Use<BufferId> const& use : uses) adds |= writes(use.access) && !is_cut(use.handle);
+    if (!adds) return;
+    terms_ = box;
+    for (Use<BufferId> const& use : uses)
+      if (!writes(use.access) && !is_cut(use.handle) && !valid_everywhere(use.handle))
+        throw NotThin{"terms that are sent to each coordinate"};
+  }
+  /// Where a task of cut tiles is open, it has to run at all ranks of its coordinate, whether what
+  /// is not cut is there or not: so do those that are left out.
+  void check_open(std::size_t t, std::span<Use<BufferId> const> uses, TaskPlace const& place) {
+    Index missing = 0, largest = 0, sent = 0;
+    for (Use<BufferId> const& use : uses) {
+      Index const bytes = plan_.buffers[use.handle].bytes;
+      if (writes(use.access)) largest = std::max(largest, bytes);
+      if (reads(use.access) && !is_cut(use.handle) && !writes(use.access) &&
+          !valid_everywhere(use.handle))
+        sent += bytes;
+    }
+    if (sent == 0) return;
+    int ranks = 0;
+    mesh_.each(place.box, [&](int rank) {
+      ++ranks, missing += sent;
+      for (Use<BufferId> const& use : uses)
+        if (reads(use.access) && is_cut(use.handle) && !valid(use.handle, rank))
+          missing += plan_.buffers[use.handle].bytes;
+    });
+    if ((place.open >> thin_->axis & 1u) != 0 || targets_[t].spread != place.open ||
+        missing > largest * (ranks - 1))
+      throw NotThin{"a task that runs where its tiles happen to be"};
+  }
+  /// A task of a coordinate that a thin job leaves out, or of a block of them: the sums that it
+  /// stands for are at the rank of the block that is nearest to their target, as choosing between
+  /// two sums at a time gives, too.
+  void stand_in(std::size_t t) {
+    PlannedTask const& task = plan_.tasks[t];
+    for (Use<BufferId> const& use : plan_.uses_of(task)) {
+      if (is_cut(use.handle)) continue;
+      if (!writes(use.access) && !valid_everywhere(use.handle))
+        throw NotThin{"terms that are sent to each coordinate"};
+      if (!writes(use.access)) continue;
+      RankBox box = terms_;
+      box.at[thin_->axis] = static_cast<std::int16_t>(task.location.rank - 1);
+      if (task.priority > 0) {
+        box = nearest(box, task.priority - 1, homes_[use.handle], blocks_.back());
+        blocks_.pop_back();
+      }
+      set_valid(use.handle, box);
+      written_by_[use.handle] = task.node;
+    }
+  }
+  /// Of the ranks in the boxes from a coordinate to another, and where a tile is cut, the one
+  /// nearest to a target.
+  RankBox nearest(RankBox box, int last, TileHome const& home, Target const& target) const {
+    int const wanted = mesh_.nearest(target.box, target.root == no_id ? 0 : roots_[target.root]);
+    int best = 0;
+    bool found = false;
+    for (int c = box.at[thin_->axis]; c <= last; ++c) {
+      box.at[thin_->axis] = static_cast<std::int16_t>(c);
+      mesh_.each(box, [&](int rank) {
+        for (std::size_t a = 0; a < mesh_.axes(); ++a)
+          if ((home.cut >> a & 1u) != 0 && home.box.at[a] != mesh_.coordinate(rank, a)) return;
+        if (!found || (rank ^ wanted) < (best ^ wanted)) best = rank, found = true;
+      });
+    }
+    if (!found) throw NotThin{"a sum away from its terms"};
+    RankBox one;
+    for (std::size_t a = 0; a < mesh_.axes(); ++a)
+      one.at[a] = static_cast<std::int16_t>(mesh_.coordinate(best, a));
+    return one;
+  }
+
   PlanData const& plan_;
   MeshShape const& mesh_;
   std::vector<TileHome> const& homes_;  // of all buffers
+  ThinJob const* thin_;
+  LeftOut left_out_{thin_};
   int const ranks_;
   std::size_t const words_;
   FixedPlaces places_;
   std::vector<Target> targets_;            // by task
   std::vector<int> roots_;                 // ranks
   std::vector<int> candidates_;            // of one task
-  std::vector<std::uint64_t> valid_;       // ranks that have a tile's present value, by buffer
+  std::vector<Target> blocks_;             // of the blocks of groups to come, the next one last
+  RankBox terms_;                          // of the last task that added to the sum of a group
+  std::vector<std::size_t> rows_;          // of a buffer in `valid_`; 0, which is none's: empty
+  std::vector<std::uint64_t> valid_;       // ranks that have a tile's present value
   std::vector<RankBox> sources_;           // ... that made or store it
   std::vector<std::uint32_t> written_by_;  // node of the present value
   std::vector<std::int64_t> numbers_;      // of the next message from each rank to each

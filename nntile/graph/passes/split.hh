@@ -16,13 +16,14 @@ namespace nntile::passes {
 /// parts agree without a word.
 class SplitPass {
  public:
-  SplitPass(PlanData plan, MeshShape const& mesh, std::vector<TileHome> homes, int rank)
-      : plan_(std::move(plan)), mesh_(mesh), homes_(std::move(homes)), rank_(rank) {}
+  SplitPass(PlanData plan, MeshShape const& mesh, std::vector<TileHome> homes, int rank,
+            ThinJob const* thin = nullptr)
+      : plan_(std::move(plan)), mesh_(mesh), homes_(std::move(homes)), rank_(rank), thin_(thin) {}
 
   PlanData run() {
     int const ranks = mesh_.ranks();
     part_.tasks.reserve(plan_.tasks.size() / static_cast<std::size_t>(ranks));
-    RankWalk walk(plan_, mesh_, homes_);
+    RankWalk walk(plan_, mesh_, homes_, thin_);
     walk.run(*this);
     plan_.messages = walk.most_messages(rank_);
     plan_.tasks = std::move(part_.tasks);
@@ -44,6 +45,7 @@ class SplitPass {
     if (!mesh_.contains(box, rank_)) return;
     auto const uses = plan_.uses_of(task);
     PlannedTask own = task;
+    own.hints = 0, own.priority = 0;  // marks of a thin job
     own.first_use = static_cast<std::uint32_t>(part_.uses.size());
     part_.uses.insert(part_.uses.end(), uses.begin(), uses.end());
     add(own, {plan_.args.data() + task.args, task.args_bytes});
@@ -116,6 +118,7 @@ class SplitPass {
   MeshShape const& mesh_;
   std::vector<TileHome> homes_;
   int const rank_;
+  ThinJob const* thin_;
   Part part_;
 };
 

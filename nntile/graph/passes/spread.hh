@@ -23,8 +23,9 @@ class Spread {
  public:
   static constexpr int most_direct = 8;  // ranks of a mesh, beyond which trees are shorter
 
-  Spread(PlanData const& plan, MeshShape const& mesh, FixedPlaces const& places)
-      : plan_(plan), mesh_(mesh), places_(places) {
+  Spread(PlanData const& plan, MeshShape const& mesh, FixedPlaces const& places,
+         ThinJob const* thin = nullptr)
+      : plan_(plan), mesh_(mesh), places_(places), thin_(thin) {
     if (mesh.ranks() > most_direct) readers_of_.resize(plan.buffers.size());
   }
 
@@ -38,6 +39,7 @@ class Spread {
   /// the next one; to none on a mesh of few ranks.
   std::span<Hop const> readers(std::size_t t, std::uint32_t b, RankBox const& sources) {
     hops_.clear();
+    boxes_.clear();
     if (readers_of_.empty() || t < readers_of_[b].covered) return {};
     if (t >= end_) enter(t);
     Readers& its = readers_of_[b];
@@ -49,11 +51,24 @@ class Spread {
       Reader const& reader = readers_[at];
       if (reads(reader.access) && (last == nullptr || !(*last == reader.box))) {
         mesh_.each(reader.box, [&](int rank) { add(rank, sources); });
+        boxes_.push_back(reader.box);
         last = &reader.box;
       }
       if (!writes(reader.access)) continue;
       its.covered = reader.task + 1;
       break;
+    }
+    return ways();
+  }
+  /// Ranks that the last call of `readers` has listed.
+  std::span<RankBox const> boxes() const { return boxes_; }
+  /// To all ranks of some boxes at a coordinate of an axis of the mesh.
+  std::span<Hop const> at(std::span<RankBox const> boxes, std::size_t axis, int coordinate,
+                          RankBox const& sources) {
+    hops_.clear();
+    for (RankBox box : boxes) {
+      box.at[axis] = static_cast<std::int16_t>(coordinate);
+      mesh_.each(box, [&](int rank) { add(rank, sources); });
     }
     return ways();
   }
@@ -99,7 +114,8 @@ class Spread {
   }
 
   /// Notes who reads what in the run of tasks of one node that begins with a task. Tasks that homes
-  /// leave open are left out: they run where most of their tiles are.
+  /// leave open are left out: they run where most of their tiles are. In a thin job a task of cut
+  /// tiles reads what is not cut for all coordinates, unless those have runs of their own.
   void enter(std::size_t t) {
     readers_.clear();
     end_ = t;
@@ -108,8 +124,16 @@ class Spread {
       TaskPlace const place = places_.of(plan_.tasks[t]);
       for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t]))
         if (place.open == 0 || writes(use.access))
-          add(use.handle, {t, place.box, place.open == 0 ? use.access : Access::write, no_id});
+          add(use.handle, {t, place.open == 0 ? ranks_of(t, use, place.box) : place.box,
+                           place.open == 0 ? use.access : Access::write, no_id});
     }
+  }
+  RankBox ranks_of(std::size_t t, Use<BufferId> const& use, RankBox box) const {
+    PlannedTask const& task = plan_.tasks[t];
+    if (thin_ != nullptr && task.location.rank > 0 && task.hints == 0 && !writes(use.access) &&
+        thin_->cut[plan_.buffers[use.handle].tensor] < 0)
+      box.at[thin_->axis] = RankBox::all;
+    return box;
   }
   void add(std::uint32_t b, Reader const& reader) {
     Readers& its = readers_of_[b];
@@ -125,6 +149,8 @@ class Spread {
   PlanData const& plan_;
   MeshShape const& mesh_;
   FixedPlaces const& places_;
+  ThinJob const* thin_;
+  std::vector<RankBox> boxes_;
   std::vector<Hop> hops_;
   std::vector<Readers> readers_of_;  // by buffer; none on a mesh of few ranks
   std::vector<Reader> readers_;      // in the run of tasks up to end_, in their order

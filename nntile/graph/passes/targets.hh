@@ -132,8 +132,9 @@ struct Target {
 /// in the roots times the ranks of their trees.
 class TargetPass {
  public:
-  TargetPass(PlanData const& plan, MeshShape const& mesh, FixedPlaces const& places)
-      : plan_(plan), mesh_(mesh), places_(places), wanted_(plan.buffers.size()) {
+  TargetPass(PlanData const& plan, MeshShape const& mesh, FixedPlaces const& places,
+             ThinJob const* thin = nullptr)
+      : plan_(plan), mesh_(mesh), places_(places), thin_(thin), wanted_(plan.buffers.size()) {
     for (std::uint32_t b = 0; b < wanted_.size(); ++b)
       if (places.stored(b)) wanted_[b].box = places.home(b);
   }
@@ -147,6 +148,7 @@ class TargetPass {
       TaskPlace const place = places_.of(task);
       Target& target = targets[t];
       target.box = place.box;
+      if (thin_ != nullptr && task.priority > 0) note_block(uses);
       if (place.open != 0) choose(uses, place.open, target);
       Index const largest = spread(uses, place.open, target);
       for (Use<BufferId> const& use : uses) {
@@ -155,15 +157,22 @@ class TargetPass {
           if (wanted_[use.handle].root != no_id) join(trees_[wanted_[use.handle].root], place);
           wanted_[use.handle] = {stored ? places_.home(use.handle) : RankBox{}};
         }
-        if (stored ? use.access == Access::update : reads(use.access))
-          want(wanted_[use.handle], target, place.open,
+        if (stored ? use.access == Access::update : reads(use.access)) {
+          Target& wanted = wanted_[use.handle];
+          bool const rooted = wanted.root != no_id;
+          want(wanted, target, place.open,
                plan_.buffers[use.handle].bytes <= largest && !places_.is_partial(use.handle));
+          if (task.location.rank > 0 && !rooted && wanted.root != no_id && !is_cut(use.handle))
+            throw NotThin{"a root that a task of cut tiles passes on"};
+        }
       }
     }
     weigh(targets);
     return targets;
   }
-  /// Ranks of the roots. Behind `run`.
+  /// Of a thin job, where the results of tasks that stand for blocks are wanted, in reverse order.
+  std::vector<Target> take_blocks() { return std::move(blocks_); }
+  /// Ranks of the roots. Behind `run`. Throws NotThin.
   std::vector<int> roots() const {
     struct Load {
       RankBox box;
@@ -178,6 +187,8 @@ class TargetPass {
     std::vector<int> roots(trees_.size());
     for (std::uint32_t const root : order) {
       RankBox const box = ranks_of(trees_[root]);
+      if (trees_[root].cut && (trees_[root].whole || box.at[thin_->axis] == RankBox::all))
+        throw NotThin{"a tree of cut tiles over all coordinates"};
       auto load = std::find_if(loads.begin(), loads.end(),
                                [&](Load const& each) { return each.box == box; });
       if (load == loads.end())
@@ -202,6 +213,7 @@ class TargetPass {
     static constexpr std::int16_t none = -2;
     RankBox box{{none, none, none, none}};
     Index bytes = 0;
+    bool cut = false, whole = false;  // of a thin job: whether results that are cut count, others
   };
   void join(Tree& tree, TaskPlace const& place) const {
     for (std::size_t a = 0; a < mesh_.axes(); ++a) {
@@ -227,7 +239,18 @@ class TargetPass {
         if (std::exchange(counted[use.handle], plan_.tasks[t].node) == plan_.tasks[t].node)
           continue;
         tree.bytes += plan_.buffers[use.handle].bytes;
+        (is_cut(use.handle) ? tree.cut : tree.whole) = true;
       }
+    }
+  }
+  bool is_cut(std::uint32_t b) const {
+    return thin_ != nullptr && thin_->cut[plan_.buffers[b].tensor] >= 0;
+  }
+  void note_block(std::span<Use<BufferId> const> uses) {
+    for (std::size_t u = uses.size(); u-- > 0;) {
+      if (!writes(uses[u].access) || is_cut(uses[u].handle)) continue;
+      Target& wanted = blocks_.emplace_back(wanted_[uses[u].handle]);
+      for (std::int16_t& at : wanted.box.at) at = std::max(RankBox::all, at);
     }
   }
 
@@ -281,6 +304,8 @@ class TargetPass {
   PlanData const& plan_;
   MeshShape const& mesh_;
   FixedPlaces const& places_;
+  ThinJob const* thin_;
+  std::vector<Target> blocks_;
   std::vector<Target> wanted_;  // of the value that a buffer has, by its readers so far
   std::vector<Tree> trees_;     // by root
 };

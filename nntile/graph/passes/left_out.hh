@@ -1,0 +1,60 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What the tasks that a thin job leaves out read of other coordinates, and when.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "nntile/graph/mesh.hh"
+#include "nntile/graph/passes/thin.hh"
+#include "nntile/graph/plan.hh"
+
+namespace nntile::passes {
+
+/// Follows the tasks of a thin job, and tells which coordinates that it leaves out would have had
+/// their turn. Tasks of cut tiles follow one another by coordinates, which ascend within a cycle;
+/// those of a coordinate that is left out read what the simulated one has read in the cycle.
+class LeftOut {
+ public:
+  /// A tile that is not cut, and the ranks that read it at the simulated coordinate.
+  struct Read {
+    std::uint32_t buffer;
+    std::vector<RankBox> boxes;
+  };
+
+  /// Without a thin job nothing is left out.
+  explicit LeftOut(ThinJob const* thin) : thin_(thin) {}
+
+  /// Calls turn(begin, end) for the coordinates that had theirs between the last task and this one,
+  /// or, without one, the end.
+  template <class Turn> void before(PlannedTask const* task, Turn turn) {
+    int const next = task == nullptr ? none : task->location.rank - 1;
+    bool const follows = next >= at_ && at_ != none && is_of_run(*task);
+    if (!reads_.empty()) turn(at_ + 1, follows ? next : thin_->coordinates);
+    if (!follows) reads_.clear();
+    at_ = next;
+    if (task != nullptr) node_ = task->node, window_ = task->hints;
+  }
+  /// Notes what a task of the simulated coordinate reads.
+  void add(std::uint32_t buffer, std::span<RankBox const> boxes) {
+    reads_.push_back({buffer, {boxes.begin(), boxes.end()}});
+  }
+  std::span<Read const> reads() const { return reads_; }
+
+ private:
+  static constexpr int none = -1;
+
+  /// Whether the coordinates of a task go on from those of the last one.
+  bool is_of_run(PlannedTask const& task) const {
+    return task.hints == window_ && (window_ != 0 || task.node == node_);
+  }
+
+  ThinJob const* thin_;
+  std::vector<Read> reads_;  // in the cycle
+  int at_ = none;            // the coordinate of the last task
+  std::uint32_t node_ = 0;
+  std::uint16_t window_ = 0;
+};
+
+}  // namespace nntile::passes

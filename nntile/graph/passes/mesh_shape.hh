@@ -1,0 +1,84 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Ranks by their coordinates on a mesh.
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/graph/mesh.hh"
+
+namespace nntile::passes {
+
+/// Numbers of ranks by their coordinates.
+class MeshShape {
+ public:
+  /// Throws PlanError: no axis name, one given twice, a size below 1, too many axes or ranks.
+  explicit MeshShape(std::vector<MeshAxis> const& axes) : axes_(axes) {
+    if (axes.size() > max_mesh_axes)
+      throw PlanError(
+          concat("mesh: ", axes.size(), " axes where ", max_mesh_axes, " are possible"));
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+      if (axes[a].name.empty()) throw PlanError(concat("mesh: axis ", a, " has no name"));
+      if (axes[a].size < 1)
+        throw PlanError(concat("mesh: axis '", axes[a].name, "' of ", axes[a].size, " ranks"));
+      for (std::size_t b = 0; b < a; ++b)
+        if (axes[a].name == axes[b].name)
+          throw PlanError(concat("mesh: two axes are named '", axes[a].name, "'"));
+      if (axes[a].size > most_ranks / ranks_)
+        throw PlanError(concat("mesh: more than ", most_ranks, " ranks"));
+      strides_[a] = ranks_;
+      ranks_ *= axes[a].size;
+    }
+  }
+
+  int ranks() const { return ranks_; }
+  std::size_t axes() const { return axes_.size(); }
+  MeshAxis const& axis(std::size_t a) const { return axes_[a]; }
+  /// Position of an axis by name; axes() where there is none.
+  std::size_t find(std::string const& name) const {
+    std::size_t a = 0;
+    while (a < axes_.size() && axes_[a].name != name) ++a;
+    return a;
+  }
+  int coordinate(int rank, std::size_t axis) const {
+    return rank / strides_[axis] % axes_[axis].size;
+  }
+  bool contains(RankBox const& box, int rank) const {
+    for (std::size_t a = 0; a < axes_.size(); ++a)
+      if (box.at[a] != RankBox::all && box.at[a] != coordinate(rank, a)) return false;
+    return true;
+  }
+  /// The rank of a box that differs from another in the fewest coordinates.
+  int nearest(RankBox const& box, int to) const {
+    int rank = 0;
+    for (std::size_t a = 0; a < axes_.size(); ++a)
+      rank += (box.at[a] != RankBox::all ? box.at[a] : coordinate(to, a)) * strides_[a];
+    return rank;
+  }
+  /// The lowest rank of a box.
+  int first(RankBox const& box) const { return nearest(box, 0); }
+  /// Calls visit(rank) for each of a box, in ascending order.
+  template <class Visit> void each(RankBox const& box, Visit visit) const {
+    each(box, visit, axes_.size(), 0);
+  }
+
+ private:
+  template <class Visit>
+  void each(RankBox const& box, Visit& visit, std::size_t axes, int first) const {
+    if (axes == 0) return visit(first);
+    std::int16_t const at = box.at[axes - 1];
+    int const begin = at == RankBox::all ? 0 : at;
+    int const end = at == RankBox::all ? axes_[axes - 1].size : at + 1;
+    for (int c = begin; c < end; ++c) each(box, visit, axes - 1, first + c * strides_[axes - 1]);
+  }
+
+  static constexpr int most_ranks = 1 << 16;
+  std::vector<MeshAxis> const& axes_;
+  std::array<int, max_mesh_axes> strides_{};
+  int ranks_ = 1;
+};
+
+}  // namespace nntile::passes

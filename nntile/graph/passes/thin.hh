@@ -1,0 +1,137 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Jobs without most of what other ranks do: what one rank has to go through to plan its part.
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "nntile/graph/logical.hh"
+#include "nntile/graph/plan.hh"
+#include "nntile/ops/walk.hh"
+
+namespace nntile::passes {
+
+/// The runs of tiles in which an axis is shared out: the longer ones first.
+struct TileRuns {
+  Index tiles = 0, runs = 1;
+  /// The first tile of a run; of run number `runs` the end.
+  Index begin(Index run) const { return run * (tiles / runs) + std::min(run, tiles % runs); }
+  /// The run that a tile is in.
+  Index of(Index tile) const {
+    Index const longer = tiles % runs, least = tiles / runs;
+    return tile < longer * (least + 1) ? tile / (least + 1)
+                                       : longer + (tile - longer * (least + 1)) / least;
+  }
+};
+
+/// Thrown where the parts of a job do not follow from a thin one: the whole job is planned then.
+struct NotThin {
+  char const* why;
+};
+
+/// How a job is thinned along one axis of the mesh, for a rank at one of its coordinates.
+///
+/// Law: a thin job has all tasks of tiles that are not cut over the axis, and of those that are the
+/// tasks of two coordinates: the rank's own, and that of another one that is simulated beside it.
+/// Where canonical groups are summed over the cut axis it has the rank's path through the tree, on
+/// which one task stands for each block of other coordinates' groups. Tasks at different
+/// coordinates touch the same tiles only where these are not cut, so that what is left out changes
+/// nothing but where those tiles have been sent: the walk over ranks makes up for that. A task of
+/// cut tiles has 1 + its coordinate in place of a location's rank; one that stands for a block 1 +
+/// the last coordinate of it in place of a priority; one that was ordered by tiles of a tensor
+/// which is cut over the axis the number of its window, from 1, in place of hints.
+struct ThinJob {
+  static constexpr int uncut = -1, irregular = -2, mixed = -3;
+
+  std::size_t axis = 0;  // of the mesh
+  int coordinates = 1;   // along it
+  int own = 0;
+  /// By tensor, hidden ones too: the dimension that is cut over the axis, or uncut.
+  std::vector<int> cut = {};
+  /// Hidden tensors of sums of groups, each with the lowest of that result.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> levels = {};
+  bool uniform = false;  // tiles have to be alike on all coordinates
+  std::uint16_t windows = 0;
+
+  /// The coordinate beside the own one whose tasks are there.
+  int other() const { return own == 0 ? 1 : 0; }
+  bool has(Index coordinate) const { return coordinate == own || coordinate == other(); }
+  Index coordinate(Index tile, Index tiles) const { return TileRuns{tiles, coordinates}.of(tile); }
+  /// Whether the tasks of a tile of a tensor are left out.
+  bool leaves_out(PlannedTensor const& tensor, std::uint32_t id, Index tile) const {
+    if (id >= cut.size() || cut[id] < 0) return false;
+    auto const d = static_cast<std::size_t>(cut[id]);
+    return !has(coordinate(tensor.tiling.position(tile)[d], tensor.tiling.axis(d).count()));
+  }
+
+  /// The axis of a call that is cut over the mesh's; none where there is none. Throws NotThin.
+  std::size_t axis_of(OpNode const& op) const {
+    std::size_t found = TileSample::none;
+    auto const is_cut = [&](std::size_t o, std::size_t d) {
+      return cut[op.operands[o]] == static_cast<int>(d);
+    };
+    for (std::size_t o = 0; o < op.operands.size(); ++o)
+      for (std::size_t d = 0; d < op.axes.operands[o].size(); ++d) {
+        if (!is_cut(o, d)) continue;
+        if (found != TileSample::none && found != op.axes.operands[o][d])
+          throw NotThin{"two axes of an op are cut"};
+        found = op.axes.operands[o][d];
+      }
+    for (std::size_t o = 0; o < op.operands.size(); ++o)
+      for (std::size_t d = 0; d < op.axes.operands[o].size(); ++d)
+        if ((op.axes.operands[o][d] == found) != is_cut(o, d))
+          throw NotThin{"an axis of an op is cut in some operands alone"};
+    return found;
+  }
+
+  /// The tiles that are walked of an axis of a call: all, where a chain goes over it. Throws
+  /// NotThin.
+  TileSample sample(TiledCall const& call, std::size_t id) const {
+    AxisTiling const& tiling = *call.tilings[id];
+    if (uniform && !is_uniform(tiling)) throw NotThin{"tiles differ"};
+    bool groups = false;
+    for (Phase const& phase : detail::phases_of(call)) {
+      std::uint32_t used = 0;
+      for (auto const& use : phase.uses) used |= detail::axes_of(call.table, use.handle);
+      if ((used & detail::bit(id)) == 0) continue;
+      for (auto const& use : phase.uses) {
+        std::size_t const o = call.table.present.rank(use.handle);
+        if (!writes(use.access) || call.operands[o].carry == Carry::narrow ||
+            (detail::axes_of(call.table, o) & detail::bit(id)) != 0)
+          continue;
+        if ((detail::grouped_axes(call, phase, o) & detail::bit(id)) == 0) return {};
+        groups = true;
+        if (detail::GroupSums(call, phase).grouped() != detail::bit(id) ||
+            (detail::reduced_axes(call, phase) & detail::bit(id)) == 0)
+          throw NotThin{"groups of several axes"};
+      }
+    }
+    if (groups && call.op->tiles != nullptr) throw NotThin{"groups of an op that lists its tiles"};
+    if (groups) check_groups(tiling, call.groups[id]);
+    TileRuns const runs{tiling.count(), coordinates};
+    Index const second = own == 0 ? runs.begin(2) : runs.begin(own);
+    return {id, runs.begin(own == 0 ? 2 : 1), second, own == 0 ? second : runs.begin(own + 1)};
+  }
+
+ private:
+  bool is_uniform(AxisTiling const& tiling) const {
+    if (tiling.count() % coordinates != 0) return false;
+    for (Index tile = 1; tile < tiling.count(); ++tile)
+      if (tiling.size(tile) != tiling.size(0)) return false;
+    return true;
+  }
+  /// Throws NotThin where a coordinate begins within a group.
+  void check_groups(AxisTiling const& tiling, Index count) const {
+    GroupCut const groups{tiling.extent(), count};
+    TileRuns const runs{tiling.count(), coordinates};
+    for (Index c = 1, group = 0; c < coordinates; ++c) {
+      Index const begin = tiling.begin(runs.begin(c));
+      while (group < count && groups.begin(group) < begin) ++group;
+      if (groups.begin(group) != begin) throw NotThin{"a group of several coordinates"};
+    }
+  }
+};
+
+}  // namespace nntile::passes
