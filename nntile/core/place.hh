@@ -17,6 +17,7 @@ struct Place {
   bool operator==(Place const&) const = default;
 };
 inline constexpr Place host{};
+constexpr bool is_on_device(Place place) noexcept { return place.kind == Place::Kind::device; }
 inline constexpr Place pinned{Place::Kind::pinned, 0};
 inline constexpr Place disk{Place::Kind::disk, 0};
 constexpr Place device(int number) { return {Place::Kind::device, number}; }

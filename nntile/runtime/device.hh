@@ -50,8 +50,9 @@ struct NoDevice {
 ///                                   bytes, DeviceError.
 ///   free(pointer, bytes, place)     what allocate gave. No job that was launched uses it.
 ///   runs(codelet)                   whether it has code for it; always for copy_codelet.
-///   launch(stream, job, text)       queues the work and returns. A failed status, whose text is a
-///                                   constant or `text`, says that nothing was queued.
+///   launch(stream, job, text)       queues the work and returns; it runs under the default mode of
+///                                   floating point. A failed status, whose text is a constant or
+///                                   `text`, says that nothing was queued.
 ///   mark(stream)                    a number for the place behind all that was launched: of one
 ///                                   stream they ascend from 1.
 ///   query(stream, mark, text)       whether all before the mark has ended, and how: failed, with the

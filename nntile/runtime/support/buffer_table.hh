@@ -215,9 +215,7 @@ class BufferTable {
     enter_ranges(whole_of(buffer));  // its address is known from here on
     buffer.lock_access = access;
     ++locked_;
-    void* const view = buffer.is(Buffer::on_device) ? source_.reach(source_.state, buffer.pointer)
-                                                    : buffer.pointer;
-    return {static_cast<std::byte*>(view), buffer.bytes};
+    return source_.view(buffer);
   }
   /// The buffer, unlocked. Throws LifetimeError: handle; locked.
   Buffer& check_unlocked(DataHandle handle, char const* call) {
@@ -384,7 +382,7 @@ class BufferTable {
     if (source_.check_place != nullptr) source_.check_place(source_.state, call, place);
   }
   static int state_at(Place place) noexcept {
-    return place.kind == Place::Kind::device ? int{Buffer::on_device} : 0;
+    return is_on_device(place) ? int{Buffer::on_device} : 0;
   }
   [[gnu::noinline]] void check_unusual_lock(Buffer const& buffer) const {
     Buffer const& locked = locked_part(buffer);

@@ -28,8 +28,6 @@
 
 namespace nntile::support {
 
-constexpr bool is_on_device(Place place) noexcept { return place.kind == Place::Kind::device; }
-
 /// The number of the device where a task runs that names these buffers: the last one's that lives
 /// on a device, so that a copy runs at its target. -1: the host.
 inline int device_of(std::span<Use<Buffer*> const> uses) noexcept {

@@ -134,7 +134,7 @@ class NestedBuffers {
   Buffer& check_lock(DataHandle handle, Access access) {
     Buffer& buffer = find(handle, "lock");
     check_lock_access(access);
-    if (buffer.is(Buffer::on_device))
+    if (buffer.is(Buffer::on_device) && source_.reach == nullptr)
       fail_lock_on_device(name_of_buffer(handle), buffer.place.device);
     std::uint8_t const forbidden =
         reads(access) ? Buffer::locked | Buffer::unwritten : Buffer::locked;
@@ -145,7 +145,7 @@ class NestedBuffers {
     buffer.set(Buffer::locked);
     buffer.lock_access = access;
     ++locked_;
-    return {static_cast<std::byte*>(buffer.pointer), buffer.bytes};
+    return source_.view(buffer);
   }
   void end_lock(DataHandle handle) {
     Buffer& buffer = find(handle, "unlock");
@@ -205,7 +205,7 @@ class NestedBuffers {
     buffer.bytes = use.handle->bytes;
     buffer.place = use.handle->place;
     restrict_to(use.access, buffer);
-    if (use.handle->is(Buffer::on_device)) buffer.set(Buffer::on_device);
+    if (is_on_device(buffer.place)) buffer.set(Buffer::on_device);
   }
   static void restrict_to(Access access, Buffer& buffer) {
     buffer.state = access == Access::read    ? Buffer::read_only

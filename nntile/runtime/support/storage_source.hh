@@ -26,6 +26,13 @@ struct StorageSource {
                      std::span<Use<Buffer*> const> uses) = nullptr;
   /// Where the host reads and writes memory of a device itself. Null: nowhere.
   void* (*reach)(void* state, void* pointer) = nullptr;
+
+  /// What a lock shows of a buffer, which lives on the host or where the host reaches.
+  std::span<std::byte> view(Buffer const& buffer) const noexcept {
+    bool const there = buffer.is(Buffer::on_device);
+    return {static_cast<std::byte*>(there ? reach(state, buffer.pointer) : buffer.pointer),
+            buffer.bytes};
+  }
 };
 
 /// What the host hears that would look at memory of a device.
