@@ -16,10 +16,10 @@
 #include "nntile/io/tokens.hh"
 #include "nntile/io/trace.hh"
 #include "nntile/nn/schedule.hh"
-#include "places.hh"
 #include "plot.hh"
 #include "profile.hh"
 #include "ranks.hh"
+#include "report.hh"
 #include "session.hh"
 #include "watch.hh"
 
@@ -60,7 +60,7 @@ template <nntile::Runtime R> class Trainer {
     else
       session_.initialize(train_, settings.seed);
     session_.write_positions(train_);
-    for (std::string const& flops : world_.gather(std::to_string(flops_of_step())))
+    for (std::string const& flops : world_.gather(std::to_string(work().flops)))
       step_flops_ += std::stod(flops);
     watch_.saves_in(settings_.out);
   }
@@ -334,23 +334,7 @@ template <nntile::Runtime R> class Trainer {
     return static_cast<double>(step_graph_->template get_output<float>("loss")[0]);
   }
 
-  /// Calls visit(tasks, runs) for this rank's part of a step: the update runs once, the rest for
-  /// each micro-batch.
-  template <class Visit> void each_part_of_step(Visit visit) const {
-    auto const& plan = step_graph_->plan();
-    if (plan.phases().empty()) return visit(plan.tasks(), 1);
-    for (nntile::PlannedPhase const& phase : plan.phases())
-      visit(plan.tasks().subspan(phase.begin, phase.end - phase.begin),
-            phase.name == "optimizer" ? 1 : settings_.accumulate);
-  }
-  double flops_of_step() const {
-    double flops = 0;
-    each_part_of_step([&](auto tasks, int runs) {
-      for (nntile::PlannedTask const& task : tasks)
-        flops += static_cast<double>(task.cost.flops) * runs;
-    });
-    return flops;
-  }
+  StepWork work() const { return work_of(step_graph_->plan(), settings_.accumulate); }
 
   void bind_batch(CompiledGraph<R>& graph) {
     graph.template bind_input<std::int64_t>("tokens", tokens_);
@@ -399,54 +383,15 @@ template <nntile::Runtime R> class Trainer {
             : nntile::concat(" in ", settings_.accumulate, " micro-batches of ", micro_batch_)
                   .c_str());
     std::printf("data    %s\n", corpus_.describe().c_str());
-    std::size_t tasks = 0;
-    each_part_of_step(
-        [&](auto of_part, int runs) { tasks += of_part.size() * static_cast<std::size_t>(runs); });
-    std::printf(
-        "plan    %zu tasks a step%s, tiles of %lld, %.2f Gflop; memory %s = %s stored + %s arena "
-        "(at "
-        "least "
-        "%s); %s\n",
-        tasks, world_.size() == 1 ? "" : " on rank 0", static_cast<long long>(plan.tile()),
-        flops_of_step() * 1e-9, readable_bytes(static_cast<double>(plan.memory().total())).c_str(),
-        readable_bytes(static_cast<double>(plan.memory().stored)).c_str(),
-        readable_bytes(static_cast<double>(plan.memory().arena)).c_str(),
-        readable_bytes(static_cast<double>(plan.memory().arena_lower_bound)).c_str(),
-        plan.numerics().mode == nntile::Mode::fast ? "fast numerics: bits of this plan alone"
-        : plan.canonical() ? "exact bits"
-                           : ("bits of this plan alone: " + plan.uncanonical()).c_str());
-    show_places(plan);
-    if (!plan.numerics().groups.empty())
-      std::printf("groups  %s\n", to_text(plan.numerics().groups).c_str());
-    if (world_.size() > 1) describe_ranks();
+    StepWork const work = this->work();
+    show_plan(plan, work);
+    show_sharing(plan, work, world_, sharing_);
     auto const isa = session_.isa == nntile::Isa::best ? nntile::kernels::best() : session_.isa;
     std::printf("machine %s, %d workers, kernels %s%s, peak %.0f Gflop/s\n",
                 settings_.machine.runtime.c_str(), runtime_.workers().cpu, name_of(isa),
                 isa == nntile::Isa::v2 ? " (no FMA: slower, and bits of their own)" : "",
                 peak_ * 1e-9);
     std::fflush(stdout);
-  }
-
-  void describe_ranks() const {
-    nntile::Index sent = 0, received = 0;
-    each_part_of_step([&](auto tasks, int runs) {
-      for (nntile::PlannedTraffic const& with : nntile::traffic(step_graph_->plan(), tasks))
-        sent += with.bytes_sent * runs, received += with.bytes_received * runs;
-    });
-    std::printf("ranks   %d, mesh %s, processes %s\n", world_.size(),
-                to_text(sharing_.mesh).c_str(), world_.processes().c_str());
-    std::printf("traffic rank 0 sends %s and receives %s a step\n",
-                readable_bytes(static_cast<double>(sent)).c_str(),
-                readable_bytes(static_cast<double>(received)).c_str());
-    bool batches = false;
-    for (auto const& each : step_graph_->plan().numerics().groups)
-      batches = batches || each.axis == "batch";
-    for (auto const& axis : sharing_.mesh)
-      if (axis.name == "data" && axis.size > 1 && !batches)
-        std::printf(
-            "hint    without --groups gradients are summed from rank to rank; with --groups %d "
-            "all ranks sum at once, with bits of their own\n",
-            axis.size);
   }
 
   void show_progress(bool last) {

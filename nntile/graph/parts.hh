@@ -125,7 +125,7 @@ inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options, int ran
 
 using passes::PartReport;
 
-/// Memory and traffic of all parts, by rank, without planning each: the same numbers as memory()
+/// Memory and traffic of all parts on hosts alone, by rank, without planning each: as of memory()
 /// and traffic() of a part. Throws what planning a part does. Cost: linear in the tasks of all
 /// ranks.
 inline std::vector<PartReport> report_parts(LogicalGraph const& graph, PlanOptions const& options) {
