@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The emulated device by itself: addresses, streams, marks, memory that goes too early.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "nntile/core/copy.hh"
+#include "nntile/core/threads.hh"
+#include "nntile/testing/device.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+using testing::EmulatedDevice;
+using testing::EmulatedOptions;
+
+namespace {
+
+/// A job that waits until the test lets it go on.
+struct Gate {
+  std::atomic<bool> begun{false}, open{false};
+};
+constexpr Codelet gate_codelet{.name = "gate",
+                               .cpu = +[](KernelCall const& call) noexcept -> Status {
+                                 auto& gate = *static_cast<Gate*>(call.buffers[1]);
+                                 gate.begun = true;
+                                 while (!gate.open) nntile::detail::yield_core();
+                                 cell_of(call, 0) = value_of(call);
+                                 return {};
+                               }};
+
+/// One device with two lanes, and a job of one buffer on each.
+struct Rig {
+  EmulatedDevice device{EmulatedOptions{}};
+  void* there = device.allocate(sizeof(long), nntile::device(0));
+  long here = 1;
+  void* const up[2] = {&here, there};
+  void* const down[2] = {there, &here};
+  void* const alone[1] = {there};
+  long const value = 2;
+  std::int64_t const bytes = sizeof(long);
+  Gate gate;
+  void* const gated[2] = {there, &gate};
+  char text[status_text_bytes] = {};
+
+  void launch(Codelet const& codelet, std::span<void* const> buffers, void const* arguments,
+              Stream stream = {}) {
+    REQUIRE(device.launch(stream, {codelet, buffers, arguments}, text).ok());
+  }
+  StreamProgress ended(std::uint64_t mark, Stream stream = {}) {
+    StreamProgress progress;
+    while ((progress = device.query(stream, mark, text)) == StreamProgress::running)
+      nntile::detail::yield_core();
+    return progress;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the host cannot follow an address of a device", "[testing][device_streams]") {
+  Rig rig;
+  CHECK(rig.device.memory().describe(rig.there) == "byte 0 of 8 bytes on device 0");
+  CHECK(rig.device.memory().describe(&rig.here) == "no address of a device");
+  pid_t const child = fork();
+  if (child == 0) {
+    (void)signal(SIGSEGV, SIG_DFL);
+    (void)close(2);  // what a sanitizer would say of it
+    *static_cast<long volatile*>(rig.there) = 1;
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status != 0);
+}
+
+TEST_CASE("jobs of a stream run in order, on the bytes behind their addresses",
+          "[testing][device_streams]") {
+  Rig rig;
+  rig.launch(gate_codelet, rig.gated, &rig.value);
+  rig.launch(step_codelet, rig.alone, &rig.value);
+  rig.launch(copy_codelet, rig.down, &rig.bytes);
+  std::uint64_t const mark = rig.device.mark({});
+  CHECK(rig.device.query({}, mark, rig.text) == StreamProgress::running);
+  rig.gate.open = true;
+  CHECK(rig.ended(mark) == StreamProgress::ended);
+  CHECK(rig.here == 8);
+  CHECK(rig.device.mark({}) == mark + 1);
+}
+
+TEST_CASE("a stream that waits for a mark of another begins behind it",
+          "[testing][device_streams]") {
+  Rig rig;
+  Stream const other{0, 1};
+  rig.launch(gate_codelet, rig.gated, &rig.value);
+  rig.device.wait(other, {}, rig.device.mark({}));
+  rig.launch(copy_codelet, rig.down, &rig.bytes, other);
+  nntile::detail::sleep_ns(1'000'000);
+  rig.gate.open = true;
+  CHECK(rig.ended(rig.device.mark(other), other) == StreamProgress::ended);
+  CHECK(rig.here == 2);
+}
+
+TEST_CASE("a failure is that of the mark behind its job, and told once",
+          "[testing][device_streams]") {
+  Rig rig;
+  std::uint64_t const before = rig.device.mark({});
+  rig.launch(fail_codelet, rig.alone, &rig.value);
+  std::uint64_t const mark = rig.device.mark({});
+  rig.launch(put_codelet, rig.alone, &rig.value);
+  std::uint64_t const behind = rig.device.mark({});
+  CHECK(rig.ended(behind) == StreamProgress::ended);
+  CHECK(rig.ended(mark) == StreamProgress::failed);
+  CHECK(std::string(rig.text) == "it broke");
+  CHECK(rig.ended(before) == StreamProgress::ended);
+}
+
+TEST_CASE("a job that names memory which was freed loses the device", "[testing][device_streams]") {
+  Rig rig;
+  rig.device.free(rig.there, sizeof(long), device(0));
+  rig.launch(put_codelet, rig.alone, &rig.value);
+  CHECK(rig.ended(rig.device.mark({})) == StreamProgress::failed);
+  CHECK(std::string(rig.text) == "the devices are lost: put used memory that was freed");
+}
+
+TEST_CASE("freeing memory that a job uses loses the device", "[testing][device_streams]") {
+  Rig rig;
+  rig.launch(gate_codelet, rig.gated, &rig.value);
+  while (!rig.gate.begun) nntile::detail::yield_core();
+  rig.device.free(rig.there, sizeof(long), device(0));
+  rig.gate.open = true;
+  CHECK(rig.ended(rig.device.mark({})) == StreamProgress::failed);
+  CHECK_THROWS_AS(rig.device.allocate(8, device(0)), DeviceError);
+}
