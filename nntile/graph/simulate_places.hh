@@ -1,0 +1,112 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Simulated time of a plan for several places: what copies cost, and what hides them.
+
+#include <algorithm>
+#include <cstdint>
+#include <queue>
+#include <vector>
+
+#include "nntile/core/link_model.hh"
+#include "nntile/graph/simulate.hh"
+
+namespace nntile {
+
+/// The host's workers, a device, of which there may be several alike, and the link between them.
+/// `device.workers` kernels run at a time, and one copy; of `link` latency and bandwidth count.
+struct PlacesModel {
+  MachineModel host = {};
+  MachineModel device = {.workers = 1, .peak = 50e12, .bandwidth = 3e12, .task_overhead = 3e-6};
+  LinkModel link = {.latency = 5e-6, .bandwidth = 50e9};
+};
+
+/// Seconds of a task of a plan: a copy takes latency + bytes / bandwidth of the link.
+inline double task_seconds(Plan const& plan, PlannedTask const& task, PlacesModel const& model) {
+  if (plan.kernels()[task.kernel].kind == KernelKind::copy)
+    return model.link.latency + static_cast<double>(task.cost.bytes) / model.link.bandwidth;
+  bool const there = task.location.place.kind == Place::Kind::device;
+  return task_seconds(task.cost, there ? model.device : model.host);
+}
+
+/// What one place does in a simulated run, in seconds.
+struct PlaceSimulation {
+  Place place = {};
+  double computing = 0;
+  double copying = 0;  // to it and from it, counted at the device
+};
+struct PlacesSimulation {
+  double elapsed = 0;
+  std::vector<PlaceSimulation> places;
+};
+
+/// Runs the plan's tasks: those of the host on its workers, those of a device in a stream for
+/// kernels, its copies in one for copies. What is free takes the task that has been ready longest,
+/// as a stream does that is given tasks when they are ready. Transfers among ranks take no time.
+/// Cost: n log n in the number of tasks.
+inline PlacesSimulation simulate(Plan const& plan, PlacesModel const& model) {
+  TaskOrder order = order_of(plan);
+  PlacesSimulation result;
+  struct Ready {
+    double since;
+    std::uint32_t task;
+    bool operator>(Ready const& other) const {
+      return since != other.since ? since > other.since : task > other.task;
+    }
+  };
+  using Queue = std::priority_queue<Ready, std::vector<Ready>, std::greater<>>;
+  struct Lane {
+    std::size_t place;
+    bool copies;
+    int free;
+    Queue waiting;
+  };
+  std::vector<Lane> lanes;
+  std::vector<std::size_t> lane_of(plan.tasks().size());
+  for (std::size_t t = 0; t < lane_of.size(); ++t) {
+    PlannedTask const& task = plan.tasks()[t];
+    Place const at = task.location.place;
+    std::size_t place = 0;
+    while (place < result.places.size() && !(result.places[place].place == at)) ++place;
+    if (place == result.places.size()) result.places.push_back({at});
+    bool const there = at.kind == Place::Kind::device;
+    bool const copies = there && plan.kernels()[task.kernel].kind == KernelKind::copy;
+    std::size_t lane = 0;
+    while (lane < lanes.size() && (lanes[lane].place != place || lanes[lane].copies != copies))
+      ++lane;
+    if (lane == lanes.size())
+      lanes.push_back({place,
+                       copies,
+                       copies ? 1 : std::max(1, (there ? model.device : model.host).workers),
+                       {}});
+    lane_of[t] = lane;
+  }
+  Queue ended;
+  std::vector<double> since(lane_of.size());
+  auto const make_ready = [&](std::uint32_t t) { lanes[lane_of[t]].waiting.push({since[t], t}); };
+  for (std::uint32_t t = 0; t < lane_of.size(); ++t)
+    if (order.earlier[t] == 0) make_ready(t);
+  for (double now = 0;;) {
+    for (Lane& lane : lanes)
+      for (; lane.free > 0 && !lane.waiting.empty(); --lane.free) {
+        std::uint32_t const t = lane.waiting.top().task;
+        lane.waiting.pop();
+        double const seconds = task_seconds(plan, plan.tasks()[t], model);
+        (lane.copies ? result.places[lane.place].copying : result.places[lane.place].computing) +=
+            seconds;
+        ended.push({now + seconds, t});
+      }
+    if (ended.empty()) return result;
+    now = result.elapsed = ended.top().since;
+    while (!ended.empty() && ended.top().since == now) {
+      std::uint32_t const t = ended.top().task;
+      ended.pop();
+      ++lanes[lane_of[t]].free;
+      for (std::uint32_t const follower : order.followers[t]) {
+        since[follower] = now;
+        if (--order.earlier[follower] == 0) make_ready(follower);
+      }
+    }
+  }
+}
+
+}  // namespace nntile
