@@ -23,6 +23,7 @@ struct RunRecord {
   std::int64_t steps = 0;  // of the whole run, as planned
   std::uint64_t data = 0;  // hash of the text
   std::string groups;      // canonical groups, as --groups takes them
+  int accumulate = 1;      // micro-batches of a step
 };
 
 inline nntile::io::Json to_json(RunRecord const& run) {
@@ -32,6 +33,7 @@ inline nntile::io::Json to_json(RunRecord const& run) {
                                         {"steps", run.steps},
                                         {"data", run.data}});
   if (!run.groups.empty()) json["groups"] = run.groups;
+  if (run.accumulate != 1) json["accumulate"] = run.accumulate;
   return json;
 }
 
@@ -64,6 +66,9 @@ inline RunRecord run_from(nntile::io::JsonView json, std::uint64_t step, std::st
   run.steps = nntile::io::json_field<std::int64_t>(json, "steps", path);
   run.data = nntile::io::json_field<std::uint64_t>(json, "data", path);
   if (json.find("groups")) run.groups = nntile::io::json_field<std::string>(json, "groups", path);
+  if (json.find("accumulate"))
+    run.accumulate = nntile::io::json_field<int>(json, "accumulate", path);
+  if (run.accumulate < 1) fail("'accumulate' is ", run.accumulate);
   return run;
 }
 

@@ -96,7 +96,7 @@ inline void show_model(InfoSettings const& settings) {
   auto numerics = numerics_of(settings.model.machine.numerics);
   numerics.groups = groups_of(settings.model.groups);
   ModelGraph const of(ModelGraph::Purpose::training, config, seq, batch, numerics, {}, {},
-                      settings.model.accumulate);
+                      settings.model.accumulate.value_or(1));
   auto options = tile_options(settings.model.machine.tile);
   options.by_phase = of.step.accumulates();
   set_places(options, settings.model.machine);
@@ -116,7 +116,7 @@ inline void show_model(InfoSettings const& settings) {
       static_cast<long long>(plan.tile()), static_cast<double>(plan.flops()) * 1e-9);
   if (of.step.accumulates())
     std::printf("           that is one of %d micro-batches and the update\n",
-                settings.model.accumulate);
+                settings.model.accumulate.value_or(1));
   std::printf("memory     %lld bytes: %lld stored, %lld arena (lower bound %lld)\n",
               static_cast<long long>(plan.memory().total()),
               static_cast<long long>(plan.memory().stored),

@@ -93,8 +93,7 @@ void add_model_options(CLI::App& app, TrainSettings& settings) {
   app.add_option("--batch", settings.batch, "Sequences of a step [the preset's]");
   app.add_option("--accumulate", settings.accumulate,
                  "Micro-batches that a step's sequences are run in, one after another, adding up "
-                 "gradients: less memory; a divisor of --batch")
-      ->capture_default_str();
+                 "gradients: less memory; a divisor of --batch [1; a resumed run's own]");
   app.add_option("--groups", settings.groups,
                  "Canonical groups of named axes, which sums are split into whatever runs them: "
                  "batch=4,head=2; 4 is batch=4 [one each; a resumed run's own]");

@@ -60,7 +60,7 @@ struct TrainSettings {
   std::vector<std::string> data;
   std::string preset = "tiny";
   std::optional<Index> width, layers, heads, seq, batch;
-  int accumulate = 1;  // micro-batches of a step
+  std::optional<int> accumulate = {};  // micro-batches of a step
   std::int64_t steps = 1000;
   double minutes = 0;  // 0: as many steps as `steps` says
   double lr = 3e-3;
@@ -182,7 +182,7 @@ inline nntile::Isa isa_of(std::string const& name) {
 /// Sequences of a micro-batch, of which a step has `accumulate`. Throws ValueError.
 inline Index micro_batch_of(TrainSettings const& settings) {
   Index const batch = settings.batch.value_or(preset_of(settings.preset).batch);
-  int const count = settings.accumulate;
+  int const count = settings.accumulate.value_or(1);
   if (count < 1 || batch % count != 0)
     throw nntile::ValueError(nntile::concat("--accumulate: ", count, " micro-batches of the ",
                                             batch,

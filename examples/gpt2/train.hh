@@ -41,17 +41,18 @@ template <nntile::Runtime R> class Trainer {
         settings_(settings),
         config_(model_of(settings)),
         seq_(settings.seq.value_or(preset_of(settings.preset).seq)),
-        micro_batch_(micro_batch_of(settings)),
-        batch_(micro_batch_ * settings.accumulate),
         corpus_(open_corpus(settings.data, seq_)),
         sharing_(share()),
         steps_(settings.steps),
         directory_(open_directory(settings)),
         resumed_(open_checkpoint()),
+        micro_batches_(settings_.accumulate.value_or(1)),
+        micro_batch_(micro_batch_of(settings_)),
+        batch_(micro_batch_ * micro_batches_),
         session_(runtime, settings.machine, &world, sharing_),
         train_(ModelGraph::Purpose::training, config_, seq_, micro_batch_, numerics(),
                {settings.beta1, settings.beta2, 1e-8, settings.weight_decay, settings.clip},
-               sharing_.mesh, settings.accumulate),
+               sharing_.mesh, micro_batches_),
         valid_(ModelGraph::Purpose::validation, config_, seq_, micro_batch_, numerics()) {
     step_graph_ = session_.compile(train_, settings.profile);
     valid_graph_ = session_.compile(valid_);
@@ -105,6 +106,7 @@ template <nntile::Runtime R> class Trainer {
   /// What of the model each rank has; nothing for one. All ranks were started alike, or it throws
   /// ValueError.
   Sharing share() const {
+    Index const micro_batch = micro_batch_of(settings_);
     if (world_.size() == 1) {
       (void)sharing_of(settings_.parallel, settings_.mesh, 1, config_.layers);  // as it is written
       return {};
@@ -116,13 +118,16 @@ template <nntile::Runtime R> class Trainer {
     require_alike(
         world_,
         line("preset", s.preset) + line("width", config_.width) + line("layers", config_.layers) +
-            line("heads", config_.heads) + line("seq", seq_) + line("batch", batch_) +
-            line("accumulate", s.accumulate) + line("steps", s.steps) + line("minutes", s.minutes) +
-            line("lr", s.lr) + line("warmup", s.warmup) + line("weight-decay", s.weight_decay) +
-            line("beta1", s.beta1) + line("beta2", s.beta2) + line("clip", s.clip) +
-            line("seed", s.seed) + line("out", s.out) + line("resume", int{s.resume}) +
-            line("hash", int{s.hash}) + line("profile", int{s.profile}) + line("groups", s.groups) +
-            line("parallel", s.parallel) + line("mesh", s.mesh) + line("eval-every", s.eval_every) +
+            line("heads", config_.heads) + line("seq", seq_) + line("batch", micro_batch) +
+            line("accumulate", s.accumulate.value_or(1)) + line("steps", s.steps) +
+            line("minutes", s.minutes) + line("lr", s.lr) + line("warmup", s.warmup) +
+            line("weight-decay", s.weight_decay) + line("beta1", s.beta1) + line("beta2", s.beta2) +
+            line("clip", s.clip) + line("seed", s.seed) + line("out", s.out) +
+            line("resume", int{s.resume}) + line("hash", int{s.hash}) +
+            line("profile", int{s.profile}) + line("groups", s.groups) +
+            line("place", s.machine.place) + line("offload", s.machine.offload) +
+            line("device-memory", s.machine.device_memory) + line("parallel", s.parallel) +
+            line("mesh", s.mesh) + line("eval-every", s.eval_every) +
             line("save-every", s.save_every) + line("tile", s.machine.tile) +
             line("numerics", s.machine.numerics) + line("data of hash", corpus_.hash()) +
             line("isa",
@@ -173,6 +178,11 @@ template <nntile::Runtime R> class Trainer {
           "--groups: ", groups, " but the run in '", *path, "' began with ",
           run.groups.empty() ? "none" : run.groups, ", and its bits belong to these"));
     settings_.groups = run.groups;
+    if (settings_.accumulate && *settings_.accumulate != run.accumulate)
+      throw nntile::ValueError(nntile::concat("--accumulate: ", *settings_.accumulate,
+                                              " but the run in '", *path, "' began with ",
+                                              run.accumulate, ", and its bits belong to that"));
+    settings_.accumulate = run.accumulate;
     history_ = std::move(run.history);
     if (settings_.minutes > 0) steps_ = run.steps;
     return checkpoint;
@@ -220,8 +230,8 @@ template <nntile::Runtime R> class Trainer {
                        {"beta2", settings_.beta2},
                        {"weight_decay", settings_.weight_decay}};
     if (!history_.train.empty()) state.loss = history_.train.back();
-    state.run =
-        to_json(RunRecord{history_, steps_, corpus_.hash(), to_text(groups_of(settings_.groups))});
+    state.run = to_json(RunRecord{history_, steps_, corpus_.hash(),
+                                  to_text(groups_of(settings_.groups)), micro_batches_});
     auto const saved = [&] {
       try {
         return directory_->save_shares(describe(config_, seq_), state,
@@ -242,7 +252,7 @@ template <nntile::Runtime R> class Trainer {
 
   void report_profile() {
     if (!world_.speaks()) return;
-    if (settings_.accumulate > 1)
+    if (micro_batches_ > 1)
       std::printf("\nof each step the profile has the last micro-batch and the update\n");
     show_profile(profile_, runtime_.workers().cpu, core_peak_, core_triad());
     std::string const path = settings_.out + "/trace.json";
@@ -299,8 +309,8 @@ template <nntile::Runtime R> class Trainer {
     }
     watch_.begin(number);
     double loss = 0;
-    for (int micro = 0; micro < settings_.accumulate; ++micro) loss += run_micro_batch(micro);
-    loss /= settings_.accumulate;
+    for (int micro = 0; micro < micro_batches_; ++micro) loss += run_micro_batch(micro);
+    loss /= micro_batches_;
     if (!sharing_.mesh.empty()) stops_ = step_graph_->template get_output<float>("stop")[0] > 0;
     watch_.end();
     if (!std::isfinite(loss)) {
@@ -324,17 +334,17 @@ template <nntile::Runtime R> class Trainer {
     corpus_.train_batch(sample_ + static_cast<std::uint64_t>(number * micro_batch_),
                         static_cast<std::size_t>(micro_batch_), settings_.seed, tokens_, labels_);
     bind_batch(*step_graph_);
-    if (settings_.accumulate == 1) {
+    if (micro_batches_ == 1) {
       step_graph_->execute();
     } else {
       (void)step_graph_->execute_async("forward");
       step_graph_->execute("backward");
-      if (number + 1 == settings_.accumulate) step_graph_->execute("optimizer");
+      if (number + 1 == micro_batches_) step_graph_->execute("optimizer");
     }
     return static_cast<double>(step_graph_->template get_output<float>("loss")[0]);
   }
 
-  StepWork work() const { return work_of(step_graph_->plan(), settings_.accumulate); }
+  StepWork work() const { return work_of(step_graph_->plan(), micro_batches_); }
 
   void bind_batch(CompiledGraph<R>& graph) {
     graph.template bind_input<std::int64_t>("tokens", tokens_);
@@ -345,8 +355,8 @@ template <nntile::Runtime R> class Trainer {
   void validate() {
     double sum = 0;
     auto const size = static_cast<std::size_t>(micro_batch_);
-    std::size_t const batches = std::min(20 * static_cast<std::size_t>(settings_.accumulate),
-                                         corpus_.validation_batches(size));
+    std::size_t const batches =
+        std::min(20 * static_cast<std::size_t>(micro_batches_), corpus_.validation_batches(size));
     double const begin = seconds_now();
     for (std::size_t i = 0; i < batches; ++i) {
       corpus_.validation_batch(i, batches, size, tokens_, labels_);
@@ -378,10 +388,9 @@ template <nntile::Runtime R> class Trainer {
         static_cast<long long>(config_.width), static_cast<long long>(config_.layers),
         static_cast<long long>(config_.heads), static_cast<long long>(seq_),
         static_cast<long long>(batch_),
-        settings_.accumulate == 1
+        micro_batches_ == 1
             ? ""
-            : nntile::concat(" in ", settings_.accumulate, " micro-batches of ", micro_batch_)
-                  .c_str());
+            : nntile::concat(" in ", micro_batches_, " micro-batches of ", micro_batch_).c_str());
     std::printf("data    %s\n", corpus_.describe().c_str());
     StepWork const work = this->work();
     show_plan(plan, work);
@@ -428,8 +437,6 @@ template <nntile::Runtime R> class Trainer {
   TrainSettings settings_;
   nntile::nn::Gpt2Config config_;
   Index seq_;
-  Index micro_batch_;
-  Index batch_;  // of a step
   nntile::io::Corpus corpus_;
   Sharing sharing_;
   bool stops_ = false;
@@ -437,6 +444,9 @@ template <nntile::Runtime R> class Trainer {
   History history_;
   std::unique_ptr<nntile::io::CheckpointDirectory> directory_;
   std::optional<nntile::io::Checkpoint> resumed_;
+  int micro_batches_;
+  Index micro_batch_;
+  Index batch_;  // of a step
   Session<R> session_;
   ModelGraph train_;
   ModelGraph valid_;

@@ -74,6 +74,15 @@ def main():
     other = runs.call('train', '--data', runs.data, '--out', out, '--resume', *plain, '--groups', 'batch=2')
     if 'batch=2 but the run' not in other.stderr:
         sys.exit(f'other groups are not refused: {other.stderr}')
+
+    size = ['--preset', 'tiny', '--batch', 4, '--runtime', 'serial', '--steps', 2]
+    expected = runs.train(*size, '--accumulate', 2)
+    out = runs.new_folder()
+    runs.train(*size[:-1], 1, '--accumulate', 2, out=out)
+    other = runs.call('train', '--data', runs.data, '--out', out, '--resume', *size, '--accumulate', 4)
+    if '--accumulate: 4 but the run' not in other.stderr:
+        sys.exit(f'other micro-batches are not refused: {other.stderr}')
+    check('resumed, which knows its micro-batches', runs.train(*size, '--resume', out=out))
     if wrong:
         sys.exit(f'{wrong} hashes differ from {expected}')
 
