@@ -49,8 +49,6 @@ AnyRuntime open_runtime(Machine const& machine, int ranks_here = 1) {
   auto workers = machine.workers;
   if (!workers && ranks_here > 1)
     workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
-  if (machine.place != "host" && machine.runtime == "starpu")
-    throw nntile::ValueError("--place: starpu moves tiles itself; serial and ring have devices");
   return AnyRuntime(runtime_at(machine), nntile::RuntimeOptions{.workers = workers});
 }
 

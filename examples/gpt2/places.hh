@@ -11,20 +11,24 @@
 
 namespace gpt2 {
 
-/// The runtime's name for a place: devices are a property of runtimes.
+/// The runtime's name for a place: devices are a property of runtimes. Throws ValueError.
 inline std::string runtime_at(Machine const& machine) {
-  return machine.place == "host" ? machine.runtime : machine.runtime + "-" + machine.place;
+  if (machine.place == "host") return machine.runtime;
+  if (machine.place != "emulated")
+    throw nntile::ValueError(nntile::concat("--place: '", machine.place,
+                                            "'; there are host and emulated, a device without "
+                                            "hardware"));
+  if (machine.runtime == "starpu")
+    throw nntile::ValueError("--place: starpu moves tiles itself; serial and ring have devices");
+  return machine.runtime + "-" + machine.place;
 }
 
 /// Options for the place that is asked for. Inputs come from the host; gradients that a run keeps
 /// are computed where activations are. Throws ValueError.
 inline void set_places(nntile::PlanOptions& options, Machine const& machine) {
   using nntile::device, nntile::host, nntile::Role;
+  (void)runtime_at(machine);
   bool const all_on_host = machine.place == "host";
-  if (machine.place != "host" && machine.place != "emulated")
-    throw nntile::ValueError(nntile::concat("--place: '", machine.place,
-                                            "'; there are host and emulated, a device without "
-                                            "hardware"));
   bool const optimizer = machine.offload == "optimizer",
              parameters = machine.offload == "parameters";
   if (machine.offload != "none" && !optimizer && !parameters)

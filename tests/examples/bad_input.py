@@ -111,7 +111,7 @@ def main():
     train('something else to offload', ["'all'", 'none', 'optimizer', 'parameters'], *TINY, *data, *on_device,
           '--offload', 'all')
     train('an offload without a device', ['--offload', '--place'], *TINY, *data, '--offload', 'optimizer')
-    train('a device that is too small', ['device 0', '1024', 'smaller tiles'], *TINY, *data, *on_device,
+    train('a device that is too small', ['device 0', 'smaller tiles'], *TINY, *data, *on_device,
           '--offload', 'parameters', '--device-memory', '1024')
     train('an unknown preset', ["'huge'", 'tiny', 'small', '124m'], *data, '--preset', 'huge')
     train('0 workers', ['0', '1024'], *TINY, *data, '--workers', 0)
