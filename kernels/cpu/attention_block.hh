@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Blocks of attention: bringing rows into the layout and type that products want, and the mask.
 
+#include "kernels/cpu/attention_layout.hh"
 #include "kernels/cpu/attention_product.hh"
 #include "kernels/cpu/functions.hh"
 #include "kernels/cpu/transpose.hh"
@@ -132,21 +133,6 @@ struct SeenKeys {
 NNTILE_ALWAYS_INLINE SeenKeys seen_keys(Index query, int lanes, Index diagonal, Index keys) {
   auto const clamp = [=](Index n) { return n < 0 ? 0 : n < keys ? n : keys; };
   return {clamp(query + diagonal + 1), clamp(query + lanes + diagonal)};
-}
-
-/// Positions of one head in the tiles, all with rows `ld` apart.
-struct HeadLayout {
-  Index q, k;  // of its first element in tiles of queries and of keys
-  Index ld;
-  Index statistics;  // of its first query in max and sum
-};
-NNTILE_ALWAYS_INLINE HeadLayout head_layout(ops::AttentionArgs const& args, Index head,
-                                            Index batch) {
-  Index const ld = args.d * args.h;
-  Index const queries = args.i + args.rest;
-  return {args.d * head + ld * (queries * batch + args.skipped),
-          args.d * head + ld * args.j * batch, ld,
-          queries * (head + args.h * batch) + args.skipped};
 }
 
 }  // namespace nntile::kernels::NNTILE_ISA::sdpa

@@ -4,12 +4,10 @@
 // FMAs in ascending p, lanes over m. Columns may begin or end one p after another, as a causal mask
 // has it, so that masked pairs take no part.
 
+#include "kernels/cpu/attention_layout.hh"
 #include "kernels/cpu/gemm_micro.hh"
 
 namespace nntile::kernels::NNTILE_ISA::sdpa {
-
-/// Queries and keys of a block.
-inline constexpr Index attention_block = 64;
 
 enum class Rhs : std::uint8_t {
   columns,  // b[p + n*ldb]; staggered columns begin one after another: column n takes p >= begin +

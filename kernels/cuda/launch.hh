@@ -8,6 +8,7 @@
 //
 //   struct Kernel {
 //     static constexpr int threads = 128;                     of a block, a multiple of warp_size
+//     static constexpr int least_blocks = 4;                  that a multiprocessor has registers for; 1
 //     NNTILE_DEVICE void operator()(Thread& thread) const;    what each thread runs
 //   };
 //   launch({.blocks = 7, .shared = bytes}, stream, kernel)    enqueues; a failure has the device's words
@@ -47,6 +48,9 @@ struct Grid {
 #ifdef __CUDACC__
 
 #define NNTILE_DEVICE __device__ __forceinline__
+// The loop that follows, all of it or so many steps at once: what it indexes stays in registers.
+#define NNTILE_PRAGMA(text) _Pragma(#text)
+#define NNTILE_UNROLL(...) NNTILE_PRAGMA(unroll __VA_ARGS__)
 
 namespace nntile::kernels::cuda {
 
@@ -73,8 +77,15 @@ class Thread {
 
 template <class T> using Shared = T*;
 
+template <class Kernel> consteval int least_blocks() {
+  if constexpr (requires { Kernel::least_blocks; })
+    return Kernel::least_blocks;
+  else
+    return 1;
+}
+
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::threads, 1)
+__global__ void __launch_bounds__(Kernel::threads, least_blocks<Kernel>())
     run_kernel(__grid_constant__ Kernel const kernel) {
   Thread thread;
   kernel(thread);
@@ -92,6 +103,7 @@ template <class Kernel> Status launch(Grid grid, void* stream, Kernel const& ker
 #else
 
 #define NNTILE_DEVICE NNTILE_ALWAYS_INLINE
+#define NNTILE_UNROLL(...)
 #include NNTILE_SIMT
 
 #endif

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Attention, a block of threads for 64 queries of a head. Bound: FMAs, 2 d of them a pair, or 3 for
+// heads that are wider than the results of a block, whose scores are computed anew for each stretch
+// of 64 (fp64) or 128 elements.
+#include "nntile/ops/attention.hh"
+
+#include "kernels/cuda/attention_backward.hh"
+
+namespace nntile::kernels::cuda {
+namespace sdpa {
+namespace {
+
+template <class T> struct Attention {
+  using V = compute_t<T>;
+  using Operand = ops::Attention::Operand;
+
+  template <int width> struct Kernel {
+    using Block = Pairs<T, width>;
+    static constexpr int threads = Block::threads;
+    static constexpr int least_blocks = sizeof(V) == 4 && width == 64 ? 3 : 2;
+    static constexpr int side = Block::side;
+    enum Number { base, kept, sum };
+    DeviceCall<ops::Attention> call;
+    Index piece;  // the first of the elements that this launch has
+
+    /// One block of queries of a head: what is in memory begins with its first.
+    struct Task {
+      T const *q, *k, *v;
+      T* out;
+      V *carry, *max, *sum;
+      Index ld, d, diagonal;
+      int queries;
+    };
+
+    NNTILE_DEVICE void operator()(Thread& thread) const {
+      ops::AttentionArgs const& args = call.args();
+      auto const buffers = call.buffers();
+      V* const carry = buffers.template at<V>(Operand::carry);  // [d, h, i, b] or null
+      Index const blocks = (args.i + side - 1) / side;
+      for (Index at = thread.block(); at < blocks * args.h * args.b; at += thread.blocks()) {
+        Index const query = (blocks - 1 - at % blocks) * side;  // what sees most keys comes first
+        HeadLayout const head = head_layout(args, at / blocks % args.h, at / blocks / args.h);
+        Index const to = head.q + query * head.ld;
+        run(Block(thread), {buffers.template at<T const>(Operand::q) + to,
+                            buffers.template at<T const>(Operand::k) + head.k,
+                            buffers.template at<T const>(Operand::v) + head.k + piece,
+                            buffers.template at<T>(Operand::out) + to + piece,
+                            carry == nullptr ? nullptr : carry + to + piece,
+                            buffers.template at<V>(Operand::max) + head.statistics + query,
+                            buffers.template at<V>(Operand::sum) + head.statistics + query, head.ld,
+                            args.d - piece < width ? args.d - piece : width, args.diagonal + query,
+                            args.i - query < side ? static_cast<int>(args.i - query) : side});
+      }
+    }
+
+    NNTILE_DEVICE void run(Block const& block, Task const& task) const {
+      ops::AttentionArgs const& args = call.args();
+      bool const begins = args.keys.first || args.j == 0;
+      int const query = block.thread().rank();  // whose maximum and sum this thread has
+      V top = -static_cast<V>(__builtin_inf()), total = 0;
+      if (!begins && query < task.queries) {
+        top = task.max[query];
+        total = task.sum[query];
+      }
+      typename Block::Result sums;
+      NNTILE_UNROLL()
+      for (int c = 0; c < Block::columns; ++c) {
+        NNTILE_UNROLL()
+        for (int i = 0; i < Block::own; ++i) sums[c][i] = Vec<V>(0);
+      }
+      if (!begins)
+        block.for_each_result(task.queries, task.d, [&](int c, int i) {
+          Index const at = block.outer(i) * task.ld + block.column(c);
+          sums[c][i] = task.carry != nullptr ? get(static_cast<V const*>(task.carry) + at)
+                                             : get(static_cast<T const*>(task.out) + at);
+        });
+      for (Index key = 0; key < args.j && task.diagonal - key + task.queries > 0; key += side)
+        add_keys(block, task, key, top, total, sums);
+      finish(block, task, top, total, sums);
+    }
+
+    /// A block of keys: scores to powers under the new maximum, their sums, and the values' sums.
+    NNTILE_DEVICE void add_keys(Block const& block, Task const& task, Index key, V& top, V& total,
+                                typename Block::Result& sums) const {
+      ops::AttentionArgs const& args = call.args();
+      Thread& thread = block.thread();
+      int const query = thread.rank();
+      int const keys = args.j - key < side ? static_cast<int>(args.j - key) : side;
+      Index const diagonal = task.diagonal - key;
+      auto const sees = [&](int i, int j) { return j <= i + diagonal; };
+      typename Block::Sums scores;
+      block.multiply(scores, {task.q, task.ld, task.queries, static_cast<V>(args.scale)},
+                     {task.k + key * task.ld, task.ld, keys}, args.d);
+      thread.sync();
+      NNTILE_UNROLL()
+      for (int i = 0; i < Block::own; ++i) {
+        Vec<V> best(-__builtin_inf());  // passes over NaN, which the sum finds
+        NNTILE_UNROLL()
+        for (int j = 0; j < Block::inner; ++j)
+          if (block.inner_at(j) < keys && sees(block.outer(i), block.inner_at(j)))
+            best = max(scores[j][i], best);
+        block.panels()[thread.rank() / Block::across * side + block.outer(i)] = best.v;
+      }
+      thread.sync();
+      V next = top;
+      if (query < side) {
+        Vec<V> best = Vec<V>::raw(top);
+        for (int part = 0; part < Block::down; ++part)
+          best = max(Vec<V>::raw(block.panels()[part * side + query]), best);
+        next = best.v;
+        V const shift = next == -static_cast<V>(__builtin_inf()) ? V(0) : next;
+        block.number(base, query) = shift;
+        block.number(kept, query) = exp_of_shifted(Vec<V>::raw(top) - Vec<V>::raw(shift)).v;
+      }
+      thread.sync();
+      NNTILE_UNROLL()
+      for (int i = 0; i < Block::own; ++i) {
+        Vec<V> const shift = Vec<V>::raw(block.number(base, block.outer(i)));
+        Vec<V> const factor = Vec<V>::raw(block.number(kept, block.outer(i)));
+        NNTILE_UNROLL()
+        for (int j = 0; j < Block::inner; ++j)
+          block.pair(j, i) = exp_of_shifted(scores[j][i] - shift).v;
+        NNTILE_UNROLL()
+        for (int c = 0; c < Block::columns; ++c) sums[c][i] *= factor;
+      }
+      thread.sync();
+      if (query < side) {
+        total = total * block.number(kept, query);
+        for (int j = 0; j < keys && sees(query, j); ++j) total += block.pair_at(j, query);
+        // A NaN or infinite score has made the sum NaN; the maximum joins it.
+        top = total == total ? next : total;
+      }
+      block.add(sums, {task.v + key * task.ld, task.ld, keys}, task.d, diagonal >= side - 1, sees);
+    }
+
+    NNTILE_DEVICE void finish(Block const& block, Task const& task, V top, V total,
+                              typename Block::Result& sums) const {
+      ops::AttentionArgs const& args = call.args();
+      int const query = block.thread().rank();
+      block.thread().sync();
+      if (query < side) block.number(sum, query) = total;
+      if (query < task.queries && piece + task.d == args.d) {  // other pieces begin alike
+        task.max[query] = top;
+        task.sum[query] = total;
+      }
+      block.thread().sync();
+      block.for_each_result(task.queries, task.d, [&](int c, int i) {
+        Index const at = block.outer(i) * task.ld + block.column(c);
+        Vec<V> const factor = Vec<V>(1) / Vec<V>::raw(block.number(sum, block.outer(i)));
+        if (args.j == 0)
+          put(task.out + at, Vec<V>(0));
+        else if (args.keys.last)
+          put(task.out + at, sums[c][i] * factor);
+        else if (task.carry != nullptr)
+          put(task.carry + at, sums[c][i]);
+        else
+          put(task.out + at, sums[c][i]);
+      });
+    }
+  };
+
+  template <int width> static Status enqueue_pieces(KernelCall const& call, void* stream) {
+    auto const args = arguments<ops::Attention>(call);
+    Index const blocks = (args.i + attention_block - 1) / attention_block * args.h * args.b;
+    Status status;
+    for (Index piece = 0; status.ok() && (piece == 0 || piece < args.d); piece += width)
+      status =
+          launch_over(blocks, 1, stream, Kernel<width>{DeviceCall<ops::Attention>(call), piece},
+                      Kernel<width>::Block::shared_bytes);
+    return status;
+  }
+  static Status enqueue(KernelCall const& call, void* stream) noexcept {
+    if constexpr (sizeof(V) == 4)
+      if (arguments<ops::Attention>(call).d > 64) return enqueue_pieces<128>(call, stream);
+    return enqueue_pieces<64>(call, stream);
+  }
+};
+
+constinit auto const kernels = join(op_kernels<ops::Attention, Attention>(),
+                                    op_kernels<ops::AttentionBackward, AttentionBackward>());
+
+}  // namespace
+}  // namespace sdpa
+NNTILE_KERNEL_LIST(attention, sdpa::kernels)
+}  // namespace nntile::kernels::cuda
