@@ -91,8 +91,10 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
   return {std::move(plan), std::move(homes), std::move(thin)};
 }
 
-/// What a rank goes through to plan its part: all tasks, or a thin job where there is one.
+/// What a rank goes through to plan its part: all tasks, or those of a thin job.
 enum class PartOf { whole_job, thin_job };
+
+/// A rank's tasks and transfers. Throws PlanError, and NotThin where there is no thin job.
 
 inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options,
                         passes::MeshShape const& mesh, int rank, PartOf of) {
@@ -101,15 +103,15 @@ inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options,
                            job.thin ? &*job.thin : nullptr)
       .run();
 }
-inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options, int rank,
-                        PartOf of = PartOf::thin_job) {
+inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options, int rank) {
   passes::MeshShape const mesh(options.mesh);
   if (rank < 0 || rank >= mesh.ranks())
     throw PlanError(
         concat("plan '", graph.name(), "': rank ", rank, " of a mesh of ", mesh.ranks(), " ranks"));
+  bool const thin = mesh.is_line() && mesh.ranks() > passes::Spread::most_direct;
   PlanData plan;
   try {
-    plan = part_of(graph, options, mesh, rank, of);
+    plan = part_of(graph, options, mesh, rank, thin ? PartOf::thin_job : PartOf::whole_job);
   } catch (passes::NotThin const&) {
     plan = part_of(graph, options, mesh, rank, PartOf::whole_job);
   }

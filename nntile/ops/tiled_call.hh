@@ -27,19 +27,26 @@ struct TileTask {
   Index groups = 1;
 };
 
-/// The tiles that a walk visits of an axis of which others are left out: the first ones, and a run
-/// behind them.
+/// The tiles that a walk visits of an axis of which others are left out: the first ones, a run
+/// behind them, and the last ones.
 struct TileSample {
   static constexpr std::size_t none = ~std::size_t{0};
   std::size_t axis = none;  // of the table; none: all tiles of all axes
   Index first = 0;          // so many
   Index begin = 0, end = 0;
+  Index last = 0, count = 0;  // from there to all of them
 
-  bool has(Index tile) const { return tile < first || (tile >= begin && tile < end); }
+  bool has(Index tile) const {
+    return tile < first || (tile >= begin && tile < end) || tile >= last;
+  }
   /// The next tile; -1 behind the last.
   Index next(Index tile) const {
-    if (++tile < first) return tile;
-    return std::max(tile, begin) < end ? std::max(tile, begin) : -1;
+    if (has(++tile)) return tile < count ? tile : -1;
+    return tile < begin ? begin : last;
+  }
+  /// Whether it visits none from a tile to another.
+  bool skips(Index from, Index to) const {
+    return from >= first && to < last && (to < begin || from >= end);
   }
 };
 

@@ -261,11 +261,10 @@ inline void walk_chain(TiledCall const& call, TileRange& range, std::uint32_t re
 /// many as are left out and make a subtree.
 inline Index block_of(TiledCall const& call, std::size_t id, GroupCut const& cut, Index group) {
   AxisTiling const& tiling = *call.tilings[id];
-  TileSample const& sample = call.sample;
   auto const outside = [&](Index end) {  // whether the groups from `group` to `end` are left out
     if (end > cut.count) return false;
     Index const from = tiling.tile_of(cut.begin(group)), to = tiling.tile_of(cut.begin(end) - 1);
-    return from >= sample.first && (to < sample.begin || from >= sample.end);
+    return call.sample.skips(from, to);
   };
   Index size = 1;
   if (outside(group + 1))

@@ -51,7 +51,7 @@ void check_sharded(LogicalGraph const& graph, OpCase const& c, std::vector<Array
                                      : run_sharded<Ring>(graph, operands, options, local);
   CHECK(many == one);
   std::vector<Plan> const parts = parts_of(graph, options);
-  CHECK(difference_of(graph, options, parts) == "");
+  CHECK(difference_of(graph, options) == "");
   CHECK(fault_of(graph, options, parts) == "");
   for (Plan const& part : parts)
     for (PlannedTraffic const& with : traffic(part))

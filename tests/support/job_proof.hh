@@ -305,13 +305,16 @@ inline std::vector<Plan> parts_of(LogicalGraph const& graph, PlanOptions const& 
   return parts;
 }
 
-/// The first rank whose part is not that of the walk through the whole job; "" where all are.
-inline std::string difference_of(LogicalGraph const& graph, PlanOptions const& options,
-                                 std::vector<Plan> const& parts) {
-  for (std::size_t rank = 0; rank < parts.size(); ++rank)
-    if (!(parts[rank].data() ==
-          detail::part_of(graph, options, static_cast<int>(rank), detail::PartOf::whole_job)))
-      return concat("rank ", rank, "'s part is not that of the whole job");
+/// The first rank whose part differs where it is planned from a thin job; "" where there is none.
+inline std::string difference_of(LogicalGraph const& graph, PlanOptions const& options) {
+  passes::MeshShape const mesh(options.mesh);
+  for (int rank = 0; rank < mesh.ranks(); ++rank) try {
+      PlanData const thin = detail::part_of(graph, options, mesh, rank, detail::PartOf::thin_job);
+      if (!(thin == detail::part_of(graph, options, mesh, rank, detail::PartOf::whole_job)))
+        return concat("rank ", rank, "'s part of a thin job is not that of the whole one");
+    } catch (passes::NotThin const&) {
+      break;
+    }
   return {};
 }
 
@@ -325,13 +328,12 @@ inline std::string fault_of(LogicalGraph const& graph, PlanOptions options,
       options.keep.push_back({tensor.name, tensor.tiling, Storage::stored, tensor.column_unit});
   return JobProof(Plan(graph, options), parts).run();
 }
-/// The same of parts that are planned here, each proved by `check`, and to be that of the whole
-/// job, too.
+/// The same of parts that are planned here, each proved by `check`, too, and to
+/// be alike from thin jobs.
 inline std::string fault_of(LogicalGraph const& graph, PlanOptions options) {
   options.check = true;
-  std::vector<Plan> const parts = parts_of(graph, options);
-  std::string const difference = difference_of(graph, options, parts);
-  return difference.empty() ? fault_of(graph, options, parts) : difference;
+  std::string const difference = difference_of(graph, options);
+  return difference.empty() ? fault_of(graph, options, parts_of(graph, options)) : difference;
 }
 
 }  // namespace nntile::test

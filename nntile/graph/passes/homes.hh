@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -59,26 +58,15 @@ class HomePass {
     place_partials(thin);
     return std::move(homes_);
   }
-  /// How a job is thinned for a rank: along the axis of the mesh with the most coordinates, if the
-  /// tensors that are cut over it are so in runs of tiles. Behind `place`. Throws NotThin.
+  /// How a job is thinned for a rank of a mesh of one axis, over which tensors are cut in runs of
+  /// tiles. Behind `place`. Throws NotThin.
   ThinJob thin(int rank) const {
     std::size_t axis = 0;
-    for (std::size_t a = 0; a < mesh_.axes(); ++a)
-      if (mesh_.axis(a).size > mesh_.axis(axis).size) axis = a;
-    if (mesh_.axes() == 0 || mesh_.axis(axis).size < 3 || options_.owners)
-      throw NotThin{"few coordinates, or owners by tile"};
-    ThinJob job{.axis = axis, .coordinates = mesh_.axis(axis).size};
-    job.own = mesh_.coordinate(rank, axis);
-    int inside = 1;  // ranks of all axes but the last
-    for (std::size_t a = 0; a + 1 < mesh_.axes(); ++a) inside *= mesh_.axis(a).size;
-    job.uniform = mesh_.ranks() != job.coordinates;
-    if (job.uniform && !std::has_single_bit(static_cast<unsigned>(inside)))
-      throw NotThin{"inner axes of the mesh that are no powers of two"};
-    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
-      job.cut.push_back(cut_of(t, axis));
-      for (int const cut : cuts_of_[t])
-        if (cut == ThinJob::mixed) throw NotThin{"tiles that exist at ranks of their own"};
-    }
+    if (mesh_.ranks() < 3 || !mesh_.is_line() || options_.owners)
+      throw NotThin{"several axes of the mesh, fewer than three ranks, or owners by tile"};
+    while (mesh_.axis(axis).size == 1) ++axis;
+    ThinJob job{.axis = axis, .coordinates = mesh_.ranks(), .own = rank};
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) job.cut.push_back(cut_of(t, axis));
     return job;
   }
 
@@ -192,7 +180,7 @@ class HomePass {
                homes[tile].box.at[a] == runs.of(tiling.position(static_cast<Index>(tile))[d]);
       if (fits) return static_cast<int>(d);
     }
-    return ThinJob::mixed;
+    return ThinJob::irregular;
   }
   static bool fits(ShardRule const& rule, PlannedTensor const& tensor) {
     return matches(rule.tensors, tensor.name) &&

@@ -14,10 +14,10 @@ namespace nntile::passes {
 
 /// Follows the tasks of a thin job, and tells which coordinates that it leaves out would have had
 /// their turn. Tasks of cut tiles follow one another by coordinates, which ascend within a cycle;
-/// those of a coordinate that is left out read what the simulated one has read in the cycle.
+/// those of a coordinate that is left out read what the first one has read in the cycle.
 class LeftOut {
  public:
-  /// A tile that is not cut, and the ranks that read it at the simulated coordinate.
+  /// A tile that is not cut, and the ranks that read it at the first coordinate.
   struct Read {
     std::uint32_t buffer;
     std::vector<RankBox> boxes;
@@ -36,7 +36,7 @@ class LeftOut {
     at_ = next;
     if (task != nullptr) node_ = task->node, window_ = task->hints;
   }
-  /// Notes what a task of the simulated coordinate reads.
+  /// Notes what a task of the first coordinate reads.
   void add(std::uint32_t buffer, std::span<RankBox const> boxes) {
     reads_.push_back({buffer, {boxes.begin(), boxes.end()}});
   }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ranks by their coordinates on a mesh.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string>
@@ -37,6 +38,11 @@ class MeshShape {
   int ranks() const { return ranks_; }
   std::size_t axes() const { return axes_.size(); }
   MeshAxis const& axis(std::size_t a) const { return axes_[a]; }
+  /// Whether all ranks are along one axis.
+  bool is_line() const {
+    return std::any_of(axes_.begin(), axes_.end(),
+                       [&](MeshAxis const& axis) { return axis.size == ranks_; });
+  }
   /// Position of an axis by name; axes() where there is none.
   std::size_t find(std::string const& name) const {
     std::size_t a = 0;
@@ -57,6 +63,18 @@ class MeshShape {
     for (std::size_t a = 0; a < axes_.size(); ++a)
       rank += (box.at[a] != RankBox::all ? box.at[a] : coordinate(to, a)) * strides_[a];
     return rank;
+  }
+  /// Whether a box is one rank.
+  bool is_one(RankBox const& box) const {
+    for (std::size_t a = 0; a < axes_.size(); ++a)
+      if (box.at[a] == RankBox::all && axes_[a].size > 1) return false;
+    return true;
+  }
+  /// Whether a box has all ranks of another.
+  bool covers(RankBox const& box, RankBox const& other) const {
+    for (std::size_t a = 0; a < axes_.size(); ++a)
+      if (box.at[a] != RankBox::all && box.at[a] != other.at[a]) return false;
+    return true;
   }
   /// The lowest rank of a box.
   int first(RankBox const& box) const { return nearest(box, 0); }

@@ -130,7 +130,7 @@ class RankWalk {
         move_to(spread.box(box, sources_[use.handle]), use.handle, sink);
         if (cut) note_read(task, use, {&box, 1});
       }
-    if (cut) check_terms(uses, box);
+    if (cut) check_terms(uses);
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) {
         set_valid(use.handle, box);
@@ -142,7 +142,7 @@ class RankWalk {
   /// The ranks that run a task.
   RankBox place(std::size_t t, std::span<Use<BufferId> const> uses) {
     TaskPlace place = places_.of(plan_.tasks[t]);
-    if (plan_.tasks[t].location.rank > 0 && place.open != 0) check_open(t, uses, place);
+    if (plan_.tasks[t].location.rank > 0 && place.open != 0) check_open(uses);
     if (place.open == 0 || all_there(uses, place.box)) return place.box;
     if (targets_[t].spread == place.open && worth_all(uses, place.box)) return place.box;
     int const one = best(uses, place.box, targets_[t]);
@@ -232,43 +232,24 @@ class RankWalk {
   }
   void note_read(PlannedTask const& task, Use<BufferId> const& use,
                  std::span<RankBox const> boxes) {
-    if (task.location.rank - 1 == thin_->other() && !boxes.empty() && !writes(use.access) &&
-        !is_cut(use.handle) && !valid_everywhere(use.handle))
+    if (task.location.rank == 1 && !boxes.empty() && !writes(use.access) && !is_cut(use.handle) &&
+        !valid_everywhere(use.handle))
       left_out_.add(use.handle, boxes);
   }
-  /// Of a task that adds to the sum of a group of coordinates: those left out have to find what
-  /// they read, and do so at ranks like these.
-  void check_terms(std::span<Use<BufferId> const> uses, RankBox const& box) {
+  /// Of a task that adds to the sum of a group of coordinates: those that are left out have to find
+  /// what they read.
+  void check_terms(std::span<Use<BufferId> const> uses) const {
     bool adds = false;
     for (Use<BufferId> const& use : uses) adds |= writes(use.access) && !is_cut(use.handle);
     if (!adds) return;
-    terms_ = box;
     for (Use<BufferId> const& use : uses)
       if (!writes(use.access) && !is_cut(use.handle) && !valid_everywhere(use.handle))
         throw NotThin{"terms that are sent to each coordinate"};
   }
-  /// Where a task of cut tiles is open, it has to run at all ranks of its coordinate, whether what
-  /// is not cut is there or not: so do those that are left out.
-  void check_open(std::size_t t, std::span<Use<BufferId> const> uses, TaskPlace const& place) {
-    Index missing = 0, largest = 0, sent = 0;
-    for (Use<BufferId> const& use : uses) {
-      Index const bytes = plan_.buffers[use.handle].bytes;
-      if (writes(use.access)) largest = std::max(largest, bytes);
-      if (reads(use.access) && !is_cut(use.handle) && !writes(use.access) &&
-          !valid_everywhere(use.handle))
-        sent += bytes;
-    }
-    if (sent == 0) return;
-    int ranks = 0;
-    mesh_.each(place.box, [&](int rank) {
-      ++ranks, missing += sent;
-      for (Use<BufferId> const& use : uses)
-        if (reads(use.access) && is_cut(use.handle) && !valid(use.handle, rank))
-          missing += plan_.buffers[use.handle].bytes;
-    });
-    if ((place.open >> thin_->axis & 1u) != 0 || targets_[t].spread != place.open ||
-        missing > largest * (ranks - 1))
-      throw NotThin{"a task that runs where its tiles happen to be"};
+  /// Where a task of cut tiles is open, it runs where these are: it must read nothing else.
+  void check_open(std::span<Use<BufferId> const> uses) const {
+    for (Use<BufferId> const& use : uses)
+      if (!is_cut(use.handle)) throw NotThin{"a task that runs where its tiles happen to be"};
   }
   /// A task of a coordinate that a thin job leaves out, or of a block of them: the sums that it
   /// stands for are at the rank of the block that is nearest to their target, as choosing between
@@ -280,35 +261,24 @@ class RankWalk {
       if (!writes(use.access) && !valid_everywhere(use.handle))
         throw NotThin{"terms that are sent to each coordinate"};
       if (!writes(use.access)) continue;
-      RankBox box = terms_;
-      box.at[thin_->axis] = static_cast<std::int16_t>(task.location.rank - 1);
+      RankBox box;
+      int at = task.location.rank - 1;
       if (task.priority > 0) {
-        box = nearest(box, task.priority - 1, homes_[use.handle], blocks_.back());
+        at = nearest(at, task.priority - 1, blocks_.back());
         blocks_.pop_back();
       }
+      box.at[thin_->axis] = static_cast<std::int16_t>(at);
       set_valid(use.handle, box);
       written_by_[use.handle] = task.node;
     }
   }
-  /// Of the ranks in the boxes from a coordinate to another, and where a tile is cut, the one
-  /// nearest to a target.
-  RankBox nearest(RankBox box, int last, TileHome const& home, Target const& target) const {
+  /// Of the coordinates from one to another the one nearest to a target.
+  int nearest(int first, int last, Target const& target) const {
     int const wanted = mesh_.nearest(target.box, target.root == no_id ? 0 : roots_[target.root]);
-    int best = 0;
-    bool found = false;
-    for (int c = box.at[thin_->axis]; c <= last; ++c) {
-      box.at[thin_->axis] = static_cast<std::int16_t>(c);
-      mesh_.each(box, [&](int rank) {
-        for (std::size_t a = 0; a < mesh_.axes(); ++a)
-          if ((home.cut >> a & 1u) != 0 && home.box.at[a] != mesh_.coordinate(rank, a)) return;
-        if (!found || (rank ^ wanted) < (best ^ wanted)) best = rank, found = true;
-      });
-    }
-    if (!found) throw NotThin{"a sum away from its terms"};
-    RankBox one;
-    for (std::size_t a = 0; a < mesh_.axes(); ++a)
-      one.at[a] = static_cast<std::int16_t>(mesh_.coordinate(best, a));
-    return one;
+    int best = first;
+    for (int c = first; c <= last; ++c)
+      if ((c ^ wanted) < (best ^ wanted)) best = c;
+    return best;
   }
 
   PlanData const& plan_;
@@ -323,7 +293,6 @@ class RankWalk {
   std::vector<int> roots_;                 // ranks
   std::vector<int> candidates_;            // of one task
   std::vector<Target> blocks_;             // of the blocks of groups to come, the next one last
-  RankBox terms_;                          // of the last task that added to the sum of a group
   std::vector<std::size_t> rows_;          // of a buffer in `valid_`; 0, which is none's: empty
   std::vector<std::uint64_t> valid_;       // ranks that have a tile's present value
   std::vector<RankBox> sources_;           // ... that made or store it

@@ -32,7 +32,7 @@ class Spread {
   /// To all ranks of a box. The list lives to the next call.
   std::span<Hop const> box(RankBox const& to, RankBox const& sources) {
     hops_.clear();
-    mesh_.each(to, [&](int rank) { add(rank, sources); });
+    add(to, sources);
     return ways();
   }
   /// To all ranks that read the present value of a tile in tasks of the node of task `t`, which is
@@ -50,7 +50,7 @@ class Spread {
     for (std::uint32_t at = its.first; at != no_id; at = readers_[at].next) {
       Reader const& reader = readers_[at];
       if (reads(reader.access) && (last == nullptr || !(*last == reader.box))) {
-        mesh_.each(reader.box, [&](int rank) { add(rank, sources); });
+        add(reader.box, sources);
         boxes_.push_back(reader.box);
         last = &reader.box;
       }
@@ -68,7 +68,7 @@ class Spread {
     hops_.clear();
     for (RankBox box : boxes) {
       box.at[axis] = static_cast<std::int16_t>(coordinate);
-      mesh_.each(box, [&](int rank) { add(rank, sources); });
+      add(box, sources);
     }
     return ways();
   }
@@ -87,8 +87,14 @@ class Spread {
     std::uint32_t first = no_id, last = no_id;
   };
 
-  void add(int rank, RankBox const& sources) {
-    if (int const from = mesh_.nearest(sources, rank); from != rank) hops_.push_back({from, rank});
+  void add(RankBox const& to, RankBox const& sources) {
+    if (mesh_.covers(sources, to)) return;
+    bool const one = mesh_.is_one(sources);
+    int from = mesh_.first(sources);
+    mesh_.each(to, [&](int rank) {
+      if (!one) from = mesh_.nearest(sources, rank);
+      if (from != rank) hops_.push_back({from, rank});
+    });
   }
 
   /// Turns direct ways into trees, whose roots are the sources: position i of those that one source
@@ -97,12 +103,19 @@ class Spread {
   std::span<Hop const> ways() {
     if (readers_of_.empty() || hops_.size() < 2) return hops_;
     int const ranks = mesh_.ranks();
-    auto const distance = [&](Hop const& hop) { return (hop.to - hop.from + ranks) % ranks; };
-    std::sort(hops_.begin(), hops_.end(), [&](Hop const& a, Hop const& b) {
-      return a.from != b.from ? a.from < b.from : distance(a) < distance(b);
-    });
-    auto const same = [](Hop const& a, Hop const& b) { return a.to == b.to; };
-    hops_.erase(std::unique(hops_.begin(), hops_.end(), same), hops_.end());
+    auto const ascends = [](Hop const& a, Hop const& b) { return a.from == b.from && a.to < b.to; };
+    auto const before = [&](Hop const& a, Hop const& b) { return !ascends(a, b); };
+    if (std::adjacent_find(hops_.begin(), hops_.end(), before) == hops_.end()) {
+      auto const behind = [](Hop const& hop) { return hop.to > hop.from; };
+      std::rotate(hops_.begin(), std::find_if(hops_.begin(), hops_.end(), behind), hops_.end());
+    } else {
+      auto const distance = [&](Hop const& hop) { return (hop.to - hop.from + ranks) % ranks; };
+      std::sort(hops_.begin(), hops_.end(), [&](Hop const& a, Hop const& b) {
+        return a.from != b.from ? a.from < b.from : distance(a) < distance(b);
+      });
+      auto const same = [](Hop const& a, Hop const& b) { return a.to == b.to; };
+      hops_.erase(std::unique(hops_.begin(), hops_.end(), same), hops_.end());
+    }
     for (std::size_t begin = 0, end; begin < hops_.size(); begin = end) {
       end = begin;
       while (end < hops_.size() && hops_[end].from == hops_[begin].from) ++end;

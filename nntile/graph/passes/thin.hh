@@ -31,10 +31,11 @@ struct NotThin {
   char const* why;
 };
 
-/// How a job is thinned along one axis of the mesh, for a rank at one of its coordinates.
+/// How a job is thinned along the one axis of a mesh, for a rank, which is its own coordinate.
 ///
 /// Law: a thin job has all tasks of tiles that are not cut over the axis, and of those that are the
-/// tasks of two coordinates: the rank's own, and that of another one that is simulated beside it.
+/// tasks of three coordinates: the rank's own, the first, by which the others are known, and the
+/// last, whose readers say where a value is wanted.
 /// Where canonical groups are summed over the cut axis it has the rank's path through the tree, on
 /// which one task stands for each block of other coordinates' groups. Tasks at different
 /// coordinates touch the same tiles only where these are not cut, so that what is left out changes
@@ -43,7 +44,7 @@ struct NotThin {
 /// the last coordinate of it in place of a priority; one that was ordered by tiles of a tensor
 /// which is cut over the axis the number of its window, from 1, in place of hints.
 struct ThinJob {
-  static constexpr int uncut = -1, irregular = -2, mixed = -3;
+  static constexpr int uncut = -1, irregular = -2;
 
   std::size_t axis = 0;  // of the mesh
   int coordinates = 1;   // along it
@@ -52,12 +53,11 @@ struct ThinJob {
   std::vector<int> cut = {};
   /// Hidden tensors of sums of groups, each with the lowest of that result.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> levels = {};
-  bool uniform = false;  // tiles have to be alike on all coordinates
   std::uint16_t windows = 0;
 
-  /// The coordinate beside the own one whose tasks are there.
-  int other() const { return own == 0 ? 1 : 0; }
-  bool has(Index coordinate) const { return coordinate == own || coordinate == other(); }
+  bool has(Index coordinate) const {
+    return coordinate == 0 || coordinate == own || coordinate + 1 == coordinates;
+  }
   Index coordinate(Index tile, Index tiles) const { return TileRuns{tiles, coordinates}.of(tile); }
   /// Whether the tasks of a tile of a tensor are left out.
   bool leaves_out(PlannedTensor const& tensor, std::uint32_t id, Index tile) const {
@@ -90,7 +90,6 @@ struct ThinJob {
   /// NotThin.
   TileSample sample(TiledCall const& call, std::size_t id) const {
     AxisTiling const& tiling = *call.tilings[id];
-    if (uniform && !is_uniform(tiling)) throw NotThin{"tiles differ"};
     bool groups = false;
     for (Phase const& phase : detail::phases_of(call)) {
       std::uint32_t used = 0;
@@ -111,17 +110,15 @@ struct ThinJob {
     if (groups && call.op->tiles != nullptr) throw NotThin{"groups of an op that lists its tiles"};
     if (groups) check_groups(tiling, call.groups[id]);
     TileRuns const runs{tiling.count(), coordinates};
-    Index const second = own == 0 ? runs.begin(2) : runs.begin(own);
-    return {id, runs.begin(own == 0 ? 2 : 1), second, own == 0 ? second : runs.begin(own + 1)};
+    return {id,
+            runs.begin(1),
+            runs.begin(own),
+            runs.begin(own + 1),
+            runs.begin(coordinates - 1),
+            tiling.count()};
   }
 
  private:
-  bool is_uniform(AxisTiling const& tiling) const {
-    if (tiling.count() % coordinates != 0) return false;
-    for (Index tile = 1; tile < tiling.count(); ++tile)
-      if (tiling.size(tile) != tiling.size(0)) return false;
-    return true;
-  }
   /// Throws NotThin where a coordinate begins within a group.
   void check_groups(AxisTiling const& tiling, Index count) const {
     GroupCut const groups{tiling.extent(), count};
