@@ -24,8 +24,10 @@ struct Stream {
 /// What has become of the jobs before a mark in a stream.
 enum class StreamProgress : std::uint8_t { running, ended, failed };
 
-/// The work of one task. Buffers stand in the order of its uses, as the device allocated them, or
-/// of the host. Both arrays live until the device says that the job has ended.
+/// The work of one task. It may be given operands that a failed task before it has left in any
+/// state: it fails then, or computes what is not used, and touches no byte beside its buffers.
+/// These stand in the order of its uses, as the device allocated them, or of the host. Both arrays
+/// live until the device says that the job has ended.
 struct DeviceJob {
   Codelet const& codelet;
   std::span<void* const> buffers;
@@ -60,6 +62,9 @@ struct NoDevice {
 ///                                   ended jobs have written is visible then. Once for each mark it
 ///                                   says so; later calls say ended or failed.
 ///   wait(stream, other, mark)       jobs launched from here on begin behind that mark of another.
+///
+/// A device with `runs_ahead` = false is given no job before those that its task depends on have
+/// ended; with others, a runtime may launch along one stream ahead of the ends.
 ///
 /// After an error that lasts (a lost device) launch and query go on to fail, with one sentence that
 /// says so, allocate throws DeviceError, and free and the destructor return.

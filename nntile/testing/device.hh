@@ -60,6 +60,8 @@ class EmulatedDevice {
     return at(stream).launch(job);
   }
   std::uint64_t mark(Stream stream) noexcept { return at(stream).mark(); }
+  /// Marks so far: a runtime makes one behind each job.
+  std::uint64_t marks(Stream stream) const noexcept { return at(stream).marks(); }
   StreamProgress query(Stream stream, std::uint64_t mark, char* text) noexcept {
     return at(stream).query(mark, text);
   }
@@ -86,6 +88,7 @@ static_assert(Device<EmulatedDevice> && !UnifiedDevice<EmulatedDevice>);
 class EmulatedUnifiedDevice : public EmulatedDevice {
  public:
   using EmulatedDevice::EmulatedDevice;
+  static constexpr bool runs_ahead = false;  // a cancelled task's body is never called there
   void* reach(void* pointer) noexcept { return machine_.memory.at(pointer); }
 };
 static_assert(UnifiedDevice<EmulatedUnifiedDevice>);

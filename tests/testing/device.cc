@@ -2,6 +2,7 @@
 // Tasks on emulated devices.
 #include "nntile/testing/device.hh"
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -127,4 +128,29 @@ TEMPLATE_LIST_TEST_CASE("programs replay on devices", "[testing][device]", Repla
   DataHandle const bindings[] = {cell(runtime, 1), runtime.allocate(sizeof(long), on(0))};
   for (int i = 0; i < 5; ++i) runtime.replay(program, bindings);
   CHECK(read(runtime, bindings[0]) == 364);
+}
+
+using Ahead = std::tuple<EngineOn<EmulatedDevice>>;
+TEMPLATE_LIST_TEST_CASE("tasks of a stream are launched before those before them have ended",
+                        "[testing][device]", Ahead) {
+  TestType runtime(RuntimeOptions{});
+  auto const there = runtime.allocate(sizeof(long), on(0)), result = cell(runtime);
+  std::atomic<bool> open{false};
+  static constexpr Codelet gate{
+      .name = "gate", .cpu = +[](KernelCall const& call) noexcept -> Status {
+        auto* const opened = *static_cast<std::atomic<bool>* const*>(call.arguments);
+        while (!*opened) nntile::detail::yield_core();
+        cell_of(call, 0) = 1;
+        return {};
+      }};
+  submit(runtime, gate, {{there, Access::write}}, &open);
+  Event last{};
+  for (int i = 0; i < 9; ++i) last = submit(runtime, step_codelet, {{there, Access::update}}, 1L);
+  while (runtime.device().marks({0, 0}) != 10) (void)runtime.done(last);
+  CHECK_FALSE(runtime.done(last));
+  Event const copied = copy(runtime, there, result);  // on another lane: waits for the end
+  CHECK(runtime.device().marks({0, 1}) == 0);
+  open = true;
+  runtime.wait(copied);
+  CHECK(read(runtime, result) == 29524);
 }

@@ -29,7 +29,7 @@ TEMPLATE_LIST_TEST_CASE("the battery passes with buffers on devices",
         return TestType(options,
                         EmulatedOptions{.devices = devices, .seed = 7, .longest_delay_ns = 20'000});
       },
-      {.max_workers = 2, .rounds = 1, .heavy = false});
+      {.max_workers = 2, .rounds = 1, .heavy = false, .only = sanitized ? "random" : ""});
   INFO(to_string(report));
   CHECK(report.passed());
 }

@@ -144,6 +144,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
   }
 
  private:
+  using Node = std::conditional_t<D::exists, support::DeviceTaskNode, support::TaskNode>;
   using Claims = detail::engine::Claims;
   using Waiters = detail::engine::Waiters;
   friend class support::StorageCalls<Engine>;
@@ -217,7 +218,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
   support::TaskNode& take_node() {
     support::TaskNode* node = free_nodes_.pop();
     if (node == nullptr) {
-      auto& chunk = nodes_.emplace_back(std::make_unique<support::TaskNode[]>(nodes_per_chunk));
+      auto& chunk = nodes_.emplace_back(std::make_unique<Node[]>(nodes_per_chunk));
       for (std::size_t i = 1; i < nodes_per_chunk; ++i) free_nodes_.push(chunk[i]);
       node = &chunk[0];
     }
@@ -229,8 +230,15 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
     node->claimed = false;
     node->claim_from = 0;
     node->start = node->ended = nullptr;
-    node->successors.store(nullptr, std::memory_order_relaxed);
+    begin_lists(*node);
     return *node;
+  }
+  static void begin_lists(support::TaskNode& node) noexcept {
+    node.successors.store(nullptr, std::memory_order_relaxed);
+    if constexpr (D::exists) {
+      static_cast<Node&>(node).at_launch.store(nullptr, std::memory_order_relaxed);
+      static_cast<Node&>(node).stream = {-1, 0};
+    }
   }
 
   /// Copies and checks a submission; what must come before it. Changes nothing but the node.
@@ -244,6 +252,8 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
     node.edges.resize(producers.size());
     node.block = &events_.begin(submitted_ + 1);
     if (task.codelet->cpu == nullptr || devices_.own(node.uses)) poll_when_idle();
+    if constexpr (D::exists)
+      static_cast<Node&>(node).stream = devices_.stream_of(*task.codelet, node.uses);
     return producers;
   }
   void poll_when_idle() {
@@ -276,7 +286,21 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
 
   void start(support::TaskNode& node, std::span<support::TaskReference const> producers) noexcept {
     issued_.store(issued_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (support::link(node, producers)) ready(node);
+    if (link_behind(node, producers)) ready(node);
+  }
+  /// Behind the launch of those on its own stream, and the end of all others.
+  static bool link_behind(support::TaskNode& node,
+                          std::span<support::TaskReference const> producers) noexcept {
+    if constexpr (support::DeviceTasks<D>::runs_ahead) {
+      Stream const stream = static_cast<Node&>(node).stream;
+      return support::link(
+          node, producers, [=](support::TaskNode& producer) -> std::atomic<support::TaskEdge*>& {
+            auto& its = static_cast<Node&>(producer);
+            return stream.device >= 0 && its.stream == stream ? its.at_launch : its.successors;
+          });
+    } else {
+      return support::link(node, producers);
+    }
   }
   void ready(support::TaskNode& node) noexcept {
     if (node.block == nullptr) {
@@ -347,7 +371,11 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
     {
       support::DrivingThread::InTask const in_task(thread_);
       support::Workspaces::Loan const workspace(workspaces_, *node.body.codelet);
-      ran = devices_.run_body(failures_, tokens_, node.body, &node, workspace.block());
+      if constexpr (D::exists)
+        ran = devices_.run_body(failures_, tokens_, node.body, &node, workspace.block(),
+                                devices_.runs_ahead, [&] { launched(node); });
+      else
+        ran = support::run_body(failures_, tokens_, node.body, &node, workspace.block());
     }
     if (ran != support::Ran::ended) {
       wake_.notify();  // a blocked submit may go on
@@ -356,6 +384,15 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
     if (bool const driver = thread_.is_driver(); tokens_.due(driver)) [[unlikely]]
       (void)tokens_.poll(driver);
     return true;
+  }
+  /// The task is on its stream.
+  void launched(support::TaskNode& node) noexcept {
+    bool spawned = false;
+    support::unlink(static_cast<Node&>(node).at_launch, [&](support::TaskNode& next) {
+      ready(next);
+      spawned = true;
+    });
+    if (spawned && driver_helps_) wake_.notify();
   }
   /// False where the task has no device entry, or the calling thread no device.
   bool run_on_device(support::TaskNode& node) noexcept {
@@ -369,7 +406,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
   static void token_ended(void* runtime, void* task, Status status) noexcept {
     auto& self = *static_cast<Engine*>(runtime);
     auto& node = *static_cast<support::TaskNode*>(task);
-    support::settle(self.failures_, node.body, status);
+    self.devices_.settle(self.failures_, node.body, status);
     if (node.ended != nullptr) return node.ended(node);
     (void)self.end(node, false);
   }
@@ -398,6 +435,10 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
       });
     bool const is_join =
         node.block == nullptr && node.retired == nullptr;  // a lock may wait for it
+    if constexpr (D::exists)
+      if (auto& list = static_cast<Node&>(node).at_launch;
+          list.load(std::memory_order_acquire) != support::TaskNode::closed())
+        support::unlink(list, go_on);  // it was not launched
     support::unlink(node, go_on);
     std::uint64_t const sequence = node.block != nullptr ? node.body.sequence : 0;
     if (sequence != 0) events_.end(*node.block, sequence);
@@ -476,7 +517,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
   std::vector<support::TaskReference> joined_;
   support::Events events_;
   support::FreeStack<support::TaskNode> free_nodes_;
-  std::vector<std::unique_ptr<support::TaskNode[]>> nodes_;
+  std::vector<std::unique_ptr<Node[]>> nodes_;
   std::uint64_t numbers_ = 0;
   support::Submitted submitted_;
   std::uint64_t ended_seen_ = 0;  // not above ended_: so that a submission need not look

@@ -298,7 +298,7 @@ template <class E> class Nest : public support::NestedCalls {
     Node* node = free_nodes_.pop();
     if (node == nullptr) {
       std::size_t const count = chunks_.empty() ? 2 : most_nodes_per_chunk;
-      auto& chunk = chunks_.emplace_back(std::make_unique<Node[]>(count));
+      auto& chunk = chunks_.emplace_back(std::make_unique<typename E::Node[]>(count));
       for (std::size_t i = 1; i < count; ++i) free_nodes_.put_back(chunk[i]);
       node = &chunk[0];
     }
@@ -308,7 +308,7 @@ template <class E> class Nest : public support::NestedCalls {
     node->start = nullptr;
     node->ended = &end;
     node->groups = support::Groups::none;  // in order
-    node->successors.store(nullptr, std::memory_order_relaxed);
+    E::begin_lists(*node);
     return *node;
   }
 
@@ -390,7 +390,7 @@ template <class E> class Nest : public support::NestedCalls {
   std::vector<support::TaskReference> tasks_;  // by sequence, from `first_`
   std::vector<support::Buffer*> retired_;      // whose last tasks may not have ended
   support::FreeStack<Node> free_nodes_;
-  std::vector<std::unique_ptr<Node[]>> chunks_;
+  std::vector<std::unique_ptr<typename E::Node[]>> chunks_;
   std::uint64_t numbers_ = 0;
   /// The body, and each of its tasks.
   std::atomic<std::uint32_t> live_{0};

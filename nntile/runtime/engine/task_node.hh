@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "nntile/runtime/device.hh"
 #include "nntile/runtime/engine/scratch_array.hh"
 #include "nntile/runtime/support/buffer.hh"
 #include "nntile/runtime/support/events.hh"
@@ -65,6 +66,13 @@ struct alignas(64) TaskNode {
   }
 };
 
+/// A node of an engine with devices. Tasks of its stream wait for its launch, in a list of their
+/// own.
+struct DeviceTaskNode : TaskNode {
+  Stream stream{-1, 0};  // of no device: it runs on the host, or submits
+  std::atomic<TaskEdge*> at_launch{nullptr};
+};
+
 /// Whether the task that the reference names has ended; its effects are visible then. The driver
 /// only.
 inline bool has_ended(TaskReference const& task) noexcept {
@@ -84,14 +92,15 @@ inline void copy_task(TaskNode& node, Task<DataHandle> const& task, std::uint64_
                node.arguments.data(), task.label};
 }
 
-/// Links a filled node, whose edges are sized, behind its producers; true if none of them is left
-/// and the caller is to run it.
-inline bool link(TaskNode& node, std::span<TaskReference const> producers) noexcept {
+/// Links a filled node, whose edges are sized, behind its producers, each in the list that
+/// list_of(producer) says; true if none of them is left and the caller is to run it.
+template <class ListOf>
+bool link(TaskNode& node, std::span<TaskReference const> producers, ListOf list_of) noexcept {
   node.pending.store(1 + static_cast<std::int64_t>(producers.size()), std::memory_order_relaxed);
   std::int64_t satisfied = 1;
   for (std::size_t i = 0; i < producers.size(); ++i) {
     TaskEdge& edge = node.edges[i];
-    auto& list = producers[i].node->successors;
+    std::atomic<TaskEdge*>& list = list_of(*producers[i].node);
     edge.consumer = &node;
     edge.next = list.load(std::memory_order_acquire);
     do {
@@ -103,15 +112,23 @@ inline bool link(TaskNode& node, std::span<TaskReference const> producers) noexc
   return node.pending.fetch_sub(satisfied, std::memory_order_acq_rel) == satisfied;
 }
 
-/// Ends a node: closes its list and calls ready(consumer) for each successor that waits for nothing
-/// else.
-template <class Ready> void unlink(TaskNode& node, Ready&& ready) noexcept {
-  TaskEdge* edge = node.successors.exchange(TaskNode::closed(), std::memory_order_seq_cst);
+inline bool link(TaskNode& node, std::span<TaskReference const> producers) noexcept {
+  return link(node, producers,
+              [](TaskNode& producer) -> std::atomic<TaskEdge*>& { return producer.successors; });
+}
+
+/// Closes an open list and calls ready(consumer) for each task in it that waits for nothing else.
+template <class Ready> void unlink(std::atomic<TaskEdge*>& list, Ready&& ready) noexcept {
+  TaskEdge* edge = list.exchange(TaskNode::closed(), std::memory_order_seq_cst);
   while (edge != nullptr) {
     TaskNode& consumer = *edge->consumer;
     edge = edge->next;  // before the count drops: the edge lives in the consumer
     if (consumer.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) ready(consumer);
   }
+}
+/// The same of all that wait for the end of a node.
+template <class Ready> void unlink(TaskNode& node, Ready&& ready) noexcept {
+  unlink(node.successors, ready);
 }
 
 }  // namespace nntile::support

@@ -484,11 +484,11 @@ template <class Policy> class Machine {
     auto& with_token = *static_cast<TokenTask<Policy>*>(task);
     if (with_token.is_pending) {
       auto& pending = static_cast<Pending<Policy>&>(with_token);
-      support::settle(self.failures, pending.body, status);
+      self.devices.settle(self.failures, pending.body, status);
       return self.end_pending(pending);
     }
     Flight<Policy>& flight = *with_token.flight;
-    support::settle(self.failures, static_cast<Prepared<Policy>&>(with_token).body, status);
+    self.devices.settle(self.failures, static_cast<Prepared<Policy>&>(with_token).body, status);
     (void)self.end_program_task(outside, flight, flight.image().task(with_token.offset));
   }
 

@@ -417,7 +417,7 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   static void token_ended(void* runtime, void* task, Status status) noexcept {
     auto& self = *static_cast<BasicSerial*>(runtime);
     Pending& pending = *static_cast<Pending*>(task);
-    support::settle(self.failures_, pending.body, status);
+    self.devices_.settle(self.failures_, pending.body, status);
     pending.ended.store(true, std::memory_order_seq_cst);
     self.ended_tokens_.fetch_add(1, std::memory_order_seq_cst);
     self.wake_.notify();

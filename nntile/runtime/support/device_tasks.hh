@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <new>
 #include <span>
@@ -78,55 +79,122 @@ template <Device D> class DeviceTasks {
 
   /// As run_body of run_body.hh; a task that names memory of a device runs there, as an
   /// asynchronous one.
+  ///
+  /// launched() is called once the task is on its stream: tasks of that stream that come behind it
+  /// may be launched then, if `ahead`, before it has ended. A mark that stands by then says
+  /// nothing: it may be cleared by a task that is on the stream already, as others may be set;
+  /// settle() says whether a task is cancelled, whatever it has computed.
+  template <class Launched>
   Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
-               void* workspace) noexcept {
-    int const device = device_of(body.uses);
-    if (device < 0) return support::run_body(failures, tokens, body, task, workspace);
+               void* workspace, [[maybe_unused]] bool ahead, Launched launched) noexcept {
+    if (!own(body.uses)) return support::run_body(failures, tokens, body, task, workspace);
     Codelet const& codelet = *body.codelet;
     if (std::string const why = problem(device_, codelet, body.uses); !why.empty()) [[unlikely]]
       return fail(failures, body, why);
     if constexpr (UnifiedDevice<D>)
       if (!device_.runs(codelet)) return run_on_host(failures, tokens, body, task);
-    int const lane = &codelet == &copy_codelet ? device_.lanes() - 1 : 0;
-    Queue& queue = queue_of({device, lane});
-    return run_asynchronous(
-        failures, tokens, body, task, false, [&](KernelCall const& call, Completion const& token) {
-          return queue.launch({codelet, {body.pointers, body.uses.size()}, body.arguments},
-                              call.text, token);
+    DeviceJob const job{codelet, {body.pointers, body.uses.size()}, body.arguments};
+    Queue& queue = queue_of(stream_of(codelet, body.uses));
+    typename Queue::Flying* flying = nullptr;
+    char text[status_text_bytes] = {};
+    Ran const ran = run_with_token(
+        failures, tokens, body, task, text, false,
+        [&](KernelCall const&, Completion const& token) -> Status {
+          // A mark that stands now may be cleared by a task that is on the stream already.
+          bool const cancelled = !runs_ahead && failures.any_marked() && failures.meets_mark(body);
+          flying = queue.launch(cancelled ? nullptr : &job, token);
+          return flying == nullptr ? Status{"no memory for a task on a device"} : Status{};
+        },
+        [this](Failures& its_failures, TaskBody const& its_body, Status status) {
+          settle(its_failures, its_body, status);
         });
+    launched();
+    if (flying != nullptr) queue.let_end(*flying);
+    return ran;
   }
+  Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
+               void* workspace) noexcept {
+    return run_body(failures, tokens, body, task, workspace, false, [] {});
+  }
+
+  /// Settles a task that has ended by its token. Tasks of one stream end in its order, so that what
+  /// one marks is there for those behind it: whether these are cancelled is said now, whatever they
+  /// have computed.
+  void settle(Failures& failures, TaskBody const& body, Status status) noexcept {
+    bool const asks = own(body.uses) && device_.runs(*body.codelet) && failures.any_marked();
+    if (!asks || !failures.cancel_if_marked(body)) support::settle(failures, body, status);
+  }
+
+  /// The stream of a task; a device below 0: the host.
+  Stream stream_of(Codelet const& codelet, std::span<Use<Buffer*> const> uses) const noexcept {
+    return {device_of(uses), &codelet == &copy_codelet ? device_.lanes() - 1 : 0};
+  }
+  /// Whether tasks of one stream may be launched before those of it that they depend on have ended.
+  static constexpr bool runs_ahead = [] {
+    if constexpr (requires { bool(D::runs_ahead); }) return D::runs_ahead;
+    return true;
+  }();
 
  private:
   /// What was launched into one stream and has not ended, in order. A poll of the token of the
   /// first looks for all of them.
   struct Queue {
     struct Flying {
-      std::uint64_t mark;
+      std::uint64_t mark;  // 0: nothing was launched before it
       Completion token;
+      char text[status_text_bytes] = {};  // why its launch failed
+      bool may_end = false;  // its entry has returned, so that those before it are settled first
+
+      void fail(char const* why) noexcept {
+        if (why != text) std::strncpy(text, why, status_text_bytes - 1);
+        if (text[0] == 0) std::strcpy(text, "its launch failed");
+      }
     };
     D* device = nullptr;
     Stream stream;
     detail::Mutex mutex;
     std::deque<Flying> flying;
     bool watched = false;  // a poll looks for the first, or is about to
+    std::uint64_t last_mark = 0;
 
-    Status launch(DeviceJob const& job, char* text, Completion const& token) noexcept {
-      bool watches = false;
+    /// Launches a job, or none: the task ends in its turn all the same, and so where that fails.
+    /// Null: no memory.
+    Flying* launch(DeviceJob const* job, Completion const& token) noexcept {
+      detail::Lock guard(mutex);
       try {
-        detail::Lock guard(mutex);
-        flying.push_back({0, token});
-        Status const status = device->launch(stream, job, text);
-        if (!status.ok()) {
-          flying.pop_back();
-          return status;
-        }
-        flying.back().mark = device->mark(stream);
-        watches = !std::exchange(watched, true);
+        (void)flying.emplace_back();
       } catch (std::bad_alloc const&) {
-        return {"no memory for a task on a device"};
+        return nullptr;
+      }
+      Flying& task = flying.back();
+      task.token = token;
+      if (job != nullptr) {
+        Status const status = device->launch(stream, *job, task.text);
+        if (status.ok())
+          last_mark = device->mark(stream);
+        else
+          task.fail(status.error);
+      }
+      task.mark = last_mark;
+      return &task;
+    }
+    /// The task that was launched may end from here on, and is gone then.
+    void let_end(Flying& task) noexcept {
+      Completion const token = task.token;
+      bool watches;
+      {
+        detail::Lock guard(mutex);
+        task.may_end = true;
+        watches = !std::exchange(watched, true);
       }
       if (watches) watch(token);
-      return {};
+    }
+    StreamProgress progress_of(Flying const& task, char* text) noexcept {
+      StreamProgress const progress =
+          task.mark == 0 ? StreamProgress::ended : device->query(stream, task.mark, text);
+      if (task.text[0] == 0 || progress == StreamProgress::running) return progress;
+      std::memcpy(text, task.text, status_text_bytes);
+      return StreamProgress::failed;
     }
     /// Polls for the first task; where there is no memory for that, waits for all of them.
     void watch(Completion const& token) noexcept {
@@ -150,8 +218,12 @@ template <Device D> class DeviceTasks {
             return true;
           }
           Flying const& next = self.flying.front();
+          if (!next.may_end) {
+            if (any) self.watched = false;
+            return any;
+          }
           token = next.token;
-          progress = self.device->query(self.stream, next.mark, text);
+          progress = self.progress_of(next, text);
           if (progress != StreamProgress::running) self.flying.pop_front();
         }
         if (progress == StreamProgress::running) {
@@ -166,7 +238,7 @@ template <Device D> class DeviceTasks {
 
   static Ran fail(Failures& failures, TaskBody const& body, std::string const& why) noexcept {
     if (!failures.any_marked() || !failures.cancel_if_marked(body))
-      settle(failures, body, {why.c_str()});
+      support::settle(failures, body, {why.c_str()});
     return Ran::ended;
   }
   /// An asynchronous entry, on memory that the host reaches.
@@ -231,12 +303,16 @@ template <Device D> class DeviceTasks {
 /// Without devices: nothing.
 template <> class DeviceTasks<NoDevice> {
  public:
+  static constexpr bool runs_ahead = false;
   static constexpr bool busy() noexcept { return false; }
   static constexpr bool own(std::span<Use<Buffer*> const>) noexcept { return false; }
   static StorageSource source() noexcept { return {}; }
   static Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
                       void* workspace) noexcept {
     return support::run_body(failures, tokens, body, task, workspace);
+  }
+  static void settle(Failures& failures, TaskBody const& body, Status status) noexcept {
+    support::settle(failures, body, status);
   }
 };
 

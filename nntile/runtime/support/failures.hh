@@ -90,6 +90,15 @@ class Failures {
     return true;
   }
 
+  /// Whether a buffer that the task reads or updates is marked.
+  bool meets_mark(TaskBody const& task) const noexcept {
+    detail::Lock guard(mutex_);
+    for (Use<Buffer*> const& use : task.uses)
+      if ((use.access == Access::read || use.access == Access::update) && mark_of(*use.handle) != 0)
+        return true;
+    return false;
+  }
+
   /// Clears the marks of what the task has written completely.
   void succeed(TaskBody const& task) noexcept {
     for (Use<Buffer*> const& use : task.uses)

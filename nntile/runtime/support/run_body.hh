@@ -98,14 +98,11 @@ inline void run_on_device(Failures& failures, TaskBody const& body, void* stream
   run_on_device(failures, body, stream, [](void*) { return Status{}; });
 }
 
-/// Runs one task's entry(call, token) -> Status, which returns before the task has ended, unless a
-/// mark cancels the task; `runs_on_marks`: it is called all the same. Never throws.
-template <class Entry>
-Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
-                     bool runs_on_marks, Entry entry) noexcept {
-  char text[status_text_bytes];
-  bool const marked = failures.any_marked() && failures.cancel_if_marked(body, text);
-  if (marked && !runs_on_marks) return Ran::ended;
+/// Calls entry(call, token) -> Status, which returns before the task has ended. Where it has ended
+/// by then, settles it by settle(failures, body, status).
+template <class Entry, class Settle>
+Ran run_with_token(Failures& failures, Tokens& tokens, TaskBody const& body, void* task, char* text,
+                   bool marked, Entry entry, Settle settle) noexcept {
   Completion token;
   try {
     token = tokens.open(task, body);
@@ -125,6 +122,17 @@ Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& body, v
   if (!result.ended) return Ran::pending;
   settle(failures, body, result.failed ? Status{result.text} : Status{});
   return Ran::ended;
+}
+
+/// Runs one task's entry(call, token) -> Status, which returns before the task has ended, unless a
+/// mark cancels the task; `runs_on_marks`: it is called all the same. Never throws.
+template <class Entry>
+[[gnu::noinline]] Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& body,
+                                       void* task, bool runs_on_marks, Entry entry) noexcept {
+  char text[status_text_bytes];
+  bool const marked = failures.any_marked() && failures.cancel_if_marked(body, text);
+  if (marked && !runs_on_marks) return Ran::ended;
+  return run_with_token(failures, tokens, body, task, text, marked, entry, &settle);
 }
 
 /// Runs one task's body on the calling thread, unless a mark cancels it. The CPU entry is preferred

@@ -125,6 +125,7 @@ class EmulatedStream {
     });
     return number;
   }
+  std::uint64_t marks() const noexcept { return marks_; }
   StreamProgress query(std::uint64_t mark, char* text) {
     std::lock_guard const lock(mutex_);
     bool const ended = reached_ >= mark;
@@ -198,7 +199,7 @@ class EmulatedStream {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
-  std::uint64_t marks_ = 0;
+  std::atomic<std::uint64_t> marks_{0};
   std::uint64_t reached_ = 0;
   std::string failure_;                            // of a job behind the last mark
   std::map<std::uint64_t, std::string> failures_;  // of marks that were reached, until seen
