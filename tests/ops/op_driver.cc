@@ -295,7 +295,7 @@ std::vector<Array> run_reference(OpCase const& c, DType element,
   return result;
 }
 
-Cost total_cost(OpCase const& c, Cuts const& cuts) {
+Cost total_cost(OpCase const& c, Cuts const& cuts, DType element) {
   struct Sum final : TileVisitor {
     TiledCall const& call;
     Cost cost;
@@ -304,13 +304,9 @@ Cost total_cost(OpCase const& c, Cuts const& cuts) {
   };
   auto const table = axes_of(c);
   auto const tilings = tilings_of(table, cuts);
-  TiledCall call{c.op,
-                 c.attrs.data(),
-                 DType::fp32,
-                 c.types(DType::fp32).second,
-                 c.op->operands(c.attrs.data()),
-                 table,
-                 {}};
+  TiledCall call{
+      c.op, c.attrs.data(), element, c.types(element).second, c.op->operands(c.attrs.data()), table,
+      {}};
   for (AxisTiling const& tiling : tilings) call.tilings.push_back(&tiling);
   Sum sum(call);
   walk(call, sum);

@@ -103,7 +103,7 @@ std::string deviation(OpCase const& c, DType element, std::vector<Array> const& 
 std::string difference(OpCase const& c, std::vector<Array> const& a, std::vector<Array> const& b);
 
 /// What the tile tasks of a call cost together.
-Cost total_cost(OpCase const& c, Cuts const& cuts = {});
+Cost total_cost(OpCase const& c, Cuts const& cuts = {}, DType element = DType::fp32);
 
 /// Instruction sets that this build and CPU have, the best last.
 std::vector<Isa> instruction_sets();

@@ -2,7 +2,10 @@
 #include "kernels/cuda/launch.hh"
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 
@@ -22,6 +25,13 @@ std::string at(Place place) {
 }
 
 bool same(Place a, Place b) { return a.line == b.line && std::strcmp(a.file, b.file) == 0; }
+
+/// Adds a line to the file that the environment names, once.
+void note_launch(std::string const& line) {
+  static char const* const file = std::getenv("NNTILE_SIMT_LAUNCHES");
+  static thread_local std::set<std::string> noted;
+  if (file != nullptr && noted.insert(line).second) std::ofstream(file, std::ios::app) << line;
+}
 
 /// What a fiber of a block runs.
 struct Start {
@@ -235,9 +245,10 @@ void Block::write(int rank, std::size_t offset, void const* from, std::size_t by
 void Block::fail(std::string what) const { throw what; }
 
 Status run_grid(Index blocks, int threads, std::size_t shared_bytes, void const* kernel,
-                Block::Body body) noexcept {
+                Block::Body body, char const* name) noexcept {
   static thread_local char text[status_text_bytes];
   try {
+    note_launch(concat(name, " ", threads, " ", shared_bytes, "\n"));
     std::string error;
     if (blocks < 1 || blocks > INT32_MAX)
       error = concat("a launch of ", blocks, " blocks");

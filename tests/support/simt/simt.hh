@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <typeinfo>
 #include <vector>
 
 #include "nntile/core/call_site.hh"
@@ -99,9 +100,11 @@ class Block {
   std::vector<Word> words_;
 };
 
-/// Runs all blocks of a grid. The text of a failure stays until the thread's next one.
+/// Runs all blocks of a grid of the kernel whose type has this name. With NNTILE_SIMT_LAUNCHES=FILE
+/// a line `name threads bytes` is added to it for each kind of launch. The text of a failure stays
+/// until the thread's next one.
 Status run_grid(Index blocks, int threads, std::size_t shared_bytes, void const* kernel,
-                Block::Body body) noexcept;
+                Block::Body body, char const* name) noexcept;
 
 }  // namespace nntile::test::simt
 
@@ -194,11 +197,13 @@ class Thread {
 template <class Kernel> Status launch(Grid grid, void*, Kernel const& kernel) noexcept {
   static_assert(Kernel::threads % warp_size == 0 && Kernel::threads <= 1024);
   static_assert(std::is_trivially_copyable_v<Kernel> && sizeof(Kernel) <= 4096);
-  return simt::run_grid(grid.blocks, Kernel::threads, grid.shared, &kernel,
-                        [](void const* body, simt::Block& block, int rank) {
-                          Thread thread(block, rank);
-                          (*static_cast<Kernel const*>(body))(thread);
-                        });
+  return simt::run_grid(
+      grid.blocks, Kernel::threads, grid.shared, &kernel,
+      [](void const* body, simt::Block& block, int rank) {
+        Thread thread(block, rank);
+        (*static_cast<Kernel const*>(body))(thread);
+      },
+      typeid(Kernel).name());
 }
 
 }  // namespace nntile::kernels::cuda
