@@ -210,9 +210,15 @@ class HomePass {
     if (tiles < parts) fail_tiles(t, d, rule, tiles, parts);
     TileRuns const runs{tiles, parts};
     cuts_of_[t][a] = static_cast<int>(d);
-    for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile)
-      cut_at(tensor.first_buffer + static_cast<std::uint32_t>(tile), a,
-             runs.of(tensor.tiling.position(tile)[d]));
+    Index inside = 1, outside = 1;  // tiles along the dimensions before, and behind
+    for (std::size_t other = 0; other < tensor.tiling.rank(); ++other)
+      if (other != d) (other < d ? inside : outside) *= tensor.tiling.axis(other).count();
+    std::uint32_t b = tensor.first_buffer;
+    for (Index outer = 0; outer < outside; ++outer)
+      for (Index at = 0; at < tiles; ++at) {
+        Index const coordinate = runs.of(at);
+        for (Index inner = 0; inner < inside; ++inner) cut_at(b++, a, coordinate);
+      }
   }
   /// Deals out the tiles over an axis of the mesh, to one coordinate those that some task writes
   /// together, and the same tiles of what it reads: a gradient that is kept goes where its

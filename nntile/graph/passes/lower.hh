@@ -22,14 +22,26 @@ inline void add_buffers(PlanData& plan, std::uint32_t id) {
   PlannedTensor& tensor = plan.tensors[id];
   tensor.first_buffer = static_cast<std::uint32_t>(plan.buffers.size());
   if (!tensor.used || tensor.storage == Storage::view) return;
-  for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
-    Index const payload =
-        tile_bytes(tensor.tiling.box(tile).extent, tensor.dtype, tensor.column_unit);
+  Shape at, extent, before;
+  for (std::size_t d = 0; d < tensor.tiling.rank(); ++d)
+    at.push_back(0), extent.push_back(tensor.tiling.axis(d).size(0));
+  Index payload = tile_bytes(extent, tensor.dtype, tensor.column_unit);
+  Index const count = tensor.tiling.tile_count();
+  for (Index tile = 0; tile < count; ++tile) {
+    if (!(extent == before)) payload = tile_bytes(extent, tensor.dtype, tensor.column_unit);
+    before = extent;
     Index const bytes = buffer_bytes(payload);
     plan.buffers.push_back({.tensor = id,
                             .tile = static_cast<std::uint32_t>(tile),
                             .bytes = bytes,
                             .tail = static_cast<std::uint8_t>(bytes - payload)});
+    for (std::size_t d = 0; d < tensor.tiling.rank(); ++d) {
+      AxisTiling const& axis = tensor.tiling.axis(d);
+      bool const more = ++at[d] < axis.count();
+      if (!more) at[d] = 0;
+      extent[d] = axis.size(at[d]);
+      if (more) break;
+    }
   }
 }
 

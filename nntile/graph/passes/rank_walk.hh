@@ -60,12 +60,11 @@ class RankWalk {
     targets_ = pass.run();
     roots_ = pass.roots();
     blocks_ = pass.take_blocks();
-    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
-      if (places_.stored(b)) set_valid(b, homes_[b].box);
+    places_.each_stored([&](std::uint32_t b) { set_valid(b, homes_[b].box); });
     Spread spread(plan_, mesh_, places_, thin_);
     auto const settle = [&] {
-      for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
-        if (places_.stored(b)) move_to(spread.box(homes_[b].box, sources_[b]), b, sink);
+      places_.each_stored(
+          [&](std::uint32_t b) { move_to(spread.box(homes_[b].box, sources_[b]), b, sink); });
       sink.end_phase();
     };
     std::size_t phase = 0;
@@ -220,12 +219,17 @@ class RankWalk {
 
   bool is_cut(std::uint32_t b) const { return thin_->cut[plan_.buffers[b].tensor] >= 0; }
 
-  /// Sends what coordinates that a thin job leaves out read between the last task and the next.
+  /// Sends what coordinates that a thin job leaves out read between the last task and the next;
+  /// what others send them, none of which is a message of this one, they just have.
   template <class Sink> void catch_up(PlannedTask const* task, Spread& spread, Sink& sink) {
+    auto const sends = [&](std::uint32_t b) { return sources_[b].at[thin_->axis] == thin_->own; };
     left_out_.before(task, [&](int begin, int end) {
+      for (LeftOut::Read const& read : left_out_.reads())
+        for (int c = begin; c < end && !sends(read.buffer); ++c)
+          if (valid(read.buffer, mesh_.first(sources_[read.buffer]))) set_valid(read.buffer, c);
       for (int c = begin; c < end; ++c)
         for (LeftOut::Read const& read : left_out_.reads())
-          if (!valid_everywhere(read.buffer))
+          if (sends(read.buffer))
             move_to(spread.at(read.boxes, thin_->axis, c, sources_[read.buffer]), read.buffer,
                     sink);
     });

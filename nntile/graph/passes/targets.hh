@@ -59,6 +59,15 @@ class FixedPlaces {
   bool stored(std::uint32_t b) const {
     return plan_.tensors[plan_.buffers[b].tensor].storage != Storage::arena;
   }
+  /// Calls visit(b) for each buffer that is stored, in ascending order.
+  template <class Visit> void each_stored(Visit visit) const {
+    for (PlannedTensor const& tensor : plan_.tensors) {
+      if (!tensor.used || tensor.storage == Storage::arena || tensor.storage == Storage::view)
+        continue;
+      auto const tiles = static_cast<std::uint32_t>(tensor.tiling.tile_count());
+      for (std::uint32_t tile = 0; tile < tiles; ++tile) visit(tensor.first_buffer + tile);
+    }
+  }
   /// Whether a tile is a sum of canonical groups.
   bool is_partial(std::uint32_t b) const { return is_partial(tensor(b)); }
 
@@ -135,8 +144,7 @@ class TargetPass {
   TargetPass(PlanData const& plan, MeshShape const& mesh, FixedPlaces const& places,
              ThinJob const* thin = nullptr)
       : plan_(plan), mesh_(mesh), places_(places), thin_(thin), wanted_(plan.buffers.size()) {
-    for (std::uint32_t b = 0; b < wanted_.size(); ++b)
-      if (places.stored(b)) wanted_[b].box = places.home(b);
+    places.each_stored([&](std::uint32_t b) { wanted_[b].box = places.home(b); });
   }
 
   /// By task; without a meaning for tasks with a fixed place.
