@@ -127,6 +127,7 @@ template <Device D> class DeviceTasks {
 
   /// The stream of a task; a device below 0: the host.
   Stream stream_of(Codelet const& codelet, std::span<Use<Buffer*> const> uses) const noexcept {
+    if (!device_.runs(codelet)) return {-1, 0};
     return {device_of(uses), &codelet == &copy_codelet ? device_.lanes() - 1 : 0};
   }
   /// Whether tasks of one stream may be launched before those of it that they depend on have ended.
