@@ -86,7 +86,7 @@ template <Device D> class DeviceTasks {
   /// settle() says whether a task is cancelled, whatever it has computed.
   template <class Launched>
   Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
-               void* workspace, [[maybe_unused]] bool ahead, Launched launched) noexcept {
+               void* workspace, bool ahead, Launched launched) noexcept {
     if (!own(body.uses)) return support::run_body(failures, tokens, body, task, workspace);
     Codelet const& codelet = *body.codelet;
     if (std::string const why = problem(device_, codelet, body.uses); !why.empty()) [[unlikely]]
@@ -100,8 +100,7 @@ template <Device D> class DeviceTasks {
     Ran const ran = run_with_token(
         failures, tokens, body, task, text, false,
         [&](KernelCall const&, Completion const& token) -> Status {
-          // A mark that stands now may be cleared by a task that is on the stream already.
-          bool const cancelled = !runs_ahead && failures.any_marked() && failures.meets_mark(body);
+          bool const cancelled = !ahead && failures.any_marked() && failures.meets_mark(body);
           flying = queue.launch(cancelled ? nullptr : &job, token);
           return flying == nullptr ? Status{"no memory for a task on a device"} : Status{};
         },
