@@ -218,7 +218,7 @@ class CopyPass {
     }
   }
   /// Has the task's place hold a tile.
-  void bring(Use<BufferId> const& use, std::uint8_t at, std::uint32_t t) {
+  void bring(Use<BufferId> use, std::uint8_t at, std::uint32_t t) {
     BufferId const b = use.handle;
     if (state_[at].buffer[b] != no_id) return;
     if (!make_room_for(b, at, t)) fail(at, t);
@@ -242,7 +242,9 @@ class CopyPass {
   }
   void fetch_ahead(std::uint32_t t, std::uint32_t next) {
     std::uint8_t const at = at_[next];
-    for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[next])) {
+    PlannedTask const& task = plan_.tasks[next];
+    for (std::uint32_t u = task.first_use; u < task.first_use + task.use_count; ++u) {
+      Use<BufferId> const use = plan_.uses[u];  // copies add to the list
       BufferId const b = use.handle;
       if (state_[at].limit == unlimited || !reads(use.access)) continue;
       if (state_[at].buffer[b] != no_id || !elsewhere(b, at)) continue;
