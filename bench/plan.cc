@@ -59,24 +59,33 @@ void add_heaps(bench::Records& records, Index seq, Index tile) {
 }
 
 /// Time of planning one rank's part of a training step of the smallest published GPT-2, with a
-/// sample of 64 positions on each of `ranks` ranks, over that of a plan of one sample on one rank.
-void add_part(bench::Records& records, int ranks) {
-  auto const seconds = [](int batch, std::vector<MeshAxis> const& mesh) {
-    LogicalGraph graph("gpt2", {.groups = {{"batch", batch}}});
-    nn::Gpt2 const model(graph, {});
+/// sample of 64 positions on each of the ranks, over that of a plan of one sample on one rank; of
+/// `tensor` ranks that share a sample, with 16 heads.
+void add_part(bench::Records& records, char const* preset, std::vector<ShardRule> const& rules,
+              int ranks, int tensor = 1) {
+  auto const plan = [&](int batch, bool alone) {
+    Numerics numerics{.groups = {{"batch", batch}}};
+    for (char const* axis : {"head", "hidden", "vocab"})
+      if (tensor > 1 && !alone) numerics.groups.push_back({axis, tensor});
+    LogicalGraph graph("gpt2", numerics);
+    nn::Gpt2 const model(graph, {.heads = tensor > 1 ? 16 : 12});
     nn::LanguageModelStep const step(model, {.seq = 64, .batch = batch});
     PlanOptions options{.tile = 512, .cuts = {{"batch", {1}}}};
-    options.mesh = mesh;
-    if (!mesh.empty()) options.rules = ddp();
+    options.mesh = {{"data", batch}};
+    if (tensor > 1) options.mesh = {{"tensor", tensor}, {"data", batch}};
+    options.rules = rules;
+    if (alone) options.mesh.clear(), options.rules.clear();
     double const begin = bench::seconds();
-    Plan const plan = mesh.empty() ? Plan(graph, options) : Plan(graph, options, batch / 3);
-    return (bench::seconds() - begin) / static_cast<double>(plan.tasks().size());
+    Plan const result = alone ? Plan(graph, options) : Plan(graph, options, ranks / 3);
+    double const seconds = bench::seconds() - begin;
+    return std::pair(seconds, seconds / static_cast<double>(result.tasks().size()));
   };
-  double const alone = seconds(1, {});
-  double const part = seconds(ranks, {{"data", ranks}});
-  std::string const name = concat("124m_ddp_", ranks);
-  records.add(name, "plan", "part_us_per_own_task", "us", {part * 1e6});
-  records.add(name, "plan", "times_one_rank", "x", {part / alone});
+  double const alone = plan(1, true).second;
+  auto const [seconds, per_task] = plan(ranks / tensor, false);
+  std::string const name = concat("124m_", preset, "_", ranks);
+  records.add(name, "plan", "part_ms", "ms", {seconds * 1e3});
+  records.add(name, "plan", "part_us_per_own_task", "us", {per_task * 1e6});
+  records.add(name, "plan", "times_one_rank", "x", {per_task / alone});
 }
 
 }  // namespace
@@ -119,6 +128,11 @@ int main(int argc, char** argv) {
   records.add("growth", "plan", "exponent", "power", {(n * xy - x * y) / (n * xx - x * x)});
   for (auto const& [seq, tile] : {std::pair<Index, Index>{1024, 0}, {1024, 512}, {512, 256}})
     add_heaps(records, seq, tile);
-  add_part(records, 64);
-  if (!records.options().quick) add_part(records, 1024);
+  for (int const ranks : {64, 256, 1024}) {
+    if (ranks > 64 && records.options().quick) break;
+    add_part(records, "ddp", ddp(), ranks);
+    add_part(records, "zero1", zero1(), ranks);
+    add_part(records, "fsdp", fsdp(), ranks);
+    add_part(records, "fsdp_tensor8", product({tensor_parallel(), fsdp()}), ranks, 8);
+  }
 }

@@ -80,7 +80,7 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
   if (rank != all_ranks) thin = places.thin(rank);
   passes::ThinJob* const of = thin ? &*thin : nullptr;
   plan = passes::to_tasks(std::move(plan), graph, options, of);
-  std::vector<TileHome> homes = places.deal(of);
+  std::vector<TileHome> homes = places.deal();
   for (PlannedTensor& tensor : plan.tensors)
     if (tensor.used && tensor.storage != Storage::arena && tensor.storage != Storage::view)
       for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {

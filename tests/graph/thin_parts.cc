@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nntile/graph/parts.hh"
+#include "nntile/ops.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/tiny_gpt.hh"
 
@@ -73,4 +74,17 @@ TEST_CASE("a part of a thin job is the part of the job", "[graph][parts]") {
       options.rules = of.rules;
       CHECK(compare(step.graph, options) == (of.thin || !groups));
     }
+}
+
+TEST_CASE("each rank is sent what it reads in turn, tile after tile", "[graph][parts]") {
+  LogicalGraph graph("rows");
+  Node const w = graph.input({.shape = {12, 8}, .axes = "out in"}, "w");
+  Node const x = graph.parameter({.shape = {8, 6}, .axes = "in batch"}, "x");
+  gemm(w, x).named("y").mark_output();
+  for (int const ranks : {4, 12}) {
+    PlanOptions options{.tile = 64, .cuts = {{"out", {1}}, {"batch", {1}}}};
+    options.mesh = {{"data", ranks}};
+    options.rules = {{.axis = "out", .mesh = "data"}, {.role = Role::parameter, .mesh = "data"}};
+    CHECK(compare(graph, options));
+  }
 }

@@ -51,11 +51,11 @@ class HomePass {
   }
   /// Deals out what tasks write together, and places hidden tensors; returns all homes. Behind
   /// `place`. Of a thin job, the same homes as of the whole one.
-  std::vector<TileHome> deal(ThinJob const* thin = nullptr) {
+  std::vector<TileHome> deal() {
     homes_.resize(plan_.buffers.size());
     dealt_.resize(plan_.buffers.size());
     for (std::size_t a = 0; a < mesh_.axes(); ++a) deal(a);
-    place_partials(thin);
+    place_partials();
     return std::move(homes_);
   }
   /// How a job is thinned for a rank of a mesh of one axis, over which tensors are cut in runs of
@@ -290,7 +290,7 @@ class HomePass {
 
   /// Puts the sums of canonical groups where rules cut their results, on axes of the mesh over
   /// which none of the terms is cut: terms are smaller than sums for each group.
-  void place_partials(ThinJob const* thin) {
+  void place_partials() {
     std::vector<std::uint8_t> spread(plan_.tensors.size());  // bits of axes that cut terms
     auto const base = [&](std::uint32_t b) { return plan_.tensors[plan_.buffers[b].tensor].base; };
     auto const is_partial = [&](std::uint32_t b) {
@@ -306,8 +306,6 @@ class HomePass {
           its = static_cast<std::uint8_t>(its | cut);
         }
     }
-    if (thin != nullptr)
-      for (auto const& [level, lowest] : thin->levels) spread[level] = spread[lowest];
     for (std::uint32_t b = 0; b < homes_.size(); ++b) {
       if (!is_partial(b)) continue;
       TileHome const& result = homes_[plan_.buffer_of(base(b), plan_.buffers[b].tile)];

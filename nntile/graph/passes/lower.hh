@@ -200,10 +200,6 @@ class LowerPass final : private TileVisitor {
     tensor.base = operands_[operand];
     std::uint32_t const id =
         add(std::move(tensor), thin_ == nullptr ? ThinJob::uncut : thin_->cut[tensor.base]);
-    std::uint32_t lowest = id;
-    for (Partial const& known : partials_)
-      if (known.operand == operand) lowest = std::min(lowest, known.tensor);
-    if (call_.sample.axis != TileSample::none) thin_->levels.push_back({id, lowest});
     partials_.push_back({operand, level, id});
     return id;
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "nntile/graph/logical.hh"
@@ -51,8 +50,6 @@ struct ThinJob {
   int own = 0;
   /// By tensor, hidden ones too: the dimension that is cut over the axis, or uncut.
   std::vector<int> cut = {};
-  /// Hidden tensors of sums of groups, each with the lowest of that result.
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> levels = {};
   std::uint16_t windows = 0;
 
   bool has(Index coordinate) const {
