@@ -144,7 +144,8 @@ class CheckpointDirectory {
       WrittenFile const written =
           save_tensors(pending + "/" + name, held,
                        {.appear = Appear::in_place, .fault = options_.fault}, options_.piece_bytes);
-      Json names = Json::array(), checksums = Json::array();
+      std::vector<std::string> names;
+      std::vector<std::uint64_t> checksums;
       for (auto const& [entry, checksum] : written.tensors) {
         names.push_back(entry.name);
         checksums.push_back(checksum);

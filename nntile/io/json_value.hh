@@ -94,8 +94,9 @@ class Json {
       throw TypeError(concat("JSON: member ", in_quotes(key), " of a value that is no object"));
     return std::get<Object>(value_).try_emplace(std::string(key)).first->second;
   }
-  /// Appends to an array; a null value becomes one. Throws TypeError for another value.
-  void push_back(Json element) {
+  /// Appends to an array; a null value becomes one. Throws TypeError for another value. Inlined,
+  /// g++ 12 takes parts of the element for uninitialized.
+  [[gnu::noinline]] void push_back(Json element) {
     if (is_null()) value_ = Array();
     if (!is_array()) throw TypeError("JSON: element appended to a value that is no array");
     std::get<Array>(value_).push_back(std::move(element));
