@@ -1,4 +1,4 @@
-// error: Executor<X> class nntile::Engine|constraints not satisfied for class template 'Engine'
+// error: Executor<X>.* class nntile::Engine|constraints not satisfied for class template 'Engine'
 // note: executor\.help\(\)
 // SPDX-License-Identifier: BSD-3-Clause
 // An executor without `help` fails where the engine is named.

@@ -74,6 +74,15 @@ std::vector<Case> cases() {
 
 }  // namespace
 
+TEST_CASE("each roofline is that of a device's kernel, and of some work", "[ops]") {
+  for (Case const& each : cases()) {
+    CAPTURE(each.call.op->name);
+    CHECK(test::on_device(each.call.op->name, DType::fp32, each.call.types(DType::fp32).second) !=
+          nullptr);
+    CHECK(test::total_cost(each.call, {}, DType::fp32).bytes > 0);
+  }
+}
+
 TEST_CASE("rooflines of the device's kernels", "[.][roofline]") {
   std::printf(
       "# test_ops '[roofline]' -o /dev/null: a prediction, not a measurement. Seconds are what "
