@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Attention, a block of threads for 64 queries of a head. Bound: FMAs, 2 d of them a pair, or 3 for
-// heads that are wider than the results of a block, whose scores are computed anew for each stretch
-// of 64 (fp64) or 128 elements.
+// heads that are wider than 64, whose scores are computed anew for each stretch of 64 elements.
 #include "nntile/ops/attention.hh"
 
 #include "kernels/cuda/attention_backward.hh"
@@ -17,7 +16,7 @@ template <class T> struct Attention {
   template <int width> struct Kernel {
     using Block = Pairs<T, width>;
     static constexpr int threads = Block::threads;
-    static constexpr int least_blocks = sizeof(V) == 4 && width == 64 ? 3 : 2;
+    static constexpr int least_blocks = sizeof(V) == 4 ? 3 : 2;
     static constexpr int side = Block::side;
     enum Number { base, kept, sum };
     DeviceCall<ops::Attention> call;
@@ -170,8 +169,7 @@ template <class T> struct Attention {
     return status;
   }
   static Status enqueue(KernelCall const& call, void* stream) noexcept {
-    if constexpr (sizeof(V) == 4)
-      if (arguments<ops::Attention>(call).d > 64) return enqueue_pieces<128>(call, stream);
+    // Results of 128 elements a query would take more registers than a thread has.
     return enqueue_pieces<64>(call, stream);
   }
 };
