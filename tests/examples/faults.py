@@ -50,7 +50,7 @@ class Trainer:
 
 def own_lines(text):
     """What the trainer wrote; MPICH's transport, UCX, adds a line where its own mmap fails."""
-    return '\n'.join(line for line in text.strip().splitlines() if not re.match(r'\[\S+:\d+:\d+:\d+\] mmap', line))
+    return '\n'.join(line for line in text.strip().splitlines() if not re.match(r'\[\S+:\d+ *:\d+:\d+\] mmap', line))
 
 
 def limit(what, value):
