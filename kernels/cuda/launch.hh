@@ -48,7 +48,8 @@ struct Grid {
 #ifdef __CUDACC__
 
 #define NNTILE_DEVICE __device__ __forceinline__
-// The loop that follows, all of it or a number of steps at once: what it indexes stays in registers.
+// The loop that follows, all of it or a number of steps at once: what it indexes stays in
+// registers.
 #define NNTILE_PRAGMA(text) _Pragma(#text)
 #define NNTILE_UNROLL(...) NNTILE_PRAGMA(unroll __VA_ARGS__)
 

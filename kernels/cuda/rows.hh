@@ -105,8 +105,8 @@ NNTILE_DEVICE T canonical_max(Team<size> const& team, Index n, T start, Term ter
   return top + T(0);
 }
 
-/// Enqueues Kernel<warp_size> or, for long rows, Kernel<row_threads>, whose threads share so many
-/// bytes; each is made from the call.
+/// Enqueues Kernel<warp_size> or, for long rows, Kernel<row_threads>, whose threads share
+/// `shared` bytes; each is made from the call.
 template <template <int> class Kernel>
 Status launch_over_rows(Index rows, Index length, void* stream, KernelCall const& call,
                         std::size_t shared = Team<row_threads>::shared_bytes) noexcept {

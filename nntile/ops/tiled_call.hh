@@ -31,10 +31,10 @@ struct TileTask {
 /// behind them, and the last ones.
 struct TileSample {
   static constexpr std::size_t none = ~std::size_t{0};
-  std::size_t axis = none;  // of the table; none: all tiles of all axes
-  Index first = 0;          // so many
-  Index begin = 0, end = 0;
-  Index last = 0, count = 0;  // from there to all of them
+  std::size_t axis = none;    // of the table; none: all tiles of all axes
+  Index first = 0;            // tiles [0, first),
+  Index begin = 0, end = 0;   // [begin, end)
+  Index last = 0, count = 0;  // and [last, count)
 
   bool has(Index tile) const {
     return tile < first || (tile >= begin && tile < end) || tile >= last;

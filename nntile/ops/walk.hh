@@ -44,7 +44,7 @@ class Emitter final : public TileSink {
   /// Axes whose groups the phase sums one by one.
   std::uint32_t grouped() const { return sums_.grouped(); }
 
-  /// The next tasks stand for a block of so many groups, a power of two, up to the one that ends.
+  /// The next tasks stand for a block of `groups` groups, a power of two, up to the one that ends.
   void stand_for(Index groups) { groups_ = groups; }
 
   void end_group(TileRange const& range) override {
