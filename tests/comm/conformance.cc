@@ -34,15 +34,17 @@ void pass_on_ranks(int size, LocalOptions const& options) {
   CHECK(reports == std::vector<std::string>(reports.size()));
 }
 
-/// The reports of the ranks on which a check failed; `only` is the one that runs.
+/// The reports of the ranks on which a check failed; `only` is the one that runs. A request counts
+/// as lost soon where one will be, and late where none may be: busy machines are slow.
 std::vector<std::string> failures(CommDefect defect, std::string const& only, int size) {
+  double const seconds = defect == CommDefect::none ? 60 : 0.4;
   LocalWorld world(size, {.eager_bytes = 4096});
   std::vector<std::string> reports(static_cast<std::size_t>(size));
   std::vector<testing::CommReport> kept(reports.size());  // their bytes outlive the ranks
   auto const thrown = test::on_ranks(world, [&](LocalComm& comm) {
     BrokenComm broken(defect, comm);
     auto const rank = static_cast<std::size_t>(comm.rank());
-    kept[rank] = testing::communicator_conformance(broken, {.seconds = 0.4, .only = only});
+    kept[rank] = testing::communicator_conformance(broken, {.seconds = seconds, .only = only});
     if (!kept[rank].passed()) reports[rank] = to_string(kept[rank]);
     comm.barrier();
   });
@@ -105,7 +107,7 @@ TEST_CASE("ranks that are threads pass the battery", "[comm][conformance]") {
 }
 
 TEST_CASE("the battery of communicators passes one that breaks nothing", "[comm][conformance]") {
-  CHECK(failures(CommDefect::none, "", 3).empty());
+  CHECK(failures(CommDefect::none, "", 3) == std::vector<std::string>());
 }
 
 TEST_CASE("the battery of communicators finds every broken law", "[comm][conformance]") {
