@@ -56,6 +56,9 @@ void pto_scope_end(Runtime* rt) {
 void pto_task_complete(Runtime* rt, int32_t task_id) {
   (void)attempt(rt, [=](Pto& pto) { pto.task_complete(task_id); });
 }
+int32_t pto_task_fail(Runtime* rt, int32_t task_id, int32_t code, char const* message) {
+  return attempt(rt, [=](Pto& pto) { pto.task_fail(task_id, code, message); });
+}
 
 int32_t pto_register_kernel(Runtime* rt, int32_t kernel_id, char const* name, PtoKernel kernel,
                             void* context) {

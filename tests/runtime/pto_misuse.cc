@@ -7,10 +7,12 @@
 #include <thread>
 #include <vector>
 
+#include "nntile/core/codelet.hh"
 #include "nntile/runtime/ring/pto.h"
 #include "tests/runtime/pto_program.hh"
 #include "tests/support/catch.hh"
 
+using nntile::cancelled_mark;
 using namespace nntile::test;
 
 namespace {
@@ -48,6 +50,7 @@ TEST_CASE("every call takes a runtime that is NULL", "[runtime][pto_misuse]") {
   CHECK(pto_submit_task(nullptr, 0, 0, &param, 1) == -PTO_NO_RUNTIME);
   pto_scope_end(nullptr);
   pto_task_complete(nullptr, 0);
+  CHECK(pto_task_fail(nullptr, 0, 1, "why") == PTO_NO_RUNTIME);
   CHECK(pto_register_kernel(nullptr, 0, "k", nullptr, nullptr) == PTO_NO_RUNTIME);
   CHECK(pto_register_async_kernel(nullptr, 0, "k", nullptr, nullptr) == PTO_NO_RUNTIME);
   CHECK(pto_destroy(nullptr) == PTO_NO_RUNTIME);
@@ -307,6 +310,87 @@ TEST_CASE("a kernel that fails cancels what needs it", "[runtime][pto_misuse]") 
   broken(PtoProgram::raise, "raised");
 }
 
+TEST_CASE("a task is failed by a call, and what needs it is cancelled", "[runtime][pto_misuse]") {
+  for (int const workers : {1, 2}) {
+    PtoProgram const pto(workers);
+    long x = 0, y = 7;
+    std::string const endless(400, 'e');
+    std::string const faked = std::string(1, cancelled_mark) + "faked";
+    struct {
+      std::int32_t code;
+      char const* message;
+      std::string words;
+    } const cases[] = {{5, nullptr, "failed with code 5"},
+                       {-5, "", "failed with code -5"},
+                       {1, "the disk is full", "the disk is full"},
+                       {1, endless.c_str(), endless.substr(0, 191)},
+                       {1, faked.c_str(), "faked"}};
+    for (auto const& one : cases) {
+      std::int32_t const gate = pto.submit(PtoProgram::begin, {{PARAM_OUTPUT, &x, 8}});
+      std::int32_t const user =
+          pto.submit(PtoProgram::copy, {{PARAM_INPUT, &x, 8}, {PARAM_OUTPUT, &y, 8}});
+      while (pto_task_state(pto, gate) != PTO_TASK_RUNNING) {
+        long z = 0;  // a lone driver runs tasks where it waits
+        CHECK(pto_wait(pto, pto.submit(PtoProgram::set, {{PARAM_OUTPUT, &z, 8}}, 1)) == PTO_OK);
+      }
+      std::thread([&] { CHECK(pto_task_fail(pto, gate, one.code, one.message) == PTO_OK); }).join();
+      CHECK(pto_wait(pto, gate) == PTO_TASK_FAILED);
+      CHECK_THAT(pto_error_message(pto), Catch::Contains("begin") && Catch::Contains(one.words));
+      CHECK(pto_wait(pto, user) == PTO_TASK_FAILED);
+      CHECK(y == 7);
+      CHECK(pto_wait_all(pto) == PTO_TASK_FAILED);
+      check_error(pto, PTO_TASK_FAILED, one.words);
+      CHECK(pto_task_fail(pto, gate, 1, nullptr) == PTO_BAD_LIFETIME);
+      check_error(pto, PTO_BAD_LIFETIME, "pto_task_fail: task");
+    }
+  }
+}
+
+TEST_CASE("only what may be completed may be failed, and only with a code",
+          "[runtime][pto_misuse]") {
+  PtoProgram const pto(1);
+  long x = 0;
+  std::int32_t const gate = pto.submit(PtoProgram::begin, {{PARAM_OUTPUT, &x, 8}});
+  CHECK(pto_task_fail(pto, gate, 3, "early") == PTO_BAD_LIFETIME);
+  CHECK_THAT(pto_error_message(pto), Catch::Contains("has not begun"));
+  pto_clear_error(pto);
+  CHECK(pto_task_fail(pto, gate, 0, "well") == PTO_BAD_VALUE);
+  CHECK_THAT(pto_error_message(pto), Catch::Contains("code 0, which stands for success"));
+  pto_clear_error(pto);
+  std::int32_t const plain = pto.submit(PtoProgram::set, {{PARAM_OUTPUT, nullptr, 8}}, 1);
+  CHECK(pto_wait(pto, plain) == PTO_OK);
+  CHECK(pto_task_fail(pto, plain, 3, "late") == PTO_BAD_LIFETIME);
+  CHECK_THAT(pto_error_message(pto), Catch::Contains("ends when its kernel returns"));
+  pto_clear_error(pto);
+  CHECK(pto_task_fail(pto, 4711, 3, nullptr) == PTO_BAD_VALUE);
+  CHECK_THAT(pto_error_message(pto), Catch::Contains("pto_task_fail: no task has id 4711"));
+  pto_clear_error(pto);
+  pto_task_complete(pto, gate);  // none of these has ended it
+  CHECK(pto_task_fail(pto, gate, 3, "too late") == PTO_BAD_LIFETIME);
+  check_error(pto, PTO_BAD_LIFETIME, "was completed before");
+}
+
+TEST_CASE("of completing and failing a task at once one counts", "[runtime][pto_misuse]") {
+  PtoProgram const pto(2);
+  int failed = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::int32_t const gate = pto.submit(PtoProgram::begin, {{PARAM_OUTPUT, nullptr, 8}});
+    while (pto_task_state(pto, gate) != PTO_TASK_RUNNING) std::this_thread::yield();
+    std::int32_t code = PTO_INTERNAL;
+    std::thread other([&] { code = pto_task_fail(pto, gate, 2, nullptr); });
+    pto_task_complete(pto, gate);
+    other.join();
+    REQUIRE((code == PTO_OK || code == PTO_BAD_LIFETIME));
+    pto_clear_error(pto);
+    REQUIRE(pto_wait(pto, gate) == (code == PTO_OK ? PTO_TASK_FAILED : PTO_OK));
+    failed += code == PTO_OK;
+    (void)pto_wait_all(pto);
+    pto_clear_error(pto);
+  }
+  CAPTURE(failed);
+  check_error(pto, PTO_OK, "");
+}
+
 TEST_CASE("a part that is written well does not mend the others", "[runtime][pto_misuse]") {
   PtoProgram const pto(2);
   long whole[2] = {}, y = 0;
@@ -434,7 +518,10 @@ TEST_CASE("random calls do no harm", "[runtime][pto_misuse]") {
           (void)pto_task_state(rt, id());
           break;
         case 6:
-          pto_task_complete(rt, id());
+          if (below(2) == 0)
+            pto_task_complete(rt, id());
+          else
+            (void)pto_task_fail(rt, id(), static_cast<std::int32_t>(below(3)), nullptr);
           break;
         case 7:
           if (below(4) == 0) (void)pto_adopt(rt, own + below(256), below(300));

@@ -19,6 +19,7 @@
  *  - Implicit outputs are a buffer each; packed_buffer_base is that of the first, and a pointer,
  *    since ISO C does not convert integers. They end as pto_alloc's do.
  *  - pto_task_complete is for asynchronous kernels; any other task ends when its kernel returns.
+ *    Work that went wrong ends by pto_task_fail, which the plan has not.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -73,7 +74,8 @@ typedef struct TaskDescriptor {
   void* packed_buffer_base; /* of the first implicit output, or NULL */
 } TaskDescriptor;
 
-/* A runtime. One thread drives it at a time; kernels call none of it but pto_task_complete. */
+/* A runtime. One thread drives it at a time; kernels call none of it but pto_task_complete
+ * and pto_task_fail. */
 typedef struct Runtime {
   TaskDescriptor* task_descriptors; /* by task id */
 } Runtime;
@@ -142,10 +144,14 @@ typedef int32_t (*PtoKernel)(PtoCall const* call);
 /* Names a kernel, once for an id. `context` outlives the runtime's tasks. */
 int32_t pto_register_kernel(Runtime* rt, int32_t kernel_id, char const* name, PtoKernel kernel,
                             void* context);
-/* The same for one that only starts the work: its task ends by pto_task_complete, or when it
- * returns anything but 0. Its blocks all start before. */
+/* The same for one that only starts the work: its task ends by pto_task_complete, by pto_task_fail,
+ * or when it returns anything but 0. Its blocks all start before. */
 int32_t pto_register_async_kernel(Runtime* rt, int32_t kernel_id, char const* name,
                                   PtoKernel kernel, void* context);
+/* Fails a task of an asynchronous kernel that has begun, as if the kernel had returned `code`, which
+ * is not 0. `message` says why: at most 191 bytes, copied; NULL or "": the code alone is named. From
+ * any thread, once, in place of pto_task_complete. A PtoCode. */
+int32_t pto_task_fail(Runtime* rt, int32_t task_id, int32_t code, char const* message);
 
 /* ---- Runtimes: each returns a PtoCode where nothing else is said ---- */
 

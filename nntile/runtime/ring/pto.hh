@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <span>
 
@@ -70,17 +71,20 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
   }
 
   /// Any thread.
-  void task_complete(std::int32_t id) {
-    TaskRecord& record = tasks_.find(id, "pto_task_complete");
-    if (detail::pto::close(record)) return record.token.complete();
-    using detail::pto::Phase;
-    Phase const phase = record.phase.load(std::memory_order_acquire);
-    char const* const why = phase == Phase::closed ? " was completed before, or has failed"
-                            : phase == Phase::running
-                                ? " ends when its kernel returns: complete those of "
-                                  "pto_register_async_kernel alone"
-                                : " has not begun: complete it after its kernel has";
-    throw LifetimeError(concat("pto_task_complete: task ", id, why));
+  void task_complete(std::int32_t id) { close(id, "pto_task_complete").token.complete(); }
+  /// Any thread.
+  void task_fail(std::int32_t id, std::int32_t code, char const* message) {
+    if (code == 0)
+      throw ValueError(concat("pto_task_fail: task ", id,
+                              " with code 0, which stands for success: pto_task_complete ends it"));
+    TaskRecord const& record = close(id, "pto_task_fail");
+    char text[status_text_bytes];
+    if (message == nullptr || message[0] == 0)
+      (void)std::snprintf(text, sizeof text, "failed with code %d", code);
+    else
+      (void)std::snprintf(text, sizeof text, "%s", message);
+    detail::pto::keep_failure(text);
+    record.token.complete({text});
   }
 
   void register_kernel(std::int32_t id, char const* name, PtoKernel kernel, void* context,
@@ -139,6 +143,21 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
   using Subject = detail::pto::Subject;
   using Buffers = detail::pto::Buffers<Ring>;
   using Index = typename Buffers::Index;
+
+  /// The task of an asynchronous kernel, whose token is the caller's from here on. Throws
+  /// ValueError (there is no such task), LifetimeError (it is not to be ended, or not any more).
+  TaskRecord& close(std::int32_t id, char const* call) {
+    using detail::pto::Phase;
+    TaskRecord& record = tasks_.find(id, call);
+    if (detail::pto::close(record)) return record;
+    Phase const phase = record.phase.load(std::memory_order_acquire);
+    char const* const why = phase == Phase::closed ? " was completed before, or has failed"
+                            : phase == Phase::running
+                                ? " ends when its kernel returns: only those of "
+                                  "pto_register_async_kernel are ended by a call"
+                                : " has not begun: end it after its kernel has";
+    throw LifetimeError(concat(call, ": task ", id, why));
+  }
 
   /// One operand of a task in the making.
   struct Operand {

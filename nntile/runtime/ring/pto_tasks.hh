@@ -61,6 +61,11 @@ struct TaskArguments {
 static_assert(sizeof(TaskArguments) % alignof(std::size_t) == 0 &&
               sizeof(void*) == sizeof(std::size_t));
 
+/// Lets no words of a kernel's pass for the library's mark of a task that was cancelled.
+inline void keep_failure(char* text) noexcept {
+  if (text[0] == cancelled_mark) text[0] = ' ';
+}
+
 /// Calls the kernel for the blocks from `first` to before `end`, until one fails. No exception
 /// leaves it.
 inline Status run_blocks(TaskArguments const& task, std::int32_t first, std::int32_t end,
@@ -81,6 +86,7 @@ inline Status run_blocks(TaskArguments const& task, std::int32_t first, std::int
     } catch (...) {
       (void)std::snprintf(text, status_text_bytes, "the kernel threw an exception");
     }
+    keep_failure(text);
     return {text};
   }
   return {};
