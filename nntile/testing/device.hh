@@ -6,7 +6,8 @@
 // unasked faults at once, under sanitizers, too. The bytes lie elsewhere. A stream is a thread that
 // runs its jobs in order, now and then late; a job is the CPU entry of its codelet, on pointers
 // that were translated to where the bytes lie. Memory that was freed is known to be: a job that
-// names it loses the device, and so does a free while a job uses the memory.
+// names it loses the device, and so does a free while a job uses the memory. A clock says what the
+// jobs would take on devices of a model, in an order that real threads have found.
 
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/device.hh"
+#include "nntile/testing/device/clock.hh"
 #include "nntile/testing/device/memory.hh"
 #include "nntile/testing/device/stream.hh"
 
@@ -26,6 +28,9 @@ struct EmulatedOptions {
   std::uint64_t seed = 0;                       // of delays; 0: none
   std::int64_t longest_delay_ns = 200'000;      // of a job, and of a mark's being seen
   EmulatedFault fault = {};
+  MachineModel machine = {};  // what jobs and copies take in virtual time
+  LinkModel link = {};
+  bool virtual_order = false;  // ends are seen in the order of virtual time
 };
 
 /// Devices whose memory has a capacity, streams that are threads, and the CPU's kernels. Models
@@ -36,7 +41,10 @@ class EmulatedDevice {
 
   /// Throws OutOfMemory (no address space), DeviceError (no thread).
   explicit EmulatedDevice(EmulatedOptions const& options = {})
-      : options_(options), machine_(options.devices, options.capacity, options.fault) {
+      : options_(options),
+        memory_(options.devices, options.capacity),
+        clock_(options.machine, options.link, options.virtual_order),
+        machine_(memory_, clock_, options.fault) {
     for (int i = 0; i < options.devices * options.lanes; ++i)
       streams_.push_back(std::make_unique<EmulatedStream>(
           machine_, options.seed == 0 ? 0 : options.seed * 1000 + static_cast<std::uint64_t>(i) + 1,
@@ -70,7 +78,9 @@ class EmulatedDevice {
   }
 
   /// Bytes that are allocated on each device, and their peak; the tensor at an address.
-  EmulatedMemory const& memory() const noexcept { return machine_.memory; }
+  EmulatedMemory const& memory() const noexcept { return memory_; }
+  /// Virtual time.
+  EmulatedClock& clock() noexcept { return clock_; }
 
  protected:
   EmulatedStream& at(Stream stream) const noexcept {
@@ -78,6 +88,8 @@ class EmulatedDevice {
   }
 
   EmulatedOptions const options_;
+  EmulatedMemory memory_;
+  EmulatedClock clock_;
   EmulatedMachine machine_;
   std::vector<std::unique_ptr<EmulatedStream>> streams_;
 };
@@ -113,6 +125,26 @@ template <Runtime R> class Scattered : public R {
 
  private:
   int next_ = 0;
+};
+
+/// A runtime R with emulated devices, which tells their clock what tasks cost and how they access
+/// their buffers. Tasks of the host take no virtual time. It records nothing, so that each task
+/// passes by.
+template <Runtime R> class Timed : public R {
+ public:
+  using R::R;
+  using typename R::Handle;
+
+  Event submit(Task<Handle> task) {
+    if (task.codelet != nullptr && task.codelet != &copy_codelet) {
+      std::vector<Access> accesses;
+      for (Use<Handle> const& use : task.uses) accesses.push_back(use.access);
+      task.codelet = &this->device().clock().priced(*task.codelet, task.cost, accesses);
+    }
+    return R::submit(task);
+  }
+  void record() = delete;
+  void replay() = delete;
 };
 
 }  // namespace nntile::testing

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random programs of tasks on the host and on devices: values, failures and cancellations are those
-// of the same program on the host alone, one task at a time.
+// Random programs of tasks on the host and on devices, late ones and some whose calls fail: values,
+// failures and cancellations are those of the same program on the host alone, one task at a time,
+// where the same tasks fail. NNTILE_DEVICE_PROGRAMS says how many.
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "nntile/core/random.hh"
@@ -12,6 +15,8 @@
 
 using namespace nntile;
 using namespace nntile::test;
+using testing::EmulatedCall;
+using testing::EmulatedFault;
 using testing::EmulatedOptions;
 
 namespace {
@@ -47,58 +52,71 @@ constexpr Codelet mix_codelet{.name = "mix", .cpu = +[](KernelCall const& call) 
                                     affine(cell_of(call, 1), 3, cell_of(call, 0) + value_of(call));
                                 return {};
                               }};
-constexpr Codelet broken_mix{.name = "broken mix",
-                             .cpu = +[](KernelCall const& call) noexcept -> Status {
-                               cell_of(call, 1) = -1;
-                               return {"it broke"};
-                             }};
-
 /// What became of a program: of each task, whether it failed or was cancelled; the cells' values.
 struct Outcome {
   std::vector<int> tasks;
   std::vector<long> values;
   bool operator==(Outcome const&) const = default;
 };
+constexpr int ended = 0, failed = 1, cancelled = 2;
 constexpr long marked = -7;
 
-/// Cells of place p lie at the p-th of `at`.
+/// Cells of place p lie at the p-th of `at`, on the host where there is no memory. The tasks that
+/// failed in `like` fail; those of `steps` fail where they say so.
 template <class R>
-Outcome run(R& runtime, std::vector<Step> const& steps, std::vector<Place> const& at) {
+Outcome run(R& runtime, std::vector<Step> const& steps, std::vector<Place> const& at,
+            Outcome const& like = {}) {
   std::vector<DataHandle> cells;
+  std::vector<Event> events;
   std::int64_t const bytes = sizeof(long);
+  auto const add = [&](Codelet const& codelet, std::vector<Use<DataHandle>> const& uses,
+                       auto value) {
+    bool const breaks = events.size() < like.tasks.size() && like.tasks[events.size()] == failed;
+    events.push_back(runtime.submit(
+        {breaks ? &fail_codelet : &codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {}}));
+  };
   auto const move = [&](DataHandle from, DataHandle to) {
-    return submit(runtime, copy_codelet, {{from, Access::read}, {to, Access::write}}, bytes);
+    add(copy_codelet, {{from, Access::read}, {to, Access::write}}, bytes);
+  };
+  auto const allocate = [&](Place place) {
+    try {
+      return runtime.allocate(sizeof(long), place);
+    } catch (Error const&) {
+      return runtime.allocate(sizeof(long));
+    }
   };
   for (Place const place : at)
     for (int i = 0; i < cells_at_a_place; ++i) {
-      cells.push_back(runtime.allocate(sizeof(long), place));
-      submit(runtime, put_codelet, {{cells.back(), Access::write}}, 10L * i + 1);
+      cells.push_back(allocate(place));
+      add(put_codelet, {{cells.back(), Access::write}}, 10L * i + 1);
     }
-  std::vector<Event> events;
   for (Step const& step : steps)
-    events.push_back(step.copies ? move(cells[step.source], cells[step.target])
-                                 : submit(runtime, step.fails ? broken_mix : mix_codelet,
-                                          {{cells[step.source], Access::read},
-                                           {cells[step.target], Access::update}},
-                                          step.value));
+    if (step.copies)
+      move(cells[step.source], cells[step.target]);
+    else
+      add(step.fails ? fail_codelet : mix_codelet,
+          {{cells[step.source], Access::read}, {cells[step.target], Access::update}}, step.value);
+  std::vector<DataHandle> results;
+  for (DataHandle const handle : cells) {
+    results.push_back(runtime.allocate(sizeof(long)));
+    move(handle, results.back());
+    runtime.retire(handle);
+  }
   Outcome outcome;
   for (Event const& event : events) {
-    outcome.tasks.push_back(0);
+    outcome.tasks.push_back(ended);
     try {
       runtime.wait(event);
     } catch (TaskError const& error) {
-      outcome.tasks.back() = error.cancelled() ? 2 : 1;
+      outcome.tasks.back() = error.cancelled() ? cancelled : failed;
     }
   }
-  for (DataHandle const handle : cells) {
-    auto const here = runtime.allocate(sizeof(long));
-    move(handle, here);
+  for (DataHandle const handle : results) {
     try {
-      outcome.values.push_back(read(runtime, here));
+      outcome.values.push_back(read(runtime, handle));
     } catch (TaskError const&) {
       outcome.values.push_back(marked);
     }
-    runtime.retire(handle);
   }
   try {
     runtime.wait_all();
@@ -107,22 +125,46 @@ Outcome run(R& runtime, std::vector<Step> const& steps, std::vector<Place> const
   return outcome;
 }
 
+/// A call that fails, once or for good, for two programs of four.
+EmulatedFault fault_of(std::uint64_t seed) {
+  if (seed % 4 < 2) return {};
+  std::uint64_t const bits = mix_bits(seed);
+  auto const call = EmulatedCall(1 + bits % (testing::emulated_calls - 1));
+  std::uint64_t const most = call == EmulatedCall::allocate ? 8 : 100;
+  return {call, 1 + static_cast<int>(bits / 64 % most), seed % 4 == 3};
+}
+
+int programs() {
+  char const* const asked = std::getenv("NNTILE_DEVICE_PROGRAMS");
+  return asked != nullptr ? std::atoi(asked) : sanitized ? 12 : 50;
+}
+
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("random programs on devices leave what the host alone leaves",
                         "[testing][device_random]", DeviceRuntimes) {
-  for (int const devices : {1, 2, 4})
-    for (std::uint64_t seed = 1; seed <= (sanitized ? 4 : 20); ++seed) {
-      CAPTURE(devices, seed);
-      std::vector<Place> places{host, pinned};
-      for (int i = 0; i < devices; ++i) places.push_back(device(i));
-      auto const steps = draw(seed, devices + 2, seed % 2 == 0 ? 5 : 0);
-      Serial oracle;
-      TestType runtime(
-          RuntimeOptions{},
-          EmulatedOptions{.devices = devices, .seed = seed, .longest_delay_ns = 20'000});
-      Outcome const expected = run(oracle, steps, std::vector<Place>(places.size(), host));
-      CHECK(run(runtime, steps, places) == expected);
-      for (int i = 0; i < devices; ++i) CHECK(runtime.device().memory().used(i) == 0);
-    }
+  int failures = 0, losses = 0;
+  for (int program = 1; program <= programs(); ++program) {
+    auto const seed = static_cast<std::uint64_t>(program);
+    int const devices = 1 << (program % 3);
+    EmulatedFault const fault = fault_of(seed);
+    CAPTURE(devices, seed, fault.call, fault.at, fault.lasts);
+    std::vector<Place> places{host, pinned};
+    for (int i = 0; i < devices; ++i) places.push_back(device(i));
+    auto const steps = draw(seed, devices + 2, seed % 4 == 1 ? 5 : 0);
+    TestType runtime(
+        RuntimeOptions{},
+        EmulatedOptions{
+            .devices = devices, .seed = seed, .longest_delay_ns = 20'000, .fault = fault});
+    Outcome const got = run(runtime, steps, places);
+    Serial oracle;
+    CHECK(got == run(oracle, steps, std::vector<Place>(places.size(), host), got));
+    for (int i = 0; i < devices; ++i) CHECK(runtime.device().memory().used(i) == 0);
+    auto const failed_tasks = std::count(got.tasks.begin(), got.tasks.end(), failed);
+    if (seed % 4 == 2 && failed_tasks == 1) ++failures;
+    if (seed % 4 == 3 && failed_tasks > 1) ++losses;
+    if (fault.call == EmulatedCall::none && seed % 4 == 0) CHECK(failed_tasks == 0);
+  }
+  CHECK(failures >= programs() / 16);  // calls of a fault may not be made that often
+  CHECK(losses >= programs() / 16);
 }

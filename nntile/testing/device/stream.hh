@@ -20,6 +20,7 @@
 #include "nntile/core/random.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/device.hh"
+#include "nntile/testing/device/clock.hh"
 #include "nntile/testing/device/memory.hh"
 
 namespace nntile::testing {
@@ -36,13 +37,15 @@ struct EmulatedFault {
   bool lasts = false;
 };
 
-/// What all streams of some devices share: their memory, the fault, and whether they are lost.
+/// What all streams of some devices share: their memory, their clock, the fault, and whether they
+/// are lost.
 class EmulatedMachine {
  public:
-  EmulatedMachine(int devices, std::size_t capacity, EmulatedFault const& fault)
-      : memory(devices, capacity), fault_(fault) {}
+  EmulatedMachine(EmulatedMemory& its_memory, EmulatedClock& its_clock, EmulatedFault const& fault)
+      : memory(its_memory), clock(its_clock), fault_(fault) {}
 
-  EmulatedMemory memory;
+  EmulatedMemory& memory;
+  EmulatedClock& clock;
 
   /// Whether this call is the one that fails.
   bool fails(EmulatedCall call) {
@@ -111,14 +114,21 @@ class EmulatedStream {
 
   Status launch(DeviceJob const& job) {
     if (machine_.lost() || machine_.fails(EmulatedCall::launch)) return {machine_.failure()};
-    push([this, job] { run(job); });
+    machine_.clock.launch();
+    push([this, job] {
+      run(job);
+      machine_.clock.ran();
+    });
     return {};
   }
   std::uint64_t mark() {
     std::uint64_t const number = ++marks_;
+    machine_.clock.launch();
     push([this, number, fails = machine_.fails(EmulatedCall::mark)] {
       if (fails) fail(machine_.failure());
+      machine_.clock.reach(free_);
       std::lock_guard const lock(mutex_);
+      ends_[number] = free_;
       if (!failure_.empty()) failures_[number] = std::exchange(failure_, {});
       reached_ = number;
       changed_.notify_all();
@@ -130,6 +140,10 @@ class EmulatedStream {
     std::lock_guard const lock(mutex_);
     bool const ended = reached_ >= mark;
     if (!ended || sight_.unseen()) return StreamProgress::running;
+    if (auto const end = ends_.find(mark); end != ends_.end()) {
+      if (!machine_.clock.shows(end->second)) return StreamProgress::running;
+      ends_.erase(end);
+    }
     auto const failure = failures_.find(mark);
     bool const lost = machine_.fails(EmulatedCall::query) || machine_.lost();
     if (failure == failures_.end() && !lost) return StreamProgress::ended;
@@ -183,6 +197,7 @@ class EmulatedStream {
                                              .workspace = workspace_.get()});
       text[status_text_bytes - 1] = 0;
       if (!status.ok()) fail(status.error);
+      free_ = machine_.clock.run(job, free_);
     }
     for (std::size_t i = 0; i < bytes.size(); ++i)
       if (bytes[i] != nullptr) machine_.memory.release(job.buffers[i]);
@@ -196,6 +211,7 @@ class EmulatedStream {
   EmulatedDelays delays_;  // of jobs; the thread's
   EmulatedDelays sight_;   // of what `query` sees
   EmulatedBytes workspace_;
+  double free_ = 0;  // in virtual time; the thread's
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
@@ -203,6 +219,7 @@ class EmulatedStream {
   std::uint64_t reached_ = 0;
   std::string failure_;                            // of a job behind the last mark
   std::map<std::uint64_t, std::string> failures_;  // of marks that were reached, until seen
+  std::map<std::uint64_t, double> ends_;           // in virtual time, likewise
   std::thread thread_;
 };
 
