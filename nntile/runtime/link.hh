@@ -5,8 +5,8 @@
 //
 // Use by a runtime: a member LinkRef, before its DrivingThread, which notes the driver there;
 // every driving call, having entered, checks any_dropped() and settles what was dropped
-// (support/dropped.hh); when all tasks have ended it calls forget_names(); the first statement of
-// the destructor is close().
+// (support/dropped.hh), but one that needs nothing of it may leave that to the next; when all tasks
+// have ended it calls forget_names(); the first statement of the destructor is close().
 
 #include <atomic>
 #include <cstdint>

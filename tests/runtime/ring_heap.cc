@@ -99,6 +99,8 @@ TEST_CASE("what a chunk gives out overlaps nothing and stays inside", "[runtime]
       std::size_t const bytes = 1 + random() % (64 * lines), room = Heap::room_for(bytes);
       std::size_t const available = chunk.available();
       Buffer* buffer = chunk.take(bytes);
+      if (buffer == nullptr) chunk.open();  // a lap of the records may have ended
+      if (buffer == nullptr) buffer = chunk.take(bytes);
       if (buffer == nullptr && chunk.begin_at_start(room)) buffer = chunk.take(bytes);
       REQUIRE((buffer != nullptr) == (room <= available));
       if (buffer != nullptr) {
@@ -225,7 +227,7 @@ TEST_CASE("a heap grows by chunks and keeps the newest", "[runtime][heap]") {
   CHECK(records.lent == 16);
   CHECK(heap.stats().capacity == 128 + 4096);
   heap.close_scope(0, freed);
-  CHECK(a->is(Buffer::ended));
+  CHECK(heap.stats().records == 0);
   CHECK(heap.take(1) == nullptr);
   heap.advance(freed, records);
   CHECK(heap.stats().capacity == 4096);

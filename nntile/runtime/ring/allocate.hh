@@ -40,7 +40,7 @@ template <class Policy> class Allocator {
     return heaps_[index_of(lifetime)].take(bytes);
   }
   /// The same where something may have come back.
-  support::Buffer* take_again(std::size_t bytes, Lifetime lifetime) noexcept {
+  [[gnu::noinline]] support::Buffer* take_again(std::size_t bytes, Lifetime lifetime) noexcept {
     return take_again(heaps_[index_of(lifetime)], bytes);
   }
   /// The same if it takes more work, or waiting: then settle() ends what other threads have
@@ -125,7 +125,7 @@ template <class Policy> class Allocator {
     return buffer;
   }
 
-  [[gnu::noinline]] support::Buffer* take_again(Heap& heap, std::size_t bytes) noexcept {
+  support::Buffer* take_again(Heap& heap, std::size_t bytes) noexcept {
     if (!heap.any_scope()) return nullptr;
     advance(heap);
     return heap.take_if_room(bytes);

@@ -57,8 +57,11 @@ class Heap {
   /// The same if there is room; afterwards `take` goes on, unless the oldest buffer has ended and
   /// is in use yet.
   [[gnu::always_inline]] Buffer* take_if_room(std::size_t bytes) noexcept {
-    newest_.open();
     Buffer* buffer = newest_.take(bytes);
+    if (buffer == nullptr) {
+      newest_.open();
+      buffer = newest_.take(bytes);
+    }
     if (buffer == nullptr && newest_.begin_at_start(room_for(bytes))) buffer = newest_.take(bytes);
     if (newest_.oldest_has_ended()) newest_.close();
     return buffer;
@@ -154,7 +157,6 @@ class Heap {
       buffer.place = {};
       buffer.release = {};
       buffer.scope = 0;
-      buffer.state = 0;
       buffer.last_use = {};
       return buffer;
     }

@@ -18,7 +18,8 @@ namespace nntile::detail::ring {
 ///
 /// Law: positions count buffers and never decrease; an allocation is contiguous, so that what is
 /// left at the end may be skipped; a chunk without allocations begins anew with its first byte and
-/// its first record.
+/// its first record. Between `open` and `close` both cursors, of bytes and of records, only advance
+/// to limits that stay: what else there may be is found by the next `open`.
 class HeapChunk {
  public:
   using Buffer = support::Buffer;
@@ -30,7 +31,7 @@ class HeapChunk {
   /// another throws. Throws what lend does, OutOfMemory, std::bad_alloc.
   template <class Records>
   HeapChunk(std::size_t bytes, std::uint32_t records, std::uint64_t first, Records& source)
-      : newest_(first),
+      : lap_(first),
         oldest_(first),
         capacity_(bytes),
         memory_(static_cast<std::byte*>(support::allocate_aligned(bytes))) {
@@ -41,7 +42,6 @@ class HeapChunk {
       throw;
     }
     begin_anew();
-    open();
   }
   HeapChunk(HeapChunk&& other) noexcept { swap(other); }
   HeapChunk& operator=(HeapChunk&& other) noexcept {
@@ -51,27 +51,30 @@ class HeapChunk {
   }
   ~HeapChunk() { support::free_aligned(memory_); }
 
-  /// Gives out memory and a record for an unwritten buffer; null if it is closed, without room, or
-  /// for 0 bytes.
+  /// Gives out memory and a record for an unwritten buffer; null if it is closed, for 0 bytes, or
+  /// where a limit is reached.
   [[gnu::always_inline]] Buffer* take(std::size_t bytes) noexcept {
     std::size_t const last = (bytes - 1) | (support::line_bytes - 1);  // 0 bytes: SIZE_MAX
-    if (last >= room_) [[unlikely]]
-      return nullptr;
-    std::uint64_t const position = newest_;
     std::byte* const start = cursor_;
-    Buffer* const buffer = records_[position & mask_];
-    newest_ = position + 1;
+    Buffer** const record = next_;
+    if (last >= distance(start, end_) || record == last_) [[unlikely]]
+      return nullptr;
+    Buffer* const buffer = *record;
+    next_ = record + 1;
     cursor_ = start + last + 1;
-    room_ = position + 1 == full_ ? 0 : room_ - last - 1;
     buffer->pointer = start;
     buffer->bytes = bytes;
-    buffer->state = Buffer::unwritten | Buffer::in_use;
     return buffer;
   }
   /// From here on `take` gives nothing out.
-  void close() noexcept { room_ = 0; }
-  /// From here on it gives out what it has.
-  void open() noexcept { room_ = in_one_piece(); }
+  void close() noexcept { end_ = cursor_; }
+  /// From here on it gives out what it has in one piece, and the records up to the end of the lap.
+  void open() noexcept {
+    set_position(position());
+    bool const full_lap = oldest_ >= lap_;
+    last_ = records_.get() + (full_lap ? record_capacity() : oldest_ & mask_);
+    end_ = cursor_ + in_one_piece();
+  }
   /// The same from the first byte on, if `bytes` have room there and not where it is.
   bool begin_at_start(std::size_t bytes) noexcept {
     if (bytes == 0 || bytes <= in_one_piece() || bytes > available()) return false;
@@ -80,10 +83,12 @@ class HeapChunk {
     return true;
   }
 
-  /// Takes back the oldest allocations as long as ended(buffer) holds for them.
+  /// Takes back the oldest allocations as long as ended(buffer) holds for them. An empty chunk is
+  /// open then.
   template <class Ended> void advance(Ended ended) {
-    while (!empty() && ended(*records_[oldest_ & mask_])) ++oldest_;
-    empty() ? begin_anew() : note_oldest();
+    std::uint64_t const newest = position();
+    while (oldest_ != newest && ended(*records_[oldest_ & mask_])) take_back_oldest();
+    oldest_ == newest ? begin_anew() : note_oldest();
   }
 
   /// The same after end(buffer) has been called for each that is not before a position and has not
@@ -91,11 +96,12 @@ class HeapChunk {
   template <class End, class Ended> void end_from(std::uint64_t from, End end, Ended ended) {
     advance(ended);
     bool oldest = true;
-    for (std::uint64_t i = from > oldest_ ? from : oldest_; i < newest_; ++i) {
+    std::uint64_t const newest = position();
+    for (std::uint64_t i = from > oldest_ ? from : oldest_; i < newest; ++i) {
       Buffer& buffer = *records_[i & mask_];
       if (!buffer.is(Buffer::ended)) end(buffer);
       oldest = oldest && i == oldest_ && ended(buffer);
-      if (oldest) ++oldest_;
+      if (oldest) take_back_oldest();
     }
     advance([](Buffer const&) { return false; });
   }
@@ -103,24 +109,26 @@ class HeapChunk {
   /// Room for twice as many records. Throws what `source` does.
   template <class Records> void grow_records(Records& source) {
     enlarge(2 * (mask_ + 1), source);
-    note_oldest();
+    open();
   }
   /// Calls give_back(buffer) for each record: it has no allocations, and gives out no more.
   template <class Records> void give_back(Records& source) noexcept {
     for (std::uint64_t i = 0; i <= mask_; ++i) source.give_back(*records_[i]);
   }
 
-  bool empty() const { return oldest_ == newest_; }
-  bool records_full() const { return newest_ == full_; }
+  bool empty() const { return oldest_ == position(); }
+  bool records_full() const { return records() == record_capacity(); }
   /// The owner of the oldest allocation, which holds up all others. Of an empty chunk: the next
   /// record; null without memory.
   Buffer* oldest() const { return oldest_buffer_; }
   bool oldest_has_ended() const { return !empty() && oldest_buffer_->is(Buffer::ended); }
   std::uint64_t oldest_position() const { return oldest_; }
   /// That of the next buffer.
-  std::uint64_t position() const { return newest_; }
+  std::uint64_t position() const {
+    return lap_ + static_cast<std::uint64_t>(next_ - records_.get());
+  }
   std::size_t capacity() const { return capacity_; }
-  std::uint64_t records() const { return newest_ - oldest_; }
+  std::uint64_t records() const { return position() - oldest_; }
   std::uint64_t record_capacity() const { return records_.get() == nullptr ? 0 : mask_ + 1; }
   /// Bytes from the oldest allocation to the newest, skipped ones included.
   std::size_t used() const {
@@ -150,7 +158,7 @@ class HeapChunk {
       auto const* const at = static_cast<std::byte const*>(pointer);
       return at >= tail() ? distance(tail(), at) : capacity_ - distance(at, tail());
     };
-    std::uint64_t low = oldest_, high = newest_;  // low begins at or before the byte
+    std::uint64_t low = oldest_, high = position();  // low begins at or before the byte
     while (high - low > 1) {
       std::uint64_t const middle = low + (high - low) / 2;
       (turn(records_[middle & mask_]->pointer) <= turn(byte) ? low : high) = middle;
@@ -164,7 +172,7 @@ class HeapChunk {
   /// Calls visit(buffer) for the owner of each allocation that is not before a position, from the
   /// oldest on.
   template <class Visit> void each(std::uint64_t from, Visit visit) const {
-    for (std::uint64_t i = from > oldest_ ? from : oldest_; i < newest_; ++i)
+    for (std::uint64_t i = from > oldest_ ? from : oldest_; i < position(); ++i)
       visit(*records_[i & mask_]);
   }
 
@@ -179,23 +187,34 @@ class HeapChunk {
     if (empty()) return capacity_;
     return tail() < cursor_ ? distance(cursor_, memory_ + capacity_) : distance(cursor_, tail());
   }
+  /// Moves the cursor of records, from the end of a lap to the next one's begin where it is there.
+  void set_position(std::uint64_t position) {
+    lap_ = position & ~mask_;
+    next_ = records_.get() + (position & mask_);
+  }
+  /// Its record is as that of an unwritten buffer from here on.
+  void take_back_oldest() { records_[oldest_++ & mask_]->state = unwritten; }
   void begin_anew() {
-    oldest_ = newest_ = (newest_ + mask_) & ~mask_;
+    oldest_ = lap_ = (position() + mask_) & ~mask_;
+    next_ = records_.get();
+    last_ = next_ + record_capacity();
     cursor_ = memory_;
+    end_ = memory_ + capacity_;
     note_oldest();
   }
-  void note_oldest() {
-    oldest_buffer_ = memory_ != nullptr ? records_[oldest_ & mask_] : nullptr;
-    full_ = memory_ != nullptr ? oldest_ + mask_ + 1 : newest_;
-  }
+  void note_oldest() { oldest_buffer_ = memory_ != nullptr ? records_[oldest_ & mask_] : nullptr; }
 
   /// `count` is a power of two. Records keep their positions.
   template <class Records> void enlarge(std::uint64_t count, Records& source) {
     HeapArray<Buffer*> records(count);
-    std::uint64_t const had = record_capacity();
+    std::uint64_t const had = record_capacity(), newest = position();
     std::uint64_t lent = had;
     try {
-      for (; lent < count; ++lent) records[(oldest_ + lent) & (count - 1)] = &source.lend();
+      for (; lent < count; ++lent) {
+        Buffer& buffer = source.lend();
+        buffer.state = unwritten;
+        records[(oldest_ + lent) & (count - 1)] = &buffer;
+      }
     } catch (...) {
       while (lent-- > had) source.give_back(*records[(oldest_ + lent) & (count - 1)]);
       throw;
@@ -204,29 +223,35 @@ class HeapChunk {
       records[(oldest_ + i) & (count - 1)] = records_[(oldest_ + i) & mask_];
     records_ = std::move(records);
     mask_ = count - 1;
+    set_position(newest);
+    note_oldest();
   }
 
   void swap(HeapChunk& other) noexcept {
     std::swap(cursor_, other.cursor_);
-    std::swap(room_, other.room_);
+    std::swap(end_, other.end_);
+    std::swap(next_, other.next_);
+    std::swap(last_, other.last_);
     std::swap(records_, other.records_);
     std::swap(mask_, other.mask_);
-    std::swap(newest_, other.newest_);
-    std::swap(full_, other.full_);
+    std::swap(lap_, other.lap_);
     std::swap(oldest_buffer_, other.oldest_buffer_);
     std::swap(oldest_, other.oldest_);
     std::swap(capacity_, other.capacity_);
     std::swap(memory_, other.memory_);
   }
 
+  static constexpr Buffer::State unwritten = Buffer::unwritten | Buffer::in_use;
+
   // What `take` needs.
   std::byte* cursor_ = nullptr;  // end of the newest allocation
-  std::size_t room_ = 0;         // from there on; 0 while closed
+  std::byte* end_ = nullptr;     // of what is there in one piece; the cursor while closed
+  Buffer** next_ = nullptr;      // record of the next buffer
+  Buffer** last_ = nullptr;      // behind the last record that is known to be free
+
   HeapArray<Buffer*> records_;
   std::uint64_t mask_ = 0;
-  std::uint64_t newest_ = 0;  // position of the next buffer
-  std::uint64_t full_ = 0;    // the position for which there is no record
-
+  std::uint64_t lap_ = 0;  // position of the first record, where `next_` is
   Buffer* oldest_buffer_ = nullptr;
   std::uint64_t oldest_ = 0;
   std::size_t capacity_ = 0;

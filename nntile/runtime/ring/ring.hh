@@ -100,15 +100,11 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   /// Takes buffers of all lifetimes but `persistent` from heaps (RingCapacities), on the host.
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
     if (lifetime != Lifetime::persistent && place == host) [[likely]] {
-      auto const inside = machine_.thread.enter_quickly("allocate");
-      if (inside && !link_->any_dropped()) [[likely]] {
-        support::Buffer* buffer = allocator_.take(bytes, lifetime);
-        if (buffer == nullptr) [[unlikely]]
-          buffer = allocator_.take_again(bytes, lifetime);
-        if (buffer != nullptr) [[likely]] {
-          trace_allocation(*buffer);
-          return machine_.table.handle_of(*buffer);
-        }
+      support::Buffer* const buffer = machine_.thread.quickly(
+          "allocate", [&]() noexcept { return allocator_.take(bytes, lifetime); });
+      if (buffer != nullptr) [[likely]] {
+        trace_allocation(*buffer);
+        return machine_.table.handle_of(*buffer);
       }
     }
     return allocate_slowly(bytes, place, lifetime);
@@ -279,6 +275,14 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   [[gnu::noinline]] Handle allocate_slowly(std::size_t bytes, Place place, Lifetime lifetime) {
     if (lifetime == Lifetime::persistent || place != host)
       return allocate_alone(bytes, place, lifetime);
+    if (!link_->any_dropped()) [[likely]] {
+      support::Buffer* const buffer = machine_.thread.quickly(
+          "allocate", [&]() noexcept { return allocator_.take_again(bytes, lifetime); });
+      if (buffer != nullptr) [[likely]] {
+        trace_allocation(*buffer);
+        return machine_.table.handle_of(*buffer);
+      }
+    }
     Inside const inside(*this, "allocate");
     support::Buffer& buffer =
         allocator_.take_slowly(bytes, lifetime, [this] { this->take_dropped(); });

@@ -120,20 +120,22 @@ class alignas(64) DrivingThread {
     }
     return enter_slowly(call);
   }
-  /// The same, but empty where that takes more than a look, or inside another call: the caller then
-  /// calls `enter`. Nothing here is out of line, so that the result stays in registers, and what
-  /// its end stores does not depend on what the call before has stored.
-  [[gnu::always_inline]] Inside enter_quickly(char const* call) noexcept {
+  /// Returns work(), a pointer, called inside `call`; null, without it, where to enter takes more
+  /// than a look, or inside another call: the caller then calls `enter`. Nothing here is out of
+  /// line, and nothing is kept across `work`, which does not call, throw, or settle what other
+  /// threads have dropped.
+  template <class Work>
+  [[gnu::always_inline]] auto quickly(char const* call, Work work) noexcept -> decltype(work()) {
     Seat* const seat = quick_.load(std::memory_order_acquire);
     if (seat->key.load(std::memory_order_relaxed) != detail::this_thread() ||
         seat->inside.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-      return {};
+      return nullptr;
     seat->inside.store(call, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (quick_.load(std::memory_order_relaxed) == seat) [[likely]]
-      return {seat, nullptr};
+    auto const result =
+        quick_.load(std::memory_order_relaxed) == seat ? work() : decltype(work()){nullptr};
     seat->inside.store(nullptr, std::memory_order_release);
-    return {};
+    return result;
   }
 
   /// For `done`, which any thread may call: empty unless the calling thread is the driver, outside
