@@ -83,11 +83,15 @@ TEST_CASE("random graphs have the bits, bytes and messages of their plans on ran
           "[comm][parts]") {
   std::uint64_t const count = setting("NNTILE_RANDOM_PARTS", sanitized ? 15 : 50);
   std::uint64_t seed = setting("NNTILE_RANDOM_SEED", 1), tried = 0;
-  std::size_t messages = 0, refused = 0, ranks = 0;
+  std::size_t messages = 0, refused = 0, ranks = 0, cut = 0;
   for (; tried < count; ++seed) {
     INFO("seed " << seed);
     RandomParts parts(seed);
     if (parts.is_useless()) continue;
+    for (std::string const& text : parts.refused_cuts()) {
+      INFO(text);
+      CHECK((contains(text, " ranks of mesh axis '") || contains(text, "no rule shares anything")));
+    }
     if (!parts.refusal().empty()) {
       INFO(parts.refusal());
       CHECK((contains(parts.refusal(), "place both tensors by one rule") ||
@@ -105,6 +109,7 @@ TEST_CASE("random graphs have the bits, bytes and messages of their plans on ran
       for (PlannedTraffic const& with : traffic(part))
         messages += static_cast<std::size_t>(with.sent);
     ranks += static_cast<std::size_t>(parts.ranks());
+    cut += parts.cuts_axes() ? 1u : 0u;
     LocalOptions const local{.seed = seed,
                              .most_delay = parts.below(6),
                              .eager_bytes = parts.below(2) == 0 ? 0u : 4096u};
@@ -113,10 +118,13 @@ TEST_CASE("random graphs have the bits, bytes and messages of their plans on ran
     CHECK(tiles == one);
   }
   if (std::getenv("NNTILE_RANDOM_PARTS") != nullptr)
-    std::printf("random parts: %zu graphs, %zu parts, %zu messages a run, %zu refused\n",
-                static_cast<std::size_t>(tried), ranks, messages, refused);
+    std::printf(
+        "random parts: %zu graphs, %zu of them with cut axes, %zu parts, %zu messages a "
+        "run, %zu refused\n",
+        static_cast<std::size_t>(tried), cut, ranks, messages, refused);
   CHECK(messages > 2 * tried);
   CHECK(refused * 4 < tried);
+  CHECK(cut * 5 > tried);
 }
 
 TEST_CASE("a failure on one rank fails what others compute of it, and all come to an end",

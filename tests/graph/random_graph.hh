@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -28,13 +29,29 @@
 
 namespace nntile::test {
 
-/// A graph that follows from a seed, of fp64 tensors of one to twelve elements. Everything but
-/// constants may be overwritten, in place or later, by elements, by views, or added to.
+/// The two extents of a random graph's dimensions. With names, dimensions are called "shorter" and
+/// "longer" or nothing, those of w0 always so; they change no op.
+struct RandomExtents {
+  Index shorter = 2, longer = 3;
+  bool named = false;
+};
+
+/// A graph that follows from a seed, of fp64 tensors of few elements, one to twelve of the default
+/// extents. Everything but constants may be overwritten, in place or later, by elements, by views,
+/// or added to.
 class RandomGraph {
  public:
-  explicit RandomGraph(std::uint64_t seed) : state_(seed * 2 + 1) {
-    for (int i = 0; i < 3; ++i)
-      values_.push_back(graph.parameter(fp64(i == 0 ? Shape{3, 2} : any_shape()), concat("w", i)));
+  explicit RandomGraph(std::uint64_t seed, RandomExtents const& extents = {},
+                       Numerics const& numerics = {})
+      : graph("graph", numerics),
+        extents_(extents),
+        state_(seed * 2 + 1),
+        names_(static_cast<std::uint32_t>(seed)) {
+    for (int i = 0; i < 3; ++i) {
+      TensorSpec spec = fp64(i == 0 ? Shape{extents_.longer, extents_.shorter} : any_shape());
+      if (i == 0 && extents_.named) spec.axes = "longer shorter";
+      values_.push_back(graph.parameter(spec, concat("w", i)));
+    }
     values_.push_back(constant(any_shape()));
     for (std::size_t left = 6 + below(10); left > 0; --left) add_random_op();
     make_loss();
@@ -75,9 +92,28 @@ class RandomGraph {
     return list.begin()[below(list.size())];
   }
 
-  static TensorSpec fp64(Shape const& shape) { return {.shape = shape, .dtype = DType::fp64}; }
+  TensorSpec fp64(Shape const& shape) {
+    return {.shape = shape, .dtype = DType::fp64, .axes = any_names(shape)};
+  }
+  /// Names of some of the dimensions; no name stands twice.
+  std::string any_names(Shape const& shape) {
+    std::string text;
+    bool shorter = false, longer = false;
+    for (std::size_t d = 0; d < shape.size() && extents_.named; ++d) {
+      if (d > 0) text += ' ';
+      bool& taken = shape[d] == extents_.longer ? longer : shorter;
+      if (taken || shape[d] == 1 || names_() % 4 == 0) {
+        if (d + 1 == shape.size()) text += "last";  // a blank would end no name
+        continue;
+      }
+      taken = true;
+      text += shape[d] == extents_.longer ? "longer" : "shorter";
+    }
+    return text;
+  }
   Shape any_shape() {
-    return one_of<Shape>({{2}, {3}, {2, 2}, {3, 2}, {3, 2}, {3, 2, 2}, {2, 1, 2, 1}});
+    Index const s = extents_.shorter, l = extents_.longer;
+    return one_of<Shape>({{s}, {l}, {s, s}, {l, s}, {l, s}, {l, s, s}, {s, 1, s, 1}});
   }
   Node constant(Shape const& shape) { return graph.constant(fp64(shape), graph.unique("c")); }
   Node indices(Shape const& shape) {
@@ -247,8 +283,8 @@ class RandomGraph {
       return defined(c);
     }
   }
-  static std::optional<Shape> product_shape(ops::Gemm::Attrs const& attrs, Shape const& a,
-                                            Shape const& b) {
+  std::optional<Shape> product_shape(ops::Gemm::Attrs const& attrs, Shape const& a,
+                                     Shape const& b) const {
     auto const k = static_cast<std::size_t>(attrs.ndim);
     auto const batch = static_cast<std::size_t>(attrs.batch_ndim);
     if (a.size() < k + batch || b.size() < k + batch) return std::nullopt;
@@ -262,7 +298,8 @@ class RandomGraph {
     for (std::size_t d = 0; d < m; ++d) shape.push_back(a[(attrs.trans_a ? k : 0) + d]);
     for (std::size_t d = 0; d < n; ++d) shape.push_back(b[(attrs.trans_b ? 0 : k) + d]);
     for (std::size_t d = 0; d < batch; ++d) shape.push_back(a[k + m + d]);
-    if (element_count(shape) > 12) return std::nullopt;
+    if (element_count(shape) > extents_.longer * extents_.shorter * extents_.shorter)
+      return std::nullopt;
     return shape;
   }
 
@@ -279,7 +316,7 @@ class RandomGraph {
     std::size_t const axis = below(s.shape().size() + 1);
     Shape shape;
     for (std::size_t d = 0; d <= s.shape().size(); ++d) {
-      if (d == axis) shape.push_back(2);
+      if (d == axis) shape.push_back(extents_.shorter);
       if (d < s.shape().size()) shape.push_back(s.shape()[d]);
     }
     Result const z = result(shape, {s}, false);
@@ -318,10 +355,13 @@ class RandomGraph {
     defined(y);
   }
   void select() {
-    auto const table = pick([](Shape const& s) { return s.size() == 2 && s[1] >= 2; });
+    auto const table =
+        pick([this](Shape const& s) { return s.size() == 2 && s[1] >= extents_.shorter; });
     if (!table) return;
-    auto const logits = pick([](Shape const& s) { return s.size() == 2 && s[0] == 2; });
-    Node const tokens = logits && chance(50) ? argmax({.axis = 0}, *logits) : indices({2});
+    auto const logits =
+        pick([this](Shape const& s) { return s.size() == 2 && s[0] == extents_.shorter; });
+    Node const tokens =
+        logits && chance(50) ? argmax({.axis = 0}, *logits) : indices({extents_.shorter});
     Shape const shape{table->shape()[0], tokens.shape()[0]};
     Result const rows = result(shape, {*table}, false);
     embedding(tokens, *table, rows.node);
@@ -337,7 +377,7 @@ class RandomGraph {
     defined(y);
   }
   void attend() {
-    auto const of = [&] { return of_shape({2, 1, 2, 1}); };
+    auto const of = [&] { return of_shape({extents_.shorter, 1, extents_.shorter, 1}); };
     auto const q = of(), k = of(), v = of();
     if (!q) return;
     Result const y = result(q->shape(), {*q, *k, *v}, false);
@@ -421,7 +461,9 @@ class RandomGraph {
     }
   }
 
+  RandomExtents const extents_;
   std::uint64_t state_;
+  std::minstd_rand names_;
   std::vector<Node> values_;  // tensors that have a value, and views of them
 };
 

@@ -2,11 +2,13 @@
 #pragma once
 // A random graph with a random mesh, rules and tiling, all from one seed.
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "nntile/graph/parts.hh"
 #include "tests/graph/random_graph.hh"
@@ -17,22 +19,27 @@ namespace nntile::test {
 class RandomParts {
  public:
   explicit RandomParts(std::uint64_t seed)
-      : random_(static_cast<std::uint32_t>(seed)), drawn_(seed) {
+      : random_(static_cast<std::uint32_t>(seed)),
+        extents_{.shorter = 2, .longer = 3 + 2 * below(2), .named = below(4) != 0},
+        drawn_(seed, extents_, any_groups()) {
     drawn_.loss.mark_output();
     options_.tile = 1 + below(3);
     options_.check = true;
-    if (!try_plan(options_)) return;
-    options_.mesh = {{"a", 2 + below(2)}, {"b", 1 + below(2)}};
+    if (!can_plan()) return;
+    bool const is_line = below(3) == 0;
+    int const longest = static_cast<int>(extents_.longer);
+    options_.mesh = {{"a", is_line ? longest : 2 + below(2)}, {"b", is_line ? 1 : 1 + below(2)}};
     char const* const axes[] = {"a", "b", "a", "b", ""};
+    for (int cuts = extents_.named ? below(3) : 0; cuts > 0; --cuts) try_cut(axes[below(5)]);
     for (Role const role : {Role::parameter, Role::state, Role::output})
       options_.rules.push_back({.role = role, .mesh = axes[below(5)]});
     for (int w = 0; w < 3; ++w)
-      if (MeshAxis const& axis = options_.mesh[below(2) == 0 ? 0 : 1]; below(4) == 0)
+      if (MeshAxis const& axis = options_.mesh[below(2) == 0 ? 0 : 1]; below(4) == 0 && !is_line)
         options_.rules.push_back({.tensors = concat("w", w, "*"),
                                   .mesh = axis.name,
                                   .at = below(axis.size),
                                   .optional = true});
-    if (below(4) == 0)
+    if (below(4) == 0 && !is_line)
       options_.owners = [ranks = ranks(), seed](std::string_view tensor, Index tile) {
         std::uint64_t mixed = seed + static_cast<std::uint64_t>(tile);
         for (char const c : tensor) mixed = mixed * 31 + static_cast<unsigned char>(c);
@@ -46,11 +53,7 @@ class RandomParts {
           return rule.mesh == axis.name && rule.at != ShardRule::anywhere;
         });
       }
-    try {
-      (void)Plan(drawn_.graph, options_, 0);
-    } catch (PlanError const& error) {
-      refusal_ = error.what();
-    }
+    refusal_ = refusal_of(options_);
   }
 
   LogicalGraph const& graph() const { return drawn_.graph; }
@@ -62,11 +65,23 @@ class RandomParts {
     options.mesh.clear();
     options.rules.clear();
     options.owners = {};
+    Plan const part(drawn_.graph, options_, 0);  // rules cut axes, too
+    for (PlannedTensor const& tensor : part.tensors().subspan(0, drawn_.graph.tensor_count()))
+      if (tensor.used && tensor.storage != Storage::view)
+        options.keep.push_back({tensor.name, tensor.tiling, Storage::stored, tensor.column_unit});
     return options;
   }
   int ranks() const { return options_.mesh[0].size * options_.mesh[1].size; }
+  /// Whether a rule shares a named axis out.
+  bool cuts_axes() const {
+    return std::any_of(options_.rules.begin(), options_.rules.end(), [](ShardRule const& rule) {
+      return !rule.axis.empty() && !rule.mesh.empty();
+    });
+  }
   /// "" where it can be planned.
   std::string const& refusal() const { return refusal_; }
+  /// What was said of rules that were left out then.
+  std::vector<std::string> const& refused_cuts() const { return refused_cuts_; }
   /// Whether not even one rank can: attention takes no sliced heads.
   bool is_useless() const { return options_.mesh.empty(); }
   /// Further choices, from the same seed.
@@ -78,20 +93,52 @@ class RandomParts {
       if (rule.mesh == mesh && rule.role != Role::state && !rule.optional) return true;
     return false;
   }
-  bool try_plan(PlanOptions const& options) {
-    try {
-      (void)Plan(drawn_.graph, options);
-      return true;
-    } catch (PlanError const& error) {
-      refusal_ = error.what();
-      return false;
+  Numerics any_groups() {
+    Numerics numerics;
+    if (!extents_.named) return numerics;
+    if (below(3) == 0) numerics.groups.push_back({"shorter", 2});
+    if (below(2) == 0) {
+      int const longest = static_cast<int>(extents_.longer);
+      numerics.groups.push_back({"longer", longest - below(2)});
     }
+    return numerics;
+  }
+  bool can_plan() {
+    refusal_ = refusal_of(options_);
+    return refusal_.empty();
+  }
+  /// "" of options by which the graph can be planned.
+  std::string refusal_of(PlanOptions const& options) const {
+    try {
+      (void)Plan(drawn_.graph, options, 0);
+      return {};
+    } catch (PlanError const& error) {
+      return error.what();
+    }
+  }
+  /// Adds a rule that cuts an axis, of all tensors or of some, unless that cannot be planned.
+  void try_cut(char const* mesh) {
+    PlanOptions with = options_;
+    char const* const tensors[] = {"*", "*", "*", "w*", "t*", "c*"};
+    ShardRule const rule{.tensors = tensors[below(6)],
+                         .axis = options_.mesh[0].size <= 3 && below(2) == 0 ? "shorter" : "longer",
+                         .mesh = mesh,
+                         .optional = true};
+    with.rules.push_back(rule);
+    for (MeshAxis& axis : with.mesh)
+      if (axis.name != rule.mesh) axis.size = 1;
+    if (std::string const text = refusal_of(with); !text.empty())
+      refused_cuts_.push_back(text);
+    else
+      options_.rules.push_back(rule);
   }
 
   std::minstd_rand random_;
+  RandomExtents const extents_;
   RandomGraph drawn_;
   PlanOptions options_;
   std::string refusal_;
+  std::vector<std::string> refused_cuts_;
 };
 
 }  // namespace nntile::test

@@ -88,3 +88,13 @@ TEST_CASE("each rank is sent what it reads in turn, tile after tile", "[graph][p
     CHECK(compare(graph, options));
   }
 }
+
+TEST_CASE("a rank that reads what all others compute plans the whole job", "[graph][parts]") {
+  LogicalGraph graph("sum");
+  Node const x = graph.input({.shape = {4, 6}, .axes = "in batch"}, "x");
+  sum_slice({.axis = 1}, gelutanh(x)).named("y").mark_output();
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}}};
+  options.mesh = {{"data", 6}};
+  options.rules = {{.axis = "batch", .mesh = "data"}, {.role = Role::output, .mesh = "data"}};
+  CHECK_FALSE(compare(graph, options));
+}

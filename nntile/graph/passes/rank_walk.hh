@@ -61,6 +61,7 @@ class RankWalk {
     roots_ = pass.roots();
     blocks_ = pass.take_blocks();
     places_.each_stored([&](std::uint32_t b) { set_valid(b, homes_[b].box); });
+    if (thin_ != nullptr) note_written();
     Spread spread(plan_, mesh_, places_, thin_);
     auto const settle = [&] {
       places_.each_stored(
@@ -122,6 +123,7 @@ class RankWalk {
     auto const uses = plan_.uses_of(task);
     bool const cut = task.location.rank > 0;  // of a thin job
     RankBox const box = place(t, uses);
+    if (thin_ != nullptr) check_reads(uses, box);
     for (Use<BufferId> const& use : uses)
       if (reads(use.access)) {
         move_to(spread.readers(t, use.handle, sources_[use.handle]), use.handle, sink);
@@ -218,6 +220,12 @@ class RankWalk {
   }
 
   bool is_cut(std::uint32_t b) const { return thin_->cut[plan_.buffers[b].tensor] >= 0; }
+  void note_written() {
+    written_.resize(plan_.tensors.size());
+    for (PlannedTask const& task : plan_.tasks)
+      for (Use<BufferId> const& use : plan_.uses_of(task))
+        if (writes(use.access)) written_[plan_.buffers[use.handle].tensor] = true;
+  }
 
   /// Sends what coordinates that a thin job leaves out read between the last task and the next;
   /// what others send them, none of which is a message of this one, they just have.
@@ -239,6 +247,16 @@ class RankWalk {
     if (task.location.rank == 1 && !boxes.empty() && !writes(use.access) && !is_cut(use.handle) &&
         !valid_everywhere(use.handle))
       left_out_.add(use.handle, boxes);
+  }
+  /// What a coordinate that is left out writes is read there alone: nothing says when it is sent.
+  void check_reads(std::span<Use<BufferId> const> uses, RankBox const& box) const {
+    for (Use<BufferId> const& use : uses) {
+      if (!reads(use.access) || !is_cut(use.handle)) continue;
+      int const at = homes_[use.handle].box.at[thin_->axis];
+      if (at != RankBox::all && !thin_->has(at) && box.at[thin_->axis] != at &&
+          written_[plan_.buffers[use.handle].tensor])
+        throw NotThin{"a task that reads what other coordinates compute"};
+    }
   }
   /// Of a task that adds to the sum of a group of coordinates: those that are left out have to find
   /// what they read.
@@ -290,6 +308,7 @@ class RankWalk {
   std::vector<TileHome> const& homes_;  // of all buffers
   ThinJob const* thin_;
   LeftOut left_out_{thin_};
+  std::vector<bool> written_;  // of a thin job: tensors of which some task writes tiles
   int const ranks_;
   std::size_t const words_;
   FixedPlaces places_;
