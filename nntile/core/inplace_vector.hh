@@ -10,6 +10,15 @@
 
 namespace nntile {
 
+namespace detail {
+
+// A function of its own, since push_back is inlined where it is called.
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_full(std::size_t capacity) {
+  throw ShapeError(concat("inplace_vector: more than ", capacity, " elements"));
+}
+
+}  // namespace detail
+
 /// Holds up to N trivially copyable values in place. Throws ShapeError when a value beyond the
 /// capacity is added.
 template <TriviallyCopyable T, std::size_t N> class inplace_vector {
@@ -27,7 +36,7 @@ template <TriviallyCopyable T, std::size_t N> class inplace_vector {
   }
 
   constexpr void push_back(T const& value) {
-    if (size_ == N) throw ShapeError(concat("inplace_vector: more than ", N, " elements"));
+    if (size_ == N) detail::fail_full(N);
     values_[size_++] = value;
   }
   constexpr void pop_back() { --size_; }

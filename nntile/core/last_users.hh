@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The order that accesses to one buffer impose on tasks.
 
-#include <vector>
-
 #include "nntile/core/access.hh"
+#include "nntile/core/dynamic_array.hh"
 
 namespace nntile {
 
@@ -19,7 +18,7 @@ namespace nntile {
 /// such a group in place of readers, and `kind()` is then their access: the tasks of a group of any
 /// kind come after `writer`, and not after one another. `begin_group` comes before a task of
 /// another kind.
-template <class Task, class Readers = std::vector<Task>> struct LastUsers {
+template <class Task, class Readers = DynamicArray<Task>> struct LastUsers {
   Task writer{};
   Readers readers{};
 

@@ -7,7 +7,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "nntile/core/dynamic_array.hh"
 
 namespace nntile {
 
@@ -79,7 +80,7 @@ class NameTable {
     places_.swap(larger.places_);
   }
 
-  std::vector<Place> places_;  // a power of two, at most half of them used
+  DynamicArray<Place> places_;  // a power of two, at most half of them used
   std::size_t count_ = 0;
 };
 

@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "nntile/core/call_site.hh"
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/runtime_ref.hh"
@@ -69,7 +69,7 @@ template <Runtime R> class [[nodiscard]] Scope {
   RuntimeRef<R> runtime_;
   Lifetime lifetime_;
   ScopeName name_;
-  std::vector<typename R::Handle> buffers_;  // where the runtime keeps no scopes
+  DynamicArray<typename R::Handle> buffers_;  // where the runtime keeps no scopes
 };
 
 /// Opens a scope: auto const step = scope(runtime, Lifetime::step). Errors name it by `site`.

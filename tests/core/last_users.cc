@@ -51,5 +51,5 @@ TEST_CASE("a task that reads a buffer twice is one reader", "[core][last_users]"
   LastUsers<int> users{none, {}};
   users.enter(Access::read, 1);
   users.enter(Access::read, 1);
-  CHECK(users.readers == std::vector{1});
+  CHECK(users.readers == DynamicArray{1});
 }

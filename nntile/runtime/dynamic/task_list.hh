@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/support/recording.hh"
@@ -58,7 +59,7 @@ class TaskList {
     for (Use<Binding> const& use : recording_.binding_uses)
       uses.push_back({bindings[use.handle], reads(use.access) ? Access::read : use.access});
     EventRange range{runtime.submit({&begin_codelet, uses, {}, {}, {}}), 1};
-    std::vector<std::byte> patched;
+    DynamicArray<std::byte> patched;
     if (!recording_.patches.empty()) patched = recording_.arguments;
     recording_.patch(patched.data(), block);
     std::byte const* const arguments =

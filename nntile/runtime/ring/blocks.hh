@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tasks of many blocks: pending tasks whose blocks are run as ready tasks of their own.
 
-#include <vector>
-
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/runtime/blocks.hh"
 #include "nntile/runtime/ring/ring.hh"
 
@@ -19,8 +18,8 @@ template <class Policy> struct Blocks {
   /// does.
   static std::uint64_t submit(Machine<Policy>& machine, Submitter<Policy>& submitter,
                               Task<DataHandle> const& task) {
-    std::vector<Use<support::Buffer*>> uses(task.uses.size());
-    std::vector<void*> pointers(task.uses.size());
+    DynamicArray<Use<support::Buffer*>> uses(task.uses.size());
+    DynamicArray<void*> pointers(task.uses.size());
     (void)machine.table.bind(task, uses.data(), pointers.data());
     support::Groups const groups = support::groups_of(uses, true);
     if (groups == support::Groups::claimed) machine.claims.prepare(uses);

@@ -5,8 +5,8 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/ring/family.hh"
@@ -163,9 +163,9 @@ template <class Policy> class DomainPool {
 
   Machine<Policy>& machine_;
   typename Policy::Mutex mutex_;
-  std::vector<Domain<Policy>*> free_[slot_bits + 1];  // by the binary logarithm of their slots
+  DynamicArray<Domain<Policy>*> free_[slot_bits + 1];  // by the binary logarithm of their slots
   std::size_t made_[slot_bits + 1] = {};
-  std::vector<std::unique_ptr<Place[]>> owned_;
+  DynamicArray<std::unique_ptr<Place[]>> owned_;
   Atomic<Place*> chunks_[EventName::domains >> bits] = {};
   Atomic<std::uint32_t> count_{root_domain + 1};
 };

@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/runtime/ring/lane.hh"
 #include "nntile/runtime/ring/program.hh"
 #include "nntile/runtime/ring/ready_task.hh"
@@ -30,8 +30,8 @@ template <class Policy> struct TokenTask {
 /// A task whose operands were unpacked when its program was replayed.
 template <class Policy> struct Prepared : TokenTask<Policy> {
   support::TaskBody body;
-  std::vector<Use<support::Buffer*>> uses;
-  std::vector<void*> pointers;
+  DynamicArray<Use<support::Buffer*>> uses;
+  DynamicArray<void*> pointers;
 };
 
 /// One replay. The submitter sets it up, the workers run it, the submitter recycles it. Workers
@@ -65,7 +65,7 @@ template <class Policy> class Flight {
               std::span<std::byte const> block) {
     if (!ran_last(image)) adapt(image);
     image_ = std::move(image);
-    buffers_.assign(buffers.begin(), buffers.end());
+    buffers_.assign(buffers);
     pointers_.resize(buffers.size());
     for (std::size_t i = 0; i < buffers.size(); ++i)
       pointers_[i] = buffers[i] == nullptr ? nullptr : buffers[i]->pointer;
@@ -206,17 +206,17 @@ template <class Policy> class Flight {
   std::uint64_t sequence_ = 0;
   std::shared_ptr<Image const> image_;
   std::weak_ptr<Image const> last_;
-  std::vector<support::Buffer*> buffers_;
-  std::vector<void*> pointers_;
-  std::vector<std::byte> varying_;
-  std::vector<std::unique_ptr<Prepared<Policy>>> prepared_;
+  DynamicArray<support::Buffer*> buffers_;
+  DynamicArray<void*> pointers_;
+  DynamicArray<std::byte> varying_;
+  DynamicArray<std::unique_ptr<Prepared<Policy>>> prepared_;
   std::unique_ptr<Atomic<std::uint32_t>[]> counters_;
   std::size_t counter_room_ = 0;
   std::size_t entry_room_ = 0;
   bool const one_worker_;
   bool alone_ = false;  // one thread ends all tasks
   // All that were ever in use: a preempted worker may still look at an old one.
-  std::vector<std::unique_ptr<typename Lane<Policy>::Entry[]>> entries_;
+  DynamicArray<std::unique_ptr<typename Lane<Policy>::Entry[]>> entries_;
   Atomic<std::uint32_t> levels_{0};
   alignas(apart) Atomic<std::uint32_t> sinks_{0};
   Lane<Policy> lanes_[level_count];
@@ -300,8 +300,8 @@ template <class Policy> class Flights {
   }
 
   bool const one_worker_;
-  std::vector<std::unique_ptr<Flight<Policy>>> flights_;
-  std::vector<Flight<Policy>*> free_;
+  DynamicArray<std::unique_ptr<Flight<Policy>>> flights_;
+  DynamicArray<Flight<Policy>*> free_;
   Atomic<Flight<Policy>*> table_[most] = {};
   alignas(apart) Atomic<std::uint64_t> active_{0};
   Atomic<std::uint32_t> levels_{0};  // of the programs that were ever active, a bit each

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/runtime/ring/capacities.hh"
 #include "nntile/runtime/ring/heap_chunk.hh"
@@ -222,7 +222,7 @@ class Heap {
   }
 
   HeapChunk newest_;
-  std::vector<HeapChunk> older_;  // from the oldest on
+  DynamicArray<HeapChunk> older_;  // from the oldest on
   std::uint32_t open_scopes_ = 0;
   Lifetime const lifetime_;
   OnFull const on_full_;

@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/stack.hh"
 #include "nntile/runtime/nested.hh"
 #include "nntile/runtime/ring/ring.hh"
@@ -90,8 +90,8 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
   /// Submits one into the root, and returns its sequence. Throws what BufferTable::bind does.
   static std::uint64_t submit(Machine& machine, Submitter<Policy>& submitter,
                               NestingTask<Nest>&& task) {
-    std::vector<Use<support::Buffer*>> uses(task.uses.size());
-    std::vector<void*> pointers(task.uses.size());
+    DynamicArray<Use<support::Buffer*>> uses(task.uses.size());
+    DynamicArray<void*> pointers(task.uses.size());
     machine.table.bind({&support::nesting_codelet, task.uses, {}, task.hints, task.label},
                        uses.data(), pointers.data());
     support::check_apart(uses);
@@ -276,8 +276,8 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
   support::NestedBuffers buffers_;
   std::uint64_t first_sequence_ = 0;
   std::string cause_;  // of the body's failure
-  std::vector<Use<support::Buffer*>> uses_;
-  std::vector<void*> pointers_;
+  DynamicArray<Use<support::Buffer*>> uses_;
+  DynamicArray<void*> pointers_;
 };
 
 }  // namespace detail::ring

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/ring/flight.hh"
@@ -34,16 +34,16 @@ template <class Policy> struct Pending : TokenTask<Policy> {
   std::uint64_t sequence = 0;
   support::Groups groups = support::Groups::none;
   support::TaskBody body;  // body.uses are its buffers, in `uses` or elsewhere
-  std::vector<Use<support::Buffer*>> uses;
-  std::vector<void*> pointers;
-  std::vector<std::byte> arguments;
+  DynamicArray<Use<support::Buffer*>> uses;
+  DynamicArray<void*> pointers;
+  DynamicArray<std::byte> arguments;
   std::int16_t worker = -1;  // as in its slot
   /// Whether it holds claims until it ends.
   bool claims() const { return groups == support::Groups::claimed; }
   /// Of a task that submits, or of many blocks: runs it. Of the former the names of its operands.
   void (*start)(Machine<Policy>&, std::uint32_t self, Pending&) = nullptr;
   NestingBody<Nest<Policy>> submits;
-  std::vector<DataHandle> handles;
+  DynamicArray<DataHandle> handles;
   Pending* next = nullptr;  // in the stack of ended ones
 };
 
@@ -125,9 +125,9 @@ template <class Policy> class PendingTable {
   }
   Reference newest() const {
     Lock guard(mutex_);
-    for (auto at = entries_.rbegin(); at != entries_.rend(); ++at)
-      if (at->pending != nullptr && !at->pending->consumers.is_closed())
-        return reference_to_pending(at->pending->index);
+    for (Entry const* entry = entries_.end(); entry-- != entries_.begin();)
+      if (entry->pending != nullptr && !entry->pending->consumers.is_closed())
+        return reference_to_pending(entry->pending->index);
     return no_reference;
   }
 
@@ -180,15 +180,15 @@ template <class Policy> class PendingTable {
     Lock guard(mutex_);
     entries_[static_cast<std::size_t>(find(sequence) - entries_.begin())].pending = nullptr;
     if (2 * ++removed_ < entries_.size()) return;
-    std::erase_if(entries_, [](Entry const& entry) { return entry.pending == nullptr; });
+    erase_if(entries_, [](Entry const& entry) { return entry.pending == nullptr; });
     removed_ = 0;
     known_.store(entries_.size(), std::memory_order_release);
   }
 
-  std::vector<std::unique_ptr<R>> pending_;
-  std::vector<R*> free_;
+  DynamicArray<std::unique_ptr<R>> pending_;
+  DynamicArray<R*> free_;
   mutable typename Policy::Mutex mutex_;
-  std::vector<Entry> entries_;  // ascending
+  DynamicArray<Entry> entries_;  // ascending
   std::size_t removed_ = 0;
   Atomic<std::size_t> known_{0};
   alignas(apart) Atomic<std::uint32_t> open_{0};

@@ -7,10 +7,10 @@
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "nntile/core/access.hh"
 #include "nntile/core/codelet.hh"
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/heap_array.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/ring/policy.hh"
@@ -89,7 +89,7 @@ struct PreparedTask {
   std::uint32_t number;
   std::uint32_t arguments;
   bool varying;
-  std::vector<Use<Binding>> uses;
+  DynamicArray<Use<Binding>> uses = {};
 };
 
 /// Operands of a task that are unpacked on the stack; more of them are, once for each flight.
@@ -100,14 +100,14 @@ struct Image : support::Recorded {
   using Recorded::Recorded;
 
   TaskStorage storage;
-  std::vector<TaskLabel> labels;     // by position in the recording
-  std::vector<std::uint32_t> roots;  // offsets, by level, and in order within it
+  DynamicArray<TaskLabel> labels;     // by position in the recording
+  DynamicArray<std::uint32_t> roots;  // offsets, by level, and in order within it
   std::uint32_t roots_at[level_count + 1] = {};
   std::uint32_t tasks_at[level_count + 1] = {};  // how many tasks have lower levels
   std::uint32_t sinks = 0;                       // tasks without successors
-  std::vector<PreparedTask> prepared;
-  std::vector<std::byte> constant;  // arguments that no parameter changes, aligned to 16
-  std::vector<std::byte> varying;   // the others, as they were recorded
+  DynamicArray<PreparedTask> prepared;
+  DynamicArray<std::byte> constant;  // arguments that no parameter changes, aligned to 16
+  DynamicArray<std::byte> varying;   // the others, as they were recorded
 
   RecordedTask const& task(std::uint32_t offset) const { return storage.at(offset); }
   std::size_t size() const { return labels.size(); }

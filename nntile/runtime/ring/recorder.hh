@@ -8,8 +8,8 @@
 #include <cstring>
 #include <new>
 #include <span>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/last_users.hh"
 #include "nntile/runtime/ring/program.hh"
@@ -70,9 +70,9 @@ class Recorder {
 
   /// The submitter's rule: all look-ups of a task before all its entries.
   void find_dependences() {
-    std::vector<LastUsers<std::uint32_t>> users(image_.binding_count,
-                                                LastUsers<std::uint32_t>{none, {}});
-    std::vector<std::uint32_t> last_met(recorded_.size(), none);  // last task that listed it
+    DynamicArray<LastUsers<std::uint32_t>> users(image_.binding_count,
+                                                 LastUsers<std::uint32_t>{none, {}});
+    DynamicArray<std::uint32_t> last_met(recorded_.size(), none);  // last task that listed it
     for (std::uint32_t t = 0; t < recorded_.size(); ++t) {
       std::size_t const first = producers_.size();
       for (Use<Binding> const& use : recorded_[t].uses)
@@ -90,7 +90,7 @@ class Recorder {
 
   /// Ranks the priorities: as they are where the ring distinguishes them, else by even shares.
   void rank_priorities() {
-    std::vector<int> ranks;
+    DynamicArray<int> ranks;
     for (ProgramTask const& task : recorded_) ranks.push_back(task.hints.priority);
     // std::sort would be instantiated in each file that includes a ring.
     auto const order = [](void const* a, void const* b) {
@@ -119,7 +119,7 @@ class Recorder {
         parameters_, [this](std::uint32_t task) { return std::size_t{drafts_[task].arguments}; });
   }
 
-  static std::uint32_t append(std::vector<std::byte>& bytes, std::span<std::byte const> more) {
+  static std::uint32_t append(DynamicArray<std::byte>& bytes, std::span<std::byte const> more) {
     if (bytes.size() + more.size() + 16 >= none)
       throw ValueError("record: more than 4 GiB of arguments");
     auto const offset = static_cast<std::uint32_t>(bytes.size());
@@ -161,8 +161,8 @@ class Recorder {
         draft.prepared};
     for (std::uint32_t i = 0; i < uses; ++i) written->tail()[i] = RecordedTask::pack(task.uses[i]);
     if (draft.prepared)
-      image_.prepared.push_back(
-          {draft.offset, t, draft.arguments, draft.varying, {task.uses.begin(), task.uses.end()}});
+      image_.prepared.emplace_back(draft.offset, t, draft.arguments, draft.varying)
+          .uses.append(task.uses);
   }
 
   /// Turns the lists of producers into lists of successors.
@@ -198,10 +198,10 @@ class Recorder {
   bool const with_devices_;
   std::span<ProgramParameter const> parameters_;
   Image image_;
-  std::vector<Draft> drafts_;
+  DynamicArray<Draft> drafts_;
   std::span<std::byte const> shared_;  // the latest arguments that do not vary
   std::uint32_t shared_at_ = 0;
-  std::vector<std::uint32_t> producers_;  // of all tasks in turn
+  DynamicArray<std::uint32_t> producers_;  // of all tasks in turn
 };
 
 }  // namespace nntile::detail::ring

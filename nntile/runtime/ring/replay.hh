@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/runtime/ring/submit.hh"
 #include "nntile/runtime/support/bindings.hh"
@@ -33,7 +33,7 @@ template <class Policy> class Replayer {
       flight->set_up(image, bindings_.buffers(), block);
       pending.flight = flight;
       pending.groups = support::Groups::none;
-      pending.uses.assign(bindings_.uses().begin(), bindings_.uses().end());
+      pending.uses.assign(bindings_.uses());
       pending.body = {};
       pending.body.uses = pending.uses;
       std::uint64_t const count = image->size() == 0 ? 1 : image->size();
@@ -65,7 +65,7 @@ template <class Policy> class Replayer {
   /// Without unreported failures, replays that have ended need not be remembered.
   void forget_ended() {
     if (log_.size() < forget_from_ || machine_.failures.unreported() != 0) return;
-    std::erase_if(log_, [this](Entry const& e) { return !domain_.pending.is_open(e.first); });
+    erase_if(log_, [this](Entry const& e) { return !domain_.pending.is_open(e.first); });
     forget_from_ = 2 * log_.size() + 64;
   }
 
@@ -85,7 +85,7 @@ template <class Policy> class Replayer {
   Domain<Policy>& domain_;
   Driver<Policy>& driver_;
   Submitter<Policy>& submitter_;
-  std::vector<Entry> log_;  // ascending
+  DynamicArray<Entry> log_;  // ascending
   std::size_t forget_from_ = 64;
   support::Bindings bindings_;
 };

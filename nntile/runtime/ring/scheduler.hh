@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/hints.hh"
 #include "nntile/core/stack.hh"
@@ -370,7 +371,7 @@ template <class Policy> class Scheduler {
   Atomic<Queue*> older_{nullptr};  // the queues that larger ones have replaced
   typename Policy::Mutex growth_;
   std::uint32_t slots_;
-  std::vector<std::unique_ptr<Queue>> queues_;
+  DynamicArray<std::unique_ptr<Queue>> queues_;
 };
 
 }  // namespace nntile::detail::ring

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 #include <utility>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/runtime/ring/wiring.hh"
 
@@ -180,9 +180,9 @@ template <class Policy> class Submitter {
                                Fill fill) {
     Pending<Policy>& pending = domain_.pending.take();
     try {
-      pending.uses.assign(uses.begin(), uses.end());
-      pending.pointers.assign(pointers, pointers + uses.size());
-      pending.arguments.assign(task.arguments.begin(), task.arguments.end());
+      pending.uses.assign(uses);
+      pending.pointers.assign(std::span(pointers, uses.size()));
+      pending.arguments.assign(task.arguments);
       pending.body = {
           task.codelet, 0, pending.uses, pending.pointers.data(), pending.arguments.data(),
           task.label};
@@ -237,8 +237,8 @@ template <class Policy> class Submitter {
   Domain<Policy>& domain_;
   Driver<Policy>& driver_;
   Wiring<Policy> wiring_;
-  std::vector<Use<support::Buffer*>> uses_;
-  std::vector<void*> pointers_;
+  DynamicArray<Use<support::Buffer*>> uses_;
+  DynamicArray<void*> pointers_;
 };
 
 }  // namespace nntile::detail::ring

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <utility>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/heap_array.hh"
 #include "nntile/core/last_users.hh"
 
@@ -130,7 +130,7 @@ class UsersTable {
   }
 
   std::uint32_t few_ = 0;  // places of the first chunk, where it is smaller than others
-  std::vector<HeapArray<BufferUsers>> chunks_;
+  DynamicArray<HeapArray<BufferUsers>> chunks_;
 };
 
 }  // namespace nntile::detail::ring

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/runtime/ring/driver.hh"
 #include "nntile/runtime/support/groups.hh"
 
@@ -298,8 +298,8 @@ template <class Policy> class Wiring {
   Machine<Policy>& machine_;
   Domain<Policy>& domain_;
   Driver<Policy>& driver_;
-  std::vector<Reference> listed_;
-  std::vector<BufferUsers*> users_;  // of the operands of the latest collection
+  DynamicArray<Reference> listed_;
+  DynamicArray<BufferUsers*> users_;  // of the operands of the latest collection
   std::size_t count_ = 0;
   std::uint32_t tag_ = 0u - 256;  // of the current collection; every run sees it come round
   std::uint64_t due_at_ = 0;      // tickets from which on finished tasks are looked for,

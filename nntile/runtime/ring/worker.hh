@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Worker threads: the scheduling loop and its idle back-off.
 
-#include <vector>
-
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/ring/machine.hh"
 
@@ -173,7 +172,7 @@ template <class Policy> class Workers {
   }
 
   Machine<Policy>& machine_;
-  std::vector<typename Policy::Thread> threads_;
+  DynamicArray<typename Policy::Thread> threads_;
 };
 
 }  // namespace nntile::detail::ring

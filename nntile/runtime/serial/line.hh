@@ -11,8 +11,8 @@
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/serial/program.hh"
@@ -30,11 +30,11 @@ template <class S> struct Queued : Pending {
   std::uint64_t first = 0;  // sequences of its tasks; none for a retired buffer,
   std::uint64_t last = 0;   // which stands behind `last`
   std::unique_ptr<Flight> flight;
-  NestingBody<Level<S>> submits;    // of a task that does
-  std::vector<DataHandle> handles;  // its operands'
-  std::vector<Use<support::Buffer*>> uses;
-  std::vector<void*> pointers;
-  std::vector<std::byte> arguments;
+  NestingBody<Level<S>> submits;     // of a task that does
+  DynamicArray<DataHandle> handles;  // its operands'
+  DynamicArray<Use<support::Buffer*>> uses;
+  DynamicArray<void*> pointers;
+  DynamicArray<std::byte> arguments;
   support::Buffer* retired = nullptr;
   bool nests = false;  // also when its body has gone
   bool started = false;

@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/stack.hh"
 #include "nntile/runtime/nested.hh"
@@ -205,8 +205,8 @@ template <class S> class Levels {
   }
 
   S& serial_;
-  std::size_t depth_ = 0;                       // levels in use, each below the one before
-  std::vector<std::unique_ptr<Level>> levels_;  // by depth, from 1
+  std::size_t depth_ = 0;                        // levels in use, each below the one before
+  DynamicArray<std::unique_ptr<Level>> levels_;  // by depth, from 1
   StackOfThread stack_;
 };
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/runtime/device.hh"
 #include "nntile/runtime/support/buffer.hh"
 #include "nntile/runtime/support/recording.hh"
@@ -27,7 +27,7 @@ struct Image : support::Recording {
         first_user_(std::size_t{bindings} + 1) {
     for (Use<Binding> const& use : uses) ++first_user_[use.handle + 1];
     for (std::size_t b = 0; b < bindings; ++b) first_user_[b + 1] += first_user_[b];
-    std::vector<std::uint32_t> next(first_user_);
+    DynamicArray<std::uint32_t> next(first_user_);
     for (std::uint32_t u = 0; u < uses.size(); ++u) users_[next[uses[u].handle]++] = u;
   }
 
@@ -37,8 +37,8 @@ struct Image : support::Recording {
   }
 
  private:
-  std::vector<std::uint32_t> users_;       // of all bindings in turn
-  std::vector<std::uint32_t> first_user_;  // of a binding; one more ends the last
+  DynamicArray<std::uint32_t> users_;       // of all bindings in turn
+  DynamicArray<std::uint32_t> first_user_;  // of a binding; one more ends the last
 };
 
 /// A task that was started or queued; its token knows it by its address.
@@ -73,7 +73,7 @@ class Flight {
   /// Looks up what has changed since the last replay: nothing, usually, or the bindings of a batch.
   /// Throws std::bad_alloc.
   void set_up(std::shared_ptr<Image const> const& program, std::span<DataHandle const> handles,
-              std::vector<support::Buffer*> const& buffers, std::span<std::byte const> block,
+              DynamicArray<support::Buffer*> const& buffers, std::span<std::byte const> block,
               std::uint64_t sequence, void* workspace) {
     if (is_bound(program))
       rebind(*program, handles, buffers);
@@ -90,7 +90,7 @@ class Flight {
   std::uint64_t first() const { return first_; }
   std::uint64_t last() const { return last_; }
 
-  std::vector<Call> const& calls() const { return calls_; }
+  DynamicArray<Call> const& calls() const { return calls_; }
   /// The body of a task. Lives until that of another one is asked for.
   support::TaskBody body(std::size_t number) {
     Image::Step const& step = program_->steps[number];
@@ -104,7 +104,7 @@ class Flight {
 
   /// A task of a replay that is queued. Those that have begun are kept until they have ended.
   struct Step : Pending {
-    std::vector<Use<support::Buffer*>> uses;
+    DynamicArray<Use<support::Buffer*>> uses;
   };
   /// For a replay that is queued. Throws std::bad_alloc.
   void queue() {
@@ -123,7 +123,7 @@ class Flight {
   Step& begin(std::size_t number) {
     auto step = std::make_unique<Step>();
     step->body = body(number);
-    step->uses.assign(uses_.begin(), uses_.end());
+    step->uses.assign(uses_);
     step->body.uses = step->uses;
     return *(steps_[number] = std::move(step));
   }
@@ -147,7 +147,7 @@ class Flight {
 
   /// Replaces the bindings that differ in the uses that name them.
   void rebind(Image const& program, std::span<DataHandle const> handles,
-              std::vector<support::Buffer*> const& buffers) {
+              DynamicArray<support::Buffer*> const& buffers) {
     for (std::size_t b = 0; b < handles.size(); ++b) {
       if (handles[b] == handles_[b]) continue;
       handles_[b] = handles[b];
@@ -157,10 +157,10 @@ class Flight {
   }
 
   void bind(std::shared_ptr<Image const> const& program, std::span<DataHandle const> handles,
-            std::vector<support::Buffer*> const& buffers, void* workspace) {
+            DynamicArray<support::Buffer*> const& buffers, void* workspace) {
     bound_.reset();
-    handles_.assign(handles.data(), handles.data() + handles.size());
-    buffers_.assign(buffers.data(), buffers.data() + buffers.size());
+    handles_.assign(handles);
+    buffers_.assign(buffers);
     uses_.reserve(program->most_uses);
     if (!program->patches.empty()) patched_ = program->arguments;
     std::byte const* const arguments =
@@ -177,16 +177,16 @@ class Flight {
 
   std::shared_ptr<Image const> program_;
   std::weak_ptr<Image const> bound_;  // of the members from here on
-  std::vector<DataHandle> handles_;
-  std::vector<support::Buffer*> buffers_;  // by binding; null for one that is not used
-  std::vector<void*> pointers_;            // of all uses in turn
-  std::vector<std::byte> patched_;         // the arguments, if parameters change some
-  std::vector<Call> calls_;
-  std::vector<Use<support::Buffer*>> uses_;  // of the latest body
+  DynamicArray<DataHandle> handles_;
+  DynamicArray<support::Buffer*> buffers_;  // by binding; null for one that is not used
+  DynamicArray<void*> pointers_;            // of all uses in turn
+  DynamicArray<std::byte> patched_;         // the arguments, if parameters change some
+  DynamicArray<Call> calls_;
+  DynamicArray<Use<support::Buffer*>> uses_;  // of the latest body
   std::uint64_t first_ = 0;
   std::uint64_t last_ = 0;
-  std::vector<std::unique_ptr<Step>> steps_;
-  std::vector<bool> ended_;
+  DynamicArray<std::unique_ptr<Step>> steps_;
+  DynamicArray<bool> ended_;
   std::size_t next_ = 0;
   char text_[status_text_bytes];  // of a failure
 };

@@ -10,8 +10,8 @@
 #include <new>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/device.hh"
@@ -434,7 +434,7 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   void (*run_levels_)(Levels&, std::uint64_t most) = nullptr;
   support::Bindings bindings_;                  // of the latest replay
   Flight flight_;                               // likewise, if it ran at once
-  std::vector<Replayed> replays_;               // ascending
+  DynamicArray<Replayed> replays_;              // ascending
   std::uint64_t look_ = 0;                      // number of the latest look
   std::atomic<std::uint64_t> ended_tokens_{0};  // counts what changes a queue from outside
   support::Wake wake_;

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/threads.hh"
 
 namespace nntile::support {
@@ -151,8 +151,8 @@ class AdoptedRanges {
   }
 
   detail::Mutex mutex_;
-  std::vector<Node> nodes_;
-  std::vector<std::uint32_t> free_;
+  DynamicArray<Node> nodes_;
+  DynamicArray<std::uint32_t> free_;
   std::uint32_t roots_[2] = {0, 0};  // of what is only read, of what may be written
   std::uint32_t random_ = 2463534242u;
 };

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/recording.hh"
@@ -45,7 +45,7 @@ class Bindings {
   }
 
   /// By binding; null for one that is not used.
-  std::vector<Buffer*> const& buffers() const { return buffers_; }
+  DynamicArray<Buffer*> const& buffers() const { return buffers_; }
   /// Of the bindings that are used.
   std::span<Use<Buffer*> const> uses() const { return {uses_.data(), uses_.size()}; }
 
@@ -60,7 +60,7 @@ class Bindings {
         if (other.buffer->replay == replay_ && buffers_[binding] == other.buffer)
           fail_aliased(binding, use.handle);
   }
-  [[noreturn]] static void fail_alias(std::vector<Use<Binding>> const& uses,
+  [[noreturn]] static void fail_alias(DynamicArray<Use<Binding>> const& uses,
                                       std::span<DataHandle const> handles, Binding second) {
     Binding first = second;
     for (Use<Binding> const& use : uses)
@@ -80,8 +80,8 @@ class Bindings {
   }
 
   std::uint64_t replay_ = 0;
-  std::vector<Buffer*> buffers_;
-  std::vector<Use<Buffer*>> uses_;
+  DynamicArray<Buffer*> buffers_;
+  DynamicArray<Use<Buffer*>> uses_;
 };
 
 }  // namespace nntile::support

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/heap_array.hh"
 #include "nntile/runtime/support/buffer.hh"
@@ -108,7 +108,7 @@ class BufferRecords {
 
   std::uint32_t first_generation_;
   std::uint32_t count_ = 0;
-  std::vector<HeapArray<Buffer>> chunks_;
+  DynamicArray<HeapArray<Buffer>> chunks_;
   FreeStack<Buffer> free_;
 };
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/runtime/support/buffer.hh"
 
 namespace nntile::support {
@@ -137,7 +137,7 @@ template <class Policy> class Claims {
     return *static_cast<Claim<Policy>*>(buffer.claim);
   }
 
-  std::vector<std::unique_ptr<Claim<Policy>>> claims_;
+  DynamicArray<std::unique_ptr<Claim<Policy>>> claims_;
 };
 
 }  // namespace nntile::support

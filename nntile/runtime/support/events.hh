@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/threads.hh"
 
 namespace nntile::support {
@@ -110,8 +110,8 @@ class Events {
   Block* newest_ = nullptr;  // the driver's
   mutable detail::Mutex mutex_;
   std::uint64_t next_number_ = 0;
-  std::vector<std::unique_ptr<Block>> open_;  // ascending numbers
-  std::vector<std::unique_ptr<Block>> spare_;
+  DynamicArray<std::unique_ptr<Block>> open_;  // ascending numbers
+  DynamicArray<std::unique_ptr<Block>> spare_;
 };
 
 }  // namespace nntile::support

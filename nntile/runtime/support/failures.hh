@@ -19,8 +19,8 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/support/buffer.hh"
@@ -385,9 +385,9 @@ class Failures {
   // Tasks whose sequence some range holds already.
   std::uint64_t repeated_failed_ = 0;
   std::uint64_t repeated_cancelled_ = 0;
-  std::vector<Failure> failures_;
-  std::vector<std::uint32_t> free_;
-  std::vector<Range> ranges_;
+  DynamicArray<Failure> failures_;
+  DynamicArray<std::uint32_t> free_;
+  DynamicArray<Range> ranges_;
 };
 
 }  // namespace nntile::support

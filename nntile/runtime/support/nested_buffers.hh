@@ -16,8 +16,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/heap_array.hh"
 #include "nntile/runtime/support/aligned.hh"
@@ -320,8 +320,8 @@ class NestedBuffers {
   StorageSource const source_;
   std::uint32_t number_ = 0;
   TaskBody parent_;
-  std::vector<Declared> declared_;
-  std::vector<HeapArray<Buffer>> chunks_;
+  DynamicArray<Declared> declared_;
+  DynamicArray<HeapArray<Buffer>> chunks_;
   std::uint32_t count_ = 0;
   std::uint32_t locked_ = 0;
   Buffer* free_ = nullptr;

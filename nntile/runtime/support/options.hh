@@ -10,8 +10,8 @@
 
 #include <cstddef>
 #include <string_view>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
 
@@ -22,8 +22,8 @@ inline constexpr int max_workers = 1024;
 
 /// The cores that the process may run on, ascending. Never empty: core 0 where the mask cannot be
 /// read.
-inline std::vector<int> allowed_cores() {
-  std::vector<int> cores;
+inline DynamicArray<int> allowed_cores() {
+  DynamicArray<int> cores;
 #if defined(__linux__)
   for (std::size_t size = 1024; cores.empty() && size <= (std::size_t{1} << 20); size *= 2) {
     cores.reserve(size);  // nothing throws between CPU_ALLOC and CPU_FREE
@@ -64,16 +64,16 @@ struct CheckedOptions {
   int workers;  // threads that execute tasks
   int spawned;  // of them, those that the runtime starts: all but the driver, or all
   bool own_driver;
-  bool pin;                // never where oversubscribed
-  bool oversubscribed;     // more workers than cores: they must not spin
-  std::vector<int> cores;  // the affinity mask
+  bool pin;                 // never where oversubscribed
+  bool oversubscribed;      // more workers than cores: they must not spin
+  DynamicArray<int> cores;  // the affinity mask
 };
 
 /// Throws ValueError, naming runtime, value and range, when `workers` is not in 1 to min(1,024,
 /// limit).
 inline CheckedOptions check_options(RuntimeOptions const& options, std::string_view runtime,
                                     int limit = max_workers) {
-  std::vector<int> cores = allowed_cores();
+  DynamicArray<int> cores = allowed_cores();
   int const available = static_cast<int>(cores.size());
   int const most = limit < max_workers ? limit : max_workers;
   int const workers = options.workers.value_or(available < most ? available : most);
@@ -85,7 +85,7 @@ inline CheckedOptions check_options(RuntimeOptions const& options, std::string_v
           options.own_driver,
           options.pin && !oversubscribed,
           oversubscribed,
-          static_cast<std::vector<int>&&>(cores)};
+          static_cast<DynamicArray<int>&&>(cores)};
 }
 
 }  // namespace nntile::support

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/runtime/support/failures.hh"
 
@@ -70,11 +70,11 @@ inline std::size_t check_parameters(std::span<ProgramTask const> tasks,
 /// uses: `read` first and written later is an update; written first, a write. Of accesses that may
 /// be reordered it is the first, and the program as a whole is ordered as a writer. Throws
 /// std::bad_alloc.
-inline std::vector<Use<Binding>> binding_uses(std::span<ProgramTask const> tasks,
-                                              std::uint32_t binding_count) {
+inline DynamicArray<Use<Binding>> binding_uses(std::span<ProgramTask const> tasks,
+                                               std::uint32_t binding_count) {
   constexpr std::uint32_t none = ~0u;
-  std::vector<Use<Binding>> uses;
-  std::vector<std::uint32_t> first_task, place(binding_count, none);
+  DynamicArray<Use<Binding>> uses;
+  DynamicArray<std::uint32_t> first_task, place(binding_count, none);
   for (std::uint32_t t = 0; t < tasks.size(); ++t)
     for (Use<Binding> const& use : tasks[t].uses) {
       std::uint32_t& at = place[use.handle];
@@ -101,10 +101,10 @@ struct Patch {
 
 /// A checked recording, in whatever form a runtime keeps its tasks.
 struct Recorded {
-  std::vector<Use<Binding>> binding_uses;  // of the program as a whole
+  DynamicArray<Use<Binding>> binding_uses;  // of the program as a whole
   std::uint32_t binding_count = 0;
   std::size_t parameter_bytes = 0;
-  std::vector<Patch> patches;
+  DynamicArray<Patch> patches;
   bool asynchronous = false;  // some task ends by a token
 
   Recorded() = default;
@@ -144,10 +144,10 @@ struct Recording : Recorded {
     std::size_t arguments;  // offset
     std::size_t argument_bytes;
   };
-  std::vector<Step> steps;
-  std::vector<Use<Binding>> uses;    // of all steps in turn
-  std::vector<std::byte> arguments;  // of all steps, as recorded, aligned to 16
-  std::uint32_t most_uses = 0;       // of one step
+  DynamicArray<Step> steps;
+  DynamicArray<Use<Binding>> uses;    // of all steps in turn
+  DynamicArray<std::byte> arguments;  // of all steps, as recorded, aligned to 16
+  std::uint32_t most_uses = 0;        // of one step
 
   /// Throws what Recorded does.
   Recording(std::span<ProgramTask const> tasks, std::uint32_t bindings,

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/support/buffer.hh"
@@ -115,7 +115,7 @@ class Scopes {
                   scope.site.file != nullptr ? scope.site.file : "?", ":", scope.site.line, ")");
   }
 
-  std::vector<Scope> scopes_;
+  DynamicArray<Scope> scopes_;
   std::uint32_t number_ = 0;
 };
 

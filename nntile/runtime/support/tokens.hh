@@ -18,9 +18,9 @@
 #include <exception>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "nntile/core/codelet.hh"
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/failures.hh"
@@ -320,9 +320,9 @@ class Tokens {
   detail::Condition finished_;
   std::uint64_t finishing_ = 0;
   std::uint64_t next_poll_ = 0;
-  std::vector<Record> records_;
-  std::vector<std::uint32_t> free_;
-  std::vector<Poll> polls_;
+  DynamicArray<Record> records_;
+  DynamicArray<std::uint32_t> free_;
+  DynamicArray<Poll> polls_;
 };
 
 }  // namespace nntile::support
