@@ -72,14 +72,18 @@ template <class T> class DynamicArray {
   }
   void assign(std::size_t count, T const& value) {
     clear();
-    make_room(count);
-    for (; size() < count; ++end_) ::new (static_cast<void*>(end_)) T(value);
+    resize(count, value);
   }
-  /// Elements that are new are value-initialised.
+  /// Elements that are new are value-initialised, or copies of what is no element of this array.
   void resize(std::size_t count) {
     if (count <= size()) return shrink(count);
     make_room(count - size());
     for (; size() < count; ++end_) ::new (static_cast<void*>(end_)) T();
+  }
+  void resize(std::size_t count, T const& value) {
+    if (count <= size()) return shrink(count);
+    make_room(count - size());
+    for (; size() < count; ++end_) ::new (static_cast<void*>(end_)) T(value);
   }
   void reserve(std::size_t room) {
     if (room > capacity()) grow(room);

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 
 namespace nntile {
@@ -14,7 +14,7 @@ namespace nntile {
 /// Characters to insert, delete or replace to make `a` of `b`; case counts nothing. Cost: |a||b|.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   auto const lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  std::vector<std::size_t> row(b.size() + 1);
+  DynamicArray<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (std::size_t i = 0; i < a.size(); ++i) {
     std::size_t diagonal = row[0]++;
@@ -30,7 +30,8 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 /// "; did you mean 'h.0.attn.q' or 'h.1.attn.q'?": the closest of `names`, at most three; empty
 /// where none is near. For names of at most 200 characters.
-inline std::string did_you_mean(std::string_view name, std::vector<std::string_view> const& names) {
+inline std::string did_you_mean(std::string_view name,
+                                DynamicArray<std::string_view> const& names) {
   std::string text;
   if (name.size() > 200) return text;
   std::size_t const farthest = name.size() < 4 ? name.size() / 2 : 2;

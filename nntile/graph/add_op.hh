@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Adds an op to a graph: dtypes, shapes, results.
 
+#include <vector>
+
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/bound_dims.hh"
 #include "nntile/ops/alias.hh"
 #include "nntile/ops/call_types.hh"
@@ -60,7 +63,7 @@ class OpenExtents {
     return Axis::open_extent(k);
   }
 
-  std::vector<Dim> names_;
+  DynamicArray<Dim> names_;
 };
 
 template <class Op> constexpr auto gradient_of() -> void (*)(GradientBuilder&) {
@@ -72,9 +75,10 @@ template <class Op> constexpr auto gradient_of() -> void (*)(GradientBuilder&) {
 
 }  // namespace detail
 
-inline std::vector<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info, void const* attrs,
-                                                              void (*gradient)(GradientBuilder&),
-                                                              std::span<Node const> given) {
+inline DynamicArray<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& info,
+                                                               void const* attrs,
+                                                               void (*gradient)(GradientBuilder&),
+                                                               std::span<Node const> given) {
   Operands const operands = info.operands(attrs);
   std::size_t visible = 0;
   while (visible < operands.size() && operands[visible].carry == Carry::none) ++visible;

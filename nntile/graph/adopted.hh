@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "nntile/core/box.hh"
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/tiling.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/runtime_ref.hh"
@@ -63,13 +63,13 @@ struct CallerMemory {
 /// `bytes` are those of a box of whole tiles. `release` is called once, after the last task of the
 /// last tile. Throws what adopt does; then nothing is adopted, and `release` is not called.
 template <Runtime R>
-std::vector<typename R::Handle> adopt_tiles(R& runtime, Tiling const& tiling,
-                                            std::vector<bool> const& elsewhere, TileBox const& box,
-                                            std::size_t element, std::span<std::byte const> bytes,
-                                            Release release) {
+DynamicArray<typename R::Handle> adopt_tiles(R& runtime, Tiling const& tiling,
+                                             DynamicArray<bool> const& elsewhere,
+                                             TileBox const& box, std::size_t element,
+                                             std::span<std::byte const> bytes, Release release) {
   auto const count =
       static_cast<std::size_t>(std::count(elsewhere.begin(), elsewhere.end(), false));
-  std::vector<typename R::Handle> tiles;
+  DynamicArray<typename R::Handle> tiles;
   tiles.reserve(elsewhere.size());
   SharedRelease* const shared =
       release.call == nullptr || count == 0 ? nullptr : new SharedRelease(release, count);

@@ -6,21 +6,22 @@
 #include <string_view>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/logical.hh"
 
 namespace nntile {
 
 /// Whether a name is one of a list.
-inline bool is_among(std::vector<std::string_view> const& names, std::string_view name) {
+inline bool is_among(DynamicArray<std::string_view> const& names, std::string_view name) {
   for (std::string_view const each : names)
     if (each == name) return true;
   return false;
 }
 
 /// The names of a graph's open dimensions, in the order in which tensors have them.
-inline std::vector<std::string_view> open_dims(LogicalGraph const& graph) {
-  std::vector<std::string_view> names;
+inline DynamicArray<std::string_view> open_dims(LogicalGraph const& graph) {
+  DynamicArray<std::string_view> names;
   for (std::uint32_t t = 0; t < graph.tensor_count(); ++t)
     for (Dim const& dim : graph.tensor_at(t).spec.shape)
       if (dim.open() && !is_among(names, dim.name())) names.push_back(dim.name());
@@ -34,7 +35,7 @@ class BoundDims {
   /// twice, or a number that is none of elements, or too large. Cost: dimensions of the graph.
   BoundDims(LogicalGraph const& graph, std::vector<BoundDim> const& given)
       : graph_(graph), given_(given.data()), given_count_(given.size()) {
-    std::vector<std::string_view> const names = open_dims(graph);
+    DynamicArray<std::string_view> const names = open_dims(graph);
     for (BoundDim const& bound : given) check(bound, names);
     for (std::string_view const name : names)
       if (find(name) == nullptr)
@@ -72,7 +73,7 @@ class BoundDims {
     return nullptr;
   }
 
-  void check(BoundDim const& bound, std::vector<std::string_view> const& names) const {
+  void check(BoundDim const& bound, DynamicArray<std::string_view> const& names) const {
     if (BoundDim const* const first = find(bound.name); first != &bound)
       throw PlanError(concat(plan(), "dimension '", bound.name, "' is bound twice, to ",
                              first->extent, " and to ", bound.extent));
@@ -86,7 +87,7 @@ class BoundDims {
   }
 
   /// "; bind it: PlanOptions::dims = {{"seq", 512}, {"batch", 8}}": with what is given.
-  std::string missing(std::vector<std::string_view> const& names) const {
+  std::string missing(DynamicArray<std::string_view> const& names) const {
     std::string text;
     for (std::string_view const name : names) {
       BoundDim const* const bound = find(name);

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "nntile/core/copy.hh"
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/rank_link.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/graph/trace.hh"
@@ -140,10 +140,10 @@ class BoundTasks {
   };
 
   Plan const* plan_ = nullptr;
-  std::vector<Codelet const*> codelets_;
-  std::vector<TaskTime> times_;
-  std::vector<TracedTask> traced_;
-  std::vector<Transfer> transfers_;  // by task
+  DynamicArray<Codelet const*> codelets_;
+  DynamicArray<TaskTime> times_;
+  DynamicArray<TracedTask> traced_;
+  DynamicArray<Transfer> transfers_;  // by task
 };
 
 }  // namespace nntile::detail

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/last_users.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/bound_tasks.hh"
@@ -206,7 +207,7 @@ template <Runtime R> class CompiledGraph {
         store_(&store),
         runtime_(&store.runtime()),
         life_(*runtime_),
-        events_(std::make_shared<std::vector<Event>>()) {
+        events_(std::make_shared<DynamicArray<Event>>()) {
     if (plan_ == nullptr)
       throw PlanError(
           "compile: the plan is an empty shared_ptr; make one of the graph by "
@@ -256,10 +257,10 @@ template <Runtime R> class CompiledGraph {
   /// A range of tasks that is submitted at once: a phase, or all.
   struct Part {
     std::uint32_t begin, end;
-    std::vector<std::uint32_t> sinks = {};  // tasks that nothing in the part waits for
+    DynamicArray<std::uint32_t> sinks = {};  // tasks that nothing in the part waits for
     std::unique_ptr<Program> program = {};
-    std::vector<Event> in_flight = {};  // perhaps; of its last run, which all before it precede
-    bool values_known = false;          // all that it reads has been written
+    DynamicArray<Event> in_flight = {};  // perhaps; of its last run, which all before it precede
+    bool values_known = false;           // all that it reads has been written
   };
 
   void finish() { detail::wait_for(*runtime_, std::span<Event const>(*events_)); }
@@ -295,16 +296,16 @@ template <Runtime R> class CompiledGraph {
     // A GraphRun that is still in use keeps its events.
     if (events_.use_count() > 1) {
       std::size_t const room = events_->capacity();
-      events_ = std::make_shared<std::vector<Event>>();
+      events_ = std::make_shared<DynamicArray<Event>>();
       events_->reserve(room);
     }
-    std::erase_if(watches_, [](auto const& watch) { return !watch.wanted(); });
+    erase_if(watches_, [](auto const& watch) { return !watch.wanted(); });
     events_->clear();
     next_part_ = 0;
     for (Part& part : parts) {
-      auto const before = static_cast<std::ptrdiff_t>(events_->size());
+      std::size_t const before = events_->size();
       submit_part(part);
-      part.in_flight.assign(events_->begin() + before, events_->end());
+      part.in_flight.assign(std::span<Event const>(events_->begin() + before, events_->end()));
       if (!part.values_known) note_values(part);
     }
     next_part_ = end;
@@ -330,7 +331,7 @@ template <Runtime R> class CompiledGraph {
 
   /// Calls visit(buffer, access) for the first use of each stored buffer, in the plan's order.
   template <class Visit> void each_first_use(std::span<PlannedTask const> tasks, Visit visit) {
-    std::vector<bool> seen(plan_->buffers().size());
+    DynamicArray<bool> seen(plan_->buffers().size());
     for (PlannedTask const& task : tasks)
       for (Use<BufferId> const& use : plan_->uses(task)) {
         if (plan_->buffers()[use.handle].slot != no_id || seen[use.handle]) continue;
@@ -363,7 +364,7 @@ template <Runtime R> class CompiledGraph {
 
   [[noreturn]] void fail_unknown(char const* call, std::string const& name) const {
     std::string const at = concat(call, ": ", "graph '", plan_->name(), "' ");
-    std::vector<std::string_view> names;
+    DynamicArray<std::string_view> names;
     for (std::size_t t = 0; t < plan_->tensors().size(); ++t) {
       PlannedTensor const& tensor = plan_->tensors()[t];
       names.push_back(tensor.name);
@@ -422,8 +423,8 @@ template <Runtime R> class CompiledGraph {
   /// Tasks that nothing in the part waits for: it is over when they are.
   void find_sinks(Part& part) {
     using Users = LastUsers<std::uint32_t>;
-    std::vector<Users> users(bindings_.size(), Users{no_id, {}});
-    std::vector<bool> followed(part.end);
+    DynamicArray<Users> users(bindings_.size(), Users{no_id, {}});
+    DynamicArray<bool> followed(part.end);
     for (std::uint32_t t = part.begin; t < part.end; ++t)
       for (auto const& use : plan_->uses(plan_->tasks()[t])) {
         users[binding_[use.handle]].each_before(use.access, [&](std::uint32_t earlier) {
@@ -439,8 +440,8 @@ template <Runtime R> class CompiledGraph {
 
   void record(Part& part)
   requires ReplayingRuntime<R> {
-    std::vector<Use<Binding>> uses;
-    std::vector<ProgramTask> recorded;
+    DynamicArray<Use<Binding>> uses;
+    DynamicArray<ProgramTask> recorded;
     for (auto const& task : tasks(part))
       for (auto const& use : plan_->uses(task)) uses.push_back({binding_[use.handle], use.access});
     std::size_t at = 0;
@@ -492,17 +493,17 @@ template <Runtime R> class CompiledGraph {
   R* runtime_ = nullptr;
   RuntimeRef<R> life_;
   detail::BoundTasks tasks_;
-  std::vector<Handle> slots_;
-  std::vector<Handle> bindings_;
-  std::vector<std::uint32_t> binding_;  // of a buffer of the plan
-  std::vector<Switched> switched_;
-  std::vector<typename TensorStore<R>::Stored const*> inputs_;
-  std::vector<Part> parts_;
+  DynamicArray<Handle> slots_;
+  DynamicArray<Handle> bindings_;
+  DynamicArray<std::uint32_t> binding_;  // of a buffer of the plan
+  DynamicArray<Switched> switched_;
+  DynamicArray<typename TensorStore<R>::Stored const*> inputs_;
+  DynamicArray<Part> parts_;
   std::size_t next_part_ = 0;  // behind the one that was run last
   std::uint64_t runs_ = 0;
-  std::vector<detail::WatchTask<R>> watches_;
-  std::shared_ptr<std::vector<Event>> events_;
-  std::shared_ptr<std::vector<Event>> last_run_;  // across ranks, for the store
+  DynamicArray<detail::WatchTask<R>> watches_;
+  std::shared_ptr<DynamicArray<Event>> events_;
+  std::shared_ptr<DynamicArray<Event>> last_run_;  // across ranks, for the store
 };
 
 }  // namespace nntile

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile {
@@ -76,8 +76,8 @@ inline std::string head_text(Plan const& plan) {
     text += concat("phase ", phase.name, ": ", phase.end - phase.begin, " tasks\n");
   for (PlannedTensor const& tensor : plan.tensors())
     if (tensor.used) text += tensor_text(plan, tensor);
-  std::vector<std::size_t> counts(plan.kernels().size());
-  std::vector<std::int64_t> flops(plan.kernels().size());
+  DynamicArray<std::size_t> counts(plan.kernels().size());
+  DynamicArray<std::int64_t> flops(plan.kernels().size());
   for (PlannedTask const& task : plan.tasks()) {
     ++counts[task.kernel];
     flops[task.kernel] += task.cost.flops;
@@ -89,8 +89,8 @@ inline std::string head_text(Plan const& plan) {
 }
 
 /// The lines of a text.
-inline std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
+inline DynamicArray<std::string_view> lines_of(std::string_view text) {
+  DynamicArray<std::string_view> lines;
   while (!text.empty()) {
     std::size_t const end = text.find('\n');
     lines.push_back(text.substr(0, end));

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/add_op.hh"
 
 namespace nntile {
@@ -39,7 +40,7 @@ class Embedded {
   }
   std::uint32_t id(std::string const& name, std::string const& graph) const {
     if (auto const found = ids_.find(name); found != ids_.end()) return found->second;
-    std::vector<std::string_view> names;
+    DynamicArray<std::string_view> names;
     for (auto const& [known, id] : ids_) names.push_back(known);
     throw GraphError(concat(graph, " has no tensor '", name, "'", did_you_mean(name, names)));
   }

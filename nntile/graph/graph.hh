@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/compile.hh"
 
 namespace nntile {
@@ -138,7 +139,7 @@ template <Runtime R> class Graph {
   std::unique_ptr<TensorStore<R>> own_;
   LogicalGraph* graph_;
   CompiledGraph<R> compiled_;
-  std::vector<typename TensorStore<R>::Stored*> tensors_;  // by node; null before its first use
+  DynamicArray<typename TensorStore<R>::Stored*> tensors_;  // by node; null before its first use
 };
 
 }  // namespace nntile

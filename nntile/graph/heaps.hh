@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/runtime/ring/capacities.hh"
 
@@ -151,7 +152,7 @@ class HeapPass {
   }
 
   PlanData const& plan_;
-  std::vector<passes::LiveRange> ranges_;
+  DynamicArray<passes::LiveRange> ranges_;
   std::vector<Event> events_;
   std::vector<std::uint32_t> limits_;
 };

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/name_table.hh"
 #include "nntile/core/numerics.hh"
 #include "nntile/core/spelling.hh"
@@ -78,7 +79,7 @@ struct OpNode {
   void (*gradient)(GradientBuilder&) = nullptr;
   alignas(8) std::array<std::byte, max_attrs_bytes> attrs{};
   AxisTable axes;
-  std::vector<std::uint32_t> operands;
+  DynamicArray<std::uint32_t> operands;
   DType element = DType::fp32;
   DType second = DType::fp32;
   std::uint32_t phase = 0;
@@ -253,9 +254,9 @@ class LogicalGraph {
   /// Adds an op. `given` are its operands in order; results at the end that are left out are
   /// created. Returns all of its visible operands. Throws ShapeError, TypeError, GraphError, all
   /// naming op and tensors.
-  inline std::vector<std::uint32_t> const& add_op(OpInfo const& info, void const* attrs,
-                                                  void (*gradient)(GradientBuilder&),
-                                                  std::span<Node const> given);
+  inline DynamicArray<std::uint32_t> const& add_op(OpInfo const& info, void const* attrs,
+                                                   void (*gradient)(GradientBuilder&),
+                                                   std::span<Node const> given);
 
   /// Adds a copy of another graph, every name behind `prefix`; graph/embed.hh.
   inline Embedded embed(LogicalGraph const& other, std::string const& prefix,
@@ -269,7 +270,7 @@ class LogicalGraph {
   /// The tensor of a name; throws GraphError where there is none.
   Node at(std::string const& name) {
     if (Node const node = find(name)) return node;
-    std::vector<std::string_view> names;
+    DynamicArray<std::string_view> names;
     for (TensorNode const& tensor : tensors_) names.push_back(tensor.name);
     throw GraphError(concat("graph '", name_, "': no tensor '", name, "' among its ",
                             tensors_.size(), did_you_mean(name, names)));
@@ -281,8 +282,8 @@ class LogicalGraph {
   TensorNode& tensor_at(std::uint32_t id) { return tensors_[id]; }
   OpNode const& op_at(std::size_t id) const { return ops_[id]; }
   /// The ops that its nodes call, each once.
-  std::vector<OpInfo const*> ops() const {
-    std::vector<OpInfo const*> result;
+  DynamicArray<OpInfo const*> ops() const {
+    DynamicArray<OpInfo const*> result;
     for (OpNode const& op : ops_) {
       bool known = false;
       for (OpInfo const* const info : result) known = known || info == op.info;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/part_digest.hh"
 #include "nntile/graph/passes/report.hh"
@@ -67,8 +68,8 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
   }
   PlanData plan = passes::to_buffers(graph, options);
   BoundDims const dims(graph, options.dims);
-  std::vector<bool> used;
-  std::vector<Storage> storages;
+  DynamicArray<bool> used;
+  DynamicArray<Storage> storages;
   for (std::size_t t = 0; t < graph.tensor_count(); ++t) {
     used.push_back(plan.tensors[t].used);
     storages.push_back(plan.tensors[t].storage);

@@ -14,6 +14,7 @@
 
 #include "nntile/core/access.hh"
 #include "nntile/core/cost.hh"
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/numerics.hh"
 #include "nntile/core/place.hh"
 #include "nntile/core/tiling.hh"
@@ -41,7 +42,7 @@ struct PlannedTensor {
   Index view_index = 0;
   std::vector<TileHome> homes = {};  // ranks that store its tiles, on a mesh
   /// By dimension: the position in Numerics::groups, or no_groups; empty where the plan has none.
-  std::vector<std::uint32_t> groups = {};
+  DynamicArray<std::uint32_t> groups = {};
   static constexpr std::uint32_t no_groups = ~0u;
   bool operator==(PlannedTensor const&) const = default;
 };
@@ -152,17 +153,17 @@ struct PlanData {
   std::string name;
   Index tile = 0;
   Numerics numerics;
-  std::vector<std::size_t> nodes;  // of the graph, in the plan's order
-  std::vector<PlannedTensor> tensors;
-  std::vector<PlannedBuffer> buffers;
-  std::vector<PlannedSlot> slots;
-  std::vector<PlannedKernel> kernels;
-  std::vector<PlannedTask> tasks;
-  std::vector<Use<BufferId>> uses;
-  std::vector<std::byte> args;
-  std::vector<Hints> hints;  // that differ, without priorities; none where there is no policy
-  std::vector<MemoryReport> memory;
-  std::vector<PlannedPhase> phases;  // none where tasks of different phases may mix
+  DynamicArray<std::size_t> nodes;  // of the graph, in the plan's order
+  DynamicArray<PlannedTensor> tensors;
+  DynamicArray<PlannedBuffer> buffers;
+  DynamicArray<PlannedSlot> slots;
+  DynamicArray<PlannedKernel> kernels;
+  DynamicArray<PlannedTask> tasks;
+  DynamicArray<Use<BufferId>> uses;
+  DynamicArray<std::byte> args;
+  DynamicArray<Hints> hints;  // that differ, without priorities; none where there is no policy
+  DynamicArray<MemoryReport> memory;
+  DynamicArray<PlannedPhase> phases;  // none where tasks of different phases may mix
   std::int64_t flops = 0;
   std::string uncanonical;
   int rank = 0;  // whose part of the job it is, of so many; buffers of others are at theirs

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/runtime/concept.hh"
@@ -44,7 +45,7 @@ struct GraphStats {
 /// the graph.
 template <Runtime R> class GraphRun {
  public:
-  GraphRun(R& runtime, std::shared_ptr<std::vector<Event> const> events)
+  GraphRun(R& runtime, std::shared_ptr<DynamicArray<Event> const> events)
       : runtime_(runtime), events_(std::move(events)) {}
 
   /// Waits for this run alone. Throws TaskError for its first failed or cancelled task.
@@ -57,7 +58,7 @@ template <Runtime R> class GraphRun {
 
  private:
   RuntimeRef<R> runtime_;
-  std::shared_ptr<std::vector<Event> const> events_;
+  std::shared_ptr<DynamicArray<Event> const> events_;
 };
 
 }  // namespace nntile

@@ -3,8 +3,8 @@
 // Simulated makespan of a plan on a machine that is described by a few numbers.
 
 #include <algorithm>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/last_users.hh"
 #include "nntile/core/machine_model.hh"
 #include "nntile/graph/plan.hh"
@@ -19,15 +19,15 @@ struct Simulation {
 
 /// Dependences of a plan's tasks, those through reused slots included.
 struct TaskOrder {
-  std::vector<std::vector<std::uint32_t>> followers;  // of a task; in ascending order
-  std::vector<std::uint32_t> earlier;                 // number of tasks that a task waits for
+  DynamicArray<DynamicArray<std::uint32_t>> followers;  // of a task; in ascending order
+  DynamicArray<std::uint32_t> earlier;                  // number of tasks that a task waits for
 };
 
 /// Cost: linear in the number of tasks and of their readers.
 inline TaskOrder order_of(Plan const& plan) {
   using Users = LastUsers<std::uint32_t>;  // of a slot, or of a stored buffer
   std::size_t const slots = plan.slots().size();
-  std::vector<Users> memories(slots + plan.buffers().size(), Users{no_id, {}});
+  DynamicArray<Users> memories(slots + plan.buffers().size(), Users{no_id, {}});
   TaskOrder order;
   order.followers.resize(plan.tasks().size());
   order.earlier.resize(plan.tasks().size());
@@ -47,10 +47,10 @@ inline TaskOrder order_of(Plan const& plan) {
 }
 
 /// Seconds that a task can be late without making the run longer, were there a worker for each.
-inline std::vector<double> slack_of(Plan const& plan, TaskOrder const& order,
-                                    MachineModel const& machine) {
+inline DynamicArray<double> slack_of(Plan const& plan, TaskOrder const& order,
+                                     MachineModel const& machine) {
   std::size_t const count = plan.tasks().size();
-  std::vector<double> begin(count), left(count);
+  DynamicArray<double> begin(count), left(count);
   double longest = 0;
   for (std::size_t t = 0; t < count; ++t)
     for (std::uint32_t const follower : order.followers[t])
@@ -84,12 +84,12 @@ inline Simulation simulate(Plan const& plan, MachineModel const& machine, TaskOr
     }
   };
   constexpr Before later{false}, less_urgent{true};
-  std::vector<Item> coming, ready;
-  auto const push = [](std::vector<Item>& heap, Item item, Before compare) {
+  DynamicArray<Item> coming, ready;
+  auto const push = [](DynamicArray<Item>& heap, Item item, Before compare) {
     heap.push_back(item);
     std::push_heap(heap.begin(), heap.end(), compare);
   };
-  auto const pop = [](std::vector<Item>& heap, Before compare) {
+  auto const pop = [](DynamicArray<Item>& heap, Before compare) {
     std::pop_heap(heap.begin(), heap.end(), compare);
     Item const item = heap.back();
     heap.pop_back();
@@ -97,8 +97,8 @@ inline Simulation simulate(Plan const& plan, MachineModel const& machine, TaskOr
   };
   for (std::uint32_t t = 0; t < plan.tasks().size(); ++t)
     if (order.earlier[t] == 0) push(coming, {0, plan.tasks()[t].priority, t}, later);
-  std::vector<double> free(static_cast<std::size_t>(std::max(1, machine.workers)), 0.0);
-  std::vector<double> available(plan.tasks().size());
+  DynamicArray<double> free(static_cast<std::size_t>(std::max(1, machine.workers)), 0.0);
+  DynamicArray<double> available(plan.tasks().size());
   Simulation result;
   double now = 0;  // a worker that has nothing to do is free from here on
   while (!coming.empty() || !ready.empty()) {

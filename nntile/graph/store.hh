@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nntile/core/box.hh"
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/rank_link.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/adopted.hh"
@@ -30,15 +31,15 @@ template <Runtime R> class TensorStore {
   using Handle = typename R::Handle;
   struct Stored {
     StoredSpec spec;
-    std::vector<Handle> tiles;    // what the next run reads and writes
-    std::vector<bool> elsewhere;  // on another rank: there is no handle
-    std::optional<TileBox> held;  // what the others fill, where it is a box
-    std::vector<bool> written;  // by the store or a run; what others wrote is found out when asked
+    DynamicArray<Handle> tiles;    // what the next run reads and writes
+    DynamicArray<bool> elsewhere;  // on another rank: there is no handle
+    std::optional<TileBox> held;   // what the others fill, where it is a box
+    DynamicArray<bool> written;  // by the store or a run; what others wrote is found out when asked
     Storage storage = Storage::stored;
     std::uint64_t bindings = 0;  // how often other tiles took the place of `tiles`
     /// The buffer of a double-buffered input that the next binding fills; of an adopted one the
     /// memory that was bound before, so that two can be bound in turn.
-    std::vector<Handle> spare = {};
+    DynamicArray<Handle> spare = {};
     detail::CallerMemory memory = {}, spare_memory = {};  // of an adopted one
     bool has_release = false;                             // the caller waits for the end of `tiles`
     std::uint64_t bytes_bound = 0;                        // by `bind`, so far
@@ -102,7 +103,7 @@ template <Runtime R> class TensorStore {
   }
 
   /// All tensors, in the order in which they came.
-  std::vector<std::unique_ptr<Stored>> const& tensors() const { return tensors_; }
+  DynamicArray<std::unique_ptr<Stored>> const& tensors() const { return tensors_; }
   /// The tilings and storages of all tensors, for PlanOptions::keep.
   std::vector<KeptTiling> tilings() const {
     std::vector<KeptTiling> result;
@@ -130,7 +131,7 @@ template <Runtime R> class TensorStore {
       throw GraphError(concat("store: '", name, "' has several shapes, ", shapes,
                               "; use that of one compiled graph, by its bind_input or get_output"));
     }
-    std::vector<std::string_view> names;
+    DynamicArray<std::string_view> names;
     for (auto const& stored : tensors_) names.push_back(stored->spec.name);
     std::string const near = did_you_mean(name, names);
     throw GraphError(concat("store: no tensor '", name, "' among its ", tensors_.size(),
@@ -269,7 +270,7 @@ template <Runtime R> class TensorStore {
           });
       return own;
     });
-    std::vector<std::size_t> taken(all.size());
+    DynamicArray<std::size_t> taken(all.size());
     each_run(stored, offset, to.size(),
              [&](std::size_t tile, std::uint64_t, std::uint64_t at, std::uint64_t count) {
                auto const owner = static_cast<std::size_t>(this->owner(stored, tile));
@@ -305,9 +306,9 @@ template <Runtime R> class TensorStore {
         });
   }
   /// For a compiled graph, which writes down there what ends its last run.
-  std::shared_ptr<std::vector<Event>> add_run() {
-    std::erase_if(runs_, [](auto const& run) { return run.use_count() == 1; });
-    return runs_.emplace_back(std::make_shared<std::vector<Event>>());
+  std::shared_ptr<DynamicArray<Event>> add_run() {
+    erase_if(runs_, [](auto const& run) { return run.use_count() == 1; });
+    return runs_.emplace_back(std::make_shared<DynamicArray<Event>>());
   }
 
   /// The same without types: column-major bytes of the whole tensor.
@@ -326,7 +327,7 @@ template <Runtime R> class TensorStore {
  private:
   /// Allocates a tensor's buffers as the plan lists them; of an adopted input a byte each, which
   /// nothing writes, until memory is bound.
-  void allocate(StoredSpec const& spec, std::vector<Handle>& tiles, PlannedTensor const& planned,
+  void allocate(StoredSpec const& spec, DynamicArray<Handle>& tiles, PlannedTensor const& planned,
                 std::span<PlannedBuffer const> buffers) {
     tiles.reserve(buffers.size());
     for (PlannedBuffer const& buffer : buffers) {
@@ -344,7 +345,7 @@ template <Runtime R> class TensorStore {
   void retire(Stored& stored) {
     for (auto const* tiles : {&stored.tiles, &stored.spare}) retire(*tiles, stored.elsewhere);
   }
-  void retire(std::vector<Handle> const& tiles, std::vector<bool> const& elsewhere) {
+  void retire(DynamicArray<Handle> const& tiles, DynamicArray<bool> const& elsewhere) {
     for (std::size_t i = 0; i < tiles.size(); ++i)
       if (!elsewhere[i]) runtime_.retire(tiles[i]);
   }
@@ -375,7 +376,7 @@ template <Runtime R> class TensorStore {
     if (!first && !returned && !stored.has_release && stored.memory == memory) return;
     check_memory(stored, memory);
     if (returned || stored.spare.empty() || !(stored.spare_memory == memory)) {
-      std::vector<Handle> tiles = adopt_tiles(stored, memory, box, release);
+      DynamicArray<Handle> tiles = adopt_tiles(stored, memory, box, release);
       retire(stored.spare, stored.elsewhere);
       stored.spare.swap(tiles);
       stored.spare_memory = memory;
@@ -390,8 +391,8 @@ template <Runtime R> class TensorStore {
     stored.has_release = returned;
     stored.written.assign(stored.tiles.size(), true);
   }
-  std::vector<Handle> adopt_tiles(Stored const& stored, detail::CallerMemory const& memory,
-                                  TileBox const& box, Release release) {
+  DynamicArray<Handle> adopt_tiles(Stored const& stored, detail::CallerMemory const& memory,
+                                   TileBox const& box, Release release) {
     try {
       return detail::adopt_tiles(runtime(), stored.spec.tiling, stored.elsewhere, box,
                                  size_of(stored.spec.dtype), memory.bytes, release);
@@ -421,7 +422,7 @@ template <Runtime R> class TensorStore {
   /// Calls f(bytes of a tile, its box in `within`, bytes of an element) for the tiles that are
   /// here.
   template <Access access, class F>
-  void for_each_tile(Stored const& stored, std::vector<Handle> const& tiles, TileBox const& within,
+  void for_each_tile(Stored const& stored, DynamicArray<Handle> const& tiles, TileBox const& within,
                      F&& f) const {
     for (std::size_t tile = 0; tile < tiles.size(); ++tile) {
       if (stored.elsewhere[tile]) continue;
@@ -497,8 +498,8 @@ template <Runtime R> class TensorStore {
 
   RuntimeRef<R> runtime_;
   RankLink link_;
-  std::vector<std::shared_ptr<std::vector<Event>>> runs_;  // the last of each compiled graph
-  std::vector<std::unique_ptr<Stored>> tensors_;
+  DynamicArray<std::shared_ptr<DynamicArray<Event>>> runs_;  // the last of each compiled graph
+  DynamicArray<std::unique_ptr<Stored>> tensors_;
   std::unordered_multimap<std::string, Stored*> by_name_;
 };
 

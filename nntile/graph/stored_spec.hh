@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/core/traits.hh"
 #include "nntile/graph/plan.hh"
@@ -66,7 +67,7 @@ inline void check_same(StoredSpec const& stored, Storage storage, PlannedTensor 
 inline TileBox whole_box(Tiling const& tiling) { return {Shape(tiling.rank(), 0), tiling.shape()}; }
 /// The box that the tiles of this rank fill, those which are not elsewhere; none where they fill no
 /// box.
-inline std::optional<TileBox> held_box(Tiling const& tiling, std::vector<bool> const& elsewhere) {
+inline std::optional<TileBox> held_box(Tiling const& tiling, DynamicArray<bool> const& elsewhere) {
   TileBox held{Shape(tiling.rank(), 0), Shape(tiling.rank(), 0)};
   Index elements = 0;
   bool first = true;

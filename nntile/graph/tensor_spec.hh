@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "nntile/core/dims.hh"
 #include "nntile/core/dtype.hh"
+#include "nntile/core/dynamic_array.hh"
 
 namespace nntile {
 
@@ -30,8 +30,8 @@ struct TensorSpec {
 };
 
 /// The names in an axes string, one blank between two; an empty one leaves its dimension nameless.
-inline std::vector<std::string_view> axis_names(std::string_view axes) {
-  std::vector<std::string_view> names;
+inline DynamicArray<std::string_view> axis_names(std::string_view axes) {
+  DynamicArray<std::string_view> names;
   if (axes.find_first_not_of(' ') == axes.npos) return names;
   while (!axes.empty()) {
     std::size_t const end = std::min(axes.find(' '), axes.size());

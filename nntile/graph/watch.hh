@@ -15,6 +15,7 @@
 #include "nntile/core/box.hh"
 #include "nntile/core/codelet.hh"
 #include "nntile/core/dtype.hh"
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/tiling.hh"
 #include "nntile/graph/stored_bytes.hh"
 #include "nntile/runtime/runtime_ref.hh"
@@ -69,7 +70,7 @@ class WatchBlock {
 
   /// Copies the latest run's values out and returns its number; 0 if none has ended. Any thread.
   std::uint64_t load(std::byte* values) const {
-    std::vector<std::uint64_t> words(words_);
+    DynamicArray<std::uint64_t> words(words_);
     for (;;) {
       std::uint32_t const number = latest_.load(std::memory_order_acquire);
       if (number == nothing) return 0;
@@ -136,7 +137,7 @@ template <Runtime R> class WatchTask {
             std::shared_ptr<WatchBlock> block)
       : runtime_(runtime), block_(std::move(block)) {
     uses_.reserve(tiles.size() + 1);
-    if (!host_reaches(spec.place)) from_.assign(tiles.begin(), tiles.end());
+    if (!host_reaches(spec.place)) from_.assign(tiles);
     // Tasks in flight keep the block: the runtime lets go of its memory after the last of them.
     auto keeper = std::make_unique<std::shared_ptr<WatchBlock>>(block_);
     auto const order = runtime.adopt(block_->order(), host, {&release, keeper.get()});
@@ -185,9 +186,9 @@ template <Runtime R> class WatchTask {
 
   RuntimeRef<R> runtime_;
   std::shared_ptr<WatchBlock> block_;
-  std::vector<Use<typename R::Handle>> uses_;
-  std::vector<typename R::Handle> from_;  // the tiles, where the host does not reach them
-  std::vector<std::int64_t> bytes_;       // of their copies, which the task reads
+  DynamicArray<Use<typename R::Handle>> uses_;
+  DynamicArray<typename R::Handle> from_;  // the tiles, where the host does not reach them
+  DynamicArray<std::int64_t> bytes_;       // of their copies, which the task reads
 };
 
 }  // namespace detail

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/io/graph.hh"
 #include "nntile/io/hash.hh"
@@ -133,8 +134,7 @@ inline PlanData unlowered(Plan const& plan, LogicalGraph const& graph) {
       std::any_of(data.nodes.begin(), data.nodes.end(),
                   [&](std::size_t node) { return node >= graph.op_count(); }))
     throw PlanError(concat("plan '", data.name, "' is not one of graph '", graph.name(), "'"));
-  result.tensors.assign(data.tensors.begin(),
-                        data.tensors.begin() + static_cast<std::ptrdiff_t>(graph.tensor_count()));
+  result.tensors.assign(std::span(data.tensors.data(), graph.tensor_count()));
   return result;
 }
 
@@ -205,7 +205,7 @@ class PlanReader {
     plan.name = graph_.name();
     plan.tile = get<Index>(root_, "tile");
     plan.numerics = graph_.numerics();
-    plan.nodes = get<std::vector<std::size_t>>(root_, "nodes");
+    plan.nodes.assign(get<std::vector<std::size_t>>(root_, "nodes"));
     std::vector<bool> seen(graph_.op_count());
     for (std::size_t const node : plan.nodes) {
       if (node >= seen.size() || seen[node])
@@ -274,7 +274,7 @@ class PlanReader {
     std::unordered_map<std::string, std::vector<std::uint32_t>> walked;  // the last one first
     for (std::size_t t = plan.tasks.size(); t-- > 0;)
       walked[concat(plan.tasks[t].node, " ", ranges[t])].push_back(static_cast<std::uint32_t>(t));
-    std::vector<PlannedTask> tasks;
+    DynamicArray<PlannedTask> tasks;
     for (JsonView const given : get<JsonView>(root_, "tasks").elements()) {
       auto const tiles = get<std::vector<Index>>(given, "tiles");
       auto const offsets =
@@ -394,14 +394,15 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
     detail::add_location(json, report.location);
     memory.push_back(std::move(json));
   }
-  Json head = Json::object({{"name", plan.name()},
-                            {"tile", plan.tile()},
-                            {"graph", to_hex(hash64(graph_text(graph)))},
-                            {"digest", to_hex(digest(plan))},
-                            {"nodes", plan.data().nodes},
-                            {"tensors", std::move(tensors)},
-                            {"slots", std::move(slots)},
-                            {"memory", std::move(memory)}});
+  Json head =
+      Json::object({{"name", plan.name()},
+                    {"tile", plan.tile()},
+                    {"graph", to_hex(hash64(graph_text(graph)))},
+                    {"digest", to_hex(digest(plan))},
+                    {"nodes", std::vector(plan.data().nodes.begin(), plan.data().nodes.end())},
+                    {"tensors", std::move(tensors)},
+                    {"slots", std::move(slots)},
+                    {"memory", std::move(memory)}});
   if (Json dims = detail::json_of_dims(plan, graph); !dims.members().empty())
     head["dims"] = std::move(dims);
   if (!plan.phases().empty()) head["by_phase"] = true;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/heaps.hh"
 #include "nntile/runtime/scope.hh"
 
@@ -35,7 +36,7 @@ void run_in_heaps(Plan const& plan, HeapPlan const& heaps, TensorStore<R>& store
     (void)runtime.lock(handles[b], Access::write);  // counts as written
     runtime.unlock(handles[b]);
   }
-  std::vector<passes::LiveRange> const ranges = passes::live_ranges(plan.data());
+  DynamicArray<passes::LiveRange> const ranges = passes::live_ranges(plan.data());
   std::vector<bool> alive(handles.size());
   auto step = scope(runtime, Lifetime::step), layer = scope(runtime, Lifetime::scope),
        scratch = scope(runtime, Lifetime::scratch);

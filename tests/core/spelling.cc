@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/spelling.hh"
 
 #include "tests/support/catch.hh"
@@ -13,7 +14,7 @@ TEST_CASE("the distance of two names counts what must be typed", "[core][spellin
 }
 
 TEST_CASE("the nearest names are proposed, and none that is far", "[core][spelling]") {
-  std::vector<std::string_view> const names{"h.0.w", "h.1.w", "h.2.w", "h.3.w", "loss", "x"};
+  DynamicArray<std::string_view> const names{"h.0.w", "h.1.w", "h.2.w", "h.3.w", "loss", "x"};
   CHECK(did_you_mean("los", names) == "; did you mean 'loss'?");
   CHECK(did_you_mean("X", names) == "; did you mean 'x'?");
   CHECK(did_you_mean("h.4.w", names) == "; did you mean 'h.0.w' or 'h.1.w' or 'h.2.w'?");

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/passes/order.hh"
@@ -69,7 +70,7 @@ TEST_CASE("an optimizer's step stays behind the readers of its weight and before
           "[graph][order]") {
   StepBetweenReaders const of;
   CHECK(passes::order(of.graph, passes::prune(of.graph), BoundDims(of.graph, {})) ==
-        std::vector<std::size_t>{0, 1, 2, 3});
+        DynamicArray<std::size_t>{0, 1, 2, 3});
 }
 
 TEST_CASE("an optimizer's step moves up to right behind the last op that it must follow",
@@ -85,7 +86,7 @@ TEST_CASE("an optimizer's step moves up to right behind the last op that it must
   graph.set_phase("optimizer");
   adamw_step(w, gradient, m, v, lr, step);
   CHECK(passes::order(graph, passes::prune(graph), BoundDims(graph, {})) ==
-        std::vector<std::size_t>{0, 2, 1});
+        DynamicArray<std::size_t>{0, 2, 1});
 }
 
 TEST_CASE("what reads only what an optimizer's step leaves of the gradients moves up with it",
@@ -96,7 +97,7 @@ TEST_CASE("what reads only what an optimizer's step leaves of the gradients move
   Node const squares = sum_squares(g);                           // 1: takes gradients
   sum_slice({.axis = 0}, squares).mark_output();                 // 2: reads only that
   CHECK(passes::order(graph, passes::prune(graph), BoundDims(graph, {})) ==
-        std::vector<std::size_t>{1, 2, 0});
+        DynamicArray<std::size_t>{1, 2, 0});
 }
 
 TEST_CASE("what reads a trained weight stays behind what came before it", "[graph][order]") {
@@ -110,7 +111,7 @@ TEST_CASE("what reads a trained weight stays behind what came before it", "[grap
   adamw_step(w, gradient, m, v, lr, step);                         // 1: moves up
   gelutanh(w, graph.tensor({.shape = shape}, "z")).mark_output();  // 2: stays
   CHECK(passes::order(graph, passes::prune(graph), BoundDims(graph, {})) ==
-        std::vector<std::size_t>{1, 0, 2});
+        DynamicArray<std::size_t>{1, 0, 2});
 }
 
 TEST_CASE("tile tasks that touch one tile keep the graph's order", "[graph][order]") {

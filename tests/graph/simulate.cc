@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/simulate.hh"
 
 #include "nntile/graph/compile.hh"
@@ -66,7 +67,7 @@ TEST_CASE("a task on the only path has no slack, another one has", "[graph][simu
   Plan const plan(graph, {.tile = 0});
   auto slack = slack_of(plan, order_of(plan), slow);
   std::sort(slack.begin(), slack.end());
-  CHECK(slack == std::vector<double>{0, 0, 0, 2});
+  CHECK(slack == DynamicArray<double>{0, 0, 0, 2});
 }
 
 TEST_CASE("a higher priority goes first", "[graph][simulate]") {

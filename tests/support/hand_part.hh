@@ -54,13 +54,13 @@ class HandPart {
     task.args_bytes = sizeof(TransferArgs);
     TransferArgs const args{number, peer, 0};
     auto const bytes = std::as_bytes(std::span(&args, 1));
-    data_.args.insert(data_.args.end(), bytes.begin(), bytes.end());
+    data_.args.append(bytes);
     return add(task, {use});
   }
   HandPart& add(PlannedTask task, std::vector<Use<BufferId>> const& uses) {
     task.first_use = static_cast<std::uint32_t>(data_.uses.size());
     task.use_count = static_cast<std::uint8_t>(uses.size());
-    data_.uses.insert(data_.uses.end(), uses.begin(), uses.end());
+    data_.uses.append(uses);
     data_.tasks.push_back(task);
     return *this;
   }

@@ -3,8 +3,8 @@
 // The pass that orders the tasks of neighbouring nodes tile by tile instead of node by node.
 
 #include <cstdint>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/passes/counting_sort.hh"
 #include "nntile/graph/passes/thin.hh"
 #include "nntile/graph/plan.hh"
@@ -53,8 +53,8 @@ class ByTilePass {
   }
 
   /// Tensors of several tiles that the node's first task writes.
-  std::vector<std::uint32_t> results(std::size_t node) const {
-    std::vector<std::uint32_t> found;
+  DynamicArray<std::uint32_t> results(std::size_t node) const {
+    DynamicArray<std::uint32_t> found;
     for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[first_task_[node]]))
       if (writes(use.access) && plan_.tensors[tensor_of(use)].tiling.tile_count() > 1)
         found.push_back(tensor_of(use));
@@ -121,9 +121,9 @@ class ByTilePass {
 
   PlanData& plan_;
   ThinJob* thin_;
-  std::vector<std::size_t> first_task_;  // of each node that has tasks
-  std::vector<std::uint32_t> keys_;      // of a window's tasks
-  std::vector<User> users_;              // by buffer
+  DynamicArray<std::size_t> first_task_;  // of each node that has tasks
+  DynamicArray<std::uint32_t> keys_;      // of a window's tasks
+  DynamicArray<User> users_;              // by buffer
   std::uint32_t window_ = 0;
 };
 

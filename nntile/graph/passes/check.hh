@@ -3,8 +3,8 @@
 // The pass that changes nothing: it proves that a plan means what its graph says, on any runtime.
 
 #include <algorithm>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile::passes {
@@ -131,7 +131,7 @@ class CheckPass {
 
   /// Argument bytes are of one task each, and no task stands twice.
   void check_calls() const {
-    std::vector<bool> taken(plan_.args.size() / args_unit + 1);
+    DynamicArray<bool> taken(plan_.args.size() / args_unit + 1);
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       PlannedTask const& task = plan_.tasks[t];
       std::size_t const end = std::size_t{task.args} + task.args_bytes;
@@ -176,7 +176,7 @@ class CheckPass {
     struct Latest {
       std::uint64_t touched, written;  // node in the upper half, and position within it
     };
-    std::vector<Latest> latest(plan_.buffers.size());
+    DynamicArray<Latest> latest(plan_.buffers.size());
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       PlannedTask const& task = plan_.tasks[t];
       if (copies(task)) continue;
@@ -205,7 +205,7 @@ class CheckPass {
 
   /// Each buffer has a version of its tile's value, 0 before anything has written it.
   void check_values() const {
-    std::vector<std::uint32_t> version(plan_.buffers.size()), latest(plan_.buffers.size());
+    DynamicArray<std::uint32_t> version(plan_.buffers.size()), latest(plan_.buffers.size());
     auto const kept = [&](BufferId b) {
       return !plan_.in_arena(b) && plan_.buffers[b].location.rank == plan_.rank;
     };
@@ -244,8 +244,8 @@ class CheckPass {
       std::uint32_t buffer = no_id;
       std::uint32_t last_use = no_id;
     };
-    std::vector<Tenant> tenants(plan_.slots.size());
-    std::vector<bool> left(plan_.buffers.size());
+    DynamicArray<Tenant> tenants(plan_.slots.size());
+    DynamicArray<bool> left(plan_.buffers.size());
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t)
       for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t])) {
         std::uint32_t const slot = plan_.buffers[use.handle].slot;

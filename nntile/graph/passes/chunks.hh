@@ -7,8 +7,8 @@
 #include <cstring>
 #include <span>
 #include <type_traits>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/heap_array.hh"
 
 namespace nntile::passes {
@@ -34,9 +34,9 @@ class Chunks {
   }
   std::size_t size() const { return size_; }
 
-  /// All values in one vector; nothing is left here.
-  std::vector<T> join() {
-    std::vector<T> all(size_);
+  /// All values in one array; nothing is left here.
+  DynamicArray<T> join() {
+    DynamicArray<T> all(size_);
     T* to = all.data();
     for (Chunk& chunk : chunks_) {
       std::memcpy(to, chunk.values.get(), chunk.size * sizeof(T));
@@ -55,7 +55,7 @@ class Chunks {
     std::size_t room;
   };
   static constexpr std::size_t largest = (std::size_t{1} << 18) / sizeof(T);  // 256 KiB
-  std::vector<Chunk> chunks_;
+  DynamicArray<Chunk> chunks_;
   std::size_t next_ = std::max<std::size_t>(1, 1024 / sizeof(T));
   std::size_t size_ = 0;
 };

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/passes/lifetime.hh"
 #include "nntile/graph/plan.hh"
@@ -20,7 +21,7 @@ namespace nntile::passes {
 class Homes {
  public:
   Homes(PlanData& plan, LogicalGraph const& graph, PlanOptions const& options) : plan_(plan) {
-    std::vector<bool> used(options.place.size());
+    DynamicArray<bool> used(options.place.size());
     for (PlaceRule const& rule : options.place)
       if (rule.place.device < 0)
         throw PlanError(concat("plan '", plan.name, "': device ", rule.place.device,
@@ -36,7 +37,7 @@ class Homes {
                                to_string(rule.place), ") fits no tensor, or none that no rule ",
                                "before it fits"));
     of_node_.resize(graph.op_count());
-    std::vector<bool> known(graph.op_count());
+    DynamicArray<bool> known(graph.op_count());
     for (PlannedTask const& task : plan.tasks)
       if (plan.kernels[task.kernel].kind == KernelKind::op && !known[task.node])
         known[task.node] = on_device(task, graph.tensor_count());
@@ -49,7 +50,7 @@ class Homes {
 
  private:
   static Place find(PlanOptions const& options, PlannedTensor const& tensor,
-                    std::vector<bool>& used) {
+                    DynamicArray<bool>& used) {
     Place place = host;
     bool found = false;
     for (std::size_t r = 0; r < used.size() && !found; ++r) {
@@ -75,7 +76,7 @@ class Homes {
   }
 
   PlanData& plan_;
-  std::vector<Place> of_node_;
+  DynamicArray<Place> of_node_;
 };
 
 /// Gives each task the tiles of its place. A tile is valid at some places; what a task reads is
@@ -123,9 +124,9 @@ class CopyPass {
   struct AtPlace {
     Place place;
     Index limit = unlimited, live = 0;
-    std::vector<BufferId> buffer = {};
-    std::vector<std::uint32_t> next = {}, last = {};
-    std::vector<std::pair<std::uint32_t, BufferId>> heap = {};  // by when they are needed
+    DynamicArray<BufferId> buffer = {};
+    DynamicArray<std::uint32_t> next = {}, last = {};
+    DynamicArray<std::pair<std::uint32_t, BufferId>> heap = {};  // by when they are needed
   };
 
   std::uint8_t index(Place const& place) {
@@ -165,7 +166,7 @@ class CopyPass {
     }
     next_.resize(plan_.uses.size());
     written_again_.resize(plan_.uses.size());
-    std::vector<std::uint32_t> written(tiles_, never);  // in which phase
+    DynamicArray<std::uint32_t> written(tiles_, never);  // in which phase
     std::size_t phase = plan_.phases.size();
     for (std::uint32_t t = static_cast<std::uint32_t>(at_.size()); t-- > 0;) {
       while (phase != 0 && t < plan_.phases[phase - 1].begin) --phase;
@@ -375,7 +376,7 @@ class CopyPass {
   void merge() {
     std::stable_sort(copies_.begin(), copies_.end(),
                      [](Copy const& a, Copy const& b) { return a.when < b.when; });
-    std::vector<PlannedTask> tasks;
+    DynamicArray<PlannedTask> tasks;
     tasks.reserve(plan_.tasks.size() + copies_.size());
     std::size_t c = 0, phase = 0;
     auto const add_copies = [&](std::uint32_t when) {
@@ -399,14 +400,14 @@ class CopyPass {
 
   PlanData plan_;
   Homes const& homes_;
-  std::vector<AtPlace> state_;
-  std::vector<std::uint8_t> at_;     // of a task
-  std::vector<std::uint32_t> next_;  // of a use: the task that uses the tile next at its place
-  std::vector<bool> written_again_;  // of a use: by a later task of its phase
+  DynamicArray<AtPlace> state_;
+  DynamicArray<std::uint8_t> at_;     // of a task
+  DynamicArray<std::uint32_t> next_;  // of a use: the task that uses the tile next at its place
+  DynamicArray<bool> written_again_;  // of a use: by a later task of its phase
   std::size_t tiles_ = 0;
-  std::vector<bool> placed_;  // of a tile: whether its own buffer is at a place
-  std::vector<Copy> copies_;
-  std::vector<BufferId> tiles_of_task_;
+  DynamicArray<bool> placed_;  // of a tile: whether its own buffer is at a place
+  DynamicArray<Copy> copies_;
+  DynamicArray<BufferId> tiles_of_task_;
 };
 
 }  // namespace nntile::passes

@@ -3,8 +3,8 @@
 // The pass that raises the priority of the critical path.
 
 #include <utility>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/graph/simulate.hh"
 
@@ -17,7 +17,7 @@ inline Plan raise_critical_path(Plan plan, MachineModel const& machine, double e
   constexpr double gain = 0.01;      // of the makespan, below which one queue costs more
   if (machine.workers < 2) return plan;
   TaskOrder const order = order_of(plan);
-  std::vector<double> const slack = slack_of(plan, order, machine);
+  DynamicArray<double> const slack = slack_of(plan, order, machine);
   for (PlannedTask const& task : plan.tasks())
     if (task.priority != 0) return plan;
   PlanData data = std::move(plan).data();

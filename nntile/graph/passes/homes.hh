@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/passes/mesh_shape.hh"
 #include "nntile/graph/passes/thin.hh"
@@ -385,7 +386,7 @@ class HomePass {
     if (!rule.axis.empty())
       fail(describe(rule), " fits no tensor that another rule has not placed; axes are ",
            axis_list());
-    std::vector<std::string_view> names;
+    DynamicArray<std::string_view> names;
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
       if (plan_.tensors[t].used) names.push_back(plan_.tensors[t].name);
     std::string_view stem = rule.tensors;

@@ -4,8 +4,8 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/options.hh"
@@ -19,7 +19,7 @@ class StoragePass {
       : graph_(graph), options_(options) {}
 
   /// By tensor. Throws PlanError: an option names what is no input, or one input is in both lists.
-  std::vector<Storage> run() {
+  DynamicArray<Storage> run() {
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
       TensorNode const& node = graph_.tensor_at(t);
       auto const& a = node.attributes;
@@ -57,7 +57,7 @@ class StoragePass {
     std::string const at =
         concat("plan '", graph_.name(), "': PlanOptions::", option, " names '", name, "', which ");
     if (t != no_id) throw PlanError(concat(at, "is no input: declare it by input() or constant()"));
-    std::vector<std::string_view> inputs;
+    DynamicArray<std::string_view> inputs;
     std::string list;
     for (std::uint32_t i = 0; i < graph_.tensor_count(); ++i)
       if (graph_.tensor_at(i).attributes.external) {
@@ -70,7 +70,7 @@ class StoragePass {
 
   LogicalGraph const& graph_;
   PlanOptions const& options_;
-  std::vector<Storage> storages_;
+  DynamicArray<Storage> storages_;
 };
 
 }  // namespace nntile::passes

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile::passes {
@@ -18,8 +19,8 @@ struct LiveRange {
 };
 
 /// The live ranges of all buffers.
-inline std::vector<LiveRange> live_ranges(PlanData const& plan) {
-  std::vector<LiveRange> ranges(plan.buffers.size());
+inline DynamicArray<LiveRange> live_ranges(PlanData const& plan) {
+  DynamicArray<LiveRange> ranges(plan.buffers.size());
   for (std::uint32_t t = 0; t < plan.tasks.size(); ++t)
     for (Use<BufferId> const& use : plan.uses_of(plan.tasks[t])) {
       LiveRange& range = ranges[use.handle];
@@ -96,8 +97,8 @@ class FreeSlots {
     return {size, size < sizes_.size() ? sizes_[size].first : no_id};
   }
 
-  std::vector<Size> sizes_;   // ascending, none empty
-  std::vector<Links> links_;  // by slot
+  DynamicArray<Size> sizes_;   // ascending, none empty
+  DynamicArray<Links> links_;  // by slot
 };
 
 /// Gives each buffer that lives in the arena of one location a slot. A slot is one handle: it
@@ -121,7 +122,7 @@ class SlotPass {
         end_(plan.tasks.size()),
         replaced_(plan.buffers.size(), no_id),
         passes_on_(plan.buffers.size()) {
-    std::vector<LiveRange> const ranges = live_ranges(plan);
+    DynamicArray<LiveRange> const ranges = live_ranges(plan);
     for (std::uint32_t b = 0; b < ranges.size(); ++b) {
       if (!in_arena(b) || ranges[b].first == LiveRange::never) continue;
       begin_[ranges[b].first].push_back(b);
@@ -154,7 +155,7 @@ class SlotPass {
   }
 
   /// The operand, if any, whose slot the last result of a task takes over.
-  void find_replacement(std::uint32_t t, std::vector<LiveRange> const& ranges) {
+  void find_replacement(std::uint32_t t, DynamicArray<LiveRange> const& ranges) {
     PlannedTask const& task = plan_.tasks[t];
     if (task.replaces == 0) return;
     auto const uses = plan_.uses_of(task);
@@ -213,10 +214,10 @@ class SlotPass {
   PlanData& plan_;
   Location location_;
   Index room_;
-  std::vector<std::vector<std::uint32_t>> begin_;  // buffers whose live range begins at a task
-  std::vector<std::vector<std::uint32_t>> end_;
-  std::vector<std::uint32_t> replaced_;  // whose slot a buffer takes over
-  std::vector<bool> passes_on_;
+  DynamicArray<DynamicArray<std::uint32_t>> begin_;  // buffers whose live range begins at a task
+  DynamicArray<DynamicArray<std::uint32_t>> end_;
+  DynamicArray<std::uint32_t> replaced_;  // whose slot a buffer takes over
+  DynamicArray<bool> passes_on_;
   FreeSlots free_;
   Index total_ = 0;
 };

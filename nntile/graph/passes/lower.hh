@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/passes/chunks.hh"
 #include "nntile/graph/passes/thin.hh"
@@ -101,7 +102,7 @@ class LowerPass final : private TileVisitor {
     if (cut_axis_ != TileSample::none) call_.sample = thin_->sample(call_, cut_axis_);
     node_ = position;
     kernel_ = kernel(op.info->name, op.element, op.second);
-    operands_.assign(op.operands.begin(), op.operands.end());
+    operands_.assign(op.operands);
     for (std::uint32_t const t : operands_)
       call_.column_units.push_back(plan_.tensors[t].column_unit);
     std::uint32_t const carries = carries_of(call_);
@@ -352,11 +353,11 @@ class LowerPass final : private TileVisitor {
   Chunks<PlannedTask> tasks_;
   Chunks<Use<BufferId>> uses_;
   Chunks<std::byte> args_;
-  std::vector<bool> written_;  // of a buffer
+  DynamicArray<bool> written_;  // of a buffer
   TiledCall call_;
   std::vector<AxisTiling> tilings_;
-  std::vector<std::uint32_t> operands_;
-  std::vector<Partial> partials_;  // of the node
+  DynamicArray<std::uint32_t> operands_;
+  DynamicArray<Partial> partials_;  // of the node
   std::size_t node_ = 0;
   std::size_t cut_axis_ = TileSample::none;  // of the call, over the axis of a thin job's mesh
   std::uint32_t kernel_ = 0;

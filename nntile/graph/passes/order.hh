@@ -4,8 +4,8 @@
 // move down to where they are used.
 
 #include <algorithm>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/bound_dims.hh"
 #include "nntile/graph/passes/prune.hh"
 
@@ -15,14 +15,14 @@ namespace nntile::passes {
 /// the last op that it must follow (one that writes what it touches, or reads what it writes), so
 /// that gradients die young and updates overlap with the backward pass. Other ops keep the graph's
 /// order.
-inline std::vector<std::size_t> advance_optimizer(LogicalGraph const& graph,
-                                                  std::vector<std::size_t> const& ops) {
-  std::vector<std::size_t> written(
+inline DynamicArray<std::size_t> advance_optimizer(LogicalGraph const& graph,
+                                                   DynamicArray<std::size_t> const& ops) {
+  DynamicArray<std::size_t> written(
       graph.tensor_count());  // 1 + slot of the last op that writes the tensor
-  std::vector<std::size_t> touched(graph.tensor_count());  // ... that reads or writes it
-  std::vector<std::vector<std::size_t>> behind(ops.size() + 1);
+  DynamicArray<std::size_t> touched(graph.tensor_count());  // ... that reads or writes it
+  DynamicArray<DynamicArray<std::size_t>> behind(ops.size() + 1);
   // Written last by an op that moves; what is stored does not count.
-  std::vector<bool> early(graph.tensor_count());
+  DynamicArray<bool> early(graph.tensor_count());
   for (std::size_t i = 0; i < ops.size(); ++i) {
     OpNode const& op = graph.op_at(ops[i]);
     Operands const declared = op.info->operands(op.attrs.data());
@@ -54,8 +54,8 @@ inline std::vector<std::size_t> advance_optimizer(LogicalGraph const& graph,
       }
     }
   }
-  std::vector<std::size_t> result;
-  for (auto const& group : behind) result.insert(result.end(), group.begin(), group.end());
+  DynamicArray<std::size_t> result;
+  for (auto const& group : behind) result.append(group);
   return result;
 }
 
@@ -65,7 +65,7 @@ inline std::vector<std::size_t> advance_optimizer(LogicalGraph const& graph,
 /// count.
 class DelayPass {
  public:
-  DelayPass(LogicalGraph const& graph, std::vector<std::size_t> const& ops, BoundDims const& dims)
+  DelayPass(LogicalGraph const& graph, DynamicArray<std::size_t> const& ops, BoundDims const& dims)
       : graph_(graph),
         dims_(dims),
         ops_(ops),
@@ -74,17 +74,17 @@ class DelayPass {
         next_write_(graph.tensor_count(), never),
         last_touch_(graph.tensor_count(), 0) {}
 
-  std::vector<std::size_t> run() {
+  DynamicArray<std::size_t> run() {
     for (std::size_t i = ops_.size(); i-- > 0;)
       for (std::uint32_t const operand : graph_.op_at(ops_[i]).operands)
         first_touch_[root_of(graph_, operand)] = i;
-    std::vector<std::vector<std::size_t>> before(ops_.size());  // from the last to the first
+    DynamicArray<DynamicArray<std::size_t>> before(ops_.size());  // from the last to the first
     for (std::size_t i = ops_.size(); i-- > 0;) {
       std::size_t const at = position(i);
       before[at].push_back(ops_[i]);
       note(graph_.op_at(ops_[i]), at);
     }
-    std::vector<std::size_t> result;
+    DynamicArray<std::size_t> result;
     for (auto const& group : before)
       for (std::size_t i = group.size(); i-- > 0;) result.push_back(group[i]);
     return result;
@@ -111,7 +111,7 @@ class DelayPass {
     }
     if (limit == never || limit == i + 1) return i;
     Index gain = 0;
-    std::vector<std::uint32_t> seen;
+    DynamicArray<std::uint32_t> seen;
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       std::uint32_t const root = root_of(graph_, op.operands[o]);
       if (std::find(seen.begin(), seen.end(), root) != seen.end()) continue;
@@ -136,17 +136,18 @@ class DelayPass {
 
   LogicalGraph const& graph_;
   BoundDims const& dims_;
-  std::vector<std::size_t> const& ops_;
-  std::vector<std::size_t> first_touch_;  // positions in ops_
-  std::vector<std::size_t> next_touch_;   // ... of ops that are placed already
-  std::vector<std::size_t> next_write_;
-  std::vector<std::size_t> last_touch_;
+  DynamicArray<std::size_t> const& ops_;
+  DynamicArray<std::size_t> first_touch_;  // positions in ops_
+  DynamicArray<std::size_t> next_touch_;   // ... of ops that are placed already
+  DynamicArray<std::size_t> next_write_;
+  DynamicArray<std::size_t> last_touch_;
 };
 
 /// The order of a plan; dependent ops keep the graph's, so no bit depends on it.
-inline std::vector<std::size_t> order(LogicalGraph const& graph,
-                                      std::vector<std::size_t> const& ops, BoundDims const& dims) {
-  std::vector<std::size_t> const advanced = advance_optimizer(graph, ops);
+inline DynamicArray<std::size_t> order(LogicalGraph const& graph,
+                                       DynamicArray<std::size_t> const& ops,
+                                       BoundDims const& dims) {
+  DynamicArray<std::size_t> const advanced = advance_optimizer(graph, ops);
   return DelayPass(graph, advanced, dims).run();
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/passes/prune.hh"
@@ -91,7 +92,7 @@ class PadPass {
         set(t, bytes);
   }
   void pad(TilePadding const& padding) {
-    std::vector<std::string_view> names;
+    DynamicArray<std::string_view> names;
     for (std::uint32_t t = 0; t < plan_.tensors.size(); ++t) {
       PlannedTensor const& tensor = plan_.tensors[t];
       names.push_back(tensor.name);

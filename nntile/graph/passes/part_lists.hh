@@ -64,7 +64,7 @@ class PartLists {
       auto const uses = moves ? std::span(&std::as_const(moved), 1) : plan_.uses_of(own);
       own.first_use = static_cast<std::uint32_t>(part.uses.size());
       own.use_count = static_cast<std::uint8_t>(uses.size());
-      part.uses.insert(part.uses.end(), uses.begin(), uses.end());
+      part.uses.append(uses);
       part.tasks.push_back(own);
     }
     add_buffers(part);

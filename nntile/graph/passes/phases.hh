@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/passes/counting_sort.hh"
 #include "nntile/graph/passes/prune.hh"
@@ -16,12 +16,12 @@ namespace nntile::passes {
 
 /// Sorts ops by phase, in the order in which the phases were first set, and leaves the order within
 /// a phase. Throws PlanError where an op must follow one of a later phase.
-inline std::vector<std::size_t> order_by_phase(LogicalGraph const& graph,
-                                               std::vector<std::size_t> ops) {
+inline DynamicArray<std::size_t> order_by_phase(LogicalGraph const& graph,
+                                                DynamicArray<std::size_t> ops) {
   struct Latest {
     std::uint32_t touched = 0, written = 0;  // phases
   };
-  std::vector<Latest> latest(graph.tensor_count());
+  DynamicArray<Latest> latest(graph.tensor_count());
   for (std::size_t const position : ops) {
     OpNode const& op = graph.op_at(position);
     Operands const declared = op.info->operands(op.attrs.data());
@@ -42,7 +42,7 @@ inline std::vector<std::size_t> order_by_phase(LogicalGraph const& graph,
       if (writes(declared[o].access)) before.written = std::max(before.written, op.phase);
     }
   }
-  std::vector<std::uint32_t> phases(ops.size());
+  DynamicArray<std::uint32_t> phases(ops.size());
   for (std::size_t i = 0; i < ops.size(); ++i) phases[i] = graph.op_at(ops[i]).phase;
   reorder(ops, 0, counting_sort(phases, graph.phases().size()));
   return ops;
@@ -52,10 +52,10 @@ inline std::vector<std::size_t> order_by_phase(LogicalGraph const& graph,
 /// where that parts windows of a thin job.
 inline PlanData list_phases(PlanData plan, LogicalGraph const& graph,
                             ThinJob const* thin = nullptr) {
-  std::vector<std::uint32_t> phases(plan.tasks.size());
+  DynamicArray<std::uint32_t> phases(plan.tasks.size());
   for (std::size_t t = 0; t < plan.tasks.size(); ++t)
     phases[t] = graph.op_at(plan.tasks[t].node).phase;
-  std::vector<std::uint32_t> const order = counting_sort(phases, graph.phases().size());
+  DynamicArray<std::uint32_t> const order = counting_sort(phases, graph.phases().size());
   if (thin != nullptr && !std::is_sorted(order.begin(), order.end()))
     throw NotThin{"phases share a window"};
   reorder(plan.tasks, 0, order);

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/execution.hh"
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/plan.hh"
@@ -38,7 +38,7 @@ inline PlanData place(PlanData plan, LogicalGraph const& graph, PlanOptions cons
     throw PlanError(concat("plan '", plan.name, "': ", text...));
   };
   if (std::string const text = contradiction(policy); !text.empty()) fail(text);
-  std::vector<bool> used(policy.rules.size());
+  DynamicArray<bool> used(policy.rules.size());
   for (PlannedTask& task : plan.tasks) {
     PlacedTask const seen{
         plan.kernels[task.kernel].name, graph.phase_name(graph.op_at(task.node).phase),

@@ -3,8 +3,8 @@
 // Dead-code elimination: which ops of a graph are planned.
 
 #include <algorithm>
-#include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/logical.hh"
 
 namespace nntile::passes {
@@ -16,13 +16,13 @@ inline std::uint32_t root_of(LogicalGraph const& graph, std::uint32_t tensor) {
 }
 
 /// Positions of the ops that some output or kept tensor depends on, in the graph's order.
-inline std::vector<std::size_t> prune(LogicalGraph const& graph) {
-  std::vector<bool> live(graph.tensor_count());
+inline DynamicArray<std::size_t> prune(LogicalGraph const& graph) {
+  DynamicArray<bool> live(graph.tensor_count());
   for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
     auto const& attributes = graph.tensor_at(t).attributes;
     if (attributes.output || attributes.persistent) live[root_of(graph, t)] = true;
   }
-  std::vector<std::size_t> kept;
+  DynamicArray<std::size_t> kept;
   for (std::size_t i = graph.op_count(); i-- > 0;) {
     OpNode const& op = graph.op_at(i);
     Operands const declared = op.info->operands(op.attrs.data());

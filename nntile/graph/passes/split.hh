@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/passes/rank_walk.hh"
 
 namespace nntile::passes {
@@ -47,7 +48,7 @@ class SplitPass {
     PlannedTask own = task;
     own.hints = 0, own.priority = 0;  // marks of a thin job
     own.first_use = static_cast<std::uint32_t>(part_.uses.size());
-    part_.uses.insert(part_.uses.end(), uses.begin(), uses.end());
+    part_.uses.append(uses);
     add(own, {plan_.args.data() + task.args, task.args_bytes});
   }
   void end_phase() { part_.ends.push_back(static_cast<std::uint32_t>(part_.tasks.size())); }
@@ -85,7 +86,7 @@ class SplitPass {
     task.args = static_cast<std::uint32_t>(part_.args.size());
     task.args_bytes = static_cast<std::uint16_t>(args.size());
     task.location.rank = rank_;
-    part_.args.insert(part_.args.end(), args.begin(), args.end());
+    part_.args.append(args);
     part_.args.resize((part_.args.size() + 7) / 8 * 8);
     part_.flops += task.cost.flops;
     part_.tasks.push_back(task);
@@ -107,9 +108,9 @@ class SplitPass {
   }
 
   struct Part {
-    std::vector<PlannedTask> tasks;
-    std::vector<Use<BufferId>> uses;
-    std::vector<std::byte> args;
+    DynamicArray<PlannedTask> tasks;
+    DynamicArray<Use<BufferId>> uses;
+    DynamicArray<std::byte> args;
     std::vector<std::uint32_t> ends;  // of phases
     std::int64_t flops = 0;
   };

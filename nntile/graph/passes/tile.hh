@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/groups.hh"
 #include "nntile/graph/bound_dims.hh"
 #include "nntile/graph/passes/inputs.hh"
@@ -19,7 +20,7 @@ namespace nntile::passes {
 class TilePass {
  public:
   TilePass(LogicalGraph const& graph, PlanOptions const& options, BoundDims const& dims,
-           std::vector<bool> const& used, std::vector<Storage> const& storages)
+           DynamicArray<bool> const& used, DynamicArray<Storage> const& storages)
       : graph_(graph), options_(options), dims_(dims), used_(used), storages_(storages) {
     first_.resize(graph.tensor_count() + 1);
     for (std::size_t t = 0; t < graph.tensor_count(); ++t)
@@ -30,11 +31,11 @@ class TilePass {
     single_.resize(first_.back());
     inner_.resize(first_.back());
     names_.resize(first_.back());
-    inside_.resize(first_.back(), none);
+    inside_.assign(first_.back(), none);
   }
 
   /// Names of the classes of all tensors' dimensions; "" of one without.
-  std::vector<std::vector<std::string>> class_names(std::vector<std::size_t> const& ops) {
+  std::vector<std::vector<std::string>> class_names(DynamicArray<std::size_t> const& ops) {
     join_views();
     for (std::size_t const op : ops) join_op(graph_.op_at(op));
     name_classes();
@@ -47,7 +48,7 @@ class TilePass {
 
   /// Why a dimension cannot be cut as a rule would have it, and what would do; "" where nothing but
   /// cuts are lacking. Behind class_names().
-  std::string obstacle(std::vector<std::size_t> const& ops, std::uint32_t t, std::size_t d) {
+  std::string obstacle(DynamicArray<std::size_t> const& ops, std::uint32_t t, std::size_t d) {
     std::size_t const root = find(first_[t] + d);
     for (std::size_t const o : ops)
       if (std::uint32_t const of = whole_along(graph_.op_at(o), root); of != no_id)
@@ -69,7 +70,7 @@ class TilePass {
 
   /// Tilings of all tensors, from the axes of the ops that are kept. Throws PlanError on cuts that
   /// contradict.
-  std::vector<Tiling> run(std::vector<std::size_t> const& ops) {
+  std::vector<Tiling> run(DynamicArray<std::size_t> const& ops) {
     join_views();
     for (std::size_t const op : ops) join_op(graph_.op_at(op));
     name_classes();
@@ -100,8 +101,8 @@ class TilePass {
 
   /// Of a tensor that is used: for each dimension the position in the graph's Numerics::groups, or
   /// no_groups; empty where there are none.
-  std::vector<std::uint32_t> groups(std::uint32_t tensor) {
-    std::vector<std::uint32_t> result;
+  DynamicArray<std::uint32_t> groups(std::uint32_t tensor) {
+    DynamicArray<std::uint32_t> result;
     if (groups_.empty() || !used_[tensor]) return result;
     for (std::size_t id = first_[tensor]; id < first_[tensor + 1]; ++id)
       result.push_back(groups_[find(id)]);
@@ -411,32 +412,32 @@ class TilePass {
   LogicalGraph const& graph_;
   PlanOptions const& options_;
   BoundDims const& dims_;
-  std::vector<bool> const& used_;
-  std::vector<Storage> const& storages_;
-  std::vector<std::size_t> first_;   // of a tensor's dimensions
-  std::vector<std::size_t> parent_;  // of a dimension's class
-  std::vector<bool> whole_;
-  std::vector<bool> single_;
-  std::vector<std::vector<std::size_t>> inner_;
+  DynamicArray<bool> const& used_;
+  DynamicArray<Storage> const& storages_;
+  DynamicArray<std::size_t> first_;   // of a tensor's dimensions
+  DynamicArray<std::size_t> parent_;  // of a dimension's class
+  DynamicArray<bool> whole_;
+  DynamicArray<bool> single_;
+  DynamicArray<DynamicArray<std::size_t>> inner_;
   std::vector<std::string> names_;
-  std::vector<std::size_t> inside_;    // a dimension of an adopted input that must not be cut
-  std::vector<std::uint32_t> groups_;  // of a class, where the graph has any
-  std::vector<bool> blocked_;          // likewise
+  DynamicArray<std::size_t> inside_;    // a dimension of an adopted input that must not be cut
+  DynamicArray<std::uint32_t> groups_;  // of a class, where the graph has any
+  DynamicArray<bool> blocked_;          // likewise
   std::vector<std::string> known_;
-  std::vector<AxisTiling const*> kept_;
+  DynamicArray<AxisTiling const*> kept_;
   std::vector<AxisTiling> cut_;
-  std::vector<bool> done_;
-  std::vector<bool> visiting_;
+  DynamicArray<bool> done_;
+  DynamicArray<bool> visiting_;
 };
 
 /// Fills in the tensors of the plan's nodes and their tilings. Throws PlanError on cuts that
 /// contradict.
 inline PlanData tile(PlanData plan, LogicalGraph const& graph, PlanOptions const& options,
                      BoundDims const& dims) {
-  std::vector<bool> used(graph.tensor_count());
+  DynamicArray<bool> used(graph.tensor_count());
   for (std::size_t const op : plan.nodes)
     for (std::uint32_t const t : graph.op_at(op).operands) used[t] = used[root_of(graph, t)] = true;
-  std::vector<Storage> const storages = StoragePass(graph, options).run();
+  DynamicArray<Storage> const storages = StoragePass(graph, options).run();
   TilePass pass(graph, options, dims, used, storages);
   std::vector<Tiling> tilings = pass.run(plan.nodes);
   for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
