@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/spelling.hh"
+#include "nntile/core/dynamic_array.hh"
 
 #include "tests/support/catch.hh"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/simulate.hh"
+#include "nntile/core/dynamic_array.hh"
 
 #include "nntile/graph/compile.hh"
 #include "nntile/ops/gelutanh.hh"
