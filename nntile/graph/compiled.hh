@@ -14,7 +14,7 @@
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/last_users.hh"
-#include "nntile/core/spelling.hh"
+#include "nntile/graph/binding_errors.hh"
 #include "nntile/graph/bound_tasks.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/graph/run.hh"
@@ -59,8 +59,7 @@ template <Runtime R> class CompiledGraph {
       try {
         bind_buffers();
       } catch (ValueError const& error) {
-        throw PlanError(concat("compile: plan '", plan_->name(), "' has tensors at ", places(),
-                               ": ", error.what()));
+        detail::fail_places(*plan_, error);
       }
       auto const bytes = std::as_bytes(std::span(&plan_->data().messages, 1));
       return std::vector<std::byte>(bytes.begin(), bytes.end());
@@ -141,11 +140,11 @@ template <Runtime R> class CompiledGraph {
   /// A tensor that outlives runs. Throws GraphError, naming `call`, where there is none of that
   /// name or it is not kept.
   typename TensorStore<R>::Stored& kept(char const* call, std::string const& name) const {
-    if (!checked(call).store_->contains(name)) fail_unknown(call, name);
+    if (!checked(call).store_->contains(name)) detail::fail_unknown(*plan_, call, name);
     for (PlannedTensor const& tensor : plan_->tensors())
       if (tensor.open && tensor.name == name) {
         if (auto* const found = store_->find(name, tensor.tiling.shape())) return *found;
-        fail_unknown(call, name);
+        detail::fail_unknown(*plan_, call, name);
       }
     return store_->at(name);
   }
@@ -362,32 +361,6 @@ template <Runtime R> class CompiledGraph {
     part.values_known = true;
   }
 
-  [[noreturn]] void fail_unknown(char const* call, std::string const& name) const {
-    std::string const at = concat(call, ": ", "graph '", plan_->name(), "' ");
-    DynamicArray<std::string_view> names;
-    for (std::size_t t = 0; t < plan_->tensors().size(); ++t) {
-      PlannedTensor const& tensor = plan_->tensors()[t];
-      names.push_back(tensor.name);
-      if (tensor.name != name) continue;
-      if (!plan_->used(t))
-        throw GraphError(concat(at, "does not need '", name,
-                                "': no op on the way to an output or a "
-                                "kept tensor uses it"));
-      if (tensor.storage == Storage::view)
-        throw GraphError(concat(at, "has '", name, "' as a view of '",
-                                plan_->tensors()[tensor.base].name, "'; use that one"));
-      throw GraphError(concat(at, "computes '", name, "' and does not keep it; call mark_output() ",
-                              "of its node before planning to read it after a run"));
-    }
-    throw GraphError(concat(at, "has no tensor '", name, "'", did_you_mean(name, names)));
-  }
-
-  std::string places() const {
-    std::string text;
-    for (MemoryReport const& report : plan_->memories())
-      text += concat(text.empty() ? "" : ", ", to_string(report.location.place));
-    return text;
-  }
   /// Allocates the arena's slots, and has the store allocate what it lacks.
   void bind_buffers() {
     Plan const& plan = *plan_;

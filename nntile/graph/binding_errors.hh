@@ -1,0 +1,44 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Why a plan cannot be bound, or has no such tensor.
+
+#include <string>
+#include <string_view>
+
+#include "nntile/core/dynamic_array.hh"
+#include "nntile/core/error.hh"
+#include "nntile/core/spelling.hh"
+#include "nntile/graph/plan.hh"
+
+namespace nntile::detail {
+
+/// Throws GraphError: a plan keeps no tensor of that name.
+[[noreturn]] inline void fail_unknown(Plan const& plan, char const* call, std::string const& name) {
+  std::string const at = concat(call, ": ", "graph '", plan.name(), "' ");
+  DynamicArray<std::string_view> names;
+  for (std::size_t t = 0; t < plan.tensors().size(); ++t) {
+    PlannedTensor const& tensor = plan.tensors()[t];
+    names.push_back(tensor.name);
+    if (tensor.name != name) continue;
+    if (!plan.used(t))
+      throw GraphError(concat(at, "does not need '", name,
+                              "': no op on the way to an output or a kept tensor uses it"));
+    if (tensor.storage == Storage::view)
+      throw GraphError(concat(at, "has '", name, "' as a view of '",
+                              plan.tensors()[tensor.base].name, "'; use that one"));
+    throw GraphError(concat(at, "computes '", name, "' and does not keep it; call mark_output() ",
+                            "of its node before planning to read it after a run"));
+  }
+  throw GraphError(concat(at, "has no tensor '", name, "'", did_you_mean(name, names)));
+}
+
+/// Throws PlanError: the runtime lacks a place of the plan.
+[[noreturn]] inline void fail_places(Plan const& plan, ValueError const& error) {
+  std::string places;
+  for (MemoryReport const& report : plan.memories())
+    places += concat(places.empty() ? "" : ", ", to_string(report.location.place));
+  throw PlanError(concat("compile: plan '", plan.name(), "' has tensors at ", places, ": ",
+                         std::string_view(error.what())));
+}
+
+}  // namespace nntile::detail
