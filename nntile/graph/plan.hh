@@ -166,11 +166,18 @@ struct PlanData {
   DynamicArray<PlannedPhase> phases;  // none where tasks of different phases may mix
   std::int64_t flops = 0;
   std::string uncanonical;
-  int rank = 0;  // whose part of the job it is, of so many; buffers of others are at theirs
-  int ranks = 1;
+  int rank = 0;               // whose part of the job it is; buffers of others are at theirs
+  int ranks = 1;              // of the job
   std::int64_t messages = 0;  // the most that its rank sends to another, or receives from one
   bool operator==(PlanData const&) const = default;
 
+  /// The position of a kernel in the list, to which it is added where it is not in it.
+  std::uint32_t kernel(PlannedKernel const& wanted) {
+    std::uint32_t at = 0;
+    while (at < kernels.size() && !(kernels[at] == wanted)) ++at;
+    if (at == kernels.size()) kernels.push_back(wanted);
+    return at;
+  }
   std::span<Use<BufferId> const> uses_of(PlannedTask const& task) const {
     return {uses.data() + task.first_use, task.use_count};
   }
@@ -237,7 +244,7 @@ class Plan {
                                          : ": it does not keep phases apart; plan with "
                                            "PlanOptions::by_phase"));
   }
-  /// Whose part it is, of so many ranks' that run together.
+  /// Whose part it is, of the ranks() that run together.
   int rank() const { return data_.rank; }
   int ranks() const { return data_.ranks; }
   /// 2mnk over all tasks.

@@ -307,7 +307,9 @@ class CopyPass {
     PlannedTask task;
     PlannedTask const& beside = plan_.tasks[when / 2];
     task.node = beside.node;
-    task.kernel = kernel(plan_.tensors[plan_.buffers[b].tensor].dtype);
+    task.kernel =
+        plan_.kernel({KernelKind::copy, "copy", plan_.tensors[plan_.buffers[b].tensor].dtype,
+                      DType::fp32, Mode::exact});
     task.first_use = static_cast<std::uint32_t>(plan_.uses.size());
     task.use_count = 2;
     task.tensor = plan_.buffers[b].tensor;
@@ -324,13 +326,6 @@ class CopyPass {
     plan_.uses.push_back({target, Access::write});
     copies_.push_back({when, task});
     remember(b, to);
-  }
-  std::uint32_t kernel(DType dtype) {
-    PlannedKernel const wanted{KernelKind::copy, "copy", dtype, DType::fp32, Mode::exact};
-    auto const at = std::find(plan_.kernels.begin(), plan_.kernels.end(), wanted);
-    auto const position = static_cast<std::uint32_t>(at - plan_.kernels.begin());
-    if (at == plan_.kernels.end()) plan_.kernels.push_back(wanted);
-    return position;
   }
 
   void remember(BufferId b, std::uint8_t at) {

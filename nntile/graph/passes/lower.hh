@@ -163,11 +163,7 @@ class LowerPass final : private TileVisitor {
   }
 
   std::uint32_t kernel(char const* name, DType element, DType second) {
-    PlannedKernel wanted{KernelKind::op, name, element, second, plan_.numerics.mode};
-    for (std::size_t k = 0; k < plan_.kernels.size(); ++k)
-      if (plan_.kernels[k] == wanted) return static_cast<std::uint32_t>(k);
-    plan_.kernels.push_back(std::move(wanted));
-    return static_cast<std::uint32_t>(plan_.kernels.size() - 1);
+    return plan_.kernel({KernelKind::op, name, element, second, plan_.numerics.mode});
   }
 
   std::uint32_t carry(OpNode const& op, std::size_t operand) {

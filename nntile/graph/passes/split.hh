@@ -63,7 +63,9 @@ class SplitPass {
     std::uint32_t const b = message.buffer;
     PlannedTask task;
     task.node = message.node;
-    task.kernel = kernel(kind, b);
+    task.kernel =
+        plan_.kernel({kind, kind == KernelKind::send ? "send" : "receive",
+                      plan_.tensors[plan_.buffers[b].tensor].dtype, DType::fp32, Mode::exact});
     task.first_use = static_cast<std::uint32_t>(part_.uses.size());
     task.use_count = 1;
     task.tensor = plan_.buffers[b].tensor;
@@ -71,15 +73,6 @@ class SplitPass {
     part_.uses.push_back({b, kind == KernelKind::send ? Access::read : Access::write});
     TransferArgs const args{message.number, peer, 0};
     add(task, std::as_bytes(std::span(&args, 1)));
-  }
-  std::uint32_t kernel(KernelKind kind, std::uint32_t b) {
-    PlannedKernel const wanted{kind, kind == KernelKind::send ? "send" : "receive",
-                               plan_.tensors[plan_.buffers[b].tensor].dtype, DType::fp32,
-                               Mode::exact};
-    auto const at = std::find(plan_.kernels.begin(), plan_.kernels.end(), wanted);
-    auto const position = static_cast<std::uint32_t>(at - plan_.kernels.begin());
-    if (at == plan_.kernels.end()) plan_.kernels.push_back(wanted);
-    return position;
   }
 
   void add(PlannedTask task, std::span<std::byte const> args) {
