@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "nntile/graph/dump.hh"
-#include "nntile/graph/gradient.hh"
 #include "nntile/graph/graph.hh"
 #include "nntile/graph/places.hh"
 #include "nntile/ops.hh"
@@ -223,16 +222,7 @@ TEST_CASE("random graphs have the same bits wherever their tensors live", "[grap
     RandomGraph random(seed);
     LogicalGraph& graph = random.graph;
     INFO("seed " << seed << "\n" << random.listing());
-    std::vector<Node> values;
-    try {
-      Gradients const gradients = add_gradients(graph, random.loss);
-      for (std::uint32_t id = 0; id < graph.tensor_count(); ++id)
-        if (graph.tensor_at(id).attributes.requires_grad)
-          if (Node const gradient = gradients.find(Node{graph, id})) values.push_back(gradient);
-    } catch (GraphError const&) {  // the values of the forward pass are left
-    }
-    for (Node& value : values) value.mark_output();
-    random.loss.mark_output();
+    std::vector<Node> const values = mark_gradients(random);
     PlanOptions options{.tile = static_cast<Index>(seed % 3)};
     auto const results = [&]<class R>(R*) {
       EvaluationOn<R> evaluation(graph, random.loss, seed, options);

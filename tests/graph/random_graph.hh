@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nntile/graph/apply.hh"
+#include "nntile/graph/gradient.hh"
 #include "nntile/graph/versions.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/add_fiber.hh"
@@ -466,5 +467,22 @@ class RandomGraph {
   std::minstd_rand names_;
   std::vector<Node> values_;  // tensors that have a value, and views of them
 };
+
+/// Marks the loss and the gradients of its parameters as outputs; returns these, none where an op
+/// on their way has no gradient.
+inline std::vector<Node> mark_gradients(RandomGraph& random) {
+  LogicalGraph& graph = random.graph;
+  std::vector<Node> values;
+  try {
+    Gradients const gradients = add_gradients(graph, random.loss);
+    for (std::uint32_t id = 0; id < graph.tensor_count(); ++id)
+      if (graph.tensor_at(id).attributes.requires_grad)
+        if (Node const gradient = gradients.find(Node{graph, id})) values.push_back(gradient);
+  } catch (GraphError const&) {
+  }
+  for (Node& value : values) value.mark_output();
+  random.loss.mark_output();
+  return values;
+}
 
 }  // namespace nntile::test
