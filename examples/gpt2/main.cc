@@ -234,7 +234,7 @@ int main(int argc, char** argv) {
   add_model_options(*info_command, info_settings.model);
   info_command
       ->add_option("--ranks", info_settings.ranks,
-                   "Say what each of so many ranks would hold and send, as --parallel and --mesh "
+                   "Say what each rank of this many would hold and send, as --parallel and --mesh "
                    "share the model; none is started")
       ->check(CLI::Range(1, 65536));
   info_command->add_option("--dot", info_settings.dot,

@@ -26,7 +26,7 @@ struct LocalOptions {
   /// A message is seen by the receiver's next test but 0 to this many, drawn from the seed, its
   /// ranks and its number: so messages overtake each other. The same in every run.
   int most_delay = 0;
-  /// A send of at most so many bytes is copied and ends without its receive, as MPI's eager ones.
+  /// A send of at most this many bytes is copied and ends without its receive, as MPI's eager ones.
   std::size_t eager_bytes = 0;
   std::int64_t tag_bound = least_tag_bound;
   ThreadLevel thread_level = ThreadLevel::multiple;

@@ -59,7 +59,7 @@ class Run:
                                             env=runs.environment)
 
     def wait_until(self, instant, condition=lambda: False):
-        """Waits until so many seconds after the start, or until the condition holds, or the process has ended."""
+        """Waits until `instant` seconds after the start, or until the condition holds, or the process has ended."""
         while time.monotonic() - self.begin < instant and not condition() and self.process.poll() is None:
             time.sleep(0.0005)
         return time.monotonic() - self.begin

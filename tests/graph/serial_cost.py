@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 SKIPPED = 77  # Meson's
-# "Nothing" is at most so many: bindings are looked up, outcomes looked at.
+# "Nothing" is at most this many: bindings are looked up, outcomes looked at.
 INSTRUCTIONS_PER_TASK = 50
 SHARE = 0.001
 

@@ -48,7 +48,7 @@ void end(HeapChunk& chunk, Buffer& buffer) {
 }
 constexpr std::size_t long_room = 64;  // what a buffer of one long takes
 
-/// A ring whose heap of lifetime step has room for so many longs.
+/// A ring whose heap of lifetime step has room for `cells` longs.
 RingCapacities step_heap(std::size_t cells, OnFull on_full = OnFull::wait,
                          std::uint32_t records = 0) {
   RingCapacities options;

@@ -44,7 +44,7 @@ struct Image : support::Recording {
 /// A task that was started or queued; its token knows it by its address.
 struct Pending {
   support::TaskBody body;
-  std::atomic<bool> ended{false};  // stored by whoever ends it, as the last touch
+  std::atomic<bool> ended{false};  // the thread that ends the task stores it last
 };
 
 /// One replay: the program with its bindings and parameters. Stays where it is.
