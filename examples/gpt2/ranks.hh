@@ -19,6 +19,7 @@
 #ifdef NNTILE_HAVE_MPI
 #include "nntile/comm/mpi.hh"
 #endif
+#include "nntile/comm/heartbeats.hh"
 #include "nntile/comm/presence.hh"
 #include "nntile/comm/transfers.hh"
 #include "nntile/core/error.hh"
@@ -183,6 +184,7 @@ class World {
     comm_ = std::make_unique<nntile::MpiComm>(MPI_COMM_WORLD);
     transfers_ = std::make_unique<nntile::Transfers<nntile::MpiComm>>(*comm_);
     presence_ = std::make_unique<nntile::Presence>(*comm_);
+    heartbeats_ = std::make_unique<nntile::Heartbeats>(*comm_);
 #else
     throw nntile::ValueError(
         "several ranks: this program was built without MPI; install MPICH (Debian's libmpich-dev) "
@@ -193,6 +195,7 @@ class World {
   World& operator=(World const&) = delete;
   ~World() {
 #ifdef NNTILE_HAVE_MPI
+    heartbeats_.reset();
     presence_.reset();
     transfers_.reset();
     comm_.reset();
@@ -224,9 +227,17 @@ class World {
     return {};
   }
 
-  /// A rank of this host that has died.
+  /// A rank that has died, of this host or of the next.
   std::optional<nntile::RankProcess> dead() const {
-    return presence_ ? presence_->dead() : std::nullopt;
+    if (presence_)
+      if (auto const here = presence_->dead()) return here;
+    if (heartbeats_ && heartbeats_->dead()) return heartbeats_->peer()->process;
+    return std::nullopt;
+  }
+  /// Looks after the next host, as one thread does several times a second; null on one host.
+  nntile::Heartbeats const* beat() const {
+    if (heartbeats_) heartbeats_->beat();
+    return heartbeats_ && heartbeats_->peer() ? heartbeats_.get() : nullptr;
   }
   /// Ranks on this host.
   int ranks_here() const { return presence_ ? presence_->ranks_here() : 1; }
@@ -279,6 +290,7 @@ class World {
   std::unique_ptr<nntile::Transfers<nntile::MpiComm>> transfers_;
 #endif
   std::unique_ptr<nntile::Presence> presence_;
+  std::unique_ptr<nntile::Heartbeats> heartbeats_;
 };
 
 /// Throws ValueError on every rank where one of them has other lines than rank 0: options, and

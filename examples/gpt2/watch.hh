@@ -37,7 +37,8 @@ class LastWords {
 };
 
 /// Says on stderr what this rank waits for when a step takes ten times its usual time, and ends the
-/// job when a rank of this host has died. With one rank it does nothing.
+/// job when a rank of this host or of the next one has died, or that one is silent for half a
+/// minute. With one rank it does nothing.
 class Watch {
  public:
   explicit Watch(World const& world) : world_(world) {
@@ -80,11 +81,25 @@ class Watch {
 
  private:
   static constexpr double least_patience = 5;  // seconds
+  static constexpr double longest_silence = 30;
   static constexpr std::int64_t none = -1;
 
   void loop() {
     std::unique_lock guard(mutex_);
     while (!wake_.wait_for(guard, std::chrono::milliseconds(100), [this] { return ended_; })) {
+      auto const* const beats = world_.beat();
+      double const silent = beats == nullptr ? 0 : beats->silent();
+      if (silent < least_patience) silence_said_ = false;
+      if (silent > longest_silence || (silent > least_patience && !silence_said_)) {
+        silence_said_ = true;
+        std::fprintf(
+            stderr,
+            "gpt2: %srank %d (process %ld on '%s') is silent for %.0f s: its host is gone, "
+            "it is stopped, or the network is cut%s\n",
+            world_.name().c_str(), beats->peer()->process.rank, beats->peer()->process.process,
+            beats->peer()->host.c_str(), silent, silent > longest_silence ? advice().c_str() : "");
+        if (silent > longest_silence) LastWords::unset(), world_.abort(4);
+      }
       if (auto const dead = world_.dead()) {
         // The ranks below have the first word: one line, not one from each.
         auto const below = std::min(world_.rank(), 5);
@@ -125,7 +140,7 @@ class Watch {
   std::string folder_;
   std::int64_t step_ = none;
   double began_ = 0, usual_ = 0, patience_ = least_patience;
-  bool ended_ = false;
+  bool ended_ = false, silence_said_ = false;
   std::thread thread_;
 };
 
