@@ -10,7 +10,9 @@
 
 #include "nntile/core/box.hh"
 #include "nntile/core/dynamic_array.hh"
+#include "nntile/core/error.hh"
 #include "nntile/core/tiling.hh"
+#include "nntile/graph/stored_spec.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/runtime_ref.hh"
 
@@ -58,6 +60,27 @@ struct CallerMemory {
            address(other.bytes.data()) < address(bytes.data()) + bytes.size();
   }
 };
+
+/// Throws ValueError where the elements of a tensor would not be aligned in the caller's memory.
+inline void check_alignment(StoredSpec const& spec, CallerMemory const& memory) {
+  std::size_t const size = size_of(spec.dtype);
+  auto const past = reinterpret_cast<std::uintptr_t>(memory.bytes.data()) % size;
+  if (past != 0)
+    throw ValueError(concat("bind_input: the memory for '", spec.name, "' begins ", past,
+                            " bytes past a multiple of ", size, ", which ", name_of(spec.dtype),
+                            " needs to be adopted; align it, or leave the input out of "
+                            "PlanOptions::adopted"));
+}
+
+/// Throws ValueError where the memory for a tensor conflicts with what another is bound to.
+inline void check_apart(StoredSpec const& spec, CallerMemory const& memory, StoredSpec const& other,
+                        CallerMemory const& bound) {
+  if (memory.conflicts(bound))
+    throw ValueError(concat("bind_input: the ", memory.bytes.size(), " bytes for '", spec.name,
+                            "' overlap the ", bound.bytes.size(), " that '", other.name,
+                            "' is bound to; bind both as spans of const elements, or memory that "
+                            "does not overlap"));
+}
 
 /// Adopts the tiles that are not elsewhere of a tiling whose tiles are consecutive, to be read;
 /// `bytes` are those of a box of whole tiles. `release` is called once, after the last task of the

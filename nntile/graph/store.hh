@@ -178,9 +178,8 @@ template <Runtime R> class TensorStore {
   }
 
   /// Copies a whole column-major array into a tensor, of which each rank takes the tiles that it
-  /// holds, waiting for that tensor's tasks alone: a
-  /// double-buffered one's of the run before the last binding. Throws ShapeError, TypeError,
-  /// GraphError (the tensor is the caller's memory).
+  /// holds, waiting for that tensor's tasks alone: a double-buffered one's of the run before the
+  /// last binding. Throws ShapeError, TypeError, GraphError (the tensor is the caller's memory).
   template <Element T> void write(std::string const& name, std::span<T const> values) {
     write(at(name), values);
   }
@@ -402,21 +401,10 @@ template <Runtime R> class TensorStore {
   }
   /// Throws ValueError: alignment, an overlap with another input.
   void check_memory(Stored const& stored, detail::CallerMemory const& memory) const {
-    std::size_t const size = size_of(stored.spec.dtype);
-    auto const past = reinterpret_cast<std::uintptr_t>(memory.bytes.data()) % size;
-    if (past != 0)
-      throw ValueError(concat("bind_input: the memory for '", stored.spec.name, "' begins ", past,
-                              " bytes past a multiple of ", size, ", which ",
-                              name_of(stored.spec.dtype), " needs to be adopted; align it, or ",
-                              "leave the input out of PlanOptions::adopted"));
+    detail::check_alignment(stored.spec, memory);
     for (auto const& other : tensors_)
-      if (other.get() != &stored && other->storage == Storage::adopted && other->bindings != 0 &&
-          memory.conflicts(other->memory))
-        throw ValueError(concat("bind_input: the ", memory.bytes.size(), " bytes for '",
-                                stored.spec.name, "' overlap the ", other->memory.bytes.size(),
-                                " that '", other->spec.name,
-                                "' is bound to; bind both as spans of ",
-                                "const elements, or memory that does not overlap"));
+      if (other.get() != &stored && other->storage == Storage::adopted && other->bindings != 0)
+        detail::check_apart(stored.spec, memory, other->spec, other->memory);
   }
 
   /// Calls f(bytes of a tile, its box in `within`, bytes of an element) for the tiles that are
