@@ -4,13 +4,16 @@
 
 #include <atomic>
 #include <bitset>
+#include <cstdlib>
 #include <map>
 
+#include "nntile/runtime/engine/nest.hh"
 #include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/ring/trace.hh"
 #include "nntile/runtime/serial/nest.hh"
+#include "nntile/testing/conformance/draw_regions.hh"
 #include "tests/runtime/codelets.hh"
-#include "tests/runtime/region_program.hh"
+#include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/runtimes.hh"
 #include "tests/support/sanitized.hh"
@@ -32,14 +35,17 @@ Region cell_region(std::size_t number) { return {number * sizeof(long), sizeof(l
 constexpr Codelet nothing_codelet{
     "nothing", +[](KernelCall const&) noexcept -> Status { return {}; }, nullptr, nullptr};
 
-RegionShape shape_of(std::uint64_t number) {
-  RegionShape const shapes[] = {{},
-                                {.buffers = 1, .regions = 5, .tasks = 120},
-                                {.buffers = 3, .late = 15, .unwritten = 5},
-                                {.failing = 10, .late = 10},
-                                {.buffers = 4, .failing = 6, .unwritten = 4},
-                                {.buffers = 1, .regions = 4, .accumulating = 60},
-                                {.buffers = 1, .failing = 8, .late = 10, .accumulating = 50}};
+testing::RegionShape shape_of(std::uint64_t number) {
+  testing::RegionShape const shapes[] = {
+      {},
+      {.buffers = 1, .regions = 5, .tasks = 120},
+      {.buffers = 3, .late = 15, .unwritten = 5},
+      {.failing = 10, .late = 10},
+      {.buffers = 4, .failing = 6, .unwritten = 4},
+      {.buffers = 1, .regions = 4, .accumulating = 60},
+      {.buffers = 1, .failing = 8, .late = 10, .accumulating = 50},
+      {.buffers = 1, .regions = 4, .reordered = 70},
+      {.failing = 6, .late = 15, .reordered = 50, .unwritten = 4}};
   return shapes[number % std::size(shapes)];
 }
 
@@ -47,13 +53,22 @@ RegionShape shape_of(std::uint64_t number) {
 
 TEMPLATE_LIST_TEST_CASE("random programs over regions leave what one task at a time leaves",
                         "[runtime][regions]", RegionRuntimes) {
-  std::uint64_t const count = sanitized ? 60 : 600;
+  char const* const asked = std::getenv("NNTILE_PROGRAMS");
+  std::uint64_t const count = asked != nullptr ? std::strtoull(asked, nullptr, 10)
+                              : sanitized      ? 60
+                                               : 600;
+  auto make = [](RuntimeOptions const& options) { return TestType(options); };
   for (std::uint64_t number = 0; number < count; ++number) {
-    INFO("program " << number);
-    int const workers = most_workers<TestType> == 1 ? 1 : 1 + static_cast<int>(number / 7 % 3);
-    TestType runtime({.workers = workers});
-    runtime.open_scope(Lifetime::step);
-    RegionRun<TestType>(runtime, 77 + number, shape_of(number)).run();
+    int const workers = most_workers<TestType> == 1 ? 1 : 1 + static_cast<int>(number / 9 % 3);
+    testing::detail::SubjectOf<TestType> of_type(make, {.workers = workers});
+    testing::Subject& subject = of_type;
+    subject.open_scope(Lifetime::step);
+    try {
+      testing::RegionRun(subject, 77 + number, shape_of(number)).run();
+    } catch (testing::Violation const& violation) {
+      INFO("program " << number);
+      FAIL(violation.text);
+    }
   }
 }
 
@@ -68,17 +83,17 @@ TEST_CASE("edges between regions are those of pairs that share bytes", "[runtime
     (void)ring.lock(buffer, Access::write);
     ring.unlock(buffer);
     std::vector<Region> regions{{0, bytes, {}}};
-    for (int r = 0; r < 16; ++r) regions.push_back(draw_region(random, bytes));
+    for (int r = 0; r < 16; ++r) regions.push_back(testing::draw_region(random, bytes));
     struct Task {
       std::uint64_t sequence;
-      std::vector<Operand> operands;
+      std::vector<Use<Region>> operands;
     };
     std::vector<Task> tasks;
     ring.trace().clear();
     for (std::size_t t = 0; t < count; ++t) {
       Task task;
       std::vector<Use<DataHandle>> uses;
-      RegionTask const nothing{};
+      testing::RegionTask const nothing{};
       for (std::size_t o = random.below(3); o < 3; ++o) {
         // The whole is rare: all else would hang from it.
         Region const& region = regions[random.chance(2) ? 0 : 1 + random.below(16)];
@@ -89,20 +104,21 @@ TEST_CASE("edges between regions are those of pairs that share bytes", "[runtime
         uses.push_back({ring.region(buffer, region), access});
       }
       task.sequence =
-          ring.submit({&region_codelet, uses, std::as_bytes(std::span(&nothing, 1)), {}, {}})
+          ring.submit(
+                  {&testing::region_codelet, uses, std::as_bytes(std::span(&nothing, 1)), {}, {}})
               .sequence;
       tasks.push_back(task);
     }
     auto const conflict = [&](Task const& a, Task const& b) {
-      for (Operand const& x : a.operands)
-        for (Operand const& y : b.operands)
+      for (Use<Region> const& x : a.operands)
+        for (Use<Region> const& y : b.operands)
           if (writes(x.access) || writes(y.access)) {
             std::bitset<bytes> shared;
-            each_run(x.region, [&](std::size_t begin, std::size_t end) {
+            each_run(x.handle, [&](std::size_t begin, std::size_t end) {
               for (; begin < end; ++begin) shared.set(begin);
             });
             bool some = false;
-            each_run(y.region, [&](std::size_t begin, std::size_t end) {
+            each_run(y.handle, [&](std::size_t begin, std::size_t end) {
               for (; begin < end; ++begin) some |= shared[begin];
             });
             if (some) return true;

@@ -42,7 +42,8 @@ template <class S> struct Queued : Pending {
 };
 
 /// Tasks in the order of their submission. An open task, which waits for its token or for others,
-/// holds back those that name one of its buffers; all others pass it.
+/// holds back those that name one of its buffers, or of a buffer that has regions one of the bytes
+/// that it names; all others pass it.
 template <class S> struct Line {
   using Queued = serial::Queued<S>;
   std::deque<std::unique_ptr<Queued>> queue;  // open ones; the driver's
@@ -64,12 +65,19 @@ template <class S> struct Line {
   void end_at_once(std::uint64_t sequence) noexcept {
     ended_.store(sequence, std::memory_order_release);
   }
-  /// Whether an open task names one of these buffers.
+  /// Whether an open task names one of these buffers, or a byte of it.
   bool holds_back(std::span<Use<support::Buffer*> const> uses) const noexcept {
     for (Use<support::Buffer*> const& use : uses)
-      if (!has_ended(static_cast<std::uint64_t>(support::whole_of(*use.handle).last_use)))
-        return true;
+      if (last_user(*use.handle) != 0) return true;
     return false;
+  }
+  /// The sequence of the last task, if it is open, that names the buffer, or a byte of it; 0
+  /// without one. Cost: of a buffer that has regions, linear in the queue.
+  std::uint64_t last_user(support::Buffer& buffer) const noexcept {
+    if (buffer.is(support::Buffer::region | support::Buffer::divided))
+      return last_user_of_part(buffer);
+    auto const last = static_cast<std::uint64_t>(buffer.last_use);
+    return has_ended(last) ? 0 : last;
   }
 
   /// Queues what fill(queued) returns, a Task, behind the others; its buffers are those of a table.
@@ -124,6 +132,30 @@ template <class S> struct Line {
   }
 
  private:
+  /// The last use of a whole says nothing here: tasks on bytes apart pass each other.
+  std::uint64_t last_user_of_part(support::Buffer const& buffer) const noexcept {
+    auto const shares = [&](support::Buffer const& other) {
+      if (&other == &buffer) return true;
+      for (support::Overlap const& overlap : support::overlaps_of(buffer))
+        if (overlap.buffer == &other) return true;
+      return false;
+    };
+    for (auto at = queue.rbegin(); at != queue.rend(); ++at) {
+      Queued const& queued = **at;
+      if (queued.over) continue;
+      for (Use<support::Buffer*> const& use : queued.uses)
+        if (shares(*use.handle)) return queued.last;
+      if (queued.flight == nullptr) continue;
+      Flight& flight = *queued.flight;
+      for (std::size_t number = flight.next(); number != flight.size(); ++number) {
+        if (flight.has_ended(number)) continue;
+        for (Use<Binding> const& use : flight.uses_of(number))
+          if (shares(flight.buffer(use.handle))) return queued.last;
+      }
+    }
+    return 0;
+  }
+
   void enter(std::unique_ptr<Queued> queued, std::size_t tasks) {
     queued->first = submitted + 1;
     queued->last = submitted + tasks;

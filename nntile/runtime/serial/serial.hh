@@ -249,7 +249,7 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
   void wait_until_unused(support::Buffer& buffer) { wait_for_uses(buffer, Access::write); }
   void wait_for_uses(support::Buffer& buffer, Access) {
-    drain(static_cast<std::uint64_t>(support::whole_of(buffer).last_use));
+    while (std::uint64_t const user = line_.last_user(buffer)) drain(user);
   }
   bool is_unused(support::Buffer const& buffer) const noexcept {
     return has_ended(static_cast<std::uint64_t>(buffer.last_use));
@@ -320,7 +320,7 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   template <class Table, class Start>
   Looked look_at(Queued& queued, Table& table, std::uint64_t& most, Start start) {
     if (queued.retired != nullptr) {
-      queued.over = !is_held(*queued.retired);
+      queued.over = !is_held(support::whole_of(*queued.retired));
       if (queued.over) table.reclaim(*queued.retired);
       return Looked::all;
     }
@@ -373,11 +373,14 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
       return nullptr;
     }
   }
-  /// Whether an open task named the buffer, or a part of it, in this look.
-  bool is_held(support::Buffer& buffer) const noexcept {
-    return support::whole_of(buffer).look == look_;
+  /// Whether an open task named the buffer, or a byte of it, in this look; a whole is held by the
+  /// tasks of its empty regions, too, whose records end with it.
+  bool is_held(support::Buffer& buffer) const noexcept { return buffer.look == look_; }
+  void hold(support::Buffer& buffer) const noexcept {
+    buffer.look = look_;
+    support::whole_of(buffer).look = look_;
+    for (support::Overlap const& other : support::overlaps_of(buffer)) other.buffer->look = look_;
   }
-  void hold(support::Buffer& buffer) const noexcept { support::whole_of(buffer).look = look_; }
 
   void start(Pending& task) {
     {

@@ -19,6 +19,7 @@
 #include "nntile/testing/conformance/check_order.hh"
 #include "nntile/testing/conformance/check_pause.hh"
 #include "nntile/testing/conformance/check_random.hh"
+#include "nntile/testing/conformance/check_regions.hh"
 #include "nntile/testing/conformance/check_replay.hh"
 #include "nntile/testing/conformance/check_storage.hh"
 #include "nntile/testing/conformance/check_wakeups.hh"
@@ -60,7 +61,8 @@ inline std::vector<NamedCheck> all_checks() {
   for (auto const& topic :
        {checks::basics(), checks::order(), checks::storage(), checks::lifetimes(),
         checks::completion(), checks::wakeups(), checks::failure(), checks::capacity(),
-        checks::workers(), checks::pause(), checks::replay(), checks::nesting(), checks::random()})
+        checks::workers(), checks::pause(), checks::replay(), checks::nesting(), checks::regions(),
+        checks::random()})
     all.insert(all.end(), topic.begin(), topic.end());
   return all;
 }

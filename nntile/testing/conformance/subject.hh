@@ -13,6 +13,7 @@
 
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/dynamic/facade.hh"
+#include "nntile/runtime/regions.hh"
 #include "nntile/testing/conformance/nested_subject.hh"
 
 namespace nntile::testing {
@@ -31,6 +32,12 @@ class Subject : public Facade<NumberedHandle> {
   virtual bool replays() const = 0;
   virtual bool has_scopes() const = 0;
   virtual bool nests() const = 0;
+  virtual bool has_regions() const = 0;
+  virtual Handle region(Handle, Region const&) { return {}; }
+  virtual Handle find(void const*) { return {}; }
+  virtual Handle region_at(void const*, Region const&) { return {}; }
+  /// Whether both name one buffer, or region, of the runtime.
+  virtual bool same(Handle, Handle) const { return false; }
   virtual bool pauses() const = 0;
   virtual void pause() {}
   virtual void resume() {}
@@ -118,6 +125,31 @@ class SubjectOf final : public FacadeOf<R, NumberedHandles<typename R::Handle>, 
   bool replays() const override { return ReplayingRuntime<R>; }
   bool has_scopes() const override { return ScopedRuntime<R>; }
   bool nests() const override { return NestingRuntime<R>; }
+  bool has_regions() const override { return RegionRuntime<R>; }
+  Handle region(Handle handle, Region const& region) override {
+    if constexpr (RegionRuntime<R>)
+      return this->handles_.wrap(this->runtime_.region(this->own(handle), region));
+    else
+      return Subject::region(handle, region);
+  }
+  Handle find(void const* address) override {
+    if constexpr (RegionRuntime<R>)
+      return this->handles_.wrap(this->runtime_.find(address));
+    else
+      return Subject::find(address);
+  }
+  Handle region_at(void const* address, Region const& region) override {
+    if constexpr (RegionRuntime<R>)
+      return this->handles_.wrap(this->runtime_.region_at(address, region));
+    else
+      return Subject::region_at(address, region);
+  }
+  bool same(Handle a, Handle b) const override {
+    if constexpr (RegionRuntime<R>)
+      return this->handles_.own(a) == this->handles_.own(b);
+    else
+      return Subject::same(a, b);
+  }
   bool pauses() const override { return PausingRuntime<R>; }
   void pause() override {
     if constexpr (PausingRuntime<R>) this->runtime_.pause();

@@ -91,6 +91,21 @@ class Watched final : public Subject {
     return inner_->submit_body(std::move(task));
   }
 
+  bool has_regions() const override { return inner_->has_regions(); }
+  Handle region(Handle handle, Region const& region) override {
+    CallLog::Call const call(log_, "region()");
+    return inner_->region(handle, region);
+  }
+  Handle find(void const* address) override {
+    CallLog::Call const call(log_, "find()");
+    return inner_->find(address);
+  }
+  Handle region_at(void const* address, Region const& region) override {
+    CallLog::Call const call(log_, "region_at()");
+    return inner_->region_at(address, region);
+  }
+  bool same(Handle a, Handle b) const override { return inner_->same(a, b); }
+
   bool pauses() const override { return inner_->pauses(); }
   void pause() override {
     CallLog::Call const call(log_, "pause()");
