@@ -43,8 +43,7 @@ namespace detail {
 
 /// Options around what the store holds, and its runtime's workers.
 template <Runtime R> PlanOptions around(TensorStore<R> const& store, PlanOptions options) {
-  auto const kept = store.tilings();
-  options.keep.insert(options.keep.end(), kept.begin(), kept.end());
+  for (KeptTiling const& kept : store.tilings()) options.keep.push_back(kept);
   if (by_owner(options.policy) && options.policy.workers.empty())
     for (int worker = 0; worker < store.runtime().workers().cpu; ++worker)
       options.policy.workers.push_back(worker);

@@ -157,7 +157,8 @@ inline std::vector<ShardRule> pipeline(std::vector<std::vector<std::string>> con
 /// Several sets of rules in one, for a mesh of several axes.
 inline std::vector<ShardRule> product(std::initializer_list<std::vector<ShardRule>> sets) {
   std::vector<ShardRule> all;
-  for (auto const& set : sets) all.insert(all.end(), set.begin(), set.end());
+  for (auto const& set : sets)
+    for (ShardRule const& rule : set) all.push_back(rule);
   return all;
 }
 

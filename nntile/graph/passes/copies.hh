@@ -11,6 +11,7 @@
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/logical.hh"
+#include "nntile/graph/passes/counting_sort.hh"
 #include "nntile/graph/passes/lifetime.hh"
 #include "nntile/graph/plan.hh"
 
@@ -324,7 +325,8 @@ class CopyPass {
     std::memcpy(plan_.args.data() + task.args, &bytes, sizeof bytes);
     plan_.uses.push_back({source, Access::read});
     plan_.uses.push_back({target, Access::write});
-    copies_.push_back({when, task});
+    copies_.push_back(task);
+    when_.push_back(when);
     remember(b, to);
   }
 
@@ -369,13 +371,12 @@ class CopyPass {
 
   /// Puts the copies among the tasks.
   void merge() {
-    std::stable_sort(copies_.begin(), copies_.end(),
-                     [](Copy const& a, Copy const& b) { return a.when < b.when; });
+    auto const order = counting_sort(when_, 2 * plan_.tasks.size());
     DynamicArray<PlannedTask> tasks;
     tasks.reserve(plan_.tasks.size() + copies_.size());
     std::size_t c = 0, phase = 0;
     auto const add_copies = [&](std::uint32_t when) {
-      for (; c < copies_.size() && copies_[c].when == when; ++c) tasks.push_back(copies_[c].task);
+      for (; c < order.size() && when_[order[c]] == when; ++c) tasks.push_back(copies_[order[c]]);
     };
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       add_copies(2 * t);
@@ -388,11 +389,6 @@ class CopyPass {
     plan_.tasks = std::move(tasks);
   }
 
-  struct Copy {
-    std::uint32_t when;
-    PlannedTask task;
-  };
-
   PlanData plan_;
   Homes const& homes_;
   DynamicArray<AtPlace> state_;
@@ -401,7 +397,8 @@ class CopyPass {
   DynamicArray<bool> written_again_;  // of a use: by a later task of its phase
   std::size_t tiles_ = 0;
   DynamicArray<bool> placed_;  // of a tile: whether its own buffer is at a place
-  DynamicArray<Copy> copies_;
+  DynamicArray<PlannedTask> copies_;
+  DynamicArray<std::uint32_t> when_;  // of a copy
   DynamicArray<BufferId> tiles_of_task_;
 };
 
