@@ -15,6 +15,9 @@
 #include "nntile/runtime/dynamic/dynamic.hh"
 #include "nntile/testing/device.hh"
 #include "train.hh"
+#ifdef NNTILE_HAVE_CUDA
+#include "nntile/runtime/ring/cuda.hh"
+#endif
 #ifdef NNTILE_HAVE_STARPU
 #include "nntile/runtime/starpu/starpu.hh"
 #endif
@@ -36,16 +39,40 @@ struct EmulatedRing : nntile::BasicRing<EmulatedRingPolicy> {
   static constexpr char const* runtime_name = "ring-emulated";
 };
 
-#ifdef NNTILE_HAVE_STARPU
-using HostRuntime = nntile::Dynamic<nntile::Serial, nntile::Ring, nntile::StarPU>;
-using AnyRuntime =
-    nntile::Dynamic<nntile::Serial, nntile::Ring, nntile::StarPU, EmulatedSerial, EmulatedRing>;
-#else
-using HostRuntime = nntile::Dynamic<nntile::Serial, nntile::Ring>;
-using AnyRuntime = nntile::Dynamic<nntile::Serial, nntile::Ring, EmulatedSerial, EmulatedRing>;
+#ifdef NNTILE_HAVE_CUDA
+struct DeviceSerial : nntile::BasicSerial<nntile::Cuda> {
+  using BasicSerial::BasicSerial;
+  static constexpr char const* runtime_name = "serial-device";
+};
+struct DeviceRing : nntile::CudaRing {
+  using BasicRing::BasicRing;
+  static constexpr char const* runtime_name = "ring-device";
+};
 #endif
 
+template <class... More> struct Runtimes {
+  using OnHost = nntile::Dynamic<nntile::Serial, nntile::Ring, More...>;
+#ifdef NNTILE_HAVE_CUDA
+  using Any = nntile::Dynamic<nntile::Serial, nntile::Ring, More..., EmulatedSerial, EmulatedRing,
+                              DeviceSerial, DeviceRing>;
+#else
+  using Any = nntile::Dynamic<nntile::Serial, nntile::Ring, More..., EmulatedSerial, EmulatedRing>;
+#endif
+};
+#ifdef NNTILE_HAVE_STARPU
+using All = Runtimes<nntile::StarPU>;
+#else
+using All = Runtimes<>;
+#endif
+using HostRuntime = All::OnHost;
+using AnyRuntime = All::Any;
+
 AnyRuntime open_runtime(Machine const& machine, int ranks_here = 1) {
+#ifndef NNTILE_HAVE_CUDA
+  if (machine.place == "device")
+    throw nntile::ValueError(
+        "--place device: this program was built without CUDA; Meson's option cuda says more");
+#endif
   auto workers = machine.workers;
   if (!workers && ranks_here > 1)
     workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
@@ -56,7 +83,8 @@ void add_machine_options(CLI::App& app, Machine& machine) {
   app.add_option("--runtime", machine.runtime, "One of " + HostRuntime::names())
       ->capture_default_str();
   app.add_option("--place", machine.place,
-                 "Where the model lives: host, or emulated, a device without hardware")
+                 "Where the model lives: host, device (the first that CUDA has), or emulated, a "
+                 "device without hardware")
       ->capture_default_str();
   app.add_option("--offload", machine.offload,
                  "What a device leaves to the host: none, optimizer (its states; steps copy them), "

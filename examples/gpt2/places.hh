@@ -14,10 +14,10 @@ namespace gpt2 {
 /// The runtime's name for a place: devices are a property of runtimes. Throws ValueError.
 inline std::string runtime_at(Machine const& machine) {
   if (machine.place == "host") return machine.runtime;
-  if (machine.place != "emulated")
+  if (machine.place != "emulated" && machine.place != "device")
     throw nntile::ValueError(nntile::concat("--place: '", machine.place,
-                                            "'; there are host and emulated, a device without "
-                                            "hardware"));
+                                            "'; there are host, device, by CUDA, and emulated, a "
+                                            "device without hardware"));
   if (machine.runtime == "starpu")
     throw nntile::ValueError("--place: starpu moves tiles itself; serial and ring have devices");
   return machine.runtime + "-" + machine.place;

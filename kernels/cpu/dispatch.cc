@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Finds kernels by name, and instruction sets of this CPU.
+#include <atomic>
 #include <cstddef>
 #include <iterator>
 #include <new>
+#include <span>
 
 #include "kernels/cpu/kernel.hh"
+#include "kernels/cuda/lists.hh"
 #include "kernels/join.hh"
 #include "nntile/core/inplace_vector.hh"
 #include "nntile/ops/kernel.hh"
@@ -125,6 +128,18 @@ bool cpu_runs(Isa isa) {
 
 }  // namespace
 
+namespace {
+
+// Of a device's library, once it is in use.
+std::atomic<std::span<KernelList const* const> const*> device_lists{nullptr};
+
+}  // namespace
+
+void join_device_kernels(std::span<KernelList const* const> lists) noexcept {
+  static std::span<KernelList const* const> const kept = lists;
+  device_lists.store(&kept, std::memory_order_release);
+}
+
 /// Kernels of a vendor, for fast mode; gemm_blas.cc, built once.
 KernelList vendor_kernels() noexcept;
 
@@ -152,7 +167,8 @@ Codelet const* find(std::string_view op, DType element, DType second, Mode mode,
     look_in(own, mode);
   }
   look_in(own, Mode::exact);
-  // The lists of a device stand here, fast ones first.
+  if (auto const* const lists = device_lists.load(std::memory_order_acquire))
+    look_in({lists->data(), lists->size()}, Mode::exact);
   // Never destroyed, since tasks of any lifetime know its codelets; in place, so that the first use
   // cannot fail.
   alignas(Joined) static std::byte memory[sizeof(Joined)];

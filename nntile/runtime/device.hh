@@ -63,6 +63,9 @@ struct NoDevice {
 ///                                   says so; later calls say ended or failed.
 ///   wait(stream, other, mark)       jobs launched from here on begin behind that mark of another.
 ///
+/// A device with `reaches_host` = false has kernels that reach memory of the host only where it is
+/// pinned: a task that names other memory of the host beside its own is refused, but a copy.
+///
 /// A device with `runs_ahead` = false is given no job before those that its task depends on have
 /// ended; with others, a runtime may launch along one stream ahead of the ends.
 ///

@@ -7,11 +7,10 @@
 #include <cstdlib>
 #include <vector>
 
-#include "nntile/core/random.hh"
-#include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/device_runtimes.hh"
 #include "tests/support/sanitized.hh"
+#include "tests/testing/device_programs.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -20,110 +19,6 @@ using testing::EmulatedFault;
 using testing::EmulatedOptions;
 
 namespace {
-
-/// target = 3 * target + source + value, where the source is another place's by `crosses`: then it
-/// is a copy.
-struct Step {
-  std::size_t source, target;
-  bool copies, fails;
-  long value;
-};
-constexpr int cells_at_a_place = 4;
-
-std::vector<Step> draw(std::uint64_t seed, int places, int failing) {
-  std::vector<Step> steps;
-  auto const below = [&](int count) {
-    return static_cast<int>((seed = mix_bits(seed)) % static_cast<std::uint64_t>(count));
-  };
-  auto const cells = static_cast<std::size_t>(places * cells_at_a_place);
-  for (int i = 0; i < 120; ++i) {
-    auto const at = static_cast<std::size_t>(below(places) * cells_at_a_place);
-    Step step{at + static_cast<std::size_t>(below(cells_at_a_place)),
-              at + static_cast<std::size_t>(below(cells_at_a_place)), below(4) == 0,
-              below(100) < failing, below(1000)};
-    if (step.copies) step.source = static_cast<std::size_t>(below(static_cast<int>(cells)));
-    if (step.source != step.target) steps.push_back(step);
-  }
-  return steps;
-}
-
-constexpr Codelet mix_codelet{.name = "mix", .cpu = +[](KernelCall const& call) noexcept -> Status {
-                                cell_of(call, 1) =
-                                    affine(cell_of(call, 1), 3, cell_of(call, 0) + value_of(call));
-                                return {};
-                              }};
-/// What became of a program: of each task, whether it failed or was cancelled; the cells' values.
-struct Outcome {
-  std::vector<int> tasks;
-  std::vector<long> values;
-  bool operator==(Outcome const&) const = default;
-};
-constexpr int ended = 0, failed = 1, cancelled = 2;
-constexpr long marked = -7;
-
-/// Cells of place p lie at the p-th of `at`, on the host where there is no memory. The tasks that
-/// failed in `like` fail; those of `steps` fail where they say so.
-template <class R>
-Outcome run(R& runtime, std::vector<Step> const& steps, std::vector<Place> const& at,
-            Outcome const& like = {}) {
-  std::vector<DataHandle> cells;
-  std::vector<Event> events;
-  std::int64_t const bytes = sizeof(long);
-  auto const add = [&](Codelet const& codelet, std::vector<Use<DataHandle>> const& uses,
-                       auto value) {
-    bool const breaks = events.size() < like.tasks.size() && like.tasks[events.size()] == failed;
-    events.push_back(runtime.submit(
-        {breaks ? &fail_codelet : &codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {}}));
-  };
-  auto const move = [&](DataHandle from, DataHandle to) {
-    add(copy_codelet, {{from, Access::read}, {to, Access::write}}, bytes);
-  };
-  auto const allocate = [&](Place place) {
-    try {
-      return runtime.allocate(sizeof(long), place);
-    } catch (Error const&) {
-      return runtime.allocate(sizeof(long));
-    }
-  };
-  for (Place const place : at)
-    for (int i = 0; i < cells_at_a_place; ++i) {
-      cells.push_back(allocate(place));
-      add(put_codelet, {{cells.back(), Access::write}}, 10L * i + 1);
-    }
-  for (Step const& step : steps)
-    if (step.copies)
-      move(cells[step.source], cells[step.target]);
-    else
-      add(step.fails ? fail_codelet : mix_codelet,
-          {{cells[step.source], Access::read}, {cells[step.target], Access::update}}, step.value);
-  std::vector<DataHandle> results;
-  for (DataHandle const handle : cells) {
-    results.push_back(runtime.allocate(sizeof(long)));
-    move(handle, results.back());
-    runtime.retire(handle);
-  }
-  Outcome outcome;
-  for (Event const& event : events) {
-    outcome.tasks.push_back(ended);
-    try {
-      runtime.wait(event);
-    } catch (TaskError const& error) {
-      outcome.tasks.back() = error.cancelled() ? cancelled : failed;
-    }
-  }
-  for (DataHandle const handle : results) {
-    try {
-      outcome.values.push_back(read(runtime, handle));
-    } catch (TaskError const&) {
-      outcome.values.push_back(marked);
-    }
-  }
-  try {
-    runtime.wait_all();
-  } catch (TaskError const&) {
-  }
-  return outcome;
-}
 
 /// A call that fails, once or for good, for two programs of four.
 EmulatedFault fault_of(std::uint64_t seed) {
@@ -151,14 +46,14 @@ TEMPLATE_LIST_TEST_CASE("random programs on devices leave what the host alone le
     CAPTURE(devices, seed, fault.call, fault.at, fault.lasts);
     std::vector<Place> places{host, pinned};
     for (int i = 0; i < devices; ++i) places.push_back(device(i));
-    auto const steps = draw(seed, devices + 2, seed % 4 == 1 ? 5 : 0);
+    auto const steps = draw_steps(seed, devices + 2, seed % 4 == 1 ? 5 : 0);
     TestType runtime(
         RuntimeOptions{},
         EmulatedOptions{
             .devices = devices, .seed = seed, .longest_delay_ns = 20'000, .fault = fault});
-    Outcome const got = run(runtime, steps, places);
+    Outcome const got = run_steps(runtime, steps, places);
     Serial oracle;
-    CHECK(got == run(oracle, steps, std::vector<Place>(places.size(), host), got));
+    CHECK(got == run_steps(oracle, steps, std::vector<Place>(places.size(), host), got));
     for (int i = 0; i < devices; ++i) CHECK(runtime.device().memory().used(i) == 0);
     auto const failed_tasks = std::count(got.tasks.begin(), got.tasks.end(), failed);
     if (seed % 4 == 2 && failed_tasks == 1) ++failures;

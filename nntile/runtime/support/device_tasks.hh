@@ -129,6 +129,11 @@ template <Device D> class DeviceTasks {
     if (!device_.runs(codelet)) return {-1, 0};
     return {device_of(uses), &codelet == &copy_codelet ? device_.lanes() - 1 : 0};
   }
+  /// Whether kernels reach memory of the host.
+  static constexpr bool reaches_host = [] {
+    if constexpr (requires { bool(D::reaches_host); }) return D::reaches_host;
+    return true;
+  }();
   /// Whether tasks of one stream may be launched before those of it that they depend on have ended.
   static constexpr bool runs_ahead = [] {
     if constexpr (requires { bool(D::runs_ahead); }) return D::runs_ahead;
@@ -290,7 +295,10 @@ template <Device D> class DeviceTasks {
       return concat(" has no entry for a device, and names memory of device ", number);
     if (&codelet == &copy_codelet || UnifiedDevice<D>) return {};
     for (Use<Buffer*> const& use : uses)
-      if (is_on_device(use.handle->place) && use.handle->place.device != number)
+      if (!reaches_host && use.handle->place == host)
+        return concat(" names memory of the host and of device ", number,
+                      ": copy it there first, by a task of copy_codelet, or allocate it pinned");
+      else if (is_on_device(use.handle->place) && use.handle->place.device != number)
         return concat(" names memory of device ", use.handle->place.device, " and of ", number,
                       ": copy one of them first, by a task of copy_codelet");
     return {};

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Cuda of nntile/runtime/cuda.hh, over the runtime library of CUDA.
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/lists.hh"
+#include "kernels/cuda/staging.hh"
+#include "nntile/runtime/cuda.hh"
+
+// The least compute capability that the kernels were compiled for, times ten.
+#ifndef NNTILE_CUDA_ARCH
+#define NNTILE_CUDA_ARCH 90
+#endif
+
+namespace nntile {
+namespace {
+
+std::string words(cudaError_t error) {
+  return concat(cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
+}
+std::string version(int number) { return concat(number / 1000, ".", number % 1000 / 10); }
+
+/// The calling thread's device, for a scope.
+class Current {
+ public:
+  explicit Current(int device) noexcept {
+    if (cudaGetDevice(&before_) != cudaSuccess) before_ = device;
+    if (before_ != device) (void)cudaSetDevice(device);
+    now_ = device;
+  }
+  Current(Current const&) = delete;
+  Current& operator=(Current const&) = delete;
+  ~Current() {
+    if (before_ != now_) (void)cudaSetDevice(before_);
+  }
+
+ private:
+  int before_ = 0, now_ = 0;
+};
+
+void check_versions() {
+  int library = 0, driver = 0;
+  (void)cudaRuntimeGetVersion(&library);
+  (void)cudaDriverGetVersion(&driver);
+  if (library / 1000 != CUDART_VERSION / 1000)
+    throw DeviceError(concat("Cuda: nntile_cuda was compiled for CUDA ", version(CUDART_VERSION),
+                             ", and the CUDA runtime library that it is linked with is ",
+                             version(library), ": they must be of one major version"));
+  if (driver == 0)
+    throw DeviceError(
+        "Cuda: this machine has no CUDA driver; install NVIDIA's, or keep tensors on the host");
+  if (driver / 1000 < library / 1000)
+    throw DeviceError(concat("Cuda: the driver of this machine knows CUDA ", version(driver),
+                             ", and nntile_cuda needs ", version(library),
+                             ": install a newer driver"));
+}
+
+int count_devices(int wanted) {
+  if (wanted < 0) throw ValueError(concat("Cuda: ", wanted, " devices; 0 takes all"));
+  check_versions();
+  int count = 0;
+  cudaError_t const error = cudaGetDeviceCount(&count);
+  (void)cudaGetLastError();
+  if (error != cudaSuccess || count == 0)
+    throw DeviceError(concat("Cuda: no device is there: ",
+                             words(error == cudaSuccess ? cudaErrorNoDevice : error)));
+  if (wanted > count)
+    throw DeviceError(concat("Cuda: ", wanted, " devices were asked for, and there are ", count));
+  return wanted == 0 ? count : wanted;
+}
+
+void check_device(int device) {
+  cudaDeviceProp properties;
+  if (cudaError_t const error = cudaGetDeviceProperties(&properties, device); error != cudaSuccess)
+    throw DeviceError(concat("Cuda: device ", device, ": ", words(error)));
+  int const arch = 10 * properties.major + properties.minor;
+  if (arch < NNTILE_CUDA_ARCH)
+    throw DeviceError(concat("Cuda: device ", device, " (", properties.name, ") has sm_", arch,
+                             ", and nntile_cuda has code for sm_", NNTILE_CUDA_ARCH,
+                             " and newer: build it with -Ddevice_arch=sm_", arch,
+                             ", or choose devices by CUDA_VISIBLE_DEVICES"));
+}
+
+}  // namespace
+
+class Cuda::Machine {
+ public:
+  explicit Machine(CudaOptions const& options)
+      : devices(count_devices(options.devices)), lanes(options.lanes) {
+    if (lanes < 1) throw ValueError(concat("Cuda: ", lanes, " lanes; there must be at least 1"));
+    for (int device = 0; device < devices; ++device) check_device(device);
+    for (int device = 0; device < devices; ++device) {
+      Current const current(device);
+      for (int lane = 0; lane < lanes; ++lane) {
+        streams_.emplace_back();
+        cudaError_t const error =
+            cudaStreamCreateWithFlags(&streams_.back().stream, cudaStreamNonBlocking);
+        if (error == cudaSuccess) continue;
+        streams_.pop_back();
+        end();
+        throw DeviceError(concat("Cuda: device ", device, ": ", words(error)));
+      }
+      for (int other = 0; other < devices; ++other) {
+        int can = 0;
+        if (other != device && cudaDeviceCanAccessPeer(&can, device, other) == cudaSuccess && can)
+          (void)cudaDeviceEnablePeerAccess(other, 0);
+        (void)cudaGetLastError();  // it was enabled already
+      }
+    }
+  }
+  Machine(Machine const&) = delete;
+  Machine& operator=(Machine const&) = delete;
+  ~Machine() { end(); }
+
+  int const devices, lanes;
+
+  void* allocate(std::size_t bytes, Place place) {
+    if (lost()) throw DeviceError(concat("allocate: ", why_));
+    bool const there = place.kind == Place::Kind::device;
+    Current const current(there ? place.device : 0);
+    void* pointer = nullptr;
+    std::size_t const some = bytes == 0 ? 1 : bytes;
+    cudaError_t const error =
+        there ? cudaMalloc(&pointer, some) : cudaHostAlloc(&pointer, some, cudaHostAllocPortable);
+    if (error == cudaSuccess) return pointer;
+    (void)cudaGetLastError();
+    if (error != cudaErrorMemoryAllocation) {
+      lose(error, "allocate");
+      throw DeviceError(concat("allocate: ", why_));
+    }
+    if (!there) throw OutOfMemory(concat("allocate: ", bytes, " bytes pinned: ", words(error)));
+    std::size_t free = 0, all = 0;
+    (void)cudaMemGetInfo(&free, &all);
+    throw OutOfMemory(concat("allocate: ", bytes, " bytes on device ", place.device, ", where ",
+                             free, " of ", all,
+                             " bytes are free; evict to the host (PlanOptions::capacity), or use "
+                             "smaller tensors"));
+  }
+  void free(void* pointer, Place place) noexcept {
+    if (place.kind != Place::Kind::device) {
+      (void)cudaFreeHost(pointer);
+    } else {
+      Current const current(place.device);
+      (void)cudaFree(pointer);
+    }
+    (void)cudaGetLastError();
+  }
+  Status launch(Stream at, DeviceJob const& job, char* text) noexcept {
+    if (lost()) return {why_};
+    Current const current(at.device);
+    cudaStream_t const stream = lane(at).stream;
+    Status const status = &job.codelet == &copy_codelet
+                              ? copy(job, stream)
+                              : job.codelet.cuda({job.buffers.data(), job.arguments, text}, stream);
+    if (status.ok()) return status;
+    (void)cudaGetLastError();
+    cudaError_t const now = cudaStreamQuery(stream);
+    if (now == cudaSuccess || now == cudaErrorNotReady) return status;
+    lose(now, job.codelet.name);
+    return {why_};
+  }
+  std::uint64_t mark(Stream at) noexcept {
+    Lane& own = lane(at);
+    Current const current(at.device);
+    std::lock_guard const lock(own.mutex);
+    cudaEvent_t event = nullptr;
+    if (!own.spare.empty()) {
+      event = own.spare.back();
+      own.spare.pop_back();
+    } else if (cudaError_t const error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+               error != cudaSuccess) {
+      lose(error, "an event");
+    }
+    if (event != nullptr) try {
+        own.marks.push_back({own.last + 1, event});
+        if (cudaError_t const error = cudaEventRecord(event, own.stream); error != cudaSuccess)
+          lose(error, "an event");
+      } catch (std::bad_alloc const&) {
+        (void)cudaEventDestroy(event);
+        lose(cudaErrorMemoryAllocation, "an event");
+      }
+    return ++own.last;
+  }
+  StreamProgress query(Stream at, std::uint64_t mark, char* text) noexcept {
+    Lane& own = lane(at);
+    Current const current(at.device);
+    std::lock_guard const lock(own.mutex);
+    while (!lost() && own.reached < mark && !own.marks.empty()) {
+      Mark const next = own.marks.front();
+      cudaError_t const error = cudaEventQuery(next.event);
+      if (error == cudaErrorNotReady) {
+        (void)cudaGetLastError();
+        break;
+      }
+      if (error != cudaSuccess) {
+        lose(error, "work that was launched");
+        break;
+      }
+      own.reached = next.number;
+      own.marks.pop_front();
+      try {
+        own.spare.push_back(next.event);
+      } catch (std::bad_alloc const&) {
+        (void)cudaEventDestroy(next.event);
+      }
+    }
+    if (own.reached >= mark) return StreamProgress::ended;
+    if (!lost()) return StreamProgress::running;
+    std::strncpy(text, why_, status_text_bytes - 1);
+    return StreamProgress::failed;
+  }
+  void wait(Stream at, Stream other, std::uint64_t mark) noexcept {
+    Lane& its = lane(other);
+    Current const current(at.device);
+    std::lock_guard const lock(its.mutex);
+    for (Mark const& each : its.marks) {
+      if (each.number < mark) continue;
+      if (cudaError_t const error = cudaStreamWaitEvent(lane(at).stream, each.event, 0);
+          error != cudaSuccess)
+        lose(error, "an event");
+      return;
+    }
+  }
+
+ private:
+  struct Mark {
+    std::uint64_t number;
+    cudaEvent_t event;
+  };
+  struct Lane {
+    cudaStream_t stream = nullptr;
+    std::mutex mutex;
+    std::deque<Mark> marks;  // not seen yet
+    std::vector<cudaEvent_t> spare;
+    std::uint64_t last = 0, reached = 0;
+  };
+
+  Lane& lane(Stream at) noexcept {
+    return streams_[static_cast<std::size_t>(at.device * lanes + at.lane)];
+  }
+  bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+  /// After an error that lasts: waits for what still runs, since nothing that was launched is
+  /// waited for from then on. The text is constant then.
+  void lose(cudaError_t error, char const* where) noexcept {
+    std::lock_guard const lock(mutex_);
+    if (lost()) return;
+    for (Lane const& each : streams_) (void)cudaStreamSynchronize(each.stream);
+    std::snprintf(why_, sizeof why_,
+                  "the devices are lost: %.60s (%.40s), at %.40s or before; CUDA runs nothing more "
+                  "in this process",
+                  cudaGetErrorString(error), cudaGetErrorName(error), where);
+    lost_.store(true, std::memory_order_release);
+  }
+  Status copy(DeviceJob const& job, cudaStream_t stream) noexcept {
+    std::int64_t bytes;
+    std::memcpy(&bytes, job.arguments, sizeof bytes);
+    if (bytes <= 0) return {};
+    void const* const source = job.buffers[0];
+    void* const target = job.buffers[1];
+    bool const to_host = unknown(target), from_host = unknown(source);
+    auto const count = static_cast<std::size_t>(bytes);
+    cudaError_t const error =
+        to_host || from_host ? staging_.copy(target, source, count, to_host, stream)
+                             : cudaMemcpyAsync(target, source, count, cudaMemcpyDefault, stream);
+    return error == cudaSuccess ? Status{} : Status{cudaGetErrorString(error)};
+  }
+  /// Whether it is memory that CUDA did not give and does not know.
+  static bool unknown(void const* pointer) noexcept {
+    cudaPointerAttributes attributes;
+    if (cudaPointerGetAttributes(&attributes, pointer) == cudaSuccess)
+      return attributes.type == cudaMemoryTypeUnregistered;
+    (void)cudaGetLastError();
+    return true;
+  }
+  void end() noexcept {
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      Current const current(static_cast<int>(i) / lanes);
+      (void)cudaStreamSynchronize(streams_[i].stream);  // functions of the host hold blocks
+      for (Mark const& mark : streams_[i].marks) (void)cudaEventDestroy(mark.event);
+      for (cudaEvent_t const event : streams_[i].spare) (void)cudaEventDestroy(event);
+      (void)cudaStreamDestroy(streams_[i].stream);
+    }
+    streams_.clear();
+    (void)cudaGetLastError();
+  }
+
+  kernels::cuda::Staging staging_;  // ends behind the streams
+  std::deque<Lane> streams_;        // by device
+  std::mutex mutex_;                // of losing
+  std::atomic<bool> lost_{false};
+  char why_[status_text_bytes] = {};
+};
+
+Cuda::Cuda(CudaOptions const& options) : machine_(new Machine(options)) {
+  kernels::join_device_kernels(kernels::cuda::lists());
+}
+Cuda::~Cuda() = default;
+
+int Cuda::devices() const noexcept { return machine_->devices; }
+int Cuda::lanes() const noexcept { return machine_->lanes; }
+void* Cuda::allocate(std::size_t bytes, Place place) { return machine_->allocate(bytes, place); }
+void Cuda::free(void* pointer, std::size_t, Place place) noexcept {
+  machine_->free(pointer, place);
+}
+Status Cuda::launch(Stream stream, DeviceJob const& job, char* text) noexcept {
+  return machine_->launch(stream, job, text);
+}
+std::uint64_t Cuda::mark(Stream stream) noexcept { return machine_->mark(stream); }
+StreamProgress Cuda::query(Stream stream, std::uint64_t mark, char* text) noexcept {
+  return machine_->query(stream, mark, text);
+}
+void Cuda::wait(Stream stream, Stream other, std::uint64_t mark) noexcept {
+  machine_->wait(stream, other, mark);
+}
+
+}  // namespace nntile

@@ -1,0 +1,58 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Cuda: NVIDIA's devices as the Device of a runtime. Needs no header of CUDA; a program that uses
+// it links nntile_cuda, which has the kernels, too.
+//
+//   CudaRing runtime;                                runtime/ring/cuda.hh
+//   BasicSerial<Cuda> runtime;  Engine<Mine, Cuda> runtime;
+
+#include <memory>
+
+#include "nntile/core/copy.hh"
+#include "nntile/runtime/device.hh"
+
+namespace nntile {
+
+struct CudaOptions {
+  int devices = 0;  // the first so many; 0: all
+  int lanes = 2;    // streams of each: kernels in the first, copies in the last
+};
+
+/// The devices of this machine. Memory of devices comes from cudaMalloc, pinned memory from
+/// cudaHostAlloc; copies from and to other memory of the host go through pinned blocks, which are
+/// kept. It uses each device's primary context, and leaves the calling thread's current device as
+/// it was. Where it is made, kernels::find() begins to give codelets with entries for devices.
+/// Models Device.
+class Cuda {
+ public:
+  static constexpr bool exists = true;
+  /// Kernels do not reach memory of the host, unless it is pinned: copies bring it.
+  static constexpr bool reaches_host = false;
+
+  /// Throws DeviceError, in one sentence: there is no driver, an older one, no device, fewer than
+  /// asked for, a device that the library has no code for, or a CUDA library of another version
+  /// than the one that it was compiled for; ValueError: numbers below 0, no lane.
+  explicit Cuda(CudaOptions const& options = {});
+  Cuda(Cuda const&) = delete;
+  Cuda& operator=(Cuda const&) = delete;
+  ~Cuda();
+
+  int devices() const noexcept;
+  int lanes() const noexcept;
+  void* allocate(std::size_t bytes, Place place);
+  void free(void* pointer, std::size_t bytes, Place place) noexcept;
+  bool runs(Codelet const& codelet) const noexcept {
+    return codelet.cuda != nullptr || &codelet == &copy_codelet;
+  }
+  Status launch(Stream stream, DeviceJob const& job, char* text) noexcept;
+  std::uint64_t mark(Stream stream) noexcept;
+  StreamProgress query(Stream stream, std::uint64_t mark, char* text) noexcept;
+  void wait(Stream stream, Stream other, std::uint64_t mark) noexcept;
+
+ private:
+  class Machine;
+  std::unique_ptr<Machine> machine_;
+};
+static_assert(Device<Cuda> && !UnifiedDevice<Cuda>);
+
+}  // namespace nntile

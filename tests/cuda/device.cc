@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runtimes on CUDA devices: without one, an error in one line; with one, the bits of the host.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nntile/graph/compile.hh"
+#include "nntile/runtime/engine/nest.hh"
+#include "nntile/runtime/ring/cuda.hh"
+#include "nntile/runtime/serial/nest.hh"
+#include "nntile/testing/conformance.hh"
+#include "nntile/testing/device.hh"
+#include "tests/runtime/thread_executor.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/skip.hh"
+#include "tests/support/tiny_gpt.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+using CudaRuntimes = std::tuple<BasicSerial<Cuda>, Engine<ThreadExecutor, Cuda>, CudaRing>;
+
+/// Why there is no device, or "".
+std::string const& missing() {
+  static std::string const why = []() -> std::string {
+    try {
+      Cuda const devices;
+      return "";
+    } catch (Error const& error) {
+      return error.what();
+    }
+  }();
+  return why;
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("without a device a runtime is refused in one line", "[cuda][device]",
+                        CudaRuntimes) {
+  if (missing().empty()) return skip("this machine has a device");
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    std::string const text = message_of<DeviceError>([] { TestType runtime; });
+    CHECK(text == missing());
+    CHECK(text.starts_with("Cuda: "));
+    CHECK(text.find('\n') == text.npos);
+  }
+  Ring ring;  // the process goes on
+  ring.wait_all();
+}
+
+TEST_CASE("numbers of devices and lanes are checked", "[cuda][device]") {
+  CHECK(message_of<ValueError>([] { Cuda const devices({.devices = -1}); }) ==
+        "Cuda: -1 devices; 0 takes all");
+  if (!missing().empty()) return skip(missing());
+  CHECK(message_of<ValueError>([] { Cuda const devices({.lanes = 0}); }) ==
+        "Cuda: 0 lanes; there must be at least 1");
+  CHECK(message_of<DeviceError>([] { Cuda const devices({.devices = 1000}); }).find("1000") !=
+        std::string::npos);
+}
+
+TEMPLATE_LIST_TEST_CASE("a training step on a device has the bits of the host", "[cuda][device]",
+                        CudaRuntimes) {
+  if (!missing().empty()) return skip(missing());
+  TinyGptGraph const of;
+  Serial serial;
+  TinyGptRun expected(serial, of, {.tile = 64});
+  float const loss = expected.train(3);
+  for (bool const replay : {false, true}) {
+    TestType runtime;
+    TinyGptRun run(runtime, of, {.tile = 64, .place = {{.place = device(0)}}}, {.replay = replay});
+    CHECK(run.train(3) == loss);
+    CHECK(run.parameters() == expected.parameters());
+  }
+}

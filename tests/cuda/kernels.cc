@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The table of the kernels of devices: every op in each of its dtypes, found beside the CPU's.
+#include "kernels/cuda/lists.hh"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "nntile/core/computation.hh"
+#include "nntile/ops/all.hh"
+#include "nntile/ops/kernel.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+
+namespace {
+
+std::vector<ElementTypes> types_of(OpInfo const& op) {
+  std::vector<ElementTypes> types(op.types.begin(), op.types.end());
+  if (types.empty())
+    for (DType const element : op.dtypes) types.push_back({element, element});
+  return types;
+}
+
+}  // namespace
+
+TEST_CASE("there is one kernel of devices for each op and its dtypes", "[cuda][kernels]") {
+  std::map<std::string, int> found;
+  auto const name = [](char const* op, DType element, DType second) {
+    return concat(op, " ", name_of(element), " ", name_of(second));
+  };
+  for (kernels::KernelList const* const list : kernels::cuda::lists())
+    for (int i = 0; i < list->count; ++i) {
+      Codelet const& codelet = list->codelets[i];
+      CHECK(codelet.cuda != nullptr);
+      CHECK(codelet.cpu == nullptr);
+      Computation const& computation = *codelet.computation;
+      ++found[name(computation.name, computation.element, computation.second)];
+    }
+  for (OpInfo const* const op : all_ops)
+    for (ElementTypes const types : types_of(*op)) {
+      INFO(op->name << " of " << name_of(types.element) << " and " << name_of(types.second));
+      CHECK(found[name(op->name, types.element, types.second)] == 1);
+    }
+  CHECK(std::all_of(found.begin(), found.end(), [](auto const& each) { return each.second == 1; }));
+}
+
+TEST_CASE("what is found by name has both entries once devices are in use", "[cuda][kernels]") {
+  auto const* const before =
+      kernels::find("gemm", DType::fp32, DType::fp32, Mode::exact, Isa::best);
+  kernels::join_device_kernels(kernels::cuda::lists());
+  for (OpInfo const* const op : all_ops)
+    for (ElementTypes const types : types_of(*op))
+      for (Mode const mode : {Mode::exact, Mode::fast}) {
+        INFO(op->name << " of " << name_of(types.element) << " and " << name_of(types.second));
+        auto const* const codelet =
+            kernels::find(op->name, types.element, types.second, mode, Isa::best);
+        REQUIRE(codelet != nullptr);
+        CHECK(codelet->cpu != nullptr);
+        CHECK(codelet->cuda != nullptr);
+      }
+  auto const* const after = kernels::find("gemm", DType::fp32, DType::fp32, Mode::exact, Isa::best);
+  CHECK(after->cpu == before->cpu);
+  CHECK(after->workspace == before->workspace);
+  CHECK(after->computation == before->computation);
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The policy Cuda over a runtime library of the tests: programs, marks, staging, and errors.
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/cuda/lists.hh"
+#include "nntile/runtime/engine/nest.hh"
+#include "nntile/runtime/ring/cuda.hh"
+#include "nntile/runtime/serial/nest.hh"
+#include "tests/cuda/fake.hh"
+#include "tests/runtime/thread_executor.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/sanitized.hh"
+#include "tests/testing/device_programs.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+// There are no kernels: those of the tests are the CPU's.
+std::span<kernels::KernelList const* const> nntile::kernels::cuda::lists() noexcept { return {}; }
+
+namespace {
+
+using FakeRuntimes = std::tuple<fake::OnFake<BasicSerial<Cuda>>,
+                                fake::OnFake<Engine<ThreadExecutor, Cuda>>, fake::OnFake<CudaRing>>;
+
+std::string refusal(CudaOptions const& options = {}) {
+  return message_of<Error>([&] { Cuda const devices(options); });
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("random programs through the policy leave what the host alone leaves",
+                        "[cuda][on_fake]", FakeRuntimes) {
+  int losses = 0;
+  for (std::uint64_t seed = 1; seed <= (sanitized ? 10 : 40); ++seed) {
+    int const devices = 1 << (seed % 3);
+    bool const fails = seed % 4 == 3;
+    CAPTURE(devices, seed);
+    fake::reset({.devices = devices}, seed, fails ? static_cast<int>(seed * 7 % 100) + 1 : 0);
+    std::vector<Place> places{host, pinned};
+    for (int i = 0; i < devices; ++i) places.push_back(device(i));
+    // Kernels reach no memory of the host beside that of a device: copies alone name both.
+    auto const steps = draw_steps(seed, devices + 2, 0);
+    Outcome got;
+    {
+      TestType runtime(RuntimeOptions{}, CudaOptions{});
+      got = run_steps(runtime, steps, places);
+    }
+    Serial oracle;
+    CHECK(got == run_steps(oracle, steps, std::vector<Place>(places.size(), host), got));
+    losses += static_cast<int>(std::count(got.tasks.begin(), got.tasks.end(), failed) != 0);
+    if (!fails)
+      CHECK(std::count(got.tasks.begin(), got.tasks.end(), ended) == std::ssize(got.tasks));
+    CHECK(fake::live_bytes() == 0);
+    CHECK(fake::live_objects() == 0);
+  }
+  CHECK(losses >= (sanitized ? 2 : 8));
+}
+
+TEST_CASE("what the machine lacks is said in one line", "[cuda][on_fake]") {
+  fake::reset({.driver = 0, .devices = 0});
+  CHECK(refusal() ==
+        "Cuda: this machine has no CUDA driver; install NVIDIA's, or keep tensors on the host");
+  fake::reset({.driver = 12040});
+  CHECK(refusal() ==
+        "Cuda: the driver of this machine knows CUDA 12.4, and nntile_cuda needs 13.0: install a "
+        "newer driver");
+  fake::reset({.library = 12040});
+  CHECK(contains(refusal(), "is 12.4: they must be of one major version"));
+  fake::reset({.devices = 0});
+  CHECK(contains(refusal(), "Cuda: no device is there: no CUDA-capable device is detected"));
+  fake::reset({.devices = 2});
+  CHECK(refusal({.devices = 3}) == "Cuda: 3 devices were asked for, and there are 2");
+  CHECK(refusal({.lanes = 0}) == "Cuda: 0 lanes; there must be at least 1");
+  fake::reset({.major = 7, .minor = 5});
+  CHECK(contains(refusal(), "Cuda: device 0 (Fake) has sm_75, and nntile_cuda has code for sm_90"));
+  fake::reset();
+  CHECK(refusal() == "(nothing was thrown)");
+  CHECK(fake::live_objects() == 0);
+}
+
+TEST_CASE("memory is given to a capacity, and its end says so", "[cuda][on_fake]") {
+  fake::reset();
+  Cuda devices;
+  void* const most = devices.allocate(std::size_t{1} << 26, device(1));
+  CHECK(most != nullptr);
+  CHECK(contains(message_of<OutOfMemory>([&] { devices.allocate(1, device(1)); }),
+                 "allocate: 1 bytes on device 1, where 0 of 67108864 bytes are free"));
+  void* const empty = devices.allocate(0, device(0));
+  CHECK(empty != nullptr);
+  devices.free(most, std::size_t{1} << 26, device(1));
+  devices.free(empty, 0, device(0));
+  CHECK(fake::live_bytes() == 0);
+}
+
+TEST_CASE("a kernel beside memory of the host is refused", "[cuda][on_fake]") {
+  fake::reset();
+  fake::OnFake<CudaRing> runtime(RuntimeOptions{}, CudaOptions{});
+  auto const here = cell(runtime, 1), there = runtime.allocate(sizeof(long), device(0)),
+             between = runtime.allocate(sizeof(long), pinned);
+  CHECK(contains(message_of<ValueError>([&] {
+                   submit(runtime, copy_cell_codelet,
+                          {{there, Access::write}, {here, Access::read}}, 0L);
+                 }),
+                 "names memory of the host and of device 0"));
+  submit(runtime, put_codelet, {{between, Access::write}}, 5L);
+  submit(runtime, copy_cell_codelet, {{there, Access::write}, {between, Access::read}}, 2L);
+  submit(runtime, copy_codelet, {{there, Access::read}, {here, Access::write}},
+         std::int64_t{sizeof(long)});
+  runtime.wait_all();
+  CHECK(read(runtime, here) == 7);
+}
+
+TEST_CASE("an error that lasts ends the runtime with a sentence", "[cuda][on_fake]") {
+  fake::reset({}, 0, 2);
+  fake::OnFake<CudaRing> runtime(RuntimeOptions{}, CudaOptions{});
+  auto const there = runtime.allocate(sizeof(long), device(0));
+  submit(runtime, put_codelet, {{there, Access::write}}, 5L);
+  runtime.wait_all();
+  submit(runtime, step_codelet, {{there, Access::update}}, 5L);
+  std::string const text = message_of<TaskError>([&] { runtime.wait_all(); });
+  CHECK(contains(text,
+                 "the devices are lost: an illegal memory access was encountered "
+                 "(cudaErrorIllegalAddress)"));
+  submit(runtime, put_codelet, {{there, Access::write}}, 5L);
+  CHECK(contains(message_of<TaskError>([&] { runtime.wait_all(); }), "the devices are lost"));
+  CHECK(contains(message_of<DeviceError>([&] { runtime.allocate(8, device(1)); }),
+                 "the devices are lost"));
+}
