@@ -225,13 +225,90 @@ TEST_CASE("kinds are refused inside a task and in a program", "[runtime][ring][k
   }));
   CHECK(inside ==
         "submit: 'look' names a kind of workers inside another task, whose body must be able to "
-        "run it while it waits: name it for the outer task");
+        "run it while it waits: name it for the outer task, too");
   Look const look{&seen, 0};
   ProgramTask const recorded[] = {
       {&look_codelet, {}, std::as_bytes(std::span(&look, 1)), on(cube), {}}};
   CHECK(refusal([&] { (void)ring.record(recorded, 0); }) ==
         "record: 'look' names a kind of workers, and tasks of a program run on any: submit it");
   CHECK(seen.tasks == 1);
+}
+
+TEST_CASE("a body names its own task's kind for its tasks, and no other",
+          "[runtime][ring][kinds]") {
+  Ring ring(workers(4, true), {}, {.cube = 1, .vector = 1});
+  Seen cubes;
+  ring.wait(look(ring, cubes, on(cube)));
+  Seen seen, inner;
+  std::string other, none;
+  auto const sub = [&](auto& nested) {
+    other = refusal([&] { look(nested, seen, on(vector)); });
+    look(nested, inner, on(cube));
+    (void)nested.submit_nesting(
+        [&](auto& below) {
+          none = refusal([&] { look(below, seen, on(cube)); });
+          look(below, seen, {});
+        },
+        std::span<Use<DataHandle> const>{}, {});
+  };
+  auto const body = [&](auto& nested) {
+    for (int i = 0; i < 20; ++i) look(nested, inner, on(cube, i % 3 - 1));
+    (void)nested.submit_nesting(sub, std::span<Use<DataHandle> const>{}, on(cube));
+  };
+  (void)ring.submit_nesting(body, std::span<Use<DataHandle> const>{}, on(cube));
+  ring.wait_all();
+  CHECK(inner.tasks == 21);
+  CHECK(seen.tasks == 1);
+  CHECK(inner.threads == cubes.threads);
+  for (auto const& text : {other, none})
+    CHECK(text.find("name it for the outer task, too") != std::string::npos);
+}
+
+TEST_CASE("a body that waits runs tasks of its kind, the only worker of it too",
+          "[runtime][ring][kinds]") {
+  Ring ring(workers(3, true), {}, {.cube = 1, .vector = 1});
+  for (int round = 0; round < 200; ++round) {
+    Seen seen[2];
+    for (WorkerKind const kind : {cube, vector}) {
+      Seen& its = seen[kind == vector];
+      auto const body = [&its, kind, round](auto& nested) {
+        for (int i = 0; i < 1 + round % 12; ++i) look(nested, its, on(kind, i % 2));
+        if (round % 3 != 0) nested.wait_all();
+        nested.wait(look(nested, its, on(kind)));
+      };
+      (void)ring.submit_nesting(body, std::span<Use<DataHandle> const>{}, on(kind));
+    }
+    ring.wait_all();
+    for (Seen& its : seen) {
+      REQUIRE(its.tasks == 2 + round % 12);
+      REQUIRE(its.threads.size() == 1);
+    }
+    REQUIRE(*seen[0].threads.begin() != *seen[1].threads.begin());
+  }
+}
+
+TEST_CASE("a task of a body wakes the sleeping worker of its kind", "[runtime][ring][kinds]") {
+  Ring ring(workers(6, true), {}, {.cube = 1});
+  auto const target = cell(ring, 1);
+  Use<DataHandle> const use{target, Access::update};
+  for (int round = 0; round < 20; ++round) {
+    Seen seen;
+    TokenKeeper kept;
+    TokenKeeper* const address = &kept;
+    auto const body = [&](auto& nested) {
+      Look const look{&seen, 0};
+      nested.submit(
+          {&keep_codelet, std::span(&use, 1), std::as_bytes(std::span(&address, 1)), {}, {}});
+      nested.submit(
+          {&look_codelet, std::span(&use, 1), std::as_bytes(std::span(&look, 1)), on(cube), {}});
+    };
+    (void)ring.submit_nesting(body, std::span(&use, 1), on(cube));
+    Completion const token = kept.at(0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));  // all are asleep
+    token.complete();
+    ring.wait_all();
+    REQUIRE(seen.tasks == 1);
+  }
 }
 
 TEST_CASE("a task that submits and an asynchronous one run on their kind",

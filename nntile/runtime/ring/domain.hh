@@ -52,6 +52,7 @@ template <class Policy> struct Domain {
   Offers<Policy> offers;
   std::uint32_t worker = ~0u;                  // that submits; none: a thread that is no worker
   Family<Policy>* family = nullptr;            // of the task whose tasks are here, if there is one
+  std::int16_t outer_worker = -1;              // as in the slot of that task
   std::unique_ptr<Family<Policy>> own_family;  // for use after use
 
   bool is_root() const { return number == root_domain; }

@@ -10,7 +10,8 @@
 namespace nntile {
 
 /// How many of a ring's workers are of each kind beside cpu. All run the tasks that name no kind.
-/// Workers 0 and up are of kind cpu, the driving thread among them, then come cube and vector.
+/// Workers 0 and up are of kind cpu, the driving thread among them, then come cube and vector. A
+/// body may name the kind that its own task named for tasks that it submits, and no other.
 struct WorkerKinds {
   int cube = 0;
   int vector = 0;

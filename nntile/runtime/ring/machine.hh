@@ -268,7 +268,9 @@ template <class Policy> class Machine {
     ReadyTask const task = domain.task(slot);
     auto const [level, worker] = std::pair<std::uint8_t, std::int16_t>{slot.level, slot.worker};
     if (!domain.offers.offer(slot_of(task))) return;
-    if (worker >= 0)
+    if (worker < -1)
+      give_named(task, level, worker);
+    else if (worker >= 0)
       scheduler.push_named(task, level, worker);
     else if (self == outside)
       scheduler.push_shared(task, level);

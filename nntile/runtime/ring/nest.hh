@@ -204,6 +204,7 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
     submission.driver.reclaim().clear_few(buffers_.count());
     submission.domain.worker = self;
     submission.domain.family = this;
+    submission.domain.outer_worker = this->outer->worker;
     nest.first_sequence_ = submission.domain.window.next_sequence();
     submission_ = &submission;
     this->inner.store(&submission.domain, std::memory_order_seq_cst);

@@ -213,10 +213,10 @@ template <class Policy> class Submitter {
       return static_cast<std::int16_t>(known ? hints.worker : -1);
     }
     std::int16_t const worker = machine_.kinds.place(hints.worker, codelet->name);
-    if (worker != -1 && !domain_.is_root())
+    if (worker != -1 && !domain_.is_root() && worker != domain_.outer_worker)
       throw ValueError(concat("submit: '", codelet->name,
                               "' names a kind of workers inside another task, whose body must be "
-                              "able to run it while it waits: name it for the outer task"));
+                              "able to run it while it waits: name it for the outer task, too"));
     return worker;
   }
 
