@@ -13,7 +13,8 @@ template <class T> struct Attention {
   using V = compute_t<T>;
   using Operand = ops::Attention::Operand;
 
-  template <int width> struct Kernel {
+  struct Kernel {
+    static constexpr int width = 64;  // 128 would take more registers than a thread has
     using Block = Pairs<T, width>;
     static constexpr int threads = Block::threads;
     static constexpr int least_blocks = sizeof(V) == 4 ? 3 : 2;
@@ -158,19 +159,14 @@ template <class T> struct Attention {
     }
   };
 
-  template <int width> static Status enqueue_pieces(KernelCall const& call, void* stream) {
+  static Status enqueue(KernelCall const& call, void* stream) noexcept {
     auto const args = arguments<ops::Attention>(call);
     Index const blocks = (args.i + attention_block - 1) / attention_block * args.h * args.b;
     Status status;
-    for (Index piece = 0; status.ok() && (piece == 0 || piece < args.d); piece += width)
-      status =
-          launch_over(blocks, 1, stream, Kernel<width>{DeviceCall<ops::Attention>(call), piece},
-                      Kernel<width>::Block::shared_bytes);
+    for (Index piece = 0; status.ok() && (piece == 0 || piece < args.d); piece += Kernel::width)
+      status = launch_over(blocks, 1, stream, Kernel{DeviceCall<ops::Attention>(call), piece},
+                           Kernel::Block::shared_bytes);
     return status;
-  }
-  static Status enqueue(KernelCall const& call, void* stream) noexcept {
-    // Results of 128 elements a query would take more registers than a thread has.
-    return enqueue_pieces<64>(call, stream);
   }
 };
 

@@ -34,7 +34,7 @@ template <class T, int width> class Pairs {
   /// Of a block's shared memory: the pairs, panels of rows, four numbers for each query.
   static constexpr int line = side + 4;  // whole vectors, not all in one bank
   static constexpr int depth = 64 / sizeof(V);
-  static constexpr int steps_at_once = sizeof(V) == 4 && width <= 64 ? 2 : 1;  // as registers allow
+  static constexpr int steps_at_once = sizeof(V) == 4 ? 2 : 1;  // as registers allow
   static constexpr std::size_t pair_count = side * line, panel_count = 2 * depth * line;
   static constexpr std::size_t shared_bytes = (pair_count + panel_count + 4 * side) * sizeof(V);
 
