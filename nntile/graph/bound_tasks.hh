@@ -57,6 +57,22 @@ class BoundTasks {
     if (!plan.data().hints.empty()) check_hints(runtime.workers());
   }
 
+  /// Throws TypeError where an op runs on a device that has no code for it.
+  template <class D> void check_devices(D const& device) const {
+    for (PlannedTask const& task : plan_->tasks()) {
+      PlannedKernel const& kernel = plan_->kernels()[task.kernel];
+      Codelet const& own = *codelets_[task.kernel];
+      if (!is_on_device(task.location.place) || kernel.kind != KernelKind::op || device.runs(own) ||
+          own.async != nullptr)
+        continue;
+      throw TypeError(concat("compile: plan '", plan_->name(), "': ", kernel.name, " of '",
+                             plan_->tensors()[task.tensor].name, "' for ", name_of(kernel.element),
+                             " is to run at ", to_string(task.location.place),
+                             ", which has no code for it; give its codelet an entry for devices, "
+                             "or keep what it writes on the host (PlanOptions::place)"));
+    }
+  }
+
   /// Takes numbers for the messages of the plan's ranks, which do so together, once. `counts` has
   /// the bytes of PlanData::messages of each: all take as many numbers as the largest says.
   void number_messages(RankLink const& link, std::vector<std::vector<std::byte>> const& counts) {

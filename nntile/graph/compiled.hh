@@ -46,8 +46,9 @@ template <Runtime R> class CompiledGraph {
   using Handle = typename R::Handle;
 
   /// Throws PlanError (there is no plan; the store cuts a tensor otherwise; hints name a worker or
-  /// memory that the runtime lacks), TypeError (no kernel),
-  /// ValueError (no such instruction set, a runtime that lends a kernel no workspace), OutOfMemory.
+  /// memory that the runtime lacks), TypeError (no kernel, or none of the device where it is to
+  /// run), ValueError (no such instruction set, a runtime that lends a kernel no workspace),
+  /// OutOfMemory.
   CompiledGraph(std::shared_ptr<Plan const> plan, TensorStore<R>& store,
                 BindOptions const& options = {})
       : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
@@ -56,6 +57,10 @@ template <Runtime R> class CompiledGraph {
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
     auto const counts = store.together(concat("binding of '", plan_->name(), "'"), [&] {
       tasks_ = detail::BoundTasks(*plan_, *runtime_, isa, options.ops, options.trace, store.link());
+      if constexpr (requires(R& runtime, Codelet const& codelet) {
+                      runtime.device().runs(codelet);
+                    })
+        tasks_.check_devices(runtime_->device());
       try {
         bind_buffers();
       } catch (ValueError const& error) {
