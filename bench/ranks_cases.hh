@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "nntile/graph/mesh.hh"
 #include "nntile/graph/options.hh"
+#include "nntile/graph/presets.hh"
 
 namespace nntile::bench {
 

@@ -23,7 +23,7 @@
 #include "nntile/comm/presence.hh"
 #include "nntile/comm/transfers.hh"
 #include "nntile/core/error.hh"
-#include "nntile/graph/mesh.hh"
+#include "nntile/graph/presets.hh"
 #include "settings.hh"
 
 namespace gpt2 {

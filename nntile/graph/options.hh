@@ -95,8 +95,9 @@ struct PlanOptions {
   /// The ranks that share the work, each of which plans its own part: Plan(graph, options, rank),
   /// graph/parts.hh. None: one rank.
   std::vector<MeshAxis> mesh = {};
-  /// What of it each rank holds: rules of one's own, or ddp(), zero1(), fsdp() ... of mesh.hh. An
-  /// axis that a rule shares out is cut for as many ranks, where `cuts` and `keep` leave it open.
+  /// What of it each rank holds: rules of one's own, or ddp(), zero1(), fsdp() ... of presets.hh.
+  /// An axis that a rule shares out is cut for as many ranks, where `cuts` and `keep` leave it
+  /// open.
   std::vector<ShardRule> rules = {};
   /// Ranks of tiles that rules cannot name: [](std::string_view tensor, Index tile) { return 0; }.
   TileOwners owners = {};

@@ -14,6 +14,7 @@
 #include "nntile/graph/passes/report.hh"
 #include "nntile/graph/passes/split.hh"
 #include "nntile/graph/passes/traffic_bound.hh"
+#include "nntile/graph/presets.hh"
 
 namespace nntile {
 

@@ -100,7 +100,7 @@ class Gpt2 {
   std::optional<LayerNorm> final_norm_;
 };
 
-/// Names of the tensors of each stage of a pipeline, for pipeline() of graph/mesh.hh: layers in
+/// Names of the tensors of each stage of a pipeline, for pipeline() of graph/presets.hh: layers in
 /// contiguous runs, the longer ones first; both embeddings with the first stage, which computes the
 /// logits as well, and the last norm with the last. Throws PlanError where there are fewer layers.
 inline std::vector<std::vector<std::string>> pipeline_stages(Gpt2Config const& config, int count) {
