@@ -258,7 +258,9 @@ struct ProgramParameter {
 /// Compiles a list of tasks once and runs it many times.
 ///
 ///   record(tasks, count, parameters)  a program over the bindings 0 to count - 1. Copies all but
-///                                     codelets and labels' strings.
+///                                     codelets and labels' strings. Ring and Serial take the
+///                                     bytes of each binding in place of the count, too, and
+///                                     refuse buffers of other sizes.
 ///   replay(program, bindings, block)  runs the program's tasks on these handles, with arguments
 ///                                     patched from the block; copies both. Orders itself like one
 ///                                     task with the union of the accesses, and leaves each

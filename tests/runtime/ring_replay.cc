@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/serial/serial.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/ring_program.hh"
 #include "tests/support/catch.hh"
@@ -229,6 +230,28 @@ TEST_CASE("bindings that do not fit the recording are refused", "[runtime][ring]
   REQUIRE_THROWS_AS(ring.replay(program, empty, block), LifetimeError);
   ring.replay(program, good, block);
   REQUIRE(value_in(ring, b) == 2);
+}
+
+TEMPLATE_TEST_CASE("bindings of another size than was recorded are refused", "[runtime][ring]",
+                   Ring, Serial) {
+  TestType runtime(RuntimeOptions{.workers = 1});
+  Use<Binding> const uses[] = {{0, Access::write}, {1, Access::read}};
+  long const value = 1;
+  ProgramTask const task{&copy_cell_codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {}};
+  std::size_t const bytes[] = {sizeof(long), sizeof(long), 64};
+  auto const sized = runtime.record({&task, 1}, bytes);
+  auto const any = runtime.record({&task, 1}, 3);
+  auto const source = cell(runtime, 4), target = cell(runtime), larger = runtime.allocate(16),
+             unused = runtime.allocate(3);  // of the third no task says anything
+  DataHandle const wrong[] = {larger, source, unused}, good[] = {target, source, unused};
+  REQUIRE_THROWS_WITH(runtime.replay(sized, wrong),
+                      Catch::Matchers::StartsWith("replay: binding 0 is buffer ") &&
+                          Catch::Matchers::EndsWith(" where 8 bytes were recorded"));
+  REQUIRE_THROWS_AS(runtime.lock(larger, Access::read), LifetimeError);  // nothing has run
+  runtime.replay(sized, good);
+  REQUIRE(read(runtime, target) == 5);
+  runtime.replay(any, wrong);
+  runtime.wait_all();
 }
 
 TEST_CASE("a recording checks its tasks", "[runtime][ring]") {

@@ -143,6 +143,16 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     return Program(std::make_shared<Image const>(
         Recorder(tasks, binding_count, parameters, Policy::Device::exists).image()));
   }
+  /// The same for bindings of these bytes each: replays on buffers of other sizes are refused with
+  /// ValueError.
+  Program record(std::span<ProgramTask const> tasks, std::span<std::size_t const> binding_bytes,
+                 std::span<ProgramParameter const> parameters = {}) {
+    using namespace detail::ring;
+    auto const count = static_cast<std::uint32_t>(binding_bytes.size());
+    Image image = Recorder(tasks, count, parameters, Policy::Device::exists).image();
+    image.binding_bytes.assign(binding_bytes);
+    return Program(std::make_shared<Image const>(std::move(image)));
+  }
 
   /// Runs a program once. Its tasks count as submitted one by one: errors name them by the event's
   /// sequence plus their position. May block for room, or while `Policy::Sizes::flights` programs

@@ -105,12 +105,14 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   /// ValueError: a binding, parameter or codelet that cannot be.
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters = {}) {
-    Inside const inside(*this, "record");
-    auto image = std::make_shared<detail::serial::Image const>(support::check_entries(tasks),
-                                                               binding_count, parameters);
-    bindings_.reserve(binding_count);
-    flight_.reserve(*image);
-    return Program(std::move(image));
+    return record(tasks, binding_count, {}, parameters);
+  }
+  /// The same for bindings of these bytes each: replays on buffers of other sizes are refused with
+  /// ValueError.
+  Program record(std::span<ProgramTask const> tasks, std::span<std::size_t const> binding_bytes,
+                 std::span<ProgramParameter const> parameters = {}) {
+    return record(tasks, static_cast<std::uint32_t>(binding_bytes.size()), binding_bytes,
+                  parameters);
   }
 
   /// Runs a program once: a loop over its kernels. Its tasks count as submitted one by one, and the
@@ -247,6 +249,18 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   bool has_ended(std::uint64_t sequence) const noexcept { return line_.has_ended(sequence); }
 
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
+  Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
+                 std::span<std::size_t const> binding_bytes,
+                 std::span<ProgramParameter const> parameters) {
+    Inside const inside(*this, "record");
+    auto image = std::make_shared<detail::serial::Image>(support::check_entries(tasks),
+                                                         binding_count, parameters);
+    image->binding_bytes.assign(binding_bytes);
+    bindings_.reserve(binding_count);
+    flight_.reserve(*image);
+    return Program(std::move(image));
+  }
+
   void wait_until_unused(support::Buffer& buffer) { wait_for_uses(buffer, Access::write); }
   void wait_for_uses(support::Buffer& buffer, Access) {
     while (std::uint64_t const user = line_.last_user(buffer)) drain(user);

@@ -24,8 +24,8 @@ class Bindings {
   }
 
   /// Throws ValueError (there is no program; the wrong number of bindings; too few parameters; two
-  /// bindings that name one buffer), LifetimeError (a handle; a locked buffer; one that is read
-  /// before anything wrote it) and std::bad_alloc.
+  /// bindings that name one buffer; one of another size than was recorded), LifetimeError (a
+  /// handle; a locked buffer; one that is read before anything wrote it) and std::bad_alloc.
   void bind(BufferTable& table, Recorded const* program, std::span<DataHandle const> handles,
             std::size_t parameter_bytes) {
     check_replay(program, handles.size(), parameter_bytes);
@@ -42,6 +42,7 @@ class Bindings {
       buffers_[use.handle] = &buffer;
       uses_.push_back({&buffer, use.access});
     }
+    if (!program->binding_bytes.empty()) check_bytes(*program);
   }
 
   /// By binding; null for one that is not used.
@@ -50,6 +51,14 @@ class Bindings {
   std::span<Use<Buffer*> const> uses() const { return {uses_.data(), uses_.size()}; }
 
  private:
+  [[gnu::noinline]] void check_bytes(Recorded const& program) const {
+    for (Use<Binding> const& use : program.binding_uses)
+      if (std::size_t const expected = program.binding_bytes[use.handle];
+          buffers_[use.handle]->bytes != expected)
+        throw ValueError(concat("replay: binding ", use.handle, " is ",
+                                BufferTable::describe(*buffers_[use.handle]), " where ", expected,
+                                " bytes were recorded"));
+  }
   /// What is not plain to see: a state that forbids it, another binding that overlaps.
   [[gnu::noinline]] void examine(BufferTable& table, std::span<DataHandle const> handles,
                                  Buffer& buffer, Use<Binding> const& use) {

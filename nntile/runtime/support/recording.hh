@@ -105,7 +105,8 @@ struct Recorded {
   std::uint32_t binding_count = 0;
   std::size_t parameter_bytes = 0;
   DynamicArray<Patch> patches;
-  bool asynchronous = false;  // some task ends by a token
+  DynamicArray<std::size_t> binding_bytes;  // of each binding; none: buffers of any size
+  bool asynchronous = false;                // some task ends by a token
 
   Recorded() = default;
   /// Leaves `patches` empty. Throws ValueError for a binding or a parameter that is out of bounds.
