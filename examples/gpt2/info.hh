@@ -53,6 +53,7 @@ inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions options,
   Sharing sharing = sharing_of(settings.parallel, settings.mesh, ranks, model_of(settings).layers);
   options.mesh = std::move(sharing.mesh);
   options.rules = std::move(sharing.rules);
+  options.keep_received = settings.keep_received;
   std::printf("mesh       %s\n", to_text(options.mesh).c_str());
   std::printf("%10s %16s %16s %16s %16s %10s\n", "rank", "bytes stored", "bytes of arena",
               "bytes sent", "bytes received", "Gflop");

@@ -130,6 +130,10 @@ void add_model_options(CLI::App& app, TrainSettings& settings) {
   app.add_option("--mesh", settings.mesh,
                  "Ranks on each axis, nearest first: tensor=2,data=4 [all on the axis of "
                  "--parallel]");
+  app.add_option(
+      "--keep-received", settings.keep_received,
+      "Ops in a row that may do without a parameter which another rank has sent; then it "
+      "is sent again: less memory, more traffic [kept to its last reader]");
   add_machine_options(app, settings.machine);
 }
 

@@ -32,6 +32,7 @@ namespace gpt2 {
 struct Sharing {
   std::vector<nntile::MeshAxis> mesh;
   std::vector<nntile::ShardRule> rules;
+  std::uint32_t keep_received = nntile::PlanOptions::to_last_reader;
 };
 
 using Rules = std::vector<nntile::ShardRule>;

@@ -85,6 +85,7 @@ template <nntile::Runtime R> class Session {
     if (store.link().ranks == 1) return;
     options.mesh = sharing.mesh;
     options.rules = sharing.rules;
+    options.keep_received = sharing.keep_received;
   }
 
   /// Whether a graph has the axes of the model's batches, which --tile may name.

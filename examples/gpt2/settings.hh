@@ -76,6 +76,7 @@ struct TrainSettings {
   bool profile = false;
   std::string groups = {};  // of a resumed run: its own, where none are given
   std::string parallel = {}, mesh = {};
+  std::uint32_t keep_received = nntile::PlanOptions::to_last_reader;  // ops
   std::int64_t eval_every = 100;
   std::int64_t save_every = 500;
   Machine machine;

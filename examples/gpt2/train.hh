@@ -127,13 +127,16 @@ template <nntile::Runtime R> class Trainer {
                     line("profile", int{s.profile}) + line("groups", s.groups) +
                     line("place", s.machine.place) + line("offload", s.machine.offload) +
                     line("device-memory", s.machine.device_memory) + line("parallel", s.parallel) +
-                    line("mesh", s.mesh) + line("eval-every", s.eval_every) +
-                    line("save-every", s.save_every) + line("tile", s.machine.tile) +
-                    line("numerics", s.machine.numerics) + line("data of hash", corpus_.hash()) +
+                    line("mesh", s.mesh) + line("keep-received", s.keep_received) +
+                    line("eval-every", s.eval_every) + line("save-every", s.save_every) +
+                    line("tile", s.machine.tile) + line("numerics", s.machine.numerics) +
+                    line("data of hash", corpus_.hash()) +
                     line("isa", name_of(isa_of(s.machine.isa) == nntile::Isa::best
                                             ? nntile::kernels::best()
                                             : isa_of(s.machine.isa))));
-    return sharing_of(s.parallel, s.mesh, world_.size(), config_.layers);
+    Sharing sharing = sharing_of(s.parallel, s.mesh, world_.size(), config_.layers);
+    sharing.keep_received = s.keep_received;
+    return sharing;
   }
 
   /// Whether to stop before the last step: on Ctrl-C, at whichever rank, behind the same step.

@@ -236,7 +236,7 @@ inline JobTasks job_tasks(std::span<Plan const> parts) {
 inline JobTasks job_tasks(LogicalGraph const& graph, PlanOptions const& options) {
   passes::MeshShape const mesh(options.mesh);
   detail::Job const of = detail::job_of(graph, options, mesh);
-  passes::PartLists lists(of.plan, mesh, of.homes);
+  passes::PartLists lists(of.plan, mesh, of.homes, options.keep_received);
   detail::JobTasksBuilder builder(graph.name());
   std::vector<std::uint32_t> classes;  // by task of the job
   for (PlannedTask const& task : of.plan.tasks)

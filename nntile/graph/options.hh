@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Options of planning.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,11 @@ struct PlanOptions {
   /// Where they are given, values that are needed late leave a place that is full, a device's for
   /// the host, the host's for the disk, and come back in time.
   std::vector<PlaceCapacity> capacity = {};
+  /// How many ops in a row may do without a kept tile that a rank was sent; when the next one reads
+  /// it, it is sent again. So gathered parameters are not held from forward to backward, which are
+  /// far apart: less memory, more traffic.
+  static constexpr std::uint32_t to_last_reader = UINT32_MAX;
+  std::uint32_t keep_received = to_last_reader;
   /// Cuts an axis into equal multiples of 64 of at most `tile`, instead of tiles of `tile` and a
   /// rest.
   bool even = false;

@@ -73,6 +73,7 @@ struct PartDigest {
   }
   static std::uint64_t of_options(PlanOptions const& options) {
     Digest digest;
+    digest.add(options.keep_received);
     for (MeshAxis const& axis : options.mesh)
       digest.add(axis.name).add(static_cast<std::uint64_t>(axis.size));
     for (ShardRule const& rule : options.rules)

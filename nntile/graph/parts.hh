@@ -102,7 +102,7 @@ inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options,
                         passes::MeshShape const& mesh, int rank, PartOf of) {
   Job job = job_of(graph, options, mesh, of == PartOf::thin_job ? rank : all_ranks);
   return passes::SplitPass(std::move(job.plan), mesh, std::move(job.homes), rank,
-                           job.thin ? &*job.thin : nullptr)
+                           options.keep_received, job.thin ? &*job.thin : nullptr)
       .run();
 }
 inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options, int rank) {
@@ -135,7 +135,7 @@ using passes::PartReport;
 inline std::vector<PartReport> report_parts(LogicalGraph const& graph, PlanOptions const& options) {
   passes::MeshShape const mesh(options.mesh);
   detail::Job const job = detail::job_of(graph, options, mesh);
-  return passes::report(job.plan, mesh, job.homes);
+  return passes::report(job.plan, mesh, job.homes, options.keep_received);
 }
 
 /// The least that all ranks together send in a run, in bytes, with homes as the rules give them and
@@ -146,7 +146,8 @@ inline std::vector<PartReport> report_parts(LogicalGraph const& graph, PlanOptio
 inline Index traffic_bound(LogicalGraph const& graph, PlanOptions const& options) {
   passes::MeshShape const mesh(options.mesh);
   detail::Job job = detail::job_of(graph, options, mesh);
-  return passes::TrafficBoundPass(job.plan, mesh, std::move(job.homes)).run();
+  return passes::TrafficBoundPass(job.plan, mesh, std::move(job.homes), options.keep_received)
+      .run();
 }
 
 namespace detail {

@@ -391,10 +391,16 @@ TEST_CASE("one walk reports what each part says", "[graph][parts]") {
   all.push_back({"pipeline 2, fsdp of 2",
                  {{"pipe", 2}, {"data", 2}},
                  product({pipeline({{"wte.*", "wpe.*"}, {"h.0.*", "ln_f.*"}}), fsdp()})});
-  for (Case const& each : all) {
-    INFO(each.name);
-    std::vector<Plan> const parts = parts_of(of.graph, options_of(each));
-    std::vector<PartReport> const reports = report_parts(of.graph, options_of(each));
+  std::vector<std::pair<Case, std::uint32_t>> tried;
+  for (Case const& each : all)
+    for (std::uint32_t const keep : {PlanOptions::to_last_reader, 4u})
+      tried.push_back({each, keep});
+  for (auto const& [each, keep] : tried) {
+    PlanOptions options = options_of(each);
+    options.keep_received = keep;
+    INFO(each.name << ", " << options.keep_received);
+    std::vector<Plan> const parts = parts_of(of.graph, options);
+    std::vector<PartReport> const reports = report_parts(of.graph, options);
     REQUIRE(reports.size() == parts.size());
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
       PartReport expected{.memory = parts[rank].memory({static_cast<int>(rank), host}),

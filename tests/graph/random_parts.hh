@@ -53,6 +53,7 @@ class RandomParts {
           return rule.mesh == axis.name && rule.at != ShardRule::anywhere;
         });
       }
+    if (below(3) == 0) options_.keep_received = static_cast<std::uint32_t>(below(6));
     refusal_ = refusal_of(options_);
   }
 

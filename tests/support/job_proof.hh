@@ -70,11 +70,17 @@ class JobProof {
       for (std::size_t t = 0; t < parts_[r].tasks().size(); ++t) visit(At{r, t});
   }
 
+  /// The buffer that a tile has of itself; values that are sent again have more.
+  static BufferId tile_of(Plan const& plan, BufferId buffer) {
+    PlannedBuffer const& its = plan.buffers()[buffer];
+    return plan.tensors()[its.tensor].first_buffer + its.tile;
+  }
+  BufferId tile_of(At at, BufferId buffer) const { return tile_of(parts_[at.rank], buffer); }
   /// What a task of an op does, in bytes: the same on every rank that runs it.
   static std::string key(Plan const& plan, PlannedTask const& task) {
     std::string key = concat(task.node, " ", plan.kernels()[task.kernel].name, " ");
     for (Use<BufferId> const& use : plan.uses(task))
-      key += concat(use.handle, " ", name_of(use.access), " ");
+      key += concat(tile_of(plan, use.handle), " ", name_of(use.access), " ");
     auto const args = plan.args(task);
     return key.append(reinterpret_cast<char const*>(args.data()), args.size());
   }
@@ -102,7 +108,8 @@ class JobProof {
       if (!pair.send) fail(name(*pair.receive), ": its message is not sent");
       if (!pair.receive) fail(name(*pair.send), ": its message is not received");
       BufferId const from = used(*pair.send), to = used(*pair.receive);
-      if (from != to || bytes_of(*pair.send) != bytes_of(*pair.receive))
+      if (tile_of(*pair.send, from) != tile_of(*pair.receive, to) ||
+          bytes_of(*pair.send) != bytes_of(*pair.receive))
         fail(name(*pair.send), ": it is received as another tile");
     }
   }
@@ -180,14 +187,15 @@ class JobProof {
       std::uint32_t const number = find_in_whole(at);
       numbers_[at.rank][at.task] = number;
       for (Use<BufferId> const& use : uses)
-        if (writes(use.access)) held_[at.rank][holder(at.rank, use.handle)] = {use.handle, number};
+        if (writes(use.access))
+          held_[at.rank][holder(at.rank, use.handle)] = {tile_of(at, use.handle), number};
       return true;
     }
     TransferArgs args;
     std::memcpy(&args, parts_[at.rank].args(task(at)).data(), sizeof args);
     auto const peer = static_cast<std::size_t>(args.peer);
     if (kind(parts_[at.rank], task(at)) == KernelKind::send) {
-      if (first.buffer != uses[0].handle) fail(name(at), " sends another tile");
+      if (first.buffer != tile_of(at, uses[0].handle)) fail(name(at), " sends another tile");
       mail_[{{at.rank, peer}, args.number}] = first;
       return true;
     }
@@ -207,7 +215,7 @@ class JobProof {
       std::size_t u = 0;
       while (u < uses.size() &&
              (!reads(uses[u].access) || held_[at.rank][holder(at.rank, uses[u].handle)] ==
-                                            Value{uses[u].handle, read_[number][u]}))
+                                            Value{tile_of(at, uses[u].handle), read_[number][u]}))
         ++u;
       if (u == uses.size()) return number;
       wrong = u;

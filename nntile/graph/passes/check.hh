@@ -179,7 +179,7 @@ class CheckPass {
     DynamicArray<Latest> latest(plan_.buffers.size());
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       PlannedTask const& task = plan_.tasks[t];
-      if (copies(task)) continue;
+      if (copies(task) || comes_again(task)) continue;
       std::uint64_t const here = std::uint64_t{task.node} << 32 | task.args;
       for (Use<BufferId> const& use : plan_.uses_of(task)) {
         Latest& before = latest[own(use.handle)];
@@ -197,7 +197,12 @@ class CheckPass {
   bool copies(PlannedTask const& task) const {
     return plan_.kernels[task.kernel].kind == KernelKind::copy;
   }
-  /// The buffer that a tile has of itself; copies at other places have more.
+  /// Whether it receives a value that this rank has had before.
+  bool comes_again(PlannedTask const& task) const {
+    return plan_.kernels[task.kernel].kind == KernelKind::receive &&
+           plan_.uses_of(task)[0].handle != own(plan_.uses_of(task)[0].handle);
+  }
+  /// The buffer that a tile has of itself; copies at other places, and what comes again, have more.
   BufferId own(BufferId b) const {
     PlannedBuffer const& buffer = plan_.buffers[b];
     return plan_.tensors[buffer.tensor].first_buffer + buffer.tile;

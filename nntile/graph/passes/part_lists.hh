@@ -24,13 +24,16 @@ class PartLists {
   };
 
   /// The plan, the mesh and the homes of all buffers outlive it.
-  PartLists(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> const& homes)
+  PartLists(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> const& homes,
+            std::uint32_t keep_received)
       : plan_(plan),
         mesh_(mesh),
         homes_(homes),
         lists_(static_cast<std::size_t>(mesh.ranks())),
+        now_(plan.buffers.size()),
         number_(plan.buffers.size()) {
-    RankWalk(plan, mesh, homes).run(*this);
+    for (std::uint32_t b = 0; b < now_.size(); ++b) now_[b] = b;
+    RankWalk(plan, mesh, homes, keep_received).run(*this);
   }
 
   /// In the common order.
@@ -52,10 +55,16 @@ class PartLists {
     part.tensors.resize(2);  // one for what is in the arena, one for what is not
     part.tensors[1].storage = Storage::stored;
     part.tasks.reserve(size(rank));
+    again_.clear();
     for (std::size_t i = 0; i < size(rank); ++i) {
       auto const [moves, number] = entry(rank, i);
       PlannedTask own;
       Use<BufferId> moved{};
+      if (moves && messages_[number].again && messages_[number].to == rank) {
+        now_[messages_[number].buffer] =
+            static_cast<std::uint32_t>(plan_.buffers.size() + again_.size());
+        again_.push_back(messages_[number].buffer);
+      }
       if (moves)
         moved = {messages_[number].buffer,
                  messages_[number].from == rank ? Access::read : Access::write};
@@ -64,9 +73,10 @@ class PartLists {
       auto const uses = moves ? std::span(&std::as_const(moved), 1) : plan_.uses_of(own);
       own.first_use = static_cast<std::uint32_t>(part.uses.size());
       own.use_count = static_cast<std::uint8_t>(uses.size());
-      part.uses.append(uses);
+      for (Use<BufferId> const& use : uses) part.uses.push_back({now_[use.handle], use.access});
       part.tasks.push_back(own);
     }
+    for (std::uint32_t const b : again_) now_[b] = b;
     add_buffers(part);
     return lifetime(std::move(part));
   }
@@ -91,15 +101,18 @@ class PartLists {
 
   /// Numbers the buffers that are used in ascending order.
   void add_buffers(PlanData& part) {
+    std::size_t const own = plan_.buffers.size();
+    number_.resize(std::max(number_.size(), own + again_.size()));
     std::vector<std::uint32_t> used;
     for (Use<BufferId> const& use : part.uses)
       if (std::exchange(number_[use.handle], 1u) == 0) used.push_back(use.handle);
     std::sort(used.begin(), used.end());
     for (std::uint32_t const b : used) {
       number_[b] = static_cast<std::uint32_t>(part.buffers.size());
-      bool const here = stored(b) && mesh_.contains(homes_[b].box, part.rank);
-      part.buffers.push_back(
-          {.tensor = here ? 1u : 0u, .location = {part.rank, {}}, .bytes = plan_.buffers[b].bytes});
+      bool const here = b < own && stored(b) && mesh_.contains(homes_[b].box, part.rank);
+      part.buffers.push_back({.tensor = here ? 1u : 0u,
+                              .location = {part.rank, {}},
+                              .bytes = plan_.buffers[b < own ? b : again_[b - own]].bytes});
     }
     for (Use<BufferId>& use : part.uses) use.handle = number_[use.handle];
     for (std::uint32_t const b : used) number_[b] = 0;
@@ -110,6 +123,8 @@ class PartLists {
   std::vector<TileHome> const& homes_;
   std::vector<std::vector<std::uint32_t>> lists_;  // tasks, and messages with the bit, by rank
   std::vector<RankWalk::Message> messages_;
+  std::vector<std::uint32_t> now_;     // the buffer that has a tile in a part, by that of the job
+  std::vector<std::uint32_t> again_;   // those of tiles that are sent again, behind the job's
   std::vector<std::uint32_t> number_;  // of a buffer in a part, plus what marks it
 };
 

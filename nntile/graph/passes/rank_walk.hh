@@ -24,8 +24,9 @@ namespace nntile::passes {
 /// ranks need its result and what it reads comes to them for no more bytes; else at the rank that
 /// has most of it, and of several such at the one nearest to its target: so each rank but the root
 /// sends one sum of a tree, whose roots are dealt out by bytes. A tile is sent to a rank right
-/// before the first task there that reads it, once for each value. At the end, and at that of each
-/// phase, the ranks that store a tile have its last value.
+/// before the first task there that reads it, once for each value, and again where a kept tile has
+/// been without a reader for more ops than PlanOptions::keep_received. At the end, and at that of
+/// each phase, the ranks that store a tile have its last value.
 class RankWalk {
  public:
   /// A message of a tile, whose value the node has written. Numbers count those from one rank to
@@ -34,14 +35,16 @@ class RankWalk {
     std::uint32_t buffer, node;
     int from, to;
     std::int64_t number;
+    bool again;  // the receiver may have had this value, and dropped it
   };
 
   /// Of a thin job the messages of its own coordinate are those of the whole one.
   RankWalk(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> const& homes,
-           ThinJob const* thin = nullptr)
+           std::uint32_t keep_received, ThinJob const* thin = nullptr)
       : plan_(plan),
         mesh_(mesh),
         homes_(homes),
+        keep_received_(keep_received),
         thin_(thin),
         ranks_(mesh.ranks()),
         words_((static_cast<std::size_t>(ranks_) + 63) / 64),
@@ -50,6 +53,8 @@ class RankWalk {
         valid_(words_),
         sources_(plan.buffers.size()),
         written_by_(plan.buffers.size()),
+        read_by_(keep_received == PlanOptions::to_last_reader ? 0 : plan.buffers.size(), no_id),
+        dropped_(read_by_.size()),
         numbers_(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(ranks_)) {}
 
   /// Calls sink.task(task, box) for each and sink.message(message), in the common order, and
@@ -122,6 +127,8 @@ class RankWalk {
     PlannedTask const& task = plan_.tasks[t];
     auto const uses = plan_.uses_of(task);
     bool const cut = task.location.rank > 0;  // of a thin job
+    for (Use<BufferId> const& use : uses)
+      if (!read_by_.empty() && reads(use.access)) drop_old(use.handle, task.node);
     RankBox const box = place(t, uses);
     if (thin_ != nullptr) check_reads(uses, box);
     for (Use<BufferId> const& use : uses)
@@ -136,8 +143,18 @@ class RankWalk {
       if (writes(use.access)) {
         set_valid(use.handle, box);
         written_by_[use.handle] = task.node;
+        if (!dropped_.empty()) dropped_[use.handle] = false;
       }
     sink.task(task, box);
+  }
+  /// Where no op has read a kept tile for long, its value is at its home alone.
+  void drop_old(std::uint32_t b, std::uint32_t node) {
+    std::uint32_t const last = std::exchange(read_by_[b], node);
+    std::uint32_t const gap = last < node ? node - last : last - node;
+    if (last == no_id || gap <= keep_received_ || !places_.stored(b)) return;
+    if (!(sources_[b] == homes_[b].box)) return;
+    set_valid(b, homes_[b].box);
+    dropped_[b] = true;
   }
 
   /// The ranks that run a task.
@@ -215,7 +232,8 @@ class RankWalk {
       if (valid(b, hop.to) || !valid(b, hop.from)) continue;  // an output that nothing computes
       set_valid(b, hop.to);
       std::int64_t const number = numbers_[pair(hop.from, hop.to)]++;
-      sink.message(Message{b, written_by_[b], hop.from, hop.to, number});
+      bool const again = !dropped_.empty() && dropped_[b];
+      sink.message(Message{b, written_by_[b], hop.from, hop.to, number, again});
     }
   }
 
@@ -306,6 +324,7 @@ class RankWalk {
   PlanData const& plan_;
   MeshShape const& mesh_;
   std::vector<TileHome> const& homes_;  // of all buffers
+  std::uint32_t const keep_received_;
   ThinJob const* thin_;
   LeftOut left_out_{thin_};
   std::vector<bool> written_;  // of a thin job: tensors of which some task writes tiles
@@ -320,6 +339,8 @@ class RankWalk {
   std::vector<std::uint64_t> valid_;       // ranks that have a tile's present value
   std::vector<RankBox> sources_;           // ... that made or store it
   std::vector<std::uint32_t> written_by_;  // node of the present value
+  std::vector<std::uint32_t> read_by_;     // node that last read a buffer; empty: all are kept
+  std::vector<bool> dropped_;              // buffers whose value is sent again
   std::vector<std::int64_t> numbers_;      // of the next message from each rank to each
 };
 

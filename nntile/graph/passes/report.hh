@@ -23,8 +23,9 @@ struct PartReport {
 /// By rank; lays out the arena of one after the other. `homes` are those of all buffers. Cost:
 /// linear in the tasks of all ranks, and four bytes for each.
 inline std::vector<PartReport> report(PlanData const& plan, MeshShape const& mesh,
-                                      std::vector<TileHome> const& homes) {
-  PartLists lists(plan, mesh, homes);
+                                      std::vector<TileHome> const& homes,
+                                      std::uint32_t keep_received) {
+  PartLists lists(plan, mesh, homes, keep_received);
   std::vector<PartReport> reports(static_cast<std::size_t>(mesh.ranks()));
   auto const of = [&](int rank) -> PartReport& { return reports[static_cast<std::size_t>(rank)]; };
   for (RankWalk::Message const& message : lists.messages()) {

@@ -18,14 +18,23 @@ namespace nntile::passes {
 class SplitPass {
  public:
   SplitPass(PlanData plan, MeshShape const& mesh, std::vector<TileHome> homes, int rank,
-            ThinJob const* thin = nullptr)
-      : plan_(std::move(plan)), mesh_(mesh), homes_(std::move(homes)), rank_(rank), thin_(thin) {}
+            std::uint32_t keep_received, ThinJob const* thin = nullptr)
+      : plan_(std::move(plan)),
+        mesh_(mesh),
+        homes_(std::move(homes)),
+        rank_(rank),
+        keep_received_(keep_received),
+        thin_(thin) {
+    if (keep_received_ == PlanOptions::to_last_reader) return;
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) now_.push_back(b);
+  }
 
   PlanData run() {
     int const ranks = mesh_.ranks();
     part_.tasks.reserve(plan_.tasks.size() / static_cast<std::size_t>(ranks));
-    RankWalk walk(plan_, mesh_, homes_, thin_);
+    RankWalk walk(plan_, mesh_, homes_, keep_received_, thin_);
     walk.run(*this);
+    plan_.buffers.append(part_.again);
     plan_.messages = walk.most_messages(rank_);
     plan_.tasks = std::move(part_.tasks);
     plan_.uses = std::move(part_.uses);
@@ -48,16 +57,23 @@ class SplitPass {
     PlannedTask own = task;
     own.hints = 0, own.priority = 0;  // marks of a thin job
     own.first_use = static_cast<std::uint32_t>(part_.uses.size());
-    part_.uses.append(uses);
+    for (Use<BufferId> const& use : uses) part_.uses.push_back({now(use.handle), use.access});
     add(own, {plan_.args.data() + task.args, task.args_bytes});
   }
   void end_phase() { part_.ends.push_back(static_cast<std::uint32_t>(part_.tasks.size())); }
   void message(RankWalk::Message const& message) {
     if (message.from == rank_) add_transfer(KernelKind::send, message, message.to);
-    if (message.to == rank_) add_transfer(KernelKind::receive, message, message.from);
+    if (message.to != rank_) return;
+    if (message.again) {
+      now_[message.buffer] = static_cast<std::uint32_t>(plan_.buffers.size() + part_.again.size());
+      part_.again.push_back(plan_.buffers[message.buffer]);
+    }
+    add_transfer(KernelKind::receive, message, message.from);
   }
 
  private:
+  /// The buffer that has a tile here: another one each time that it is sent again.
+  std::uint32_t now(std::uint32_t b) const { return now_.empty() ? b : now_[b]; }
   /// A transfer is of the node that wrote the value: it precedes all that read it.
   void add_transfer(KernelKind kind, RankWalk::Message const& message, int peer) {
     std::uint32_t const b = message.buffer;
@@ -70,7 +86,7 @@ class SplitPass {
     task.use_count = 1;
     task.tensor = plan_.buffers[b].tensor;
     task.tile = plan_.buffers[b].tile;
-    part_.uses.push_back({b, kind == KernelKind::send ? Access::read : Access::write});
+    part_.uses.push_back({now(b), kind == KernelKind::send ? Access::read : Access::write});
     TransferArgs const args{message.number, peer, 0};
     add(task, std::as_bytes(std::span(&args, 1)));
   }
@@ -92,7 +108,7 @@ class SplitPass {
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) {
       PlannedBuffer& buffer = plan_.buffers[b];
       bool const stored = plan_.tensors[buffer.tensor].storage != Storage::arena;
-      bool const home = stored && mesh_.contains(homes_[b].box, rank_);
+      bool const home = stored && b < homes_.size() && mesh_.contains(homes_[b].box, rank_);
       buffer.copy = stored && here[b] && !home;
       buffer.location.rank = home || here[b] ? rank_
                              : stored        ? mesh_.first(homes_[b].box)
@@ -104,7 +120,8 @@ class SplitPass {
     DynamicArray<PlannedTask> tasks;
     DynamicArray<Use<BufferId>> uses;
     DynamicArray<std::byte> args;
-    std::vector<std::uint32_t> ends;  // of phases
+    DynamicArray<PlannedBuffer> again;  // of tiles that are sent again, behind those of the job
+    std::vector<std::uint32_t> ends;    // of phases
     std::int64_t flops = 0;
   };
 
@@ -112,7 +129,9 @@ class SplitPass {
   MeshShape const& mesh_;
   std::vector<TileHome> homes_;
   int const rank_;
+  std::uint32_t const keep_received_;
   ThinJob const* thin_;
+  std::vector<std::uint32_t> now_;  // by buffer of the job; empty: each is its own
   Part part_;
 };
 

@@ -20,7 +20,8 @@ namespace nntile::passes {
 /// for each rank that it comes to. Cost: linear in tasks times ranks.
 class TrafficBoundPass {
  public:
-  TrafficBoundPass(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> homes)
+  TrafficBoundPass(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> homes,
+                   std::uint32_t keep_received)
       : plan_(plan),
         mesh_(mesh),
         homes_(std::move(homes)),
@@ -28,6 +29,8 @@ class TrafficBoundPass {
         words_((static_cast<std::size_t>(mesh.ranks()) + 63) / 64),
         at_(plan.buffers.size() * words_),
         one_(plan.buffers.size()),
+        keep_received_(keep_received),
+        read_by_(keep_received == PlanOptions::to_last_reader ? 0 : plan.buffers.size(), no_id),
         task_(words_) {}
 
   /// Bytes that all ranks together send in a run.
@@ -86,6 +89,8 @@ class TrafficBoundPass {
 
   void visit(PlannedTask const& planned, Target const& target) {
     auto const uses = plan_.uses_of(planned);
+    for (Use<BufferId> const& use : uses)
+      if (!read_by_.empty() && reads(use.access)) drop_old(use.handle, planned.node);
     TaskPlace const place = places_.of(planned);
     Ranks const ranks = task(place.box);
     bool const open = place.open != 0 && !all_there(uses, ranks) &&
@@ -95,6 +100,14 @@ class TrafficBoundPass {
       if (!open && reads(use.access)) move(ranks, use.handle);
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) set(ranks, use.handle, open && count(ranks) > 1);
+  }
+  /// As in the walk: a kept tile that no op has read for long is at its home alone.
+  void drop_old(std::uint32_t b, std::uint32_t node) {
+    std::uint32_t const last = std::exchange(read_by_[b], node);
+    std::uint32_t const gap = last < node ? node - last : last - node;
+    if (last == no_id || gap <= keep_received_ || !places_.stored(b)) return;
+    Ranks const home = task(homes_[b].box);
+    if (!one_[b] && common(home, at(b)) == count(home)) set(home, b);
   }
   /// Bytes by which a tile comes to all of some ranks.
   Index missing(Ranks ranks, std::uint32_t b) {
@@ -142,9 +155,11 @@ class TrafficBoundPass {
   std::vector<TileHome> homes_;
   FixedPlaces places_;
   std::size_t const words_;
-  std::vector<std::uint64_t> at_;    // sets of ranks that have a tile's value, by buffer
-  std::vector<bool> one_;            // whether one of them has it alone
-  std::vector<std::uint64_t> task_;  // ranks of the present task
+  std::vector<std::uint64_t> at_;  // sets of ranks that have a tile's value, by buffer
+  std::vector<bool> one_;          // whether one of them has it alone
+  std::uint32_t const keep_received_;
+  std::vector<std::uint32_t> read_by_;  // node, by buffer; empty: all are kept
+  std::vector<std::uint64_t> task_;     // ranks of the present task
   Index bytes_ = 0;
 };
 
