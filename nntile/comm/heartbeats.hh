@@ -73,14 +73,14 @@ class UdpSocket {
 /// Answers who asks with this one's token, and tells it farewell at the end.
 class Answers {
  public:
-  explicit Answers(std::string const& host) {
+  explicit Answers(std::string const& host_name) {
     card_.process = ::getpid();
     std::random_device random;
     card_.token = std::uint64_t{random()} << 32 | random();
-    if (host.empty())
+    if (host_name.empty())
       (void)::gethostname(card_.host, sizeof card_.host - 1);
     else
-      host.copy(card_.host, sizeof card_.host - 1);
+      host_name.copy(card_.host, sizeof card_.host - 1);
     sockaddr_in own = address_of(htonl(INADDR_ANY), 0);
     socklen_t size = sizeof own;
     auto* const any = reinterpret_cast<sockaddr*>(&own);
@@ -215,10 +215,10 @@ class Heartbeats {
     std::string host;
   };
 
-  /// Collective. `host`: what tells hosts apart, "" the system's name. Throws CommError, on every
-  /// rank where one has no socket.
+  /// Collective. `host_name`: what tells hosts apart, "" the system's name. Throws CommError, on
+  /// every rank where one has no socket.
   template <Communicator C>
-  explicit Heartbeats(C& comm, std::string const& host = "") : answers_(host) {
+  explicit Heartbeats(C& comm, std::string const& host_name = "") : answers_(host) {
     auto const& own = answers_.card();
     auto const all = comm.all_gather(std::as_bytes(std::span(&own, 1)));
     std::vector<Peer> first;  // of each host
