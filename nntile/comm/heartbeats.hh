@@ -218,7 +218,7 @@ class Heartbeats {
   /// Collective. `host_name`: what tells hosts apart, "" the system's name. Throws CommError, on
   /// every rank where one has no socket.
   template <Communicator C>
-  explicit Heartbeats(C& comm, std::string const& host_name = "") : answers_(host) {
+  explicit Heartbeats(C& comm, std::string const& host_name = "") : answers_(host_name) {
     auto const& own = answers_.card();
     auto const all = comm.all_gather(std::as_bytes(std::span(&own, 1)));
     std::vector<Peer> first;  // of each host
