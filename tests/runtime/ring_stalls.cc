@@ -305,6 +305,26 @@ TEST_CASE("a scope that holds up dead bytes is named, and it is no deadlock", "[
   CHECK(contains(text, "(64 bytes, step)"));
 }
 
+TEST_CASE("a clock that stands still holds nothing up", "[runtime][stalls]") {
+  struct Policy : RingPolicy {
+    struct Clock : RingPolicy::Clock {
+      static std::int64_t nanoseconds() { return 0; }
+    };
+  };
+  for (int const count : {1, 2, 4}) {
+    BasicRing<Policy> ring(workers(count, count == 4), step_heap(256, OnFull::wait));
+    for (int round = 0; round < 20; ++round) {
+      auto const step = scope(ring, Lifetime::step);
+      auto const buffer = ring.allocate(256, host, Lifetime::step);
+      submit(ring, put_codelet, {{buffer, Access::write}}, 1L);
+      submit(ring, slow_codelet, {{buffer, Access::update}}, 7L);
+      CHECK_THROWS_AS(ring.allocate(64, host, Lifetime::step), DeadlockError);
+      CHECK(read(ring, buffer) == 10);
+    }
+    ring.wait_all();
+  }
+}
+
 TEST_CASE("a verdict waits for tokens", "[runtime][stalls]") {
   Ring ring(workers(2), step_heap(64, OnFull::wait));
   TokenKeeper keeper;
