@@ -77,7 +77,7 @@ struct State {
   std::unique_ptr<EmulatedMemory> memory;
   std::mutex mutex;
   std::map<void*, std::size_t> pinned, there;
-  std::atomic<int> jobs{0}, objects{0};
+  std::atomic<int> jobs{0}, objects{0}, unpinned{0};
   int fails_at_job = 0;
   std::atomic<bool> broken{false};
 };
@@ -85,7 +85,6 @@ State& state() {
   static State the;
   return the;
 }
-thread_local int current = 0;
 thread_local cudaError_t last = cudaSuccess;
 
 /// What a call says: once a kernel has failed, that.
@@ -108,6 +107,7 @@ void reset(Machine const& machine, std::uint64_t seed, int fails_at_job) {
   the.seed = seed;
   the.memory = std::make_unique<EmulatedMemory>(8, std::size_t{1} << 26);
   the.jobs = 0;
+  the.unpinned = 0;
   the.fails_at_job = fails_at_job;
   the.broken = false;
   last = cudaSuccess;
@@ -119,6 +119,11 @@ std::int64_t live_bytes() {
   return sum;
 }
 std::int64_t live_objects() { return state().objects; }
+std::int64_t unpinned_copies() { return state().unpinned; }
+int& current_device() {
+  thread_local int device = 0;
+  return device;
+}
 
 Status run(KernelCall const& call, void* stream) noexcept {
   if (says() != cudaSuccess) return {cudaGetErrorString(last)};
@@ -166,11 +171,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   return says();
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = current;
+  *device = current_device();
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  current = device;
+  current_device() = device;
   return cudaSuccess;
 }
 char const* cudaGetErrorString(cudaError_t error) {
@@ -200,7 +205,8 @@ cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   if (cudaError_t const error = says(); error != cudaSuccess) return error;
   ++state().objects;
-  *stream = new CUstream_st(state().seed == 0 ? 0 : state().seed + static_cast<unsigned>(current));
+  *stream = new CUstream_st(
+      state().seed == 0 ? 0 : state().seed + static_cast<unsigned>(current_device()));
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -244,7 +250,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   if (cudaError_t const error = says(); error != cudaSuccess) return error;
   try {
-    *pointer = state().memory->allocate(bytes, nntile::device(current));
+    *pointer = state().memory->allocate(bytes, nntile::device(current_device()));
   } catch (nntile::OutOfMemory const&) {
     return says(cudaErrorMemoryAllocation);
   }
@@ -273,12 +279,17 @@ cudaError_t cudaFreeHost(void* pointer) {
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* all) {
   *all = std::size_t{1} << 26;
-  *free = *all - state().memory->used(current);
+  *free = *all - state().memory->used(current_device());
   return says();
 }
 cudaError_t cudaMemcpyAsync(void* target, void const* source, std::size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   if (cudaError_t const error = says(); error != cudaSuccess) return error;
+  for (void const* const each : {static_cast<void const*>(target), source}) {
+    cudaPointerAttributes attributes;
+    (void)cudaPointerGetAttributes(&attributes, each);
+    state().unpinned += attributes.type == cudaMemoryTypeUnregistered;
+  }
   stream->push([=] {
     if (fails()) return;
     auto* const from = const_cast<void*>(source);

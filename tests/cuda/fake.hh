@@ -27,6 +27,10 @@ void reset(Machine const& machine = {}, std::uint64_t seed = 0, int fails_at_job
 /// Bytes that are allocated, on devices and pinned; objects that were made and not destroyed.
 std::int64_t live_bytes();
 std::int64_t live_objects();
+/// Copies from and to memory that the library does not know: the driver would wait amid them.
+std::int64_t unpinned_copies();
+/// The calling thread's.
+int& current_device();
 
 /// Runs the CPU entry of a wrapped task on a stream, as a kernel would be.
 Status run(KernelCall const& call, void* stream) noexcept;

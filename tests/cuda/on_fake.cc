@@ -54,6 +54,7 @@ TEMPLATE_LIST_TEST_CASE("random programs through the policy leave what the host 
     losses += static_cast<int>(std::count(got.tasks.begin(), got.tasks.end(), failed) != 0);
     if (!fails)
       CHECK(std::count(got.tasks.begin(), got.tasks.end(), ended) == std::ssize(got.tasks));
+    CHECK(fake::unpinned_copies() == 0);
     CHECK(fake::live_bytes() == 0);
     CHECK(fake::live_objects() == 0);
   }
@@ -85,6 +86,7 @@ TEST_CASE("what the machine lacks is said in one line", "[cuda][on_fake]") {
 TEST_CASE("memory is given to a capacity, and its end says so", "[cuda][on_fake]") {
   fake::reset();
   Cuda devices;
+  fake::current_device() = 2;
   void* const most = devices.allocate(std::size_t{1} << 26, device(1));
   CHECK(most != nullptr);
   CHECK(contains(message_of<OutOfMemory>([&] { devices.allocate(1, device(1)); }),
@@ -93,7 +95,37 @@ TEST_CASE("memory is given to a capacity, and its end says so", "[cuda][on_fake]
   CHECK(empty != nullptr);
   devices.free(most, std::size_t{1} << 26, device(1));
   devices.free(empty, 0, device(0));
+  CHECK(fake::current_device() == 2);
   CHECK(fake::live_bytes() == 0);
+  fake::current_device() = 0;
+}
+
+TEST_CASE("a stream that waits for a mark of another begins behind it", "[cuda][on_fake]") {
+  fake::reset({.devices = 2}, 3);
+  Cuda devices;
+  auto* const numbers = static_cast<long*>(devices.allocate(3 * sizeof(long), pinned));
+  void* const there = devices.allocate(sizeof(long), device(0));
+  std::int64_t const bytes = sizeof(long);
+  char text[status_text_bytes] = {};
+  auto const copy = [&](Stream stream, void* from, void* to) {
+    void* const buffers[] = {from, to};
+    REQUIRE(devices.launch(stream, {copy_codelet, buffers, &bytes}, text).ok());
+    return devices.mark(stream);
+  };
+  constexpr Stream first{0, 0}, second{1, 1};
+  for (long round = 1; round <= 100; ++round) {
+    numbers[0] = -round, numbers[1] = round, numbers[2] = 0;
+    copy(first, &numbers[0], there);
+    devices.wait(second, first, copy(first, &numbers[1], there));
+    std::uint64_t const mark = copy(second, there, &numbers[2]);
+    while (devices.query(second, mark, text) == StreamProgress::running) {
+    }
+    REQUIRE(numbers[2] == round);
+    REQUIRE(devices.query(first, 2 * static_cast<std::uint64_t>(round), text) ==
+            StreamProgress::ended);
+  }
+  devices.free(numbers, 3 * sizeof(long), pinned);
+  devices.free(there, sizeof(long), device(0));
 }
 
 TEST_CASE("a kernel beside memory of the host is refused", "[cuda][on_fake]") {
