@@ -107,6 +107,9 @@ def main():
     train('a text shorter than a sequence', ['17 bytes', '32'], *TINY, '--data', short)
     train('an unknown runtime', ["'openmp'", 'serial', 'ring'], *TINY, *data, '--runtime', 'openmp')
     train('an unknown place', ["--place: 'gpu'", 'host', 'emulated'], *TINY, *data, '--place', 'gpu')
+    if not os.path.exists('/dev/nvidiactl'):
+        train('a device that is not there', ['CUDA'], *TINY, *data, '--place', 'device')
+    train('a device of StarPU', ['starpu', 'serial', 'ring'], *TINY, *data, '--place', 'device', '--runtime', 'starpu')
     on_device = ['--place', 'emulated']
     train('something else to offload', ["'all'", 'none', 'optimizer', 'parameters'], *TINY, *data, *on_device,
           '--offload', 'all')
