@@ -133,6 +133,15 @@ template <class Policy> class Machine {
     scheduler.push_shared(domain.task(slot), slot.level);
     parking.wake(1);
   }
+  /// The same for one of normal level that any worker may run.
+  [[gnu::always_inline]] void give_usual(Domain<Policy>& domain, Hot const& slot) {
+    if (!domain.is_root()) [[unlikely]]
+      return offer(domain, slot);
+    ReadyTask const task = domain.task(slot);
+    if (scheduler.push_lone(task, normal_level)) return;
+    scheduler.push_shared(task, normal_level);
+    parking.wake(1);
+  }
   void give(ReadyTask ready) {
     if (!is_program(ready)) return give(root, root.window.at(slot_of(ready)));
     scheduler.flights[flight_of(ready)].lane(level_of(ready)).push(task_of(ready));

@@ -60,34 +60,47 @@ struct Payload {
 
   static std::size_t padded(std::size_t arguments) { return (arguments + 7) & ~std::size_t{7}; }
 
+  /// Whether the slot has room; `arguments` are padded.
+  static bool fits(std::size_t operands, std::size_t arguments) {
+    return operands <= inline_operands &&
+           arguments + operands * (sizeof(void*) + sizeof(PackedUse)) + sizeof(std::int64_t) <=
+               sizeof(ColdSlot::payload);
+  }
   /// Bytes of a block, or 0 if the slot has room.
   static std::size_t block_bytes(std::size_t operands, std::size_t arguments) {
-    if (operands <= inline_operands &&
-        padded(arguments) + operands * (sizeof(void*) + sizeof(PackedUse)) + sizeof(std::int64_t) <=
-            sizeof(ColdSlot::payload))
-      return 0;
+    if (fits(operands, padded(arguments))) return 0;
     return padded(arguments) + operands * (sizeof(Use<support::Buffer*>) + sizeof(void*)) +
            sizeof(std::int64_t);
   }
 
-  /// Writes the payload into the slot; `block_bytes` is 0 for them. Calls each(i) for each operand,
-  /// in turn.
-  template <class Each>
-  [[gnu::always_inline]] static void put(ColdSlot& cold, std::span<std::byte const> arguments,
-                                         std::span<Use<support::Buffer*> const> uses,
-                                         void* const* pointers, std::int64_t tile, Each&& each) {
-    // g++ 12 warns of writes behind the slot where it does not know this.
-    if (uses.size() > inline_operands) __builtin_unreachable();
-    std::byte* at = put_arguments(cold.payload, arguments);
-    std::byte* const packed_uses = at + uses.size() * sizeof(void*);
-    for (std::size_t i = 0; i < uses.size(); ++i) {
-      PackedUse const packed = reinterpret_cast<std::uintptr_t>(uses[i].handle) |
-                               static_cast<std::uintptr_t>(uses[i].access);
-      std::memcpy(at + i * sizeof(void*), &pointers[i], sizeof(void*));
-      std::memcpy(packed_uses + i * sizeof packed, &packed, sizeof packed);
-      each(i);
+  /// The places of operands in a slot where they fit.
+  class Place {
+   public:
+    Place(std::byte* pointers, std::size_t operands)
+        : pointers_(pointers), uses_(pointers + operands * sizeof(void*)), operands_(operands) {}
+    void put(std::size_t i, void* pointer, support::Buffer& buffer, Access access) const {
+      PackedUse const packed =
+          reinterpret_cast<std::uintptr_t>(&buffer) | static_cast<std::uintptr_t>(access);
+      std::memcpy(pointers_ + i * sizeof pointer, &pointer, sizeof pointer);
+      std::memcpy(uses_ + i * sizeof packed, &packed, sizeof packed);
     }
-    append(packed_uses + uses.size() * sizeof(PackedUse), &tile, sizeof tile);
+    void put(std::size_t i, support::Buffer& buffer, Access access) const {
+      put(i, buffer.pointer, buffer, access);
+    }
+    /// Writes the rest of the payload.
+    void end(ColdSlot& cold, std::span<std::byte const> arguments, std::int64_t tile) const {
+      append(cold.payload, arguments.data(), arguments.size());
+      append(uses_ + operands_ * sizeof(PackedUse), &tile, sizeof tile);
+    }
+
+   private:
+    std::byte* const pointers_;
+    std::byte* const uses_;
+    std::size_t const operands_;
+  };
+  /// `arguments` are padded.
+  static Place place(ColdSlot& cold, std::size_t arguments, std::size_t operands) {
+    return {cold.payload + arguments, operands};
   }
 
   /// Writes the payload into a block, and its address, the arguments' size and the number of

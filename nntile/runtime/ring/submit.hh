@@ -20,29 +20,62 @@ template <class Policy> class Submitter {
  public:
   Submitter(Domain<Policy>& domain, Driver<Policy>& driver)
       : machine_(domain.machine), domain_(domain), driver_(driver), wiring_(domain, driver) {
-    wiring_.prepare(usual_operands);
+    wiring_.prepare(Payload::inline_operands);
   }
 
   Wiring<Policy> const& wiring() const { return wiring_; }
 
   /// Submits a task and returns its sequence. Throws what BufferTable::bind does, and
   /// std::bad_alloc; nothing is submitted then.
+  ///
+  /// What most are like is in one function: one look at each operand, which goes into the next slot
+  /// before that is opened, and then one note of it. Whatever else there is, is found before
+  /// anything has changed, and left to `submit_any`.
   [[gnu::noinline]] std::uint64_t submit(Task<DataHandle> const& task) {
-    std::size_t const count = task.uses.size();
-    if (count > usual_operands) [[unlikely]]
-      return submit_many(task);
-    Use<support::Buffer*> uses[usual_operands];
-    void* pointers[usual_operands];
-    BufferUsers* users[usual_operands];
-    bool crowded = false;
     typename Policy::Trace::Submission trace(machine_.trace);
-    auto const found = [&](std::size_t i, std::uint32_t index) {
-      users[i] = &driver_.reclaim().users_of(index);
-      crowded |= Wiring<Policy>::is_crowded(task.uses[i].access, *users[i]);
-    };
-    if (!machine_.table.bind(task, uses, pointers, found)) [[unlikely]]
-      return submit_unusual(task, {uses, count}, pointers, trace);
-    return submit_usual(task, {uses, count}, pointers, users, crowded, trace);
+    auto const operands = task.uses;  // not read again behind each of the stores
+    std::size_t const arguments = Payload::padded(task.arguments.size());
+    if (!support::BufferTable::is_usual(task.codelet) || has_hints(task.hints) ||
+        !Payload::fits(operands.size(), arguments)) [[unlikely]]
+      return submit_any(task, trace);
+    bool const has_room = wiring_.has_room();
+    if (!has_room && !make_room_for(operands, trace)) [[unlikely]]
+      return submit_any(task, trace);
+    std::uint64_t const ticket = domain_.window.head();
+    auto& cold = domain_.window.cold(static_cast<std::uint32_t>(ticket));
+    auto const payload = Payload::place(cold, arguments, operands.size());
+    auto const usual = machine_.table.usual_operands();
+    typename Wiring<Policy>::Usual wiring(wiring_);
+    support::Buffer* buffers[Payload::inline_operands];
+    BufferUsers* users[Payload::inline_operands];
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      buffers[i] = usual(operands[i]);
+      if (buffers[i] == nullptr) [[unlikely]]
+        return submit_any(task, trace);
+      users[i] = &driver_.reclaim().users_of(operands[i].handle.index);
+      payload.put(i, *buffers[i], operands[i].access);
+      if (!wiring.add(operands[i].access, *users[i])) [[unlikely]]
+        return submit_any(task, trace);
+    }
+    if (has_room) trace.reached(SubmitStep::bind), trace.reached(SubmitStep::room);
+    if (!wiring.keep_open()) [[unlikely]]
+      return submit_any(task, trace);
+    trace.reached(SubmitStep::lookup);
+    std::uint64_t const sequence = domain_.window.next_sequence();
+    Hot& slot = domain_.window.open(SlotKind::task, normal_level, -1, 1);
+    slot.spilled = false;
+    slot.operands = static_cast<std::uint8_t>(operands.size());
+    slot.argument_bytes = static_cast<std::uint8_t>(arguments);
+    cold.work = task.codelet;
+    cold.tensor = task.label.tensor;
+    payload.end(cold, task.arguments, task.label.tile);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      Wiring<Policy>::note_usual(operands[i].access, *buffers[i], *users[i], reference_to(ticket),
+                                 ticket);
+    trace.reached(SubmitStep::payload);
+    wiring_.publish_usual(slot);
+    trace.ended(sequence, task.codelet, in_use());
+    return sequence;
   }
 
   /// Submits a pending task, whose body is filled in. Returns the first of its sequences.
@@ -76,14 +109,13 @@ template <class Policy> class Submitter {
   }
 
  private:
-  static constexpr std::size_t usual_operands = 16;
   struct Placement {
     std::uint8_t level;
     std::int16_t worker;
   };
 
-  [[gnu::noinline]] std::uint64_t submit_many(Task<DataHandle> const& task) {
-    typename Policy::Trace::Submission trace(machine_.trace);
+  [[gnu::noinline]] std::uint64_t submit_any(Task<DataHandle> const& task,
+                                             typename Policy::Trace::Submission& trace) {
     uses_.resize(task.uses.size());
     pointers_.resize(task.uses.size());
     (void)machine_.table.bind(task, uses_.data(), pointers_.data());
@@ -91,6 +123,19 @@ template <class Policy> class Submitter {
   }
 
  public:
+  /// Makes room for a task whose operands are usual; false, without waiting for any, where they are
+  /// not, as that may be an error.
+  [[gnu::noinline]] bool make_room_for(std::span<Use<DataHandle> const> operands,
+                                       typename Policy::Trace::Submission& trace) {
+    auto const usual = machine_.table.usual_operands();
+    for (Use<DataHandle> const& use : operands)
+      if (usual(use) == nullptr) return false;
+    trace.reached(SubmitStep::bind);
+    wiring_.make_room();
+    trace.reached(SubmitStep::room);
+    return true;
+  }
+
   /// One whose operands were looked up: asynchronous, or one that does more than read, write and
   /// update, or names parts of buffers, or is of a body. In a child domain tasks that accumulate
   /// are in order.
@@ -115,7 +160,7 @@ template <class Policy> class Submitter {
     bool const claims = groups == Groups::claimed;
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
     Hot& slot = fill(task, uses, pointers, {level, worker}, block,
-                     claims ? SlotKind::claiming : SlotKind::task, [](std::size_t) {});
+                     claims ? SlotKind::claiming : SlotKind::task);
     if (claims) slot.runs_as = SlotKind::task;
     wiring_.note(uses, reference_to(ticket), ticket, groups, parts);
     trace.reached(SubmitStep::payload);
@@ -125,49 +170,26 @@ template <class Policy> class Submitter {
   }
 
  private:
-  /// Any other, in one function: no part of it may cost a call.
-  [[gnu::always_inline]] std::uint64_t submit_usual(Task<DataHandle> const& task,
-                                                    std::span<Use<support::Buffer*> const> uses,
-                                                    void* const* pointers,
-                                                    BufferUsers* const* users, bool crowded,
-                                                    typename Policy::Trace::Submission& trace) {
-    Placement const placement = place(task.hints, task);
-    std::size_t const bytes = Payload::block_bytes(uses.size(), task.arguments.size());
-    trace.reached(SubmitStep::bind);
-    wiring_.make_room();
-    trace.reached(SubmitStep::room);
-    wiring_.collect_usual(uses, users, crowded);
-    trace.reached(SubmitStep::lookup);
-    std::byte* const block = bytes == 0 ? nullptr : take_block(bytes);
-    std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
-    Reference const self = reference_to(ticket);
-    Hot& slot = fill(task, uses, pointers, placement, block, SlotKind::task, [&](std::size_t i) {
-      Wiring<Policy>::note_usual(uses[i], *users[i], self, ticket);
-    });
-    trace.reached(SubmitStep::payload);
-    wiring_.publish(slot);
-    trace.ended(sequence, task.codelet, in_use());
-    return sequence;
-  }
-
-  /// Opens the next slot and writes the task there, or in `block`. Calls each(i) for each operand.
-  template <class Each>
-  [[gnu::always_inline]] Hot& fill(Task<DataHandle> const& task,
-                                   std::span<Use<support::Buffer*> const> uses,
-                                   void* const* pointers, Placement placement, std::byte* block,
-                                   SlotKind kind, Each&& each) {
+  /// Opens the next slot and writes the task there, or in `block`.
+  Hot& fill(Task<DataHandle> const& task, std::span<Use<support::Buffer*> const> uses,
+            void* const* pointers, Placement placement, std::byte* block, SlotKind kind) {
     Hot& slot = domain_.window.open(kind, placement.level, placement.worker, 1);
     ColdSlot& cold = domain_.window.cold(slot.id);
     cold.work = task.codelet;
     cold.tensor = task.label.tensor;
     slot.spilled = block != nullptr;
     if (block == nullptr) [[likely]] {
+      std::size_t const arguments = Payload::padded(task.arguments.size());
       slot.operands = static_cast<std::uint8_t>(uses.size());
-      slot.argument_bytes = static_cast<std::uint8_t>(Payload::padded(task.arguments.size()));
-      Payload::put(cold, task.arguments, uses, pointers, task.label.tile, each);
+      slot.argument_bytes = static_cast<std::uint8_t>(arguments);
+      // g++ 12 warns of writes behind the slot where it does not know this.
+      if (uses.size() > Payload::inline_operands) __builtin_unreachable();
+      auto const payload = Payload::place(cold, arguments, uses.size());
+      for (std::size_t i = 0; i < uses.size(); ++i)
+        payload.put(i, pointers[i], *uses[i].handle, uses[i].access);
+      payload.end(cold, task.arguments, task.label.tile);
     } else {
       Payload::put_block(cold, block, task.arguments, uses, pointers, task.label.tile);
-      for (std::size_t i = 0; i < uses.size(); ++i) each(i);
     }
     return slot;
   }
@@ -197,11 +219,12 @@ template <class Policy> class Submitter {
   /// Slots that are not free yet.
   std::uint64_t in_use() const { return domain_.window.head() - domain_.window.watermark(); }
 
+  static bool has_hints(Hints const& hints) { return hints.priority != 0 || hints.worker != -1; }
   /// The queue of a task with these hints, prepared. Throws ValueError for a kind of workers of
   /// which there is none.
   template <class Named>
   [[gnu::always_inline]] Placement place(Hints const& hints, Named const& task) {
-    if (hints.priority == 0 && hints.worker == -1) [[likely]]
+    if (!has_hints(hints)) [[likely]]
       return {normal_level, -1};
     Placement const result{level_of(hints.priority), worker_of(hints, task.codelet)};
     machine_.scheduler.prepare(result.level, result.worker);

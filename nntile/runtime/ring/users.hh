@@ -68,10 +68,31 @@ struct alignas(64) BufferUsers : LastUsers<Reference, Readers> {
     readers.clear();
   }
 
+  /// Whether it has no pending tasks, and readers alone, fewer than there is room for: then what
+  /// follows needs few branches.
+  bool usual() const { return readers.takes_reader() && pending_count == 0; }
+  /// The newest reader, or the writer if there is none. Tickets ascend: where this one has left the
+  /// window, so have the others.
+  Reference newest() const {
+    Reference const reader = last_reader(), last_writer = writer;  // loaded both: no branch
+    return readers.empty() ? last_writer : reader;
+  }
+  /// As `enter` of a reader: one branch, which tasks that name buffers once do not take.
+  void enter_reader(Reference task) {
+    if (readers.empty() | (last_reader() != task)) [[likely]]
+      readers.push_back(task);
+  }
+
   /// Pending tasks that name the buffer; it lives until they have ended.
   std::uint32_t pending_count = 0;
   /// Its handle is void; the last user reclaims it.
   bool retired = false;
+
+ private:
+  /// Of usual users; anything if there are none.
+  Reference last_reader() const {
+    return readers.references[(readers.state - 1) & (most_readers - 1)];
+  }
 };
 static_assert(sizeof(BufferUsers) == 64);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "nntile/runtime/ring/slot.hh"
 #include "nntile/runtime/ring/users.hh"
@@ -93,7 +94,7 @@ template <class Policy> class Window {
       return ((reference - first) & ~pending_bit) < count;
     }
   };
-  Live live() const {
+  [[gnu::always_inline]] Live live() const {
     return {static_cast<Reference>(watermark()), static_cast<std::uint32_t>(head() - watermark())};
   }
 
@@ -187,10 +188,7 @@ template <class Policy> class Window {
 
   /// Whether this producer is met for the first time in the collection `tag`, which is not 0.
   bool first_meeting(Reference producer, std::uint32_t tag) {
-    std::uint32_t& seen = seen_[producer & mask_];
-    if (seen == tag) return false;
-    seen = tag;
-    return true;
+    return std::exchange(seen_[producer & mask_], tag) != tag;
   }
   /// Before tags come round again.
   void forget_collections() { std::fill_n(seen_.get(), size(), 0u); }

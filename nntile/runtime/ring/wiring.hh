@@ -53,30 +53,54 @@ template <class Policy> class Wiring {
     if (parts) note_parts(uses, ticket, groups);
   }
 
-  /// The same for a task whose operands are buffers as a whole, which it reads, writes or updates;
-  /// `crowded`: some of these may have no room for one more reader.
-  [[gnu::always_inline]] void collect_usual(Uses uses, BufferUsers* const* users, bool crowded) {
-    count_ = 0;
-    if (uses.empty()) return;
-    if (crowded) [[unlikely]]
-      make_readers_room(uses, users);
-    if (++tag_ == 0) [[unlikely]]
-      restart_tags();
-    Live const live = domain_.window.live();
-    for (std::size_t i = 0; i < uses.size(); ++i)
-      users[i]->each_before(uses[i].access, [&](Reference producer) { consider(producer, live); });
-    if (count_ > edges_per_slot) [[unlikely]]
-      join_all();
+  /// The same for a task whose operands are buffers as a whole, which it reads, writes or updates,
+  /// one after the other: lists what each waits for, unless that has left the window, and then
+  /// keeps what has not ended. Use where there is a free slot: has_room, add for each operand,
+  /// keep_open, Window::open, note_usual for each. It branches where the answer is mostly the same.
+  class Usual {
+   public:
+    explicit Usual(Wiring& wiring)
+        : wiring_(wiring), live_(wiring.domain_.window.live()), listed_(wiring.listed_.data()) {}
+    /// False where there may be pending tasks, or no room for one more reader by name; then start
+    /// again by `collect`.
+    [[gnu::always_inline]] bool add(Access access, BufferUsers& users) {
+      if (!users.usual() && !wiring_.become_usual(users)) [[unlikely]]
+        return false;
+      bool const alone = !writes(access);
+      Reference const last = alone ? users.writer : users.newest();
+      bool const open = live_(last);
+      listed_[count_] = last;
+      count_ += open;
+      if (!alone && open) [[unlikely]]
+        for (std::uint32_t i = users.readers.state; i-- > 1;) {
+          if (!live_(users.readers.references[i - 1])) break;
+          listed_[count_++] = users.readers.references[i - 1];
+        }
+      return true;
+    }
+    /// False if there are more than a slot has edges: as above.
+    [[gnu::always_inline]] bool keep_open() {
+      wiring_.count_ = 0;
+      return count_ == 0 || wiring_.keep_open(count_);
+    }
+
+   private:
+    Wiring& wiring_;
+    Live const live_;
+    Reference* const listed_;
+    std::size_t count_ = 0;
+  };
+  bool has_room() const { return domain_.window.head() < look_at_; }
+  [[gnu::always_inline]] static void note_usual(Access access, support::Buffer& buffer,
+                                                BufferUsers& users, Reference self,
+                                                std::uint64_t ticket) {
+    if (writes(access))
+      users.enter(access, self);
+    else
+      users.enter_reader(self);
+    support::BufferTable::commit({&buffer, access}, support::Ticket{ticket});
   }
-  static void note_usual(Use<support::Buffer*> const& use, BufferUsers& users, Reference self,
-                         std::uint64_t ticket) {
-    users.enter(use.access, self);
-    support::BufferTable::commit(use, support::Ticket{ticket});
-  }
-  static bool is_crowded(Access access, BufferUsers const& users) {
-    return !writes(access) && !users.readers.takes_reader();
-  }
-  /// Before any `collect_usual` of as many operands. Throws std::bad_alloc.
+  /// Before any `Usual` of as many operands. Throws std::bad_alloc.
   void prepare(std::size_t operands) {
     if (listed_.size() < operands * most_per_operand) listed_.resize(operands * most_per_operand);
   }
@@ -85,11 +109,15 @@ template <class Policy> class Wiring {
   [[gnu::always_inline]] void publish(Hot& slot) {
     if (count_ == 0 || publish_linked(slot)) machine_.give(domain_, slot);
   }
+  /// The same for one of normal level that any worker may run.
+  [[gnu::always_inline]] void publish_usual(Hot& slot) {
+    if (count_ == 0 || publish_linked(slot)) machine_.give_usual(domain_, slot);
+  }
 
  private:
   static constexpr std::uint64_t look_every = 32;
   static constexpr std::uint64_t look_idly = 8;
-  static constexpr std::size_t most_per_operand = most_readers;
+  static constexpr std::size_t most_per_operand = most_readers + 1;  // a writer that is not kept
 
   [[gnu::noinline]] void look_for_room() {
     auto const& window = domain_.window;
@@ -216,6 +244,26 @@ template <class Policy> class Wiring {
     listed_[count_++] = producer;
   }
 
+  /// Keeps of so many listed tasks of the window those that have not ended, each once.
+  [[gnu::always_inline]] bool keep_open(std::size_t count) {
+    if (++tag_ == 0) [[unlikely]]
+      restart_tags();
+    Reference* const listed = listed_.data();
+    std::uint32_t const tag = tag_;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      Reference const producer = listed[i];
+      if (producer == no_reference) [[unlikely]]
+        continue;  // one ticket of 2^31 looks like it
+      bool const first = domain_.window.first_meeting(producer, tag);
+      bool const open = !domain_.window.hot(producer).consumers.is_closed();
+      listed[kept] = producer;
+      kept += first & open;
+    }
+    count_ = kept;
+    return kept <= edges_per_slot;
+  }
+
   /// Replaces listed producers by joins, eight by one, until a slot has edges for all.
   void join_all() {
     std::size_t first = 0;
@@ -246,14 +294,20 @@ template <class Policy> class Wiring {
     void ready(Hot&) {}
   };
 
+  /// Forgets what has ended; whether the users are usual then.
+  [[gnu::noinline]] bool become_usual(BufferUsers& users) {
+    UsersTable::sweep(users, [this](Reference reference) { return !domain_.finished(reference); });
+    return users.usual();
+  }
   /// Room for one more reader by name of each buffer that is read.
   [[gnu::noinline]] void make_readers_room(Uses uses, BufferUsers* const* users) {
     for (std::size_t i = 0; i < uses.size(); ++i)
-      if (is_crowded(uses[i].access, *users[i])) make_group_room(*users[i], Access::read);
+      if (!writes(uses[i].access) && !users[i]->readers.takes_reader())
+        make_group_room(*users[i], Access::read);
   }
   /// Room for one more of the tasks of that kind.
   [[gnu::noinline]] void make_group_room(BufferUsers& users, Access kind) {
-    UsersTable::sweep(users, [this](Reference reference) { return !domain_.finished(reference); });
+    (void)become_usual(users);
     users.begin_group(
         kind, [this](Readers const& group) { return join({group.begin(), group.count()}); });
     if (!users.readers.full()) return;

@@ -154,34 +154,46 @@ class BufferTable {
   /// usual: it has a CPU entry, and only reads, writes and updates, on the host. Throws ValueError
   /// (no codelet, none of its entries runs on a CPU, or needs more workspace than is lent;
   /// read-only memory that it writes), LifetimeError (handle; a locked buffer; one that is read
-  /// before anything wrote it). Changes no buffer. Calls found(i, index) for the operands of a
-  /// usual task, before their records come into the caches; of others maybe for some.
+  /// before anything wrote it). Changes no buffer.
   bool bind(Task<DataHandle> const& task, Use<Buffer*>* uses, void** pointers) {
-    return bind(task, uses, pointers, [](std::size_t, std::uint32_t) {});
-  }
-  template <class Found>
-  [[gnu::always_inline]] bool bind(Task<DataHandle> const& task, Use<Buffer*>* uses,
-                                   void** pointers, Found&& found) {
-    if (task.codelet == nullptr || task.codelet->cpu == nullptr ||
-        task.codelet->workspace > max_workspace_bytes) [[unlikely]]
+    if (!is_usual(task.codelet)) [[unlikely]]
       return bind_unusual(task, uses, pointers);
-    if (task.uses.empty()) return true;
-    auto const records = records_.all();
-    std::uint32_t const count = records_.count();
-    auto const operands = task.uses;  // not read again behind each of the stores
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      auto const [handle, access] = operands[i];
-      if (handle.index >= count) [[unlikely]]
-        fail_bind(task, i);
-      Buffer& buffer = records[handle.index];
-      if (buffer.generation != handle.generation || buffer.is(examined_states(access))) [[unlikely]]
+    UsualOperands const usual = usual_operands();
+    for (std::size_t i = 0; i < task.uses.size(); ++i) {
+      Buffer* const buffer = usual(task.uses[i]);
+      if (buffer == nullptr) [[unlikely]]
         return bind_unusual(task, uses, pointers);
-      uses[i] = {&buffer, access};
-      pointers[i] = buffer.pointer;
-      found(i, handle.index);
+      uses[i] = {buffer, task.uses[i].access};
+      pointers[i] = buffer->pointer;
     }
     return true;
   }
+  /// The same look at one codelet, and at one operand after the other while no record is made: for
+  /// a caller that then does without `bind` where all are usual.
+  static bool is_usual(Codelet const* codelet) noexcept {
+    return codelet != nullptr && codelet->cpu != nullptr &&
+           codelet->workspace <= max_workspace_bytes;
+  }
+  class UsualOperands {
+   public:
+    explicit UsualOperands(BufferRecords const& records)
+        : records_(records.all()), count_(records.count()) {}
+    /// The record; null where only `bind` can say what that is, or what is wrong.
+    [[gnu::always_inline]] Buffer* operator()(Use<DataHandle> const& use) const noexcept {
+      auto const [handle, access] = use;
+      if (handle.index >= count_) [[unlikely]]
+        return nullptr;
+      Buffer& buffer = records_[handle.index];
+      if (buffer.generation != handle.generation || buffer.is(examined_states(access))) [[unlikely]]
+        return nullptr;
+      return &buffer;
+    }
+
+   private:
+    BufferRecords::All const records_;
+    std::uint32_t const count_;
+  };
+  UsualOperands usual_operands() const noexcept { return UsualOperands(records_); }
 
   /// Notes that the task is submitted: what it writes counts as written, and it is the last use.
   static void commit(std::span<Use<Buffer*> const> uses, Ticket task) noexcept {
