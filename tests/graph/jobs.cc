@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Whole jobs: all parts of a plan compute what one rank does, and none waits for ever.
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,7 +73,11 @@ void move(PlanData& plan, std::size_t from, std::size_t to) {
 
 TEST_CASE("parts of random graphs are one rank's graph, and come to an end", "[graph][jobs]") {
   int tried = 0;
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  // Of the last ones a tile is sent again, and then written away from its home.
+  std::vector<std::uint64_t> seeds(200);
+  std::iota(seeds.begin(), seeds.end(), 1u);
+  seeds.insert(seeds.end(), {2391, 3054, 4795, 4906});
+  for (std::uint64_t const seed : seeds) {
     INFO("seed " << seed);
     RandomParts const job(seed);
     if (job.refusal() != "") continue;
