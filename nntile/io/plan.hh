@@ -177,6 +177,7 @@ class PlanReader {
       fail("the plan is one of another graph than '", graph_.name(), "'");
     RangeRecorder recorder(get<JsonView>(root_, "tasks").elements().size());
     PlanData plan = passes::lower(passes::add_buffers(cut()), graph_, &recorder);
+    read_buffers(plan);
     order(plan, recorder.ranges);
     if (root_.find("by_phase") && get<bool>(root_, "by_phase"))
       plan = passes::list_phases(std::move(plan), graph_);
@@ -274,8 +275,16 @@ class PlanReader {
     std::unordered_map<std::string, std::vector<std::uint32_t>> walked;  // the last one first
     for (std::size_t t = plan.tasks.size(); t-- > 0;)
       walked[concat(plan.tasks[t].node, " ", ranges[t])].push_back(static_cast<std::uint32_t>(t));
+    if (auto const copied = root_.find("copied"))
+      for (JsonView const name : copied->elements()) (void)plan.kernel(copy_of(dtype(name)));
     DynamicArray<PlannedTask> tasks;
+    std::size_t copies = 0;
     for (JsonView const given : get<JsonView>(root_, "tasks").elements()) {
+      if (given.find("copy")) {
+        tasks.push_back(copy(plan, given));
+        ++copies;
+        continue;
+      }
       auto const tiles = get<std::vector<Index>>(given, "tiles");
       auto const offsets =
           given.find("offsets") ? get<std::vector<Index>>(given, "offsets") : std::vector<Index>();
@@ -293,14 +302,71 @@ class PlanReader {
       at->second.pop_back();
       if (given.find("priority")) tasks.back().priority = get<std::int32_t>(given, "priority");
       tasks.back().location = location(given);
+      if (given.find("uses")) replace_uses(plan, tasks.back(), given);
       if (given.find("hints")) tasks.back().hints = get<std::uint16_t>(given, "hints");
     }
-    if (tasks.size() != plan.tasks.size())
-      fail("there are ", tasks.size(), " tasks where its nodes have ", plan.tasks.size());
+    if (tasks.size() - copies != plan.tasks.size())
+      fail("there are ", tasks.size() - copies, " tasks where its nodes have ", plan.tasks.size());
     plan.tasks = std::move(tasks);
   }
 
-  void read_memory(PlanData& plan) const {
+  static PlannedKernel copy_of(DType dtype) {
+    return {KernelKind::copy, "copy", dtype, DType::fp32, Mode::exact};
+  }
+  DType dtype(JsonView name) const {
+    auto const text = name.as<std::string>();
+    for (int i = 0; text && i < dtype_count; ++i)
+      if (*text == nntile::name_of(static_cast<DType>(i))) return static_cast<DType>(i);
+    fail("dtype ", name.shown(), " is unknown");
+  }
+  /// A buffer of the list.
+  PlannedBuffer const& buffer(PlanData const& plan, Index number) const {
+    if (number < 0 || number >= std::ssize(plan.buffers))
+      fail("buffer ", number, " of ", plan.buffers.size());
+    return plan.buffers[static_cast<std::size_t>(number)];
+  }
+  /// A task that copies a tile from one place to another.
+  PlannedTask copy(PlanData& plan, JsonView given) const {
+    auto const ends = get<std::vector<Index>>(given, "copy");
+    if (ends.size() != 2) fail("a copy has ", ends.size(), " buffers; two are needed");
+    PlannedBuffer const &from = buffer(plan, ends[0]), &to = buffer(plan, ends[1]);
+    std::int64_t const bytes = from.payload();
+    PlannedTask task;
+    task.node = get<std::uint32_t>(given, "node");
+    if (std::find(plan.nodes.begin(), plan.nodes.end(), task.node) == plan.nodes.end())
+      fail("a copy belongs to node ", task.node, ", which is none of the plan's");
+    task.kernel = plan.kernel(copy_of(plan.tensors[to.tensor].dtype));
+    task.first_use = static_cast<std::uint32_t>(plan.uses.size());
+    task.use_count = 2;
+    task.tensor = to.tensor;
+    task.tile = to.tile;
+    task.location = location(given);
+    task.cost.bytes = bytes;
+    task.args = static_cast<std::uint32_t>(plan.args.size());
+    task.args_bytes = sizeof bytes;
+    plan.args.resize(plan.args.size() + sizeof bytes);
+    std::memcpy(plan.args.data() + task.args, &bytes, sizeof bytes);
+    plan.uses.push_back({static_cast<BufferId>(ends[0]), Access::read});
+    plan.uses.push_back({static_cast<BufferId>(ends[1]), Access::write});
+    return task;
+  }
+  /// The task uses the same tiles in other buffers.
+  void replace_uses(PlanData& plan, PlannedTask const& task, JsonView given) const {
+    auto const uses = get<std::vector<Index>>(given, "uses");
+    if (uses.size() != task.use_count)
+      fail("a task has ", uses.size(), " buffers where it uses ", int{task.use_count});
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      BufferId& own = plan.uses[task.first_use + i].handle;
+      PlannedBuffer const &before = plan.buffers[own], &now = buffer(plan, uses[i]);
+      if (before.tensor != now.tensor || before.tile != now.tile)
+        fail("buffer ", uses[i], " holds tile ", now.tile, " of '", plan.tensors[now.tensor].name,
+             "' where a task uses tile ", before.tile, " of '", plan.tensors[before.tensor].name,
+             "'");
+      own = static_cast<BufferId>(uses[i]);
+    }
+  }
+
+  void read_buffers(PlanData& plan) const {
     for (JsonView const slot : get<JsonView>(root_, "slots").elements())
       plan.slots.push_back({get<Index>(slot, "bytes"), location(slot)});
     std::size_t b = 0;
@@ -308,6 +374,7 @@ class PlanReader {
       bool const located = slot.is_object();  // not where all buffers of one process are
       std::optional<std::int64_t> const number =
           located ? get<std::int64_t>(slot, "slot") : slot.as<std::int64_t>();
+      if (b == plan.buffers.size() && located && slot.find("copy")) add_copy(plan, slot);
       if (b == plan.buffers.size() || !number || *number < -1 || *number >= no_id)
         fail("buffer ", b, " of ", plan.buffers.size(), " has slot ", slot.shown());
       if (located) plan.buffers[b].location = location(slot);
@@ -315,6 +382,22 @@ class PlanReader {
     }
     if (b != plan.buffers.size())
       fail("there are ", b, " buffers where its tensors have ", plan.buffers.size());
+  }
+  /// One more buffer, of a tile that has one elsewhere.
+  void add_copy(PlanData& plan, JsonView given) const {
+    auto const of = get<std::vector<Index>>(given, "copy");
+    bool const there = of.size() == 2 && of[0] >= 0 && of[0] < std::ssize(plan.tensors);
+    PlannedTensor const* const tensor =
+        there ? &plan.tensors[static_cast<std::size_t>(of[0])] : nullptr;
+    if (!there || !tensor->used || tensor->storage == Storage::view || of[1] < 0 ||
+        of[1] >= tensor->tiling.tile_count())
+      fail("buffer ", plan.buffers.size(), " is a copy of no tile");
+    PlannedBuffer more = plan.buffers[plan.buffer_of(static_cast<std::uint32_t>(of[0]), of[1])];
+    more.copy = true;
+    plan.buffers.push_back(more);
+  }
+
+  void read_memory(PlanData& plan) const {
     for (JsonView const report : get<JsonView>(root_, "memory").elements())
       plan.memory.push_back({location(report), get<Index>(report, "stored"),
                              get<Index>(report, "arena"), get<Index>(report, "arena_lower_bound"),
@@ -349,16 +432,11 @@ class PlanReader {
 }  // namespace detail
 
 /// A plan as JSON: equal plans have equal texts. Throws PlanError where it is not one of the graph,
-/// one rank's part of several, or for other places than the host.
+/// or one rank's part of several.
 inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
   if (plan.ranks() != 1)
     throw PlanError(concat("plan '", plan.name(), "': the part of rank ", plan.rank(), " of ",
                            plan.ranks(), " is not saved; plan it anew from graph and options"));
-  for (MemoryReport const& report : plan.memories())
-    if (!(report.location.place == host))
-      throw PlanError(concat("plan '", plan.name(), "' has tensors at ",
-                             to_string(report.location.place),
-                             ", which is not saved; plan it anew from graph and options"));
   detail::RangeRecorder recorder;
   PlanData const walked =
       passes::lower(passes::add_buffers(detail::unlowered(plan, graph)), graph, &recorder);
@@ -406,6 +484,10 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
   if (Json dims = detail::json_of_dims(plan, graph); !dims.members().empty())
     head["dims"] = std::move(dims);
   if (!plan.phases().empty()) head["by_phase"] = true;
+  Json copied = Json::array();
+  for (PlannedKernel const& kernel : plan.kernels())
+    if (kernel.kind == KernelKind::copy) copied.push_back(name_of(kernel.element));
+  if (!copied.elements().empty()) head["copied"] = std::move(copied);
   std::string text = concat("{\"format\": \"nntile plan\",\n\"version\": ", plan_version);
   for (auto const& [key, value] : head.members())
     text += concat(",\n\"", key, "\": ", to_text(value, -1));
@@ -418,13 +500,21 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
   for (std::size_t b = 0; b < plan.buffers().size(); ++b) {
     PlannedBuffer const& buffer = plan.buffers()[b];
     Json json = buffer.slot == no_id ? std::int64_t{-1} : std::int64_t{buffer.slot};
-    if (!(buffer.location == Location{}))
+    if (!(buffer.location == Location{}) || buffer.copy)
       json = Json::object({{"slot", json}, {"location", detail::json_of(buffer.location)}});
+    if (buffer.copy) json["copy"] = std::vector<Index>{buffer.tensor, buffer.tile};
     text += concat(b == 0 ? "" : ",", to_text(json, -1));
   }
   text += "],\n\"tasks\": [";
   for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
     PlannedTask const& task = plan.tasks()[t];
+    std::span<Use<BufferId> const> const uses = plan.uses(task);
+    if (plan.kernels()[task.kernel].kind == KernelKind::copy) {
+      text += concat(t == 0 ? "\n" : ",\n", "{\"copy\":[", uses[0].handle, ",", uses[1].handle,
+                     "],\"node\":", task.node,
+                     ",\"location\":", to_text(detail::json_of(task.location), -1), "}");
+      continue;
+    }
     auto const at = by_args.find(task.args);
     if (at == by_args.end() || walked.tasks[at->second].node != task.node)
       throw PlanError(
@@ -435,6 +525,12 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
     if (task.hints != 0) text += concat(",\"hints\":", task.hints);
     if (!(task.location == Location{}))
       text += concat(",\"location\":", to_text(detail::json_of(task.location), -1));
+    auto const own = walked.uses_of(walked.tasks[at->second]);
+    if (!std::equal(uses.begin(), uses.end(), own.begin(), own.end())) {
+      std::vector<Index> handles;
+      for (Use<BufferId> const& use : uses) handles.push_back(use.handle);
+      text += concat(",\"uses\":", to_text(Json(handles), -1));
+    }
     text += "}";
   }
   return text + "\n]}\n";

@@ -274,12 +274,50 @@ TEST_CASE("one rank's part of a plan is not saved", "[io][plan]") {
         "plan 'g': the part of rank 1 of 2 is not saved; plan it anew from graph and options");
 }
 
-TEST_CASE("a plan for other places than the host is not saved", "[io][plan]") {
+TEST_CASE("a plan for several places comes back, copies and evictions included", "[io][plan]") {
+  TinyGptGraph const of;
+  std::vector<PlaceRule> const on_device{{.place = device(0)}};
+  std::vector<PlaceRule> const two{{.tensors = "*h.0.*", .place = device(1)},
+                                   {.role = Role::state, .place = disk},
+                                   {.place = device(0)}};
+  for (auto const& place : {on_device, two})
+    for (bool const by_phase : {false, true})
+      for (double const share : {1.0, 0.4}) {
+        PlanOptions options{.tile = 64, .by_phase = by_phase, .place = place};
+        MemoryReport const memory = Plan(of.graph, options).memory({0, device(0)});
+        options.capacity = {
+            {device(0),
+             memory.stored + static_cast<Index>(share * static_cast<double>(memory.arena))}};
+        Plan const plan(of.graph, options);
+        std::string const text = plan_text(plan, of.graph);
+        Plan const back = plan_of(text, "p.json", of.graph);
+        CHECK(digest(back) == digest(plan));
+        CHECK(back.data().buffers == plan.data().buffers);
+        CHECK(plan_text(back, of.graph) == text);
+      }
+}
+
+TEST_CASE("what a file says of copies is checked", "[io][plan]") {
   LogicalGraph graph("g");
   Node const x = graph.input({.shape = {8}}, "x");
   scale(x).named("y").mark_output();
-  PlanOptions const options{.tile = 4, .place = {{.place = device(1)}}};
-  CHECK(
-      message_of<PlanError>([&] { (void)plan_text(Plan(graph, options), graph); }) ==
-      "plan 'g' has tensors at device 1, which is not saved; plan it anew from graph and options");
+  std::string const saved =
+      plan_text(Plan(graph, {.tile = 4, .place = {{.tensors = "x"}, {.place = device(1)}}}), graph);
+  auto const error = [&](std::string_view from, std::string_view to) {
+    std::string const text = replaced(saved, from, to);
+    return message_of<Error>([&] { (void)plan_of(text, "p.json", graph); });
+  };
+  CHECK(error("{", "{") == "(nothing was thrown)");
+  CHECK(contains(error("\"copied\": [\"fp32\"]", "\"copied\": [\"fp31\"]"), "is unknown"));
+  CHECK(contains(error("\"copy\":[0,4]", "\"copy\":[0,9]"), "buffer 9 of 6"));
+  CHECK(contains(error("\"copy\":[0,4]", "\"copy\":[0]"), "a copy has 1 buffers"));
+  CHECK(contains(error("\"copy\":[0,4]", "\"copy\":[1,4]"), "copies something else"));
+  CHECK(contains(error("\"copy\":[0,4],\"node\":0", "\"copy\":[0,4],\"node\":7"), "node 7"));
+  CHECK(contains(error("\"copy\":[0,1]", "\"copy\":[0,2]"), "is a copy of no tile"));
+  CHECK(contains(error("\"uses\":[4,2]", "\"uses\":[5,2]"), "where a task uses tile 0 of 'x'"));
+  CHECK(contains(error("\"uses\":[4,2]", "\"uses\":[4]"), "a task has 1 buffers"));
+  INFO(saved);
+  CHECK(message_of<Error>([&] {
+          (void)plan_of(replaced(saved, "\"uses\":[4,2]", "\"uses\":[0,2]"), "p.json", graph);
+        }) != "(nothing was thrown)");
 }
