@@ -149,9 +149,10 @@ class RankWalk {
   }
   /// Where no op has read a kept tile for long, its value is at its home alone.
   void drop_old(std::uint32_t b, std::uint32_t node) {
-    std::uint32_t const last = std::exchange(read_by_[b], node);
-    std::uint32_t const gap = last < node ? node - last : last - node;
-    if (last == no_id || gap <= keep_received_ || !places_.stored(b)) return;
+    std::uint32_t const last = read_by_[b];
+    if (last != no_id && last >= node) return;  // nodes take turns, tile by tile
+    read_by_[b] = node;
+    if (last == no_id || node - last <= keep_received_ || !places_.stored(b)) return;
     if (!(sources_[b] == homes_[b].box)) return;
     set_valid(b, homes_[b].box);
     dropped_[b] = true;
