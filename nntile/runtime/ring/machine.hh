@@ -14,6 +14,7 @@
 #include "nntile/runtime/ring/payload.hh"
 #include "nntile/runtime/ring/pending.hh"
 #include "nntile/runtime/ring/scheduler.hh"
+#include "nntile/runtime/ring/successors.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/claims.hh"
 #include "nntile/runtime/support/device_tasks.hh"
@@ -200,56 +201,9 @@ template <class Policy> class Machine {
   support::Tokens tokens;  // last, so that no thread is inside `finish` when the others die
 
  private:
-  /// Takes the tasks that a completion has made ready: keeps one, shares the others.
-  struct Successors {
-    Machine& machine;
-    std::uint32_t self;
-    Hot* kept = nullptr;
-    std::uint32_t shared = 0;
-
-    /// The list is walked from the youngest task to the oldest, and of several the oldest of the
-    /// highest level is kept; the next older ones are then on top of the deque.
-    void ready(Hot& slot) {
-      if (self == outside) return share(slot);
-      if (slot.worker != -1 && !machine.scheduler.named(self, slot.worker)) return share(slot);
-      if (kept != nullptr && slot.level < kept->level) return share(slot);
-      if (kept != nullptr) share(*kept);
-      kept = &slot;
-    }
-    void ended(Reference task) { machine.parking.completed(machine.root.name_of(task)); }
-    void share(Hot& slot) {
-      if (slot.worker != -1) [[unlikely]]
-        return machine.give_named(machine.root.task(slot), slot.level, slot.worker);
-      if (self == outside)
-        machine.scheduler.push_shared(machine.root.task(slot), slot.level);
-      else
-        machine.scheduler.push_local(self, machine.root.task(slot), slot.level);
-      ++shared;
-    }
-    ReadyTask end() {
-      if (shared != 0) machine.parking.wake(shared);
-      return kept == nullptr ? no_task : machine.root.task(*kept);
-    }
-  };
-  /// The same in another domain, where none is kept: a body that waits must find it. No other
-  /// thread is woken for the first, which the worker is about to take.
-  struct ChildSuccessors {
-    Machine& machine;
-    Domain<Policy>& domain;
-    std::uint32_t self;
-    std::uint32_t shared = 0;
-
-    void ready(Hot& slot) {
-      machine.queue(self, domain, slot);
-      ++shared;
-    }
-    void ended(Reference task) { machine.parking.completed(domain.name_of(task)); }
-    void end() {
-      if (std::uint32_t const others = shared - (self != outside && shared != 0); others != 0)
-        machine.parking.wake(others);
-      machine.bodies.wake_all();
-    }
-  };
+  friend struct ring::ChildSuccessors<Policy>;
+  using Successors = ring::Successors<Policy>;
+  using ChildSuccessors = ring::ChildSuccessors<Policy>;
 
   /// Runs and ends a task of a domain beside the root, whose slot was taken from its offers.
   [[gnu::noinline]] void run_child(std::uint32_t self, Domain<Policy>& domain, std::uint32_t slot) {
