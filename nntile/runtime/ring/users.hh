@@ -79,7 +79,7 @@ struct alignas(64) BufferUsers : LastUsers<Reference, Readers> {
   }
   /// As `enter` of a reader: one branch, which tasks that name buffers once do not take.
   void enter_reader(Reference task) {
-    if (readers.empty() | (last_reader() != task)) [[likely]]
+    if (int{readers.empty()} | int{last_reader() != task}) [[likely]]
       readers.push_back(task);
   }
 
