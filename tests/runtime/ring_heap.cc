@@ -268,6 +268,25 @@ TEST_CASE("memory of a heap is given out again once its tasks have ended", "[run
   CHECK(ring.stats().step.peak <= 4 * long_room);
 }
 
+TEST_CASE("one step scope has ten times more tasks than the window has slots", "[runtime][heap]") {
+  constexpr std::size_t window = 32, count = 10 * window;
+  RingCapacities capacities = step_heap(count + 1);
+  capacities.window = window;
+  Ring ring(workers(GENERATE(1, 2, 8)), capacities);
+  auto const step = scope(ring, Lifetime::step);
+  std::vector<DataHandle> kept;  // all alive until the scope closes
+  for (std::size_t i = 0; i < count; ++i) {
+    kept.push_back(ring.allocate(sizeof(long), host, Lifetime::step));
+    if (i == 0)
+      submit(ring, put_codelet, {{kept[0], Access::write}}, 1L);
+    else
+      submit(ring, copy_cell_codelet, {{kept[i], Access::write}, {kept[i - 1], Access::read}}, 1L);
+  }
+  CHECK(read(ring, kept.back()) == static_cast<long>(count));
+  CHECK(read(ring, kept.front()) == 1);
+  CHECK(ring.stats().step.records == count);
+}
+
 TEST_CASE("a running task holds the memory of a retired buffer", "[runtime][heap]") {
   Ring ring(workers(1, true), step_heap(1, OnFull::fail));
   std::atomic<bool> open{false};
