@@ -56,7 +56,7 @@ TEMPLATE_LIST_TEST_CASE("random programs over regions leave what one task at a t
   char const* const asked = std::getenv("NNTILE_PROGRAMS");
   std::uint64_t const count = asked != nullptr ? std::strtoull(asked, nullptr, 10)
                               : sanitized      ? 60
-                                               : 600;
+                                               : 800;
   auto make = [](RuntimeOptions const& options) { return TestType(options); };
   for (std::uint64_t number = 0; number < count; ++number) {
     int const workers = most_workers<TestType> == 1 ? 1 : 1 + static_cast<int>(number / 9 % 3);

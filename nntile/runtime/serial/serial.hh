@@ -270,9 +270,11 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   }
   void retire_one(Handle handle) {
     support::Buffer& buffer = buffers_.begin_retire(handle);
-    if (!line_.queue.empty() &&
-        (buffer.is(support::Buffer::region | support::Buffer::divided) || !is_unused(buffer))) {
-      try {  // parts end in the order in which they were retired
+    // A region's record is ended when others are made, and may be another's by the time that a
+    // queue comes to it.
+    if (buffer.is(support::Buffer::region)) return;
+    if (!line_.queue.empty() && (buffer.is(support::Buffer::divided) || !is_unused(buffer))) {
+      try {
         return line_.push_retired(buffer);
       } catch (std::bad_alloc const&) {  // destructors retire, too: wait for the tasks instead
         drain_all();
