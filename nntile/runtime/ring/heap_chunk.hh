@@ -31,7 +31,7 @@ class HeapChunk {
   /// another throws. Throws what lend does, OutOfMemory, std::bad_alloc.
   template <class Records>
   HeapChunk(std::size_t bytes, std::uint32_t records, std::uint64_t first, Records& source)
-      : lap_(first),
+      : base_(first),
         oldest_(first),
         capacity_(bytes),
         memory_(static_cast<std::byte*>(support::allocate_aligned(bytes))) {
@@ -68,11 +68,11 @@ class HeapChunk {
   }
   /// From here on `take` gives nothing out.
   void close() noexcept { end_ = cursor_; }
-  /// From here on it gives out what it has in one piece, and the records up to the end of the lap.
+  /// From here on it gives out what it has in one piece, and the records up to the last.
   void open() noexcept {
     set_position(position());
-    bool const full_lap = oldest_ >= lap_;
-    last_ = records_.get() + (full_lap ? record_capacity() : oldest_ & mask_);
+    bool const all_free = oldest_ >= base_;
+    last_ = records_.get() + (all_free ? record_capacity() : oldest_ & mask_);
     end_ = cursor_ + in_one_piece();
   }
   /// The same from the first byte on, if `bytes` have room there and not where it is.
@@ -125,7 +125,7 @@ class HeapChunk {
   std::uint64_t oldest_position() const { return oldest_; }
   /// That of the next buffer.
   std::uint64_t position() const {
-    return lap_ + static_cast<std::uint64_t>(next_ - records_.get());
+    return base_ + static_cast<std::uint64_t>(next_ - records_.get());
   }
   std::size_t capacity() const { return capacity_; }
   std::uint64_t records() const { return position() - oldest_; }
@@ -187,15 +187,15 @@ class HeapChunk {
     if (empty()) return capacity_;
     return tail() < cursor_ ? distance(cursor_, memory_ + capacity_) : distance(cursor_, tail());
   }
-  /// Moves the cursor of records, from the end of a lap to the next one's begin where it is there.
+  /// Moves the cursor of records, from behind the last to the first where it is there.
   void set_position(std::uint64_t position) {
-    lap_ = position & ~mask_;
+    base_ = position & ~mask_;
     next_ = records_.get() + (position & mask_);
   }
   /// Its record is as that of an unwritten buffer from here on.
   void take_back_oldest() { records_[oldest_++ & mask_]->state = unwritten; }
   void begin_anew() {
-    oldest_ = lap_ = (position() + mask_) & ~mask_;
+    oldest_ = base_ = (position() + mask_) & ~mask_;
     next_ = records_.get();
     last_ = next_ + record_capacity();
     cursor_ = memory_;
@@ -234,7 +234,7 @@ class HeapChunk {
     std::swap(last_, other.last_);
     std::swap(records_, other.records_);
     std::swap(mask_, other.mask_);
-    std::swap(lap_, other.lap_);
+    std::swap(base_, other.base_);
     std::swap(oldest_buffer_, other.oldest_buffer_);
     std::swap(oldest_, other.oldest_);
     std::swap(capacity_, other.capacity_);
@@ -251,7 +251,7 @@ class HeapChunk {
 
   HeapArray<Buffer*> records_;
   std::uint64_t mask_ = 0;
-  std::uint64_t lap_ = 0;  // position of the first record, where `next_` is
+  std::uint64_t base_ = 0;  // position of the first record, where `next_` is
   Buffer* oldest_buffer_ = nullptr;
   std::uint64_t oldest_ = 0;
   std::size_t capacity_ = 0;
