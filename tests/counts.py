@@ -4,6 +4,7 @@
 names that stand for something that has another name already.
 
 usage: counts.py [--list] [ROOT]   of this repository by itself; --list prints each place
+Ends with 1 where there is one that is not allowed.
 """
 import pathlib
 import re
@@ -34,6 +35,8 @@ GROUPS = {
         "lap for epoch": (r"\blaps?_?\b", RING),
     },
 }
+# parse_json refuses std::string alone: a deleted overload that was no template would make "..." ambiguous.
+ALLOWED = {"parameter constrained by same_as": 1}
 SOURCES = {".hh", ".cc", ".in", ".cu"}
 
 
@@ -47,6 +50,7 @@ def main(listed, root):
     root = pathlib.Path(root)
     texts = {path.relative_to(root).as_posix(): code(path) for top in ("nntile", "kernels")
              for path in sorted((root / top).rglob("*")) if path.suffix in SOURCES}
+    beyond = False
     for group, patterns in GROUPS.items():
         total = 0
         for what, (pattern, folders) in patterns.items():
@@ -54,11 +58,12 @@ def main(listed, root):
                       for name, text in texts.items() if name.startswith(folders)
                       for found in re.finditer(pattern, text)]
             total += len(places)
+            beyond |= len(places) > ALLOWED.get(what, 0)
             print(f"{len(places):6} {what}")
             if listed:
                 print("".join(f"         {place}\n" for place in places), end="")
         print(f"{total:6} {group}\n")
-    return 0
+    return beyond
 
 
 if __name__ == "__main__":
