@@ -215,7 +215,7 @@ class Cuda::Machine {
     }
     if (own.reached >= mark) return StreamProgress::ended;
     if (!lost()) return StreamProgress::running;
-    std::strncpy(text, why_, status_text_bytes - 1);
+    std::memcpy(text, why_, status_text_bytes);
     return StreamProgress::failed;
   }
   void wait(Stream at, Stream other, std::uint64_t mark) noexcept {
@@ -249,13 +249,13 @@ class Cuda::Machine {
   }
   bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
   /// After an error that lasts: waits for what still runs, since nothing that was launched is
-  /// waited for from then on. The text is constant then.
+  /// waited for from then on. The text is constant then; precisions keep it within its bytes.
   void lose(cudaError_t error, char const* where) noexcept {
     std::lock_guard const lock(mutex_);
     if (lost()) return;
     for (Lane const& each : streams_) (void)cudaStreamSynchronize(each.stream);
     std::snprintf(why_, sizeof why_,
-                  "the devices are lost: %.60s (%.40s), at %.40s or before; CUDA runs nothing more "
+                  "the devices are lost: %.50s (%.30s), at %.30s or before; CUDA runs nothing more "
                   "in this process",
                   cudaGetErrorString(error), cudaGetErrorName(error), where);
     lost_.store(true, std::memory_order_release);
