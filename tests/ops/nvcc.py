@@ -3,8 +3,8 @@
 """Compiles CUDA sources; skipped where there is no nvcc. No GPU is needed.
 
 usage: nvcc.py ROOT SOURCE                a test's
-       nvcc.py --kernels ROOT SOURCE...   kernels of the library: none may spill; prints what each
-                                          needs of registers
+       nvcc.py --kernels TARGET REPORT... kernels of the library, by what nvcc said of them: none may
+                                          warn or spill; prints what each needs of registers
        nvcc.py --table LAUNCHES ROOT SOURCE...
                                           the same for each target, with the occupancy of each kernel:
                                           LAUNCHES is what the emulator notes of its launches, by
@@ -99,33 +99,35 @@ def print_table(nvcc, launches, root, sources):
     return 1 if failed else 0
 
 
-def compile_kernels(nvcc, root, sources):
-    print(version_of(nvcc))
-    results = compile_all(nvcc, root, sources, "sm_90")
+def check_kernels(target, reports):
     failed = False
-    for source, result in zip(sources, results):
-        name = os.path.basename(source)
-        if result.returncode != 0:
-            print(f"{name}: does not compile\n{result.stdout}")
-            failed = True
-            continue
-        spills = [int(n) for n in re.findall(r"(\d+) bytes spill stores", result.stdout)]
-        registers = [int(n) for n in re.findall(r"Used (\d+) registers", result.stdout)]
-        print(f"{name:20} {len(registers):3} kernels, {min(registers)} to {max(registers)} registers, "
-              f"{max(spills)} bytes spilt")
-        failed = failed or max(spills) > 0
+    for report in reports:
+        with open(report, encoding="utf-8") as file:
+            text = file.read()
+        spills = [int(n) for n in re.findall(r"(\d+) bytes spill stores", text)]
+        registers = [int(n) for n in re.findall(r"Used (\d+) registers", text)]
+        if not registers:
+            sys.exit(f"{report}: names no kernel")
+        print(f"{os.path.basename(report):20} {target}: {len(registers):3} kernels, {min(registers)} to "
+              f"{max(registers)} registers, {max(spills)} bytes spilt")
+        if "warning" in text:
+            print(text)
+        failed = failed or max(spills) > 0 or "warning" in text
     return 1 if failed else 0
 
 
 def main(arguments):
+    if arguments[0] == "--kernels":
+        if not arguments[2:]:
+            print("skipped: nntile_cuda is not built: there is no nvcc, or no CUDA to link with")
+            return 77
+        return check_kernels(arguments[1], arguments[2:])
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         print("skipped: there is no nvcc")
         return 77
     if arguments[0] == "--table":
         return print_table(nvcc, arguments[1], arguments[2], arguments[3:])
-    if arguments[0] == "--kernels":
-        return compile_kernels(nvcc, arguments[1], arguments[2:])
     result = compile_one(nvcc, *arguments, ["-arch=sm_80"])
     print(result.stdout)
     return result.returncode
