@@ -125,9 +125,10 @@ template <class Policy> class PendingTable {
   }
   Reference newest() const {
     Lock guard(mutex_);
-    for (Entry const* entry = entries_.end(); entry-- != entries_.begin();)
-      if (entry->pending != nullptr && !entry->pending->consumers.is_closed())
-        return reference_to_pending(entry->pending->index);
+    for (std::size_t i = entries_.size(); i-- != 0;)
+      if (R* const pending = entries_[i].pending;
+          pending != nullptr && !pending->consumers.is_closed())
+        return reference_to_pending(pending->index);
     return no_reference;
   }
 
