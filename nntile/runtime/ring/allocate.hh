@@ -219,7 +219,7 @@ template <class Policy> class Allocator {
     // What is skipped at the end is less than the largest allocation.
     std::size_t const would_do = found.held + room + (room > found.largest ? room : found.largest);
     std::string text = concat("allocate: no room for ", bytes, " bytes (", name_of(heap.lifetime()),
-                              "): ", why, support::BufferTable::describe(oldest));
+                              "): ", why, support::describe(oldest));
     if (oldest.is(support::Buffer::ended)) {
       text += " holds up the others until its tasks have ended";
     } else {

@@ -9,6 +9,7 @@
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
+#include "nntile/runtime/support/buffer_state.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/recording.hh"
 
@@ -37,7 +38,7 @@ class Bindings {
       if (buffer.replay == replay_) fail_alias(program->binding_uses, handles, use.handle);
       unsigned const examined = examined_states(use.access) & ~unsigned{Buffer::in_use};
       if (buffer.is(static_cast<Buffer::State>(examined))) [[unlikely]]
-        examine(table, handles, buffer, use);
+        examine(handles, buffer, use);
       buffer.replay = replay_;
       buffers_[use.handle] = &buffer;
       uses_.push_back({&buffer, use.access});
@@ -56,14 +57,14 @@ class Bindings {
       if (std::size_t const expected = program.binding_bytes[use.handle];
           buffers_[use.handle]->bytes != expected)
         throw ValueError(concat("replay: binding ", use.handle, " is ",
-                                BufferTable::describe(*buffers_[use.handle]), " where ", expected,
+                                describe(*buffers_[use.handle]), " where ", expected,
                                 " bytes were recorded"));
   }
   /// What is not plain to see: a state that forbids it, another binding that overlaps.
-  [[gnu::noinline]] void examine(BufferTable& table, std::span<DataHandle const> handles,
-                                 Buffer& buffer, Use<Binding> const& use) {
-    BufferTable::check_whole(buffer, "replay");
-    if ((table.state_of(buffer) & forbidden_states(use.access)) != 0) fail_state(buffer, use);
+  [[gnu::noinline]] void examine(std::span<DataHandle const> handles, Buffer& buffer,
+                                 Use<Binding> const& use) {
+    check_whole(buffer, "replay");
+    if ((state_of(buffer) & forbidden_states(use.access)) != 0) fail_state(buffer, use);
     for (Overlap const& other : overlaps_of(buffer))
       for (Binding binding = 0; binding < handles.size(); ++binding)
         if (other.buffer->replay == replay_ && buffers_[binding] == other.buffer)
@@ -78,14 +79,7 @@ class Bindings {
   }
   [[noreturn]] static void fail_state(Buffer const& buffer, Use<Binding> const& use) {
     std::string const name = concat("replay: binding ", use.handle, " (", name_of(use.access), ")");
-    if (Buffer const& locked = BufferTable::locked_part(buffer); locked.is(Buffer::locked))
-      throw LifetimeError(
-          concat(name, ": ", BufferTable::describe(locked), " is locked: unlock it first"));
-    if (writes(use.access) && buffer.is(Buffer::read_only))
-      throw ValueError(concat(name, ": ", BufferTable::why_read_only(buffer)));
-    throw LifetimeError(concat(name, ": nothing has written ", BufferTable::describe(buffer),
-                               ": submit a task that writes it, lock it for write, or adopt "
-                               "written memory"));
+    fail_access(buffer, use.access, name);
   }
 
   std::uint64_t replay_ = 0;

@@ -35,6 +35,7 @@
 #include "nntile/runtime/support/aligned.hh"
 #include "nntile/runtime/support/buffer.hh"
 #include "nntile/runtime/support/buffer_records.hh"
+#include "nntile/runtime/support/buffer_state.hh"
 #include "nntile/runtime/support/check_codelet.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/failures.hh"
@@ -230,11 +231,10 @@ class BufferTable {
     return source_.view(buffer);
   }
   /// The buffer, unlocked. Throws LifetimeError: handle; locked.
-  Buffer& check_unlocked(DataHandle handle, char const* call) {
+  Buffer& find_unlocked(DataHandle handle, char const* call) {
     Buffer& buffer = find(handle, call);
     check_whole(buffer, call);
-    if (buffer.is(Buffer::locked | Buffer::divided)) [[unlikely]]
-      check_unlocked(buffer, call);
+    check_unlocked(buffer, call);
     return buffer;
   }
   /// Ends the lock. After a lock for write the buffer is written and unmarked. Throws LifetimeError
@@ -348,43 +348,6 @@ class BufferTable {
     }
   }
 
-  /// Throws LifetimeError for a region whose buffer has ended.
-  static void check_whole(Buffer const& buffer, std::string_view call) {
-    if (has_lost_whole(buffer)) [[unlikely]]
-      throw LifetimeError(concat(call, ": ", describe(buffer),
-                                 ", which was retired, or its scope closed, before this call"));
-  }
-  /// The states of a buffer; of one that is a part, `locked` where some part that overlaps it is,
-  /// and `unwritten` where some byte of it is.
-  Buffer::State state_of(Buffer& buffer) const noexcept {
-    if (buffer.is(Buffer::region | Buffer::divided)) [[unlikely]]
-      return state_of_part(buffer);
-    return buffer.state;
-  }
-
-  /// The locked one of it and the parts that overlap it; itself if there is none.
-  static Buffer const& locked_part(Buffer const& buffer) noexcept {
-    if (buffer.is(Buffer::locked)) return buffer;
-    for (Overlap const& other : overlaps_of(buffer))
-      if (other.buffer->is(Buffer::locked)) return *other.buffer;
-    return buffer;
-  }
-
-  static std::string why_read_only(Buffer const& buffer) {
-    return concat(describe(buffer),
-                  " is read-only: it was adopted as const bytes; adopt a std::span<std::byte>");
-  }
-  /// "buffer 12 (4096 bytes, step)"; "64 bytes at byte 128 of ..." of a region.
-  static std::string describe(Buffer const& buffer) {
-    if (buffer.is(Buffer::region)) {
-      Part const& part = *part_of(buffer);
-      return concat(buffer.bytes, " bytes at byte ", part.offset, " of ",
-                    describe(*part.division->whole));
-    }
-    return concat("buffer ", buffer.index, " (", buffer.bytes, " bytes, ",
-                  buffer.is(Buffer::adopted) ? "adopted" : name_of(buffer.lifetime), ")");
-  }
-
  private:
   friend class Regions;
   friend class DivisionCalls;
@@ -404,20 +367,6 @@ class BufferTable {
     if (source_.reach == nullptr) fail_lock_on_device(describe(buffer), buffer.place.device);
   }
 
-  [[gnu::noinline]] static Buffer::State state_of_part(Buffer& buffer) noexcept {
-    Part const& part = *part_of(buffer);
-    if (buffer.is(Buffer::region) && !part.division->calls->any_unwritten(part))
-      buffer.drop(Buffer::unwritten);
-    int const locked = locked_part(buffer).state & Buffer::locked;
-    return static_cast<Buffer::State>(buffer.state | locked);
-  }
-  /// Throws LifetimeError if it, or a region of it, is locked.
-  [[gnu::noinline]] static void check_unlocked(Buffer const& buffer, char const* call) {
-    bool const parts = buffer.is(Buffer::divided) && part_of(buffer)->division->locked != 0;
-    Buffer const& locked = parts ? locked_part(buffer) : buffer;
-    if (locked.is(Buffer::locked))
-      throw LifetimeError(concat(call, ": ", describe(locked), " is locked: unlock it first"));
-  }
   /// Voids the handles of its regions, if it is no region. Throws as check_unlocked does.
   [[gnu::noinline]] static void begin_retire_parts(Buffer& buffer) {
     check_whole(buffer, "retire");
@@ -514,13 +463,7 @@ class BufferTable {
     if (found == nullptr) records_.fail_find(handle, who);
     Buffer const& buffer = *found;
     check_whole(buffer, who);
-    if (Buffer const& locked = locked_part(buffer); locked.is(Buffer::locked))
-      throw LifetimeError(concat(who, ": ", describe(locked), " is locked: unlock it first"));
-    if (writes(access) && buffer.is(Buffer::read_only))
-      throw ValueError(concat(who, ": ", why_read_only(buffer)));
-    throw LifetimeError(
-        concat(who, ": nothing has written ", describe(buffer),
-               ": submit a task that writes it, lock it for write, or adopt written memory"));
+    fail_access(buffer, access, who);
   }
 
   Failures* failures_;

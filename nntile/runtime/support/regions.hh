@@ -9,6 +9,7 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/core/region.hh"
+#include "nntile/runtime/support/buffer_state.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/division.hh"
 #include "nntile/runtime/support/region_map.hh"
@@ -33,15 +34,14 @@ class Regions {
   /// ValueError (it ends behind the buffer).
   RegionRequest request(DataHandle handle, Region const& asked) {
     Buffer& named = table_.find(handle, "region");
-    BufferTable::check_whole(named, "region");
+    check_whole(named, "region");
     RegionRequest request{whole_of(named), normalize(asked)};
     Region& region = request.region;
     std::size_t const bytes = request.whole.bytes, span = span_of(region);
     std::size_t const from = named.is(Buffer::region) ? part_of(named)->offset : 0;
     if (region.offset > bytes - from || span > bytes - from - region.offset)
       throw ValueError(concat("region: ", span, " bytes at byte ", region.offset, " of ",
-                              BufferTable::describe(named), " end behind the ", bytes,
-                              " bytes of the buffer"));
+                              describe(named), " end behind the ", bytes, " bytes of the buffer"));
     region.offset += from;
     request.known = find(request.whole, region);
     return request;

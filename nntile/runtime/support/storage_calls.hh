@@ -89,7 +89,7 @@ template <class Self> class StorageCalls {
   Handle region_at(void const* address, Region const& shape);
   void wait_and_retire(Handle handle) {
     Inside const inside(self(), "wait_and_retire");
-    Buffer& buffer = state().table.check_unlocked(handle, "wait_and_retire");
+    Buffer& buffer = state().table.find_unlocked(handle, "wait_and_retire");
     self().wait_until_unused(buffer);
     state().table.leave_ranges(buffer);
     self().retire_one(handle);
