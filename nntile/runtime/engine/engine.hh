@@ -21,6 +21,7 @@
 #include "nntile/runtime/device.hh"
 #include "nntile/runtime/engine/dependency_map.hh"
 #include "nntile/runtime/engine/executor.hh"
+#include "nntile/runtime/engine/progress.hh"
 #include "nntile/runtime/engine/waiters.hh"
 #include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/support/buffer_table.hh"
@@ -31,7 +32,6 @@
 #include "nntile/runtime/support/run_body.hh"
 #include "nntile/runtime/support/storage_calls.hh"
 #include "nntile/runtime/support/submitted.hh"
-#include "nntile/runtime/support/wake.hh"
 #include "nntile/runtime/support/workspaces.hh"
 
 namespace nntile {
@@ -88,7 +88,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
     link_->close(!in_child);
     if (in_child) {
       (void)executor_.release();
-      std::construct_at(&wake_);  // its sleepers are in the parent: its end would wait for them
+      progress_.forget_sleepers();
       return;
     }
     auto const inside = thread_.enter_to_destroy();
@@ -151,6 +151,12 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
   friend class detail::engine::Nest<Engine>;
   friend class detail::engine::Nests<Engine>;
   friend struct Nesting<Engine>;
+  struct DriverWork {
+    Engine& self;
+    bool help() const { return self.driver_helps_ && self.executor_->help(); }
+    support::Tokens& tokens() const { return self.tokens_; }
+  };
+
   /// Whether the driver may execute tasks, as far as this argument of the constructor says.
   template <class Argument> static bool check(Argument const& argument) {
     if constexpr (std::same_as<std::remove_cvref_t<Argument>, RuntimeOptions>)
@@ -197,7 +203,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
   /// Submits a task to which extend(node) adds what a Task has not. `commutes`: it is in groups,
   /// with claims where it accumulates.
   template <class Extend> Event submit(Task<DataHandle> const& task, bool commutes, Extend extend) {
-    make_room();
+    progress_.make_room(DriverWork{*this});
     support::TaskNode& node = take_node();
     std::span<support::TaskReference const> producers;
     try {
@@ -285,7 +291,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
   }
 
   void start(support::TaskNode& node, std::span<support::TaskReference const> producers) noexcept {
-    issued_.store(issued_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    progress_.start();
     if (link_behind(node, producers)) ready(node);
   }
   /// Behind the launch of those on its own stream, and the end of all others.
@@ -378,7 +384,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
         ran = support::run_body(failures_, tokens_, node.body, &node, workspace.block());
     }
     if (ran != support::Ran::ended) {
-      wake_.notify();  // a blocked submit may go on
+      progress_.notify();  // a blocked submit may go on
       return false;
     }
     if (bool const driver = thread_.is_driver(); tokens_.due(driver)) [[unlikely]]
@@ -392,7 +398,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
       ready(next);
       spawned = true;
     });
-    if (spawned && driver_helps_) wake_.notify();
+    if (spawned && driver_helps_) progress_.notify();
   }
   /// False where the task has no device entry, or the calling thread no device.
   bool run_on_device(support::TaskNode& node) noexcept {
@@ -443,67 +449,21 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
     std::uint64_t const sequence = node.block != nullptr ? node.body.sequence : 0;
     if (sequence != 0) events_.end(*node.block, sequence);
     free_nodes_.push(node);
-    std::uint64_t const ended = ended_.fetch_add(1, std::memory_order_seq_cst) + 1;
-    if (ended == wake_at_.load(std::memory_order_seq_cst) || (spawned && driver_helps_) ||
-        is_join || (sequence != 0 && sequence == wake_for_.load(std::memory_order_seq_cst)))
-      wake_.notify();
+    progress_.end(sequence, (spawned && driver_helps_) || is_join);
     return kept;
   }
 
-  /// Helps, polls and sleeps until reached() holds, which is to become true by the end of some
-  /// task.
-  template <class Reached> void wait_until(Reached&& reached) {
-    while (!reached()) {
-      if ((driver_helps_ && executor_->help()) || tokens_.poll(true)) continue;
-      std::uint64_t const ticket = wake_.prepare();
-      if (reached()) return wake_.cancel();
-      if (driver_helps_ && executor_->help())
-        wake_.cancel();
-      else if (tokens_.polls() != 0)
-        wake_.nap(ticket);
-      else
-        wake_.sleep(ticket);
-    }
-  }
   template <class Reached> void wait_for(std::uint64_t sequence, Reached&& reached) {
-    wake_for_.store(sequence, std::memory_order_seq_cst);
-    wait_until(reached);
+    progress_.wait_for(DriverWork{*this}, sequence, reached);
   }
   void wait_for(support::TaskReference const& task) {
     if (!support::has_ended(task))
       wait_for(task.node->body.sequence, [&] { return support::has_ended(task); });
   }
   /// Waits for the end of every node issued so far.
-  void drain() {
-    std::uint64_t const count = issued_.load(std::memory_order_relaxed);
-    wake_at_.store(count, std::memory_order_seq_cst);
-    wait_until([&] { return ended_.load(std::memory_order_seq_cst) >= count; });
-  }
-
-  /// Blocks while too many tasks are in flight. With tokens out, the thread that completes them may
-  /// be waiting for the driver to go on: where nothing ends during a nap, some more tasks are let
-  /// in.
-  void make_room() {
-    std::uint64_t const issued = issued_.load(std::memory_order_relaxed);
-    if (issued - ended_seen_ < limit_) [[likely]]
-      return;
-    limit_ = most_in_flight;
-    auto const has_room = [&] {
-      ended_seen_ = ended_.load(std::memory_order_seq_cst);
-      return issued - ended_seen_ < limit_;
-    };
-    wake_at_.store(issued - limit_ / 2, std::memory_order_seq_cst);
-    wait_until([&] { return has_room() || tokens_.outstanding() != 0; });
-    while (!has_room()) {
-      std::uint64_t const before = ended_seen_;
-      if ((driver_helps_ && executor_->help()) || tokens_.poll(true)) continue;
-      wake_.nap(wake_.prepare());
-      if (ended_.load(std::memory_order_seq_cst) == before) limit_ = issued - before + let_in;
-    }
-  }
+  void drain() { progress_.drain(DriverWork{*this}); }
 
   static constexpr std::size_t nodes_per_chunk = 64;
-  static constexpr std::uint64_t let_in = 1024;
 
   bool const driver_helps_;
   std::unique_ptr<X> executor_;
@@ -520,19 +480,12 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
   std::vector<std::unique_ptr<Node[]>> nodes_;
   std::uint64_t numbers_ = 0;
   support::Submitted submitted_;
-  std::uint64_t ended_seen_ = 0;  // not above ended_: so that a submission need not look
-  std::uint64_t limit_ = most_in_flight;
   bool polls_when_idle_ = false;
-  std::atomic<std::uint64_t> issued_{0};  // nodes started; the driver's
-  alignas(64) std::atomic<std::uint64_t> ended_{0};
-  alignas(64) std::atomic<std::uint64_t> wake_at_{
-      0};                                   // count of ended nodes that the driver waits for
-  std::atomic<std::uint64_t> wake_for_{0};  // sequence that the driver waits for
-  support::Wake wake_;
+  detail::engine::Progress progress_{most_in_flight};
   /// Of tasks that submit, once there was one (nest.hh): programs without pay for none of it.
   using Nests = detail::engine::Nests<Engine>;
   std::unique_ptr<Nests, void (*)(Nests*)> nests_{nullptr, nullptr};
-  support::Tokens tokens_{this, &token_ended, &wake_, &thread_};
+  support::Tokens tokens_{this, &token_ended, &progress_.wake(), &thread_};
 };
 static_assert(ScopedRuntime<Engine<ExecutorArchetype>>);
 

@@ -78,7 +78,7 @@ template <class E> class Nests {
     } catch (...) {  // no memory for the executor's queue
       run_newest(this);
     }
-    if (engine_.driver_helps_) engine_.wake_.notify();
+    if (engine_.driver_helps_) engine_.progress_.notify();
   }
   /// Runs a ready task of this nest or of one below it; false if there is none.
   bool run_one(Nest<E> const& nest) noexcept {
