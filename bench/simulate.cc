@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/gpt2_step.hh"
@@ -86,6 +87,29 @@ std::vector<Preset> presets() {
        }}};
 }
 
+/// Four stages, and micro-batches of one sequence: the share of time in which the devices are idle,
+/// and the arena of the first stage, layer by layer and with one forward and one backward in turn.
+void add_pipelines(bench::Records& records, Cluster const& cluster, int most) {
+  constexpr std::pair<char const*, PipelineSchedule> schedules[] = {
+      {"pipeline_4_by_layer", PipelineSchedule::layer_by_layer},
+      {"pipeline_4_1f1b", PipelineSchedule::one_forward_one_backward}};
+  for (int micro_batches = 4; micro_batches <= most; micro_batches *= 2)
+    for (auto const& [name, schedule] : schedules) {
+      bench::Gpt2Step const gpt2({.layers = layers}, 1024, micro_batches, {});
+      PlanOptions options{.tile = 1024, .cuts = {{"batch", {1}}}, .mesh = {{"pipe", 4}}};
+      options.rules = stages(4);
+      options.schedule = schedule;
+      double const idle = idle_share(simulate(job_tasks(gpt2.graph, options), cluster.model));
+      Index const arena = report_parts(gpt2.graph, options)[0].memory.arena;
+      auto const add = [&](char const* metric, char const* unit, double value) {
+        records.add_point(cluster.name, name, metric, unit, {value}, "micro_batches",
+                          micro_batches);
+      };
+      add("bubble", "ratio", idle);
+      add("arena", "MB", static_cast<double>(arena) * 1e-6);
+    }
+}
+
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 /// A step on `ranks` ranks.
@@ -144,6 +168,7 @@ int main(int argc, char** argv) {
         speeds.push_back(static_cast<double>(job.tasks.size()) / took * 1e-6);
       }
     }
+  add_pipelines(records, all[0], options.quick ? 8 : 32);
   records.add(concat("124m_", most), "simulator", "simulated_tasks", "million/s", speeds);
   return 0;
 }

@@ -40,10 +40,11 @@ inline void show_simulated(LogicalGraph const& graph, nntile::PlanOptions const&
   double waiting = 0;
   for (nntile::RankSimulation const& rank : step.ranks) waiting = std::max(waiting, rank.waiting);
   std::printf(
-      "simulated  %.3f s a step, of which a rank waits %.3f s at most, with %d cores of %.0f "
-      "Gflop/s and %.1f GB/s a rank, and a link of 100 Gbit/s and 2 us for each\n",
-      step.elapsed, waiting, cluster.rank.workers, cluster.rank.peak * 1e-9,
-      cluster.rank.bandwidth * 1e-9);
+      "simulated  %.3f s a step, of which a rank waits %.3f s at most, and cores are idle %.1f %%, "
+      "with %d cores of %.0f Gflop/s and %.1f GB/s a rank, and a link of 100 Gbit/s and 2 us for "
+      "each\n",
+      step.elapsed, waiting, 100 * nntile::idle_share(step), cluster.rank.workers,
+      cluster.rank.peak * 1e-9, cluster.rank.bandwidth * 1e-9);
 }
 
 /// Prints what each of several ranks holds, computes and sends in a training step, and starts none.

@@ -58,6 +58,12 @@ struct PlaceCapacity {
   Index bytes = 0;
 };
 
+/// In which order a stage of a pipeline works: layer by layer, each for all micro-batches; or with
+/// as few micro-batches forward as keep the other stages busy, then one backward and one forward in
+/// turn (1F1B), so that it keeps the activations of no more than there are stages from it to the
+/// last.
+enum class PipelineSchedule : std::uint8_t { layer_by_layer, one_forward_one_backward };
+
 /// Options of planning. `tile` is the target number of elements along each side of a tile's matrix;
 /// 0 leaves every tensor whole. An axis inside a group (heads of an embedding, batches of tokens)
 /// gets what its inner axes leave.
@@ -100,6 +106,12 @@ struct PlanOptions {
   /// An axis that a rule shares out is cut for as many ranks, where `cuts` and `keep` leave it
   /// open.
   std::vector<ShardRule> rules = {};
+  /// Where rules put tensors at stages, as pipeline() does: the order of their micro-batches, which
+  /// are the tiles along an axis, {.cuts = {{"batch", {1}}}}. No bit depends on it. What a sum
+  /// reads is kept until the sums are made that come before it: so of a tied embedding one gradient
+  /// for each micro-batch. Where phases are kept apart, layer by layer.
+  PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
+  std::string micro_batches = "batch";
   /// Ranks of tiles that rules cannot name: [](std::string_view tensor, Index tile) { return 0; }.
   TileOwners owners = {};
   /// Where tensors live on a machine of several memories. Tiles that a task needs elsewhere are

@@ -11,6 +11,7 @@
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/part_digest.hh"
+#include "nntile/graph/passes/one_forward_one_backward.hh"
 #include "nntile/graph/passes/report.hh"
 #include "nntile/graph/passes/split.hh"
 #include "nntile/graph/passes/traffic_bound.hh"
@@ -83,6 +84,7 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
   passes::ThinJob* const of = thin ? &*thin : nullptr;
   plan = passes::to_tasks(std::move(plan), graph, options, of);
   std::vector<TileHome> homes = places.deal();
+  if (of == nullptr) plan = passes::schedule(std::move(plan), options, mesh, places, homes);
   for (PlannedTensor& tensor : plan.tensors)
     if (tensor.used && tensor.storage != Storage::arena && tensor.storage != Storage::view)
       for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {

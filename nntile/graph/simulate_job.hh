@@ -54,6 +54,14 @@ struct JobSimulation {
   bool operator==(JobSimulation const&) const = default;
 };
 
+/// The share of the time of all workers in which they run nothing: of a pipeline its bubble.
+inline double idle_share(JobSimulation const& run) {
+  double busy = 0;
+  for (RankSimulation const& rank : run.ranks) busy += rank.busy;
+  double const all = run.elapsed * run.workers * static_cast<double>(run.ranks.size());
+  return all > 0 ? 1 - busy / all : 0;
+}
+
 namespace detail {
 
 /// A queue of which the least comes next: a heap of four children a node, flatter than one of two.

@@ -25,6 +25,8 @@ class RandomParts {
     drawn_.loss.mark_output();
     options_.tile = 1 + below(3);
     options_.check = true;
+    options_.micro_batches = "longer";
+    if (seed % 4 == 0) options_.schedule = PipelineSchedule::layer_by_layer;
     if (!can_plan()) return;
     bool const is_line = below(3) == 0;
     int const longest = static_cast<int>(extents_.longer);

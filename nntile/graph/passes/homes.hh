@@ -59,6 +59,24 @@ class HomePass {
     place_partials();
     return std::move(homes_);
   }
+  /// Names of the dimensions of the graph's tensors.
+  std::vector<std::vector<std::string>> const& axes() const { return axes_; }
+  /// Bits of the mesh's axes at whose coordinates rules put tensors, and coordinates over which a
+  /// rule shares an axis out. Behind `place`.
+  std::uint32_t stages() const {
+    std::uint32_t axes = 0;
+    for (std::size_t r = 0; r < used_.size(); ++r)
+      if (ShardRule const& rule = options_.rules[r]; used_[r] && rule.at != ShardRule::anywhere)
+        if (std::size_t const a = mesh_.find(rule.mesh); mesh_.axis(a).size > 1) axes |= 1u << a;
+    return axes;
+  }
+  Index runs(std::string const& axis) const {
+    for (std::size_t r = 0; r < used_.size(); ++r)
+      if (ShardRule const& rule = options_.rules[r];
+          used_[r] && rule.axis == axis && !rule.mesh.empty())
+        return mesh_.axis(mesh_.find(rule.mesh)).size;
+    return 1;
+  }
   /// How a job is thinned for a rank of a mesh of one axis, over which tensors are cut in runs of
   /// tiles. Behind `place`. Throws NotThin.
   ThinJob thin(int rank) const {
