@@ -216,7 +216,8 @@ template <class Policy> class Window {
   std::unique_ptr<Hot[]> hot_;
   std::unique_ptr<ColdSlot[]> cold_;
   std::unique_ptr<std::uint32_t[]> seen_;  // the last collection that met the slot's task
-  support::Submitted next_sequence_;
+  // Not beside what every worker reads: the submitter writes these at each task.
+  alignas(apart) support::Submitted next_sequence_;
   Atomic<std::uint64_t> head_{Policy::Sizes::first_sequence};
   alignas(apart) Atomic<std::uint64_t> watermark_{Policy::Sizes::first_sequence};
 };
