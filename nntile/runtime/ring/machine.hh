@@ -74,7 +74,8 @@ template <class Policy> class Machine {
       return run_unusual(self, slot);
     run_task(self, root, slot);
     std::uint32_t const edges = Window<Policy>::finish(
-        slot, [this](Reference task) { parking.completed(root.name_of(task)); });
+        slot, [this](Reference task) { parking.completed(root.name_of(task)); },
+        self == submitter_ ? slot.consumers.close_own() : slot.consumers.close());
     if (edges == EdgeList<Policy>::none) return no_task;
     Successors successors{*this, self};
     root.window.walk(edges, successors);
@@ -201,6 +202,7 @@ template <class Policy> class Machine {
   support::Tokens tokens;  // last, so that no thread is inside `finish` when the others die
 
  private:
+  std::uint32_t const submitter_ = options.own_driver ? outside : 0;  // a worker as well, or none
   friend struct ring::ChildSuccessors<Policy>;
   using Successors = ring::Successors<Policy>;
   using ChildSuccessors = ring::ChildSuccessors<Policy>;

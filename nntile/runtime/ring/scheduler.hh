@@ -28,7 +28,8 @@ template <class Policy> struct alignas(apart) WorkerState {
   Deque<Policy, ReadyTask> deque;
   typename Policy::template Atomic<ReadyQueue<Policy>*> inbox{
       nullptr};  // tasks whose hint names this worker
-  std::uint32_t victim = 0;
+  // Thieves look at the above, the worker alone writes what follows.
+  alignas(apart) std::uint32_t victim = 0;
   std::uint32_t kind = 0;  // of WorkerKind
   StackOfThread stack;     // for bodies that wait
   // Ended sinks not yet published to their flight: one word that every worker counts down would

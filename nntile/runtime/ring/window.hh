@@ -155,8 +155,12 @@ template <class Policy> class Window {
   /// order: `done` is the last touch of the slot. Then calls ended(reference).
   template <class Ended>
   [[gnu::always_inline]] static std::uint32_t finish(Hot& slot, Ended const& ended) {
+    return finish(slot, ended, slot.consumers.close());
+  }
+  template <class Ended>
+  [[gnu::always_inline]] static std::uint32_t finish(Hot& slot, Ended const& ended,
+                                                     std::uint32_t edges) {
     std::uint32_t const id = slot.id;
-    std::uint32_t const edges = slot.consumers.close();
     slot.done.store(id + 1, std::memory_order_release);
     ended(reference_to(id));
     return edges;

@@ -202,6 +202,22 @@ template <class Policy> void ask_elsewhere(CellTasks const& tasks, RuntimeOption
   cells.check(1);
 }
 
+/// Waits for the second task alone, which the driver may run while a worker runs the first; then
+/// submits the others, whose producer has ended before an older task.
+template <class Policy> void wait_amid(CellTasks const& tasks, RuntimeOptions const& options) {
+  Cells cells(tasks);
+  Stage<Policy> stage(options);
+  std::vector<DataHandle> const handles = stage.adopt(cells);
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    std::uint64_t const sequence = submit_one(stage.root.submitter, cells, tasks[t], t, handles);
+    if (t != 1) continue;
+    stage.root.wait(sequence);
+    cells.check_run(1);
+  }
+  stage.root.wait_for_everything();
+  cells.check(1);
+}
+
 /// A program under its name, and how many preemptions the short form tries.
 struct Program {
   std::string_view name;
@@ -288,6 +304,8 @@ inline std::vector<Program> const& programs() {
       {"nested", 1, 0, nested({{w(0)}, {u(0)}, {u(0)}}, false)},
       {"nested join", 1, 0, nested({{w(0)}, {w(1)}, {r(0), r(1), w(2)}}, false)},
       {"nested wait", 1, 0, nested({{w(0)}, {w(1)}, {u(0)}}, true)},
+      {"wait amid", 2, 1,
+       [](auto const& options) { wait_amid<Policy<4>>({{w(0)}, {w(1)}, {u(1)}}, options); }},
       {"asked elsewhere", 1, 0, asked({{w(0)}, {w(1)}, {w(2)}})},
       {"kinds", 1, 1, of_kinds({{{w(0)}, on_cube}, {{w(1)}, on_cpu}})},
       {"one of a kind", 2, 1, of_kinds({{{w(0)}, on_cube}})},
