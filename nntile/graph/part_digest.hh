@@ -37,11 +37,31 @@ struct PartDigest {
   std::array<std::uint64_t, names.size()> values;
 
   PartDigest(LogicalGraph const& graph, PlanOptions const& options, Plan const& plan)
-      : values{of_graph(graph), of_options(options), of_tilings(plan), of_order(plan)} {}
+      : PartDigest(graph, of_options(options), plan) {}
+  /// Of a part whose options are known by their digest.
+  PartDigest(LogicalGraph const& graph, std::uint64_t options, Plan const& plan)
+      : values{of_graph(graph), options, of_tilings(plan), of_order(plan)} {}
 
   std::vector<std::byte> bytes() const {
     auto const bytes = std::as_bytes(std::span(values));
     return {bytes.begin(), bytes.end()};
+  }
+
+  static std::uint64_t of_options(PlanOptions const& options) {
+    Digest digest;
+    digest.add(options.keep_received);
+    digest.add(static_cast<std::uint64_t>(options.schedule)).add(options.micro_batches);
+    for (MeshAxis const& axis : options.mesh)
+      digest.add(axis.name).add(static_cast<std::uint64_t>(axis.size));
+    for (ShardRule const& rule : options.rules)
+      digest.add(rule.tensors)
+          .add(static_cast<std::uint64_t>(rule.role))
+          .add(rule.axis)
+          .add(rule.mesh)
+          .add(static_cast<std::uint64_t>(rule.at));
+    for (BoundDim const& dim : options.dims)
+      digest.add(dim.name).add(static_cast<std::uint64_t>(dim.extent));
+    return digest.value();
   }
 
  private:
@@ -69,22 +89,6 @@ struct PartDigest {
       for (Field const& field : *op.info->fields) digest.add(field.get(op.attrs.data()).natural);
       for (std::uint32_t const operand : op.operands) digest.add(operand);
     }
-    return digest.value();
-  }
-  static std::uint64_t of_options(PlanOptions const& options) {
-    Digest digest;
-    digest.add(options.keep_received);
-    digest.add(static_cast<std::uint64_t>(options.schedule)).add(options.micro_batches);
-    for (MeshAxis const& axis : options.mesh)
-      digest.add(axis.name).add(static_cast<std::uint64_t>(axis.size));
-    for (ShardRule const& rule : options.rules)
-      digest.add(rule.tensors)
-          .add(static_cast<std::uint64_t>(rule.role))
-          .add(rule.axis)
-          .add(rule.mesh)
-          .add(static_cast<std::uint64_t>(rule.at));
-    for (BoundDim const& dim : options.dims)
-      digest.add(dim.name).add(static_cast<std::uint64_t>(dim.extent));
     return digest.value();
   }
   static std::uint64_t of_tilings(Plan const& plan) {

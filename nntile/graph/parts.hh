@@ -192,4 +192,35 @@ CompiledGraph<R> compile_part(LogicalGraph const& graph, TensorStore<R>& store,
   return detail::bind(graph, plan_part(graph, store, options), store, bind);
 }
 
+/// A rank's part, and a digest of the options, which all ranks have alike: what io/part.hh saves.
+struct PlannedPart {
+  std::shared_ptr<Plan const> plan;
+  std::uint64_t options = 0;
+
+  PlannedPart(std::shared_ptr<Plan const> part, std::uint64_t digest)
+      : plan(std::move(part)), options(digest) {}
+  /// Throws PlanError.
+  PlannedPart(LogicalGraph const& graph, PlanOptions const& given, int rank)
+      : PlannedPart(std::make_shared<Plan const>(graph, given, rank),
+                    detail::PartDigest::of_options(given)) {}
+};
+
+/// Binds this rank's part, which was planned before. All ranks call it together, as compile_part():
+/// they compare a digest. Throws PlanError where the part is another rank's, or, on all ranks, that
+/// of another job on some rank; where it does on one rank, CommError on the others.
+template <Runtime R>
+CompiledGraph<R> bind_part(LogicalGraph const& graph, PlannedPart const& part,
+                           TensorStore<R>& store, BindOptions const& bind = {}) {
+  auto const digests = store.together(concat("binding of '", graph.name(), "'"), [&] {
+    Plan const& plan = *part.plan;
+    detail::check_mesh(graph.name(), plan.ranks(), store.link());
+    if (plan.rank() != store.link().rank)
+      throw PlanError(concat("plan '", plan.name(), "': the part of rank ", plan.rank(), " of ",
+                             plan.ranks(), " on rank ", store.link().rank, ": give each its own"));
+    return detail::PartDigest(graph, part.options, plan).bytes();
+  });
+  detail::check_digests(graph.name(), digests);
+  return detail::bind(graph, part.plan, store, bind);
+}
+
 }  // namespace nntile

@@ -4,6 +4,10 @@
 // anew.
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,17 +18,65 @@
 
 namespace nntile::io {
 
-/// A plan as JSON: equal plans have equal texts. Throws PlanError where it is not one of the graph,
-/// or one rank's part of several.
-inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
-  if (plan.ranks() != 1)
-    throw PlanError(concat("plan '", plan.name(), "': the part of rank ", plan.rank(), " of ",
-                           plan.ranks(), " is not saved; plan it anew from graph and options"));
-  detail::RangeRecorder recorder;
-  PlanData const walked =
-      passes::lower(passes::add_buffers(detail::unlowered(plan, graph)), graph, &recorder);
-  std::unordered_map<std::uint32_t, std::size_t> by_args;
-  for (std::size_t t = 0; t < walked.tasks.size(); ++t) by_args.emplace(walked.tasks[t].args, t);
+namespace detail {
+
+/// Finds a plan's tasks among those of its graph, as they are walked.
+class WalkedTasks {
+ public:
+  WalkedTasks(Plan const& plan, LogicalGraph const& graph)
+      : plan_(plan),
+        walked_(passes::lower(passes::add_buffers(unlowered(plan, graph)), graph, &recorder_)) {
+    if (plan.ranks() != 1 &&
+        walked_.tasks.size() > most_job_tasks(plan.tasks().size(), plan.buffers().size()))
+      throw PlanError(concat("plan '", plan.name(), "': the part of rank ", plan.rank(), " has ",
+                             plan.tasks().size(), " of the job's ", walked_.tasks.size(),
+                             " tasks; so small a part of a job is planned anew, not saved"));
+    for (std::size_t t = walked_.tasks.size(); t-- > 0;)
+      found_[key(walked_, walked_.tasks[t])].push_back(t);
+    if (plan.ranks() == 1) return;
+    std::unordered_map<std::string, std::uint32_t> alike;
+    for (std::size_t t = 0; t < walked_.tasks.size(); ++t)
+      number_.push_back(alike[concat(walked_.tasks[t].node, " ", range(t))]++);
+  }
+  /// The position of the next one that is the same. Throws PlanError where there is none.
+  std::size_t take(std::size_t task) {
+    PlannedTask const& own = plan_.tasks()[task];
+    auto const at = found_.find(key(plan_.data(), own));
+    if (at == found_.end() || at->second.empty() ||
+        walked_.tasks[at->second.back()].node != own.node)
+      throw PlanError(concat("plan '", plan_.name(), "': task ", task, " is none of graph '",
+                             walked_.name, "'"));
+    std::size_t const found = at->second.back();
+    at->second.pop_back();
+    return found;
+  }
+  std::string const& range(std::size_t at) const { return recorder_.ranges[at]; }
+  /// Of a part, how many before it are alike: the sums of a tree are, at some levels.
+  std::uint32_t number(std::size_t at) const { return number_.empty() ? 0 : number_[at]; }
+  std::span<Use<BufferId> const> uses(std::size_t at) const {
+    return walked_.uses_of(walked_.tasks[at]);
+  }
+
+ private:
+  /// A part has arguments of its own.
+  std::uint64_t key(PlanData const& plan, PlannedTask const& task) const {
+    return plan_.ranks() == 1 ? task.args : identity(plan, task);
+  }
+
+  Plan const& plan_;
+  RangeRecorder recorder_;
+  PlanData const walked_;
+  std::unordered_map<std::uint64_t, std::vector<std::size_t>> found_;  // the last one first
+  std::vector<std::uint32_t> number_;
+};
+
+}  // namespace detail
+
+/// A plan as JSON, or one rank's part of a job, for which io/part.hh gives a digest of the options:
+/// equal plans have equal texts. Throws PlanError where it is not one of the graph.
+inline std::string plan_text(Plan const& plan, LogicalGraph const& graph,
+                             std::optional<std::uint64_t> options = {}) {
+  detail::WalkedTasks walked(plan, graph);
   Json tensors = Json::array(), slots = Json::array(), memory = Json::array();
   for (std::size_t t = 0; t < graph.tensor_count(); ++t) {
     PlannedTensor const& tensor = plan.tensors()[t];
@@ -40,11 +92,17 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
     if (tensor.storage == Storage::adopted || tensor.storage == Storage::double_buffered)
       json["storage"] = name_of(tensor.storage);
     if (tensor.column_unit != 1) json["columns"] = tensor.column_unit;
+    detail::add_location(json, {plan.rank(), tensor.place}, plan.rank());
+    if (!tensor.homes.empty()) {
+      Json homes = Json::array();
+      for (TileHome const& home : tensor.homes) homes.push_back(detail::json_of(home));
+      json["homes"] = std::move(homes);
+    }
     tensors.push_back(std::move(json));
   }
   for (PlannedSlot const& slot : plan.slots()) {
     Json json = Json::object({{"bytes", slot.bytes}});
-    detail::add_location(json, slot.location);
+    detail::add_location(json, slot.location, plan.rank());
     slots.push_back(std::move(json));
   }
   for (MemoryReport const& report : plan.memories()) {
@@ -52,7 +110,7 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
                               {"arena", report.arena},
                               {"arena_lower_bound", report.arena_lower_bound}});
     if (report.adopted != 0) json["adopted"] = report.adopted;
-    detail::add_location(json, report.location);
+    detail::add_location(json, report.location, plan.rank());
     memory.push_back(std::move(json));
   }
   Json head =
@@ -66,10 +124,24 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
                     {"memory", std::move(memory)}});
   if (Json dims = detail::json_of_dims(plan, graph); !dims.members().empty())
     head["dims"] = std::move(dims);
-  if (!plan.phases().empty()) head["by_phase"] = true;
-  Json copied = Json::array();
-  for (PlannedKernel const& kernel : plan.kernels())
+  Json copied = Json::array(), moved = Json::array(), phases = Json::array();
+  for (PlannedKernel const& kernel : plan.kernels()) {
     if (kernel.kind == KernelKind::copy) copied.push_back(name_of(kernel.element));
+    if (kernel.kind == KernelKind::send || kernel.kind == KernelKind::receive)
+      moved.push_back(Json::object({{"kind", kernel.name}, {"dtype", name_of(kernel.element)}}));
+  }
+  if (plan.ranks() != 1) {
+    if (options) head["options"] = to_hex(*options);
+    head["rank"] = plan.rank();
+    head["ranks"] = plan.ranks();
+    head["messages"] = plan.data().messages;
+    head["moved"] = std::move(moved);
+    for (PlannedPhase const& phase : plan.phases())  // some may be empty
+      phases.push_back(Json::object({{"name", phase.name}, {"end", phase.end}}));
+    if (!phases.elements().empty()) head["phases"] = std::move(phases);
+  } else if (!plan.phases().empty()) {
+    head["by_phase"] = true;
+  }
   if (!copied.elements().empty()) head["copied"] = std::move(copied);
   std::string text = concat("{\"format\": \"nntile plan\",\n\"version\": ", plan_version);
   for (auto const& [key, value] : head.members())
@@ -79,11 +151,12 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
     for (Hints const& given : plan.data().hints) hints.push_back(detail::json_of(given));
     text += concat(",\n\"hints\": ", to_text(hints, -1));
   }
+  Location const here{plan.rank(), host};
   text += ",\n\"buffers\": [";
   for (std::size_t b = 0; b < plan.buffers().size(); ++b) {
     PlannedBuffer const& buffer = plan.buffers()[b];
     Json json = buffer.slot == no_id ? std::int64_t{-1} : std::int64_t{buffer.slot};
-    if (!(buffer.location == Location{}) || buffer.copy)
+    if (!(buffer.location == here) || buffer.copy)
       json = Json::object({{"slot", json}, {"location", detail::json_of(buffer.location)}});
     if (buffer.copy) json["copy"] = std::vector<Index>{buffer.tensor, buffer.tile};
     text += concat(b == 0 ? "" : ",", to_text(json, -1));
@@ -98,18 +171,25 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph) {
                      ",\"location\":", to_text(detail::json_of(task.location), -1), "}");
       continue;
     }
-    auto const at = by_args.find(task.args);
-    if (at == by_args.end() || walked.tasks[at->second].node != task.node)
-      throw PlanError(
-          concat("plan '", plan.name(), "': task ", t, " is none of graph '", graph.name(), "'"));
-    text +=
-        concat(t == 0 ? "\n" : ",\n", "{\"node\":", task.node, ",", recorder.ranges[at->second]);
+    KernelKind const kind = plan.kernels()[task.kernel].kind;
+    bool const moves = kind == KernelKind::send || kind == KernelKind::receive;
+    std::size_t const at = moves ? 0 : walked.take(t);
+    text += t == 0 ? "\n" : ",\n";
+    if (moves) {
+      TransferArgs args;
+      std::memcpy(&args, plan.args(task).data(), sizeof args);
+      text += concat("{\"", plan.kernels()[task.kernel].name, "\":[", uses[0].handle, ",",
+                     args.peer, ",", args.number, "],\"node\":", task.node);
+    } else {
+      text += concat("{\"node\":", task.node, ",", walked.range(at));
+      if (walked.number(at) != 0) text += concat(",\"number\":", walked.number(at));
+    }
     if (task.priority != 0) text += concat(",\"priority\":", task.priority);
     if (task.hints != 0) text += concat(",\"hints\":", task.hints);
-    if (!(task.location == Location{}))
+    if (!(task.location == here))
       text += concat(",\"location\":", to_text(detail::json_of(task.location), -1));
-    auto const own = walked.uses_of(walked.tasks[at->second]);
-    if (!std::equal(uses.begin(), uses.end(), own.begin(), own.end())) {
+    if (auto const own = moves ? uses : walked.uses(at);
+        !std::equal(uses.begin(), uses.end(), own.begin(), own.end())) {
       std::vector<Index> handles;
       for (Use<BufferId> const& use : uses) handles.push_back(use.handle);
       text += concat(",\"uses\":", to_text(Json(handles), -1));

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What files say of a plan, and how a plan is read from it.
+// How a plan is read from a file.
 
 #include <algorithm>
 #include <cstring>
@@ -11,158 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "nntile/core/dynamic_array.hh"
-#include "nntile/graph/compile.hh"
-#include "nntile/io/graph.hh"
-#include "nntile/io/hash.hh"
+#include "nntile/io/plan_names.hh"
 
-namespace nntile::io {
+namespace nntile::io::detail {
 
-inline constexpr int plan_version = 1;
-
-/// A hash of all that a plan says, argument bytes of its tasks included.
-inline std::uint64_t digest(Plan const& plan) {
-  Hash64 hash;
-  auto const number = [&](auto value) { hash.update(static_cast<std::uint64_t>(value)); };
-  auto const text = [&](std::string const& value) {
-    number(value.size());
-    hash.update(std::string_view(value));
-  };
-  auto const location = [&](Location const& at) {
-    number(at.rank), number(at.place.kind), number(at.place.device);
-  };
-  text(plan.name()), text(plan.uncanonical());
-  number(plan.tile()), number(plan.flops()), number(plan.numerics().mode);
-  for (AxisGroups const& each : plan.numerics().groups)
-    text("groups"), text(each.axis), number(each.groups);
-  for (PlannedTensor const& tensor : plan.tensors()) {
-    text(tensor.name);
-    number(tensor.dtype), number(tensor.storage), number(tensor.used), number(tensor.base);
-    number(tensor.tiling.rank());
-    for (std::size_t d = 0; d < tensor.tiling.rank(); ++d)
-      for (Index const border : tensor.tiling.axis(d).borders()) number(border);
-    if (tensor.column_unit != 1) text("columns"), number(tensor.column_unit);
-  }
-  for (PlannedBuffer const& buffer : plan.buffers()) {
-    number(buffer.tensor), number(buffer.tile), number(buffer.slot), number(buffer.bytes);
-    location(buffer.location);
-  }
-  for (PlannedSlot const& slot : plan.slots()) number(slot.bytes), location(slot.location);
-  for (MemoryReport const& report : plan.memories()) {
-    number(report.stored), number(report.arena), number(report.arena_lower_bound);
-    if (report.adopted != 0) number(report.adopted);
-    location(report.location);
-  }
-  for (PlannedPhase const& phase : plan.phases()) text(phase.name), number(phase.end);
-  for (PlannedKernel const& kernel : plan.kernels()) {
-    text(kernel.name);
-    number(kernel.kind), number(kernel.element), number(kernel.second), number(kernel.mode);
-  }
-  for (PlannedTask const& task : plan.tasks()) {
-    number(task.node), number(task.kernel), number(task.replaces), number(task.priority);
-    number(task.tensor), number(task.tile), number(task.cost.flops), number(task.cost.bytes);
-    location(task.location);
-    for (Use<BufferId> const& use : plan.uses(task)) number(use.handle), number(use.access);
-    hash.update(plan.args(task));
-  }
-  if (plan.data().hints.empty()) return hash.digest();
-  for (Hints const& hints : plan.data().hints)
-    number(hints.worker), number(hints.node), number(hints.prefetch), number(hints.offload);
-  for (PlannedTask const& task : plan.tasks()) number(task.hints);
-  return hash.digest();
-}
-
-namespace detail {
-
-/// The part of its node that a task computes, as it stands in a file: "phase": 0, "tiles": [1, 0],
-/// and offsets where a contracted axis is walked by index, or a canonical group begins within the
-/// tile; "group": 2 of what adds to its sum, "combines" of what adds up that of it and others, and
-/// "finishing".
-struct TaskKind {
-  int group = TileRange::no_group;
-  bool combines = false;
-  bool finishing = false;
-};
-inline std::string range_text(int phase, std::span<Index const> tiles,
-                              std::span<Index const> offsets, TaskKind kind) {
-  auto const list = [](std::span<Index const> values) {
-    std::string text = "[";
-    for (std::size_t i = 0; i < values.size(); ++i) text += concat(i == 0 ? "" : ",", values[i]);
-    return text + "]";
-  };
-  std::string text = concat("\"phase\":", phase, ",\"tiles\":", list(tiles));
-  if (std::any_of(offsets.begin(), offsets.end(), [](Index offset) { return offset != 0; }))
-    text += concat(",\"offsets\":", list(offsets));
-  if (kind.group != TileRange::no_group)
-    text += concat(",\"", kind.combines ? "combines" : "group", "\":", kind.group);
-  if (kind.finishing) text += ",\"finishing\":true";
-  return text;
-}
-
-/// The ranges of tasks, in the order in which nodes are walked. Throws PlanError beyond `most`: a
-/// small file may cut axes into many tiles, and products have tasks for each triple of them.
-class RangeRecorder final : public TileVisitor {
- public:
-  explicit RangeRecorder(std::size_t most = ~std::size_t{0}) : most_(most) {}
-
-  void visit(TileTask const& task) override {
-    if (ranges.size() == most_)
-      throw PlanError(concat("its tiles make more than the ", most_, " tasks that are listed"));
-    std::vector<Index> tiles, offsets;
-    for (std::size_t id = 0; id < task.range.table().axes.size(); ++id) {
-      tiles.push_back(task.range.axis(id).tile);
-      offsets.push_back(task.range.axis(id).offset);
-    }
-    ranges.push_back(range_text(task.range.phase, tiles, offsets,
-                                {task.range.canonical_group, task.combines, task.range.finishing}));
-  }
-  std::vector<std::string> ranges;
-
- private:
-  std::size_t most_;
-};
-
-/// The plan before it was lowered: nodes and tilings of the graph's own tensors.
-inline PlanData unlowered(Plan const& plan, LogicalGraph const& graph) {
-  PlanData const& data = plan.data();
-  PlanData result;
-  result.name = data.name;
-  result.tile = data.tile;
-  result.numerics = data.numerics;
-  result.nodes = data.nodes;
-  if (data.tensors.size() < graph.tensor_count() ||
-      std::any_of(data.nodes.begin(), data.nodes.end(),
-                  [&](std::size_t node) { return node >= graph.op_count(); }))
-    throw PlanError(concat("plan '", data.name, "' is not one of graph '", graph.name(), "'"));
-  result.tensors.assign(std::span(data.tensors.data(), graph.tensor_count()));
-  return result;
-}
-
-inline Json json_of(Location const& location) {
-  return Json::object({{"rank", location.rank},
-                       {"place", nntile::name_of(location.place.kind)},
-                       {"device", location.place.device}});
-}
-inline void add_location(Json& object, Location const& location) {
-  if (!(location == Location{})) object["location"] = json_of(location);
-}
-
-/// The numbers that a plan has for the open dimensions of its graph.
-inline Json json_of_dims(Plan const& plan, LogicalGraph const& graph) {
-  Json result = Json::object();
-  for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
-    Dims const& dims = graph.tensor_at(t).spec.shape;
-    for (std::size_t d = 0; d < dims.size(); ++d)
-      if (dims[d].open()) result[dims[d].name()] = plan.tensors()[t].tiling.axis(d).extent();
-  }
-  return result;
-}
-
-inline Json json_of(Hints const& hints) {
-  return Json::object({{"worker", hints.worker},
-                       {"node", hints.node},
-                       {"prefetch", hints.prefetch},
-                       {"offload", hints.offload}});
+constexpr char const* name_of_transfer(KernelKind kind) {
+  return kind == KernelKind::send ? "send" : "receive";
 }
 
 /// Reads a plan; what is wrong is a FormatError that names file and place.
@@ -175,11 +29,17 @@ class PlanReader {
     std::string const graph = to_hex(hash64(graph_text(graph_)));
     if (get<std::string>(root_, "graph") != graph)
       fail("the plan is one of another graph than '", graph_.name(), "'");
-    RangeRecorder recorder(get<JsonView>(root_, "tasks").elements().size());
+    std::size_t const tasks = get<JsonView>(root_, "tasks").elements().size();
+    std::size_t const buffers = get<JsonView>(root_, "buffers").elements().size();
+    RangeRecorder recorder(is_part() ? most_job_tasks(tasks, buffers) : tasks);
     PlanData plan = passes::lower(passes::add_buffers(cut()), graph_, &recorder);
+    if (is_part()) read_part(plan);
+    read_tensors(plan);
     read_buffers(plan);
     order(plan, recorder.ranges);
-    if (root_.find("by_phase") && get<bool>(root_, "by_phase"))
+    if (is_part())
+      finish_part(plan);
+    else if (root_.find("by_phase") && get<bool>(root_, "by_phase"))
       plan = passes::list_phases(std::move(plan), graph_);
     read_memory(plan);
     read_hints(plan);
@@ -275,6 +135,10 @@ class PlanReader {
     std::unordered_map<std::string, std::vector<std::uint32_t>> walked;  // the last one first
     for (std::size_t t = plan.tasks.size(); t-- > 0;)
       walked[concat(plan.tasks[t].node, " ", ranges[t])].push_back(static_cast<std::uint32_t>(t));
+    if (auto const moved = root_.find("moved"))
+      for (JsonView const each : moved->elements())
+        (void)plan.kernel(
+            transfer_of(get<std::string>(each, "kind"), dtype(get<JsonView>(each, "dtype"))));
     if (auto const copied = root_.find("copied"))
       for (JsonView const name : copied->elements()) (void)plan.kernel(copy_of(dtype(name)));
     DynamicArray<PlannedTask> tasks;
@@ -283,6 +147,10 @@ class PlanReader {
       if (given.find("copy")) {
         tasks.push_back(copy(plan, given));
         ++copies;
+        continue;
+      }
+      if (given.find("send") || given.find("receive")) {
+        tasks.push_back(transfer(plan, given));
         continue;
       }
       auto const tiles = get<std::vector<Index>>(given, "tiles");
@@ -295,19 +163,127 @@ class PlanReader {
       kind.finishing = given.find("finishing") && get<bool>(given, "finishing");
       std::string const range = range_text(get<int>(given, "phase"), tiles, offsets, kind);
       auto const at = walked.find(concat(get<std::uint32_t>(given, "node"), " ", range));
-      if (at == walked.end() || at->second.empty())
+      std::size_t const number =
+          given.find("number") ? get<std::uint32_t>(given, "number") : std::size_t{0};
+      bool const there = at != walked.end() && number < at->second.size();
+      std::uint32_t const found =
+          there ? std::exchange(at->second.rbegin()[static_cast<std::ptrdiff_t>(number)], no_id)
+                : no_id;
+      if (found == no_id)
         fail("task ", tasks.size(), " {\"node\":", get<std::uint32_t>(given, "node"), ",", range,
              "} is none of its node, or comes twice");
-      tasks.push_back(plan.tasks[at->second.back()]);
-      at->second.pop_back();
+      tasks.push_back(plan.tasks[found]);
+      if (!is_part()) at->second.pop_back();  // those that are alike follow one another
       if (given.find("priority")) tasks.back().priority = get<std::int32_t>(given, "priority");
       tasks.back().location = location(given);
       if (given.find("uses")) replace_uses(plan, tasks.back(), given);
       if (given.find("hints")) tasks.back().hints = get<std::uint16_t>(given, "hints");
     }
-    if (tasks.size() - copies != plan.tasks.size())
+    if (!is_part() && tasks.size() - copies != plan.tasks.size())
       fail("there are ", tasks.size() - copies, " tasks where its nodes have ", plan.tasks.size());
     plan.tasks = std::move(tasks);
+  }
+
+  bool is_part() const { return root_.find("ranks").has_value(); }
+  int rank() const { return is_part() ? get<int>(root_, "rank") : 0; }
+  /// Where tensors live, and which ranks hold their tiles.
+  void read_tensors(PlanData& plan) const {
+    auto tensor = plan.tensors.begin();
+    for (JsonView const given : get<JsonView>(root_, "tensors").elements()) {
+      while (!tensor->used) ++tensor;  // as cut() has checked
+      PlannedTensor& its = *tensor++;
+      its.place = location(given).place;
+      if (!is_part() || !given.find("homes")) continue;
+      for (JsonView const home : get<JsonView>(given, "homes").elements())
+        its.homes.push_back(tile_home(home, get<int>(root_, "ranks")));
+      if (std::ssize(its.homes) != its.tiling.tile_count())
+        fail("'", its.name, "' has homes of ", its.homes.size(), " tiles, and ",
+             its.tiling.tile_count(), " tiles");
+    }
+  }
+  /// Whose part it is.
+  void read_part(PlanData& plan) const {
+    plan.rank = get<int>(root_, "rank");
+    plan.ranks = get<int>(root_, "ranks");
+    plan.messages = get<std::int64_t>(root_, "messages");
+    if (plan.ranks < 2 || plan.rank < 0 || plan.rank >= plan.ranks)
+      fail("the part of rank ", plan.rank, " of ", plan.ranks);
+  }
+  TileHome tile_home(JsonView given, int ranks) const {
+    auto const at = given.as<std::vector<Index>>();
+    bool right = at && at->size() == max_mesh_axes + 2;
+    for (std::size_t a = 0; right && a < max_mesh_axes; ++a)
+      right = (*at)[a] >= RankBox::all && (*at)[a] < ranks && (*at)[a] <= INT16_MAX;
+    if (!right || (*at)[4] < 0 || (*at)[4] >= 1 << max_mesh_axes || (*at)[5] < 0 ||
+        (*at)[5] >= ranks)
+      fail("a tile's home is ", given.shown());
+    TileHome home;
+    for (std::size_t a = 0; a < max_mesh_axes; ++a)
+      home.box.at[a] = static_cast<std::int16_t>((*at)[a]);
+    home.cut = static_cast<std::uint8_t>((*at)[4]);
+    home.first = static_cast<std::int32_t>((*at)[5]);
+    return home;
+  }
+  /// Keeps the uses and arguments of its own tasks, in their order, and reads its phases.
+  void finish_part(PlanData& plan) const {
+    DynamicArray<Use<BufferId>> uses;
+    DynamicArray<std::byte> args;
+    plan.flops = 0;
+    for (PlannedTask& task : plan.tasks) {
+      auto const first = static_cast<std::uint32_t>(uses.size());
+      uses.append(plan.uses_of(task));
+      task.first_use = first;
+      auto const at = static_cast<std::uint32_t>(args.size());
+      args.append(std::span<std::byte const>(plan.args.data() + task.args, task.args_bytes));
+      args.resize((args.size() + 7) / 8 * 8);
+      task.args = at;
+      plan.flops += task.cost.flops;
+    }
+    plan.uses = std::move(uses);
+    plan.args = std::move(args);
+    if (!root_.find("phases")) return;
+    std::uint32_t begin = 0;
+    for (JsonView const given : get<JsonView>(root_, "phases").elements()) {
+      auto const end = get<std::uint32_t>(given, "end");
+      if (end < begin || end > plan.tasks.size())
+        fail("a phase ends at task ", end, " of ", plan.tasks.size());
+      plan.phases.push_back({get<std::string>(given, "name"), begin, end});
+      begin = end;
+    }
+  }
+
+  PlannedKernel transfer_of(std::string const& kind, DType dtype) const {
+    for (KernelKind const each : {KernelKind::send, KernelKind::receive})
+      if (kind == name_of_transfer(each)) return {each, kind, dtype, DType::fp32, Mode::exact};
+    fail("what moves is ", in_quotes(kind), ", neither send nor receive");
+  }
+  /// A task that sends a tile to another rank, or receives it.
+  PlannedTask transfer(PlanData& plan, JsonView given) const {
+    bool const sends = given.find("send").has_value();
+    std::string const kind = name_of_transfer(sends ? KernelKind::send : KernelKind::receive);
+    auto const message = get<std::vector<Index>>(given, kind);
+    if (message.size() != 3) fail("a ", kind, " has a buffer, a rank and a number");
+    PlannedBuffer const& moved = buffer(plan, message[0]);
+    if (message[1] < 0 || message[1] >= plan.ranks || message[1] == plan.rank)
+      fail("a ", kind, " has rank ", message[1], ", one of the other ", plan.ranks - 1, " is due");
+    if (message[2] < 0 || message[2] >= plan.messages)
+      fail("message ", message[2], " of ", plan.messages);
+    PlannedTask task;
+    task.node = get<std::uint32_t>(given, "node");
+    task.kernel = plan.kernel(transfer_of(kind, plan.tensors[moved.tensor].dtype));
+    task.first_use = static_cast<std::uint32_t>(plan.uses.size());
+    task.use_count = 1;
+    task.tensor = moved.tensor;
+    task.tile = moved.tile;
+    task.location = location(given);
+    if (given.find("priority")) task.priority = get<std::int32_t>(given, "priority");
+    if (given.find("hints")) task.hints = get<std::uint16_t>(given, "hints");
+    TransferArgs const args{message[2], static_cast<std::int32_t>(message[1]), 0};
+    task.args = static_cast<std::uint32_t>(plan.args.size());
+    task.args_bytes = sizeof args;
+    plan.args.append(std::as_bytes(std::span(&args, 1)));
+    plan.uses.push_back({static_cast<BufferId>(message[0]), sends ? Access::read : Access::write});
+    return task;
   }
 
   static PlannedKernel copy_of(DType dtype) {
@@ -377,7 +353,8 @@ class PlanReader {
       if (b == plan.buffers.size() && located && slot.find("copy")) add_copy(plan, slot);
       if (b == plan.buffers.size() || !number || *number < -1 || *number >= no_id)
         fail("buffer ", b, " of ", plan.buffers.size(), " has slot ", slot.shown());
-      if (located) plan.buffers[b].location = location(slot);
+      plan.buffers[b].location = located ? location(slot) : Location{rank(), host};
+      if (located && slot.find("copy")) plan.buffers[b].copy = true;
       plan.buffers[b++].slot = *number < 0 ? no_id : static_cast<std::uint32_t>(*number);
     }
     if (b != plan.buffers.size())
@@ -415,7 +392,7 @@ class PlanReader {
 
   Location location(JsonView object) const {
     auto const given = object.find("location");
-    if (!given) return {};
+    if (!given) return {rank(), host};
     using Kind = Place::Kind;
     auto const name = get<std::string>(*given, "place");
     for (Kind const kind : {Kind::host, Kind::pinned, Kind::device, Kind::disk})
@@ -429,6 +406,4 @@ class PlanReader {
   LogicalGraph const& graph_;
 };
 
-}  // namespace detail
-
-}  // namespace nntile::io
+}  // namespace nntile::io::detail
