@@ -389,12 +389,10 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
       return nullptr;
     }
   }
-  /// Whether an open task named the buffer, or a byte of it, in this look; a whole is held by the
-  /// tasks of its empty regions, too, whose records end with it.
+  /// Whether an open task named the buffer, or a byte of it, in this look.
   bool is_held(support::Buffer& buffer) const noexcept { return buffer.look == look_; }
   void hold(support::Buffer& buffer) const noexcept {
     buffer.look = look_;
-    support::whole_of(buffer).look = look_;
     for (support::Overlap const& other : support::overlaps_of(buffer)) other.buffer->look = look_;
   }
 

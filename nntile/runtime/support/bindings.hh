@@ -67,7 +67,8 @@ class Bindings {
     if ((state_of(buffer) & forbidden_states(use.access)) != 0) fail_state(buffer, use);
     for (Overlap const& other : overlaps_of(buffer))
       for (Binding binding = 0; binding < handles.size(); ++binding)
-        if (other.buffer->replay == replay_ && buffers_[binding] == other.buffer)
+        if (other.buffer->replay == replay_ && buffers_[binding] == other.buffer &&
+            share_bytes(buffer, other))
           fail_aliased(binding, use.handle);
   }
   [[noreturn]] static void fail_alias(DynamicArray<Use<Binding>> const& uses,

@@ -35,7 +35,7 @@ inline void check_apart(std::span<Use<Buffer*> const> uses) {
   for (std::size_t i = 0; i < uses.size(); ++i)
     for (Overlap const& other : overlaps_of(*uses[i].handle))
       for (std::size_t j = 0; j < i; ++j)
-        if (uses[j].handle == other.buffer)
+        if (uses[j].handle == other.buffer && share_bytes(*uses[i].handle, other))
           throw ValueError(concat("orchestrate: operands ", j, " and ", i,
                                   " are regions that overlap: name the whole buffer, or regions "
                                   "apart"));

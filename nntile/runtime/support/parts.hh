@@ -14,7 +14,7 @@ class BufferTable;
 class Failures;
 struct Division;
 
-/// Another part of the same buffer that shares bytes with one.
+/// Another part of the same buffer that shares bytes with one, or is the whole of it.
 struct Overlap {
   Buffer* buffer;
   bool covered;  // all its bytes are of that one
@@ -47,7 +47,8 @@ struct PartCalls {
 };
 
 /// The parts of one buffer. Law: every two parts that share a byte are in each other's lists, from
-/// the moment a part is made, so that the order of tasks needs no comparison of regions.
+/// the moment a part is made, so that the order of tasks needs no comparison of regions; so are the
+/// whole and each region, an empty one too, whose record ends with the whole's.
 struct Division {
   PartCalls const* calls = nullptr;
   Buffer* whole = nullptr;
@@ -84,11 +85,17 @@ struct Overlaps {
   Overlap const* begin() const noexcept { return first; }
   Overlap const* end() const noexcept { return first + count; }
 };
-/// The other parts that share bytes with this one; none for a buffer without regions. The driver.
+/// The other parts that share bytes with this one, and the whole; none for a buffer without
+/// regions. The driver.
 inline Overlaps overlaps_of(Buffer const& buffer) noexcept {
   if (!buffer.is(Buffer::region | Buffer::divided)) return {nullptr, 0};
   Part const& part = *part_of(buffer);
   return {part.overlaps, part.overlap_count};
+}
+
+/// Whether an entry of overlaps_of(buffer) stands for bytes of both.
+inline bool share_bytes(Buffer const& buffer, Overlap const& other) noexcept {
+  return buffer.bytes != 0 && other.buffer->bytes != 0;
 }
 
 /// Notes that a task which names parts is submitted, besides BufferTable::commit: the whole lives

@@ -114,7 +114,7 @@ class Regions {
   }
   template <class Visit>
   static void for_each_other(RegionDivision& division, Region const& region, Visit visit) {
-    if (overlap(division.all.region, region)) visit(division.all);
+    visit(division.all);
     for (auto const& other : division.parts)
       if (overlap(other->region, region)) visit(*other);
   }
