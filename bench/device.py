@@ -25,7 +25,8 @@ PLACES = {"device": [], "device, cut": ["--tile", "128"], "device, serial": ["--
           "device, states on the host": ["--offload", "optimizer"],
           "device, little memory": ["--offload", "parameters", "--device-memory", "8MB"]}
 SPEED = {"tiny": ["--preset", "tiny"], "small": ["--preset", "small"],
-         "124m": ["--preset", "124m", "--batch", "4"]}
+         "124m": ["--preset", "124m", "--batch", "4"],
+         "124m, fast": ["--preset", "124m", "--batch", "4", "--numerics", "fast"]}
 
 
 class Run:

@@ -49,7 +49,10 @@ class Joined {
       whole.async = part.async;
       whole.workspace = part.workspace;
     }
-    if (whole.cuda == nullptr) whole.cuda = part.cuda;
+    if (whole.cuda == nullptr) {
+      whole.cuda = part.cuda;
+      whole.device_workspace = part.device_workspace;
+    }
   }
   static bool same_entries(Codelet const& a, Codelet const& b) {
     return a.cpu == b.cpu && a.cuda == b.cuda && a.async == b.async;

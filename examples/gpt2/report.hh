@@ -8,6 +8,9 @@
 
 #include "machine.hh"
 #include "nntile/graph/parts.hh"
+#ifdef NNTILE_HAVE_CUDA
+#include "nntile/runtime/cuda.hh"
+#endif
 #include "places.hh"
 #include "ranks.hh"
 
@@ -50,6 +53,15 @@ inline void show_plan(nntile::Plan const& plan, StepWork const& work) {
   show_places(plan);
   if (!plan.numerics().groups.empty())
     std::printf("groups  %s\n", to_text(plan.numerics().groups).c_str());
+}
+
+/// What multiplies on a device in fast numerics.
+inline void show_products(nntile::Plan const& plan, Machine const& machine) {
+#ifdef NNTILE_HAVE_CUDA
+  if (machine.place == "device" && plan.numerics().mode == nntile::Mode::fast)
+    std::printf("products %s\n", nntile::Cuda::fast_products().c_str());
+#endif
+  (void)plan, (void)machine;
 }
 
 /// Nothing where there is one rank.

@@ -397,6 +397,7 @@ template <nntile::Runtime R> class Trainer {
     std::printf("data    %s\n", corpus_.describe().c_str());
     StepWork const work = this->work();
     show_plan(plan, work);
+    show_products(plan, settings_.machine);
     show_sharing(plan, work, world_, sharing_);
     auto const isa = session_.isa == nntile::Isa::best ? nntile::kernels::best() : session_.isa;
     std::printf("machine %s, %d workers, kernels %s%s, peak %.0f Gflop/s\n",

@@ -131,13 +131,17 @@ bool cpu_runs(Isa isa) {
 namespace {
 
 // Of a device's library, once it is in use.
-std::atomic<std::span<KernelList const* const> const*> device_lists{nullptr};
+struct DeviceKernels {
+  std::span<KernelList const* const> lists;
+  KernelList (*fast)();
+};
+std::atomic<DeviceKernels const*> device_kernels{nullptr};
 
 }  // namespace
 
-void join_device_kernels(std::span<KernelList const* const> lists) noexcept {
-  static std::span<KernelList const* const> const kept = lists;
-  device_lists.store(&kept, std::memory_order_release);
+void join_device_kernels(std::span<KernelList const* const> lists, KernelList (*fast)()) noexcept {
+  static DeviceKernels const kept{lists, fast};
+  device_kernels.store(&kept, std::memory_order_release);
 }
 
 /// Kernels of a vendor, for fast mode; gemm_blas.cc, built once.
@@ -155,7 +159,7 @@ Isa best() noexcept {
 }
 
 Codelet const* find(std::string_view op, DType element, DType second, Mode mode, Isa isa) {
-  inplace_vector<Codelet const*, 4> parts;
+  inplace_vector<Codelet const*, 5> parts;
   auto const look_in = [&](Table table, Mode wanted) {
     if (auto const* found = find_in(table, op, element, second, wanted)) parts.push_back(found);
   };
@@ -167,8 +171,14 @@ Codelet const* find(std::string_view op, DType element, DType second, Mode mode,
     look_in(own, mode);
   }
   look_in(own, Mode::exact);
-  if (auto const* const lists = device_lists.load(std::memory_order_acquire))
-    look_in({lists->data(), lists->size()}, Mode::exact);
+  if (auto const* const device = device_kernels.load(std::memory_order_acquire)) {
+    if (mode == Mode::fast && device->fast != nullptr) {
+      KernelList const vendor = device->fast();
+      KernelList const* const vendors[] = {&vendor};
+      look_in(table_of(vendors), mode);
+    }
+    look_in({device->lists.data(), device->lists.size()}, Mode::exact);
+  }
   // Never destroyed, since tasks of any lifetime know its codelets; in place, so that the first use
   // cannot fail.
   alignas(Joined) static std::byte memory[sizeof(Joined)];

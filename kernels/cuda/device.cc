@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
@@ -158,9 +159,8 @@ class Cuda::Machine {
     if (lost()) return {why_};
     Current const current(at.device);
     cudaStream_t const stream = lane(at).stream;
-    Status const status = &job.codelet == &copy_codelet
-                              ? copy(job, stream)
-                              : job.codelet.cuda({job.buffers.data(), job.arguments, text}, stream);
+    Status const status =
+        &job.codelet == &copy_codelet ? copy(job, stream) : run(at, job, text, stream);
     if (status.ok()) return status;
     (void)cudaGetLastError();
     cudaError_t const now = cudaStreamQuery(stream);
@@ -242,6 +242,8 @@ class Cuda::Machine {
     std::deque<Mark> marks;  // not seen yet
     std::vector<cudaEvent_t> spare;
     std::uint64_t last = 0, reached = 0;
+    void* workspace = nullptr;  // of the largest size that a kernel here has asked for
+    std::size_t workspace_bytes = 0;
   };
 
   Lane& lane(Stream at) noexcept {
@@ -259,6 +261,22 @@ class Cuda::Machine {
                   "in this process",
                   cudaGetErrorString(error), cudaGetErrorName(error), where);
     lost_.store(true, std::memory_order_release);
+  }
+  Status run(Stream at, DeviceJob const& job, char* text, cudaStream_t stream) noexcept {
+    Lane& own = lane(at);
+    if (std::size_t const wanted = job.codelet.device_workspace; wanted > own.workspace_bytes) {
+      (void)cudaFree(std::exchange(own.workspace, nullptr));  // waits for kernels that use it
+      own.workspace_bytes = 0;
+      if (cudaError_t const error = cudaMalloc(&own.workspace, wanted); error != cudaSuccess) {
+        std::snprintf(text, status_text_bytes,
+                      "%.40s: %zu bytes of workspace on device %d beside what is allocated: %.50s",
+                      job.codelet.name, wanted, at.device, cudaGetErrorString(error));
+        return {text};
+      }
+      own.workspace_bytes = wanted;
+    }
+    void* const workspace = job.codelet.device_workspace == 0 ? nullptr : own.workspace;
+    return job.codelet.cuda({job.buffers.data(), job.arguments, text, workspace}, stream);
   }
   Status copy(DeviceJob const& job, cudaStream_t stream) noexcept {
     std::int64_t bytes;
@@ -288,22 +306,26 @@ class Cuda::Machine {
       for (Mark const& mark : streams_[i].marks) (void)cudaEventDestroy(mark.event);
       for (cudaEvent_t const event : streams_[i].spare) (void)cudaEventDestroy(event);
       (void)cudaStreamDestroy(streams_[i].stream);
+      (void)cudaFree(streams_[i].workspace);
     }
     streams_.clear();
     (void)cudaGetLastError();
   }
 
-  kernels::cuda::Staging staging_;  // ends behind the streams
-  std::deque<Lane> streams_;        // by device
-  std::mutex mutex_;                // of losing
+  // These end behind the streams.
+  std::shared_ptr<void const> const products_ = kernels::cuda::keep_products();
+  kernels::cuda::Staging staging_;
+  std::deque<Lane> streams_;  // by device
+  std::mutex mutex_;          // of losing
   std::atomic<bool> lost_{false};
   char why_[status_text_bytes] = {};
 };
 
 Cuda::Cuda(CudaOptions const& options) : machine_(new Machine(options)) {
-  kernels::join_device_kernels(kernels::cuda::lists());
+  kernels::join_device_kernels(kernels::cuda::lists(), &kernels::cuda::fast_kernels);
 }
 Cuda::~Cuda() = default;
+std::string Cuda::fast_products() { return kernels::cuda::fast_products(); }
 
 int Cuda::devices() const noexcept { return machine_->devices; }
 int Cuda::lanes() const noexcept { return machine_->lanes; }

@@ -30,8 +30,8 @@ struct KernelCall {
   void const* arguments;
   char* text;  // status_text_bytes long, for a failure that has words of its own
   /// At least Codelet::workspace bytes, aligned to 64, contents undefined, for this body alone
-  /// until it returns; so an asynchronous entry and one for a device are given none. May be null
-  /// where the codelet needs none.
+  /// until it returns; so an asynchronous entry is given none. May be null where the codelet needs
+  /// none. One for a device: null, or memory of that device, of Codelet::device_workspace bytes.
   void* workspace = nullptr;
   /// What the task reads is marked, and `text` says why: see Codelet::runs_on_marks.
   bool marked = false;
@@ -86,6 +86,9 @@ struct Codelet {
   /// marked what it reads, with KernelCall::marked, so that it can tell others; the task is
   /// cancelled all the same.
   bool runs_on_marks = false;
+  /// Bytes of the device's memory that the CUDA entry takes, aligned to 256, where a runtime lends
+  /// it any: one block for the tasks of a stream, which run one after the other.
+  std::uint32_t device_workspace = 0;
 
   /// Whether a CPU worker runs it.
   constexpr bool runs_on_cpu() const { return cpu != nullptr || async != nullptr; }

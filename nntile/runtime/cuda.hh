@@ -7,6 +7,7 @@
 //   BasicSerial<Cuda> runtime;  Engine<Mine, Cuda> runtime;
 
 #include <memory>
+#include <string>
 
 #include "nntile/core/copy.hh"
 #include "nntile/runtime/device.hh"
@@ -48,6 +49,11 @@ class Cuda {
   std::uint64_t mark(Stream stream) noexcept;
   StreamProgress query(Stream stream, std::uint64_t mark, char* text) noexcept;
   void wait(Stream stream, Stream other, std::uint64_t mark) noexcept;
+
+  /// What computes products in fast mode: the version of cuBLASLt, or exact kernels and why, such
+  /// as the loader's words of a library that is not there. Loads it. Throws DeviceError: it is of
+  /// another major version than the headers that nntile_cuda was compiled with, as binding does.
+  static std::string fast_products();
 
  private:
   class Machine;

@@ -19,7 +19,12 @@ using namespace nntile;
 using namespace nntile::test;
 
 // There are no kernels: those of the tests are the CPU's.
-std::span<kernels::KernelList const* const> nntile::kernels::cuda::lists() noexcept { return {}; }
+namespace nntile::kernels::cuda {
+std::span<KernelList const* const> lists() noexcept { return {}; }
+KernelList fast_kernels() { return {}; }
+std::string fast_products() { return "exact kernels: those of a test"; }
+std::shared_ptr<void const> keep_products() { return nullptr; }
+}  // namespace nntile::kernels::cuda
 
 namespace {
 
@@ -161,4 +166,51 @@ TEST_CASE("an error that lasts ends the runtime with a sentence", "[cuda][on_fak
   CHECK(contains(message_of<TaskError>([&] { runtime.wait_all(); }), "the devices are lost"));
   CHECK(contains(message_of<DeviceError>([&] { runtime.allocate(8, device(1)); }),
                  "the devices are lost"));
+}
+
+namespace {
+
+std::vector<void*> lent;  // to the kernels below
+Status note_workspace(KernelCall const& call, void*) noexcept {
+  lent.push_back(call.workspace);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("kernels of a stream are lent one block, as large as one asks for", "[cuda][on_fake]") {
+  constexpr Codelet plain{"plain", nullptr, &note_workspace};
+  constexpr Codelet small{"small", nullptr, &note_workspace, nullptr, 0, nullptr, false, 100};
+  constexpr Codelet large{"large", nullptr, &note_workspace, nullptr, 0, nullptr, false, 5000};
+  constexpr Codelet most{"most", nullptr, &note_workspace, nullptr, 0, nullptr, false, 1u << 27};
+  fake::reset({.devices = 2});
+  lent.clear();
+  std::string text(status_text_bytes, 0);
+  {
+    Cuda devices;
+    auto const launch = [&](Codelet const& codelet, Stream stream) {
+      Status const status = devices.launch(stream, {codelet, {}, nullptr}, text.data());
+      return status.ok() ? std::string() : status.error;
+    };
+    CHECK(launch(plain, {0, 0}) == "");
+    CHECK(fake::live_bytes() == 0);
+    for (Codelet const* const each : {&small, &small, &large, &small})
+      CHECK(launch(*each, {0, 0}) == "");
+    CHECK(launch(small, {1, 0}) == "");
+    CHECK(lent[0] == nullptr);
+    CHECK(lent[1] != nullptr);
+    CHECK(lent[2] == lent[1]);
+    CHECK(lent[3] != nullptr);
+    CHECK(lent[4] == lent[3]);
+    CHECK(lent[5] != lent[3]);
+    CHECK(fake::live_bytes() == 5100);
+    CHECK(launch(most, {0, 0}) ==
+          "most: 134217728 bytes of workspace on device 0 beside what is allocated: out of memory");
+    CHECK(lent.size() == 6);
+    CHECK(launch(small, {0, 0}) == "");
+    CHECK(fake::live_bytes() == 200);
+    CHECK(Cuda::fast_products() == "exact kernels: those of a test");
+  }
+  CHECK(fake::live_bytes() == 0);
+  CHECK(fake::live_objects() == 0);
 }

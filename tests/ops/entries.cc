@@ -84,7 +84,7 @@ TEST_CASE("the same codelet is found each time", "[ops][entries]") {
 
 TEST_CASE("entries of several lists join, each from the first that has one", "[ops][entries]") {
   static constexpr Computation exact{"a"}, fast{"a", DType::fp32, DType::fp32, Mode::fast};
-  static constexpr Codelet device{"a", nullptr, device_entry, nullptr, 0, &fast},
+  static constexpr Codelet device{"a", nullptr, device_entry, nullptr, 0, &fast, false, 96},
       vendor{"a", other_cpu_entry, nullptr, nullptr, 0, &fast},
       cpu{"a", cpu_entry, nullptr, nullptr, 64, &exact},
       async{"a", nullptr, nullptr, async_entry, 0, &exact};
@@ -100,6 +100,7 @@ TEST_CASE("entries of several lists join, each from the first that has one", "[o
   CHECK(both->cuda == device_entry);
   CHECK(both->cpu == cpu_entry);
   CHECK(both->workspace == 64);
+  CHECK(both->device_workspace == 96);
   CHECK(both->computation == &fast);
   CHECK(join({&device, &cpu}) == both);
   CHECK(join({&device, &vendor, &cpu})->cpu == other_cpu_entry);

@@ -259,7 +259,7 @@ std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array>
     given.push_back(
         {&runtime, operands[o].dtype, &tiled[o].tiling, tiled[o].handles.data(), declared[o].name});
   submit_op<AnyRuntime>(*c.op, c.attrs.data(), given, [](Event) {},
-                        {.isa = how.isa, .groups = eager_groups(c)});
+                        {.mode = how.mode, .isa = how.isa, .groups = eager_groups(c)});
   (void)element;
   runtime.wait_all();
   for (std::size_t o = 0; o < operands.size(); ++o)

@@ -69,6 +69,7 @@ struct Execution {
   Isa isa = Isa::best;
   std::string runtime = "cramped";  // what kernels are promised, and no more
   int workers = 1;
+  Mode mode = Mode::exact;
 };
 
 /// Operands of dtype `element` for a case: random numbers from a fixed seed, then `prepare`.

@@ -24,7 +24,8 @@ class Simt : public Serial {
   explicit Simt(RuntimeOptions const& options = {}) : Serial(options) {}
 
   Event submit(Task<DataHandle> const& task) {
-    Codelet const* const device = on_device(*task.codelet);
+    Codelet const* const device =
+        task.codelet->cuda != nullptr ? task.codelet : on_device(*task.codelet);
     if (device == nullptr) return Serial::submit(task);
     std::vector<std::byte> arguments(inner_bytes + task.arguments.size());
     std::memcpy(arguments.data(), &device, sizeof device);

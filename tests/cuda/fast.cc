@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Products of fast numerics over a library in cuBLASLt's place, which computes each from what it
+// was told; kernels of devices are the emulator's.
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/lists.hh"
+#include "kernels/cuda/products.hh"
+#include "nntile/ops/gemm.hh"
+#include "nntile/ops/kernel.hh"
+#include "tests/cuda/cublaslt.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+#include "tests/support/op_driver.hh"
+#include "tests/support/sanitized.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+int current_device = 0;
+
+}  // namespace
+
+extern "C" cudaError_t cudaGetDevice(int* device) {
+  *device = current_device;
+  return cudaSuccess;
+}
+
+namespace {
+
+/// The entry of fast numerics, as binding finds it.
+Codelet const& fast_gemm(DType dtype) {
+  kernels::join_device_kernels(kernels::cuda::lists(), &kernels::cuda::fast_kernels);
+  Codelet const* const found = kernels::find("gemm", dtype, dtype, Mode::fast, Isa::best);
+  REQUIRE(found != nullptr);
+  REQUIRE(found->cuda != nullptr);
+  return *found;
+}
+
+/// Half a unit in the last place of what is multiplied, and of what is stored.
+double unit_of_products(DType dtype) {
+  switch (dtype) {
+    case DType::fp32_fast_tf32:
+    case DType::fp32_fast_fp16:
+      return 0x1p-11;
+    case DType::fp32_fast_bf16:
+      return 0x1p-8;
+    default:
+      return 0;  // of the operands themselves
+  }
+}
+double unit_of(DType dtype) {
+  return dtype == DType::fp64   ? 0x1p-53
+         : dtype == DType::bf16 ? 0x1p-8
+         : dtype == DType::fp16 ? 0x1p-11
+                                : 0x1p-24;
+}
+
+/// One product, in pieces of k, whose matrices have gaps and whose tiles begin within buffers.
+template <DType dtype> struct Problem {
+  using S = stored_t<dtype>;
+  using T = compute_t<S>;
+  using Operand = ops::Gemm::Operand;
+  ops::Gemm::Args args{};
+  bool biased = false, carried = false;
+  std::vector<S> a, b, bias, c;
+  std::vector<T> carry;
+
+  Problem(Index m, Index n, Index k, Index batch, bool trans_a, bool trans_b, Index gap,
+          unsigned seed) {
+    args.m = m, args.n = n, args.k = k, args.batch = batch;
+    args.trans_a = trans_a, args.trans_b = trans_b, args.alpha = 1;
+    args.lda = (trans_a ? k : m) + gap;
+    args.ldb = (trans_b ? n : k) + 2 * gap;
+    args.ldc = m + 3 * gap;
+    args.a_offset = gap, args.b_offset = 2 * gap, args.c_offset = gap, args.bias_offset = gap;
+    args.a_stride = args.lda * (trans_a ? m : k) + gap;
+    args.b_stride = args.ldb * (trans_b ? k : n);
+    args.c_stride = args.ldc * n + 2 * gap;
+    std::mt19937 engine(seed);
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    auto const fill = [&](std::vector<S>& x, Index count) {
+      for (Index i = 0; i < count; ++i) x.push_back(S(static_cast<T>(uniform(engine))));
+    };
+    fill(a, args.a_offset + args.a_stride * batch);
+    fill(b, args.b_offset + args.b_stride * batch);
+    fill(bias, args.bias_offset + m);
+    fill(c, args.c_offset + args.c_stride * batch);
+    carry.assign(c.size(), T(77));
+  }
+
+  Status run(Codelet const& codelet, void* workspace = nullptr) {
+    std::vector<void*> list{a.data(), b.data()};
+    OperandSet present{Operand::a, Operand::b, Operand::c};
+    if (biased) list.push_back(bias.data()), present.add(Operand::bias);
+    list.push_back(c.data());
+    if (carried) list.push_back(carry.data()), present.add(Operand::carry);
+    Arguments<ops::Gemm> const given{args, present};
+    text[0] = 0;
+    return codelet.cuda({list.data(), &given, text, workspace}, &stream);
+  }
+  /// As a chain of tasks.
+  void run(Codelet const& codelet, std::vector<Index> const& pieces, void* workspace = nullptr) {
+    ops::Gemm::Args const whole = args;
+    Index p = 0;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      args.k = pieces[i];
+      args.a_offset = whole.a_offset + (whole.trans_a ? p : p * whole.lda);
+      args.b_offset = whole.b_offset + (whole.trans_b ? p * whole.ldb : p);
+      args.chain = {i == 0, i + 1 == pieces.size()};
+      Status const status = run(codelet, workspace);
+      INFO((status.ok() ? "" : status.error));
+      REQUIRE(status.ok());
+      p += pieces[i];
+    }
+    args = whole;
+  }
+
+  /// The first element that is too far from the definition in fp64, in words.
+  std::string deviation(Problem const& before) const {
+    auto const widen = [](std::vector<S> const& x) {
+      std::vector<double> result;
+      for (S const& each : x) result.push_back(static_cast<double>(static_cast<T>(each)));
+      return result;
+    };
+    std::vector<double> wa = widen(a), wb = widen(b), wbias = widen(bias), wc = widen(before.c);
+    std::vector<double> magnitude = wc;
+    auto const define = [&](ops::Gemm::Args with, std::vector<double>& result) {
+      std::vector<void*> list{wa.data(), wb.data()};
+      OperandSet present{Operand::a, Operand::b, Operand::c};
+      if (biased) list.push_back(wbias.data()), present.add(Operand::bias);
+      list.push_back(result.data());
+      Arguments<ops::Gemm> const given{with, present};
+      ops::Gemm::reference<double>(with, Buffers<ops::Gemm>({list.data(), &given, nullptr}));
+    };
+    define(args, wc);
+    for (auto* const each : {&wa, &wb, &wbias, &magnitude})
+      for (double& x : *each) x = std::fabs(x);
+    ops::Gemm::Args sizes = args;
+    sizes.alpha = std::fabs(args.alpha), sizes.beta = std::fabs(args.beta);
+    sizes.activation = Activation::none;
+    define(sizes, magnitude);
+    double const sums =
+        4 * std::sqrt(static_cast<double>(args.k) + 2) * unit_of(accumulator_of(dtype)) +
+        2.1 * unit_of_products(dtype);
+    auto const got = widen(c);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      double const bound = 1.2 * sums * magnitude[i] + unit_of(dtype) * std::fabs(wc[i]) +
+                           0x1p-25 * (dtype == DType::fp16);
+      bool const is_inside = is_result(static_cast<Index>(i));
+      if (is_inside ? std::fabs(got[i] - wc[i]) <= bound : got[i] == wc[i]) continue;
+      return concat("c[", i, "] = ", got[i], ", expected ", wc[i], " within ", bound,
+                    is_inside ? "" : ", and it is no result");
+    }
+    return "";
+  }
+  bool is_result(Index i) const {
+    i -= args.c_offset;
+    if (i < 0) return false;
+    Index const within = i % args.c_stride;
+    return within / args.ldc < args.n && within % args.ldc < args.m;
+  }
+
+  static inline int stream = 0;
+  static inline char text[status_text_bytes] = {};
+};
+
+std::string all_errors() {
+  std::string text;
+  for (std::string const& each : cublaslt::errors()) text += each + "; ";
+  return text;
+}
+
+using Types =
+    std::tuple<type_tag<double>, type_tag<float>, type_tag<bf16_t>, type_tag<fp16_t>,
+               type_tag<fp32_fast_tf32_t>, type_tag<fp32_fast_fp16_t>, type_tag<fp32_fast_bf16_t>>;
+template <class Tag> constexpr DType dtype_of_tag = dtype_of<typename Tag::type>;
+
+struct alignas(256) Workspace {
+  std::byte bytes[4096];
+};
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("what the library is told is the product, for each shape and dtype",
+                        "[cuda][fast]", Types) {
+  constexpr DType dtype = dtype_of_tag<TestType>;
+  Codelet const& codelet = fast_gemm(dtype);
+  Workspace workspace;
+  for (bool const fuses : {true, false}) {
+    cublaslt::reset({.fuses = fuses});
+    kernels::cuda::KeptProducts const kept;
+    unsigned seed = 0;
+    int products = 0;
+    for (auto const& [m, n, k] :
+         {std::array<Index, 3>{1, 1, 1}, {3, 5, 7}, {17, 9, 33}, {8, 16, 4}})
+      for (bool const trans_a : {false, true})
+        for (bool const trans_b : {false, true})
+          for (Index const batch : {1, 3})
+            for (Index const gap : {0, 1, 8}) {
+              Problem<dtype> problem(m, n, k, batch, trans_a, trans_b, gap, ++seed);
+              double const factors[] = {0, 1, -0.75};
+              problem.args.beta = factors[seed % 3];
+              problem.args.alpha = seed % 5 == 0 ? -0.5 : 1;
+              problem.biased = seed % 2 == 0;
+              if (seed / 2 % 3 == 0) problem.args.activation = Activation::gelu_tanh;
+              std::vector<Index> pieces{k};
+              if (seed % 3 != 1 && k > 2) pieces = {k / 2, 1, k - k / 2 - 1};
+              bool const narrow = size_of(dtype) == 2;
+              problem.carried = (narrow && pieces.size() > 1) || seed % 4 < 2;
+              Problem<dtype> const before = problem;
+              INFO(name_of(dtype) << " seed " << seed << " m=" << m << " n=" << n << " k=" << k
+                                  << " fuses " << fuses << " pieces " << pieces.size());
+              problem.run(codelet, pieces, seed % 2 == 0 ? &workspace : nullptr);
+              bool const is_exact = !fuses && narrow && !problem.carried &&
+                                    (problem.biased || problem.args.activation != Activation::none);
+              products += static_cast<int>(pieces.size()) - static_cast<int>(is_exact);
+              CHECK(problem.deviation(before) == "");
+              REQUIRE(all_errors() == "");
+            }
+    CHECK(std::ssize(cublaslt::calls()) == products);
+    for (cublaslt::Call const& call : cublaslt::calls())
+      CHECK(call.stream == &Problem<dtype>::stream);
+  }
+  CHECK(cublaslt::live_objects() == 0);
+}
+
+TEMPLATE_LIST_TEST_CASE("chains and groups of tasks sum to the product", "[cuda][fast]", Types) {
+  constexpr DType dtype = dtype_of_tag<TestType>;
+  fast_gemm(dtype);
+  cublaslt::reset();
+  kernels::cuda::KeptProducts const kept;
+  for (double const beta : {0.0, 0.5})
+    for (bool const finishes : {false, true}) {
+      ops::Gemm::Attrs attrs{.trans_a = true, .alpha = 0.5, .beta = beta};
+      std::vector<Shape> shapes{{70, 5, 2}, {70, 3, 2}};
+      if (finishes) {
+        attrs.bias = true, attrs.activation = Activation::gelu_tanh;
+        shapes.push_back({5});
+      }
+      attrs.batch_ndim = 1;
+      shapes.push_back({5, 3, 2});
+      OpCase c = op_case<ops::Gemm>(attrs, shapes);
+      // What is multiplied in a reduced format differs by its roundings.
+      c.terms = 70;
+      c.scale = 4 + 2 * unit_of_products(dtype) * 0x1p24;
+      auto const operands = make_operands(c, dtype);
+      auto const exact = run_reference(c, dtype, operands);
+      for (Cuts const& cuts :
+           {Cuts{}, Cuts{{"k", {64, 6}}}, Cuts{{"k", {20, 30, 20}}, {"m", {2, 3}}}})
+        for (int const groups : {0, 3}) {
+          if (groups != 0 && !cuts.empty() && cuts[0].sizes[0] != 64) continue;
+          c.groups.clear();
+          if (groups != 0) c.groups = {{"k", groups}};
+          INFO(name_of(dtype) << " beta " << beta << " finishes " << finishes << " cuts "
+                              << cuts.size() << " groups " << groups);
+          auto const got =
+              run_kernel(c, dtype, operands, {.cuts = cuts, .runtime = "simt", .mode = Mode::fast});
+          CHECK(deviation(c, dtype, got, exact) == "");
+          REQUIRE(all_errors() == "");
+        }
+    }
+  CHECK(cublaslt::calls().size() > 20);
+}
+
+TEST_CASE("an algorithm is chosen once for a shape on a device, and kept", "[cuda][fast]") {
+  Codelet const& codelet = fast_gemm(DType::fp32);
+  CHECK(codelet.device_workspace >= sizeof(Workspace));
+  cublaslt::reset();
+  Workspace workspace;
+  Problem<DType::fp32> problem(4, 4, 4, 1, false, false, 0, 1);
+  auto const run = [&](void* lent = nullptr) { REQUIRE(problem.run(codelet, lent).ok()); };
+  {
+    kernels::cuda::KeptProducts const kept;
+    {
+      kernels::cuda::KeptProducts const other;
+      for (int i = 0; i < 3; ++i) run();
+      problem.args.beta = 1, problem.args.alpha = 2, problem.args.chain.first = false;
+      run();
+      CHECK(cublaslt::choices() == 1);
+      run(&workspace);
+      run(&workspace);
+      CHECK(cublaslt::choices() == 2);
+      CHECK(cublaslt::calls().back().workspace == &workspace);
+    }
+    run();
+    CHECK(cublaslt::choices() == 2);
+    current_device = 1;
+    run();
+    run();
+    current_device = 0;
+    CHECK(cublaslt::choices() == 3);
+    CHECK(cublaslt::calls().back().handle != cublaslt::calls().front().handle);
+    problem.args.a_offset = 0, problem.args.m = 3;
+    run();
+    CHECK(cublaslt::choices() == 4);
+    problem.args.a_offset = 1;  // the rest of the first rows, less aligned
+    run();
+    CHECK(cublaslt::choices() == 5);
+    CHECK(cublaslt::live_objects() == 2 + 4 * 5);
+  }
+  CHECK(cublaslt::live_objects() == 0);
+  CHECK(all_errors() == "");
+}
+
+TEST_CASE("bias and activation are the product's own where they can be", "[cuda][fast]") {
+  Codelet const& codelet = fast_gemm(DType::bf16);
+  cublaslt::reset();
+  kernels::cuda::KeptProducts const kept;
+  Problem<DType::bf16> problem(4, 4, 4, 1, false, false, 0, 1);
+  auto const epilogue = [&] {
+    REQUIRE(problem.run(codelet).ok());
+    return cublaslt::calls().back().product.epilogue;
+  };
+  CHECK(epilogue() == CUBLASLT_EPILOGUE_DEFAULT);
+  problem.args.activation = Activation::gelu_tanh;
+  CHECK(epilogue() == CUBLASLT_EPILOGUE_GELU);
+  problem.biased = true;
+  CHECK(epilogue() == CUBLASLT_EPILOGUE_GELU_BIAS);
+  problem.args.activation = Activation::none;
+  CHECK(epilogue() == CUBLASLT_EPILOGUE_BIAS);
+  void const* const first = cublaslt::calls().back().product.bias;
+  CHECK(first == problem.bias.data());
+  problem.bias = std::vector<bf16_t>(problem.bias);  // a bias elsewhere, of the same shape
+  std::vector<bf16_t> other(4, bf16_t(1.0f));
+  std::swap(other, problem.bias);
+  CHECK(epilogue() == CUBLASLT_EPILOGUE_BIAS);
+  CHECK(cublaslt::calls().back().product.bias == problem.bias.data());
+  problem.args.chain.last = false;
+  CHECK(epilogue() == CUBLASLT_EPILOGUE_DEFAULT);
+  CHECK(all_errors() == "");
+}
+
+TEST_CASE("what the library cannot do is the exact kernel's, bit for bit", "[cuda][fast]") {
+  Codelet const& codelet = fast_gemm(DType::fp32);
+  Codelet const* const exact =
+      kernels::find("gemm", DType::fp32, DType::fp32, Mode::exact, Isa::best);
+  cublaslt::reset({.multiplies = false});
+  kernels::cuda::KeptProducts const kept;
+  Problem<DType::fp32> ours(5, 6, 7, 2, true, false, 1, 3);
+  ours.biased = true;
+  ours.args.beta = 0.5;
+  Problem<DType::fp32> theirs = ours;
+  REQUIRE(ours.run(codelet).ok());
+  REQUIRE(theirs.run(*exact).ok());
+  CHECK(ours.c == theirs.c);
+  ours.args.k = theirs.args.k = 0;  // no product at all
+  REQUIRE(ours.run(codelet).ok());
+  REQUIRE(theirs.run(*exact).ok());
+  CHECK(ours.c == theirs.c);
+  ours.args.m = 0;
+  REQUIRE(ours.run(codelet).ok());
+  CHECK(cublaslt::calls().empty());
+  CHECK(all_errors() == "");
+}
+
+TEST_CASE("a failure of the library is the task's, in its words", "[cuda][fast]") {
+  Codelet const& codelet = fast_gemm(DType::fp32);
+  cublaslt::reset({.multiply = CUBLAS_STATUS_EXECUTION_FAILED});
+  Problem<DType::fp32> problem(4, 4, 4, 1, false, false, 0, 1);
+  {
+    kernels::cuda::KeptProducts const kept;
+    Status const status = problem.run(codelet);
+    REQUIRE(!status.ok());
+    CHECK(std::string(status.error) == "cuBLASLt: the function failed to launch on the GPU");
+  }
+  CHECK(cublaslt::live_objects() == 0);
+  cublaslt::reset({.create = CUBLAS_STATUS_ALLOC_FAILED});
+  kernels::cuda::KeptProducts const kept;
+  CHECK(!problem.run(codelet).ok());
+  CHECK(cublaslt::live_objects() == 0);
+  cublaslt::reset();
+  CHECK(problem.run(codelet).ok());
+}
+
+TEST_CASE("a library that is not there, or of another version, is said in one line",
+          "[cuda][fast]") {
+  using kernels::cuda::CublasLt;
+  cublaslt::reset();
+  CHECK(kernels::cuda::fast_products() == concat("cuBLASLt ", CublasLt().version()));
+  CublasLt const nothing({"libthere-is-none.so.1", "libnor-this.so"});
+  CHECK(contains(nothing.missing(), "libthere-is-none.so.1: cannot open shared object file"));
+  nothing.check();  // exact kernels are used
+  fast_gemm(DType::fp32);
+  cublaslt::reset({.version = {CUBLAS_VER_MAJOR - 1, 4, 5}});
+  CublasLt const old;
+  CHECK(old.missing().empty());
+  std::string const text = message_of<DeviceError>([&] { old.check(); });
+  CHECK(text == concat("Cuda: nntile_cuda was compiled for cuBLASLt ", CUBLAS_VER_MAJOR, ".",
+                       CUBLAS_VER_MINOR, ", and the library that this machine loads is ",
+                       CUBLAS_VER_MAJOR - 1, ".4.5: install libcublasLt.so.", CUBLAS_VER_MAJOR,
+                       ", or choose exact numerics"));
+  for (Isa const isa : instruction_sets()) {  // at binding, and exact numerics go on
+    CHECK(message_of<DeviceError>(
+              [&] { kernels::find("gemm", DType::fp32, DType::fp32, Mode::fast, isa); }) == text);
+    CHECK(kernels::find("gemm", DType::fp32, DType::fp32, Mode::exact, isa) != nullptr);
+  }
+  CHECK(message_of<DeviceError>([&] { kernels::cuda::fast_products(); }) == text);
+  CublasLt const other({"libm.so.6"});  // no such functions
+  CHECK(contains(message_of<DeviceError>([&] { other.check(); }), "Cuda: "));
+  cublaslt::reset();
+}
+
+TEST_CASE("the library in place of cuBLASLt refuses what the library would", "[cuda][fast]") {
+  cublaslt::reset();
+  auto const& library = kernels::cuda::cublaslt();
+  cublasLtMatrixLayout_t layout = nullptr;
+  REQUIRE(library.create_layout(&layout, CUDA_R_32F, 2, 2, 2) == CUBLAS_STATUS_SUCCESS);
+  std::int32_t const batch = 2;
+  auto const set = [&](void const* value, std::size_t bytes) {
+    return library.set_layout(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, value, bytes);
+  };
+  CHECK(set(&batch, sizeof batch) == CUBLAS_STATUS_SUCCESS);
+  CHECK(set(&batch, 8) != CUBLAS_STATUS_SUCCESS);
+  CHECK(cublaslt::live_objects() == 1);
+  CHECK(library.destroy_layout(layout) == CUBLAS_STATUS_SUCCESS);
+  CHECK(cublaslt::live_objects() == 0);
+  CHECK(set(&batch, sizeof batch) != CUBLAS_STATUS_SUCCESS);
+  CHECK(library.destroy_layout(layout) != CUBLAS_STATUS_SUCCESS);
+  CHECK(all_errors() ==
+        "an attribute of a layout: 8 bytes; an attribute of a layout: used after its "
+        "end; a layout: used after its end; ");
+  cublaslt::reset();
+}
