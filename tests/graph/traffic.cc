@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What parts of a plan send: as much as their sums and gathers have to, and each rank alike.
 #include <algorithm>
+#include <cstdint>
 #include <random>
 #include <utility>
 #include <vector>
@@ -163,6 +164,24 @@ TEST_CASE("a training step of any tiles sends what it has to", "[graph][traffic]
       auto const few = 2 * static_cast<double>(found.largest) * count;
       CHECK(static_cast<double>(most(found.sent)) <= share + few);
     }
+  }
+}
+
+TEST_CASE("the bound is never above what is sent, however often values are sent again",
+          "[graph][traffic]") {
+  TinyGpt sizes{.batch = 4};
+  sizes.numerics.groups = {{"batch", 2}, {"head", 2}};
+  TinyGptGraph const of(sizes);
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}}, .mesh = {{"tensor", 2}, {"data", 2}}};
+  options.rules = product({tensor_parallel(), fsdp()});
+  for (std::uint32_t const keep : {0u, 4u, 12u, PlanOptions::to_last_reader}) {
+    INFO("keep_received " << keep);
+    options.keep_received = keep;
+    Index sent = 0;
+    for (PartReport const& part : report_parts(of.graph, options)) sent += part.bytes_sent;
+    Index const bound = traffic_bound(of.graph, options);
+    CHECK(bound <= sent);
+    CHECK(sent <= bound + bound / 50);
   }
 }
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "nntile/graph/passes/targets.hh"
+#include "nntile/graph/passes/rank_walk.hh"
 
 namespace nntile::passes {
 
@@ -41,10 +41,23 @@ class TrafficBoundPass {
     for (std::size_t t = 0; t < targets.size(); ++t) visit(plan_.tasks[t], targets[t]);
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
       if (places_.stored(b)) move(task(homes_[b].box), b);
-    return bytes_;
+    Sent sent{plan_};
+    RankWalk(plan_, mesh_, homes_, keep_received_).run(sent);
+    return std::min(bytes_, sent.bytes);
   }
 
  private:
+  /// What a walk sends.
+  struct Sent {
+    PlanData const& plan;
+    Index bytes = 0;
+    void task(PlannedTask const&, RankBox const&) {}
+    void message(RankWalk::Message const& message) {
+      bytes += plan.buffers[message.buffer].payload();
+    }
+    void end_phase() {}
+  };
+
   using Ranks = std::span<std::uint64_t>;
 
   Ranks at(std::uint32_t b) { return {at_.data() + b * words_, words_}; }
