@@ -2,7 +2,7 @@
 """Ranks that end before their time. One that is killed at a random instant ends the job, within two seconds in the long
 form, half of the times under a launcher that would not, and the run goes on from its last checkpoint on another number of ranks, to the
 hash of the uninterrupted run. Ctrl-C at one rank makes all save the same step. One that is stopped is named by what the
-others say that they wait for.
+others say that they wait for. A rank of another host, as its name says, is found dead, and silent, by heartbeats.
 
     ranks_end.py build/examples/gpt2 mpiexec.mpich               10 kills, 4 times Ctrl-C: the suite
     ranks_end.py build/examples/gpt2 mpiexec.mpich --kills 100   100 kills, 20 times Ctrl-C
@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -82,6 +83,37 @@ class Job:
         except ProcessLookupError:
             pass
         self.process.wait()
+
+
+def check_hosts(runs, launcher, step_time):
+    """Rank 1 runs under another host name, and no death is seen by the launcher."""
+    apart = ['unshare', '--uts', 'sh', '-c', 'hostname "$0" && exec "$@"', 'the-other-host']
+    if subprocess.run([*apart, 'true'], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        print('not tried: ranks of two hosts, for which a process must be allowed to take another host name')
+        return
+    wrapper = ['sh', '-c', f'if [ "$PMI_RANK" = 1 ]; then set -- {shlex.join(apart)} "$@"; fi; "$@" || sleep 5', 'sh']
+    for victim in (0, 1):
+        job = Job(runs, launcher, 2, 'fsdp', runs.new_folder(), 1_000_000, wrapper, save_every=0)
+        pids = job.pids()
+        time.sleep(10 * step_time)
+        if victim == 1:
+            os.kill(pids[victim], signal.SIGSTOP)
+            until = time.monotonic() + 25  # it is taken for gone after 30 s
+            while 'is silent for' not in job.text() and time.monotonic() < until:
+                time.sleep(0.05)
+            os.kill(pids[victim], signal.SIGCONT)
+            need("on 'the-other-host') is silent for" in job.text(), f'of a stopped rank elsewhere: {job.text()}')
+            need('died' not in job.text(), f'a stopped rank counts as dead: {job.text()}')
+            time.sleep(0.5)
+        os.kill(pids[victim], signal.SIGKILL)
+        began = time.monotonic()
+        while job.alive(pids) and time.monotonic() - began < GUARD:
+            time.sleep(0.005)
+        took = time.monotonic() - began
+        need(not job.alive(pids), f'a rank lives {GUARD} s after the death of one elsewhere: {job.text()}')
+        need('has died' in job.text(), f'nothing is said of a dead rank elsewhere: {job.text()}')
+        print(f'rank {victim}, of another host, killed: ended in {took:.2f} s', flush=True)
+        job.end()
 
 
 def main():
@@ -159,6 +191,7 @@ def main():
     print(waits.search(job.text())[0])
     os.kill(pids[0], signal.SIGINT)
     need('interrupted' in job.wait(60), f'a rank that goes on: {job.text()}')
+    check_hosts(runs, plain, step_time)
     print(f'{kills} kills, the slowest end {slowest:.2f} s, {lost} of them said by the launcher alone: hash {found}')
 
 
