@@ -321,9 +321,11 @@ class Cuda::Machine {
   char why_[status_text_bytes] = {};
 };
 
-Cuda::Cuda(CudaOptions const& options) : machine_(new Machine(options)) {
+void use_cuda_kernels() noexcept {
   kernels::join_device_kernels(kernels::cuda::lists(), &kernels::cuda::fast_kernels);
 }
+
+Cuda::Cuda(CudaOptions const& options) : machine_(new Machine(options)) { use_cuda_kernels(); }
 Cuda::~Cuda() = default;
 std::string Cuda::fast_products() { return kernels::cuda::fast_products(); }
 

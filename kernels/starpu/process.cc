@@ -7,8 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "nntile/core/error.hh"
@@ -54,13 +59,13 @@ void bind_worker(void* argument) {
 
 void run_nothing(void**, void*) {}
 
-void configure(starpu_conf& conf, int workers) {
+void configure(starpu_conf& conf, int workers, int devices) {
   starpu_conf_init(&conf);
   conf.precedence_over_environment_variables = 1;
   conf.ncpus = workers;
   conf.reserve_ncpus =
-      -2;          // none, also after STARPU_MAIN_THREAD_BIND has added one (1.4: but to -1)
-  conf.ncuda = 0;  // the codelets carry CUDA entries; there are none yet
+      -2;  // none, also after STARPU_MAIN_THREAD_BIND has added one (1.4: but to -1)
+  conf.ncuda = devices;
   conf.nopencl = 0;
   conf.catch_signals = 0;  // signals are the application's
 #ifdef STARPU_USE_HIP
@@ -103,12 +108,46 @@ struct StartLeaks {
 #endif
 };
 
-void start_here(int workers, bool pin) {
+/// A number of CUDA workers, and who asks for it.
+struct Devices {
+  int count = 0;
+  std::string asked;
+};
+
+/// StarPU reads the variable in any case, and aborts on one that is negative.
+Devices devices_of(Start const& start) {
+  Devices devices;
+  if (char const* const text = std::getenv("STARPU_NCUDA"); text != nullptr && *text != 0) {
+    devices.asked = concat("STARPU_NCUDA='", text, "'");
+    auto const [end, error] = std::from_chars(text, text + std::strlen(text), devices.count);
+    if (error != std::errc() || *end != 0 || devices.count < 0)
+      throw ValueError(concat("StarPU: ", devices.asked,
+                              " is no number of devices: unset it, or "
+                              "set it to 0 for none"));
+  }
+  if (start.devices != devices_unasked)
+    devices = {start.devices, concat("devices=", start.devices)};
+  return devices;
+}
+
+void check_build([[maybe_unused]] Devices const& devices) {
+#ifndef STARPU_USE_CUDA
+  if (devices.count == 0) return;
+  int version[3];
+  starpu_get_version(&version[0], &version[1], &version[2]);
+  throw DeviceError(concat("StarPU: ", devices.asked, ", but this StarPU ", version[0], ".",
+                           version[1], ".", version[2],
+                           " was built without CUDA: build it with that, use CudaRing, or ask for "
+                           "no devices"));
+#endif
+}
+
+void start_here(int workers, bool pin, Devices const& devices) {
   Binding binding{.mask = {}, .pin = pin};
   bool const have_mask = sched_getaffinity(0, sizeof binding.mask, &binding.mask) == 0;
   EnvironmentCalibrationLock const lock;
   starpu_conf conf;
-  configure(conf, workers);
+  configure(conf, workers, devices.count);
   int const code = [&conf] {
     StartLeaks const ignored;
     return starpu_init(&conf);
@@ -121,17 +160,33 @@ void start_here(int workers, bool pin) {
     throw ValueError(concat("StarPU: ", workers, " CPU workers asked, ", got,
                             " started; its environment variables or its build limit them"));
   }
+  if (int const there = static_cast<int>(starpu_cuda_worker_get_count()); there < devices.count) {
+    starpu_shutdown();
+    throw DeviceError(concat("StarPU: ", devices.asked, ", and ", there,
+                             " started: this machine has no more that CUDA_VISIBLE_DEVICES and the "
+                             "driver show"));
+  }
   if (have_mask) starpu_execute_on_each_worker(bind_worker, &binding, STARPU_CPU);
 #ifndef STARPU_USE_CUDA  // with CUDA, StarPU's own memory is pinned
   starpu_malloc_set_hooks(allocate_memory, free_memory);
 #endif
 }
 
-void check_count(int workers, int running, char const* owner) {
-  if (workers != 0 && workers != running)
+void check_count(Start const& asked, Workers running, char const* owner) {
+  auto const refuse = [&](char const* name, int wanted, int there) {
     throw ValueError(
-        concat("StarPU: workers=", workers, ", but ", owner, " runs StarPU with ", running,
-               " already in this process, which has one set of workers: ask for ", running));
+        concat("StarPU: ", name, "=", wanted, ", but ", owner, " runs StarPU with ", there,
+               " already in this process, which has one set of workers: ask for ", there));
+  };
+  if (asked.workers != 0 && asked.workers != running.cpu)
+    refuse("workers", asked.workers, running.cpu);
+  if (asked.devices != devices_unasked && asked.devices != running.cuda)
+    refuse("devices", asked.devices, running.cuda);
+}
+
+Workers running_workers() {
+  return {.cpu = static_cast<int>(starpu_cpu_worker_get_count()),
+          .cuda = static_cast<int>(starpu_cuda_worker_get_count())};
 }
 
 }  // namespace
@@ -143,25 +198,27 @@ Process& process() noexcept {
 
 int worker_limit() noexcept { return std::min(STARPU_MAXCPUS, STARPU_NMAXWORKERS); }
 
-int start(Start const& start) {
+Workers start(Start const& start) {
   Process& p = process();
   std::lock_guard guard(p.gate);
   int const workers = start.workers;
   if (p.objects > 0) {
-    check_count(workers, p.workers, "another object");
+    check_count(start, {.cpu = p.workers, .cuda = p.devices}, "another object");
     ++p.objects;
-    return p.workers;
+    return {.cpu = p.workers, .cuda = p.devices};
   }
   if (workers > worker_limit())
     throw ValueError(concat("StarPU: workers=", workers, ", but this build of StarPU has at most ",
                             worker_limit(), " (its configure option --enable-maxcpus)"));
   p.started_here = starpu_is_initialized() == 0;
   if (p.started_here) {
+    Devices const devices = devices_of(start);
+    check_build(devices);
     p.allocate = start.allocate;
     p.free = start.free;
-    start_here(workers != 0 ? workers : std::min(start.cores, worker_limit()), start.pin);
+    start_here(workers != 0 ? workers : std::min(start.cores, worker_limit()), start.pin, devices);
   } else {
-    check_count(workers, static_cast<int>(starpu_cpu_worker_get_count()), "the application");
+    check_count(start, running_workers(), "the application");
     if (int const code = starpu_init(nullptr); code != 0)
       throw ValueError(concat("StarPU: starpu_init returned ", code));
   }
@@ -178,7 +235,8 @@ int start(Start const& start) {
   p.looks_before_nap = oversubscribed ? 1 : looks_while_spinning;
   p.spin_ns = oversubscribed ? 0 : spin_ns;
   p.objects = 1;
-  return p.workers;
+  p.devices = running_workers().cuda;
+  return {.cpu = p.workers, .cuda = p.devices};
 }
 
 void stop() noexcept {

@@ -28,6 +28,7 @@ struct Process {
   void* (*allocate)(std::size_t bytes) noexcept = nullptr;
   void (*free)(void* pointer) noexcept = nullptr;
   int workers = 0;
+  int devices = 0;
   int worker_ids[STARPU_NMAXWORKERS] = {};
   int min_priority = 0;
   int max_priority = 0;

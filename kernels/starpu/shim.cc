@@ -45,11 +45,16 @@ void run_on_cpu(void** descriptors, void* argument) {
   run_job(descriptors, *static_cast<Job*>(argument), nullptr);
 }
 
-#ifdef STARPU_USE_CUDA
+/// A build of StarPU without CUDA has no worker that calls it, but tests do.
 void run_on_cuda(void** descriptors, void* argument) {
-  run_job(descriptors, *static_cast<Job*>(argument), starpu_cuda_get_local_stream());
-}
+#ifdef STARPU_USE_CUDA
+  void* const stream = starpu_cuda_get_local_stream();
+#else
+  static char no_stream;
+  void* const stream = &no_stream;
 #endif
+  run_job(descriptors, *static_cast<Job*>(argument), stream);
+}
 
 void job_left(void* argument) {
   Job& job = *static_cast<Job*>(argument);
@@ -87,26 +92,20 @@ starpu_codelet* codelet_of(Codelet const& codelet) {
   entry->model.type = STARPU_COMMON;
   entry->model.cost_function = microseconds;
   starpu_codelet_init(&entry->codelet);
-  entry->codelet.where = STARPU_CPU;
+  entry->codelet.where = STARPU_CPU | STARPU_CUDA;
   entry->codelet.cpu_funcs[0] = run_on_cpu;
-#ifdef STARPU_USE_CUDA
-  entry->codelet.where |= STARPU_CUDA;
   entry->codelet.cuda_funcs[0] = run_on_cuda;
   entry->codelet.cuda_flags[0] = STARPU_CUDA_ASYNC;
-#endif
   entry->codelet.nbuffers = STARPU_VARIABLE_NBUFFERS;
   entry->codelet.model = &entry->model;
   bucket = entry;
   return &entry->codelet;
 }
 
-/// The workers that may run these entries: of their computation others may have more.
-std::int32_t where_of(Codelet const& codelet) {
-#ifdef STARPU_USE_CUDA
-  if (codelet.cuda != nullptr) return STARPU_CPU | STARPU_CUDA;
-#endif
-  (void)codelet;
-  return STARPU_CPU;
+/// The workers that may run these entries: of their computation others may have more. A task that
+/// is held until a token is completed is given to its asynchronous entry, which alone has one.
+std::int32_t where_of(Codelet const& codelet, bool held) {
+  return codelet.cuda != nullptr && !held ? STARPU_CPU | STARPU_CUDA : STARPU_CPU;
 }
 
 /// StarPU lets the next of commuting tasks start when the body of one returns: one that is held
@@ -238,7 +237,7 @@ void submit(Job& job, Codelet const& codelet, std::span<Use<Data*> const> operan
   starpu_task* const task = starpu_task_create();  // detached, destroyed by StarPU
   task->name = codelet.name;
   task->cl = own;
-  task->where = where_of(codelet);
+  task->where = where_of(codelet, held);
   task->cl_arg = &job;
   task->cl_arg_free = 1;
   task->callback_func = job_left;

@@ -61,4 +61,8 @@ class Cuda {
 };
 static_assert(Device<Cuda> && !UnifiedDevice<Cuda>);
 
+/// From then on kernels::find() gives codelets with entries for devices, as where a Cuda is made:
+/// for a runtime with devices of its own, such as StarPU.
+void use_cuda_kernels() noexcept;
+
 }  // namespace nntile

@@ -34,18 +34,23 @@ struct Job {
 /// The largest number of CPU workers that this build of StarPU has; Debian's has 4.
 int worker_limit() noexcept;
 
+/// As many CUDA workers as run already, or else as STARPU_NCUDA says, or else none.
+inline constexpr int devices_unasked = -2;
+
 /// Settings for the start of StarPU.
 struct Start {
   int workers = 0;  // 0: as many as run already, or else as many as cores, as far as the build goes
   int cores = 1;    // that the process may run on; with more workers than that, they do not spin
   bool pin = false;                                         // heeded by the first to start it
+  int devices = devices_unasked;                            // CUDA workers, or that
   void* (*allocate)(std::size_t bytes) noexcept = nullptr;  // host memory, 64-byte aligned
   void (*free)(void* pointer) noexcept = nullptr;
 };
-/// Joins the process's StarPU, starting it unless it runs. Returns the number of CPU workers.
-/// Throws ValueError in place of StarPU's aborts: too many workers, others than those that run, no
-/// folder that it can write its calibration to.
-int start(Start const& start);
+/// Joins the process's StarPU, starting it unless it runs. Returns the numbers of workers. Throws
+/// ValueError in place of StarPU's aborts: too many workers, others than those that run, no folder
+/// that it can write its calibration to; DeviceError: CUDA workers where StarPU was built without
+/// them, or more than there are devices.
+Workers start(Start const& start);
 /// Leaves it; the last one to leave shuts it down. Nothing of the caller may be in flight.
 void stop() noexcept;
 

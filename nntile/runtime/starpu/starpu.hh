@@ -29,6 +29,12 @@
 
 namespace nntile {
 
+struct StarPUOptions {
+  /// CUDA workers, one a device. By default as many as the environment variable STARPU_NCUDA says,
+  /// else none.
+  std::optional<int> devices = {};
+};
+
 /// Runs tasks on StarPU: its workers, its scheduler, its dependences and, on devices, its replicas.
 /// The driving thread only waits. Persistent and adopted buffers stay where they are on the host;
 /// the others exist from their first writer on. All objects of a process share StarPU, hence the
@@ -41,15 +47,22 @@ class StarPU : public support::StorageCalls<StarPU> {
   static constexpr bool reads_costs = true;
 
   /// Throws ValueError: 0 workers, more than this build of StarPU has, or others than those that
-  /// run in this process already; no folder (STARPU_HOME, HOME) that StarPU can write to.
-  explicit StarPU(RuntimeOptions const& options = {}) {
+  /// run in this process already; a STARPU_NCUDA that is no number; no folder (STARPU_HOME, HOME)
+  /// that StarPU can write to.
+  /// DeviceError: devices are asked for, and this build of StarPU or the machine has not so many.
+  /// Tasks run on devices where their codelets have such entries: those of kernels::find() do once
+  /// use_cuda_kernels() was called (nntile/runtime/cuda.hh).
+  explicit StarPU(RuntimeOptions const& options = {}, StarPUOptions const& starpu = {}) {
     check_not_on_worker("StarPU");
     auto const checked = support::check_options(options, runtime_name);
-    workers_.cpu = starpu_shim::start({.workers = options.workers ? checked.workers : 0,
-                                       .cores = static_cast<int>(checked.cores.size()),
-                                       .pin = checked.pin,
-                                       .allocate = &allocate_or_null,
-                                       .free = &support::free_aligned});
+    if (starpu.devices.value_or(0) < 0)
+      throw ValueError(concat("StarPU: devices=", *starpu.devices, "; 0 is none"));
+    workers_ = starpu_shim::start({.workers = options.workers ? checked.workers : 0,
+                                   .cores = static_cast<int>(checked.cores.size()),
+                                   .pin = checked.pin,
+                                   .devices = starpu.devices.value_or(starpu_shim::devices_unasked),
+                                   .allocate = &allocate_or_null,
+                                   .free = &support::free_aligned});
     workers_.oversubscribed = workers_.cpu > static_cast<int>(checked.cores.size());
     try {
       workspaces_.emplace(static_cast<std::size_t>(workers_.cpu));
