@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "nntile/runtime/engine/nest.hh"
+#include "nntile/runtime/ring/kinds.hh"
 #include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/serial/nest.hh"
 #include "nntile/testing/conformance/nested_program.hh"
@@ -27,12 +28,37 @@ TEMPLATE_TEST_CASE("random programs whose tasks submit leave what one task at a 
         if (own && std::same_as<TestType, Serial>) continue;
         INFO(workers << " workers, own driver " << own);
         try {
-          testing::run_nested_program(seed, [&] {
-            return std::make_unique<TestType>(
-                RuntimeOptions{.workers = workers, .own_driver = own});
-          });
+          testing::run_nested_program(seed,
+                                      [&] {
+                                        return std::make_unique<TestType>(
+                                            RuntimeOptions{.workers = workers, .own_driver = own});
+                                      },
+                                      {.regions = seed % 3 == 0});
         } catch (testing::Violation const& violation) {
           FAIL_CHECK(violation.text);
         }
       }
+}
+
+TEST_CASE("random programs whose tasks submit, and name kinds, leave what one at a time leaves",
+          "[runtime][nesting][kinds]") {
+  using enum WorkerKind;
+  char const* const asked = std::getenv("NNTILE_NESTED");
+  std::uint64_t const programs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 100;
+  for (std::uint64_t seed = 0; seed < programs; ++seed) {
+    auto const cubes = static_cast<int>(1 + seed % 2), workers = static_cast<int>(2 + seed % 3);
+    int const kinds[] = {any_of(cube), any_of(cpu)};
+    int const named = workers > cubes ? 2 : 1;  // the rest are of kind cpu
+    try {
+      testing::run_nested_program(
+          seed,
+          [&] {
+            return std::make_unique<Ring>(RuntimeOptions{.workers = workers}, RingCapacities{},
+                                          WorkerKinds{.cube = cubes});
+          },
+          {.regions = seed % 5 == 0, .kinds = {kinds, static_cast<std::size_t>(named)}});
+    } catch (testing::Violation const& violation) {
+      FAIL_CHECK(violation.text);
+    }
+  }
 }

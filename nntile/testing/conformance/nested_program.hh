@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "nntile/runtime/nested.hh"
+#include "nntile/runtime/regions.hh"
 #include "nntile/testing/conformance/journal.hh"
 
 namespace nntile::testing {
@@ -253,16 +254,30 @@ inline constexpr Codelet late_nested_codelet{
 
 }  // namespace detail
 
-/// Submits the steps, on a runtime or in a body.
+/// How a nested program is run. The law is the same.
+struct NestedVariant {
+  bool regions = false;          // its buffers are regions of one, apart; of a RegionRuntime
+  std::span<int const> kinds{};  // any_of(kind) of workers that tasks name, with a priority
+};
+
+/// Submits the steps, on a runtime or in a body; `outer` is what the task of that body names as its
+/// worker, and so may its own tasks.
 template <class Submitter, class Handle>
 void submit_nested_steps(Submitter& submitter, std::vector<NestedStep> const& nodes,
-                         std::vector<Handle> handles, NestedRuns& ran) {
+                         std::vector<Handle> handles, NestedRuns& ran,
+                         NestedVariant const& variant = {}, int outer = -1) {
   std::vector<Event> events(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     NestedStep const& node = nodes[i];
     std::vector<Use<Handle>> uses;
     for (Use<std::uint32_t> const& use : node.uses)
       uses.push_back({handles[use.handle], use.access});
+    Hints hints;
+    if (!variant.kinds.empty())
+      hints = {!Runtime<Submitter> ? (node.id % 2 == 0 ? -1 : outer)
+               : node.id % 3 == 0  ? -1
+                                   : variant.kinds[node.id % variant.kinds.size()],
+               static_cast<int>(node.id % 5 % 3)};
     try {
       switch (node.kind) {
         case NestedStep::Kind::task: {
@@ -271,21 +286,21 @@ void submit_nested_steps(Submitter& submitter, std::vector<NestedStep> const& no
               submitter.submit({node.late ? &detail::late_nested_codelet : &detail::nested_codelet,
                                 uses,
                                 std::as_bytes(std::span(&arguments, 1)),
-                                {},
+                                hints,
                                 {}});
           break;
         }
         case NestedStep::Kind::nest: {
-          auto body = [&node, &ran, uses](auto& nested) {
+          auto body = [&node, &ran, &variant, uses, worker = hints.worker](auto& nested) {
             ++ran[node.id];
             std::vector<Handle> inner;
             for (Use<Handle> const& use : uses) inner.push_back(use.handle);
             for (std::uint32_t b = 0; b < node.own; ++b)
               inner.push_back(nested.allocate(nested_bytes));
-            submit_nested_steps(nested, node.inside, inner, ran);
+            submit_nested_steps(nested, node.inside, inner, ran, variant, worker);
             if (node.fails) throw 1;
           };
-          events[i] = submitter.submit_nesting(std::move(body), uses);
+          events[i] = submitter.submit_nesting(std::move(body), uses, hints);
           break;
         }
         case NestedStep::Kind::wait:
@@ -308,7 +323,8 @@ void submit_nested_steps(Submitter& submitter, std::vector<NestedStep> const& no
 
 /// Runs the program of that seed on a runtime that make() builds, and compares all that can be seen
 /// afterwards.
-template <class Make> void run_nested_program(std::uint64_t seed, Make make) {
+template <class Make>
+void run_nested_program(std::uint64_t seed, Make make, NestedVariant const& variant = {}) {
   constexpr std::uint32_t buffers = 6;
   NestedDrawer drawer(seed);
   std::vector<NestedStep> const steps =
@@ -325,11 +341,21 @@ template <class Make> void run_nested_program(std::uint64_t seed, Make make) {
   NestedRuns ran;
   for (std::uint32_t i = 0; i < drawer.tasks(); ++i) ran.emplace_back(0);
   auto runtime = make();
+  using R = std::remove_reference_t<decltype(*runtime)>;
   using Handle = std::remove_cvref_t<decltype(runtime->allocate(8, host, Lifetime::persistent))>;
   std::vector<Handle> handles;
-  for (std::uint32_t b = 0; b < buffers; ++b)
+  Handle whole{};
+  if (variant.regions)
+    whole = runtime->allocate(buffers * nested_bytes, host, Lifetime::persistent);
+  for (std::uint32_t b = 0; b < buffers; ++b) {
+    if constexpr (RegionRuntime<R>)
+      if (variant.regions) {
+        handles.push_back(runtime->region(whole, {b * nested_bytes, nested_bytes, {}}));
+        continue;
+      }
     handles.push_back(runtime->allocate(nested_bytes, host, Lifetime::persistent));
-  submit_nested_steps(*runtime, steps, handles, ran);
+  }
+  submit_nested_steps(*runtime, steps, handles, ran, variant);
   try {
     runtime->wait_all();
   } catch (TaskError const&) {
