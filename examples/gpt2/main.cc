@@ -76,7 +76,11 @@ AnyRuntime open_runtime(Machine const& machine, int ranks_here = 1) {
   auto workers = machine.workers;
   if (!workers && ranks_here > 1)
     workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
-  return AnyRuntime(runtime_at(machine), nntile::RuntimeOptions{.workers = workers});
+  AnyRuntime runtime(runtime_at(machine), nntile::RuntimeOptions{.workers = workers});
+#ifdef NNTILE_HAVE_CUDA
+  if (runtime.workers().cuda > 0) nntile::use_cuda_kernels();  // StarPU's, by STARPU_NCUDA
+#endif
+  return runtime;
 }
 
 void add_machine_options(CLI::App& app, Machine& machine) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runtimes on CUDA devices: without one, an error in one line; with one, the bits of the host.
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,4 +75,18 @@ TEMPLATE_LIST_TEST_CASE("a training step on a device has the bits of the host", 
     CHECK(run.train(3) == loss);
     CHECK(run.parameters() == expected.parameters());
   }
+}
+
+TEST_CASE("fast numerics on a device train nearly as exact ones do, and again alike",
+          "[cuda][device]") {
+  if (!missing().empty()) return skip(missing());
+  PlanOptions const options{.tile = 64, .place = {{.place = device(0)}}};
+  TinyGptGraph const exact, fast({.numerics = {.mode = Mode::fast}});
+  CudaRing runtime;
+  float const expected = TinyGptRun(runtime, exact, options).train(3);
+  TinyGptRun first(runtime, fast, options), second(runtime, fast, options);
+  float const loss = first.train(3);
+  CHECK(std::fabs(loss - expected) < 1e-3f * expected);
+  CHECK(second.train(3) == loss);
+  CHECK(second.parameters() == first.parameters());
 }

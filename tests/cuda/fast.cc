@@ -15,7 +15,8 @@
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/op_driver.hh"
-#include "tests/support/sanitized.hh"
+#include "tests/support/simt/runtime.hh"
+#include "tests/support/tiny_gpt.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -266,6 +267,26 @@ TEMPLATE_LIST_TEST_CASE("chains and groups of tasks sum to the product", "[cuda]
         }
     }
   CHECK(cublaslt::calls().size() > 20);
+}
+
+TEST_CASE("a plan of fast numerics trains on devices by the library's products", "[cuda][fast]") {
+  fast_gemm(DType::fp32);
+  cublaslt::reset();
+  kernels::cuda::KeptProducts const kept;
+  TinyGpt sizes{.config = {.vocab = 16, .positions = 16, .width = 16, .layers = 1, .heads = 2},
+                .seq = 16};
+  Serial serial;
+  float const expected = TinyGptRun(serial, TinyGptGraph(sizes), {.tile = 8}).train(2);
+  sizes.numerics.mode = Mode::fast;
+  TinyGptGraph const fast(sizes);
+  Simt runtime;
+  BindOptions const submitted{.replay = false};  // a recorded program would run on the host
+  float const loss = TinyGptRun(runtime, fast, {.tile = 8}, submitted).train(2);
+  CHECK(std::fabs(loss - expected) < 1e-5f * expected);
+  CHECK(TinyGptRun(runtime, fast, {.tile = 8}, submitted).train(2) == loss);
+  CHECK(cublaslt::calls().size() > 100);
+  CHECK(cublaslt::choices() < 40);
+  CHECK(all_errors() == "");
 }
 
 TEST_CASE("an algorithm is chosen once for a shape on a device, and kept", "[cuda][fast]") {

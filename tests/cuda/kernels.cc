@@ -10,6 +10,7 @@
 #include "nntile/core/computation.hh"
 #include "nntile/ops/all.hh"
 #include "nntile/ops/kernel.hh"
+#include "nntile/runtime/cuda.hh"
 #include "tests/support/catch.hh"
 
 using namespace nntile;
@@ -49,7 +50,7 @@ TEST_CASE("there is one kernel of devices for each op and its dtypes", "[cuda][k
 TEST_CASE("what is found by name has both entries once devices are in use", "[cuda][kernels]") {
   auto const* const before =
       kernels::find("gemm", DType::fp32, DType::fp32, Mode::exact, Isa::best);
-  kernels::join_device_kernels(kernels::cuda::lists());
+  use_cuda_kernels();
   for (OpInfo const* const op : all_ops)
     for (ElementTypes const types : types_of(*op))
       for (Mode const mode : {Mode::exact, Mode::fast}) {
@@ -64,4 +65,7 @@ TEST_CASE("what is found by name has both entries once devices are in use", "[cu
   CHECK(after->cpu == before->cpu);
   CHECK(after->workspace == before->workspace);
   CHECK(after->computation == before->computation);
+  // Products of fast numerics are the library's, where there is one.
+  auto const* const fast = kernels::find("gemm", DType::fp32, DType::fp32, Mode::fast, Isa::best);
+  CHECK((fast->cuda != after->cuda) == Cuda::fast_products().starts_with("cuBLASLt "));
 }
