@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <variant>
 
 #include "nntile/core/dtype.hh"
@@ -40,6 +41,12 @@ struct State {
 };
 State& state() {
   static State the;
+  return the;
+}
+
+/// Held by each call, so that any thread may make it.
+std::mutex& gate() {
+  static std::mutex the;
   return the;
 }
 
@@ -213,21 +220,28 @@ char const* cublasLtGetStatusString(cublasStatus_t status) {
                                                   : "another failure";
 }
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  std::lock_guard const lock(gate());
   if (state().library.create != CUBLAS_STATUS_SUCCESS) return state().library.create;
   return make(handle, Handle{});
 }
-cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return end<Handle>(handle, "destroy"); }
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  std::lock_guard const lock(gate());
+  return end<Handle>(handle, "destroy");
+}
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
+  std::lock_guard const lock(gate());
   return make(product, Product{compute, scale});
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t product) {
+  std::lock_guard const lock(gate());
   return end<Product>(product, "a product");
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               void const* value, std::size_t bytes) {
+  std::lock_guard const lock(gate());
   char const* const call = "an attribute of a product";
   Product* const product = find<Product>(opaque, call);
   if (product == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
@@ -248,15 +262,18 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque,
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
                                           std::uint64_t rows, std::uint64_t columns,
                                           std::int64_t ld) {
+  std::lock_guard const lock(gate());
   return make(layout, Layout{type, static_cast<std::int64_t>(rows),
                              static_cast<std::int64_t>(columns), ld});
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  std::lock_guard const lock(gate());
   return end<Layout>(layout, "a layout");
 }
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t opaque,
                                                 cublasLtMatrixLayoutAttribute_t attribute,
                                                 void const* value, std::size_t bytes) {
+  std::lock_guard const lock(gate());
   char const* const call = "an attribute of a layout";
   Layout* const layout = find<Layout>(opaque, call);
   if (layout == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
@@ -271,14 +288,17 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t opaque,
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  std::lock_guard const lock(gate());
   return make(preference, Preference{});
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  std::lock_guard const lock(gate());
   return end<Preference>(preference, "a preference");
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t opaque,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     void const* value, std::size_t bytes) {
+  std::lock_guard const lock(gate());
   char const* const call = "an attribute of a preference";
   Preference* const preference = find<Preference>(opaque, call);
   if (preference == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
@@ -296,6 +316,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t* results,
                                               int* found) {
+  std::lock_guard const lock(gate());
   char const* const call = "a choice";
   *found = 0;
   auto const* const of = find<Product>(product, call);
@@ -333,6 +354,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
                               void const* at_c, cublasLtMatrixLayout_t c, void* at_d,
                               cublasLtMatrixLayout_t d, cublasLtMatmulAlgo_t const* algorithm,
                               void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
+  std::lock_guard const lock(gate());
   char const* const call = "a product";
   auto const* const of = find<Product>(product, call);
   Layout const* const layouts[] = {find<Layout>(a, call), find<Layout>(b, call),

@@ -5,6 +5,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/cuda/lists.hh"
@@ -23,7 +24,7 @@ using namespace nntile::test;
 
 namespace {
 
-int current_device = 0;
+thread_local int current_device = 0;
 
 }  // namespace
 
@@ -168,7 +169,7 @@ template <DType dtype> struct Problem {
   }
 
   static inline int stream = 0;
-  static inline char text[status_text_bytes] = {};
+  char text[status_text_bytes] = {};
 };
 
 std::string all_errors() {
@@ -326,6 +327,33 @@ TEST_CASE("an algorithm is chosen once for a shape on a device, and kept", "[cud
     CHECK(cublaslt::live_objects() == 2 + 4 * 5);
   }
   CHECK(cublaslt::live_objects() == 0);
+  CHECK(all_errors() == "");
+}
+
+TEST_CASE("threads multiply on devices at once", "[cuda][fast]") {
+  Codelet const& codelet = fast_gemm(DType::fp32);
+  cublaslt::reset();
+  kernels::cuda::KeptProducts const kept;
+  constexpr int per_thread = 60;
+  std::vector<std::string> wrong(4);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < wrong.size(); ++t)
+    threads.emplace_back([&, t] {
+      current_device = static_cast<int>(t % 2);
+      for (int i = 0; i < per_thread; ++i) {
+        // A few shapes, which meet those of the other threads, each with a bias of its own.
+        Problem<DType::fp32> problem(i % 3 + 1, 4, i % 5 + 1, 1, false, true, 0,
+                                     static_cast<unsigned>(i));
+        problem.biased = true;
+        Problem<DType::fp32> const before = problem;
+        if (Status const status = problem.run(codelet); !status.ok()) wrong[t] += status.error;
+        wrong[t] += problem.deviation(before);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (std::string const& each : wrong) CHECK(each == "");
+  CHECK(std::ssize(cublaslt::calls()) == 4 * per_thread);
+  CHECK(cublaslt::choices() == 2 * 15);
   CHECK(all_errors() == "");
 }
 
