@@ -172,6 +172,7 @@ template <DType dtype> struct FastGemm {
         .align_b = alignment_of(x.b),
         .align_c = alignment_of(x.c),
         .align_d = alignment_of(x.d),
+        .align_bias = alignment_of(x.bias),
         .workspace = call.workspace == nullptr ? 0 : workspace_bytes,
     };
     return KeptProducts::here().multiply(shape, x, static_cast<cudaStream_t>(stream));

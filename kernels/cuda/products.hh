@@ -34,8 +34,8 @@ struct ProductShape {
   Index lda, ldb, ldc, a_stride, b_stride, c_stride;
   bool trans_a, trans_b;
   /// Powers of two that divide the addresses; the widest access to memory is of 16 bytes.
-  std::uint32_t align_a, align_b, align_c, align_d;
-  std::size_t workspace;  // bytes that are lent
+  std::uint32_t align_a, align_b, align_c, align_d, align_bias;  // the last 16 where there is none
+  std::size_t workspace;                                         // bytes that are lent
   auto operator<=>(ProductShape const&) const = default;
 };
 

@@ -134,6 +134,12 @@ double rounded(double value, cublasComputeType_t compute) {
   }
 }
 
+/// The library takes the alignment of a bias from the pointer that an algorithm is chosen with.
+std::uintptr_t alignment_of(void const* pointer) {
+  auto const address = reinterpret_cast<std::uintptr_t>(pointer) | 16;
+  return address & (~address + 1);
+}
+
 bool has_bias(Product const& product) { return (product.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
 bool has_gelu(Product const& product) { return (product.epilogue & CUBLASLT_EPILOGUE_GELU) != 0; }
 
@@ -394,6 +400,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
       return wrong(call, ": operand ", i, " is not aligned as was said");
     if (address % bytes_of(layouts[i]->type) != 0) return wrong(call, ": operand ", i, " is odd");
   }
+  if (alignment_of(x.product.bias) < alignment_of(choice.product.bias))
+    return wrong(call, ": the bias is less aligned than the one that was chosen with");
   if (workspace_bytes < choice.workspace || (workspace == nullptr && workspace_bytes != 0) ||
       reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0)
     return wrong(call, ": the workspace");

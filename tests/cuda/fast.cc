@@ -380,6 +380,11 @@ TEST_CASE("bias and activation are the product's own where they can be", "[cuda]
   std::swap(other, problem.bias);
   CHECK(epilogue() == CUBLASLT_EPILOGUE_BIAS);
   CHECK(cublaslt::calls().back().product.bias == problem.bias.data());
+  problem.bias.resize(8);
+  int const choices = cublaslt::choices();
+  problem.args.bias_offset = 1;  // of a later tile: less aligned
+  CHECK(epilogue() == CUBLASLT_EPILOGUE_BIAS);
+  CHECK(cublaslt::choices() == choices + 1);
   problem.args.chain.last = false;
   CHECK(epilogue() == CUBLASLT_EPILOGUE_DEFAULT);
   CHECK(all_errors() == "");

@@ -45,6 +45,7 @@ TEST_CASE("the library takes what it is told of each product", "[cuda][library]"
                              .align_b = 16,
                              .align_c = 16,
                              .align_d = 16,
+                             .align_bias = 16,
                              .workspace = 1 << 20};
     // What it refuses of a descriptor is an invalid value; a choice needs a device.
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
