@@ -124,9 +124,12 @@ inline JsonView parse_json(std::string_view text, std::string_view source, int m
   detail::JsonParser(text, keys).parse();
   return detail::root_of(text);
 }
+/// A literal: which otherwise fits both the text above and the string below.
+inline JsonView parse_json(char const* text, std::string_view source, int max_depth = 32) {
+  return parse_json(std::string_view(text), source, max_depth);
+}
 /// A text that would not live as long.
-template <std::same_as<std::string> Text>
-JsonView parse_json(Text&&, std::string_view, int = 32) = delete;
+JsonView parse_json(std::string const&&, std::string_view, int = 32) = delete;
 
 /// The member of an object as T. Throws FormatError that names source and key where it is missing
 /// or of another type.

@@ -21,6 +21,12 @@ Json read(std::string const& text) {
   return json;
 }
 
+// The view keeps the text: none that ends with the call.
+template <class T>
+constexpr bool parses = requires(T text) { parse_json(static_cast<T&&>(text), "source"); };
+static_assert(parses<std::string&> && parses<std::string const&> && parses<std::string_view> &&
+              parses<char const*> && !parses<std::string> && !parses<std::string const>);
+
 }  // namespace
 
 TEST_CASE("a JSON value reads back as it was written", "[io][json]") {
