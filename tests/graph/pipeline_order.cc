@@ -150,14 +150,20 @@ TEST_CASE("an order of its own is for several micro-batches of stages alone", "[
     options.schedule = by_layer;
     return one == Plan(graph, options, 0);
   };
-  Layers one(2, 1), several(2, 3);
+  Layers one(2, 1), several(2, 6);
   CHECK(same(one.graph, one.options));
   CHECK_FALSE(same(several.graph, several.options));
-  several.options.rules = {{.axis = "batch", .mesh = "pipe"}};
-  CHECK(same(several.graph, several.options));
+  PlanOptions options = several.options;
+  options.rules = {{.axis = "batch", .mesh = "pipe"}};
+  CHECK(same(several.graph, options));
+  options = several.options;  // all at the one coordinate of an axis
+  options.mesh = {{"pipe", 1}, {"data", 3}};
+  for (ShardRule& rule : options.rules) rule.at = 0;
+  options.rules.push_back({.axis = "batch", .mesh = "data"});
+  CHECK(same(several.graph, options));
   TinyGpt sizes{.config = {.vocab = 96, .positions = 128, .width = 128, .layers = 2, .heads = 2}};
   TinyGptGraph const of(sizes);
-  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}}, .mesh = {{"pipe", 2}}};
+  options = {.tile = 64, .cuts = {{"batch", {1}}}, .mesh = {{"pipe", 2}}};
   options.rules = pipeline(nn::pipeline_stages(sizes.config, 2));
   CHECK_FALSE(same(of.graph, options));
   options.by_phase = true;
@@ -185,6 +191,28 @@ TEST_CASE("data-parallel ranks of a stage take their micro-batches alike", "[gra
     if (task.tile == 4) first_of_second = t;
   }
   CHECK(first_of_second < last_of_first);
+}
+
+TEST_CASE("what overwrites a tile follows all that read it", "[graph][pipeline]") {
+  LogicalGraph graph("overwrite");
+  Node const w = graph.state({.shape = {16, 16}, .axes = "out embed"}, "a.w");
+  Node const v = graph.parameter({.shape = {16, 16}, .axes = "out embed"}, "b.v");
+  Node const x = graph.input({.shape = {16, 32}, .axes = "embed batch"}, "x");
+  gemm(v, gelutanh(gemm(w, x))).named("b.y").mark_output();
+  ops::fill({.value = 1}, w);
+  PlanOptions options{.tile = 16, .cuts = {{"batch", {8}}}, .mesh = {{"pipe", 2}}};
+  options.rules = pipeline({{"a.*"}, {"b.*"}});
+  Plan const part(graph, options, 0);
+  bool filled = false;
+  int products = 0;
+  for (PlannedTask const& task : part.tasks()) {
+    std::string const& kernel = part.kernels()[task.kernel].name;
+    filled = filled || kernel == "fill";
+    if (kernel != "gemm") continue;
+    CHECK_FALSE(filled);
+    ++products;
+  }
+  CHECK((filled && products == 4));
 }
 
 TEST_CASE("of a tied embedding one gradient more is kept for each micro-batch",
