@@ -67,7 +67,7 @@ class RankWalk {
     blocks_ = pass.take_blocks();
     places_.each_stored([&](std::uint32_t b) { set_valid(b, homes_[b].box); });
     if (thin_ != nullptr) note_written();
-    Spread spread(plan_, mesh_, places_, thin_);
+    Spread spread(plan_, mesh_, targets_, thin_);
     auto const settle = [&] {
       places_.each_stored(
           [&](std::uint32_t b) { move_to(spread.box(homes_[b].box, sources_[b]), b, sink); });
@@ -160,7 +160,7 @@ class RankWalk {
 
   /// The ranks that run a task.
   RankBox place(std::size_t t, std::span<Use<BufferId> const> uses) {
-    TaskPlace place = places_.of(plan_.tasks[t]);
+    TaskPlace place = targets_[t].place();
     if (plan_.tasks[t].location.rank > 0 && place.open != 0) check_open(uses);
     if (place.open == 0 || all_there(uses, place.box)) return place.box;
     if (targets_[t].spread == place.open && worth_all(uses, place.box)) return place.box;

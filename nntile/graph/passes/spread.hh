@@ -23,9 +23,10 @@ class Spread {
  public:
   static constexpr int most_direct = 8;  // ranks of a mesh, beyond which trees are shorter
 
-  Spread(PlanData const& plan, MeshShape const& mesh, FixedPlaces const& places,
+  /// `targets`: of the tasks.
+  Spread(PlanData const& plan, MeshShape const& mesh, std::span<Target const> targets,
          ThinJob const* thin = nullptr)
-      : plan_(plan), mesh_(mesh), places_(places), thin_(thin) {
+      : plan_(plan), mesh_(mesh), targets_(targets), thin_(thin) {
     if (mesh.ranks() > most_direct) readers_of_.resize(plan.buffers.size());
   }
 
@@ -134,7 +135,7 @@ class Spread {
     end_ = t;
     while (end_ < plan_.tasks.size() && plan_.tasks[end_].node == plan_.tasks[t].node) ++end_;
     for (; t < end_; ++t) {
-      TaskPlace const place = places_.of(plan_.tasks[t]);
+      TaskPlace const place = targets_[t].place();
       for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t]))
         if (place.open == 0 || writes(use.access))
           add(use.handle, {t, place.open == 0 ? ranks_of(t, use, place.box) : place.box,
@@ -161,7 +162,7 @@ class Spread {
 
   PlanData const& plan_;
   MeshShape const& mesh_;
-  FixedPlaces const& places_;
+  std::span<Target const> targets_;
   ThinJob const* thin_;
   std::vector<RankBox> boxes_;
   std::vector<Hop> hops_;

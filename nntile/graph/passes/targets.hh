@@ -131,6 +131,15 @@ struct Target {
   RankBox box = {};
   std::uint32_t root = no_id;
   std::uint8_t spread = 0;  // bits of axes of which several coordinates read it in the end
+  std::uint8_t open = 0;    // of a task's: as in its place
+
+  /// Of a task's target, where the task runs as far as homes fix it.
+  TaskPlace place() const {
+    TaskPlace place{box, open};
+    for (std::size_t a = 0; a < max_mesh_axes; ++a)
+      if ((open >> a & 1u) != 0) place.box.at[a] = RankBox::all;
+    return place;
+  }
 };
 
 /// Goes through the tasks backwards, from the readers of a value to the tasks that make it, and
@@ -156,6 +165,7 @@ class TargetPass {
       TaskPlace const place = places_.of(task);
       Target& target = targets[t];
       target.box = place.box;
+      target.open = place.open;
       if (thin_ != nullptr && task.priority > 0) note_block(uses);
       if (place.open != 0) choose(uses, place.open, target);
       Index const largest = spread(uses, place.open, target);
