@@ -28,12 +28,25 @@ namespace {
 /// A ring whose ids wrap after a thousand tasks.
 struct SmallPolicy : RingPolicy {
   struct Sizes : RingSizes {
+    // Every body is tiny:
+    static constexpr std::uint32_t timed_every = 1;
+    static constexpr std::int64_t tiny_ns = std::int64_t{1} << 40;
+    static constexpr std::uint32_t most_rounds = 32;
     static constexpr std::uint32_t deque = 2;
     static constexpr std::uint32_t argument_bytes = 8192;
     static constexpr std::uint64_t first_sequence = (std::uint64_t{1} << 32) - 1000;
   };
 };
 using SmallRing = BasicRing<SmallPolicy>;
+
+/// Adds 16 cells to the one behind them.
+constexpr Codelet add_all_codelet{"add_all",
+                                  +[](KernelCall const& call) noexcept -> Status {
+                                    for (int i = 0; i < 16; ++i)
+                                      cell_of(call, 16) += cell_of(call, i);
+                                    return {};
+                                  },
+                                  nullptr, nullptr};
 
 testing::Report battery(std::uint32_t window, bool own_driver, char const* only) {
   testing::ConformanceOptions options;
@@ -182,6 +195,50 @@ TEST_CASE("more readers or producers than a slot has edges wait through joins", 
   REQUIRE(stats.joins >= 12);
   REQUIRE(stats.submitted == 102 + stats.joins);
   for (auto const copy : copies) REQUIRE(read(ring, copy) == 1);
+}
+
+TEST_CASE("tasks that wait for the same tasks share joins", "[runtime][ring]") {
+  Ring ring(workers(1));
+  std::vector<Use<DataHandle>> all;
+  for (int i = 0; i < 16; ++i) {
+    all.push_back({cell(ring), Access::read});
+    submit(ring, put_codelet, {{all.back().handle, Access::write}}, long{i});
+  }
+  auto const sum = cell(ring, 0);
+  for (int i = 0; i < 20; ++i) {
+    auto uses = all;
+    uses.push_back({sum, Access::update});
+    ring.submit({&add_all_codelet, uses, {}, {}, {}});
+  }
+  for (auto const& [handle, access] : all) submit(ring, put_codelet, {{handle, Access::write}}, 1L);
+  // Of 16 writers and, for each of 16 cells, of 20 readers.
+  REQUIRE(ring.stats().joins <= 6);
+  REQUIRE(read(ring, sum) == 20 * 120);
+}
+
+TEST_CASE("joins are not shared with pending tasks that had the same names before",
+          "[runtime][ring]") {
+  TokenKeeper keeper;
+  Ring ring(workers(1));
+  auto const held = cell(ring, 0), sum = cell(ring, 0);
+  submit(ring, keep_codelet, {{held, Access::write}}, &keeper);
+  submit(ring, step_codelet, {{held, Access::update}}, 1L);  // holds the watermark
+  std::vector<Use<DataHandle>> uses;
+  for (int i = 0; i < 16; ++i) uses.push_back({cell(ring, 0), Access::read});
+  uses.push_back({sum, Access::update});
+  for (std::size_t round = 0, started = 1; round < 4; ++round, started += 16) {
+    for (std::size_t i = 0; i < 16; ++i)
+      submit(ring, keep_codelet, {{uses[i].handle, Access::write}}, &keeper);
+    Event const last = ring.submit({&add_all_codelet, uses, {}, {}, {}});
+    while (keeper.count() < started + 16) REQUIRE(!ring.done(last));
+    for (std::size_t i = 16; i-- > 0;) {
+      REQUIRE(!ring.done(last));
+      keeper.at(started + i).complete();
+    }
+    ring.wait(last);
+  }
+  keeper.at(0).complete();
+  ring.wait_all();
 }
 
 TEST_CASE("no dependence is lost where the tags of collections come round", "[runtime][ring]") {

@@ -277,8 +277,19 @@ template <class Policy> class Wiring {
     count_ -= first;
   }
 
-  /// Submits a task that does nothing and ends once all of these have. Leaves a free slot.
+  /// A task that does nothing and ends once all of these have: one that was submitted for the same
+  /// ones lately, or a new one. Leaves a free slot.
   [[gnu::noinline]] Reference join(std::span<Reference const> producers) {
+    if (producers.size() != edges_per_slot ||
+        std::any_of(producers.begin(), producers.end(), is_pending))
+      return submit_join(producers);  // names of pending tasks are used again
+    Joined& joined = joined_[producers[0] % std::size(joined_)];
+    bool const same = std::equal(producers.begin(), producers.end(), joined.producers);
+    if (same && domain_.window.live(joined.self)) return joined.self;
+    std::copy(producers.begin(), producers.end(), joined.producers);
+    return joined.self = submit_join(producers);
+  }
+  Reference submit_join(std::span<Reference const> producers) {
     Reference const self = reference_to(domain_.window.head());
     Hot& slot = domain_.window.open(SlotKind::join, normal_level, -1, 0);
     ++joins_;
@@ -349,9 +360,15 @@ template <class Policy> class Wiring {
                                 : traced(domain_.window.hot(producer));
   }
 
+  struct Joined {
+    Reference producers[edges_per_slot] = {};
+    Reference self = no_reference;
+  };
+
   Machine<Policy>& machine_;
   Domain<Policy>& domain_;
   Driver<Policy>& driver_;
+  Joined joined_[32];  // at the first producer's
   DynamicArray<Reference> listed_;
   DynamicArray<BufferUsers*> users_;  // of the operands of the latest collection
   std::size_t count_ = 0;
