@@ -74,6 +74,10 @@ struct Delays {
 struct DelayedPolicy : RingPolicy {
   template <class T> using Atomic = InterruptedAtomic<T, Delays>;
   struct Sizes : RingSizes {
+    // Bodies are tiny, every one or every second of them:
+    static constexpr std::uint32_t timed_every = 2;
+    static constexpr std::int64_t tiny_ns = std::int64_t{1} << 40;
+    static constexpr std::uint32_t most_rounds = 32;
     static constexpr std::uint32_t deque = 2;
     static constexpr std::uint32_t argument_bytes = 256;
     static constexpr std::uint32_t flights = 2;

@@ -28,6 +28,10 @@ namespace {
 /// Queues, deques and windows are as small as can be: all of them fill, and queues grow.
 struct TinyPolicy : RingPolicy {
   struct Sizes : RingSizes {
+    // Bodies are tiny, every one or every second of them:
+    static constexpr std::uint32_t timed_every = 1;
+    static constexpr std::int64_t tiny_ns = std::int64_t{1} << 40;
+    static constexpr std::uint32_t most_rounds = 32;
     static constexpr std::uint32_t window = 2;
     static constexpr std::uint32_t deque = 2;
     static constexpr std::uint32_t argument_bytes = 256;

@@ -111,6 +111,13 @@ struct Yard {
     static std::uint64_t head() { return 0; }
   };
 
+  struct Beside {
+    Yard& machine;
+    std::uint32_t self;
+    ReadyTask next() { return machine.scheduler.next(self); }
+    ReadyTask run(ReadyTask ready) { return machine.run(self, ready); }
+  };
+
   Yard& machine{*this};
   Options options;
   Queue scheduler;

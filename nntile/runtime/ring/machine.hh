@@ -27,12 +27,20 @@
 
 namespace nntile::detail::ring {
 
+template <class Policy> class Beside;
+
 /// Runs and ends tasks on any of its threads.
 template <class Policy> class Machine {
  public:
+  using Beside = ring::Beside<Policy>;
   template <class T> using Atomic = typename Policy::template Atomic<T>;
   using Hot = HotSlot<Policy>;
   static constexpr std::uint32_t outside = ~0u;  // the number of a thread that is no worker
+  /// Where run_task is not to time the body.
+  struct NotTimed {
+    static int begin() { return 0; }
+    static void end(int) {}
+  };
 
   /// Notes the thread that drives in `driver`, if any; hands what follows to the devices.
   template <class... Arguments>
@@ -55,8 +63,9 @@ template <class Policy> class Machine {
 
   /// Runs one ready task as worker `self`. Returns one of the root that it made ready, which the
   /// caller runs or gives away, or no_task. The caller is InTask, with the default floating-point
-  /// mode.
-  ReadyTask run(std::uint32_t self, ReadyTask ready) {
+  /// mode. `timed` is told the beginning and the end of a plain body of the root.
+  template <class Timed = NotTimed>
+  ReadyTask run(std::uint32_t self, ReadyTask ready, Timed timed = {}) {
     if (is_program(ready)) {
       count(scheduler.worker(self).executed);
       return run_program(self, scheduler.flights[flight_of(ready)], task_of(ready));
@@ -72,10 +81,11 @@ template <class Policy> class Machine {
     Hot& slot = root.window.at(slot_of(ready));
     if (slot.kind != SlotKind::task) [[unlikely]]
       return run_unusual(self, slot);
-    run_task(self, root, slot);
+    if (self != submitter) root.window.prefetch_consumer(slot);
+    run_task(self, root, slot, timed);
     std::uint32_t const edges = Window<Policy>::finish(
         slot, [this](Reference task) { parking.completed(root.name_of(task)); },
-        self == submitter_ ? slot.consumers.close_own() : slot.consumers.close());
+        self == submitter ? slot.consumers.close_own() : slot.consumers.close());
     if (edges == EdgeList<Policy>::none) return no_task;
     Successors successors{*this, self};
     root.window.walk(edges, successors);
@@ -182,6 +192,8 @@ template <class Policy> class Machine {
 
   void const* owner = nullptr;  // what events name
   support::CheckedOptions const options;
+  /// The number of the worker that submits as well, or `outside`.
+  std::uint32_t const submitter = options.own_driver ? outside : 0;
   Kinds const kinds;
   support::Failures failures;
   [[no_unique_address]] support::DeviceTasks<typename Policy::Device> devices;
@@ -202,7 +214,6 @@ template <class Policy> class Machine {
   support::Tokens tokens;  // last, so that no thread is inside `finish` when the others die
 
  private:
-  std::uint32_t const submitter_ = options.own_driver ? outside : 0;  // a worker as well, or none
   friend struct ring::ChildSuccessors<Policy>;
   using Successors = ring::Successors<Policy>;
   using ChildSuccessors = ring::ChildSuccessors<Policy>;
@@ -243,7 +254,9 @@ template <class Policy> class Machine {
       scheduler.push_local(self, task, level);
   }
 
-  [[gnu::always_inline]] void run_task(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
+  template <class Timed = NotTimed>
+  [[gnu::always_inline]] void run_task(std::uint32_t self, Domain<Policy>& domain, Hot& slot,
+                                       Timed timed = {}) {
     ColdSlot const& cold = domain.window.cold(slot.id);
     auto const [pointers, arguments] = Payload::operands(slot, cold);
     auto const& codelet = *static_cast<Codelet const*>(cold.work);
@@ -251,8 +264,11 @@ template <class Policy> class Machine {
     trace.begin(static_cast<int>(self), sequence, codelet);
     Payload unpacked;
     char text[status_text_bytes];
-    (void)support::run_entry(failures, codelet.cpu, {pointers, arguments, text, workspaces[self]},
+    auto const entry = codelet.cpu;
+    auto const begin = timed.begin();
+    (void)support::run_entry(failures, entry, {pointers, arguments, text, workspaces[self]},
                              [&] { return unpacked.body(slot, cold); });
+    timed.end(begin);
     support::DefaultFloatEnvironment::renew();
     trace.end(static_cast<int>(self), sequence);
   }

@@ -42,6 +42,13 @@ struct RingSizes {
   /// Nanoseconds that an idle worker spins before it sleeps: about the cost of a wake, so that the
   /// wait is never more than twice the shortest.
   static constexpr std::int64_t spin_ns = 50'000;
+  /// A body that takes less, two reads of the clock included, takes less than its slot takes from
+  /// core to core.
+  static constexpr std::int64_t tiny_ns = 40;
+  /// Of so many bodies a worker times one: 50 ns.
+  static constexpr std::uint32_t timed_every = 32;
+  /// Rounds, of 15 to 40 ns, of a worker's longest wait amid tiny tasks.
+  static constexpr std::uint32_t most_rounds = 512;
   /// Yields of its core that follow before it sleeps.
   static constexpr int yields = 1;
 };

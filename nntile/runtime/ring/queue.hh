@@ -54,6 +54,16 @@ template <class Policy> class ReadyQueue {
     }
   }
 
+  /// Takes the next `count` tasks where `enough` are there, not fewer than `count`, else none: a
+  /// look at one cell. The tail, which producers write at each push, is left alone.
+  bool pop_several(ReadyTask* tasks, std::uint32_t count, std::uint32_t enough) {
+    std::uint64_t position = head_.load(std::memory_order_acquire);
+    if (!read(position + enough - 1, tasks[0])) return false;
+    for (std::uint32_t i = 0; i < count; ++i)
+      if (!read(position + i, tasks[i])) return false;  // amid its push, or popped
+    return head_.compare_exchange_strong(position, position + count, std::memory_order_seq_cst);
+  }
+
   /// Whether nothing has been claimed by a push and not by a pop. An idle worker that announced
   /// itself before it asks is seen by every push that this does not see.
   bool empty() const {
@@ -69,6 +79,11 @@ template <class Policy> class ReadyQueue {
  private:
   static constexpr std::uint64_t first = (1u << 24) - 256;  // so that every run sees names wrap
 
+  /// The task that was pushed there; false where another was, or none yet.
+  bool read(std::uint64_t position, ReadyTask& task) const {
+    task = cells_[position & mask_].load(std::memory_order_acquire) - name_of(position);
+    return task >> slot_task_bits == 0;
+  }
   /// The upper bits of the cell of that position.
   static std::uint64_t name_of(std::uint64_t position) { return position << slot_task_bits; }
 

@@ -143,21 +143,21 @@ template <class Policy> class Scheduler {
   /// The next task for a worker: high priority, blocks, of its kind, own inbox and deque, shared
   /// queue, stolen, low priority.
   ReadyTask next(std::uint32_t self) {
-    std::uint32_t const used = used_levels();
-    bool const lanes = flights.active() != 0;
-    bool const levels = used != 1u << normal_level;
-    ReadyTask ready;
-    if (levels || (lanes && flights.ever_had(above_normal))) [[unlikely]] {
-      if (is_paused(used)) return no_task;
-      if (ready = before_own(self); ready != no_task) return ready;
-    }
-    WorkerState<Policy>& own = workers_[self];
-    if (own.deque.pop(ready)) return ready;
-    if (levels_[normal_level].load(std::memory_order_acquire)->pop(ready)) return ready;
-    if (lone_.pop(ready)) return ready;
-    if (lanes) [[unlikely]]
-      if (ready = pop_lane(self, 1u << normal_level); ready != no_task) return ready;
-    return next_elsewhere(self);
+    return next(self, [](Queue&, ReadyTask&) { return false; });
+  }
+  /// The same for a worker that takes some more from the shared queue for its own deque, where many
+  /// are there, and calls coming(task) for each.
+  template <class Coming> ReadyTask next_of_several(std::uint32_t self, Coming coming) {
+    return next(self, [&](Queue& shared, ReadyTask& ready) {
+      ReadyTask tasks[batch];
+      if (!shared.pop_several(tasks, batch, 2 * workers() * batch)) return false;
+      for (std::uint32_t i = batch; --i != 0;) {
+        coming(tasks[i]);
+        (void)workers_[self].deque.push(tasks[i]);
+      }
+      ready = tasks[0];
+      return true;
+    });
   }
 
   /// Whether a task above this level waits for this worker, or the scheduler is paused.
@@ -204,6 +204,9 @@ template <class Policy> class Scheduler {
   BlockRanges<Policy> blocks;
 
  private:
+  /// Tasks that a worker takes at a time for its deque, which is empty then.
+  static constexpr std::uint32_t batch =
+      lane_batch < Policy::Sizes::deque ? lane_batch : Policy::Sizes::deque;
   /// One bit a level that has a queue: a thread that sees the bit sees the queue. The bit above
   /// these, which no task's level reaches, is set while the scheduler is paused: so this costs no
   /// task a look.
@@ -228,6 +231,26 @@ template <class Policy> class Scheduler {
   }
   bool serves(std::uint32_t self, Queue const& queue) const {
     return queue.kind < 0 || static_cast<std::uint32_t>(queue.kind) == kind(self);
+  }
+
+  /// several(queue, ready) may take more than one from the shared queue.
+  template <class Several> ReadyTask next(std::uint32_t self, Several several) {
+    std::uint32_t const used = used_levels();
+    bool const lanes = flights.active() != 0;
+    bool const levels = used != 1u << normal_level;
+    ReadyTask ready;
+    if (levels || (lanes && flights.ever_had(above_normal))) [[unlikely]] {
+      if (is_paused(used)) return no_task;
+      if (ready = before_own(self); ready != no_task) return ready;
+    }
+    WorkerState<Policy>& own = workers_[self];
+    if (own.deque.pop(ready)) return ready;
+    Queue& shared = *levels_[normal_level].load(std::memory_order_acquire);
+    if (several(shared, ready) || shared.pop(ready)) return ready;
+    if (lone_.pop(ready)) return ready;
+    if (lanes) [[unlikely]]
+      if (ready = pop_lane(self, 1u << normal_level); ready != no_task) return ready;
+    return next_elsewhere(self);
   }
 
   [[gnu::noinline]] ReadyTask before_own(std::uint32_t self) {
@@ -279,8 +302,6 @@ template <class Policy> class Scheduler {
   /// own deque, which is empty when it looks for tasks of the normal level. It asks for the level
   /// as well: whether a flight has priorities may change until the worker takes its tasks.
   ReadyTask pop_lane(std::uint32_t self, std::uint32_t mask) {
-    constexpr std::uint32_t batch =
-        lane_batch < Policy::Sizes::deque ? lane_batch : Policy::Sizes::deque;
     ReadyTask ready = no_task;
     flights.any_lane(mask, [&](Flight<Policy>& flight, std::uint32_t level) {
       std::uint32_t tasks[batch];

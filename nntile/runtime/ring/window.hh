@@ -129,6 +129,18 @@ template <class Policy> class Window {
     return slot;
   }
 
+  /// For a thread that is about to run that slot's task.
+  void prefetch(std::uint32_t slot) const {
+    __builtin_prefetch(&hot_[slot], 1);
+    __builtin_prefetch(&cold_[slot]);
+    __builtin_prefetch(reinterpret_cast<std::byte const*>(&cold_[slot]) + 64);
+  }
+
+  void prefetch_consumer(Hot const& slot) const {
+    std::uint32_t const edge = slot.consumers.head.load(std::memory_order_relaxed);
+    if (edge < EdgeList<Policy>::closed) __builtin_prefetch(&hot_[edge / edges_per_slot], 1);
+  }
+
   /// Makes `consumer` wait until the list is closed; false if it is closed already.
   bool link(EdgeList<Policy>& producer, Hot& consumer, std::uint32_t place) {
     return producer.push(edge_of(consumer.id & mask_, place), consumer.next[place]);

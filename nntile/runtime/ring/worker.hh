@@ -4,6 +4,7 @@
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/threads.hh"
+#include "nntile/runtime/ring/beside.hh"
 #include "nntile/runtime/ring/machine.hh"
 
 namespace nntile::detail::ring {
@@ -57,7 +58,10 @@ template <class Tokens> std::int64_t nap_of(Tokens const& tokens) {
 template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
  public:
   Worker(Machine& machine, std::uint32_t self)
-      : machine_(machine), self_(self), kind_(machine.scheduler.kind(self)) {}
+      : machine_(machine),
+        beside_{machine, self},
+        self_(self),
+        kind_(machine.scheduler.kind(self)) {}
 
   /// Runs tasks until the machine stops.
   void operator()() {
@@ -68,7 +72,7 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
     for (;;) {
       if (ready == no_task) ready = find();
       if (ready == no_task) return;
-      ready = machine_.run(self_, ready);
+      ready = beside_.run(ready);
       if (ready == no_task) continue;
       if (!machine_.should_wait(self_, ready)) continue;
       machine_.give(ready);
@@ -79,7 +83,7 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
  private:
   /// The next task, however long it takes to come; no_task when the machine stops.
   ReadyTask find() {
-    ReadyTask ready = machine_.scheduler.next(self_);
+    ReadyTask ready = beside_.next();
     if (ready != no_task) return ready;
     machine_.flush(self_);
     Spin<Policy> spin(machine_.options.oversubscribed);
@@ -91,7 +95,7 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
         wait();
         slept = true;
       }
-      ready = machine_.scheduler.next(self_);
+      ready = beside_.next();
       if (ready == no_task) continue;
       if (slept) hand_on();
       return ready;
@@ -135,6 +139,7 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
   }
 
   Machine& machine_;
+  typename Machine::Beside beside_;
   std::uint32_t const self_;
   std::uint32_t const kind_;  // of workers
 };

@@ -118,6 +118,30 @@ inline void share_queue() {
   items.check_all();
 }
 
+/// A producer, and two that take two tasks where two are there, or else one.
+inline void take_several() {
+  using nntile::detail::ring::ReadyTask;
+  nntile::detail::ring::ReadyQueue<Policy<2>> queue(4);
+  Items items(3);
+  queue.push(items.make(0));
+  auto const take = [&] {
+    ReadyTask tasks[2];
+    if (queue.pop_several(tasks, 2, 2))
+      items.take(tasks[0]), items.take(tasks[1]);
+    else if (queue.pop(tasks[0]))
+      items.take(tasks[0]);
+  };
+  together(
+      [&] {
+        queue.push(items.make(1));
+        queue.push(items.make(2));
+      },
+      take, take);
+  for (ReadyTask item; queue.pop(item);) items.take(item);
+  Exploration::current->check(queue.empty(), "an item is left");
+  items.check_all();
+}
+
 /// Two bodies that sleep until a task of their own is ready.
 inline void offer_to_bodies() {
   using nntile::detail::ring::Offers;

@@ -26,6 +26,8 @@ template <std::uint32_t Window> struct Policy : RingPolicy {
     static constexpr std::uint32_t flights = 1;
     static constexpr std::uint64_t first_sequence = (std::uint64_t{1} << 32) - 2;  // ids wrap
     static constexpr std::int64_t spin_ns = 0;
+    static constexpr std::uint32_t timed_every = 1;  // every body is tiny
+    static constexpr std::uint32_t most_rounds = 0;
     static constexpr int yields = 0;  // an idle thread sleeps at once
   };
 };

@@ -275,6 +275,7 @@ inline std::vector<Program> const& programs() {
       {"deque", 3, 3, part(&share_deque), true},
       {"deque and sleep", -1, -1, part(&steal_or_sleep), true},
       {"queue", -1, -1, part(&share_queue), true},
+      {"several of a queue", -1, -1, part(&take_several), true},
       {"offers", -1, -1, part(&take_offers), true},
       {"bodies", 2, 2, part(&offer_to_bodies), true},
       {"parking", 2, 2, part(&park_two), true},

@@ -1,0 +1,93 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// How a worker that is not the submitter takes and runs tasks.
+
+#include <cstdint>
+
+#include "nntile/runtime/ring/backoff.hh"
+#include "nntile/runtime/ring/machine.hh"
+
+namespace nntile::detail::ring {
+
+/// One such worker: where many tasks are ready it takes several, and tiny ones it leaves to a
+/// submitter that runs tasks as well (Backoff).
+template <class Policy> class Beside {
+ public:
+  Beside(Machine<Policy>& machine, std::uint32_t self)
+      : machine_(machine),
+        self_(self),
+        backs_off_(!machine.options.own_driver && !machine.options.oversubscribed) {}
+
+  /// The next task, or no_task; then it may have waited.
+  ReadyTask next() {
+    if (backoff_.waits()) [[unlikely]] {
+      ReadyTask const ready = machine_.scheduler.next(self_);
+      if (ready == no_task && backoff_.judge(0, activity())) backoff_.wait();
+      return ready;
+    }
+    std::uint32_t more = 0;
+    ReadyTask const ready = machine_.scheduler.next_of_several(self_, [&](ReadyTask coming) {
+      if (domain_of(coming) == root_domain) machine_.root.window.prefetch(slot_of(coming));
+      ++more;
+    });
+    if (more != 0) machine_.parking.wake(more);  // they were in no queue for a moment
+    return ready;
+  }
+
+  /// Machine::run.
+  ReadyTask run(ReadyTask ready) {
+    if (!backs_off_ || !backoff_.is_due()) return machine_.run(self_, ready);
+    if (!is_usual(ready)) {
+      backoff_.stop();
+      return machine_.run(self_, ready);
+    }
+    return run_timed(ready);
+  }
+
+ private:
+  struct Timed {
+    std::int64_t& ns;
+    static std::int64_t begin() { return Policy::Clock::nanoseconds(); }
+    void end(std::int64_t begin) const { ns = Policy::Clock::nanoseconds() - begin; }
+  };
+
+  [[gnu::noinline]] ReadyTask run_timed(ReadyTask ready) {
+    std::int64_t body_ns = 0;
+    ReadyTask const kept = machine_.run(self_, ready, Timed{body_ns});
+    if (!backoff_.judge(body_ns, activity())) return kept;
+    if (kept != no_task) machine_.give(kept);
+    give_own();
+    backoff_.wait();
+    return no_task;
+  }
+  /// Those in its deque, of any domain.
+  void give_own() {
+    for (ReadyTask own; machine_.scheduler.worker(self_).deque.pop(own);) {
+      if (is_program(own)) {
+        machine_.give(own);
+        continue;
+      }
+      machine_.scheduler.push_shared(own, normal_level);
+      machine_.parking.wake(1);
+    }
+  }
+
+  /// Whether it is a plain task of the root that any worker may run, of normal level.
+  bool is_usual(ReadyTask ready) const {
+    if (is_program(ready) || domain_of(ready) != root_domain) return false;
+    auto const& slot = machine_.root.window.at(slot_of(ready));
+    return slot.kind == SlotKind::task && slot.level == normal_level && slot.worker == -1;
+  }
+  /// Counts what the submitter has submitted and run.
+  std::uint64_t activity() const {
+    auto const& executed = machine_.scheduler.worker(machine_.submitter).executed;
+    return machine_.root.window.head() + executed.load(std::memory_order_relaxed);
+  }
+
+  Machine<Policy>& machine_;
+  std::uint32_t const self_;
+  bool const backs_off_;
+  Backoff<Policy> backoff_;
+};
+
+}  // namespace nntile::detail::ring
