@@ -20,6 +20,8 @@ template <class Policy> class Beside {
 
   /// The next task, or no_task; then it may have waited.
   ReadyTask next() {
+    // Replayed tasks come from lanes: a look at cells of the queue before is in vain mostly.
+    if (machine_.scheduler.flights.active() != 0) return machine_.scheduler.next(self_);
     if (backoff_.waits()) [[unlikely]] {
       ReadyTask const ready = machine_.scheduler.next(self_);
       if (ready == no_task && backoff_.judge(0, activity())) backoff_.wait();
