@@ -73,14 +73,6 @@ std::string order_of_micro_batches(Plan const& part) {
   return text;
 }
 
-/// Kernels and tiles of a part's tasks.
-std::string tasks_of(Plan const& part) {
-  std::string text;
-  for (PlannedTask const& task : part.tasks())
-    text += concat(part.kernels()[task.kernel].name, " ", task.node, " ", task.tile, "\n");
-  return text;
-}
-
 }  // namespace
 
 TEST_CASE("a stage takes one micro-batch forward and one backward in turn", "[graph][pipeline]") {
