@@ -97,6 +97,7 @@ def check_hosts(runs, launcher, step_time):
         pids = job.pids()
         time.sleep(10 * step_time)
         if victim == 1:
+            time.sleep(3)  # of a rank that has never answered nothing is said
             os.kill(pids[victim], signal.SIGSTOP)
             until = time.monotonic() + 25  # it is taken for gone after 30 s
             while 'is silent for' not in job.text() and time.monotonic() < until:
