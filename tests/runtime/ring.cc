@@ -309,8 +309,8 @@ TEST_CASE("a ring is built and destroyed with any number of workers", "[runtime]
       Ring ring(workers(count, round % 2 == 0));
       for (int i = 0; i < round; ++i) (void)cell(ring, i);
     }
-  RuntimeOptions const pinned{.workers = 1, .own_driver = true, .pin = true};
-  Ring ring(pinned);
+  RuntimeOptions const on_core{.workers = 1, .own_driver = true, .pin = true};
+  Ring ring(on_core);
   REQUIRE(read(ring, cell(ring, 4)) == 4);
 }
 

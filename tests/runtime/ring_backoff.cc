@@ -46,7 +46,7 @@ TEST_CASE("behind tiny bodies a worker waits twice as long each time, up to a li
           "[runtime][ring][backoff]") {
   Backoff<RingPolicy> backoff;
   std::uint64_t activity = 0;
-  for (std::uint32_t expected : {16, 32, 64, 128, 256, 512, 512, 512}) {
+  for (std::uint32_t expected : {16u, 32u, 64u, 128u, 256u, 512u, 512u, 512u}) {
     REQUIRE(backoff.judge(tiny, activity += 1000));
     REQUIRE(backoff.rounds() == expected);
   }
