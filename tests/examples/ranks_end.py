@@ -7,6 +7,7 @@ others say that they wait for. A rank of another host, as its name says, is foun
     ranks_end.py build/examples/gpt2 mpiexec.mpich               10 kills, 4 times Ctrl-C: the suite
     ranks_end.py build/examples/gpt2 mpiexec.mpich --kills 100   100 kills, 20 times Ctrl-C
 """
+import atexit
 import os
 import pathlib
 import random
@@ -46,6 +47,15 @@ class Job:
             self.process = subprocess.Popen([str(word) for word in command], stdout=log, stderr=subprocess.STDOUT,
                                             env=runs.environment, start_new_session=True)
         self.ranks = ranks
+        self.found = []
+        atexit.register(self.clear)
+
+    def clear(self):
+        """Leaves nothing behind, where a check has failed."""
+        if self.process.poll() is None:
+            for pid in self.alive(self.found):
+                os.kill(pid, signal.SIGKILL)
+            self.end()
 
     def text(self):
         return self.log.read_text()
@@ -55,7 +65,8 @@ class Job:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if found := re.search(r'processes ([\d, ]+)\n', self.text()):
-                return [int(pid) for pid in found[1].split(',')]
+                self.found = [int(pid) for pid in found[1].split(',')]
+                return self.found
             need(self.process.poll() is None, f'the job ended by itself, exit {self.process.returncode}: {self.text()}')
             time.sleep(0.001)
         sys.exit(f'BAD no ranks were named: {self.text()}')
