@@ -14,6 +14,7 @@
 #include "nntile/testing/conformance/nested_program.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/runtimes.hh"
+#include "tests/support/sanitized.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -21,7 +22,9 @@ using namespace nntile::test;
 TEMPLATE_TEST_CASE("random programs whose tasks submit leave what one task at a time leaves",
                    "[runtime][nesting]", Serial, Threads, Ring) {
   char const* const asked = std::getenv("NNTILE_NESTED");
-  std::uint64_t const programs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 150;
+  std::uint64_t const programs = asked != nullptr ? std::strtoull(asked, nullptr, 10)
+                                 : sanitized      ? 40
+                                                  : 150;
   for (bool const own : {false, true})
     for (int const workers : worker_counts<TestType>())
       for (std::uint64_t seed = 0; seed < programs; ++seed) {
@@ -44,7 +47,9 @@ TEST_CASE("random programs whose tasks submit, and name kinds, leave what one at
           "[runtime][nesting][kinds]") {
   using enum WorkerKind;
   char const* const asked = std::getenv("NNTILE_NESTED");
-  std::uint64_t const programs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 100;
+  std::uint64_t const programs = asked != nullptr ? std::strtoull(asked, nullptr, 10)
+                                 : sanitized      ? 40
+                                                  : 100;
   for (std::uint64_t seed = 0; seed < programs; ++seed) {
     auto const cubes = static_cast<int>(1 + seed % 2), workers = static_cast<int>(2 + seed % 3);
     int const kinds[] = {any_of(cube), any_of(cpu)};

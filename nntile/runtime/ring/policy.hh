@@ -45,7 +45,7 @@ struct RingSizes {
   /// A body that takes less, two reads of the clock included, takes less than its slot takes from
   /// core to core.
   static constexpr std::int64_t tiny_ns = 40;
-  /// Of so many bodies a worker times one: 50 ns.
+  /// Bodies of which a worker times one, for 50 ns.
   static constexpr std::uint32_t timed_every = 32;
   /// Rounds, of 15 to 40 ns, of a worker's longest wait amid tiny tasks.
   static constexpr std::uint32_t most_rounds = 512;
