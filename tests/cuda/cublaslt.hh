@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A library in cuBLASLt's place: it checks and records what it is told, and computes each product
+// A library in cuBLASLt's place: it checks and records its arguments, and computes each product
 // on memory of the host from the descriptors alone.
 
 #include <cublasLt.h>

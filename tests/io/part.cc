@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parts of a job in files: what comes back is equal, runs to the same bits, and is told apart from
+// Parts of a job in files: what comes back is equal, runs to the same bits, and differs from
 // the parts of other ranks and jobs.
 #include "nntile/io/part.hh"
 

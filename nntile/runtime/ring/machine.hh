@@ -63,7 +63,7 @@ template <class Policy> class Machine {
 
   /// Runs one ready task as worker `self`. Returns one of the root that it made ready, which the
   /// caller runs or gives away, or no_task. The caller is InTask, with the default floating-point
-  /// mode. `timed` is told the beginning and the end of a plain body of the root.
+  /// mode. `timed` has calls for the beginning and the end of a plain body of the root.
   template <class Timed = NotTimed>
   ReadyTask run(std::uint32_t self, ReadyTask ready, Timed timed = {}) {
     if (is_program(ready)) {

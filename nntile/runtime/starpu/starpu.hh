@@ -49,7 +49,7 @@ class StarPU : public support::StorageCalls<StarPU> {
   /// Throws ValueError: 0 workers, more than this build of StarPU has, or others than those that
   /// run in this process already; a STARPU_NCUDA that is no number; no folder (STARPU_HOME, HOME)
   /// that StarPU can write to.
-  /// DeviceError: devices are asked for, and this build of StarPU or the machine has not so many.
+  /// DeviceError: more devices are asked for than this build of StarPU or the machine has.
   /// Tasks run on devices where their codelets have such entries: those of kernels::find() do once
   /// use_cuda_kernels() was called (nntile/runtime/cuda.hh).
   explicit StarPU(RuntimeOptions const& options = {}, StarPUOptions const& starpu = {}) {
