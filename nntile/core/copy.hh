@@ -21,4 +21,8 @@ inline constexpr Codelet copy_codelet{
       return {};
     }};
 
+/// Copies that a runtime has in flight at a time in a stream that is for copies alone: one runs,
+/// and the next is there when it ends.
+inline constexpr int copies_in_flight = 2;
+
 }  // namespace nntile

@@ -7,6 +7,7 @@
 #include <queue>
 #include <vector>
 
+#include "nntile/core/copy.hh"
 #include "nntile/core/link_model.hh"
 #include "nntile/graph/simulate.hh"
 
@@ -41,7 +42,8 @@ struct PlacesSimulation {
 
 /// Runs the plan's tasks: those of the host on its workers, those of a device in a stream for
 /// kernels, its copies in one for copies. What is free takes the task that has been ready longest,
-/// as a stream does that is given tasks when they are ready. Transfers among ranks take no time.
+/// as a stream does that is given tasks when they are ready; copies in flight are few, and the next
+/// is the earliest in the plan that is ready. Transfers among ranks take no time.
 /// Cost: n log n in the number of tasks.
 inline PlacesSimulation simulate(Plan const& plan, PlacesModel const& model) {
   TaskOrder order = order_of(plan);
@@ -59,6 +61,7 @@ inline PlacesSimulation simulate(Plan const& plan, PlacesModel const& model) {
     bool copies;
     int free;
     Queue waiting;
+    double until = 0;  // of a stream of copies: when those in flight have ended
   };
   std::vector<Lane> lanes;
   std::vector<std::size_t> lane_of(plan.tasks().size());
@@ -74,33 +77,42 @@ inline PlacesSimulation simulate(Plan const& plan, PlacesModel const& model) {
     while (lane < lanes.size() && (lanes[lane].place != place || lanes[lane].copies != copies))
       ++lane;
     if (lane == lanes.size())
-      lanes.push_back({place,
-                       copies,
-                       copies ? 1 : std::max(1, (there ? model.device : model.host).workers),
-                       {}});
+      lanes.push_back(
+          {place,
+           copies,
+           copies ? copies_in_flight : std::max(1, (there ? model.device : model.host).workers),
+           {}});
     lane_of[t] = lane;
   }
   Queue ended;
-  std::vector<double> since(lane_of.size());
-  auto const make_ready = [&](std::uint32_t t) { lanes[lane_of[t]].waiting.push({since[t], t}); };
+  std::vector<double> since(lane_of.size());  // a task is ready
+  auto const make_ready = [&](std::uint32_t t) {
+    Lane& lane = lanes[lane_of[t]];
+    lane.waiting.push({lane.copies ? 0 : since[t], t});
+  };
+  auto const begin = [&](Lane& lane, double now) {
+    for (; lane.free > 0 && !lane.waiting.empty(); --lane.free) {
+      std::uint32_t const t = lane.waiting.top().task;
+      lane.waiting.pop();
+      double const seconds = task_seconds(plan, plan.tasks()[t], model);
+      (lane.copies ? result.places[lane.place].copying : result.places[lane.place].computing) +=
+          seconds;
+      double const end = (lane.copies ? std::max(now, lane.until) : now) + seconds;
+      ended.push({lane.until = end, t});
+    }
+  };
   for (std::uint32_t t = 0; t < lane_of.size(); ++t)
     if (order.earlier[t] == 0) make_ready(t);
   for (double now = 0;;) {
-    for (Lane& lane : lanes)
-      for (; lane.free > 0 && !lane.waiting.empty(); --lane.free) {
-        std::uint32_t const t = lane.waiting.top().task;
-        lane.waiting.pop();
-        double const seconds = task_seconds(plan, plan.tasks()[t], model);
-        (lane.copies ? result.places[lane.place].copying : result.places[lane.place].computing) +=
-            seconds;
-        ended.push({now + seconds, t});
-      }
+    for (Lane& lane : lanes) begin(lane, now);
     if (ended.empty()) return result;
     now = result.elapsed = ended.top().since;
     while (!ended.empty() && ended.top().since == now) {
       std::uint32_t const t = ended.top().task;
       ended.pop();
-      ++lanes[lane_of[t]].free;
+      Lane& lane = lanes[lane_of[t]];
+      ++lane.free;
+      begin(lane, now);  // before what this end makes ready
       for (std::uint32_t const follower : order.followers[t]) {
         since[follower] = now;
         if (--order.earlier[follower] == 0) make_ready(follower);

@@ -28,7 +28,8 @@ struct EmulatedOptions {
   std::uint64_t seed = 0;                       // of delays; 0: none
   std::int64_t longest_delay_ns = 200'000;      // of a job, and of a mark's being seen
   EmulatedFault fault = {};
-  MachineModel machine = {};  // what jobs and copies take in virtual time
+  MachineModel machine = {};  // what jobs take in virtual time, tasks of the host, and copies
+  MachineModel host = {};
   LinkModel link = {};
   bool virtual_order = false;  // ends are seen in the order of virtual time
 };
@@ -43,7 +44,7 @@ class EmulatedDevice {
   explicit EmulatedDevice(EmulatedOptions const& options = {})
       : options_(options),
         memory_(options.devices, options.capacity),
-        clock_(options.machine, options.link, options.virtual_order),
+        clock_(options.machine, options.host, options.link, options.virtual_order),
         machine_(memory_, clock_, options.fault) {
     for (int i = 0; i < options.devices * options.lanes; ++i)
       streams_.push_back(std::make_unique<EmulatedStream>(
@@ -63,7 +64,9 @@ class EmulatedDevice {
     std::string const wrong = machine_.memory.free(pointer, place);
     if (!wrong.empty()) machine_.lose(wrong);
   }
-  bool runs(Codelet const& codelet) const noexcept { return codelet.cpu != nullptr; }
+  bool runs(Codelet const& codelet) const noexcept {
+    return codelet.cpu != nullptr || clock_.knows(codelet);
+  }
   Status launch(Stream stream, DeviceJob const& job, char*) noexcept {
     return at(stream).launch(job);
   }
@@ -128,23 +131,42 @@ template <Runtime R> class Scattered : public R {
 };
 
 /// A runtime R with emulated devices, which tells their clock what tasks cost and how they access
-/// their buffers. Tasks of the host take no virtual time. It records nothing, so that each task
-/// passes by.
+/// their buffers: those of devices, and those of the host, which wait there for their virtual ends.
 template <Runtime R> class Timed : public R {
  public:
   using R::R;
   using typename R::Handle;
 
   Event submit(Task<Handle> task) {
-    if (task.codelet != nullptr && task.codelet != &copy_codelet) {
-      std::vector<Access> accesses;
-      for (Use<Handle> const& use : task.uses) accesses.push_back(use.access);
-      task.codelet = &this->device().clock().priced(*task.codelet, task.cost, accesses);
-    }
+    std::vector<std::byte> arguments;
+    (void)time(task, arguments);
     return R::submit(task);
   }
-  void record() = delete;
-  void replay() = delete;
+  auto record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
+              std::span<ProgramParameter const> parameters = {})
+  requires ReplayingRuntime<R> {
+    std::vector<ProgramTask> timed(tasks.begin(), tasks.end());
+    std::vector<std::vector<std::byte>> arguments(tasks.size());
+    std::vector<ProgramParameter> moved(parameters.begin(), parameters.end());
+    for (std::size_t i = 0; i < timed.size(); ++i)
+      if (time(timed[i], arguments[i]))
+        for (ProgramParameter& parameter : moved)
+          if (parameter.task == i) parameter.argument_offset += TimedTask::head_bytes;
+    return R::record(timed, binding_count, moved);
+  }
+
+ private:
+  template <class T> bool time(T& task, std::vector<std::byte>& arguments) {
+    if (task.codelet == nullptr || task.codelet == &copy_codelet || task.codelet->cpu == nullptr)
+      return false;
+    std::vector<Access> accesses;
+    for (auto const& use : task.uses) accesses.push_back(use.access);
+    auto const& timed = this->device().clock().timed(*task.codelet, task.cost, accesses);
+    arguments = timed.arguments(task.arguments);
+    task.codelet = &timed.codelet;
+    task.arguments = arguments;
+    return true;
+  }
 };
 
 }  // namespace nntile::testing

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
@@ -111,6 +113,31 @@ TEMPLATE_LIST_TEST_CASE("a task that fails on a device marks what it writes", "[
   copy(runtime, a, result);
   runtime.wait_all();
   CHECK(read(runtime, result) == 3);
+}
+
+TEMPLATE_LIST_TEST_CASE("copies that are held until others have ended keep their order",
+                        "[testing][device]", DeviceRuntimes) {
+  TestType runtime(RuntimeOptions{}, EmulatedOptions{.seed = 4, .longest_delay_ns = 20'000});
+  constexpr int length = 12;
+  std::vector<DataHandle> chain, beside, results;
+  for (int i = 0; i < length; ++i) {
+    chain.push_back(runtime.allocate(sizeof(long), on(0)));
+    beside.push_back(runtime.allocate(sizeof(long), on(0)));
+    results.push_back(cell(runtime));
+  }
+  auto const source = cell(runtime, 7);
+  for (int round = 0; round < 10; ++round) {
+    for (auto const there : beside) copy(runtime, source, there);
+    copy(runtime, source, chain[0]);
+    for (std::size_t i = 1; i < length; ++i) copy(runtime, chain[i - 1], chain[i]);
+    submit(runtime, step_codelet, {{chain.back(), Access::update}}, 1L);
+    copy(runtime, chain.back(), source);
+    for (std::size_t i = 0; i < length; ++i) copy(runtime, beside[i], results[i]);
+  }
+  long expected = 7, before = 0;
+  for (int round = 0; round < 10; ++round) before = std::exchange(expected, 3 * expected + 1);
+  CHECK(read(runtime, source) == expected);
+  for (auto const result : results) CHECK(read(runtime, result) == before);
 }
 
 using Replaying = std::tuple<SerialOn<EmulatedDevice>, RingOn<EmulatedDevice>>;

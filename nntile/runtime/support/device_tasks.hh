@@ -11,8 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
+#include <iterator>
+#include <list>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -101,7 +103,8 @@ template <Device D> class DeviceTasks {
         failures, tokens, body, task, text, false,
         [&](KernelCall const&, Completion const& token) -> Status {
           bool const cancelled = !ahead && failures.any_marked() && failures.meets_mark(body);
-          flying = queue.launch(cancelled ? nullptr : &job, token);
+          flying = queue.launch(cancelled ? nullptr : &job, token, body.sequence,
+                                device_.lanes() > 1 && &codelet == &copy_codelet);
           return flying == nullptr ? Status{"no memory for a task on a device"} : Status{};
         },
         [this](Failures& its_failures, TaskBody const& its_body, Status status) {
@@ -143,12 +146,17 @@ template <Device D> class DeviceTasks {
  private:
   /// What was launched into one stream and has not ended, in order. A poll of the token of the
   /// first looks for all of them.
+  ///
+  /// Of copies few are launched at a time; the others are held, and of these the earliest in the
+  /// program is launched next: a plan puts copies in the order in which they are needed.
   struct Queue {
     struct Flying {
       std::uint64_t mark;  // 0: nothing was launched before it
       Completion token;
       char text[status_text_bytes] = {};  // why its launch failed
       bool may_end = false;  // its entry has returned, so that those before it are settled first
+      std::uint64_t position = 0;
+      std::optional<DeviceJob> job;  // while it is held
 
       void fail(char const* why) noexcept {
         if (why != text) std::strncpy(text, why, status_text_bytes - 1);
@@ -158,21 +166,32 @@ template <Device D> class DeviceTasks {
     D* device = nullptr;
     Stream stream;
     detail::Mutex mutex;
-    std::deque<Flying> flying;
-    bool watched = false;  // a poll looks for the first, or is about to
+    std::list<Flying> flying, held;  // by position; none unless as many fly as may
+    bool watched = false;            // a poll looks for the first, or is about to
     std::uint64_t last_mark = 0;
 
-    /// Launches a job, or none: the task ends in its turn all the same, and so where that fails.
-    /// Null: no memory.
-    Flying* launch(DeviceJob const* job, Completion const& token) noexcept {
+    /// Launches a job, or none: the task ends in its turn all the same, and so where that fails. Or
+    /// holds it. Null: no memory.
+    Flying* launch(DeviceJob const* job, Completion const& token, std::uint64_t position,
+                   bool holds) noexcept {
       detail::Lock guard(mutex);
+      auto& list = holds && job != nullptr && flying.size() >= copies_in_flight ? held : flying;
+      auto at = list.end();
+      while (&list == &held && at != list.begin() && position < std::prev(at)->position) --at;
       try {
-        (void)flying.emplace_back();
+        at = list.emplace(at);
       } catch (std::bad_alloc const&) {
         return nullptr;
       }
-      Flying& task = flying.back();
-      task.token = token;
+      at->token = token;
+      at->position = position;
+      if (&list == &held)
+        at->job.emplace(*job);
+      else
+        begin(*at, job);
+      return &*at;
+    }
+    void begin(Flying& task, DeviceJob const* job) noexcept {
       if (job != nullptr) {
         Status const status = device->launch(stream, *job, task.text);
         if (status.ok())
@@ -181,7 +200,15 @@ template <Device D> class DeviceTasks {
           task.fail(status.error);
       }
       task.mark = last_mark;
-      return &task;
+    }
+    /// The first has ended.
+    void pop() noexcept {
+      flying.pop_front();
+      if (held.empty()) return;
+      flying.splice(flying.end(), held, held.begin());
+      DeviceJob const job = *flying.back().job;
+      flying.back().job.reset();
+      begin(flying.back(), &job);
     }
     /// The task that was launched may end from here on, and is gone then.
     void let_end(Flying& task) noexcept {
@@ -229,7 +256,7 @@ template <Device D> class DeviceTasks {
           }
           token = next.token;
           progress = self.progress_of(next, text);
-          if (progress != StreamProgress::running) self.flying.pop_front();
+          if (progress != StreamProgress::running) self.pop();
         }
         if (progress == StreamProgress::running) {
           if (any) self.watch(token);

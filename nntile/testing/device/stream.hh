@@ -191,10 +191,11 @@ class EmulatedStream {
     } else {
       std::fesetenv(FE_DFL_ENV);
       char text[status_text_bytes] = {};
-      Status const status = job.codelet.cpu({.buffers = bytes.data(),
-                                             .arguments = job.arguments,
-                                             .text = text,
-                                             .workspace = workspace_.get()});
+      DeviceJob const what = machine_.clock.inner(job);
+      Status const status = what.codelet.cpu({.buffers = bytes.data(),
+                                              .arguments = what.arguments,
+                                              .text = text,
+                                              .workspace = workspace_.get()});
       text[status_text_bytes - 1] = 0;
       if (!status.ok()) fail(status.error);
       free_ = machine_.clock.run(job, free_);
