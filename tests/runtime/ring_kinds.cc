@@ -287,6 +287,60 @@ TEST_CASE("a body that waits runs tasks of its kind, the only worker of it too",
   }
 }
 
+TEST_CASE("a task of a body is its kind's, whatever another body left in a queue",
+          "[runtime][ring][kinds]") {
+  Ring ring(workers(3, true), {}, {.cube = 1, .vector = 1});
+  Seen cubes, vectors;
+  ring.wait(look(ring, cubes, on(cube)));
+  ring.wait(look(ring, vectors, on(vector)));
+  Seen helped, seen;
+  std::atomic<bool> left{false}, over{false};
+  auto const inner = [&](auto& nested) {  // one for each slot of a body
+    for (int i = 0; i < 8; ++i) nested.wait(look(nested, helped, on(cube)));
+  };
+  auto const outer = [&](auto& nested) {
+    nested.wait(nested.submit_nesting(inner, std::span<Use<DataHandle> const>{}, on(cube)));
+    left = true;  // the tasks that the inner body took are still in the queue of cubes
+    while (!over) std::this_thread::yield();
+  };
+  (void)ring.submit_nesting(outer, std::span<Use<DataHandle> const>{}, on(cube));
+  while (!left) std::this_thread::yield();
+  Hints const hints = GENERATE(on(vector), Hints{});
+  auto const other = [&](auto& nested) { look(nested, seen, hints); };
+  (void)ring.submit_nesting(other, std::span<Use<DataHandle> const>{}, on(vector));
+  bool ran = false;
+  for (int waited = 0; !ran && waited < 2'000; ++waited) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::lock_guard const guard(seen.mutex);
+    ran = seen.tasks == 1;
+  }
+  over = true;
+  ring.wait_all();
+  CHECK(ran);
+  CHECK(helped.threads == cubes.threads);
+  CHECK(seen.threads.count(*cubes.threads.begin()) == 0);
+  if (hints.worker < -1) CHECK(seen.threads == vectors.threads);
+}
+
+TEST_CASE("a body of a kind that waits runs its tasks without one", "[runtime][ring][kinds]") {
+  Ring ring(workers(2, true), {}, {.cube = 1});
+  Held held;
+  hold(ring, held, on(cpu));
+  while (!held.inside) std::this_thread::yield();
+  Seen seen;
+  std::atomic<bool> over{false};
+  auto const body = [&](auto& nested) {
+    nested.wait(look(nested, seen, {}));
+    over = true;
+  };
+  (void)ring.submit_nesting(body, std::span<Use<DataHandle> const>{}, on(cube));
+  for (int waited = 0; !over && waited < 2'000; ++waited)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(over);
+  held.open = true;
+  ring.wait_all();
+}
+
 TEST_CASE("a task of a body wakes the sleeping worker of its kind", "[runtime][ring][kinds]") {
   Ring ring(workers(6, true), {}, {.cube = 1});
   auto const target = cell(ring, 1);
@@ -341,6 +395,8 @@ TEST_CASE("queues of a kind grow with the others", "[runtime][ring][kinds]") {
   CHECK(scheduler.next(0) == no_task);
   CHECK_FALSE(scheduler.any(0));
   CHECK(scheduler.any(1));
-  for (std::uint32_t i = 0; i < 4; ++i) CHECK(scheduler.next(1) == slot_task(0, i));
+  std::uint32_t const group = group_of_worker(cubes);
+  for (std::uint32_t i = 0; i < 4; ++i)
+    CHECK(scheduler.next(1) == in_group(slot_task(0, i), group));
   CHECK_FALSE(scheduler.any(1));
 }

@@ -73,7 +73,8 @@ template <class Policy> class Machine {
     if (ring::domain_of(ready) != root_domain) [[unlikely]] {
       if (is_block(ready)) return run_block(self, ready);
       Domain<Policy>& domain = domains[ring::domain_of(ready)];
-      if (domain.offers.take_popped(slot_of(ready))) run_child(self, domain, slot_of(ready));
+      if (domain.offers.take_popped(slot_of(ready), group_of(ready)))
+        run_child(self, domain, slot_of(ready));
       return no_task;
     }
     count(scheduler.worker(self).executed);
@@ -241,9 +242,9 @@ template <class Policy> class Machine {
     bodies.wake_all();
   }
   void queue(std::uint32_t self, Domain<Policy>& domain, Hot const& slot) {
-    ReadyTask const task = domain.task(slot);
     auto const [level, worker] = std::pair<std::uint8_t, std::int16_t>{slot.level, slot.worker};
-    if (!domain.offers.offer(slot_of(task))) return;
+    ReadyTask const task = domain.task(slot);
+    if (!domain.offers.offer(slot_of(task), group_of_worker(worker))) return;
     if (worker < -1)
       give_named(task, level, worker);
     else if (worker >= 0)

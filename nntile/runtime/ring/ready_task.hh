@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "nntile/core/hints.hh"
+
 namespace nntile::detail::ring {
 
 /// The range of distinguished priorities; others are clamped to it.
@@ -29,12 +31,29 @@ inline constexpr unsigned slot_task_bits = 2 * slot_bits;  // as many domains as
 constexpr ReadyTask slot_task(std::uint32_t domain, std::uint32_t slot) {
   return ReadyTask{domain} << slot_bits | slot;
 }
-/// Of a slot's task.
+/// Of a slot's task, with its group or without.
 constexpr std::uint32_t domain_of(ReadyTask ready) {
   return static_cast<std::uint32_t>(ready >> slot_bits);
 }
 constexpr std::uint32_t slot_of(ReadyTask ready) {
   return static_cast<std::uint32_t>(ready) & ((1u << slot_bits) - 1);
+}
+
+/// The groups of queues that a slot's task may be in: of all workers, and of each kind of them. The
+/// scheduler adds it to what it pops, for tasks of domains beside the root (Offers).
+inline constexpr std::uint32_t queue_groups = 1 + worker_kinds;
+inline constexpr unsigned group_bits = 3;
+inline constexpr unsigned first_group_bit = 52;
+static_assert(queue_groups <= 1u << group_bits);
+constexpr ReadyTask in_group(ReadyTask ready, std::uint32_t group) {
+  return ready | ReadyTask{group} << first_group_bit;
+}
+constexpr std::uint32_t group_of(ReadyTask ready) {
+  return static_cast<std::uint32_t>(ready >> first_group_bit) & ((1u << group_bits) - 1);
+}
+/// By what a slot says of its worker (Kinds::place).
+constexpr std::uint32_t group_of_worker(std::int16_t worker) {
+  return worker < -1 ? static_cast<std::uint32_t>(-1 - worker) : 0;
 }
 
 inline constexpr unsigned block_range_bits = 4;

@@ -227,7 +227,12 @@ template <class Policy> class Scheduler {
   bool pop_kind(std::uint32_t used, std::uint32_t self, std::uint32_t level, ReadyTask& ready) {
     if ((used >> named_bit & 1u) == 0) return false;
     Queue* const queue = of_kind(kind(self), level).load(std::memory_order_acquire);
-    return queue != nullptr && queue->pop(ready);
+    return queue != nullptr && pop_grouped(*queue, ready);
+  }
+  static bool pop_grouped(Queue& queue, ReadyTask& ready) {
+    if (!queue.pop(ready)) return false;
+    ready = in_group(ready, static_cast<std::uint32_t>(queue.kind + 1));
+    return true;
   }
   bool serves(std::uint32_t self, Queue const& queue) const {
     return queue.kind < 0 || static_cast<std::uint32_t>(queue.kind) == kind(self);
@@ -290,7 +295,7 @@ template <class Policy> class Scheduler {
     ReadyTask ready;
     for (Queue* queue = older_.load(std::memory_order_acquire); queue != nullptr;
          queue = queue->older)
-      if (serves(self, *queue) && queue->pop(ready)) return ready;
+      if (serves(self, *queue) && pop_grouped(*queue, ready)) return ready;
     return no_task;
   }
 
@@ -342,28 +347,25 @@ template <class Policy> class Scheduler {
     make(levels_[level]);
     used_.fetch_or(1u << level, std::memory_order_seq_cst);
   }
-  [[gnu::noinline]] void prepare_kind(std::uint32_t kind, std::uint32_t level) {
-    Lock guard(growth_);
-    auto& place = of_kind(kind, level);
-    make(place);
-    place.load(std::memory_order_relaxed)->kind = static_cast<int>(kind);
-    used_.fetch_or(1u << named_bit, std::memory_order_seq_cst);
+  void prepare_kind(std::uint32_t kind, std::uint32_t level) {
+    prepare_named(of_kind(kind, level), static_cast<int>(kind));
   }
-  void prepare_inbox(std::uint32_t index) {
-    auto& inbox = workers_[index].inbox;
-    if (inbox.load(std::memory_order_relaxed) != nullptr) return;
+  void prepare_inbox(std::uint32_t index) { prepare_named(workers_[index].inbox, -1); }
+  /// The bit comes first: a thread that pushes to the queue wakes those that look for the bit.
+  void prepare_named(Atomic<Queue*>& place, int kind) {
+    if (place.load(std::memory_order_relaxed) != nullptr) return;
     Lock guard(growth_);
-    make(inbox);
     used_.fetch_or(1u << named_bit, std::memory_order_seq_cst);
+    make(place, kind);
   }
 
   /// Capacity of a queue that holds the tasks of `slots`.
   static std::uint32_t capacity(std::uint32_t slots) { return 2 * std::bit_ceil(slots); }
   std::uint32_t capacity() const { return capacity(slots_); }
 
-  void make(Atomic<Queue*>& place) {
+  void make(Atomic<Queue*>& place, int kind = -1) {
     if (place.load(std::memory_order_relaxed) != nullptr) return;
-    queues_.push_back(std::make_unique<Queue>(capacity()));
+    queues_.push_back(std::make_unique<Queue>(capacity(), kind));
     place.store(queues_.back().get(), std::memory_order_seq_cst);
   }
 
@@ -374,9 +376,8 @@ template <class Policy> class Scheduler {
   void grow(Atomic<Queue*>& place) {
     Queue* const old = place.load(std::memory_order_relaxed);
     if (old == nullptr || old->capacity() >= capacity()) return;
-    queues_.push_back(std::make_unique<Queue>(capacity()));
+    queues_.push_back(std::make_unique<Queue>(capacity(), old->kind));
     Queue* const grown = queues_.back().get();
-    grown->kind = old->kind;
     old->older = older_.load(std::memory_order_relaxed);
     older_.store(old,
                  std::memory_order_seq_cst);  // first: a sleeper looks in one place or the other

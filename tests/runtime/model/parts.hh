@@ -142,7 +142,7 @@ inline void take_several() {
   items.check_all();
 }
 
-/// Two bodies that sleep until a task of their own is ready.
+/// Two bodies that sleep until a task of their own is ready, one for a kind of workers.
 inline void offer_to_bodies() {
   using nntile::detail::ring::Offers;
   Offers<Policy<2>> offers[] = {Offers<Policy<2>>(2), Offers<Policy<2>>(2)};
@@ -162,7 +162,7 @@ inline void offer_to_bodies() {
            [&] {
              for (std::uint32_t item = 0; item < 2; ++item) {
                items.make(item);
-               (void)offers[item].offer(item);
+               (void)offers[item].offer(item, item);
                bodies.wake_all();
              }
            });
@@ -173,13 +173,13 @@ inline void offer_to_bodies() {
 inline void take_offers() {
   nntile::detail::ring::Offers<Policy<2>> offers(2);
   Items items(2);
-  (void)offers.offer(static_cast<std::uint32_t>(items.make(0)));
+  (void)offers.offer(static_cast<std::uint32_t>(items.make(0)), 0);
   auto const pop = [&](std::uint32_t slot) {
-    if (offers.take_popped(slot)) items.take(slot);
+    if (offers.take_popped(slot, 0)) items.take(slot);
   };
   together([&] { pop(0); },
            [&] {
-             (void)offers.offer(static_cast<std::uint32_t>(items.make(1)));
+             (void)offers.offer(static_cast<std::uint32_t>(items.make(1)), 0);
              pop(1);
            },
            [&] {
