@@ -54,6 +54,13 @@ template <class T, class Position> struct EmbeddingBackward {
     if (Status const status = check_index(call, index, args.n, args.whole_v); !status.ok())
       return status;
     V* const carry = buffers.at<V>(Operand::carry);  // [e, v] or null
+    if (args.left_terms > 0) {
+      if (carry != nullptr)
+        add_pair(args, index, dy, carry);
+      else
+        add_pair(args, index, dy, dtable);
+      return {};
+    }
     if constexpr (sizeof(T) == sizeof(V)) {
       if (carry == nullptr) {
         start(args, dtable, dtable);
@@ -67,11 +74,10 @@ template <class T, class Position> struct EmbeddingBackward {
       if (args.chain.last)
         for_each_element(args, [&](Index i, auto part) __attribute__((always_inline)) {
           auto const sum = load(static_cast<V const*>(carry) + i, part);
-          bool const adds = args.finishing && args.beta != 0;
-          store(dtable + i,
-                adds ? fma(Vec<V>(args.beta), load(static_cast<T const*>(dtable) + i, part), sum)
-                     : sum,
-                part);
+          if (args.finishing)
+            finish(args, dtable + i, sum, part);
+          else
+            store(dtable + i, sum, part);
         });
       return {};
     }
@@ -128,14 +134,9 @@ template <class T, class Position> struct EmbeddingBackward {
     for_each_element(args, [&](Index i, auto part) __attribute__((always_inline)) {
       if (args.beta == 0) store(dtable + i, Vec<V>(0), part);
     });
-    auto const met_before = [&](Index i) {
-      for (Index other = 0; other < i; ++other)
-        if (index[other] == index[i]) return true;
-      return false;
-    };
     for (Index i = 0; i < args.n; ++i) {
       Index const v = index[i] - args.v_begin;
-      if (v < 0 || v >= args.v || met_before(i)) continue;
+      if (v < 0 || v >= args.v || met_before(index, i)) continue;
       T* const row = dtable + v * args.ld_table;
       for_each_vec<V>(args.e, [&](Index e, auto part) {
         Vec<V> sum = args.beta == 0 ? Vec<V>(0) : beta * load(static_cast<T const*>(row) + e, part);
@@ -144,6 +145,53 @@ template <class T, class Position> struct EmbeddingBackward {
         store(row + e, sum, part);
       });
     }
+    scale_other_rows(args, index, dtable);
+  }
+
+  /// The sums of a pair of canonical groups, and what that leaves: rows of tokens alone are touched
+  /// where beta is 1.
+  template <class S>
+  NNTILE_ALWAYS_INLINE static void add_pair(ops::EmbeddingBackward::Args const& args,
+                                            Position const* index, T const* dy, S* sums) {
+    for_each_element(args, [&](Index i, auto part) __attribute__((always_inline)) {
+      if (args.beta == 0) store(sums + i, Vec<V>(0), part);
+    });
+    std::uint16_t tokens[2 * ops::EmbeddingBackward::hooks.paired_terms];  // of a row, ascending
+    for (Index i = 0; i < args.n; ++i) {
+      Index const v = index[i] - args.v_begin;
+      if (v < 0 || v >= args.v || met_before(index, i)) continue;
+      Index count = 0, left = 0;  // of both groups, of the left one
+      for (Index other = i; other < args.n; ++other) {
+        if (index[other] != index[i]) continue;
+        tokens[count++] = static_cast<std::uint16_t>(other);
+        left += other < args.left_terms ? 1 : 0;
+      }
+      for_each_vec<V>(args.e, [&](Index e, auto part) {
+        auto const chain = [&](Index begin, Index end) __attribute__((always_inline)) {
+          Vec<V> sum(0);
+          for (Index at = begin; at < end; ++at) sum += load(dy + tokens[at] * args.lddy + e, part);
+          return sum;
+        };
+        finish(args, sums + v * args.ld_table + e, chain(0, left) + chain(left, count), part);
+      });
+    }
+    scale_other_rows(args, index, sums);
+  }
+
+  /// ops::EmbeddingBackward::finished, by vectors.
+  template <class S, class Part>
+  NNTILE_ALWAYS_INLINE static void finish(ops::EmbeddingBackward::Args const& args, S* at,
+                                          Vec<V> sum, Part part) {
+    if (args.beta != 0) {
+      Vec<V> const beta(args.beta), before = load(static_cast<S const*>(at), part);
+      sum = select(sum == Vec<V>(0), beta * before, fma(beta, before, sum));
+    }
+    store(at, sum, part);
+  }
+  /// Rows that no token has, times beta.
+  template <class S>
+  static void scale_other_rows(ops::EmbeddingBackward::Args const& args, Position const* index,
+                               S* table) {
     if (args.beta == 0 || args.beta == 1) return;
     auto const met = [&](Index v) {
       for (Index i = 0; i < args.n; ++i)
@@ -153,9 +201,14 @@ template <class T, class Position> struct EmbeddingBackward {
     for (Index v = 0; v < args.v; ++v)
       if (!met(v))
         for_each_vec<V>(args.e, [&](Index e, auto part) {
-          T* const at = dtable + v * args.ld_table + e;
-          store(at, beta * load(static_cast<T const*>(at), part), part);
+          S* const at = table + v * args.ld_table + e;
+          store(at, Vec<V>(args.beta) * load(static_cast<S const*>(at), part), part);
         });
+  }
+  static bool met_before(Position const* index, Index i) {
+    for (Index other = 0; other < i; ++other)
+      if (index[other] == index[i]) return true;
+    return false;
   }
 };
 

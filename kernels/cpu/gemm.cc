@@ -53,6 +53,7 @@ Product<S, compute_t<S>> product_of(ops::Gemm::Args const& args, KernelCall cons
   x.last = args.chain.last;
   x.alpha = static_cast<T>(args.alpha), x.beta = static_cast<T>(args.beta);
   x.activation = args.activation;
+  x.left = args.left_terms;
   return x;
 }
 
@@ -64,6 +65,7 @@ template <class T> bool small(Product<T, T> const& x) {
 }
 
 template <class T> NNTILE_ALWAYS_INLINE void multiply(Product<T, T> const& x, void* workspace) {
+  if (x.left > 0 && x.beta != T(0)) return multiply_narrow(x, workspace);  // C is asked for last
   if (small(x)) return multiply_in_place(x);
   multiply_blocked(x, choose(x), workspace);
 }
@@ -78,14 +80,8 @@ template <class S> void finish_groups(ops::Gemm::Args const& args, KernelCall co
       finish_block(x.finish(), x.m, x.n, static_cast<S const*>(x.c), x.ldc, x.c, x.ldc);
       continue;
     }
-    for (Index j = 0; j < x.n && x.beta != T(0); ++j)
-      for_each_vec<T>(x.m, [&](Index i, auto part) __attribute__((always_inline)) {
-        T* const sum = x.carry + i + j * x.ldc;
-        store(sum,
-              fma(Vec<T>(args.beta), load(static_cast<S const*>(x.c) + i + j * x.ldc, part),
-                  load(static_cast<T const*>(sum), part)),
-              part);
-      });
+    if (x.beta != T(0))
+      add_scaled(x.beta, static_cast<S const*>(x.c), x.ldc, x.m, x.n, x.carry, x.ldc);
     finish_block(x.finish(), x.m, x.n, static_cast<T const*>(x.carry), x.ldc, x.c, x.ldc);
   }
 }

@@ -36,8 +36,10 @@ template <class S, class T> struct Product {
   bool trans_a, trans_b, first, last;
   T alpha, beta;
   Activation activation;
+  Index left;  // terms of the left of a pair of canonical groups, of at most 256 each; 0: one chain
 
   Start start() const {
+    if (left > 0) return Start::zero;
     if (!first || beta == T(1)) return Start::stored;
     return beta == T(0) ? Start::zero : Start::scaled;
   }
@@ -95,6 +97,19 @@ NNTILE_ALWAYS_INLINE void finish_block(Finish<S> finish, Index rows, Index colum
     });
 }
 
+/// sums += beta C, in one fma.
+template <class S, class T>
+NNTILE_ALWAYS_INLINE void add_scaled(T beta, S const* c, Index ldc, Index rows, Index columns,
+                                     T* sums, Index ld) {
+  Vec<T> const factor(static_cast<double>(beta));
+  for (Index j = 0; j < columns; ++j)
+    for_each_vec<T>(rows, [&](Index i, auto part) __attribute__((always_inline)) {
+      T* const sum = sums + i + j * ld;
+      store(sum, fma(factor, load(c + i + j * ldc, part), load(static_cast<T const*>(sum), part)),
+            part);
+    });
+}
+
 namespace detail {
 
 /// Extents of a product's blocks, which take at most a_kib, b_kib and c_kib KiB: kc by mc of A, kc
@@ -110,11 +125,16 @@ template <class T, int a_kib, int b_kib, int c_kib> struct Blocking {
 
   EvenSplit depth, heights, widths;
 
-  Blocking(Index m, Index n, Index k) : Blocking(m, n, k, depth_for(n)) {}
+  /// `left`: where a pair of canonical groups meets, or 0.
+  Blocking(Index m, Index n, Index k, Index left) : Blocking(m, n, k, left, depth_for(n)) {}
+  /// What the block along k of this number starts from.
+  template <class S> Start start(Product<S, T> const& x, Index piece) const {
+    return piece == 0 ? x.start() : x.left > 0 ? Start::added : Start::stored;
+  }
 
  private:
-  Blocking(Index m, Index n, Index k, Index kc)
-      : depth(EvenSplit::of(k, 1, kc)),
+  Blocking(Index m, Index n, Index k, Index left, Index kc)
+      : depth(left > 0 ? EvenSplit::units(k, left) : EvenSplit::of(k, 1, kc)),
         heights(split_rows(m, a_elements / kc / tile_rows<T> * tile_rows<T>)),
         widths(EvenSplit::of(n, tile_columns, b_elements / kc / tile_columns * tile_columns)) {}
 
@@ -237,7 +257,15 @@ template <class T> void multiply_in_place(Product<T, T> const& x) {
       call.a = x.a + i;
       call.c = x.c + i + j * x.ldc;
       call.rows = static_cast<int>(ir + 1 < pieces ? (base + (ir < taller)) * lanes : x.m - i);
+      call.k = x.left > 0 ? x.left : x.k;
       tile(static_cast<int>(n), call);
+      if (x.left > 0) {
+        TileCall<T> right = call;
+        right.k = x.k - x.left;
+        right.a += x.left * x.lda, right.b += x.left * (x.trans_b ? x.ldb : 1);
+        right.start = Start::added;
+        tile(static_cast<int>(n), right);
+      }
       if (finish.any)
         finish_block(finish.at_row(i), call.rows, n, static_cast<T const*>(call.c), x.ldc, call.c,
                      x.ldc);
@@ -255,7 +283,8 @@ void multiply_blocked(Product<T, T> const& x, InPlace in_place, void* workspace)
   using Blocking = WideBlocking<T>;
   T* const a_block = static_cast<T*>(workspace);
   T* const b_block = a_block + Blocking::a_elements;
-  auto const [depth, heights, widths] = Blocking(x.m, x.n, x.k);
+  Blocking const blocking(x.m, x.n, x.k, x.left);
+  auto const [depth, heights, widths] = blocking;
   detail::BlockOperands<T> block{
       in_place.a ? Rows::in_place : Rows::panel, Layout::packed, a_block, b_block, x.lda, x.ldb};
   if (in_place.b) block.layout = x.trans_b ? Layout::rows : Layout::columns;
@@ -268,7 +297,7 @@ void multiply_blocked(Product<T, T> const& x, InPlace in_place, void* workspace)
         block.b = x.b + (x.trans_b ? j + p * x.ldb : p + j * x.ldb);
       else
         detail::pack_b(x, columns, p, j, k, b_block);
-      Start const start = pc > 0 ? Start::stored : x.start();
+      Start const start = blocking.start(x, pc);
       Finish<T> finish;
       if (pc + 1 == depth.pieces) finish = x.finish();
       for (Index ic = 0; ic < heights.pieces; ++ic) {
@@ -294,14 +323,15 @@ void multiply_blocked(Product<T, T> const& x, InPlace in_place, void* workspace)
   }
 }
 
-/// Blocks of sums beside a narrower C, rounded once when k is through. Operands are widened while
-/// they are packed. `workspace`: NarrowBlocking<T>::bytes, aligned to 64.
+/// Blocks of sums beside C, which takes them, rounded once, when k is through. Operands are widened
+/// while they are packed. `workspace`: NarrowBlocking<T>::bytes, aligned to 64.
 template <class S, class T> void multiply_narrow(Product<S, T> const& x, void* workspace) {
   using Blocking = NarrowBlocking<T>;
   T* const a_block = static_cast<T*>(workspace);
   T* const b_block = a_block + Blocking::a_elements;
   T* const c_block = b_block + Blocking::b_elements;
-  auto const [depth, heights, widths] = Blocking(x.m, x.n, x.k);
+  Blocking const blocking(x.m, x.n, x.k, x.left);
+  auto const [depth, heights, widths] = blocking;
   detail::BlockOperands<T> const block{Rows::panel, Layout::packed, a_block, b_block, 0, 0};
   for (Index jc = 0; jc < widths.pieces; ++jc)
     for (Index ic = 0; ic < heights.pieces; ++ic) {
@@ -310,19 +340,19 @@ template <class S, class T> void multiply_narrow(Product<S, T> const& x, void* w
       EvenSplit const rows = EvenSplit::of(m, Vec<T>::lanes, tile_rows<T>);
       S* const c = x.c + i + j * x.ldc;
       T* const carry = x.carry == nullptr ? nullptr : x.carry + i + j * x.ldc;
-      Start start = x.start();
+      Start const begin = x.start();
       if (!x.first && carry != nullptr)
         finish_block(Finish<S>{}, m, n, static_cast<T const*>(carry), x.ldc, c_block, m);
-      else if (start != Start::zero)
+      else if (begin != Start::zero)
         finish_block(Finish<S>{}, m, n, static_cast<S const*>(c), x.ldc, c_block, m);
       for (Index pc = 0; pc < depth.pieces; ++pc) {
         Index const p = depth(pc), k = depth(pc + 1) - p;
         detail::pack_b(x, detail::panels_of(n), p, j, k, b_block);
         detail::pack_a(x, rows, i, p, k, a_block);
-        detail::multiply_block(block, rows, detail::panels_of(n), k, c_block, m, start, x.beta,
-                               Finish<T>{});
-        start = Start::stored;
+        detail::multiply_block(block, rows, detail::panels_of(n), k, c_block, m,
+                               blocking.start(x, pc), x.beta, Finish<T>{});
       }
+      if (x.left > 0 && x.beta != T(0)) add_scaled(x.beta, c, x.ldc, m, n, c_block, m);
       T const* const sums = c_block;
       if (carry != nullptr && !x.last)
         finish_block(Finish<S>{}, m, n, sums, m, carry, x.ldc);

@@ -40,8 +40,8 @@ NNTILE_ALWAYS_INLINE void fma_into(Vec<double>& c, Vec<double> a, Vec<double> b)
 #endif
 }
 
-/// What a chain starts from.
-enum class Start : std::uint8_t { zero, stored, scaled };
+/// What a chain starts from: 0, C, or beta C; `added`: from 0, and C is added to its end.
+enum class Start : std::uint8_t { zero, stored, scaled, added };
 
 /// Where A's element (i, p) of a tile is: in a panel, a[p*tile_rows + i], or in place, a[p*lda +
 /// i].
@@ -125,7 +125,7 @@ void compute_tile(TileCall<T> const& call) {
   using V = Vec<T>;
   constexpr int lanes = V::lanes;
   V c[columns][vectors];
-  if (call.start == Start::zero) {
+  if (call.start == Start::zero || call.start == Start::added) {
 #pragma GCC unroll 16
     for (int j = 0; j < columns; ++j)
 #pragma GCC unroll 16
@@ -211,6 +211,11 @@ void compute_tile(TileCall<T> const& call) {
   else
     chains(rest);
 
+  if (call.start == Start::added)
+    detail::for_each_accumulator<vectors, columns>(
+        call, [&](int j, int i, T* at, auto part) __attribute__((always_inline)) {
+          c[j][i] = load(static_cast<T const*>(at), part) + c[j][i];
+        });
   detail::for_each_accumulator<vectors, columns>(
       call, [&](int j, int i, T* at, auto part)
                 __attribute__((always_inline)) { store(at, c[j][i], part); });

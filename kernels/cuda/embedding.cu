@@ -72,7 +72,10 @@ template <class T, class Position> struct EmbeddingBackward {
       for_each_pair(thread, args.e, args.v, [&](Index e, Index v) {
         Index const at = e + v * args.ld_table;
         if constexpr (ends) {
-          update(dtable + at, args.finishing ? args.beta : 0, get(sums + at));
+          if (args.finishing)
+            finish(args.beta, dtable + at, get(sums + at));
+          else
+            put(dtable + at, get(sums + at));
         } else {
           put(sums + at, args.beta == 0
                              ? Vec<V>(0)
@@ -82,10 +85,16 @@ template <class T, class Position> struct EmbeddingBackward {
     }
   };
 
+  /// ops::EmbeddingBackward::finished, stored.
+  template <class S> static NNTILE_DEVICE void finish(double beta, S* at, Vec<V> sum) {
+    put(at, Vec<V>::raw(ops::EmbeddingBackward::finished(beta, at, sum.v)));
+  }
+
   /// Rows without a token times beta, where others are rounded once, with their tokens.
-  struct OtherRows {
+  template <class S> struct OtherRows {
     static constexpr int threads = row_threads;
     Call call;
+    S* table;
 
     NNTILE_DEVICE void operator()(Thread& thread) const {
       auto const& args = call.args();
@@ -93,15 +102,17 @@ template <class T, class Position> struct EmbeddingBackward {
           call.buffers().template at<Position const>(Operand::index) + args.index_offset;
       for (Index v = thread.block(); v < args.v; v += thread.blocks()) {
         if (is_met(thread, index, args.n, static_cast<Position>(args.v_begin + v))) continue;
-        T* const row = call.buffers().template at<T>(Operand::dtable) + v * args.ld_table;
+        S* const row = table + v * args.ld_table;
         for (Index e = thread.rank(); e < args.e; e += threads)
-          put(row + e, Vec<V>(args.beta) * get(static_cast<T const*>(row) + e));
+          put(row + e,
+              args.beta == 0 ? Vec<V>(0) : Vec<V>(args.beta) * get(static_cast<S const*>(row) + e));
       }
     }
   };
 
-  /// `begin`: by what a row is multiplied before its tokens are added.
-  template <class S> struct Tokens {
+  /// `begin`: by what a row is multiplied before its tokens are added. `pair`: these are of a pair
+  /// of canonical groups, and the row is finished.
+  template <class S, bool pair> struct Tokens {
     static constexpr int threads = row_threads;
     static constexpr int own = 8;  // sums of a thread
     Call call;
@@ -126,9 +137,10 @@ template <class T, class Position> struct EmbeddingBackward {
       auto const& args = call.args();
       T const* const dy = call.buffers().template at<T const>(Operand::dy) + args.dy_offset;
       int const lane = thread.rank() % warp_size;
-      Vec<V> held[own];
+      Vec<V> held[own], left_held[pair ? own : 1];
       for (int k = 0; k < own; ++k) {
         held[k] = Vec<V>(0);
+        if constexpr (pair) left_held[k] = Vec<V>(0);
         if (Index const at = e + k * threads; at < args.e && begin != 0)
           held[k] = begin == 1 ? get(static_cast<S const*>(row) + at)
                                : Vec<V>(begin) * get(static_cast<S const*>(row) + at);
@@ -136,19 +148,34 @@ template <class T, class Position> struct EmbeddingBackward {
       for (Index from = i; from < args.n; from += warp_size) {
         std::uint32_t left = thread.ballot(from + lane < args.n && index[from + lane] == index[i]);
         for (; left != 0; left &= left - 1) {
-          T const* const token = dy + (from + std::countr_zero(left)) * args.lddy;
+          Index const number = from + std::countr_zero(left);
+          T const* const token = dy + number * args.lddy;
           for (int k = 0; k < own; ++k)
-            if (Index const at = e + k * threads; at < args.e) held[k] += get(token + at);
+            if (Index const at = e + k * threads; at < args.e)
+              (pair && number < args.left_terms ? left_held[pair ? k : 0] : held[k]) +=
+                  get(token + at);
         }
       }
       for (int k = 0; k < own; ++k)
-        if (Index const at = e + k * threads; at < args.e) put(row + at, held[k]);
+        if (Index const at = e + k * threads; at < args.e) {
+          if constexpr (pair)
+            finish(args.beta, row + at, left_held[k] + held[k]);
+          else
+            put(row + at, held[k]);
+        }
     }
   };
 
   template <class S>
   static Status add_tokens(Call const& call, S* sums, double begin, void* stream) {
-    return launch_over(call.arguments.args.n, 1, stream, Tokens<S>{call, sums, begin});
+    return launch_over(call.arguments.args.n, 1, stream, Tokens<S, false>{call, sums, begin});
+  }
+  template <class S> static Status add_pair(Call const& call, S* sums, void* stream) {
+    auto const& args = call.arguments.args;
+    Status status;
+    if (args.beta != 1) status = launch_over(args.v, 1, stream, OtherRows<S>{call, sums});
+    if (!status.ok()) return status;
+    return launch_over(args.n, 1, stream, Tokens<S, true>{call, sums, 0});
   }
 
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
@@ -162,6 +189,8 @@ template <class T, class Position> struct EmbeddingBackward {
       using S = std::remove_pointer_t<decltype(sums)>;
       return launch_over(elements, loop_threads, stream, Table<S, false>{call, sums});
     };
+    if (args.left_terms > 0)
+      return carry != nullptr ? add_pair(call, carry, stream) : add_pair(call, dtable, stream);
     if (carry != nullptr) {
       Status status;
       if (args.chain.first) status = begin(carry);
@@ -176,7 +205,7 @@ template <class T, class Position> struct EmbeddingBackward {
       if (args.chain.first && args.beta != 1) status = begin(dtable);
       return status.ok() ? add_tokens(call, dtable, 1, stream) : status;
     }
-    Status const status = launch_over(args.v, 1, stream, OtherRows{call});
+    Status const status = launch_over(args.v, 1, stream, OtherRows<T>{call, dtable});
     return status.ok() ? add_tokens(call, dtable, args.beta, stream) : status;
   }
 };

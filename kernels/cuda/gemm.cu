@@ -9,8 +9,8 @@ namespace nntile::kernels::cuda {
 namespace {
 
 /// C in squares of `side` a block, of which each thread has every sixteenth row and column;
-/// `depth` steps of k lie in shared memory at once.
-template <class S> struct Gemm {
+/// `depth` steps of k lie in shared memory at once. `pair`: of canonical groups.
+template <class S, bool pair> struct GemmKernel {
   using T = compute_t<S>;
   static constexpr int side = 64, depth = 16, across = 16;
   static constexpr int own = side / across;
@@ -20,7 +20,7 @@ template <class S> struct Gemm {
   DeviceCall<ops::Gemm> call;
 
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
-    Gemm const kernel{DeviceCall<ops::Gemm>(from)};
+    GemmKernel const kernel{DeviceCall<ops::Gemm>(from)};
     auto const& args = kernel.call.arguments.args;
     return launch_over(squares(args.m) * squares(args.n) * args.batch, 1, stream, kernel,
                        2 * panel_elements * sizeof(T));
@@ -52,11 +52,24 @@ template <class S> struct Gemm {
     Vec<T> sums[own][own];
     for (int j = 0; j < own; ++j)
       for (int i = 0; i < own; ++i)
-        if (inside(i0, i, args.m) && inside(j0, j, args.n))
+        if (!pair && inside(i0, i, args.m) && inside(j0, j, args.n))
           sums[j][i] = Vec<T>::raw(c.start(i0 + i * across + (j0 + j * across) * args.ldc));
         else
           sums[j][i] = Vec<T>(0);
-    add_products(thread, row, column, batch, sums);  // k is 0 in the task that finishes groups
+    if constexpr (pair) {
+      Vec<T> left[own][own];
+      add_products(thread, row, column, batch, 0, args.left_terms, sums);
+      for (int j = 0; j < own; ++j)
+        for (int i = 0; i < own; ++i) left[j][i] = sums[j][i], sums[j][i] = Vec<T>(0);
+      add_products(thread, row, column, batch, args.left_terms, args.k, sums);
+      for (int j = 0; j < own; ++j)
+        for (int i = 0; i < own; ++i)
+          if (inside(i0, i, args.m) && inside(j0, j, args.n))
+            sums[j][i] = Vec<T>::raw(c.of_pair(i0 + i * across + (j0 + j * across) * args.ldc,
+                                               left[j][i].v, sums[j][i].v));
+    } else {  // k is 0 in the task that finishes groups
+      add_products(thread, row, column, batch, 0, args.k, sums);
+    }
     finish(c, i0, j0, sums);
   }
 
@@ -64,8 +77,9 @@ template <class S> struct Gemm {
     return first + number * across < extent;
   }
 
-  NNTILE_DEVICE void add_products(Thread& thread, Index row, Index column, Index batch,
-                                  Vec<T> (&sums)[own][own]) const {
+  /// Those of k from `first` to `end`.
+  NNTILE_DEVICE void add_products(Thread& thread, Index row, Index column, Index batch, Index first,
+                                  Index end, Vec<T> (&sums)[own][own]) const {
     using Operand = ops::Gemm::Operand;
     auto const& args = call.args();
     auto const buffers = call.buffers();
@@ -77,8 +91,8 @@ template <class S> struct Gemm {
     Shared<T> const right = thread.template shared<T>(panel_elements * sizeof(T), panel_elements);
     Vec<T> const alpha(args.alpha);
     int const x = thread.rank() % across, y = thread.rank() / across;
-    for (Index begin = 0; begin < args.k; begin += depth) {
-      int const steps = args.k - begin < depth ? static_cast<int>(args.k - begin) : depth;
+    for (Index begin = first; begin < end; begin += depth) {
+      int const steps = end - begin < depth ? static_cast<int>(end - begin) : depth;
       fetch(thread, left, a, args.trans_a, args.lda, row, args.m, begin, steps,
             [&](Vec<T> value) { return alpha * value; });
       fetch(thread, right, b, !args.trans_b, args.ldb, column, args.n, begin, steps,
@@ -126,6 +140,13 @@ template <class S> struct Gemm {
           sum = ops::Gelutanh::apply({}, sum);
         c.put(row + (j0 + j * across) * args.ldc, sum.v);
       }
+  }
+};
+
+template <class S> struct Gemm {
+  static Status enqueue(KernelCall const& call, void* stream) noexcept {
+    return arguments<ops::Gemm>(call).left_terms > 0 ? GemmKernel<S, true>::enqueue(call, stream)
+                                                     : GemmKernel<S, false>::enqueue(call, stream);
   }
 };
 

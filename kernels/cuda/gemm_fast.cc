@@ -104,6 +104,7 @@ template <DType dtype> struct FastGemm {
 
   /// beta C goes to the carry, rounded to its type.
   Status start_in_carry(bool apart) {
+    given.args.left_terms = 0;
     Arguments<ops::Gemm> start = given;
     start.args.k = 0;
     start.args.chain.last = false;
@@ -116,7 +117,7 @@ template <DType dtype> struct FastGemm {
   /// Bias, activation and rounding of what stands in the carry, or in C.
   Status finish() {
     Arguments<ops::Gemm> rest = given;
-    rest.args.k = 0;
+    rest.args.k = rest.args.left_terms = 0;
     rest.args.chain = {false, true};
     return exact(rest);
   }

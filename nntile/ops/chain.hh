@@ -39,6 +39,11 @@ template <class T> struct ChainResult {
     if (!chain.first) return carry == nullptr ? static_cast<V>(out[i]) : carry[i];
     return beta == 0 ? V(0) : static_cast<V>(beta) * static_cast<V>(out[i]);
   }
+  /// What a task that sums a pair of canonical groups leaves: their sum, and beta times what is
+  /// there.
+  NNTILE_ALWAYS_INLINE constexpr V of_pair(Index i, V left, V right) const {
+    return beta == 0 ? left + right : updated(beta, out[i], left + right);
+  }
   NNTILE_ALWAYS_INLINE constexpr void put(Index i, V value) const {
     if (carry != nullptr && !chain.last)
       carry[i] = value;

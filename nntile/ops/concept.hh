@@ -62,6 +62,9 @@ template <class Attrs> struct Hooks {
   /// (TileRange::offset, rest), scales what was there by TileRange::beta, and tells kernels of
   /// finishing tasks. Groups of other axes that are reduced by addition are refused.
   char const* grouped = "";
+  /// Where not 0, one task sums a pair of canonical groups (TileRange::left_terms) that have at
+  /// most so many terms each.
+  Index paired_terms = 0;
   /// Letters of reduced axes that stay one chain whatever their groups, by nntile/NUMERICS.md.
   char const* ungrouped = "";
   /// Whether the last task of a chain does more than store the sum.
@@ -151,6 +154,7 @@ struct OpInfo {
                 TileSink& sink);  // null: the standard walk
   char const* (*blocked)(void const* attrs);
   char const* grouped;
+  Index paired_terms;
   char const* ungrouped;
   bool (*finishes)(void const* attrs);
   std::uint32_t (*replaces)(void const* attrs);
@@ -395,6 +399,7 @@ inline constexpr OpInfo op_info{
         return "";
     },
     .grouped = Op::hooks.grouped,
+    .paired_terms = Op::hooks.paired_terms,
     .ungrouped = Op::hooks.ungrouped,
     .finishes = [](void const* attrs) -> bool {
       (void)attrs;

@@ -25,9 +25,11 @@ struct EmbeddingBackwardAttrs {
 };
 
 /// dtable[e,v] = beta dtable[e,v] + sum over tokens i with index[i] = v of dy[e,i], added in
-/// ascending token position, inner token axes first; without tokens, beta dtable. dtypes {every
-/// float}; accumulates in fp32 (fp64 for fp64); index int64 or int32. Cost: (2|dtable| + 3|dy|) *
-/// size bytes, of dy what is added to the tile. Fails where an index is outside [0, V).
+/// ascending token position, inner token axes first; without tokens, beta dtable. Canonical groups
+/// of tokens are chains from +0; where the root of their tree is 0, beta dtable, else fma(beta,
+/// dtable, root); one task sums a pair of groups of at most 256 tokens each. dtypes {every float};
+/// accumulates in fp32 (fp64 for fp64); index int64 or int32. Cost: (2|dtable| + 3|dy|) * size
+/// bytes, of dy what is added to the tile. Fails where an index is outside [0, V).
 struct EmbeddingBackward {
   static constexpr char const* name = "embedding_backward";
   static constexpr TypeTable types = indexed_types;
@@ -42,6 +44,7 @@ struct EmbeddingBackward {
   struct Args {
     Index e, v, n, v_begin, whole_v, index_offset, dy_offset;
     double beta;
+    Index left_terms;  // tokens of the left of a pair of canonical groups; 0: one chain
     Chain chain;
     bool finishing;
     Index lddy, ld_table;
@@ -49,6 +52,7 @@ struct EmbeddingBackward {
   static constexpr Fields fields{field<&Attrs::beta>("beta")};
   static constexpr Hooks<Attrs> hooks{
       .grouped = "i",
+      .paired_terms = 256,
       .elements = [](Attrs const&, TileRange const& range, OperandIndex operand) -> Index {
         if (range.finishing) return range.elements(operand);
         Index const rows = range.extent('e') * detail::tokens_of_tile(range);
@@ -61,10 +65,25 @@ struct EmbeddingBackward {
   static constexpr char const* no_gradient = no_second_derivative;
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    return {range.extent('e'),         range.extent('v'),          range.extent('i'),
-            range.begin('v'),          range.whole('v'),           range.offset(Operand::index),
-            range.offset(Operand::dy), range.beta(attrs.beta),     range.chain(Operand::dtable),
-            range.finishing,           range.leading(Operand::dy), range.leading(Operand::dtable)};
+    return {range.extent('e'),
+            range.extent('v'),
+            range.extent('i'),
+            range.begin('v'),
+            range.whole('v'),
+            range.offset(Operand::index),
+            range.offset(Operand::dy),
+            range.beta(attrs.beta),
+            range.left_terms,
+            range.chain(Operand::dtable),
+            range.finishing,
+            range.leading(Operand::dy),
+            range.leading(Operand::dtable)};
+  }
+
+  /// What canonical groups leave, whose sum is given.
+  template <class T, class V> static constexpr V finished(double beta, T const* before, V sum) {
+    if (beta == 0) return sum;
+    return sum == 0 ? static_cast<V>(beta) * static_cast<V>(*before) : updated(beta, *before, sum);
   }
 
   template <Element T, Element Position = std::int64_t>
@@ -79,10 +98,16 @@ struct EmbeddingBackward {
       if (index[i] < 0 || index[i] >= args.whole_v) return {"an index is outside the table"};
     for (Index v = 0; v < args.v; ++v)
       for (Index e = 0; e < args.e; ++e) {
-        V sum = dtable.start(e + args.ld_table * v);
-        for (Index i = 0; i < args.n; ++i)
+        Index const at = e + args.ld_table * v;
+        bool const pair = args.left_terms > 0;
+        V sum = args.finishing ? dtable.carry[at] : pair ? V(0) : dtable.start(at), left = 0;
+        for (Index i = 0; i < args.n; ++i) {
+          if (pair && i == args.left_terms) left = sum, sum = 0;
           if (index[i] == args.v_begin + v) sum += V(dy[e + args.lddy * i]);
-        dtable.put(e + args.ld_table * v, sum);
+        }
+        if (pair) sum = left + sum;
+        if (pair || args.finishing) sum = finished(args.beta, dtable.out + at, sum);
+        dtable.put(at, sum);
       }
     return {};
   }

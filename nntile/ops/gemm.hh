@@ -21,7 +21,8 @@ namespace ops {
 /// dtypes {every float}. Cost: 2mnkb flops. Every C element is a chain of FMAs in ascending k that
 /// starts from beta*C, which is all of it where k = 0; alpha scales A, with one rounding; then
 /// bias, then the activation. Canonical groups of k are chains from +0; beta*C is added to the root
-/// of their tree, in one fma. Accumulates in fp32 (fp64 for fp64). Source: BLAS 3 gemm.
+/// of their tree, in one fma; one task sums a pair of groups of at most 256 terms each. Accumulates
+/// in fp32 (fp64 for fp64). Source: BLAS 3 gemm.
 struct Gemm {
   static constexpr char const* name = "gemm";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -45,6 +46,7 @@ struct Gemm {
     Index a_stride, b_stride, c_stride;
     double alpha, beta;
     bool trans_a, trans_b;
+    std::uint16_t left_terms;  // of a pair of canonical groups; 0: one chain
     Chain chain;
     Activation activation;
     bool finishing;
@@ -74,6 +76,7 @@ struct Gemm {
         return {{'k', attrs.ndim, "ndim"}, {'b', attrs.batch_ndim, "batch_ndim"}};
       },
       .grouped = "k",
+      .paired_terms = 256,
       .finishes =
           [](Attrs const& attrs) { return attrs.bias || attrs.activation != Activation::none; },
       .flops =
@@ -106,6 +109,7 @@ struct Gemm {
     args.beta = range.beta(attrs.beta);
     args.trans_a = attrs.trans_a;
     args.trans_b = attrs.trans_b;
+    args.left_terms = static_cast<std::uint16_t>(range.left_terms);
     args.chain = range.chain(Operand::c);
     args.activation = attrs.activation;
     args.finishing = range.finishing;
@@ -125,11 +129,14 @@ struct Gemm {
       auto const out = c.at(args.c_offset + batch * args.c_stride);
       for (Index j = 0; j < args.n; ++j)
         for (Index i = 0; i < args.m; ++i) {
-          V sum = out.start(i + j * args.ldc);
+          bool const pair = args.left_terms > 0;
+          V sum = pair ? V(0) : out.start(i + j * args.ldc), before = 0;
           for (Index p = 0; p < args.k; ++p) {
+            if (pair && p == args.left_terms) before = sum, sum = 0;
             V const left = V(args.alpha) * V(a[args.trans_a ? p + i * args.lda : i + p * args.lda]);
             sum = std::fma(left, V(b[args.trans_b ? j + p * args.ldb : p + j * args.ldb]), sum);
           }
+          if (pair) sum = out.of_pair(i + j * args.ldc, before, sum);
           if (args.chain.last && bias != nullptr) sum += V(bias[args.bias_offset + i]);
           if (args.chain.last && args.activation == Activation::gelu_tanh)
             sum = Gelutanh::apply({}, sum);

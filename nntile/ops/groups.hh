@@ -164,6 +164,43 @@ class GroupSums {
   bool finishes_ = false;
 };
 
+/// The pairs of canonical groups of a phase that one task sums: those that the tree adds first,
+/// whose terms are one stretch of a tile, and not too many.
+class GroupPairs {
+ public:
+  GroupPairs(TiledCall const& call, std::uint32_t reduced, std::uint32_t grouped) {
+    if (call.op->paired_terms == 0 || !std::has_single_bit(grouped)) return;
+    auto const axis = static_cast<std::size_t>(std::countr_zero(grouped));
+    for (std::size_t id = 0; id < call.tilings.size(); ++id) {
+      if (id == axis || (reduced & bit(id)) == 0) continue;
+      Index const extent = call.tilings[id]->extent();
+      if (call.tilings[id]->count() > 1 || (id > axis && extent > 1) || extent == 0) return;
+      within_ *= extent;
+    }
+    tiling_ = call.tilings[axis];
+    cut_ = {tiling_->extent(), call.groups[axis]};
+    most_ = call.op->paired_terms;
+  }
+
+  /// How many groups a task sums that begins with this one: 1 or 2.
+  Index from(Index group) const {
+    if (tiling_ == nullptr || group % 2 != 0 || group + 2 > cut_.count) return 1;
+    bool const in_one_tile =
+        tiling_->tile_of(cut_.begin(group)) == tiling_->tile_of(cut_.begin(group + 2) - 1);
+    return in_one_tile && terms(group) <= most_ ? 2 : 1;
+  }
+  /// Whether a pair is all that there is.
+  bool all() const { return cut_.count == 2 && from(0) == 2; }
+  /// Terms of a group; none that follows has more.
+  Index terms(Index group) const { return within_ * (cut_.begin(group + 1) - cut_.begin(group)); }
+
+ private:
+  AxisTiling const* tiling_ = nullptr;  // of the axis with groups; null: a task for each
+  GroupCut cut_;
+  Index within_ = 1;  // terms of one index of the axis
+  Index most_ = 0;
+};
+
 }  // namespace detail
 
 /// Bits of the hidden operands that exist under these tilings.

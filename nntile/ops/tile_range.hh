@@ -43,6 +43,10 @@ class TileRange {
   /// The task adds to the sum of one canonical group, which begins from +0 and is not finished yet:
   /// the group's number in the order of the tree.
   int canonical_group = no_group;
+  /// Where the task sums a pair of canonical groups, which the tree adds first: terms of the left
+  /// one; the right one has no more. Else 0. Without a canonical_group the two are all, and the
+  /// task adds what was there, scaled, to their sum in one fma, and finishes it.
+  Index left_terms = 0;
   /// The task has no terms, but what all groups gave together: in the result, or, where the call
   /// has them, in the hidden operands that hold sums.
   bool finishing = false;

@@ -44,14 +44,14 @@ class Emitter final : public TileSink {
   /// Axes whose groups the phase sums one by one.
   std::uint32_t grouped() const { return sums_.grouped(); }
 
-  /// The next tasks stand for a block of `groups` groups, a power of two, up to the one that ends.
-  void stand_for(Index groups) { groups_ = groups; }
+  /// The next tasks sum `summed` groups, or stand for a block of `groups` that are left out: a
+  /// power of two, up to the one that ends.
+  void begin_groups(Index summed, Index groups) { summed_ = summed, groups_ = groups; }
 
   void end_group(TileRange const& range) override {
     if (left_out(range)) return;
     ++depth_;
-    int const inside = std::countr_zero(static_cast<std::uint64_t>(groups_));
-    groups_ = 1;
+    int const inside = std::countr_zero(static_cast<std::uint64_t>(std::max(summed_, groups_)));
     for (int merges = sums_.merges_after(range) - inside; merges > 0; --merges) {
       --depth_;
       for (std::size_t o = 0; o < call_.operands.size(); ++o)
@@ -139,6 +139,7 @@ class Emitter final : public TileSink {
     TileRange own = range;
     own.canonical_group = TileRange::no_group;
     own.finishing = true;
+    own.left_terms = 0;
     own.firsts = {}, own.lasts = OperandSet::all();
     own.operands = {};
     for (std::size_t id = 0; id < call_.tilings.size(); ++id)
@@ -178,7 +179,8 @@ class Emitter final : public TileSink {
   Phase const* phase_ = nullptr;
   GroupSums sums_;
   int depth_ = 0;     // sums of groups that wait to be added
-  Index groups_ = 1;  // that the tasks stand for
+  Index summed_ = 1;  // groups that the task sums
+  Index groups_ = 1;  // that it stands for
 };
 
 /// The part of an axis that a chain goes through: all of it, or one canonical group.
@@ -272,17 +274,25 @@ inline Index block_of(TiledCall const& call, std::size_t id, GroupCut const& cut
   return size;
 }
 
-/// A chain for each canonical group, those of the innermost axis first.
+/// A chain for each canonical group, or a task for a pair, those of the innermost axis first.
 inline void walk_groups(TiledCall const& call, TileRange range, std::uint32_t reduced,
                         std::uint32_t grouped, AxisWindows windows, std::uint32_t by_index,
                         Emitter& emitter) {
+  GroupPairs const pairs(call, reduced, grouped);
+  if (pairs.all()) {
+    range.left_terms = pairs.terms(0);
+    return walk_chain(call, range, reduced, windows, by_index, emitter);
+  }
   inplace_vector<Index, max_axes> group(call.tilings.size(), 0);
   range.canonical_group = 0;
   for (bool more = true; more; ++range.canonical_group) {
+    Index const summed = pairs.from(range.canonical_group);
+    range.left_terms = summed > 1 ? pairs.terms(range.canonical_group) : 0;
     for (std::size_t id = 0; id < call.tilings.size(); ++id) {
       if ((grouped & bit(id)) != 0) {
         GroupCut const cut = range.groups(id);
-        windows[id] = window_of(*call.tilings[id], cut.begin(group[id]), cut.begin(group[id] + 1));
+        windows[id] =
+            window_of(*call.tilings[id], cut.begin(group[id]), cut.begin(group[id] + summed));
       }
       if ((reduced & bit(id)) != 0)
         take_tile(call, range, id, windows[id].first_tile, windows[id], (by_index & bit(id)) != 0);
@@ -291,11 +301,11 @@ inline void walk_groups(TiledCall const& call, TileRange range, std::uint32_t re
     if (call.sample.axis != TileSample::none && (grouped & bit(call.sample.axis)) != 0)
       block =
           block_of(call, call.sample.axis, range.groups(call.sample.axis), group[call.sample.axis]);
-    emitter.stand_for(block);
+    emitter.begin_groups(summed, block);
     walk_chain(call, range, reduced, windows, by_index, emitter);
-    if (block > 1) {  // of a sampled axis, which is the only one with groups
-      range.canonical_group += static_cast<int>(block) - 1;
-      group[call.sample.axis] += block - 1;
+    if (Index const further = std::max(block, summed) - 1; further > 0) {  // of the only such axis
+      range.canonical_group += static_cast<int>(further);
+      group[static_cast<std::size_t>(std::countr_zero(grouped))] += further;
     }
     emitter.end_group(range);
     more = false;

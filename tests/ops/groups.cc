@@ -16,11 +16,12 @@ using namespace nntile;
 using namespace nntile::test;
 using namespace nntile::test::grouped;
 
-/// c = alpha a b + beta c + bias of contracted axes k0, k1, all column-major.
+/// c = alpha a b + beta c + bias of contracted axes k0, k1, all column-major; a is k0, k1, m where
+/// it is transposed.
 template <class V> void multiply(OpCase const& c, std::vector<Array>& x) {
   auto const& attrs = *reinterpret_cast<ops::Gemm::Attrs const*>(c.attrs.data());
   Array& out = x.back();
-  Index const m = x[0].shape[0], k0 = x[0].shape[1], k1 = x[0].shape[2], n = x[1].shape[2];
+  Index const m = out.shape[0], k0 = x[1].shape[0], k1 = x[1].shape[1], n = out.shape[1];
   std::vector<GroupedAxis> axes{{k0, 1}, {k1, 1}};
   for (AxisGroups const& each : c.groups) axes[each.axis == "k0" ? 0 : 1].groups = each.groups;
   for (Index j = 0; j < n; ++j)
@@ -29,7 +30,8 @@ template <class V> void multiply(OpCase const& c, std::vector<Array>& x) {
         V chain = 0;
         for (Index q = begin[1]; q < end[1]; ++q)
           for (Index p = begin[0]; p < end[0]; ++p)
-            chain = std::fma(V(attrs.alpha) * V(x[0].get(i + m * (p + k0 * q))),
+            chain = std::fma(V(attrs.alpha) * V(x[0].get(attrs.trans_a ? p + k0 * (q + k1 * i)
+                                                                       : i + m * (p + k0 * q))),
                              V(x[1].get(p + k0 * (q + k1 * j))), chain);
         return chain;
       });
@@ -82,6 +84,66 @@ TEST_CASE("a product is a chain for each group, added by the tree, beta C to its
               },
               tilings);
       }
+}
+
+TEST_CASE("a pair of groups that one task multiplies is a sum of two chains",
+          "[ops][groups][gemm]") {
+  struct Case {
+    Index m, k0, k1, n;
+    Groups groups;
+    Cuts cuts;
+  };
+  std::vector<Case> const cases{
+      {100, 64, 4, 70, {{"k1", 2}}, {{"m0", {33, 67}}, {"n0", {64, 6}}}},
+      {17, 3, 5, 9, {{"k1", 2}}, {{"k1", {3, 2}}}},  // 9 and 6 terms; a tile each
+      {17, 1, 7, 9, {{"k1", 3}}, {{"k1", {5, 2}}}},  // a pair and a group
+      {130, 7, 8, 5, {{"k1", 4}}, {{"k1", {4, 4}}}},
+      {96, 512, 1, 33, {{"k0", 2}}, {{"k0", {256, 256}}}},
+      {48, 448, 1, 20, {{"k0", 2}}, {{"m0", {20, 28}}}},  // 256 and 192
+      {20, 514, 1, 20, {{"k0", 2}}, {}}};                 // 320 and 194: two tasks
+  for (Case const& each : cases)
+    for (bool const transposed : {false, true})
+      for (double const beta : {0.0, 1.0, 0.3}) {
+        Shape const a =
+            transposed ? Shape{each.k0, each.k1, each.m} : Shape{each.m, each.k0, each.k1};
+        bool const bias = transposed && beta == 0.3;
+        std::vector<Shape> shapes{a, {each.k0, each.k1, each.n}, {each.m}, {each.m, each.n}};
+        if (!bias) shapes.erase(shapes.begin() + 2);
+        auto c = op_case<ops::Gemm>({.trans_a = transposed,
+                                     .bias = bias,
+                                     .ndim = 2,
+                                     .alpha = transposed ? 1.7 : 1,
+                                     .beta = beta},
+                                    shapes);
+        c.groups = each.groups;
+        for (DType const element : {DType::fp32, DType::fp64, DType::bf16})
+          check_bits(c, element,
+                     [&](std::vector<Array>& x) {
+                       element == DType::fp64 ? multiply<double>(c, x) : multiply<float>(c, x);
+                     },
+                     {{}, each.cuts});
+      }
+}
+
+TEST_CASE("pairs of groups are tasks where their terms are one stretch of a tile, and few",
+          "[ops][groups]") {
+  auto const tasks = [](Index k0, Index k1, Groups groups, Cuts const& cuts = {}) {
+    auto c = op_case<ops::Gemm>({.ndim = 2}, {Shape{4, k0, k1}, Shape{k0, k1, 4}, Shape{4, 4}});
+    c.groups = groups;
+    LogicalGraph graph("product", {.groups = groups});
+    build(graph, c, DType::fp32);
+    return Plan(graph, {.tile = 0, .cuts = plan_cuts(cuts)}).tasks().size();
+  };
+  CHECK(tasks(3, 2, {{"k1", 2}}) == 1);
+  CHECK(tasks(128, 4, {{"k1", 2}}) == 1);
+  CHECK(tasks(129, 4, {{"k1", 2}}) == 2 + 1);    // 258 terms in a group
+  CHECK(tasks(3, 2, {{"k0", 2}}) == 2 * 2 + 1);  // each group is two stretches
+  CHECK(tasks(4, 1, {{"k0", 2}}) == 1);
+  CHECK(tasks(4, 2, {{"k1", 2}}, {{"k0", {2, 2}}}) == 2 * 2 + 1);
+  CHECK(tasks(4, 2, {{"k0", 2}, {"k1", 2}}) == 4 * 1 + 3);
+  CHECK(tasks(3, 3, {{"k1", 3}}) == 2 + 1);
+  CHECK(tasks(3, 8, {{"k1", 8}}) == 4 + 3);
+  CHECK(tasks(3, 8, {{"k1", 8}}, {{"k1", {3, 5}}}) == 5 + 4);  // groups 2 and 3 are apart
 }
 
 TEST_CASE("sums are blocks of 64 from each group's beginning, or ascend within it",

@@ -75,6 +75,31 @@ TEST_CASE("gradients of weights are chains over each group of tokens",
       }
 }
 
+TEST_CASE("groups leave rows without a token as they were, -0 too", "[ops][groups][embedding]") {
+  for (DType const element : floats)
+    for (double const beta : {1.0, 0.5})
+      for (int const groups : {2, 3}) {  // a pair in one task, and a finishing task
+        auto c = op_case<ops::EmbeddingBackward>({.beta = beta}, {{300}, {35, 300}, {35, 40}});
+        c.groups = {{"i0", groups}};
+        auto operands = make_operands(c, element);
+        for (Index i = 0; i < 300; ++i) operands[0].set(i, static_cast<double>(i * i % 7 + 3));
+        for (Index e = 0; e < 35; ++e) operands[2].set(e + 35, -0.0);
+        for (Cuts const& cuts : {Cuts{}, Cuts{{"v0", {1, 39}}, {"i0", {100, 200}}}}) {
+          auto const got = run_kernel(c, element, operands, {.cuts = cuts})[2];
+          for (Index e = 0; e < 35; ++e) {
+            INFO(name_of(element) << " " << groups << " " << e);
+            CHECK(got.get(e + 35) == 0);
+            CHECK(std::signbit(got.get(e + 35)));
+            for (Index const row : {0, 2, 39}) {
+              auto want = operands[2];
+              want.set(e, beta * want.get(e + 35 * row));
+              CHECK(got.get(e + 35 * row) == want.get(e));
+            }
+          }
+        }
+      }
+}
+
 TEST_CASE("statistics of norms are sums of groups before they are finished",
           "[ops][groups][layer_norm]") {
   Index const extent = 300, tokens = 3;

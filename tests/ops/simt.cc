@@ -245,6 +245,23 @@ TEST_CASE("every kernel of the device has the bits of the CPU's", "[ops][simt]")
   CHECK(checked > 60);
 }
 
+TEST_CASE("pairs of groups are summed in one task of the device", "[ops][simt]") {
+  if (!comparable()) return;
+  for (double const beta : {0.0, 1.0, 0.5}) {
+    auto product = op_case<ops::Gemm>({.trans_a = true, .bias = true, .ndim = 2, .beta = beta},
+                                      {{9, 7, 70}, {9, 7, 67}, {70}, {70, 67}});
+    auto table = op_case<ops::EmbeddingBackward>({.beta = beta}, {{40, 5}, {33, 40, 5}, {33, 17}});
+    table.prepare = [](std::vector<Array>& x) { set_classes(x[0], 13); };
+    for (int const groups : {2, 3, 4}) {
+      product.groups = {{"k1", groups}};
+      table.groups = {{"i1", groups}};
+      for (Cuts const& cuts : {Cuts{}, Cuts{{"k1", {4, 3}}}}) check_bits(product, cuts);
+      for (Cuts const& cuts : {Cuts{}, Cuts{{"v0", {9, 8}}, {"i1", {4, 1}}}})
+        check_bits(table, cuts);
+    }
+  }
+}
+
 TEST_CASE("long rows are a block's on the device, with the bits of the CPU's", "[ops][simt]") {
   if (!comparable()) return;
   for (Index const n : {1025, 1500}) {

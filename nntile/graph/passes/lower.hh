@@ -203,8 +203,14 @@ class LowerPass final : private TileVisitor {
   /// Makes the sums of all levels behind those of the second group, as the tasks that are left out
   /// of a sampled chain would have.
   void add_levels(TileTask const& tile) {
-    auto const groups = static_cast<std::uint64_t>(call_.groups[cut_axis_]);
-    for (std::size_t level = 2; groups >> level != 0; ++level)
+    Phases const phases = detail::phases_of(call_);
+    Phase const& phase = phases[static_cast<std::size_t>(std::max(0, tile.range.phase))];
+    detail::GroupPairs const pairs(call_, detail::reduced_axes(call_, phase),
+                                   detail::bit(cut_axis_));
+    int deepest = 0;
+    for (Index group = 0; group < call_.groups[cut_axis_]; group += pairs.from(group))
+      deepest = std::max(deepest, std::popcount(static_cast<std::uint64_t>(group)));
+    for (std::size_t level = 2; level <= static_cast<std::size_t>(deepest); ++level)
       for (Use<OperandTile> const& use : tile.uses)
         if (use.handle.partial != 0) (void)partial(use.handle.operand, level);
   }
