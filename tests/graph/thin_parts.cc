@@ -53,23 +53,28 @@ struct Case {
   std::vector<ShardRule> rules;
   int batch;
   bool thin;
+  Index tile = 1;  // of the batch
 };
 
 }  // namespace
 
 TEST_CASE("a part of a thin job is the part of the job", "[graph][parts]") {
-  for (Case const& of : std::vector<Case>{{"ddp of 3", {{"data", 3}}, ddp(), 6, false},
-                                          {"ddp of 11", {{"data", 11}}, ddp(), 11, true},
-                                          {"ddp of 16", {{"data", 16}}, ddp(), 16, true},
-                                          {"ddp of 9, ragged", {{"data", 9}}, ddp(), 13, true},
-                                          {"zero1 of 12", {{"data", 12}}, zero1(), 24, true},
-                                          {"fsdp of 13", {{"data", 13}}, fsdp(), 13, true}})
+  for (Case const& of :
+       std::vector<Case>{{"ddp of 3", {{"data", 3}}, ddp(), 6, false},
+                         {"ddp of 11", {{"data", 11}}, ddp(), 11, true},
+                         {"ddp of 16", {{"data", 16}}, ddp(), 16, true},
+                         {"ddp of 9, ragged", {{"data", 9}}, ddp(), 13, true},
+                         {"zero1 of 12", {{"data", 12}}, zero1(), 24, true},
+                         {"fsdp of 13", {{"data", 13}}, fsdp(), 13, true},
+                         {"ddp of 9, pairs", {{"data", 9}}, ddp(), 36, true, 2},
+                         {"fsdp of 10, pairs", {{"data", 10}}, fsdp(), 40, true, 4},
+                         {"ddp of 9, 3 a tile", {{"data", 9}}, ddp(), 27, true, 3}})
     for (bool const groups : {false, true}) {
       INFO(of.name << (groups ? ", groups" : ""));
       TinyGpt sizes{.batch = of.batch};
       if (groups) sizes.numerics.groups = {{"batch", of.batch}};
       TinyGptGraph const step(sizes);
-      PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}, {"head", {1}}}};
+      PlanOptions options{.tile = 64, .cuts = {{"batch", {of.tile}}, {"head", {1}}}};
       options.mesh = of.mesh;
       options.rules = of.rules;
       if (of.batch % 2 != 0) options.keep_received = 6;
