@@ -13,6 +13,7 @@
 #include "nntile/graph/dump.hh"
 #include "nntile/graph/parts.hh"
 #include "nntile/graph/simulate_job.hh"
+#include "nntile/io/part.hh"
 #include "places.hh"
 #include "ranks.hh"
 
@@ -23,6 +24,8 @@ struct InfoSettings {
   std::string run;
   std::string dot;
   std::string plan;
+  std::string part;
+  std::string save_parts;
   int ranks = 1;
 };
 
@@ -47,14 +50,58 @@ inline void show_simulated(LogicalGraph const& graph, nntile::PlanOptions const&
       cluster.rank.peak * 1e-9, cluster.rank.bandwidth * 1e-9);
 }
 
-/// Prints what each of several ranks holds, computes and sends in a training step, and starts none.
-/// Of many, ten, and the least and the most of all.
-inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions options,
-                       TrainSettings const& settings, int ranks) {
+/// The options for so many ranks.
+inline nntile::PlanOptions shared_out(nntile::PlanOptions options, TrainSettings const& settings,
+                                      int ranks) {
   Sharing sharing = sharing_of(settings.parallel, settings.mesh, ranks, model_of(settings).layers);
   options.mesh = std::move(sharing.mesh);
   options.rules = std::move(sharing.rules);
   options.keep_received = settings.keep_received;
+  return options;
+}
+
+/// Prints what the host of the plan's rank holds.
+inline void show_memory(Plan const& plan) {
+  nntile::MemoryReport const memory = plan.memory({plan.rank(), nntile::host});
+  std::printf("memory     %lld bytes: %lld stored, %lld arena (lower bound %lld)\n",
+              static_cast<long long>(memory.total()), static_cast<long long>(memory.stored),
+              static_cast<long long>(memory.arena),
+              static_cast<long long>(memory.arena_lower_bound));
+}
+
+/// Prints what a saved part of the step says of its rank; its mesh where these options, which
+/// `options` are without a mesh, made it.
+inline void show_part(std::string const& path, LogicalGraph const& graph,
+                      nntile::PlanOptions const& options, TrainSettings const& settings) {
+  nntile::PlannedPart const part = nntile::io::load_part(path, graph);
+  Plan const& plan = *part.plan;
+  nntile::PlanOptions const given = shared_out(options, settings, plan.ranks());
+  bool const same = nntile::detail::PartDigest::of_options(given) == part.options;
+  std::printf("part       %s: rank %d of %d, %s, %zu tasks, %.2f Gflop\n", path.c_str(),
+              plan.rank(), plan.ranks(),
+              same ? nntile::concat("mesh ", to_text(given.mesh)).c_str()
+                   : "planned by other options than these",
+              plan.tasks().size(), static_cast<double>(plan.flops()) * 1e-9);
+  show_memory(plan);
+  show_places(plan);
+  for (nntile::PlannedTraffic const& with : nntile::traffic(plan))
+    std::printf("rank %-5d %lld bytes sent in %lld messages, %lld received in %lld\n", with.peer,
+                static_cast<long long>(with.bytes_sent), static_cast<long long>(with.sent),
+                static_cast<long long>(with.bytes_received), static_cast<long long>(with.received));
+}
+
+/// Writes the part of each rank into a folder, which is made, as rank-0.json and so on.
+inline void save_parts(std::string const& folder, LogicalGraph const& graph,
+                       nntile::PlanOptions const& options, int ranks) {
+  nntile::io::make_directories(folder);
+  for (int rank = 0; rank < ranks; ++rank)
+    nntile::io::save_part(nntile::concat(folder, "/rank-", rank, ".json"),
+                          nntile::PlannedPart(graph, options, rank), graph);
+}
+
+/// Prints what each of several ranks holds, computes and sends in a training step, and starts none.
+/// Of many, ten, and the least and the most of all.
+inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions const& options) {
   std::printf("mesh       %s\n", to_text(options.mesh).c_str());
   std::printf("%10s %16s %16s %16s %16s %10s\n", "rank", "bytes stored", "bytes of arena",
               "bytes sent", "bytes received", "Gflop");
@@ -90,7 +137,8 @@ inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions options,
   show_simulated(graph, options);
 }
 
-/// Prints the plan of a training step, and writes its drawing and its dump where that is asked for.
+/// Prints the plan of a training step, or a rank's saved part of it, and writes its drawing, its
+/// dump and its parts where that is asked for.
 inline void show_model(InfoSettings const& settings) {
   auto const config = model_of(settings.model);
   Preset const& preset = preset_of(settings.model.preset);
@@ -105,6 +153,7 @@ inline void show_model(InfoSettings const& settings) {
   options.machine.cache = core_cache();
   options.machine.workers = settings.model.machine.workers.value_or(
       static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  if (!settings.part.empty()) return show_part(settings.part, of.graph, options, settings.model);
   Plan const plan(of.graph, options);
   std::printf("model      %lld parameters (width %lld, %lld layers, %lld heads, vocabulary %lld)\n",
               static_cast<long long>(of.model.parameters().count()),
@@ -119,15 +168,18 @@ inline void show_model(InfoSettings const& settings) {
   if (of.step.accumulates())
     std::printf("           that is one of %d micro-batches and the update\n",
                 settings.model.accumulate.value_or(1));
-  std::printf("memory     %lld bytes: %lld stored, %lld arena (lower bound %lld)\n",
-              static_cast<long long>(plan.memory().total()),
-              static_cast<long long>(plan.memory().stored),
-              static_cast<long long>(plan.memory().arena),
-              static_cast<long long>(plan.memory().arena_lower_bound));
+  show_memory(plan);
   show_places(plan);
   std::printf("bits       %s\n",
               plan.canonical() ? "canonical: equal for every tiling" : plan.uncanonical().c_str());
-  if (settings.ranks > 1) show_ranks(of.graph, options, settings.model, settings.ranks);
+  if (settings.ranks > 1) {
+    auto const shared = shared_out(options, settings.model, settings.ranks);
+    show_ranks(of.graph, shared);
+    if (!settings.save_parts.empty())
+      save_parts(settings.save_parts, of.graph, shared, settings.ranks);
+  } else if (!settings.save_parts.empty()) {
+    throw nntile::ValueError("--save-parts: one rank has no parts; say how many with --ranks");
+  }
   if (!settings.dot.empty()) write_text(settings.dot, to_dot(of.graph));
   if (!settings.plan.empty()) write_text(settings.plan, dump(plan, plan.tasks().size()));
 }

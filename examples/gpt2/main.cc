@@ -277,6 +277,15 @@ int main(int argc, char** argv) {
                            "Write the graph of a training step, for dot -Tsvg");
   info_command->add_option("--plan", info_settings.plan,
                            "Write the plan of a training step as text");
+  info_command->add_option("--save-parts", info_settings.save_parts,
+                           "Write each rank's part of the plan into this folder, rank-0.json and "
+                           "so on");
+  auto* const part = info_command->add_option(
+      "--part", info_settings.part,
+      "Say what such a file plans for its rank; the model's options as they "
+      "were when it was saved");
+  for (char const* const other : {"--run", "--ranks", "--dot", "--plan", "--save-parts"})
+    part->excludes(info_command->get_option(other));
 
   try {
     app.parse(argc, argv);

@@ -58,6 +58,21 @@ def main():
     info = runs.call('info', '--run', out)
     need(info.returncode == 0 and 'step 60' in info.stdout and 'all right' in info.stdout, 'info checks a run')
 
+    parts = runs.new_folder()
+    shared = [*SIZES, '--groups', 'batch=2', '--parallel', 'fsdp']
+    saved = runs.call('info', *shared, '--ranks', 2, '--save-parts', parts)
+    row = saved.stdout.split('\n         1 ')[1].split()
+    part = runs.call('info', *shared, '--part', f'{parts}/rank-1.json')
+    need(part.returncode == 0 and all(f'{text}' in part.stdout for text in (
+        'rank 1 of 2, mesh data=2', f' {row[0]} stored, {row[1]} arena', f'rank 0     {row[2]} bytes sent',
+        f' {row[3]} received')), f'info reads a saved part: {part.stdout}')
+    other = runs.call('info', *shared[:-1], 'ddp', '--part', f'{parts}/rank-1.json')
+    need('other options than these' in other.stdout, 'info says where other options made a part')
+    wrong = runs.call('info', *shared, '--layers', 2, '--part', f'{parts}/rank-1.json')
+    need(wrong.returncode == 2 and 'rank-1.json' in wrong.stderr, f'a part of another graph: {wrong.stderr.strip()}')
+    none = runs.call('info', *SIZES, '--save-parts', parts)
+    need(none.returncode == 2 and '--ranks' in none.stderr, f'one rank has no parts: {none.stderr.strip()}')
+
     stopped = runs.new_folder()
     process = subprocess.Popen([runs.program, 'train', '--data', str(runs.data), '--out', stopped, *map(str, SIZES), '--steps',
                                 '1000000', '--eval-every', '0'], stdout=subprocess.PIPE, text=True, env=runs.environment)
