@@ -25,7 +25,7 @@ template <class Policy> class Offers {
   explicit Offers(std::uint32_t slots)
       : slots_(slots),
         group_words_((slots + 31) / 32),
-        words_(new Word[queue_groups * group_words_]{}) {}
+        words_(slots == 0 ? nullptr : new Word[queue_groups * group_words_]{}) {}
 
   /// Makes the slot's task ready; true if the caller is to queue it in a queue of that group.
   bool offer(std::uint32_t slot, std::uint32_t group) {
