@@ -74,7 +74,8 @@ TEST_CASE("a call's groups are chains of their own, on a tile as on tensors", "[
   Tile<float, R> const a(runtime, {8, 8}, "a"), b(runtime, {8, 8}, "b");
   a.write(values);
   gemm.async(context, a, a, b).wait();  // for all of its tasks
-  CHECK(submitted(runtime).size() == 2 + 1);  // a task sums a pair of short groups, one the pairs
+  // A task sums a pair of short groups, one the pairs.
+  CHECK(submitted(runtime).size() == 2 + 1);
   CHECK(b.read() == expected);
   Tensor<float, R> const x(runtime, Tiling({8, 8}, {3, 3}), "x"),
       y(runtime, Tiling({8, 8}, {3, 3}), "y");
