@@ -9,9 +9,11 @@
 
 #include "nntile/ops/kernel.hh"
 #include "nntile/ops/walk.hh"
-#include "tests/support/array.hh"
+#include "nntile/testing/array.hh"
 
 namespace nntile::test {
+
+using testing::Array;
 
 /// Sizes of the tiles along one axis, named by its letter, and its place within a group: "v", "i1".
 /// Others stay whole.

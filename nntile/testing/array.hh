@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
+// SPDX-License-Identifier: BSD-3-Clause
 // A column-major array of any dtype, for oracles.
+
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -8,7 +9,7 @@
 #include "nntile/core/nan.hh"
 #include "nntile/core/shape.hh"
 
-namespace nntile::test {
+namespace nntile::testing {
 
 /// Elements of one dtype, read and set as double.
 struct Array {
@@ -58,4 +59,4 @@ struct Array {
   }
 };
 
-}  // namespace nntile::test
+}  // namespace nntile::testing
