@@ -7,15 +7,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
-#include <fstream>
+#include <exception>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
-#include "nntile/io/json_text.hh"
 #include "nntile/ops/kernel.hh"
+#include "nntile/testing/records.hh"
 
 namespace nntile::bench {
 
@@ -84,14 +82,7 @@ inline double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// The q-th quantile of samples, 0 to 1, between neighbours linearly.
-inline double quantile(std::vector<double> samples, double q) {
-  std::sort(samples.begin(), samples.end());
-  double const at = q * static_cast<double>(samples.size() - 1);
-  auto const below = static_cast<std::size_t>(at);
-  double const above = samples[std::min(below + 1, samples.size() - 1)];
-  return samples[below] + (at - static_cast<double>(below)) * (above - samples[below]);
-}
+using testing::quantile;
 
 /// Prints each figure as it comes, and writes all of them where that is asked for.
 class Records {
@@ -106,26 +97,29 @@ class Records {
   Records& operator=(Records const&) = delete;
   ~Records() {
     if (options_.json.empty()) return;
-    std::ofstream file(options_.json);
-    file << io::to_text(records_, 1) << '\n';
-    if (!file) std::fprintf(stderr, "warning: cannot write '%s'\n", options_.json.c_str());
+    try {
+      testing::write_records(options_.json, records_);
+    } catch (std::exception const& error) {
+      std::fprintf(stderr, "warning: %s\n", error.what());
+    }
   }
 
   Options const& options() const { return options_; }
 
   void add(std::string const& name, std::string const& runtime, std::string const& metric,
            std::string const& unit, std::vector<double> const& samples) {
+    testing::BenchRecord const record =
+        testing::bench_record(bench_, name, runtime, metric, unit, samples);
     std::printf("%-28s %-14s %-22s %12.5g %12.5g %12.5g  %s\n", name.c_str(), runtime.c_str(),
-                metric.c_str(), quantile(samples, 0.5), quantile(samples, 0.05),
-                quantile(samples, 0.95), unit.c_str());
+                metric.c_str(), record.value, record.low, record.high, unit.c_str());
     std::fflush(stdout);
-    records_.push_back(record(name, runtime, metric, unit, samples));
+    records_.push_back(to_json(record));
   }
   /// A point of a curve, at `where` of its axis `axis`: for the file alone.
   void add_point(std::string const& name, std::string const& runtime, std::string const& metric,
                  std::string const& unit, std::vector<double> const& samples,
                  std::string const& axis, double where) {
-    io::Json point = record(name, runtime, metric, unit, samples);
+    io::Json point = to_json(testing::bench_record(bench_, name, runtime, metric, unit, samples));
     point[axis] = where;
     records_.push_back(std::move(point));
   }
@@ -139,24 +133,6 @@ class Records {
   }
 
  private:
-  io::Json record(std::string const& name, std::string const& runtime, std::string const& metric,
-                  std::string const& unit, std::vector<double> const& samples) const {
-    return io::Json::object({{"bench", bench_},
-                             {"case", name},
-                             {"runtime", runtime},
-                             {"metric", metric},
-                             {"value", quantile(samples, 0.5)},
-                             {"unit", unit},
-                             {"low", quantile(samples, 0.05)},
-                             {"high", quantile(samples, 0.95)},
-                             {"runs", static_cast<std::int64_t>(samples.size())}});
-  }
-  static std::string cpu_name() {
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);)
-      if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
-    return "unknown";
-  }
 #ifdef NNTILE_BENCH_SOURCE
   static std::string commit() {
     char text[64] = {};
@@ -169,27 +145,15 @@ class Records {
     return text[0] == 0 ? "unknown" : text;
   }
 #endif
-  static std::string date() {
-    std::time_t const now = std::time(nullptr);
-    std::tm day{};
-    char text[16];
-    std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &day));
-    return text;
-  }
   static io::Json machine() {
-    return io::Json::object({
-        {"date", date()},
-        {"cpu", cpu_name()},
-        {"cores", static_cast<std::int64_t>(std::thread::hardware_concurrency())},
-        {"kernels", name_of(kernels::best())},
-        {"compiler", __VERSION__},
+    io::Json record = testing::machine_record();
 #ifdef NNTILE_BENCH_FLAGS
-        {"flags", NNTILE_BENCH_FLAGS},
+    record["flags"] = NNTILE_BENCH_FLAGS;
 #endif
 #ifdef NNTILE_BENCH_SOURCE
-        {"commit", commit()},
+    record["commit"] = commit();
 #endif
-    });
+    return record;
   }
 
   std::string bench_;

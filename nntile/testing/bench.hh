@@ -13,19 +13,11 @@
 #include <vector>
 
 #include "nntile/runtime/concept.hh"
+#include "nntile/testing/records.hh"
 #include "nntile/testing/taskbench/on_runtime.hh"
 #include "nntile/testing/taskbench/sweep.hh"
 
 namespace nntile::testing {
-
-/// One figure. `low` and `high` are the 5th and 95th percentile of `runs` runs, `value` the median.
-struct BenchRecord {
-  std::string bench, case_name, runtime, metric;
-  double value = 0;
-  std::string unit;
-  double low = 0, high = 0;
-  int runs = 0;
-};
 
 struct SubmitBenchOptions {
   int tasks = 20'000;  // of a run
@@ -67,18 +59,6 @@ struct SubmitProblem {
     return v;
   }
 };
-
-/// Of one sample or more.
-inline BenchRecord bench_record(std::string bench, std::string of, std::string runtime,
-                                std::string metric, std::string unit, std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  auto const at = [&](double share) {
-    return samples[static_cast<std::size_t>(share * static_cast<double>(samples.size() - 1) + 0.5)];
-  };
-  return {std::move(bench),  std::move(of), std::move(runtime),
-          std::move(metric), at(0.5),       std::move(unit),
-          at(0.05),          at(0.95),      static_cast<int>(samples.size())};
-}
 
 inline Status bench_nothing(KernelCall const&) noexcept { return {}; }
 inline Status bench_chain(KernelCall const& call) noexcept {
@@ -144,7 +124,7 @@ std::vector<BenchRecord> bench_submit(R& runtime, std::string const& name,
           std::chrono::steady_clock::now() - begin;
       samples.push_back(took.count() / options.tasks);
     }
-    records.push_back(detail::bench_record("submit", of, name, "wall", "ns", samples));
+    records.push_back(bench_record("submit", of, name, "wall", "ns", samples));
   }
   for (auto const& handle : handles) runtime.retire(handle);
   runtime.wait_all();
@@ -173,11 +153,11 @@ std::vector<BenchRecord> bench_patterns(R& runtime, std::string const& name,
   std::vector<double> cost_logs(rounds), metg_logs(rounds);
   bool whole = !options.patterns.empty();
   auto const add = [&](std::string_view of, std::vector<double> costs, std::vector<double> metgs) {
-    records.push_back(detail::bench_record("taskbench", std::string(of), name, "ns_per_task", "ns",
-                                           std::move(costs)));
+    records.push_back(
+        bench_record("taskbench", std::string(of), name, "ns_per_task", "ns", std::move(costs)));
     if (!metgs.empty())
-      records.push_back(detail::bench_record("taskbench", std::string(of), name, "metg50_us", "us",
-                                             std::move(metgs)));
+      records.push_back(
+          bench_record("taskbench", std::string(of), name, "metg50_us", "us", std::move(metgs)));
   };
   for (Pattern const pattern : options.patterns) {
     Grid grid(pattern, options.width, options.steps);
