@@ -6,6 +6,7 @@
 #include <nntile/nn/linear.hh>
 #include <nntile/nn/optim.hh>
 #include <nntile/nntile.hh>
+#include <nntile/testing/bench.hh>
 
 using namespace nntile;
 
@@ -191,5 +192,14 @@ int main() {
     last = step[loss].item<double>();
     if (number == 1 || number % 100 == 0) std::printf("step %3d  mean square %.5f\n", number, last);
   }
+
+  // The kernel beside the definition, each compared with it in fp64 first.
+  std::vector<Shape> const shapes{{768, 256}};
+  auto kernel = testing::bench_kernel<RmsNorm>({}, shapes, {.name = "four chains", .runs = 5});
+  auto const definition = testing::bench_kernel<RmsNorm>(
+      {}, shapes,
+      {.name = "definition", .kernel = op_info<RmsNorm>.reference({DType::fp32}), .runs = 5});
+  kernel.insert(kernel.end(), definition.begin(), definition.end());
+  std::printf("%s", testing::to_string(kernel).c_str());
   return last < 0.01 ? 0 : 1;
 }

@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a task costs on a runtime of one's own: the cases of bench/submit and the patterns of
-// bench/taskbench, as records of the same form.
+// Microbenchmarks of what is one's own, as records of the form of bench/: the cases of bench/submit
+// and the patterns of bench/taskbench on a runtime or policy; the kernel of an op
+// (bench_kernel.hh).
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "nntile/runtime/concept.hh"
+#include "nntile/testing/bench_kernel.hh"
 #include "nntile/testing/records.hh"
 #include "nntile/testing/taskbench/on_runtime.hh"
 #include "nntile/testing/taskbench/sweep.hh"
