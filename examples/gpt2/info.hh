@@ -9,7 +9,7 @@
 
 #include "generate.hh"
 #include "machine.hh"
-#include "nntile/graph/draw.hh"
+#include "nntile/graph/draw_page.hh"
 #include "nntile/graph/dump.hh"
 #include "nntile/graph/parts.hh"
 #include "nntile/graph/simulate_job.hh"
@@ -24,6 +24,8 @@ struct InfoSettings {
   std::string run;
   std::string dot;
   std::string plan;
+  std::string draw;
+  nntile::DrawnTasks drawn;
   std::string part;
   std::string save_parts;
   int ranks = 1;
@@ -31,6 +33,17 @@ struct InfoSettings {
 
 inline void write_text(std::string const& path, std::string const& text) {
   nntile::io::write_file(path, text);
+}
+
+/// Writes a picture of a plan where that is asked for. Throws ValueError.
+inline void draw_plan(InfoSettings const& settings, Plan const& plan) {
+  std::string const& path = settings.draw;
+  if (path.empty()) return;
+  bool const page = path.ends_with(".html");
+  if (!page && !path.ends_with(".dot"))
+    throw nntile::ValueError(nntile::concat(
+        "--draw: '", path, "' ends neither in .html, for a browser, nor in .dot, for dot -Tsvg"));
+  write_text(path, page ? to_html(plan, settings.drawn) : to_dot(plan, settings.drawn));
 }
 
 /// Prints how long a step would take if each rank had a machine like this one, and the network were
@@ -71,13 +84,13 @@ inline void show_memory(Plan const& plan) {
 
 /// Prints what a saved part of the step says of its rank; its mesh where these options, which
 /// `options` are without a mesh, made it.
-inline void show_part(std::string const& path, LogicalGraph const& graph,
-                      nntile::PlanOptions const& options, TrainSettings const& settings) {
-  nntile::PlannedPart const part = nntile::io::load_part(path, graph);
+inline void show_part(InfoSettings const& settings, LogicalGraph const& graph,
+                      nntile::PlanOptions const& options) {
+  nntile::PlannedPart const part = nntile::io::load_part(settings.part, graph);
   Plan const& plan = *part.plan;
-  nntile::PlanOptions const given = shared_out(options, settings, plan.ranks());
+  nntile::PlanOptions const given = shared_out(options, settings.model, plan.ranks());
   bool const same = nntile::detail::PartDigest::of_options(given) == part.options;
-  std::printf("part       %s: rank %d of %d, %s, %zu tasks, %.2f Gflop\n", path.c_str(),
+  std::printf("part       %s: rank %d of %d, %s, %zu tasks, %.2f Gflop\n", settings.part.c_str(),
               plan.rank(), plan.ranks(),
               same ? nntile::concat("mesh ", to_text(given.mesh)).c_str()
                    : "planned by other options than these",
@@ -88,6 +101,7 @@ inline void show_part(std::string const& path, LogicalGraph const& graph,
     std::printf("rank %-5d %lld bytes sent in %lld messages, %lld received in %lld\n", with.peer,
                 static_cast<long long>(with.bytes_sent), static_cast<long long>(with.sent),
                 static_cast<long long>(with.bytes_received), static_cast<long long>(with.received));
+  draw_plan(settings, plan);
 }
 
 /// Writes the part of each rank into a folder, which is made, as rank-0.json and so on.
@@ -153,7 +167,7 @@ inline void show_model(InfoSettings const& settings) {
   options.machine.cache = core_cache();
   options.machine.workers = settings.model.machine.workers.value_or(
       static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
-  if (!settings.part.empty()) return show_part(settings.part, of.graph, options, settings.model);
+  if (!settings.part.empty()) return show_part(settings, of.graph, options);
   Plan const plan(of.graph, options);
   std::printf("model      %lld parameters (width %lld, %lld layers, %lld heads, vocabulary %lld)\n",
               static_cast<long long>(of.model.parameters().count()),
@@ -182,6 +196,7 @@ inline void show_model(InfoSettings const& settings) {
   }
   if (!settings.dot.empty()) write_text(settings.dot, to_dot(of.graph));
   if (!settings.plan.empty()) write_text(settings.plan, dump(plan, plan.tasks().size()));
+  draw_plan(settings, plan);
 }
 
 inline void show_machine(std::string const& runtimes) {

@@ -277,6 +277,18 @@ int main(int argc, char** argv) {
                            "Write the graph of a training step, for dot -Tsvg");
   info_command->add_option("--plan", info_settings.plan,
                            "Write the plan of a training step as text");
+  info_command->add_option(
+      "--draw", info_settings.draw,
+      "Draw the plan of a training step, or a --part: tasks, copies, transfers "
+      "and memory as a page (.html), or for dot -Tsvg (.dot)");
+  info_command->add_option("--draw-begin", info_settings.drawn.begin,
+                           "The first task that --draw may show");
+  info_command->add_option("--draw-end", info_settings.drawn.end, "The task before which it ends");
+  info_command->add_option("--draw-name", info_settings.drawn.name,
+                           "Draw tasks alone whose kernel or tensors have this in their names");
+  info_command
+      ->add_option("--draw-limit", info_settings.drawn.limit, "The most tasks that are drawn")
+      ->capture_default_str();
   info_command->add_option("--save-parts", info_settings.save_parts,
                            "Write each rank's part of the plan into this folder, rank-0.json and "
                            "so on");
@@ -286,6 +298,8 @@ int main(int argc, char** argv) {
       "were when it was saved");
   for (char const* const other : {"--run", "--ranks", "--dot", "--plan", "--save-parts"})
     part->excludes(info_command->get_option(other));
+  for (char const* const other : {"--run", "--ranks"})  // parts are drawn one by one: --part
+    info_command->get_option("--draw")->excludes(info_command->get_option(other));
 
   try {
     app.parse(argc, argv);

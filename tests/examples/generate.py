@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import xml.dom.minidom
+import xml.etree.ElementTree
 
 from runs import Runs
 
@@ -70,6 +71,14 @@ def main():
     need('other options than these' in other.stdout, 'info says where other options made a part')
     wrong = runs.call('info', *shared, '--layers', 2, '--part', f'{parts}/rank-1.json')
     need(wrong.returncode == 2 and 'rank-1.json' in wrong.stderr, f'a part of another graph: {wrong.stderr.strip()}')
+    page, dot = f'{parts}/part.html', f'{parts}/part.dot'
+    drawn = [runs.call('info', *shared, '--part', f'{parts}/rank-1.json', '--draw', to, '--draw-limit', 50)
+             for to in (page, dot, f'{parts}/part.svg')]
+    tree = xml.etree.ElementTree.parse(page)
+    boxes = [each for each in tree.iter('{http://www.w3.org/2000/svg}rect') if each.get('fill')]
+    need(drawn[0].returncode == 0 and len(boxes) == 50 and 'to rank 0' in pathlib.Path(page).read_text(), 'info draws a part')
+    need(drawn[1].returncode == 0 and pathlib.Path(dot).read_text().startswith('digraph "'), 'info draws a part for dot')
+    need(drawn[2].returncode == 2 and '.html' in drawn[2].stderr, f'a picture of another kind: {drawn[2].stderr.strip()}')
     none = runs.call('info', *SIZES, '--save-parts', parts)
     need(none.returncode == 2 and '--ranks' in none.stderr, f'one rank has no parts: {none.stderr.strip()}')
 
