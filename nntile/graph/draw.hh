@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Pictures of graphs: deterministic, so that they can be compared.
 
+#include <initializer_list>
 #include <string>
 
 #include "nntile/graph/logical.hh"
@@ -19,6 +20,18 @@ inline std::string dot_quoted(std::string_view text) {
   return result + "\"";
 }
 
+/// Lines of a label, empty ones left out.
+inline std::string dot_lines(std::initializer_list<std::string> lines) {
+  std::string result = "\"";
+  for (std::string const& line : lines) {
+    if (line.empty()) continue;
+    std::string const quoted = dot_quoted(line);
+    if (result.size() > 1) result += "\\n";
+    result.append(quoted, 1, quoted.size() - 2);
+  }
+  return result + "\"";
+}
+
 inline char const* dot_fill(TensorAttributes const& attributes) {
   if (attributes.external) return "#cfe8ff";
   if (attributes.requires_grad) return "#ffe3b3";
@@ -30,8 +43,9 @@ inline char const* dot_fill(TensorAttributes const& attributes) {
 }  // namespace detail
 
 /// The graph in the DOT language: boxes are tensors (input blue, parameter orange, state pink,
-/// output green), ovals are ops, dashed edges lead to views. `dot -Tsvg` draws it; readable up to
-/// about a thousand nodes.
+/// output green), ovals are ops, with the attributes that a call gives; tooltips have phase and all
+/// attributes. Dashed edges lead to views. `dot -Tsvg` draws it; readable up to about a thousand
+/// nodes.
 inline std::string to_dot(LogicalGraph const& graph) {
   std::string text = concat("digraph ", detail::dot_quoted(graph.name()), " {\n  rankdir=LR;\n");
   text += "  node [fontname=\"Helvetica\", fontsize=10];\n";
@@ -46,8 +60,14 @@ inline std::string to_dot(LogicalGraph const& graph) {
   }
   for (std::size_t i = 0; i < graph.op_count(); ++i) {
     OpNode const& op = graph.op_at(i);
-    text += concat("  o", i, " [shape=ellipse, label=", detail::dot_quoted(op.info->name),
-                   ", tooltip=", detail::dot_quoted(graph.phase_name(op.phase)), "];\n");
+    std::string const given = fields_text(*op.info->fields, op.attrs.data(), op.info->defaults);
+    std::string const all = fields_text(*op.info->fields, op.attrs.data());
+    std::string const& phase = graph.phase_name(op.phase);
+    text +=
+        concat("  o", i, " [shape=ellipse, label=", detail::dot_lines({op.info->name, given}),
+               ", tooltip=",
+               detail::dot_quoted(phase.empty() || all.empty() ? phase + all : phase + ": " + all),
+               "];\n");
     Operands const declared = op.info->operands(op.attrs.data());
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       if (declared[o].access != Access::write)

@@ -26,17 +26,6 @@ constexpr char const* colour_of(KernelKind kind) {
   return "#f4f4f4";
 }
 
-/// Text with the two characters that end a line in a label.
-inline std::string dot_lines(std::initializer_list<std::string> lines) {
-  std::string result = "\"";
-  for (std::string const& line : lines) {
-    std::string const quoted = dot_quoted(line);
-    if (result.size() > 1) result += "\\n";
-    result.append(quoted, 1, quoted.size() - 2);
-  }
-  return result + "\"";
-}
-
 }  // namespace detail
 
 /// A plan in the DOT language: ovals are ops by kernel and result, boxes what moves a tile, copies

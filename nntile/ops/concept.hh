@@ -11,7 +11,7 @@
 #include "nntile/core/computation.hh"
 #include "nntile/core/traits.hh"
 #include "nntile/ops/arguments.hh"
-#include "nntile/ops/fields.hh"
+#include "nntile/ops/field_text.hh"
 #include "nntile/ops/operand.hh"
 #include "nntile/ops/operand_names.hh"
 #include "nntile/ops/tile_range.hh"
@@ -139,6 +139,7 @@ struct OpInfo {
   std::span<DType const> dtypes;  // of operands of Kind::element
   TypeTable types;                // where some are of Kind::second, else empty
   Fields const* fields;
+  void const* defaults;     // an Attrs as it is when a call says nothing
   char const* no_gradient;  // the reason, or null
   Operands const* table;    // all that a call can have
   OperandSet (*present)(void const* attrs);
@@ -166,6 +167,8 @@ struct OpInfo {
 };
 
 namespace detail {
+
+template <class Op> inline constexpr typename Op::Attrs default_attrs{};
 
 template <class Op> typename Op::Attrs const& attrs_of(void const* attrs) {
   return *static_cast<typename Op::Attrs const*>(attrs);
@@ -340,6 +343,7 @@ inline constexpr OpInfo op_info{
     .dtypes = detail::dtypes_of<Op>(),
     .types = detail::types_of<Op>(),
     .fields = &Op::fields,
+    .defaults = &detail::default_attrs<Op>,
     .no_gradient = detail::no_gradient_of<Op>(),
     .table = &Op::operands,
     .present = &detail::present_of<Op>,
@@ -424,11 +428,25 @@ constexpr ElementTypes usual_types(OpInfo const& op, DType element) {
   return {element, element};
 }
 
+/// "; the call has trans_a=true": the attributes that a call gives, those aside that a text names;
+/// nothing where there are none.
+inline std::string given_attributes(OpInfo const& op, void const* attrs, std::string_view said) {
+  std::string const text = fields_text(*op.fields, attrs, op.defaults, said);
+  return text.empty() ? text : concat("; the call has ", text);
+}
+
 /// The axes of a call, its attributes and extents checked, unless these are open: then a plan
-/// checks them. Throws ShapeError, ValueError.
+/// checks them. Throws ShapeError, where operands do not fit with the attributes that the call
+/// gives, ValueError.
 inline AxisTable axes_of(OpInfo const& op, void const* attrs, Operands const& operands,
                          GivenOperands const& given) {
-  AxisTable table = resolve_axes(op.name, operands, op.ranks(attrs), given);
+  AxisTable table;
+  try {
+    table = resolve_axes(op.name, operands, op.ranks(attrs), given);
+  } catch (ShapeError const& error) {
+    std::string const said = error.what();
+    throw ShapeError(said + given_attributes(op, attrs, said));
+  }
   table.present = op.present(attrs);
   if (!table.open()) op.check(attrs, table);
   return table;

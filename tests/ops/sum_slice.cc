@@ -132,7 +132,7 @@ TEST_CASE("sums and repeats with a divisor may be cut, and are each other's grad
 TEST_CASE("sum_slice names the operand whose extent does not fit", "[ops][sum_slice]") {
   auto c = op_case<ops::SumSlice>({.axis = 1}, {Shape{4, 3, 2}, Shape{4, 3}});
   CHECK_THROWS_WITH(test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32)),
-                    "sum_slice: x[j]=2 ('x') but y[j]=3 ('y')");
+                    "sum_slice: x[j]=2 ('x') but y[j]=3 ('y'); the call has axis=1");
 }
 
 }  // namespace
