@@ -13,6 +13,7 @@
 #include "tests/support/catch.hh"
 #include "tests/support/differences.hh"
 #include "tests/support/message.hh"
+#include "tests/support/padding.hh"
 #include "tests/support/runtimes.hh"
 #include "tests/support/tiny_gpt.hh"
 
@@ -41,21 +42,6 @@ std::uint64_t trained(TinyGptGraph const& gpt, PlanOptions const& options) {
   TinyGptRun<Ring> run(runtime, gpt, options);
   run.train(2);
   return io::hash_tensors(io::sources_of(run.store, [](auto const&) { return true; }));
-}
-
-/// One tensor in four of the graph, of those that can be padded, each to a unit of its own.
-std::vector<TilePadding> some_padding(LogicalGraph const& graph, std::uint64_t seed,
-                                      PlanOptions const& options) {
-  std::vector<TilePadding> result;
-  for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    if ((seed >> 33) % 4 != 0) continue;
-    PlanOptions one = options;
-    one.pad = {{graph.tensor_at(t).name, 8 * static_cast<Index>(2 + (seed >> 40) % 7)}};
-    if (message_of<PlanError>([&] { Plan(graph, one); }) == "(nothing was thrown)")
-      result.push_back(one.pad[0]);
-  }
-  return result;
 }
 
 /// What the loss of a random graph and its gradients are, element by element.

@@ -13,6 +13,7 @@
 #include "tests/graph/random_graph.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
+#include "tests/support/padding.hh"
 #include "tests/support/runtimes.hh"
 #include "tests/support/tiny_gpt.hh"
 
@@ -122,11 +123,16 @@ TEST_CASE("a plan keeps phases apart where it is asked to", "[graph][phases]") {
         if (graph.graph.phase_name(graph.graph.op_at(plan.tasks()[t].node).phase) != phase.name)
           FAIL("task " << t << " is not of phase " << phase.name);
   }
+  std::size_t padded = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     RandomGraph random(seed);
     random.loss.mark_output();
-    CHECK_NOTHROW(Plan(random.graph, {.tile = 2, .by_phase = true, .check = true}));
+    PlanOptions const options =
+        padded_at_times(random.graph, seed, {.tile = 2, .by_phase = true, .check = true});
+    padded += options.pad.size();
+    CHECK_NOTHROW(Plan(random.graph, options));
   }
+  CHECK(padded >= 5);
 }
 
 TEST_CASE("an op that must follow a later phase is a PlanError", "[graph][phases]") {

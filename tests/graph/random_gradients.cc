@@ -9,6 +9,7 @@
 #include "tests/support/catch.hh"
 #include "tests/support/differences.hh"
 #include "tests/support/message.hh"
+#include "tests/support/padding.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -42,7 +43,8 @@ bool runs(LogicalGraph& graph, Node const& loss, std::uint64_t seed) {
 
 enum class Outcome { right, refused, none, undecided };
 
-Outcome outcome(std::uint64_t seed) {
+/// Adds to `padded` the number of tensors with padding in a plan that was computed.
+Outcome outcome(std::uint64_t seed, std::size_t& padded) {
   RandomGraph random(seed);
   LogicalGraph& graph = random.graph;
   INFO("seed " << seed << "\n" << random.listing());
@@ -59,8 +61,10 @@ Outcome outcome(std::uint64_t seed) {
     CHECK(runs(graph, random.loss, seed));
     return Outcome::refused;
   }
+  PlanOptions const options = padded_at_times(graph, seed, {.tile = 0});
+  padded += options.pad.size();
   for (std::uint64_t point = 0; point < 4; ++point) {
-    Deviation const found = deviation(graph, random.loss, gradients, seed + 1000 * point);
+    Deviation const found = deviation(graph, random.loss, gradients, seed + 1000 * point, options);
     if (found.doubt > 1e-3) continue;  // a kink is near, or the loss bends: another point
     INFO("point " << point << ", doubt " << found.doubt);
     CHECK(found.error < 1e-6);
@@ -76,8 +80,9 @@ TEST_CASE("gradients of random graphs are right or refused", "[graph][gradient]"
   std::uint64_t const first = setting("NNTILE_RANDOM_SEED", 1);
   std::uint64_t counts[4] = {};
   std::uint64_t seed = first;
+  std::size_t padded = 0;
   for (std::uint64_t tried = 0; tried < count; ++seed) {
-    Outcome const found = outcome(seed);
+    Outcome const found = outcome(seed, padded);
     ++counts[static_cast<int>(found)];
     if (found != Outcome::none) ++tried;
   }
@@ -85,4 +90,5 @@ TEST_CASE("gradients of random graphs are right or refused", "[graph][gradient]"
                 << " refused, " << counts[2] << " of no use, " << counts[3] << " undecided");
   CHECK(counts[1] * 10 <= count * 4);
   CHECK(counts[3] * 50 <= count);
+  CHECK(padded * 4 >= count);
 }

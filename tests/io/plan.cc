@@ -13,6 +13,7 @@
 #include "tests/io/scratch.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
+#include "tests/support/padding.hh"
 #include "tests/support/tiny_gpt.hh"
 
 using namespace nntile;
@@ -102,6 +103,7 @@ TEST_CASE("inputs that are adopted or double-buffered come back", "[io][plan]") 
 }
 
 TEST_CASE("random graphs with views and ops in place come back", "[io][plan]") {
+  std::size_t padded = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     INFO("seed " << seed);
     RandomGraph random(seed);
@@ -110,9 +112,12 @@ TEST_CASE("random graphs with views and ops in place come back", "[io][plan]") {
     auto const graph = graph_of(text, "g", known_ops(AllOps{}));
     CHECK((*graph == random.graph));
     CHECK(graph_text(*graph) == text);
-    Plan const plan(random.graph, {.tile = 2});
+    PlanOptions const options = padded_at_times(random.graph, seed, {.tile = 2});
+    padded += options.pad.size();
+    Plan const plan(random.graph, options);
     CHECK(diff(plan_of(plan_text(plan, random.graph), "p", *graph), plan) == "");
   }
+  CHECK(padded >= 7);
 }
 
 TEST_CASE("open dimensions come back as names, and a plan with their numbers", "[io][plan]") {
