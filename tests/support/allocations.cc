@@ -23,12 +23,14 @@ namespace {
 constinit std::atomic<std::size_t> aligned_bytes{0};
 constinit std::atomic<std::size_t> all_calls{0};
 constinit std::atomic<std::size_t> large_calls{0};
+constinit std::atomic<std::size_t> all_bytes{0};
 constinit thread_local std::size_t own_aligned_bytes = 0;
 
 constinit LargeAllocation large_ones[64];
 
 [[maybe_unused]] void note(std::size_t bytes, void const* caller) {
   all_calls.fetch_add(1, std::memory_order_relaxed);
+  all_bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (bytes < 4096) return;
   std::size_t const number = large_calls.fetch_add(1, std::memory_order_relaxed);
   large_ones[number % std::size(large_ones)] = {caller, bytes};
@@ -38,7 +40,7 @@ constinit LargeAllocation large_ones[64];
 
 bool allocations_are_counted() { return NNTILE_TEST_COUNTS != 0; }
 AllocationTotals allocation_totals() {
-  return {aligned_bytes.load(), all_calls.load(), large_calls.load()};
+  return {aligned_bytes.load(), all_calls.load(), large_calls.load(), all_bytes.load()};
 }
 std::size_t thread_aligned_bytes() { return own_aligned_bytes; }
 LargeAllocation large_allocation(std::size_t number) {

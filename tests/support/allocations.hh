@@ -15,6 +15,7 @@ struct AllocationTotals {
       0;                  // by posix_memalign: how memory for buffers is taken, and it alone
   std::size_t calls = 0;  // of any size
   std::size_t large = 0;  // calls for 4 KiB or more
+  std::size_t bytes = 0;  // of all calls
 };
 AllocationTotals allocation_totals();
 /// The aligned bytes of the calling thread alone: of one rank of several.
@@ -37,6 +38,7 @@ class AllocationCount {
   }
   std::size_t calls() const { return allocation_totals().calls - begin_.calls; }
   std::size_t large() const { return allocation_totals().large - begin_.large; }
+  std::size_t bytes() const { return allocation_totals().bytes - begin_.bytes; }
 
  private:
   AllocationTotals begin_;
