@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "nntile/core/spelling.hh"
 #include "nntile/graph/gradient_builder.hh"
 #include "nntile/io/directory.hh"
 #include "nntile/io/json.hh"
@@ -202,10 +203,12 @@ class GraphReader {
   KnownOp const& known(std::string const& name, std::size_t number) const {
     auto const at = std::find_if(ops_.begin(), ops_.end(),
                                  [&](KnownOp const& op) { return name == op.info->name; });
-    if (at == ops_.end())
-      fail("op ", number, " is ", in_quotes(name), ", which is not among the ", ops_.size(),
-           " that are known here; give its list to known_ops()");
-    return *at;
+    if (at != ops_.end()) return *at;
+    DynamicArray<std::string_view> names;
+    for (KnownOp const& op : ops_) names.push_back(op.info->name);
+    std::string const near = did_you_mean(name, names);
+    fail("op ", number, " is ", in_quotes(name), ", which is not among the ", ops_.size(),
+         " known here", near.empty() ? "; give its list to known_ops()" : near);
   }
 
   FieldValue value(JsonView given, Field const& field, std::string_view op) const {
@@ -275,11 +278,14 @@ class GraphReader {
 inline void check_format(JsonView root, std::string_view format, int version,
                          std::string_view source) {
   if (root["format"].as<std::string>() != std::string(format))
-    throw FormatError(concat(path_in_quotes(source), ": no ", format));
+    throw FormatError(concat(path_in_quotes(source), ": no ", format, ": its \"format\" is ",
+                             root["format"].shown(), ", not \"", format, '"'));
   int const given = json_field<int>(root, "version", source);
   if (given != version)
     throw FormatError(concat(path_in_quotes(source), ": ", format, " of version ", given,
-                             " where version ", version, " is read"));
+                             " where version ", version,
+                             " is read; load it with the library that wrote it, or save it anew "
+                             "with this one"));
 }
 
 /// Calls read(), which may throw what graphs and plans throw, and says of which file that was.

@@ -27,8 +27,10 @@ class PlanReader {
 
   Plan read() const {
     std::string const graph = to_hex(hash64(graph_text(graph_)));
-    if (get<std::string>(root_, "graph") != graph)
-      fail("the plan is one of another graph than '", graph_.name(), "'");
+    if (auto const planned = get<std::string>(root_, "graph"); planned != graph)
+      fail("the plan is one of another graph than '", graph_.name(), "': of one with hash ",
+           in_quotes(planned), ", not '", graph,
+           "'; load it with the graph that it was made of, or plan anew");
     std::size_t const tasks = get<JsonView>(root_, "tasks").elements().size();
     std::size_t const buffers = get<JsonView>(root_, "buffers").elements().size();
     RangeRecorder recorder(is_part() ? most_job_tasks(tasks, buffers) : tasks);

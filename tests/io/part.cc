@@ -165,7 +165,8 @@ TEST_CASE("parts of random jobs come back", "[io][part]") {
 TEST_CASE("a part of another graph, a cut file and wrong numbers are one error", "[io][part]") {
   SmallJob const job("job", 1), other("other", 1);
   std::string const text = part_text(PlannedPart(job.graph, SmallJob::options(2), 1), job.graph);
-  CHECK(part_error(text, other.graph) == "'p.json': the plan is one of another graph than 'other'");
+  CHECK(contains(part_error(text, other.graph),
+                 "'p.json': the plan is one of another graph than 'other': of one with hash "));
   for (std::size_t const at : {text.size() / 3, text.size() / 2, text.size() - 3})
     CHECK(contains(part_error(text.substr(0, at), job.graph), "p.json"));
   auto const error = [&](char const* from, char const* to) {

@@ -165,11 +165,13 @@ TEST_CASE("attributes that no JSON number holds come back", "[io][plan]") {
 
 TEST_CASE("a saved graph that is no graph is refused in one line", "[io][plan]") {
   std::string const text = Layer().text();
-  CHECK(graph_error(replaced(text, "\"version\": 1", "\"version\": 2")) ==
-        "'g.json': nntile graph of version 2 where version 1 is read");
-  CHECK(graph_error(replaced(text, "nntile graph", "nntile plan")) == "'g.json': no nntile graph");
-  CHECK(contains(graph_error(replaced(text, "\"op\": \"gemm\"", "\"op\": \"gemmm\"")),
-                 "op 0 is 'gemmm', which is not among the"));
+  CHECK(
+      graph_error(replaced(text, "\"version\": 1", "\"version\": 2")) ==
+      "'g.json': nntile graph of version 2 where version 1 is read; load it with the library that "
+      "wrote it, or save it anew with this one");
+  CHECK(graph_error(replaced(text, "nntile graph", "nntile plan")) ==
+        "'g.json': no nntile graph: its \"format\" is \"nntile plan\", not \"nntile graph\"");
+  CHECK(contains(graph_error(replaced(text, "\"format\"", "\"shape\"")), "its \"format\" is null"));
   CHECK(contains(graph_error(replaced(text, "\"ndim\": 1", "\"ndim\": 4294967297")),
                  "attribute ndim of gemm is 4294967297, which it cannot hold"));
   CHECK(contains(graph_error(replaced(text, "\"ndim\": 1", "\"ndim\": \"1\"")),
@@ -189,12 +191,34 @@ TEST_CASE("a saved graph that is no graph is refused in one line", "[io][plan]")
                  "graph 'lay\\x0aer': "));
 }
 
+TEST_CASE("an op that is unknown is named, with those that are close", "[io][plan]") {
+  std::string const text = Layer().text();
+  auto const error = [&](char const* op) {
+    return graph_error(replaced(text, "\"op\": \"gemm\"", concat("\"op\": \"", op, '"')));
+  };
+  std::string const known =
+      concat(", which is not among the ", known_ops(AllOps{}).size(), " known");
+  CHECK(error("gemmm") ==
+        concat("'g.json': op 0 is 'gemmm'", known, " here; did you mean 'gemm'?"));
+  CHECK(error("my_own_op") ==
+        concat("'g.json': op 0 is 'my_own_op'", known, " here; give its list to known_ops()"));
+}
+
+TEST_CASE("a plan of another graph is refused with the hashes of both", "[io][plan]") {
+  Layer const layer;
+  std::string const hash = to_hex(hash64(layer.text()));
+  CHECK(contains(layer.plan(), concat("\"graph\": \"", hash, '"')));
+  CHECK(plan_error(replaced(layer.plan(), concat("\"", hash), "\"0123456789abcdef")) ==
+        concat("'p.json': the plan is one of another graph than 'layer': of one with hash "
+               "'0123456789abcdef', not '",
+               hash, "'; load it with the graph that it was made of, or plan anew"));
+}
+
 TEST_CASE("a saved plan that is not one of its graph is refused in one line", "[io][plan]") {
   std::string const text = Layer().plan();
   CHECK(plan_error(replaced(text, "\"version\": 1", "\"version\": 7")) ==
-        "'p.json': nntile plan of version 7 where version 1 is read");
-  CHECK(contains(plan_error(replaced(text, "\"graph\": \"", "\"graph\": \"0")),
-                 "the plan is one of another graph than 'layer'"));
+        "'p.json': nntile plan of version 7 where version 1 is read; load it with the library that "
+        "wrote it, or save it anew with this one");
   CHECK(contains(plan_error(replaced(text, "\"digest\": \"", "\"digest\": \"0")),
                  "other arguments, uses or costs"));
   CHECK(
