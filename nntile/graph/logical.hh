@@ -141,8 +141,7 @@ class LogicalGraph {
   /// or one twice.
   Node tensor(TensorSpec spec, std::string const& name, TensorAttributes attributes = {}) {
     std::string full = prefix_ + name;
-    if (by_name_.contains(full))
-      throw GraphError(concat("graph '", name_, "': a tensor '", full, "' exists already"));
+    check_free(full, name);
     check_shape(full, spec);
     if (spec.shape.open()) check_open(full, spec, attributes);
     if (!spec.file_shape.empty() && element_count(spec.file_shape) != element_count(spec.shape))
@@ -233,8 +232,7 @@ class LogicalGraph {
     std::string full = prefix_ + name;
     TensorNode& tensor = tensors_[node.id()];
     if (tensor.name == full) return;
-    if (by_name_.contains(full))
-      throw GraphError(concat("graph '", name_, "': a tensor '", full, "' exists already"));
+    check_free(full, name);
     by_name_.erase(tensor.name);
     by_name_.add(full, node.id());
     tensor.name = std::move(full);
@@ -307,6 +305,17 @@ class LogicalGraph {
   inline std::int64_t estimate_flops(std::vector<BoundDim> const& dims = {}) const;
 
  private:
+  /// Throws GraphError where a tensor has the name; `given` is what the caller wrote of it.
+  void check_free(std::string const& full, std::string const& given) {
+    std::uint32_t const* const id = by_name_.find(full);
+    if (id == nullptr) return;
+    TensorSpec const& spec = tensors_[*id].spec;
+    throw GraphError(concat("graph '", name_, "': a tensor '", full, "' exists already, of shape ",
+                            to_string(spec.shape), " in ", name_of(spec.dtype), "; use it by at(\"",
+                            full, "\"), or give the new one another name, ", "such as unique(\"",
+                            given, "\")"));
+  }
+
   /// What outlives a run has a size of its own, whatever a plan binds.
   void check_open(std::string const& tensor, TensorSpec const& spec,
                   TensorAttributes const& attributes) const {

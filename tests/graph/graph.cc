@@ -118,7 +118,8 @@ TEST_CASE("a result is named where it is made", "[graph][graph]") {
   CHECK(graph.find("z").id() == z.id());
   CHECK_FALSE(graph.find("gelutanh"));
   CHECK(z.named("z").name() == "z");
-  CHECK(contains(message_of<GraphError>([&] { z.named("x"); }), "a tensor 'x' exists already"));
+  CHECK(contains(message_of<GraphError>([&] { z.named("x"); }),
+                 "a tensor 'x' exists already, of shape {4} in fp32; use it by at(\"x\")"));
   CHECK(z.name() == "z");
   CHECK_THROWS_AS(Node().named("z"), GraphError);
   auto const prefixed = graph.prefix("a.");

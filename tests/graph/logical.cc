@@ -99,8 +99,16 @@ TEST_CASE("a dtype without a kernel is refused with those that have one", "[grap
 TEST_CASE("a name is taken once", "[graph][logical]") {
   LogicalGraph graph("g");
   graph.input({.shape = {8}}, "x");
-  CHECK(message_of<GraphError>([&] { graph.input({.shape = {4}}, "x"); }) ==
-        "graph 'g': a tensor 'x' exists already");
+  CHECK(
+      message_of<GraphError>([&] { graph.input({.shape = {4}}, "x"); }) ==
+      "graph 'g': a tensor 'x' exists already, of shape {8} in fp32; use it by at(\"x\"), or give "
+      "the new one another name, such as unique(\"x\")");
+  auto const prefix = graph.prefix("h.");
+  graph.input({.shape = {8, "seq"}, .dtype = DType::bf16}, "x");
+  CHECK(contains(
+      message_of<GraphError>([&] { graph.input({.shape = {4}}, "x"); }),
+      "a tensor 'h.x' exists already, of shape {8, seq} in bf16; use it by at(\"h.x\"), or "
+      "give the new one another name, such as unique(\"x\")"));
 }
 
 TEST_CASE("results are named after their op, and counted", "[graph][logical]") {
