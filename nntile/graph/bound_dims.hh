@@ -76,7 +76,7 @@ class BoundDims {
   void check(BoundDim const& bound, DynamicArray<std::string_view> const& names) const {
     if (BoundDim const* const first = find(bound.name); first != &bound)
       throw PlanError(concat(plan(), "dimension '", bound.name, "' is bound twice, to ",
-                             first->extent, " and to ", bound.extent));
+                             first->extent, " and to ", bound.extent, "; list it once"));
     if (!is_among(names, bound.name))
       throw PlanError(concat(
           plan(), "no dimension '", bound.name, "' to bind to ", bound.extent,

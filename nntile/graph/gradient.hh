@@ -143,7 +143,10 @@ class Differentiator final : public GradientBuilder {
       return;
     }
     if (op.gradient == nullptr)
-      fail(concat(op.info->no_gradient, ", and it is on a way to the loss"));
+      fail(concat(op.info->no_gradient, ", and it is on a way to the loss; compute '",
+                  graph_.tensor_at(op.operands.back()).name,
+                  "' in a graph of its own and bind it here as an input, which counts as a ",
+                  "constant, or use ops that have gradients"));
     for (std::size_t i = 0; i < op.operands.size(); ++i)
       results_[i] =
           (reached >> i & 1u) != 0 ? values_.take(op.operands[i], aliased(i, wanted)) : Node{};

@@ -234,11 +234,15 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
                               "') has axes \"", operands[o].axes, "\", ", dimension,
                               " dimensions here, but its shape is ", to_string(given[o].shown())));
   }
-  for (std::size_t id = 0; id < table.axes.size(); ++id)
-    if (table.axes[id].extent == Axis::unknown)
-      throw ShapeError(concat(op, ": the extent of axis '", table.axes[id].group, "' of operand ",
-                              operands[origins[id]].name,
-                              " follows from no operand; declare it and pass it"));
+  for (std::size_t id = 0; id < table.axes.size(); ++id) {
+    if (table.axes[id].extent != Axis::unknown) continue;
+    OperandInfo const& operand = operands[origins[id]];
+    throw ShapeError(concat(op, ": the extent of axis '", table.axes[id].group, "' of ",
+                            operand.carry == Carry::none ? "operand " : "hidden operand ",
+                            operand.name, " follows from no operand; ",
+                            operand.carry == Carry::none ? "declare it and pass it"
+                                                         : "add it to the axes of a visible one"));
+  }
   return table;
 }
 

@@ -140,7 +140,7 @@ TEST_CASE("each open dimension is bound once, by its name", "[graph][dims]") {
         "plan 'layer': dimension 'batch' is open; bind it: PlanOptions::dims = {{\"seq\", 5}, "
         "{\"batch\", ...}}");
   CHECK(plan_error(layer.graph, {{"seq", 5}, {"batch", 2}, {"seq", 6}}) ==
-        "plan 'layer': dimension 'seq' is bound twice, to 5 and to 6");
+        "plan 'layer': dimension 'seq' is bound twice, to 5 and to 6; list it once");
   CHECK(plan_error(layer.graph, {{"seq", 5}, {"bach", 2}}) ==
         "plan 'layer': no dimension 'bach' to bind to 2; did you mean 'batch'?");
   CHECK(contains(plan_error(layer.graph, {{"", 5}}), "no dimension '' to bind to 5"));

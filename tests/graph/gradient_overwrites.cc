@@ -179,7 +179,8 @@ TEST_CASE("an op without a gradient on a way to the loss is refused", "[graph][g
   };
   std::string const expected =
       "gelutanh_backward ('t'): no gradient, since second derivatives are not there yet, and it is "
-      "on a way to the loss";
+      "on a way to the loss; compute 't' in a graph of its own and bind it here as an input, which "
+      "counts as a constant, or use ops that have gradients";
   CHECK(refusal(derivative) == expected);
   CHECK(refusal([&](LogicalGraph& g, Node const& w) {
           return add(sum(gelutanh(w)), derivative(g, w));

@@ -9,6 +9,7 @@
 #include "nntile/ops/all.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/every_op.hh"
+#include "tests/support/message.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -292,4 +293,19 @@ TEST_CASE("what an op accumulates into is updated, in canonical order", "[ops][o
     walk(call, accesses);
     CHECK(accesses.seen == std::vector(3, Access::update));
   }
+}
+
+TEST_CASE("an axis that no operand of the call gives an extent is named", "[ops][op_struct]") {
+  Shape const shape{3};
+  auto const error = [&](OperandInfo const& second) {
+    return message_of<ShapeError>([&] {
+      (void)resolve_axes("op", Operands{{"x", "i"}, second}, {},
+                         {{&shape, "x", nullptr}, {nullptr, "result", nullptr}});
+    });
+  };
+  CHECK(error({"sums", "i k", Access::update, Kind::accumulator, Carry::phases}) ==
+        "op: the extent of axis 'k' of hidden operand sums follows from no operand; add it to the "
+        "axes of a visible one");
+  CHECK(error({"y", "i k", Access::write}) ==
+        "op: the extent of axis 'k' of operand y follows from no operand; declare it and pass it");
 }

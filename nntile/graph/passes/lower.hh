@@ -154,12 +154,14 @@ class LowerPass final : private TileVisitor {
                              plan_.tensors[op.operands.back()].name, "': ", why));
   }
 
+  /// Of a visible operand that has the axis: resolve_axes() refuses an axis that none has.
   AxisTiling const& tiling_of(OpNode const& op, std::size_t axis) const {
     for (std::size_t o = 0; o < op.operands.size(); ++o)
       for (std::size_t d = 0; d < op.axes.operands[o].size(); ++d)
         if (op.axes.operands[o][d] == axis) return plan_.tensors[op.operands[o]].tiling.axis(d);
-    throw PlanError(
-        concat("plan '", plan_.name, "': ", op.info->name, ": an axis of a hidden operand alone"));
+    throw PlanError(concat("plan '", plan_.name, "': ", op.info->name, " of '",
+                           plan_.tensors[op.operands.back()].name, "': axis '",
+                           op.axes.axes[axis].group, "' is on no visible operand; add it to one"));
   }
 
   std::uint32_t kernel(char const* name, DType element, DType second) {
