@@ -63,7 +63,7 @@ inline void show_simulated(LogicalGraph const& graph, nntile::PlanOptions const&
       cluster.rank.peak * 1e-9, cluster.rank.bandwidth * 1e-9);
 }
 
-/// The options for so many ranks.
+/// The options for a number of ranks.
 inline nntile::PlanOptions shared_out(nntile::PlanOptions options, TrainSettings const& settings,
                                       int ranks) {
   Sharing sharing = sharing_of(settings.parallel, settings.mesh, ranks, model_of(settings).layers);

@@ -323,7 +323,7 @@ void multiply_blocked(Product<T, T> const& x, InPlace in_place, void* workspace)
   }
 }
 
-/// Blocks of sums beside C, which takes them, rounded once, when k is through. Operands are widened
+/// Sums in blocks beside C, rounded into it once after the last k block. Operands are widened
 /// while they are packed. `workspace`: NarrowBlocking<T>::bytes, aligned to 64.
 template <class S, class T> void multiply_narrow(Product<S, T> const& x, void* workspace) {
   using Blocking = NarrowBlocking<T>;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The words of a kernel's failure, put together without allocating.
+// Builds the message of a kernel's failure without allocating.
 
 #include "kernels/cpu/kernel.hh"
 

@@ -263,7 +263,7 @@ inline constexpr Codelet receive_codelet{
 /// ThreadLevel::multiple the driver of the runtime alone polls.
 ///
 /// Outlives the runtimes that run its transfers; the communicator outlives it, and is called by
-/// nobody else while transfers are open. Cost of a poll: that of C::test.
+/// nothing else while transfers are open. Cost of a poll: that of C::test.
 template <Communicator C> class Transfers : public TransferQueue {
  public:
   explicit Transfers(C& comm)

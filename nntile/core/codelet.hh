@@ -28,7 +28,7 @@ inline constexpr std::size_t max_workspace_bytes = 768 * 1024;
 struct KernelCall {
   void* const* buffers;
   void const* arguments;
-  char* text;  // status_text_bytes long, for a failure that has words of its own
+  char* text;  // status_text_bytes long, for a failure with a message of its own
   /// At least Codelet::workspace bytes, aligned to 64, contents undefined, for this body alone
   /// until it returns; so an asynchronous entry is given none. May be null where the codelet needs
   /// none. One for a device: null, or memory of that device, of Codelet::device_workspace bytes.

@@ -27,7 +27,8 @@ struct Region {
   bool operator==(Region const&) const = default;
 };
 
-/// Bytes from the first of a region to behind its last. Throws ValueError when that is no size.
+/// Bytes from the first of a region to behind its last. Throws ValueError when no size_t holds
+/// that.
 inline std::size_t span_of(Region const& region) {
   std::size_t span = region.bytes;
   for (Region::Step const& step : region.steps) {

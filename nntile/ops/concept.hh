@@ -62,8 +62,8 @@ template <class Attrs> struct Hooks {
   /// (TileRange::offset, rest), scales what was there by TileRange::beta, and tells kernels of
   /// finishing tasks. Groups of other axes that are reduced by addition are refused.
   char const* grouped = "";
-  /// Where not 0, one task sums a pair of canonical groups (TileRange::left_terms) that have at
-  /// most so many terms each.
+  /// Where not 0, one task sums a pair of canonical groups (TileRange::left_terms) of at most this
+  /// many terms each.
   Index paired_terms = 0;
   /// Letters of reduced axes that stay one chain whatever their groups, by nntile/NUMERICS.md.
   char const* ungrouped = "";

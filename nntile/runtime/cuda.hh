@@ -15,7 +15,7 @@
 namespace nntile {
 
 struct CudaOptions {
-  int devices = 0;  // the first so many; 0: all
+  int devices = 0;  // uses the first ones, this many; 0: all
   int lanes = 2;    // streams of each: kernels in the first, copies in the last
 };
 

@@ -32,7 +32,7 @@ inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options) {
     bool const first = best.tensors().empty();
     if (!first && plan.tasks().size() == best.tasks().size()) continue;  // nothing more was cut
     double const seconds = simulate(plan, options.machine).elapsed;
-    // Ever more and smaller tasks: what is lost by then is not won back.
+    // Smaller tiles only add overhead from here on.
     if (!first && seconds > 1.5 * least) break;
     if (!first && seconds >= least) continue;
     least = seconds;

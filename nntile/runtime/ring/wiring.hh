@@ -244,7 +244,7 @@ template <class Policy> class Wiring {
     listed_[count_++] = producer;
   }
 
-  /// Keeps of so many listed tasks of the window those that have not ended, each once.
+  /// Keeps, of the first `count` listed tasks of the window, those that have not ended, each once.
   [[gnu::always_inline]] bool keep_open(std::size_t count) {
     if (++tag_ == 0) [[unlikely]]
       restart_tags();

@@ -407,7 +407,7 @@ class BufferTable {
                               ", which this runtime has allocated: name its handle"));
     throw ValueError(
         concat("adopt: the ", bytes, " bytes overlap ", describe(other),
-               ": spans may overlap where all are of const bytes, which nobody writes; otherwise "
+               ": spans may overlap where all are of const bytes, which no task writes; otherwise "
                "retire the other and let its tasks end"));
   }
   DataHandle fill(Buffer& buffer, std::size_t bytes, Place place, Lifetime lifetime, Scope* scope,

@@ -25,7 +25,7 @@
 
 namespace nntile::testing {
 
-/// The calls of a device, and its jobs, which can be told to fail.
+/// The calls of a device, and its jobs, which a test can make fail.
 enum class EmulatedCall : std::uint8_t { none, allocate, launch, mark, query, job };
 inline constexpr int emulated_calls = 6;
 
