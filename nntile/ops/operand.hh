@@ -78,7 +78,9 @@ enum class Combine : std::uint8_t { add, max, select, count };
 /// One operand of an op's table. `axes` lists its dimensions, inner to outer, one letter each,
 /// separated by blanks; "k..." is a group of any number of dimensions, "d!" is never cut. The same
 /// letter on two operands means the same extent and the same tiles. An operand that is not read is
-/// a result: `write` overwrites, `update` adds to what is there, unless the op `overwrites` it. A
+/// a result: `write` overwrites, `update` adds to what is there, unless the op `overwrites` it;
+/// `accumulate` is an `update` where Numerics is exact, and in fast mode lets the tasks that add to
+/// one tile run in any order: each adds, and none scales what is there or stores a sum at last. A
 /// result that lacks an axis of the other operands is reduced over it, in ascending tile order.
 struct OperandInfo {
   char const* name = nullptr;  // nvcc takes `{}` of a member without a value for uninitialized

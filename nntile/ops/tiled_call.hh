@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "nntile/core/numerics.hh"
 #include "nntile/ops/concept.hh"
 
 namespace nntile {
@@ -76,6 +77,7 @@ struct TiledCall {
   /// each.
   inplace_vector<Index, max_axes> groups = {};
   TileSample sample = {};
+  Mode mode = Mode::exact;  // in fast mode tasks that accumulate may commute
 
   Index const* units() const { return column_units.size() == 0 ? nullptr : column_units.data(); }
 };

@@ -79,8 +79,9 @@ class Emitter final : public TileSink {
                        call_.operands[operand].carry != Carry::none;
     // A narrow result is written once, by the last task of its chain; its first value sits in the
     // carry. A chain over part of a tile finds what those of the other parts left.
-    return fresh && range.first(use.handle) && whole_before(range, operand) ? Access::write
-                                                                            : Access::update;
+    if (fresh && range.first(use.handle) && whole_before(range, operand)) return Access::write;
+    return use.access == Access::accumulate && call_.mode == Mode::fast ? Access::accumulate
+                                                                        : Access::update;
   }
   /// Whether no task before this one has written another part of the operand's tile.
   bool whole_before(TileRange const& range, std::size_t operand) const {
@@ -353,7 +354,7 @@ inline Cost cost_of(TiledCall const& call, TileTask const& task) {
     if (use.handle.partial != 0) dtype = accumulator_of(dtype);
     auto const size = static_cast<Index>(size_of(dtype));
     cost.bytes +=
-        (use.access == Access::update ? 2 : 1) * size *
+        (writes(use.access) && reads(use.access) ? 2 : 1) * size *
         call.op->elements(call.attrs, task.range, call.table.present.at(use.handle.operand));
   }
   return cost;

@@ -315,6 +315,7 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
   ElementTypes const types = call_types(op, call.operands, {typed, visible});
   call.element = types.element;
   call.second = types.second;
+  call.mode = context.mode;
   inplace_vector<Shape, max_operands> shapes;
   GivenOperands named;
   for (std::size_t o = 0; o < visible; ++o) {

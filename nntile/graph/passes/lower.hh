@@ -93,6 +93,7 @@ class LowerPass final : private TileVisitor {
     OpNode const& op = graph_.op_at(position);
     Operands const declared = op.info->operands(op.attrs.data());
     call_ = {op.info, op.attrs.data(), op.element, op.second, declared, op.axes, {}, {}};
+    call_.mode = plan_.numerics.mode;
     tilings_.clear();  // copies: the list of tensors grows by hidden operands below
     for (std::size_t id = 0; id < op.axes.axes.size(); ++id) tilings_.push_back(tiling_of(op, id));
     for (AxisTiling const& tiling : tilings_) call_.tilings.push_back(&tiling);

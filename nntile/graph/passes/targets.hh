@@ -175,7 +175,7 @@ class TargetPass {
           if (wanted_[use.handle].root != no_id) join(trees_[wanted_[use.handle].root], place);
           wanted_[use.handle] = {stored ? places_.home(use.handle) : RankBox{}};
         }
-        if (stored ? use.access == Access::update : reads(use.access)) {
+        if (stored ? reads(use.access) && writes(use.access) : reads(use.access)) {
           Target& wanted = wanted_[use.handle];
           bool const rooted = wanted.root != no_id;
           want(wanted, target, place.open,
