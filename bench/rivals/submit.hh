@@ -20,9 +20,9 @@
 namespace submit_bench {
 
 constexpr int tasks = 20'000;
-constexpr int handles = 64;
+constexpr int handles = 4096;
 
-/// Two operands that a task reads, and one that it updates; all distinct.
+/// Two operands that a task reads, and one that it writes; all distinct.
 struct Triple {
   int a, b, c;
 };
@@ -33,7 +33,7 @@ inline std::vector<Triple> triples() {
   std::uint32_t state = 1;
   auto const draw = [&] {
     state = state * 1664525u + 1013904223u;
-    return static_cast<int>(state >> 26);
+    return static_cast<int>(state >> 20);
   };
   while (result.size() < tasks) {
     Triple const t{draw(), draw(), draw()};
@@ -42,30 +42,33 @@ inline std::vector<Triple> triples() {
   return result;
 }
 
+/// independent: no operand; chain: each updates the first handle; three_handles: triples.
+enum class Case { independent, chain, three_handles };
+constexpr char const* case_names[] = {"independent", "chain", "three_handles"};
+constexpr Triple chain_triple{0, 0, 0};
+
 /// The data of the handles. Where a run is checked, each task changes them such that order matters;
 /// where it is timed, tasks are empty.
 struct Values {
   std::array<std::uint64_t, handles> of{};
   std::atomic<std::uint64_t> count{0};
 
-  void update(Triple t) { update(of[index(t.a)], of[index(t.b)], of[index(t.c)]); }
-  static void update(std::uint64_t a, std::uint64_t b, std::uint64_t& c) { c = 5 * c + 3 * a + b; }
+  void compute(Case which, Triple t) {
+    if (which == Case::chain) update(of[index(t.c)]);
+    if (which == Case::three_handles) write(of[index(t.a)], of[index(t.b)], of[index(t.c)]);
+  }
+  static void update(std::uint64_t& c) { c = 5 * c + 1; }
+  static void write(std::uint64_t a, std::uint64_t b, std::uint64_t& c) { c = 3 * a + b + 1; }
   static std::size_t index(int handle) { return static_cast<std::size_t>(handle); }
 };
 static_assert(sizeof(Triple) == 12);
-
-/// independent: no operand; chain: each updates the first handle; three_handles: triples.
-enum class Case { independent, chain, three_handles };
-constexpr char const* case_names[] = {"independent", "chain", "three_handles"};
-constexpr Triple chain_triple{0, 0, 0};
 
 /// Whether the values are those of a sequential execution.
 inline bool right(Case which, Values const& values) {
   Values expected;
   for (Triple const& t : triples()) {
     ++expected.count;
-    if (which == Case::chain) expected.update(chain_triple);
-    if (which == Case::three_handles) expected.update(t);
+    expected.compute(which, which == Case::chain ? chain_triple : t);
   }
   return expected.of == values.of && expected.count == values.count;
 }

@@ -18,7 +18,7 @@ class OpenMP {
   void check(Case of) {
     submit(of, [this, of](Triple t) {
       values_.count.fetch_add(1, std::memory_order_relaxed);
-      if (of != Case::independent) values_.update(t);
+      values_.compute(of, t);
     });
   }
 
@@ -35,7 +35,7 @@ class OpenMP {
 #pragma omp task firstprivate(body) depend(inout : h[0])
         body(chain_triple);
       } else {
-#pragma omp task firstprivate(t, body) depend(in : h[t.a], h[t.b]) depend(inout : h[t.c])
+#pragma omp task firstprivate(t, body) depend(in : h[t.a], h[t.b]) depend(out : h[t.c])
         body(t);
       }
     }

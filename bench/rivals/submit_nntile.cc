@@ -26,13 +26,12 @@ Status count(KernelCall const&) noexcept {
   return {};
 }
 Status count_chain(KernelCall const& call) noexcept {
-  auto& v = *static_cast<std::uint64_t*>(call.buffers[0]);
-  Values::update(v, v, v);
+  Values::update(*static_cast<std::uint64_t*>(call.buffers[0]));
   return count(call);
 }
 Status count_three(KernelCall const& call) noexcept {
   auto const of = [&](int i) { return static_cast<std::uint64_t*>(call.buffers[i]); };
-  Values::update(*of(0), *of(1), *of(2));
+  Values::write(*of(0), *of(1), *of(2));
   return count(call);
 }
 constexpr Codelet checked[] = {{"count", count, nullptr, nullptr},
@@ -50,7 +49,7 @@ Operands operands(Case of, Triple t) {
   };
   if (of == Case::independent) return {{}, 0};
   if (of == Case::chain) return {{use(0, Access::update)}, 1};
-  return {{use(t.a, Access::read), use(t.b, Access::read), use(t.c, Access::update)}, 3};
+  return {{use(t.a, Access::read), use(t.b, Access::read), use(t.c, Access::write)}, 3};
 }
 
 template <class R> class OurRuntime {
@@ -82,7 +81,7 @@ template <class R> class OurRuntime {
       for (Triple const& t : triples_) {
         Use<typename R::Handle> const uses[] = {{handles_[Values::index(t.a)], Access::read},
                                                 {handles_[Values::index(t.b)], Access::read},
-                                                {handles_[Values::index(t.c)], Access::update}};
+                                                {handles_[Values::index(t.c)], Access::write}};
         runtime_.submit({&codelet, uses, {}, {}, {}});
       }
     }

@@ -20,12 +20,11 @@ void count(void**, void* values) {
 }
 void count_chain(void** buffers, void* values) {
   count(buffers, values);
-  std::uint64_t& v = value(buffers[0]);
-  Values::update(v, v, v);
+  Values::update(value(buffers[0]));
 }
 void count_three(void** buffers, void* values) {
   count(buffers, values);
-  Values::update(value(buffers[0]), value(buffers[1]), value(buffers[2]));
+  Values::write(value(buffers[0]), value(buffers[1]), value(buffers[2]));
 }
 
 class StarPU {
@@ -50,7 +49,7 @@ class StarPU {
         codelet.cpu_funcs[0] = check != 0 ? checked[which] : empty;
         codelet.nbuffers = which == 0 ? 0 : which == 1 ? 1 : 3;
         for (int i = 0; i < codelet.nbuffers; ++i)
-          codelet.modes[i] = i + 1 == codelet.nbuffers ? STARPU_RW : STARPU_R;
+          codelet.modes[i] = which == 1 ? STARPU_RW : i == 2 ? STARPU_W : STARPU_R;
       }
   }
   ~StarPU() {

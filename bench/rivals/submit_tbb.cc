@@ -61,7 +61,7 @@ class Graph {
   tbb::flow::graph graph_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Node*> roots_;
-  std::array<Users, handles> users_;
+  std::vector<Users> users_ = std::vector<Users>(handles);
 };
 
 class Tbb {
@@ -92,7 +92,7 @@ class Tbb {
     arena_.execute([&] {
       submit(of, [this, of](Triple t) {
         values_.count.fetch_add(1, std::memory_order_relaxed);
-        if (of != Case::independent) values_.update(t);
+        values_.compute(of, t);
       });
       graph_.reset();
     });

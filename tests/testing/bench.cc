@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a task costs on a runtime of one's own: what is measured, and what is refused.
+#include "nntile/testing/bench.hh"
+
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/support/catch.hh"
+#include "tests/testing/broken_replay.hh"
+
+namespace {
+
+using namespace nntile;
+using test::Broken;
+using test::Defect;
+
+testing::SubmitBenchOptions const small{.tasks = 500, .runs = 1};
+
+TEST_CASE("the cases of submit are measured in one call", "[testing][bench]") {
+  Serial serial;
+  std::vector<std::string> cases;
+  for (testing::BenchRecord const& record : testing::bench_submit(serial, "mine", small)) {
+    CHECK(record.runtime == "mine");
+    CHECK(record.value > 0);
+    cases.push_back(record.case_name);
+  }
+  CHECK(cases == std::vector<std::string>{"independent", "chain", "three_handles"});
+}
+
+TEST_CASE("three handles are distinct, of 4,096, and most of these are named", "[testing][bench]") {
+  testing::detail::SubmitProblem const problem(20'000);
+  std::vector<int> named(4096);
+  for (auto const& [a, b, c] : problem.triples) {
+    REQUIRE((a != b && a != c && b != c));
+    ++named.at(a), ++named.at(b), ++named.at(c);
+  }
+  CHECK(std::count(named.begin(), named.end(), 0) == 0);
+}
+
+TEST_CASE("a runtime that loses tasks or an order of three handles is refused",
+          "[testing][bench]") {
+  for (Defect const defect :
+       {Defect::drops_tasks, Defect::drops_write_after_read, Defect::reorders_two_writers,
+        Defect::skips_read_after_write, Defect::sees_one_operand}) {
+    CAPTURE(static_cast<int>(defect));
+    Broken broken(defect);
+    CHECK_THROWS_WITH(testing::bench_submit(broken, "mine", small),
+                      Catch::Matchers::Contains("bench: mine broke an order of "));
+  }
+}
+
+}  // namespace
