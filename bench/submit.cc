@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cost of a task from its submission to its end: 20,000 empty ones on each runtime of ours, and on
-// libgomp, oneTBB and StarPU.
+// libgomp, oneTBB, Taskflow and StarPU.
 
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ struct Contender {
   std::string runtime;  // as records name it; "_1" behind it: one worker
   std::string program;
   std::vector<std::string> arguments;
-  std::string package;  // Debian package that it is built with; empty for our own
+  std::string package;  // what it is built with; empty for our own
   struct Figures {
     Samples wall, cpu;      // all samples
     Samples round_medians;  // of wall
@@ -45,16 +45,20 @@ constexpr LatencyMetric latency_metrics[] = {
     {"submit_cold_cycles", "cycles"}};
 
 std::vector<Contender> contenders() {
+  std::string const tbb = "Debian's libtbb-dev", taskflow = "-Dtaskflow=FOLDER";
   std::vector<Contender> all{{"serial", "submit_nntile", {"1", "serial"}, ""}};
   for (std::string const workers : {"1", "2"}) {
     std::string const tail = workers == "1" ? "_1" : "";
     for (std::string const ours : {"ring", "ring_replay"})
       all.push_back({ours + tail, "submit_nntile", {workers, ours}, "", {}, ours == "ring"});
-    all.push_back({"starpu" + tail, "submit_nntile", {workers, "starpu"}, "libstarpu-dev"});
-    all.push_back({"starpu_c" + tail, "submit_starpu_c", {workers}, "libstarpu-dev"});
+    all.push_back(
+        {"starpu" + tail, "submit_nntile", {workers, "starpu"}, "Debian's libstarpu-dev"});
+    all.push_back({"starpu_c" + tail, "submit_starpu_c", {workers}, "Debian's libstarpu-dev"});
     all.push_back({"libgomp" + tail, "submit_libgomp", {workers}, "g++"});
-    all.push_back({"tbb" + tail, "submit_tbb", {workers}, "libtbb-dev"});
-    all.push_back({"tbb_rerun" + tail, "submit_tbb", {workers, "rerun"}, "libtbb-dev"});
+    all.push_back({"tbb" + tail, "submit_tbb", {workers}, tbb});
+    all.push_back({"tbb_rerun" + tail, "submit_tbb", {workers, "rerun"}, tbb});
+    all.push_back({"taskflow" + tail, "submit_taskflow", {workers}, taskflow});
+    all.push_back({"taskflow_rerun" + tail, "submit_taskflow", {workers, "rerun"}, taskflow});
   }
   return all;
 }
@@ -178,8 +182,8 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "%s does not run\n", at->program.c_str());
         return 1;
       }
-      std::printf("no %s: it was not built, or does not run; Debian's package is %s\n",
-                  at->runtime.c_str(), at->package.c_str());
+      std::printf("no %s: it was not built, or does not run; it needs %s\n", at->runtime.c_str(),
+                  at->package.c_str());
       at = all.erase(at);
     }
   for (int which = 0; which < 3; ++which)
@@ -195,7 +199,8 @@ int main(int argc, char** argv) {
   for (Contender const& contender : all)
     if (contender.timed_alone) report_latencies(records, contender);
   records.add("machine", "core", "clock", "GHz", {ghz});
-  compare(records, all, "ring", {"starpu", "starpu_c", "libgomp", "tbb"});
-  compare(records, all, "ring_replay", {"ring", "starpu_c", "libgomp", "tbb", "tbb_rerun"});
+  compare(records, all, "ring", {"starpu", "starpu_c", "libgomp", "tbb", "taskflow"});
+  compare(records, all, "ring_replay",
+          {"ring", "starpu_c", "libgomp", "tbb", "tbb_rerun", "taskflow_rerun"});
   return 0;
 }

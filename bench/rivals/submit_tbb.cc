@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // bench/submit on oneTBB: a task_group where tasks are independent, else a flow graph, made and run
-// each time. oneTBB infers no dependences: readers and writers are tracked here. With
-// "rerun" behind the number of workers the graph is made once, and only its runs are timed.
+// each time. oneTBB infers no dependences: readers and writers are tracked here
+// (submit_edges.hh). With "rerun" behind the number of workers the graph is made once, and only its
+// runs are timed.
 
 #include <tbb/flow_graph.h>
 #include <tbb/global_control.h>
@@ -11,7 +12,7 @@
 #include <cstring>
 #include <memory>
 
-#include "bench/rivals/submit.hh"
+#include "bench/rivals/submit_edges.hh"
 
 namespace {
 
@@ -27,11 +28,10 @@ class Graph {
         graph_, [=](continue_msg const&) { return body(t), continue_msg(); }));
     Node* const node = nodes_.back().get();
     bool root = true;
-    if (of == Case::three_handles) {
-      read(t.a, node, root);
-      read(t.b, node, root);
-    }
-    if (of != Case::independent) write(t.c, node, root);
+    edges_.add(of, t, node, [&](Node* from, Node* to) {
+      tbb::flow::make_edge(*from, *to);
+      root = false;
+    });
     if (root) roots_.push_back(node);
   }
   void run() {
@@ -40,28 +40,10 @@ class Graph {
   }
 
  private:
-  struct Users {
-    Node* writer = nullptr;
-    std::vector<Node*> readers;
-  };
-  void read(int handle, Node* node, bool& root) {
-    Users& users = users_[Values::index(handle)];
-    if (users.writer != nullptr) tbb::flow::make_edge(*users.writer, *node), root = false;
-    users.readers.push_back(node);
-  }
-  void write(int handle, Node* node, bool& root) {
-    Users& users = users_[Values::index(handle)];
-    if (users.readers.empty() && users.writer != nullptr)
-      tbb::flow::make_edge(*users.writer, *node), root = false;
-    for (Node* const reader : users.readers) tbb::flow::make_edge(*reader, *node), root = false;
-    users.readers.clear();
-    users.writer = node;
-  }
-
   tbb::flow::graph graph_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Node*> roots_;
-  std::vector<Users> users_ = std::vector<Users>(handles);
+  Edges<Node*> edges_;
 };
 
 class Tbb {
