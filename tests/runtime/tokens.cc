@@ -342,3 +342,32 @@ TEST_CASE("completing a token drops its polls and no other's", "[runtime][tokens
   CHECK(tokens.entry_returned(second, {"no"}).failed);
   CHECK(tokens.polls() == 0);
 }
+
+TEST_CASE("tasks whose names are read meanwhile end once", "[runtime][tokens]") {
+  constexpr int tasks = 2000;
+  std::atomic<int> ended{0};
+  support::Tokens tokens(
+      &ended,
+      +[](void* count, void*, Status) noexcept { ++*static_cast<std::atomic<int>*>(count); });
+  std::atomic<bool> over{false};
+  std::thread reader([&] {
+    while (!over) (void)tokens.waiting_for();
+  });
+  support::TaskBody body;
+  Codelet const named{"named"};
+  body.codelet = &named;
+  int in_entry = 0;
+  for (int task = 0; task < tasks; ++task) {
+    Completion const token = tokens.open(nullptr, body);
+    std::thread other;
+    if (task % 100 == 0) other = std::thread([token] { token.complete({"badly"}); });
+    if (tokens.entry_returned(token, {}).ended) ++in_entry;
+    token.complete();
+    if (other.joinable()) other.join();
+  }
+  over = true;
+  reader.join();
+  CHECK(in_entry + ended == tasks);
+  CHECK(tokens.outstanding() == 0);
+  CHECK(tokens.growths() == 1);
+}

@@ -212,7 +212,8 @@ template <class Policy> class Machine {
   Atomic<bool> polling{false};  // an idle worker calls the polls
   Domain<Policy> root;
   DomainPool<Policy> domains{*this};
-  support::Tokens tokens;  // last, so that no thread is inside `finish` when the others die
+  support::BasicTokens<Policy>
+      tokens;  // last, so that no thread is inside `finish` when the others die
 
  private:
   friend struct ring::ChildSuccessors<Policy>;

@@ -31,7 +31,7 @@ template <class Policy> struct Pending : TokenTask<Policy> {
   EdgeList<Policy> consumers;
   std::uint32_t index = 0;
   std::uint32_t seen = 0;  // the last collection of producers that met it
-  std::uint64_t sequence = 0;
+  typename Policy::template Atomic<std::uint64_t> sequence{0};  // of its round, as others may ask
   support::Groups groups = support::Groups::none;
   support::TaskBody body;  // body.uses are its buffers, in `uses` or elsewhere
   DynamicArray<Use<support::Buffer*>> uses;
@@ -49,6 +49,11 @@ template <class Policy> struct Pending : TokenTask<Policy> {
 
 /// The pending tasks of one domain. The submitter takes and recycles; any thread may end one or
 /// ask.
+///
+/// Law: the submitter alone changes the list by which others find a task. It appends, and clears
+/// what has ended; where half of the list is clear it moves the rest together, amid which the round
+/// is odd. Who finds none that is open looks again unless the round was even, and is as before. An
+/// entry may lead to a task that has been recycled since: its own sequence tells.
 template <class Policy> class PendingTable {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
 
@@ -57,10 +62,7 @@ template <class Policy> class PendingTable {
 
   /// A free one. Throws std::bad_alloc.
   R& take() {
-    {
-      Lock guard(mutex_);
-      if (entries_.size() == entries_.capacity()) entries_.reserve(2 * entries_.size() + 8);
-    }
+    if (count() == capacity_) grow();
     if (free_.empty()) {
       free_.reserve(pending_.size() + 1);
       pending_.push_back(std::make_unique<R>());
@@ -78,13 +80,13 @@ template <class Policy> class PendingTable {
 
   /// Submits it under a sequence above all before.
   void open(R& pending, std::uint64_t sequence) {
-    pending.sequence = sequence;
+    pending.sequence.store(sequence, std::memory_order_release);
     pending.seen = 0;
-    pending.consumers.open();
-    Lock guard(mutex_);
-    entries_.push_back({sequence, &pending});
+    pending.consumers.open(std::memory_order_release);
+    std::uint32_t const at = count();
+    entries()[at].set(sequence, &pending);
     open_.fetch_add(1, std::memory_order_seq_cst);
-    known_.store(entries_.size(), std::memory_order_release);
+    count_.store(at + 1, std::memory_order_release);
   }
 
   /// Closes its list, which the caller walks before it calls `ended`.
@@ -101,46 +103,47 @@ template <class Policy> class PendingTable {
 
   /// Whether the task of that sequence is pending and has not ended. Any thread.
   bool is_open(std::uint64_t sequence) const {
-    if (known_.load(std::memory_order_acquire) == 0) return false;
-    Lock guard(mutex_);
-    auto const at = find(sequence);
-    return at != entries_.end() && at->sequence == sequence && at->pending != nullptr &&
-           !at->pending->consumers.is_closed();
+    for (;; Policy::Clock::yield_core()) {
+      std::uint64_t const round = round_.load(std::memory_order_acquire);
+      std::uint32_t const count = count_.load(std::memory_order_acquire);
+      if (count == 0) return false;
+      Entry const* const all = entries_.load(std::memory_order_acquire);
+      Entry const* const at = find(all, count, sequence);
+      R const* const pending =
+          at == nullptr ? nullptr : at->pending.load(std::memory_order_acquire);
+      if (pending != nullptr && !pending->consumers.is_closed() &&
+          pending->sequence.load(std::memory_order_acquire) == sequence)
+        return true;
+      if (round % 2 == 0 && round_.load(std::memory_order_acquire) == round) return false;
+    }
   }
 
   /// The one of that sequence, the oldest that has not ended, the newest; no_reference if there is
-  /// none.
+  /// none. Submitter only.
   Reference reference_of(std::uint64_t sequence) const {
-    Lock guard(mutex_);
-    auto const at = find(sequence);
-    bool const open = at != entries_.end() && at->sequence == sequence && at->pending != nullptr;
-    return open ? reference_to_pending(at->pending->index) : no_reference;
+    Entry const* const at = find(entries(), count(), sequence);
+    R const* const pending = at == nullptr ? nullptr : at->own();
+    return pending != nullptr ? reference_to_pending(pending->index) : no_reference;
   }
   Reference oldest() const {
-    Lock guard(mutex_);
-    for (Entry const& entry : entries_)
-      if (entry.pending != nullptr && !entry.pending->consumers.is_closed())
-        return reference_to_pending(entry.pending->index);
+    for (std::uint32_t i = 0; i < count(); ++i)
+      if (R const* const pending = open_at(i)) return reference_to_pending(pending->index);
     return no_reference;
   }
   Reference newest() const {
-    Lock guard(mutex_);
-    for (std::size_t i = entries_.size(); i-- != 0;)
-      if (R* const pending = entries_[i].pending;
-          pending != nullptr && !pending->consumers.is_closed())
-        return reference_to_pending(pending->index);
+    for (std::uint32_t i = count(); i-- != 0;)
+      if (R const* const pending = open_at(i)) return reference_to_pending(pending->index);
     return no_reference;
   }
 
   /// One that has not ended and names the buffer or a region of it; no_reference if there is none.
   /// Submitter only.
   Reference naming(support::Buffer const& whole) const {
-    Lock guard(mutex_);
-    for (Entry const& entry : entries_)
-      if (entry.pending != nullptr && !entry.pending->consumers.is_closed())
-        for (Use<support::Buffer*> const& use : entry.pending->body.uses)
+    for (std::uint32_t i = 0; i < count(); ++i)
+      if (R const* const pending = open_at(i))
+        for (Use<support::Buffer*> const& use : pending->body.uses)
           if (&support::whole_of(*use.handle) == &whole)
-            return reference_to_pending(entry.pending->index);
+            return reference_to_pending(pending->index);
     return no_reference;
   }
 
@@ -158,7 +161,7 @@ template <class Policy> class PendingTable {
     for (R* pending = ended_.exchange(nullptr, std::memory_order_acquire); pending != nullptr;) {
       R* const next = pending->next;
       forget(*pending);
-      remove(pending->sequence);
+      remove(pending->sequence.load(std::memory_order_relaxed));
       give_back(*pending);
       pending = next;
     }
@@ -168,30 +171,81 @@ template <class Policy> class PendingTable {
 
  private:
   struct Entry {
-    std::uint64_t sequence;
-    R* pending;  // null once it is taken back
+    Atomic<std::uint64_t> sequence{0};
+    Atomic<R*> pending{nullptr};  // null once it is taken back
+
+    void set(std::uint64_t its, R* task) {
+      sequence.store(its, std::memory_order_release);
+      pending.store(task, std::memory_order_release);
+    }
+    R* own() const { return pending.load(std::memory_order_relaxed); }
   };
 
-  auto find(std::uint64_t sequence) const {
-    return std::lower_bound(entries_.begin(), entries_.end(), sequence,
-                            [](Entry const& entry, std::uint64_t s) { return entry.sequence < s; });
+  // Of the submitter:
+  Entry* entries() const { return entries_.load(std::memory_order_relaxed); }
+  std::uint32_t count() const { return count_.load(std::memory_order_relaxed); }
+  R const* open_at(std::uint32_t i) const {
+    R const* const pending = entries()[i].own();
+    return pending != nullptr && !pending->consumers.is_closed() ? pending : nullptr;
+  }
+
+  /// The entry of that sequence; null if there is none.
+  static Entry* find(Entry* all, std::uint32_t count, std::uint64_t sequence) {
+    std::uint32_t low = 0, high = count;
+    while (low < high) {
+      std::uint32_t const middle = low + (high - low) / 2;
+      std::uint64_t const its = all[middle].sequence.load(std::memory_order_acquire);
+      if (its == sequence) return &all[middle];
+      if (its < sequence)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return nullptr;
+  }
+  static Entry const* find(Entry const* all, std::uint32_t count, std::uint64_t sequence) {
+    return find(const_cast<Entry*>(all), count, sequence);
   }
 
   void remove(std::uint64_t sequence) {
-    Lock guard(mutex_);
-    entries_[static_cast<std::size_t>(find(sequence) - entries_.begin())].pending = nullptr;
-    if (2 * ++removed_ < entries_.size()) return;
-    erase_if(entries_, [](Entry const& entry) { return entry.pending == nullptr; });
+    find(entries(), count(), sequence)->pending.store(nullptr, std::memory_order_release);
+    if (2 * ++removed_ >= count()) compact();
+  }
+  /// Moves what is left together.
+  void compact() {
+    std::uint64_t const round = round_.load(std::memory_order_relaxed);
+    round_.store(round + 1, std::memory_order_relaxed);
+    Entry* const all = entries();
+    std::uint32_t left = 0;
+    for (std::uint32_t i = 0; i < count(); ++i)
+      if (R* const pending = all[i].own())
+        all[left++].set(all[i].sequence.load(std::memory_order_relaxed), pending);
+    count_.store(left, std::memory_order_release);
+    round_.store(round + 2, std::memory_order_release);
     removed_ = 0;
-    known_.store(entries_.size(), std::memory_order_release);
+  }
+  /// Takes room for twice as many entries; the old one stays, as other threads may look there.
+  [[gnu::noinline]] void grow() {
+    std::uint32_t const wider = capacity_ == 0 ? 8 : 2 * capacity_;
+    arrays_.reserve(arrays_.size() + 1);
+    auto array = std::make_unique<Entry[]>(wider);
+    for (std::uint32_t i = 0; i < count(); ++i)
+      array[i].set(entries()[i].sequence.load(std::memory_order_relaxed), entries()[i].own());
+    entries_.store(array.get(), std::memory_order_release);
+    arrays_.push_back(std::move(array));
+    capacity_ = wider;
+    ++growths_;
   }
 
   DynamicArray<std::unique_ptr<R>> pending_;
   DynamicArray<R*> free_;
-  mutable typename Policy::Mutex mutex_;
-  DynamicArray<Entry> entries_;  // ascending
-  std::size_t removed_ = 0;
-  Atomic<std::size_t> known_{0};
+  DynamicArray<std::unique_ptr<Entry[]>> arrays_;  // the last one is that of now
+  std::uint32_t capacity_ = 0;
+  std::uint32_t removed_ = 0;
+  std::uint32_t growths_ = 0;
+  Atomic<Entry*> entries_{nullptr};  // ascending
+  Atomic<std::uint32_t> count_{0};
+  Atomic<std::uint64_t> round_{0};
   alignas(apart) Atomic<std::uint32_t> open_{0};
   Atomic<R*> ended_{nullptr};
 };

@@ -29,8 +29,9 @@ template <class Policy> struct EdgeList {
 
   typename Policy::template Atomic<std::uint32_t> head{closed};
 
-  /// Makes the list empty and open. The producer must not be reachable yet.
-  void open() { head.store(none, std::memory_order_relaxed); }
+  /// Makes the list empty and open. The producer must not be reachable yet, but by threads that
+  /// only ask whether it is closed.
+  void open(std::memory_order order = std::memory_order_relaxed) { head.store(none, order); }
 
   /// Adds an edge whose link is `next`; false if the producer has completed.
   bool push(std::uint32_t edge, typename Policy::template Plain<std::uint32_t>& next) {

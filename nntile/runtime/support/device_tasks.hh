@@ -86,7 +86,7 @@ template <Device D> class DeviceTasks {
   /// may be launched then, if `ahead`, before it has ended. A mark that stands by then says
   /// nothing: it may be cleared by a task that is on the stream already, as others may be set;
   /// settle() says whether a task is cancelled, whatever it has computed.
-  template <class Launched>
+  template <class Tokens, class Launched>
   Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
                void* workspace, bool ahead, Launched launched) noexcept {
     if (!own(body.uses)) return support::run_body(failures, tokens, body, task, workspace);
@@ -114,6 +114,7 @@ template <Device D> class DeviceTasks {
     if (flying != nullptr) queue.let_end(*flying);
     return ran;
   }
+  template <class Tokens>
   Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
                void* workspace) noexcept {
     return run_body(failures, tokens, body, task, workspace, false, [] {});
@@ -274,6 +275,7 @@ template <Device D> class DeviceTasks {
     return Ran::ended;
   }
   /// An asynchronous entry, on memory that the host reaches.
+  template <class Tokens>
   Ran run_on_host(Failures& failures, Tokens& tokens, TaskBody const& body, void* task) noexcept {
     return run_asynchronous(failures, tokens, body, task, body.codelet->runs_on_marks,
                             [&](KernelCall call, Completion const& token) -> Status {
@@ -342,6 +344,7 @@ template <> class DeviceTasks<NoDevice> {
   static constexpr bool busy() noexcept { return false; }
   static constexpr bool own(std::span<Use<Buffer*> const>) noexcept { return false; }
   static StorageSource source() noexcept { return {}; }
+  template <class Tokens>
   static Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
                       void* workspace) noexcept {
     return support::run_body(failures, tokens, body, task, workspace);

@@ -100,7 +100,7 @@ inline void run_on_device(Failures& failures, TaskBody const& body, void* stream
 
 /// Calls entry(call, token) -> Status, which returns before the task has ended. Where it has ended
 /// by then, settles it by settle(failures, body, status).
-template <class Entry, class Settle>
+template <class Tokens, class Entry, class Settle>
 Ran run_with_token(Failures& failures, Tokens& tokens, TaskBody const& body, void* task, char* text,
                    bool marked, Entry entry, Settle settle) noexcept {
   Completion token;
@@ -118,7 +118,7 @@ Ran run_with_token(Failures& failures, Tokens& tokens, TaskBody const& body, voi
         token);
   }
   text[status_text_bytes - 1] = 0;
-  Tokens::Return const result = tokens.entry_returned(token, status);
+  typename Tokens::Return const result = tokens.entry_returned(token, status);
   if (!result.ended) return Ran::pending;
   settle(failures, body, result.failed ? Status{result.text} : Status{});
   return Ran::ended;
@@ -126,7 +126,7 @@ Ran run_with_token(Failures& failures, Tokens& tokens, TaskBody const& body, voi
 
 /// Runs one task's entry(call, token) -> Status, which returns before the task has ended, unless a
 /// mark cancels the task; `runs_on_marks`: it is called all the same. Never throws.
-template <class Entry>
+template <class Tokens, class Entry>
 [[gnu::noinline]] Ran run_asynchronous(Failures& failures, Tokens& tokens, TaskBody const& body,
                                        void* task, bool runs_on_marks, Entry entry) noexcept {
   char text[status_text_bytes];
@@ -138,8 +138,9 @@ template <class Entry>
 /// Runs one task's body on the calling thread, unless a mark cancels it. The CPU entry is preferred
 /// to the asynchronous one; a codelet with neither fails. Allocates: only for failures and tokens.
 /// Never throws.
-inline Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
-                    void* workspace) noexcept {
+template <class Tokens>
+Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
+             void* workspace) noexcept {
   Codelet const& codelet = *body.codelet;
   auto const fail = [&](char const* cause) {
     char text[status_text_bytes];

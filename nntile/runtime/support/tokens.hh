@@ -11,6 +11,9 @@
 // task: it may ask `done`, register polls and complete tokens, but not drive; what it throws fails
 // its task. Declare it after the members that the function touches, or call quiesce() before they
 // die: threads of the user's may still be inside `finish`.
+//
+// No mutex is taken on the way of a task whose token has no poll: what concerns polls alone is
+// guarded by one.
 
 #include <atomic>
 #include <cstdint>
@@ -24,12 +27,26 @@
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/failures.hh"
+#include "nntile/runtime/support/outstanding.hh"
 #include "nntile/runtime/support/wake.hh"
 
 namespace nntile::support {
 
+/// The policy of runtimes that have none; that of a ring is another.
+struct TokenPolicy {
+  template <class T> using Atomic = std::atomic<T>;
+  template <class T> using Plain = T;
+  using Mutex = detail::Mutex;
+  struct Clock {
+    static void yield_core() { detail::yield_core(); }
+  };
+};
+
 /// The open tokens of one runtime. Every member may be called from any thread, but poll(true).
-class Tokens {
+template <class Policy> class BasicTokens {
+  using Records = Outstanding<Policy>;
+  using Record = typename Records::Record;
+
  public:
   /// Called once for each task that ends after its entry returned, on the thread that ends it. The
   /// status' text lives as long as the call. Marks are the callee's to settle (`settle` in
@@ -38,33 +55,20 @@ class Tokens {
 
   /// `wake`, if any, is notified when a poll was registered, so that its sleepers go on to nap;
   /// `thread`, if any, tracks the thread that runs a poll.
-  Tokens(void* runtime, Ended ended, Wake* wake = nullptr, DrivingThread* thread = nullptr) noexcept
+  BasicTokens(void* runtime, Ended ended, Wake* wake = nullptr,
+              DrivingThread* thread = nullptr) noexcept
       : runtime_(runtime), ended_(ended), wake_(wake), thread_(thread) {}
-  Tokens(Tokens const&) = delete;
-  Tokens& operator=(Tokens const&) = delete;
-  ~Tokens() {
+  BasicTokens(BasicTokens const&) = delete;
+  BasicTokens& operator=(BasicTokens const&) = delete;
+  ~BasicTokens() {
     if (thread_ == nullptr || !thread_->in_child()) quiesce();
   }
 
   /// Opens a token for a task whose entry is about to be called. Throws std::bad_alloc.
   Completion open(void* task, TaskBody const& body) {
-    detail::Lock guard(mutex_);
-    if (free_.empty()) {
-      records_.emplace_back();
-      if (free_.capacity() < records_.size())
-        free_.reserve(2 * records_.size());  // closing never allocates
-      free_.push_back(static_cast<std::uint32_t>(records_.size() - 1));
-    }
-    std::uint32_t const index = free_.back();
-    free_.pop_back();
-    Record& record = records_[index];
-    record.task = task;
-    record.name = {body.codelet, body.label, body.sequence};
-    record.state = State::in_entry;
-    record.failed = false;
-    record.polls = 0;
+    std::uint64_t const id = records_.open(task, {body.codelet, body.label, body.sequence});
     outstanding_.fetch_add(1, std::memory_order_seq_cst);
-    return {this, id_of(index, record.generation), &finish, &add_poll};
+    return {this, id, &finish, &add_poll};
   }
 
   /// The outcome of the return of an asynchronous entry.
@@ -75,20 +79,18 @@ class Tokens {
   };
   /// Notes that the entry has returned. The token is void afterwards if the task has ended.
   Return entry_returned(Completion const& token, Status status) noexcept {
-    detail::Lock guard(mutex_);
-    std::uint32_t const index = index_of(token.id);
-    Record& record = records_[index];
-    Return result{true, !status.ok() || record.failed, {}};
-    if (status.ok() && record.state == State::in_entry) {
-      record.state = State::pending;
-      result.ended = false;
-      return result;
+    Record& record = records_[token.id];
+    if (!status.ok()) {
+      record.fail_entry(status.error);
+      records_.claim_for_entry(record);
     }
-    if (!status.ok())
-      copy_text(result.text, status.error);
-    else if (record.failed)
-      copy_text(result.text, record.text);
-    close(index);
+    Return result{records_.leave(record), false, {}};
+    if (!result.ended) return result;
+    if (char const* const cause = record.failure()) {
+      result.failed = true;
+      copy_text(result.text, cause);
+    }
+    give_back(record, token.id);
     return result;
   }
 
@@ -97,7 +99,7 @@ class Tokens {
   bool poll(bool driver) {
     bool progress = false;
     if (polls_count_.load(std::memory_order_relaxed) == 0) return false;
-    detail::Lock lock(mutex_);
+    detail::Lock<Mutex> lock(mutex_);
     std::uint64_t const newest =
         next_poll_;  // polls that are registered meanwhile wait for the next round
     for (std::uint64_t last = 0;;) {
@@ -115,7 +117,7 @@ class Tokens {
       Poll* const same = &polls_[position_after(last - 1)];  // the vector may have moved
       same->busy = false;
       if (!done && !same->dead) continue;
-      if (Record* const record = find(token.id); record != nullptr && !same->dead) --record->polls;
+      if (!same->dead) count_poll(token.id, -1);  // its record is not given back before
       erase_poll(same);
     }
   }
@@ -141,14 +143,17 @@ class Tokens {
   /// "2 tasks wait to be completed: recv of tensor 'h1', tile 3 (task 12), ..."; names at most
   /// four. "" if none does.
   std::string waiting_for() const {
-    detail::Lock guard(mutex_);
+    auto& self = const_cast<BasicTokens&>(*this);  // a name is held while it is read
     std::string names;
     std::uint64_t count = 0;
-    for (Record const& record : records_) {
-      if (record.state == State::closed) continue;
+    std::uint64_t id = 0;
+    for (std::uint32_t index = 0; index < records_.count(); ++index) {
+      Record* const record = self.records_.hold_any(index, id);
+      if (record == nullptr) continue;
       if (++count <= 4)
         names += concat(count == 1 ? "" : ", ",
-                        task_name(record.name.codelet, record.name.label, record.name.sequence));
+                        task_name(record->name.codelet, record->name.label, record->name.sequence));
+      self.leave(*record, id);
     }
     if (count == 0) return "";
     return concat(count,
@@ -158,27 +163,17 @@ class Tokens {
 
   /// Returns when no thread is inside the completion of a task any more.
   void quiesce() noexcept {
-    detail::Lock lock(mutex_);
-    while (finishing_ != 0) finished_.wait(lock);
+    while (inside_.load(std::memory_order_acquire) != 0) Policy::Clock::yield_core();
   }
 
+  /// Makes room for so many tokens at a time, from one thread. Throws std::bad_alloc.
+  void reserve(std::uint32_t count) { records_.reserve(count); }
+  /// How often memory was taken for more tokens at a time.
+  std::uint32_t growths() const noexcept { return records_.chunks(); }
+
  private:
-  enum class State : std::uint8_t { closed, in_entry, completed_in_entry, pending };
-  struct Name {
-    Codelet const* codelet;
-    TaskLabel label;
-    std::uint64_t sequence;
-  };
-  struct Record {
-    void* task = nullptr;
-    Name name{};
-    std::uint32_t generation = 1;
-    State state = State::closed;
-    bool failed = false;
-    std::uint64_t first_poll = 0;  // number of its first registered poll
-    std::uint32_t polls = 0;       // how many it has
-    char text[status_text_bytes]{};
-  };
+  using Mutex = typename Policy::Mutex;
+
   struct Poll {
     std::uint64_t number;
     Completion token;
@@ -188,13 +183,6 @@ class Tokens {
     bool busy;
     bool dead;  // its task ended while the poll ran
   };
-
-  static std::uint64_t id_of(std::uint32_t index, std::uint32_t generation) noexcept {
-    return (static_cast<std::uint64_t>(generation) << 32) | index;
-  }
-  static std::uint32_t index_of(std::uint64_t id) noexcept {
-    return static_cast<std::uint32_t>(id);
-  }
 
   static void copy_text(char* to, char const* from) noexcept {
     std::size_t const length = strnlen(from, status_text_bytes - 1);
@@ -219,36 +207,43 @@ class Tokens {
 
   /// Ends the task of a token. A token that is void, or was finished before, is ignored.
   static void finish(void* owner, std::uint64_t id, Status status) noexcept {
-    auto& self = *static_cast<Tokens*>(owner);
-    char text[status_text_bytes];
-    void* task = nullptr;
-    {
-      detail::Lock guard(self.mutex_);
-      Record* const record = self.find(id);
-      if (record == nullptr || record->state == State::completed_in_entry) return;
-      if (record->state == State::in_entry) {  // the entry's thread will end the task
-        record->state = State::completed_in_entry;
-        record->failed = !status.ok();
-        if (!status.ok()) copy_text(record->text, status.error);
-        return;
-      }
-      if (!status.ok()) copy_text(text, status.error);
-      task = record->task;
-      self.close(index_of(id));
-      ++self.finishing_;
+    auto& self = *static_cast<BasicTokens*>(owner);
+    self.inside_.fetch_add(1, std::memory_order_relaxed);
+    if (Record* const record = self.records_.claim(id); record != nullptr) {
+      if (!status.ok()) record->fail(status.error);
+      self.leave(*record, id);
     }
-    self.ended_(self.runtime_, task, status.ok() ? Status{} : Status{text});
-    detail::Lock guard(self.mutex_);
-    if (--self.finishing_ == 0) self.finished_.notify_all();
+    self.inside_.fetch_sub(1, std::memory_order_release);  // the last touch
+  }
+  /// Lets go of a record, and ends its task where nobody else is to.
+  void leave(Record& record, std::uint64_t id) noexcept {
+    if (!records_.leave(record)) return;
+    void* const task = record.task;
+    char text[status_text_bytes];
+    char const* const cause = record.failure();
+    if (cause != nullptr) copy_text(text, cause);
+    give_back(record, id);
+    ended_(runtime_, task, cause != nullptr ? Status{text} : Status{});
+  }
+  void give_back(Record& record, std::uint64_t id) noexcept {
+    if (record.polls.load(std::memory_order_relaxed) != 0) forget_polls(record, id);
+    records_.give_back(record, id);
+    outstanding_.fetch_sub(1, std::memory_order_seq_cst);
   }
 
   /// Registers a poll. One for a void token is dropped. Throws std::bad_alloc.
   static void add_poll(void* owner, std::uint64_t id, Completion::Poll function, void* state,
                        bool driver_only) {
-    auto& self = *static_cast<Tokens*>(owner);
-    detail::Lock guard(self.mutex_);
-    Record* const record = self.find(id);
-    if (record == nullptr || record->state == State::completed_in_entry) return;
+    auto& self = *static_cast<BasicTokens*>(owner);
+    Record* const record = self.records_.hold(id);
+    if (record == nullptr) return;
+    struct Hold {
+      BasicTokens& self;
+      Record& record;
+      std::uint64_t id;
+      ~Hold() { self.leave(record, id); }
+    } const hold{self, *record, id};
+    detail::Lock<Mutex> guard(self.mutex_);
     self.polls_.push_back({self.next_poll_ + 1,
                            {owner, id, &finish, &add_poll},
                            function,
@@ -258,32 +253,29 @@ class Tokens {
                            false});
     self.polls_count_.fetch_add(1, std::memory_order_seq_cst);
     ++self.next_poll_;
-    if (record->polls++ == 0) record->first_poll = self.next_poll_;
+    if (record->polls.load(std::memory_order_relaxed) == 0) record->first_poll = self.next_poll_;
+    self.count_poll(id, 1);
     if (self.wake_ != nullptr) self.wake_->notify();
   }
-
-  Record* find(std::uint64_t id) noexcept {
-    if (index_of(id) >= records_.size()) return nullptr;
-    Record& record = records_[index_of(id)];
-    return record.state != State::closed && id_of(index_of(id), record.generation) == id ? &record
-                                                                                         : nullptr;
+  /// Under the mutex.
+  void count_poll(std::uint64_t id, int more) noexcept {
+    auto& polls = records_[id].polls;
+    polls.store(polls.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(more),
+                std::memory_order_relaxed);
   }
 
-  void close(std::uint32_t index) noexcept {
-    Record& record = records_[index];
-    std::uint64_t const id = id_of(index, record.generation);
-    for (auto i = position_after(record.first_poll - 1); record.polls != 0; ++i) {
+  [[gnu::noinline]] void forget_polls(Record& record, std::uint64_t id) noexcept {
+    detail::Lock<Mutex> guard(mutex_);
+    std::uint32_t left = record.polls.load(std::memory_order_relaxed);
+    for (auto i = position_after(record.first_poll - 1); left != 0; ++i) {
       while (polls_[i].token.id != id) ++i;
-      --record.polls;
+      --left;
       if (polls_[i].busy)
         polls_[i].dead = true;
       else
         erase_poll(&polls_[i--]);
     }
-    record.state = State::closed;
-    ++record.generation;
-    free_.push_back(index);
-    outstanding_.fetch_sub(1, std::memory_order_seq_cst);
+    record.polls.store(0, std::memory_order_relaxed);
   }
 
   /// Position of the first poll with a number above `number`: they ascend.
@@ -315,14 +307,14 @@ class Tokens {
   DrivingThread* thread_;
   std::atomic<std::uint64_t> outstanding_{0};
   std::atomic<std::uint64_t> polls_count_{0};
-  std::atomic<std::int64_t> last_due_[2]{};  // of workers, of the driver
-  mutable detail::Mutex mutex_;
-  detail::Condition finished_;
-  std::uint64_t finishing_ = 0;
+  std::atomic<std::int64_t> last_due_[2]{};                    // of workers, of the driver
+  typename Policy::template Atomic<std::uint32_t> inside_{0};  // threads that complete a task
+  Records records_;
+  Mutex mutex_;  // of polls
   std::uint64_t next_poll_ = 0;
-  DynamicArray<Record> records_;
-  DynamicArray<std::uint32_t> free_;
   DynamicArray<Poll> polls_;
 };
+
+using Tokens = BasicTokens<TokenPolicy>;
 
 }  // namespace nntile::support

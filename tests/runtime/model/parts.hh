@@ -14,8 +14,10 @@
 #include "nntile/runtime/ring/lane.hh"
 #include "nntile/runtime/ring/offers.hh"
 #include "nntile/runtime/ring/parking.hh"
+#include "nntile/runtime/ring/pending.hh"
 #include "nntile/runtime/ring/queue.hh"
 #include "nntile/runtime/ring/window.hh"
+#include "nntile/runtime/support/tokens.hh"
 #include "tests/runtime/model/policy.hh"
 
 namespace nntile::test::model {
@@ -368,6 +370,195 @@ inline void link_to_two() {
              if (window.publish(consumer, 2 - edges)) sink.ready(consumer);
            });
   items.check_all();
+}
+
+/// Lets go of a record of an asynchronous task and, where that is left to it, ends the task.
+template <class Records>
+void let_go(Records& records, Items& items, typename Records::Record& record, std::uint64_t id) {
+  if (!records.leave(record)) return;
+  auto const task = reinterpret_cast<std::uintptr_t>(static_cast<void*>(record.task));
+  (void)record.failure();
+  records.give_back(record, id);
+  items.take(task);
+}
+
+/// What another thread does to a task whose entry returns: completes it, though the entry fails or
+/// not, or only finds that an entry that failed has ended it.
+enum class Entry { returns, fails, fails_alone };
+
+/// The entry of a task, another thread, and a third that holds its record; then a task that may
+/// have the same record.
+template <Entry entry> void share_record() {
+  using Records = support::Outstanding<Policy<2>>;
+  Records records;
+  Items items(2);
+  Atomic<std::uint64_t> token{0};
+  auto const open = [&](std::uint64_t task) {
+    return records.open(reinterpret_cast<void*>(items.make(task)), {});
+  };
+  auto const complete = [&](std::uint64_t id) {
+    auto* const record = records.claim(id);
+    if (record == nullptr) return;
+    record->fail("");
+    let_go(records, items, *record, id);
+  };
+  together(
+      [&] {
+        std::uint64_t const first = open(0);
+        token.store(first, std::memory_order_release);
+        if (entry != Entry::returns) {
+          records[first].fail_entry("");
+          records.claim_for_entry(records[first]);
+        }
+        let_go(records, items, records[first], first);
+        std::uint64_t const second = open(1);
+        let_go(records, items, records[second], second);
+        complete(second);
+      },
+      [&] {
+        std::uint64_t id;
+        while ((id = token.load(std::memory_order_acquire)) == 0) Exploration::current->yield();
+        if (entry == Entry::fails_alone)
+          while (!items.taken(0)) Exploration::current->yield();
+        else
+          complete(id);
+        Exploration::current->check(records.claim(id) == nullptr, "a token is not void");
+      },
+      [&] {
+        std::uint64_t id;
+        auto* const record = records.hold_any(0, id);
+        if (record == nullptr) return;
+        auto const task = reinterpret_cast<std::uintptr_t>(static_cast<void*>(record->task));
+        Exploration::current->check(!items.taken(task), "a task that has ended is named");
+        let_go(records, items, *record, id);
+      });
+  items.check_all();
+}
+
+/// Two threads complete one task; nobody ends it twice.
+inline void complete_twice() {
+  using Records = support::Outstanding<Policy<2>>;
+  Records records;
+  Items items(1);
+  std::uint64_t const id = records.open(reinterpret_cast<void*>(items.make(0)), {});
+  let_go(records, items, records[id], id);
+  auto const complete = [&] {
+    auto* const record = records.claim(id);
+    if (record == nullptr) return;
+    record->fail("");
+    let_go(records, items, *record, id);
+  };
+  together(complete, complete);
+  items.check_all();
+}
+
+/// Two threads open records, of which as many are free, and give some back.
+template <std::uint32_t free> void share_free_records() {
+  using Records = support::Outstanding<Policy<2>>;
+  Records records;
+  Plain<int> owned[6];
+  auto const open = [&] {
+    std::uint64_t const id = records.open(nullptr, {});
+    auto& owner = owned[static_cast<std::uint32_t>(id)];
+    Exploration::current->check(owner == 0, "a record has 2 tasks");
+    owner = 1;
+    return id;
+  };
+  auto const give_back = [&](std::uint64_t id) {
+    owned[static_cast<std::uint32_t>(id)] = 0;
+    records.give_back(records[id], id);
+  };
+  std::uint64_t ids[4];
+  for (std::uint32_t i = 0; i < free; ++i) ids[i] = open();
+  for (std::uint32_t i = 0; i < free; ++i) give_back(ids[i]);
+  together(
+      [&] {
+        std::uint64_t const mine = open();
+        (void)open();
+        give_back(mine);
+      },
+      [&] {
+        std::uint64_t const mine = open();
+        if (free != 0) (void)open();
+        give_back(mine);
+      });
+  for (int i = 0; i < 2; ++i) (void)open();  // what was given back
+}
+
+/// The thread that waits for an end goes on to tear down what the thread that completes the task
+/// looks at last.
+inline void complete_and_quiesce() {
+  struct Owner {
+    Plain<int> alive{1};
+    Atomic<bool> over{false};
+    support::BasicTokens<Policy<2>> tokens{this, +[](void* owner, void*, Status) noexcept {
+                                             auto& self = *static_cast<Owner*>(owner);
+                                             self.over.store(true, std::memory_order_release);
+                                             Exploration::current->check(
+                                                 self.alive == 1, "torn down amid a completion");
+                                           }};
+  } owner;
+  support::TaskBody const body{};
+  Completion const token = owner.tokens.open(nullptr, body);
+  (void)owner.tokens.entry_returned(token, {});
+  together([&] { token.complete(); },
+           [&] {
+             while (!owner.over.load(std::memory_order_acquire)) Exploration::current->yield();
+             owner.tokens.quiesce();
+             owner.alive = 0;
+           });
+}
+
+/// A thread asks whether a pending task has ended, which another ends, and which the submitter
+/// takes back for a later one, having moved the others together, or taken more room for them.
+template <std::uint32_t opened> void ask_pending() {
+  nntile::detail::ring::PendingTable<Policy<2>> table;
+  Plain<int> written;
+  auto& first = table.take();
+  table.open(first, 1);
+  for (std::uint64_t i = 2; i <= opened; ++i) table.open(table.take(), i);
+  together(
+      [&] {
+        written = 1;
+        (void)table.close(first);
+        table.ended(first);
+      },
+      [&] {
+        table.open(table.take(), opened + 1);
+        table.collect([](auto&) {});
+        table.open(table.take(), opened + 2);
+        for (std::uint64_t i = opened + 1; i <= opened + 2; ++i)
+          Exploration::current->check(table.is_open(i), "a pending task counts as ended");
+      },
+      [&] {
+        while (table.is_open(1)) Exploration::current->yield();
+        Exploration::current->check(written == 1, "a task that is over has not run");
+        if (opened > 1)
+          Exploration::current->check(table.is_open(2), "a pending task counts as ended");
+      });
+}
+
+/// A thread asks for a pending task whose entry the submitter moves, and takes the place of.
+inline void ask_amid_moves() {
+  nntile::detail::ring::PendingTable<Policy<2>> table;
+  std::uint64_t sequence = 0;
+  auto const open = [&]() -> auto& {
+    auto& task = table.take();
+    table.open(task, ++sequence);
+    return task;
+  };
+  for (int i = 1; i <= 6; ++i) {
+    auto& task = open();
+    if (i > 2 && i != 5) continue;
+    (void)table.close(task);
+    table.ended(task);
+  }
+  together(
+      [&] {
+        table.collect([](auto&) {});
+        (void)open(), (void)open();
+      },
+      [&] { Exploration::current->check(table.is_open(3), "a pending task counts as ended"); });
 }
 
 }  // namespace nntile::test::model
