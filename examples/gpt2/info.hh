@@ -114,7 +114,8 @@ inline void save_parts(std::string const& folder, LogicalGraph const& graph,
 }
 
 /// Prints what each of several ranks holds, computes and sends in a training step, and starts none.
-/// Of many, ten, and the least and the most of all.
+/// A rank's line is of its host, and one follows for each other place. Of many, ten, and the least
+/// and the most of all.
 inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions const& options) {
   std::printf("mesh       %s\n", to_text(options.mesh).c_str());
   std::printf("%10s %16s %16s %16s %16s %10s\n", "rank", "bytes stored", "bytes of arena",
@@ -141,7 +142,11 @@ inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions const& opt
       least.values[i] = std::min(least.values[i], row.values[i]);
       most.values[i] = std::max(most.values[i], row.values[i]);
     }
-    if (rank < shown) print(std::to_string(rank).c_str(), row);
+    if (rank >= shown) continue;
+    print(std::to_string(rank).c_str(), row);
+    for (nntile::MemoryReport const& memory : part.beyond)
+      std::printf("%10s %16lld %16lld\n", to_string(memory.location.place).c_str(),
+                  static_cast<long long>(memory.stored), static_cast<long long>(memory.arena));
   }
   print("least", least);
   print("most", most);

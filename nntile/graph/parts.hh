@@ -131,11 +131,36 @@ inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options, int ran
 
 using passes::PartReport;
 
-/// Memory and traffic of all parts on hosts alone, by rank, without planning each: as of memory()
-/// and traffic() of a part. Throws what planning a part does. Cost: linear in the tasks of all
-/// ranks.
+namespace detail {
+
+/// What a part holds at each place, does and sends.
+inline PartReport report_of(Plan const& part, int rank) {
+  PartReport report{.memory = part.memory({rank, host}),
+                    .beyond = {},
+                    .tasks = part.tasks().size(),
+                    .flops = part.flops()};
+  for (MemoryReport const& memory : part.memories())
+    if (memory.location.place != host) report.beyond.push_back(memory);
+  for (PlannedTraffic const& with : traffic(part)) {
+    report.sent += with.sent, report.received += with.received;
+    report.bytes_sent += with.bytes_sent, report.bytes_received += with.bytes_received;
+  }
+  return report;
+}
+
+}  // namespace detail
+
+/// Memory and traffic of all parts, by rank, as of memories() and traffic() of a part. Throws what
+/// planning a part does. Cost: linear in the tasks of all ranks where all is on hosts; else each
+/// part is planned, as what is copied between its places depends on its order.
 inline std::vector<PartReport> report_parts(LogicalGraph const& graph, PlanOptions const& options) {
   passes::MeshShape const mesh(options.mesh);
+  if (!passes::on_host_alone(options)) {
+    std::vector<PartReport> reports;
+    for (int rank = 0; rank < mesh.ranks(); ++rank)
+      reports.push_back(detail::report_of(Plan(graph, options, rank), rank));
+    return reports;
+  }
   detail::Job const job = detail::job_of(graph, options, mesh);
   return passes::report(job.plan, mesh, job.homes, options.keep_received);
 }

@@ -383,6 +383,26 @@ TEST_CASE("stages of a model name each of its tensors once", "[graph][parts]") {
         "gpt2: 11 layers in 12 stages; from 1 to 11 is possible");
 }
 
+TEST_CASE("reports of parts tell places apart", "[graph][parts]") {
+  TinyGptGraph const of({.batch = 4, .numerics = {.groups = {{"batch", 4}}}});
+  PlanOptions options = options_of({"fsdp of 2", {{"data", 2}}, fsdp()});
+  std::vector<PartReport> const on_hosts = report_parts(of.graph, options);
+  options.place = {{.role = Role::state}, {.place = device(0)}};  // states on the host
+  std::vector<Plan> const parts = parts_of(of.graph, options);
+  std::vector<PartReport> const reports = report_parts(of.graph, options);
+  REQUIRE(reports.size() == 2);
+  for (int rank = 0; rank < 2; ++rank) {
+    PartReport const& report = reports[static_cast<std::size_t>(rank)];
+    REQUIRE(report.beyond.size() == 1);
+    CHECK(report.memory == parts[static_cast<std::size_t>(rank)].memory({rank, host}));
+    CHECK(report.beyond[0] == parts[static_cast<std::size_t>(rank)].memory({rank, device(0)}));
+    CHECK(report.beyond[0].stored != 0);
+    CHECK(report.memory.stored + report.beyond[0].stored ==
+          on_hosts[static_cast<std::size_t>(rank)].memory.stored);
+    CHECK(on_hosts[static_cast<std::size_t>(rank)].beyond.empty());
+  }
+}
+
 TEST_CASE("one walk reports what each part says", "[graph][parts]") {
   TinyGptGraph const of(
       {.batch = 4, .numerics = {.groups = {{"batch", 4}, {"head", 2}, {"seq", 2}}}});
@@ -404,6 +424,7 @@ TEST_CASE("one walk reports what each part says", "[graph][parts]") {
     REQUIRE(reports.size() == parts.size());
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
       PartReport expected{.memory = parts[rank].memory({static_cast<int>(rank), host}),
+                          .beyond = {},
                           .tasks = parts[rank].tasks().size(),
                           .flops = parts[rank].flops()};
       std::int64_t most = 0;

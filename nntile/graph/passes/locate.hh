@@ -34,13 +34,17 @@ inline Index kept_bytes(PlanData const& plan, PlaceCapacity const& capacity) {
   return sum;
 }
 
+/// Whether the options leave all values on the host, of which no capacity is said.
+inline bool on_host_alone(PlanOptions const& options) {
+  return options.place.empty() && options.capacity.empty() &&
+         std::all_of(options.keep.begin(), options.keep.end(),
+                     [](KeptTiling const& kept) { return kept.place == host; });
+}
+
 /// Fills in places, copies, slots and the reports of memory. Throws PlanError where a place is too
 /// small. Where capacities are given, slots may waste some of them: then it tries with less.
 inline PlanData locate(PlanData plan, LogicalGraph const& graph, PlanOptions const& options) {
-  bool const plain = options.place.empty() && options.capacity.empty() &&
-                     std::all_of(options.keep.begin(), options.keep.end(),
-                                 [](KeptTiling const& kept) { return kept.place == host; });
-  if (plain) return lifetime(std::move(plan));
+  if (on_host_alone(options)) return lifetime(std::move(plan));
   Homes const homes(plan, graph, options);
   std::vector<PlaceCapacity> limits = options.capacity;
   for (std::size_t i = 0; i < limits.size(); ++i) {

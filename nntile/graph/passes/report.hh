@@ -12,8 +12,9 @@ namespace nntile::passes {
 
 /// What a rank's part holds, does and sends in a run.
 struct PartReport {
-  MemoryReport memory;
-  std::size_t tasks = 0;  // with transfers
+  MemoryReport memory;               // of the host
+  std::vector<MemoryReport> beyond;  // of the other places that hold something
+  std::size_t tasks = 0;             // with transfers
   std::int64_t flops = 0;
   std::int64_t sent = 0, received = 0;  // messages
   Index bytes_sent = 0, bytes_received = 0;
