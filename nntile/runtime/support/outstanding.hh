@@ -184,9 +184,16 @@ template <class Policy> class Outstanding {
   Record* find(std::uint32_t index) {
     int const number = chunk_of(index);
     Record* const chunk = chunks_[number].load(std::memory_order_acquire);
-    return chunk == nullptr ? nullptr : chunk + (index - ((smallest << number) - smallest));
+    return chunk == nullptr ? nullptr : chunk + place_of(index, number);
   }
-  Record& at(std::uint32_t index) { return *find(index); }
+  /// One that was made: its chunk is there.
+  Record& at(std::uint32_t index) {
+    int const number = chunk_of(index);
+    return chunks_[number].load(std::memory_order_acquire)[place_of(index, number)];
+  }
+  static std::uint32_t place_of(std::uint32_t index, int number) {
+    return index - ((smallest << number) - smallest);
+  }
 
   Atomic<Record*> chunks_[29]{};
   Atomic<std::uint32_t> made_{0};
