@@ -45,6 +45,7 @@ template <class T> class Atomic {
     history_->write(bits_of(value), as.order, false);
     end(Effect::change);
     value_ = value;
+    if (as.again) store(value, as.order, Site{"", ""});
   }
   T exchange(T value, std::memory_order order = seq_cst, Site site = Site::here()) {
     return modify(mutation(site, Kind::exchange, order), [value](T) { return value; });
@@ -141,6 +142,7 @@ template <class T> class Atomic {
     value_ = as.changed(change(before));
     history_->write(bits_of(value_), as.order, true);
     end(Effect::change);
+    if (as.again) (void)modify({as.order}, change);
     return before;
   }
 

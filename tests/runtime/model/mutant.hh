@@ -19,6 +19,7 @@ struct Mutation {
   // Of the value that is read by a load, or written by another operation:
   std::int64_t added = 0;
   std::uint64_t kept = ~std::uint64_t{0};  // these bits
+  bool again = false;                      // done once more, behind what it published: a late touch
 
   template <class T> T changed(T value) const {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)

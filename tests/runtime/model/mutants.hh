@@ -31,12 +31,13 @@ inline std::string_view name_of(Kind kind) {
 
 /// "queue.hh, push: release store is relaxed".
 inline std::string describe(Mutant const& mutant) {
-  auto const& [order, dropped, split, added, kept] = mutant.as;
+  auto const& [order, dropped, split, added, kept, again] = mutant.as;
   std::string what;
   if (dropped) what = "dropped";
   if (split) what = mutant.kind == Kind::compare ? "blind" : "not atomic";
   if (added != 0) what = "off by " + std::to_string(added);
   if (~kept != 0) what = "without its tag";
+  if (again) what = "done again, late";
   if (what.empty()) what = name_of(order);
   return std::string(mutant.file) + ", " +
          (mutant.function.empty() ? "all" : std::string(mutant.function)) + ": " +
@@ -58,6 +59,9 @@ inline std::vector<Seeded> const& mutants() {
   };
   auto const untagged = [](std::memory_order order) {
     return Mutation{order, false, false, 0, 0xffffffffu};
+  };
+  auto const late = [](std::memory_order order) {
+    return Mutation{order, false, false, 0, ~std::uint64_t{0}, true};
   };
   static std::vector<Seeded> const all{
       // clang-format off
@@ -302,6 +306,20 @@ inline std::vector<Seeded> const& mutants() {
       {{"tokens.hh", "finish", Kind::add, release, weaker(relaxed)}, "quiesce", false, -1},
       {{"tokens.hh", "quiesce", Kind::load, acquire, weaker(relaxed)}, "quiesce", false, -1},
       {{"tokens.hh", "quiesce", Kind::load, acquire, off_by(-1, acquire)}, "quiesce", false, -1},
+      {{"outstanding.hh", "leave", Kind::add, acq_rel, late(acq_rel)}, "record", false, 2},
+      {{"pending.hh", "ended", Kind::add, seq_cst, late(seq_cst)}, "token", false, 0},
+      {{"tokens.hh", "finish", Kind::add, release, late(release)}, "quiesce", false, -1},
+      {{"window.hh", "finish", Kind::store, release, late(release)}, "slot again", false, -1},
+      {{"window.hh", "walk", Kind::add, acq_rel, late(acq_rel)}, "two producers", false, -1},
+      {{"window.hh", "done", Kind::load, acquire, weaker(relaxed)}, "heap", false, 1},
+      {{"window.hh", "finish", Kind::store, release, weaker(relaxed)}, "heap", false, 1},
+      {{"window.hh", "done", Kind::load, acquire, off_by(1, acquire)}, "heap", false, 1},
+      {{"window.hh", "done", Kind::load, acquire, off_by(4, acquire)}, "scope amid a reader", false, 1},
+      {{"window.hh", "watermark", Kind::load, relaxed, off_by(1, relaxed)}, "heap", false, 1},
+      {{"window.hh", "watermark", Kind::load, relaxed, off_by(1, relaxed)}, "scope amid a reader", false, 1},
+      {{"window.hh", "advance", Kind::store, release, off_by(1, release)}, "scope amid a reader", false, 1},
+      {{"pending.hh", "collect", Kind::exchange, acquire, weaker(relaxed)}, "scope amid a token", false, 1},
+      {{"pending.hh", "ended", Kind::compare, release, weaker(relaxed)}, "scope amid a token", false, 1},
       {{"window.hh", "Window", Kind::store, relaxed, dropped(relaxed)}, "chain of 2", false, 0},
       {{"window.hh", "advance", Kind::store, release, weaker(relaxed)}, "asked elsewhere", false, 0},
       {{"window.hh", "advance", Kind::store, release, dropped(release)}, "one task", false, 0},

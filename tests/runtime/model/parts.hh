@@ -340,6 +340,29 @@ inline void link_and_complete() {
   items.check_all();
 }
 
+/// A slot whose task another thread ends, and which the submitter opens and ends again.
+inline void open_again() {
+  using Window = nntile::detail::ring::Window<Policy<2>>;
+  struct Sink {
+    void ended(nntile::detail::ring::Reference) {}
+    void ready(Window::Hot&) {}
+  };
+  Window window(2, 1);
+  Sink sink;
+  auto const open = [&]() -> auto& {
+    return window.open(nntile::detail::ring::SlotKind::task, 0, -1, 1);
+  };
+  auto& first = open();
+  together([&] { window.complete(first, sink); },
+           [&] {
+             while (!window.finished(window.watermark())) Exploration::current->yield();
+             window.advance([](std::uint64_t) {});
+             for (int i = 0; i < 2; ++i) window.complete(open(), sink);
+             Exploration::current->check(window.finished(window.head() - 1),
+                                         "a task that has ended is not finished");
+           });
+}
+
 /// Two producers whose ends meet the wiring of their consumer, which takes what both have made.
 inline void link_to_two() {
   using Window = nntile::detail::ring::Window<Policy<4>>;

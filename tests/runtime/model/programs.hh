@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/runtime/model/claims.hh"
+#include "tests/runtime/model/heap.hh"
 #include "tests/runtime/model/parts.hh"
 #include "tests/runtime/model/stage.hh"
 
@@ -282,6 +283,7 @@ inline std::vector<Program> const& programs() {
       {"end", -1, -1, part(&wait_for_end), true},
       {"lane", -1, -1, part(&share_lane), true},
       {"edges", -1, -1, part(&link_and_complete), true},
+      {"slot again", -1, -1, part(&open_again), true},
       {"two producers", -1, -1, part(&link_to_two), true},
       {"claims", 3, 3, part(&claim_two<>), true},
       {"record", 2, 2, part(&share_record<Entry::returns>), true},
@@ -306,6 +308,9 @@ inline std::vector<Program> const& programs() {
       {"accumulate into 2", 2, 0, wide({{a(0), a(1)}, {a(1), a(0)}, {a(0)}, {r(0), w(1)}})},
       {"accumulate, token", 1, 0, token({{a(0)}, {a(0)}})},
       {"retired", 2, 0, retired({{w(0)}, {r(0), w(1)}, {r(0)}})},
+      {"heap", 1, 0, &retire_and_allocate<Policy<4>>},
+      {"scope amid a reader", 1, 0, &close_amid_a_reader<Policy<4>>},
+      {"scope amid a token", 1, 0, &close_amid_a_token<Policy<4>>},
       {"hints", 1, 0, submit({{{w(0)}, {1, 0}}, {{w(1)}, {0, 1}}, {{r(0), u(1)}, {1, -1}}})},
       {"token", 1, 0, token({{w(0)}, {u(0)}})},
       {"replayed chain", 1, 0, replay({{w(0)}, {u(0)}})},
