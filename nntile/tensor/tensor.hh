@@ -15,7 +15,13 @@ template <Element T, Runtime R> class Tensor : public OwnedTiles<T, R, Tiling> {
   /// Allocates every tile. Throws OutOfMemory.
   Tensor(R& runtime, Tiling tiling, std::string_view name = "tensor")
       : Base(runtime, std::move(tiling), false, name) {
-    this->allocate(runtime);
+    this->allocate(runtime, Lifetime::persistent);
+  }
+  /// As of a Tile: of the innermost open scope of that lifetime.
+  Tensor(R& runtime, Tiling tiling, Lifetime lifetime, std::string_view name = "tensor")
+  requires ScopedRuntime<R>
+      : Base(runtime, std::move(tiling), false, name) {
+    this->allocate(runtime, lifetime);
   }
 
   Tiling const& tiling() const { return this->cut(); }

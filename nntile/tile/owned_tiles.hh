@@ -142,12 +142,12 @@ class OwnedTiles {
     runtime_.keep(name_.take());
   }
 
-  void allocate(R& runtime) {
+  void allocate(R& runtime, Lifetime lifetime) {
     (void)byte_count(whole(), sizeof(T));
     handles_.reserve(static_cast<std::size_t>(count()));
     for (Index tile = 0; tile < count(); ++tile) {
       auto const bytes = static_cast<std::size_t>(byte_count(box(tile).extent, sizeof(T)));
-      handles_.push_back(runtime.allocate(bytes, host, Lifetime::persistent));
+      handles_.push_back(runtime.allocate(bytes, host, lifetime));
     }
   }
   template <class Value> void adopt(R& runtime, std::span<Value> memory, Release release) {

@@ -15,7 +15,14 @@ template <Element T, Runtime R> class Tile : public OwnedTiles<T, R, Shape> {
   /// Throws OutOfMemory.
   Tile(R& runtime, Shape const& shape, std::string_view name = "tile")
       : Base(runtime, shape, false, name) {
-    this->allocate(runtime);
+    this->allocate(runtime, Lifetime::persistent);
+  }
+  /// Of the innermost open scope of that lifetime, at whose end the tile is void: what uses it then
+  /// throws LifetimeError, and its own end does nothing. Throws LifetimeError without one.
+  Tile(R& runtime, Shape const& shape, Lifetime lifetime, std::string_view name = "tile")
+  requires ScopedRuntime<R>
+      : Base(runtime, shape, false, name) {
+    this->allocate(runtime, lifetime);
   }
   /// Names the caller's memory without copying. With `release` the memory lives until that is
   /// called, and nothing here waits. Without one it lives as long as the tile, whose end waits for

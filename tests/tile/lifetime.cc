@@ -314,3 +314,46 @@ TEMPLATE_LIST_TEST_CASE("one array is lent to tile after tile", "[tile][lifetime
   Tile<float, TestType> const tile(runtime, {4, 4}, values);
   CHECK_THROWS_AS((Tile<float, TestType>(runtime, {4, 4}, values)), ValueError);
 }
+
+TEMPLATE_LIST_TEST_CASE("tiles of a scope end with it, and say so from then on", "[tile][lifetime]",
+                        AllRuntimes) {
+  if constexpr (ScopedRuntime<TestType>) {
+    TestType runtime;
+    Tile<float, TestType> const kept = filled(runtime, "kept");
+    auto step = scope(runtime, Lifetime::step);
+    Tile<float, TestType> const tile(runtime, {4, 4}, Lifetime::step, "tile");
+    Tensor<float, TestType> const tensor(runtime, Tiling({4, 4}, {2, 2}), Lifetime::step, "tensor");
+    add(kept, kept, tile);
+    tensor.write(tile.read());
+    CHECK(tensor.read() == std::vector<float>(16, 2));
+    gelutanh.async(tile, tile).wait();
+    auto const pending = gelutanh.async(kept, tile);  // the end of the scope does not wait for it
+    step.close();
+    CHECK_THROWS_AS(tile.read(), LifetimeError);
+    CHECK_THROWS_AS(tensor.read(), LifetimeError);
+    CHECK_THROWS_AS(add.async(kept, kept, tile), LifetimeError);
+    runtime.wait_all();
+    CHECK(kept.read()[0] == 1);
+    CHECK_THROWS_AS((Tile<float, TestType>(runtime, {4}, Lifetime::step)), LifetimeError);
+    auto const other = scope(runtime, Lifetime::step);
+    std::optional<Tile<float, TestType>> later(std::in_place, runtime, Shape{4}, Lifetime::step);
+    later->write(std::vector<float>(4, 3));
+    later.reset();  // before its scope
+  }
+}
+
+TEST_CASE("eager steps live in a heap of a step's size", "[tile][lifetime]") {
+  Ring ring(RuntimeOptions{.workers = 2}, RingCapacities{.step = {4096, OnFull::wait}});
+  Tile<float, Ring> const kept = filled(ring, "kept"), sum = filled(ring, "sum");
+  for (int step = 0; step < 100; ++step) {
+    auto const open = scope(ring, Lifetime::step);
+    Tensor<float, Ring> const x(ring, Tiling({16, 16}, {8, 8}), Lifetime::step, "x");
+    Tile<float, Ring> const y(ring, {4, 4}, Lifetime::step, "y");
+    x.write(std::vector<float>(256, 1));
+    add.async(kept, sum, y).wait();
+    add.async({.alpha = 1, .beta = 0}, y, y, sum).wait();
+  }
+  CHECK(sum.read() == std::vector<float>(16, 101));
+  CHECK(ring.stats().step.growths == 0);
+  CHECK(ring.stats().step.peak <= 4096);
+}
