@@ -228,6 +228,14 @@ class World {
     return {};
   }
 
+  /// What this rank's communicator has failed with; "" where it has not.
+  std::string broken() const {
+#ifdef NNTILE_HAVE_MPI
+    if (transfers_) return transfers_->broken();
+#endif
+    return {};
+  }
+
   /// A rank that has died, of this host or of the next.
   std::optional<nntile::RankProcess> dead() const {
     if (presence_)

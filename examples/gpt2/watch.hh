@@ -38,7 +38,7 @@ class LastWords {
 
 /// Says on stderr what this rank waits for when a step takes ten times its usual time, and ends the
 /// job when a rank of this host or of the next one has died, or that one is silent for half a
-/// minute. With one rank it does nothing.
+/// minute, or MPI has failed on this rank alone. With one rank it does nothing.
 class Watch {
  public:
   explicit Watch(World const& world) : world_(world) {
@@ -109,6 +109,12 @@ class Watch {
         LastWords::unset();
         std::fprintf(stderr, "gpt2: %srank %d (process %ld) has died%s\n", world_.name().c_str(),
                      dead->rank, dead->process, advice().c_str());
+        world_.abort(4);
+      }
+      if (std::string const why = world_.broken(); !why.empty()) {
+        LastWords::unset();
+        std::fprintf(stderr, "gpt2: %s%s%s\n", world_.name().c_str(), why.c_str(),
+                     advice().c_str());
         world_.abort(4);
       }
       if (double const waited = seconds_now() - began_; step_ != none && waited > patience_) {

@@ -65,6 +65,13 @@ class TransferQueue {
     return all;
   }
 
+  /// The first error of the communicator itself, which has ended a transfer here alone, so that
+  /// another rank may wait for what will not come; "" where there was none. Any thread may ask.
+  std::string broken() const {
+    detail::Lock guard(mutex_);
+    return broken_;
+  }
+
   /// Ends all open transfers, and each later one, with that error: for a program that gives its
   /// peers up and is about to end, since the communicator may still touch their bytes. Any thread.
   void give_up(std::string const& reason) {
@@ -203,7 +210,7 @@ class TransferQueue {
   std::vector<Transfer> held_;
   std::set<Key> in_flight_;  // of all in open_
   std::vector<Completion> carriers_;
-  std::string given_up_;
+  std::string given_up_, broken_;
   std::uint64_t added_ = 0;
 
  private:
@@ -378,6 +385,7 @@ template <Communicator C> class Transfers : public TransferQueue {
         error = cause.what();
       }
       detail::Lock guard(mutex_);
+      if (broken_.empty()) broken_ = error;
       auto const at = std::lower_bound(
           open_.begin(), open_.end(), one.number,
           [](Transfer const& open, std::uint64_t number) { return open.number < number; });
@@ -396,6 +404,7 @@ template <Communicator C> class Transfers : public TransferQueue {
     }
     if (reported_.empty() && broken.empty()) return;
     detail::Lock guard(mutex_);
+    if (broken_.empty()) broken_ = broken;
     for (EndedRequest& one : reported_) {
       auto const at = std::lower_bound(
           open_.begin(), open_.end(), one.request, [](Transfer const& open, Request request) {

@@ -280,6 +280,40 @@ TEST_CASE("what a rank waits for can be asked from any thread, and given up", "[
   CHECK_THROWS_AS(runtime.wait_all(), TaskError);
 }
 
+TEST_CASE("what a communicator fails with can be asked from any thread", "[comm][transfers]") {
+  struct Failing : SelfComm {
+    bool posts = false, tests = false;  // fail
+    Request send(std::span<std::byte const> bytes, Message message) {
+      if (posts) throw CommError("no send");
+      return SelfComm::send(bytes, message);
+    }
+    void test(std::vector<EndedRequest>& ended) {
+      if (tests) throw CommError("no test");
+      SelfComm::test(ended);
+    }
+  };
+  for (bool const posts : {true, false}) {
+    Failing comm;
+    Transfers<Failing> engine(comm);
+    Serial runtime;
+    RankTasks tasks{runtime, engine};
+    auto const from = tasks.make(4, 1), to = tasks.allocate(4), large = tasks.allocate(8);
+    tasks.send(from, {0, 8}, 4);
+    CHECK_THROWS_AS(runtime.wait(tasks.receive(large, {0, 8}, 8)), TaskError);
+    CHECK(engine.broken() == "");  // a message of the wrong size is told to both
+    (posts ? comm.posts : comm.tests) = true;
+    Event const sent = tasks.send(from, {0, 9}, 4), received = tasks.receive(to, {0, 9}, 4);
+    CHECK_THROWS_AS(runtime.wait(sent), TaskError);
+    std::string text;
+    std::thread([&] { text = engine.broken(); }).join();
+    CHECK(text == (posts ? "no send" : "no test"));
+    engine.give_up("no more");
+    CHECK_THROWS_AS(runtime.wait(received), TaskError);
+    CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+    CHECK(engine.broken() == text);
+  }
+}
+
 TEST_CASE("two runtimes of one rank share an engine", "[comm][transfers]") {
   SelfComm comm;
   Transfers<SelfComm> engine(comm);
