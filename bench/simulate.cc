@@ -53,14 +53,7 @@ struct Preset {
 
 constexpr Index layers = 12;
 
-std::vector<ShardRule> stages(int count) {
-  std::vector<std::vector<std::string>> names(static_cast<std::size_t>(count));
-  names.front() = {"wte*", "wpe*"};
-  for (Index layer = 0; layer < layers; ++layer)
-    names[static_cast<std::size_t>(layer * count / layers)].push_back(concat("h.", layer, ".*"));
-  names.back().push_back("ln_f*");
-  return pipeline(names);
-}
+std::vector<ShardRule> stages(int count) { return pipeline(nn::pipeline_stages({}, count)); }
 std::vector<Preset> presets() {
   return {
       {"ddp", 1,

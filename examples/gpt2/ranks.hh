@@ -24,6 +24,7 @@
 #include "nntile/comm/transfers.hh"
 #include "nntile/core/error.hh"
 #include "nntile/graph/presets.hh"
+#include "nntile/nn/gpt2.hh"
 #include "settings.hh"
 
 namespace gpt2 {
@@ -37,20 +38,13 @@ struct Sharing {
 
 using Rules = std::vector<nntile::ShardRule>;
 
-/// Blocks in stages of equal numbers, the longer ones first; embeddings in the first stage, the
-/// last norm in the last.
+/// A stage of blocks for each rank of an axis. Throws ValueError.
 inline Rules stages_of_blocks(nntile::MeshAxis const& mesh, nntile::Index blocks) {
   if (mesh.size > blocks)
     throw nntile::ValueError(
         nntile::concat("--parallel: a pipeline of ", mesh.size, " stages, but the model has ",
                        blocks, " blocks: use at most as many ranks on axis '", mesh.name, "'"));
-  std::vector<std::vector<std::string>> stages(static_cast<std::size_t>(mesh.size));
-  stages.front() = {"wte*", "wpe*"};
-  for (nntile::Index block = 0; block < blocks; ++block)
-    stages[static_cast<std::size_t>(block * mesh.size / blocks)].push_back(
-        nntile::concat("h.", block, ".*"));
-  stages.back().push_back("ln_f*");
-  return nntile::pipeline(stages, mesh.name);
+  return nntile::pipeline(nntile::nn::pipeline_stages({.layers = blocks}, mesh.size), mesh.name);
 }
 
 /// One of the names that --parallel takes, and the axis of the mesh that it is over.
