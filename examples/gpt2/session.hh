@@ -81,6 +81,11 @@ template <nntile::Runtime R> class Session {
         ranks_here(world == nullptr ? 1 : world->ranks_here()) {
     options.machine.workers = runtime.workers().cpu;
     options.machine.cache = core_cache();
+    if (world != nullptr) {  // all plan for one machine: it decides the tile
+      options.machine.workers = static_cast<int>(world->first_of(options.machine.workers));
+      options.machine.cache =
+          static_cast<Index>(world->first_of(static_cast<double>(options.machine.cache)));
+    }
     set_places(options, machine);
     if (store.link().ranks == 1) return;
     options.mesh = sharing.mesh;
@@ -91,8 +96,8 @@ template <nntile::Runtime R> class Session {
   /// Whether a graph has the axes of the model's batches, which --tile may name.
   enum class Axes { all, some };
 
-  /// Plans and binds. Throws OutOfMemory, before a byte is allocated, where the machine has less
-  /// than the plan needs.
+  /// Plans and binds, on all ranks together, which compare their plans. Throws OutOfMemory, before
+  /// a byte is allocated on any rank, where the machine has less than the plan needs.
   std::unique_ptr<CompiledGraph<R>> compile(ModelGraph const& of, bool trace = false) {
     return compile(of.graph, Axes::all, trace, of.rules, of.step.accumulates());
   }
@@ -104,17 +109,11 @@ template <nntile::Runtime R> class Session {
     kept.by_phase = by_phase;
     kept.rules.insert(kept.rules.end(), rules.begin(), rules.end());
     if (axes == Axes::some) kept.cuts.clear(), kept.rules.clear();
-    for (auto& tiling : store.tilings()) kept.keep.push_back(std::move(tiling));
-    auto const plan = kept.mesh.empty()
-                          ? std::make_shared<Plan const>(graph, kept)
-                          : std::make_shared<Plan const>(graph, kept, store.link().rank);
-    auto const needed = static_cast<std::size_t>(memory(*plan).total() * ranks_here);
-    if (std::size_t const available = available_bytes(); available != 0 && needed > available)
-      throw nntile::OutOfMemory(nntile::concat(
-          "the plan '", graph.name(), "' needs ", readable_bytes(static_cast<double>(needed)),
-          ranks_here == 1 ? "" : nntile::concat(" for the ", ranks_here, " ranks of this host"),
-          " but ", readable_bytes(static_cast<double>(available)),
-          " are available; use a smaller --width, --layers, --seq or --batch"));
+    auto const plan = this->plan(graph, std::move(kept));
+    (void)store.together(nntile::concat("memory of '", graph.name(), "'"), [&] {
+      require_memory(*plan);
+      return std::vector<std::byte>();
+    });
     return std::make_unique<CompiledGraph<R>>(plan, store,
                                               nntile::BindOptions{.isa = isa, .trace = trace});
   }
@@ -144,6 +143,23 @@ template <nntile::Runtime R> class Session {
   nntile::PlanOptions options;
   nntile::Isa isa;
   int ranks_here;
+
+ private:
+  /// Around what the store holds.
+  std::shared_ptr<Plan const> plan(LogicalGraph const& graph, nntile::PlanOptions kept) {
+    if (!kept.mesh.empty()) return nntile::plan_part(graph, store, kept);
+    for (auto& tiling : store.tilings()) kept.keep.push_back(std::move(tiling));
+    return std::make_shared<Plan const>(graph, kept);
+  }
+  void require_memory(Plan const& plan) const {
+    auto const needed = static_cast<std::size_t>(memory(plan).total() * ranks_here);
+    if (std::size_t const available = available_bytes(); available != 0 && needed > available)
+      throw nntile::OutOfMemory(nntile::concat(
+          "the plan '", plan.name(), "' needs ", readable_bytes(static_cast<double>(needed)),
+          ranks_here == 1 ? "" : nntile::concat(" for the ", ranks_here, " ranks of this host"),
+          " but ", readable_bytes(static_cast<double>(available)),
+          " are available; use a smaller --width, --layers, --seq or --batch"));
+  }
 };
 
 /// The description of the model in a checkpoint; checkpoints of another model are refused.
