@@ -118,6 +118,8 @@ inline void save_parts(std::string const& folder, LogicalGraph const& graph,
 /// and the most of all.
 inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions const& options) {
   std::printf("mesh       %s\n", to_text(options.mesh).c_str());
+  for (nntile::ShardRule const& rule : options.rules)
+    std::printf("rule       %s\n", to_string(rule).c_str());
   std::printf("%10s %16s %16s %16s %16s %10s\n", "rank", "bytes stored", "bytes of arena",
               "bytes sent", "bytes received", "Gflop");
   struct Row {

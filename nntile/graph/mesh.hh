@@ -73,6 +73,13 @@ struct ShardRule {
   bool operator==(ShardRule const&) const = default;
 };
 
+/// "tensors '*', role any, axis 'batch', mesh 'data'".
+inline std::string to_string(ShardRule const& rule) {
+  return concat("tensors '", rule.tensors, "', role ", name_of(rule.role), ", axis '", rule.axis,
+                "', mesh '", rule.mesh, "'",
+                rule.at == ShardRule::anywhere ? std::string() : concat(", at ", rule.at));
+}
+
 /// Who stores each tile, where rules do not say it: a function of a tensor's name and a tile that
 /// gives a rank, or by_rules. All ranks have the same.
 class TileOwners {

@@ -347,21 +347,21 @@ class HomePass {
   template <class... Text> [[noreturn]] void fail(Text const&... text) const {
     throw PlanError(concat("plan '", plan_.name, "': ", text...));
   }
-  static std::string describe(ShardRule const& rule) {
-    return concat("rule (tensors '", rule.tensors, "', role ", name_of(rule.role), ", axis '",
-                  rule.axis, "', mesh '", rule.mesh, "'",
-                  rule.at == ShardRule::anywhere ? std::string() : concat(", at ", rule.at), ")");
+  template <class... Text>
+  [[noreturn]] void fail_rule(ShardRule const& rule, Text const&... text) const {
+    fail("rule (", to_string(rule), ")", text...);
   }
   void check(ShardRule const& rule) const {
     std::size_t const a = mesh_.find(rule.mesh);
     if (!rule.mesh.empty() && a == mesh_.axes()) fail_mesh(rule);
     if (rule.at == ShardRule::anywhere) return;
     if (rule.mesh.empty() || !rule.axis.empty())
-      fail(describe(rule), ": a stage has an axis of the mesh, and none of its tensors: leave out ",
-           rule.mesh.empty() ? ".at" : ".axis, or .at");
+      fail_rule(rule, ": a stage has an axis of the mesh, and none of its tensors: leave out ",
+                rule.mesh.empty() ? ".at" : ".axis, or .at");
     if (rule.at < 0 || rule.at >= mesh_.axis(a).size)
-      fail(describe(rule), ": the mesh has ", mesh_.axis(a).size, " ranks along that axis; use at ",
-           "from 0 to ", mesh_.axis(a).size - 1, ", or {\"", rule.mesh, "\", ", rule.at + 1, "}");
+      fail_rule(rule, ": the mesh has ", mesh_.axis(a).size, " ranks along that axis; use at ",
+                "from 0 to ", mesh_.axis(a).size - 1, ", or {\"", rule.mesh, "\", ", rule.at + 1,
+                "}");
   }
   /// With rules, each axis of the mesh is one over which something is shared out.
   void check_axes() const {
@@ -380,15 +380,15 @@ class HomePass {
   }
   void check_groups(ShardRule const& rule, AxisGroups const& groups, Index parts) const {
     if (groups.groups == 1 || groups.groups >= parts) return;
-    fail(describe(rule), ": axis '", groups.axis, "' has ", groups.groups, " canonical groups for ",
-         parts, " ranks of mesh axis '", rule.mesh, "': use at most ", groups.groups,
-         " ranks, or Numerics{.groups = {{\"", groups.axis, "\", ", parts, "}}}");
+    fail_rule(rule, ": axis '", groups.axis, "' has ", groups.groups, " canonical groups for ",
+              parts, " ranks of mesh axis '", rule.mesh, "': use at most ", groups.groups,
+              " ranks, or Numerics{.groups = {{\"", groups.axis, "\", ", parts, "}}}");
   }
   [[noreturn]] void fail_mesh(ShardRule const& rule) const {
     std::string names;
     for (std::size_t a = 0; a < mesh_.axes(); ++a)
       names += concat(a == 0 ? "" : ", ", mesh_.axis(a).name);
-    fail(describe(rule), ": the mesh has no axis of that name; it has ", names);
+    fail_rule(rule, ": the mesh has no axis of that name; it has ", names);
   }
   std::string axis_list() const {
     std::vector<std::string> names;
@@ -402,29 +402,27 @@ class HomePass {
   }
   [[noreturn]] void fail_unused(ShardRule const& rule) const {
     if (!rule.axis.empty())
-      fail(describe(rule), " fits no tensor that another rule has not placed; axes are ",
-           axis_list());
+      fail_rule(rule, " fits no tensor that another rule has not placed; axes are ", axis_list());
     DynamicArray<std::string_view> names;
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
       if (plan_.tensors[t].used) names.push_back(plan_.tensors[t].name);
     std::string_view stem = rule.tensors;
     if (stem.ends_with('*')) stem.remove_suffix(1);
-    fail(describe(rule), " fits no tensor that another rule has not placed",
-         did_you_mean(stem, names));
+    fail_rule(rule, " fits no tensor that another rule has not placed", did_you_mean(stem, names));
   }
   [[noreturn]] void fail_tiles(std::uint32_t t, std::size_t d, ShardRule const& rule, Index tiles,
                                Index parts) {
     PlannedTensor const& tensor = plan_.tensors[t];
     Index const extent = tensor.tiling.axis(d).extent();
     if (extent < parts)
-      fail(describe(rule), ": '", tensor.name, "' has ", extent, " indices along '", rule.axis,
-           "' for ", parts, " ranks of mesh axis '", rule.mesh, "': use at most ", extent);
+      fail_rule(rule, ": '", tensor.name, "' has ", extent, " indices along '", rule.axis, "' for ",
+                parts, " ranks of mesh axis '", rule.mesh, "': use at most ", extent);
     if (std::string const why = cuts_.obstacle(plan_.nodes, t, d); !why.empty())
-      fail(describe(rule), ": '", tensor.name, "' has ", tiles, " tiles along '", rule.axis,
-           "' for ", parts, " ranks of mesh axis '", rule.mesh, "', since ", why);
-    fail(describe(rule), ": '", tensor.name, "' has ", tiles, " tiles along '", rule.axis, "' for ",
-         parts, " ranks of mesh axis '", rule.mesh, "': cut it, .cuts = {{\"", rule.axis, "\", {",
-         (extent + parts - 1) / parts, "}}}");
+      fail_rule(rule, ": '", tensor.name, "' has ", tiles, " tiles along '", rule.axis, "' for ",
+                parts, " ranks of mesh axis '", rule.mesh, "', since ", why);
+    fail_rule(rule, ": '", tensor.name, "' has ", tiles, " tiles along '", rule.axis, "' for ",
+              parts, " ranks of mesh axis '", rule.mesh, "': cut it, .cuts = {{\"", rule.axis,
+              "\", {", (extent + parts - 1) / parts, "}}}");
   }
 
   PlanData const& plan_;
