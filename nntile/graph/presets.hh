@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nntile/graph/mesh.hh"
+#include "nntile/graph/options.hh"
 
 namespace nntile {
 
@@ -55,5 +55,33 @@ inline std::vector<ShardRule> product(std::initializer_list<std::vector<ShardRul
     for (ShardRule const& rule : set) all.push_back(rule);
   return all;
 }
+
+/// The same under other names: each adds to options an axis of a mesh, of so many ranks, and its
+/// rules, so that several make a product, nearest ranks first.
+struct DistributionPreset {
+  static void apply_ddp(PlanOptions& options, int ranks) { apply(options, "data", ranks, ddp()); }
+  static void apply_zero1(PlanOptions& options, int ranks) {
+    apply(options, "data", ranks, zero1());
+  }
+  static void apply_fsdp(PlanOptions& options, int ranks) { apply(options, "data", ranks, fsdp()); }
+  static void apply_tensor_parallel(PlanOptions& options, int ranks) {
+    apply(options, "tensor", ranks, tensor_parallel());
+  }
+  static void apply_sequence_parallel(PlanOptions& options, int ranks) {
+    apply(options, "seq", ranks, sequence_parallel());
+  }
+  /// A rank for each stage.
+  static void apply_pipeline(PlanOptions& options,
+                             std::vector<std::vector<std::string>> const& stages) {
+    apply(options, "pipe", static_cast<int>(stages.size()), pipeline(stages));
+  }
+
+ private:
+  static void apply(PlanOptions& options, char const* mesh, int ranks,
+                    std::vector<ShardRule> const& rules) {
+    options.mesh.push_back({mesh, ranks});
+    for (ShardRule const& rule : rules) options.rules.push_back(rule);
+  }
+};
 
 }  // namespace nntile
