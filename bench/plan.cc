@@ -58,34 +58,53 @@ void add_heaps(bench::Records& records, Index seq, Index tile) {
   add("times_planned_arena", "x", bytes / static_cast<double>(real.memory().arena));
 }
 
-/// Time of planning one rank's part of a training step of the smallest published GPT-2, with a
-/// sample of 64 positions on each of the ranks, over that of a plan of one sample on one rank; of
-/// `tensor` ranks that share a sample, with 16 heads.
+/// A training step of the smallest published GPT-2 with a sample of 64 positions on each of the
+/// data ranks, and `tensor` ranks that share each; with 16 heads for these.
+struct PartStep {
+  LogicalGraph graph;
+  nn::Gpt2 model;
+  nn::LanguageModelStep step;
+  PlanOptions options{.tile = 512, .cuts = {{"batch", {1}}}};
+
+  PartStep(std::vector<ShardRule> const& rules, int data, int tensor)
+      : graph("gpt2", numerics(data, rules.empty() ? 1 : tensor)),
+        model(graph, {.heads = tensor > 1 ? 16 : 12}),
+        step(model, {.seq = 64, .batch = data}) {
+    if (rules.empty()) return;
+    options.mesh = {{"data", data}};
+    if (tensor > 1) options.mesh = {{"tensor", tensor}, {"data", data}};
+    options.rules = rules;
+  }
+  static Numerics numerics(int data, int tensor) {
+    Numerics result{.groups = {{"batch", data}}};
+    for (char const* axis : {"head", "hidden", "vocab"})
+      if (tensor > 1) result.groups.push_back({axis, tensor});
+    return result;
+  }
+};
+
+/// Time of planning one rank's part over that of a plan of one sample on one rank, both for each of
+/// their tasks; and of memory and traffic of all parts.
 void add_part(bench::Records& records, char const* preset, std::vector<ShardRule> const& rules,
               int ranks, int tensor = 1) {
-  auto const plan = [&](int batch, bool alone) {
-    Numerics numerics{.groups = {{"batch", batch}}};
-    for (char const* axis : {"head", "hidden", "vocab"})
-      if (tensor > 1 && !alone) numerics.groups.push_back({axis, tensor});
-    LogicalGraph graph("gpt2", numerics);
-    nn::Gpt2 const model(graph, {.heads = tensor > 1 ? 16 : 12});
-    nn::LanguageModelStep const step(model, {.seq = 64, .batch = batch});
-    PlanOptions options{.tile = 512, .cuts = {{"batch", {1}}}};
-    options.mesh = {{"data", batch}};
-    if (tensor > 1) options.mesh = {{"tensor", tensor}, {"data", batch}};
-    options.rules = rules;
-    if (alone) options.mesh.clear(), options.rules.clear();
+  auto const plan = [&](PartStep const& of) {
     double const begin = bench::seconds();
-    Plan const result = alone ? Plan(graph, options) : Plan(graph, options, ranks / 3);
+    Plan const result = of.options.mesh.empty() ? Plan(of.graph, of.options)
+                                                : Plan(of.graph, of.options, ranks / 3);
     double const seconds = bench::seconds() - begin;
     return std::pair(seconds, seconds / static_cast<double>(result.tasks().size()));
   };
-  double const alone = plan(1, true).second;
-  auto const [seconds, per_task] = plan(ranks / tensor, false);
+  double const alone = plan(PartStep({}, 1, tensor)).second;
+  PartStep const shared(rules, ranks / tensor, tensor);
+  auto const [seconds, per_task] = plan(shared);
   std::string const name = concat("124m_", preset, "_", ranks);
   records.add(name, "plan", "part_ms", "ms", {seconds * 1e3});
   records.add(name, "plan", "part_us_per_own_task", "us", {per_task * 1e6});
   records.add(name, "plan", "times_one_rank", "x", {per_task / alone});
+  double const begin = bench::seconds();
+  if (report_parts(shared.graph, shared.options).size() != static_cast<std::size_t>(ranks))
+    throw Error("a report of other ranks");
+  records.add(name, "plan", "report_seconds", "s", {bench::seconds() - begin});
 }
 
 }  // namespace

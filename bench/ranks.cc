@@ -79,11 +79,28 @@ std::unique_ptr<bench::Process> torch(bench::RanksCase const& of, std::string co
   return nullptr;
 }
 
+/// Times what groups cost one rank.
+void run_groups(bench::Records& records, bench::RanksCase const& of, int rounds) {
+  bench::Gpt2Step const grouped({}, of.seq, of.batch, {.groups = of.groups});
+  bench::Gpt2Step const plain({}, of.seq, of.batch);
+  bench::BoundStep<Ring> with(grouped, {.workers = 2}, {.tile = 512});
+  bench::BoundStep<Ring> without(plain, {.workers = 2}, {.tile = 512});
+  float loss = 0;
+  Samples ours, theirs;
+  for (int round = -1; round < rounds; ++round) {
+    double const first = time_step(with, loss), second = time_step(without, loss);
+    if (round >= 0) ours.push_back(first), theirs.push_back(second);  // touched memory
+  }
+  records.add(of.name, "ring", "seconds_one_rank", "s", ours);
+  records.add_ratio(of.name, "ring", "groups_cost", ours, theirs);
+}
+
 /// Times one case; false where the ranks cannot be started, or have other bits.
 bool run(bench::Records& records, bench::RanksCase const& of, std::string const& ranks,
          std::string const& python) {
   int const rounds = records.options().quick ? of.quick_rounds : of.rounds;
   if (rounds == 0) return true;
+  if (of.mesh.empty()) return run_groups(records, of, rounds), true;
   bench::Process process({"mpiexec.mpich", "-n", "2", ranks, of.name});
   auto const traffic = process.read();
   if (!traffic) {

@@ -10,7 +10,7 @@
 
 namespace nntile::bench {
 
-/// A step of GPT-2's smallest model on two ranks.
+/// A step of GPT-2's smallest model on two ranks; without a mesh, of one with groups and without.
 struct RanksCase {
   char const* name;
   Index batch, seq;
@@ -34,7 +34,9 @@ inline std::vector<RanksCase> ranks_cases() {
            tensor_parallel(),
            {{"head", 2}, {"hidden", 2}, {"vocab", 2}},
            7,
-           0}};
+           0},
+          {"124m_b4_t256_groups", 4, 256, {}, {}, {{"batch", 4}}, 7, 0},
+          {"124m_b4_t64_groups", 4, 64, {}, {}, {{"batch", 4}}, 15, 2}};
 }
 
 /// The case of that name; null where there is none.
