@@ -73,19 +73,20 @@ template <nntile::Runtime R> class Trainer {
     double const begin = seconds_now();
     begin_ = last_line_ = begin;
     first_step_ = step_;
-    if (step_ == 0) validate();
+    if (step_ == 0 && !validate()) return false;
     train_begin_ = seconds_now();
     while (step_ < steps_ && !stops()) {
       if (!train_step()) return false;
       calibrate();
       show_progress(false);
-      if (settings_.eval_every > 0 && step_ % settings_.eval_every == 0 && step_ < steps_)
-        validate();
+      if (settings_.eval_every > 0 && step_ % settings_.eval_every == 0 && step_ < steps_ &&
+          !validate())
+        return false;
       if (settings_.save_every > 0 && step_ % settings_.save_every == 0 && step_ < steps_)
         try_save();
     }
     show_progress(true);
-    validate();
+    if (!validate()) return false;
     save();
     if (settings_.profile) report_profile();
     if (stops() && world_.speaks())
@@ -316,14 +317,7 @@ template <nntile::Runtime R> class Trainer {
     loss /= micro_batches_;
     if (!sharing_.mesh.empty()) stops_ = step_graph_->template get_output<float>("stop")[0] > 0;
     watch_.end();
-    if (!std::isfinite(loss)) {
-      if (world_.speaks())
-        std::fprintf(stderr,
-                     "\nthe loss of step %lld is %g: stopped; the last checkpoint in '%s' is "
-                     "untouched; try a smaller --lr\n",
-                     static_cast<long long>(number), loss, settings_.out.c_str());
-      return false;
-    }
+    if (!require_finite("the loss of", number, loss)) return false;
     if (settings_.profile && number > first_step_ + 1)  // the first one touches fresh memory
       profile_.add(step_graph_->plan(), step_graph_->times());
     step_ = number;
@@ -332,10 +326,21 @@ template <nntile::Runtime R> class Trainer {
     return true;
   }
 
+  /// Whether a loss is a number; says why the run ends where it is none. All ranks have the same.
+  bool require_finite(char const* what, std::int64_t step, double loss) const {
+    if (std::isfinite(loss)) return true;
+    if (world_.speaks())
+      std::fprintf(stderr,
+                   "\n%s step %lld is %g: stopped; the last checkpoint in '%s' is untouched; try a "
+                   "smaller --lr\n",
+                   what, static_cast<long long>(step), loss, settings_.out.c_str());
+    return false;
+  }
+
   /// Runs a step, or one micro-batch of it; behind the last one the update. Returns its loss.
   double run_micro_batch(int number) {
-    corpus_.train_batch(sample_ + static_cast<std::uint64_t>(number * micro_batch_),
-                        static_cast<std::size_t>(micro_batch_), settings_.seed, tokens_, labels_);
+    corpus_.train_tile(sample_ + static_cast<std::uint64_t>(number * micro_batch_), own_samples(),
+                       settings_.seed, tokens_, labels_);
     bind_batch(*step_graph_);
     if (micro_batches_ == 1) {
       step_graph_->execute();
@@ -349,32 +354,44 @@ template <nntile::Runtime R> class Trainer {
 
   StepWork work() const { return work_of(step_graph_->plan(), micro_batches_); }
 
+  /// What this rank has of a batch, which it then makes and binds; all where that is no box.
+  nntile::TileBox own_samples() const {
+    auto const& tokens = session_.store.at("tokens").held;
+    auto const& labels = session_.store.at("labels").held;
+    if (tokens && labels && tokens->begin == labels->begin && tokens->extent == labels->extent)
+      return *tokens;
+    return {{0, 0}, {seq_, micro_batch_}};
+  }
   void bind_batch(CompiledGraph<R>& graph) {
     graph.template bind_input<std::int64_t>("tokens", tokens_);
     graph.template bind_input<std::int64_t>("labels", labels_);
   }
 
-  /// Mean loss over evenly spread windows of the validation part.
-  void validate() {
+  /// Mean loss over evenly spread windows of the validation part. Returns false when it was not
+  /// finite.
+  bool validate() {
     double sum = 0;
     auto const size = static_cast<std::size_t>(micro_batch_);
     std::size_t const batches =
         std::min(20 * static_cast<std::size_t>(micro_batches_), corpus_.validation_batches(size));
     double const begin = seconds_now();
     for (std::size_t i = 0; i < batches; ++i) {
-      corpus_.validation_batch(i, batches, size, tokens_, labels_);
+      corpus_.validation_tile(i, batches, size, own_samples(), tokens_, labels_);
       bind_batch(*valid_graph_);
       valid_graph_->execute();
       sum += static_cast<double>(valid_graph_->template get_output<float>("loss")[0]);
     }
     train_begin_ += seconds_now() - begin;  // not training time
-    history_.valid.push_back(sum / static_cast<double>(batches));
+    double const loss = sum / static_cast<double>(batches);
+    if (!require_finite("the validation loss behind", step_, loss)) return false;
+    history_.valid.push_back(loss);
     history_.valid_step.push_back(static_cast<double>(step_));
-    if (!world_.speaks()) return;
+    if (!world_.speaks()) return true;
     if (isatty(STDOUT_FILENO)) std::printf("\r\033[K");
     std::printf("step %6lld  validation loss %.4f nats per byte\n", static_cast<long long>(step_),
                 history_.valid.back());
     std::fflush(stdout);
+    return true;
   }
 
   void describe_run() {

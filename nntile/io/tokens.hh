@@ -91,19 +91,8 @@ class Corpus {
   /// those that its store holds("tokens", tile), and hands them over by write_tile.
   void train_tile(std::uint64_t sample, TileBox const& box, std::uint64_t seed,
                   std::vector<std::int64_t>& tokens, std::vector<std::int64_t>& labels) const {
-    if (box.extent.size() != 2 || box.begin[0] < 0 || box.begin[1] < 0 ||
-        box.begin[0] + box.extent[0] > static_cast<Index>(sequence_))
-      throw ShapeError(concat("train_tile: ", to_string(box.extent), " from ", to_string(box.begin),
-                              " is no tile of a batch of ", sequence_, " tokens"));
-    auto const first = static_cast<std::size_t>(box.begin[0]);
-    auto const rows = static_cast<std::size_t>(box.extent[0]);
-    auto const columns = static_cast<std::size_t>(box.extent[1]);
-    tokens.resize(rows * columns);
-    labels.resize(rows * columns);
-    for (std::size_t b = 0; b < columns; ++b)
-      put_window(train().substr(
-                     position(seed, sample + static_cast<std::uint64_t>(box.begin[1]) + b) + first),
-                 b, rows, tokens, labels);
+    put_tile("train_tile", box, tokens, labels,
+             [&](std::size_t b) { return train().substr(position(seed, sample + b)); });
   }
 
   /// Windows of validation() that do not overlap.
@@ -117,10 +106,16 @@ class Corpus {
                         std::vector<std::int64_t>& tokens,
                         std::vector<std::int64_t>& labels) const {
     prepare(batch, tokens, labels);
-    for (std::size_t b = 0; b < batch; ++b) {
-      std::size_t const window = (index * batch + b) * validation_windows() / (batches * batch);
-      put_window(validation().substr(window * sequence_), b, sequence_, tokens, labels);
-    }
+    for (std::size_t b = 0; b < batch; ++b)
+      put_window(validation_window(index * batch + b, batches * batch), b, sequence_, tokens,
+                 labels);
+  }
+  /// The part of that batch in one tile of it.
+  void validation_tile(std::size_t index, std::size_t batches, std::size_t batch,
+                       TileBox const& box, std::vector<std::int64_t>& tokens,
+                       std::vector<std::int64_t>& labels) const {
+    put_tile("validation_tile", box, tokens, labels,
+             [&](std::size_t b) { return validation_window(index * batch + b, batches * batch); });
   }
 
  private:
@@ -128,6 +123,29 @@ class Corpus {
                std::vector<std::int64_t>& labels) const {
     tokens.resize(sequence_ * batch);
     labels.resize(sequence_ * batch);
+  }
+
+  /// Window number `window` of `windows`, and what is behind it.
+  std::string_view validation_window(std::size_t window, std::size_t windows) const {
+    return validation().substr(window * validation_windows() / windows * sequence_);
+  }
+
+  /// A tile of the batch whose column b is at the front of window(b).
+  template <class Window>
+  void put_tile(char const* call, TileBox const& box, std::vector<std::int64_t>& tokens,
+                std::vector<std::int64_t>& labels, Window window) const {
+    if (box.extent.size() != 2 || box.begin[0] < 0 || box.begin[1] < 0 ||
+        box.begin[0] + box.extent[0] > static_cast<Index>(sequence_))
+      throw ShapeError(concat(call, ": ", to_string(box.extent), " from ", to_string(box.begin),
+                              " is no tile of a batch of ", sequence_, " tokens"));
+    auto const row = static_cast<std::size_t>(box.begin[0]);
+    auto const column = static_cast<std::size_t>(box.begin[1]);
+    auto const rows = static_cast<std::size_t>(box.extent[0]);
+    auto const columns = static_cast<std::size_t>(box.extent[1]);
+    tokens.resize(rows * columns);
+    labels.resize(rows * columns);
+    for (std::size_t b = 0; b < columns; ++b)
+      put_window(window(column + b).substr(row), b, rows, tokens, labels);
   }
 
   /// Column b of both lists, of `rows`, from the front of `text`.

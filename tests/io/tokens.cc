@@ -148,6 +148,17 @@ TEST_CASE("tiles of a batch are read without the rest of it", "[io][tokens]") {
     CHECK(part.tokens == wanted.tokens);
     CHECK(part.labels == wanted.labels);
   }
+  corpus.validation_batch(1, 3, 5, all.tokens, all.labels);
+  for (Index tile = 0; tile < tiling.tile_count(); ++tile) {
+    TileBox const box = tiling.box(tile);
+    Batch part;
+    std::vector<std::int64_t> wanted(static_cast<std::size_t>(element_count(box.extent)));
+    corpus.validation_tile(1, 3, 5, box, part.tokens, part.labels);
+    copy_to_tile(wanted.data(), box, all.tokens.data(), {12, 5}, sizeof(std::int64_t));
+    CHECK(part.tokens == wanted);
+    copy_to_tile(wanted.data(), box, all.labels.data(), {12, 5}, sizeof(std::int64_t));
+    CHECK(part.labels == wanted);
+  }
   Batch part;
   for (TileBox const& box : {TileBox{{8, 0}, {5, 2}}, TileBox{{-1, 0}, {5, 2}}, TileBox{{0}, {5}}})
     CHECK_THROWS_AS(corpus.train_tile(0, box, 3, part.tokens, part.labels), ShapeError);
