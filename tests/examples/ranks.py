@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Equal bits over ranks, end to end: the golden hash of a training run with canonical groups comes out of 1 to 4
 processes of MPI, however they share the model, on every runtime, for two tilings, with clipping, and when resumed by
-another number of ranks on another mesh; so does that of a run whose steps add up the gradients of micro-batches. And what is wrong with a start is one line of one rank.
+another number of ranks on another mesh; so does that of a run whose steps add up the gradients of micro-batches; so do
+ranks whose machines are not alike. And what is wrong with a start, or a step, is one line of one rank, and all are out
+within seconds.
 
     ranks.py build/examples/gpt2 mpiexec.mpich            one run of each way to share: the suite
     ranks.py build/examples/gpt2 mpiexec.mpich --full     20 steps; all of ranks x sharing x runtimes x tilings
+
+A shared object behind these, of fail_send.c, fails a send of one rank.
 """
 import itertools
+import os
+import pathlib
+import signal
+import subprocess
 import sys
 
-from runs import GOLDEN, Runs
+from runs import GOLDEN, Runs, digest
+
+OUT = 20  # seconds, in which all ranks have ended where one of them fails
 
 GROUPS = 'batch=4,head=4,hidden=4,vocab=4,seq=2'
 # Ranks, --parallel, --mesh.
@@ -27,8 +37,16 @@ def main():
     runs = Runs(sys.argv[1])
     runs.need_mpi(sys.argv[2])
 
-    def start(ranks, *arguments, **options):
-        return runs.call(*arguments, launcher=[sys.argv[2], '-n', str(ranks)], timeout=300, **options)
+    def start(ranks, *arguments, seconds=300):
+        command = [sys.argv[2], '-n', ranks, runs.program, *arguments]
+        with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              errors='replace', env=runs.environment, start_new_session=True) as process:
+            try:
+                out, error = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                sys.exit(f'BAD {" ".join(map(str, arguments))}: not ended in {seconds} s: {process.communicate()[1]}')
+        return subprocess.CompletedProcess(command, process.returncode, out, error)
 
     def train(ranks, parallel, mesh, *arguments, out=None):
         share = ['--parallel', parallel] + (['--mesh', mesh] if mesh else [])
@@ -85,6 +103,13 @@ def main():
     train(2, 'tensor', '', *size, '--steps', 2 * (steps // 3), '--workers', 1, '--resume', out=out)
     check('4 ranks fsdp, then 2 tensor, then 1', runs.train(*size, '--steps', steps, '--resume', out=out), expected)
 
+    # Machines that are not alike plan as rank 0's does: the tile of `auto` depends on the workers.
+    for first, second in [(['--workers', 1], ['--workers', 2]), (['--workers', 2], ['--runtime', 'serial', '--workers', 1])]:
+        same = ['train', '--data', runs.data, '--out', runs.new_folder(), '--hash', '--eval-every', 0, *size, '--steps', steps]
+        done = start(1, *same, *first, ':', '-n', 1, runs.program, *same, *second, seconds=60)
+        check(f'rank 0 {" ".join(map(str, first))}, rank 1 {" ".join(map(str, second))}',
+              (done.stdout.strip().splitlines() or [done.stderr])[-1], expected)
+
     def refuse(done, words, what):
         nonlocal wrong
         lines = [line for line in done.stderr.splitlines() if line.startswith('gpt2: ')]
@@ -94,18 +119,50 @@ def main():
         wrong += not good
         print(f'{"ok " if good else "BAD"} {what}: {done.stderr.strip().splitlines()[0]}', flush=True)
 
+    def fail(ranks, *arguments):
+        return start(ranks, *arguments, seconds=OUT)
+
     here = ['--data', runs.data, '--out', runs.new_folder(), *size, '--steps', 1]
-    refuse(start(2, 'train', *here, '--mesh', 'data=3'), ['mesh of 3 ranks', 'there are 2'], 'a mesh of another size')
-    refuse(start(2, 'train', *here, '--parallel', 'fdsp'), ["no preset 'fdsp'", 'fsdp'], 'an unknown preset')
-    refuse(start(2, 'train', *here, '--parallel', 'tensor+ddp'), ['--mesh'], 'a mesh that is not said')
-    refuse(start(2, 'train', *here, '--frobnicate'), ['--frobnicate'], 'an unknown option')
-    refuse(start(2, 'train', *here, '--accumulate', 3), ['--accumulate: 3', '4 sequences'], 'micro-batches of no size')
-    refuse(start(1, 'train', *here, '--accumulate', 1, ':', '-n', '1', runs.program, 'train', *here, '--accumulate', 2),
+    refuse(fail(2, 'train', *here, '--mesh', 'data=3'), ['mesh of 3 ranks', 'there are 2'], 'a mesh of another size')
+    refuse(fail(2, 'train', *here, '--parallel', 'fdsp'), ["no preset 'fdsp'", 'fsdp'], 'an unknown preset')
+    refuse(fail(2, 'train', *here, '--parallel', 'tensor+ddp'), ['--mesh'], 'a mesh that is not said')
+    refuse(fail(2, 'train', *here, '--frobnicate'), ['--frobnicate'], 'an unknown option')
+    refuse(fail(2, 'train', *here, '--accumulate', 3), ['--accumulate: 3', '4 sequences'], 'micro-batches of no size')
+    refuse(fail(1, 'train', *here, '--accumulate', 1, ':', '-n', '1', runs.program, 'train', *here, '--accumulate', 2),
            ['--accumulate'], 'other micro-batches on another rank')
-    refuse(start(3, 'train', *here, '--batch', 2, '--groups', 'batch=2'), ['batch', '2', '3'], 'too few sequences')
-    refuse(start(2, 'generate', '--run', here[3]), ['one process'], 'text from two ranks')
-    refuse(start(1, 'train', *here, '--seed', 1, ':', '-n', '1', runs.program, 'train', *here, '--seed', 2),
+    refuse(fail(3, 'train', *here, '--batch', 2, '--groups', 'batch=2'), ['batch', '2', '3'], 'too few sequences')
+    refuse(fail(2, 'generate', '--run', here[3]), ['one process'], 'text from two ranks')
+    refuse(fail(1, 'train', *here, '--seed', 1, ':', '-n', '1', runs.program, 'train', *here, '--seed', 2),
            ['rank 1 has --seed 2', 'rank 0 has --seed 1'], 'other options on another rank')
+    refuse(fail(1, 'train', *here, ':', '-n', 1, runs.program, 'train', *here, '--data', __file__),
+           ['rank 1 has --data of hash', 'rank 0 has'], 'another text on a rank')
+    refuse(fail(4, 'train', *here, '--parallel', 'ddp', '--mesh', 'data=2,tensor=2'),
+           ["nothing is shared out over axis 'tensor'", 'data=2,tensor=2'], 'an axis of the mesh without a preset')
+    refuse(fail(2, 'train', *here, '--parallel', 'ddp+tensor', '--mesh', 'data=2'),
+           ["tensor is over axis 'tensor'", 'data=2 lacks'], 'a preset over an axis that the mesh lacks')
+    alone = runs.call('train', *here, '--parallel', 'ddp', timeout=OUT,
+                      launcher=['env', 'OMPI_COMM_WORLD_RANK=0', 'OMPI_COMM_WORLD_SIZE=2'])
+    refuse(alone, ['Open MPI started 2 processes', 'mpiexec.mpich'], 'the launcher of another MPI')
+
+    # A loss that is no number ends all ranks at one step, and the checkpoint before stays.
+    out = runs.new_folder()
+    train(2, 'fsdp', '', *size, '--steps', 1, '--workers', 1, out=out)
+    kept = digest(out)
+    resume = ['train', '--data', runs.data, '--out', out, '--resume', *size, '--parallel', 'fsdp', '--workers', 1]
+    for last, text in [(9, 'the loss of step 3 is'), (2, 'the validation loss behind step 2 is')]:
+        done = fail(2, *resume, '--steps', last, '--eval-every', 0, '--lr', 1e30, '--warmup', 0)
+        said = done.stderr.strip().splitlines()
+        check(f'no number: {said[:1]}', (done.returncode, len(said), said[:1] and said[0].startswith(text), digest(out)),
+              (3, 1, True, kept))
+    if fault := [word for word in sys.argv[3:] if not word.startswith('--')]:
+        preload = ['env', f'LD_PRELOAD={fault[0]}', 'NNTILE_FAIL_SEND=20']
+        arguments = [*resume, '--steps', 2]
+        done = start(1, *arguments, ':', '-n', 1, *preload, runs.program, *arguments, seconds=OUT)
+        refuse(done, ['rank 1: send of message', 'to rank 0', 'MPI error', out], 'a send that fails on one rank')
+        check('the checkpoint after that', digest(out), kept)
+    lost = next(pathlib.Path(out).glob('step-*/model-00002-of-*'))
+    lost.unlink()
+    refuse(fail(2, *resume, '--steps', 2), [lost.name], 'a checkpoint without the file of a rank')
     if wrong:
         sys.exit(f'{wrong} are wrong; the hash of one rank is {expected}')
 
