@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Buffers and regions by their addresses.
 #include <deque>
+#include <thread>
 
 #include "nntile/runtime/regions.hh"
 #include "tests/runtime/codelets.hh"
@@ -87,6 +88,26 @@ TEMPLATE_LIST_TEST_CASE("an address names the buffer that is there now",
     REQUIRE(runtime.region_at(one.address, {0, one.bytes, {}}) == one.handle);
   }
   runtime.wait_all();
+}
+
+TEMPLATE_LIST_TEST_CASE("an address that is known names no buffer that another thread dropped",
+                        "[runtime][regions][addresses]", RegionRuntimes) {
+  TestType runtime;
+  long memory[2] = {1, 2};
+  auto const buffer = runtime.adopt(std::as_writable_bytes(std::span(memory)));
+  for (int look = 0; look < 2; ++look)
+    CHECK(runtime.region_at(memory, {0, sizeof memory, {}}) == buffer);
+  std::thread([&] { runtime.link()->drop(buffer, false); }).join();
+  CHECK_THROWS_AS(runtime.region_at(memory, {0, sizeof memory, {}}), LifetimeError);
+}
+
+TEMPLATE_LIST_TEST_CASE("an address without bytes is not one that the map has never seen",
+                        "[runtime][regions][addresses]", RegionRuntimes) {
+  TestType runtime;
+  long memory = 1;
+  auto const buffer = runtime.adopt(std::as_writable_bytes(std::span(&memory, 1)));
+  CHECK(runtime.region_at(&memory, {0, sizeof memory, {}}) == buffer);
+  CHECK_THROWS_AS(runtime.region_at(nullptr, {0, 0, {}}), LifetimeError);
 }
 
 TEMPLATE_LIST_TEST_CASE("memory of a buffer that the runtime allocated is not adopted",

@@ -20,6 +20,7 @@ RARE = {
     "allocate_alone": "the buffer is no heap's",
     "retire_alone": "the same",
     "clear_marked": "a failed task has marked the buffer",
+    "region_at_slowly": "the region is new, has steps, or is not where the map looks first",
 }
 LOCKED = re.compile(r"\block\b|\bxchg\w*\s.*\(")
 

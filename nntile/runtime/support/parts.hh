@@ -67,7 +67,8 @@ inline Buffer& whole_of(Buffer& buffer) noexcept {
 }
 /// Whether it is a region of a buffer whose handle is void.
 inline bool has_lost_whole(Buffer const& buffer) noexcept {
-  if (!buffer.is(Buffer::region)) return false;
+  if (!buffer.is(Buffer::region)) [[likely]]
+    return false;
   Division const& division = *part_of(buffer)->division;
   return division.whole->generation != division.generation;
 }

@@ -17,19 +17,28 @@ namespace nntile::support {
 class RegionMap {
  public:
   /// The handle of a normalized region whose first byte is at `address`; default if it is not
-  /// known. is_it(handle) says whether a handle is valid and names that region, as far as its steps
-  /// go. Cost of a hit without steps: a multiplication and a probe.
+  /// known. is_it(handle) says whether a handle is valid, which a default one is not, and names
+  /// that region, as far as its steps go.
   template <class IsIt>
   DataHandle find(void const* address, Region const& shape, IsIt is_it) const {
-    if (entries_.empty()) return {};
     std::uint64_t const steps = hash_steps(shape);
     for (std::size_t at = place(address, shape.bytes, steps);; at = (at + 1) & mask()) {
       Entry const& entry = entries_[at];
-      if (entry.handle == DataHandle{}) return {};
-      if (entry.address == address && entry.bytes == shape.bytes && entry.steps == steps &&
-          is_it(entry.handle)) [[likely]]
+      if (entry.is(address, shape.bytes, steps) && is_it(entry.handle)) [[likely]]
         return entry.handle;
+      if (entry.handle == DataHandle{}) return {};
     }
+  }
+  /// The same of a region without steps, where the first look finds it; default otherwise. Calls
+  /// is_it for handles that were added alone. Cost: a multiplication.
+  template <class IsIt>
+  [[gnu::always_inline]] DataHandle find_at_once(void const* address, std::size_t bytes,
+                                                 IsIt is_it) const {
+    Entry const& entry = entries_[place(address, bytes, 0)];
+    DataHandle const handle = entry.handle;
+    if (!entry.is(address, bytes, 0) || !is_it(handle)) [[unlikely]]
+      return {};
+    return handle;
   }
 
   /// live(handle) says whether a handle is valid. Throws std::bad_alloc.
@@ -43,9 +52,18 @@ class RegionMap {
   struct Entry {
     void const* address = nullptr;
     std::size_t bytes = 0;
-    std::uint64_t steps = 0;
-    DataHandle handle;  // default: the entry is free
+    std::uint64_t steps = UINT64_MAX;  // 0 if there are none
+    DataHandle handle;                 // default: the entry is free
+
+    bool is(void const* at, std::size_t size, std::uint64_t its_steps) const {
+      return address == at && bytes == size && steps == its_steps;
+    }
   };
+
+  static constexpr std::size_t least = 64;
+  static constexpr unsigned shift_of(std::size_t size) {  // 64 - the binary logarithm
+    return 64 - static_cast<unsigned>(std::countr_zero(size));
+  }
 
   std::size_t mask() const { return entries_.size() - 1; }
   /// Fibonacci hashing: 2^64 / golden ratio. 0 without steps.
@@ -72,19 +90,19 @@ class RegionMap {
   template <class Live> void grow(Live live) {
     std::size_t kept = 1;
     for (Entry const& entry : entries_) kept += live(entry.handle);
-    std::size_t size = 64;
+    std::size_t size = least;
     while (size < 4 * kept) size *= 2;
     std::vector<Entry> old(size);
-    shift_ = 64 - static_cast<unsigned>(std::countr_zero(size));
+    shift_ = shift_of(size);
     old.swap(entries_);
     used_ = 0;
     for (Entry const& entry : old)
       if (live(entry.handle)) put(entry);
   }
 
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_ = std::vector<Entry>(least);
   std::size_t used_ = 0;
-  unsigned shift_ = 0;  // 64 - the binary logarithm of the entries
+  unsigned shift_ = shift_of(least);
 };
 
 }  // namespace nntile::support

@@ -70,6 +70,16 @@ class Regions {
                  shape.steps;
     });
   }
+  /// The same of `bytes` bytes without steps, where one look finds it; default otherwise.
+  [[gnu::always_inline]] DataHandle find_at_once(void const* address,
+                                                 std::size_t bytes) const noexcept {
+    if (table_.region_map_ == nullptr) [[unlikely]]
+      return {};
+    return table_.region_map_->find_at_once(address, bytes, [this](DataHandle handle) {
+      Buffer const& buffer = table_[handle.index];
+      return buffer.generation == handle.generation && !has_lost_whole(buffer);
+    });
+  }
   /// Lets find_known find a buffer by its own address.
   void remember_whole(Buffer const& whole) noexcept { remember(whole, {0, whole.bytes, {}}); }
 
@@ -211,7 +221,36 @@ template <class Self> DataHandle StorageCalls<Self>::find(void const* address) {
 }
 
 template <class Self>
-DataHandle StorageCalls<Self>::region_at(void const* address, Region const& shape) {
+[[gnu::always_inline]] inline DataHandle StorageCalls<Self>::region_at(void const* address,
+                                                                       Region const& shape) {
+  struct Known {
+    DataHandle handle{};
+    Known(std::nullptr_t) {}
+    Known(DataHandle known) : handle(known) {}
+  };
+  if (!shape.steps.empty()) return region_at_slowly(address, shape);
+  // Numbers alone from here on, so that a run that is named where this is called is not stored.
+  std::size_t const offset = shape.offset, bytes = shape.bytes;
+  Known const known = state().thread.quickly("region_at", [&]() noexcept -> Known {
+    if (link_->any_dropped()) return nullptr;
+    auto const* const first = static_cast<std::byte const*>(address) + offset;
+    return Regions(state().table).find_at_once(first, bytes);
+  });
+  if (!(known.handle == DataHandle{})) [[likely]]
+    return known.handle;
+  return region_at_slowly(address, offset, bytes);
+}
+
+template <class Self>
+[[gnu::noinline]] DataHandle StorageCalls<Self>::region_at_slowly(void const* address,
+                                                                  std::size_t offset,
+                                                                  std::size_t bytes) {
+  return region_at_slowly(address, {offset, bytes, {}});
+}
+
+template <class Self>
+[[gnu::noinline]] DataHandle StorageCalls<Self>::region_at_slowly(void const* address,
+                                                                  Region const& shape) {
   auto const* const first = static_cast<std::byte const*>(address) + shape.offset;
   {
     Inside const inside(self(), "region_at");

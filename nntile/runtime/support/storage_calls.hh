@@ -138,6 +138,8 @@ template <class Self> class StorageCalls {
   LinkRef<Handle> const link_ = LinkRef<Handle>::make();
 
  private:
+  Handle region_at_slowly(void const* address, std::size_t offset, std::size_t bytes);
+  Handle region_at_slowly(void const* address, Region const& shape);
   Self& self() noexcept { return static_cast<Self&>(*this); }
   StorageState state() noexcept { return self().state(); }
   template <class Byte> Handle adopt_any(std::span<Byte> bytes, Place place, Release release) {
