@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a buffer of the ring's heap costs, without a task: allocation, retirement, scopes; beside
-// malloc.
+// What a buffer of the ring costs, without a task: allocation, retirement, scopes, beside malloc;
+// the note of its last use, and its look-up by handle and by address.
 
 #include <cstdlib>
 #include <vector>
 
 #include "bench/clock.hh"
 #include "bench/harness.hh"
+#include "nntile/runtime/regions.hh"
 #include "nntile/runtime/ring/ring.hh"
 
 namespace {
@@ -89,6 +90,91 @@ class Bench {
   std::vector<DataHandle> handles_;
 };
 
+/// Buffers side by side, so few that caches hold all that is known of them.
+constexpr std::uint32_t few = 64;
+constexpr std::size_t looks = 4096, line_bytes = 64;
+struct alignas(64) Memory {
+  std::byte bytes[few][line_bytes];
+};
+
+struct LookTimes {
+  Samples tracker, datum, map, map_latency, region_at, region_at_latency;
+};
+
+/// What submission and the PTO calls do with a buffer that there is.
+class Looks {
+ public:
+  Looks() : ring_({.workers = 1}) {
+    for (auto& line : memory_.bytes) {
+      handles_.push_back(table_.adopt(std::span<std::byte>(line), host, Release{}));
+      buffers_.push_back(&table_[handles_.back().index]);
+      support::Regions(table_).remember_whole(*buffers_.back());
+      of_ring_.push_back(ring_.adopt(std::span<std::byte>(line)));
+      (void)ring_.region_at(line, {0, sizeof line, {}});
+    }
+  }
+
+  /// Whether each buffer is found by its address.
+  bool check() {
+    bool good = true;
+    for (std::uint32_t i = 0; i < few; ++i) {
+      good = good && by_map(i) == handles_[i].index && by_ring(i) == of_ring_[i].index;
+      support::BufferTable::commit({buffers_[i], Access::read}, support::Ticket{i});
+      good = good && buffers_[i]->last_use == support::Ticket{i};
+    }
+    return good;
+  }
+
+  void round(Stopwatch const& watch, LookTimes& times) {
+    support::Buffer* const* const used = buffers_.data();
+    times.tracker.push_back(watch.cycles(looks, [&] {
+      for (std::uint32_t i = 0; i < looks; ++i)
+        support::BufferTable::commit({used[i % few], Access::read}, support::Ticket{i});
+    }));
+    times.datum.push_back(independent(
+        watch, [this](std::uint32_t i) { return table_.find(handles_[i], "bench").index; }));
+    auto const map = [this](std::uint32_t i) { return by_map(i); };
+    auto const ring = [this](std::uint32_t i) { return by_ring(i); };
+    times.map.push_back(independent(watch, map));
+    times.map_latency.push_back(dependent(watch, handles_, map));
+    times.region_at.push_back(independent(watch, ring));
+    times.region_at_latency.push_back(dependent(watch, of_ring_, ring));
+  }
+
+ private:
+  std::uint32_t by_map(std::uint32_t i) {
+    return support::Regions(table_).find_at_once(memory_.bytes[i], line_bytes).index;
+  }
+  std::uint32_t by_ring(std::uint32_t i) {
+    return ring_.region_at(memory_.bytes[i], {0, line_bytes, {}}).index;
+  }
+  template <class Look> double independent(Stopwatch const& watch, Look look) {
+    return watch.cycles(looks, [&] {
+      std::uint32_t sum = 0;
+      for (std::uint32_t i = 0; i < looks; ++i) sum += look(i % few);
+      asm volatile("" : : "r"(sum));
+    });
+  }
+  /// Each address is computed of the index that was found before: indices of buffers that were made
+  /// one after the other count up. That takes three additions and shifts of the time.
+  template <class Look>
+  double dependent(Stopwatch const& watch, std::vector<DataHandle> const& handles, Look look) {
+    std::uint32_t const first = handles[0].index;
+    return watch.cycles(looks, [&] {
+      std::uint32_t index = first;
+      for (std::uint32_t i = 0; i < looks; ++i) index = look((index + 1 - first) % few);
+      asm volatile("" : : "r"(index));
+    });
+  }
+
+  Memory memory_;
+  Ring ring_;
+  support::Failures failures_;
+  support::BufferTable table_{failures_};
+  std::vector<DataHandle> handles_, of_ring_;
+  std::vector<support::Buffer*> buffers_;
+};
+
 /// The same of the system's allocator.
 void round_of_malloc(Stopwatch const& watch, Times& times) {
   static std::vector<void*> pointers(buffers);
@@ -112,23 +198,34 @@ void round_of_malloc(Stopwatch const& watch, Times& times) {
 int main(int argc, char** argv) {
   bench::Records records(
       "alloc",
-      bench::parse(argc, argv,
-                   "Core cycles of one call of the ring's memory, without tasks: allocate, 1,000 "
-                   "buffers of 64 bytes in an open scope; retire, of them; pair, both in turn; "
-                   "close, of a scope with 1,000 buffers, by the buffer; scope, opened and closed "
-                   "empty. malloc: aligned_alloc and free."));
+      bench::parse(
+          argc, argv,
+          "Core cycles of one call of the ring's memory, without tasks: allocate, 1,000 "
+          "buffers of 64 bytes in an open scope; retire, of them; pair, both in turn; "
+          "close, of a scope with 1,000 buffers, by the buffer; scope, opened and closed "
+          "empty. malloc: aligned_alloc and free. tracker: the note of a task that a buffer "
+          "is its operand; datum: its record by its handle; map: its handle by its address, "
+          "of 64 buffers; region_at: the same as a call of the ring; latency: each address "
+          "follows from the handle before."));
   Bench bench;
   if (!bench.check()) {
     std::fprintf(stderr, "wrong: the heap's buffers do not lie one behind the other\n");
     return 1;
   }
+  Looks looks_at_buffers;
+  if (!looks_at_buffers.check()) {
+    std::fprintf(stderr, "wrong: a buffer is not found by its address\n");
+    return 1;
+  }
   int const rounds = records.options().quick ? 101 : 1001;
   Stopwatch const watch(bench::core_ghz());
   Times ours, system;
+  LookTimes looked;
   for (int round = -1; round < rounds; ++round) {
-    if (round == 0) ours = system = {};  // the first warms up
+    if (round == 0) ours = system = {}, looked = {};  // the first warms up
     bench.round(watch, ours);
     round_of_malloc(watch, system);
+    looks_at_buffers.round(watch, looked);
   }
   records.add("allocate", "ring", "cycles", "cycles", ours.allocate);
   records.add("retire", "ring", "cycles", "cycles", ours.retire);
@@ -139,5 +236,11 @@ int main(int argc, char** argv) {
   records.add("retire", "malloc", "cycles", "cycles", system.retire);
   records.add("pair", "malloc", "cycles", "cycles", system.pair);
   records.add_ratio("pair", "ring", "times_malloc", system.pair, ours.pair);
+  records.add("tracker", "ring", "cycles", "cycles", looked.tracker);
+  records.add("datum", "ring", "cycles", "cycles", looked.datum);
+  records.add("map", "ring", "cycles", "cycles", looked.map);
+  records.add("map", "ring", "latency_cycles", "cycles", looked.map_latency);
+  records.add("region_at", "ring", "cycles", "cycles", looked.region_at);
+  records.add("region_at", "ring", "latency_cycles", "cycles", looked.region_at_latency);
   return 0;
 }
