@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -85,10 +86,15 @@ template <class R> int count_wrong(MPI_Comm world, std::vector<ShardRule> const&
   return wrong;
 }
 
-/// The first jobs of as many ranks whose parts send something.
-std::vector<std::uint64_t> seeds_for(int ranks, std::size_t count) {
+std::uint64_t setting(char const* name, std::uint64_t otherwise) {
+  char const* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+/// The first jobs from a seed on, of as many ranks, whose parts send something.
+std::vector<std::uint64_t> seeds_for(int ranks, std::uint64_t first, std::size_t count) {
   std::vector<std::uint64_t> seeds;
-  for (std::uint64_t seed = 1; seeds.size() < count; ++seed) {
+  for (std::uint64_t seed = first; seeds.size() < count; ++seed) {
     RandomParts const parts(seed);
     if (!parts.refusal().empty() || parts.ranks() != ranks) continue;
     if (ranks == 1 || !traffic(Plan(parts.graph(), parts.options(), 0)).empty())
@@ -116,14 +122,20 @@ LargeBytes allocated_since(std::size_t number) {
   return all;
 }
 /// The same of random graphs, whose ranks take as many bytes, and send as many, as planned.
+/// NNTILE_RANDOM_PARTS (2) says how many, NNTILE_RANDOM_SEED (1) from which seed on.
 template <class R> int count_wrong_random(MPI_Comm world) {
   MpiComm comm(world);
-  Transfers transfers(comm);
+  // Of these, the memory of open transfers is compared too; in others, lists of tasks grow as well.
+  constexpr std::uint64_t few = 2;
+  std::uint64_t const count = setting("NNTILE_RANDOM_PARTS", few);
+  std::int64_t all_messages = 0;
   int wrong = 0;
   std::size_t by_libraries = 0;
   std::vector<PlannedTraffic> planned, counted = counted_by(comm);
-  for (std::uint64_t const seed : seeds_for(comm.size(), 2)) {
+  for (std::uint64_t const seed :
+       seeds_for(comm.size(), setting("NNTILE_RANDOM_SEED", 1), static_cast<std::size_t>(count))) {
     RandomParts const parts(seed);
+    Transfers transfers(comm);  // numbers of messages from 0 on
     SelfComm self;
     Transfers alone(self);
     Serial serial;
@@ -138,7 +150,10 @@ template <class R> int count_wrong_random(MPI_Comm world) {
     planned = runs.traffic;
     std::int64_t messages = 0;
     for (PlannedTraffic const& with : planned) messages += with.sent + with.received;
-    if (own > 1024 * static_cast<std::size_t>(messages))
+    all_messages += messages;
+    // Ring's first chunk for arguments of tasks that are submitted in a run, not replayed.
+    std::size_t const chunk = std::is_same_v<R, Ring> ? std::size_t{1} << 20 : 0;
+    if (own > 1024 * static_cast<std::size_t>(messages) + chunk && count == few)
       throw Error(concat("runs of ", messages, " messages allocate ", own, " bytes"));
     by_libraries += others;
     collect(store, here);
@@ -155,7 +170,12 @@ template <class R> int count_wrong_random(MPI_Comm world) {
     for (PlannedTraffic const& with : planned)
       if (std::find(counted.begin(), counted.end(), with) == counted.end()) ++wrong;
   }
-  if (comm.rank() == 0) std::printf("MPI allocates %zu bytes in runs\n", by_libraries);
+  if (comm.rank() == 0)
+    std::printf(
+        "MPI parts of %d ranks: %llu graphs, %lld messages of rank 0, MPI allocates %zu bytes in "
+        "runs\n",
+        comm.size(), static_cast<unsigned long long>(count), static_cast<long long>(all_messages),
+        by_libraries);
   return wrong;
 }
 
@@ -166,7 +186,7 @@ int main(int argc, char** argv) {
   (void)MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   try {
     wrong = count_wrong<Serial>(MPI_COMM_WORLD, ddp()) + count_wrong<Ring>(MPI_COMM_WORLD, fsdp()) +
-            count_wrong_random<Serial>(MPI_COMM_WORLD);
+            count_wrong_random<Serial>(MPI_COMM_WORLD) + count_wrong_random<Ring>(MPI_COMM_WORLD);
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);
