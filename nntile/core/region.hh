@@ -27,8 +27,7 @@ struct Region {
   bool operator==(Region const&) const = default;
 };
 
-/// Bytes from the first of a region to behind its last. Throws ValueError when no size_t holds
-/// that.
+/// Bytes from the first of a region to behind its last. Throws ValueError when size_t overflows.
 inline std::size_t span_of(Region const& region) {
   std::size_t span = region.bytes;
   for (Region::Step const& step : region.steps) {
