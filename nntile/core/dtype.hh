@@ -233,13 +233,34 @@ template <DType dtype> constexpr auto stored_tag() {
 /// each stored type serves them too.
 template <DType dtype> using stored_t = typename decltype(detail::stored_tag<dtype>())::type;
 
+namespace detail {
+
+template <class T, class... Others>
+inline constexpr bool is_one_of = (std::is_same_v<T, Others> || ...);
+
+}  // namespace detail
+
 /// A type that can be the element of a tile: one of those behind DType.
 template <class T>
 concept Element =
-    std::same_as<T, double> || std::same_as<T, float> || std::same_as<T, bf16_t> ||
-    std::same_as<T, fp16_t> || std::same_as<T, fp32_fast_tf32_t> ||
-    std::same_as<T, fp32_fast_fp16_t> || std::same_as<T, fp32_fast_bf16_t> ||
-    std::same_as<T, std::int64_t> || std::same_as<T, std::int32_t> || std::same_as<T, bool>;
+    detail::is_one_of<T, double, float, bf16_t, fp16_t, fp32_fast_tf32_t, fp32_fast_fp16_t,
+                      fp32_fast_bf16_t, std::int64_t, std::int32_t, bool>;
+
+namespace detail {
+
+template <class T> consteval bool is_required_element() {
+  constexpr bool has_dtype = Element<T>;
+  static_assert(has_dtype,
+                "an element of a tile is double, float, bf16_t, fp16_t, fp32_fast_tf32_t, "
+                "fp32_fast_fp16_t, fp32_fast_bf16_t, std::int64_t, std::int32_t or bool");
+  return has_dtype;
+}
+
+}  // namespace detail
+
+/// An Element; any other type is an error whose first line names what could stand there.
+template <class T>
+concept RequiredElement = detail::is_required_element<T>();
 
 /// A double rounded to T, once; the fp32_fast tags round as fp32.
 template <Element T>

@@ -149,6 +149,60 @@ concept Runtime =
       { constant.workers() } -> std::same_as<Workers>;
     };
 
+namespace detail {
+
+/// Whether R is a Runtime; says which member any other type lacks, or has of another kind.
+template <class R> consteval bool is_required_runtime() {
+  constexpr bool has_handle = requires { requires std::copyable<typename R::Handle>; };
+  static_assert(has_handle, "a runtime needs a type `Handle`: a copyable name of a buffer");
+  if constexpr (has_handle && !Runtime<R>) {
+    using Handle = typename R::Handle;
+    static_assert(
+        requires(R& runtime, std::size_t bytes, Place place, Lifetime lifetime) {
+          { runtime.allocate(bytes, place, lifetime) } -> std::same_as<Handle>;
+        }, "a runtime needs `Handle allocate(std::size_t bytes, Place, Lifetime)`");
+    static_assert(
+        requires(R& runtime, std::span<std::byte> bytes, Place place, Release release) {
+          { runtime.adopt(bytes, place, release) } -> std::same_as<Handle>;
+        }, "a runtime needs `Handle adopt(std::span<std::byte>, Place, Release)`");
+    static_assert(
+        requires(R& runtime, Handle handle) { runtime.retire(handle); },
+        "a runtime needs `void retire(Handle)`");
+    static_assert(
+        requires(R& runtime, Task<Handle> const& task) {
+          { runtime.submit(task) } -> std::same_as<Event>;
+        }, "a runtime needs `Event submit(Task<Handle> const&)`");
+    static_assert(
+        requires(R& runtime, Handle handle, Access access) {
+          { runtime.lock(handle, access) } -> std::same_as<std::span<std::byte>>;
+        }, "a runtime needs `std::span<std::byte> lock(Handle, Access)`");
+    static_assert(
+        requires(R& runtime, Handle handle) { runtime.unlock(handle); },
+        "a runtime needs `void unlock(Handle)`");
+    static_assert(
+        requires(R& runtime, Event event) { runtime.wait(event); },
+        "a runtime needs `void wait(Event)`");
+    static_assert(
+        requires(R& runtime, Event event) {
+          { runtime.done(event) } -> std::same_as<bool>;
+        }, "a runtime needs `bool done(Event)`");
+    static_assert(
+        requires(R& runtime) { runtime.wait_all(); }, "a runtime needs `void wait_all()`");
+    static_assert(
+        requires(R const& runtime) {
+          { runtime.workers() } -> std::same_as<Workers>;
+        }, "a runtime needs `Workers workers() const`");
+  }
+  return Runtime<R>;
+}
+
+}  // namespace detail
+
+/// A Runtime; any other type is an error whose first line names what it lacks. For parameters of
+/// classes, and to assert after a runtime of one's own.
+template <class R>
+concept RequiredRuntime = detail::is_required_runtime<R>();
+
 /// Adopts const bytes as well: a task or lock that would write them is a ValueError, and they may
 /// overlap other const bytes. Writable bytes are adopted by one handle at a time: an overlap is a
 /// ValueError, until the other handle is retired and its tasks have ended.
@@ -352,5 +406,32 @@ concept Executor = requires(X& executor, X const& constant, Job job) {
   { constant.workers() } -> std::same_as<Workers>;
   executor.on_idle(job);
 };
+
+namespace detail {
+
+/// Whether X is an Executor; says which member any other type lacks, or has of another kind.
+template <class X> consteval bool is_required_executor() {
+  static_assert(
+      requires(X& executor, Job job) { executor.spawn(job); },
+      "an executor needs `void spawn(Job)`: runs the job once on some thread");
+  static_assert(
+      requires(X& executor) {
+        { executor.help() } -> std::same_as<bool>;
+      }, "an executor needs `bool help()`: runs one spawned job, false if there is none");
+  static_assert(
+      requires(X const& executor) {
+        { executor.workers() } -> std::same_as<Workers>;
+      }, "an executor needs `Workers workers() const`");
+  static_assert(
+      requires(X& executor, Job job) { executor.on_idle(job); },
+      "an executor needs `void on_idle(Job)`: runs the job now and then on an idle thread");
+  return Executor<X>;
+}
+
+}  // namespace detail
+
+/// An Executor; any other type is an error whose first line names what it lacks.
+template <class X>
+concept RequiredExecutor = detail::is_required_executor<X>();
 
 }  // namespace nntile

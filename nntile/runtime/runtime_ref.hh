@@ -27,7 +27,7 @@ concept LinkedRuntime = Runtime<R> && requires(R& runtime, typename R::Handle ha
 /// A runtime, or none. Where it models LinkedRuntime, its end is noticed, and nothing here that is
 /// for destructors throws or depends on the thread; elsewhere the runtime outlives it. Cost: a
 /// count up and down for each copy, a load for each use.
-template <Runtime R> class RuntimeRef {
+template <RequiredRuntime R> class RuntimeRef {
  public:
   using Handle = typename R::Handle;
 

@@ -18,7 +18,7 @@ namespace nntile {
 /// dies. On a ScopedRuntime, runtime.allocate(.., lifetime) belongs to it too; elsewhere `allocate`
 /// of the scope is the only way in, and closing the only way out. If the runtime ends before it,
 /// closing does nothing.
-template <Runtime R> class [[nodiscard]] Scope {
+template <RequiredRuntime R> class [[nodiscard]] Scope {
  public:
   /// Throws LifetimeError for `persistent`.
   Scope(R& runtime, Lifetime lifetime, CallSite site = CallSite::here())

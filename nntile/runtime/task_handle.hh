@@ -18,7 +18,7 @@ namespace nntile {
 /// the destructor never throws; `wait` reports failures, and so does the runtime's `wait_all` in
 /// any case. If the runtime ends before it, `wait` throws LifetimeError, and the destructor does
 /// nothing. `wait` and the destructor drive the runtime.
-template <Runtime R> class [[nodiscard]] TaskHandle {
+template <RequiredRuntime R> class [[nodiscard]] TaskHandle {
  public:
   /// Names no task: it is complete.
   TaskHandle() = default;
@@ -64,7 +64,7 @@ template <Runtime R> class [[nodiscard]] TaskHandle {
 };
 
 /// Tasks to be waited for together. Like its handles, it waits when it dies and never throws then.
-template <Runtime R> class [[nodiscard]] TaskGroup {
+template <RequiredRuntime R> class [[nodiscard]] TaskGroup {
  public:
   void add(TaskHandle<R>&& task) { tasks_.push_back(std::move(task)); }
 

@@ -8,7 +8,7 @@ namespace nntile {
 
 /// Owns the tiles of one tensor, cut by any Tiling. Ops on tensors submit one task per tile of the
 /// op; tensors that share an axis must be cut alike along it.
-template <Element T, Runtime R> class Tensor : public OwnedTiles<T, R, Tiling> {
+template <RequiredElement T, RequiredRuntime R> class Tensor : public OwnedTiles<T, R, Tiling> {
   using Base = OwnedTiles<T, R, Tiling>;
 
  public:

@@ -8,7 +8,7 @@ namespace nntile {
 
 /// Owns one buffer of a runtime: column-major, contiguous, 64-byte aligned. Ops on tiles are one
 /// task.
-template <Element T, Runtime R> class Tile : public OwnedTiles<T, R, Shape> {
+template <RequiredElement T, RequiredRuntime R> class Tile : public OwnedTiles<T, R, Shape> {
   using Base = OwnedTiles<T, R, Shape>;
 
  public:

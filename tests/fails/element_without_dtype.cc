@@ -1,5 +1,5 @@
-// error: Element<T>.* class nntile::Tile|constraints not satisfied for class template 'Tile'
-// note: Element<.*long double|long double. does not satisfy .Element
+// error: an element of a tile is double, float, bf16_t, .*std::int32_t or bool
+// note: Element<.*long double|T = long double|long double. does not satisfy .Element
 // SPDX-License-Identifier: BSD-3-Clause
 // A type that no DType stands for is no element of a tile.
 #include "nntile/runtime/archetype.hh"

@@ -1,5 +1,5 @@
-// error: Executor<X>.* class nntile::Engine|constraints not satisfied for class template 'Engine'
-// note: executor\.help\(\)
+// error: an executor needs `bool help\(\)`: runs one spawned job, false if there is none
+// note: Executor<X>.* class nntile::Engine|constraints not satisfied for class template 'Engine'
 // SPDX-License-Identifier: BSD-3-Clause
 // An executor without `help` fails where the engine is named.
 #include "nntile/runtime/engine/engine.hh"

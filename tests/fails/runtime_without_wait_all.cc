@@ -1,5 +1,6 @@
-// error: Runtime<R> class nntile::TaskHandle|constraints not satisfied for class template 'TaskHandle'
-// note: runtime\.wait_all\(\)
+// error: a runtime needs `void wait_all\(\)`
+// note: Runtime<R> class nntile::TaskHandle|constraints not satisfied for class template 'TaskHandle'
+// error: a runtime needs a type `Handle`: a copyable name of a buffer
 // SPDX-License-Identifier: BSD-3-Clause
 // A runtime that lacks a member fails with the name of that member.
 #include "nntile/runtime/archetype.hh"
@@ -18,9 +19,13 @@ struct Mine {
   std::span<std::byte> lock(Handle, Access) { return {}; }
   void unlock(Handle) {}
   Workers workers() const { return {}; }
-#ifndef NNTILE_FAIL
+#if NNTILE_FAIL != 1
   void wait_all() {}
 #endif
 };
 
+#if NNTILE_FAIL == 2
+static_assert(sizeof(TaskHandle<int>) > 0);
+#else
 static_assert(sizeof(TaskHandle<Mine>) > 0);
+#endif
