@@ -8,145 +8,279 @@
 namespace nntile::kernels::cuda {
 namespace {
 
-/// C in squares of `side` a block, of which each thread has every sixteenth row and column;
-/// `depth` steps of k lie in shared memory at once. `pair`: of canonical groups.
-template <class S, bool pair> struct GemmKernel {
+/// C in rectangles of `64 * quads` rows a block, whose threads have rows and columns by fours, 64
+/// apart. While a panel of k is multiplied in shared memory, the next one comes from memory into
+/// registers. `pair`: of canonical groups.
+template <class S, bool pair, int quads> struct GemmKernel {
   using T = compute_t<S>;
-  static constexpr int side = 64, depth = 16, across = 16;
-  static constexpr int own = side / across;
-  static constexpr int threads = across * across;
-  static constexpr int padded = side + 1;  // columns begin in banks of their own
-  static constexpr std::size_t panel_elements = depth * padded;
+  static constexpr int threads = 256;
+  static constexpr bool wide = pair || sizeof(T) > sizeof(float);  // twice the registers a sum
+  static constexpr int least_blocks = wide ? 1 : 2;
+  static constexpr int own_rows = 4 * quads, own_columns = wide ? 4 : 4 * quads;
+  static constexpr int rows = 16 * own_rows, columns = 16 * own_columns;
+  static constexpr int depth = 4 * threads / rows;  // steps of k: each thread fetches four elements
+  /// Fours stay together, and those of lines beside each other fall into banks of their own.
+  static constexpr int padded_rows = rows + 4, padded_columns = columns + 4;
+  static constexpr std::size_t left_elements = depth * padded_rows;
+  static constexpr std::size_t panel_elements = left_elements + depth * padded_columns;
+  static constexpr std::size_t shared_bytes = 2 * panel_elements * sizeof(T);
+  /// Steps whose operands are in registers at once; 64 sums leave room for those of one.
+  static constexpr int unrolled = own_rows * own_columns > 32 ? 1 : depth;
+  static_assert(16 * rows <= 2 * panel_elements, "columns of results take the place of panels");
   DeviceCall<ops::Gemm> call;
 
+  static constexpr NNTILE_ALWAYS_INLINE Index pieces(Index extent, int size) {
+    return (extent + size - 1) / size;
+  }
+  static Index blocks(ops::Gemm::Args const& args) {
+    return pieces(args.m, rows) * pieces(args.n, columns) * args.batch;
+  }
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
     GemmKernel const kernel{DeviceCall<ops::Gemm>(from)};
-    auto const& args = kernel.call.arguments.args;
-    return launch_over(squares(args.m) * squares(args.n) * args.batch, 1, stream, kernel,
-                       2 * panel_elements * sizeof(T));
+    return launch_over(blocks(kernel.call.arguments.args), 1, stream, kernel, shared_bytes);
   }
 
   NNTILE_DEVICE void operator()(Thread& thread) const {
     auto const& args = call.args();
-    Index const rows = squares(args.m), columns = squares(args.n);
-    for (Index at = thread.block(); at < rows * columns * args.batch; at += thread.blocks())
-      square(thread, at % rows * side, at / rows % columns * side, at / rows / columns);
+    Index const down = pieces(args.m, rows), right = pieces(args.n, columns);
+    for (Index at = thread.block(); at < down * right * args.batch; at += thread.blocks())
+      rectangle(thread, at % down * rows, at / down % right * columns, at / down / right);
   }
 
  private:
-  static constexpr NNTILE_ALWAYS_INLINE Index squares(Index extent) {
-    return (extent + side - 1) / side;
+  /// A warp has 8 fours of rows and 4 of columns: what its lanes read at once is 128 bytes at most.
+  static NNTILE_DEVICE int first_row(Thread const& thread) {
+    return 4 * (thread.rank() / warp_size % 2 * 8 + thread.rank() % 8);
+  }
+  static NNTILE_DEVICE int first_column(Thread const& thread) {
+    return 4 * (thread.rank() / (2 * warp_size) * 4 + thread.rank() % warp_size / 8);
+  }
+  /// Of a thread's rows or columns, the distance of one from its first.
+  static constexpr NNTILE_ALWAYS_INLINE int place(int number) {
+    return number / 4 * 64 + number % 4;
   }
 
-  /// The square of one product of the batch whose first row and column are given.
-  NNTILE_DEVICE void square(Thread& thread, Index row, Index column, Index batch) const {
+  /// What one thread brings of the panels of an operand: four elements of `lines` times `depth`,
+  /// those beyond the extents as 0. A line's steps are beside each other if `k_first`, else the
+  /// lines of a step are.
+  template <int lines> struct Carrier {
+    static constexpr int fours = lines * depth / 4;
+    static_assert(fours <= threads);
+    S const* from;
+    Index stride;  // from panel to panel
+    int there;     // lines
+    bool k_first, whole;
+    Quad<S> taken;
+
+    NNTILE_DEVICE Carrier(Thread const& thread, S const* base, bool by_steps, Index ld, Index first,
+                          Index extent, Index k)
+        : stride(depth * (by_steps ? 1 : ld)), k_first(by_steps) {
+      int const line = line_of(thread), step = step_of(thread);
+      there = extent - first < lines ? static_cast<int>(extent - first) : lines;
+      from = base + (by_steps ? k + step + (first + line) * ld : first + line + (k + step) * ld);
+      whole = thread.rank() < fours && line + (by_steps ? 1 : 4) <= there &&
+              reinterpret_cast<std::uintptr_t>(from) % alignof(Quad<S>) == 0;
+    }
+    NNTILE_DEVICE int line_of(Thread const& thread) const {
+      return k_first ? thread.rank() / (depth / 4) : thread.rank() % (lines / 4) * 4;
+    }
+    NNTILE_DEVICE int step_of(Thread const& thread) const {
+      return k_first ? thread.rank() % (depth / 4) * 4 : thread.rank() / (lines / 4);
+    }
+
+    NNTILE_DEVICE void fetch(Thread const& thread, int steps) {
+      if (whole && steps == depth) {
+        taken = thread.four(from, 0);
+      } else {
+        int const line = line_of(thread), step = step_of(thread);
+        for (int i = 0; i < 4; ++i) {
+          bool const inside =
+              k_first ? line < there && step + i < steps : line + i < there && step < steps;
+          taken.of[i] = inside ? from[i] : S{};
+        }
+      }
+      from += stride;
+    }
+
+    template <class Scale>
+    NNTILE_DEVICE void store(Thread const& thread, Shared<T> const& panel, Scale scale) const {
+      constexpr int padded = lines + 4;
+      if (thread.rank() >= fours) return;
+      int const line = line_of(thread), step = step_of(thread);
+      Quad<T> values;
+      for (int i = 0; i < 4; ++i) values.of[i] = scale(get(taken.of + i)).v;
+      if (k_first)
+        for (int i = 0; i < 4; ++i) panel[(step + i) * padded + line] = values.of[i];
+      else
+        thread.set_four(panel, step * padded + line, values);
+    }
+  };
+
+  using Sums = Vec<T> (&)[own_columns][own_rows];
+
+  NNTILE_DEVICE ChainResult<S> result(Index batch) const {
     using Operand = ops::Gemm::Operand;
     auto const& args = call.args();
     auto const buffers = call.buffers();
-    Index const to = args.c_offset + batch * args.c_stride;
-    ChainResult<S> const c =
-        ChainResult<S>{buffers.template at<S>(Operand::c), buffers.template at<T>(Operand::carry),
-                       args.beta, args.chain, args.finishing}
-            .at(to);
-    Index const i0 = row + thread.rank() % across, j0 = column + thread.rank() / across;
-    Vec<T> sums[own][own];
-    for (int j = 0; j < own; ++j)
-      for (int i = 0; i < own; ++i)
-        if (!pair && inside(i0, i, args.m) && inside(j0, j, args.n))
-          sums[j][i] = Vec<T>::raw(c.start(i0 + i * across + (j0 + j * across) * args.ldc));
-        else
-          sums[j][i] = Vec<T>(0);
+    return ChainResult<S>{buffers.template at<S>(Operand::c),
+                          buffers.template at<T>(Operand::carry), args.beta, args.chain,
+                          args.finishing}
+        .at(args.c_offset + batch * args.c_stride);
+  }
+
+  /// The rectangle of one product of the batch whose first row and column are given.
+  NNTILE_DEVICE void rectangle(Thread& thread, Index row, Index column, Index batch) const {
+    auto const& args = call.args();
+    ChainResult<S> const c = result(batch);
+    Index const i0 = row + first_row(thread), j0 = column + first_column(thread);
+    Vec<T> sums[own_columns][own_rows];
+    NNTILE_UNROLL()
+    for (int j = 0; j < own_columns; ++j) NNTILE_UNROLL()
+    for (int i = 0; i < own_rows; ++i)
+      if (!pair && i0 + place(i) < args.m && j0 + place(j) < args.n)
+        sums[j][i] = Vec<T>::raw(c.start(i0 + place(i) + (j0 + place(j)) * args.ldc));
+      else
+        sums[j][i] = Vec<T>(0);
     if constexpr (pair) {
-      Vec<T> left[own][own];
+      Vec<T> left[own_columns][own_rows];
       add_products(thread, row, column, batch, 0, args.left_terms, sums);
-      for (int j = 0; j < own; ++j)
-        for (int i = 0; i < own; ++i) left[j][i] = sums[j][i], sums[j][i] = Vec<T>(0);
+      NNTILE_UNROLL()
+      for (int j = 0; j < own_columns; ++j) NNTILE_UNROLL()
+      for (int i = 0; i < own_rows; ++i) left[j][i] = sums[j][i], sums[j][i] = Vec<T>(0);
       add_products(thread, row, column, batch, args.left_terms, args.k, sums);
-      for (int j = 0; j < own; ++j)
-        for (int i = 0; i < own; ++i)
-          if (inside(i0, i, args.m) && inside(j0, j, args.n))
-            sums[j][i] = Vec<T>::raw(c.of_pair(i0 + i * across + (j0 + j * across) * args.ldc,
-                                               left[j][i].v, sums[j][i].v));
+      NNTILE_UNROLL()
+      for (int j = 0; j < own_columns; ++j) NNTILE_UNROLL()
+      for (int i = 0; i < own_rows; ++i)
+        if (i0 + place(i) < args.m && j0 + place(j) < args.n)
+          sums[j][i] = Vec<T>::raw(
+              c.of_pair(i0 + place(i) + (j0 + place(j)) * args.ldc, left[j][i].v, sums[j][i].v));
     } else {  // k is 0 in the task that finishes groups
       add_products(thread, row, column, batch, 0, args.k, sums);
     }
-    finish(c, i0, j0, sums);
-  }
-
-  static NNTILE_DEVICE bool inside(Index first, int number, Index extent) {
-    return first + number * across < extent;
+    finish(thread, row, column, batch, sums);
   }
 
   /// Those of k from `first` to `end`.
   NNTILE_DEVICE void add_products(Thread& thread, Index row, Index column, Index batch, Index first,
-                                  Index end, Vec<T> (&sums)[own][own]) const {
+                                  Index end, Sums sums) const {
     using Operand = ops::Gemm::Operand;
+    if (first >= end) return;
     auto const& args = call.args();
     auto const buffers = call.buffers();
-    S const* const a =
-        buffers.template at<S const>(Operand::a) + args.a_offset + batch * args.a_stride;
-    S const* const b =
-        buffers.template at<S const>(Operand::b) + args.b_offset + batch * args.b_stride;
-    Shared<T> const left = thread.template shared<T>(0, panel_elements);
-    Shared<T> const right = thread.template shared<T>(panel_elements * sizeof(T), panel_elements);
     Vec<T> const alpha(args.alpha);
-    int const x = thread.rank() % across, y = thread.rank() / across;
-    for (Index begin = first; begin < end; begin += depth) {
+    Carrier<rows> a(
+        thread, buffers.template at<S const>(Operand::a) + args.a_offset + batch * args.a_stride,
+        args.trans_a, args.lda, row, args.m, first);
+    Carrier<columns> b(
+        thread, buffers.template at<S const>(Operand::b) + args.b_offset + batch * args.b_stride,
+        !args.trans_b, args.ldb, column, args.n, first);
+    auto const fetch = [&](Index begin) {
       int const steps = end - begin < depth ? static_cast<int>(end - begin) : depth;
-      fetch(thread, left, a, args.trans_a, args.lda, row, args.m, begin, steps,
-            [&](Vec<T> value) { return alpha * value; });
-      fetch(thread, right, b, !args.trans_b, args.ldb, column, args.n, begin, steps,
-            [](Vec<T> value) { return value; });
+      a.fetch(thread, steps);
+      b.fetch(thread, steps);
+    };
+    auto const store = [&](int side) {
+      a.store(thread, left(thread, side), [&](Vec<T> value) { return alpha * value; });
+      b.store(thread, right(thread, side), [](Vec<T> value) { return value; });
+    };
+    fetch(first);
+    store(0);
+    thread.sync();
+    int side = 0;
+    Index begin = first;
+    for (; end - begin > depth; begin += depth, side = 1 - side) {
+      fetch(begin + depth);
+      NNTILE_UNROLL(unrolled)
+      for (int k = 0; k < depth; ++k) multiply(thread, side, k, sums);
+      store(1 - side);
       thread.sync();
-      for (int k = 0; k < steps; ++k) {
-        Vec<T> of_a[own], of_b[own];
-        for (int i = 0; i < own; ++i) of_a[i] = Vec<T>::raw(left[k * padded + x + i * across]);
-        for (int j = 0; j < own; ++j) of_b[j] = Vec<T>::raw(right[k * padded + y + j * across]);
-        for (int j = 0; j < own; ++j)
-          for (int i = 0; i < own; ++i) sums[j][i] = fma(of_a[i], of_b[j], sums[j][i]);
+    }
+    NNTILE_UNROLL(1)
+    for (int k = 0; k < static_cast<int>(end - begin); ++k) multiply(thread, side, k, sums);
+    thread.sync();
+  }
+
+  static NNTILE_DEVICE Shared<T> left(Thread const& thread, int side) {
+    return thread.template shared<T>(static_cast<std::size_t>(side) * panel_elements * sizeof(T),
+                                     left_elements);
+  }
+  static NNTILE_DEVICE Shared<T> right(Thread const& thread, int side) {
+    return thread.template shared<T>(
+        (static_cast<std::size_t>(side) * panel_elements + left_elements) * sizeof(T),
+        panel_elements - left_elements);
+  }
+
+  /// One step of k, of the panels of a side.
+  static NNTILE_DEVICE void multiply(Thread const& thread, int side, int k, Sums sums) {
+    Shared<T> const of_left = left(thread, side), of_right = right(thread, side);
+    Vec<T> of_a[own_rows], of_b[own_columns];
+    NNTILE_UNROLL()
+    for (int q = 0; q < own_rows / 4; ++q) {
+      Quad<T> const four = thread.four(of_left, k * padded_rows + 64 * q + first_row(thread));
+      NNTILE_UNROLL()
+      for (int i = 0; i < 4; ++i) of_a[4 * q + i] = Vec<T>::raw(four.of[i]);
+    }
+    NNTILE_UNROLL()
+    for (int q = 0; q < own_columns / 4; ++q) {
+      Quad<T> const four =
+          thread.four(of_right, k * padded_columns + 64 * q + first_column(thread));
+      NNTILE_UNROLL()
+      for (int j = 0; j < 4; ++j) of_b[4 * q + j] = Vec<T>::raw(four.of[j]);
+    }
+    NNTILE_UNROLL()
+    for (int j = 0; j < own_columns; ++j) NNTILE_UNROLL()
+    for (int i = 0; i < own_rows; ++i) sums[j][i] = fma(of_a[i], of_b[j], sums[j][i]);
+  }
+
+  /// Bias and activation where the chain ends, and the result's rounding. Sums go through shared
+  /// memory, a column of each thread at once, so that a warp writes what is beside each other.
+  NNTILE_DEVICE void finish(Thread& thread, Index row, Index column, Index batch, Sums sums) const {
+    auto const& args = call.args();
+    ChainResult<S> const c = result(batch);
+    S const* const bias = call.buffers().template at<S const>(ops::Gemm::Operand::bias);
+    Shared<T> const staged = thread.template shared<T>(0, 16 * rows);
+    Index const i = row + thread.rank() % rows;
+    bool const biased = args.chain.last && bias != nullptr && i < args.m;
+    Vec<T> const added = biased ? get(bias + args.bias_offset + i) : Vec<T>(0);
+    NNTILE_UNROLL()
+    for (int j = 0; j < own_columns; ++j) {
+      NNTILE_UNROLL()
+      for (int q = 0; q < own_rows / 4; ++q) {
+        Quad<T> four;
+        for (int each = 0; each < 4; ++each) four.of[each] = sums[j][4 * q + each].v;
+        thread.set_four(staged, first_column(thread) / 4 * rows + 64 * q + first_row(thread), four);
       }
       thread.sync();
-    }
-  }
-
-  /// `steps` of k of the `side` lines from `first` on, those beyond `extent` as 0. A line's steps
-  /// are beside each other if `k_first`, else the lines of a step are.
-  template <class Scale>
-  static NNTILE_DEVICE void fetch(Thread& thread, Shared<T> const& panel, S const* from,
-                                  bool k_first, Index ld, Index first, Index extent, Index k,
-                                  int steps, Scale scale) {
-    for (int at = thread.rank(); at < side * depth; at += threads) {
-      int const step = k_first ? at % depth : at / side;
-      int const line = k_first ? at / depth : at % side;
-      if (step >= steps) continue;
-      bool const is_there = first + line < extent;
-      Index const place = k_first ? k + step + (first + line) * ld : first + line + (k + step) * ld;
-      panel[step * padded + line] = is_there ? scale(get(from + place)).v : T(0);
-    }
-  }
-
-  /// Bias and activation where the chain ends, and the result's rounding.
-  NNTILE_DEVICE void finish(ChainResult<S> const& c, Index i0, Index j0,
-                            Vec<T> (&sums)[own][own]) const {
-    auto const& args = call.args();
-    S const* const bias = call.buffers().template at<S const>(ops::Gemm::Operand::bias);
-    for (int j = 0; j < own; ++j)
-      for (int i = 0; i < own; ++i) {
-        if (!inside(i0, i, args.m) || !inside(j0, j, args.n)) continue;
-        Index const row = i0 + i * across;
-        Vec<T> sum = sums[j][i];
-        if (args.chain.last && bias != nullptr) sum += get(bias + args.bias_offset + row);
+      NNTILE_UNROLL(1)
+      for (int of = thread.rank() / rows; of < 16; of += threads / rows) {
+        Index const to = column + 4 * of + place(j);
+        Vec<T> sum = Vec<T>::raw(staged[of * rows + thread.rank() % rows]);
+        if (i >= args.m || to >= args.n) continue;
+        if (biased) sum += added;
         if (args.chain.last && args.activation == Activation::gelu_tanh)
           sum = ops::Gelutanh::apply({}, sum);
-        c.put(row + (j0 + j * across) * args.ldc, sum.v);
+        c.put(i + to * args.ldc, sum.v);
       }
+      thread.sync();
+    }
   }
 };
 
+/// Larger blocks read less of shared memory for a product, where there are enough of them and they
+/// are not half empty.
+template <class S, bool pair> Status enqueue_gemm(KernelCall const& call, void* stream) noexcept {
+  auto const args = arguments<ops::Gemm>(call);
+  using Large = GemmKernel<S, pair, 2>;
+  if (args.m > Large::rows / 2 && args.n > Large::columns / 2 &&
+      Large::blocks(args) >= multiprocessors())
+    return Large::enqueue(call, stream);
+  return GemmKernel<S, pair, 1>::enqueue(call, stream);
+}
+
 template <class S> struct Gemm {
   static Status enqueue(KernelCall const& call, void* stream) noexcept {
-    return arguments<ops::Gemm>(call).left_terms > 0 ? GemmKernel<S, true>::enqueue(call, stream)
-                                                     : GemmKernel<S, false>::enqueue(call, stream);
+    return arguments<ops::Gemm>(call).left_terms > 0 ? enqueue_gemm<S, true>(call, stream)
+                                                     : enqueue_gemm<S, false>(call, stream);
   }
 };
 

@@ -17,13 +17,18 @@
 //
 //   rank(), block(), blocks()         its place in the block, the block's in the grid, how many there are
 //   shared<T>(offset, count)          elements of the block's shared memory, from a byte on: float or double
+//   four(array, i)                    elements i to i + 3 of shared memory, or of memory, read at once: their
+//                                     place is a multiple of their bytes, or of 16
+//   set_four(array, i, values)        the same of shared memory, written
 //   sync()                            all threads of the block have come here, and see what each wrote
 //   sync_warp()                       the same of the 32 threads of its warp
 //   exchange(value, mask)             the value of lane (own lane xor mask), all lanes of the warp at once
 //   from(value, lane)                 the value of one lane, likewise
 //   ballot(vote)                      bit l is the vote of lane l, likewise
 //
-// Every thread of a block, or of a warp, comes to the same calls in the same order.
+// Every thread of a block, or of a warp, comes to the same calls in the same order. The host knows
+//
+//   multiprocessors()                 how many blocks the calling thread's device runs at once, at least
 // clang-format on
 
 #include <cstddef>
@@ -41,6 +46,11 @@ inline constexpr int warp_size = 32;
 struct Grid {
   Index blocks = 1;
   std::size_t shared = 0;
+};
+
+/// Elements that are read or written at once.
+template <class T> struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Quad {
+  T of[4];
 };
 
 }  // namespace nntile::kernels::cuda
@@ -65,6 +75,12 @@ class Thread {
     extern __shared__ __align__(16) unsigned char memory[];
     return reinterpret_cast<T*>(memory + offset);
   }
+  template <class T> __device__ Quad<T> four(T const* array, Index i) const {
+    return *reinterpret_cast<Quad<T> const*>(array + i);
+  }
+  template <class T> __device__ void set_four(T* array, Index i, Quad<T> const& values) const {
+    *reinterpret_cast<Quad<T>*>(array + i) = values;
+  }
   __device__ void sync() const { __syncthreads(); }
   __device__ void sync_warp() const { __syncwarp(); }
   template <class T> __device__ T exchange(T value, int mask) const {
@@ -77,6 +93,13 @@ class Thread {
 };
 
 template <class T> using Shared = T*;
+
+inline int multiprocessors() {
+  int device = 0, count = 1;
+  (void)cudaGetDevice(&device);
+  (void)cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+  return count;
+}
 
 template <class Kernel> consteval int least_blocks() {
   if constexpr (requires { Kernel::least_blocks; })

@@ -40,9 +40,9 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   auto const add = [&](test::OpCase c, double bytes = 1, double flops = 1, char const* why = "",
                        double fp64 = 0) { all.push_back({std::move(c), bytes, flops, why, fp64}); };
-  char const* const lds = "8 words of shared memory for 16 FMAs: half the rate";
+  char const* const issued = "an FMA takes 1.17 instructions: 7 a step, and what brings panels";
   for (auto const& [m, k] : {std::pair{3 * e, e}, {e, e}, {4 * e, e}, {e, 4 * e}, {v, e}})
-    add(op_case<ops::Gemm>({}, {{m, k}, {k, n}, {m, n}}), 1, 2, lds);
+    add(op_case<ops::Gemm>({}, {{m, k}, {k, n}, {m, n}}), 1, 1.17, issued);
   add(op_case<ops::Attention>({.causal = true}, {q, q, q, q, rows, rows}), 1, 1.2,
       "whole blocks on the diagonal, and powers");
   add(op_case<ops::AttentionBackward>({.causal = true}, {q, q, q, q, rows, rows, q, q, q, q}), 1,

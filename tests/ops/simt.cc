@@ -84,6 +84,12 @@ int check_bits(OpCase const& c, Cuts const& cuts = {}) {
   return checked;
 }
 
+/// What kernels are told of their device, while it lives.
+struct Multiprocessors {
+  explicit Multiprocessors(int count) { simt::set_multiprocessors(count); }
+  ~Multiprocessors() { simt::set_multiprocessors(1); }
+};
+
 /// Without AVX2 there are no kernels of the CPU with these bits.
 bool comparable() {
   if (kernels::available(Isa::v3)) return true;
@@ -183,6 +189,14 @@ TEST_CASE("the emulator refuses what is outside of shared memory, or was never w
   CHECK(complaint([](Thread& thread) {
           (void)static_cast<float>(thread.shared<float>(8, 1)[0]);
         }) == "reads byte 8 of shared memory, which nothing has written");
+  CHECK(complaint([](Thread& thread) { thread.set_four(thread.shared<float>(0, 64), 64, {}); }) ==
+        "element 67 of 64 in shared memory");
+  CHECK(complaint([](Thread& thread) { (void)thread.four(thread.shared<float>(0, 64), 2); }) ==
+        "four elements from byte 8, which is not a multiple of 16");
+  alignas(16) static constexpr float memory[8] = {};
+  CHECK(complaint([](Thread& thread) { (void)thread.four(memory, 1); }) ==
+        "four elements of memory that begin at no multiple of 16 bytes");
+  CHECK(complaint([](Thread& thread) { (void)thread.four(memory, 4); }) == "nothing");
   CHECK(complaint([](Thread&) {}, 1 << 20) == "1048576 bytes of shared memory; a block has 49152");
 }
 
@@ -245,6 +259,26 @@ TEST_CASE("every kernel of the device has the bits of the CPU's", "[ops][simt]")
   CHECK(checked > 60);
 }
 
+TEST_CASE("large blocks of products begin anywhere, and apply bias and activation", "[ops][simt]") {
+  if (!comparable()) return;
+  for (bool const trans_a : {false, true})
+    for (bool const trans_b : {false, true}) {
+      Index const m = 201, k = 27, n = 133;  // a cut begins at no multiple of four
+      Shape const a = trans_a ? Shape{k, m} : Shape{m, k};
+      Shape const b = trans_b ? Shape{n, k} : Shape{k, n};
+      OpCase const c = op_case<ops::Gemm>({.trans_a = trans_a,
+                                           .trans_b = trans_b,
+                                           .bias = true,
+                                           .activation = Activation::gelu_tanh,
+                                           .beta = trans_b ? 0.0 : 1.0},
+                                          {a, b, {m}, {m, n}});
+      check_bits(c, {{"m0", {70, 131}}, {"n0", {65, 68}}, {"k0", {8, 19}}});
+    }
+  // Whole fours at places that are no multiples of them, and batches.
+  check_bits(op_case<ops::Gemm>({.batch_ndim = 1}, {{66, 9, 3}, {9, 66, 3}, {66, 66, 3}}));
+  check_bits(op_case<ops::Gemm>({.beta = 0.5}, {{128, 16}, {16, 128}, {128, 128}}));
+}
+
 TEST_CASE("pairs of groups are summed in one task of the device", "[ops][simt]") {
   if (!comparable()) return;
   for (double const beta : {0.0, 1.0, 0.5}) {
@@ -288,15 +322,18 @@ TEST_CASE("long rows are a block's on the device, with the bits of the CPU's", "
 
 TEST_CASE("products on the device have the bits of the CPU's at ragged shapes", "[ops][simt]") {
   if (!comparable()) return;
-  for (Index const k : {1, 16, 17, 35})
-    for (bool const trans_a : {false, true})
-      for (bool const trans_b : {false, true}) {
-        Index const m = 67, n = 65;
-        Shape const a = trans_a ? Shape{k, m} : Shape{m, k};
-        Shape const b = trans_b ? Shape{n, k} : Shape{k, n};
-        check_bits(op_case<ops::Gemm>(
-            {.trans_a = trans_a, .trans_b = trans_b, .alpha = 3, .beta = 0.5}, {a, b, {m, n}}));
-      }
+  for (int const multiprocessors : {1, 1000}) {  // large blocks, small ones
+    Multiprocessors const of_device(multiprocessors);
+    for (Index const k : {1, 8, 16, 17, 35})
+      for (bool const trans_a : {false, true})
+        for (bool const trans_b : {false, true}) {
+          Index const m = 67, n = 65;
+          Shape const a = trans_a ? Shape{k, m} : Shape{m, k};
+          Shape const b = trans_b ? Shape{n, k} : Shape{k, n};
+          check_bits(op_case<ops::Gemm>(
+              {.trans_a = trans_a, .trans_b = trans_b, .alpha = 3, .beta = 0.5}, {a, b, {m, n}}));
+        }
+  }
   // A result of -0 is no sum with +0.
   OpCase zeros = op_case<ops::Gemm>({.beta = 1}, {{3, 5}, {5, 3}, {3, 3}});
   zeros.prepare = [](std::vector<Array>& x) {

@@ -14,6 +14,7 @@ namespace {
 
 thread_local std::mt19937_64 order(1);
 thread_local Counts counted;
+thread_local int device_multiprocessors = 1;
 constexpr int warp_size = kernels::cuda::warp_size;
 /// What a device has for a block without asking for more.
 constexpr std::size_t most_shared = 48 << 10;
@@ -54,6 +55,8 @@ void run_thread(void* state) {
 }  // namespace
 
 void set_seed(std::uint64_t seed) { order.seed(seed); }
+void set_multiprocessors(int count) { device_multiprocessors = count; }
+int multiprocessors() { return device_multiprocessors; }
 Counts const& counts() { return counted; }
 
 Block::Block(Index number, Index count, int threads, std::size_t shared_bytes, void const* kernel,

@@ -23,6 +23,9 @@ namespace nntile::test::simt {
 
 /// Decides the order of blocks and threads of what is launched from now on, by this thread.
 void set_seed(std::uint64_t seed);
+/// What kernels of this thread are told of their device from now on; 1 at first.
+void set_multiprocessors(int count);
+int multiprocessors();
 /// What was launched by this thread so far.
 struct Counts {
   std::uint64_t launches = 0, blocks = 0, barriers = 0, shuffles = 0;
@@ -143,11 +146,28 @@ template <class T> class Shared {
   }
   Element operator[](Index index) const { return {*this, index}; }
 
+  Quad<T> four(Index index) const {
+    Quad<T> values;
+    block_->read(rank_, place_of_four(index), values.of, sizeof values.of);
+    return values;
+  }
+  void set_four(Index index, Quad<T> const& values) const {
+    block_->write(rank_, place_of_four(index), values.of, sizeof values.of);
+  }
+
  private:
   std::size_t at(Index index) const {
     if (index < 0 || static_cast<std::size_t>(index) >= count_)
       block_->fail(concat("element ", index, " of ", count_, " in shared memory"));
     return offset_ + static_cast<std::size_t>(index) * sizeof(T);
+  }
+  std::size_t place_of_four(Index index) const {
+    (void)at(index + 3);
+    std::size_t const place = at(index);
+    if (place % alignof(Quad<T>) != 0)
+      block_->fail(concat("four elements from byte ", place, ", which is not a multiple of ",
+                          alignof(Quad<T>)));
+    return place;
   }
 
   simt::Block* block_;
@@ -164,6 +184,18 @@ class Thread {
   Index blocks() const { return block_.count(); }
   template <class T> Shared<T> shared(std::size_t offset, std::size_t count) const {
     return {block_, rank_, offset, count};
+  }
+  template <class T> Quad<T> four(Shared<T> const& array, Index i) const { return array.four(i); }
+  template <class T> void set_four(Shared<T> const& array, Index i, Quad<T> const& values) const {
+    array.set_four(i, values);
+  }
+  template <class T> Quad<T> four(T const* array, Index i) const {
+    if (reinterpret_cast<std::uintptr_t>(array + i) % alignof(Quad<T>) != 0)
+      block_.fail(concat("four elements of memory that begin at no multiple of ", alignof(Quad<T>),
+                         " bytes"));
+    Quad<T> values;
+    for (int each = 0; each < 4; ++each) values.of[each] = array[i + each];
+    return values;
   }
   void sync(simt::Place place = simt::Place::here()) const { block_.sync(rank_, place); }
   void sync_warp(simt::Place place = simt::Place::here()) const { block_.sync_warp(rank_, place); }
@@ -193,6 +225,8 @@ class Thread {
   simt::Block& block_;
   int rank_;
 };
+
+inline int multiprocessors() { return simt::multiprocessors(); }
 
 template <class Kernel> Status launch(Grid grid, void*, Kernel const& kernel) noexcept {
   static_assert(Kernel::threads % warp_size == 0 && Kernel::threads <= 1024);
