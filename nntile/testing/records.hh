@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <string>
@@ -58,11 +59,27 @@ inline io::Json to_json(BenchRecord const& record) {
 
 namespace detail {
 
-inline std::string cpu_name() {
+/// What the system says of its first processor; empty if it does not.
+inline std::string cpu_field(char const* field) {
   std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
-  return "unknown";
+  for (std::string line; std::getline(file, line);) {
+    std::size_t const colon = line.find(':');
+    std::string const name = line.substr(0, colon);
+    if (colon != std::string::npos && name.substr(0, name.find('\t')) == field)
+      return line.substr(std::min(colon + 2, line.size()));
+  }
+  return "";
+}
+
+/// Its name, and where the system says so, family and model, by which a name that a virtual machine
+/// hides is known.
+inline void add_cpu(io::Json& machine) {
+  std::string const name = cpu_field("model name"), family = cpu_field("cpu family"),
+                    model = cpu_field("model");
+  machine["cpu"] = name.empty() ? "unknown" : name;
+  if (family.empty() || model.empty()) return;
+  machine["cpu_family"] = static_cast<std::int64_t>(std::atoi(family.c_str()));
+  machine["cpu_model"] = static_cast<std::int64_t>(std::atoi(model.c_str()));
 }
 
 inline std::string today() {
@@ -78,12 +95,13 @@ inline std::string today() {
 /// What a file of records begins with: the machine, the compiler, the day. Add "flags" and
 /// "commit" where the program knows them.
 inline io::Json machine_record() {
-  return io::Json::object(
-      {{"date", detail::today()},
-       {"cpu", detail::cpu_name()},
-       {"cores", static_cast<std::int64_t>(std::thread::hardware_concurrency())},
-       {"kernels", name_of(kernels::best())},
-       {"compiler", __VERSION__}});
+  io::Json machine =
+      io::Json::object({{"date", detail::today()},
+                        {"cores", static_cast<std::int64_t>(std::thread::hardware_concurrency())},
+                        {"kernels", name_of(kernels::best())},
+                        {"compiler", __VERSION__}});
+  detail::add_cpu(machine);
+  return machine;
 }
 
 /// Writes an array of records, the machine's first. Throws Error with the path where it cannot.

@@ -101,6 +101,31 @@ TEMPLATE_LIST_TEST_CASE("an address that is known names no buffer that another t
   CHECK_THROWS_AS(runtime.region_at(memory, {0, sizeof memory, {}}), LifetimeError);
 }
 
+TEMPLATE_LIST_TEST_CASE("an address that is known names no part of a buffer that was retired",
+                        "[runtime][regions][addresses]", RegionRuntimes) {
+  TestType runtime;
+  long memory[2] = {1, 2};
+  auto const buffer = runtime.adopt(std::as_writable_bytes(std::span(memory)));
+  auto const part = runtime.region_at(memory, {0, sizeof memory[0], {}});
+  CHECK(runtime.region_at(memory, {0, sizeof memory[0], {}}) == part);
+  runtime.wait_and_retire(buffer);
+  CHECK_THROWS_AS(runtime.region_at(memory, {0, sizeof memory[0], {}}), LifetimeError);
+}
+
+TEST_CASE("an address names no part of a buffer whose scope closed before its tasks ended",
+          "[runtime][regions][addresses]") {
+  Ring ring;
+  ring.open_scope(Lifetime::step);
+  std::byte* const address = address_of(ring, ring.allocate(16, host, Lifetime::step));
+  auto const part = ring.region_at(address, {0, 8, {}});
+  ring.pause();
+  test::submit(ring, step_codelet, {{part, Access::update}}, 1);
+  ring.close_scope(Lifetime::step);
+  CHECK_THROWS_AS(ring.region_at(address, {0, 8, {}}), LifetimeError);
+  ring.resume();
+  ring.wait_all();
+}
+
 TEMPLATE_LIST_TEST_CASE("an address without bytes is not one that the map has never seen",
                         "[runtime][regions][addresses]", RegionRuntimes) {
   TestType runtime;
