@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -334,6 +335,23 @@ int Cuda::lanes() const noexcept { return machine_->lanes; }
 void* Cuda::allocate(std::size_t bytes, Place place) { return machine_->allocate(bytes, place); }
 void Cuda::free(void* pointer, std::size_t, Place place) noexcept {
   machine_->free(pointer, place);
+}
+std::optional<Place> Cuda::place_of(void const* pointer) const noexcept {
+  cudaPointerAttributes attributes;
+  if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return {};
+  }
+  switch (attributes.type) {
+    case cudaMemoryTypeUnregistered:
+      return host;
+    case cudaMemoryTypeHost:
+      return pinned;
+    case cudaMemoryTypeDevice:
+      return device(attributes.device);
+    default:
+      return {};  // managed memory is of all
+  }
 }
 Status Cuda::launch(Stream stream, DeviceJob const& job, char* text) noexcept {
   return machine_->launch(stream, job, text);

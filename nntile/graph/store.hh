@@ -16,6 +16,7 @@
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/adopted.hh"
 #include "nntile/graph/stored_bytes.hh"
+#include "nntile/runtime/device.hh"
 #include "nntile/tile/tile.hh"
 
 namespace nntile {
@@ -161,8 +162,8 @@ template <Runtime R> class TensorStore {
   /// the last task that reads it and the binding of other memory; without one, until two others
   /// were bound or the store ends, and the runs in between have ended. Costs nothing where one of
   /// the last two is bound again. T is const, or nothing else that is adopted may overlap the
-  /// memory. Throws ShapeError, TypeError, ValueError (alignment; an overlap); then nothing has
-  /// changed.
+  /// memory. Throws ShapeError, TypeError, ValueError (alignment; an overlap; memory of a device
+  /// that the host cannot follow, as `write` and `read` do); then nothing has changed.
   template <class T>
   requires Element<std::remove_const_t<T>>
   void bind(Stored& stored, std::span<T> values, Release release = {}) {
@@ -171,6 +172,7 @@ template <Runtime R> class TensorStore {
     if (stored.storage == Storage::adopted) {
       adopt(stored, {std::as_bytes(values), std::is_const_v<T>}, box, release);
     } else {
+      check_followed(stored, "bind_input", values.data());
       copy_in(stored, std::as_bytes(values).data(), box);
       release();
     }
@@ -201,6 +203,7 @@ template <Runtime R> class TensorStore {
   template <Element T> void read(Stored const& stored, std::span<T> to) const {
     TileBox const box = detail::box_of_values<T>(stored.spec, stored.held, to.size(), "read");
     if (box.extent == stored.spec.tiling.shape()) check_here(stored, "read");
+    check_followed(stored, "read", to.data());
     copy_out(stored, reinterpret_cast<std::byte*>(to.data()), box);
   }
 
@@ -220,6 +223,7 @@ template <Runtime R> class TensorStore {
     if (stored.storage != Storage::stored)
       throw GraphError(concat("write_tile: '", name, "' is ", name_of(stored.storage),
                               "; bind the whole by bind_input(\"", name, "\", span)"));
+    check_followed(stored, "write_tile", values.data());
     auto const number = static_cast<std::size_t>(tile);
     detail::StoredBytes<R, Access::write> const bytes(runtime(), stored.spec, stored.tiles[number],
                                                       tile);
@@ -316,6 +320,7 @@ template <Runtime R> class TensorStore {
       throw GraphError(concat("write: '", stored.spec.name, "' is adopted, so that its values are ",
                               "in the caller's memory; change them there, or bind other memory by ",
                               "bind_input(\"", stored.spec.name, "\", span)"));
+    check_followed(stored, "write", values);
     copy_in(stored, values, detail::whole_box(stored.spec.tiling));
   }
   void read_bytes(Stored const& stored, std::byte* values) const {
@@ -347,6 +352,13 @@ template <Runtime R> class TensorStore {
   void retire(DynamicArray<Handle> const& tiles, DynamicArray<bool> const& elsewhere) {
     for (std::size_t i = 0; i < tiles.size(); ++i)
       if (!elsewhere[i]) runtime_.retire(tiles[i]);
+  }
+
+  /// Throws ValueError where the runtime's devices know values to be memory of theirs.
+  void check_followed([[maybe_unused]] Stored const& stored, [[maybe_unused]] char const* call,
+                      [[maybe_unused]] void const* values) const {
+    if constexpr (requires(R& r) { nntile::check_followed(r.device(), call, "", values); })
+      nntile::check_followed(runtime().device(), call, stored.spec.name, values);
   }
 
   /// Copies the values of a box of a tensor into the tiles that are here.

@@ -7,6 +7,7 @@
 //   BasicSerial<Cuda> runtime;  Engine<Mine, Cuda> runtime;
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "nntile/core/copy.hh"
@@ -43,6 +44,7 @@ class Cuda {
   int lanes() const noexcept;
   void* allocate(std::size_t bytes, Place place);
   void free(void* pointer, std::size_t bytes, Place place) noexcept;
+  std::optional<Place> place_of(void const* pointer) const noexcept;
   bool runs(Codelet const& codelet) const noexcept {
     return codelet.cuda != nullptr || &codelet == &copy_codelet;
   }
@@ -60,7 +62,7 @@ class Cuda {
   class Machine;
   std::unique_ptr<Machine> machine_;
 };
-static_assert(Device<Cuda> && !UnifiedDevice<Cuda>);
+static_assert(LocatingDevice<Cuda> && !UnifiedDevice<Cuda>);
 
 /// From then on kernels::find() gives codelets with entries for devices, as where a Cuda is made:
 /// for a runtime with devices of its own, such as StarPU.

@@ -6,7 +6,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "nntile/core/codelet.hh"
 #include "nntile/core/error.hh"
@@ -69,6 +71,12 @@ struct NoDevice {
 /// A device with `runs_ahead` = false is given no job before those that its task depends on have
 /// ended; with others, a runtime may launch along one stream ahead of the ends.
 ///
+/// A device may say where memory is, of others or its own, from any thread; null: wherever it is
+/// asked for, or not known. Then memory of the host that is given as a device's, or the reverse, is
+/// refused.
+///   place_of(pointer)               its place: host, pinned, or a device, below 0: one's that was
+///                                   freed
+///
 /// After an error that lasts (a lost device) launch and query go on to fail, with one sentence that
 /// says so, allocate throws DeviceError, and free and the destructor return.
 // clang-format on
@@ -90,6 +98,11 @@ concept Device = std::same_as<D, NoDevice> ||
                  };
 static_assert(Device<NoDevice>);
 
+template <class D>
+concept LocatingDevice = Device<D> && requires(D const& device, void const* pointer) {
+  { device.place_of(pointer) } noexcept -> std::same_as<std::optional<Place>>;
+};
+
 /// Memory of its devices is the host's as well, and any of them reaches that of the others: it may
 /// be locked, a task may name memory of several devices, and one with an asynchronous entry alone
 /// runs as on the host. reach(pointer) is the host's address of what was allocated.
@@ -97,5 +110,26 @@ template <class D>
 concept UnifiedDevice = Device<D> && requires(D& device, void* pointer) {
   { device.reach(pointer) } noexcept -> std::same_as<void*>;
 };
+
+/// "device 1", "a device, and was freed", "the host": where memory is, or not.
+inline std::string describe_memory_at(Place place) {
+  if (!is_on_device(place))
+    return place.kind == Place::Kind::pinned ? "the host, pinned" : "the host";
+  return place.device < 0 ? "a device, and was freed" : to_string(place);
+}
+
+/// Throws ValueError where the host is given values that it cannot follow: an operand's of a call.
+template <LocatingDevice D>
+void check_followed(D const& device, char const* call, std::string const& name,
+                    void const* pointer) {
+  if constexpr (!UnifiedDevice<D>) {
+    std::optional<Place> const at = device.place_of(pointer);
+    if (at && is_on_device(*at))
+      throw ValueError(concat(call, ": the values of '", name, "' are memory of ",
+                              describe_memory_at(*at),
+                              ", which the host cannot follow: give memory of the host, to and "
+                              "from which a task of copy_codelet brings them"));
+  }
+}
 
 }  // namespace nntile

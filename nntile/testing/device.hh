@@ -10,6 +10,7 @@
 // jobs would take on devices of a model, in an order that real threads have found.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,9 @@ class EmulatedDevice {
     std::string const wrong = machine_.memory.free(pointer, place);
     if (!wrong.empty()) machine_.lose(wrong);
   }
+  std::optional<Place> place_of(void const* pointer) const noexcept {
+    return memory_.place_of(pointer);
+  }
   bool runs(Codelet const& codelet) const noexcept {
     return codelet.cpu != nullptr || clock_.knows(codelet);
   }
@@ -96,7 +100,7 @@ class EmulatedDevice {
   EmulatedMachine machine_;
   std::vector<std::unique_ptr<EmulatedStream>> streams_;
 };
-static_assert(Device<EmulatedDevice> && !UnifiedDevice<EmulatedDevice>);
+static_assert(LocatingDevice<EmulatedDevice> && !UnifiedDevice<EmulatedDevice>);
 
 /// The same with memory that the host reaches, though not at the devices' addresses: for the
 /// conformance battery, whose buffers are all locked.

@@ -314,6 +314,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void con
   attributes->type = state().memory->contains(pointer) ? cudaMemoryTypeDevice
                      : known                           ? cudaMemoryTypeHost
                                                        : cudaMemoryTypeUnregistered;
+  attributes->device = state().memory->place_of(pointer).device;
   return says();
 }
 

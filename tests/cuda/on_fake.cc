@@ -214,3 +214,29 @@ TEST_CASE("kernels of a stream are lent one block, as large as one asks for", "[
   CHECK(fake::live_bytes() == 0);
   CHECK(fake::live_objects() == 0);
 }
+
+TEST_CASE("memory of the host is not adopted as a device's, nor the reverse", "[cuda][on_fake]") {
+  fake::reset({.devices = 2});
+  BasicSerial<Cuda> runtime;
+  auto& device = runtime.device();
+  auto const bytes_at = [&](Place place) {
+    return std::span(static_cast<std::byte*>(device.allocate(64, place)), 64);
+  };
+  auto const there = bytes_at(nntile::device(1)), locked = bytes_at(pinned);
+  std::vector<std::byte> own(64);
+  auto const refused = [&](std::span<std::byte> bytes, Place place) {
+    return message_of<ValueError>([&] { (void)runtime.adopt(bytes, place); });
+  };
+  CHECK(contains(refused(own, nntile::device(0)), "of device 0, and they are memory of the host"));
+  CHECK(contains(refused(own, pinned), "of the host, pinned, and they are memory of the host"));
+  CHECK(contains(refused(there, host), "of the host, and they are memory of device 1"));
+  CHECK(contains(refused(there, nntile::device(0)), "and they are memory of device 1"));
+  for (auto const handle :
+       {runtime.adopt(own), runtime.adopt(locked, pinned), runtime.adopt(there, nntile::device(1))})
+    runtime.retire(handle);
+  runtime.wait_all();
+  runtime.retire(runtime.adopt(locked));
+  runtime.wait_all();
+  device.free(there.data(), 64, nntile::device(1));
+  device.free(locked.data(), 64, pinned);
+}

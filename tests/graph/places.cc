@@ -429,3 +429,32 @@ TEST_CASE("a plan whose values are not where they are read is refused", "[graph]
   CHECK(contains(message_of<PlanError>([&] { passes::check(step); }),
                  " is not at rank 0 host when a run ends"));
 }
+
+TEST_CASE("values in memory of a device are refused with the tensor's name", "[graph][places]") {
+  Layer const layer;
+  BasicSerial<testing::EmulatedDevice> runtime;
+  std::size_t const bytes = 32 * sizeof(float);
+  auto* const there = static_cast<float*>(runtime.device().allocate(bytes, device(0)));
+  std::span<float> const x(there, 24), w(there, 32);
+  std::vector<float> const values(32, 1);
+  for (bool const adopted : {false, true}) {
+    TensorStore<decltype(runtime)> store(runtime);
+    PlanOptions options{.place = {all_on(0)}};
+    if (adopted) options.adopted = {"x"}, options.place.clear();
+    auto step = compile(layer.graph, store, options);
+    auto const refused = [&](auto call) {
+      std::string const text = message_of<ValueError>(call);
+      INFO(text);
+      return contains(text, "memory of device 0");
+    };
+    CHECK(refused([&] { step.bind_input("x", x); }));
+    CHECK(refused([&] { store.write<float>("w", w); }));
+    CHECK(refused([&] { store.write_tile<float>("w", 0, w); }));
+    step.bind_input("x", std::span(values).first(24));
+    store.write<float>("w", values);
+    CHECK(refused([&] { store.read(store.at("w"), w); }));
+    step.execute();
+    CHECK(step.get_output<float>("y").size() == 48);
+  }
+  runtime.device().free(there, bytes, device(0));
+}

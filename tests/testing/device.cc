@@ -181,3 +181,29 @@ TEMPLATE_LIST_TEST_CASE("tasks of a stream are launched before those before them
   runtime.wait(copied);
   CHECK(read(runtime, result) == 29524);
 }
+
+TEMPLATE_LIST_TEST_CASE("memory is adopted where it is, and nowhere else", "[testing][device]",
+                        DeviceRuntimes) {
+  TestType runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2});
+  std::vector<long> values(2, 3);
+  auto const bytes = std::as_writable_bytes(std::span(values));
+  auto& device = runtime.device();
+  auto* const there = static_cast<std::byte*>(device.allocate(bytes.size(), on(1)));
+  CHECK(says<ValueError>([&] { (void)runtime.adopt(bytes, on(0)); },
+                         "adopt: 16 bytes as memory of device 0, and they are memory of the host",
+                         "copy_codelet"));
+  for (Place const wrong : {host, pinned, on(0)})
+    CHECK(says<ValueError>([&] { (void)runtime.adopt(std::span(there, bytes.size()), wrong); },
+                           "and they are memory of device 1: adopt them there"));
+  auto const own = runtime.adopt(bytes);
+  auto const its = runtime.adopt(std::span(there, bytes.size()), on(1));
+  auto const result = cell(runtime);
+  copy(runtime, own, its);
+  copy(runtime, its, result);
+  CHECK(read(runtime, result) == 3);
+  runtime.retire(its);
+  runtime.wait_all();
+  device.free(there, bytes.size(), on(1));
+  CHECK(says<ValueError>([&] { (void)runtime.adopt(std::span(there, bytes.size())); },
+                         "memory of a device, and was freed"));
+}

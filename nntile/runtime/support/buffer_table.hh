@@ -104,13 +104,15 @@ class BufferTable {
   }
 
   /// Names the caller's memory, which counts as written. Reclaiming calls `release`. Memory that is
-  /// adopted as const is never written. Throws ValueError (place; null pointer with bytes; memory
-  /// that is adopted already, if it may be written here or there).
+  /// adopted as const is never written. Throws ValueError (place; memory of another place; null
+  /// pointer with bytes; memory that is adopted already, if it may be written here or there).
   template <class Byte> DataHandle adopt(std::span<Byte> bytes, Place place, Release release) {
     constexpr bool writable = !std::is_const_v<Byte>;
     check_place("adopt", place);
     if (bytes.data() == nullptr && !bytes.empty())
       throw ValueError(concat("adopt: a null pointer to ", bytes.size(), " bytes"));
+    if (source_.check_memory != nullptr && !bytes.empty())
+      source_.check_memory(source_.state, bytes.data(), bytes.size(), place);
     Buffer& buffer = records_.take();
     std::uint32_t other;
     try {

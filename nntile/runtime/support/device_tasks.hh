@@ -76,6 +76,8 @@ template <Device D> class DeviceTasks {
       source.reach = [](void* state, void* pointer) {
         return static_cast<D*>(state)->reach(pointer);
       };
+    else if constexpr (LocatingDevice<D>)
+      source.check_memory = &check_memory;
     return source;
   }
 
@@ -308,6 +310,14 @@ template <Device D> class DeviceTasks {
     throw ValueError(concat(call, ": there is no ", name_of(place.kind), " ", place.device,
                             ": this runtime has memory on the host, pinned, and on ", devices,
                             devices == 1 ? " device" : " devices", ", numbered from 0"));
+  }
+  static void check_memory(void* state, void const* memory, std::size_t bytes, Place place) {
+    std::optional<Place> const at = static_cast<D*>(state)->place_of(memory);
+    if (!at || *at == place || (place == host && *at == pinned)) return;
+    throw ValueError(concat("adopt: ", bytes, " bytes as memory of ", describe_memory_at(place),
+                            ", and they are memory of ", describe_memory_at(*at),
+                            ": adopt them there, or copy them to a buffer of ", to_string(place),
+                            " by a task of copy_codelet"));
   }
   static void check_task(void* state, Codelet const* codelet, TaskLabel const& label,
                          std::span<Use<Buffer*> const> uses) {

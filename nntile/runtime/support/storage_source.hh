@@ -26,6 +26,8 @@ struct StorageSource {
                      std::span<Use<Buffer*> const> uses) = nullptr;
   /// Where the host reads and writes memory of a device itself. Null: nowhere.
   void* (*reach)(void* state, void* pointer) = nullptr;
+  /// Throws ValueError: memory that is adopted is not of its place. Null: it is not known.
+  void (*check_memory)(void* state, void const* memory, std::size_t bytes, Place place) = nullptr;
 
   /// What a lock shows of a buffer, which lives on the host or where the host reaches.
   std::span<std::byte> view(Buffer const& buffer) const noexcept {

@@ -127,6 +127,13 @@ class EmulatedMemory {
     auto const* const byte = static_cast<std::byte const*>(pointer);
     return byte >= first_ && byte < first_ + address_space;
   }
+  /// The device of an address; of the host all memory passes for pinned.
+  Place place_of(void const* pointer) const {
+    if (!contains(pointer)) return pinned;
+    std::lock_guard const lock(mutex_);
+    Block const* const block = const_cast<EmulatedMemory*>(this)->block_of(pointer);
+    return nntile::device(block == nullptr ? -1 : block->device);
+  }
   /// "byte 16 of 4096 bytes on device 0", for a handler of faults; it takes no lock.
   std::string describe(void const* pointer) const {
     if (!contains(pointer)) return "no address of a device";
