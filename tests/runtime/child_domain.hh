@@ -8,8 +8,6 @@
 
 namespace nntile::test {
 
-using namespace detail::ring;
-
 /// A domain out of the machine's pool. Driving thread only, as are the root's calls.
 ///
 /// Law: its tasks are ordered among themselves by their buffers, as the root's are. Across domains
@@ -21,7 +19,7 @@ template <class Policy> class ChildDomain {
   static constexpr std::uint32_t least_slots = 8;
 
   /// Opens a domain with a window of `slots`, a power of two. Throws OutOfMemory, std::bad_alloc.
-  explicit ChildDomain(Machine<Policy>& machine, std::uint32_t slots = least_slots)
+  explicit ChildDomain(detail::ring::Machine<Policy>& machine, std::uint32_t slots = least_slots)
       : machine_(machine), submission_(machine.domains.take(slots)) {}
   ChildDomain(ChildDomain const&) = delete;
   ChildDomain& operator=(ChildDomain const&) = delete;
@@ -32,7 +30,7 @@ template <class Policy> class ChildDomain {
   }
 
   std::uint32_t number() const { return submission_.domain.number; }
-  Domain<Policy>& domain() { return submission_.domain; }
+  detail::ring::Domain<Policy>& domain() { return submission_.domain; }
 
   /// Submits a task and returns its sequence, a packed event name. Throws what the root's does.
   std::uint64_t submit(Task<DataHandle> const& task) {
@@ -50,13 +48,14 @@ template <class Policy> class ChildDomain {
   /// Throws TaskError for the oldest failure here that was not reported, and forgets those here.
   void wait_all() {
     submission_.wait_for_everything();
-    machine_.failures.report(EventName{number(), 0}.pack(),
-                             EventName{number(), EventName::sequences - 1}.pack());
+    machine_.failures.report(
+        detail::ring::EventName{number(), 0}.pack(),
+        detail::ring::EventName{number(), detail::ring::EventName::sequences - 1}.pack());
   }
 
  private:
-  Machine<Policy>& machine_;
-  Submission<Policy> submission_;
+  detail::ring::Machine<Policy>& machine_;
+  detail::ring::Submission<Policy> submission_;
 };
 
 }  // namespace nntile::test

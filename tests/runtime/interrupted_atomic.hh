@@ -58,6 +58,11 @@ template <class T, class Interrupt> class InterruptedAtomic {
     Around const around(Operation::compare, order);
     return value_.compare_exchange_strong(expected, value, order);
   }
+  bool compare_exchange_strong(T& expected, T value, std::memory_order success,
+                               std::memory_order failure) {
+    Around const around(Operation::compare, success);
+    return value_.compare_exchange_strong(expected, value, success, failure);
+  }
 
  private:
   struct Around {
