@@ -20,8 +20,8 @@ namespace nntile::support {
 ///
 /// Law: one word of a record holds generation, state and how many threads hold it. The thread that
 /// runs the entry holds it from `open` on; others hold it to end its task, or to read its name. One
-/// thread claims the end; the last to leave a claimed record ends its task, and nobody touches the
-/// record behind that but through `give_back`. So a task may be completed while its entry runs.
+/// thread claims the end; the last to leave a claimed record ends its task, and nothing but
+/// `give_back` touches the record behind that. So a task may be completed while its entry runs.
 template <class Policy> class Outstanding {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
   template <class T> using Plain = typename Policy::template Plain<T>;
@@ -102,7 +102,8 @@ template <class Policy> class Outstanding {
     return record;
   }
 
-  /// Claims the end of a task for the thread of its entry, whoever has: what that says counts.
+  /// Claims the end of a task for the thread of its entry, also where it is claimed: what that
+  /// thread says counts.
   void claim_for_entry(Record& record) { record.word.fetch_or(claimed, std::memory_order_relaxed); }
   /// Lets go of a record; true if the caller is to end its task, and to give it back.
   bool leave(Record& record) {

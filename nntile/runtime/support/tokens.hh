@@ -215,7 +215,7 @@ template <class Policy> class BasicTokens {
     }
     self.inside_.fetch_sub(1, std::memory_order_release);  // the last touch
   }
-  /// Lets go of a record, and ends its task where nobody else is to.
+  /// Lets go of a record, and ends its task where no other thread is to.
   void leave(Record& record, std::uint64_t id) noexcept {
     if (!records_.leave(record)) return;
     void* const task = record.task;

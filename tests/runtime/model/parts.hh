@@ -458,7 +458,7 @@ template <Entry entry> void share_record() {
   items.check_all();
 }
 
-/// Two threads complete one task; nobody ends it twice.
+/// Two threads complete one task, which ends once.
 inline void complete_twice() {
   using Records = support::Outstanding<Policy<2>>;
   Records records;
