@@ -234,7 +234,6 @@ template <class Policy> class PendingTable {
     entries_.store(array.get(), std::memory_order_release);
     arrays_.push_back(std::move(array));
     capacity_ = wider;
-    ++growths_;
   }
 
   DynamicArray<std::unique_ptr<R>> pending_;
@@ -242,7 +241,6 @@ template <class Policy> class PendingTable {
   DynamicArray<std::unique_ptr<Entry[]>> arrays_;  // the last one is that of now
   std::uint32_t capacity_ = 0;
   std::uint32_t removed_ = 0;
-  std::uint32_t growths_ = 0;
   Atomic<Entry*> entries_{nullptr};  // ascending
   Atomic<std::uint32_t> count_{0};
   Atomic<std::uint64_t> round_{0};
