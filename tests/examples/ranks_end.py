@@ -88,6 +88,11 @@ class Job:
             sys.exit(f'BAD the job has not ended in {seconds} s: {self.text()}')
         return self.text()
 
+    def hear(self, words, began):
+        """Waits until the launcher has passed on words of a rank, or has ended, having killed that rank itself."""
+        while words not in self.text() and self.process.poll() is None and time.monotonic() - began < GUARD:
+            time.sleep(0.005)
+
     def end(self):
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -131,9 +136,7 @@ def check_death_elsewhere(runs, launcher, wrapper, victim, step_time, must_say):
         time.sleep(0.005)
     took = time.monotonic() - began
     need(not job.alive(pids), f'a rank lives {GUARD} s after the death of one elsewhere: {job.text()}')
-    # The launcher passes on what a rank has said, unless it has killed that one itself and ended.
-    while 'has died' not in job.text() and job.process.poll() is None and time.monotonic() - began < GUARD:
-        time.sleep(0.005)
+    job.hear('has died', began)
     said = 'has died' in job.text()
     need(said or not must_say, f'nothing is said of a dead rank elsewhere: {job.text()}')
     print(f'rank {victim}, of another host, killed: ended in {took:.2f} s{"" if said else ", the launcher was faster"}',
@@ -180,6 +183,7 @@ def main():
         slowest = max(slowest, took)
         need(not job.alive(pids), f'ranks live {GUARD} s after the death of rank {pids.index(victim)}: {job.text()}')
         need(took <= 2 or kills < 100, f'{took:.2f} s from the death of rank {pids.index(victim)}: {job.text()}')
+        job.hear('has died', began)
         job.end()
         need(newest(broken) >= before, f'step {before} was saved, and {newest(broken)} is the newest after a kill')
         said = [line for line in job.text().splitlines() if line.startswith('gpt2: ') and ' takes ' not in line]
