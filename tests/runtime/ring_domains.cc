@@ -210,6 +210,7 @@ TEST_CASE("a number that is used again counts on, so that old events stay ended"
     last = task(again, step_codelet, {{handle, Access::update}}, 0);
     gate = true;
     again.wait(last);
+    CHECK(again.done(held));
   }
   CHECK(stage.value(0) == 1 * 3486784401);  // 3^20
   ChildDomain<RingPolicy> larger(stage.machine, 64);

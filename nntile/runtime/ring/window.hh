@@ -202,6 +202,9 @@ template <class Policy> class Window {
     }
   }
 
+  /// The tag of another collection of producers. It is kept here, as what has been met is: another
+  /// submitter of the domain goes on where this one stops. After 0 forget_collections is due.
+  std::uint32_t next_collection() { return ++collection_; }
   /// Whether this producer is met for the first time in the collection `tag`, which is not 0.
   bool first_meeting(Reference producer, std::uint32_t tag) {
     return std::exchange(seen_[producer & mask_], tag) != tag;
@@ -234,6 +237,7 @@ template <class Policy> class Window {
   std::unique_ptr<std::uint32_t[]> seen_;  // the last collection that met the slot's task
   // Not beside what every worker reads: the submitter writes these at each task.
   alignas(apart) support::Submitted next_sequence_;
+  std::uint32_t collection_ = 0u - 256;  // every run sees it come round
   Atomic<std::uint64_t> head_{Policy::Sizes::first_sequence};
   alignas(apart) Atomic<std::uint64_t> watermark_{Policy::Sizes::first_sequence};
 };

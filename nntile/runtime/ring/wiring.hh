@@ -150,8 +150,7 @@ template <class Policy> class Wiring {
     }
     make_readers_room(uses, users);
     if (groups != Groups::none) make_groups_room(uses, groups);
-    if (++tag_ == 0) [[unlikely]]
-      restart_tags();
+    begin_collection();
     Live const live = domain_.window.live();
     auto const before = [&](Reference producer) { consider(producer, live); };
     if (groups != Groups::none)
@@ -223,11 +222,16 @@ template <class Policy> class Wiring {
     support::commit_parts(uses, support::Ticket{ticket});
   }
 
+  [[gnu::always_inline]] void begin_collection() {
+    tag_ = domain_.window.next_collection();
+    if (tag_ == 0) [[unlikely]]
+      restart_tags();
+  }
   /// No later collection takes a producer for met that one of before has met under the same tag.
   [[gnu::noinline]] void restart_tags() {
     domain_.window.forget_collections();
     domain_.pending.forget_collections();
-    tag_ = 1;
+    tag_ = domain_.window.next_collection();
   }
 
   /// Adds a producer unless it has ended or is listed.
@@ -246,8 +250,7 @@ template <class Policy> class Wiring {
 
   /// Keeps, of the first `count` listed tasks of the window, those that have not ended, each once.
   [[gnu::always_inline]] bool keep_open(std::size_t count) {
-    if (++tag_ == 0) [[unlikely]]
-      restart_tags();
+    begin_collection();
     Reference* const listed = listed_.data();
     std::uint32_t const tag = tag_;
     std::size_t kept = 0;
@@ -372,7 +375,7 @@ template <class Policy> class Wiring {
   DynamicArray<Reference> listed_;
   DynamicArray<BufferUsers*> users_;  // of the operands of the latest collection
   std::size_t count_ = 0;
-  std::uint32_t tag_ = 0u - 256;  // of the current collection; every run sees it come round
+  std::uint32_t tag_ = 0;  // of the current collection
   std::uint64_t due_at_ = 0;      // tickets from which on finished tasks are looked for,
   std::uint64_t look_at_ = 0;     // and from which on these or room
   std::uint64_t joins_ = 0;
