@@ -54,7 +54,7 @@ struct Completion {
   /// Ends the task. The text of a failure is copied before this returns.
   void complete(Status status = {}) const noexcept { finish(owner, id, status); }
   /// Asks every blocking place (and one idle worker, unless `driver_only`) to call `poll` until it
-  /// returns true.
+  /// returns true. Throws std::bad_alloc, which a body must catch; nothing is polled then.
   void poll(Poll function, void* state, bool driver_only = false) const {
     add_poll(owner, id, function, state, driver_only);
   }

@@ -89,7 +89,11 @@ bool fifth(void* state, Completion token) {
 }
 constexpr Codelet pending{"pending", nullptr, nullptr,
                           +[](KernelCall const& call, Completion token) noexcept -> Status {
-                            token.poll(&fifth, *static_cast<int* const*>(call.arguments), true);
+                            try {
+                              token.poll(&fifth, *static_cast<int* const*>(call.arguments), true);
+                            } catch (std::bad_alloc const&) {  // where retiring drives it
+                              return {"no memory to poll"};
+                            }
                             return {};
                           }};
 

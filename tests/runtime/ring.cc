@@ -353,6 +353,48 @@ TEST_CASE("polls that drive amid the joins of a submission change nothing", "[ru
   REQUIRE(intruder.refused > 0);
 }
 
+TEST_CASE("polls are called between tasks, while none waits or is idle", "[runtime][ring]") {
+  struct Chain {
+    std::atomic<int> ended{0}, polls{0}, seen{0};
+  };
+  static constexpr Codelet polled{"polled", nullptr, nullptr,
+                                  +[](KernelCall const& call, Completion token) noexcept -> Status {
+                                    token.poll(
+                                        [](void* state, Completion done) {
+                                          auto& chain = *static_cast<Chain*>(state);
+                                          if (++chain.polls < 3) return false;
+                                          chain.seen = chain.ended.load();
+                                          done.complete();
+                                          return true;
+                                        },
+                                        *static_cast<Chain* const*>(call.arguments));
+                                    return {};
+                                  }};
+  // What is left of the chain takes no time once the polls have come.
+  static constexpr Codelet busy{"busy",
+                                +[](KernelCall const& call) noexcept -> Status {
+                                  auto& chain = **static_cast<Chain* const*>(call.arguments);
+                                  if (chain.polls < 3) detail::sleep_ns(1'000'000);
+                                  ++chain.ended;
+                                  return {};
+                                },
+                                nullptr, nullptr};
+  constexpr int length = 2000;
+  // The one thread that executes is the driver, who submits; or it is another, and the driver away.
+  for (bool const own_driver : {false, true}) {
+    Ring ring(workers(1, own_driver));
+    Chain chain;
+    auto const counter = cell(ring, 0);
+    ring.wait_all();  // a successor of what runs would go before the polled task
+    submit(ring, polled, {}, &chain);
+    for (int i = 0; i < length; ++i) submit(ring, busy, {{counter, Access::update}}, &chain);
+    while (own_driver && chain.ended < length) detail::sleep_ns(1'000'000);
+    ring.wait_all();
+    CHECK(chain.polls == 3);
+    CHECK(chain.seen < length / 2);
+  }
+}
+
 #if defined(__x86_64__)
 TEST_CASE("a poll on a worker leaves its floating-point mode to no task", "[runtime][ring]") {
   static std::atomic<unsigned> mode;

@@ -88,6 +88,7 @@ struct Yard {
   struct NoTokens {
     static std::uint64_t polls() { return 0; }
     static bool poll(bool) { return false; }
+    static bool due(bool) { return false; }
     std::uint64_t outstanding() const {
       return driver_naps && Interleavings::current->routine() == 0 ? 1 : 0;
     }

@@ -42,6 +42,8 @@ class Driver {
         if (ready == no_task) ready = machine_.scheduler.next(0);
         if (ready == no_task) break;
         ready = helping.run(ready);
+        if (machine_.tokens.due(true)) [[unlikely]]
+          (void)poll();
       }
       machine_.flush(0);
       if (ready != no_task) machine_.give(ready);

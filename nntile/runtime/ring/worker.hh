@@ -73,6 +73,8 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
       if (ready == no_task) ready = find();
       if (ready == no_task) return;
       ready = beside_.run(ready);
+      if (machine_.tokens.due(false)) [[unlikely]]
+        poll();
       if (ready == no_task) continue;
       if (!machine_.should_wait(self_, ready)) continue;
       machine_.give(ready);
@@ -114,10 +116,7 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
   void wait() {
     bool const wanted = nap_of(machine_.tokens) >= 0;
     bool const polls = wanted && !machine_.polling.exchange(true);
-    if (polls) {
-      (void)machine_.tokens.poll(false);
-      support::DefaultFloatEnvironment::renew();  // as after a body
-    }
+    if (polls) poll();
     machine_.parking.announce(kind_);
     std::int64_t const nap = polls ? nap_of(machine_.tokens) : -1;
     bool const nobody_polls = wanted && !polls && !machine_.polling.load();
@@ -131,6 +130,11 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
       machine_.parking.sleep(kind_);
     }
     if (polls) machine_.polling.store(false);
+  }
+
+  void poll() {
+    (void)machine_.tokens.poll(false);
+    support::DefaultFloatEnvironment::renew();  // as after a body
   }
 
   void pin() {
