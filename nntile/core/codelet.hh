@@ -33,7 +33,8 @@ struct KernelCall {
   /// until it returns; so an asynchronous entry is given none. May be null where the codelet needs
   /// none. One for a device: null, or memory of that device, of Codelet::device_workspace bytes.
   void* workspace = nullptr;
-  /// What the task reads is marked, and `text` says why: see Codelet::runs_on_marks.
+  /// Whether a failure has marked what the task reads, the reason then in `text`: see
+  /// Codelet::runs_on_marks.
   bool marked = false;
 };
 
@@ -80,7 +81,7 @@ struct Codelet {
   /// Bytes that the CPU entry needs in KernelCall::workspace, at most max_workspace_bytes: what
   /// does not fit on a thread of 64 KiB of stack.
   std::size_t workspace = 0;
-  /// What is computed, one object for all codelets that compute it; null: known to this one alone.
+  /// The computation, one object for all codelets that compute it; null: known to this one alone.
   Computation const* computation = nullptr;
   /// Of an asynchronous entry of a task that writes nothing: it is called even where a failure has
   /// marked what it reads, with KernelCall::marked, so that it can tell others; the task is

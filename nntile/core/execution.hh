@@ -12,10 +12,10 @@
 
 namespace nntile {
 
-/// What a runtime calls hints.
+/// Hints of a runtime, under the name that policies use.
 using ExecutionHints = Hints;
 
-/// What decides the worker of a task.
+/// The rule by which a task's worker is chosen.
 enum class Placement : std::uint8_t {
   automatic,       // the runtime
   owner_computes,  // the owner of the tile that it writes, its first result's
@@ -110,7 +110,7 @@ inline Hints hints_of(ExecutionPolicy const& policy, PlacedTask const& task, int
   return hints;
 }
 
-/// What a policy says twice or in vain; empty if nothing.
+/// Names a statement of a policy that contradicts another or has no effect; empty if there is none.
 inline std::string contradiction(ExecutionPolicy const& policy) {
   if (!by_owner(policy) && (!policy.workers.empty() || !policy.nodes.empty()))
     return concat(

@@ -15,7 +15,7 @@ struct GroupCut {
   Index extent = 0;
   Index count = 1;
 
-  /// Where group number `group` begins; group `count` is the end.
+  /// First term of group number `group`; that of group `count` is the end.
   constexpr Index begin(Index group) const {
     Index const unit = extent / 64 >= count ? 64 : 1;
     Index const units = (extent + unit - 1) / unit;

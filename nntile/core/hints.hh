@@ -17,8 +17,8 @@ constexpr char const* name_of(WorkerKind kind) {
 /// workers that there may not be.
 constexpr int any_of(WorkerKind kind) { return -(1 << 16) - static_cast<int>(kind); }
 
-/// What a task asks of its runtime, which may ignore it. Of several tasks that are ready the one of
-/// larger `priority` goes first, where the runtime has priorities.
+/// Requests of a task to its runtime, which may ignore them. Of several tasks that are ready the
+/// one of larger `priority` goes first, where the runtime has priorities.
 struct Hints {
   int worker = -1;  // -1: any; CPU workers first, then those of devices; or any_of(kind)
   int priority = 0;

@@ -14,7 +14,7 @@ namespace nntile {
 /// readers, they come after the writer, and a task that waits for them need not wait for it. A task
 /// that accesses several buffers looks up all of them before it enters any.
 ///
-/// Where tasks that accumulate are to commute, or those that write disjoint bytes, `readers` may be
+/// If tasks that accumulate are to commute, or those that write disjoint bytes, `readers` may be
 /// such a group in place of readers, and `kind()` is then their access: the tasks of a group of any
 /// kind come after `writer`, and not after one another. `begin_group` comes before a task of
 /// another kind.

@@ -1,10 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How long a message takes between two ranks, by a few numbers.
+// The time of a message between two ranks, by a few numbers.
 
 namespace nntile {
 
-/// What one link costs, in seconds and bytes. A worker spends `overhead` and `overhead_per_byte` at
+/// Costs of one link, in seconds and bytes. A worker spends `overhead` and `overhead_per_byte` at
 /// each end of a message, the link carries its bytes at `bandwidth`, and they are at the other end
 /// `latency` later: o, O, 1/G and L of the LogGOPS model (Hoefler, Schneider, Lumsdaine 2010). A
 /// network that moves bytes by itself has no overhead per byte; where a copy by the processor

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How long a task takes on a machine that is described by a few numbers.
+// The time of a task on a machine that is described by a few numbers.
 
 #include "nntile/core/cost.hh"
 

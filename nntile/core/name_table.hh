@@ -60,7 +60,7 @@ class NameTable {
   };
 
   static std::size_t hash(std::string_view name) { return std::hash<std::string_view>{}(name); }
-  /// Where the name is, or where it would be added.
+  /// Index of the name, or of the entry where it would be added.
   std::size_t place_of(std::string_view name) const {
     std::size_t const mask = places_.size() - 1;
     std::size_t at = hash(name) & mask;

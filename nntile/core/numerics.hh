@@ -12,7 +12,7 @@ namespace nntile {
 /// `fast`: vendor GEMM and reduced formats; equal bits from run to run of one plan on one machine.
 enum class Mode : std::uint8_t { exact, fast };
 
-/// How many canonical groups a named axis has.
+/// The number of canonical groups of a named axis.
 struct AxisGroups {
   std::string axis;
   int groups = 1;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where bytes are: a memory of a process, and the process.
+// The place of bytes: a memory of a process, and the process.
 
 #include <cstdint>
 #include <string>

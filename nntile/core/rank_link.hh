@@ -29,8 +29,8 @@ struct TransferCall {
   std::int64_t record = -1;
 };
 
-/// How graphs on a store move tiles to and from other ranks: link_of() of comm/transfers.hh makes
-/// one of a communicator. Without, a store is the only rank's.
+/// The means by which graphs on a store move tiles to and from other ranks: link_of() of
+/// comm/transfers.hh makes one of a communicator. Without, a store is the only rank's.
 struct RankLink {
   int rank = 0;
   int ranks = 1;
@@ -50,8 +50,8 @@ struct RankLink {
 
 namespace detail {
 
-/// What a rank gives in an exchange: whether it failed, the call that it is at, and its bytes, or
-/// its error.
+/// A rank's contribution to an exchange: whether it failed, the call that it is at, and its bytes,
+/// or its error.
 class ExchangeFrame {
  public:
   static std::vector<std::byte> pack(bool failed, std::string_view call,

@@ -193,7 +193,7 @@ inline bool overlap(Region const& a, Region const& b) {
   return a.bytes != 0 && b.bytes != 0 && detail::RegionPair(a, b).overlap();
 }
 /// Whether all bytes of `b`, normalized and not empty, are bytes of one run after the other of `a`.
-/// Where several runs of `a` hold one of `b`, or the comparison takes more than 2^14 steps, false.
+/// False if several runs of `a` hold one of `b`, or if the comparison takes more than 2^14 steps.
 inline bool covers(Region const& a, Region const& b) {
   return a.bytes != 0 && detail::RegionPair(a, b).covers();
 }

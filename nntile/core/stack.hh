@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How much of its stack a thread has left.
+// The bytes of its stack that a thread has left.
 
 #include <pthread.h>
 

@@ -41,7 +41,7 @@ inline void sleep_ns(std::int64_t nanoseconds) noexcept {
 /// The calling thread, as std::thread::id prints it. Never 0.
 inline std::uintptr_t this_thread() noexcept {
 #if defined(__GLIBC__) && defined(__x86_64__)
-  // What pthread_self returns there, without a call.
+  // Equals pthread_self there, without a call.
   return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
 #else
   return std::bit_cast<std::uintptr_t>(pthread_self());  // a number or a pointer
