@@ -11,8 +11,8 @@
 
 namespace nntile {
 
-/// Which threads of a rank may call its communicator: the only one there is; the main one; any, one
-/// at a time among all users of the same library; any, if the calls of one object exclude each
+/// The threads of a rank that may call its communicator: the only one there is; the main one; any,
+/// one at a time among all users of the same library; any, if the calls of one object exclude each
 /// other. As MPI_THREAD_SINGLE and so on.
 enum class ThreadLevel : std::uint8_t { single, funneled, serialized, multiple };
 
@@ -21,7 +21,8 @@ constexpr char const* name_of(ThreadLevel level) {
   return names[static_cast<int>(level)];
 }
 
-/// What pairs a send with its receive, besides the ranks that call: the other rank, and a number.
+/// The key that pairs a send with its receive, besides the ranks that call: the other rank, and a
+/// number.
 struct Message {
   int peer = 0;
   std::int64_t number = 0;
@@ -40,7 +41,7 @@ struct EndedRequest {
   bool came_empty = false;
 };
 
-/// What went over one edge, in one direction.
+/// Messages and bytes sent over one edge, in one direction.
 struct Traffic {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;

@@ -28,7 +28,7 @@ namespace nntile {
 
 namespace detail {
 
-/// How a rank is asked: its host, and where it listens.
+/// Address of a rank's heartbeat: its host, and the port on which it listens.
 struct HeartbeatCard {
   char host[256] = {};
   long process = 0;

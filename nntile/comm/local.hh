@@ -20,7 +20,7 @@
 
 namespace nntile {
 
-/// How messages travel in a LocalWorld.
+/// Delivery of messages in a LocalWorld.
 struct LocalOptions {
   std::uint64_t seed = 0;
   /// A message is seen by the receiver's next test but 0 to this many, drawn from the seed, its
@@ -32,8 +32,8 @@ struct LocalOptions {
   ThreadLevel thread_level = ThreadLevel::multiple;
 };
 
-/// What the ranks of one process share: the messages between them. Outlives its LocalComms. Any
-/// thread may call it.
+/// State that the ranks of one process share: the messages between them. Outlives its LocalComms.
+/// Any thread may call it.
 class LocalWorld {
  public:
   /// Throws ValueError: no rank, a negative delay.
@@ -74,7 +74,7 @@ class LocalWorld {
     bool taken = false;
   };
   struct Rank {
-    std::string gone;  // how it left; "" while it lives
+    std::string gone;  // its end, in words for errors; "" while it lives
     bool made = false;
     std::uint64_t tests = 0;
     std::uint64_t gathers = 0;  // that it has entered

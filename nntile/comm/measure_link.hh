@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a message between two ranks costs, measured over the communicator in use: for simulations.
+// Measures the cost of a message between two ranks over the communicator in use: for simulations.
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What communicators share: the checks of a message, its name in errors, and the count of traffic.
+// Parts that communicators share: the checks of a message, its name in errors, and the count of
+// traffic.
 
 #include <cstddef>
 #include <cstdint>

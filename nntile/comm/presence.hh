@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Which ranks of this host have died: each holds a locked file, which the kernel frees at once when
-// its process ends in any way, and not while it is stopped.
+// Detects ranks of this host that have died: each holds a locked file, which the kernel frees at
+// once when its process ends in any way, and not while it is stopped.
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -46,14 +46,14 @@ inline std::string describe(WaitingTransfer const& waiting) {
                 static_cast<double>(waiting.waited_ns) * 1e-9, " s");
 }
 
-/// What all engines share, so that the codelets know no communicator: the transfers whose tasks
-/// have begun.
+/// State that all engines share, so that the codelets know no communicator: the transfers whose
+/// tasks have begun.
 class TransferQueue {
  public:
   TransferQueue(TransferQueue const&) = delete;
   TransferQueue& operator=(TransferQueue const&) = delete;
 
-  /// What this rank waits for, oldest first. Any thread may ask, at any time.
+  /// Transfers that this rank waits for, oldest first. Any thread may ask, at any time.
   std::vector<WaitingTransfer> waiting() const {
     std::int64_t const now = detail::monotonic_ns();
     std::vector<WaitingTransfer> all;
@@ -114,7 +114,7 @@ class TransferQueue {
     Request request = Request::none;      // none before it is posted
     std::uint64_t number = 0;             // ascending
     std::int64_t record_number = -1;      // of the message behind an empty one; -1: none
-    std::shared_ptr<Record> record = {};  // what it says; of a receive when it is posted
+    std::shared_ptr<Record> record = {};  // its content; of a receive when it is posted
   };
   /// Takes a transfer whose task has begun; posts nothing. One whose number is in flight in that
   /// direction, of a run before, is held back until that has ended. Any thread. Throws CommError
@@ -299,7 +299,7 @@ template <Communicator C> class Transfers : public TransferQueue {
                              "; wait for their tasks before"));
   }
 
-  /// What every rank gives, by rank; with no transfer open.
+  /// The bytes that each rank gives, by rank; with no transfer open.
   std::vector<std::vector<std::byte>> all_gather(std::span<std::byte const> bytes) {
     while (busy_.exchange(true, std::memory_order_acquire)) detail::sleep_ns(1'000);  // a last poll
     struct Free {
