@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Which operands of a call may share memory: any that are read, and a result with what it replaces.
+// Operands of a call that may share memory: any that are read, and a result with what it replaces.
 
 #include <span>
 #include <string>

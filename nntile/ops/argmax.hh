@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the largest element along an axis is.
+// Position of the largest element along an axis.
 
 #include "nntile/ops/call.hh"
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How a kernel reads its call: arguments, and buffers by the operands' names.
+// Access of a kernel to its call: arguments, and buffers by the operands' names.
 
 #include <cstddef>
 #include <cstring>
@@ -43,7 +43,7 @@ template <class Op> struct Arguments<Op, false> {
   typename Op::Args args;
 };
 
-/// What the op's `args` filled in for this task.
+/// The arguments that the op's `args` filled in for this task.
 template <class Op> NNTILE_ALWAYS_INLINE typename Op::Args arguments(KernelCall const& call) {
   typename Op::Args args;
   std::memcpy(&args, call.arguments, sizeof args);

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What attention and its derivative share: positions, the mask, and which pairs of tiles see each
-// other.
+// Parts that attention and its derivative share: positions, the mask, and which pairs of tiles see
+// each other.
 
 #include <algorithm>
 #include <cmath>

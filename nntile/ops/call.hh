@@ -14,8 +14,8 @@ struct ExecutionContext;
 
 namespace detail {
 
-/// What is returned where a static_assert has refused a call: it fits wherever the result was
-/// wanted, so that nothing else is reported.
+/// The result where a static_assert has refused a call: it fits wherever the result was wanted, so
+/// that nothing else is reported.
 struct Refused {
   template <class T> operator T() const;
 };
@@ -35,7 +35,7 @@ concept AsyncApplicable =
       apply_async(op, attrs, operands...);
     };
 
-/// What may stand where attributes are left out.
+/// An operand, in the place of attributes that are left out.
 template <class X, class Attrs>
 concept OperandOf = !std::convertible_to<X, Attrs const&> &&
                     !std::same_as<std::remove_cvref_t<X>, ExecutionContext>;
@@ -97,7 +97,7 @@ template <class Op> consteval bool checked_op() {
         "`no_gradient`, the reason why not");
 #endif
   }
-#ifndef __CUDACC__  // which spells enumerators in another way
+#ifndef __CUDACC__  // nvcc spells enumerators in another way
   if constexpr (requires {
                   requires OperandName<typename Op::Operand>;
                   Op::operands;

@@ -11,7 +11,7 @@
 
 namespace nntile {
 
-/// What a call gives for an operand; the name is the tensor's.
+/// An operand as a call gives it; the name is the tensor's.
 struct TypedOperand {
   DType dtype = DType::fp32;
   std::string_view name = {};
@@ -39,7 +39,7 @@ struct DtypeSet {
   }
 };
 
-/// What an operand may be, whatever the others are; none where it depends on them alone.
+/// Dtypes that an operand may have whatever the others have; none if it depends on them alone.
 inline DtypeSet dtypes_of_kind(OpInfo const& op, Kind kind) {
   DtypeSet result;
   if (kind == Kind::second)

@@ -10,13 +10,13 @@
 
 namespace nntile {
 
-/// Where a task stands in the chain that ends in a result.
+/// The position of a task in the chain that ends in a result.
 struct Chain {
   bool first = true;
   bool last = true;
 };
 
-/// What is left in a result: `value`, or fma(beta, before, value) where beta is not 0.
+/// The new value of a result: `value`, or fma(beta, before, value) where beta is not 0.
 template <class V, class T>
 NNTILE_ALWAYS_INLINE constexpr V updated(double beta, T const& before, V value) {
   return beta == 0 ? value : std::fma(static_cast<V>(beta), static_cast<V>(before), value);
@@ -39,7 +39,7 @@ template <class T> struct ChainResult {
     if (!chain.first) return carry == nullptr ? static_cast<V>(out[i]) : carry[i];
     return beta == 0 ? V(0) : static_cast<V>(beta) * static_cast<V>(out[i]);
   }
-  /// What a task that sums a pair of canonical groups leaves: their sum, and beta times what is
+  /// The result of a task that sums a pair of canonical groups: their sum, and beta times what is
   /// there.
   NNTILE_ALWAYS_INLINE constexpr V of_pair(Index i, V left, V right) const {
     return beta == 0 ? left + right : updated(beta, out[i], left + right);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What an op is, and its type-erased description.
+// Definition of an op, and its type-erased description.
 
 #include <concepts>
 #include <cstddef>
@@ -33,7 +33,7 @@ class TileSink {
   ~TileSink() = default;
 };
 
-/// Which operands of an op may be tiles whose columns are padded: none, those of which dimension 0
+/// Operands of an op that may be tiles whose columns are padded: none, those of which dimension 0
 /// is a group by itself, as in "v i...", or any. What is not padded is one run of elements, of
 /// which an op may count several dimensions as one.
 enum class Padding : std::uint8_t { none, columns, any };
@@ -62,7 +62,7 @@ template <class Attrs> struct Hooks {
   /// (TileRange::offset, rest), scales what was there by TileRange::beta, and tells kernels of
   /// finishing tasks. Groups of other axes that are reduced by addition are refused.
   char const* grouped = "";
-  /// Where not 0, one task sums a pair of canonical groups (TileRange::left_terms) of at most this
+  /// If not 0, one task sums a pair of canonical groups (TileRange::left_terms) of at most this
   /// many terms each.
   Index paired_terms = 0;
   /// Letters of reduced axes that stay one chain whatever their groups, by nntile/NUMERICS.md.
@@ -78,7 +78,7 @@ template <class Attrs> struct Hooks {
   /// Elements of an operand that a task touches, where those are not its part of the tile.
   Index (*elements)(Attrs const&, TileRange const&, OperandIndex) = nullptr;
   /// Entries of the op's own for these types, or null: before the library's and the reference.
-  /// Where they are for devices alone, the reference is the CPU's.
+  /// If they are for devices alone, the reference is the CPU's.
   Codelet const* (*kernel)(ElementTypes types) = nullptr;
   /// Operands that may be padded: `args` asks the range for their leading dimensions. Those of one
   /// dimension may be whatever the op.
@@ -115,7 +115,7 @@ concept HasDtypes = HasTypes<Op> || requires { Op::dtypes; };
 ///   gradient   gradient(builder) appends the nodes of its derivative: reads values by operand(name), so that
 ///              overwritten ones are refused, and ends with keep(result, beta) where a result is updated;
 ///              or `no_gradient`, the reason
-/// What a task costs follows from accesses, extents and dtypes: an `update` reads and writes.
+/// The bytes of a task follow from accesses, extents and dtypes: an `update` reads and writes.
 // clang-format on
 template <class Op>
 concept OpStruct = Empty<Op> && requires(typename Op::Attrs const& attrs, TileRange const& range) {
@@ -137,7 +137,7 @@ struct OpInfo {
   std::size_t attrs_bytes;
   std::size_t args_bytes;
   std::span<DType const> dtypes;  // of operands of Kind::element
-  TypeTable types;                // where some are of Kind::second, else empty
+  TypeTable types;                // if some are of Kind::second, else empty
   Fields const* fields;
   void const* defaults;     // an Attrs as it is when a call says nothing
   char const* no_gradient;  // the reason, or null

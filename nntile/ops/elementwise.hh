@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What all elementwise ops share: the walk's arguments, cost and reference follow from one function
-// of one element.
+// Parts that all elementwise ops share: the walk's arguments, cost and reference follow from one
+// function of one element.
 
 #include <cmath>
 #include <concepts>
@@ -39,7 +39,7 @@ template <std::floating_point V> constexpr V min(V a, V b) { return a < b ? a : 
 /// Operands of an elementwise op whose tiles may be padded.
 inline constexpr std::size_t most_elementwise_columns = 3;
 
-/// What the kernel of an elementwise op sees: columns of n elements.
+/// Arguments of the kernel of an elementwise op: columns of n elements.
 template <class Attrs> struct ElementwiseArgs {
   Index n = 0;
   Attrs attrs;

@@ -80,7 +80,7 @@ struct EmbeddingBackward {
             range.leading(Operand::dtable)};
   }
 
-  /// What canonical groups leave, whose sum is given.
+  /// The result of canonical groups, by their sum.
   template <class T, class V> static constexpr V finished(double beta, T const* before, V sum) {
     if (beta == 0) return sum;
     return sum == 0 ? static_cast<V>(beta) * static_cast<V>(*before) : updated(beta, *before, sum);

@@ -8,7 +8,7 @@
 
 namespace nntile {
 
-/// How an eager call is executed; its attributes say what it computes:
+/// The execution of an eager call; its attributes say what it computes:
 /// gemm.async({.hints = {.worker = 1}, .mode = Mode::fast}, {.alpha = 2}, a, b, c).
 struct ExecutionContext {
   ExecutionHints hints = {};  // of each of its tasks

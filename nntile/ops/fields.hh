@@ -9,7 +9,7 @@
 
 namespace nntile {
 
-/// What a field holds; an enum counts as the integer of its value.
+/// The kind of value in a field; an enum counts as the integer of its value.
 enum class FieldKind : std::uint8_t { boolean, integer, natural, real };
 
 /// The value of a field.

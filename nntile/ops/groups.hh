@@ -49,9 +49,9 @@ inline bool any_grouped(TiledCall const& call) {
   return false;
 }
 
-/// Where the sums of the canonical groups of a phase's results are, and when they are added. Sums
-/// that wait form a stack, whose lowest is the result itself where it is as wide as its accumulator
-/// and its former value is not asked for.
+/// The places of the sums of the canonical groups of a phase's results, and the order in which they
+/// are added. Sums that wait form a stack, whose lowest is the result itself where it is as wide as
+/// its accumulator and its former value is not asked for.
 class GroupSums {
  public:
   static constexpr std::size_t none = ~std::size_t{0};
@@ -128,8 +128,9 @@ class GroupSums {
     std::size_t const result = carry_of(o);
     return result != none && !in_place(result) ? result : none;
   }
-  /// How often two sums become one behind a group: as often as it fills a pair of the tree, and
-  /// with the last group of an axis until one sum is left of it, which is one of the next axis.
+  /// The number of times that two sums become one behind a group: as often as it fills a pair of
+  /// the tree, and with the last group of an axis until one sum is left of it, which is one of the
+  /// next axis.
   int merges_after(TileRange const& range) const {
     int merges = 0;
     Index group = range.canonical_group;
@@ -182,7 +183,7 @@ class GroupPairs {
     most_ = call.op->paired_terms;
   }
 
-  /// How many groups a task sums that begins with this one: 1 or 2.
+  /// The number of groups in the task that begins with this one: 1 or 2.
   Index from(Index group) const {
     if (tiling_ == nullptr || group % 2 != 0 || group + 2 > cut_.count) return 1;
     bool const in_one_tile =

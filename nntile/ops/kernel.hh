@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where compiled kernels are found: the companion library's only symbol that headers name.
+// Finds compiled kernels: the companion library's only symbol that headers name.
 
 #include <cstdint>
 #include <string_view>

@@ -134,7 +134,7 @@ struct LayerNormWeightBackward {
   using Attrs = LayerNormWeightBackwardAttrs;
   struct Args {
     Index e;
-    std::uint32_t s, rest;  // what the tile has along s beside the task's
+    std::uint32_t s, rest;  // elements of the tile along s beside the task's
     Index n;
     double beta_dgamma, beta_dbeta;
     Chain chain;

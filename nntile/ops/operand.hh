@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What an op says about its operands; everything else follows from it.
+// An op's statements about its operands; everything else follows from them.
 
 #include <bit>
 #include <cstdint>
@@ -70,9 +70,9 @@ constexpr DType dtype_of_kind(Kind kind, ElementTypes types) {
 /// accumulator; `phases` ones always then.
 enum class Carry : std::uint8_t { none, narrow, phases };
 
-/// How the results of several canonical groups of a reduced axis become one. `add` rounds, so it
-/// goes by a fixed tree; the others are exact, so that one chain over all groups has their bits:
-/// the larger, the one that was chosen among them, a sum of whole numbers.
+/// The operation that makes one result of those of several canonical groups of a reduced axis.
+/// `add` rounds, so it goes by a fixed tree; the others are exact, so that one chain over all
+/// groups has their bits: the larger, the one that was chosen among them, a sum of whole numbers.
 enum class Combine : std::uint8_t { add, max, select, count };
 
 /// One operand of an op's table. `axes` lists its dimensions, inner to outer, one letter each,
@@ -163,7 +163,7 @@ struct Phase {
 };
 using Phases = inplace_vector<Phase, 4>;
 
-/// How many dimensions a group has, where an attribute says so: {'k', ndim, "ndim"}.
+/// The number of dimensions of a group, where an attribute holds it: {'k', ndim, "ndim"}.
 struct GroupRank {
   char group;
   int rank;

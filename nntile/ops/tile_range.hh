@@ -22,8 +22,9 @@ struct AxisRange {
   Index extent = 1;
 };
 
-/// What an op's `args` is computed from. Groups are letters of the axes strings; operands are names
-/// of the op's enum, and must be present in the call where a place in memory is asked for.
+/// The range of elements of which an op's `args` is computed. Groups are letters of the axes
+/// strings; operands are names of the op's enum, and must be present in the call where a place in
+/// memory is asked for.
 class TileRange {
  public:
   /// `tilings`, one per axis of the table, are what take() cuts by; without them the range has no
@@ -43,16 +44,16 @@ class TileRange {
   /// The task adds to the sum of one canonical group, which begins from +0 and is not finished yet:
   /// the group's number in the order of the tree.
   int canonical_group = no_group;
-  /// Where the task sums a pair of canonical groups, which the tree adds first: terms of the left
-  /// one; the right one has no more. Else 0. Without a canonical_group the two are all, and the
-  /// task adds what was there, scaled, to their sum in one fma, and finishes it.
+  /// If the task sums a pair of canonical groups, which the tree adds first: terms of the left one;
+  /// the right one has no more. Else 0. Without a canonical_group the two are all, and the task
+  /// adds what was there, scaled, to their sum in one fma, and finishes it.
   Index left_terms = 0;
   /// The task has no terms, but what all groups gave together: in the result, or, where the call
   /// has them, in the hidden operands that hold sums.
   bool finishing = false;
   static constexpr int no_group = -1;
 
-  /// What scales a result's former value, for an attribute that says so.
+  /// The scale of a result's former value, for the attribute that gives it.
   double beta(double given) const { return canonical_group == no_group ? given : 0; }
 
   bool has(OperandIndex operand) const { return operands.has(operand); }
@@ -96,7 +97,7 @@ class TileRange {
     AxisRange const& axis = axes_[axis_of(letter)];
     return axis.tile_extent - axis.extent;
   }
-  /// Where in the tile the task begins along a letter of one dimension.
+  /// The first element of the task in the tile, along a letter of one dimension.
   Index skipped(char letter) const { return axes_[axis_of(letter)].offset; }
   /// Elements along a group in the whole tensor.
   Index whole(char group) const { return table_->whole(group); }
@@ -124,7 +125,7 @@ class TileRange {
     return leading_dimension({rows(operand)}, unit(operand));
   }
   bool padded(OperandIndex operand) const { return leading(operand) != rows(operand); }
-  /// Where in the operand's tile the task's part begins, in elements.
+  /// The offset of the task's part in the operand's tile, in elements.
   Index offset(OperandIndex operand) const {
     Index sum = 0;
     Index stride = 1;

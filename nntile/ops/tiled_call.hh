@@ -18,7 +18,7 @@ struct OperandTile {
   Index tile;
 };
 
-/// What the walk visits. `args` of the op is computed from the range.
+/// One step of the walk. `args` of the op is computed from the range.
 struct TileTask {
   TileRange const& range;
   inplace_vector<Use<OperandTile>, max_operands> uses;

@@ -260,8 +260,8 @@ inline void walk_chain(TiledCall const& call, TileRange& range, std::uint32_t re
   }
 }
 
-/// How many canonical groups a walk takes as one block from one of them on: of a sampled axis as
-/// many as are left out and make a subtree.
+/// The number of canonical groups that a walk takes as one block from `group` on: of a sampled axis
+/// as many as are left out and make a subtree.
 inline Index block_of(TiledCall const& call, std::size_t id, GroupCut const& cut, Index group) {
   AxisTiling const& tiling = *call.tilings[id];
   auto const outside = [&](Index end) {  // whether the groups from `group` to `end` are left out
@@ -344,7 +344,7 @@ inline void walk_phase(TiledCall const& call, Phase const& phase, int number, Em
 
 }  // namespace detail
 
-/// What a tile task costs: the op's flops, and the bytes of each operand's part, twice where it is
+/// The cost of a tile task: the op's flops, and the bytes of each operand's part, twice where it is
 /// updated.
 inline Cost cost_of(TiledCall const& call, TileTask const& task) {
   Cost cost{task.combines ? 0 : call.op->flops(call.attrs, task.range), 0};
