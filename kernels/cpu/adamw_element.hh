@@ -22,7 +22,7 @@ NNTILE_ALWAYS_INLINE double adamw_c2(ops::AdamwStep::Args const& args, double t)
   return 1 / __builtin_sqrt(bias_correction(args.beta2, t));
 }
 
-/// What is the same for all elements of a step.
+/// Values that all elements of a step share.
 template <class V> struct AdamwElement {
   V decay, c1, c2, one_less_beta1, one_less_beta2, beta2, eps;
 

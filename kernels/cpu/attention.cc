@@ -11,7 +11,7 @@ namespace {
 template <class V> struct Running {
   alignas(64) V max[attention_block];
   alignas(64) V sum[attention_block];
-  alignas(64) V kept[attention_block];  // what the last block's new maximum leaves of sum and out
+  alignas(64) V kept[attention_block];  // factor of sum and out for the last block's maximum
 };
 
 template <class T> struct Attention {
@@ -71,7 +71,7 @@ template <class T> struct Attention {
     return {};
   }
 
-  /// What queries without any key get.
+  /// Writes the results of queries that see no key.
   static Status see_nothing(Buffers<ops::Attention> const& buffers,
                             ops::AttentionArgs const& args) {
     Index const rows = args.i * args.h * args.b;

@@ -145,7 +145,7 @@ template <class T> struct AttentionBackward {
     }
   }
 
-  /// What a block of queries brings to every pair.
+  /// Loads the values of a block of queries that every pair needs.
   static void take_queries(Head const& head, Scratch& scratch, Index query, Index queries,
                            bool rows) {
     Index const d = head.args.d;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where attention finds a head in its tiles, and how large its blocks are.
+// The place of a head in attention's tiles, and the size of its blocks.
 
 #include "kernels/cpu/kernel.hh"
 #include "nntile/ops/attention_tiles.hh"

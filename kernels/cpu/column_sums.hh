@@ -16,7 +16,7 @@ template <class T> struct ColumnResult : ChainResult<T> {
   NNTILE_ALWAYS_INLINE ColumnResult at(Index offset) const { return {ChainResult<T>::at(offset)}; }
   NNTILE_ALWAYS_INLINE V start(Index i) const {
     V lanes[Vec<V>::lanes];
-    if constexpr (Vec<V>::lanes == 1)  // which First{1} is none of
+    if constexpr (Vec<V>::lanes == 1)  // First{1} is no part of one lane
       store(lanes, start(i, All{}), All{});
     else
       store(lanes, start(i, First{1}));
@@ -48,7 +48,7 @@ template <class T> struct ColumnResult : ChainResult<T> {
 /// Columns that are added up at once, whose sums stay in L1, and on the stack: 8 KiB a result.
 template <class V> inline constexpr Index column_stretch = 8192 / static_cast<Index>(sizeof(V));
 
-/// How many rows ahead of the one that is added are fetched: 4 KiB or more, which the CPU's own
+/// Rows that are fetched ahead of the one that is added: 4 KiB or more, which the CPU's own
 /// prefetching would reach across the ends of rows and pages too late.
 template <class T> NNTILE_ALWAYS_INLINE Index rows_ahead(Index m) {
   constexpr Index most = column_stretch<compute_t<T>>;

@@ -13,7 +13,7 @@
 
 namespace nntile::kernels::NNTILE_ISA {
 
-/// What is done to a finished sum.
+/// The operation on a finished sum.
 template <class S> struct Finish {
   S const* bias = nullptr;
   Activation activation = Activation::none;
@@ -66,7 +66,7 @@ class EvenSplit {
     result.pieces = (total + unit - 1) / unit;
     return result;
   }
-  /// Where a piece begins; piece number `pieces` is the end.
+  /// First index of a piece; that of piece number `pieces` is the end.
   NNTILE_ALWAYS_INLINE Index operator()(Index piece) const {
     Index const at = (piece * base_ + (piece < larger_ ? piece : larger_)) * unit_;
     return at < total_ ? at : total_;
@@ -127,7 +127,7 @@ template <class T, int a_kib, int b_kib, int c_kib> struct Blocking {
 
   /// `left`: where a pair of canonical groups meets, or 0.
   Blocking(Index m, Index n, Index k, Index left) : Blocking(m, n, k, left, depth_for(n)) {}
-  /// What the block along k of this number starts from.
+  /// The start of the sums of the block along k of this number.
   template <class S> Start start(Product<S, T> const& x, Index piece) const {
     return piece == 0 ? x.start() : x.left > 0 ? Start::added : Start::stored;
   }
@@ -208,7 +208,7 @@ void pack_a(Product<S, T> const& x, EvenSplit rows, Index i, Index p, Index k, T
   pack<tile_rows<T>>(PanelSource<S, T>{a, x.lda, x.alpha}, x.trans_a, rows.pieces, rows, k, to);
 }
 
-/// What pack_a reads of A[i : i+m, p : p+k].
+/// The memory that pack_a reads of A[i : i+m, p : p+k].
 template <class S, class T>
 Ahead read_by_pack_a(Product<S, T> const& x, Index i, Index m, Index p, Index k) {
   constexpr Index size = static_cast<Index>(sizeof(S));
@@ -228,7 +228,7 @@ NNTILE_ALWAYS_INLINE EvenSplit panels_of(Index n) { return EvenSplit::units(n, t
 
 }  // namespace detail
 
-/// Which operands are used where they are.
+/// Operands that are used where they are, not packed.
 struct InPlace {
   bool a, b;
 };
@@ -273,7 +273,7 @@ template <class T> void multiply_in_place(Product<T, T> const& x) {
   }
 }
 
-/// How products are cut: where C holds the sums, and where a narrower C takes them in the end.
+/// Blockings of products: where C holds the sums, and where a narrower C takes them in the end.
 template <class T> using WideBlocking = detail::Blocking<T, 216, 512, 0>;
 template <class T> using NarrowBlocking = detail::Blocking<T, 192, 224, 168>;
 

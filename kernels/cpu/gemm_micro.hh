@@ -40,14 +40,14 @@ NNTILE_ALWAYS_INLINE void fma_into(Vec<double>& c, Vec<double> a, Vec<double> b)
 #endif
 }
 
-/// What a chain starts from: 0, C, or beta C; `added`: from 0, and C is added to its end.
+/// Start of a chain: 0, C, or beta C; `added`: 0, and C is added to its end.
 enum class Start : std::uint8_t { zero, stored, scaled, added };
 
-/// Where A's element (i, p) of a tile is: in a panel, a[p*tile_rows + i], or in place, a[p*lda +
-/// i].
+/// The place of A's element (i, p) of a tile: in a panel, a[p*tile_rows + i], or in place, a[p*lda
+/// + i].
 enum class Rows : std::uint8_t { panel, in_place };
 
-/// Where B's element (p, j) of a tile is.
+/// The place of B's element (p, j) of a tile.
 enum class Layout : std::uint8_t {
   packed,   // b[p*tile_columns + j]
   columns,  // b[p + j*ld]: k contiguous
@@ -88,7 +88,7 @@ template <class T> struct TileCall {
   T beta;
   Ahead* ahead = nullptr;
   int share = 0;
-  bool fetches_a = true;  // where A is in place; of no use to small products, whose A is near
+  bool fetches_a = true;  // if A is in place; of no use to small products, whose A is near
 };
 
 namespace detail {

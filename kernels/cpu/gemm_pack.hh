@@ -95,7 +95,7 @@ template <> struct Square<double, 4> {
 
 #if defined(__AVX512F__)
 
-/// What both squares of 512-bit registers do: quarters of registers change places, q[r][c] with
+/// Step of both squares of 512-bit registers: quarters of registers change places, q[r][c] with
 /// q[c][r].
 NNTILE_ALWAYS_INLINE void transpose_quarters(__m512& a, __m512& b, __m512& c, __m512& d) {
   __m512 const ab_even = _mm512_shuffle_f32x4(a, b, 0x88),
@@ -236,7 +236,7 @@ NNTILE_ALWAYS_INLINE void copy_row(S const* from, T factor, Index rows, T* to) {
 
 }  // namespace detail
 
-/// How many k are written at once where rows are contiguous, so that whole cache lines are written.
+/// Number of k written at once where rows are contiguous, so that whole cache lines are written.
 inline constexpr int k_at_once = 8;
 
 /// Packs `count` rows (or columns) of k elements. Panel i holds rows [split(i), split(i + 1)), at

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How a register tile of products walks through its operands: pointers that the compiler keeps as
+// Walk of a register tile of products through its operands: pointers that the compiler keeps as
 // they are written.
 //
 // Left alone, g++ derives a pointer for each column and each step of an unrolled loop, which is
@@ -19,7 +19,7 @@ template <class X> NNTILE_ALWAYS_INLINE void hide(X& x) { asm("" : "+r"(x)); }
 template <class T, int step> class Walk {
  public:
   NNTILE_ALWAYS_INLINE Walk(T const* at, Index) : at_(at) {}
-  /// Where it is after `count` steps, next() having been called as often since the last skip().
+  /// Its address after `count` steps, next() having been called as often since the last skip().
   NNTILE_ALWAYS_INLINE T const* at(int count) const { return at_ + count * step; }
   NNTILE_ALWAYS_INLINE void next() {}
   NNTILE_ALWAYS_INLINE void skip(int count) { at_ += count * step; }

@@ -161,7 +161,7 @@ template <class T> NNTILE_ALWAYS_INLINE void fetch_ahead(T const* p, All) {
 }
 template <class T> NNTILE_ALWAYS_INLINE void fetch_ahead(T const*, First) {}
 
-/// What lanes hold: float or double.
+/// The element type of lanes: float or double.
 template <class V> struct element_of;
 template <class T> struct element_of<Vec<T>> {
   using type = T;

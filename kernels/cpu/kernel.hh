@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How a file of kernels lists them, and how an entry reads its call.
+// Lists the kernels of a file, and reads the call of an entry.
 
 #include <utility>
 
@@ -79,7 +79,7 @@ template <class Op, template <class...> class Body> consteval auto op_kernels() 
 
 namespace NNTILE_ISA {
 
-/// What a kernel that needs a workspace says where it was lent none.
+/// Failure of a kernel that needs a workspace and was lent none.
 inline constexpr char const* no_workspace =
     "called without a workspace: KernelCall::workspace must hold Codelet::workspace bytes";
 

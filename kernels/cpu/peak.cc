@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What one core can do at most: independent multiply-adds in registers. The denominator of "share
-// of peak".
+// Peak of one core: independent multiply-adds in registers. The denominator of "share of peak".
 #include "kernels/cpu/vec.hh"
 
 namespace nntile::kernels::NNTILE_ISA {

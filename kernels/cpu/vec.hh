@@ -55,7 +55,7 @@ template <class T> using bits_t = typename bits_type<T>::type;
 
 namespace nntile::kernels::NNTILE_ISA {
 
-// What follows from the above, for all of them.
+// Operations that follow from the above, for all instruction sets.
 template <class T> NNTILE_ALWAYS_INLINE Vec<T>& operator+=(Vec<T>& a, Vec<T> b) {
   return a = a + b;
 }

@@ -38,7 +38,7 @@ template <class T> struct Attention {
       V* const carry = buffers.template at<V>(Operand::carry);  // [d, h, i, b] or null
       Index const blocks = (args.i + side - 1) / side;
       for (Index at = thread.block(); at < blocks * args.h * args.b; at += thread.blocks()) {
-        Index const query = (blocks - 1 - at % blocks) * side;  // what sees most keys comes first
+        Index const query = (blocks - 1 - at % blocks) * side;  // most keys first
         HeadLayout const head = head_layout(args, at / blocks % args.h, at / blocks / args.h);
         Index const to = head.q + query * head.ld;
         run(Block(thread), {buffers.template at<T const>(Operand::q) + to,
@@ -56,7 +56,7 @@ template <class T> struct Attention {
     NNTILE_DEVICE void run(Block const& block, Task const& task) const {
       ops::AttentionArgs const& args = call.args();
       bool const begins = args.keys.first || args.j == 0;
-      int const query = block.thread().rank();  // whose maximum and sum this thread has
+      int const query = block.thread().rank();  // this thread has its maximum and sum
       V top = -static_cast<V>(__builtin_inf()), total = 0;
       if (!begins && query < task.queries) {
         top = task.max[query];

@@ -76,7 +76,7 @@ template <class T> struct AttentionBackward {
     }
   }
 
-  /// Which side of a pair is the query.
+  /// The side of a pair that is the query.
   enum class QueryIs { outer, inner };
 
   /// A number of the queries of this thread.

@@ -62,7 +62,7 @@ template <class T, int width> class Pairs {
   NNTILE_DEVICE decltype(auto) number(int kind, int query) const {
     return numbers_[kind * side + query];
   }
-  /// What rows use and others may too, after a barrier.
+  /// Shared memory of the rows, for others after a barrier.
   NNTILE_DEVICE Shared<V> const& panels() const { return panels_; }
 
   /// body(j, i) for each pair of this thread.

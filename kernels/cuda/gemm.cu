@@ -60,9 +60,9 @@ template <class S, bool pair, int quads> struct GemmKernel {
     return number / 4 * 64 + number % 4;
   }
 
-  /// What one thread brings of the panels of an operand: four elements of `lines` times `depth`,
-  /// those beyond the extents as 0. A line's steps are beside each other if `k_first`, else the
-  /// lines of a step are.
+  /// One thread's part in bringing the panels of an operand: four elements of `lines` times
+  /// `depth`, those beyond the extents as 0. A line's steps are beside each other if `k_first`,
+  /// else the lines of a step are.
   template <int lines> struct Carrier {
     static constexpr int fours = lines * depth / 4;
     static_assert(fours <= threads);

@@ -20,7 +20,7 @@ extern KernelList const gemm_kernels;
 
 namespace {
 
-/// What NVIDIA advises for its newest devices; there is one for each stream of kernels.
+/// The size that NVIDIA advises for its newest devices; there is one for each stream of kernels.
 constexpr std::uint32_t workspace_bytes = 32u << 20;
 
 constexpr cudaDataType_t type_of(DType dtype) {

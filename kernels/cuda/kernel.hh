@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the kernels of this folder share: values of one thread, a call as a device sees it, loops.
+// Parts that the kernels of this folder share: values of one thread, a device's call, loops.
 
 // The vector types of the CPU with one lane, which has FMA.
 #define NNTILE_ISA cuda
@@ -67,7 +67,7 @@ NNTILE_DEVICE void for_each_pair(Thread const& thread, Index m, Index n, Body bo
 template <class T> NNTILE_DEVICE Vec<compute_t<T>> get(T const* p) { return load(p, All{}); }
 template <class T> NNTILE_DEVICE void put(T* p, Vec<compute_t<T>> value) { store(p, value, All{}); }
 
-/// What is left in a result: `value`, or fma(beta, before, value) where beta is not 0.
+/// Stores a result: `value`, or fma(beta, before, value) where beta is not 0.
 template <class T> NNTILE_DEVICE void update(T* p, double beta, Vec<compute_t<T>> value) {
   using V = Vec<compute_t<T>>;
   put(p, beta == 0 ? value : fma(V(beta), get(static_cast<T const*>(p)), value));

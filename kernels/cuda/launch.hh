@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
 // clang-format off
-// How a kernel sees its threads, and how it is launched. nvcc compiles it for a device; any other
-// compiler takes the threads of NNTILE_SIMT, a header that names an emulator.
+// Threads as a kernel sees them, and its launch. nvcc compiles it for a device; any other compiler
+// takes the threads of NNTILE_SIMT, a header that names an emulator.
 //
 // A kernel is a struct of plain data, at most 4 KiB:
 //

@@ -16,10 +16,10 @@ std::span<KernelList const* const> lists() noexcept;
 /// Kernels of the vendor, for fast mode, none where its library is not there; loads it. Throws
 /// DeviceError: the library is of another version than the one that they were compiled for.
 KernelList fast_kernels();
-/// What computes products in fast mode, and where it is not the vendor's library, why. Throws as
-/// fast_kernels.
+/// Names the library that computes products in fast mode, and the reason if it is not the vendor's.
+/// Throws as fast_kernels.
 std::string fast_products();
-/// What the vendor's kernels make is kept while one of these lives.
+/// Keeps the objects that the vendor's kernels make, while one of these lives.
 std::shared_ptr<void const> keep_products();
 
 }  // namespace nntile::kernels::cuda

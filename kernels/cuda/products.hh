@@ -16,7 +16,7 @@
 
 namespace nntile::kernels::cuda {
 
-/// What a call of the library gave, where that is no success.
+/// The status of a call of the library that was no success.
 struct Refused {
   cublasStatus_t status;
 };

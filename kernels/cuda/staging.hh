@@ -46,7 +46,7 @@ class Staging {
       arrive(block);
       return error;
     }
-    // Where it is refused, the copy may use the block still, which is not given again.
+    // If it is refused, the copy may use the block still, which is not given again.
     return cudaLaunchHostFunc(stream, &arrive, block);
   }
 

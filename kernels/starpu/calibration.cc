@@ -56,7 +56,7 @@ void EnvironmentCalibrationLock::add(char const* folder, char const* variable) {
         other.st_dev == mine.st_dev)
       return;
   flock(file.descriptor,
-        LOCK_EX);  // where the file system has no locks, StarPU warns and goes on; so do we
+        LOCK_EX);  // on a file system without locks StarPU warns and goes on; so does this
 }
 
 EnvironmentCalibrationLock::EnvironmentCalibrationLock() {

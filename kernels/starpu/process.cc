@@ -98,8 +98,8 @@ int free_memory(unsigned, void* pointer, std::size_t, int) {
   return 0;
 }
 
-/// What StarPU and the plugins that it loads allocate at start and never free is not ours: a leak
-/// sanitizer, where there is one, is to look for what comes later.
+/// Excludes memory that StarPU and its plugins allocate at start and never free from a leak
+/// sanitizer, where there is one: it reports later leaks alone.
 struct StartLeaks {
 #ifdef __SANITIZE_ADDRESS__
   __lsan::ScopedDisabler disabler;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the StarPU objects of one process share. Internal to kernels/starpu/.
+// State that the StarPU objects of one process share. Internal to kernels/starpu/.
 
 #include <starpu.h>
 

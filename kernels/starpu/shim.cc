@@ -62,7 +62,7 @@ void job_left(void* argument) {
   leave_flight();
 }
 
-/// What a task costs on a core, in us: from its cost, else from the bytes of its operands.
+/// The time of a task on a core, in us: from its cost, else from the bytes of its operands.
 double microseconds(starpu_task* task, unsigned) {
   Cost cost = static_cast<Job const*>(task->cl_arg)->cost;
   if (cost == Cost{})
