@@ -34,8 +34,8 @@ struct LanguageModelOptions {
   AdamWOptions adamw = {};
 };
 
-/// What one run of a language model's graph computes, appended behind the model. The model outlives
-/// it.
+/// The computation of one run of a language model's graph, appended behind the model. The model
+/// outlives it.
 class LanguageModelStep {
  public:
   template <LanguageModel Model>

@@ -36,7 +36,7 @@ class StableName {
   }
   /// Null where it was moved from.
   char const* c_str() const { return text_; }
-  /// What was allocated for it, for tasks that refer to it after its owner's end.
+  /// Gives up the memory of the name, for tasks that refer to it after its owner's end.
   support::NameText take() noexcept { return std::move(own_); }
 
  private:
@@ -229,8 +229,8 @@ concept EagerOperand = requires {
       X, OwnedTiles<typename X::element_type, typename X::runtime_type, typename X::cut_type>>;
 };
 
-/// What may stand beside it in a call: of any element type, on the same type of runtime, both tiles
-/// or both tensors.
+/// An operand that may stand beside `First` in a call: of any element type, on the same type of
+/// runtime, both tiles or both tensors.
 template <class X, class First>
 concept OperandBeside = EagerOperand<X> && EagerOperand<First> && X::is_tile == First::is_tile &&
                         std::same_as<typename X::runtime_type, typename First::runtime_type>;

@@ -111,8 +111,8 @@ template <Runtime R> void check_workspace(R const& runtime, Codelet const& codel
       "workspace_bytes()"));
 }
 
-/// What `find_kernel` finds, for a runtime that can run it. Throws TypeError; ValueError where the
-/// kernel needs more workspace than the runtime lends.
+/// The kernel that `find_kernel` finds, for a runtime that can run it. Throws TypeError; ValueError
+/// where the kernel needs more workspace than the runtime lends.
 template <Runtime R>
 Codelet const* kernel_for(R const& runtime, OpInfo const& op, DType element, DType second,
                           Mode mode, Isa isa) {
