@@ -31,7 +31,7 @@ struct SavedCheckpoint {
 /// A directory in which one run keeps its checkpoints. Locks it while it lives, so that two runs
 /// cannot mix. Across ranks, whose file system is one, all make, ask and save together: rank 0 has
 /// the directory, each writes files of its own into it, and rank 0 commits when all have ended.
-/// Where one rank fails, all throw, with its number.
+/// If one rank fails, all throw, with its number.
 class CheckpointDirectory {
  public:
   /// Makes the directory where there is none, removes what an interrupted save left, and tries
@@ -118,7 +118,7 @@ class CheckpointDirectory {
   static std::string text_of(std::span<std::byte const> bytes) {
     return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
   }
-  /// What rank 0 does while the others wait; its text, or theirs.
+  /// Runs `act` on rank 0 while the others wait; returns its text on every rank.
   template <class Do> std::string on_first(std::string const& call, Do&& act) const {
     auto const all = exchange(link_, call, [&] {
       if constexpr (std::is_void_v<decltype(act())>) {

@@ -135,7 +135,7 @@ class JsonString {
       if (point >= 0xD800 && point <= 0xDBFF)
         point = 0x10000 + ((point - 0xD800) << 10) + (sixteen_bits() - 0xDC00);
       if (point < 0x80) return static_cast<int>(point);
-      for (unsigned limit = 0x40; point >= limit; limit >>= 1) {  // what the lead byte holds
+      for (unsigned limit = 0x40; point >= limit; limit >>= 1) {  // the lead byte has the rest
         bytes_[held_++] = static_cast<char>(0x80 | (point & 0x3f));
         point >>= 6;
       }

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What files say of a plan: names of its tasks, and a digest.
+// Text about a plan in files: names of its tasks, and a digest.
 
 #include <algorithm>
 #include <cstdint>
@@ -161,7 +161,7 @@ constexpr std::size_t most_job_tasks(std::size_t tasks, std::size_t buffers) {
   return 64 * (tasks + buffers);
 }
 
-/// Which of a job's tasks a task is: a hash of its node, its tiles and its arguments.
+/// Identifies a task among a job's: a hash of its node, its tiles and its arguments.
 inline std::uint64_t identity(PlanData const& plan, PlannedTask const& task) {
   Hash64 hash;
   hash.update(task.node);

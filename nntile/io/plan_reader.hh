@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How a plan is read from a file.
+// Reads a plan from a file.
 
 #include <algorithm>
 #include <cstring>
@@ -188,7 +188,7 @@ class PlanReader {
 
   bool is_part() const { return root_.find("ranks").has_value(); }
   int rank() const { return is_part() ? get<int>(root_, "rank") : 0; }
-  /// Where tensors live, and which ranks hold their tiles.
+  /// Reads the places of tensors, and the ranks that hold their tiles.
   void read_tensors(PlanData& plan) const {
     auto tensor = plan.tensors.begin();
     for (JsonView const given : get<JsonView>(root_, "tensors").elements()) {
@@ -203,7 +203,7 @@ class PlanReader {
              its.tiling.tile_count(), " tiles");
     }
   }
-  /// Whose part it is.
+  /// Reads the rank whose part it is.
   void read_part(PlanData& plan) const {
     plan.rank = get<int>(root_, "rank");
     plan.ranks = get<int>(root_, "ranks");

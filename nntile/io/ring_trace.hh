@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a ring has traced as a Chrome trace, the JSON that Perfetto and chrome://tracing open.
+// Writes a ring's trace as a Chrome trace, the JSON that Perfetto and chrome://tracing open.
 
 #include <algorithm>
 #include <string>

@@ -54,7 +54,7 @@ template <Runtime R> class TileFill {
   std::vector<Filling> tiles_;
 };
 
-/// Which rank writes what, decided alike on all of them from the tiles that each holds.
+/// Assigns tiles to the ranks that write them, alike on all ranks, from the tiles that each holds.
 class ShareOut {
  public:
   static constexpr char here = '\1', elsewhere = '\2';  // in no name

@@ -42,7 +42,7 @@ struct TensorShare {
   DType dtype = DType::fp32;
   FileShape shape;
   Borders borders = {};  // none: one rank writes it whole
-  /// What this rank writes: the tensor, or tiles under their piece_name().
+  /// The sources that this rank writes: the tensor, or tiles under their piece_name().
   std::vector<TensorSource> own = {};
 };
 

@@ -271,7 +271,7 @@ class TranscriptReader {
 
   std::string_view text_;
   std::string_view rest_;  // behind the line
-  std::string_view line_;  // what is left of it
+  std::string_view line_;  // the rest of it
   std::string_view source_;
   std::span<NamedCodelet const> codelets_;
   std::size_t number_ = 0;
