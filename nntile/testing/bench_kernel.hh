@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the kernel of an op costs, checked against the op's own definition first.
+// Measures the kernel of an op, checked against the op's own definition first.
 
 #include <algorithm>
 #include <chrono>
@@ -263,7 +263,7 @@ class KernelBench final : TileVisitor {
 
 }  // namespace detail
 
-/// What bench_kernel<Op>() measures, of an op without its type.
+/// The measurement of bench_kernel<Op>(), of an op without its type.
 inline std::vector<BenchRecord> bench_kernel(OpInfo const& op, void const* attrs,
                                              std::vector<Shape> const& shapes,
                                              KernelBenchOptions const& options = {}) {

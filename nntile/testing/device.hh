@@ -29,7 +29,7 @@ struct EmulatedOptions {
   std::uint64_t seed = 0;                       // of delays; 0: none
   std::int64_t longest_delay_ns = 200'000;      // of a job, and of a mark's being seen
   EmulatedFault fault = {};
-  MachineModel machine = {};  // what jobs take in virtual time, tasks of the host, and copies
+  MachineModel machine = {};  // virtual time of jobs, tasks of the host, and copies
   MachineModel host = {};
   LinkModel link = {};
   bool virtual_order = false;  // ends are seen in the order of virtual time

@@ -59,7 +59,7 @@ inline io::Json to_json(BenchRecord const& record) {
 
 namespace detail {
 
-/// What the system says of its first processor; empty if it does not.
+/// The system's field about its first processor; empty if it has none.
 inline std::string cpu_field(char const* field) {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -92,8 +92,8 @@ inline std::string today() {
 
 }  // namespace detail
 
-/// What a file of records begins with: the machine, the compiler, the day. Add "flags" and
-/// "commit" where the program knows them.
+/// The first record of a file: the machine, the compiler, the day. Add "flags" and "commit" where
+/// the program knows them.
 inline io::Json machine_record() {
   io::Json machine =
       io::Json::object({{"date", detail::today()},
@@ -106,7 +106,7 @@ inline io::Json machine_record() {
 
 /// Writes an array of records, the machine's first. Throws Error with the path where it cannot.
 inline void write_records(std::string const& path, io::Json const& records) {
-  std::ofstream file(path);  // which may be a terminal
+  std::ofstream file(path);  // may be a terminal
   file << io::to_text(records, 1) << '\n';
   file.close();
   if (!file) throw Error(concat("cannot write records to ", io::path_in_quotes(path)));

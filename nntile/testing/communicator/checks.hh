@@ -135,7 +135,7 @@ inline void once(CommTrial& trial) {
     trial.wait(static_cast<std::size_t>(n));  // some stay open
   }
   trial.wait();
-  for (int i = 0; i < 20; ++i) trial.test();  // what is reported twice is a violation
+  for (int i = 0; i < 20; ++i) trial.test();  // a second report is a violation
   trial.finish();
 }
 inline void beside(CommTrial& trial) {
@@ -234,7 +234,7 @@ inline void traffic(CommTrial& trial) {
   }
   trial.finish();
   trial.receive(trial.rank(), 900, 3);
-  trial.send(trial.rank(), 900, 5);  // which counts at the sender alone
+  trial.send(trial.rank(), 900, 5);  // counts at the sender alone
   (void)trial.errors();
   trial.comm.barrier();
   for (int peer = 0; peer < trial.size(); ++peer) {

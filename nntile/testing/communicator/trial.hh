@@ -115,7 +115,7 @@ class CommTrial {
     forget();
     return all;
   }
-  /// How many of them were said to have come empty.
+  /// The number of those reported as come empty.
   int came_empty() const { return came_empty_; }
   std::size_t open() const { return posted_.size() - ended_; }
   /// Requires that a call throws CommError whose text has each of these words.
@@ -152,7 +152,7 @@ class CommTrial {
     bool came_empty = false;
   };
 
-  /// What the bytes of a message follow from.
+  /// The seed of a message's bytes.
   std::uint64_t stream(int from, int to, std::int64_t n) const {
     auto const edge = static_cast<std::uint64_t>(from * 4099 + to);
     return mix_bits(mix_bits(seed ^ edge) ^ static_cast<std::uint64_t>(number(n)));

@@ -72,7 +72,7 @@ inline void retired_handles(Trial const& trial) {
     require_void(scene, scene.handle(old), good, "a retired buffer that is still in use");
     scene.runtime().wait_all();
     require_void(scene, scene.handle(old), good, "a retired buffer");
-    std::uint32_t const next = scene.allocate();  // where the old one lay, as likely as not
+    std::uint32_t const next = scene.allocate();  // likely at the old one's address
     scene.task({{next, write}});
     auto const before = scene.words(next);
     require_void(scene, scene.handle(old), good, "a retired buffer whose storage is in use again");

@@ -142,7 +142,7 @@ inline void disjoint_writers_keep_their_place(Trial const& trial) {
   script.run(trial);
 }
 
-/// What follows from the other operands still holds.
+/// Checks that the order by the other operands still holds.
 inline void unordered_accesses(Trial const& trial) {
   Script script(trial.seed, 6, 40);
   script.task({{0, write}});

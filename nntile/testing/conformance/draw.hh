@@ -75,7 +75,7 @@ class Drawer {
 
   /// Turns into updates what is not lawful, by the parts of each buffer that its present group of
   /// tasks writes: of each part one task of the group, and of what the task names in no other way.
-  /// What is in no order follows on an access that is.
+  /// An access in no order follows on one that has an order.
   void keep_apart(Step& step, std::vector<std::uint32_t> const& parts) {
     for (Use<Binding>& operand : step.operands) {
       bool alone = parts[operand.handle] != all_parts;

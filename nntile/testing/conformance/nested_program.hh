@@ -55,7 +55,7 @@ class NestedDrawer {
     for (Access const how : access)
       free.push_back(how == Access::write_disjoint ? parts : all_parts);
     std::vector<std::uint32_t> waitable;
-    NestedStep first;  // what was declared to be written is
+    NestedStep first;  // writes all that was declared to be written
     for (std::uint32_t b = 0; b < first_own; ++b)
       if (!written[b]) first.uses.push_back({b, Access::write});
     if (!first.uses.empty()) {
@@ -169,7 +169,7 @@ class NestedModel {
 
   explicit NestedModel(std::uint32_t tasks) : ran(tasks) {}
 
-  std::vector<int> ran;  // how often, by task
+  std::vector<int> ran;  // counts runs, by task
 
   /// Runs a task; whether it failed or was cancelled.
   bool run(NestedStep const& node, std::vector<Cell*> const& cells) {
@@ -216,7 +216,7 @@ class NestedModel {
   }
 };
 
-/// How often each task ran on a runtime. Outlives it.
+/// Counts the runs of each task on a runtime. Outlives it.
 using NestedRuns = std::deque<std::atomic<int>>;
 
 namespace detail {
@@ -254,7 +254,7 @@ inline constexpr Codelet late_nested_codelet{
 
 }  // namespace detail
 
-/// How a nested program is run. The law is the same.
+/// One way to run a nested program. The law is the same.
 struct NestedVariant {
   bool regions = false;          // its buffers are regions of one, apart; of a RegionRuntime
   std::span<int const> kinds{};  // any_of(kind) of workers that tasks name, with a priority

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the body of a task submits into, its type forgotten as that of the runtime under test.
+// The runtime that a task's body submits into, its type forgotten as that of the runtime under
+// test.
 
 #include <cstddef>
 #include <cstdint>

@@ -34,7 +34,7 @@ struct RegionTask {
   std::uint64_t salt = 0;
   bool fails = false;
   std::uint8_t pauses = 0;
-  std::uint8_t part = 0;  // where it writes disjoint bytes: every disjoint_parts-th of the buffer
+  std::uint8_t part = 0;  // its disjoint bytes: every disjoint_parts-th of the buffer
   std::uint8_t count = 0;
   std::array<RegionOperand, most_named> operands{};
 };

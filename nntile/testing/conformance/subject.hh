@@ -26,8 +26,7 @@ struct NumberedHandle {
 /// The runtime under test, itself a Runtime.
 class Subject : public Facade<NumberedHandle> {
  public:
-  /// What `other`, a runtime of the same type, calls that handle, under a number here: a foreign
-  /// handle.
+  /// Gives the handle of `other`, a runtime of the same type, a number here: a foreign handle.
   virtual Handle borrow(Subject& other, Handle handle) = 0;
   virtual bool replays() const = 0;
   virtual bool has_scopes() const = 0;

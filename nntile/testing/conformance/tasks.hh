@@ -218,7 +218,7 @@ namespace detail {
 /// A polled task: done at the third look.
 struct Polled {
   Running running;
-  std::thread::id driver;  // where it may be polled, or no thread at all
+  std::thread::id driver;  // the only one to poll it, or no thread at all
   std::atomic<bool> polling{false};
   int looks = 0;
 

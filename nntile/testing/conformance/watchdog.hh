@@ -20,7 +20,7 @@ namespace nntile::testing {
 /// Writes the report so far to stderr and ends the process with status 1, without destructors: a
 /// thread that hangs inside a runtime cannot be unwound.
 [[noreturn]] inline void print_report_and_exit(Report const& report) {
-  if (ftrylockfile(stdout) == 0) {  // what the caller printed before is not lost
+  if (ftrylockfile(stdout) == 0) {  // keeps the caller's earlier output
     std::fflush(stdout);
     funlockfile(stdout);
   }

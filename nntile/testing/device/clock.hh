@@ -28,7 +28,7 @@ class EmulatedClock;
 
 /// A task whose run takes virtual time: its codelet, and what that runs.
 struct TimedTask {
-  static constexpr std::size_t head_bytes = 16;  // which keeps arguments aligned
+  static constexpr std::size_t head_bytes = 16;  // keeps arguments aligned
 
   Codelet codelet;
   EmulatedClock* clock = nullptr;
@@ -83,7 +83,7 @@ class EmulatedClock {
     codelets_[&timed.codelet] = &timed;
     return *(at->second = &timed);
   }
-  /// What a device runs of a job: the codelet and its arguments.
+  /// The job that a device runs: the inner codelet and its arguments.
   DeviceJob inner(DeviceJob const& job) const {
     TimedTask const* const timed = find(job.codelet);
     if (timed == nullptr) return job;

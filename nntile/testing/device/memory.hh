@@ -99,8 +99,8 @@ class EmulatedMemory {
     return in_use ? "memory was freed while a job used it" : "";
   }
 
-  /// Where the byte of an address lies while a job uses it, until `release`; an address of the host
-  /// is that of its byte; null: freed, or never allocated.
+  /// The byte's address while a job uses it, until `release`; an address of the host is that of its
+  /// byte; null: freed, or never allocated.
   void* use(void* pointer) noexcept {
     if (!contains(pointer)) return pointer;
     std::lock_guard const lock(mutex_);

@@ -37,8 +37,8 @@ struct EmulatedFault {
   bool lasts = false;
 };
 
-/// What all streams of some devices share: their memory, their clock, the fault, and whether they
-/// are lost.
+/// State that all streams of some devices share: their memory, their clock, the fault, and whether
+/// they are lost.
 class EmulatedMachine {
  public:
   EmulatedMachine(EmulatedMemory& its_memory, EmulatedClock& its_clock, EmulatedFault const& fault)

@@ -16,7 +16,7 @@
 
 namespace nntile::testing {
 
-/// What a task writes and the next step reads; a buffer of its own.
+/// The value that a task writes and the next step reads; a buffer of its own.
 struct alignas(64) Cell {
   std::uint64_t run = 0;
   std::uint32_t step = 0, point = 0;
@@ -115,7 +115,7 @@ class Grid {
   }
 
  private:
-  /// What the tasks of one thread did.
+  /// Counts of the tasks of one thread.
   struct alignas(128) Tally {
     std::uint64_t tasks = 0;
     std::uint64_t sum = 0;  // of their numbers

@@ -185,7 +185,7 @@ class Dependences {
   std::span<std::uint32_t const> inputs(int step, int point) const {
     return entry(step, point).inputs;
   }
-  /// How many tasks must have ended before this one starts.
+  /// The number of tasks that must have ended before this one starts.
   int count_before(int step, int point) const {
     return static_cast<int>(entry(step, point).before.size());
   }
