@@ -25,7 +25,7 @@ class SharedRelease {
 
   /// For each tile.
   Release of_tile() { return {&drop, this}; }
-  /// Where adopting fails: the owner keeps the memory, `tiles` were not adopted.
+  /// Undoes an adoption that failed: the owner keeps the memory, `tiles` were not adopted.
   void cancel(std::size_t tiles) noexcept {
     owner_ = {};
     subtract(tiles);

@@ -132,8 +132,8 @@ class BoundTasks {
       traced_.push_back({codelets_[task.kernel], plan_->args(task).data(), &times_[t]});
     }
   }
-  /// What a runtime completes later, or may run on a device, is left as it is; so are copies, which
-  /// devices know by their codelet.
+  /// Tasks that a runtime completes later, or may run on a device, are left as they are; so are
+  /// copies, which devices know by their codelet.
   bool traced(PlannedTask const& task) const {
     Codelet const& own = *codelets_[task.kernel];
     return !traced_.empty() && own.cpu != nullptr && own.cuda == nullptr && &own != &copy_codelet;

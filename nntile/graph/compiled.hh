@@ -103,7 +103,7 @@ template <Runtime R> class CompiledGraph {
 
   Plan const& plan() const { return *checked("plan").plan_; }
   TensorStore<R>& store() const { return *checked("store").store_; }
-  /// What is known without waiting.
+  /// Statistics that are known without waiting.
   GraphStats stats() const {
     (void)checked("stats");
     GraphStats stats{
@@ -269,7 +269,7 @@ template <Runtime R> class CompiledGraph {
 
   void finish() { detail::wait_for(*runtime_, std::span<Event const>(*events_)); }
 
-  /// What the store has for a stored tensor of the plan; of open ones it may have other shapes.
+  /// The store's entry for a stored tensor of the plan; of open ones it may have other shapes.
   typename TensorStore<R>::Stored& stored_of(PlannedTensor const& tensor) const {
     return tensor.open ? *store_->find(tensor.name, tensor.tiling.shape())
                        : store_->at(tensor.name);

@@ -196,7 +196,7 @@ class PlanPage {
                     report.arena, " bytes</text>\n</svg>\n");
   }
 
-  /// What is moved, as a table.
+  /// Writes the traffic as a table.
   void moves() {
     bool any = false;
     for (std::uint32_t const t : shown_.tasks) {

@@ -11,7 +11,7 @@ namespace nntile {
 
 namespace detail {
 
-/// What a task is drawn with: ops white, copies orange, sends red, receives green.
+/// The colour of a task: ops white, copies orange, sends red, receives green.
 constexpr char const* colour_of(KernelKind kind) {
   switch (kind) {
     case KernelKind::copy:

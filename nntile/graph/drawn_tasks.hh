@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Which tasks of a plan a picture shows, what they wait for, and the memory that is live with them.
+// Tasks of a plan that a picture shows, their waits, and the memory that is live with them.
 
 #include <algorithm>
 #include <cstdint>
@@ -33,7 +33,7 @@ struct DrawnWait {
   std::uint32_t buffer = no_id;  // that goes from one to the other
 };
 
-/// What a picture shows of a plan.
+/// The part of a plan that a picture shows.
 struct DrawnPlan {
   Plan const& plan;
   std::vector<std::uint32_t> tasks;     // ascending
@@ -54,7 +54,7 @@ struct DrawnPlan {
   std::string const& name(std::uint32_t task) const {
     return plan.kernels()[plan.tasks()[task].kernel].name;
   }
-  /// What a task makes or moves: "h[2]".
+  /// The tile that a task makes or moves: "h[2]".
   std::string subject(std::uint32_t task) const {
     if (kind(task) != KernelKind::op) return tile(buffer(task, 0));
     PlannedTask const& of = plan.tasks()[task];
@@ -130,7 +130,7 @@ inline DrawnPlan drawn(Plan const& plan, DrawnTasks const& which) {
     if (!shown[t]) continue;
     std::stable_sort(waits.begin(), waits.end(), [](DrawnWait const& a, DrawnWait const& b) {
       return a.earlier != b.earlier ? a.earlier < b.earlier : a.buffer < b.buffer;
-    });  // what flows comes before no_id
+    });  // buffers that flow come before no_id
     std::uint32_t others = 0, last = no_id;
     for (DrawnWait const& wait : waits) {
       if (wait.earlier == last) continue;
@@ -172,7 +172,7 @@ inline std::vector<Index> live_bytes(Plan const& plan, Location const& at) {
     BufferId& tenant = tenants[plan.buffers()[b].slot];
     bool const replaces = tenant != no_id && lives[tenant].last == lives[b].first;
     tenant = b;
-    // What a task writes over is counted as the tile that it replaces until the task has run.
+    // A tile written over another is counted as that one until the task has run.
     changes[lives[b].first + (replaces ? 1 : 0)] += bytes;
     changes[lives[b].last + 1] -= bytes;
   }

@@ -17,7 +17,7 @@ struct Connection {
   Node node;
 };
 
-/// What became of the tensors of an embedded graph: nodes of the embedding one.
+/// The tensors of an embedded graph as nodes of the embedding one.
 class Embedded {
  public:
   /// The copy of a tensor, or the node that takes its place. Throws GraphError where the node is of
@@ -53,7 +53,8 @@ class Embedded {
 
 namespace detail {
 
-/// What an open dimension of the embedded graph is in the embedding one, by what was connected.
+/// The embedding graph's dimension for each open one of the embedded graph, by the tensors
+/// connected.
 class JoinedDims {
  public:
   /// Whether both may be one, each name standing for one dimension throughout.

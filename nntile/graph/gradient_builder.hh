@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What an op's `gradient` is given. An interface, so that a program which adds ops to a graph and
+// Argument of an op's `gradient`. An interface, so that a program which adds ops to a graph and
 // differentiates none includes no differentiator.
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace nntile {
 
-/// Where an op's gradient adds its contribution: beta is 0 when nothing is there yet.
+/// The tensor to which an op's gradient adds its contribution: beta is 0 when nothing is there yet.
 struct GradientTarget {
   Node node;
   double beta;
@@ -38,7 +38,7 @@ class GradientBuilder {
   virtual bool meet(OperandIndex o, OperandIndex other) const = 0;
   /// The finished gradient of a result; zeros where the loss does not depend on it.
   virtual Node grad(OperandIndex o) = 0;
-  /// Where the gradient of what the op read of the operand is added to.
+  /// The tensor to which the gradient of the value read through the operand is added.
   virtual GradientTarget target(OperandIndex o) = 0;
   /// Adds `factor` times the gradient of result `from` to that of the operand; they are one tensor
   /// where nothing was there and the factor is 1.

@@ -52,7 +52,7 @@ class HeapPass {
     for (std::size_t i = 0; i < count; ++i)
       for (std::size_t j = i + 1; j < count; ++j)
         heaps[i * count + j] = heap(limits_[i], limits_[j]);
-    std::size_t scope = 0, step = 0;  // where these lifetimes begin
+    std::size_t scope = 0, step = 0;  // begin of these lifetimes
     Index best = -1;
     for (std::size_t i = 0; i < count; ++i)
       for (std::size_t j = i; j < count; ++j) {

@@ -18,7 +18,7 @@
 
 namespace nntile {
 
-/// What a task costs, as far as models know: one of the few kernels and costs of a job.
+/// The cost of a task, as far as models know: one of the few kernels and costs of a job.
 struct TaskClass {
   std::string kernel;
   Cost cost;

@@ -316,7 +316,7 @@ class LogicalGraph {
                             given, "\")"));
   }
 
-  /// What outlives a run has a size of its own, whatever a plan binds.
+  /// Requires that a tensor that outlives a run has a size of its own, whatever a plan binds.
   void check_open(std::string const& tensor, TensorSpec const& spec,
                   TensorAttributes const& attributes) const {
     char const* const kind = attributes.persistent && attributes.external        ? "a constant"

@@ -40,7 +40,7 @@ struct TileHome {
   bool operator==(TileHome const&) const = default;
 };
 
-/// What a tensor is in its graph.
+/// The role of a tensor in its graph.
 enum class Role : std::uint8_t { any, parameter, state, input, output, transient };
 
 constexpr char const* name_of(Role role) {
@@ -60,8 +60,8 @@ constexpr Role role_of(TensorAttributes const& attributes) {
 /// Without a `mesh` the axis, or the tensor, is held whole by all ranks. With `at`, and without an
 /// axis, the tensors are at one coordinate, as the layers of a pipeline's stage are. Of several
 /// rules that fit a dimension, or a tensor, the first wins; stages stand beside the other rules.
-/// What no rule fits is held by all ranks. A rule that fits nothing is an error, unless it is
-/// `optional`.
+/// A tensor that no rule fits is held by all ranks. A rule that fits nothing is an error, unless it
+/// is `optional`.
 struct ShardRule {
   static constexpr int anywhere = -1;
   std::string tensors = "*";  // a name; each * in it stands for any text
@@ -80,7 +80,7 @@ inline std::string to_string(ShardRule const& rule) {
                 rule.at == ShardRule::anywhere ? std::string() : concat(", at ", rule.at));
 }
 
-/// Who stores each tile, where rules do not say it: a function of a tensor's name and a tile that
+/// The owner of each tile, where no rule gives it: a function of a tensor's name and a tile that
 /// gives a rank, or by_rules. All ranks have the same.
 class TileOwners {
  public:

@@ -41,7 +41,7 @@ struct TilePadding {
   Index bytes = 64;
 };
 
-/// Where the tensors live that it names: {.tensors = "*", .place = device(0)}. Ops run on the
+/// The place of the tensors that it names: {.tensors = "*", .place = device(0)}. Ops run on the
 /// device that a result of theirs lives on, and on the host where none does. Of several rules that
 /// fit a tensor the first wins, what no rule fits lives on the host, and so do adopted inputs. A
 /// rule that fits nothing is an error, unless it names all or is `optional`.
@@ -102,11 +102,11 @@ struct PlanOptions {
   /// The ranks that share the work, each of which plans its own part: Plan(graph, options, rank),
   /// graph/parts.hh. None: one rank.
   std::vector<MeshAxis> mesh = {};
-  /// What of it each rank holds: rules of one's own, or ddp(), zero1(), fsdp() ... of presets.hh.
-  /// An axis that a rule shares out is cut for as many ranks, where `cuts` and `keep` leave it
-  /// open.
+  /// The part of the graph that each rank holds: rules of one's own, or ddp(), zero1(), fsdp() ...
+  /// of presets.hh. An axis that a rule shares out is cut for as many ranks, where `cuts` and
+  /// `keep` leave it open.
   std::vector<ShardRule> rules = {};
-  /// Where rules put tensors at stages, as pipeline() does: the order of their micro-batches, which
+  /// If rules put tensors at stages, as pipeline() does: the order of their micro-batches, which
   /// are the tiles along an axis, {.cuts = {{"batch", {1}}}}. No bit depends on it. What a sum
   /// reads is kept until the sums are made that come before it: so of a tied embedding one gradient
   /// for each micro-batch. Where phases are kept apart, layer by layer.
@@ -114,15 +114,15 @@ struct PlanOptions {
   std::string micro_batches = "batch";
   /// Ranks of tiles that rules cannot name: [](std::string_view tensor, Index tile) { return 0; }.
   TileOwners owners = {};
-  /// Where tensors live on a machine of several memories. Tiles that a task needs elsewhere are
+  /// Places of tensors on a machine of several memories. Tiles that a task needs elsewhere are
   /// copied, by tasks of the plan; kept tensors are at their place when a run ends.
   std::vector<PlaceRule> place = {};
-  /// Where they are given, values that are needed late leave a place that is full, a device's for
-  /// the host, the host's for the disk, and come back in time.
+  /// If they are given, values that are needed late leave a place that is full, a device's for the
+  /// host, the host's for the disk, and come back in time.
   std::vector<PlaceCapacity> capacity = {};
-  /// How many ops in a row may do without a kept tile that a rank was sent; when the next one reads
-  /// it, it is sent again. So gathered parameters are not held from forward to backward, which are
-  /// far apart: less memory, more traffic.
+  /// The number of ops in a row that may do without a kept tile that a rank was sent; when the next
+  /// one reads it, it is sent again. So gathered parameters are not held from forward to backward,
+  /// which are far apart: less memory, more traffic.
   static constexpr std::uint32_t to_last_reader = UINT32_MAX;
   std::uint32_t keep_received = to_last_reader;
   /// Cuts an axis into equal multiples of 64 of at most `tile`, instead of tiles of `tile` and a

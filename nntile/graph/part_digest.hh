@@ -29,8 +29,9 @@ class Digest {
   std::uint64_t state_ = 0, count_ = 0;
 };
 
-/// What all ranks must have alike: the graph, the mesh with its rules and the numbers of open
-/// dimensions, how tensors are cut and who holds the tiles, and the order of the ops.
+/// Inputs of planning that all ranks must have alike: the graph, the mesh with its rules and the
+/// numbers of open dimensions, how tensors are cut and who holds the tiles, and the order of the
+/// ops.
 struct PartDigest {
   static constexpr std::array<char const*, 4> names{"graph", "mesh, rules or dims",
                                                     "tilings or homes of tiles", "order of ops"};

@@ -19,7 +19,7 @@
 
 namespace nntile {
 
-/// What a run of a part sends to and receives from one rank.
+/// Messages and bytes that a run of a part sends to and receives from one rank.
 struct PlannedTraffic {
   int peer = 0;
   std::int64_t sent = 0, received = 0;  // messages
@@ -95,7 +95,7 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
   return {std::move(plan), std::move(homes), std::move(thin)};
 }
 
-/// What a rank goes through to plan its part: all tasks, or those of a thin job.
+/// The tasks that a rank goes through to plan its part: all tasks, or those of a thin job.
 enum class PartOf { whole_job, thin_job };
 
 /// A rank's tasks and transfers. Throws PlanError, and NotThin where there is no thin job.
@@ -133,7 +133,7 @@ using passes::PartReport;
 
 namespace detail {
 
-/// What a part holds at each place, does and sends.
+/// Reports the bytes of a part at each place, its tasks and its messages.
 inline PartReport report_of(Plan const& part, int rank) {
   PartReport report{.memory = part.memory({rank, host}),
                     .beyond = {},

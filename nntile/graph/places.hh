@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a plan moves between the places of a rank.
+// Traffic of a plan between the places of a rank.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace nntile {
 
-/// What a run copies from one place to another.
+/// Copies of a run from one place to another.
 struct PlaceTraffic {
   Place from = {}, to = {};
   std::int64_t copies = 0;  // tiles

@@ -33,7 +33,7 @@ struct PlannedTensor {
   Shape file_shape;
   TensorAttributes attributes;
   bool open = false;  // in the graph: another plan of it may bind another shape
-  Place place = {};   // where it lives between runs, and the ops that make it run
+  Place place = {};   // of it between runs, and of the ops that make it
   Storage storage = Storage::arena;
   bool used = false;               // by an op of the plan, or a view of it is
   std::uint32_t first_buffer = 0;  // of its tile 0; tile buffers follow one another
@@ -111,7 +111,7 @@ struct PlannedTask {
   std::uint8_t use_count = 0;
   std::uint16_t hints = 0;  // 1 + position in the plan's; 0: none but the priority
   std::int32_t priority = 0;
-  std::uint32_t tensor = 0;  // what an error names: the task's first result
+  std::uint32_t tensor = 0;  // its name in errors: the task's first result
   std::uint32_t tile = 0;
   Location location = {};
   Cost cost;
@@ -166,7 +166,7 @@ struct PlanData {
   DynamicArray<PlannedPhase> phases;  // none where tasks of different phases may mix
   std::int64_t flops = 0;
   std::string uncanonical;
-  int rank = 0;               // whose part of the job it is; buffers of others are at theirs
+  int rank = 0;               // the part's; buffers of others are at theirs
   int ranks = 1;              // of the job
   std::int64_t messages = 0;  // the most that its rank sends to another, or receives from one
   bool operator==(PlanData const&) const = default;
@@ -216,7 +216,7 @@ class Plan {
   std::span<std::byte const> args(PlannedTask const& task) const {
     return {data_.args.data() + task.args, task.args_bytes};
   }
-  /// What the policy asks of the runtime for a task.
+  /// The policy's requests to the runtime for a task.
   Hints hints(PlannedTask const& task) const {
     Hints result = task.hints == 0 ? Hints{} : data_.hints[task.hints - 1u];
     result.priority = task.priority;
@@ -244,7 +244,7 @@ class Plan {
                                          : ": it does not keep phases apart; plan with "
                                            "PlanOptions::by_phase"));
   }
-  /// Whose part it is, of the ranks() that run together.
+  /// The rank whose part it is, of the ranks() that run together.
   int rank() const { return data_.rank; }
   int ranks() const { return data_.ranks; }
   /// 2mnk over all tasks.

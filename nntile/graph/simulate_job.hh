@@ -28,7 +28,7 @@ struct ClusterModel {
   LinkModel inside = {};
 };
 
-/// What one rank does in a simulated run; times in seconds, from the run's begin.
+/// One rank's work in a simulated run; times in seconds, from the run's begin.
 struct RankSimulation {
   double busy = 0;     // of all its workers
   double waiting = 0;  // that no worker of it runs anything while a transfer of it is open

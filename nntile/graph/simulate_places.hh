@@ -29,7 +29,7 @@ inline double task_seconds(Plan const& plan, PlannedTask const& task, PlacesMode
   return task_seconds(task.cost, there ? model.device : model.host);
 }
 
-/// What one place does in a simulated run, in seconds.
+/// One place's work in a simulated run, in seconds.
 struct PlaceSimulation {
   Place place = {};
   double computing = 0;

@@ -32,12 +32,12 @@ template <Runtime R> class TensorStore {
   using Handle = typename R::Handle;
   struct Stored {
     StoredSpec spec;
-    DynamicArray<Handle> tiles;    // what the next run reads and writes
+    DynamicArray<Handle> tiles;    // of the next run
     DynamicArray<bool> elsewhere;  // on another rank: there is no handle
-    std::optional<TileBox> held;   // what the others fill, where it is a box
+    std::optional<TileBox> held;   // the others, where they fill a box
     DynamicArray<bool> written;  // by the store or a run; what others wrote is found out when asked
     Storage storage = Storage::stored;
-    std::uint64_t bindings = 0;  // how often other tiles took the place of `tiles`
+    std::uint64_t bindings = 0;  // counts replacements of `tiles` by others
     /// The buffer of a double-buffered input that the next binding fills; of an adopted one the
     /// memory that was bound before, so that two can be bound in turn.
     DynamicArray<Handle> spare = {};

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What a store knows of a tensor besides its bytes.
+// A store's description of a tensor, besides its bytes.
 
 #include <algorithm>
 #include <optional>

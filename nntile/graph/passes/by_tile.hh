@@ -46,7 +46,7 @@ class ByTilePass {
  private:
   static constexpr std::uint32_t none = ~0u;
 
-  /// What a use counts for: a sum of a canonical group for its result.
+  /// The tensor that a use counts for: a sum of a canonical group for its result.
   std::uint32_t tensor_of(Use<BufferId> const& use) const {
     std::uint32_t const id = plan_.buffers[use.handle].tensor;
     return plan_.tensors[id].base == no_id ? id : plan_.tensors[id].base;

@@ -17,8 +17,8 @@
 
 namespace nntile::passes {
 
-/// Where tensors live, by the rules of the options, and where the tasks of each node run: on the
-/// device that a result of it lives on, the first of them, or else on the host.
+/// Places of tensors, by the rules of the options, and of the tasks of each node: on the device
+/// that a result of it lives on, the first of them, or else on the host.
 class Homes {
  public:
   Homes(PlanData& plan, LogicalGraph const& graph, PlanOptions const& options) : plan_(plan) {
@@ -44,7 +44,7 @@ class Homes {
         known[task.node] = on_device(task, graph.tensor_count());
   }
 
-  /// Where a task runs: transfers among ranks move what the host has.
+  /// The place of a task: transfers among ranks move values of the host.
   Place of(PlannedTask const& task) const {
     return plan_.kernels[task.kernel].kind == KernelKind::op ? of_node_[task.node] : host;
   }
@@ -148,7 +148,7 @@ class CopyPass {
   /// Whether the place keeps the tile, so that it needs no room.
   bool fixed(BufferId b, std::uint8_t at) { return kept(b) && home(b) == at; }
 
-  /// Where values are before a run, and when tiles are used next.
+  /// Notes the places of values before a run, and the next use of each tile.
   void begin() {
     tiles_ = plan_.buffers.size();
     for (AtPlace& place : state_) {
@@ -236,7 +236,8 @@ class CopyPass {
     if (!kept(b) || again || home(b) == at) return;
     move(b, at, home(b), 2 * t + 1);
   }
-  /// What the driver may change between phases is at its home alone.
+  /// Drops copies of tiles that the driver may change between phases: they stay at their home
+  /// alone.
   void end_phase() {
     for (BufferId b = 0; b < tiles_; ++b)
       for (std::uint8_t i = 0; kept(b) && i < state_.size(); ++i)

@@ -77,8 +77,8 @@ class HomePass {
         return mesh_.axis(mesh_.find(rule.mesh)).size;
     return 1;
   }
-  /// How a job is thinned for a rank of a mesh of one axis, over which tensors are cut in runs of
-  /// tiles. Behind `place`. Throws NotThin.
+  /// The thin job for a rank of a mesh of one axis, over which tensors are cut in runs of tiles.
+  /// Behind `place`. Throws NotThin.
   ThinJob thin(int rank) const {
     std::size_t axis = 0;
     if (mesh_.ranks() < 3 || !mesh_.is_line() || options_.owners)
@@ -112,7 +112,7 @@ class HomePass {
     PlannedTensor const& tensor = plan_.tensors[t];
     for (KeptTiling const& kept : options_.keep)
       if (kept.tensor == tensor.name && !kept.homes.empty() && tensor.storage != Storage::arena) {
-        for (std::size_t r = 0; r < options_.rules.size(); ++r)  // which have placed it before
+        for (std::size_t r = 0; r < options_.rules.size(); ++r)  // rules that placed it before
           if (ShardRule const& rule = options_.rules[r];
               fits(rule, tensor) &&
               (rule.axis.empty() ||

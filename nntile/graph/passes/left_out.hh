@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tasks that a thin job leaves out read of other coordinates, and when.
+// Reads of other coordinates by tasks that a thin job leaves out, with their times.
 
 #include <cstdint>
 #include <span>

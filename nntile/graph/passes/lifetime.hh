@@ -216,7 +216,7 @@ class SlotPass {
   Index room_;
   DynamicArray<DynamicArray<std::uint32_t>> begin_;  // buffers whose live range begins at a task
   DynamicArray<DynamicArray<std::uint32_t>> end_;
-  DynamicArray<std::uint32_t> replaced_;  // whose slot a buffer takes over
+  DynamicArray<std::uint32_t> replaced_;  // the buffer before it in its slot
   DynamicArray<bool> passes_on_;
   FreeSlots free_;
   Index total_ = 0;

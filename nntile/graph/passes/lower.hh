@@ -72,7 +72,7 @@ class LowerPass final : private TileVisitor {
   }
 
  private:
-  /// What is known of a tensor's tiles before any task.
+  /// Notes the state of a tensor's tiles before any task.
   void note_buffers(PlannedTensor const& tensor) {
     if (!tensor.used || tensor.storage == Storage::view) return;
     bool const given = tensor.attributes.persistent || tensor.attributes.external;

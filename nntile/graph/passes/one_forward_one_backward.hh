@@ -62,7 +62,7 @@ class OneForwardOneBackward {
     return counting_sort(turns_, last_ + 1u);
   }
 
-  /// What the walk calls.
+  /// Called by the walk.
   void task(PlannedTask const& task, RankBox const& box) {
     std::uint32_t turn = 0;
     for (Use<BufferId> const& use : plan_.uses_of(task)) {
@@ -87,7 +87,7 @@ class OneForwardOneBackward {
  private:
   static constexpr std::uint32_t none = ~0u;
 
-  /// What a buffer has: the turns of the task that wrote it, and of the last that has touched it.
+  /// State of a buffer: the turns of the task that wrote it, and of the last that has touched it.
   struct Value {
     std::uint32_t written = 0, last = 0;
     RankBox box = {};

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What every rank of a job does, as lists, and parts made of these with what slots need alone.
+// Tasks and messages of every rank of a job, as lists, and parts made of these with what slots need
+// alone.
 
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace nntile::passes {
 /// linear in the tasks of all ranks; four bytes for each.
 class PartLists {
  public:
-  /// What a rank does: a task of the job, or one end of a message.
+  /// One step of a rank: a task of the job, or one end of a message.
   struct Entry {
     bool moves;
     std::uint32_t number;  // of the task, or of the message
@@ -83,7 +84,7 @@ class PartLists {
   /// Frees the list of a rank.
   void drop(int rank) { lists_[static_cast<std::size_t>(rank)] = {}; }
 
-  /// What the walk calls.
+  /// Called by the walk.
   void task(PlannedTask const& task, RankBox const& box) {
     auto const number = static_cast<std::uint32_t>(&task - plan_.tasks.data());
     mesh_.each(box, [&](int rank) { lists_[static_cast<std::size_t>(rank)].push_back(number); });

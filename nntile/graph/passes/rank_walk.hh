@@ -147,7 +147,8 @@ class RankWalk {
       }
     sink.task(task, box);
   }
-  /// Where no op has read a kept tile for long, its value is at its home alone.
+  /// Drops the copies of a kept tile that no op has read for long: its value stays at its home
+  /// alone.
   void drop_old(std::uint32_t b, std::uint32_t node) {
     std::uint32_t const last = read_by_[b];
     if (last != no_id && last >= node) return;  // nodes take turns, tile by tile
@@ -267,7 +268,8 @@ class RankWalk {
         !valid_everywhere(use.handle))
       left_out_.add(use.handle, boxes);
   }
-  /// What a coordinate that is left out writes is read there alone: nothing says when it is sent.
+  /// Requires that a value written by a coordinate that is left out is read there alone: nothing
+  /// says when it is sent.
   void check_reads(std::span<Use<BufferId> const> uses, RankBox const& box) const {
     for (Use<BufferId> const& use : uses) {
       if (!reads(use.access) || !is_cut(use.handle)) continue;
@@ -287,7 +289,7 @@ class RankWalk {
       if (!writes(use.access) && !is_cut(use.handle) && !valid_everywhere(use.handle))
         throw NotThin{"terms that are sent to each coordinate"};
   }
-  /// Where a task of cut tiles is open, it runs where these are: it must read nothing else.
+  /// Requires that an open task of cut tiles, which runs where these are, reads nothing else.
   void check_open(std::span<Use<BufferId> const> uses) const {
     for (Use<BufferId> const& use : uses)
       if (!is_cut(use.handle)) throw NotThin{"a task that runs where its tiles happen to be"};

@@ -10,7 +10,7 @@
 
 namespace nntile::passes {
 
-/// What a rank's part holds, does and sends in a run.
+/// Bytes, tasks and messages of a rank's part in a run.
 struct PartReport {
   MemoryReport memory;               // of the host
   std::vector<MemoryReport> beyond;  // of the other places that hold something

@@ -50,7 +50,7 @@ class SplitPass {
     return std::move(plan_);
   }
 
-  /// What the walk calls.
+  /// Called by the walk.
   void task(PlannedTask const& task, RankBox const& box) {
     if (!mesh_.contains(box, rank_)) return;
     auto const uses = plan_.uses_of(task);
@@ -101,7 +101,7 @@ class SplitPass {
     part_.tasks.push_back(task);
   }
 
-  /// Where the buffers of the part are; those that the rank never has, at another rank.
+  /// Sets the locations of the part's buffers; those that the rank never has are at another rank.
   void locate() {
     std::vector<bool> here(plan_.buffers.size());
     for (Use<BufferId> const& use : plan_.uses) here[use.handle] = true;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where tasks of a job run: the ranks that homes of tiles fix, and for other tasks the rank at
+// Ranks at which tasks of a job run: those that homes of tiles fix, and for other tasks the rank at
 // which their results are wanted.
 
 #include <algorithm>
@@ -54,7 +54,7 @@ class FixedPlaces {
     }
     return place;
   }
-  /// Where a tile is between runs.
+  /// The ranks that hold a tile between runs.
   RankBox const& home(std::uint32_t b) const { return homes_[b].box; }
   bool stored(std::uint32_t b) const {
     return plan_.tensors[plan_.buffers[b].tensor].storage != Storage::arena;
@@ -124,8 +124,8 @@ class FixedPlaces {
   std::vector<bool> summed_;  // tensors of which canonical groups have sums
 };
 
-/// Where a value is wanted: coordinates that are known, and the root that the others are those of.
-/// All values of one tree of sums have one root.
+/// The ranks at which a value is wanted: coordinates that are known, and the root that the others
+/// are those of. All values of one tree of sums have one root.
 struct Target {
   static constexpr std::int16_t several = -2;
   RankBox box = {};

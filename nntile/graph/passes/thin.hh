@@ -30,12 +30,12 @@ struct NotThin {
   char const* why;
 };
 
-/// How a job is thinned along the one axis of a mesh, for a rank, which is its own coordinate.
+/// A job thinned along the one axis of a mesh, for a rank, which is its own coordinate.
 ///
 /// Law: a thin job has all tasks of tiles that are not cut over the axis, and of those that are the
 /// tasks of three coordinates: the rank's own, the first, by which the others are known, and the
 /// last, whose readers say where a value is wanted.
-/// Where canonical groups are summed over the cut axis it has the rank's path through the tree, on
+/// If canonical groups are summed over the cut axis, it has the rank's path through the tree, on
 /// which one task stands for each block of other coordinates' groups. Tasks at different
 /// coordinates touch the same tiles only where these are not cut, so that what is left out changes
 /// nothing but where those tiles have been sent: the walk over ranks makes up for that. A task of

@@ -47,7 +47,7 @@ class TrafficBoundPass {
   }
 
  private:
-  /// What a walk sends.
+  /// Sums the bytes that a walk sends.
   struct Sent {
     PlanData const& plan;
     Index bytes = 0;
