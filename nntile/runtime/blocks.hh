@@ -35,7 +35,7 @@ inline constexpr std::uint32_t max_blocks = 1u << 28;
 
 namespace detail {
 
-/// What precedes the arguments of a task of blocks; 16 bytes, to leave these aligned.
+/// Header before the arguments of a task of blocks; 16 bytes, to leave these aligned.
 struct alignas(16) BlockHeader {
   std::uint32_t count;
 

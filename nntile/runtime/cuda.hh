@@ -53,9 +53,10 @@ class Cuda {
   StreamProgress query(Stream stream, std::uint64_t mark, char* text) noexcept;
   void wait(Stream stream, Stream other, std::uint64_t mark) noexcept;
 
-  /// What computes products in fast mode: the version of cuBLASLt, or exact kernels and why, such
-  /// as the loader's words of a library that is not there. Loads it. Throws DeviceError: it is of
-  /// another major version than the headers that nntile_cuda was compiled with, as binding does.
+  /// Names the kernels of products in fast mode: the version of cuBLASLt, or exact kernels and the
+  /// reason, such as the loader's words of a library that is not there. Loads it. Throws
+  /// DeviceError: it is of another major version than the headers that nntile_cuda was compiled
+  /// with, as binding does.
   static std::string fast_products();
 
  private:

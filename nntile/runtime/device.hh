@@ -23,7 +23,7 @@ struct Stream {
   bool operator==(Stream const&) const = default;
 };
 
-/// What has become of the jobs before a mark in a stream.
+/// State of the jobs before a mark in a stream.
 enum class StreamProgress : std::uint8_t { running, ended, failed };
 
 /// The work of one task. It may be given operands that a failed task before it has left in any

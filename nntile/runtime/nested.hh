@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the bodies of tasks that submit tasks submit into. Included by nest.hh of each runtime.
+// The runtime inside a task: the bodies of tasks that submit tasks submit into it. Included by
+// nest.hh of each runtime.
 
 #include <atomic>
 #include <cstddef>
@@ -25,8 +26,8 @@ template <class Calls> struct NestingTask {
 
 namespace support {
 
-/// What a runtime's own part of a body derives from: which thread may call it, and when. Pooled,
-/// since what names it may outlive the task.
+/// Base of a runtime's own part of a body: the thread that may call it, and the time. Pooled, since
+/// what names it may outlive the task.
 class NestedCalls {
  protected:
   NestedCalls() = default;
@@ -53,10 +54,10 @@ class NestedCalls {
 
 }  // namespace support
 
-/// What the body of a task that submits is given: the calls of a runtime, for tasks that are part
-/// of it. `Calls` is the runtime's: these calls, and Handle; it derives from support::NestedCalls.
-/// A copyable value, for the body's thread, until the body returns; elsewhere, later, and
-/// inside its own tasks each call throws LifetimeError.
+/// Argument of the body of a task that submits: the calls of a runtime, for tasks that are part of
+/// it. `Calls` is the runtime's: these calls, and Handle; it derives from support::NestedCalls. A
+/// copyable value, for the body's thread, until the body returns; elsewhere, later, and inside its
+/// own tasks each call throws LifetimeError.
 ///
 /// Its tasks are ordered among themselves as the runtime's are; others see the outer task alone.
 /// They may name what the outer task declared, within its access, by the same handles (`write`

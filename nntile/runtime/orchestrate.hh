@@ -17,7 +17,7 @@ namespace nntile {
 template <class Calls> class Nested;
 template <class Calls> struct NestingTask;
 
-/// How an R runs tasks that submit: `Calls`, what their bodies submit into, and
+/// Customisation by which an R runs tasks that submit: `Calls`, into which their bodies submit, and
 /// submit(R&, NestingTask<Calls>&&) -> Event. Specialized by nest.hh of the runtime's folder, which
 /// a program that nests includes.
 template <class R> struct Nesting {
@@ -26,7 +26,7 @@ template <class R> struct Nesting {
                 "nntile/runtime/ring/nest.hh");
 };
 
-/// What the body of a task of R is given.
+/// Argument of the body of a task of R that submits.
 template <class R> using nested_t = Nested<typename Nesting<R>::Calls>;
 
 /// The body of a task that submits: a callable f(Nested<Calls>&), moved to the heap. What it

@@ -69,7 +69,7 @@ template <RequiredRuntime R> class [[nodiscard]] Scope {
   RuntimeRef<R> runtime_;
   Lifetime lifetime_;
   ScopeName name_;
-  DynamicArray<typename R::Handle> buffers_;  // where the runtime keeps no scopes
+  DynamicArray<typename R::Handle> buffers_;  // if the runtime keeps no scopes
 };
 
 /// Opens a scope: auto const step = scope(runtime, Lifetime::step). Errors name it by `site`.

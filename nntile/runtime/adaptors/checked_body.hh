@@ -86,7 +86,7 @@ class Problems {
 /// An operand of a checked task. `access` is the union over the operands that are the same buffer,
 /// of which only the first has a buffer here.
 struct VersionedUse : Use<WatchedBuffer*> {
-  std::uint64_t version;  // how many writes were submitted before the task
+  std::uint64_t version;  // counts writes submitted before the task
 };
 
 /// Header of a checked task's arguments; the uses follow, then the task's own arguments.

@@ -98,7 +98,7 @@ class Dynamic : public Orchestrates<Dynamic<Rs...>> {
                  std::span<ProgramParameter const> parameters) {
     return model_->record(tasks, binding_count, parameters);
   }
-  /// Where the runtime cannot replay, the event stands for all tasks of the program.
+  /// Replays a program; if the runtime cannot, the event stands for all tasks of the program.
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block) {
     return model_->replay(program, bindings, block);

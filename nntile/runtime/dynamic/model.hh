@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How handles of several types share one, and programs on a runtime that cannot replay.
+// Handles of several types as one type, and programs on a runtime that cannot replay.
 
 #include <algorithm>
 #include <atomic>

@@ -113,7 +113,7 @@ class DependencyMap {
     TaskReference task;
   };
 
-  /// Where some uses are in groups, or in no order.
+  /// For uses of which some are in groups, or in no order.
   template <class Join>
   [[gnu::noinline]] std::span<TaskReference const> collect_groups(
       TaskNode const& node, std::span<Use<Buffer*> const> uses, Join& join) {

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What an executor may have besides threads.
+// Optional members of an executor, besides threads.
 
 #include <concepts>
 #include <cstddef>

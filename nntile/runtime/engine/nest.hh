@@ -24,7 +24,7 @@ namespace nntile {
 
 namespace detail::engine {
 
-/// What all bodies of one engine share: those that are ready, and the bodies that wait.
+/// State that all bodies of one engine share: those that are ready, and the bodies that wait.
 ///
 /// Law: each ready task is in the list until one thread takes it out, and for each a job was
 /// spawned that takes some task out of it: so every task is taken, by a worker or by a body that
@@ -133,8 +133,8 @@ template <class E> class Nests {
   std::vector<Nest<E>*> free_;
 };
 
-/// What the body of a task submits into. Its domain is that of its body's thread alone, which hands
-/// it with the last count to the thread that closes it.
+/// The runtime that the body of a task submits into. Its domain is that of its body's thread alone,
+/// which hands it with the last count to the thread that closes it.
 template <class E> class Nest : public support::NestedCalls {
   using Node = support::TaskNode;
 
@@ -388,7 +388,7 @@ template <class E> class Nest : public support::NestedCalls {
   support::NestedBuffers buffers_;
   support::DependencyMap dependences_;
   std::vector<support::TaskReference> tasks_;  // by sequence, from `first_`
-  std::vector<support::Buffer*> retired_;      // whose last tasks may not have ended
+  std::vector<support::Buffer*> retired_;      // last tasks of these may not have ended
   support::FreeStack<Node> free_nodes_;
   std::vector<std::unique_ptr<typename E::Node[]>> chunks_;
   std::uint64_t numbers_ = 0;

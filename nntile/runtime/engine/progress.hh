@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How many nodes of an engine were started and have ended, and how its driver waits for them.
+// Counts of an engine's nodes that were started and have ended, and its driver's wait for them.
 
 #include <atomic>
 #include <concepts>

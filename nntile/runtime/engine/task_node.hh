@@ -48,8 +48,8 @@ struct alignas(64) TaskNode {
   /// Of a task that submits: runs it. Of one that is part of it: ends it with its token (nest.hh).
   void (*start)(TaskNode&) noexcept = nullptr;
   void (*ended)(TaskNode&) noexcept = nullptr;
-  void* submits = nullptr;  // what `start` runs
-  void* nest = nullptr;     // what it is part of
+  void* submits = nullptr;  // the body that `start` runs
+  void* nest = nullptr;     // the nest that it is part of
   ScratchArray<Use<Buffer*>, 6> uses;
   ScratchArray<void*, 6> pointers;
   ScratchArray<std::byte, 64> arguments;

@@ -13,7 +13,7 @@ namespace nntile::detail::engine {
 
 using Claims = support::Claims<support::StandardAtomics>;
 
-/// What claims have to know of nodes.
+/// Nodes as claims see them.
 struct Waiters {
   static support::TaskNode& node(support::ClaimWaiter task) noexcept {
     return *reinterpret_cast<support::TaskNode*>(task);

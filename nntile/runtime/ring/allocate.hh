@@ -216,7 +216,7 @@ template <class Policy> class Allocator {
     Census const found = census(chunk);
     support::Buffer const& oldest = *chunk.oldest();
     std::size_t const room = Heap::room_for(bytes);
-    // What is skipped at the end is less than the largest allocation.
+    // Bytes skipped at the end are fewer than those of the largest allocation.
     std::size_t const would_do = found.held + room + (room > found.largest ? room : found.largest);
     std::string text = concat("allocate: no room for ", bytes, " bytes (", name_of(heap.lifetime()),
                               "): ", why, support::describe(oldest));

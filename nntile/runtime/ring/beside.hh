@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// How a worker that is not the submitter takes and runs tasks.
+// Takes and runs tasks on a worker that is not the submitter.
 
 #include <cstdint>
 

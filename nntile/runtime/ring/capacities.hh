@@ -9,7 +9,7 @@
 
 namespace nntile {
 
-/// What `allocate` does where a heap has no room: takes more memory from the system; waits for
+/// Policy of `allocate` where a heap has no room: takes more memory from the system; waits for
 /// tasks whose end makes room, and throws DeadlockError once nothing runs that could; or throws
 /// OutOfMemory at once.
 enum class OnFull : std::uint8_t { grow, wait, fail };

@@ -12,8 +12,8 @@
 
 namespace nntile::detail::ring {
 
-/// What claims have to know of slots in the root's window, whose tasks alone wait for any. The
-/// links of a slot's own edges are free by then.
+/// Slots in the root's window, whose tasks alone wait for any, as claims see them. The links of a
+/// slot's own edges are free by then.
 template <class Policy> struct ClaimingSlots {
   using Hot = HotSlot<Policy>;
 

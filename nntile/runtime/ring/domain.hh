@@ -18,7 +18,7 @@
 
 namespace nntile {
 
-/// How far a submitted task is: it waits for others; nothing keeps it from running, or it runs; it
+/// Progress of a submitted task: it waits for others; nothing keeps it from running, or it runs; it
 /// has ended; and so have all tasks before it.
 enum class RingProgress : std::uint8_t { waiting, ready, ended, past };
 
@@ -65,13 +65,13 @@ template <class Policy> struct Domain {
   bool over(std::uint64_t sequence) const {
     return window.ended(sequence) && !pending.is_open(sequence);
   }
-  /// What names it as a producer; no_reference if it has ended. Submitter only.
+  /// Its reference as a producer; no_reference if it has ended. Submitter only.
   Reference reference_of(std::uint64_t sequence) const {
     std::uint64_t const ticket = window.find(sequence);
     bool const waits = ticket != window.nothing && !window.finished(ticket);
     return waits ? reference_to(ticket) : pending.reference_of(sequence);
   }
-  /// How far the task of that sequence is, which was submitted. Submitter only.
+  /// Progress of the task of that sequence, which was submitted. Submitter only.
   RingProgress progress(std::uint64_t sequence) {
     std::uint64_t const ticket = window.find(sequence);
     if (ticket != window.nothing && !window.finished(ticket))

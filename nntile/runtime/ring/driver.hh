@@ -194,7 +194,8 @@ class Driver {
     support::DrivingThread::InTask const in_task_;
   };
 
-  /// What all waits of the driver do, compiled once: `block_until` adds what each one waits for.
+  /// The part that all waits of the driver share, compiled once: `block_until` adds what each one
+  /// waits for.
   class Wait {
    public:
     explicit Wait(Driver& driver)

@@ -26,7 +26,7 @@ template <class Policy> struct Family {
   /// The body, and each of its tasks; one that may end after its slot counts twice.
   Atomic<std::uint32_t> live{0};
   Pending<Policy>* outer = nullptr;
-  Atomic<Domain<Policy>*> inner{nullptr};  // where the body submits
+  Atomic<Domain<Policy>*> inner{nullptr};  // the body submits there
 
   /// Those of its tasks that submit, in a list, for bodies that wait. Under the
   /// mutex: a thread that holds it knows that none of them closes.

@@ -243,7 +243,7 @@ class HeapChunk {
 
   static constexpr Buffer::State unwritten = Buffer::unwritten | Buffer::in_use;
 
-  // What `take` needs.
+  // State of `take`.
   std::byte* cursor_ = nullptr;  // end of the newest allocation
   std::byte* end_ = nullptr;     // of what is there in one piece; the cursor while closed
   Buffer** next_ = nullptr;      // record of the next buffer

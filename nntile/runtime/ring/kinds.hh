@@ -9,7 +9,7 @@
 
 namespace nntile {
 
-/// How many of a ring's workers are of each kind beside cpu. All run the tasks that name no kind.
+/// The numbers of a ring's workers of each kind beside cpu. All run the tasks that name no kind.
 /// Workers 0 and up are of kind cpu, the driving thread among them, then come cube and vector. A
 /// body may name the kind that its own task named for tasks that it submits, and no other.
 struct WorkerKinds {
@@ -39,8 +39,8 @@ class Kinds {
     return static_cast<WorkerKind>(kind);
   }
 
-  /// What a task's slot says of its worker, for any_of(kind): -2 and below, in the order of kinds,
-  /// or -1 where all are of that kind. Throws ValueError where none is, naming `task`.
+  /// The worker in a task's slot, for any_of(kind): -2 and below, in the order of kinds, or -1
+  /// where all are of that kind. Throws ValueError where none is, naming `task`.
   std::int16_t place(int hint, char const* task) const {
     int const kind = any_of(WorkerKind::cpu) - hint;
     int const all = count_[0] + count_[1] + count_[2];

@@ -36,7 +36,7 @@ template <class Policy> class Machine {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
   using Hot = HotSlot<Policy>;
   static constexpr std::uint32_t outside = ~0u;  // the number of a thread that is no worker
-  /// Where run_task is not to time the body.
+  /// Makes run_task leave out the timing of the body.
   struct NotTimed {
     static int begin() { return 0; }
     static void end(int) {}
@@ -191,7 +191,7 @@ template <class Policy> class Machine {
     return name.domain == root_domain ? &root : domains.find(name.domain);
   }
 
-  void const* owner = nullptr;  // what events name
+  void const* owner = nullptr;  // named by events
   support::CheckedOptions const options;
   /// The number of the worker that submits as well, or `outside`.
   std::uint32_t const submitter = options.own_driver ? outside : 0;

@@ -20,7 +20,7 @@ namespace nntile {
 
 namespace detail::ring {
 
-/// What the body of a task submits into: a domain of the pool, with which this is kept.
+/// The runtime that the body of a task submits into: a domain of the pool, with which this is kept.
 ///
 /// Law: the task is a pending one of its own domain, ended by the thread that ends the last of its
 /// body and its tasks. Its domain is that of its body's thread alone, which hands it with the last
@@ -225,7 +225,7 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
     machine_.domains.give_back(first_.domain);
   }
 
-  /// Where the few slots are all in use, waits for their tasks and goes on with more.
+  /// Waits, if the few slots are all in use, for their tasks and goes on with more.
   void make_room() {
     if (larger_ != nullptr || !first_.domain.window.full()) return;
     first_.driver.reclaim().collect();

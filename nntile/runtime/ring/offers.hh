@@ -11,7 +11,7 @@
 
 namespace nntile::detail::ring {
 
-/// Which tasks of a domain beside the root are ready, and which slots are in a queue.
+/// Ready tasks of a domain beside the root, and slots that are in a queue.
 ///
 /// A body that waits runs tasks of its own only, so that it takes them here; what it has taken
 /// stays in the queue, and the thread that finds it there finds nothing to run, or what the slot

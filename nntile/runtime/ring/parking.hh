@@ -157,7 +157,7 @@ template <class Policy> class Parking {
 
   // Unanswered announcements. Grows at any time, shrinks only with the mutex.
   alignas(apart) typename Policy::template Atomic<std::uint64_t> sleepers_{0};
-  typename Policy::template Atomic<std::uint64_t> expected_{0};  // what the driver waits for
+  typename Policy::template Atomic<std::uint64_t> expected_{0};  // awaited by the driver
   alignas(apart) Mutex mutex_;
   Condition work_[kinds];
   Condition bell_;

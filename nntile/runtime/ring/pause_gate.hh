@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the workers of a paused ring stay.
+// The gate at which the workers of a paused ring stay.
 
 #include <cstdint>
 

@@ -116,7 +116,7 @@ struct Payload {
     append(at, &tile, sizeof tile);
   }
 
-  /// What the body of a task is called with.
+  /// Arguments of a task's body.
   struct Operands {
     void* const* pointers;
     void const* arguments;

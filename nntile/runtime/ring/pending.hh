@@ -152,7 +152,7 @@ template <class Policy> class PendingTable {
     for (auto& pending : pending_) pending->seen = 0;
   }
 
-  /// How many have not ended.
+  /// The number that have not ended.
   std::uint32_t open_count() const { return open_.load(std::memory_order_seq_cst); }
 
   /// Takes back all that have ended and calls forget(pending) for each. Submitter only.

@@ -69,9 +69,9 @@ inline constexpr int submit_steps = 5;
 /// In a trace the number of a join, which runs nothing, is this and the id of its slot.
 inline constexpr std::uint64_t traced_join = std::uint64_t{1} << 63;
 
-/// What a ring reports, to one object that it keeps; a policy's own derives from this. `worker` 0
-/// is the driving thread unless it executes nothing. `edge` is called only where `sees_edges`; what
-/// concerns heaps, by the driving thread and only where `sees_heaps`.
+/// Receives the reports of a ring, which keeps one such object; a policy's own derives from this.
+/// `worker` 0 is the driving thread unless it executes nothing. `edge` is called only where
+/// `sees_edges`; what concerns heaps, by the driving thread and only where `sees_heaps`.
 struct RingNoTrace {
   static constexpr bool sees_edges = false;
   static constexpr bool sees_heaps = false;
@@ -100,7 +100,7 @@ struct RingNoTrace {
 /// The default policy.
 struct RingPolicy {
   template <class T> using Atomic = std::atomic<T>;
-  /// What threads share without atomics: ordered by those around it.
+  /// A value that threads share without atomics: ordered by those around it.
   template <class T> using Plain = T;
   using Mutex = detail::Mutex;
   using Condition = detail::Condition;
@@ -108,7 +108,7 @@ struct RingPolicy {
   using Clock = RingClock;
   using Trace = RingNoTrace;
   using Sizes = RingSizes;
-  using Device = NoDevice;  // where tasks run that name memory of one
+  using Device = NoDevice;  // for tasks that name memory of one
 };
 
 /// Law: the sizes that index are powers of two, the window is 2 to 2^20, Atomic<T> behaves as

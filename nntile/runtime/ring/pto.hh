@@ -20,8 +20,8 @@
 
 namespace nntile {
 
-/// What a C program has as ::Runtime. Members are named after the calls, and keep what pto.h says
-/// of them.
+/// The ::Runtime of a C program. Members are named after the calls, and keep what pto.h says of
+/// them.
 ///
 /// Law: a call that throws has changed nothing but the ring's own counters; each first takes the
 /// ring as its driver, so that nothing here is touched by two threads or inside a task.
@@ -359,7 +359,7 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
   detail::pto::KernelTable kernels_;
   detail::pto::TaskTable tasks_;
   WorkerKinds const kinds_;
-  Ring ring_;  // whose tasks end before what is above does
+  Ring ring_;  // its tasks end before the members above do
   Buffers buffers_;
 };
 

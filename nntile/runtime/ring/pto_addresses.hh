@@ -13,7 +13,7 @@
 
 namespace nntile::detail::pto {
 
-/// How a buffer came to be known: the runtime gave it, the caller declared it, or a task named it.
+/// Origin of a known buffer: the runtime gave it, the caller declared it, or a task named it.
 enum class Origin : std::uint8_t { allocated, adopted, noticed };
 
 /// The tasks that wrote bytes of one buffer and have not been overwritten. More than `most` are not
@@ -139,7 +139,7 @@ class AddressMap {
 
  private:
   using Place = std::vector<Range>::iterator;
-  /// Where the system or a heap rounds sizes up, less than this lies between neighbours.
+  /// Bound on the gap between neighbours where the system or a heap rounds sizes up.
   static constexpr std::uintptr_t rounding = 64;
 
   std::vector<Range>::const_iterator behind(std::uintptr_t address) const {

@@ -16,7 +16,7 @@
 
 namespace nntile::detail::pto {
 
-/// What a message is about: a call, or one parameter of a task. Put into words when it is needed.
+/// Subject of a message: a call, or one parameter of a task. Put into words when it is needed.
 struct Subject {
   char const* call;
   char const* kernel = nullptr;

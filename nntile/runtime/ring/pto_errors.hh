@@ -85,7 +85,7 @@ class FirstError {
   }
   char const* message() noexcept {
     Lock guard(mutex_);
-    return kept_.code == PTO_OK ? "" : kept_.message;  // where another thread may write soon
+    return kept_.code == PTO_OK ? "" : kept_.message;  // another thread may write there soon
   }
 
  private:

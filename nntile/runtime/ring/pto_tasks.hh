@@ -21,11 +21,11 @@
 
 namespace nntile::detail::pto {
 
-/// How far a task's body is, for threads that do not drive. `open`: an asynchronous one that
+/// Progress of a task's body, for threads that do not drive. `open`: an asynchronous one that
 /// nothing has ended.
 enum class Phase : std::uint8_t { none, submitted, running, open, closed };
 
-/// What is kept of the task that has an id.
+/// Record of the task that has an id.
 struct TaskRecord {
   Event event;
   Event last_consumer;  // of what it wrote

@@ -193,8 +193,8 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     machine_.failures.report();
   }
 
-  /// How far a task is; one of the default event is `past`. Runs no task. Throws LifetimeError for
-  /// one that this runtime never gave, or that is of a task inside another.
+  /// Progress of a task; that of the default event is `past`. Runs no task. Throws LifetimeError
+  /// for one that this runtime never gave, or that is of a task inside another.
   RingProgress progress(Event event) {
     Inside const inside(*this, "progress");
     if (!known(event, "progress")) return RingProgress::past;
@@ -203,13 +203,14 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     root_.driver.reclaim().collect();
     return root_.domain.progress(event.sequence);
   }
-  /// Where a buffer lies. Throws LifetimeError for a handle that is default, foreign or retired.
+  /// Address of a buffer. Throws LifetimeError for a handle that is default, foreign or retired.
   std::byte* address(Handle handle) {
     Inside const inside(*this, "address");
     return static_cast<std::byte*>(machine_.table.find(handle, "address").pointer);
   }
 
-  /// What waits for a task then, and a submission that finds no free slot, is refused.
+  /// Lets no body run until `resume`. Meanwhile a wait for a task, and a submission that finds no
+  /// free slot, is refused.
   void pause() {
     Inside const inside(*this, "pause");
     root_.driver.pause();
@@ -232,7 +233,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   requires Policy::Device::exists {
     return machine_.devices.device();
   }
-  /// What the policy's trace has seen.
+  /// The policy's trace, with its records.
   typename Policy::Trace& trace() { return machine_.trace; }
 
   RingStats stats() const {
@@ -355,7 +356,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     });
   }
 
-  union {  // which destroys nothing
+  union {  // a union destroys nothing
     detail::ring::Machine<Policy> machine_;
   };
   detail::ring::EndOfMachine<Policy> end_of_machine_{machine_};

@@ -385,7 +385,7 @@ template <class Policy> class Scheduler {
     for (ReadyTask task; old->pop(task);) grown->push(task);
   }
 
-  bool const lone_driver_;  // which alone touches `lone_`
+  bool const lone_driver_;  // it alone touches `lone_`
   LoneQueue lone_;
   std::vector<WorkerState<Policy>> workers_;
   Atomic<Queue*> levels_[level_count] = {};

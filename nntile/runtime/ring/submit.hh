@@ -28,7 +28,7 @@ template <class Policy> class Submitter {
   /// Submits a task and returns its sequence. Throws what BufferTable::bind does, and
   /// std::bad_alloc; nothing is submitted then.
   ///
-  /// What most are like is in one function: one look at each operand, which goes into the next slot
+  /// The common case is in one function: one look at each operand, which goes into the next slot
   /// before that is opened, and then one note of it. Whatever else there is, is found before
   /// anything has changed, and left to `submit_any`.
   [[gnu::noinline]] std::uint64_t submit(Task<DataHandle> const& task) {

@@ -42,7 +42,7 @@ struct TracedEdge {
   std::uint64_t to;
 };
 
-/// What a heap held at a time: bytes from its oldest buffer with memory to its newest.
+/// Bytes that a heap held at a time, from its oldest buffer with memory to its newest.
 struct TracedHeap {
   std::int64_t time;
   Lifetime lifetime;
@@ -76,7 +76,7 @@ class RingTrace {
   std::vector<TracedHeap> const& heaps() const { return heaps_; }
   /// In the order in which they were opened.
   std::vector<TracedScope> const& scopes() const { return scopes_; }
-  /// What a worker ran, in the order in which it began.
+  /// Bodies that a worker ran, in the order in which they began.
   std::span<TracedBody const> bodies(int worker) const {
     return lanes_[static_cast<std::size_t>(worker)].bodies;
   }

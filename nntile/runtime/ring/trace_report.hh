@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the time of submissions and the memory of scopes go, as text.
+// Time of submissions and memory of scopes, by source, as text.
 
 #include <algorithm>
 #include <cstdio>
@@ -87,7 +87,7 @@ inline std::string submit_report(RingTrace const& trace) {
   return report;
 }
 
-/// What the scopes that one line opens held together.
+/// Memory that the scopes opened at one line held together.
 struct ScopeMemory {
   CallSite site;
   Lifetime lifetime;

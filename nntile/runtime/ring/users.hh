@@ -31,7 +31,7 @@ inline constexpr std::uint32_t most_readers = 8;
 
 /// A few readers in place, or tasks of another group. `push_back` needs room.
 struct Readers {
-  std::uint32_t state = 0;  // how many, and 16 times their access; 0 if there are none
+  std::uint32_t state = 0;  // their count plus 16 times their access; 0 if there are none
   Reference references[most_readers] = {};
 
   bool empty() const { return state == 0; }

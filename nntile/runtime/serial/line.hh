@@ -28,7 +28,7 @@ template <class S> class Levels;
 /// A copied submission to an S, a replay, or the end of a retired buffer, that has not ended.
 template <class S> struct Queued : Pending {
   std::uint64_t first = 0;  // sequences of its tasks; none for a retired buffer,
-  std::uint64_t last = 0;   // which stands behind `last`
+  std::uint64_t last = 0;   // it stands behind `last`
   std::unique_ptr<Flight> flight;
   NestingBody<Level<S>> submits;     // of a task that does
   DynamicArray<DataHandle> handles;  // its operands'

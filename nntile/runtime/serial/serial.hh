@@ -304,8 +304,8 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
     run_queue(no_limit);
   }
 
-  /// What a look at a queue came to: all that can has begun, a task opened a level whose tasks come
-  /// first, or as many as asked for have begun.
+  /// Result of a look at a queue: all tasks that can have begun, a task opened a level whose tasks
+  /// come first, or as many as asked for have begun.
   enum class Looked : std::uint8_t { all, opened, limited };
   /// Starts, in order, what no open task before it holds back. start(queued) returns whether tasks
   /// of it come first. Cost: linear in the queue, where something has changed.

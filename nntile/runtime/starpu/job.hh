@@ -28,7 +28,7 @@ struct StarPUJob : starpu_shim::Job {
   support::TaskBody body;
   support::Events::Block* block = nullptr;
   bool on_device = false;
-  unsigned* positions = nullptr;  // what operand_of_use points to, for filling
+  unsigned* positions = nullptr;  // to fill the array of operand_of_use
 
   struct Free {
     void operator()(StarPUJob* job) const noexcept { std::free(job); }

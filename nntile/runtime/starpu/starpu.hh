@@ -395,7 +395,7 @@ class StarPU : public support::StorageCalls<StarPU> {
   std::vector<void*> pointers_;
   std::vector<Use<starpu_shim::Data*>> operands_;
   std::vector<unsigned> positions_;      // by buffer: where it may stand in operands_
-  std::atomic<std::uint64_t> ended_{0};  // how many tasks have
+  std::atomic<std::uint64_t> ended_{0};  // counts tasks
   std::atomic<std::uint64_t> awaited_sequence_{0};
   std::atomic<std::uint64_t> awaited_count_{0};
   std::atomic<std::int64_t> callbacks_{0};  // StarPU's, still to come into this object

@@ -60,7 +60,7 @@ class Bindings {
                                 describe(*buffers_[use.handle]), " where ", expected,
                                 " bytes were recorded"));
   }
-  /// What is not plain to see: a state that forbids it, another binding that overlaps.
+  /// Finds the rarer errors: a state that forbids it, another binding that overlaps.
   [[gnu::noinline]] void examine(std::span<DataHandle const> handles, Buffer& buffer,
                                  Use<Binding> const& use) {
     check_whole(buffer, "replay");

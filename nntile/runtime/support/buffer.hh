@@ -31,7 +31,7 @@ enum class Ticket : std::uint64_t {};
 /// only while some mark exists, and `place`.
 struct alignas(64) Buffer {
   using State = std::uint16_t;
-  // What submission looks at is in the low byte.
+  // Submission looks at the low byte alone.
   static constexpr State unwritten = 1;     // no task, lock or adopt has written it
   static constexpr State locked = 2;        // between lock and unlock
   static constexpr State read_only = 4;     // the caller's memory, never written

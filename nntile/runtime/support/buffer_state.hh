@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What the states of one buffer let a call do, also where it is a region or has some, and how
-// errors name it.
+// Permissions of calls by the states of a buffer, also where it is a region or has some, and its
+// name in errors.
 
 #include <cstddef>
 #include <string>

@@ -5,8 +5,8 @@
 // Use by a runtime with a Device D: a member DeviceTasks<D>, before its table of buffers, which is
 // given `source()`: from there memory of devices comes, and the check of tasks that name it. Such a
 // task counts as unusual in BufferTable::bind, and so leaves the path of tasks that run at once.
-// Where the runtime runs a body it calls run_body of this instead of run_body.hh's. With NoDevice
-// all of it is nothing.
+// To run a body, the runtime calls run_body of this instead of run_body.hh's. With NoDevice all of
+// it is nothing.
 
 #include <cstddef>
 #include <cstdint>
@@ -147,8 +147,8 @@ template <Device D> class DeviceTasks {
   }();
 
  private:
-  /// What was launched into one stream and has not ended, in order. A poll of the token of the
-  /// first looks for all of them.
+  /// Tasks launched into one stream that have not ended, in order. A poll of the token of the first
+  /// looks for all of them.
   ///
   /// Of copies few are launched at a time; the others are held, and of these the earliest in the
   /// program is launched next: a plan puts copies in the order in which they are needed.

@@ -52,7 +52,8 @@ struct MarkedBytes {
 struct RegionDivision : Division {
   RegionPart all;
   std::vector<std::unique_ptr<RegionPart>> parts;
-  /// What no task, lock or adopt has written, as long as the whole is `unwritten`. The driver's.
+  /// Bytes that no task, lock or adopt has written, as long as the whole is `unwritten`. The
+  /// driver's.
   ByteSet unwritten;
   /// Under the lock of Failures. The whole's mark is 0 if nothing is marked; else, where this is
   /// empty, all bytes are.

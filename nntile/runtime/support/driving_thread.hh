@@ -205,7 +205,7 @@ class alignas(64) DrivingThread {
 
    private:
     std::atomic<std::uintptr_t>* word_ = nullptr;  // the driver's key, or a slot, or none
-    std::uintptr_t outer_ = 0;                     // what it held
+    std::uintptr_t outer_ = 0;                     // its value before
   };
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Which uses of a task are ordered otherwise than reads, writes and updates.
+// Uses of a task that are ordered otherwise than reads, writes and updates.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,9 +26,9 @@ inline Groups groups_of(std::span<Use<Buffer*> const> uses, bool may_claim) noex
   return groups;
 }
 
-/// What orders use `i` of such a task: `accumulate` and `write_disjoint` among others of that kind;
-/// `unordered` not at all; else as an access is ordered. A buffer that the task names in several
-/// ways is updated.
+/// The access by which use `i` of such a task is ordered: `accumulate` and `write_disjoint` among
+/// others of that kind; `unordered` not at all; else as an access is ordered. A buffer that the
+/// task names in several ways is updated.
 inline Access order_of(std::span<Use<Buffer*> const> uses, std::size_t i, Groups groups) noexcept {
   Access const access = uses[i].access;
   if (access == Access::accumulate && groups != Groups::claimed) return Access::update;

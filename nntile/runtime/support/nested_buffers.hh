@@ -41,7 +41,7 @@ inline void check_apart(std::span<Use<Buffer*> const> uses) {
                                   "apart"));
 }
 
-/// What LifetimeError says of an event that is none of a body's own tasks.
+/// Text of LifetimeError for an event that is none of a body's own tasks.
 inline std::string foreign_event(char const* call) {
   return concat(call, ": the event is not of a task that the calling body has submitted");
 }

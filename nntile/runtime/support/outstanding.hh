@@ -122,7 +122,7 @@ template <class Policy> class Outstanding {
 
   /// Records that were ever made have indices below it.
   std::uint32_t count() const { return made_.load(std::memory_order_relaxed); }
-  /// How often memory was taken for more of them.
+  /// The number of times that memory was taken for more of them.
   std::uint32_t chunks() const { return chunk_count_.load(std::memory_order_relaxed); }
   /// Makes room for so many at a time, from one thread. Throws std::bad_alloc.
   void reserve(std::uint32_t count) {
@@ -163,7 +163,7 @@ template <class Policy> class Outstanding {
   }
   [[gnu::noinline]] std::uint32_t make() {
     std::uint32_t const index = made_.fetch_add(1, std::memory_order_relaxed);
-    make_chunk(chunk_of(index));  // where it throws, the index is lost
+    make_chunk(chunk_of(index));  // if it throws, the index is lost
     return index;
   }
   void make_chunk(int number) {

@@ -32,8 +32,8 @@ struct Part {
   bool ended = false;
 };
 
-/// What is asked of the bytes of parts. By pointers to functions: a program that makes no region
-/// does not compile them.
+/// Calls about the bytes of parts, by pointers to functions: a program that makes no region does
+/// not compile them.
 struct PartCalls {
   void (*note_written)(Part const&) noexcept;
   bool (*any_unwritten)(Part const&) noexcept;

@@ -21,7 +21,7 @@ struct Scope {
   std::uint32_t number;
   std::uint32_t last = 0;   // index + 1 of the latest buffer in the list
   std::uint64_t first = 0;  // position of the first in the range
-  CallSite site;            // where it was opened
+  CallSite site;            // of the call that opened it
 };
 
 /// Driving thread only.
@@ -79,7 +79,7 @@ class Scopes {
       if (scope.number == number) return &scope;
     return nullptr;
   }
-  /// Where the scope was opened whose range holds a position; {} if there is none.
+  /// The site that opened the scope whose range holds a position; {} if there is none.
   CallSite site_of(Lifetime lifetime, std::uint64_t position) const noexcept {
     for (std::size_t i = scopes_.size(); i-- > 0;)
       if (scopes_[i].lifetime == lifetime && scopes_[i].first <= position) return scopes_[i].site;

@@ -24,12 +24,12 @@ struct StorageSource {
   /// on the host none that runs here. Null: all run on the host.
   void (*check_task)(void* state, Codelet const* codelet, TaskLabel const& label,
                      std::span<Use<Buffer*> const> uses) = nullptr;
-  /// Where the host reads and writes memory of a device itself. Null: nowhere.
+  /// The address at which the host reads and writes memory of a device itself. Null: nowhere.
   void* (*reach)(void* state, void* pointer) = nullptr;
   /// Throws ValueError: memory that is adopted is not of its place. Null: it is not known.
   void (*check_memory)(void* state, void const* memory, std::size_t bytes, Place place) = nullptr;
 
-  /// What a lock shows of a buffer, which lives on the host or where the host reaches.
+  /// The bytes that a lock shows of a buffer, which lives on the host or where the host reaches.
   std::span<std::byte> view(Buffer const& buffer) const noexcept {
     bool const there = buffer.is(Buffer::on_device);
     return {static_cast<std::byte*>(there ? reach(state, buffer.pointer) : buffer.pointer),
@@ -37,7 +37,7 @@ struct StorageSource {
   }
 };
 
-/// What the host hears that would look at memory of a device.
+/// Throws the error of a host that would look at memory of a device.
 [[noreturn, gnu::noinline]] inline void fail_lock_on_device(std::string const& buffer, int device) {
   throw ValueError(concat("lock: ", buffer, " lives on device ", device,
                           ", where the host cannot look: copy it to a buffer of the host by a task "

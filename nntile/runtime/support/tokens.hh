@@ -168,7 +168,7 @@ template <class Policy> class BasicTokens {
 
   /// Makes room for so many tokens at a time, from one thread. Throws std::bad_alloc.
   void reserve(std::uint32_t count) { records_.reserve(count); }
-  /// How often memory was taken for more tokens at a time.
+  /// The number of times that memory was taken for more tokens at a time.
   std::uint32_t growths() const noexcept { return records_.chunks(); }
 
  private:
