@@ -55,7 +55,7 @@ class CublasLt {
     find(multiply, "cublasLtMatmul");
   }
 
-  /// Why there is no library, in the loader's words; "" where there is one.
+  /// The reason that there is no library, in the loader's words; "" where there is one.
   std::string const& missing() const { return missing_; }
   std::string version() const {
     return concat(property(MAJOR_VERSION), ".", property(MINOR_VERSION), ".",

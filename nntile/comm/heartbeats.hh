@@ -35,7 +35,7 @@ struct HeartbeatCard {
   std::uint64_t token = 0;  // in every datagram: ports are used again, by other programs too
   std::uint32_t addresses[8] = {};  // IPv4, of the host
   std::int32_t count = 0;           // of them
-  std::int32_t error = 0;           // why it has no port
+  std::int32_t error = 0;           // reason that it has no port
   std::uint16_t port = 0;
 };
 

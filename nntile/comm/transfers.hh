@@ -88,7 +88,7 @@ class TransferQueue {
     for (Transfer const& one : lost) one.token.complete({reason.c_str()});
   }
 
-  /// Why a tile was not computed, as it goes to those who wait for it.
+  /// The reason that a tile was not computed, as it goes to those who wait for it.
   struct Record {
     char text[status_text_bytes] = {cancelled_mark};
 
@@ -357,7 +357,7 @@ template <Communicator C> class Transfers : public TransferQueue {
       throw;
     }
     busy_.store(false, std::memory_order_release);
-    // When the last token is completed, the engine may be gone.
+    // Once the last token is completed, the engine may be gone.
     bool own = false;
     for (Ended const& one : ended) {
       own = own || (one.token.owner == polled.owner && one.token.id == polled.id);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Why a plan cannot be bound, or has no such tensor.
+// Errors of a plan that cannot be bound, or has no such tensor.
 
 #include <string>
 #include <string_view>

@@ -171,7 +171,7 @@ class JobRun {
     bool touched = false;
   };
   struct Link {
-    double out = 0, in = 0;  // when it is free
+    double out = 0, in = 0;  // times at which they are free
   };
 
   std::size_t per_node() const { return static_cast<std::size_t>(cluster_.ranks_per_node); }

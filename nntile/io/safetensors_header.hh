@@ -194,7 +194,7 @@ inline std::string control_problem(char c) {
                 static_cast<int>(static_cast<unsigned char>(c)));
 }
 
-/// Why a writer may not give a tensor this name; empty when it may.
+/// The reason that a writer may not give a tensor this name; empty if it may.
 inline std::string name_problem(std::string_view name) {
   if (name.size() > longest_name)
     return concat("name ", in_quotes(name), " is longer than ", longest_name, " bytes");

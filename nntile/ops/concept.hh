@@ -452,7 +452,7 @@ inline AxisTable axes_of(OpInfo const& op, void const* attrs, Operands const& op
   return table;
 }
 
-/// Why derivatives have no gradient.
+/// The reason that derivatives have no gradient.
 inline constexpr char const* no_second_derivative = "second derivatives are not there yet";
 
 /// The ops of a header, for the build: `using gelutanh_ops = OpList<ops::Gelutanh,

@@ -20,7 +20,7 @@
 // same each time, so a debugger can stop there. A check is left out where the runtime has not what
 // it asks for (replay, scopes, a second worker); the report with `all` says why.
 //
-// When the runtime hangs: no thread can be taken out of it, so after 120 seconds in which no call
+// If the runtime hangs, no thread can be taken out of it, so after 120 seconds in which no call
 // returned the report so far is written to stderr, with check, configuration and the call that does
 // not return, and the process ends with status 1. `watchdog` has the limit and the action; with
 // Watchdog::off() a hang of the runtime is a hang of the battery. A debugger that stops the process

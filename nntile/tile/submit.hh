@@ -70,7 +70,7 @@ inline void check_isa(char const* who, Isa isa) {
                             name_of(kernels::best())));
 }
 
-/// Why hints name what a runtime lacks; empty where they do not.
+/// The part of the hints that a runtime lacks; empty if there is none.
 inline std::string absent(Hints const& hints, Workers const& workers) {
   auto const beyond = [](int given, int count) { return given < -1 || given >= count; };
   int const count = workers.cpu + workers.cuda, nodes = 1 + workers.cuda;

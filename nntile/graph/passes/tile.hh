@@ -46,8 +46,8 @@ class TilePass {
     return names;
   }
 
-  /// Why a dimension cannot be cut as a rule would have it, and what would do; "" where nothing but
-  /// cuts are lacking. Behind class_names().
+  /// The obstacle to a dimension's cut that a rule asks for, and what would do; "" where nothing
+  /// but cuts are lacking. Behind class_names().
   std::string obstacle(DynamicArray<std::size_t> const& ops, std::uint32_t t, std::size_t d) {
     std::size_t const root = find(first_[t] + d);
     for (std::size_t const o : ops)

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// When a worker leaves tiny tasks to the submitter.
+// Decides whether a worker leaves tiny tasks to the submitter.
 
 #include <cstdint>
 

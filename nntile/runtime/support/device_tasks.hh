@@ -156,7 +156,7 @@ template <Device D> class DeviceTasks {
     struct Flying {
       std::uint64_t mark;  // 0: nothing was launched before it
       Completion token;
-      char text[status_text_bytes] = {};  // why its launch failed
+      char text[status_text_bytes] = {};  // reason of a failed launch
       bool may_end = false;  // its entry has returned, so that those before it are settled first
       std::uint64_t position = 0;
       std::optional<DeviceJob> job;  // while it is held
@@ -326,7 +326,7 @@ template <Device D> class DeviceTasks {
     std::string const why = problem(*static_cast<D*>(state), *codelet, uses);
     if (!why.empty()) throw ValueError(concat("submit: ", task_name(codelet, label, 0), why));
   }
-  /// Why a task that names memory of a device cannot run there; "" if it can.
+  /// The reason that a task naming memory of a device cannot run there; "" if it can.
   static std::string problem(D const& device, Codelet const& codelet,
                              std::span<Use<Buffer*> const> uses) {
     int const number = device_of(uses);

@@ -36,8 +36,10 @@ template <class Policy> class Outstanding {
     Atomic<std::uint64_t> word{first_generation};
     Atomic<std::uint32_t> next{none};  // of the free ones
     Plain<void*> task = nullptr;
-    Plain<void*> cause = nullptr;        // why the task failed: what the thread that claims
-    Plain<void*> entry_cause = nullptr;  // its end says, and what its entry does, which counts
+    /// Reasons of the task's failure: of the thread that claims its end, and of its entry, which
+    /// counts.
+    Plain<void*> cause = nullptr;
+    Plain<void*> entry_cause = nullptr;
     Name name{};
     std::atomic<std::uint32_t> polls{0};  // registered ones, and the number of the first
     std::uint64_t first_poll = 0;

@@ -46,12 +46,12 @@ struct TimedTask {
   }
 };
 
-/// When jobs begin and end in virtual time, in seconds: a job begins when its stream, or one of the
+/// Begin and end of jobs in virtual time, in seconds: a job begins when its stream, or one of the
 /// host's workers, is free and all that it depends on through its buffers has ended, and takes what
 /// the model says of its cost. So the times follow from the order of each stream alone; where
 /// `orders`, what has ended is shown to the host in the order of virtual time, one end after the
-/// other, so that it launches what follows in that order, too.
-/// Every member may be called from any thread; of dependent jobs the earlier one runs first.
+/// other, so that it launches what follows in that order, too. Every member may be called from any
+/// thread; of dependent jobs the earlier one runs first.
 class EmulatedClock {
  public:
   EmulatedClock(MachineModel const& device, MachineModel const& on_host, LinkModel const& link,

@@ -60,9 +60,9 @@ class EmulatedMachine {
     lost_.store(true, std::memory_order_release);
   }
   bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
-  /// Why they are lost; constant from then on.
+  /// The reason that they are lost; constant from then on.
   char const* why() const noexcept { return why_.c_str(); }
-  /// Why a call failed.
+  /// The reason that a call failed.
   char const* failure() const noexcept { return lost() ? why() : "the device was told to fail"; }
 
  private:
