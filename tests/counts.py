@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts what the house rules want to be none: operands named by number, templates over one type, and
-names that stand for something that has another name already.
+"""Counts what the house rules want to be none: operands named by number, templates over one type,
+names that stand for something that has another name already, and comments that begin with a question word.
 
 usage: counts.py [--list] [ROOT]   of this repository by itself; --list prints each place
 Ends with 1 where there is one.
@@ -35,21 +35,26 @@ GROUPS = {
         "lap for epoch": (r"\blaps?_?\b", RING),
     },
 }
+QUESTION = r"(?:what|where|when|how|why|who|which|whose)\b"
+COMMENTS = {  # of whole lines that begin a sentence, and behind code
+    "line that begins with What, Where, How": (rf"(?m)^ *//[/!]?<? ?(?=[A-Z])(?i:{QUESTION})", ALL),
+    "trailing comment that begins so": (rf"(?m)^(?! *//)[^\n]*?\S[^\n]*?//[/!]?<? ?(?i:{QUESTION})", ALL),
+}
 SOURCES = {".hh", ".cc", ".in", ".cu"}
 
 
-def code(path):
-    """The text of a file with comments blanked, so that lines keep their numbers."""
-    text = path.read_text(encoding="utf-8")
+def code(text):
+    """A file's text with comments blanked, so that lines keep their numbers."""
     return re.sub(r"//[^\n]*", "", text)
 
 
 def main(listed, root):
     root = pathlib.Path(root)
-    texts = {path.relative_to(root).as_posix(): code(path) for top in ("nntile", "kernels")
+    files = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for top in ("nntile", "kernels")
              for path in sorted((root / top).rglob("*")) if path.suffix in SOURCES}
+    codes = {name: code(text) for name, text in files.items()}
     beyond = False
-    for group, patterns in GROUPS.items():
+    for group, patterns, texts in [(*group, codes) for group in GROUPS.items()] + [("openings", COMMENTS, files)]:
         total = 0
         for what, (pattern, folders) in patterns.items():
             places = [f"{name}:{text.count(chr(10), 0, found.start()) + 1}: {found[0].strip()}"
