@@ -17,6 +17,7 @@
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/device.hh"
 #include "nntile/testing/device/clock.hh"
+#include "nntile/testing/device/copies.hh"
 #include "nntile/testing/device/memory.hh"
 #include "nntile/testing/device/stream.hh"
 
@@ -86,6 +87,8 @@ class EmulatedDevice {
 
   /// Bytes that are allocated on each device, and their peak; the tensor at an address.
   EmulatedMemory const& memory() const noexcept { return memory_; }
+  /// What was copied from where to where.
+  EmulatedCopies& copies() noexcept { return machine_.copies; }
   /// Virtual time.
   EmulatedClock& clock() noexcept { return clock_; }
 

@@ -123,6 +123,20 @@ Trained<Serial> const& trained_on_host() {
   return result;
 }
 
+/// Copies and bytes by direction, as a plan says and as emulated devices have counted since asked.
+using Copied = std::map<std::string, std::pair<std::int64_t, std::int64_t>>;
+Copied copied_by(Plan const& plan) {
+  Copied copied;
+  for (PlaceTraffic const& of : place_traffic(plan))
+    copied[to_string(of.from) + " to " + to_string(of.to)] = {of.copies, of.bytes};
+  return copied;
+}
+template <class R> Copied copied_on(R& runtime) {
+  Copied copied;
+  for (testing::EmulatedTraffic const& of : runtime.device().copies().take())
+    copied[to_string(of.from) + " to " + to_string(of.to)] = {of.copies, of.bytes};
+  return copied;
+}
 }  // namespace
 
 TEST_CASE("an op runs on the device that its result lives on", "[graph][places]") {
@@ -209,7 +223,14 @@ TEMPLATE_LIST_TEST_CASE("a training step on emulated devices has the bits of the
     TestType runtime(
         RuntimeOptions{.workers = 1},
         testing::EmulatedOptions{.devices = 2, .seed = seed, .longest_delay_ns = 20'000});
-    auto const got = train(runtime, of, options, replay, [] {}, [](Plan const&) {});
+    auto const got = train(
+        runtime, of, options, replay, [&] { (void)runtime.device().copies().take(); },
+        [&](Plan const& plan) {
+          CHECK(copied_on(runtime) == copied_by(plan));
+          for (int const i : {0, 1})
+            CHECK(runtime.device().memory().peak(i) ==
+                  static_cast<std::size_t>(plan.memory({0, device(i)}).total()));
+        });
     CHECK(got.loss == trained_on_host().loss);
     CHECK(got.tiles == trained_on_host().tiles);
     runtime.wait_all();

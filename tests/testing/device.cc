@@ -81,6 +81,25 @@ TEMPLATE_LIST_TEST_CASE("a device has a capacity", "[testing][device]", DeviceRu
   CHECK(runtime.device().memory().peak(0) == 4096);
 }
 
+TEMPLATE_LIST_TEST_CASE("a device counts what it has copied by direction", "[testing][device]",
+                        DeviceRuntimes) {
+  TestType runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2});
+  auto const here = cell(runtime, 5), back = cell(runtime);
+  auto const a = runtime.allocate(sizeof(long), on(0)), b = runtime.allocate(sizeof(long), on(1));
+  std::vector<testing::EmulatedTraffic> const nothing;
+  CHECK(runtime.device().copies().take() == nothing);
+  copy(runtime, here, a);
+  submit(runtime, step_codelet, {{a, Access::update}}, 2L);  // not a copy
+  copy(runtime, a, b);
+  runtime.wait(copy(runtime, b, back));
+  runtime.wait(copy(runtime, b, back));
+  std::int64_t const bytes = sizeof(long);
+  CHECK(runtime.device().copies().take() ==
+        std::vector<testing::EmulatedTraffic>{
+            {host, on(0), 1, bytes}, {on(0), on(1), 1, bytes}, {on(1), host, 2, 2 * bytes}});
+  CHECK(runtime.device().copies().take() == nothing);
+}
+
 TEMPLATE_LIST_TEST_CASE("a task that no device can run, or on two of them, is refused",
                         "[testing][device]", DeviceRuntimes) {
   TestType runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2});

@@ -17,10 +17,12 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/copy.hh"
 #include "nntile/core/random.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/device.hh"
 #include "nntile/testing/device/clock.hh"
+#include "nntile/testing/device/copies.hh"
 #include "nntile/testing/device/memory.hh"
 
 namespace nntile::testing {
@@ -37,8 +39,8 @@ struct EmulatedFault {
   bool lasts = false;
 };
 
-/// State that all streams of some devices share: their memory, their clock, the fault, and whether
-/// they are lost.
+/// State that all streams of some devices share: their memory, their clock, what they have copied,
+/// the fault, and whether they are lost.
 class EmulatedMachine {
  public:
   EmulatedMachine(EmulatedMemory& its_memory, EmulatedClock& its_clock, EmulatedFault const& fault)
@@ -46,6 +48,7 @@ class EmulatedMachine {
 
   EmulatedMemory& memory;
   EmulatedClock& clock;
+  EmulatedCopies copies;
 
   /// Whether this call is the one that fails.
   bool fails(EmulatedCall call) {
@@ -198,10 +201,19 @@ class EmulatedStream {
                                               .workspace = workspace_.get()});
       text[status_text_bytes - 1] = 0;
       if (!status.ok()) fail(status.error);
+      if (status.ok() && &what.codelet == &copy_codelet) count_copy(what);
       free_ = machine_.clock.run(job, free_);
     }
     for (std::size_t i = 0; i < bytes.size(); ++i)
       if (bytes[i] != nullptr) machine_.memory.release(job.buffers[i]);
+  }
+  void count_copy(DeviceJob const& job) {
+    std::int64_t bytes;
+    std::memcpy(&bytes, job.arguments, sizeof bytes);
+    auto const place_of = [&](void const* pointer) {
+      return machine_.memory.contains(pointer) ? machine_.memory.place_of(pointer) : host;
+    };
+    machine_.copies.count(place_of(job.buffers[0]), place_of(job.buffers[1]), bytes);
   }
   void fail(char const* why) {
     std::lock_guard const lock(mutex_);
