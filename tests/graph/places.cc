@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Plans for several places: what is copied where, memory at each, and the same bits.
 #include <map>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -12,10 +11,9 @@
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/comm/part_tiles.hh"
-#include "tests/graph/random_graph.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/copied.hh"
 #include "tests/support/device_runtimes.hh"
-#include "tests/support/differences.hh"
 #include "tests/support/message.hh"
 #include "tests/support/places.hh"
 #include "tests/support/tiny_gpt.hh"
@@ -35,22 +33,6 @@ struct Layer {
   Node h = gemm(w, x).named("h");
   Node y = gelutanh(h).named("y").mark_output();
 };
-
-/// Bytes of a place's arena that its tasks need at once.
-Index largest_task(Plan const& plan, Place const& place) {
-  Index most = 0;
-  for (PlannedTask const& task : plan.tasks()) {
-    std::map<std::uint32_t, Index> slots;
-    for (Use<BufferId> const& use : plan.uses(task)) {
-      PlannedBuffer const& buffer = plan.buffers()[use.handle];
-      if (buffer.slot != no_id && buffer.location.place == place) slots[use.handle] = buffer.bytes;
-    }
-    Index sum = 0;
-    for (auto const& [number, bytes] : slots) sum += bytes;
-    most = std::max(most, sum);
-  }
-  return most;
-}
 
 /// A placement, and the capacities of device 0 and then of the host, as shares of the arena that
 /// there is without.
@@ -123,20 +105,6 @@ Trained<Serial> const& trained_on_host() {
   return result;
 }
 
-/// Copies and bytes by direction, as a plan says and as emulated devices have counted since asked.
-using Copied = std::map<std::string, std::pair<std::int64_t, std::int64_t>>;
-Copied copied_by(Plan const& plan) {
-  Copied copied;
-  for (PlaceTraffic const& of : place_traffic(plan))
-    copied[to_string(of.from) + " to " + to_string(of.to)] = {of.copies, of.bytes};
-  return copied;
-}
-template <class R> Copied copied_on(R& runtime) {
-  Copied copied;
-  for (testing::EmulatedTraffic const& of : runtime.device().copies().take())
-    copied[to_string(of.from) + " to " + to_string(of.to)] = {of.copies, of.bytes};
-  return copied;
-}
 }  // namespace
 
 TEST_CASE("an op runs on the device that its result lives on", "[graph][places]") {
@@ -235,63 +203,6 @@ TEMPLATE_LIST_TEST_CASE("a training step on emulated devices has the bits of the
     CHECK(got.tiles == trained_on_host().tiles);
     runtime.wait_all();
   }
-}
-
-TEST_CASE("random graphs have the same bits wherever their tensors live", "[graph][places]") {
-  int compared = 0, cramped = 0, refused = 0;
-  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
-    RandomGraph random(seed);
-    LogicalGraph& graph = random.graph;
-    INFO("seed " << seed << "\n" << random.listing());
-    std::vector<Node> const values = mark_gradients(random);
-    PlanOptions options{.tile = static_cast<Index>(seed % 3)};
-    auto const results = [&]<class R>(R*) {
-      EvaluationOn<R> evaluation(graph, random.loss, seed, options);
-      std::vector<double> result{evaluation.loss()};
-      for (int run = 0; run < 2; ++run)
-        for (Node const& node : values)
-          for (double const value : evaluation.read(node)) result.push_back(value);
-      return result;
-    };
-    std::vector<double> expected;
-    try {
-      expected = results(static_cast<Serial*>(nullptr));
-    } catch (PlanError const&) {  // attention, for one, takes no sliced heads
-      continue;
-    }
-    std::mt19937 draw(static_cast<unsigned>(seed));
-    for (std::uint32_t id = 0; id < graph.tensor_count(); ++id) {
-      Place const places[] = {host, device(0), device(0), device(1), disk};
-      options.place.push_back({graph.tensor_at(id).name, Role::any, places[draw() % 5]});
-    }
-    std::erase_if(options.place, [&](PlaceRule const& rule) {  // of what is pruned, or a view
-      PlanOptions alone = options;
-      alone.place = {rule};
-      try {
-        return (void)Plan(graph, alone), false;
-      } catch (PlanError const&) {
-        return true;
-      }
-    });
-    Plan const roomy(graph, options);
-    Index const least = largest_task(roomy, device(0));
-    if (seed % 2 == 0)
-      options.capacity = {{device(0), roomy.memory({0, device(0)}).stored + least +
-                                          64 * static_cast<Index>(draw() % 2)}};
-    try {
-      auto const got = results(static_cast<Places<Serial>*>(nullptr));
-      CHECK(got == expected);
-      ++compared;
-      cramped += static_cast<int>(seed % 2 == 0 && !(Plan(graph, options) == roomy));
-    } catch (PlanError const& error) {  // one task needs as much
-      CHECK(contains(error.what(), "at once"));
-      ++refused;
-    }
-  }
-  INFO(compared << " graphs, " << cramped << " of them cramped, " << refused << " refused");
-  CHECK(compared >= 80);
-  CHECK(cramped >= 10);
-  CHECK(refused <= 15);
 }
 
 TEST_CASE("an automatic tile is one that fits", "[graph][places]") {

@@ -25,12 +25,16 @@ inline std::vector<double> numbers(Shape const& shape, std::uint64_t seed) {
 }
 
 /// A graph bound to values that follow from a seed: of parameters, constants and inputs. Every run
-/// begins with them, since ops may overwrite them.
+/// begins with them, since ops may overwrite them. The runtime is made of what comes last.
 template <class R> class EvaluationOn {
  public:
+  template <class... Arguments>
   EvaluationOn(LogicalGraph& graph, Node const& loss, std::uint64_t seed,
-               PlanOptions const& options = {.tile = 0})
-      : loss_(loss), store_(runtime_), run_((loss.mark_output(), compile(graph, store_, options))) {
+               PlanOptions const& options = {.tile = 0}, Arguments const&... runtime)
+      : loss_(loss),
+        runtime_(runtime...),
+        store_(runtime_),
+        run_((loss.mark_output(), compile(graph, store_, options))) {
     for (std::uint32_t id = 0; id < graph.tensor_count(); ++id) {
       TensorNode const& node = graph.tensor_at(id);
       bool const given = node.attributes.persistent || node.attributes.external;
@@ -63,6 +67,9 @@ template <class R> class EvaluationOn {
   }
   std::vector<double> read(Node const& node) { return store_.template read<double>(node.name()); }
   Plan const& plan() const { return run_.plan(); }
+  R& runtime() { return runtime_; }
+  /// Runs once more, on what the last run has left.
+  void execute() { run_.execute(); }
 
  private:
   struct Bound {

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Random graphs whose tensors live at random places: the bits of the host, on a runtime that checks
+// who touches what and on emulated devices. NNTILE_RANDOM_PLACES says how many run on devices,
+// NNTILE_RANDOM_SEED (1) from which seed on.
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "tests/graph/random_graph.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/copied.hh"
+#include "tests/support/device_runtimes.hh"
+#include "tests/support/differences.hh"
+#include "tests/support/message.hh"
+#include "tests/support/places.hh"
+#include "tests/support/sanitized.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+std::uint64_t setting_of(char const* name, std::uint64_t otherwise) {
+  char const* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+/// Bytes of a place's arena that its tasks need at once.
+Index largest_task(Plan const& plan, Place const& place) {
+  Index most = 0;
+  for (PlannedTask const& task : plan.tasks()) {
+    std::map<std::uint32_t, Index> slots;
+    for (Use<BufferId> const& use : plan.uses(task)) {
+      PlannedBuffer const& buffer = plan.buffers()[use.handle];
+      if (buffer.slot != no_id && buffer.location.place == place) slots[use.handle] = buffer.bytes;
+    }
+    Index sum = 0;
+    for (auto const& [number, bytes] : slots) sum += bytes;
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+/// A graph with gradients, and the loss and gradients that the host alone has; none where it cannot
+/// be planned.
+struct OnHost {
+  explicit OnHost(std::uint64_t of)
+      : seed(of),
+        random(seed),
+        values(mark_gradients(random)),
+        options{.tile = static_cast<Index>(seed % 3)} {
+    try {
+      EvaluationOn<Serial> evaluation(random.graph, random.loss, seed, options);
+      expected = results(evaluation);
+    } catch (PlanError const&) {  // attention, for one, takes no sliced heads
+    }
+  }
+  template <class Evaluation> std::vector<double> results(Evaluation& evaluation) const {
+    std::vector<double> result{evaluation.loss()};
+    for (int run = 0; run < 2; ++run)
+      for (Node const& node : values)
+        for (double const value : evaluation.read(node)) result.push_back(value);
+    return result;
+  }
+  /// Gives each tensor one of these places. For every second seed device 0 has room for little
+  /// beside what it keeps. Returns the plan without that.
+  Plan scatter(std::vector<Place> const& places) {
+    std::mt19937 draw(static_cast<unsigned>(seed));
+    for (std::uint32_t id = 0; id < random.graph.tensor_count(); ++id)
+      options.place.push_back(
+          {random.graph.tensor_at(id).name, Role::any, places[draw() % places.size()]});
+    std::erase_if(options.place, [&](PlaceRule const& rule) {  // of what is pruned, or a view
+      PlanOptions alone = options;
+      alone.place = {rule};
+      try {
+        return (void)Plan(random.graph, alone), false;
+      } catch (PlanError const&) {
+        return true;
+      }
+    });
+    Plan roomy(random.graph, options);
+    Index const least = largest_task(roomy, device(0));
+    if (seed % 2 == 0)
+      options.capacity = {{device(0), roomy.memory({0, device(0)}).stored + least +
+                                          64 * static_cast<Index>(draw() % 2)}};
+    return roomy;
+  }
+
+  std::uint64_t seed;
+  RandomGraph random;
+  std::vector<Node> values;
+  PlanOptions options;
+  std::optional<std::vector<double>> expected;
+};
+
+}  // namespace
+
+TEST_CASE("random graphs have the same bits wherever their tensors live",
+          "[graph][random_places]") {
+  int compared = 0, cramped = 0, refused = 0;
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    OnHost of(seed);
+    INFO("seed " << seed << "\n" << of.random.listing());
+    if (!of.expected) continue;
+    Plan const roomy = of.scatter({host, device(0), device(0), device(1), disk});
+    try {
+      EvaluationOn<Places<Serial>> evaluation(of.random.graph, of.random.loss, seed, of.options);
+      CHECK(of.results(evaluation) == of.expected);
+      ++compared;
+      cramped += static_cast<int>(seed % 2 == 0 && !(evaluation.plan() == roomy));
+    } catch (PlanError const& error) {  // one task needs as much
+      CHECK(contains(error.what(), "at once"));
+      ++refused;
+    }
+  }
+  INFO(compared << " graphs, " << cramped << " of them cramped, " << refused << " refused");
+  CHECK(compared >= 80);
+  CHECK(cramped >= 10);
+  CHECK(refused <= 15);
+}
+
+TEMPLATE_LIST_TEST_CASE("random graphs on 1, 2 and 4 emulated devices have the bits of the host",
+                        "[graph][random_places]", DeviceRuntimes) {
+  std::uint64_t const graphs = setting_of("NNTILE_RANDOM_PLACES", sanitized ? 12 : 60);
+  std::uint64_t const first = setting_of("NNTILE_RANDOM_SEED", 1);
+  std::uint64_t compared = 0, cramped = 0;
+  std::int64_t copies = 0;
+  for (std::uint64_t seed = first; seed < first + graphs; ++seed) {
+    OnHost of(seed);
+    int const devices = 1 << (seed % 3);
+    INFO("seed " << seed << ", " << devices << " devices\n" << of.random.listing());
+    if (!of.expected) continue;
+    std::vector<Place> places{host};
+    for (int i = 0; i < devices; ++i) places.insert(places.end(), 2, device(i));
+    Plan const roomy = of.scatter(places);
+    try {
+      (void)Plan(of.random.graph, of.options);
+    } catch (PlanError const& error) {  // one task needs as much
+      CHECK(contains(error.what(), "at once"));
+      of.options.capacity.clear();
+    }
+    testing::EmulatedOptions const emulated{
+        .devices = devices, .seed = seed % 4 == 1 ? seed : 0, .longest_delay_ns = 20'000};
+    EvaluationOn<TestType> evaluation(of.random.graph, of.random.loss, seed, of.options,
+                                      RuntimeOptions{.workers = 1}, emulated);
+    CHECK(of.results(evaluation) == of.expected);
+    Plan const& plan = evaluation.plan();
+    auto& device_of = evaluation.runtime().device();
+    (void)device_of.copies().take();
+    evaluation.execute();
+    Copied const copied = copied_on(evaluation.runtime());
+    CHECK(copied == copied_by(plan));
+    for (auto const& [way, count] : copied) copies += count.first;
+    for (int i = 0; i < devices; ++i)
+      CHECK(device_of.memory().peak(i) ==
+            static_cast<std::size_t>(plan.memory({0, device(i)}).total()));
+    ++compared;
+    cramped += !(plan == roomy);
+  }
+  if (std::getenv("NNTILE_RANDOM_PLACES") != nullptr)
+    std::printf("random places: %llu graphs, %llu cramped, %lld copies\n",
+                static_cast<unsigned long long>(compared), static_cast<unsigned long long>(cramped),
+                static_cast<long long>(copies));
+  CHECK(compared >= graphs * 2 / 3);
+  if (graphs >= 36) CHECK(cramped >= graphs / 18);
+  CHECK(copies >= static_cast<std::int64_t>(graphs));
+}
