@@ -10,6 +10,7 @@
 #include "tests/support/catch.hh"
 #include "tests/support/every_op.hh"
 #include "tests/support/simt/bits.hh"
+#include "tests/support/simt/memory.hh"
 
 namespace {
 
@@ -194,6 +195,71 @@ TEST_CASE("the emulator refuses threads that do not come together", "[ops][simt]
 TEST_CASE("a failure in a block ends its task, and the next one runs", "[ops][simt]") {
   CHECK(run([](Thread& thread) { thread.shared<float>(0, 64)[99] = 1; }) != "");
   CHECK(run([](Thread& thread) { thread.sync(); }) == "");
+}
+
+TEST_CASE("the emulator refuses memory beside a task's operands, and writes to what it reads",
+          "[ops][simt]") {
+  if (sanitized) return skip("a sanitizer ends the program at such an access");
+  std::vector<float> x(100), y(160), z(3);
+  auto const bytes = [](std::vector<float>& of) { return reinterpret_cast<std::byte*>(of.data()); };
+  simt::Operand const operands[] = {{bytes(x), 400, true},
+                                    {bytes(y), 640, false},
+                                    {bytes(z), 12, true},
+                                    {bytes(x) + 16, 200, false},
+                                    {bytes(z), 0, false}};
+  for (bool const aligned : {false, true}) {
+    simt::Fenced const memory(operands, aligned);
+    auto const read = [&](std::size_t o, Index at) {
+      auto const* const of = static_cast<float const volatile*>(memory.at(o));
+      return complaint([=](Thread& thread) {
+        if (thread.rank() == 40) (void)of[at];
+      });
+    };
+    auto const write = [&](std::size_t o, Index at) {
+      auto* const of = static_cast<float volatile*>(memory.at(o));
+      return complaint([=](Thread& thread) {
+        if (thread.rank() == 40) of[at] = 7;
+      });
+    };
+    auto const refused = [](std::size_t o, Index at) {
+      return concat("byte ", 4 * at, " of buffer ", o, ", of ",
+                    o == 0   ? 400
+                    : o == 1 ? 640
+                             : 12,
+                    " bytes");
+    };
+    // An end is at a page's: the other one of each by the other alignment.
+    if (aligned) {
+      CHECK(read(0, -1) == "touches " + refused(0, -1));
+      CHECK(read(1, 160) == "touches " + refused(1, 160));
+      CHECK(read(2, -1) == "touches " + refused(2, -1));
+      CHECK(read(2, -4) == "touches " + refused(2, -4));
+    } else {
+      CHECK(read(0, 100) == "touches " + refused(0, 100));
+      CHECK(read(1, -1) == "touches " + refused(1, -1));
+      CHECK(read(2, 3) == "touches " + refused(2, 3));
+    }
+    for (std::size_t const o : {0u, 1u, 2u}) CHECK(read(o, 2) == "nothing");
+    CHECK(reinterpret_cast<std::uintptr_t>(memory.at(0)) % 4 == 0);
+    if (aligned) CHECK(reinterpret_cast<std::uintptr_t>(memory.at(0)) % 64 == 0);
+    CHECK(static_cast<std::byte*>(memory.at(3)) - static_cast<std::byte*>(memory.at(0)) == 16);
+    CHECK(write(1, 5) == "touches a byte that the task does not write, of buffer 1, of 640 bytes");
+    CHECK(write(0, 5) == "nothing");
+    CHECK(memory.copy_back() == "");
+    CHECK(x[5] == 7);
+    CHECK(write(2, aligned ? 3 : -1) == "nothing");  // on its own page
+    CHECK(memory.copy_back() == "writes " + refused(2, aligned ? 3 : -1));
+    x[5] = 0;
+  }
+}
+
+TEST_CASE("faults are handled in the next test case, too", "[ops][simt]") {
+  if (sanitized) return skip("a sanitizer ends the program at such an access");
+  float x[16] = {};
+  simt::Operand const operands[] = {{reinterpret_cast<std::byte*>(x), sizeof x, false}};
+  simt::Fenced const memory(operands, true);
+  auto const* const of = static_cast<float const volatile*>(memory.at(0));
+  CHECK(complaint([=](Thread&) { (void)of[16]; }) == "touches byte 64 of buffer 0, of 64 bytes");
 }
 
 TEST_CASE("every kernel of the device has the bits of the CPU's", "[ops][simt]") {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/support/simt/runtime.hh"
 
+#include <string>
+
 #include "kernels/cpu/kernel.hh"
+#include "kernels/cuda/launch.hh"
 #include "nntile/core/computation.hh"
+#include "tests/support/simt/memory.hh"
 
 #define NNTILE_KERNELS(op) extern KernelList const op##_kernels;
 namespace nntile::kernels::cuda {
@@ -34,6 +38,28 @@ Codelet const* on_device(std::string_view op, DType element, DType second) {
   return find([&](Computation const& each) {
     return each.name == op && each.element == element && each.second == second;
   });
+}
+
+Status Simt::run(KernelCall const& call) noexcept {
+  Inner inner;
+  std::memcpy(&inner, call.arguments, sizeof inner);
+  auto const* const arguments = static_cast<std::byte const*>(call.arguments) + sizeof inner;
+  std::vector<simt::Operand> operands;
+  std::vector<std::size_t> places;
+  std::vector<void*> buffers(call.buffers, call.buffers + inner.count);
+  for (std::size_t u = 0; u < inner.count; ++u) {
+    if (inner.uses[u].bytes == unknown || buffers[u] == nullptr) continue;
+    operands.push_back(
+        {static_cast<std::byte*>(buffers[u]), inner.uses[u].bytes, inner.uses[u].written});
+    places.push_back(u);
+  }
+  simt::Fenced const memory(operands, simt::aligned());
+  for (std::size_t o = 0; o < places.size(); ++o) buffers[places[o]] = memory.at(o);
+  Status const status = inner.device->cuda({buffers.data(), arguments, call.text}, nullptr);
+  std::string const wrong = memory.copy_back();
+  if (!status.ok() || wrong.empty()) return status;
+  call.text[wrong.copy(call.text, status_text_bytes - 1)] = '\0';
+  return {call.text};
 }
 
 }  // namespace nntile::test

@@ -13,6 +13,7 @@ namespace nntile::test::simt {
 namespace {
 
 thread_local std::mt19937_64 order(1);
+thread_local bool memory_is_aligned = true;
 thread_local Counts counted;
 thread_local int device_multiprocessors = 1;
 constexpr int warp_size = kernels::cuda::warp_size;
@@ -43,18 +44,34 @@ struct Start {
   std::string* error;
 };
 
+/// The emulator's thread that runs now.
+thread_local Start const* running = nullptr;
+
+void note_failure(Start const& of, std::string const& what) {
+  *of.error = concat("block ", of.block->number(), ", thread ", of.rank, ": ", what);
+}
+
 void run_thread(void* state) {
   auto const& start = *static_cast<Start*>(state);
   try {
     start.body(start.kernel, *start.block, start.rank);
   } catch (std::string const& what) {
-    *start.error = concat("block ", start.block->number(), ", thread ", start.rank, ": ", what);
+    note_failure(start, what);
   }
 }
 
 }  // namespace
 
-void set_seed(std::uint64_t seed) { order.seed(seed); }
+void set_seed(std::uint64_t seed) {
+  order.seed(seed);
+  memory_is_aligned = seed % 2 == 1;
+}
+bool aligned() { return memory_is_aligned; }
+void fail_thread(std::string const& what) {
+  if (running == nullptr) return;
+  note_failure(*running, what);
+  for (;;) Fiber::stop();
+}
 void set_multiprocessors(int count) { device_multiprocessors = count; }
 int multiprocessors() { return device_multiprocessors; }
 Counts const& counts() { return counted; }
@@ -84,7 +101,9 @@ void Block::run(std::string& error) {
     bool ended = true;
     for (int const rank : turn) {
       Lane& lane = lanes_[static_cast<std::size_t>(rank)];
-      while (!lane.fiber->ended() && lane.stop == Stop::none) lane.fiber->resume();
+      running = &starts[static_cast<std::size_t>(rank)];
+      while (!lane.fiber->ended() && lane.stop == Stop::none && error.empty()) lane.fiber->resume();
+      running = nullptr;
       if (!error.empty()) return;
       ended = ended && lane.fiber->ended();
     }

@@ -21,8 +21,13 @@
 
 namespace nntile::test::simt {
 
-/// Decides the order of blocks and threads of what is launched from now on, by this thread.
+/// Decides the order of blocks and threads of what is launched from now on, by this thread, and
+/// with its lowest bit where operands are: `Fenced` of memory.hh, aligned if it is odd.
 void set_seed(std::uint64_t seed);
+bool aligned();
+/// Ends the emulator's thread that calls, and its grid, for this reason, without a way back. Does
+/// nothing outside of such threads. A handler of signals may call it.
+void fail_thread(std::string const& what);
 /// What kernels of this thread are told of their device from now on; 1 at first.
 void set_multiprocessors(int count);
 int multiprocessors();
