@@ -87,7 +87,7 @@ class EmulatedDevice {
 
   /// Bytes that are allocated on each device, and their peak; the tensor at an address.
   EmulatedMemory const& memory() const noexcept { return memory_; }
-  /// What was copied from where to where.
+  /// Bytes that were copied, by direction.
   EmulatedCopies& copies() noexcept { return machine_.copies; }
   /// Virtual time.
   EmulatedClock& clock() noexcept { return clock_; }

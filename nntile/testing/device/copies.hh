@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What emulated devices have copied, by direction: to compare with what a plan says.
+// Bytes that emulated devices have copied, by direction: to compare with what a plan says.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,7 +32,7 @@ class EmulatedCopies {
     at->copies += 1;
     at->bytes += bytes;
   }
-  /// What was counted since the last call, by pair of places, in the order of the first copies.
+  /// Counts since the last call, by pair of places, in the order of the first copies.
   std::vector<EmulatedTraffic> take() {
     std::lock_guard const lock(mutex_);
     return std::exchange(all_, {});
