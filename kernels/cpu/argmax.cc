@@ -15,14 +15,13 @@ template <class T> struct Argmax {
     T const* const x = buffers.at<T>(Operand::x);    // [m, v, n]
     Index* const y = buffers.at<Index>(Operand::y);  // [m, n]
     V* const carry = buffers.at<V>(Operand::best);   // [m, n]
-    bool const fresh = args.first || carry == nullptr;
+    Chain const chain = args.chain(carry);
     for (Index j = 0; j < args.n; ++j)
       for (Index i = 0; i < args.m; ++i) {
         T const* const line = x + i + j * args.ldx;
         Index const at = i + j * args.m, to = i + j * args.ldy;
-        Best<V> best{V(line[0]), args.v_begin};
-        if (!fresh) best = {carry[at], y[to]};
-        for (Index v = fresh ? 1 : 0; v < args.v; ++v)
+        Best<V> best{chain.start(carry, at, V(line[0])), chain.start(y, to, args.v_begin)};
+        for (Index v = chain.first ? 1 : 0; v < args.v; ++v)
           best.offer(V(line[v * args.stride]), args.v_begin + v);
         y[to] = best.where;
         if (carry != nullptr) carry[at] = best.value;

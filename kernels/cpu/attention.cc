@@ -24,10 +24,9 @@ template <class T> struct Attention {
   /// One head of a task, elements of out from `piece` on.
   struct Head {
     ops::AttentionArgs const& args;
-    T const *q, *k, *v;  // [d, i], [d, j]
-    T* out;              // [d, i]
-    V* carry;            // [d, i] or null
-    V *max, *sum;        // [i]
+    T const *q, *k, *v;    // [d, i], [d, j]
+    ColumnResult<T> sums;  // [d, i]
+    V *max, *sum;          // [i]
     Index ld, piece, d;
   };
 
@@ -46,7 +45,8 @@ template <class T> struct Attention {
     auto const args = arguments<ops::Attention>(call);
     Buffers<ops::Attention> const buffers(call);
     if (args.j == 0) return see_nothing(buffers, args);
-    V* const carry = buffers.at<V>(Operand::carry);  // [d, h, i, b] or null
+    ColumnResult<T> const sums{{buffers.at<T>(Operand::out), buffers.at<V>(Operand::carry), 0,
+                                args.keys}};  // [d, h, i, b]
     Room<V> room{static_cast<V*>(call.workspace)};
     Scratch scratch;
     Index const block = attention_block * padded<V>(args.d == 0 ? 1 : at_most(args.d, depth));
@@ -61,8 +61,7 @@ template <class T> struct Attention {
         for (Index piece = 0; piece == 0 || piece < args.d; piece += depth) {
           HeadLayout const at = head_layout(args, h, batch);
           run_head({args, buffers.at<T>(Operand::q) + at.q, buffers.at<T>(Operand::k) + at.k,
-                    buffers.at<T>(Operand::v) + at.k, buffers.at<T>(Operand::out) + at.q,
-                    carry == nullptr ? nullptr : carry + at.q,
+                    buffers.at<T>(Operand::v) + at.k, sums.at(at.q),
                     buffers.at<V>(Operand::max) + at.statistics,
                     buffers.at<V>(Operand::sum) + at.statistics, at.ld, piece,
                     at_most(args.d - piece, depth)},
@@ -129,17 +128,14 @@ template <class T> struct Attention {
     ops::AttentionArgs const& args = head.args;
     Running<V>& running = scratch.running;
     for (Index i = 0; i < attention_block; ++i) {
-      bool const has = i < queries && !args.keys.first;
-      running.max[i] = has ? head.max[query + i] : -static_cast<V>(__builtin_inf());
-      running.sum[i] = has ? head.sum[query + i] : V(0);
+      Chain const chain = i < queries ? args.keys : Chain{};
+      running.max[i] = chain.start(head.max, query + i, -static_cast<V>(__builtin_inf()));
+      running.sum[i] = chain.start(head.sum, query + i);
     }
-    if (!args.keys.first) {
-      Index const from = query * head.ld + head.piece;
-      if (head.carry != nullptr)
-        copy_rows(head.carry + from, head.ld, queries, head.d, scratch.sums);
-      else
-        copy_rows(head.out + from, head.ld, queries, head.d, scratch.sums);
-    }
+    if (!args.keys.first)
+      head.sums.at(query * head.ld + head.piece).with_left([&](auto const* rows) {
+        copy_rows(rows, head.ld, queries, head.d, scratch.sums);
+      });
     if (args.d <= depth)
       transpose_rows(head.q + query * head.ld, head.ld, queries, args.d, static_cast<V>(args.scale),
                      scratch.columns);
@@ -231,12 +227,7 @@ template <class T> struct Attention {
       Index const to = (query + i) * head.ld + head.piece;
       for_each_vec<V>(head.d, [&](Index e, auto part) {
         Vec<V> const value = load(static_cast<V const*>(scratch.sums) + i * width + e);
-        if (args.keys.last)
-          store(head.out + to + e, value * factor, part);
-        else if (head.carry != nullptr)
-          store(head.carry + to + e, value, part);
-        else
-          store(head.out + to + e, value, part);
+        head.sums.put(to + e, args.keys.last ? value * factor : value, part);
       });
     }
   }

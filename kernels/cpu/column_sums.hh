@@ -3,47 +3,9 @@
 // Sums along an axis that is not the innermost: lanes over what is kept, terms in ascending order,
 // so that any cut of the axis gives the same bits.
 
-#include "kernels/cpu/vec.hh"
-#include "nntile/ops/chain.hh"
+#include "kernels/cpu/chain.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
-
-/// The result of a chain, by vectors too.
-template <class T> struct ColumnResult : ChainResult<T> {
-  using V = compute_t<T>;
-  using ChainResult<T>::put;
-
-  NNTILE_ALWAYS_INLINE ColumnResult at(Index offset) const { return {ChainResult<T>::at(offset)}; }
-  NNTILE_ALWAYS_INLINE V start(Index i) const {
-    V lanes[Vec<V>::lanes];
-    if constexpr (Vec<V>::lanes == 1)  // First{1} is no part of one lane
-      store(lanes, start(i, All{}), All{});
-    else
-      store(lanes, start(i, First{1}));
-    return lanes[0];
-  }
-  template <class Part> NNTILE_ALWAYS_INLINE Vec<V> start(Index i, Part part) const {
-    T const* const from = this->out;
-    if (this->finishing && this->carry != nullptr && this->beta != 0)
-      return fma(Vec<V>(this->beta), load(from + i, part),
-                 load(static_cast<V const*>(this->carry) + i, part));
-    if (!this->chain.first)
-      return this->carry == nullptr ? load(from + i, part)
-                                    : load(static_cast<V const*>(this->carry) + i, part);
-    return this->beta == 0 ? Vec<V>(0) : Vec<V>(this->beta) * load(from + i, part);
-  }
-  template <class Part> NNTILE_ALWAYS_INLINE void put(Index i, Vec<V> value, Part part) const {
-    put(i, value, part, this->chain.last);
-  }
-  /// `ends`: this task adds nothing more.
-  template <class Part>
-  NNTILE_ALWAYS_INLINE void put(Index i, Vec<V> value, Part part, bool ends) const {
-    if (this->carry != nullptr && !ends)
-      store(this->carry + i, value, part);
-    else
-      store(this->out + i, value, part);
-  }
-};
 
 /// Columns that are added up at once, whose sums stay in L1, and on the stack: 8 KiB a result.
 template <class V> inline constexpr Index column_stretch = 8192 / static_cast<Index>(sizeof(V));

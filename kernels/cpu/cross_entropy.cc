@@ -2,6 +2,7 @@
 // Cross-entropy over classes in dimension 0, one token after another.
 #include "nntile/ops/cross_entropy.hh"
 
+#include "kernels/cpu/chain.hh"
 #include "kernels/cpu/functions.hh"
 #include "kernels/cpu/reduce.hh"
 #include "kernels/cpu/text.hh"
@@ -47,7 +48,7 @@ template <class T, class Label> struct CrossEntropy {
       T const* const x = task.logits + i * args.ldx + args.skipped;
       if (args.phase <= 0)
         task.max[i] = canonical_max<V>(
-            args.v, args.chain.first ? -static_cast<V>(__builtin_inf()) : task.max[i],
+            args.v, args.chain.start(task.max, i, -static_cast<V>(__builtin_inf())),
             [&](Index p, auto part) __attribute__((always_inline)) {
               fetch_ahead(x + p, part);
               return load(x + p, part);
@@ -61,16 +62,15 @@ template <class T, class Label> struct CrossEntropy {
     ops::CrossEntropy::Args const& args = task.args;
     T const* const x = task.logits + i * args.ldx + args.skipped;
     Vec<V> const shift(static_cast<double>(task.max[i]));
-    V const sum = canonical_sum<V>(args.v, args.chain.first ? V(0) : task.sum[i],
+    V const sum = canonical_sum<V>(args.v, args.chain.start(task.sum, i),
                                    [&](Index p, auto part) __attribute__((always_inline)) {
                                      return exp_of_shifted(load(x + p, part) - shift);
                                    });
     task.sum[i] = sum;
     bool const ignored = task.labels[i] == args.ignore_index;
     Index const at = task.labels[i] - args.v_begin;
-    V const picked = !ignored && at >= 0 && at < args.v ? static_cast<V>(x[at])
-                     : args.chain.first                 ? V(0)
-                                                        : task.loss[i];
+    bool const here = !ignored && at >= 0 && at < args.v;
+    V const picked = here ? static_cast<V>(x[at]) : args.chain.start(task.loss, i);
     if (!args.chain.last)
       task.loss[i] = picked;
     else
@@ -96,7 +96,6 @@ template <class T, class Label> struct CrossEntropyBackward {
     if (Status const status = check_labels(call, labels, args.n, args.whole_v, args.ignore_index);
         !status.ok())
       return status;
-    Vec<V> const beta(args.beta);
     for (Index i = 0; i < args.n; ++i) {
       T const* const x = buffers.at<T const>(Operand::logits) + i * args.ldx;  // [v]
       T* const dx = buffers.at<T>(Operand::dlogits) + i * args.lddx;           // [v]
@@ -108,18 +107,18 @@ template <class T, class Label> struct CrossEntropyBackward {
       bool const here = !ignored && label >= 0 && label < args.v;
       // dx may be x: both are read before the row is written.
       V const picked = here ? static_cast<V>(x[label]) : V(0);
-      V const before = here && args.beta != 0 ? static_cast<V>(dx[label]) : V(0);
+      T const before = here && args.beta != 0 ? dx[label] : T(0);
       for_each_group<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
         auto value = load(x + p, part) - shift;
         value = ignored ? decltype(value)(0) : exp_of_shifted(value) * factor;
-        if (args.beta != 0) value = fma(beta, load(static_cast<T const*>(dx) + p, part), value);
-        store(dx + p, value, part);
+        update(dx + p, args.beta, value, part);
       });
       if (here) {
         Vec<V> const label_power =
             exp_of_shifted(Vec<V>(static_cast<double>(picked)) - shift) * factor;
-        Vec<V> value = label_power - Vec<V>(static_cast<double>(w));
-        if (args.beta != 0) value = fma(beta, Vec<V>(static_cast<double>(before)), value);
+        Vec<V> const value = updated_by(
+            args.beta, [&] { return Vec<V>(static_cast<double>(static_cast<V>(before))); },
+            label_power - Vec<V>(static_cast<double>(w)));
         V lanes[Vec<V>::lanes];
         store(lanes, value);
         dx[label] = static_cast<T>(lanes[0]);

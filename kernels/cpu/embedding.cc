@@ -103,10 +103,16 @@ template <class T, class Position> struct EmbeddingBackward {
     if (!args.chain.first) return;
     if (static_cast<void const*>(sums) == dtable && args.beta == 1)
       return;  // in place: only rows of tokens are touched
-    Vec<V> const beta(args.beta);
     for_each_element(args, [&](Index i, auto part) __attribute__((always_inline)) {
-      store(sums + i, args.beta == 0 ? Vec<V>(0) : beta * load(dtable + i, part), part);
+      store(sums + i, scaled_row(args, dtable + i, part), part);
     });
+  }
+
+  template <class S, class Part>
+  NNTILE_ALWAYS_INLINE static Vec<V> scaled_row(ops::EmbeddingBackward::Args const& args,
+                                                S const* from, Part part) {
+    return scaled<Vec<V>>(args.beta,
+                          [&]() __attribute__((always_inline)) { return load(from, part); });
   }
 
   template <class S>
@@ -130,7 +136,6 @@ template <class T, class Position> struct EmbeddingBackward {
   NNTILE_ALWAYS_INLINE static void add_rows_rounding_once(ops::EmbeddingBackward::Args const& args,
                                                           Position const* index, T const* dy,
                                                           T* dtable) {
-    Vec<V> const beta(args.beta);
     for_each_element(args, [&](Index i, auto part) __attribute__((always_inline)) {
       if (args.beta == 0) store(dtable + i, Vec<V>(0), part);
     });
@@ -139,7 +144,7 @@ template <class T, class Position> struct EmbeddingBackward {
       if (v < 0 || v >= args.v || met_before(index, i)) continue;
       T* const row = dtable + v * args.ld_table;
       for_each_vec<V>(args.e, [&](Index e, auto part) {
-        Vec<V> sum = args.beta == 0 ? Vec<V>(0) : beta * load(static_cast<T const*>(row) + e, part);
+        Vec<V> sum = scaled_row(args, static_cast<T const*>(row) + e, part);
         for (Index other = i; other < args.n; ++other)
           if (index[other] == index[i]) sum += load(dy + other * args.lddy + e, part);
         store(row + e, sum, part);

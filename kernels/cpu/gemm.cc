@@ -49,8 +49,8 @@ Product<S, compute_t<S>> product_of(ops::Gemm::Args const& args, KernelCall cons
   x.c += args.c_offset + batch * args.c_stride;
   x.carry = carry == nullptr ? nullptr : carry + args.c_offset + batch * args.c_stride;
   x.lda = args.lda, x.ldb = args.ldb, x.ldc = args.ldc;
-  x.trans_a = args.trans_a, x.trans_b = args.trans_b, x.first = args.chain.first,
-  x.last = args.chain.last;
+  x.trans_a = args.trans_a, x.trans_b = args.trans_b;
+  x.chain = args.chain;
   x.alpha = static_cast<T>(args.alpha), x.beta = static_cast<T>(args.beta);
   x.activation = args.activation;
   x.left = args.left_terms;

@@ -243,8 +243,7 @@ template <class T> struct Gemm {
       Product<T> x{};
       x.trans_a = args.trans_a, x.trans_b = args.trans_b;
       x.m = args.m, x.n = args.n, x.k = args.k;
-      x.alpha = static_cast<T>(args.alpha),
-      x.beta = static_cast<T>(args.chain.first ? args.beta : 1);
+      x.alpha = static_cast<T>(args.alpha), x.beta = static_cast<T>(args.chain.factor(args.beta));
       x.a = buffers.at<T>(Operand::a) + args.a_offset + batch * args.a_stride;
       x.b = buffers.at<T>(Operand::b) + args.b_offset + batch * args.b_stride;
       x.c = buffers.at<T>(Operand::c) + args.c_offset + batch * args.c_stride;

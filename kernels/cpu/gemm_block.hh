@@ -33,18 +33,19 @@ template <class S, class T> struct Product {
   S* c;
   T* carry;  // [m, n] as C, null: none; holds unfinished sums instead of C
   Index lda, ldb, ldc;
-  bool trans_a, trans_b, first, last;
+  bool trans_a, trans_b;
+  Chain chain;
   T alpha, beta;
   Activation activation;
   Index left;  // terms of the left of a pair of canonical groups, of at most 256 each; 0: one chain
 
   Start start() const {
     if (left > 0) return Start::zero;
-    if (!first || beta == T(1)) return Start::stored;
+    if (!chain.first || beta == T(1)) return Start::stored;
     return beta == T(0) ? Start::zero : Start::scaled;
   }
   Finish<S> finish() const {
-    if (!last) return {};
+    if (!chain.last) return {};
     return {bias, activation, bias != nullptr || activation != Activation::none};
   }
 };
@@ -341,10 +342,13 @@ template <class S, class T> void multiply_narrow(Product<S, T> const& x, void* w
       S* const c = x.c + i + j * x.ldc;
       T* const carry = x.carry == nullptr ? nullptr : x.carry + i + j * x.ldc;
       Start const begin = x.start();
-      if (!x.first && carry != nullptr)
-        finish_block(Finish<S>{}, m, n, static_cast<T const*>(carry), x.ldc, c_block, m);
+      auto const copy = [&](auto const* from) __attribute__((always_inline)) {
+        finish_block(Finish<S>{}, m, n, from, x.ldc, c_block, m);
+      };
+      if (begin != Start::zero && x.chain.first)
+        copy(static_cast<S const*>(c));
       else if (begin != Start::zero)
-        finish_block(Finish<S>{}, m, n, static_cast<S const*>(c), x.ldc, c_block, m);
+        ChainResult<S>{c, carry, 0, x.chain}.with_left(copy);
       for (Index pc = 0; pc < depth.pieces; ++pc) {
         Index const p = depth(pc), k = depth(pc + 1) - p;
         detail::pack_b(x, detail::panels_of(n), p, j, k, b_block);
@@ -354,7 +358,7 @@ template <class S, class T> void multiply_narrow(Product<S, T> const& x, void* w
       }
       if (x.left > 0 && x.beta != T(0)) add_scaled(x.beta, c, x.ldc, m, n, c_block, m);
       T const* const sums = c_block;
-      if (carry != nullptr && !x.last)
+      if (x.chain.leaves_in(carry))
         finish_block(Finish<S>{}, m, n, sums, m, carry, x.ldc);
       else
         finish_block(x.finish().at_row(i), m, n, sums, m, c, x.ldc);

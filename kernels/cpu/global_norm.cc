@@ -15,7 +15,7 @@ template <class T> struct SumSquares {
     double* const y = buffers.at<double>(Operand::y);  // [n]
     for (Index j = 0; j < args.n; ++j) {
       T const* const x = buffers.at<T const>(Operand::x) + j * args.ldx + args.skipped;  // [k]
-      y[j] = canonical_sum<double>(args.k, args.first ? 0.0 : y[j],
+      y[j] = canonical_sum<double>(args.k, Chain{args.first}.start(y, j),
                                    [&](Index i, auto part) __attribute__((always_inline)) {
                                      fetch_ahead(x + i, part);
                                      auto const value = load_as<double>(x + i, part);

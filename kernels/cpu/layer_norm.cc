@@ -19,27 +19,27 @@ template <class T> struct LayerNorm {
     T const* const beta = buffers.at<T>(Operand::beta);    // [e]
     V* const means = buffers.at<V>(Operand::mean);         // [n]
     V* const rstds = buffers.at<V>(Operand::rstd);         // [n]
-    auto const [first, last] = args.chain;
+    Chain const chain = args.chain;
     V const size = static_cast<V>(args.whole_e);
     bool const all = args.phase < 0;
     for (Index i = 0; i < args.n; ++i) {
       T const* const x = buffers.at<T>(Operand::x) + i * args.ldx + args.skipped;
       if (all || args.phase == 0) {
-        V const sum = canonical_sum<V>(args.e, first ? V(0) : means[i],
+        V const sum = canonical_sum<V>(args.e, chain.start(means, i),
                                        [&](Index e, auto part) __attribute__((always_inline)) {
                                          fetch_ahead(x + e, part);
                                          return load(x + e, part);
                                        });
-        means[i] = last ? sum / size : sum;
+        means[i] = chain.last ? sum / size : sum;
       }
       if (all || args.phase == 1) {
         Vec<V> const mean(static_cast<double>(means[i]));
-        V const sum = canonical_sum<V>(args.e, first ? V(0) : rstds[i],
+        V const sum = canonical_sum<V>(args.e, chain.start(rstds, i),
                                        [&](Index e, auto part) __attribute__((always_inline)) {
                                          auto const centred = load(x + e, part) - mean;
                                          return centred * centred;
                                        });
-        rstds[i] = last ? V(1) / root(sum / size + static_cast<V>(args.eps)) : sum;
+        rstds[i] = chain.last ? V(1) / root(sum / size + static_cast<V>(args.eps)) : sum;
       }
       if (all || args.phase == 2) {
         Vec<V> const mean(static_cast<double>(means[i]));
@@ -73,6 +73,7 @@ template <class T> struct LayerNormBackward {
     V* const c1s = buffers.at<V>(Operand::c1);                            // [n], where e is cut
     V* const c2s = buffers.at<V>(Operand::c2);                            // [n], likewise
     Vec<V> const size(static_cast<double>(static_cast<V>(args.whole_e)));
+    Chain const chain = Chain{args.first}.in_phase(args.phase, 0);
     for (Index i = 0; i < args.n; ++i) {
       T const* const x = buffers.at<T>(Operand::x) + i * args.ldx + args.skipped;
       T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy + args.skipped;
@@ -84,8 +85,7 @@ template <class T> struct LayerNormBackward {
       auto const g = [&](Index e, auto part) __attribute__((always_inline)) {
         return load(dy + e, part) * load(gamma + e, part);
       };
-      V c1 = args.phase == 1 || (args.phase == 0 && !args.first) ? c1s[i] : V(0);
-      V c2 = args.phase == 1 || (args.phase == 0 && !args.first) ? c2s[i] : V(0);
+      V c1 = chain.start(c1s, i), c2 = chain.start(c2s, i);
       if (args.phase != 1) {
         c1 = canonical_sum<V>(args.e, c1, [&](Index e, auto part) __attribute__((always_inline)) {
           return g(e, part);
@@ -110,12 +110,8 @@ template <class T> struct LayerNormBackward {
   template <class G, class Xhat>
   NNTILE_ALWAYS_INLINE static void apply(ops::LayerNormBackward::Args const& args, T* dx,
                                          Vec<V> rstd, Vec<V> mean1, Vec<V> mean2, G g, Xhat xhat) {
-    Vec<V> const beta(args.beta);
     for_each_vec<V>(args.e, [&](Index e, auto part) __attribute__((always_inline)) {
-      Vec<V> const value = rstd * (g(e, part) - fma(xhat(e, part), mean2, mean1));
-      store(dx + e,
-            args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(dx) + e, part), value),
-            part);
+      update(dx + e, args.beta, rstd * (g(e, part) - fma(xhat(e, part), mean2, mean1)), part);
     });
   }
 };

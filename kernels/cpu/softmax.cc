@@ -2,6 +2,7 @@
 // Softmax along dimension 0, one column after another.
 #include "nntile/ops/softmax.hh"
 
+#include "kernels/cpu/chain.hh"
 #include "kernels/cpu/functions.hh"
 #include "kernels/cpu/reduce.hh"
 
@@ -18,11 +19,12 @@ template <class T> struct Softmax {
     T* const results = buffers.at<T>(Operand::y);   // [n, v], but in phases 0 and 1
     V* const maxima = buffers.at<V>(Operand::max);  // [n], where v is cut
     V* const sums = buffers.at<V>(Operand::sum);    // [n], likewise
-    bool const begins = args.phase < 0 || args.first;
+    Chain const of_max = Chain{args.first}.in_phase(args.phase, 0);
+    Chain const of_sum = Chain{args.first}.in_phase(args.phase, 1);
     for (Index i = 0; i < args.n; ++i) {
       T const* const x = buffers.at<T>(Operand::x) + i * args.ldx + args.skipped;
       T* const y = results == nullptr ? nullptr : results + i * args.ldy;
-      V top = args.phase > 0 || !begins ? maxima[i] : -static_cast<V>(__builtin_inf());
+      V top = of_max.start(maxima, i, -static_cast<V>(__builtin_inf()));
       if (args.phase <= 0)
         top = canonical_max<V>(args.v, top, [&](Index p, auto part) __attribute__((always_inline)) {
           fetch_ahead(x + p, part);
@@ -33,7 +35,7 @@ template <class T> struct Softmax {
         continue;
       }
       Vec<V> const shift(static_cast<double>(top));
-      V sum = args.phase == 2 || !begins ? sums[i] : V(0);
+      V sum = of_sum.start(sums, i);
       if (args.phase != 2)
         sum = canonical_sum<V>(args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
           auto const power = exp_of_shifted(load(x + p, part) - shift);
@@ -66,11 +68,11 @@ template <class T> struct SoftmaxBackward {
     using Operand = ops::SoftmaxBackward::Operand;
     Buffers<ops::SoftmaxBackward> const buffers(call);
     V* const dots = buffers.at<V>(Operand::dot);  // [n], where v is cut
-    Vec<V> const beta(args.beta);
+    Chain const chain = Chain{args.first}.in_phase(args.phase, 0);
     for (Index i = 0; i < args.n; ++i) {
       T const* const y = buffers.at<T>(Operand::y) + i * args.ldy + args.skipped;
       T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy + args.skipped;
-      V sum = args.phase == 1 || (args.phase == 0 && !args.first) ? dots[i] : V(0);
+      V sum = chain.start(dots, i);
       if (args.phase != 1)
         sum = canonical_sum<V>(args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
           fetch_ahead(y + p, part);
@@ -84,10 +86,7 @@ template <class T> struct SoftmaxBackward {
       T* const dx = buffers.at<T>(Operand::dx) + i * args.lddx;
       Vec<V> const dot(static_cast<double>(sum));
       for_each_vec<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
-        Vec<V> const value = load(y + p, part) * (load(dy + p, part) - dot);
-        store(dx + p,
-              args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(dx) + p, part), value),
-              part);
+        update(dx + p, args.beta, load(y + p, part) * (load(dy + p, part) - dot), part);
       });
     }
     return {};

@@ -59,11 +59,8 @@ template <class T> struct BroadcastSlice {
     T const* const s = buffers.at<T const>(Operand::s);  // [m, n]
     T* const z = buffers.at<T>(Operand::z);              // [m, k, n]
     Vec<V> const alpha(ops::slice_factor(args.alpha, buffers.at<double const>(Operand::divisor)));
-    Vec<V> const beta(args.beta);
     auto const put = [&](T* out, Vec<V> value, auto part) __attribute__((always_inline)) {
-      value = alpha * value;
-      store(out, args.beta == 0 ? value : fma(beta, load(static_cast<T const*>(out), part), value),
-            part);
+      update(out, args.beta, alpha * value, part);
     };
     for (Index j = 0; j < args.n; ++j) {
       T const* const slice = s + j * args.part;  // [m]

@@ -16,16 +16,16 @@ template <class T> struct Argmax {
   struct Result {
     V* carry;  // or null
     Index* y;
-    bool fresh;
+    Chain chain;
 
     NNTILE_DEVICE Result(ops::Argmax::Args const& args, Buffers<ops::Argmax> const& buffers,
                          Index at, Index to)
         : carry(buffers.template at<V>(Operand::best)),
           y(buffers.template at<Index>(Operand::y) + to),
-          fresh(args.first || carry == nullptr) {
+          chain(args.chain(carry)) {
       if (carry != nullptr) carry += at;
     }
-    NNTILE_DEVICE Best<V> start() const { return fresh ? no_best<V>() : Best<V>{*carry, *y}; }
+    NNTILE_DEVICE Best<V> start() const { return chain.first ? no_best<V>() : Best<V>{*carry, *y}; }
     NNTILE_DEVICE void put(Best<V> best) const {
       *y = best.where;
       if (carry != nullptr) *carry = best.value;

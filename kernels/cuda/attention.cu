@@ -26,8 +26,8 @@ template <class T> struct Attention {
     /// One block of queries of a head: what is in memory begins with its first.
     struct Task {
       T const *q, *k, *v;
-      T* out;
-      V *carry, *max, *sum;
+      ChainResult<T> sums;  // without keys all of its chain
+      V *max, *sum;
       Index ld, d, diagonal;
       int queries;
     };
@@ -35,32 +35,33 @@ template <class T> struct Attention {
     NNTILE_DEVICE void operator()(Thread& thread) const {
       ops::AttentionArgs const& args = call.args();
       auto const buffers = call.buffers();
-      V* const carry = buffers.template at<V>(Operand::carry);  // [d, h, i, b] or null
+      ChainResult<T> const sums{buffers.template at<T>(Operand::out),
+                                buffers.template at<V>(Operand::carry), 0,
+                                args.j == 0 ? Chain{} : args.keys};  // [d, h, i, b]
       Index const blocks = (args.i + side - 1) / side;
       for (Index at = thread.block(); at < blocks * args.h * args.b; at += thread.blocks()) {
         Index const query = (blocks - 1 - at % blocks) * side;  // most keys first
         HeadLayout const head = head_layout(args, at / blocks % args.h, at / blocks / args.h);
         Index const to = head.q + query * head.ld;
-        run(Block(thread), {buffers.template at<T const>(Operand::q) + to,
-                            buffers.template at<T const>(Operand::k) + head.k,
-                            buffers.template at<T const>(Operand::v) + head.k + piece,
-                            buffers.template at<T>(Operand::out) + to + piece,
-                            carry == nullptr ? nullptr : carry + to + piece,
-                            buffers.template at<V>(Operand::max) + head.statistics + query,
-                            buffers.template at<V>(Operand::sum) + head.statistics + query, head.ld,
-                            args.d - piece < width ? args.d - piece : width, args.diagonal + query,
-                            args.i - query < side ? static_cast<int>(args.i - query) : side});
+        run(Block(thread),
+            {buffers.template at<T const>(Operand::q) + to,
+             buffers.template at<T const>(Operand::k) + head.k,
+             buffers.template at<T const>(Operand::v) + head.k + piece, sums.at(to + piece),
+             buffers.template at<V>(Operand::max) + head.statistics + query,
+             buffers.template at<V>(Operand::sum) + head.statistics + query, head.ld,
+             args.d - piece < width ? args.d - piece : width, args.diagonal + query,
+             args.i - query < side ? static_cast<int>(args.i - query) : side});
       }
     }
 
     NNTILE_DEVICE void run(Block const& block, Task const& task) const {
       ops::AttentionArgs const& args = call.args();
-      bool const begins = args.keys.first || args.j == 0;
+      Chain const chain = task.sums.chain;
       int const query = block.thread().rank();  // this thread has its maximum and sum
       V top = -static_cast<V>(__builtin_inf()), total = 0;
-      if (!begins && query < task.queries) {
-        top = task.max[query];
-        total = task.sum[query];
+      if (query < task.queries) {
+        top = chain.start(task.max, query, top);
+        total = chain.start(task.sum, query);
       }
       typename Block::Result sums;
       NNTILE_UNROLL()
@@ -68,11 +69,10 @@ template <class T> struct Attention {
         NNTILE_UNROLL()
         for (int i = 0; i < Block::own; ++i) sums[c][i] = Vec<V>(0);
       }
-      if (!begins)
+      if (!chain.first)
         block.for_each_result(task.queries, task.d, [&](int c, int i) {
           Index const at = block.outer(i) * task.ld + block.column(c);
-          sums[c][i] = task.carry != nullptr ? get(static_cast<V const*>(task.carry) + at)
-                                             : get(static_cast<T const*>(task.out) + at);
+          sums[c][i] = Vec<V>::raw(task.sums.start(at));
         });
       for (Index key = 0; key < args.j && task.diagonal - key + task.queries > 0; key += side)
         add_keys(block, task, key, top, total, sums);
@@ -147,14 +147,8 @@ template <class T> struct Attention {
       block.for_each_result(task.queries, task.d, [&](int c, int i) {
         Index const at = block.outer(i) * task.ld + block.column(c);
         Vec<V> const factor = Vec<V>(1) / Vec<V>::raw(block.number(sum, block.outer(i)));
-        if (args.j == 0)
-          put(task.out + at, Vec<V>(0));
-        else if (args.keys.last)
-          put(task.out + at, sums[c][i] * factor);
-        else if (task.carry != nullptr)
-          put(task.carry + at, sums[c][i]);
-        else
-          put(task.out + at, sums[c][i]);
+        Vec<V> const value = task.sums.chain.last ? sums[c][i] * factor : sums[c][i];
+        task.sums.put(at, args.j == 0 ? V(0) : value.v);
       });
     }
   };

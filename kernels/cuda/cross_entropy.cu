@@ -31,15 +31,16 @@ template <class T, class Label> struct CrossEntropy {
       Team<size> const team(thread);
       team.for_each_row(args.n, [&](Index i) {
         T const* const x = logits + i * args.ldx + args.skipped;
-        V top = args.phase > 0 || !args.chain.first ? maxima[i] : -static_cast<V>(__builtin_inf());
+        V top =
+            args.chain.in_phase(args.phase, 0).start(maxima, i, -static_cast<V>(__builtin_inf()));
         if (args.phase <= 0) {
           top = canonical_max<V>(team, args.v, top, [&](Index p) { return get(x + p); });
           if (team.rank() == 0) maxima[i] = top;
         }
         if (args.phase == 0) return;
-        V const sum = canonical_sum<V>(
-            team, args.v, args.chain.first ? V(0) : sums[i],
-            [&](Index p) { return exp_of_shifted(get(x + p) - Vec<V>::raw(top)); });
+        V const sum = canonical_sum<V>(team, args.v, args.chain.start(sums, i), [&](Index p) {
+          return exp_of_shifted(get(x + p) - Vec<V>::raw(top));
+        });
         if (team.rank() != 0) return;
         sums[i] = sum;
         put_loss(i, x, top, sum);
@@ -54,9 +55,8 @@ template <class T, class Label> struct CrossEntropy {
       V* const loss = call.buffers().template at<V>(Operand::loss) + i;
       bool const ignored = label == args.ignore_index;
       Index const at = label - args.v_begin;
-      V const picked = !ignored && at >= 0 && at < args.v ? static_cast<V>(x[at])
-                       : args.chain.first                 ? V(0)
-                                                          : *loss;
+      bool const here = !ignored && at >= 0 && at < args.v;
+      V const picked = here ? static_cast<V>(x[at]) : args.chain.start(loss, 0);
       if (!args.chain.last)
         *loss = picked;
       else if (is_no_class(label, args.whole_v, args.ignore_index))
@@ -133,7 +133,7 @@ template <class, class Label> struct CountLabels {
     if (thread.rank() % warp_size == 0) parts[thread.rank() / warp_size] = own;
     thread.sync();
     if (thread.rank() != 0) return;
-    double sum = args.first ? 0 : count;
+    double sum = Chain{args.first}.start(&count, 0);
     for (int warp = 0; warp < threads / warp_size; ++warp) sum += parts[warp];
     count = sum;
   }

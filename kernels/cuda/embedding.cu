@@ -77,14 +77,15 @@ template <class T, class Position> struct EmbeddingBackward {
           else
             put(dtable + at, get(sums + at));
         } else {
-          put(sums + at, args.beta == 0
-                             ? Vec<V>(0)
-                             : Vec<V>(args.beta) * get(static_cast<T const*>(dtable) + at));
+          put(sums + at, scaled_at(args.beta, dtable + at));
         }
       });
     }
   };
 
+  template <class S> static NNTILE_DEVICE Vec<V> scaled_at(double beta, S const* at) {
+    return scaled<Vec<V>>(beta, [=] { return get(at); });
+  }
   /// ops::EmbeddingBackward::finished, stored.
   template <class S> static NNTILE_DEVICE void finish(double beta, S* at, Vec<V> sum) {
     put(at, Vec<V>::raw(ops::EmbeddingBackward::finished(beta, at, sum.v)));
@@ -104,8 +105,7 @@ template <class T, class Position> struct EmbeddingBackward {
         if (is_met(thread, index, args.n, static_cast<Position>(args.v_begin + v))) continue;
         S* const row = table + v * args.ld_table;
         for (Index e = thread.rank(); e < args.e; e += threads)
-          put(row + e,
-              args.beta == 0 ? Vec<V>(0) : Vec<V>(args.beta) * get(static_cast<S const*>(row) + e));
+          put(row + e, scaled_at(args.beta, row + e));
       }
     }
   };

@@ -95,7 +95,7 @@ template <DType dtype> struct FastGemm {
     if (finishes && !rounds_apart && multiply(true, false)) return {};
     if (narrow && finishes && carry == nullptr) return exact(given);  // else it would round twice
     bool const apart = rounds_apart || finishes;
-    bool const in_carry = carry != nullptr && (apart || !args.chain.last);
+    bool const in_carry = Chain{args.chain.first, args.chain.last && !apart}.leaves_in(carry);
     if constexpr (narrow)
       if (in_carry && args.chain.first && args.beta != 0) return start_in_carry(apart);
     if (!multiply(false, in_carry)) return exact(given);
@@ -137,7 +137,7 @@ template <DType dtype> struct FastGemm {
     ops::Gemm::Args const& args = given.args;
     bool const wide = narrow && in_carry;
     T const alpha = static_cast<T>(args.alpha);
-    T const beta = static_cast<T>(args.chain.first ? args.beta : 1);
+    T const beta = static_cast<T>(args.chain.factor(args.beta));
     Buffers<ops::Gemm> const buffers(call);
     ProductOperands x{};
     x.alpha = &alpha;

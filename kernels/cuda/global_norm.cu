@@ -22,7 +22,7 @@ template <class T> struct SumSquares {
       Team<size> const team(thread);
       team.for_each_row(args.n, [&](Index j) {
         T const* const x = all + j * args.ldx + args.skipped;
-        double const sum = canonical_sum(team, args.k, args.first ? 0.0 : y[j], [&](Index i) {
+        double const sum = canonical_sum(team, args.k, Chain{args.first}.start(y, j), [&](Index i) {
           auto const value = load_as<double>(x + i, All{});
           return value * value;
         });

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/functions.hh"
 #include "kernels/cuda/launch.hh"
+#include "nntile/ops/chain.hh"
 
 namespace nntile::kernels::cuda {
 
@@ -69,8 +70,7 @@ template <class T> NNTILE_DEVICE void put(T* p, Vec<compute_t<T>> value) { store
 
 /// Stores a result: `value`, or fma(beta, before, value) where beta is not 0.
 template <class T> NNTILE_DEVICE void update(T* p, double beta, Vec<compute_t<T>> value) {
-  using V = Vec<compute_t<T>>;
-  put(p, beta == 0 ? value : fma(V(beta), get(static_cast<T const*>(p)), value));
+  put(p, updated_by(beta, [=] { return get(static_cast<T const*>(p)); }, value));
 }
 
 }  // namespace nntile::kernels::cuda

@@ -24,7 +24,7 @@ template <class T> struct LayerNorm {
       T const* const beta = buffers.template at<T>(Operand::beta);    // [e]
       V* const means = buffers.template at<V>(Operand::mean);         // [n]
       V* const rstds = buffers.template at<V>(Operand::rstd);         // [n]
-      bool const first = args.chain.first, last = args.chain.last;
+      Chain const chain = args.chain;
       Vec<V> const count = Vec<V>::raw(static_cast<V>(args.whole_e));
       bool const all = args.phase < 0;
       Team<size> const team(thread);
@@ -32,21 +32,21 @@ template <class T> struct LayerNorm {
         T const* const x = buffers.template at<T>(Operand::x) + i * args.ldx + args.skipped;
         Vec<V> mean = Vec<V>::raw(all || args.phase == 0 ? V(0) : means[i]);
         if (all || args.phase == 0) {
-          V const sum = canonical_sum<V>(team, args.e, first ? V(0) : means[i],
+          V const sum = canonical_sum<V>(team, args.e, chain.start(means, i),
                                          [&](Index e) { return get(x + e); });
-          mean = last ? Vec<V>::raw(sum) / count : Vec<V>::raw(sum);
+          mean = chain.last ? Vec<V>::raw(sum) / count : Vec<V>::raw(sum);
           if (team.rank() == 0) means[i] = mean.v;
         }
         if (!all && args.phase == 0) return;
         Vec<V> rstd = Vec<V>::raw(all || args.phase == 1 ? V(0) : rstds[i]);
         if (all || args.phase == 1) {
-          V const sum = canonical_sum<V>(team, args.e, first ? V(0) : rstds[i], [&](Index e) {
+          V const sum = canonical_sum<V>(team, args.e, chain.start(rstds, i), [&](Index e) {
             auto const centred = get(x + e) - mean;
             return centred * centred;
           });
-          rstd = last ? Vec<V>(1) /
-                            sqrt(Vec<V>::raw(sum) / count + Vec<V>::raw(static_cast<V>(args.eps)))
-                      : Vec<V>::raw(sum);
+          rstd = chain.last ? Vec<V>(1) / sqrt(Vec<V>::raw(sum) / count +
+                                               Vec<V>::raw(static_cast<V>(args.eps)))
+                            : Vec<V>::raw(sum);
           if (team.rank() == 0) rstds[i] = rstd.v;
         }
         if (!all && args.phase == 1) return;
@@ -79,6 +79,7 @@ template <class T> struct LayerNormBackward {
       T const* const gamma = buffers.template at<T>(Operand::gamma) + args.skipped;  // [e]
       V* const c1s = buffers.template at<V>(Operand::c1);  // [n], where e is cut
       V* const c2s = buffers.template at<V>(Operand::c2);  // [n], likewise
+      Chain const chain = Chain{args.first}.in_phase(args.phase, 0);
       Vec<V> const count = Vec<V>::raw(static_cast<V>(args.whole_e));
       Team<size> const team(thread);
       team.for_each_row(args.n, [&](Index i) {
@@ -88,9 +89,7 @@ template <class T> struct LayerNormBackward {
         Vec<V> const rstd = get(buffers.template at<V const>(Operand::rstd) + i);
         auto const xhat = [&](Index e) { return (get(x + e) - mean) * rstd; };
         auto const g = [&](Index e) { return get(dy + e) * get(gamma + e); };
-        bool const goes_on = args.phase == 1 || (args.phase == 0 && !args.first);
-        V c1 = goes_on ? c1s[i] : V(0);
-        V c2 = goes_on ? c2s[i] : V(0);
+        V c1 = chain.start(c1s, i), c2 = chain.start(c2s, i);
         if (args.phase != 1) {
           c1 = canonical_sum<V>(team, args.e, c1, g);
           c2 = canonical_sum<V>(team, args.e, c2, [&](Index e) { return g(e) * xhat(e); });

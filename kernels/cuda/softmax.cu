@@ -22,11 +22,12 @@ template <class T> struct Softmax {
       T* const results = buffers.template at<T>(Operand::y);   // [n, v], but in phases 0 and 1
       V* const maxima = buffers.template at<V>(Operand::max);  // [n], where v is cut
       V* const sums = buffers.template at<V>(Operand::sum);    // [n], likewise
-      bool const begins = args.phase < 0 || args.first;
+      Chain const of_max = Chain{args.first}.in_phase(args.phase, 0);
+      Chain const of_sum = Chain{args.first}.in_phase(args.phase, 1);
       Team<size> const team(thread);
       team.for_each_row(args.n, [&](Index i) {
         T const* const x = buffers.template at<T>(Operand::x) + i * args.ldx + args.skipped;
-        V top = args.phase > 0 || !begins ? maxima[i] : -static_cast<V>(__builtin_inf());
+        V top = of_max.start(maxima, i, -static_cast<V>(__builtin_inf()));
         if (args.phase <= 0)
           top = canonical_max<V>(team, args.v, top, [&](Index p) { return get(x + p); });
         if (args.phase == 0) {
@@ -34,7 +35,7 @@ template <class T> struct Softmax {
           return;
         }
         auto const power = [&](Index p) { return exp_of_shifted(get(x + p) - Vec<V>::raw(top)); };
-        V sum = args.phase == 2 || !begins ? sums[i] : V(0);
+        V sum = of_sum.start(sums, i);
         if (args.phase != 2) sum = canonical_sum<V>(team, args.v, sum, power);
         if (args.phase == 1) {
           if (team.rank() == 0) sums[i] = sum;
@@ -66,11 +67,12 @@ template <class T> struct SoftmaxBackward {
       auto const& args = call.args();
       auto const buffers = call.buffers();
       V* const dots = buffers.template at<V>(Operand::dot);  // [n], where v is cut
+      Chain const chain = Chain{args.first}.in_phase(args.phase, 0);
       Team<size> const team(thread);
       team.for_each_row(args.n, [&](Index i) {
         T const* const y = buffers.template at<T>(Operand::y) + i * args.ldy + args.skipped;
         T const* const dy = buffers.template at<T>(Operand::dy) + i * args.lddy + args.skipped;
-        V dot = args.phase == 1 || (args.phase == 0 && !args.first) ? dots[i] : V(0);
+        V dot = chain.start(dots, i);
         if (args.phase != 1)
           dot = canonical_sum<V>(team, args.v, dot,
                                  [&](Index p) { return get(y + p) * get(dy + p); });

@@ -28,6 +28,11 @@ struct Argmax {
     Index m, v, n, v_begin;
     bool first;
     Index stride, ldx, ldy;  // of x along v and n, of y along n
+
+    /// Of best and y; without `best` the axis is in one task.
+    NNTILE_ALWAYS_INLINE constexpr Chain chain(void const* best) const {
+      return {first || best == nullptr};
+    }
   };
 
   static constexpr Fields fields{field<&Attrs::axis>("axis")};
@@ -59,15 +64,15 @@ struct Argmax {
     using V = compute_t<T>;
     T const* const x = buffers.at<T>(Operand::x);    // [m, v, n]
     Index* const y = buffers.at<Index>(Operand::y);  // [m, n]
-    V* const best = buffers.at<V>(Operand::best);
+    V* const best = buffers.at<V>(Operand::best);    // [m, n], where v is cut
+    Chain const chain = args.chain(best);
     for (Index j = 0; j < args.n; ++j)
       for (Index i = 0; i < args.m; ++i) {
         T const* const line = x + i + j * args.ldx;
         Index const at = i + j * args.m, to = i + j * args.ldy;
-        bool const fresh = args.first || best == nullptr;
-        V value = fresh ? V(line[0]) : best[at];
-        Index where = fresh ? args.v_begin : y[to];
-        for (Index v = fresh ? 1 : 0; v < args.v; ++v) {
+        V value = chain.start(best, at, V(line[0]));
+        Index where = chain.start(y, to, args.v_begin);
+        for (Index v = chain.first ? 1 : 0; v < args.v; ++v) {
           V const next = V(line[v * args.stride]);
           if (value != value || !(next > value || next != next)) continue;
           value = next;

@@ -283,7 +283,7 @@ struct Attention {
     using V = compute_t<T>;
     constexpr V infinity = std::numeric_limits<V>::infinity();
     Index const d = args.d;
-    auto const [first, last] = args.keys;
+    Chain const chain = args.keys;
     ChainResult<T> const results{buffers.at<T>(Operand::out), buffers.at<V>(Operand::carry), 0,
                                  args.keys};
     std::vector<V> p(static_cast<std::size_t>(args.j)), sums(static_cast<std::size_t>(d));
@@ -297,7 +297,8 @@ struct Attention {
           V& max = buffers.at<V>(Operand::max)[row];
           V& sum = buffers.at<V>(Operand::sum)[row];
           Index const keys = std::max<Index>(0, std::min(args.j, i + args.diagonal + 1));
-          V top = first ? -infinity : max;
+          V const before = chain.start(&max, 0, -infinity);
+          V top = before;
           for (Index j = 0; j < keys; ++j) {
             T const* const k = buffers.at<T>(Operand::k) + d * (h + args.h * (j + args.j * b));
             V score = 0;
@@ -306,10 +307,9 @@ struct Attention {
             top = maximum(top, score);
           }
           V const base = top == -infinity ? V(0) : top;
-          V const kept = first ? V(0) : std::exp(max - base);
-          V total = first ? V(0) : sum * kept;
-          for (Index e = 0; e < d; ++e)
-            sums[static_cast<std::size_t>(e)] = first ? V(0) : kept * out.start(e);
+          V const kept = chain.first ? V(0) : std::exp(before - base);
+          V total = chain.start(&sum, 0) * kept;
+          for (Index e = 0; e < d; ++e) sums[static_cast<std::size_t>(e)] = kept * out.start(e);
           for (Index j = 0; j < keys; ++j) {
             T const* const v = buffers.at<T>(Operand::v) + d * (h + args.h * (j + args.j * b));
             V const weight = std::exp(p[static_cast<std::size_t>(j)] - base);
@@ -323,7 +323,7 @@ struct Attention {
           sum = total;
           for (Index e = 0; e < d; ++e) {
             V const value = sums[static_cast<std::size_t>(e)];
-            out.put(e, !last ? value : args.j == 0 ? V(0) : value * (V(1) / total));
+            out.put(e, !chain.last ? value : args.j == 0 ? V(0) : value * (V(1) / total));
           }
         }
   }

@@ -151,11 +151,11 @@ struct CrossEntropy {
     V* const losses = buffers.at<V>(Operand::loss);                  // [i]
     V* const maxima = buffers.at<V>(Operand::max);                   // [i]
     V* const sums = buffers.at<V>(Operand::sum);                     // [i]
-    auto const [first, last] = args.chain;
+    Chain const chain = args.chain;
     for (Index i = 0; i < args.n; ++i) {
       T const* const x = buffers.at<T>(Operand::logits) + i * args.ldx + args.skipped;  // [v]
       if (args.phase <= 0) {
-        V max = first ? -std::numeric_limits<V>::infinity() : maxima[i];
+        V max = chain.start(maxima, i, -std::numeric_limits<V>::infinity());
         for (Index p = 0; p < args.v; ++p) max = maximum(max, V(x[p]));
         maxima[i] = max;
       }
@@ -163,12 +163,13 @@ struct CrossEntropy {
       bool const ignored = labels[i] == args.ignore_index;
       if (!ignored && (labels[i] < 0 || labels[i] >= args.whole_v))
         return {"a label is outside the classes"};
-      V sum = first ? V(0) : sums[i];
+      V sum = chain.start(sums, i);
       for (Index p = 0; p < args.v; ++p) sum += std::exp(V(x[p]) - maxima[i]);
       sums[i] = sum;
       Index const at = labels[i] - args.v_begin;
-      V const picked = !ignored && at >= 0 && at < args.v ? V(x[at]) : first ? V(0) : losses[i];
-      losses[i] = !last ? picked : ignored ? V(0) : std::log(sum) + maxima[i] - picked;
+      bool const here = !ignored && at >= 0 && at < args.v;
+      V const picked = here ? V(x[at]) : chain.start(losses, i);
+      losses[i] = !chain.last ? picked : ignored ? V(0) : std::log(sum) + maxima[i] - picked;
     }
     return {};
   }
@@ -213,7 +214,7 @@ struct CountLabels {
   static void reference(Args const& args, Buffers<CountLabels> buffers) {
     Label const* const labels = buffers.at<Label>(Operand::labels) + args.offset;  // [i]
     double& count = *buffers.at<double>(Operand::count);
-    if (args.first) count = 0;
+    count = Chain{args.first}.start(&count, 0);
     for (Index i = 0; i < args.n; ++i) count += labels[i] != args.ignore_index ? 1 : 0;
   }
 };

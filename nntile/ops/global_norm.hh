@@ -48,7 +48,7 @@ struct SumSquares {
     T const* const x = buffers.at<T>(Operand::x) + args.skipped;  // [k, j]
     double* const y = buffers.at<double>(Operand::y);             // [j]
     for (Index j = 0; j < args.n; ++j) {
-      double sum = args.first ? 0 : y[j];
+      double sum = Chain{args.first}.start(y, j);
       for (Index k = 0; k < args.k; ++k) {
         auto const value = static_cast<double>(static_cast<compute_t<T>>(x[k + args.ldx * j]));
         sum = std::fma(value, value, sum);

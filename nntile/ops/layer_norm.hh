@@ -82,13 +82,12 @@ struct LayerNormBackward {
     V* const c1s = buffers.at<V>(Operand::c1);                            // [i], where e is cut
     V* const c2s = buffers.at<V>(Operand::c2);                            // [i], likewise
     V const size = V(args.whole_e);
-    bool const resumes = args.phase == 1 || (args.phase == 0 && !args.first);
+    Chain const chain = Chain{args.first}.in_phase(args.phase, 0);
     for (Index i = 0; i < args.n; ++i) {
       T const* const x = buffers.at<T>(Operand::x) + i * args.ldx + args.skipped;     // [e]
       T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy + args.skipped;  // [e]
       V const mean = buffers.at<V>(Operand::mean)[i], rstd = buffers.at<V>(Operand::rstd)[i];
-      V c1 = resumes ? c1s[i] : V(0);
-      V c2 = resumes ? c2s[i] : V(0);
+      V c1 = chain.start(c1s, i), c2 = chain.start(c2s, i);
       auto const xhat = [&](Index e) { return (V(x[e]) - mean) * rstd; };
       auto const g = [&](Index e) { return V(dy[e]) * V(gamma[e]); };
       if (args.phase != 1)
@@ -270,19 +269,19 @@ struct LayerNorm {
     V* const mean = buffers.at<V>(Operand::mean);          // [i]
     V* const rstd = buffers.at<V>(Operand::rstd);          // [i]
     V const size = V(args.whole_e);
-    auto const [first, last] = args.chain;
+    Chain const chain = args.chain;
     for (Index i = 0; i < args.n; ++i) {
       T const* const x = buffers.at<T>(Operand::x) + i * args.ldx + args.skipped;  // [e]
       if (args.phase <= 0) {
-        V sum = first ? V(0) : mean[i];
+        V sum = chain.start(mean, i);
         for (Index e = 0; e < args.e; ++e) sum += V(x[e]);
-        mean[i] = last ? sum / size : sum;
+        mean[i] = chain.last ? sum / size : sum;
       }
       if (args.phase < 0 || args.phase == 1) {
-        V sum = first ? V(0) : rstd[i];
+        V sum = chain.start(rstd, i);
         for (Index e = 0; e < args.e; ++e)
           sum = std::fma(V(x[e]) - mean[i], V(x[e]) - mean[i], sum);
-        rstd[i] = last ? V(1) / std::sqrt(sum / size + V(args.eps)) : sum;
+        rstd[i] = chain.last ? V(1) / std::sqrt(sum / size + V(args.eps)) : sum;
       }
       if (args.phase == 0 || args.phase == 1) continue;
       T* const y = buffers.at<T>(Operand::y) + i * args.ldy;  // [e]

@@ -73,10 +73,11 @@ struct SoftmaxBackward {
   static void reference(Args const& args, Buffers<SoftmaxBackward> buffers) {
     using V = compute_t<T>;
     V* const dots = buffers.at<V>(Operand::dot);  // [i], where v is cut
+    Chain const chain = Chain{args.first}.in_phase(args.phase, 0);
     for (Index i = 0; i < args.n; ++i) {
       T const* const y = buffers.at<T>(Operand::y) + i * args.ldy + args.skipped;     // [v]
       T const* const dy = buffers.at<T>(Operand::dy) + i * args.lddy + args.skipped;  // [v]
-      V dot = args.phase == 1 || (args.phase == 0 && !args.first) ? dots[i] : V(0);
+      V dot = chain.start(dots, i);
       if (args.phase != 1)
         for (Index p = 0; p < args.v; ++p) dot = std::fma(V(y[p]), V(dy[p]), dot);
       if (args.phase == 0) {
@@ -146,17 +147,18 @@ struct Softmax {
     using V = compute_t<T>;
     V* const maxima = buffers.at<V>(Operand::max);  // [i], where v is cut
     V* const sums = buffers.at<V>(Operand::sum);    // [i], likewise
-    bool const begins = args.phase < 0 || args.first;
+    Chain const of_max = Chain{args.first}.in_phase(args.phase, 0);
+    Chain const of_sum = Chain{args.first}.in_phase(args.phase, 1);
     for (Index i = 0; i < args.n; ++i) {
       T const* const x = buffers.at<T>(Operand::x) + i * args.ldx + args.skipped;  // [v]
-      V max = args.phase > 0 || !begins ? maxima[i] : -std::numeric_limits<V>::infinity();
+      V max = of_max.start(maxima, i, -std::numeric_limits<V>::infinity());
       if (args.phase <= 0)
         for (Index p = 0; p < args.v; ++p) max = maximum(max, V(x[p]));
       if (args.phase == 0) {
         maxima[i] = max;
         continue;
       }
-      V sum = args.phase == 2 || !begins ? sums[i] : V(0);
+      V sum = of_sum.start(sums, i);
       if (args.phase != 2)
         for (Index p = 0; p < args.v; ++p) sum += std::exp(V(x[p]) - max);
       if (args.phase == 1) {
