@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "nntile/core/error.hh"
+#include "nntile/runtime/archetype.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/dynamic/model.hh"
 #include "nntile/runtime/name.hh"
@@ -135,5 +136,13 @@ class Dynamic : public Orchestrates<Dynamic<Rs...>> {
   std::string name_;
   std::unique_ptr<Facade<Handle>> model_;
 };
+
+namespace detail {
+struct NamedArchetype : RuntimeArchetype {
+  static constexpr std::string_view runtime_name = "archetype";
+};
+}  // namespace detail
+static_assert(Runtime<Dynamic<detail::NamedArchetype>> &&
+              ReplayingRuntime<Dynamic<detail::NamedArchetype>>);
 
 }  // namespace nntile
