@@ -35,6 +35,13 @@ struct KnownOp {
 
 namespace detail {
 
+/// The dtype of that name, if there is one.
+inline std::optional<DType> dtype_named(std::string_view name) {
+  for (DType const dtype : all_dtypes)
+    if (name == name_of(dtype)) return dtype;
+  return std::nullopt;
+}
+
 template <OpStruct... Ops> void append(std::vector<KnownOp>& ops, OpList<Ops...>) {
   (ops.push_back({&op_info<Ops>, nntile::detail::gradient_of<Ops>()}), ...);
 }
@@ -154,8 +161,7 @@ class GraphReader {
   }
 
   DType dtype(std::string const& name) const {
-    for (DType const dtype : all_dtypes)
-      if (name == name_of(dtype)) return dtype;
+    if (auto const dtype = dtype_named(name)) return *dtype;
     fail("dtype ", in_quotes(name), " is unknown");
   }
   Shape shape(JsonView tensor, std::string_view key) const {

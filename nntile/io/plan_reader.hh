@@ -293,8 +293,7 @@ class PlanReader {
   }
   DType dtype(JsonView name) const {
     auto const text = name.as<std::string>();
-    for (int i = 0; text && i < dtype_count; ++i)
-      if (*text == nntile::name_of(static_cast<DType>(i))) return static_cast<DType>(i);
+    if (auto const dtype = text ? dtype_named(*text) : std::nullopt) return *dtype;
     fail("dtype ", name.shown(), " is unknown");
   }
   /// A buffer of the list.
