@@ -247,7 +247,12 @@ TEST_CASE("the emulator refuses memory beside a task's operands, and writes to w
     CHECK(write(0, 5) == "nothing");
     CHECK(memory.copy_back() == "");
     CHECK(x[5] == 7);
-    CHECK(write(2, aligned ? 3 : -1) == "nothing");  // on its own page
+    if (aligned) {  // on its own page
+      auto const* const of = static_cast<float const*>(memory.at(2));
+      CHECK(complaint([=](Thread& thread) { (void)thread.four(of, 0); }) ==
+            "touches byte 15 of buffer 2, of 12 bytes");
+    }
+    CHECK(write(2, aligned ? 3 : -1) == "nothing");  // likewise
     CHECK(memory.copy_back() == "writes " + refused(2, aligned ? 3 : -1));
     x[5] = 0;
   }

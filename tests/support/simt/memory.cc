@@ -20,7 +20,7 @@ namespace nntile::test::simt {
 namespace {
 
 constexpr std::size_t alignment = 64;
-constexpr std::byte beside{0xff};  // a NaN of any type
+constexpr std::byte unused{0xff};  // a NaN of any type
 
 /// The innermost of this thread.
 thread_local Fenced const* watched = nullptr;
@@ -91,7 +91,7 @@ Fenced::Fenced(std::span<Operand const> operands, bool aligned) {
     part.data = ends ? part.pages_end - part.bytes() : part.pages;
     if (length == 0) continue;
     mprotect(part.pages, length, PROT_READ | PROT_WRITE);
-    std::fill(part.pages, part.pages_end, beside);
+    std::fill(part.pages, part.pages_end, unused);
     std::memcpy(part.data, part.from, part.bytes());
     if (!part.written) mprotect(part.pages, length, PROT_READ);
     poison(part.pages, part.data);
@@ -117,11 +117,27 @@ std::string Fenced::copy_back() const {
     std::byte* const end = part.data + part.bytes();
     std::memcpy(part.from, part.data, part.bytes());
     unpoison(part.pages, part.pages_end);
-    auto const changed = [](std::byte each) { return each != beside; };
+    auto const changed = [](std::byte each) { return each != unused; };
     for (auto const& [first, last] : {std::pair{part.pages, part.data}, {end, part.pages_end}})
       if (std::byte* const at = std::find_if(first, last, changed); at != last)
         return concat("writes ", describe(at));
   }
+  return {};
+}
+
+bool Fenced::is_beside(void const* address) const {
+  auto const* const at = static_cast<std::byte const*>(address);
+  if (at < map_ || at >= map_ + map_bytes_) return false;
+  return std::none_of(parts_.begin(), parts_.end(), [&](Part const& part) {
+    return at >= part.data && at < part.data + part.bytes();
+  });
+}
+
+std::string beside(void const* from, std::size_t bytes) {
+  auto const* const at = static_cast<std::byte const*>(from);
+  if (watched != nullptr && bytes > 0)
+    for (std::byte const* each : {at, at + bytes - 1})
+      if (watched->is_beside(each)) return watched->describe(each);
   return {};
 }
 

@@ -37,6 +37,8 @@ class Fenced {
 
   /// What this byte is to the task, in words; "" if it is not in these pages.
   std::string describe(void const* address) const;
+  /// Whether it is in these pages, but of no operand.
+  bool is_beside(void const* address) const;
 
  private:
   /// Operands that overlap, and their pages.

@@ -37,6 +37,10 @@ struct Counts {
 };
 Counts const& counts();
 
+/// Which of these bytes are in the pages of a task's operands (memory.hh), but of none of them, in
+/// words; "" if none is. Finds what stays within a page.
+std::string beside(void const* from, std::size_t bytes);
+
 using Place = CallSite;
 
 /// The threads of one block, and the memory that they share.
@@ -198,6 +202,8 @@ class Thread {
     if (reinterpret_cast<std::uintptr_t>(array + i) % alignof(Quad<T>) != 0)
       block_.fail(concat("four elements of memory that begin at no multiple of ", alignof(Quad<T>),
                          " bytes"));
+    if (std::string const what = simt::beside(array + i, sizeof(Quad<T>)); !what.empty())
+      block_.fail("touches " + what);
     Quad<T> values;
     for (int each = 0; each < 4; ++each) values.of[each] = array[i + each];
     return values;
