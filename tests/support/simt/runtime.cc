@@ -18,7 +18,11 @@ namespace nntile::kernels::cuda {
 namespace nntile::test {
 namespace {
 
+thread_local std::span<Codelet const> instead;
+
 template <class Fits> Codelet const* find(Fits fits) {
+  for (Codelet const& codelet : instead)
+    if (fits(*codelet.computation)) return &codelet;
   static constexpr kernels::KernelList const* lists[] = {
 #include "cuda_kernel_list.inc"
   };
@@ -29,6 +33,8 @@ template <class Fits> Codelet const* find(Fits fits) {
 }
 
 }  // namespace
+
+void run_instead(std::span<Codelet const> codelets) { instead = codelets; }
 
 Codelet const* on_device(Codelet const& codelet) {
   return find([&](Computation const& each) { return &each == codelet.computation; });

@@ -22,6 +22,9 @@ Codelet const* on_device(Codelet const& codelet);
 /// The entry for an op of these types, or null.
 Codelet const* on_device(std::string_view op, DType element, DType second);
 
+/// What tasks of the calling thread run from now on where it computes what they do.
+void run_instead(std::span<Codelet const> codelets);
+
 /// Serial, but for that. Kernels see copies of what their tasks use, between pages without access.
 class Simt : public Serial {
  public:

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Seeds mistakes in copies of the kernels of kernels/cuda: each is chosen while the copy runs.
+
+usage: simt_mutants.py ROOT OUTPUT...   writes simt_mutants_list.cc, and simt_mutants_<unit>.cc for
+                                        each unit, to the outputs of these names
+
+A mistake is text of a source in which what changes stands between « and », and what it becomes. The
+text must be there once; a source that changes takes its mistakes along, or the build says which.
+"""
+import pathlib
+import re
+import sys
+
+# Sources, with the headers that are copied too, and the codelets of each.
+UNITS = {
+    "gemm": (["gemm.cu"], [("Gemm", "Gemm<float>", "fp32"), ("Gemm", "Gemm<bf16_t>", "bf16")]),
+    "cross_entropy": (["rows.hh", "cross_entropy.cu"],
+                      [("CrossEntropy", "CrossEntropy<float, std::int64_t>", "fp32, DType::int64")]),
+    "sum_slice": (["rows.hh", "sum_slice.cu"], [("SumSlice", "SumSlice<float>", "fp32")]),
+    "layer_norm": (["rows.hh", "layer_norm.cu"], [("LayerNorm", "LayerNorm<float>", "fp32")]),
+    "argmax": (["rows.hh", "best.hh", "argmax.cu"], [("Argmax", "Argmax<float>", "fp32")]),
+    "attention": (["rows.hh", "attention_pairs.hh", "attention_backward.hh", "attention.cu"],
+                  [("Attention", "Attention<float>", "fp32"),
+                   ("AttentionBackward", "AttentionBackward<float>", "fp32")]),
+    "cast": (["cast.cu"], [("Cast", "Cast<bf16_t, double>", "bf16, DType::fp64"),
+                           ("Cast", "Cast<fp16_t, double>", "fp16, DType::fp64"),
+                           ("Cast", "Cast<std::int32_t, float>", "int32, DType::fp32")]),
+    "embedding": (["rows.hh", "embedding.cu"],
+                  [("Embedding", "Embedding<float, std::int64_t>", "fp32, DType::int64"),
+                   ("EmbeddingBackward", "EmbeddingBackward<float, std::int64_t>",
+                    "fp32, DType::int64")]),
+    "adamw_step": (["adamw_step.cu"], [("AdamwStep", "AdamwStep<float, float>", "fp32")]),
+}
+
+# (kind, source, (text, becomes)...)
+MUTANTS = [
+    ("barrier", "gemm.cu", ("store(0);\n    «thread.sync();»", "")),
+    ("barrier", "gemm.cu", ("store(1 - side);\n      «thread.sync();»", "")),
+    ("barrier", "gemm.cu", ("multiply(thread, side, k, sums);\n    «thread.sync();»", "")),
+    ("barrier", "gemm.cu", ("first_row(thread), four);\n      }\n      «thread.sync();»", "")),
+    ("barrier", "gemm.cu", ("c.put(i + to * args.ldc, sum.v);\n      }\n      «thread.sync();»", "")),
+    ("barrier", "gemm.cu", ("store(«1 - side»);", "side")),
+    ("barrier", "gemm.cu", ("store(1 - side);\n      «thread.sync();»", "thread.sync_warp();")),
+    ("end of memory", "gemm.cu", ("if («whole && steps == depth»)", "whole")),
+    ("end of memory", "gemm.cu", ("«line + (by_steps ? 1 : 4) <= there» &&", "line < there")),
+    ("end of memory", "gemm.cu", ("«thread.rank() < fours» && line", "true")),
+    ("end of memory", "gemm.cu", ("k_first ? «line < there && step + i < steps» :", "line < there")),
+    ("end of memory", "gemm.cu", ("k_first ? «line < there && step + i < steps» :",
+                                  "line <= there && step + i < steps")),
+    ("end of memory", "gemm.cu", (": «line + i < there && step < steps»;",
+                                  "line + i <= there && step < steps")),
+    ("end of memory", "gemm.cu", (": «line + i < there && step < steps»;",
+                                  "line + i < there && step <= steps")),
+    ("end of memory", "gemm.cu", ("if («i >= args.m || to >= args.n») continue;",
+                                  "i >= args.m || to > args.n")),
+    ("end of memory", "gemm.cu", ("if («i >= args.m || to >= args.n») continue;",
+                                  "i > args.m || to >= args.n")),
+    ("end of memory", "gemm.cu", ("«bias != nullptr && i < args.m»;", "bias != nullptr")),
+    ("end of memory", "gemm.cu", ("if (!pair && «i0 + place(i) < args.m && j0 + place(j) < args.n»)",
+                                  "i0 + place(i) < args.m")),
+    ("alignment", "gemm.cu", ("«reinterpret_cast<std::uintptr_t>(from) % alignof(Quad<S>) == 0»;", "true")),
+    ("edge of a tile", "gemm.cu", ("thread.four(of_left, «k * padded_rows + 64 * q + first_row(thread)»)",
+                                   "(k + 1) * padded_rows + 64 * q + first_row(thread)")),
+    ("edge of a tile", "gemm.cu", ("k < «static_cast<int>(end - begin)»; ++k)",
+                                   "static_cast<int>(end - begin) - 1")),
+    ("lane", "gemm.cu", ("+ thread.rank() % «warp_size» / 8);", "16")),
+    ("order", "gemm.cu", ("k < depth; ++k) multiply(thread, side, «k», sums);", "depth - 1 - k")),
+    ("contraction", "gemm.cu", ("sums[j][i] = «fma(of_a[i], of_b[j], sums[j][i])»;",
+                                "of_a[i] * of_b[j] + sums[j][i]")),
+
+    ("barrier", "rows.hh", ("canonical_lanes] = value;\n      «thread_.sync();»", "")),
+    ("barrier", "rows.hh", ("use(static_cast<T>(all[h]));\n      «thread_.sync();»", "")),
+    ("lane", "rows.hh", ("thread_.from(value, «h * canonical_lanes»)", "0")),
+    ("lane", "rows.hh", ("half = «canonical_lanes / 2»; half > 0; half /= 2)\n      block +=",
+                         "canonical_lanes")),
+    ("lane", "rows.hh", ("half = «canonical_lanes / 2»; half > 0; half /= 2) {", "canonical_lanes / 4")),
+    ("lane", "rows.hh", ("if (rank() % «canonical_lanes» == 0) all", "warp_size")),
+    ("order", "rows.hh", ("half = «canonical_lanes / 2»; half > 0; half /= 2)\n      block +=", "1"),
+     ("«half > 0»; half /= 2)\n      block +=", "half < canonical_lanes"),
+     ("half > 0; «half /= 2»)\n      block +=", "half *= 2")),
+    ("order", "rows.hh", ("t < 4; ++t) value += term(«own + t * canonical_lanes + lane»);",
+                          "own + (4 - t) * canonical_lanes + lane")),
+    ("order", "rows.hh", ("++h) use(static_cast<T>(all[«h»]));", "count - 1 - h")),
+    ("order", "rows.hh", ("T sum = «start»;", "T(0)"), ("return «sum»;", "sum + start")),
+    ("end of memory", "rows.hh", ("lane; «at < n») value += term(at);", "at <= n")),
+    ("end of memory", "rows.hh", ("if («own + canonical_block <= n»)", "own < n")),
+    ("end of memory", "rows.hh", ("for (Index i = rank(); «i < n»; i += size) body(i);", "i <= n")),
+    ("zero", "rows.hh", ("return «top + T(0)»;", "top")),
+    ("NaN", "rows.hh", ("return «b > a || b != b ? b : a»;", "b > a ? b : a")),
+
+    ("contraction", "sum_slice.cu",
+     ("sum = «fma(from.alpha, get(from.x + slab + k * args.whole.k), sum)»;",
+      "from.alpha * get(from.x + slab + k * args.whole.k) + sum")),
+    ("order", "sum_slice.cu",
+     ("sum = «fma(from.alpha, get(from.x + slab + k * args.whole.k), sum)»;",
+      "fma(from.alpha, get(from.x + slab + (args.k - 1 - k) * args.whole.k), sum)")),
+
+    ("contraction", "layer_norm.cu",
+     ("put(y + e, «fma((get(x + e) - mean) * rstd, get(gamma + e), get(beta + e))»);",
+      "(get(x + e) - mean) * rstd * get(gamma + e) + get(beta + e)")),
+    ("reciprocal", "layer_norm.cu", ("mean = last ? «Vec<V>::raw(sum) / count» :",
+                                     "Vec<V>::raw(sum) * (Vec<V>(1) / count)")),
+
+    ("order", "best.hh", ("Best<V> result = «a.where <= b.where ? a : b»;", "b")),
+    ("lane", "best.hh", ("half = «canonical_lanes / 2»; half > 0", "canonical_lanes / 4")),
+    ("edge of a tile", "best.hh", ("offer(best, value(i), «begin + i»);", "i")),
+
+    ("barrier", "attention_pairs.hh", ("«thread_.sync();»\n      fetch_columns(outers", "")),
+    ("barrier", "attention_pairs.hh", ("depth * line);\n      «thread_.sync();»", "")),
+    ("barrier", "attention_pairs.hh", ("«thread_.sync();»\n      NNTILE_UNROLL(4)", "")),
+    ("barrier", "attention_pairs.hh", ("= value.v;\n      }\n      «thread_.sync();»", "")),
+    ("end of memory", "attention_pairs.hh", ("if («row < rows.count»)", "row <= rows.count")),
+    ("end of memory", "attention_pairs.hh", ("if («e < d») value", "e <= d")),
+    ("end of memory", "attention_pairs.hh", ("outer(i) < rows && «column(c) < d») body", "column(c) <= d")),
+    ("end of memory", "attention_pairs.hh", ("if («outer(i) < rows» && column(c)", "outer(i) <= rows")),
+    ("edge of a tile", "attention_pairs.hh", ("if («step >= steps») continue;", "step > steps")),
+    ("barrier", "attention.cu", ("args.d);\n      «thread.sync();»", "")),
+    ("barrier", "attention.cu", ("= best.v;\n      }\n      «thread.sync();»", "")),
+    ("barrier", "attention.cu", ("raw(shift)).v;\n      }\n      «thread.sync();»", "")),
+    ("barrier", "attention.cu", ("*= factor;\n      }\n      «thread.sync();»", "")),
+    ("barrier", "attention.cu", ("total;\n      }\n      «block.thread().sync();»", "")),
+    ("edge of a tile", "attention.cu", ("return «j <= i + diagonal»;", "j < i + diagonal")),
+    ("edge of a tile", "attention.cu", ("if («block.inner_at(j) < keys» && sees", "true")),
+    ("order", "attention.cu", ("total += block.pair_at(«j», query);", "keys - 1 - j")),
+    ("NaN", "attention.cu", ("top = «total == total ? next : total»;", "next")),
+
+    ("rounding", "cast.cu", ("convert<To>(«x[i + c * of_x]»);",
+                             "static_cast<From>(static_cast<float>(x[i + c * of_x]))")),
+    ("end of memory", "cast.cu", ("y[«i + c * of_y»] =", "i + c * of_y + 1")),
+
+    ("order", "embedding.cu", ("«left &= left - 1») {", "left &= ~(0x80000000u >> std::countl_zero(left))"),
+     ("number = from + «std::countr_zero(left)»;", "31 - std::countl_zero(left)")),
+    ("end of memory", "embedding.cu", ("thread.ballot(«from + lane < args.n» && index", "from + lane <= args.n")),
+    ("end of memory", "embedding.cu", ("if (v >= 0 && «v < args.v»)\n", "v <= args.v")),
+    ("end of memory", "embedding.cu", ("if (v < 0 || «v >= args.v» ||", "v > args.v")),
+    ("edge of a tile", "embedding.cu", ("thread.ballot(«from + lane < end» && index", "from + lane <= end")),
+    ("end of memory", "embedding.cu", ("for (int k = 0; k < own; ++k)\n        if (Index const at = e + k * threads; "
+                                       "«at < args.e») {", "at <= args.e")),
+    ("lane", "embedding.cu", ("number = «from» + std::countr_zero(left);", "from + 1")),
+
+    ("barrier", "adamw_step.cu", ("«thread.sync();»", "")),
+    ("lane", "adamw_step.cu", ("if («thread.rank() < 2») {", "thread.rank() < 1")),
+]
+
+SEEDED = "::nntile::test::simt::is_seeded"
+
+
+def changed(source, text):
+    """The text with all mistakes of the source."""
+    places = {}  # (begin, end): [(number, becomes)]
+    for number, (_, of, *changes) in enumerate(MUTANTS, 1):
+        for anchor, becomes in changes if of == source else []:
+            before, old, after = re.fullmatch("(.*?)«(.*)»(.*)", anchor, re.DOTALL).groups()
+            if text.count(before + old + after) != 1:
+                sys.exit(f"simt_mutants.py: {source} has not once: {before}{old}{after}")
+            begin = text.index(before + old + after) + len(before)
+            places.setdefault((begin, begin + len(old)), []).append((number, becomes))
+    result, end = text, len(text) + 1
+    for (begin, last), news in sorted(places.items(), reverse=True):
+        old = text[begin:last]
+        assert last <= end, f"{source}: mistakes overlap: {old}"
+        if old.endswith(";"):
+            code = "".join(f"if ({SEEDED}({n})) {{ {new} }} else " for n, new in news) + f"{{ {old} }}"
+        else:
+            code = "(" + "".join(f"{SEEDED}({n}) ? ({new}) : " for n, new in news) + f"({old}))"
+        result = result[:begin] + code + result[last:]
+        end = begin
+    return result
+
+
+def unit_text(root, name):
+    sources, codelets = UNITS[name]
+    whole = ""
+    for source in sources:
+        text = changed(source, (root / "kernels/cuda" / source).read_text(encoding="utf-8"))
+        for other in sources:
+            text = text.replace(f'#include "kernels/cuda/{other}"\n', "")
+        text = text.replace("#pragma once\n", "")
+        if source.endswith(".hh"):  # beside the unchanged one
+            text = re.sub(r"^namespace nntile::kernels::cuda\S* \{$", r"\g<0> inline namespace seeded {",
+                          text, flags=re.MULTILINE)
+            text = text.replace("}  // namespace nntile", "} }  // namespace nntile")
+        whole += text
+    entries = ", ".join(f'{{"{op}", nullptr, &{body}::enqueue, nullptr, 0, '
+                        f"&computation_of<ops::{op}, DType::{types}>}}" for op, body, types in codelets)
+    whole = re.sub(r"constinit auto const kernels\s*=.*?;", f"constexpr Codelet mistaken[] = {{{entries}}};",
+                   whole, flags=re.DOTALL)
+    whole = re.sub(r"NNTILE_KERNEL_LIST\((\w+), (.*)kernels\)",
+                   r"extern std::span<Codelet const> const mistaken_\1;"
+                   r" constinit std::span<Codelet const> const mistaken_\1 = \2mistaken;", whole)
+    return ('#include <bit>\n#include <span>\n#include "nntile/core/computation.hh"\n'
+            '#include "kernels/cuda/kernel.hh"\n#include "tests/support/simt/seeded.hh"\n' + whole)
+
+
+def list_text():
+    lines = ['#include "tests/support/simt/seeded.hh"', "namespace nntile {"]
+    lines += [f"namespace kernels::cuda {{ extern std::span<Codelet const> const mistaken_{name}; }}" for name in UNITS]
+    lines += ["namespace test::simt {", "std::vector<Unit> seeded_units() {", "  return {"]
+    lines += [f'    {{"{name}", kernels::cuda::mistaken_{name}}},' for name in UNITS]
+    lines += ["  };", "}", "std::vector<Mutant> mutants() {", "  return {"]
+    for number, (kind, source, *changes) in enumerate(MUTANTS, 1):
+        words = []
+        for anchor, becomes in changes:
+            old = re.search("«(.*)»", anchor, re.DOTALL)[1]
+            words.append(f"{old} becomes {becomes}" if becomes else f"{old} is missing")
+        units = ", ".join(f'"{name}"' for name, (sources, _) in UNITS.items() if source in sources)
+        lines.append(f'    {{{number}, "{kind}", "{source}", R"~({"; ".join(words)})~", {{{units}}}}},')
+    return "\n".join([*lines, "  };", "}", "}", "}", ""])
+
+
+def main(root, *outputs):
+    for output in map(pathlib.Path, outputs):
+        name = output.stem.removeprefix("simt_mutants_")
+        output.write_text(list_text() if name == "list" else unit_text(pathlib.Path(root), name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
