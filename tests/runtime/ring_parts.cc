@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The parts of the ring that threads share, each alone.
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -142,6 +144,35 @@ TEST_CASE("a sleeper that looks after its announcement never misses work", "[run
   }
   sleeper.join();
   REQUIRE(done == count);
+}
+
+TEST_CASE("a slot gives back as many operands as it has room for", "[runtime][ring]") {
+  struct Shape {
+    std::size_t operands, arguments;
+  };
+  static_assert(Payload::inline_operands == 7 && !Payload::fits(8, 0));
+  static_assert(Payload::fits(6, 16) && !Payload::fits(6, 24) && !Payload::fits(7, 8));
+  support::Buffer buffers[Payload::inline_operands];
+  for (auto const& [operands, arguments] : {Shape{7, 0}, Shape{6, 16}, Shape{1, 64}, Shape{0, 8}}) {
+    std::vector<std::byte> const bytes(arguments, std::byte{0xa5});
+    HotSlot<SmallPolicy> slot;
+    ColdSlot cold;
+    slot.operands = static_cast<std::uint8_t>(operands);
+    slot.argument_bytes = static_cast<std::uint8_t>(arguments);
+    auto const place = Payload::place(cold, arguments, operands);
+    auto const access = [](std::size_t i) { return static_cast<Access>(i % 6); };
+    for (std::size_t i = 0; i < operands; ++i) place.put(i, &buffers[6 - i], buffers[i], access(i));
+    place.end(cold, bytes, -2);
+    Payload payload;
+    support::TaskBody const body = payload.body(slot, cold);
+    REQUIRE(body.uses.size() == operands);
+    for (std::size_t i = 0; i < operands; ++i) {
+      REQUIRE((body.uses[i] == Use<support::Buffer*>{&buffers[i], access(i)}));
+      REQUIRE(body.pointers[i] == &buffers[6 - i]);
+    }
+    REQUIRE(body.label.tile == -2);
+    REQUIRE(std::equal(bytes.begin(), bytes.end(), static_cast<std::byte const*>(body.arguments)));
+  }
 }
 
 TEST_CASE("a closed edge list takes no edge, and its walk readies who waits for no other",

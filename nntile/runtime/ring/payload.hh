@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Layout of a task's operands and arguments in its slot, or in the argument ring behind it.
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -48,22 +49,26 @@ template <class Policy> class ArgumentRing {
   std::uint64_t tail_ = 0;
 };
 
-/// The address of a buffer's record, with the access in the low bits.
+/// The address of a buffer's record, of which a process has 48 bits unless it asks for more, with
+/// the access in the low bits. Kept in 6 bytes: each is stored as 8, of which what follows
+/// overwrites 2.
 using PackedUse = std::uintptr_t;
+inline constexpr std::size_t packed_use_bytes = 6;
+static_assert(sizeof(PackedUse) == 8 && std::endian::native == std::endian::little);
 
 /// The payload of one task: arguments, padded to 8 bytes; the operands' pointers, which the body
 /// gets as they are, and uses; the label's tile. In a block of their own, where they do not fit
 /// into the slot, the uses are not packed, and come before the pointers. A worker that only runs
 /// the body reads no line of a buffer's record, which the submitter writes.
 struct Payload {
-  static constexpr std::size_t inline_operands = 6;
+  static constexpr std::size_t inline_operands = 7;
 
   static std::size_t padded(std::size_t arguments) { return (arguments + 7) & ~std::size_t{7}; }
 
   /// Whether the slot has room; `arguments` are padded.
-  static bool fits(std::size_t operands, std::size_t arguments) {
+  static constexpr bool fits(std::size_t operands, std::size_t arguments) {
     return operands <= inline_operands &&
-           arguments + operands * (sizeof(void*) + sizeof(PackedUse)) + sizeof(std::int64_t) <=
+           arguments + operands * (sizeof(void*) + packed_use_bytes) + sizeof(std::int64_t) <=
                sizeof(ColdSlot::payload);
   }
   /// Bytes of a block, or 0 if the slot has room.
@@ -78,11 +83,12 @@ struct Payload {
    public:
     Place(std::byte* pointers, std::size_t operands)
         : pointers_(pointers), uses_(pointers + operands * sizeof(void*)), operands_(operands) {}
+    /// In ascending order, and `end` behind the last.
     void put(std::size_t i, void* pointer, support::Buffer& buffer, Access access) const {
       PackedUse const packed =
           reinterpret_cast<std::uintptr_t>(&buffer) | static_cast<std::uintptr_t>(access);
       std::memcpy(pointers_ + i * sizeof pointer, &pointer, sizeof pointer);
-      std::memcpy(uses_ + i * sizeof packed, &packed, sizeof packed);
+      std::memcpy(uses_ + i * packed_use_bytes, &packed, sizeof packed);
     }
     void put(std::size_t i, support::Buffer& buffer, Access access) const {
       put(i, buffer.pointer, buffer, access);
@@ -90,7 +96,7 @@ struct Payload {
     /// Writes the rest of the payload.
     void end(ColdSlot& cold, std::span<std::byte const> arguments, std::int64_t tile) const {
       append(cold.payload, arguments.data(), arguments.size());
-      append(uses_ + operands_ * sizeof(PackedUse), &tile, sizeof tile);
+      append(uses_ + operands_ * packed_use_bytes, &tile, sizeof tile);
     }
 
    private:
@@ -144,9 +150,10 @@ struct Payload {
       uses = reinterpret_cast<Use<support::Buffer*> const*>(pointers) - count;
     } else {
       behind = reinterpret_cast<std::byte const*>(pointers + count);
-      for (std::size_t i = 0; i < count; ++i, behind += sizeof(PackedUse)) {
+      for (std::size_t i = 0; i < count; ++i, behind += packed_use_bytes) {
         PackedUse packed;
-        std::memcpy(&packed, behind, sizeof packed);
+        std::memcpy(&packed, behind, sizeof packed);  // what follows included
+        packed &= (PackedUse{1} << 8 * packed_use_bytes) - 1;
         uses_[i] = {reinterpret_cast<support::Buffer*>(packed & ~access_bits),
                     static_cast<Access>(packed & access_bits)};
       }
