@@ -30,17 +30,21 @@ struct Submitted {
   std::vector<std::uint64_t> sequences;
 };
 
-/// Submits random tasks of up to five operands, most of them read, so that writers meet more
-/// readers than a slot has edges.
+/// Submits random tasks of up to five operands, or of some to all buffers, most of them read, so
+/// that writers meet more readers than a slot has edges.
 Submitted submit_some(TracedRing& ring, std::vector<DataHandle> const& buffers,
-                      std::minstd_rand& random, int count) {
+                      std::minstd_rand& random, int count, bool wide = false) {
   Submitted result;
   for (int t = 0; t < count; ++t) {
     std::vector<Use<DataHandle>> uses;
-    std::size_t const operands = random() % 6, first = random() % buffers.size();
+    std::size_t const operands = wide ? 8 + random() % 9 : random() % 6;
+    std::size_t const first = random() % buffers.size();
     for (std::size_t o = 0; o < operands; ++o) {
-      std::size_t const draw = random() % 12;
-      Access const access = draw == 0 ? Access::write : draw == 1 ? Access::update : Access::read;
+      std::size_t const draw = random() % (wide ? 96 : 12);
+      Access const access = draw == 0                ? Access::write
+                            : draw == 1              ? Access::update
+                            : wide && draw % 16 == 2 ? Access::write_disjoint
+                                                     : Access::read;
       uses.push_back({buffers[(first + 5 * o) % buffers.size()], access});
     }
     result.sequences.push_back(ring.submit({&empty, uses, {}, {}, {}}).sequence);
@@ -49,11 +53,13 @@ Submitted submit_some(TracedRing& ring, std::vector<DataHandle> const& buffers,
   return result;
 }
 
-/// Whether two tasks touch a common buffer that one of them writes.
+/// Whether two tasks touch a common buffer that one of them writes, and not both other bytes.
 bool conflict(std::vector<Use<DataHandle>> const& a, std::vector<Use<DataHandle>> const& b) {
   for (auto const& x : a)
     for (auto const& y : b)
-      if (x.handle == y.handle && (writes(x.access) || writes(y.access))) return true;
+      if (x.handle == y.handle && (writes(x.access) || writes(y.access)) &&
+          (x.access != Access::write_disjoint || y.access != Access::write_disjoint))
+        return true;
   return false;
 }
 
@@ -84,12 +90,14 @@ TEST_CASE("edges are those of all conflicting pairs, and no others", "[runtime][
   std::size_t edges = 0, surplus = 0, missing = 0, joins = 0;
   for (int round = 0; round < 100; ++round) {
     ring.trace().clear();
-    Submitted const submitted = submit_some(ring, buffers, random, count);
+    bool const wide = round % 4 == 0;
+    int const tasks = wide ? 40 : count;  // with their joins
+    Submitted const submitted = submit_some(ring, buffers, random, tasks, wide);
     CHECK(ring.trace().bodies(0).empty());
     // What a task is behind, directly or not; joins are behind nothing of their own.
     std::map<std::uint64_t, std::bitset<count>> behind;
     std::map<std::uint64_t, std::size_t> position;
-    for (std::size_t t = 0; t < count; ++t) position[submitted.sequences[t]] = t;
+    for (std::size_t t = 0; t < submitted.tasks.size(); ++t) position[submitted.sequences[t]] = t;
     for (TracedEdge const& edge : ring.trace().edges()) {
       ++edges;
       bool const from_join = (edge.from & traced_join) != 0;
@@ -102,7 +110,7 @@ TEST_CASE("edges are those of all conflicting pairs, and no others", "[runtime][
         surplus +=
             !conflict(submitted.tasks[position[edge.from]], submitted.tasks[position[edge.to]]);
     }
-    for (std::size_t later = 0; later < count; ++later)
+    for (std::size_t later = 0; later < submitted.tasks.size(); ++later)
       for (std::size_t earlier = 0; earlier < later; ++earlier)
         missing += conflict(submitted.tasks[earlier], submitted.tasks[later]) &&
                    !behind[submitted.sequences[later]][earlier];

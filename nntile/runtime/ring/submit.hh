@@ -118,7 +118,8 @@ template <class Policy> class Submitter {
                                              typename Policy::Trace::Submission& trace) {
     uses_.resize(task.uses.size());
     pointers_.resize(task.uses.size());
-    (void)machine_.table.bind(task, uses_.data(), pointers_.data());
+    if (machine_.table.bind(task, uses_.data(), pointers_.data()))
+      return submit_bound(task, uses_, pointers_.data(), Groups::none, false, trace);
     return submit_unusual(task, uses_, pointers_.data(), trace);
   }
 
@@ -148,7 +149,17 @@ template <class Policy> class Submitter {
     if (machine_.ends_later(*task.codelet, uses))
       return submit_pending(task, uses, pointers,
                             [=](Pending<Policy>& pending) { pending.groups = groups; });
-    bool const parts = support::names_parts(uses);
+    return submit_bound(task, uses, pointers, groups, support::names_parts(uses), trace);
+  }
+
+ private:
+  /// The same for one that ends with its body: of any number of operands that only read, write and
+  /// update buffers as a whole where there are no groups and no parts.
+  [[gnu::always_inline]] std::uint64_t submit_bound(Task<DataHandle> const& task,
+                                                    std::span<Use<support::Buffer*> const> uses,
+                                                    void* const* pointers, Groups groups,
+                                                    bool parts,
+                                                    typename Policy::Trace::Submission& trace) {
     auto const [level, worker] = place(task.hints, task);
     std::size_t const bytes = Payload::block_bytes(uses.size(), task.arguments.size());
     trace.reached(SubmitStep::bind);
@@ -169,7 +180,6 @@ template <class Policy> class Submitter {
     return sequence;
   }
 
- private:
   /// Opens the next slot and writes the task there, or in `block`.
   Hot& fill(Task<DataHandle> const& task, std::span<Use<support::Buffer*> const> uses,
             void* const* pointers, Placement placement, std::byte* block, SlotKind kind) {

@@ -4,6 +4,7 @@
 // that accumulate, or of those that write disjoint bytes.
 
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "nntile/core/dynamic_array.hh"
@@ -34,6 +35,10 @@ struct Readers {
   std::uint32_t state = 0;  // their count plus 16 times their access; 0 if there are none
   Reference references[most_readers] = {};
 
+  /// Of as many places: those that hold none matter as well.
+  bool operator==(Readers const& other) const {
+    return std::memcmp(this, &other, sizeof other) == 0;
+  }
   bool empty() const { return state == 0; }
   std::uint32_t count() const { return state & count_mask; }
   bool full() const { return count() == most_readers; }

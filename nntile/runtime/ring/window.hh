@@ -209,6 +209,24 @@ template <class Policy> class Window {
   bool first_meeting(Reference producer, std::uint32_t tag) {
     return std::exchange(seen_[producer & mask_], tag) != tag;
   }
+  /// Its slots for many looks in a row, without looks at the window behind each store.
+  class Slots {
+   public:
+    explicit Slots(Window& window)
+        : hot_(window.hot_.get()), seen_(window.seen_.get()), mask_(window.mask_) {}
+    EdgeList<Policy>& consumers(Reference producer) const {
+      return hot_[producer & mask_].consumers;
+    }
+    bool first_meeting(Reference producer, std::uint32_t tag) const {
+      return std::exchange(seen_[producer & mask_], tag) != tag;
+    }
+
+   private:
+    Hot* const hot_;
+    std::uint32_t* const seen_;
+    std::uint32_t const mask_;
+  };
+  Slots slots() { return Slots(*this); }
   /// Before tags come round again.
   void forget_collections() { std::fill_n(seen_.get(), size(), 0u); }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "nntile/core/dynamic_array.hh"
@@ -45,11 +46,14 @@ template <class Policy> class Wiring {
   /// Enters a task among the users of its operands, those of the latest collection.
   [[gnu::always_inline]] void note(Uses uses, Reference self, std::uint64_t ticket, Groups groups,
                                    bool parts) {
-    if (groups != Groups::none) [[unlikely]]
+    if (groups != Groups::none) [[unlikely]] {
       note_groups(uses, self, groups);
-    else
-      for (std::size_t i = 0; i < uses.size(); ++i) users_[i]->enter(uses[i].access, self);
-    support::BufferTable::commit(uses, support::Ticket{ticket});
+      support::BufferTable::commit(uses, support::Ticket{ticket});
+    } else {
+      BufferUsers* const* const users = users_.data();
+      for (std::size_t i = 0; i < uses.size(); ++i)
+        note_usual(uses[i].access, *uses[i].handle, *users[i], self, ticket);
+    }
     if (parts) note_parts(uses, ticket, groups);
   }
 
@@ -144,21 +148,48 @@ template <class Policy> class Wiring {
       prepare(uses.size());
     }
     BufferUsers** const users = users_.data();
+    int full = 0;
     for (std::size_t i = 0; i < uses.size(); ++i) {
-      users[i] = &driver_.reclaim().users(*uses[i].handle);
-      __builtin_prefetch(users[i], 1);
+      BufferUsers& its = driver_.reclaim().users(*uses[i].handle);
+      users[i] = &its;
+      full |= int{!its.readers.takes_reader()} & int{!writes(uses[i].access)};
     }
-    make_readers_room(uses, users);
+    if (full != 0) make_readers_room(uses, users);
     if (groups != Groups::none) make_groups_room(uses, groups);
     begin_collection();
     Live const live = domain_.window.live();
-    auto const before = [&](Reference producer) { consider(producer, live); };
     if (groups != Groups::none)
       collect_groups(uses, groups, live);
     else
-      for (std::size_t i = 0; i < uses.size(); ++i) users[i]->each_before(uses[i].access, before);
+      collect_usual(uses, users, live);
     if (parts) collect_parts(uses, groups, live);
     if (count_ > edges_per_slot) join_all();
+  }
+
+  /// The same of uses that are in no groups.
+  [[gnu::always_inline]] void collect_usual(Uses uses, BufferUsers* const* users, Live const live) {
+    auto const slots = domain_.window.slots();
+    std::uint32_t const tag = tag_;
+    Reference* const listed = listed_.data();
+    std::size_t count = 0;
+    auto const before = [&](Reference producer) __attribute__((always_inline)) {
+      if (is_pending(producer)) {
+        count_ = count;
+        consider(producer, live);
+        count = count_;
+        return;
+      }
+      if (!live(producer) || !slots.first_meeting(producer, tag)) return;
+      listed[count] = producer;
+      count += !slots.consumers(producer).is_closed();
+    };
+    for (std::size_t i = 0; i < uses.size(); ++i) {  // as LastUsers::each_before
+      if (!writes(uses[i].access) || users[i]->readers.empty())
+        before(users[i]->writer);
+      else
+        for (Reference const reader : users[i]->readers) before(reader);
+    }
+    count_ = count;
   }
 
   /// Links a slot to the listed producers; true if it is ready now, and then the caller's to
@@ -235,7 +266,7 @@ template <class Policy> class Wiring {
   }
 
   /// Adds a producer unless it has ended or is listed.
-  [[gnu::always_inline]] void consider(Reference producer, Live const& live) {
+  [[gnu::noinline]] void consider(Reference producer, Live const& live) {
     if (is_pending(producer)) {
       if (producer == no_reference) return;
       auto& pending = domain_.pending[producer];
@@ -283,12 +314,12 @@ template <class Policy> class Wiring {
   /// A task that does nothing and ends once all of these have: one that was submitted for the same
   /// ones lately, or a new one. Leaves a free slot.
   [[gnu::noinline]] Reference join(std::span<Reference const> producers) {
-    if (producers.size() != edges_per_slot ||
-        std::any_of(producers.begin(), producers.end(), is_pending))
-      return submit_join(producers);  // names of pending tasks are used again
+    if (producers.size() != edges_per_slot) return submit_join(producers);
     Joined& joined = joined_[producers[0] % std::size(joined_)];
-    bool const same = std::equal(producers.begin(), producers.end(), joined.producers);
+    bool const same = std::memcmp(producers.data(), joined.producers, sizeof joined.producers) == 0;
     if (same && domain_.window.live(joined.self)) return joined.self;
+    if (std::any_of(producers.begin(), producers.end(), is_pending))
+      return submit_join(producers);  // names of pending tasks are used again
     std::copy(producers.begin(), producers.end(), joined.producers);
     return joined.self = submit_join(producers);
   }
@@ -313,11 +344,24 @@ template <class Policy> class Wiring {
     UsersTable::sweep(users, [this](Reference reference) { return !domain_.finished(reference); });
     return users.usual();
   }
-  /// Room for one more reader by name of each buffer that is read.
+  /// Room for one more reader by name of each buffer that is read. Buffers that the same tasks have
+  /// read, as are many of a task that reads many, are looked at once.
   [[gnu::noinline]] void make_readers_room(Uses uses, BufferUsers* const* users) {
-    for (std::size_t i = 0; i < uses.size(); ++i)
-      if (!writes(uses[i].access) && !users[i]->readers.takes_reader())
-        make_group_room(*users[i], Access::read);
+    Readers before, after;
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      Readers& readers = users[i]->readers;
+      if (writes(uses[i].access) || readers.takes_reader()) continue;
+      if (readers == before) {
+        readers = after;
+        continue;
+      }
+      before = readers;
+      make_group_room(*users[i], Access::read);
+      if (before.only_read())
+        after = readers;
+      else
+        before.clear();  // the writer has changed as well
+    }
   }
   /// Room for one more of the tasks of that kind.
   [[gnu::noinline]] void make_group_room(BufferUsers& users, Access kind) {
