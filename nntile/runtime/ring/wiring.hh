@@ -315,11 +315,15 @@ template <class Policy> class Wiring {
   /// ones lately, or a new one. Leaves a free slot.
   [[gnu::noinline]] Reference join(std::span<Reference const> producers) {
     if (producers.size() != edges_per_slot) return submit_join(producers);
-    Joined& joined = joined_[producers[0] % std::size(joined_)];
-    bool const same = std::memcmp(producers.data(), joined.producers, sizeof joined.producers) == 0;
-    if (same && domain_.window.live(joined.self)) return joined.self;
+    // In one of two places.
+    Joined* const places = &joined_[producers[0] * 0x9e3779b9u >> (32 - joined_bits) & ~1u];
+    for (Joined* const joined : {places, places + 1})
+      if (std::memcmp(producers.data(), joined->producers, sizeof joined->producers) == 0 &&
+          domain_.window.live(joined->self))
+        return joined->self;
     if (std::any_of(producers.begin(), producers.end(), is_pending))
       return submit_join(producers);  // names of pending tasks are used again
+    Joined& joined = places[domain_.window.live(places[0].self) ? 1 : 0];
     std::copy(producers.begin(), producers.end(), joined.producers);
     return joined.self = submit_join(producers);
   }
@@ -415,7 +419,8 @@ template <class Policy> class Wiring {
   Machine<Policy>& machine_;
   Domain<Policy>& domain_;
   Driver<Policy>& driver_;
-  Joined joined_[32];  // at the first producer's
+  static constexpr int joined_bits = 6;
+  Joined joined_[1 << joined_bits];  // by their first producer
   DynamicArray<Reference> listed_;
   DynamicArray<BufferUsers*> users_;  // of the operands of the latest collection
   std::size_t count_ = 0;
