@@ -114,12 +114,32 @@ template <class Policy> class Submitter {
     std::int16_t worker;
   };
 
+  /// As BufferTable::bind where all is usual, with the users of each operand; else false.
+  bool find_usual(Task<DataHandle> const& task) {
+    if (!support::BufferTable::is_usual(task.codelet)) return false;
+    auto const usual = machine_.table.usual_operands();
+    auto const operands = task.uses;
+    Use<support::Buffer*>* const uses = uses_.data();
+    void** const pointers = pointers_.data();
+    BufferUsers** const users = wiring_.prepare_users(operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      support::Buffer* const buffer = usual(operands[i]);
+      if (buffer == nullptr) [[unlikely]]
+        return false;
+      users[i] = &driver_.reclaim().users_of(operands[i].handle.index);
+      uses[i] = {buffer, operands[i].access};
+      pointers[i] = buffer->pointer;
+    }
+    return true;
+  }
+
   [[gnu::noinline]] std::uint64_t submit_any(Task<DataHandle> const& task,
                                              typename Policy::Trace::Submission& trace) {
     uses_.resize(task.uses.size());
     pointers_.resize(task.uses.size());
-    if (machine_.table.bind(task, uses_.data(), pointers_.data()))
-      return submit_bound(task, uses_, pointers_.data(), Groups::none, false, trace);
+    if (find_usual(task))
+      return submit_bound(task, uses_, pointers_.data(), Groups::none, false, true, trace);
+    (void)machine_.table.bind(task, uses_.data(), pointers_.data());
     return submit_unusual(task, uses_, pointers_.data(), trace);
   }
 
@@ -149,23 +169,27 @@ template <class Policy> class Submitter {
     if (machine_.ends_later(*task.codelet, uses))
       return submit_pending(task, uses, pointers,
                             [=](Pending<Policy>& pending) { pending.groups = groups; });
-    return submit_bound(task, uses, pointers, groups, support::names_parts(uses), trace);
+    return submit_bound(task, uses, pointers, groups, support::names_parts(uses), false, trace);
   }
 
  private:
   /// The same for one that ends with its body: of any number of operands that only read, write and
-  /// update buffers as a whole where there are no groups and no parts.
+  /// update buffers as a whole where there are no groups and no parts. `found`: `wiring_` has their
+  /// users.
   [[gnu::always_inline]] std::uint64_t submit_bound(Task<DataHandle> const& task,
                                                     std::span<Use<support::Buffer*> const> uses,
                                                     void* const* pointers, Groups groups,
-                                                    bool parts,
+                                                    bool parts, bool found,
                                                     typename Policy::Trace::Submission& trace) {
     auto const [level, worker] = place(task.hints, task);
     std::size_t const bytes = Payload::block_bytes(uses.size(), task.arguments.size());
     trace.reached(SubmitStep::bind);
     wiring_.make_room();
     trace.reached(SubmitStep::room);
-    wiring_.collect(uses, groups, parts);
+    if (found)
+      wiring_.collect_found(uses, groups, parts);
+    else
+      wiring_.collect(uses, groups, parts);
     trace.reached(SubmitStep::lookup);
     std::byte* const block = bytes == 0 ? nullptr : take_block(bytes);
     bool const claims = groups == Groups::claimed;

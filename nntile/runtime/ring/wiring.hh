@@ -39,8 +39,23 @@ template <class Policy> class Wiring {
   /// has edges: beyond that, joins stand for them. `groups`: how its uses are ordered.
   /// `parts`: it names parts of buffers.
   [[gnu::always_inline]] void collect(Uses uses, Groups groups, bool parts) {
+    BufferUsers** const users = prepare_users(uses.size());
+    for (std::size_t i = 0; i < uses.size(); ++i)
+      users[i] = &driver_.reclaim().users(*uses[i].handle);
+    collect_found(uses, groups, parts);
+  }
+  /// The same where the users of each operand are where `prepare_users` said.
+  [[gnu::always_inline]] void collect_found(Uses uses, Groups groups, bool parts) {
     count_ = 0;
     if (!uses.empty()) collect_some(uses, groups, parts);
+  }
+  /// Room for the users of so many operands. Throws std::bad_alloc.
+  [[gnu::always_inline]] BufferUsers** prepare_users(std::size_t operands) {
+    if (users_.size() < operands) {  // `listed_` may have grown by itself
+      users_.resize(operands);
+      prepare(operands);
+    }
+    return users_.data();
   }
 
   /// Enters a task among the users of its operands, those of the latest collection.
@@ -143,31 +158,25 @@ template <class Policy> class Wiring {
   }
 
   [[gnu::always_inline]] void collect_some(Uses uses, Groups groups, bool parts) {
-    if (users_.size() < uses.size()) {  // `listed_` may have grown by itself
-      users_.resize(uses.size());
-      prepare(uses.size());
+    BufferUsers* const* const users = users_.data();
+    if (groups != Groups::none) {
+      make_readers_room(uses, users);
+      make_groups_room(uses, groups);
+      begin_collection();
+      collect_groups(uses, groups, domain_.window.live());
+    } else if (!collect_usual(uses, users)) {
+      make_readers_room(uses, users);
+      (void)collect_usual(uses, users);
     }
-    BufferUsers** const users = users_.data();
-    int full = 0;
-    for (std::size_t i = 0; i < uses.size(); ++i) {
-      BufferUsers& its = driver_.reclaim().users(*uses[i].handle);
-      users[i] = &its;
-      full |= int{!its.readers.takes_reader()} & int{!writes(uses[i].access)};
-    }
-    if (full != 0) make_readers_room(uses, users);
-    if (groups != Groups::none) make_groups_room(uses, groups);
-    begin_collection();
     Live const live = domain_.window.live();
-    if (groups != Groups::none)
-      collect_groups(uses, groups, live);
-    else
-      collect_usual(uses, users, live);
     if (parts) collect_parts(uses, groups, live);
     if (count_ > edges_per_slot) join_all();
   }
 
-  /// The same of uses that are in no groups.
-  [[gnu::always_inline]] void collect_usual(Uses uses, BufferUsers* const* users, Live const live) {
+  /// The same of uses that are in no groups; false where a buffer has no room for a reader.
+  [[gnu::always_inline]] bool collect_usual(Uses uses, BufferUsers* const* users) {
+    begin_collection();
+    Live const live = domain_.window.live();
     auto const slots = domain_.window.slots();
     std::uint32_t const tag = tag_;
     Reference* const listed = listed_.data();
@@ -184,12 +193,19 @@ template <class Policy> class Wiring {
       count += !slots.consumers(producer).is_closed();
     };
     for (std::size_t i = 0; i < uses.size(); ++i) {  // as LastUsers::each_before
-      if (!writes(uses[i].access) || users[i]->readers.empty())
-        before(users[i]->writer);
-      else
-        for (Reference const reader : users[i]->readers) before(reader);
+      BufferUsers const& its = *users[i];
+      if (!writes(uses[i].access)) {
+        if (!its.readers.takes_reader()) [[unlikely]]
+          return false;
+        before(its.writer);
+      } else if (its.readers.empty()) {
+        before(its.writer);
+      } else {
+        for (Reference const reader : its.readers) before(reader);
+      }
     }
     count_ = count;
+    return true;
   }
 
   /// Links a slot to the listed producers; true if it is ready now, and then the caller's to
