@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tasks of many blocks: one submission whose parts several workers run at one time.
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -95,7 +96,13 @@ Event submit_blocks(R& runtime, BlockCodelet const& codelet, std::uint32_t block
     throw ValueError(concat("submit: '", codelet.name, "' in ", blocks, " blocks where 1 to ",
                             max_blocks, " are possible"));
   detail::BlockHeader const header{blocks};
-  std::vector<std::byte> bytes(sizeof header + arguments.size());
+  alignas(std::max_align_t) std::byte few[1088];  // most tasks' arguments
+  std::vector<std::byte> many;
+  std::span<std::byte> bytes(few, std::min(sizeof few, sizeof header + arguments.size()));
+  if (sizeof header + arguments.size() > sizeof few) {
+    many.resize(sizeof header + arguments.size());
+    bytes = many;
+  }
   std::memcpy(bytes.data(), &header, sizeof header);
   if (!arguments.empty())
     std::memcpy(bytes.data() + sizeof header, arguments.data(), arguments.size());

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tasks of many blocks: pending tasks whose blocks are run as ready tasks of their own.
 
-#include "nntile/core/dynamic_array.hh"
 #include "nntile/runtime/blocks.hh"
 #include "nntile/runtime/ring/ring.hh"
 
@@ -18,14 +17,13 @@ template <class Policy> struct Blocks {
   /// does.
   static std::uint64_t submit(Machine<Policy>& machine, Submitter<Policy>& submitter,
                               Task<DataHandle> const& task) {
-    DynamicArray<Use<support::Buffer*>> uses(task.uses.size());
-    DynamicArray<void*> pointers(task.uses.size());
-    (void)machine.table.bind(task, uses.data(), pointers.data());
+    auto const [uses, pointers] = submitter.bind(task);
     support::Groups const groups = support::groups_of(uses, true);
     if (groups == support::Groups::claimed) machine.claims.prepare(uses);
-    return submitter.submit_pending(task, uses, pointers.data(), [&](Pending<Policy>& pending) {
+    bool const own = machine.devices.own(uses);
+    return submitter.submit_pending(task, uses, pointers, [=](Pending<Policy>& pending) {
       pending.groups = groups;
-      if (!machine.devices.own(uses)) pending.start = &start;
+      if (!own) pending.start = &start;
     });
   }
 

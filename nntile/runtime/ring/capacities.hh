@@ -21,7 +21,28 @@ struct HeapCapacity {
   OnFull on_full = OnFull::grow;
 };
 
-/// Room that a ring has from its construction on.
+/// Room that a replay needs, as `RingProgram::capacity` says of its program.
+struct ProgramCapacity {
+  std::uint32_t tasks = 0;
+  std::uint32_t lines = 0;  // of 64 bytes, that the recorded tasks take
+  std::uint32_t bindings = 0;
+  std::uint32_t prepared = 0;  // tasks that are asynchronous, or have many operands,
+  std::uint32_t operands = 0;  // and the most operands of one of them
+  std::size_t varying = 0;     // bytes of arguments that a parameter changes
+
+  /// Room for either of two.
+  friend ProgramCapacity larger(ProgramCapacity const& a, ProgramCapacity const& b) {
+    auto const most = [](auto one, auto other) { return one < other ? other : one; };
+    return {most(a.tasks, b.tasks),       most(a.lines, b.lines),
+            most(a.bindings, b.bindings), most(a.prepared, b.prepared),
+            most(a.operands, b.operands), most(a.varying, b.varying)};
+  }
+};
+
+/// Room that a ring has from its construction on. Where there is enough of it, the ring takes no
+/// memory from the system later on, but for buffers of no heap, tasks that submit, failures, and
+/// arguments of a task that fill a quarter of `RingSizes::argument_bytes`. RingStats says where it
+/// did.
 struct RingCapacities {
   /// The heaps, one a lifetime but `persistent`. Buffers of a heap come back in the order of their
   /// allocation: one that lives long holds up those behind it, and so belongs to a lifetime of its
@@ -34,9 +55,19 @@ struct RingCapacities {
   /// Task slots, 2 to 2^20, rounded up to a power of two; 0 for the policy's. A submitter that is
   /// further ahead of its oldest unfinished task is held back. 192 bytes a slot.
   std::uint32_t window = 0;
-  /// Buffers outside of heaps that the ring names at a time before it takes memory for more; 192
+  /// Buffers outside of heaps that the ring names at a time before it takes memory for more; 240
   /// bytes each.
   std::uint32_t buffers = 0;
+  /// Most operands of one task that is submitted alone; 0 for 6.
+  std::uint32_t operands = 0;
+  /// Most bytes of arguments of one task that is asynchronous or of blocks; of another one, for
+  /// which these and its operands are too many for its slot, any number.
+  std::uint32_t argument_bytes = 0;
+  /// Asynchronous tasks, and tasks of blocks, that have not ended at a time; 1,000 bytes each.
+  std::uint32_t tokens = 0;
+  /// Replays in flight at a time, and what the largest of their programs needs.
+  std::uint32_t replays = 0;
+  ProgramCapacity program{};
 
   HeapCapacity const& of(Lifetime lifetime) const {
     HeapCapacity const* const all[] = {&step, &scope, &scratch, &staging};
@@ -54,6 +85,17 @@ struct HeapStats {
   std::uint64_t peak_records = 0;  // at a time
   std::uint64_t growths = 0;       // times that memory was taken from the system
   std::uint64_t waits = 0;         // allocations that waited for tasks
+};
+
+/// Times that a ring has taken memory from the system since its construction, beside heaps and the
+/// memory of buffers.
+struct RingGrowths {
+  std::uint64_t buffers = 0;   // room for their records
+  std::uint64_t operands = 0;  // room for those of one task
+  std::uint64_t tokens = 0;    // for asynchronous tasks, their arguments, and the polls of tokens
+  std::uint64_t replays = 0;   // for flights and what their programs need
+
+  std::uint64_t sum() const { return buffers + operands + tokens + replays; }
 };
 
 }  // namespace nntile

@@ -26,6 +26,7 @@ class Driver {
         most_ahead_(alone() && batch_ > 1 ? lone_ahead : domain.window.size()) {}
 
   Reclaim& reclaim() { return reclaim_; }
+  Reclaim const& reclaim() const { return reclaim_; }
   bool alone() const { return helps_ && machine_.scheduler.workers() == 1; }
 
   /// The distance ahead from which the submitter should run tasks itself. Where no other thread

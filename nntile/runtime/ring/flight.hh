@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "nntile/core/dynamic_array.hh"
+#include "nntile/runtime/ring/capacities.hh"
 #include "nntile/runtime/ring/lane.hh"
 #include "nntile/runtime/ring/program.hh"
 #include "nntile/runtime/ring/ready_task.hh"
@@ -59,12 +60,29 @@ template <class Policy> class Flight {
     return !last_.owner_before(image) && !image.owner_before(last_);
   }
 
+  /// Makes room for programs no larger than this one. Before the first of them. Throws
+  /// std::bad_alloc.
+  void reserve(ProgramCapacity const& program) {
+    make_room(program.tasks, program.lines);
+    varying_.reserve(program.varying);
+    make_prepared(program.prepared);
+    for (auto& prepared : prepared_) {
+      prepared->uses.reserve(program.operands);
+      prepared->pointers.reserve(program.operands);
+    }
+    buffers_.reserve(program.bindings);
+    pointers_.reserve(program.bindings);
+  }
+  /// How often memory was taken.
+  std::uint64_t growths() const { return growths_; }
+
   /// Makes it ready for a replay. `buffers` are those of the bindings, null where none is used.
   /// Throws std::bad_alloc; it can be used again then.
   void set_up(std::shared_ptr<Image const> image, std::span<support::Buffer* const> buffers,
               std::span<std::byte const> block) {
     if (!ran_last(image)) adapt(image);
     image_ = std::move(image);
+    if (buffers_.capacity() < buffers.size()) ++growths_;
     buffers_.assign(buffers);
     pointers_.resize(buffers.size());
     for (std::size_t i = 0; i < buffers.size(); ++i)
@@ -147,21 +165,12 @@ template <class Policy> class Flight {
 
   void adapt(std::shared_ptr<Image const> const& image) {
     last_.reset();
-    std::size_t const count = image->size(), units = image->storage.size();
-    if (units > counter_room_) {
-      counters_ = std::make_unique<Atomic<std::uint32_t>[]>(units);
-      counter_room_ = units;
-    }
-    if (count > entry_room_) {
-      // Twice as many: a preempted worker adds a stale position to the lane's present entries.
-      entries_.push_back(std::make_unique<typename Lane<Policy>::Entry[]>(2 * count + lane_batch));
-      entry_room_ = count;
-    }
+    make_room(image->size(), image->storage.size());
     reset_counters(*image);
     alone_ = one_worker_ && !image->asynchronous;
-    varying_ = image->varying;
-    while (prepared_.size() < image->prepared.size())
-      prepared_.push_back(std::make_unique<Prepared<Policy>>());
+    if (varying_.capacity() < image->varying.size()) ++growths_;
+    varying_.assign(image->varying);
+    make_prepared(image->prepared.size());
     std::uint32_t levels = 0;
     for (std::uint32_t level = 0; level < level_count; ++level) {
       if (image->count_at(level) == 0) continue;
@@ -170,6 +179,23 @@ template <class Policy> class Flight {
     }
     levels_.store(levels, std::memory_order_relaxed);
     last_ = image;
+  }
+
+  void make_room(std::size_t count, std::size_t units) {
+    if (units > counter_room_) {
+      counters_ = std::make_unique<Atomic<std::uint32_t>[]>(units);
+      counter_room_ = units;
+      ++growths_;
+    }
+    if (count <= entry_room_) return;
+    // Twice as many: a preempted worker adds a stale position to the lane's present entries.
+    entries_.push_back(std::make_unique<typename Lane<Policy>::Entry[]>(2 * count + lane_batch));
+    entry_room_ = count;
+    ++growths_;
+  }
+  void make_prepared(std::size_t count) {
+    for (; prepared_.size() < count; ++growths_)
+      prepared_.push_back(std::make_unique<Prepared<Policy>>());
   }
 
   void reset_counters(Image const& image) {
@@ -186,6 +212,7 @@ template <class Policy> class Flight {
     Prepared<Policy>& prepared = *prepared_[index];
     prepared.flight = this;
     prepared.offset = task.offset;
+    if (prepared.uses.capacity() < task.uses.size()) ++growths_;
     prepared.uses.clear();
     prepared.pointers.clear();
     for (Use<Binding> const& use : task.uses) {
@@ -213,6 +240,7 @@ template <class Policy> class Flight {
   std::unique_ptr<Atomic<std::uint32_t>[]> counters_;
   std::size_t counter_room_ = 0;
   std::size_t entry_room_ = 0;
+  std::uint64_t growths_ = 0;
   bool const one_worker_;
   bool alone_ = false;  // one thread ends all tasks
   // All that were ever in use: a preempted worker may still look at an old one.
@@ -231,13 +259,31 @@ template <class Policy> class Flights {
  public:
   explicit Flights(bool one_worker) : one_worker_(one_worker) {}
 
+  /// Makes so many, with room for programs no larger than this one; no more are made then as long
+  /// as one of them is free. Before the first is taken. Throws std::bad_alloc.
+  void reserve(std::uint32_t count, ProgramCapacity const& program) {
+    reserved_ = count;
+    flights_.reserve(count);
+    while (flights_.size() < count) {
+      Flight<Policy>* const flight = make();
+      flight->reserve(program);
+      free_.push_back(flight);
+    }
+  }
+  /// How often memory was taken. Submitter only.
+  std::uint64_t growths() const {
+    std::uint64_t growths = flights_.size();
+    for (auto const& flight : flights_) growths += flight->growths();
+    return growths;
+  }
+
   /// A free one, if possible one that ran this program last; null if all are in use.
   /// Submitter only. Throws std::bad_alloc.
   Flight<Policy>* take(std::shared_ptr<Image const> const& image) {
     auto at = std::find_if(free_.begin(), free_.end(),
                            [&](auto const* flight) { return flight->ran_last(image); });
     if (at == free_.end()) {
-      if (flights_.size() < most) return make();
+      if (flights_.size() < most && (reserved_ == 0 || free_.empty())) return make();
       if (free_.empty()) return nullptr;
       at = free_.begin();  // the one that has been free for longest
     }
@@ -302,6 +348,7 @@ template <class Policy> class Flights {
   bool const one_worker_;
   DynamicArray<std::unique_ptr<Flight<Policy>>> flights_;
   DynamicArray<Flight<Policy>*> free_;
+  std::uint32_t reserved_ = 0;
   Atomic<Flight<Policy>*> table_[most] = {};
   alignas(apart) Atomic<std::uint64_t> active_{0};
   Atomic<std::uint32_t> levels_{0};  // of the programs that were ever active, a bit each

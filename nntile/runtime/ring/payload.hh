@@ -25,7 +25,7 @@ template <class Policy> class ArgumentRing {
   bool is_large(std::size_t bytes) const { return bytes >= size_ / 4; }
   /// Null if it is full until an older block is taken back.
   std::byte* take(std::size_t bytes) {
-    if (units_.get() == nullptr) units_ = HeapArray<Unit>(size_ / sizeof(Unit));
+    if (units_.get() == nullptr) make();
     std::uint64_t const need = (bytes + 15) & ~std::uint64_t{15};
     std::uint64_t const offset = head_ & (size_ - 1);
     std::uint64_t const skip =
@@ -34,6 +34,10 @@ template <class Policy> class ArgumentRing {
     head_ += skip + need;
     return reinterpret_cast<std::byte*>(units_.get()) + ((head_ - need) & (size_ - 1));
   }
+
+  /// Takes the memory, which the first block does otherwise. Throws std::bad_alloc.
+  void make() { units_ = HeapArray<Unit>(size_ / sizeof(Unit)); }
+  bool is_made() const { return units_.get() != nullptr; }
 
   /// The end of the latest block: taking back up to here frees it and all before it.
   std::uint64_t position() const { return head_; }

@@ -60,19 +60,31 @@ template <class Policy> class PendingTable {
  public:
   using R = Pending<Policy>;
 
-  /// A free one. Throws std::bad_alloc.
-  R& take() {
-    if (count() == capacity_) grow();
-    if (free_.empty()) {
-      free_.reserve(pending_.size() + 1);
-      pending_.push_back(std::make_unique<R>());
-      pending_.back()->index = static_cast<std::uint32_t>(pending_.size() - 1);
-      free_.push_back(pending_.back().get());
-    }
+  /// Whether `take` needs no memory.
+  bool has_free() const { return !free_.empty() && count() != capacity_; }
+  /// A free one, with room for so many operands and bytes of arguments. Throws std::bad_alloc.
+  R& take(std::size_t operands, std::size_t argument_bytes) {
+    if (count() == capacity_) grow(2 * capacity_);
+    if (free_.empty()) make();
     R& pending = *free_.back();
+    if (pending.uses.capacity() < operands || pending.pointers.capacity() < operands ||
+        pending.arguments.capacity() < argument_bytes) {
+      ++growths_;
+      reserve(pending, operands, argument_bytes);
+    }
     free_.pop_back();
     return pending;
   }
+  /// Makes room for `count` at a time. Before the first is taken. Throws std::bad_alloc.
+  void reserve(std::uint32_t count, std::size_t operands, std::size_t argument_bytes) {
+    grow(2 * count);  // of entries less than half are clear
+    while (pending_.size() < count) {
+      make();
+      reserve(*free_.back(), operands, argument_bytes);
+    }
+  }
+  /// How often memory was taken.
+  std::uint64_t growths() const { return growths_; }
   void give_back(R& pending) {
     pending.start = nullptr;
     free_.push_back(&pending);
@@ -189,6 +201,19 @@ template <class Policy> class PendingTable {
     return pending != nullptr && !pending->consumers.is_closed() ? pending : nullptr;
   }
 
+  void make() {
+    free_.reserve(pending_.size() + 1);
+    pending_.push_back(std::make_unique<R>());
+    pending_.back()->index = static_cast<std::uint32_t>(pending_.size() - 1);
+    free_.push_back(pending_.back().get());
+    ++growths_;
+  }
+  static void reserve(R& pending, std::size_t operands, std::size_t argument_bytes) {
+    pending.uses.reserve(operands);
+    pending.pointers.reserve(operands);
+    pending.arguments.reserve(argument_bytes);
+  }
+
   /// The entry of that sequence; null if there is none.
   static Entry* find(Entry* all, std::uint32_t count, std::uint64_t sequence) {
     std::uint32_t low = 0, high = count;
@@ -224,9 +249,10 @@ template <class Policy> class PendingTable {
     round_.store(round + 2, std::memory_order_release);
     removed_ = 0;
   }
-  /// Takes room for twice as many entries; the old one stays, as other threads may look there.
-  [[gnu::noinline]] void grow() {
-    std::uint32_t const wider = capacity_ == 0 ? 8 : 2 * capacity_;
+  /// Takes room for more entries, 8 at least; the old one stays, as other threads may look there.
+  [[gnu::noinline]] void grow(std::uint32_t room) {
+    std::uint32_t const wider = room < 8 ? 8 : room;
+    ++growths_;
     arrays_.reserve(arrays_.size() + 1);
     auto array = std::make_unique<Entry[]>(wider);
     for (std::uint32_t i = 0; i < count(); ++i)
@@ -241,6 +267,7 @@ template <class Policy> class PendingTable {
   DynamicArray<std::unique_ptr<Entry[]>> arrays_;  // the last one is that of now
   std::uint32_t capacity_ = 0;
   std::uint32_t removed_ = 0;
+  std::uint64_t growths_ = 0;
   Atomic<Entry*> entries_{nullptr};  // ascending
   Atomic<std::uint32_t> count_{0};
   Atomic<std::uint64_t> round_{0};

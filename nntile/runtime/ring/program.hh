@@ -13,6 +13,7 @@
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/heap_array.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/ring/capacities.hh"
 #include "nntile/runtime/ring/policy.hh"
 #include "nntile/runtime/ring/ready_task.hh"
 #include "nntile/runtime/support/recording.hh"
@@ -114,6 +115,18 @@ struct Image : support::Recorded {
   std::uint32_t count_at(std::uint32_t level) const {
     return tasks_at[level + 1] - tasks_at[level];
   }
+  ProgramCapacity capacity() const {
+    ProgramCapacity result{static_cast<std::uint32_t>(size()),
+                           static_cast<std::uint32_t>(storage.size()),
+                           binding_count,
+                           static_cast<std::uint32_t>(prepared.size()),
+                           0,
+                           varying.size()};
+    for (PreparedTask const& task : prepared)
+      if (task.uses.size() > result.operands)
+        result.operands = static_cast<std::uint32_t>(task.uses.size());
+    return result;
+  }
   std::span<std::uint32_t const> roots_of(std::uint32_t level) const {
     return {roots.data() + roots_at[level], roots_at[level + 1] - roots_at[level]};
   }
@@ -134,6 +147,10 @@ class RingProgram {
   RingProgram() = default;
   /// Tasks in it.
   std::size_t size() const { return image_ == nullptr ? 0 : image_->size(); }
+  /// What its replays need.
+  ProgramCapacity capacity() const {
+    return image_ == nullptr ? ProgramCapacity{} : image_->capacity();
+  }
 
  private:
   template <class Policy>

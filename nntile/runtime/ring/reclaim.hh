@@ -40,6 +40,10 @@ template <class Policy> class Reclaim {
     machine_.table.reserve(buffers);
     for (std::uint32_t index = 0; index < machine_.table.count(); ++index) users_.prepare(index);
   }
+  /// Takes the memory for arguments, which the first task that needs some does otherwise. Throws
+  /// std::bad_alloc.
+  void reserve_arguments() { arguments_.make(); }
+  bool has_arguments() const { return arguments_.is_made(); }
   /// Lends a record to a heap, without users. Throws OutOfMemory, std::bad_alloc.
   support::Buffer& lend() {
     users_.prepare(machine_.table.count());

@@ -24,9 +24,10 @@ template <class Policy> class Replayer {
   /// does, and std::bad_alloc; nothing is submitted then.
   std::uint64_t replay(std::shared_ptr<Image const> const& image,
                        std::span<DataHandle const> bindings, std::span<std::byte const> block) {
+    if (bindings_.capacity() < bindings.size()) ++growths_;
     bindings_.bind(machine_.table, image.get(), bindings, block.size());
     forget_ended();
-    Pending<Policy>& pending = domain_.pending.take();
+    Pending<Policy>& pending = submitter_.take_pending(bindings_.uses().size(), 0);
     Flight<Policy>* flight = nullptr;
     try {
       flight = take_flight(image);
@@ -37,7 +38,7 @@ template <class Policy> class Replayer {
       pending.body = {};
       pending.body.uses = pending.uses;
       std::uint64_t const count = image->size() == 0 ? 1 : image->size();
-      if (log_.size() == log_.capacity()) log_.reserve(2 * log_.size() + 64);
+      if (log_.size() == log_.capacity()) grow_log();
       std::uint64_t const first = submitter_.submit_pending(pending, {}, count);
       log_.push_back({first, count});
       return first;
@@ -48,6 +49,16 @@ template <class Policy> class Replayer {
       throw;
     }
   }
+
+  /// Makes room for so many replays in flight of programs no larger than this one. Before the first
+  /// replay. Throws std::bad_alloc.
+  void reserve(std::uint32_t in_flight, ProgramCapacity const& program) {
+    bindings_.reserve(program.bindings);
+    log_.reserve(2 * in_flight + forget_from_);  // see forget_ended
+    machine_.scheduler.flights.reserve(in_flight, program);
+  }
+  /// How often memory was taken, that of flights included.
+  std::uint64_t growths() const { return growths_ + machine_.scheduler.flights.growths(); }
 
   /// Number of sequences of the task or replay that begins with this one.
   std::uint64_t sequences(std::uint64_t first) const {
@@ -69,6 +80,11 @@ template <class Policy> class Replayer {
     forget_from_ = 2 * log_.size() + 64;
   }
 
+  [[gnu::noinline]] void grow_log() {
+    ++growths_;
+    log_.reserve(2 * log_.size() + 64);
+  }
+
   Flight<Policy>* take_flight(std::shared_ptr<Image const> const& image) {
     Flight<Policy>* flight = nullptr;
     driver_.block_until(
@@ -87,6 +103,7 @@ template <class Policy> class Replayer {
   Submitter<Policy>& submitter_;
   DynamicArray<Entry> log_;  // ascending
   std::size_t forget_from_ = 64;
+  std::uint64_t growths_ = 0;
   support::Bindings bindings_;
 };
 

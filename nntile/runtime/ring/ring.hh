@@ -50,6 +50,7 @@ struct RingStats {
   std::uint64_t outstanding = 0;  // asynchronous tasks and replays that have not ended
   bool oversubscribed = false;    // more workers than cores: no spinning
   HeapStats step, scope, scratch, staging;
+  RingGrowths growths;
 };
 
 /// Runs tasks on `workers` threads, ordered by what they do to their buffers. Law: concept.hh; how:
@@ -136,17 +137,18 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   /// Compiles tasks into a program, whose labels' strings must live as long as it. Hints of workers
   /// are ignored, but for kinds, which are a ValueError; priorities are heeded, by even shares
   /// where there are more than the ring distinguishes. Cost: linear in the operands. Throws
-  /// ValueError: a binding, parameter or codelet that cannot be.
-  Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
-                 std::span<ProgramParameter const> parameters = {}) {
+  /// ValueError: a binding, parameter or codelet that cannot be. Needs no ring.
+  static Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
+                        std::span<ProgramParameter const> parameters = {}) {
     using namespace detail::ring;
     return Program(std::make_shared<Image const>(
         Recorder(tasks, binding_count, parameters, Policy::Device::exists).image()));
   }
   /// The same for bindings of these bytes each: replays on buffers of other sizes are refused with
   /// ValueError.
-  Program record(std::span<ProgramTask const> tasks, std::span<std::size_t const> binding_bytes,
-                 std::span<ProgramParameter const> parameters = {}) {
+  static Program record(std::span<ProgramTask const> tasks,
+                        std::span<std::size_t const> binding_bytes,
+                        std::span<ProgramParameter const> parameters = {}) {
     using namespace detail::ring;
     auto const count = static_cast<std::uint32_t>(binding_bytes.size());
     Image image = Recorder(tasks, count, parameters, Policy::Device::exists).image();
@@ -252,6 +254,11 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     stats.scope = allocator_.stats(Lifetime::scope);
     stats.scratch = allocator_.stats(Lifetime::scratch);
     stats.staging = allocator_.stats(Lifetime::staging);
+    stats.growths = growths();
+    stats.growths.buffers -= made_.buffers;
+    stats.growths.operands -= made_.operands;
+    stats.growths.tokens -= made_.tokens;
+    stats.growths.replays -= made_.replays;
     return stats;
   }
 
@@ -268,6 +275,8 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
         workers_(end_of_machine_.machine) {
     machine_.owner = this;
     if (capacities.buffers != 0) root_.driver.reclaim().reserve(capacities.buffers);
+    reserve(capacities);
+    made_ = growths();
     end_of_machine_.constructed = true;
   }
 
@@ -283,6 +292,34 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
       throw ValueError(concat("ring: a window of ", window, " tasks where 2^20 are possible"));
     return window == 0 ? Policy::Sizes::window : std::bit_ceil(std::max(window, 2u));
   }
+  void reserve(RingCapacities const& capacities) {
+    ProgramCapacity const& program = capacities.program;
+    std::uint32_t const operands = std::max(capacities.operands, usual_operands);
+    std::uint32_t const tokens = capacities.tokens + capacities.replays * program.prepared;
+    if (capacities.replays > Policy::Sizes::flights)
+      throw ValueError(concat("ring: ", capacities.replays, " replays in flight where ",
+                              Policy::Sizes::flights, " are possible"));
+    root_.submitter.reserve(std::max(operands, program.bindings));
+    if (operands > usual_operands || capacities.argument_bytes != 0)
+      root_.driver.reclaim().reserve_arguments();
+    if (capacities.buffers != 0 || capacities.records != 0)
+      machine_.claims.reserve(machine_.table.count());
+    if (tokens != 0) machine_.tokens.reserve(tokens);
+    // Each thread may be amid the end of one.
+    std::uint32_t const pending =
+        capacities.tokens + capacities.replays + machine_.scheduler.workers();
+    if (pending != machine_.scheduler.workers())
+      root_.domain.pending.reserve(pending, std::max(operands, program.bindings),
+                                   capacities.argument_bytes);
+    if (capacities.replays != 0) replayer_.reserve(capacities.replays, program);
+  }
+  static constexpr std::uint32_t usual_operands = 6;
+  RingGrowths growths() const noexcept {
+    return {machine_.table.growths() + machine_.claims.growths(),
+            root_.submitter.growths() + root_.driver.reclaim().has_arguments(),
+            machine_.tokens.growths() + machine_.root.pending.growths(), replayer_.growths()};
+  }
+
   [[gnu::noinline]] Handle allocate_slowly(std::size_t bytes, Place place, Lifetime lifetime) {
     if (lifetime == Lifetime::persistent || place != host)
       return allocate_alone(bytes, place, lifetime);
@@ -363,6 +400,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   detail::ring::Submission<Policy> root_;
   detail::ring::Allocator<Policy> allocator_;
   detail::ring::Replayer<Policy> replayer_;
+  RingGrowths made_;  // at construction
   detail::ring::Workers<Policy> workers_;
 };
 

@@ -25,6 +25,15 @@ template <class Policy> class Submitter {
 
   Wiring<Policy> const& wiring() const { return wiring_; }
 
+  /// Makes room for tasks of so many operands. Throws std::bad_alloc.
+  void reserve(std::size_t operands) {
+    wiring_.reserve(operands);
+    uses_.reserve(operands);
+    pointers_.reserve(operands);
+  }
+  /// How often memory was taken for the operands of a task.
+  std::uint64_t growths() const { return growths_ + wiring_.growths(); }
+
   /// Submits a task and returns its sequence. Throws what BufferTable::bind does, and
   /// std::bad_alloc; nothing is submitted then.
   ///
@@ -114,6 +123,11 @@ template <class Policy> class Submitter {
     std::int16_t worker;
   };
 
+  void make_operands_room(std::size_t count) {
+    if (uses_.capacity() < count) ++growths_;
+    uses_.resize(count);
+    pointers_.resize(count);
+  }
   /// As BufferTable::bind where all is usual, with the users of each operand; else false.
   bool find_usual(Task<DataHandle> const& task) {
     if (!support::BufferTable::is_usual(task.codelet)) return false;
@@ -135,15 +149,32 @@ template <class Policy> class Submitter {
 
   [[gnu::noinline]] std::uint64_t submit_any(Task<DataHandle> const& task,
                                              typename Policy::Trace::Submission& trace) {
-    uses_.resize(task.uses.size());
-    pointers_.resize(task.uses.size());
+    make_operands_room(task.uses.size());
     if (find_usual(task))
       return submit_bound(task, uses_, pointers_.data(), Groups::none, false, true, trace);
-    (void)machine_.table.bind(task, uses_.data(), pointers_.data());
-    return submit_unusual(task, uses_, pointers_.data(), trace);
+    auto const [uses, pointers] = bind(task);
+    return submit_unusual(task, uses, pointers, trace);
   }
 
  public:
+  /// Operands that were looked up, until the next task.
+  struct Bound {
+    std::span<Use<support::Buffer*> const> uses;
+    void* const* pointers;
+  };
+  /// Looks up those of a task of the root. Throws what BufferTable::bind does, std::bad_alloc.
+  Bound bind(Task<DataHandle> const& task) {
+    make_operands_room(task.uses.size());
+    (void)machine_.table.bind(task, uses_.data(), pointers_.data());
+    return {uses_, pointers_.data()};
+  }
+  /// A free pending task, with room for so many operands and bytes of arguments. Throws
+  /// std::bad_alloc.
+  Pending<Policy>& take_pending(std::size_t operands, std::size_t argument_bytes) {
+    if (!domain_.pending.has_free()) driver_.reclaim().collect();
+    return domain_.pending.take(operands, argument_bytes);
+  }
+
   /// Makes room for a task whose operands are usual; false, without waiting for any, where they are
   /// not, as that may be an error.
   [[gnu::noinline]] bool make_room_for(std::span<Use<DataHandle> const> operands,
@@ -234,7 +265,7 @@ template <class Policy> class Submitter {
   std::uint64_t submit_pending(Task<DataHandle> const& task,
                                std::span<Use<support::Buffer*> const> uses, void* const* pointers,
                                Fill fill) {
-    Pending<Policy>& pending = domain_.pending.take();
+    Pending<Policy>& pending = take_pending(uses.size(), task.arguments.size());
     try {
       pending.uses.assign(uses);
       pending.pointers.assign(std::span(pointers, uses.size()));
@@ -296,6 +327,7 @@ template <class Policy> class Submitter {
   Wiring<Policy> wiring_;
   DynamicArray<Use<support::Buffer*>> uses_;
   DynamicArray<void*> pointers_;
+  std::uint64_t growths_ = 0;
 };
 
 }  // namespace nntile::detail::ring

@@ -52,6 +52,7 @@ template <class Policy> class Wiring {
   /// Room for the users of so many operands. Throws std::bad_alloc.
   [[gnu::always_inline]] BufferUsers** prepare_users(std::size_t operands) {
     if (users_.size() < operands) {  // `listed_` may have grown by itself
+      ++growths_;
       users_.resize(operands);
       prepare(operands);
     }
@@ -123,6 +124,14 @@ template <class Policy> class Wiring {
   void prepare(std::size_t operands) {
     if (listed_.size() < operands * most_per_operand) listed_.resize(operands * most_per_operand);
   }
+  /// Makes room for all that tasks of so many operands list, which are buffers as a whole. Throws
+  /// std::bad_alloc.
+  void reserve(std::size_t operands) {
+    prepare(2 * operands);  // joins come behind what they stand for
+    if (users_.size() < operands) users_.resize(operands);
+  }
+  /// How often memory was taken for the operands of a task.
+  std::uint64_t growths() const { return growths_; }
 
   /// Links a task to the listed producers and lets it go.
   [[gnu::always_inline]] void publish(Hot& slot) {
@@ -248,7 +257,7 @@ template <class Policy> class Wiring {
       Use<support::Buffer*> const& use = uses[i];
       if (support::order_of(uses, i, groups) == Access::unordered) continue;
       for (support::Overlap const& other : support::overlaps_of(*use.handle)) {
-        if (listed_.size() < count_ + most_readers + 1) listed_.resize(2 * listed_.size() + 16);
+        if (listed_.size() < count_ + most_readers + 1) lengthen(2 * listed_.size() + 16);
         BufferUsers const& users = driver_.reclaim().users(*other.buffer);
         consider(users.writer, live);
         if (writes(use.access) || !users.readers.only_read())
@@ -318,13 +327,18 @@ template <class Policy> class Wiring {
   void join_all() {
     std::size_t first = 0;
     while (count_ - first > edges_per_slot) {
-      if (count_ == listed_.size()) listed_.resize(2 * count_);
+      if (count_ == listed_.size()) lengthen(2 * count_);
       listed_[count_++] = join({listed_.data() + first, edges_per_slot});
       first += edges_per_slot;
     }
     std::copy(listed_.begin() + static_cast<std::ptrdiff_t>(first),
               listed_.begin() + static_cast<std::ptrdiff_t>(count_), listed_.begin());
     count_ -= first;
+  }
+
+  [[gnu::noinline]] void lengthen(std::size_t listed) {
+    ++growths_;
+    listed_.resize(listed);
   }
 
   /// A task that does nothing and ends once all of these have: one that was submitted for the same
@@ -445,6 +459,7 @@ template <class Policy> class Wiring {
   std::uint64_t look_at_ = 0;     // and from which on these or room
   std::uint64_t joins_ = 0;
   std::uint64_t blocked_ = 0;
+  std::uint64_t growths_ = 0;
 };
 
 }  // namespace nntile::detail::ring

@@ -37,6 +37,18 @@ class AdoptedRanges {
     return none;
   }
 
+  /// Makes room for so many. Throws std::bad_alloc.
+  void reserve(std::uint32_t count) {
+    detail::Lock guard(mutex_);
+    nodes_.reserve(count + 1);
+    free_.reserve(count + 1);
+  }
+  /// How often memory was taken since.
+  std::uint32_t growths() const noexcept {
+    detail::Lock guard(mutex_);
+    return growths_;
+  }
+
   /// The buffer that holds a byte, what may be written first, and the generation that it was added
   /// with. Cost: O(log n).
   struct Found {
@@ -79,6 +91,7 @@ class AdoptedRanges {
 
   std::uint32_t take() {
     if (free_.empty()) {
+      if (nodes_.size() == nodes_.capacity()) ++growths_;
       if (nodes_.empty()) nodes_.push_back({});  // 0 is no node
       if (free_.capacity() <= nodes_.size())
         free_.reserve(2 * nodes_.size() + 16);  // removing never allocates
@@ -150,10 +163,11 @@ class AdoptedRanges {
     update(at);
   }
 
-  detail::Mutex mutex_;
+  mutable detail::Mutex mutex_;
   DynamicArray<Node> nodes_;
   DynamicArray<std::uint32_t> free_;
   std::uint32_t roots_[2] = {0, 0};  // of what is only read, of what may be written
+  std::uint32_t growths_ = 0;
   std::uint32_t random_ = 2463534242u;
 };
 

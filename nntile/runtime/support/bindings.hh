@@ -24,6 +24,9 @@ class Bindings {
     uses_.reserve(count);
   }
 
+  /// How many there is room for.
+  std::size_t capacity() const { return buffers_.capacity(); }
+
   /// Throws ValueError (there is no program; the wrong number of bindings; too few parameters; two
   /// bindings that name one buffer; one of another size than was recorded), LifetimeError (a
   /// handle; a locked buffer; one that is read before anything wrote it) and std::bad_alloc.

@@ -310,8 +310,11 @@ class BufferTable {
   /// std::bad_alloc.
   void reserve(std::uint32_t records) {
     records_.reserve(records);
+    ranges_.reserve(records);
     scopes_.reserve(64);
   }
+  /// How often memory was taken for records, and for the ranges of addresses.
+  std::uint64_t growths() const noexcept { return records_.growths() + ranges_.growths(); }
 
   /// Opens a scope that owns later allocations of its lifetime. Throws LifetimeError for
   /// `persistent`.

@@ -101,10 +101,22 @@ template <class Policy> class Claims {
   void prepare(std::span<Use<Buffer*> const> uses) {
     for (Use<Buffer*> const& use : uses) {
       if (use.access != Access::accumulate || use.handle->claim != nullptr) continue;
-      claims_.push_back(std::make_unique<Claim<Policy>>());
-      use.handle->claim = claims_.back().get();
+      if (given_ == reserved_) {
+        claims_.push_back(std::make_unique<Claim<Policy>>());
+        use.handle->claim = claims_.back().get();
+      } else {
+        use.handle->claim = &first_[given_++];
+      }
     }
   }
+  /// Makes those of the first `count` records that need one, before any does. Throws
+  /// std::bad_alloc.
+  void reserve(std::uint32_t count) {
+    first_ = std::make_unique<Claim<Policy>[]>(count);
+    reserved_ = count;
+  }
+  /// How often memory was taken later. The submitter.
+  std::uint64_t growths() const { return claims_.size(); }
 
   /// Takes the claims that the task lacks; true if it holds all. Else it is queued, and the
   /// thread that releases the claim goes on with it.
@@ -137,6 +149,9 @@ template <class Policy> class Claims {
     return *static_cast<Claim<Policy>*>(buffer.claim);
   }
 
+  std::unique_ptr<Claim<Policy>[]> first_;
+  std::uint32_t reserved_ = 0;
+  std::uint32_t given_ = 0;
   DynamicArray<std::unique_ptr<Claim<Policy>>> claims_;
 };
 

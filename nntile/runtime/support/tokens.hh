@@ -166,10 +166,17 @@ template <class Policy> class BasicTokens {
     while (inside_.load(std::memory_order_acquire) != 0) Policy::Clock::yield_core();
   }
 
-  /// Makes room for so many tokens at a time, from one thread. Throws std::bad_alloc.
-  void reserve(std::uint32_t count) { records_.reserve(count); }
-  /// The number of times that memory was taken for more tokens at a time.
-  std::uint32_t growths() const noexcept { return records_.chunks(); }
+  /// Makes room for so many tokens at a time, and a poll of each, from one thread. Throws
+  /// std::bad_alloc.
+  void reserve(std::uint32_t count) {
+    records_.reserve(count);
+    detail::Lock<Mutex> guard(mutex_);
+    polls_.reserve(count);
+  }
+  /// Times that memory was taken for more tokens at a time, or for more polls.
+  std::uint32_t growths() const noexcept {
+    return records_.chunks() + poll_growths_.load(std::memory_order_relaxed);
+  }
 
  private:
   using Mutex = typename Policy::Mutex;
@@ -244,6 +251,8 @@ template <class Policy> class BasicTokens {
       ~Hold() { self.leave(record, id); }
     } const hold{self, *record, id};
     detail::Lock<Mutex> guard(self.mutex_);
+    if (self.polls_.size() == self.polls_.capacity())
+      self.poll_growths_.fetch_add(1, std::memory_order_relaxed);
     self.polls_.push_back({self.next_poll_ + 1,
                            {owner, id, &finish, &add_poll},
                            function,
@@ -307,6 +316,7 @@ template <class Policy> class BasicTokens {
   DrivingThread* thread_;
   std::atomic<std::uint64_t> outstanding_{0};
   std::atomic<std::uint64_t> polls_count_{0};
+  std::atomic<std::uint32_t> poll_growths_{0};
   std::atomic<std::int64_t> last_due_[2]{};                    // of workers, of the driver
   typename Policy::template Atomic<std::uint32_t> inside_{0};  // threads that complete a task
   Records records_;

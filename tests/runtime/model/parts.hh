@@ -537,9 +537,9 @@ inline void complete_and_quiesce() {
 template <std::uint32_t opened> void ask_pending() {
   nntile::detail::ring::PendingTable<Policy<2>> table;
   Plain<int> written;
-  auto& first = table.take();
+  auto& first = table.take(0, 0);
   table.open(first, 1);
-  for (std::uint64_t i = 2; i <= opened; ++i) table.open(table.take(), i);
+  for (std::uint64_t i = 2; i <= opened; ++i) table.open(table.take(0, 0), i);
   together(
       [&] {
         written = 1;
@@ -547,9 +547,9 @@ template <std::uint32_t opened> void ask_pending() {
         table.ended(first);
       },
       [&] {
-        table.open(table.take(), opened + 1);
+        table.open(table.take(0, 0), opened + 1);
         table.collect([](auto&) {});
-        table.open(table.take(), opened + 2);
+        table.open(table.take(0, 0), opened + 2);
         for (std::uint64_t i = opened + 1; i <= opened + 2; ++i)
           Exploration::current->check(table.is_open(i), "a pending task counts as ended");
       },
@@ -566,7 +566,7 @@ inline void ask_amid_moves() {
   nntile::detail::ring::PendingTable<Policy<2>> table;
   std::uint64_t sequence = 0;
   auto const open = [&]() -> auto& {
-    auto& task = table.take();
+    auto& task = table.take(0, 0);
     table.open(task, ++sequence);
     return task;
   };
