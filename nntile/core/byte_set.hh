@@ -12,10 +12,30 @@ namespace nntile {
 
 /// A set of offsets, as disjoint runs.
 class ByteSet {
+  struct Run {
+    std::size_t begin, end;
+  };
+
  public:
+  /// Memory that `subtract` may use again.
+  struct Scratch {
+    std::vector<Run> taken, kept;
+    void reserve(std::size_t runs) {
+      taken.reserve(runs);
+      kept.reserve(runs);
+    }
+    std::size_t capacity() const { return taken.capacity() + kept.capacity(); }
+  };
+
   ByteSet() = default;
   /// The bytes of a normalized region. Throws std::bad_alloc.
-  explicit ByteSet(Region const& region) : runs_(runs_of(region)) {}
+  explicit ByteSet(Region const& region) { assign(region); }
+
+  /// Becomes the bytes of a normalized region. Throws std::bad_alloc.
+  void assign(Region const& region) { find_runs(region, runs_); }
+  void clear() noexcept { runs_.clear(); }
+  /// Makes room for so many runs. Throws std::bad_alloc.
+  void reserve(std::size_t runs) { runs_.reserve(runs); }
 
   bool empty() const { return runs_.empty(); }
 
@@ -32,11 +52,16 @@ class ByteSet {
   /// Takes a normalized region out. Cost: linear in the runs of both within the region's span, and
   /// a move of those behind. Throws std::bad_alloc; nothing has changed then.
   void subtract(Region const& region) {
+    Scratch scratch;
+    subtract(region, scratch);
+  }
+  void subtract(Region const& region, Scratch& scratch) {
     if (region.bytes == 0) return;
-    std::vector<Run> const taken = runs_of(region);
+    auto& [taken, kept] = scratch;
+    find_runs(region, taken);
+    kept.clear();
     auto const first = behind(taken.front().begin);
     auto last = first;
-    std::vector<Run> kept;
     auto next = taken.begin();
     for (; last != runs_.end() && last->begin < taken.back().end; ++last) {
       Run run = *last;
@@ -60,20 +85,19 @@ class ByteSet {
       runs_.insert(place + fit, kept.begin() + fit, kept.end());
   }
 
- private:
-  struct Run {
-    std::size_t begin, end;
-  };
+  /// Runs that there is memory for.
+  std::size_t capacity() const { return runs_.capacity(); }
 
+ private:
   /// Ascending and disjoint.
-  static std::vector<Run> runs_of(Region const& region) {
-    std::vector<Run> runs;
+  static void find_runs(Region const& region, std::vector<Run>& runs) {
+    runs.clear();
     bool ascending = true;
     each_run(region, [&](std::size_t begin, std::size_t end) {
       ascending &= runs.empty() || begin > runs.back().end;
       runs.push_back({begin, end});
     });
-    if (ascending) return runs;
+    if (ascending) return;
     std::sort(runs.begin(), runs.end(), [](Run a, Run b) { return a.begin < b.begin; });
     std::size_t count = 1;
     for (std::size_t i = 1; i < runs.size(); ++i) {
@@ -83,7 +107,6 @@ class ByteSet {
         runs[count - 1].end = std::max(runs[count - 1].end, runs[i].end);
     }
     runs.resize(count);
-    return runs;
   }
   /// The first run that ends behind that byte.
   std::vector<Run>::const_iterator behind(std::size_t byte) const {

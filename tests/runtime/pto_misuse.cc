@@ -46,10 +46,10 @@ TEST_CASE("a runtime that cannot be made says why", "[runtime][pto_misuse]") {
     CHECK(pto_create(&options, nullptr) == nullptr);
     return std::string(error.message);
   };
-  CHECK_THAT(refused({-1, 0, 0, 0, 0}), Catch::Contains("-1 workers where 1 to 1024"));
-  CHECK_THAT(refused({1, -5, 0, 0, 0}), Catch::Contains("max_tasks of -5"));
-  CHECK_THAT(refused({2, 0, 0, 2, 1}), Catch::Contains("2 workers of kind cube and 1"));
-  CHECK_THAT(refused({2, 0, 0, -1, 0}), Catch::Contains("-1 workers of kind cube"));
+  CHECK_THAT(refused({-1, 0, 0, 0, 0, 0}), Catch::Contains("-1 workers where 1 to 1024"));
+  CHECK_THAT(refused({1, -5, 0, 0, 0, 0}), Catch::Contains("max_tasks of -5"));
+  CHECK_THAT(refused({2, 0, 0, 2, 1, 0}), Catch::Contains("2 workers of kind cube and 1"));
+  CHECK_THAT(refused({2, 0, 0, -1, 0, 0}), Catch::Contains("-1 workers of kind cube"));
   PtoError error{PTO_INTERNAL, "old"};
   Runtime* const rt = pto_create(nullptr, &error);
   CHECK(error.code == PTO_OK);
@@ -303,8 +303,12 @@ TEST_CASE("a span may not cover what the runtime gives", "[runtime][pto_misuse]"
 TEST_CASE("random calls do no harm", "[runtime][pto_misuse]") {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     CAPTURE(seed);
-    PtoOptions const options{seed % 2 == 0 ? 2 : 1, seed % 3 == 0 ? 8 : 0,
-                             seed % 5 == 0 ? 2048u : 0u, seed % 4 == 0, 0};
+    PtoOptions const options{seed % 2 == 0 ? 2 : 1,
+                             seed % 3 == 0 ? 8 : 0,
+                             seed % 5 == 0 ? 2048u : 0u,
+                             seed % 4 == 0,
+                             0,
+                             0};
     Runtime* const rt = pto_create(&options, nullptr);
     PtoKernel const touch_nothing = [](PtoCall const* call) -> std::int32_t {
       return call->num_buffers == 3;

@@ -44,7 +44,7 @@ class PtoProgram {
 
   explicit PtoProgram(std::int32_t workers, std::int32_t max_tasks = 0, std::uint64_t heap_size = 0,
                       std::int32_t cube_workers = 0, std::int32_t vector_workers = 0) {
-    PtoOptions const options{workers, max_tasks, heap_size, cube_workers, vector_workers};
+    PtoOptions const options{workers, max_tasks, heap_size, cube_workers, vector_workers, 0};
     rt_ = pto_create(&options, nullptr);
     if (rt_ == nullptr) throw std::runtime_error("no runtime");
     reg(set, "set", [](PtoCall const* call) -> std::int32_t { return put(call, 0, 0); });

@@ -202,7 +202,7 @@ TEST_CASE("random orchestration functions leave what they would one task at a ti
     for (int const workers : {1, 2, 8}) {
       CAPTURE(seed, workers);
       std::int32_t const of_kind = seed % 4 == 0 && workers == 8 ? 3 : 0;
-      PtoOptions const options{workers, seed % 3 == 0 ? 50 : 0, 0, of_kind, of_kind};
+      PtoOptions const options{workers, seed % 3 == 0 ? 50 : 0, 0, of_kind, of_kind, 0};
       Runtime* const rt = pto_create(&options, nullptr);
       REQUIRE(rt != nullptr);
       Orchestration(rt, seed).run(150);

@@ -9,8 +9,10 @@
 #include <span>
 #include <vector>
 
+#include "nntile/runtime/regions.hh"
 #include "nntile/runtime/ring/blocks.hh"
 #include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/scope.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
@@ -226,6 +228,47 @@ TEST_CASE("with room for replays they take none", "[runtime][ring_capacities]") 
   (void)ring.replay(chain(150), cells, std::as_bytes(std::span(&zero, 1)));
   ring.wait_all();
   CHECK(ring.stats().growths.replays > 0);
+}
+
+TEST_CASE("with room for regions making them takes none", "[runtime][ring_capacities]") {
+  constexpr std::size_t buffers = 3, each = 10;
+  Ring ring(workers(1), {.step = {1 << 16, OnFull::fail},
+                         .records = 2 * buffers,
+                         .buffers = 2 * buffers * each + 1,
+                         .operands = 6,
+                         .argument_bytes = 8});
+  ring.reserve_regions({.regions = 2 * buffers * each,
+                        .overlaps = 3,
+                        .buffers = buffers + 1,
+                        .regions_each = 2 * each,
+                        .runs = 2 * each});
+  RingGrowths const first = ring.stats().growths;
+  AllocationCount const allocations;
+  for (int round = 0; round < 50; ++round) {
+    auto const step = scope(ring, Lifetime::step);
+    for (std::size_t b = 0; b < buffers; ++b) {
+      DataHandle const whole = ring.allocate(64 * each, host, Lifetime::step);
+      std::byte* const begin = ring.address(whole);
+      for (std::size_t i = 0; i < each; ++i) {
+        auto const tile = ring.region(whole, {64 * i, 32, {}});
+        auto const strided = ring.region(whole, {64 * i + 32, 8, {{2, 16}}});
+        CHECK(ring.region_at(begin + 64 * i, {0, 32, {}}) == tile);
+        (void)submit(ring, put_codelet, {{tile, Access::write}}, 1L);
+        (void)submit(ring, put_codelet, {{strided, Access::write}}, 1L);
+        (void)submit(ring, sum_codelet, {{tile, Access::update}}, 1L);
+        if (i % 3 == 0) ring.retire(strided);
+      }
+      ring.wait_all();
+    }
+  }
+  CHECK(allocations.calls() == 0);
+  CHECK(ring.stats().growths.sum() == first.sum());
+  auto const step = scope(ring, Lifetime::step);
+  for (std::size_t b = 0; b < buffers; ++b) {
+    DataHandle const whole = ring.allocate(64 * 4 * each, host, Lifetime::step);
+    for (std::size_t i = 0; i < 4 * each; ++i) (void)ring.region(whole, {64 * i, 32, {}});
+  }
+  CHECK(ring.stats().growths.regions > first.regions);
 }
 
 TEST_CASE("a ring without capacities counts what it takes", "[runtime][ring_capacities]") {

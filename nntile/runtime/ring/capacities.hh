@@ -55,8 +55,8 @@ struct RingCapacities {
   /// Task slots, 2 to 2^20, rounded up to a power of two; 0 for the policy's. A submitter that is
   /// further ahead of its oldest unfinished task is held back. 192 bytes a slot.
   std::uint32_t window = 0;
-  /// Buffers outside of heaps that the ring names at a time before it takes memory for more; 240
-  /// bytes each.
+  /// Buffers outside of heaps, and regions, that the ring names at a time before it takes memory
+  /// for more; 240 bytes each. What else regions need is `reserve_regions`'.
   std::uint32_t buffers = 0;
   /// Most operands of one task that is submitted alone; 0 for 6.
   std::uint32_t operands = 0;
@@ -91,11 +91,12 @@ struct HeapStats {
 /// memory of buffers.
 struct RingGrowths {
   std::uint64_t buffers = 0;   // room for their records
+  std::uint64_t regions = 0;   // for what else is kept of regions
   std::uint64_t operands = 0;  // room for those of one task
   std::uint64_t tokens = 0;    // for asynchronous tasks, their arguments, and the polls of tokens
   std::uint64_t replays = 0;   // for flights and what their programs need
 
-  std::uint64_t sum() const { return buffers + operands + tokens + replays; }
+  std::uint64_t sum() const { return buffers + regions + operands + tokens + replays; }
 };
 
 }  // namespace nntile

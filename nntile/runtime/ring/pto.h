@@ -163,6 +163,10 @@ typedef struct PtoOptions {
                             waits where there is no room. 0: as much as it takes */
   int32_t cube_workers;   /* of the workers, those that serve WORKER_CUBE, */
   int32_t vector_workers; /* and WORKER_VECTOR; the others serve WORKER_CPU. Both 0: all serve all */
+  int32_t max_buffers;    /* that are known at a time, parts of them and ended ones included, and tasks
+                             of blocks or asynchronous ones that have not ended: up to this many, where
+                             scopes have heap_size bytes, no call takes memory from the system, but for
+                             pto_alloc outside of scopes and for errors. 0: no memory is taken ahead */
 } PtoOptions;
 
 typedef struct PtoError {

@@ -3,6 +3,7 @@
 // The PTO calls (pto.h) in C++, over a ring of any policy. Errors are thrown; who exports C symbols
 // turns them into codes (pto_errors.hh).
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -35,6 +36,10 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
         kinds_{options.cube_workers, options.vector_workers},
         ring_(ring_options(options), ring_capacities(options), kinds_),
         buffers_(ring_) {
+    if (options.max_buffers < 0 || options.max_buffers > most_buffers)
+      throw ValueError(concat("pto_create: max_buffers of ", options.max_buffers, " where 0 to ",
+                              most_buffers, " are possible"));
+    if (options.max_buffers != 0) reserve(static_cast<std::size_t>(options.max_buffers));
     task_descriptors = tasks_.descriptors();
   }
 
@@ -136,6 +141,8 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
   void check_destroy() { (void)ring_.drive("pto_destroy"); }
   detail::pto::FirstError& first_error() { return first_error_; }
   Ring& ring() { return ring_; }
+  /// How often memory was taken for the addresses of buffers.
+  std::uint64_t address_growths() const { return buffers_.growths(); }
 
  private:
   using Block = detail::pto::Block;
@@ -181,6 +188,15 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
     void* first_output = nullptr;                          // of those that submission gives
   };
 
+  static constexpr std::int32_t most_buffers = 1 << 24;
+  static constexpr std::size_t most_argument_bytes =
+      sizeof(detail::pto::TaskArguments) + PTO_MAX_PARAMS * 2 * sizeof(void*);
+
+  void reserve(std::size_t buffers) {
+    buffers_.reserve(buffers, 64);
+    ring_.reserve_regions({.regions = buffers, .buffers = buffers});
+  }
+
   static RuntimeOptions ring_options(PtoOptions const& options) {
     RuntimeOptions result;
     if (options.workers != 0) result.workers = options.workers;
@@ -190,6 +206,12 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
     RingCapacities result;
     if (options.heap_size != 0)
       result.step = result.scope = result.scratch = {options.heap_size, OnFull::wait};
+    if (options.max_buffers > 0 && options.max_buffers <= most_buffers) {
+      result.buffers = result.tokens = static_cast<std::uint32_t>(options.max_buffers);
+      result.records = std::max(result.buffers, Policy::Sizes::heap_records);
+      result.operands = PTO_MAX_PARAMS;
+      result.argument_bytes = sizeof(detail::BlockHeader) + most_argument_bytes;
+    }
     return result;
   }
 
@@ -291,7 +313,7 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
     std::size_t const count = task.operands.size();
     TaskArguments const head{&task.kernel, &record, id, task.repeat,
                              static_cast<std::int32_t>(count)};
-    alignas(TaskArguments) std::byte bytes[sizeof head + PTO_MAX_PARAMS * 2 * sizeof(void*)];
+    alignas(TaskArguments) std::byte bytes[most_argument_bytes];
     std::memcpy(bytes, &head, sizeof head);
     std::byte* const pointers = bytes + sizeof head;
     std::byte* const sizes = pointers + count * sizeof(void*);

@@ -79,6 +79,16 @@ class AddressMap {
 
   Block& operator[](Index index) { return blocks_[index]; }
 
+  /// Makes room for so many buffers, and for as many that have ended, each between two of them.
+  /// Throws std::bad_alloc.
+  void reserve(std::size_t buffers) {
+    ranges_.reserve(2 * buffers + 3);
+    blocks_.reserve(buffers);
+    free_.reserve(buffers);
+  }
+  /// How often memory was taken.
+  std::uint64_t growths() const { return growths_; }
+
   /// The first range that shares bytes with [begin, begin + bytes); null if none does.
   Range const* overlapping(std::uintptr_t begin, std::size_t bytes) const {
     auto const range = behind(begin);
@@ -94,7 +104,10 @@ class AddressMap {
 
   /// Adds a buffer, over nothing but what has ended. Throws std::bad_alloc, having changed nothing.
   Index add(Block const& block) {
-    ranges_.reserve(ranges_.size() + 2);
+    if (ranges_.capacity() < ranges_.size() + 2) {
+      ranges_.reserve(2 * ranges_.size() + 2);
+      ++growths_;
+    }
     Index const index = take(block);
     std::uintptr_t const begin = block.begin, end = begin + block.bytes;
     auto first = behind(begin);
@@ -163,7 +176,9 @@ class AddressMap {
 
   Index take(Block const& block) {
     if (free_.empty()) {
-      free_.reserve(blocks_.size() + 1);  // so that removing never allocates
+      if (blocks_.size() == blocks_.capacity() || free_.capacity() == blocks_.size()) ++growths_;
+      if (free_.capacity() == blocks_.size())
+        free_.reserve(2 * blocks_.size() + 1);  // so that removing never allocates
       blocks_.push_back(block);
       return static_cast<Index>(blocks_.size() - 1);
     }
@@ -176,6 +191,7 @@ class AddressMap {
   std::vector<Range> ranges_;
   std::vector<Block> blocks_;
   std::vector<Index> free_;
+  std::uint64_t growths_ = 0;
 };
 
 }  // namespace nntile::detail::pto

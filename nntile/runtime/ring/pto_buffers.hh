@@ -53,6 +53,13 @@ template <class Ring> class Buffers {
   explicit Buffers(Ring& ring) : ring_(ring) {}
 
   Block& operator[](Index index) { return map_[index]; }
+  /// Makes room for so many buffers, and scopes inside of each other. Throws std::bad_alloc.
+  void reserve(std::size_t buffers, std::size_t scopes) {
+    map_.reserve(buffers);
+    scopes_.reserve(scopes);
+  }
+  /// How often memory was taken for the addresses of buffers.
+  std::uint64_t growths() const { return map_.growths(); }
 
   /// Makes a buffer of the innermost scope. Throws ValueError, OutOfMemory, DeadlockError.
   Index take(Subject const& subject, std::size_t bytes) {
@@ -85,7 +92,7 @@ template <class Ring> class Buffers {
   }
 
   void scope_begin() {
-    scopes_.reserve(scopes_.size() + 1);
+    if (scopes_.size() == scopes_.capacity()) scopes_.reserve(2 * scopes_.size() + 4);
     Lifetime const lifetime = lifetime_at(scopes_.size() + 1);
     ring_.open_scope(lifetime, {"pto_scope_begin, depth", static_cast<int>(scopes_.size() + 1)});
     scopes_.push_back({lifetime, AddressMap::ended});

@@ -256,6 +256,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     stats.staging = allocator_.stats(Lifetime::staging);
     stats.growths = growths();
     stats.growths.buffers -= made_.buffers;
+    stats.growths.regions -= made_.regions;
     stats.growths.operands -= made_.operands;
     stats.growths.tokens -= made_.tokens;
     stats.growths.replays -= made_.replays;
@@ -315,7 +316,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   }
   static constexpr std::uint32_t usual_operands = 6;
   RingGrowths growths() const noexcept {
-    return {machine_.table.growths() + machine_.claims.growths(),
+    return {machine_.table.growths() + machine_.claims.growths(), machine_.table.region_growths(),
             root_.submitter.growths() + root_.driver.reclaim().has_arguments(),
             machine_.tokens.growths() + machine_.root.pending.growths(), replayer_.growths()};
   }

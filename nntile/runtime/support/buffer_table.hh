@@ -46,7 +46,7 @@
 
 namespace nntile::support {
 
-class RegionMap;
+struct RegionStore;
 
 /// The buffers of one runtime, one record each. Law: above.
 class BufferTable {
@@ -61,7 +61,7 @@ class BufferTable {
   /// In a child process, owners' memory and a source's are the parent's to release.
   ~BufferTable() {
     if (thread_ == nullptr || !thread_->in_child()) release_all();
-    if (region_map_ != nullptr) end_region_map_(region_map_);
+    if (region_store_ != nullptr) region_store_calls_->end(region_store_);
   }
 
   /// Frees or releases what is still alive; before a source of storage dies. Only the destructor
@@ -315,6 +315,10 @@ class BufferTable {
   }
   /// How often memory was taken for records, and for the ranges of addresses.
   std::uint64_t growths() const noexcept { return records_.growths() + ranges_.growths(); }
+  /// The same for regions, beside their records.
+  std::uint64_t region_growths() const noexcept {
+    return region_store_ == nullptr ? 0 : region_store_calls_->growths(*region_store_);
+  }
 
   /// Opens a scope that owns later allocations of its lifetime. Throws LifetimeError for
   /// `persistent`.
@@ -479,9 +483,13 @@ class BufferTable {
   Scopes scopes_;
   AdoptedRanges ranges_;
   bool is_found_ = false;  // by address: new buffers enter `ranges_`
-  // Handles by address, once regions.hh has made the map, and what ends it.
-  RegionMap* region_map_ = nullptr;
-  void (*end_region_map_)(RegionMap*) noexcept = nullptr;
+  // Handles by address, and what is kept of regions, once regions.hh has made it.
+  RegionStore* region_store_ = nullptr;
+  struct RegionStoreCalls {
+    void (*end)(RegionStore*) noexcept;
+    std::uint64_t (*growths)(RegionStore const&) noexcept;
+  };
+  RegionStoreCalls const* region_store_calls_ = nullptr;
 };
 
 }  // namespace nntile::support

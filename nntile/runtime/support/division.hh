@@ -12,6 +12,7 @@
 #include "nntile/core/region.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/failures.hh"
+#include "nntile/runtime/support/free_stack.hh"
 #include "nntile/runtime/support/parts.hh"
 
 namespace nntile::support {
@@ -20,16 +21,24 @@ namespace nntile::support {
 struct RegionPart : Part {
   Region region;  // normalized
   std::vector<Overlap> list;
+  RegionPart* next_free = nullptr;
 
-  /// Throws std::bad_alloc.
-  void reserve() {
-    if (list.size() == list.capacity()) list.reserve(2 * list.size() + 4);
+  /// Room for one more; whether that took memory. Throws std::bad_alloc.
+  bool reserve() {
+    bool const grows = list.size() == list.capacity();
+    if (grows) list.reserve(2 * list.size() + 4);
     set_overlaps();
+    return grows;
   }
   /// After `reserve`.
   void add(Overlap const& other) noexcept {
     list.push_back(other);
     set_overlaps();
+  }
+  void clear() noexcept {
+    list.clear();
+    set_overlaps();
+    ended = false;
   }
   void remove(Buffer const& other) noexcept {
     std::erase_if(list, [&](Overlap const& own) { return own.buffer == &other; });
@@ -49,12 +58,17 @@ struct MarkedBytes {
   ByteSet bytes;
 };
 
+class RegionPool;
+
 struct RegionDivision : Division {
+  RegionPool* pool = nullptr;
+  RegionDivision* next_free = nullptr;
   RegionPart all;
   std::vector<std::unique_ptr<RegionPart>> parts;
   /// Bytes that no task, lock or adopt has written, as long as the whole is `unwritten`. The
   /// driver's.
   ByteSet unwritten;
+  ByteSet::Scratch scratch;  // for that
   /// Under the lock of Failures. The whole's mark is 0 if nothing is marked; else, where this is
   /// empty, all bytes are.
   std::vector<MarkedBytes> marks;
@@ -62,6 +76,75 @@ struct RegionDivision : Division {
   static RegionDivision& of(Division& division) noexcept {
     return static_cast<RegionDivision&>(division);
   }
+};
+
+/// What is kept of regions and divisions that have ended, with the memory of their lists.
+class RegionPool {
+ public:
+  RegionPool() = default;
+  RegionPool(RegionPool const&) = delete;
+  RegionPool& operator=(RegionPool const&) = delete;
+  ~RegionPool() {
+    while (RegionPart* const part = parts_.pop()) delete part;
+    while (RegionDivision* const division = divisions_.pop()) delete division;
+  }
+
+  /// On the driving thread. Throw std::bad_alloc.
+  std::unique_ptr<RegionPart> take_part() {
+    if (RegionPart* const part = parts_.pop()) return std::unique_ptr<RegionPart>(part);
+    ++growths_;
+    return std::make_unique<RegionPart>();
+  }
+  std::unique_ptr<RegionDivision> take_division() {
+    if (RegionDivision* const division = divisions_.pop())
+      return std::unique_ptr<RegionDivision>(division);
+    ++growths_;
+    auto division = std::make_unique<RegionDivision>();
+    division->pool = this;
+    return division;
+  }
+  /// Makes regions that overlap so many others each, and divisions into so many each, whose bytes
+  /// are in so many runs.
+  void reserve(std::size_t regions, std::size_t overlaps, std::size_t divisions,
+               std::size_t regions_each, std::size_t runs) {
+    for (std::size_t i = 0; i < regions; ++i) {
+      auto part = std::make_unique<RegionPart>();
+      part->list.reserve(overlaps);
+      parts_.put_back(*part.release());
+    }
+    for (std::size_t i = 0; i < divisions; ++i) {
+      auto division = std::make_unique<RegionDivision>();
+      division->pool = this;
+      division->all.list.reserve(regions_each);
+      division->parts.reserve(regions_each);
+      division->unwritten.reserve(2 * runs);  // as `subtract` asks for
+      division->scratch.reserve(runs);
+      divisions_.put_back(*division.release());
+    }
+  }
+
+  /// Any thread.
+  void give_back(std::unique_ptr<RegionPart> part) noexcept {
+    part->clear();
+    parts_.push(*part.release());
+  }
+  void give_back(std::unique_ptr<RegionDivision> division) noexcept {
+    for (auto& part : division->parts) give_back(std::move(part));
+    division->parts.clear();
+    division->all.clear();
+    division->locked = 0;
+    division->marks.clear();
+    divisions_.push(*division.release());
+  }
+
+  /// How often memory was taken. The driving thread's.
+  std::uint64_t growths() const noexcept { return growths_; }
+  void count_growth(bool one = true) noexcept { growths_ += one; }
+
+ private:
+  FreeStack<RegionPart> parts_;
+  FreeStack<RegionDivision> divisions_;
+  std::uint64_t growths_ = 0;
 };
 
 /// The functions of PartCalls.
@@ -84,8 +167,11 @@ class DivisionCalls {
   static void note_written(Part const& part) noexcept {
     RegionDivision& division = division_of(part);
     if (!division.whole->is(Buffer::unwritten)) return;
+    auto const room = [&] { return division.unwritten.capacity() + division.scratch.capacity(); };
+    std::size_t const before = room();
     try {
-      division.unwritten.subtract(region_of(part));
+      division.unwritten.subtract(region_of(part), division.scratch);
+      division.pool->count_growth(room() != before);
       if (!division.unwritten.empty()) return;
     } catch (std::bad_alloc const&) {
     }
@@ -100,7 +186,7 @@ class DivisionCalls {
       if (!std::exchange(part->ended, true)) ++part->buffer->generation;
   }
   static void end(Division& division, BufferTable* table) noexcept {
-    std::unique_ptr<RegionDivision> const own(&RegionDivision::of(division));
+    std::unique_ptr<RegionDivision> own(&RegionDivision::of(division));
     if (table == nullptr) return;
     void_handles(division);
     for (auto const& part : own->parts) {
@@ -108,6 +194,8 @@ class DivisionCalls {
       part->buffer->part.store(nullptr, std::memory_order_relaxed);
       table->records_.push(*part->buffer);
     }
+    RegionPool& pool = *own->pool;
+    pool.give_back(std::move(own));
   }
 
   /// The oldest failure that has left bytes of the part undefined.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Handles by address and shape (the TensorMap).
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +41,17 @@ class RegionMap {
       return {};
     return handle;
   }
+
+  /// Makes room for so many valid handles at a time, whatever becomes void. Throws std::bad_alloc.
+  void reserve(std::size_t handles) {
+    std::size_t const size = size_for(handles);
+    if (size <= entries_.size()) return;
+    entries_.assign(size, {});
+    spare_.assign(size, {});
+    shift_ = shift_of(size);
+  }
+  /// How often memory was taken.
+  std::uint64_t growths() const { return growths_; }
 
   /// live(handle) says whether a handle is valid. Throws std::bad_alloc.
   template <class Live>
@@ -90,17 +102,25 @@ class RegionMap {
   template <class Live> void grow(Live live) {
     std::size_t kept = 1;
     for (Entry const& entry : entries_) kept += live(entry.handle);
-    std::size_t size = least;
-    while (size < 4 * kept) size *= 2;
-    std::vector<Entry> old(size);
+    std::size_t const size = std::max(size_for(kept), entries_.size());
+    if (size > spare_.capacity()) ++growths_;
+    spare_.assign(size, {});
     shift_ = shift_of(size);
-    old.swap(entries_);
+    spare_.swap(entries_);
     used_ = 0;
-    for (Entry const& entry : old)
+    for (Entry const& entry : spare_)
       if (live(entry.handle)) put(entry);
+  }
+  /// Where half of the entries may be of void handles before it has to grow.
+  static std::size_t size_for(std::size_t handles) {
+    std::size_t size = least;
+    while (size < 4 * handles) size *= 2;
+    return size;
   }
 
   std::vector<Entry> entries_ = std::vector<Entry>(least);
+  std::vector<Entry> spare_;  // of the table before
+  std::uint64_t growths_ = 0;
   std::size_t used_ = 0;
   unsigned shift_ = shift_of(least);
 };

@@ -15,7 +15,27 @@
 #include "nntile/runtime/support/region_map.hh"
 #include "nntile/runtime/support/storage_calls.hh"
 
+namespace nntile {
+
+/// Room for the regions of a runtime: see `reserve_regions`.
+struct RegionRoom {
+  std::size_t regions = 0;       // valid at a time, or in use by tasks
+  std::size_t overlaps = 8;      // other ones of the same buffer that share bytes with one
+  std::size_t buffers = 0;       // that have regions at a time
+  std::size_t regions_each = 8;  // of one buffer
+  std::size_t runs = 8;          // of bytes that no task has written, in one buffer, or of a region
+};
+
+}  // namespace nntile
+
 namespace nntile::support {
+
+/// What a table keeps of its regions.
+struct RegionStore {
+  RegionMap map;
+  RegionPool pool;
+  std::uint64_t growths() const noexcept { return map.growths() + pool.growths(); }
+};
 
 /// A part of a buffer, as it was asked for.
 struct RegionRequest {
@@ -73,13 +93,21 @@ class Regions {
   /// The same of `bytes` bytes without steps, where one look finds it; default otherwise.
   [[gnu::always_inline]] DataHandle find_at_once(void const* address,
                                                  std::size_t bytes) const noexcept {
-    if (table_.region_map_ == nullptr) [[unlikely]]
+    if (table_.region_store_ == nullptr) [[unlikely]]
       return {};
-    return table_.region_map_->find_at_once(address, bytes, [this](DataHandle handle) {
+    return table_.region_store_->map.find_at_once(address, bytes, [this](DataHandle handle) {
       Buffer const& buffer = table_[handle.index];
       return buffer.generation == handle.generation && !has_lost_whole(buffer);
     });
   }
+  /// Makes room. Before the first region. Throws std::bad_alloc.
+  void reserve(RegionRoom const& room) {
+    store().map.reserve(room.regions + room.buffers);
+    // The whole of a buffer is one of those that its regions overlap.
+    store().pool.reserve(room.regions, room.overlaps + 1, room.buffers, room.regions_each,
+                         room.runs);
+  }
+
   /// Lets find_known find a buffer by its own address.
   void remember_whole(Buffer const& whole) noexcept { remember(whole, {0, whole.bytes, {}}); }
 
@@ -91,17 +119,19 @@ class Regions {
     if (!whole.is(Buffer::divided)) divide(whole);
     RegionDivision& division = division_of(whole);
     sweep(division, has_ended);
-    auto part = std::make_unique<RegionPart>();
+    RegionPool& pool = *division.pool;
+    auto part = pool.take_part();
     part->division = &division;
     part->region = request.region;
     part->offset = request.region.offset;
     for_each_other(division, request.region, [&](RegionPart& other) {
-      other.reserve();
-      part->reserve();
+      pool.count_growth(other.reserve());
+      pool.count_growth(part->reserve());
       part->add({other.buffer, covers(part->region, other.region)});
     });
-    if (division.parts.size() == division.parts.capacity())
-      division.parts.reserve(2 * division.parts.size() + 4);
+    bool const grows = division.parts.size() == division.parts.capacity();
+    pool.count_growth(grows);
+    if (grows) division.parts.reserve(2 * division.parts.size() + 4);
     Buffer& buffer = table_.records_.take();
     part->buffer = &buffer;
     // Nothing throws from here on, but the entry in the map, which a look-up can do without.
@@ -131,13 +161,18 @@ class Regions {
 
   bool live(DataHandle handle) const noexcept { return table_.records_.find(handle) != nullptr; }
   /// Throws std::bad_alloc.
-  RegionMap& map() {
-    if (table_.region_map_ == nullptr) {
-      table_.region_map_ = new RegionMap;
-      table_.end_region_map_ = [](RegionMap* map) noexcept { delete map; };
+  RegionStore& store() {
+    if (table_.region_store_ == nullptr) {
+      table_.region_store_ = new RegionStore;
+      static constexpr BufferTable::RegionStoreCalls calls{
+          [](RegionStore* store) noexcept { delete store; },
+          [](RegionStore const& store) noexcept { return store.growths(); }};
+      table_.region_store_calls_ = &calls;
+      table_.region_store_->pool.count_growth();
     }
-    return *table_.region_map_;
+    return *table_.region_store_;
   }
+  RegionMap& map() { return store().map; }
   void remember(Buffer const& buffer, Region const& region) noexcept {
     try {
       map().add(buffer.pointer, region, table_.handle_of(buffer),
@@ -169,14 +204,14 @@ class Regions {
   }
 
   void divide(Buffer& whole) {
-    auto division = std::make_unique<RegionDivision>();
+    auto division = store().pool.take_division();
     division->calls = &division_calls;
     division->whole = &whole;
     division->generation = whole.generation;
     division->all.buffer = &whole;
     division->all.division = division.get();
     division->all.region = {0, whole.bytes, {}};
-    if (whole.is(Buffer::unwritten)) division->unwritten = ByteSet(division->all.region);
+    if (whole.is(Buffer::unwritten)) division->unwritten.assign(division->all.region);
     whole.part.store(static_cast<Part*>(&division->all), std::memory_order_release);
     whole.set(Buffer::divided);
     (void)division.release();  // the table's, by the record
@@ -197,6 +232,8 @@ class Regions {
       buffer.part.store(nullptr, std::memory_order_relaxed);
       table_.records_.put_back(buffer);
     }
+    for (std::size_t i = kept; i < division.parts.size(); ++i)
+      division.pool->give_back(std::move(division.parts[i]));
     division.parts.resize(kept);
   }
 
@@ -211,6 +248,11 @@ template <class Self> DataHandle StorageCalls<Self>::region(Handle handle, Regio
   return self().make([&] {
     return regions.add(request, [&](Buffer const& buffer) { return self().is_unused(buffer); });
   });
+}
+
+template <class Self> void StorageCalls<Self>::reserve_regions(RegionRoom const& room) {
+  Inside const inside(self(), "reserve_regions");
+  Regions(state().table).reserve(room);
 }
 
 template <class Self> DataHandle StorageCalls<Self>::find(void const* address) {

@@ -33,6 +33,12 @@ namespace nntile {
 struct Region;
 }  // namespace nntile
 
+namespace nntile {
+
+struct RegionRoom;
+
+}  // namespace nntile
+
 namespace nntile::support {
 
 struct StorageState {
@@ -87,6 +93,9 @@ template <class Self> class StorageCalls {
   Handle region(Handle handle, Region const& shape);
   Handle find(void const* address);
   Handle region_at(void const* address, Region const& shape);
+  /// Makes room, so that within it making and ending regions takes no memory from the system, but
+  /// for records of buffers.
+  void reserve_regions(RegionRoom const& room);
   void wait_and_retire(Handle handle) {
     Inside const inside(self(), "wait_and_retire");
     Buffer& buffer = state().table.find_unlocked(handle, "wait_and_retire");
