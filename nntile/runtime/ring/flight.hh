@@ -73,7 +73,7 @@ template <class Policy> class Flight {
     buffers_.reserve(program.bindings);
     pointers_.reserve(program.bindings);
   }
-  /// How often memory was taken.
+  /// Times that memory was taken.
   std::uint64_t growths() const { return growths_; }
 
   /// Makes it ready for a replay. `buffers` are those of the bindings, null where none is used.
@@ -270,7 +270,7 @@ template <class Policy> class Flights {
       free_.push_back(flight);
     }
   }
-  /// How often memory was taken. Submitter only.
+  /// Times that memory was taken. Submitter only.
   std::uint64_t growths() const {
     std::uint64_t growths = flights_.size();
     for (auto const& flight : flights_) growths += flight->growths();

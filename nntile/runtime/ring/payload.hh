@@ -156,7 +156,7 @@ struct Payload {
       behind = reinterpret_cast<std::byte const*>(pointers + count);
       for (std::size_t i = 0; i < count; ++i, behind += packed_use_bytes) {
         PackedUse packed;
-        std::memcpy(&packed, behind, sizeof packed);  // what follows included
+        std::memcpy(&packed, behind, sizeof packed);  // with the bytes behind
         packed &= (PackedUse{1} << 8 * packed_use_bytes) - 1;
         uses_[i] = {reinterpret_cast<support::Buffer*>(packed & ~access_bits),
                     static_cast<Access>(packed & access_bits)};

@@ -83,7 +83,7 @@ template <class Policy> class PendingTable {
       reserve(*free_.back(), operands, argument_bytes);
     }
   }
-  /// How often memory was taken.
+  /// Times that memory was taken.
   std::uint64_t growths() const { return growths_; }
   void give_back(R& pending) {
     pending.start = nullptr;

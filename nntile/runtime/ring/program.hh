@@ -147,7 +147,7 @@ class RingProgram {
   RingProgram() = default;
   /// Tasks in it.
   std::size_t size() const { return image_ == nullptr ? 0 : image_->size(); }
-  /// What its replays need.
+  /// Needs of its replays.
   ProgramCapacity capacity() const {
     return image_ == nullptr ? ProgramCapacity{} : image_->capacity();
   }

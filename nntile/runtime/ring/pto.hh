@@ -141,7 +141,7 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
   void check_destroy() { (void)ring_.drive("pto_destroy"); }
   detail::pto::FirstError& first_error() { return first_error_; }
   Ring& ring() { return ring_; }
-  /// How often memory was taken for the addresses of buffers.
+  /// Times that memory was taken for the addresses of buffers.
   std::uint64_t address_growths() const { return buffers_.growths(); }
 
  private:

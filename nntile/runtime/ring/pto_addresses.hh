@@ -86,7 +86,7 @@ class AddressMap {
     blocks_.reserve(buffers);
     free_.reserve(buffers);
   }
-  /// How often memory was taken.
+  /// Times that memory was taken.
   std::uint64_t growths() const { return growths_; }
 
   /// The first range that shares bytes with [begin, begin + bytes); null if none does.

@@ -58,7 +58,7 @@ template <class Ring> class Buffers {
     map_.reserve(buffers);
     scopes_.reserve(scopes);
   }
-  /// How often memory was taken for the addresses of buffers.
+  /// Times that memory was taken for the addresses of buffers.
   std::uint64_t growths() const { return map_.growths(); }
 
   /// Makes a buffer of the innermost scope. Throws ValueError, OutOfMemory, DeadlockError.

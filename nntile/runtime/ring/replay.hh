@@ -57,7 +57,7 @@ template <class Policy> class Replayer {
     log_.reserve(2 * in_flight + forget_from_);  // see forget_ended
     machine_.scheduler.flights.reserve(in_flight, program);
   }
-  /// How often memory was taken, that of flights included.
+  /// Times that memory was taken, that of flights included.
   std::uint64_t growths() const { return growths_ + machine_.scheduler.flights.growths(); }
 
   /// Number of sequences of the task or replay that begins with this one.

@@ -31,7 +31,7 @@ template <class Policy> class Submitter {
     uses_.reserve(operands);
     pointers_.reserve(operands);
   }
-  /// How often memory was taken for the operands of a task.
+  /// Times that memory was taken for the operands of a task.
   std::uint64_t growths() const { return growths_ + wiring_.growths(); }
 
   /// Submits a task and returns its sequence. Throws what BufferTable::bind does, and

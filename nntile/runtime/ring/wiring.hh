@@ -130,7 +130,7 @@ template <class Policy> class Wiring {
     prepare(2 * operands);  // joins come behind what they stand for
     if (users_.size() < operands) users_.resize(operands);
   }
-  /// How often memory was taken for the operands of a task.
+  /// Times that memory was taken for the operands of a task.
   std::uint64_t growths() const { return growths_; }
 
   /// Links a task to the listed producers and lets it go.

@@ -43,7 +43,7 @@ class AdoptedRanges {
     nodes_.reserve(count + 1);
     free_.reserve(count + 1);
   }
-  /// How often memory was taken since.
+  /// Times that memory was taken since.
   std::uint32_t growths() const noexcept {
     detail::Lock guard(mutex_);
     return growths_;

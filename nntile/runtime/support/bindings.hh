@@ -24,7 +24,7 @@ class Bindings {
     uses_.reserve(count);
   }
 
-  /// How many there is room for.
+  /// The number that there is room for.
   std::size_t capacity() const { return buffers_.capacity(); }
 
   /// Throws ValueError (there is no program; the wrong number of bindings; too few parameters; two

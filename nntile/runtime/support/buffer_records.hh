@@ -72,7 +72,7 @@ class BufferRecords {
   void reserve(std::uint32_t records) {
     for (std::uint32_t i = 0; i < records; ++i) free_.put_back(make());
   }
-  /// How often memory was taken.
+  /// Times that memory was taken.
   std::uint64_t growths() const noexcept { return chunks_.size(); }
   /// Gives one back: on any thread; on the driving thread.
   void push(Buffer& buffer) noexcept { free_.push(buffer); }

@@ -313,7 +313,7 @@ class BufferTable {
     ranges_.reserve(records);
     scopes_.reserve(64);
   }
-  /// How often memory was taken for records, and for the ranges of addresses.
+  /// Times that memory was taken for records, and for the ranges of addresses.
   std::uint64_t growths() const noexcept { return records_.growths() + ranges_.growths(); }
   /// The same for regions, beside their records.
   std::uint64_t region_growths() const noexcept {

@@ -115,7 +115,7 @@ template <class Policy> class Claims {
     first_ = std::make_unique<Claim<Policy>[]>(count);
     reserved_ = count;
   }
-  /// How often memory was taken later. The submitter.
+  /// Times that memory was taken later. The submitter.
   std::uint64_t growths() const { return claims_.size(); }
 
   /// Takes the claims that the task lacks; true if it holds all. Else it is queued, and the

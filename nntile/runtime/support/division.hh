@@ -78,7 +78,7 @@ struct RegionDivision : Division {
   }
 };
 
-/// What is kept of regions and divisions that have ended, with the memory of their lists.
+/// Records of regions and divisions that have ended, with the memory of their lists.
 class RegionPool {
  public:
   RegionPool() = default;
@@ -137,7 +137,7 @@ class RegionPool {
     divisions_.push(*division.release());
   }
 
-  /// How often memory was taken. The driving thread's.
+  /// Times that memory was taken. The driving thread's.
   std::uint64_t growths() const noexcept { return growths_; }
   void count_growth(bool one = true) noexcept { growths_ += one; }
 

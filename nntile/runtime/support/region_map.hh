@@ -50,7 +50,7 @@ class RegionMap {
     spare_.assign(size, {});
     shift_ = shift_of(size);
   }
-  /// How often memory was taken.
+  /// Times that memory was taken.
   std::uint64_t growths() const { return growths_; }
 
   /// live(handle) says whether a handle is valid. Throws std::bad_alloc.
@@ -111,7 +111,7 @@ class RegionMap {
     for (Entry const& entry : spare_)
       if (live(entry.handle)) put(entry);
   }
-  /// Where half of the entries may be of void handles before it has to grow.
+  /// Size at which half of the entries may be of void handles before it has to grow.
   static std::size_t size_for(std::size_t handles) {
     std::size_t size = least;
     while (size < 4 * handles) size *= 2;

@@ -30,7 +30,7 @@ struct RegionRoom {
 
 namespace nntile::support {
 
-/// What a table keeps of its regions.
+/// State that a table keeps of its regions.
 struct RegionStore {
   RegionMap map;
   RegionPool pool;
