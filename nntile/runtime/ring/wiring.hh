@@ -454,9 +454,9 @@ template <class Policy> class Wiring {
   DynamicArray<Reference> listed_;
   DynamicArray<BufferUsers*> users_;  // of the operands of the latest collection
   std::size_t count_ = 0;
-  std::uint32_t tag_ = 0;  // of the current collection
-  std::uint64_t due_at_ = 0;      // tickets from which on finished tasks are looked for,
-  std::uint64_t look_at_ = 0;     // and from which on these or room
+  std::uint32_t tag_ = 0;      // of the current collection
+  std::uint64_t due_at_ = 0;   // tickets from which on finished tasks are looked for,
+  std::uint64_t look_at_ = 0;  // and from which on these or room
   std::uint64_t joins_ = 0;
   std::uint64_t blocked_ = 0;
   std::uint64_t growths_ = 0;
