@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/runtime/dynamic/dynamic.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/device_runtimes.hh"
@@ -79,6 +80,25 @@ TEMPLATE_LIST_TEST_CASE("a device has a capacity", "[testing][device]", DeviceRu
   runtime.retire(all);
   (void)runtime.allocate(4096, on(0));
   CHECK(runtime.device().memory().peak(0) == 4096);
+}
+
+namespace {
+
+struct NamedOnDevice : BasicSerial<EmulatedDevice> {
+  using BasicSerial::BasicSerial;
+  static constexpr char const* runtime_name = "serial on a device";
+};
+
+}  // namespace
+
+TEST_CASE("a runtime that is chosen by name is given what is for its devices",
+          "[testing][device]") {
+  using Any = Dynamic<Serial, NamedOnDevice>;
+  EmulatedOptions const two{.devices = 2};
+  Any one("serial on a device", {}), both("serial on a device", {}, two), none("serial", {}, two);
+  both.retire(both.allocate(8, on(1)));
+  CHECK(says<ValueError>([&] { (void)one.allocate(8, on(1)); }, "1 device"));
+  CHECK(says<ValueError>([&] { (void)none.allocate(8, on(1)); }, "the host only"));
 }
 
 TEMPLATE_LIST_TEST_CASE("a device counts what it has copied by direction", "[testing][device]",

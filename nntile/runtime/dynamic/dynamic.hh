@@ -36,9 +36,12 @@ class Dynamic : public Orchestrates<Dynamic<Rs...>> {
   static constexpr bool heeds_hints = (HintedRuntime<Rs> || ...);
 
   /// Throws ValueError, listing the names there are, for another name; and what the constructor of
-  /// the chosen runtime throws. One that takes no options ignores them.
-  explicit Dynamic(std::string_view name, RuntimeOptions const& options = {})
-      : name_(name), model_(make(name, options)) {}
+  /// the chosen runtime throws. One that takes no options ignores them; what follows is for its
+  /// devices, and one without ignores that.
+  template <class... ForDevices>
+  explicit Dynamic(std::string_view name, RuntimeOptions const& options = {},
+                   ForDevices const&... devices)
+      : name_(name), model_(make(name, options, devices...)) {}
 
   /// The name of the runtime that was chosen.
   std::string_view name() const noexcept { return name_; }
@@ -111,22 +114,26 @@ class Dynamic : public Orchestrates<Dynamic<Rs...>> {
   /// The chosen runtime, an R.
   template <class R> R& own() { return static_cast<FacadeOfOne<R>&>(*model_).runtime(); }
 
-  static std::unique_ptr<Facade<Handle>> make(std::string_view name,
-                                              RuntimeOptions const& options) {
+  template <class... ForDevices>
+  static std::unique_ptr<Facade<Handle>> make(std::string_view name, RuntimeOptions const& options,
+                                              ForDevices const&... devices) {
     std::unique_ptr<Facade<Handle>> model;
-    (try_one<Rs>(model, name, options), ...);
+    (try_one<Rs>(model, name, options, devices...), ...);
     if (model == nullptr) throw ValueError(concat("runtime '", name, "': there are ", names()));
     return model;
   }
-  template <class R>
+  template <class R, class... ForDevices>
   static void try_one(std::unique_ptr<Facade<Handle>>& model, std::string_view name,
-                      RuntimeOptions const& options) {
+                      RuntimeOptions const& options, ForDevices const&... devices) {
     using Handles = typename Erased::template Of<typename R::Handle>;
     using Model = std::conditional_t<ReplayingRuntime<R>, FacadeOf<R, Handles>,
                                      detail::ListingFacade<R, Handles>>;
     if (model != nullptr || name != runtime_name<R>) return;
     model = std::make_unique<Model>([&] {
-      if constexpr (std::constructible_from<R, RuntimeOptions const&>)
+      if constexpr (sizeof...(ForDevices) != 0 &&
+                    std::constructible_from<R, RuntimeOptions const&, ForDevices const&...>)
+        return R(options, devices...);
+      else if constexpr (std::constructible_from<R, RuntimeOptions const&>)
         return R(options);
       else
         return R();
