@@ -24,7 +24,7 @@ template <nntile::Runtime R> class Generator {
       : settings_(settings),
         checkpoint_(open_run(settings.run)),
         described_(checked_model(checkpoint_, settings)),
-        session_(runtime, settings.machine),
+        session_(runtime, settings.machine, described_.model.layers),
         model_(ModelGraph::Purpose::inference, described_.model, described_.seq, 1,
                numerics_of(settings.machine.numerics)) {
     LogicalGraph draw("sample", {model_.graph.numerics().mode});

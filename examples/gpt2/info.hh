@@ -170,7 +170,7 @@ inline void show_model(InfoSettings const& settings) {
                       settings.model.accumulate.value_or(1));
   auto options = tile_options(settings.model.machine.tile);
   options.by_phase = of.step.accumulates();
-  set_places(options, settings.model.machine);
+  set_places(options, settings.model.machine, config.layers);
   options.machine.cache = core_cache();
   options.machine.workers = settings.model.machine.workers.value_or(
       static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));

@@ -76,7 +76,8 @@ AnyRuntime open_runtime(Machine const& machine, int ranks_here = 1) {
   auto workers = machine.workers;
   if (!workers && ranks_here > 1)
     workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
-  AnyRuntime runtime(runtime_at(machine), nntile::RuntimeOptions{.workers = workers});
+  AnyRuntime runtime(runtime_at(machine), nntile::RuntimeOptions{.workers = workers},
+                     nntile::testing::EmulatedOptions{.devices = machine.devices});
 #ifdef NNTILE_HAVE_CUDA
   if (runtime.workers().cuda > 0) nntile::use_cuda_kernels();  // StarPU's, by STARPU_NCUDA
 #endif
@@ -90,13 +91,19 @@ void add_machine_options(CLI::App& app, Machine& machine) {
                  "Where the model lives: host, device (the first that CUDA has), or emulated, a "
                  "device without hardware")
       ->capture_default_str();
+  app.add_option(
+         "--devices", machine.devices,
+         "Devices that keep the layers' parameters, gradients and states, a run of layers each; "
+         "activations stay on the first [1]")
+      ->check(CLI::Range(1, 64));
   app.add_option("--offload", machine.offload,
                  "What a device leaves to the host: none, optimizer (its states; steps copy them), "
                  "or parameters (these, too: the host updates them)")
       ->capture_default_str();
-  app.add_option("--device-memory", machine.device_memory,
-                 "Bytes that a plan may use of a device, 400MB: values that are needed late move "
-                 "out to the host [what the plan needs]")
+  app.add_option(
+         "--device-memory", machine.device_memory,
+         "Bytes that a plan may use of each device, 400MB: values that are needed late move "
+         "out to the host [what the plan needs]")
       ->transform(CLI::AsSizeValue(false));
   app.add_option(
       "--workers", machine.workers,

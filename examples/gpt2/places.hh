@@ -24,8 +24,10 @@ inline std::string runtime_at(Machine const& machine) {
 }
 
 /// Options for the place that is asked for. Inputs come from the host; gradients that a run keeps
-/// are computed where activations are. Throws ValueError.
-inline void set_places(nntile::PlanOptions& options, Machine const& machine) {
+/// are computed where activations are. Several devices share what layers keep as evenly as can be,
+/// in order; the first has all else, activations included, whose names tell no layer. Throws
+/// ValueError.
+inline void set_places(nntile::PlanOptions& options, Machine const& machine, nntile::Index layers) {
   using nntile::device, nntile::host, nntile::Role;
   (void)runtime_at(machine);
   bool const all_on_host = machine.place == "host";
@@ -36,14 +38,24 @@ inline void set_places(nntile::PlanOptions& options, Machine const& machine) {
                                             "'; there are none, optimizer and parameters"));
   if (all_on_host && (machine.offload != "none" || machine.device_memory != 0))
     throw nntile::ValueError("--offload and --device-memory are for a device: give --place, too");
+  if (all_on_host && machine.devices != 1)
+    throw nntile::ValueError("--devices are not the host: give --place, too");
   if (all_on_host) return;
-  options.place = {{.tensors = "*.grad", .place = device(0), .optional = true},
-                   {.role = Role::input, .place = host}};
+  auto const put_layers = [&](char const* ending) {
+    for (nntile::Index layer = 0; layer < layers && machine.devices > 1; ++layer)
+      options.place.push_back({.tensors = nntile::concat("*h.", layer, ".*", ending),
+                               .place = device(static_cast<int>(layer * machine.devices / layers)),
+                               .optional = true});
+  };
+  put_layers(".grad");
+  options.place.push_back({.tensors = "*.grad", .place = device(0), .optional = true});
+  options.place.push_back({.role = Role::input, .place = host});
   if (optimizer || parameters) options.place.push_back({.role = Role::state, .place = host});
   if (parameters) options.place.push_back({.role = Role::parameter, .place = host});
+  put_layers("");
   options.place.push_back({.tensors = "*", .place = device(0)});
-  if (machine.device_memory != 0)
-    options.capacity = {{device(0), static_cast<nntile::Index>(machine.device_memory)}};
+  for (int number = 0; number < machine.devices && machine.device_memory != 0; ++number)
+    options.capacity.push_back({device(number), static_cast<nntile::Index>(machine.device_memory)});
 }
 
 /// Prints what a step keeps at each place, and copies between them; nothing where there is one.

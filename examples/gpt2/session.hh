@@ -73,7 +73,8 @@ inline bool is_saved(nntile::StoredSpec const& spec) {
 /// The tensors of a run and the ways to fill them.
 template <nntile::Runtime R> class Session {
  public:
-  Session(R& runtime, Machine const& machine, World const* world = nullptr,
+  /// For a model of so many layers.
+  Session(R& runtime, Machine const& machine, Index layers, World const* world = nullptr,
           Sharing const& sharing = {})
       : store(runtime, world == nullptr ? nntile::RankLink{} : world->link()),
         options(tile_options(machine.tile)),
@@ -86,7 +87,7 @@ template <nntile::Runtime R> class Session {
       options.machine.cache =
           static_cast<Index>(world->first_of(static_cast<double>(options.machine.cache)));
     }
-    set_places(options, machine);
+    set_places(options, machine, layers);
     if (store.link().ranks == 1) return;
     options.mesh = sharing.mesh;
     options.rules = sharing.rules;

@@ -48,8 +48,9 @@ inline Preset const& preset_of(std::string const& name) {
 struct Machine {
   std::string runtime = "ring";
   std::string place = "host";
+  int devices = 1;                  // that keep the layers, where the host does not
   std::string offload = "none";     // from a device
-  std::uint64_t device_memory = 0;  // bytes that a plan may use of it; 0: what it needs
+  std::uint64_t device_memory = 0;  // bytes that a plan may use of each; 0: what it needs
   std::optional<int> workers;
   std::string tile = "auto";
   std::string numerics = "exact";

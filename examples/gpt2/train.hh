@@ -49,7 +49,7 @@ template <nntile::Runtime R> class Trainer {
         micro_batches_(settings_.accumulate.value_or(1)),
         micro_batch_(micro_batch_of(settings_)),
         batch_(micro_batch_ * micro_batches_),
-        session_(runtime, settings.machine, &world, sharing_),
+        session_(runtime, settings.machine, config_.layers, &world, sharing_),
         train_(ModelGraph::Purpose::training, config_, seq_, micro_batch_, numerics(),
                {settings.beta1, settings.beta2, 1e-8, settings.weight_decay, settings.clip},
                sharing_.mesh, micro_batches_),
@@ -117,24 +117,25 @@ template <nntile::Runtime R> class Trainer {
     };
     auto const& s = settings_;
     require_alike(
-        world_, line("preset", s.preset) + line("width", config_.width) +
-                    line("layers", config_.layers) + line("heads", config_.heads) +
-                    line("seq", seq_) + line("batch", micro_batch * s.accumulate.value_or(1)) +
-                    line("accumulate", s.accumulate.value_or(1)) + line("steps", s.steps) +
-                    line("minutes", s.minutes) + line("lr", s.lr) + line("warmup", s.warmup) +
-                    line("weight-decay", s.weight_decay) + line("beta1", s.beta1) +
-                    line("beta2", s.beta2) + line("clip", s.clip) + line("seed", s.seed) +
-                    line("out", s.out) + line("resume", int{s.resume}) + line("hash", int{s.hash}) +
-                    line("profile", int{s.profile}) + line("groups", s.groups) +
-                    line("place", s.machine.place) + line("offload", s.machine.offload) +
-                    line("device-memory", s.machine.device_memory) + line("parallel", s.parallel) +
-                    line("mesh", s.mesh) + line("keep-received", s.keep_received) +
-                    line("eval-every", s.eval_every) + line("save-every", s.save_every) +
-                    line("tile", s.machine.tile) + line("numerics", s.machine.numerics) +
-                    line("data of hash", corpus_.hash()) +
-                    line("isa", name_of(isa_of(s.machine.isa) == nntile::Isa::best
-                                            ? nntile::kernels::best()
-                                            : isa_of(s.machine.isa))));
+        world_,
+        line("preset", s.preset) + line("width", config_.width) + line("layers", config_.layers) +
+            line("heads", config_.heads) + line("seq", seq_) +
+            line("batch", micro_batch * s.accumulate.value_or(1)) +
+            line("accumulate", s.accumulate.value_or(1)) + line("steps", s.steps) +
+            line("minutes", s.minutes) + line("lr", s.lr) + line("warmup", s.warmup) +
+            line("weight-decay", s.weight_decay) + line("beta1", s.beta1) + line("beta2", s.beta2) +
+            line("clip", s.clip) + line("seed", s.seed) + line("out", s.out) +
+            line("resume", int{s.resume}) + line("hash", int{s.hash}) +
+            line("profile", int{s.profile}) + line("groups", s.groups) +
+            line("place", s.machine.place) + line("devices", s.machine.devices) +
+            line("offload", s.machine.offload) + line("device-memory", s.machine.device_memory) +
+            line("parallel", s.parallel) + line("mesh", s.mesh) +
+            line("keep-received", s.keep_received) + line("eval-every", s.eval_every) +
+            line("save-every", s.save_every) + line("tile", s.machine.tile) +
+            line("numerics", s.machine.numerics) + line("data of hash", corpus_.hash()) +
+            line("isa",
+                 name_of(isa_of(s.machine.isa) == nntile::Isa::best ? nntile::kernels::best()
+                                                                    : isa_of(s.machine.isa))));
     Sharing sharing = sharing_of(s.parallel, s.mesh, world_.size(), config_.layers);
     sharing.keep_received = s.keep_received;
     return sharing;

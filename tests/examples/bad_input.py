@@ -114,6 +114,8 @@ def main():
     train('something else to offload', ["'all'", 'none', 'optimizer', 'parameters'], *TINY, *data, *on_device,
           '--offload', 'all')
     train('an offload without a device', ['--offload', '--place'], *TINY, *data, '--offload', 'optimizer')
+    train('devices without a place', ['--devices', '--place'], *TINY, *data, '--devices', 2)
+    train('no devices', ['--devices', '64'], *TINY, *data, *on_device, '--devices', 0)
     train('a device that is too small', ['device 0', 'smaller tiles'], *TINY, *data, *on_device,
           '--offload', 'parameters', '--device-memory', '1024')
     train('an unknown preset', ["'huge'", 'tiny', 'small', '124m'], *data, '--preset', 'huge')

@@ -19,6 +19,16 @@ def tilings():
     return ['0', '128', every]
 
 
+def share_of_arena(runs, share, *options):
+    """Bytes that device 0 keeps, and a share of its arena, as info says them."""
+    units = {'kB': 10**3, 'MB': 10**6, 'GB': 10**9}
+    for line in runs.call('info', *options).stdout.splitlines():
+        if line.startswith('device 0'):
+            stored, stored_unit, _, _, arena, arena_unit = line.split()[2:8]
+            return int(float(stored) * units[stored_unit] + share * float(arena) * units[arena_unit])
+    sys.exit(f'info {options} names no device 0')
+
+
 def main():
     full = '--full' in sys.argv
     runs = Runs(sys.argv[1])
@@ -49,8 +59,16 @@ def main():
     for name, options in (('device', []), ('its states on the host', ['--offload', 'optimizer']),
                           ('its parameters on the host', ['--offload', 'parameters']),
                           ('a device of 5 MB', ['--offload', 'parameters', '--device-memory', '5MB'])):
-        for runtime in ('serial', 'ring')[not full:]:
+        for runtime in ('serial', 'ring'):
             check(f'{name}, {runtime}', runs.train(*size, '--runtime', runtime, '--place', 'emulated', *options))
+    for devices in (1, 2, 4):
+        shared = ['--place', 'emulated', '--devices', devices, '--offload', 'parameters']
+        capacity = share_of_arena(runs, 0.4, *size[:size.index('--steps')], *shared)
+        for runtime in ('serial', 'ring'):
+            check(f'{devices} devices, {runtime}',
+                  runs.train(*size, '--runtime', runtime, '--place', 'emulated', '--devices', devices))
+            check(f'{devices} devices of {capacity} bytes, {runtime}',
+                  runs.train(*size, '--runtime', runtime, *shared, '--device-memory', capacity))
     out = runs.new_folder()
     steps = size.index('--steps') + 1
     runs.train(*size[:steps], half, *size[steps + 1:], out=out)
