@@ -99,7 +99,7 @@ MUTANTS = [
     ("contraction", "layer_norm.cu",
      ("put(y + e, «fma((get(x + e) - mean) * rstd, get(gamma + e), get(beta + e))»);",
       "(get(x + e) - mean) * rstd * get(gamma + e) + get(beta + e)")),
-    ("reciprocal", "layer_norm.cu", ("mean = last ? «Vec<V>::raw(sum) / count» :",
+    ("reciprocal", "layer_norm.cu", ("mean = chain.last ? «Vec<V>::raw(sum) / count» :",
                                      "Vec<V>::raw(sum) * (Vec<V>(1) / count)")),
 
     ("order", "best.hh", ("Best<V> result = «a.where <= b.where ? a : b»;", "b")),
