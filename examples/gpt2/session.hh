@@ -73,7 +73,7 @@ inline bool is_saved(nntile::StoredSpec const& spec) {
 /// The tensors of a run and the ways to fill them.
 template <nntile::Runtime R> class Session {
  public:
-  /// For a model of so many layers.
+  /// The session of a model with `layers` blocks.
   Session(R& runtime, Machine const& machine, Index layers, World const* world = nullptr,
           Sharing const& sharing = {})
       : store(runtime, world == nullptr ? nntile::RankLink{} : world->link()),

@@ -34,7 +34,7 @@ class ByteSet {
   /// Becomes the bytes of a normalized region. Throws std::bad_alloc.
   void assign(Region const& region) { find_runs(region, runs_); }
   void clear() noexcept { runs_.clear(); }
-  /// Makes room for so many runs. Throws std::bad_alloc.
+  /// Makes room for `runs` runs. Throws std::bad_alloc.
   void reserve(std::size_t runs) { runs_.reserve(runs); }
 
   bool empty() const { return runs_.empty(); }

@@ -96,6 +96,11 @@ struct RingGrowths {
   std::uint64_t tokens = 0;    // for asynchronous tasks, their arguments, and the polls of tokens
   std::uint64_t replays = 0;   // for flights and what their programs need
 
+  friend RingGrowths operator-(RingGrowths const& now, RingGrowths const& before) {
+    return {now.buffers - before.buffers, now.regions - before.regions,
+            now.operands - before.operands, now.tokens - before.tokens,
+            now.replays - before.replays};
+  }
   std::uint64_t sum() const { return buffers + regions + operands + tokens + replays; }
 };
 

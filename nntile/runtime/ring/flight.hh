@@ -259,8 +259,8 @@ template <class Policy> class Flights {
  public:
   explicit Flights(bool one_worker) : one_worker_(one_worker) {}
 
-  /// Makes so many, with room for programs no larger than this one; no more are made then as long
-  /// as one of them is free. Before the first is taken. Throws std::bad_alloc.
+  /// Makes `count` flights with room for programs no larger than `program`; no more are made as
+  /// long as one of them is free. Before the first is taken. Throws std::bad_alloc.
   void reserve(std::uint32_t count, ProgramCapacity const& program) {
     reserved_ = count;
     flights_.reserve(count);

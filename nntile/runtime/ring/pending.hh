@@ -62,7 +62,7 @@ template <class Policy> class PendingTable {
 
   /// Whether `take` needs no memory.
   bool has_free() const { return !free_.empty() && count() != capacity_; }
-  /// A free one, with room for so many operands and bytes of arguments. Throws std::bad_alloc.
+  /// A free record with room for `operands` and `argument_bytes`. Throws std::bad_alloc.
   R& take(std::size_t operands, std::size_t argument_bytes) {
     if (count() == capacity_) grow(2 * capacity_);
     if (free_.empty()) make();

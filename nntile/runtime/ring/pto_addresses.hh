@@ -79,7 +79,7 @@ class AddressMap {
 
   Block& operator[](Index index) { return blocks_[index]; }
 
-  /// Makes room for so many buffers, and for as many that have ended, each between two of them.
+  /// Makes room for `buffers` buffers, and for as many that have ended, each between two of them.
   /// Throws std::bad_alloc.
   void reserve(std::size_t buffers) {
     ranges_.reserve(2 * buffers + 3);

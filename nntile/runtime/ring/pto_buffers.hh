@@ -53,7 +53,8 @@ template <class Ring> class Buffers {
   explicit Buffers(Ring& ring) : ring_(ring) {}
 
   Block& operator[](Index index) { return map_[index]; }
-  /// Makes room for so many buffers, and scopes inside of each other. Throws std::bad_alloc.
+  /// Makes room for `buffers` buffers, and `scopes` scopes inside of each other. Throws
+  /// std::bad_alloc.
   void reserve(std::size_t buffers, std::size_t scopes) {
     map_.reserve(buffers);
     scopes_.reserve(scopes);

@@ -50,7 +50,7 @@ template <class Policy> class Replayer {
     }
   }
 
-  /// Makes room for so many replays in flight of programs no larger than this one. Before the first
+  /// Makes room for `in_flight` replays of programs no larger than `program`. Before the first
   /// replay. Throws std::bad_alloc.
   void reserve(std::uint32_t in_flight, ProgramCapacity const& program) {
     bindings_.reserve(program.bindings);

@@ -254,12 +254,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     stats.scope = allocator_.stats(Lifetime::scope);
     stats.scratch = allocator_.stats(Lifetime::scratch);
     stats.staging = allocator_.stats(Lifetime::staging);
-    stats.growths = growths();
-    stats.growths.buffers -= made_.buffers;
-    stats.growths.regions -= made_.regions;
-    stats.growths.operands -= made_.operands;
-    stats.growths.tokens -= made_.tokens;
-    stats.growths.replays -= made_.replays;
+    stats.growths = growths() - made_;
     return stats;
   }
 

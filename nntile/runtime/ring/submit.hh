@@ -25,7 +25,7 @@ template <class Policy> class Submitter {
 
   Wiring<Policy> const& wiring() const { return wiring_; }
 
-  /// Makes room for tasks of so many operands. Throws std::bad_alloc.
+  /// Makes room for tasks of `operands` operands. Throws std::bad_alloc.
   void reserve(std::size_t operands) {
     wiring_.reserve(operands);
     uses_.reserve(operands);
@@ -168,8 +168,7 @@ template <class Policy> class Submitter {
     (void)machine_.table.bind(task, uses_.data(), pointers_.data());
     return {uses_, pointers_.data()};
   }
-  /// A free pending task, with room for so many operands and bytes of arguments. Throws
-  /// std::bad_alloc.
+  /// A free pending task with room for `operands` and `argument_bytes`. Throws std::bad_alloc.
   Pending<Policy>& take_pending(std::size_t operands, std::size_t argument_bytes) {
     if (!domain_.pending.has_free()) driver_.reclaim().collect();
     return domain_.pending.take(operands, argument_bytes);

@@ -49,7 +49,7 @@ template <class Policy> class Wiring {
     count_ = 0;
     if (!uses.empty()) collect_some(uses, groups, parts);
   }
-  /// Room for the users of so many operands. Throws std::bad_alloc.
+  /// Room for the users of `operands` operands. Throws std::bad_alloc.
   [[gnu::always_inline]] BufferUsers** prepare_users(std::size_t operands) {
     if (users_.size() < operands) {  // `listed_` may have grown by itself
       ++growths_;
@@ -124,8 +124,8 @@ template <class Policy> class Wiring {
   void prepare(std::size_t operands) {
     if (listed_.size() < operands * most_per_operand) listed_.resize(operands * most_per_operand);
   }
-  /// Makes room for all that tasks of so many operands list, which are buffers as a whole. Throws
-  /// std::bad_alloc.
+  /// Makes room for the producers of a task of `operands` operands, which are buffers as a whole.
+  /// Throws std::bad_alloc.
   void reserve(std::size_t operands) {
     prepare(2 * operands);  // joins come behind what they stand for
     if (users_.size() < operands) users_.resize(operands);

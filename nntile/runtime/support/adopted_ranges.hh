@@ -37,7 +37,7 @@ class AdoptedRanges {
     return none;
   }
 
-  /// Makes room for so many. Throws std::bad_alloc.
+  /// Makes room for `count` ranges. Throws std::bad_alloc.
   void reserve(std::uint32_t count) {
     detail::Lock guard(mutex_);
     nodes_.reserve(count + 1);

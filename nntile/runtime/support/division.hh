@@ -103,8 +103,8 @@ class RegionPool {
     division->pool = this;
     return division;
   }
-  /// Makes regions that overlap so many others each, and divisions into so many each, whose bytes
-  /// are in so many runs.
+  /// Makes `regions` records of regions that overlap `overlaps` others each, and `divisions`
+  /// records of divisions into `regions_each`, whose bytes are in `runs` runs.
   void reserve(std::size_t regions, std::size_t overlaps, std::size_t divisions,
                std::size_t regions_each, std::size_t runs) {
     for (std::size_t i = 0; i < regions; ++i) {

@@ -126,7 +126,7 @@ template <class Policy> class Outstanding {
   std::uint32_t count() const { return made_.load(std::memory_order_relaxed); }
   /// The number of times that memory was taken for more of them.
   std::uint32_t chunks() const { return chunk_count_.load(std::memory_order_relaxed); }
-  /// Makes room for so many at a time, from one thread. Throws std::bad_alloc.
+  /// Makes room for `count` records at a time, from one thread. Throws std::bad_alloc.
   void reserve(std::uint32_t count) {
     for (std::uint32_t index = 0; index < count; index += smallest) make_chunk(chunk_of(index));
   }

@@ -42,7 +42,8 @@ class RegionMap {
     return handle;
   }
 
-  /// Makes room for so many valid handles at a time, whatever becomes void. Throws std::bad_alloc.
+  /// Makes room for `handles` valid handles at a time, and those that become void. Throws
+  /// std::bad_alloc.
   void reserve(std::size_t handles) {
     std::size_t const size = size_for(handles);
     if (size <= entries_.size()) return;

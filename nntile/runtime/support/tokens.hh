@@ -166,7 +166,7 @@ template <class Policy> class BasicTokens {
     while (inside_.load(std::memory_order_acquire) != 0) Policy::Clock::yield_core();
   }
 
-  /// Makes room for so many tokens at a time, and a poll of each, from one thread. Throws
+  /// Makes room for `count` tokens at a time, and a poll of each, from one thread. Throws
   /// std::bad_alloc.
   void reserve(std::uint32_t count) {
     records_.reserve(count);
