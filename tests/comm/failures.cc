@@ -12,6 +12,7 @@
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/sanitized.hh"
+#include "tests/support/setting.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -44,10 +45,6 @@ Consequences run_failing(RandomParts const& job, PlanOptions const& options, Loc
 
 // NNTILE_RANDOM_FAILURES (60) says how many, NNTILE_RANDOM_SEED (1) from which seed on.
 TEST_CASE("failures in random graphs cancel what they cancel on one rank", "[comm][failures]") {
-  auto const setting = [](char const* name, std::uint64_t otherwise) {
-    char const* const text = std::getenv(name);
-    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-  };
   std::uint64_t const count = setting("NNTILE_RANDOM_FAILURES", sanitized ? 20 : 60);
   std::uint64_t tried = 0, crossed = 0, cancelled = 0;
   for (std::uint64_t seed = setting("NNTILE_RANDOM_SEED", 1); tried < count; ++seed) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "tests/comm/random_job.hh"
 #include "tests/comm/train_part.hh"
 #include "tests/io/scratch.hh"
+#include "tests/support/setting.hh"
 
 namespace {
 
@@ -84,11 +84,6 @@ template <class R> int count_wrong(MPI_Comm world, std::vector<ShardRule> const&
   for (auto const& [name, bytes] : here.tiles)
     if (one.tiles.at(name) != bytes) ++wrong;
   return wrong;
-}
-
-std::uint64_t setting(char const* name, std::uint64_t otherwise) {
-  char const* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
 /// The first jobs from a seed on, of as many ranks, whose parts send something.

@@ -18,16 +18,12 @@
 #include "tests/support/job_proof.hh"
 #include "tests/support/message.hh"
 #include "tests/support/sanitized.hh"
+#include "tests/support/setting.hh"
 
 using namespace nntile;
 using namespace nntile::test;
 
 namespace {
-
-std::uint64_t setting(char const* name, std::uint64_t otherwise) {
-  char const* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 template <class R>
 Tiles train(std::vector<MeshAxis> const& mesh, std::vector<ShardRule> const& rules,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Random graphs against differences: every gradient is right, or refused with the names of op and
 // tensor. NNTILE_RANDOM_GRAPHS (50) says how many, NNTILE_RANDOM_SEED (1) from which on.
-#include <cstdlib>
 
 #include "nntile/graph/draw.hh"
 #include "nntile/graph/gradient.hh"
@@ -10,16 +9,12 @@
 #include "tests/support/differences.hh"
 #include "tests/support/message.hh"
 #include "tests/support/padding.hh"
+#include "tests/support/setting.hh"
 
 using namespace nntile;
 using namespace nntile::test;
 
 namespace {
-
-std::uint64_t setting(char const* name, std::uint64_t otherwise) {
-  char const* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 /// Whether a refusal says which op of the graph on which tensor has no gradient.
 bool names_op_and_tensor(LogicalGraph const& graph, std::string const& text) {

@@ -17,16 +17,12 @@
 #include "tests/support/message.hh"
 #include "tests/support/places.hh"
 #include "tests/support/sanitized.hh"
+#include "tests/support/setting.hh"
 
 using namespace nntile;
 using namespace nntile::test;
 
 namespace {
-
-std::uint64_t setting_of(char const* name, std::uint64_t otherwise) {
-  char const* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 /// Bytes of a place's arena that its tasks need at once.
 Index largest_task(Plan const& plan, Place const& place) {
@@ -124,8 +120,8 @@ TEST_CASE("random graphs have the same bits wherever their tensors live",
 
 TEMPLATE_LIST_TEST_CASE("random graphs on 1, 2 and 4 emulated devices have the bits of the host",
                         "[graph][random_places]", DeviceRuntimes) {
-  std::uint64_t const graphs = setting_of("NNTILE_RANDOM_PLACES", sanitized ? 12 : 60);
-  std::uint64_t const first = setting_of("NNTILE_RANDOM_SEED", 1);
+  std::uint64_t const graphs = setting("NNTILE_RANDOM_PLACES", sanitized ? 12 : 60);
+  std::uint64_t const first = setting("NNTILE_RANDOM_SEED", 1);
   std::uint64_t compared = 0, cramped = 0;
   std::int64_t copies = 0;
   for (std::uint64_t seed = first; seed < first + graphs; ++seed) {

@@ -24,21 +24,18 @@
 #include "tests/runtime/interrupted_atomic.hh"
 #include "tests/runtime/ring_program.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/setting.hh"
 
 using namespace nntile;
 using namespace nntile::test;
 
 namespace {
 
-std::uint64_t from_environment(char const* name, std::uint64_t otherwise) {
-  char const* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 /// How many replays or submissions a test makes.
 std::uint64_t runs(std::uint64_t in_the_suite) {
-  return from_environment("NNTILE_DELAYED_RUNS", in_the_suite);
+  return setting("NNTILE_DELAYED_RUNS", in_the_suite);
 }
-std::uint64_t seed() { return from_environment("NNTILE_DELAYED_SEED", 1); }
+std::uint64_t seed() { return setting("NNTILE_DELAYED_SEED", 1); }
 
 /// Waits before and after operations: seldom, and longest where a lane opens (a released word of 64
 /// bits) and where a worker has just read which flights are active (a sequentially consistent one).
