@@ -2,94 +2,210 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """On a machine with a CUDA device: first whether it is right, then how fast; ten minutes in all.
 
-Appends a record to the file of --out as each stage ends, so that what was measured stays when the
-machine is taken away. Without a device it says so and ends well. Needs tests/cuda/test_cuda and
-examples/gpt2 of a build folder.
+Runs stages in turn, correctness before speed, and appends each one's record to --out before the next begins, so
+that what was measured stays when the machine is taken away. A wrong stage ends correctness, and no speed is
+measured then. A stage whose program the machine lacks is recorded as skipped with the reason. Without a device it
+says so and ends well. --dry-run prints the commands and says which programs and files are not there.
 
-usage: device.py [--build FOLDER] [--out FILE] [--minutes M]
+--place emulated tries stages on a device without hardware.
+
+usage: device.py [--build FOLDER] [--out FILE] [--minutes M] [--stage NAME]... [--place NAME] [--list | --dry-run]
 """
 import argparse
 import datetime
 import json
 import pathlib
 import re
+import runpy
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
-TINY = ["--preset", "tiny", "--layers", "2", "--seq", "64", "--batch", "4", "--steps", "3",
-        "--eval-every", "0", "--save-every", "0", "--hash"]
-# Places that all must give the hash of the host.
-PLACES = {"device": [], "device, cut": ["--tile", "128"], "device, serial": ["--runtime", "serial"],
-          "device, states on the host": ["--offload", "optimizer"],
-          "device, little memory": ["--offload", "parameters", "--device-memory", "8MB"]}
-SPEED = {"tiny": ["--preset", "tiny"], "small": ["--preset", "small"],
-         "124m": ["--preset", "124m", "--batch", "4"],
-         "124m, fast": ["--preset", "124m", "--batch", "4", "--numerics", "fast"]}
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+GOLDEN = SOURCE / "tests/golden/gpt2_tiny.txt"
+TEXT = SOURCE / "tests/examples/runs.py"  # makes the text that these hashes are of
+NO_SAVES = ["--eval-every", "0", "--save-every", "0"]
+SUITE = ["--preset", "tiny", "--batch", "2", "--steps", "4", *NO_SAVES, "--hash"]  # of tests/golden/gpt2_tiny.txt
+SMALL = ["--preset", "tiny", "--layers", "1", "--seq", "64", "--batch", "2", "--steps", "2", *NO_SAVES]
+# Places that all must give the golden hash.
+PLACES = {"host": ["--place", "host"], "device": [], "device_serial": ["--runtime", "serial"],
+          "device_cut": ["--tile", "128"], "device_states_on_host": ["--offload", "optimizer"],
+          "device_5_mb": ["--offload", "parameters", "--device-memory", "5MB"]}
+SPEED = {"tiny": ["--preset", "tiny", "--steps", "50"],
+         "small": ["--preset", "small", "--steps", "50"],
+         "124m_exact": ["--preset", "124m", "--seq", "1024", "--batch", "4", "--steps", "6"],
+         "124m_fast": ["--preset", "124m", "--seq", "1024", "--batch", "16", "--steps", "12", "--numerics", "fast"]}
+
+
+class Skipped(Exception):
+    """The reason that a stage cannot be run."""
 
 
 class Run:
-    def __init__(self, build, out, minutes):
-        self.build, self.out = build, out
+    """The programs of a build folder, the time that is left, and the records."""
+
+    def __init__(self, build, out, minutes, dry, place, scratch):
+        self.build, self.out, self.dry, self.place = build, out, dry, place
         self.end = time.monotonic() + 60 * minutes
-        self.failed = []
+        self.folder = pathlib.Path(scratch, "run")
+        self.missing = []
+        self.wrong = []
 
-    def call(self, command):
-        """(exit status, text, seconds) of a command; it is ended when the time is over."""
-        start = time.monotonic()
-        try:
-            done = subprocess.run([str(part) for part in command], check=False, text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  timeout=max(1, self.end - start))
-            status, text = done.returncode, done.stdout
-        except subprocess.TimeoutExpired:
-            status, text = 124, "the time was over"
-        return status, text, time.monotonic() - start
+    def need(self, path):
+        if not path.exists():
+            self.missing.append(str(path))
+        return path
 
-    def record(self, stage, right, seconds, **values):
+    def program(self, name):
+        return self.need(self.build / name)
+
+    def call(self, *command, watch=None):
+        """(exit status, text) of a command; it is ended when the time is over. watch() is called meanwhile."""
+        command = [str(part) for part in command]
+        if self.dry:
+            print("  " + " ".join(command))
+            return 0, ""
+        with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            while True:
+                try:
+                    text, _ = process.communicate(timeout=max(0.1, min(2, self.end - time.monotonic())))
+                    return process.returncode, text.strip()
+                except subprocess.TimeoutExpired:
+                    if watch:
+                        watch()
+                    if time.monotonic() > self.end:
+                        process.kill()
+                        process.communicate()
+                        return 124, "the time was over"
+
+    def train(self, *arguments, before=(), watch=None):
+        if not self.dry:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        status, text = self.call(*before, self.program("examples/gpt2"), "train", "--out", self.folder, "--place",
+                                 self.place, *arguments, watch=watch)
+        if not self.dry:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        return status, text
+
+    def record(self, stage, right, seconds, values):
         date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        line = {"date": date, "stage": stage, "right": right, "seconds": round(seconds, 2), **values}
-        print(json.dumps(line), flush=True)
-        if not right:
-            self.failed.append(stage)
+        line = json.dumps({"date": date, "stage": stage, "right": right, "seconds": round(seconds, 2), **values})
+        print(line, flush=True)
         if self.out:
             with open(self.out, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-
-    def train(self, arguments, folder):
-        gpt2 = self.build / "examples/gpt2"
-        status, text, seconds = self.call([gpt2, "train", "--out", folder, *arguments])
-        shutil.rmtree(folder, ignore_errors=True)
-        return status, text.strip(), seconds
+                file.write(line + "\n")
+        if right is False:
+            self.wrong.append(stage)
 
 
-def correctness(run, folder):
-    status, text, seconds = run.call([run.build / "tests/cuda/test_cuda"])
-    run.record("tests", status == 0, seconds, text=text.strip()[-400:])
-    status, text, seconds = run.train(TINY, folder)
-    wanted = text.splitlines()[-1] if status == 0 else ""
-    run.record("host", status == 0, seconds, hash=wanted)
-    for name, options in PLACES.items():
-        status, text, seconds = run.train([*TINY, "--place", "device", *options], folder)
+def machine(run):
+    """The device, its driver, and its clocks."""
+    status, text = run.call("nvidia-smi", "--query-gpu=name,driver_version,memory.total,clocks.max.sm",
+                            "--format=csv,noheader")
+    return status == 0, {"device": text}
+
+
+def tests(run):
+    """The suite's tests of devices."""
+    status, text = run.call(run.program("tests/cuda/test_cuda"))
+    return status == 0, {"text": text[-400:]}
+
+
+def golden(name):
+    def stage(run):
+        hashes = run.need(GOLDEN).read_text().splitlines()
+        wanted = dict(line.split() for line in hashes if line[:1] != "#")["suite"]
+        data = run.folder.with_suffix(".txt")
+        if not run.dry:
+            data.write_text(runpy.run_path(str(run.need(TEXT)))["text"]())
+        status, text = run.train("--data", data, *SUITE, *PLACES[name])
         got = text.splitlines()[-1] if text else ""
-        run.record(name, status == 0 and got == wanted, seconds, hash=got)
-    sanitizer = shutil.which("compute-sanitizer")
-    if sanitizer:
-        status, text, seconds = run.call([sanitizer, "--error-exitcode", "9",
-                                          run.build / "examples/gpt2", "train", "--out", folder,
-                                          *TINY, "--place", "device"])
-        run.record("compute-sanitizer", status == 0, seconds, text=text.strip()[-400:])
+        return status == 0 and got == wanted, {"hash": got, "golden": wanted}
+    stage.__doc__ = f"The golden hash of a training step, {name.replace('_', ' ')}."
+    return stage
 
 
-def speed(run, folder):
-    for name, options in SPEED.items():
-        arguments = [*options, "--eval-every", "0", "--save-every", "0", "--place", "device",
-                     "--steps", "20"]
-        status, text, seconds = run.train(arguments, folder)
+def sanitizer(run):
+    """compute-sanitizer over a training step and the kernels' tests."""
+    program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not run.dry and not pathlib.Path(program).exists():
+        raise Skipped("there is no compute-sanitizer here")
+    for tool in ("memcheck", "racecheck"):
+        status, text = run.train(*SMALL, before=[program, "--tool", tool, "--error-exitcode", "9"])
+        if status != 0:
+            return False, {"tool": tool, "text": text[-400:]}
+    return True, {}
+
+
+def leak(run):
+    """10,000 steps of tiny, at a quarter of its width: neither memory grows in the later two thirds."""
+    used = []
+
+    def look():
+        done = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], text=True,
+                              stdout=subprocess.PIPE, check=False)
+        used.append(int((done.stdout.split() or ["0"])[0]))
+    status, text = run.train("--preset", "tiny", "--width", "64", "--heads", "2", "--batch", "2", "--steps",
+                             "10000", *NO_SAVES, watch=look)
+    host = [float(size) * {"kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
+            for size, unit in re.findall(r"memory ([0-9.]+) (kB|MB|GB)  left", text)]
+    grows = False
+    for sizes in (used, host):
+        later = sizes[len(sizes) // 3:]
+        grows |= len(later) > 1 and later[-1] > 1.02 * later[0]
+    return status == 0 and not grows, {"device_mb": used[:1] + used[-1:], "host_bytes": host[:1] + host[-1:],
+                                       "text": text[-200:]}
+
+
+def gemm(run):
+    """Exact products beside a loop of multiply-adds in the same run."""
+    file = run.folder.with_suffix(".json")
+    status, text = run.call(run.program("bench/bench_device_gemm"), "--json", file)
+    records = json.loads(file.read_text())[1:] if file.exists() and not run.dry else []
+    return status == 0, {"records": records, "text": text[-200:] if status else ""}
+
+
+def replay(run):
+    """What a replayed step takes over the time that its stream runs kernels."""
+    file = run.folder.with_suffix(".trace.json")
+    status, text = run.train("--preset", "small", "--steps", "10", *NO_SAVES, "--trace", file)
+    if status != 0 or run.dry:
+        return status == 0, {"text": text[-200:]}
+    events = json.loads(file.read_text())["traceEvents"]
+    rows = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    jobs = [event for event in events if event["ph"] == "X"]
+    kernels = sum(event["dur"] for event in jobs if rows[event["tid"]].startswith("stream of device"))
+    whole = max(event["ts"] + event["dur"] for event in jobs) - min(event["ts"] for event in jobs)
+    return kernels > 0, {"step_us": whole, "kernels_us": kernels, "step_over_kernels": whole / kernels if kernels else 0}
+
+
+def speed(name):
+    def stage(run):
+        status, text = run.train(*SPEED[name], *NO_SAVES)
         rates = [float(rate) for rate in re.findall(r"([0-9.]+) tok/s", text)]
-        run.record("speed of " + name, status == 0, seconds, tokens_a_second=rates[-1:],
-                   text=text[-200:])
+        return status == 0, {"tokens_a_second": rates[-1:], "text": text[-200:]}
+    stage.__doc__ = f"Tokens a second of gpt2 {' '.join(SPEED[name])}."
+    return stage
+
+
+# In the order in which they run: what must be right, then speed, by what is asked first.
+CORRECTNESS = {"machine": machine, **{"golden_" + name: golden(name) for name in PLACES}, "tests": tests,
+               "sanitizer": sanitizer}
+BENCHES = {"gemm": gemm, **{"speed_" + name: speed(name) for name in reversed(SPEED)}, "replay": replay, "leak": leak}
+STAGES = {**CORRECTNESS, **BENCHES}
+
+
+def run_stage(run, name):
+    begin = time.monotonic()
+    try:
+        right, values = STAGES[name](run)
+    except Skipped as reason:
+        right, values = None, {"skipped": str(reason)}
+    except (OSError, ValueError, KeyError) as error:  # a program that is not there, a text that is none
+        right, values = False, {"error": str(error)}
+    run.record(name, right, time.monotonic() - begin, values)
 
 
 def main():
@@ -97,22 +213,45 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--stage", action="append", choices=list(STAGES))
+    parser.add_argument("--place", choices=("device", "emulated"), default="device")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--dry-run", action="store_true")
     given = parser.parse_args()
-    run = Run(given.build.resolve(), given.out, given.minutes)
-    for needed in ("examples/gpt2", "tests/cuda/test_cuda"):
-        if not (run.build / needed).exists():
-            print(f"device.py: {run.build / needed} is not there; build it with -Dcuda=enabled")
-            return 2
-    folder = run.build / "device_run"
-    status, text, _ = run.train([*TINY, "--place", "device"], folder)
+    names = given.stage or list(STAGES)
+    if given.list:
+        for name in names:
+            print(f"{name:24} {STAGES[name].__doc__}")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="nntile-device-") as scratch:
+        run = Run(given.build.resolve(), given.out, given.minutes, given.dry_run, given.place, scratch)
+        return dry_run(run, names) if given.dry_run else run_all(run, names, bool(given.stage))
+
+
+def dry_run(run, names):
+    for name in names:
+        print(name)
+        STAGES[name](run)
+    for path in dict.fromkeys(run.missing):
+        print(f"not there: {path}; build it with -Dcuda=enabled")
+    return 1 if run.missing else 0
+
+
+def run_all(run, names, chosen):
+    if not run.program("examples/gpt2").exists():
+        print(f"device.py: {run.missing[0]} is not there; build it with -Dcuda=enabled")
+        return 2
+    status, text = run.train(*SMALL)
     if status != 0 and "Cuda: " in text:
         print("no device: " + text.splitlines()[-1])
         return 0
-    correctness(run, folder)
-    if not run.failed:
-        speed(run, folder)
-    print("failed: " + ", ".join(run.failed) if run.failed else "all stages are right")
-    return 1 if run.failed else 0
+    for name in names:
+        if run.wrong and name in BENCHES and not chosen:
+            print(f"no {name}: not all is right")
+            continue
+        run_stage(run, name)
+    print("wrong: " + ", ".join(run.wrong) if run.wrong else "all stages are right")
+    return 1 if run.wrong else 0
 
 
 if __name__ == "__main__":

@@ -25,6 +25,9 @@ using namespace nntile;
 class MyDevice {
  public:
   static constexpr bool exists = true;
+  // Yours may do without: it is faster where kernels may run on what a failed one has left. The
+  // battery counts the runs of each, and of a task behind a failed one there shall be none.
+  static constexpr bool runs_ahead = false;
   ~MyDevice() {
     push({});
     thread_.join();

@@ -37,6 +37,15 @@ def fast_is(blas):
     return {"none": "exact", "eigen": "built-in"}.get(blas, "loaded")
 
 
+def first_program(root, scratch):
+    """README's program, as a file, and what README says that it prints."""
+    text = (root / "README.md").read_text(encoding="utf-8")
+    program, prints = (text.split(f"```{language}\n", 1)[1].split("```", 1)[0] for language in ("cpp", "text"))
+    source = scratch / "readme.cc"
+    source.write_text(program, encoding="utf-8")
+    return source, prints
+
+
 def pkgconfig(root, build, program, blas, scratch):
     """Installs into a folder and compiles with what the .pc file says, and nothing else."""
     call("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", scratch)
@@ -49,7 +58,9 @@ def pkgconfig(root, build, program, blas, scratch):
     environment["LD_LIBRARY_PATH"] = str(next(moved.rglob("libnntile_kernels.*")).parent)
     environment["STARPU_HOME"] = str(scratch)
     fast = root / "tests/consumer/fast.cc"
-    sources = [("nntile", root / "tests/consumer/headers.cc"), ("nntile", program), ("nntile", fast)]
+    first, prints = first_program(root, scratch)
+    sources = [("nntile", root / "tests/consumer/headers.cc"), ("nntile", program), ("nntile", fast),
+               ("nntile", first)]
     if (folder / "nntile-starpu.pc").exists():
         sources.append(("nntile-starpu", root / "tests/consumer/starpu.cc"))
     if (folder / "nntile-mpi.pc").exists():
@@ -58,11 +69,19 @@ def pkgconfig(root, build, program, blas, scratch):
         flags = subprocess.run(["pkg-config", "--cflags", "--libs", package], env=environment,
                                check=True, capture_output=True, text=True).stdout.split()
         output = scratch / pathlib.Path(source).stem
-        call(*os.environ.get("CXX", "g++").split(), "-std=c++20", "-O1", str(source), *flags,
+        # Some warnings need the optimizer, and are on by default.
+        strict = ["-O2", "-Wall", "-Wextra", "-Werror"] if source == first else ["-O1"]
+        call(*os.environ.get("CXX", "g++").split(), "-std=c++20", *strict, str(source), *flags,
              "-o", str(output))
         if package == "nntile":  # StarPU's own libraries need what they need
             check_needs(output)
         arguments = [fast_is(blas)] if source == fast else []
+        if source == first:
+            printed = subprocess.run([output], env=environment, cwd=scratch, check=True, capture_output=True,
+                                     text=True).stdout
+            if printed != prints:
+                raise SystemExit(f"README's program printed\n{printed}README says\n{prints}")
+            continue
         call(str(output), *arguments, env=environment, cwd=scratch)
     plain_c(root, scratch, environment)
     foreign = [path for path in moved.rglob("*") if path.suffix in {".cc", ".py", ".md"} and path.name != "LAW.md"]

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Parses files with a compiler, syntax only, with all warnings as errors; nothing is generated.
 
-usage: parse.py COMPILER ROOT headers FOLDER GLOB   each of these headers alone
+usage: parse.py COMPILER ROOT headers FOLDER GLOB   each of these headers as if alone: see chains()
        parse.py COMPILER ROOT together FOLDER GLOB  all of these headers in one file
        parse.py COMPILER ROOT c FOLDER GLOB         each of these headers alone, by the C compiler beside it
        parse.py COMPILER ROOT commands BUILD MATCH  sources of BUILD whose output's path matches MATCH; those
@@ -57,13 +57,68 @@ def c_header_commands(compiler, root, folder, pattern):
                      "-x", "c", os.devnull], root
 
 
+def included_first(header):
+    """What a header includes above all that it declares or defines, whatever the macros."""
+    names, depth = [], 0
+    for line in header.read_text(encoding="utf-8").splitlines():
+        if re.match(r"\s*(//|$)", line) or line == "#pragma once":
+            continue
+        if re.match(r"# *if", line):
+            depth += 1
+        elif re.match(r"# *endif", line):
+            depth -= 1
+        elif match := re.match(r'# *include ["<]([^">]+)[">]', line):
+            names += [match[1]] * (depth == 0)
+        elif not re.match(r"# *el", line):
+            break
+    return names
+
+
+def chains(root, names):
+    """The fewest lists of headers in which each header includes the one before it, whatever is between.
+
+    One that includes all that was parsed before it sees nothing that it would not see alone: a file
+    that includes a list's headers in their order checks each as if it were alone.
+    """
+    direct = {name: [other for other in included_first(pathlib.Path(root) / name) if other in names]
+              for name in names}
+    below = {}
+
+    def everything_below(name):
+        if name not in below:
+            below[name] = set().union(*({other} | everything_below(other) for other in direct[name]))
+        return below[name]
+
+    # The most pairs of a header and the next one of its list: a maximum matching by augmenting paths.
+    above = {name: [other for other in names if name in everything_below(other)] for name in names}
+    before = {}
+
+    def match(name, tried):
+        for other in above[name]:
+            if other not in tried:
+                tried.add(other)
+                if other not in before or match(before[other], tried):
+                    before[other] = name
+                    return True
+        return False
+
+    for name in names:
+        match(name, set())
+    for last in names:
+        if last not in before.values():
+            chain = [last]
+            while chain[-1] in before:
+                chain.append(before[chain[-1]])
+            yield chain[::-1]
+
+
 def header_commands(compiler, root, folder, pattern, together):
     base = [compiler, "-std=c++20", "-fsyntax-only", *warnings(compiler), "-I", root, *package_flags()]
     names = [header.relative_to(root).as_posix() for header in sorted(pathlib.Path(folder).glob(pattern))]
     names = [name for name in names if there(name)]
-    for group in [names] if together else [[name] for name in names]:
+    for group in [names] if together else chains(root, names):
         included = [word for name in group for word in ("-include", name)]
-        yield group[0], base + included + ["-x", "c++", os.devnull], root
+        yield " ".join(group), base + included + ["-x", "c++", os.devnull], root
 
 
 def build_commands(compiler, build, match):

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Text from a trained model, byte by byte. The window is recomputed for every byte.
 
+#include <cmath>
 #include <cstdio>
 
 #include "nntile/io/checkpoint.hh"
@@ -68,11 +69,12 @@ template <nntile::Runtime R> class Generator {
     };
     if (settings.prompt.empty()) fail("--prompt: at least one byte is needed");
     if (settings.tokens < 0) fail("--tokens: ", settings.tokens, " is negative");
-    if (!(settings.temperature >= 0))
-      fail("--temperature: ", settings.temperature, " where 0 (the likeliest) or more is needed");
+    if (!(settings.temperature >= 0 && std::isfinite(settings.temperature)))
+      fail("--temperature: ", settings.temperature,
+           " does not work; give 0 (the likeliest byte) or more, such as 0.8");
     if (settings.top_k < 0) fail("--top-k: ", settings.top_k, " is negative; 0 means all");
     if (!(settings.top_p > 0 && settings.top_p <= 1))
-      fail("--top-p: ", settings.top_p, " is outside (0, 1]");
+      fail("--top-p: ", settings.top_p, " does not work; give more than 0, and 1 (all) at most");
   }
 
   /// The checkpoint's model, after everything that can be wrong with it or the settings was looked

@@ -16,6 +16,7 @@
 #include "nntile/io/part.hh"
 #include "places.hh"
 #include "ranks.hh"
+#include "report.hh"
 
 namespace gpt2 {
 
@@ -35,14 +36,29 @@ inline void write_text(std::string const& path, std::string const& text) {
   nntile::io::write_file(path, text);
 }
 
-/// Writes a picture of a plan where that is asked for. Throws ValueError.
+/// Throws ValueError for files that cannot be written and drawings of nothing, before a plan is
+/// made.
+inline void check_files(InfoSettings const& settings) {
+  for (auto const& [option, path] :
+       {std::pair{"--dot", settings.dot}, std::pair{"--plan", settings.plan},
+        std::pair{"--draw", settings.draw}})
+    if (!path.empty()) require_folder_of(option, path);
+  if (!settings.draw.empty() && !settings.draw.ends_with(".html") &&
+      !settings.draw.ends_with(".dot"))
+    throw nntile::ValueError(
+        nntile::concat("--draw: '", settings.draw,
+                       "' ends neither in .html, for a browser, nor in .dot, for dot -Tsvg"));
+  if (settings.drawn.begin >= settings.drawn.end)
+    throw nntile::ValueError(nntile::concat("--draw-end: ", settings.drawn.end,
+                                            " leaves no task from --draw-begin ",
+                                            settings.drawn.begin, " on; give a larger one"));
+}
+
+/// Writes a picture of a plan where that is asked for.
 inline void draw_plan(InfoSettings const& settings, Plan const& plan) {
   std::string const& path = settings.draw;
   if (path.empty()) return;
   bool const page = path.ends_with(".html");
-  if (!page && !path.ends_with(".dot"))
-    throw nntile::ValueError(nntile::concat(
-        "--draw: '", path, "' ends neither in .html, for a browser, nor in .dot, for dot -Tsvg"));
   write_text(path, page ? to_html(plan, settings.drawn) : to_dot(plan, settings.drawn));
 }
 
@@ -161,6 +177,7 @@ inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions const& opt
 /// Prints the plan of a training step, or a rank's saved part of it, and writes its drawing, its
 /// dump and its parts where that is asked for.
 inline void show_model(InfoSettings const& settings) {
+  check_files(settings);
   auto const config = model_of(settings.model);
   Preset const& preset = preset_of(settings.model.preset);
   Index const seq = settings.model.seq.value_or(preset.seq), batch = micro_batch_of(settings.model);
@@ -175,7 +192,8 @@ inline void show_model(InfoSettings const& settings) {
   options.machine.workers = settings.model.machine.workers.value_or(
       static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
   if (!settings.part.empty()) return show_part(settings, of.graph, options);
-  Plan const plan(of.graph, options);
+  Plan const plan =
+      plan_within(settings.model.machine, of.graph.name(), [&] { return Plan(of.graph, options); });
   std::printf("model      %lld parameters (width %lld, %lld layers, %lld heads, vocabulary %lld)\n",
               static_cast<long long>(of.model.parameters().count()),
               static_cast<long long>(config.width), static_cast<long long>(config.layers),

@@ -2,9 +2,11 @@
 // Trains a GPT-2 on text, byte by byte; generates text with it; says what a model needs.
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <new>
 #include <optional>
 #include <sstream>
@@ -12,11 +14,13 @@
 
 #include "info.hh"
 #include "nntile/nntile.hh"
+#include "nntile/runtime/disk/disk.hh"
 #include "nntile/runtime/dynamic/dynamic.hh"
 #include "nntile/testing/device.hh"
+#include "signals.hh"
 #include "train.hh"
 #ifdef NNTILE_HAVE_CUDA
-#include "nntile/runtime/ring/cuda.hh"
+#include "nntile/runtime/cuda.hh"
 #endif
 #ifdef NNTILE_HAVE_STARPU
 #include "nntile/runtime/starpu/starpu.hh"
@@ -26,26 +30,46 @@ namespace {
 
 using namespace gpt2;
 
-using nntile::testing::EmulatedDevice;
+using nntile::DiskOptions, nntile::RuntimeOptions, nntile::WithDisk;
+using nntile::testing::EmulatedOptions;
+template <nntile::Device D> struct DevicePolicy : nntile::RingPolicy {
+  using Device = D;
+};
+
+// Each is given all options, and takes those of its devices.
+struct DiskSerial : nntile::BasicSerial<WithDisk<>> {
+  using BasicSerial::BasicSerial;
+  DiskSerial(RuntimeOptions const& options, DiskOptions const& disk, EmulatedOptions const&)
+      : BasicSerial(options, disk) {}
+  static constexpr char const* runtime_name = "serial-disk";
+};
+struct DiskRing : nntile::BasicRing<DevicePolicy<WithDisk<>>> {
+  using BasicRing::BasicRing;
+  DiskRing(RuntimeOptions const& options, DiskOptions const& disk, EmulatedOptions const&)
+      : BasicRing(options, disk) {}
+  static constexpr char const* runtime_name = "ring-disk";
+};
+
+using EmulatedDevice = WithDisk<nntile::testing::EmulatedDevice>;
 struct EmulatedSerial : nntile::BasicSerial<EmulatedDevice> {
   using BasicSerial::BasicSerial;
   static constexpr char const* runtime_name = "serial-emulated";
 };
-struct EmulatedRingPolicy : nntile::RingPolicy {
-  using Device = EmulatedDevice;
-};
-struct EmulatedRing : nntile::BasicRing<EmulatedRingPolicy> {
+struct EmulatedRing : nntile::BasicRing<DevicePolicy<EmulatedDevice>> {
   using BasicRing::BasicRing;
   static constexpr char const* runtime_name = "ring-emulated";
 };
 
 #ifdef NNTILE_HAVE_CUDA
-struct DeviceSerial : nntile::BasicSerial<nntile::Cuda> {
-  using BasicSerial::BasicSerial;
+// These take the log from the options of emulated devices, which all runtimes here are given.
+struct DeviceSerial : nntile::BasicSerial<WithDisk<nntile::Cuda>> {
+  DeviceSerial(RuntimeOptions const& options, DiskOptions const& disk, EmulatedOptions const& given)
+      : BasicSerial(options, disk, nntile::CudaOptions{.log = given.log}) {}
   static constexpr char const* runtime_name = "serial-device";
 };
-struct DeviceRing : nntile::CudaRing {
-  using BasicRing::BasicRing;
+struct DeviceRing : nntile::BasicRing<DevicePolicy<WithDisk<nntile::Cuda>>> {
+  DeviceRing(RuntimeOptions const& options, DiskOptions const& disk, EmulatedOptions const& given)
+      : BasicRing(options, disk, nntile::CudaOptions{.log = given.log}) {}
   static constexpr char const* runtime_name = "ring-device";
 };
 #endif
@@ -53,35 +77,84 @@ struct DeviceRing : nntile::CudaRing {
 template <class... More> struct Runtimes {
   using OnHost = nntile::Dynamic<nntile::Serial, nntile::Ring, More...>;
 #ifdef NNTILE_HAVE_CUDA
-  using Any = nntile::Dynamic<nntile::Serial, nntile::Ring, More..., EmulatedSerial, EmulatedRing,
-                              DeviceSerial, DeviceRing>;
+  using Any = nntile::Dynamic<nntile::Serial, nntile::Ring, More..., DiskSerial, DiskRing,
+                              EmulatedSerial, EmulatedRing, DeviceSerial, DeviceRing>;
 #else
-  using Any = nntile::Dynamic<nntile::Serial, nntile::Ring, More..., EmulatedSerial, EmulatedRing>;
+  using Any = nntile::Dynamic<nntile::Serial, nntile::Ring, More..., DiskSerial, DiskRing,
+                              EmulatedSerial, EmulatedRing>;
 #endif
 };
 #ifdef NNTILE_HAVE_STARPU
-using All = Runtimes<nntile::StarPU>;
+/// Asks for as many CUDA workers as there shall be devices; without, STARPU_NCUDA decides.
+struct DeviceStarPU : nntile::StarPU {
+  DeviceStarPU(RuntimeOptions const& options, DiskOptions const&, EmulatedOptions const& given)
+      : StarPU(options,
+               {.devices = given.devices == 0 ? std::nullopt : std::optional<int>(given.devices)}) {
+  }
+};
+using All = Runtimes<DeviceStarPU>;
 #else
 using All = Runtimes<>;
 #endif
 using HostRuntime = All::OnHost;
 using AnyRuntime = All::Any;
 
-AnyRuntime open_runtime(Machine const& machine, int ranks_here = 1) {
+/// `log`: of what its devices run.
+AnyRuntime open_runtime(Machine const& machine, int ranks_here = 1,
+                        nntile::DeviceLog* log = nullptr) {
 #ifndef NNTILE_HAVE_CUDA
   if (machine.place == "device")
     throw nntile::ValueError(
         "--place device: this program was built without CUDA; Meson's option cuda says more");
 #endif
+  require_runtime(machine, HostRuntime::names());
   auto workers = machine.workers;
   if (!workers && ranks_here > 1)
     workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
-  AnyRuntime runtime(runtime_at(machine), nntile::RuntimeOptions{.workers = workers},
-                     nntile::testing::EmulatedOptions{.devices = machine.devices});
+  bool const of_starpu = machine.runtime == "starpu" && machine.place == "device";
+  auto runtime = [&]() -> AnyRuntime {
+    try {
+      return AnyRuntime(
+          runtime_at(machine), RuntimeOptions{.workers = workers},
+          DiskOptions{.directory = machine.disk, .log = log},
+          EmulatedOptions{.devices = machine.place == "host" ? 0 : machine.devices, .log = log});
+    } catch (nntile::DeviceError const& error) {
+      if (!of_starpu) throw;
+      throw nntile::ValueError(
+          nntile::concat("--runtime starpu --place device: ", std::string_view(error.what()),
+                         "; --runtime ring needs none of StarPU's, --place host no device"));
+    }
+  }();
 #ifdef NNTILE_HAVE_CUDA
   if (runtime.workers().cuda > 0) nntile::use_cuda_kernels();  // StarPU's, by STARPU_NCUDA
 #endif
   return runtime;
+}
+
+/// What can't be less than 0; CLI11's own says a range of 600 digits, its sizes wrap, and a number
+/// of more digits than there can be becomes the largest.
+CLI::Validator not_negative(std::size_t digits = 18) {
+  return {[digits](std::string& given) {
+            if (given.starts_with('-')) return given + " is less than 0";
+            if (given.size() > digits && given.find_first_not_of("0123456789") == given.npos)
+              return nntile::concat(given, " has more than ", digits, " digits");
+            return std::string();
+          },
+          ""};
+}
+/// What has a default or is off when it is left out: an empty text is a variable that was not set.
+CLI::Validator not_empty() {
+  return {[](std::string& given) {
+            return given.empty() ? "is empty; give one, or leave the option out" : std::string();
+          },
+          ""};
+}
+
+/// Bytes: 400MB, 2GB.
+void add_bytes(CLI::App& app, char const* name, std::uint64_t& bytes, char const* text) {
+  app.add_option(name, bytes, text)
+      ->transform(CLI::AsSizeValue(false))
+      ->transform(not_negative());  // the later is the first
 }
 
 void add_machine_options(CLI::App& app, Machine& machine) {
@@ -93,24 +166,34 @@ void add_machine_options(CLI::App& app, Machine& machine) {
       ->capture_default_str();
   app.add_option(
          "--devices", machine.devices,
-         "Devices that keep the layers' parameters, gradients and states, a run of layers each; "
-         "activations stay on the first [1]")
+         "Devices that share the layers, a run of them each, with all that these keep and compute; "
+         "the first has the rest, too [1]")
       ->check(CLI::Range(1, 64));
   app.add_option("--offload", machine.offload,
                  "What a device leaves to the host: none, optimizer (its states; steps copy them), "
                  "or parameters (these, too: the host updates them)")
       ->capture_default_str();
-  app.add_option(
-         "--device-memory", machine.device_memory,
-         "Bytes that a plan may use of each device, 400MB: values that are needed late move "
-         "out to the host [what the plan needs]")
-      ->transform(CLI::AsSizeValue(false));
+  add_bytes(app, "--device-memory", machine.device_memory,
+            "Bytes that a plan may use of each device, 400MB: values that are needed late move "
+            "out to the host [what the plan needs]");
+  app.add_option("--disk", machine.disk,
+                 "Directory of a file without a name, gone with the process, that takes what "
+                 "--disk-keeps and --host-memory say")
+      ->check(not_empty());
+  app.add_option("--disk-keeps", machine.disk_keeps,
+                 "What lives in the file: none, optimizer (its states; steps copy them), or "
+                 "parameters (these, too)")
+      ->capture_default_str();
+  add_bytes(app, "--host-memory", machine.host_memory,
+            "Bytes that a plan may use of the host, 400MB: values that are needed late move "
+            "out to the file [what the plan needs]");
   app.add_option(
       "--workers", machine.workers,
       "Threads that execute tasks, 1 to 1024 [one per core, shared by the ranks of a host]");
   app.add_option("--tile", machine.tile,
                  "Wished tile size, then cuts of named axes: auto, 256, 256,embed=64+192; 0 leaves "
                  "tensors whole")
+      ->check(not_empty())
       ->capture_default_str();
   app.add_option("--numerics", machine.numerics,
                  "exact (equal bits everywhere) or fast (vendor GEMM)")
@@ -133,14 +216,17 @@ void add_model_options(CLI::App& app, TrainSettings& settings) {
                  "gradients: less memory; a divisor of --batch [1; a resumed run's own]");
   app.add_option("--groups", settings.groups,
                  "Canonical groups of named axes, which sums are split into whatever runs them: "
-                 "batch=4,head=2; 4 is batch=4 [one each; a resumed run's own]");
+                 "batch=4,head=2; 4 is batch=4 [one each; a resumed run's own]")
+      ->check(not_empty());
   app.add_option(
-      "--parallel", settings.parallel,
-      "What ranks share, under mpiexec: ddp, zero1, fsdp, tensor, sequence, pipeline, or "
-      "several, tensor+zero1 [ddp]");
+         "--parallel", settings.parallel,
+         "What ranks share, under mpiexec: ddp, zero1, fsdp, tensor, sequence, pipeline, or "
+         "several, tensor+zero1 [ddp]")
+      ->check(not_empty());
   app.add_option("--mesh", settings.mesh,
                  "Ranks on each axis, nearest first: tensor=2,data=4 [all on the axis of "
-                 "--parallel]");
+                 "--parallel]")
+      ->check(not_empty());
   app.add_option(
       "--keep-received", settings.keep_received,
       "Ops in a row that may do without a parameter which another rank has sent; then it "
@@ -150,48 +236,65 @@ void add_model_options(CLI::App& app, TrainSettings& settings) {
 
 void add_train_options(CLI::App& app, TrainSettings& settings) {
   app.add_option("--data", settings.data,
-                 "Text files [the King James Bible of Debian's package bible-kjv]");
+                 "Text files [the King James Bible of Debian's package bible-kjv]")
+      ->check(not_empty());
   add_model_options(app, settings);
   app.add_option("--steps", settings.steps, "Steps in all, those before a --resume included")
+      ->check(not_negative())
       ->capture_default_str();
   app.add_option("--minutes", settings.minutes,
-                 "Train about this long instead: the first steps are timed");
+                 "Train about this long instead: the first steps are timed")
+      ->check(not_negative());
   app.add_option("--lr", settings.lr,
                  "Peak learning rate; linear warm-up, then a half cosine to a tenth")
       ->capture_default_str();
-  app.add_option("--warmup", settings.warmup, "Steps of the warm-up")->capture_default_str();
-  app.add_option("--weight-decay", settings.weight_decay, "Of weights, not of biases and norms")
+  app.add_option("--warmup", settings.warmup, "Steps of the warm-up")
+      ->check(not_negative())
       ->capture_default_str();
-  app.add_option("--beta1", settings.beta1, "AdamW")->capture_default_str();
-  app.add_option("--beta2", settings.beta2, "AdamW")->capture_default_str();
+  app.add_option("--weight-decay", settings.weight_decay,
+                 "Decay of weights a step, times the rate; not of biases and norms")
+      ->capture_default_str();
+  app.add_option("--beta1", settings.beta1,
+                 "AdamW: what its mean of gradients keeps of the step before, below 1")
+      ->capture_default_str();
+  app.add_option("--beta2", settings.beta2, "AdamW: the same of its mean of their squares")
+      ->capture_default_str();
   app.add_option("--clip", settings.clip, "Largest global norm of the gradients; 0 for none")
       ->capture_default_str();
   app.add_option("--seed", settings.seed, "Of the first weights and of the data order")
+      ->check(not_negative(19))
       ->capture_default_str();
   app.add_option("--out", settings.out, "Folder of the run: checkpoints and loss.svg")
+      ->check(not_empty())
       ->capture_default_str();
   app.add_flag("--resume", settings.resume, "Continue the run in --out");
   app.add_option("--eval-every", settings.eval_every, "Steps between validations; 0 for none")
+      ->check(not_negative())
       ->capture_default_str();
   app.add_option("--save-every", settings.save_every,
                  "Steps between checkpoints; 0 for the end only")
+      ->check(not_negative())
       ->capture_default_str();
   app.add_flag("--profile", settings.profile,
                "Print where the time of steps goes; write the last step to trace.json, which "
                "Perfetto opens");
+  app.add_option("--trace", settings.trace,
+                 "Write the last step to this file, which Perfetto opens: tasks by thread and "
+                 "stream, copies with bytes and direction, memory of each place")
+      ->check(not_empty());
   app.add_flag("--hash", settings.hash, "Print a 64-bit hash of all parameters as the last line");
 }
 
 int train(TrainSettings const& settings, World const& world) {
-  auto const stop_by_signal = [] {
-    std::signal(SIGINT, [](int) { interrupted = 1; });
-    std::signal(SIGTERM, [](int) { interrupted = 1; });
-  };
+  check_run(settings);
   Watch watch(world);
-  if (world.size() > 1) stop_by_signal();  // one that is ended alone would end all without a save
-  auto runtime = open_runtime(settings.machine, world.ranks_here());
-  Trainer<AnyRuntime> trainer(runtime, settings, world, watch);
-  stop_by_signal();
+  // One of several that is ended alone would end all without a save.
+  if (world.size() > 1) EndSignals::take(false);
+  nntile::DeviceLog log;
+  bool const logs = settings.profile || !settings.trace.empty();
+  auto runtime = open_runtime(settings.machine, world.ranks_here(), logs ? &log : nullptr);
+  Trainer<AnyRuntime> trainer(runtime, settings, world, watch, log);
+  if (world.size() == 1) EndSignals::take(true);
   if (!trainer.run()) return 3;
   if (settings.hash) {
     std::uint64_t const hash = trainer.hash();
@@ -207,12 +310,22 @@ int generate(GenerateSettings const& settings) {
 }
 
 int info(InfoSettings const& settings) {
+  require_runtime(settings.model.machine, HostRuntime::names());
   if (settings.run.empty())
     show_model(settings);
   else
     show_run(settings.run);
   show_machine(HostRuntime::names());
   return 0;
+}
+
+/// The exit status, behind all that was printed. Throws Error where it could not be.
+int printed(int status) {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw nntile::Error(nntile::concat(
+        "standard output: ", errno == 0 ? "an earlier write failed" : std::strerror(errno),
+        "; what was to be printed is not complete"));
+  return status;
 }
 
 /// Says why, and the exit status. Ranks that fail together fail alike, and the first of them ends
@@ -235,26 +348,41 @@ int main(int argc, char** argv) {
       "it.");
   app.require_subcommand(1);
   app.option_defaults()->take_last();
-  app.failure_message([](CLI::App const*, CLI::Error const& error) {
-    return nntile::concat("gpt2: ", std::string_view(error.what()), "; gpt2 --help tells more\n");
+  app.failure_message([](CLI::App const* of, CLI::Error const& error) {
+    std::string why = error.what();
+    if (of->get_parent() == nullptr && of->get_subcommands().empty()) {  // CLI11 names neither
+      auto const given = of->remaining();
+      why = nntile::concat(given.empty() ? "" : nntile::concat("'", given.front(), "': "),
+                           "give train, generate or info first");
+    }
+    return nntile::concat("gpt2: ", why, "; gpt2 --help tells more\n");
   });
-  app.footer(
+  std::string const example =
       "Example: gpt2 train --preset tiny --steps 500 --out run && gpt2 generate --run run --prompt "
-      "'And God said'");
+      "'And God said'";
+  app.footer(example);
 
   TrainSettings train_settings;
   auto* const train_command = app.add_subcommand("train", "Train a model");
   add_train_options(*train_command, train_settings);
+  train_command->footer(
+      "Ctrl-C, or SIGTERM, ends the run behind the step in flight and saves it, on all ranks the "
+      "same step;\na second one, a second later, ends it at once. A step that waits for another "
+      "rank is left when it\nhas not ended 10 s later, or in twice its usual time. The last "
+      "checkpoint stays in both cases.\n\n" +
+      example);
 
   GenerateSettings generate_settings;
   auto* const generate_command =
       app.add_subcommand("generate", "Continue a text with a trained model");
   generate_command
       ->add_option("--run", generate_settings.run, "Folder of a run, or of one checkpoint")
+      ->check(not_empty())
       ->capture_default_str();
   generate_command->add_option("--prompt", generate_settings.prompt, "Text to continue")
       ->capture_default_str();
   generate_command->add_option("--tokens", generate_settings.tokens, "Bytes to generate")
+      ->check(not_negative())
       ->capture_default_str();
   generate_command
       ->add_option("--temperature", generate_settings.temperature, "0 takes the likeliest byte")
@@ -266,28 +394,34 @@ int main(int argc, char** argv) {
       ->add_option("--top-p", generate_settings.top_p, "Draw among the likeliest that sum to p")
       ->capture_default_str();
   generate_command->add_option("--seed", generate_settings.seed, "Of the draws")
+      ->check(not_negative(19))
       ->capture_default_str();
   add_machine_options(*generate_command, generate_settings.machine);
 
   InfoSettings info_settings;
   auto* const info_command = app.add_subcommand(
       "info", "Say what a model needs, or what a run holds, and what this machine offers");
-  info_command->add_option("--run", info_settings.run,
-                           "Check a run's newest checkpoint instead of planning a model");
+  info_command
+      ->add_option("--run", info_settings.run,
+                   "Check a run's newest checkpoint instead of planning a model")
+      ->check(not_empty());
   add_model_options(*info_command, info_settings.model);
   info_command
       ->add_option("--ranks", info_settings.ranks,
                    "Say what each rank of this many would hold and send, as --parallel and --mesh "
                    "share the model; none is started")
       ->check(CLI::Range(1, 65536));
-  info_command->add_option("--dot", info_settings.dot,
-                           "Write the graph of a training step, for dot -Tsvg");
-  info_command->add_option("--plan", info_settings.plan,
-                           "Write the plan of a training step as text");
-  info_command->add_option(
-      "--draw", info_settings.draw,
-      "Draw the plan of a training step, or a --part: tasks, copies, transfers "
-      "and memory as a page (.html), or for dot -Tsvg (.dot)");
+  info_command
+      ->add_option("--dot", info_settings.dot, "Write the graph of a training step, for dot -Tsvg")
+      ->check(not_empty());
+  info_command
+      ->add_option("--plan", info_settings.plan, "Write the plan of a training step as text")
+      ->check(not_empty());
+  info_command
+      ->add_option("--draw", info_settings.draw,
+                   "Draw the plan of a training step, or a --part: tasks, copies, transfers "
+                   "and memory as a page (.html), or for dot -Tsvg (.dot)")
+      ->check(not_empty());
   info_command->add_option("--draw-begin", info_settings.drawn.begin,
                            "The first task that --draw may show");
   info_command->add_option("--draw-end", info_settings.drawn.end, "The task before which it ends");
@@ -296,15 +430,21 @@ int main(int argc, char** argv) {
   info_command
       ->add_option("--draw-limit", info_settings.drawn.limit, "The most tasks that are drawn")
       ->capture_default_str();
-  info_command->add_option("--save-parts", info_settings.save_parts,
-                           "Write each rank's part of the plan into this folder, rank-0.json and "
-                           "so on");
-  auto* const part = info_command->add_option(
-      "--part", info_settings.part,
-      "Say what such a file plans for its rank; the model's options as they "
-      "were when it was saved");
+  info_command
+      ->add_option("--save-parts", info_settings.save_parts,
+                   "Write each rank's part of the plan into this folder, rank-0.json and "
+                   "so on")
+      ->check(not_empty());
+  auto* const part =
+      info_command
+          ->add_option("--part", info_settings.part,
+                       "Say what such a file plans for its rank; the model's options as they "
+                       "were when it was saved")
+          ->check(not_empty());
   for (char const* const other : {"--run", "--ranks", "--dot", "--plan", "--save-parts"})
     part->excludes(info_command->get_option(other));
+  for (char const* const of_drawing : {"--draw-begin", "--draw-end", "--draw-name", "--draw-limit"})
+    info_command->get_option(of_drawing)->needs(info_command->get_option("--draw"));
   for (char const* const other : {"--run", "--ranks"})  // parts are drawn one by one: --part
     info_command->get_option("--draw")->excludes(info_command->get_option(other));
 
@@ -320,10 +460,11 @@ int main(int argc, char** argv) {
     if (!train_command->parsed() && launched().ranks > 1)
       throw nntile::ValueError(nntile::concat("generate and info are for one process, not the ",
                                               launched().ranks, " that were started"));
-    if (generate_command->parsed()) return generate(generate_settings);
-    if (!train_command->parsed()) return info(info_settings);
+    if (generate_command->parsed()) return printed(generate(generate_settings));
+    if (!train_command->parsed()) return printed(info(info_settings));
     world.emplace(!train_settings.parallel.empty() || !train_settings.mesh.empty());
-    return train(train_settings, *world);
+    int const status = train(train_settings, *world);
+    return world->speaks() ? printed(status) : status;
   } catch (std::bad_alloc const&) {
     return end(world,
                "out of memory; free some, or use a smaller --width, --layers, --seq or --batch");

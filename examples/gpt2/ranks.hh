@@ -91,9 +91,9 @@ inline Sharing sharing_of(std::string const& parallel, std::string const& mesh, 
   std::string names;
   for (ParallelPreset const& preset : parallel_presets)
     names += nntile::concat(names.empty() ? "" : ", ", preset.name);
-  for (std::string_view rest = parallel; !rest.empty();) {
-    std::string_view const item = rest.substr(0, rest.find('+'));
-    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+  for (std::size_t at = 0, end = 0; !parallel.empty() && end != std::string::npos; at = end + 1) {
+    end = parallel.find('+', at);
+    std::string_view const item = std::string_view(parallel).substr(at, end - at);
     std::size_t const before = chosen.size();
     for (ParallelPreset const& preset : parallel_presets)
       if (item == preset.name) chosen.push_back(&preset);
@@ -311,6 +311,32 @@ inline void require_alike(World const& world, std::string const& lines) {
       b.remove_prefix(std::min(b.size(), other.size() + 1));
     }
   }
+}
+
+/// The options that all ranks must be given alike, a line each, with what presets leave open.
+inline std::string as_given(TrainSettings const& s, nntile::nn::Gpt2Config const& config,
+                            Index seq) {
+  auto const line = [](char const* name, auto const& value) {
+    return nntile::concat("--", name, " ", value, "\n");
+  };
+  return line("preset", s.preset) + line("width", config.width) + line("layers", config.layers) +
+         line("heads", config.heads) + line("seq", seq) +
+         line("batch", micro_batch_of(s) * s.accumulate.value_or(1)) +
+         line("accumulate", s.accumulate.value_or(1)) + line("steps", s.steps) +
+         line("minutes", s.minutes) + line("lr", s.lr) + line("warmup", s.warmup) +
+         line("weight-decay", s.weight_decay) + line("beta1", s.beta1) + line("beta2", s.beta2) +
+         line("clip", s.clip) + line("seed", s.seed) + line("out", s.out) +
+         line("resume", int{s.resume}) + line("hash", int{s.hash}) +
+         line("profile", int{s.profile}) + line("groups", s.groups) +
+         line("place", s.machine.place) + line("devices", s.machine.devices) +
+         line("offload", s.machine.offload) + line("device-memory", s.machine.device_memory) +
+         line("disk-keeps", s.machine.disk_keeps) + line("host-memory", s.machine.host_memory) +
+         line("parallel", s.parallel) + line("mesh", s.mesh) +
+         line("keep-received", s.keep_received) + line("eval-every", s.eval_every) +
+         line("save-every", s.save_every) + line("tile", s.machine.tile) +
+         line("numerics", s.machine.numerics) +
+         line("isa", name_of(isa_of(s.machine.isa) == nntile::Isa::best ? nntile::kernels::best()
+                                                                        : isa_of(s.machine.isa)));
 }
 
 }  // namespace gpt2

@@ -2,8 +2,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a step does, in the words that a run begins with.
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <string>
 
 #include "machine.hh"
@@ -15,6 +20,15 @@
 #include "ranks.hh"
 
 namespace gpt2 {
+
+/// Throws ValueError where a file that an option names could not be written when a run has ended.
+inline void require_folder_of(char const* option, std::string const& file) {
+  std::string folder = std::filesystem::path(file).parent_path();
+  if (folder.empty()) folder = ".";
+  if (::access(folder.c_str(), W_OK) != 0)
+    throw nntile::ValueError(nntile::concat(option, ": '", file, "' can't be written: '", folder,
+                                            "': ", std::strerror(errno)));
+}
 
 /// What this rank does in a step: the update once, the rest of the plan for each micro-batch.
 struct StepWork {

@@ -79,7 +79,8 @@ template <nntile::Runtime R> class Session {
       : store(runtime, world == nullptr ? nntile::RankLink{} : world->link()),
         options(tile_options(machine.tile)),
         isa(isa_of(machine.isa)),
-        ranks_here(world == nullptr ? 1 : world->ranks_here()) {
+        ranks_here(world == nullptr ? 1 : world->ranks_here()),
+        machine_(machine) {
     options.machine.workers = runtime.workers().cpu;
     options.machine.cache = core_cache();
     if (world != nullptr) {  // all plan for one machine: it decides the tile
@@ -148,9 +149,11 @@ template <nntile::Runtime R> class Session {
  private:
   /// Around what the store holds.
   std::shared_ptr<Plan const> plan(LogicalGraph const& graph, nntile::PlanOptions kept) {
-    if (!kept.mesh.empty()) return nntile::plan_part(graph, store, kept);
-    for (auto& tiling : store.tilings()) kept.keep.push_back(std::move(tiling));
-    return std::make_shared<Plan const>(graph, kept);
+    return plan_within(machine_, graph.name(), [&]() -> std::shared_ptr<Plan const> {
+      if (!kept.mesh.empty()) return nntile::plan_part(graph, store, kept);
+      for (auto& tiling : store.tilings()) kept.keep.push_back(std::move(tiling));
+      return std::make_shared<Plan const>(graph, kept);
+    });
   }
   void require_memory(Plan const& plan) const {
     auto const needed = static_cast<std::size_t>(memory(plan).total() * ranks_here);
@@ -161,6 +164,8 @@ template <nntile::Runtime R> class Session {
           " but ", readable_bytes(static_cast<double>(available)),
           " are available; use a smaller --width, --layers, --seq or --batch"));
   }
+
+  Machine machine_;
 };
 
 /// The description of the model in a checkpoint; checkpoints of another model are refused.

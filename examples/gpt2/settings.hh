@@ -3,6 +3,7 @@
 // Settings of the trainer and the generator, from the command line.
 
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -51,6 +52,9 @@ struct Machine {
   int devices = 1;                  // that keep the layers, where the host does not
   std::string offload = "none";     // from a device
   std::uint64_t device_memory = 0;  // bytes that a plan may use of each; 0: what it needs
+  std::string disk;                 // directory of the file that values move to; "": no disk
+  std::string disk_keeps = "none";
+  std::uint64_t host_memory = 0;  // bytes that a plan may use; 0: what it needs
   std::optional<int> workers;
   std::string tile = "auto";
   std::string numerics = "exact";
@@ -65,7 +69,7 @@ struct TrainSettings {
   std::int64_t steps = 1000;
   double minutes = 0;  // 0: as many steps as `steps` says
   double lr = 3e-3;
-  double warmup = 50;
+  std::int64_t warmup = 50;
   double weight_decay = 0.1;
   double beta1 = 0.9;
   double beta2 = 0.99;
@@ -75,6 +79,7 @@ struct TrainSettings {
   bool resume = false;
   bool hash = false;
   bool profile = false;
+  std::string trace = {};   // file of the last step's
   std::string groups = {};  // of a resumed run: its own, where none are given
   std::string parallel = {}, mesh = {};
   std::uint32_t keep_received = nntile::PlanOptions::to_last_reader;  // ops
@@ -190,6 +195,29 @@ inline Index micro_batch_of(TrainSettings const& settings) {
                                             batch,
                                             " sequences of a step; use a divisor of --batch"));
   return batch / count;
+}
+
+/// Throws ValueError for a number of a run that would train nothing, or not say so: steps are
+/// computed in fp32, and a comparison with what is no number is false.
+inline void check_run(TrainSettings const& settings) {
+  constexpr double largest = 3e38;  // of fp32
+  struct Range {
+    char const* option;
+    double value, least, most;
+    char const* fits;
+  };
+  for (auto const& [option, value, least, most, fits] :
+       {Range{"--lr", settings.lr, 0, largest, "0 or more, such as 3e-3"},
+        Range{"--weight-decay", settings.weight_decay, 0, largest, "0 (none) or more, such as 0.1"},
+        Range{"--clip", settings.clip, 0, largest, "0 (none) or more, such as 1"},
+        Range{"--minutes", settings.minutes, 0, 1e6, "0 (as --steps says) to 1000000"}})
+    if (!(value >= least && value <= most))
+      throw nntile::ValueError(nntile::concat(option, ": ", value, " does not work; give ", fits));
+  for (auto const& [option, value] :
+       {std::pair{"--beta1", settings.beta1}, std::pair{"--beta2", settings.beta2}})
+    if (!(value >= 0 && value < 1))
+      throw nntile::ValueError(nntile::concat(
+          option, ": ", value, " does not work; give 0 or more, below 1, such as 0.9"));
 }
 
 /// The model of a preset with its overrides. Positions are the sequence's length, but for 124m.

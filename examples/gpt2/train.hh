@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <optional>
 
 #include "corpus.hh"
 #include "history.hh"
 #include "machine.hh"
+#include "nntile/graph/device_times.hh"
 #include "nntile/io/checkpoint.hh"
 #include "nntile/io/tokens.hh"
 #include "nntile/io/trace.hh"
@@ -21,23 +21,23 @@
 #include "ranks.hh"
 #include "report.hh"
 #include "session.hh"
+#include "signals.hh"
 #include "watch.hh"
 
 namespace gpt2 {
-
-/// Set by Ctrl-C: the step in flight is finished, the run is saved, and training ends.
-inline std::sig_atomic_t volatile interrupted = 0;
 
 /// One training run on a runtime.
 template <nntile::Runtime R> class Trainer {
  public:
   /// Reads the data, tries whether the run's folder can be written, compares its checkpoint with
   /// the settings, plans, allocates, and initialises or resumes. Throws whatever is wrong with any
-  /// of it.
-  Trainer(R& runtime, TrainSettings const& settings, World const& world, Watch& watch)
+  /// of it. `log` is of the runtime's devices, where a profile or a trace is asked for.
+  Trainer(R& runtime, TrainSettings const& settings, World const& world, Watch& watch,
+          nntile::DeviceLog& log)
       : runtime_(runtime),
         world_(world),
         watch_(watch),
+        log_(log),
         settings_(settings),
         config_(model_of(settings)),
         seq_(settings.seq.value_or(preset_of(settings.preset).seq)),
@@ -54,7 +54,7 @@ template <nntile::Runtime R> class Trainer {
                {settings.beta1, settings.beta2, 1e-8, settings.weight_decay, settings.clip},
                sharing_.mesh, micro_batches_),
         valid_(ModelGraph::Purpose::validation, config_, seq_, micro_batch_, numerics()) {
-    step_graph_ = session_.compile(train_, settings.profile);
+    step_graph_ = session_.compile(train_, times());
     valid_graph_ = session_.compile(valid_);
     if (resumed_)
       resume();
@@ -63,7 +63,7 @@ template <nntile::Runtime R> class Trainer {
     session_.write_positions(train_);
     for (std::string const& flops : world_.gather(std::to_string(work().flops)))
       step_flops_ += std::stod(flops);
-    watch_.saves_in(settings_.out);
+    if (step_ > 0) watch_.saves_in(settings_.out);
   }
 
   /// Trains to the end, or to Ctrl-C. Returns false when a loss was not finite. A save on the way
@@ -74,6 +74,11 @@ template <nntile::Runtime R> class Trainer {
     begin_ = last_line_ = begin;
     first_step_ = step_;
     if (step_ == 0 && !validate()) return false;
+    if (step_ > 0 && step_ >= steps_ && world_.speaks())
+      std::printf(
+          "nothing to train: step %lld of %lld is reached; --steps counts those before a "
+          "--resume\n",
+          static_cast<long long>(step_), static_cast<long long>(steps_));
     train_begin_ = seconds_now();
     while (step_ < steps_ && !stops()) {
       if (!train_step()) return false;
@@ -89,6 +94,7 @@ template <nntile::Runtime R> class Trainer {
     if (!validate()) return false;
     save();
     if (settings_.profile) report_profile();
+    if (!settings_.trace.empty()) write_trace(settings_.trace);
     if (stops() && world_.speaks())
       std::printf("interrupted: saved at step %lld; continue with --resume\n",
                   static_cast<long long>(step_));
@@ -107,45 +113,25 @@ template <nntile::Runtime R> class Trainer {
   /// What of the model each rank has; nothing for one. All ranks were started alike, or it throws
   /// ValueError.
   Sharing share() const {
-    Index const micro_batch = micro_batch_of(settings_);
+    (void)micro_batch_of(settings_);  // as it is written
     if (world_.size() == 1) {
       (void)sharing_of(settings_.parallel, settings_.mesh, 1, config_.layers);  // as it is written
       return {};
     }
-    auto const line = [](char const* name, auto const& value) {
-      return nntile::concat("--", name, " ", value, "\n");
-    };
+    require_alike(world_, as_given(settings_, config_, seq_) +
+                              nntile::concat("--data of hash ", corpus_.hash(), "\n"));
     auto const& s = settings_;
-    require_alike(
-        world_,
-        line("preset", s.preset) + line("width", config_.width) + line("layers", config_.layers) +
-            line("heads", config_.heads) + line("seq", seq_) +
-            line("batch", micro_batch * s.accumulate.value_or(1)) +
-            line("accumulate", s.accumulate.value_or(1)) + line("steps", s.steps) +
-            line("minutes", s.minutes) + line("lr", s.lr) + line("warmup", s.warmup) +
-            line("weight-decay", s.weight_decay) + line("beta1", s.beta1) + line("beta2", s.beta2) +
-            line("clip", s.clip) + line("seed", s.seed) + line("out", s.out) +
-            line("resume", int{s.resume}) + line("hash", int{s.hash}) +
-            line("profile", int{s.profile}) + line("groups", s.groups) +
-            line("place", s.machine.place) + line("devices", s.machine.devices) +
-            line("offload", s.machine.offload) + line("device-memory", s.machine.device_memory) +
-            line("parallel", s.parallel) + line("mesh", s.mesh) +
-            line("keep-received", s.keep_received) + line("eval-every", s.eval_every) +
-            line("save-every", s.save_every) + line("tile", s.machine.tile) +
-            line("numerics", s.machine.numerics) + line("data of hash", corpus_.hash()) +
-            line("isa",
-                 name_of(isa_of(s.machine.isa) == nntile::Isa::best ? nntile::kernels::best()
-                                                                    : isa_of(s.machine.isa))));
     Sharing sharing = sharing_of(s.parallel, s.mesh, world_.size(), config_.layers);
     sharing.keep_received = s.keep_received;
     return sharing;
   }
 
   /// Whether to stop before the last step: on Ctrl-C, at whichever rank, behind the same step.
-  bool stops() const { return sharing_.mesh.empty() ? interrupted != 0 : stops_; }
+  bool stops() const { return sharing_.mesh.empty() ? EndSignals::asked() : stops_; }
 
   std::unique_ptr<nntile::io::CheckpointDirectory> open_directory(
       TrainSettings const& settings) const {
+    if (!settings.trace.empty() && world_.speaks()) require_folder_of("--trace", settings.trace);
     bool const found =
         std::filesystem::is_directory(settings.out) && nntile::io::latest_checkpoint(settings.out);
     bool const holds = world_.first_of(found ? 1 : 0) != 0;  // others may look when it is made
@@ -246,6 +232,7 @@ template <nntile::Runtime R> class Trainer {
             nntile::concat("step ", step_, " is not saved: ", std::string_view(error.what())));
       }
     }();
+    watch_.saves_in(settings_.out);
     if (!world_.speaks()) return;
     if (!saved.warning.empty()) std::fprintf(stderr, "warning: %s\n", saved.warning.c_str());
     try {
@@ -260,9 +247,12 @@ template <nntile::Runtime R> class Trainer {
     if (micro_batches_ > 1)
       std::printf("\nof each step the profile has the last micro-batch and the update\n");
     show_profile(profile_, runtime_.workers().cpu, core_peak_, core_triad());
-    std::string const path = settings_.out + "/trace.json";
+    write_trace(settings_.out + "/trace.json");
+  }
+  void write_trace(std::string const& path) {
+    if (!world_.speaks()) return;
     try {
-      nntile::io::write_trace(path, step_graph_->plan(), step_graph_->times());
+      nntile::io::write_trace(path, step_graph_->plan(), times_);
       std::printf("the last step is in '%s'; open it at ui.perfetto.dev\n", path.c_str());
     } catch (nntile::Error const& error) {  // nor is a trace
       std::fprintf(stderr, "warning: no trace: %s\n", error.what());
@@ -284,8 +274,7 @@ template <nntile::Runtime R> class Trainer {
   }
 
   double learning_rate(std::int64_t step) const {
-    nntile::nn::WarmupCosine schedule{settings_.lr, static_cast<std::int64_t>(settings_.warmup),
-                                      steps_, 0.1};
+    nntile::nn::WarmupCosine schedule{settings_.lr, settings_.warmup, steps_, 0.1};
     if (settings_.minutes > 0 && !calibrated())
       schedule.steps = 1 << 30;  // still within the warm-up
     return schedule.at(step);
@@ -309,7 +298,7 @@ template <nntile::Runtime R> class Trainer {
     step_graph_->template bind_input<std::int64_t>("step", std::vector<std::int64_t>{number});
     if (!sharing_.mesh.empty()) {
       std::vector<float> const asked(static_cast<std::size_t>(world_.size()),
-                                     interrupted != 0 ? 1.0f : 0.0f);
+                                     EndSignals::asked() ? 1.0f : 0.0f);
       step_graph_->template bind_input<float>("stop asked", asked);
     }
     watch_.begin(number);
@@ -320,7 +309,7 @@ template <nntile::Runtime R> class Trainer {
     watch_.end();
     if (!require_finite("the loss of", number, loss)) return false;
     if (settings_.profile && number > first_step_ + 1)  // the first one touches fresh memory
-      profile_.add(step_graph_->plan(), step_graph_->times());
+      profile_.add(step_graph_->plan(), times_);
     step_ = number;
     sample_ += static_cast<std::uint64_t>(batch_);
     history_.train.push_back(loss);
@@ -332,9 +321,10 @@ template <nntile::Runtime R> class Trainer {
     if (std::isfinite(loss)) return true;
     if (world_.speaks())
       std::fprintf(stderr,
-                   "\n%s step %lld is %g: stopped; the last checkpoint in '%s' is untouched; try a "
+                   "%s%s step %lld is %g: stopped; the last checkpoint in '%s' is untouched; try a "
                    "smaller --lr\n",
-                   what, static_cast<long long>(step), loss, settings_.out.c_str());
+                   isatty(STDOUT_FILENO) ? "\n" : "", what, static_cast<long long>(step), loss,
+                   settings_.out.c_str());
     return false;
   }
 
@@ -343,6 +333,7 @@ template <nntile::Runtime R> class Trainer {
     corpus_.train_tile(sample_ + static_cast<std::uint64_t>(number * micro_batch_), own_samples(),
                        settings_.seed, tokens_, labels_);
     bind_batch(*step_graph_);
+    if (times()) log_.clear();
     if (micro_batches_ == 1) {
       step_graph_->execute();
     } else {
@@ -350,9 +341,13 @@ template <nntile::Runtime R> class Trainer {
       step_graph_->execute("backward");
       if (number + 1 == micro_batches_) step_graph_->execute("optimizer");
     }
+    if (times())
+      times_ = nntile::with_device_times(step_graph_->plan(), step_graph_->times(), log_);
     return static_cast<double>(step_graph_->template get_output<float>("loss")[0]);
   }
 
+  /// Whether the tasks of steps are timed.
+  bool times() const { return settings_.profile || !settings_.trace.empty(); }
   StepWork work() const { return work_of(step_graph_->plan(), micro_batches_); }
 
   /// What this rank has of a batch, which it then makes and binds; all where that is no box.
@@ -380,6 +375,7 @@ template <nntile::Runtime R> class Trainer {
       corpus_.validation_tile(i, batches, size, own_samples(), tokens_, labels_);
       bind_batch(*valid_graph_);
       valid_graph_->execute();
+      watch_.moves();
       sum += static_cast<double>(valid_graph_->template get_output<float>("loss")[0]);
     }
     train_begin_ += seconds_now() - begin;  // not training time
@@ -456,6 +452,8 @@ template <nntile::Runtime R> class Trainer {
   R& runtime_;
   World const& world_;
   Watch& watch_;
+  nntile::DeviceLog& log_;
+  std::vector<nntile::TaskTime> times_;  // of the last step
   TrainSettings settings_;
   nntile::nn::Gpt2Config config_;
   Index seq_;

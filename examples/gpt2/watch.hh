@@ -17,6 +17,7 @@
 
 #include "machine.hh"
 #include "ranks.hh"
+#include "signals.hh"
 
 namespace gpt2 {
 
@@ -38,7 +39,8 @@ class LastWords {
 
 /// Says on stderr what this rank waits for when a step takes ten times its usual time, and ends the
 /// job when a rank of this host or of the next one has died, or that one is silent for half a
-/// minute, or MPI has failed on this rank alone. With one rank it does nothing.
+/// minute, or MPI has failed on this rank alone; and, where it was asked to end, when a step does
+/// not, or it is asked again. With one rank it does nothing.
 class Watch {
  public:
   explicit Watch(World const& world) : world_(world) {
@@ -59,9 +61,12 @@ class Watch {
     thread_.join();
   }
 
-  /// Where a run can go on from; "" before there is one.
+  /// Where a run can go on from; "" before there is a checkpoint.
   void saves_in(std::string const& folder) {
     std::lock_guard const guard(mutex_);
+    moved_ = seconds_now();
+    if (said_ && folder_ == folder) return;
+    said_ = true;
     folder_ = folder;
     if (world_.size() > 1)
       LastWords::set(nntile::concat("gpt2: ", world_.name(),
@@ -70,17 +75,24 @@ class Watch {
   }
   void begin(std::int64_t step) {
     std::lock_guard const guard(mutex_);
-    step_ = step, began_ = seconds_now(), patience_ = std::max(least_patience, 10 * usual_);
+    step_ = step, began_ = moved_ = seconds_now(),
+    patience_ = std::max(least_patience, 10 * usual_);
   }
   void end() {
     std::lock_guard const guard(mutex_);
     double const took = seconds_now() - began_;
     usual_ = usual_ == 0 ? took : 0.9 * usual_ + 0.1 * took;
-    step_ = none;
+    step_ = none, moved_ = seconds_now();
+  }
+  /// Something has ended that is no step.
+  void moves() {
+    std::lock_guard const guard(mutex_);
+    moved_ = seconds_now();
   }
 
  private:
   static constexpr double least_patience = 5;  // seconds
+  static constexpr double grace = 10;
   static constexpr double longest_silence = 30;
   static constexpr std::int64_t none = -1;
 
@@ -101,14 +113,18 @@ class Watch {
         if (silent > longest_silence) LastWords::unset(), world_.abort(4);
       }
       if (auto const dead = world_.dead()) {
-        // The ranks below have the first word: one line, not one from each.
-        auto const below = std::min(world_.rank(), 5);
-        if (wake_.wait_for(guard, std::chrono::milliseconds(500 * below),
-                           [this] { return ended_; }))
-          return;
+        if (!has_the_word(guard)) return;
         LastWords::unset();
         std::fprintf(stderr, "gpt2: %srank %d (process %ld) has died%s\n", world_.name().c_str(),
                      dead->rank, dead->process, advice().c_str());
+        world_.abort(4);
+      }
+      if (cannot_end()) {
+        if (!has_the_word(guard)) return;
+        if (!cannot_end()) continue;  // it could, meanwhile
+        LastWords::unset();
+        std::fprintf(stderr, "gpt2: %s%s; %s%s\n", world_.name().c_str(), asked().c_str(),
+                     waits().c_str(), advice().c_str());
         world_.abort(4);
       }
       if (std::string const why = world_.broken(); !why.empty()) {
@@ -123,6 +139,35 @@ class Watch {
       }
     }
   }
+  /// The ranks below have the first word: one line, not one from each. Returns false where the job
+  /// has ended meanwhile.
+  bool has_the_word(std::unique_lock<std::mutex>& guard) {
+    return !wake_.wait_for(guard, std::chrono::milliseconds(500 * std::min(world_.rank(), 5)),
+                           [this] { return ended_; });
+  }
+  /// Whether the run, which was asked to end, is ended here: it was asked again, or nothing has
+  /// ended for a while, and it is another rank that this one waits for.
+  bool cannot_end() const {
+    if (!EndSignals::asked()) return false;
+    if (EndSignals::asked_again()) return true;
+    double const since = std::max(EndSignals::first_time(), moved_);
+    return seconds_now() - since > std::max(grace, 2 * usual_) && !world_.waiting().empty();
+  }
+  std::string asked() const {
+    std::string const where =
+        step_ == none ? "between two steps" : nntile::concat("in step ", step_);
+    if (EndSignals::asked_again()) return "asked to end a second time, " + where;
+    auto const ago = static_cast<int>(seconds_now() - EndSignals::first_time());
+    return nntile::concat("asked to end ", ago, " s ago, and nothing ends ", where);
+  }
+  /// What this rank waits for.
+  std::string waits() const {
+    auto const waiting = world_.waiting();
+    if (waiting.empty()) return "it waits for no other rank";
+    return nntile::concat(
+        "it waits for ", nntile::describe(waiting.front()),
+        waiting.size() < 2 ? "" : nntile::concat(", and for ", waiting.size() - 1, " more"));
+  }
   /// How a run goes on, once there is one.
   std::string advice() const {
     if (folder_.empty()) return {};
@@ -130,14 +175,9 @@ class Watch {
                           "' is whole, go on with --resume on any number of ranks");
   }
   void report(double waited) const {
-    auto const waiting = world_.waiting();
-    std::fprintf(stderr, "gpt2: %sstep %lld takes %.0f s, usually %.1f s; %s%s\n",
+    std::fprintf(stderr, "gpt2: %sstep %lld takes %.0f s, usually %.1f s; %s\n",
                  world_.name().c_str(), static_cast<long long>(step_), waited, usual_,
-                 waiting.empty() ? "it waits for no other rank"
-                                 : ("it waits for " + nntile::describe(waiting.front())).c_str(),
-                 waiting.size() < 2
-                     ? ""
-                     : nntile::concat(", and for ", waiting.size() - 1, " more").c_str());
+                 waits().c_str());
   }
 
   World const& world_;
@@ -146,7 +186,8 @@ class Watch {
   std::string folder_;
   std::int64_t step_ = none;
   double began_ = 0, usual_ = 0, patience_ = least_patience;
-  bool ended_ = false, silence_said_ = false;
+  double moved_ = seconds_now();  // when something ended last
+  bool ended_ = false, silence_said_ = false, said_ = false;
   std::thread thread_;
 };
 

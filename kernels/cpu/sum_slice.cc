@@ -19,16 +19,21 @@ template <class T> struct SumSlice {
     ColumnResult<T> const y{{buffers.at<T>(Operand::y), buffers.at<V>(Operand::carry), args.beta,
                              args.chain, args.finishing}};  // [m, n]
     Vec<V> const alpha(ops::slice_factor(args.alpha, buffers.at<double const>(Operand::divisor)));
+    if (args.inner) {  // a loop of its own: row to row without a look at the other layouts
+      T const* row = x;
+      for (Index j = 0; j < args.n; ++j, row += args.whole.j)
+        y.put(j * args.part,
+              canonical_sum<V>(args.k, y.start(j * args.part),
+                               [&](Index i, auto part) __attribute__((always_inline)) {
+                                 fetch_ahead(row + i, part);
+                                 return alpha * load(row + i, part);
+                               }));
+      return {};
+    }
     for (Index j = 0; j < args.n; ++j) {
       T const* const slab = x + j * args.whole.j;
       Index const to = j * args.part;
-      if (args.inner) {
-        y.put(to, canonical_sum<V>(args.k, y.start(to),
-                                   [&](Index i, auto part) __attribute__((always_inline)) {
-                                     fetch_ahead(slab + i, part);
-                                     return alpha * load(slab + i, part);
-                                   }));
-      } else if (args.m == 1 && args.whole.k == 1) {  // one chain, the same in every lane
+      if (args.m == 1 && args.whole.k == 1) {  // one chain, the same in every lane
         Vec<V> sum(static_cast<double>(y.start(to)));
         for (Index k = 0; k < args.k; ++k)
           sum = fma(alpha, Vec<V>(static_cast<double>(static_cast<V>(slab[k]))), sum);

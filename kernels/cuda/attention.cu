@@ -28,8 +28,8 @@ template <class T> struct Attention {
       T const *q, *k, *v;
       ChainResult<T> sums;  // without keys all of its chain
       V *max, *sum;
-      Index ld, d, diagonal;
-      int queries;
+      Index ld, diagonal;
+      int d, queries;
     };
 
     NNTILE_DEVICE void operator()(Thread& thread) const {
@@ -49,7 +49,8 @@ template <class T> struct Attention {
              buffers.template at<T const>(Operand::v) + head.k + piece, sums.at(to + piece),
              buffers.template at<V>(Operand::max) + head.statistics + query,
              buffers.template at<V>(Operand::sum) + head.statistics + query, head.ld,
-             args.d - piece < width ? args.d - piece : width, args.diagonal + query,
+             args.diagonal + query,
+             args.d - piece < width ? static_cast<int>(args.d - piece) : width,
              args.i - query < side ? static_cast<int>(args.i - query) : side});
       }
     }
@@ -86,7 +87,7 @@ template <class T> struct Attention {
       Thread& thread = block.thread();
       int const query = thread.rank();
       int const keys = args.j - key < side ? static_cast<int>(args.j - key) : side;
-      Index const diagonal = task.diagonal - key;
+      int const diagonal = Block::diagonal(task.diagonal - key);
       auto const sees = [&](int i, int j) { return j <= i + diagonal; };
       typename Block::Sums scores;
       block.multiply(scores, {task.q, task.ld, task.queries, static_cast<V>(args.scale)},

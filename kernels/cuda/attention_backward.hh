@@ -21,7 +21,7 @@ template <class T> struct AttentionBackward {
     T const *q, *k, *v, *out, *dout;  // [d, i] or [d, j]
     V const *max, *sum;               // [i]
     Index ld, to_queries, to_keys;    // of the results
-    Index d;                          // elements of the piece
+    int d;                            // elements of the piece
 
     NNTILE_DEVICE Head(ops::AttentionArgs const& args,
                        Buffers<ops::AttentionBackward> const& buffers, Index number, Index piece) {
@@ -36,7 +36,7 @@ template <class T> struct AttentionBackward {
       ld = at.ld;
       to_queries = at.q + piece;
       to_keys = at.k + piece;
-      d = args.d - piece < width ? args.d - piece : width;
+      d = args.d - piece < width ? static_cast<int>(args.d - piece) : width;
     }
   };
 
@@ -79,40 +79,46 @@ template <class T> struct AttentionBackward {
   /// The side of a pair that is the query.
   enum class QueryIs { outer, inner };
 
-  /// A number of the queries of this thread.
+  /// A number of the queries of row j of this thread's pairs. Read for each row anew: registers
+  /// that are kept for all rows are more than sm_80 has.
   template <QueryIs is> struct OfQuery {
-    static constexpr int count = is == QueryIs::outer ? Block::own : Block::inner;
+    static constexpr int count = is == QueryIs::outer ? Block::own : 1;
     Vec<V> value[count];
 
-    NNTILE_DEVICE OfQuery(Block const& block, Number number) {
+    NNTILE_DEVICE OfQuery(Block const& block, Number number, int j) {
       NNTILE_UNROLL()
       for (int n = 0; n < count; ++n) {
-        int const query = is == QueryIs::outer ? block.outer(n) : block.inner_at(n);
+        int const query = is == QueryIs::outer ? block.outer(n) : block.inner_at(j);
         value[n] = Vec<V>::raw(block.number(number, query));
       }
     }
-    NNTILE_DEVICE Vec<V> operator()(int j, int i) const {
-      return value[is == QueryIs::outer ? i : j];
-    }
+    NNTILE_DEVICE Vec<V> operator()(int i) const { return value[is == QueryIs::outer ? i : 0]; }
   };
 
   /// The pairs become p = exp(s - max) / sum.
   template <QueryIs is>
   static NNTILE_DEVICE void take_powers(Block const& block, typename Block::Sums const& scores) {
-    OfQuery<is> const tops(block, top), factors(block, factor);
-    Block::for_each([&](int j, int i) {
-      block.pair(j, i) = (exp_of_shifted(scores[j][i] - tops(j, i)) * factors(j, i)).v;
-    });
+    NNTILE_UNROLL()
+    for (int j = 0; j < Block::inner; ++j) {
+      OfQuery<is> const tops(block, top, j), factors(block, factor, j);
+      NNTILE_UNROLL()
+      for (int i = 0; i < Block::own; ++i)
+        block.pair(j, i) = (exp_of_shifted(scores[j][i] - tops(i)) * factors(i)).v;
+    }
   }
   /// And then p (dp - dot) scale.
   template <QueryIs is>
   static NNTILE_DEVICE void take_slopes(Block const& block, typename Block::Sums const& products,
                                         Vec<V> scale) {
-    OfQuery<is> const dots(block, dot);
-    Block::for_each([&](int j, int i) {
-      Vec<V> const power = Vec<V>::raw(block.pair(j, i));
-      block.pair(j, i) = (power * (products[j][i] - dots(j, i)) * scale).v;
-    });
+    NNTILE_UNROLL()
+    for (int j = 0; j < Block::inner; ++j) {
+      OfQuery<is> const dots(block, dot, j);
+      NNTILE_UNROLL()
+      for (int i = 0; i < Block::own; ++i) {
+        Vec<V> const power = Vec<V>::raw(block.pair(j, i));
+        block.pair(j, i) = (power * (products[j][i] - dots(i)) * scale).v;
+      }
+    }
   }
 
   static NNTILE_DEVICE int left(Index all, Index from) {
@@ -154,7 +160,7 @@ template <class T> struct AttentionBackward {
       Rows<T> const v{head.v + key * head.ld, head.ld, keys};
       for (Index query = 0; query < args.i; query += side) {
         int const queries = left(args.i, query);
-        Index const diagonal = args.diagonal + query - key;
+        int const diagonal = Block::diagonal(args.diagonal + query - key);
         if (diagonal + queries <= 0) continue;
         take_queries(block, args, head, query, queries);
         Index const row = query * head.ld;
@@ -202,7 +208,7 @@ template <class T> struct AttentionBackward {
       Rows<T> const q{head.q + row, head.ld, queries, static_cast<V>(args.scale)};
       Rows<T> const dout{head.dout + row, head.ld, queries};
       for (Index key = 0; key < args.j; key += side) {
-        Index const diagonal = args.diagonal + query - key;
+        int const diagonal = Block::diagonal(args.diagonal + query - key);
         if (diagonal + queries <= 0) break;
         int const keys = left(args.j, key);
         Rows<T> const k{head.k + key * head.ld, head.ld, keys};

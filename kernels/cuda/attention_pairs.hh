@@ -35,6 +35,7 @@ template <class T, int width> class Pairs {
   static constexpr int line = side + 4;  // whole vectors, not all in one bank
   static constexpr int depth = 64 / sizeof(V);
   static constexpr int steps_at_once = sizeof(V) == 4 ? 2 : 1;  // as registers allow
+  static constexpr int loads_at_once = sizeof(V) == 4 ? 4 : 2;  // likewise
   static constexpr std::size_t pair_count = side * line, panel_count = 2 * depth * line;
   static constexpr std::size_t shared_bytes = (pair_count + panel_count + 4 * side) * sizeof(V);
 
@@ -58,6 +59,10 @@ template <class T, int width> class Pairs {
   NNTILE_DEVICE decltype(auto) pair_at(int inner_position, int outer_position) const {
     return pairs_[inner_position * line + outer_position];
   }
+  /// A diagonal of which no pair of the block is on another side: 64 bits take registers.
+  static NNTILE_DEVICE int diagonal(Index at) {
+    return at < -side ? -side : at > side ? side : static_cast<int>(at);
+  }
   /// Number `kind` of 4 of a query.
   NNTILE_DEVICE decltype(auto) number(int kind, int query) const {
     return numbers_[kind * side + query];
@@ -74,7 +79,7 @@ template <class T, int width> class Pairs {
     }
   }
   /// body(c, i) for each element of a result that is this thread's, `rows` by d of them there.
-  template <class Body> NNTILE_DEVICE void for_each_result(int rows, Index d, Body body) const {
+  template <class Body> NNTILE_DEVICE void for_each_result(int rows, int d, Body body) const {
     NNTILE_UNROLL()
     for (int i = 0; i < own; ++i) {
       NNTILE_UNROLL()
@@ -111,8 +116,7 @@ template <class T, int width> class Pairs {
   /// result += the pairs times rows of inner positions, elements below d of them, upwards; pairs
   /// that sees(outer, inner) denies take no part, unless `all` are seen. All threads call it.
   template <class Sees>
-  NNTILE_DEVICE void add(Result& result, Rows<T> const& inners, Index d, bool all,
-                         Sees sees) const {
+  NNTILE_DEVICE void add(Result& result, Rows<T> const& inners, int d, bool all, Sees sees) const {
     constexpr int wide = width + 4;
     constexpr int at_once = static_cast<int>(panel_count) / wide;
     for (int begin = 0; begin < inners.count; begin += at_once) {
@@ -146,7 +150,7 @@ template <class T, int width> class Pairs {
  private:
   /// Elements begin, ... of rows, those of one element side by side, zeros for rows that are not.
   NNTILE_DEVICE void fetch_columns(Rows<T> const& rows, Index begin, int steps, int to) const {
-    NNTILE_UNROLL(4)
+    NNTILE_UNROLL(loads_at_once)
     for (int at = thread_.rank(); at < side * depth; at += threads) {
       int const step = at % depth, row = at / depth;
       if (step >= steps) continue;

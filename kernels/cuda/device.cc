@@ -17,6 +17,7 @@
 #include "kernels/cuda/lists.hh"
 #include "kernels/cuda/staging.hh"
 #include "nntile/runtime/cuda.hh"
+#include "nntile/runtime/device_log.hh"
 
 // The least compute capability that the kernels were compiled for, times ten.
 #ifndef NNTILE_CUDA_ARCH
@@ -97,7 +98,7 @@ void check_device(int device) {
 class Cuda::Machine {
  public:
   explicit Machine(CudaOptions const& options)
-      : devices(count_devices(options.devices)), lanes(options.lanes) {
+      : devices(count_devices(options.devices)), lanes(options.lanes), log_(options.log) {
     if (lanes < 1) throw ValueError(concat("Cuda: ", lanes, " lanes; there must be at least 1"));
     for (int device = 0; device < devices; ++device) check_device(device);
     for (int device = 0; device < devices; ++device) {
@@ -133,7 +134,10 @@ class Cuda::Machine {
     std::size_t const some = bytes == 0 ? 1 : bytes;
     cudaError_t const error =
         there ? cudaMalloc(&pointer, some) : cudaHostAlloc(&pointer, some, cudaHostAllocPortable);
-    if (error == cudaSuccess) return pointer;
+    if (error == cudaSuccess) {
+      if (log_ != nullptr) log_->changed(place, static_cast<std::int64_t>(bytes));
+      return pointer;
+    }
     (void)cudaGetLastError();
     if (error != cudaErrorMemoryAllocation) {
       lose(error, "allocate");
@@ -147,7 +151,8 @@ class Cuda::Machine {
                              " bytes are free; evict to the host (PlanOptions::capacity), or use "
                              "smaller tensors"));
   }
-  void free(void* pointer, Place place) noexcept {
+  void free(void* pointer, std::size_t bytes, Place place) noexcept {
+    if (log_ != nullptr) log_->changed(place, -static_cast<std::int64_t>(bytes));
     if (place.kind != Place::Kind::device) {
       (void)cudaFreeHost(pointer);
     } else {
@@ -160,6 +165,7 @@ class Cuda::Machine {
     if (lost()) return {why_};
     Current const current(at.device);
     cudaStream_t const stream = lane(at).stream;
+    if (log_ != nullptr) begin(at, job);
     Status const status =
         &job.codelet == &copy_codelet ? copy(job, stream) : run(at, job, text, stream);
     if (status.ok()) return status;
@@ -173,16 +179,9 @@ class Cuda::Machine {
     Lane& own = lane(at);
     Current const current(at.device);
     std::lock_guard const lock(own.mutex);
-    cudaEvent_t event = nullptr;
-    if (!own.spare.empty()) {
-      event = own.spare.back();
-      own.spare.pop_back();
-    } else if (cudaError_t const error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
-               error != cudaSuccess) {
-      lose(error, "an event");
-    }
+    cudaEvent_t const event = make_event(own);
     if (event != nullptr) try {
-        own.marks.push_back({own.last + 1, event});
+        own.marks.push_back({own.last + 1, event, std::exchange(own.begun, {})});
         if (cudaError_t const error = cudaEventRecord(event, own.stream); error != cudaSuccess)
           lose(error, "an event");
       } catch (std::bad_alloc const&) {
@@ -196,7 +195,7 @@ class Cuda::Machine {
     Current const current(at.device);
     std::lock_guard const lock(own.mutex);
     while (!lost() && own.reached < mark && !own.marks.empty()) {
-      Mark const next = own.marks.front();
+      Mark& next = own.marks.front();
       cudaError_t const error = cudaEventQuery(next.event);
       if (error == cudaErrorNotReady) {
         (void)cudaGetLastError();
@@ -207,12 +206,9 @@ class Cuda::Machine {
         break;
       }
       own.reached = next.number;
+      if (next.begun.event != nullptr) end(own, next);
+      keep(own, next.event);
       own.marks.pop_front();
-      try {
-        own.spare.push_back(next.event);
-      } catch (std::bad_alloc const&) {
-        (void)cudaEventDestroy(next.event);
-      }
     }
     if (own.reached >= mark) return StreamProgress::ended;
     if (!lost()) return StreamProgress::running;
@@ -233,12 +229,21 @@ class Cuda::Machine {
   }
 
  private:
+  /// A job of a log, and the event before it; null: none.
+  struct Begun {
+    cudaEvent_t event = nullptr;
+    LoggedJob job;
+  };
   struct Mark {
     std::uint64_t number;
     cudaEvent_t event;
+    Begun begun;
   };
   struct Lane {
     cudaStream_t stream = nullptr;
+    Begun begun;                   // that has no mark yet
+    cudaEvent_t origin = nullptr;  // of times in a log: an event,
+    std::int64_t origin_ns = 0;    // and when that was
     std::mutex mutex;
     std::deque<Mark> marks;  // not seen yet
     std::vector<cudaEvent_t> spare;
@@ -249,6 +254,73 @@ class Cuda::Machine {
 
   Lane& lane(Stream at) noexcept {
     return streams_[static_cast<std::size_t>(at.device * lanes + at.lane)];
+  }
+  /// An event of the lane, or null. It is timed where there is a log.
+  cudaEvent_t make_event(Lane& own) noexcept {
+    cudaEvent_t event = nullptr;
+    if (!own.spare.empty()) {
+      event = own.spare.back();
+      own.spare.pop_back();
+    } else if (cudaError_t const error = cudaEventCreateWithFlags(
+                   &event, log_ == nullptr ? cudaEventDisableTiming : cudaEventDefault);
+               error != cudaSuccess) {
+      lose(error, "an event");
+    }
+    return event;
+  }
+  void keep(Lane& own, cudaEvent_t event) noexcept {
+    try {
+      own.spare.push_back(event);
+    } catch (std::bad_alloc const&) {
+      (void)cudaEventDestroy(event);
+    }
+  }
+  /// An event before a job that is logged. Without memory there is no record of it.
+  void begin(Stream at, DeviceJob const& job) noexcept {
+    Lane& own = lane(at);
+    std::lock_guard const lock(own.mutex);
+    if (own.origin == nullptr && !set_origin(own)) return;
+    if (own.begun.event == nullptr) own.begun.event = make_event(own);
+    if (own.begun.event == nullptr) return;
+    (void)cudaEventRecord(own.begun.event, own.stream);
+    try {
+      own.begun.job = DeviceLog::record(at, job, [](void const* pointer) {
+        cudaPointerAttributes attributes;
+        bool const known = cudaPointerGetAttributes(&attributes, pointer) == cudaSuccess;
+        if (!known) (void)cudaGetLastError();
+        return known && attributes.type == cudaMemoryTypeDevice ? device(attributes.device) : host;
+      });
+    } catch (std::bad_alloc const&) {
+      keep(own, std::exchange(own.begun.event, nullptr));
+    }
+  }
+  /// Waits for the stream, once: the clocks of host and device meet.
+  bool set_origin(Lane& own) noexcept {
+    own.origin = make_event(own);
+    if (own.origin == nullptr) return false;
+    (void)cudaEventRecord(own.origin, own.stream);
+    (void)cudaStreamSynchronize(own.stream);
+    own.origin_ns = detail::monotonic_ns();
+    return true;
+  }
+  /// A logged job has ended. CUDA counts in milliseconds of fp32, so that the origin follows.
+  void end(Lane& own, Mark& mark) noexcept {
+    float begin = 0, end = 0;  // ms
+    if (cudaEventElapsedTime(&begin, own.origin, mark.begun.event) == cudaSuccess &&
+        cudaEventElapsedTime(&end, own.origin, mark.event) == cudaSuccess) {
+      auto const ns = [&](float ms) {
+        return own.origin_ns + static_cast<std::int64_t>(1e6 * static_cast<double>(ms));
+      };
+      mark.begun.job.begin = ns(begin);
+      mark.begun.job.end = ns(end);
+      log_->ran(std::move(mark.begun.job));
+      if (end > 1000) {
+        own.origin_ns = ns(end);
+        std::swap(own.origin, mark.event);
+      }
+    }
+    (void)cudaGetLastError();
+    keep(own, mark.begun.event);
   }
   bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
   /// After an error that lasts: waits for what still runs, since nothing that was launched is
@@ -304,7 +376,12 @@ class Cuda::Machine {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
       Current const current(static_cast<int>(i) / lanes);
       (void)cudaStreamSynchronize(streams_[i].stream);  // functions of the host hold blocks
-      for (Mark const& mark : streams_[i].marks) (void)cudaEventDestroy(mark.event);
+      for (Mark const& mark : streams_[i].marks) {
+        (void)cudaEventDestroy(mark.event);
+        if (mark.begun.event != nullptr) (void)cudaEventDestroy(mark.begun.event);
+      }
+      for (cudaEvent_t const event : {streams_[i].begun.event, streams_[i].origin})
+        if (event != nullptr) (void)cudaEventDestroy(event);
       for (cudaEvent_t const event : streams_[i].spare) (void)cudaEventDestroy(event);
       (void)cudaStreamDestroy(streams_[i].stream);
       (void)cudaFree(streams_[i].workspace);
@@ -316,6 +393,7 @@ class Cuda::Machine {
   // These end behind the streams.
   std::shared_ptr<void const> const products_ = kernels::cuda::keep_products();
   kernels::cuda::Staging staging_;
+  DeviceLog* const log_;      // null: none
   std::deque<Lane> streams_;  // by device
   std::mutex mutex_;          // of losing
   std::atomic<bool> lost_{false};
@@ -333,8 +411,8 @@ std::string Cuda::fast_products() { return kernels::cuda::fast_products(); }
 int Cuda::devices() const noexcept { return machine_->devices; }
 int Cuda::lanes() const noexcept { return machine_->lanes; }
 void* Cuda::allocate(std::size_t bytes, Place place) { return machine_->allocate(bytes, place); }
-void Cuda::free(void* pointer, std::size_t, Place place) noexcept {
-  machine_->free(pointer, place);
+void Cuda::free(void* pointer, std::size_t bytes, Place place) noexcept {
+  machine_->free(pointer, bytes, place);
 }
 std::optional<Place> Cuda::place_of(void const* pointer) const noexcept {
   cudaPointerAttributes attributes;

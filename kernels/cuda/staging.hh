@@ -28,25 +28,29 @@ class Staging {
     }
   }
 
-  /// Queues target[i] = source[i], one of which is memory of the host that CUDA does not know. To
-  /// the host, the bytes arrive by a function that the stream calls.
+  /// Queues target[i] = source[i], one of which is memory of the host that CUDA does not know. It
+  /// is read, or written, by a function that the stream calls: not now, as copies before this one
+  /// may have to write it yet.
   cudaError_t copy(void* target, void const* source, std::size_t bytes, bool to_host,
                    cudaStream_t stream) noexcept {
     Block* const block = take(bytes);
     // The driver does the same, but waits.
     if (block == nullptr) return cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream);
     block->target = to_host ? target : nullptr;
+    block->source = to_host ? nullptr : source;
     block->bytes = bytes;
-    if (!to_host) std::memcpy(block->pinned, source, bytes);
-    cudaError_t error =
-        cudaMemcpyAsync(to_host ? block->pinned : target, to_host ? source : block->pinned, bytes,
-                        cudaMemcpyDefault, stream);
-    if (error != cudaSuccess) {
-      block->target = nullptr;
-      arrive(block);
+    if (!to_host)
+      if (cudaError_t const error = cudaLaunchHostFunc(stream, &depart, block);
+          error != cudaSuccess) {
+        arrive(block);
+        return error;
+      }
+    // Calls in the queue may use the block still where another is refused: it is not given again.
+    if (cudaError_t const error =
+            cudaMemcpyAsync(to_host ? block->pinned : target, to_host ? source : block->pinned,
+                            bytes, cudaMemcpyDefault, stream);
+        error != cudaSuccess)
       return error;
-    }
-    // If it is refused, the copy may use the block still, which is not given again.
     return cudaLaunchHostFunc(stream, &arrive, block);
   }
 
@@ -54,12 +58,17 @@ class Staging {
   struct Block {
     Staging* owner = nullptr;
     void* pinned = nullptr;
-    std::size_t number = 0;  // of its power of two
-    std::size_t bytes = 0;   // that are in use
-    void* target = nullptr;  // on the host; null: the bytes go to a device
-    Block* next = nullptr;   // that is free, too
+    std::size_t number = 0;        // of its power of two
+    std::size_t bytes = 0;         // that are in use
+    void* target = nullptr;        // on the host; null: the bytes go to a device
+    void const* source = nullptr;  // likewise; null: they come from one
+    Block* next = nullptr;         // that is free, too
     Block* made_before = nullptr;
   };
+  static void CUDART_CB depart(void* state) {
+    auto* const block = static_cast<Block*>(state);
+    std::memcpy(block->pinned, block->source, block->bytes);
+  }
   static void CUDART_CB arrive(void* state) {
     auto* const block = static_cast<Block*>(state);
     if (block->target != nullptr) std::memcpy(block->target, block->pinned, block->bytes);

@@ -236,6 +236,7 @@ Workers start(Start const& start) {
   p.spin_ns = oversubscribed ? 0 : spin_ns;
   p.objects = 1;
   p.devices = running_workers().cuda;
+  starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, p.device_ids, STARPU_NMAXWORKERS);
   return {.cpu = p.workers, .cuda = p.devices};
 }
 

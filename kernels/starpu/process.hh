@@ -29,7 +29,8 @@ struct Process {
   void (*free)(void* pointer) noexcept = nullptr;
   int workers = 0;
   int devices = 0;
-  int worker_ids[STARPU_NMAXWORKERS] = {};
+  int worker_ids[STARPU_NMAXWORKERS] = {};  // of the CPU
+  int device_ids[STARPU_NMAXWORKERS] = {};  // of CUDA
   int min_priority = 0;
   int max_priority = 0;
   bool maps_priorities = false;  // the policy aborts on one that the application has not mapped

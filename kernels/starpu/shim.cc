@@ -130,12 +130,18 @@ void set_operands(starpu_task& task, std::span<Use<Data*> const> operands, bool 
 }
 
 void set_hints(starpu_task& task, Hints hints) {
+  // Workers of devices are numbered behind those of the CPU.
   Process const& p = process();
   if (p.min_priority < p.max_priority)
     task.priority = std::clamp(hints.priority, p.min_priority, p.max_priority);
   if (hints.worker >= 0 && hints.worker < p.workers) {
     task.execute_on_a_specific_worker = 1;
     task.workerid = static_cast<unsigned>(p.worker_ids[hints.worker]);
+  } else if (int const device = hints.worker >= 0 ? hints.worker - p.workers : hints.device;
+             device >= 0 && device < p.devices &&
+             (static_cast<unsigned>(task.where) & STARPU_CUDA) != 0) {
+    task.execute_on_a_specific_worker = 1;
+    task.workerid = static_cast<unsigned>(p.device_ids[device]);
   }
 }
 

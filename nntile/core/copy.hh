@@ -11,7 +11,8 @@
 namespace nntile {
 
 /// target[i] = source[i] for i below the one argument, an int64 number of bytes. Uses: {read
-/// source, write target}, in any two places of a runtime, which do not overlap. A device knows it
+/// source, write target}, in any two places of a runtime, which do not
+/// overlap; of the disk the other is the host. A device knows it
 /// by its address, and may copy in its own way; it alone may name memory of two devices.
 inline constexpr Codelet copy_codelet{
     .name = "copy_bytes", .cpu = +[](KernelCall const& call) noexcept -> Status {

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <type_traits>
 
@@ -28,6 +29,12 @@ enum class DType : std::uint8_t {
   boolean
 };
 inline constexpr int dtype_count = 10;
+
+/// Every dtype, in the order of the enumeration: what casts and copies take.
+inline constexpr DType all_dtypes[] = {
+    DType::fp64,           DType::fp32,           DType::bf16,  DType::fp16,  DType::fp32_fast_tf32,
+    DType::fp32_fast_fp16, DType::fp32_fast_bf16, DType::int64, DType::int32, DType::boolean};
+static_assert(std::size(all_dtypes) == dtype_count);
 
 namespace detail {
 

@@ -85,6 +85,7 @@ constexpr Hints over(Hints base, Hints const& hints) {
   base.priority += hints.priority;
   base.prefetch &= hints.prefetch;
   base.offload |= hints.offload;
+  if (hints.device >= 0) base.device = hints.device;
   return base;
 }
 

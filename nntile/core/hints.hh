@@ -25,6 +25,7 @@ struct Hints {
   int node = -1;         // the memory to run at, -1: any; 0 is the host's, then those of devices
   bool prefetch = true;  // operands may be brought to that memory before the task starts
   bool offload = false;  // operands may leave that memory after it, where room is short
+  int device = -1;  // to run on where the runtime has it, and the task an entry for it; -1: any
 
   bool operator==(Hints const&) const = default;
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "nntile/core/dynamic_array.hh"
 
@@ -17,14 +18,15 @@ namespace nntile {
 class NameTable {
  public:
   /// Null where there is none of that name. Cost: O(1).
-  std::uint32_t* find(std::string_view name) {
+  std::uint32_t const* find(std::string_view name) const {
     if (places_.empty()) return nullptr;
-    Place& place = places_[place_of(name)];
+    Place const& place = places_[place_of(name)];
     return place.used ? &place.number : nullptr;
   }
-  bool contains(std::string_view name) const {
-    return !places_.empty() && places_[place_of(name)].used;
+  std::uint32_t* find(std::string_view name) {
+    return const_cast<std::uint32_t*>(std::as_const(*this).find(name));
   }
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
 
   /// Adds a name that is not there. Throws std::bad_alloc, having changed nothing.
   std::uint32_t& add(std::string_view name, std::uint32_t number) {

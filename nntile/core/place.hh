@@ -18,6 +18,10 @@ struct Place {
 };
 inline constexpr Place host{};
 constexpr bool is_on_device(Place place) noexcept { return place.kind == Place::Kind::device; }
+/// Whether the host's code may follow addresses of that memory.
+constexpr bool host_reaches(Place place) noexcept {
+  return place.kind == Place::Kind::host || place.kind == Place::Kind::pinned;
+}
 inline constexpr Place pinned{Place::Kind::pinned, 0};
 inline constexpr Place disk{Place::Kind::disk, 0};
 constexpr Place device(int number) { return {Place::Kind::device, number}; }

@@ -32,6 +32,16 @@ namespace nntile::detail {
   throw GraphError(concat(at, "has no tensor '", name, "'", did_you_mean(name, names)));
 }
 
+/// Throws OutOfMemory: a place has too little left for the plan.
+[[noreturn]] inline void fail_memory(Plan const& plan, Place const& place,
+                                     OutOfMemory const& error) {
+  Index const bytes = plan.memory({plan.rank(), place}).total();
+  throw OutOfMemory(concat("compile: plan '", plan.name(), "' needs ", bytes, " bytes at ",
+                           to_string(place), ": ", std::string_view(error.what()),
+                           "; or keep the plan within what there is by PlanOptions::capacity, or ",
+                           "by PlanOptions::place"));
+}
+
 /// Throws PlanError: the runtime lacks a place of the plan.
 [[noreturn]] inline void fail_places(Plan const& plan, ValueError const& error) {
   std::string places;

@@ -17,10 +17,9 @@
 namespace nntile::detail {
 
 /// The codelet of a planned kernel, from the library, or from an op of the user's. Throws
-/// TypeError; ValueError where it needs more workspace than the runtime lends.
-template <Runtime R>
-Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa isa,
-                           std::span<OpInfo const* const> ops, RankLink const& link) {
+/// TypeError.
+inline Codelet const* find_codelet(PlannedKernel const& kernel, Isa isa,
+                                   std::span<OpInfo const* const> ops, RankLink const& link) {
   if (kernel.kind == KernelKind::copy) return &copy_codelet;
   if (kernel.kind == KernelKind::send && link.send != nullptr) return link.send;
   if (kernel.kind == KernelKind::receive && link.receive != nullptr) return link.receive;
@@ -29,16 +28,54 @@ Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa is
                            "' moves tiles), and the store has no communicator"));
   for (OpInfo const* const op : ops)
     if (kernel.name == op->name)
-      return kernel_for(runtime, *op, kernel.element, kernel.second, kernel.mode, isa);
+      return find_kernel(*op, kernel.element, kernel.second, kernel.mode, isa);
   auto const* const found =
       kernels::find(kernel.name, kernel.element, kernel.second, kernel.mode, isa);
   if (found == nullptr)
     throw TypeError(concat("compile: no kernel '", kernel.name, "' for ", name_of(kernel.element),
                            " in the library; bind an op of one's own by compile(graph, store), or "
                            "name it in BindOptions::ops"));
-  check_workspace(runtime, *found, kernel.element);
   return found;
 }
+/// The same for a runtime that can run it. Throws ValueError where it needs more workspace than the
+/// runtime lends.
+template <Runtime R>
+Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa isa,
+                           std::span<OpInfo const* const> ops, RankLink const& link) {
+  Codelet const* const found = find_codelet(kernel, isa, ops, link);
+  if (kernel.kind == KernelKind::op) check_workspace(runtime, *found, kernel.element);
+  return found;
+}
+
+/// The positions of a plan's buffers in the binding table of its programs: the slots of the arena,
+/// then the stored tiles that the plan uses and its rank holds, tensor by tensor.
+class BindingTable {
+ public:
+  BindingTable() = default;
+  explicit BindingTable(Plan const& plan)
+      : of_buffer_(plan.buffers().size()), size_(static_cast<std::uint32_t>(plan.slots().size())) {
+    for (std::size_t b = 0; b < of_buffer_.size(); ++b)
+      if (plan.buffers()[b].slot != no_id) of_buffer_[b] = plan.buffers()[b].slot;
+    for (PlannedTensor const& tensor : plan.tensors())
+      each_stored(plan, tensor, [&](std::size_t buffer) { of_buffer_[buffer] = size_++; });
+  }
+
+  std::uint32_t size() const { return size_; }
+  std::uint32_t operator[](std::size_t buffer) const { return of_buffer_[buffer]; }
+
+  /// Calls visit(buffer) for the tiles of a tensor that the store keeps on the plan's rank.
+  template <class Visit>
+  static void each_stored(Plan const& plan, PlannedTensor const& tensor, Visit visit) {
+    if (!tensor.used || tensor.storage == Storage::view || tensor.storage == Storage::arena) return;
+    std::size_t const end = tensor.first_buffer + tensor.buffer_count;
+    for (std::size_t buffer = tensor.first_buffer; buffer < end; ++buffer)
+      if (plan.buffers()[buffer].is_stored(plan.rank())) visit(buffer);
+  }
+
+ private:
+  DynamicArray<std::uint32_t> of_buffer_;
+  std::uint32_t size_ = 0;
+};
 
 /// Tasks of a plan with the codelets of an instruction set; bodies that can be timed are wrapped
 /// where `trace` says so. The plan outlives it.

@@ -9,6 +9,7 @@
 #include "nntile/graph/compiled.hh"
 #include "nntile/graph/passes/check.hh"
 #include "nntile/graph/passes/choose_tile.hh"
+#include "nntile/graph/passes/keep.hh"
 
 namespace nntile {
 
@@ -44,6 +45,7 @@ namespace detail {
 /// Options around what the store holds, and its runtime's workers.
 template <Runtime R> PlanOptions around(TensorStore<R> const& store, PlanOptions options) {
   for (KeptTiling const& kept : store.tilings()) options.keep.push_back(kept);
+  if constexpr (CoherentRuntime<R>) options.places_are_hints = true;
   if (by_owner(options.policy) && options.policy.workers.empty())
     for (int worker = 0; worker < store.runtime().workers().cpu; ++worker)
       options.policy.workers.push_back(worker);

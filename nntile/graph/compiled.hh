@@ -61,10 +61,13 @@ template <Runtime R> class CompiledGraph {
                       runtime.device().runs(codelet);
                     })
         tasks_.check_devices(runtime_->device());
+      Place allocating;
       try {
-        bind_buffers();
+        bind_buffers(allocating);
       } catch (ValueError const& error) {
         detail::fail_places(*plan_, error);
+      } catch (OutOfMemory const& error) {
+        detail::fail_memory(*plan_, allocating, error);
       }
       auto const bytes = std::as_bytes(std::span(&plan_->data().messages, 1));
       return std::vector<std::byte>(bytes.begin(), bytes.end());
@@ -227,6 +230,7 @@ template <Runtime R> class CompiledGraph {
     std::swap(slots_, other.slots_);
     std::swap(bindings_, other.bindings_);
     std::swap(binding_, other.binding_);
+    std::swap(seen_, other.seen_);
     std::swap(switched_, other.switched_);
     std::swap(inputs_, other.inputs_);
     std::swap(parts_, other.parts_);
@@ -249,9 +253,7 @@ template <Runtime R> class CompiledGraph {
   void take_bindings() {
     for (Switched& input : switched_) {
       if (input.seen == input.stored->bindings) continue;
-      auto to = bindings_.begin() + input.first;
-      for (std::size_t tile = 0; tile < input.stored->tiles.size(); ++tile)
-        if (!input.stored->elsewhere[tile]) *to++ = input.stored->tiles[tile];
+      bind_tiles(*input.stored, *input.tensor);
       input.seen = input.stored->bindings;
     }
   }
@@ -335,11 +337,11 @@ template <Runtime R> class CompiledGraph {
 
   /// Calls visit(buffer, access) for the first use of each stored buffer, in the plan's order.
   template <class Visit> void each_first_use(std::span<PlannedTask const> tasks, Visit visit) {
-    DynamicArray<bool> seen(plan_->buffers().size());
+    seen_.assign(plan_->buffers().size(), false);
     for (PlannedTask const& task : tasks)
       for (Use<BufferId> const& use : plan_->uses(task)) {
-        if (plan_->buffers()[use.handle].slot != no_id || seen[use.handle]) continue;
-        seen[use.handle] = true;
+        if (plan_->buffers()[use.handle].slot != no_id || seen_[use.handle]) continue;
+        seen_[use.handle] = true;
         visit(plan_->buffers()[use.handle], use.access);
       }
   }
@@ -366,36 +368,35 @@ template <Runtime R> class CompiledGraph {
     part.values_known = true;
   }
 
-  /// Allocates the arena's slots, and has the store allocate what it lacks.
-  void bind_buffers() {
+  /// Allocates the arena's slots, and has the store allocate what it lacks: `at` this place.
+  void bind_buffers(Place& at) {
     Plan const& plan = *plan_;
     slots_.reserve(plan.slots().size());
-    for (PlannedSlot const& slot : plan.slots())
-      slots_.push_back(runtime_->allocate(static_cast<std::size_t>(slot.bytes), slot.location.place,
-                                          Lifetime::persistent));
-    // The binding table: the slots, then the stored tiles that the plan uses.
-    bindings_ = slots_;
-    binding_.resize(plan.buffers().size());
-    for (std::size_t b = 0; b < binding_.size(); ++b)
-      if (plan.buffers()[b].slot != no_id) binding_[b] = plan.buffers()[b].slot;
-    for (PlannedTensor const& tensor : plan.tensors()) {
-      if (!tensor.used || tensor.storage == Storage::view) continue;
-      auto const tiles = static_cast<std::size_t>(tensor.tiling.tile_count());
-      auto const buffers = plan.buffers().subspan(tensor.first_buffer, tiles);
-      typename TensorStore<R>::Stored* stored = nullptr;
-      if (tensor.storage != Storage::arena) {
-        stored = &store_->ensure(tensor, buffers);
-        if (tensor.attributes.external) inputs_.push_back(stored);
-        if (stored->storage != Storage::stored)
-          switched_.push_back(
-              {stored, stored->bindings, static_cast<std::ptrdiff_t>(bindings_.size())});
-      }
-      for (std::size_t i = 0; i < tiles; ++i) {
-        if (stored == nullptr || !store_->holds(buffers[i])) continue;
-        binding_[tensor.first_buffer + i] = static_cast<std::uint32_t>(bindings_.size());
-        bindings_.push_back(stored->tiles[i]);
-      }
+    for (PlannedSlot const& slot : plan.slots()) {
+      at = slot.location.place;
+      slots_.push_back(
+          runtime_->allocate(static_cast<std::size_t>(slot.bytes), at, Lifetime::persistent));
     }
+    binding_ = detail::BindingTable(plan);
+    bindings_ = slots_;
+    bindings_.resize(binding_.size());
+    seen_.reserve(plan.buffers().size());
+    for (PlannedTensor const& tensor : plan.tensors()) {
+      if (!tensor.used || tensor.storage == Storage::view || tensor.storage == Storage::arena)
+        continue;
+      at = tensor.place;
+      auto& stored =
+          store_->ensure(tensor, plan.buffers().subspan(tensor.first_buffer, tensor.buffer_count));
+      if (tensor.attributes.external) inputs_.push_back(&stored);
+      if (stored.storage != Storage::stored)
+        switched_.push_back({&stored, stored.bindings, &tensor});
+      bind_tiles(stored, tensor);
+    }
+  }
+  void bind_tiles(typename TensorStore<R>::Stored const& stored, PlannedTensor const& tensor) {
+    detail::BindingTable::each_stored(*plan_, tensor, [&](std::size_t buffer) {
+      bindings_[binding_[buffer]] = stored.tiles[plan_->buffers()[buffer].tile];
+    });
   }
 
   /// Tasks that nothing in the part waits for: it is over when they are.
@@ -462,8 +463,8 @@ template <Runtime R> class CompiledGraph {
   /// An input whose tiles change with its binding.
   struct Switched {
     typename TensorStore<R>::Stored const* stored;
-    std::uint64_t seen;    // the binding that the table has
-    std::ptrdiff_t first;  // position of its first tile in the table
+    std::uint64_t seen;  // the binding that the table has
+    PlannedTensor const* tensor;
   };
 
   std::shared_ptr<Plan const> plan_;
@@ -473,7 +474,8 @@ template <Runtime R> class CompiledGraph {
   detail::BoundTasks tasks_;
   DynamicArray<Handle> slots_;
   DynamicArray<Handle> bindings_;
-  DynamicArray<std::uint32_t> binding_;  // of a buffer of the plan
+  detail::BindingTable binding_;
+  DynamicArray<bool> seen_;  // buffers, in each_first_use
   DynamicArray<Switched> switched_;
   DynamicArray<typename TensorStore<R>::Stored const*> inputs_;
   DynamicArray<Part> parts_;

@@ -44,6 +44,7 @@ inline std::string hints_text(Hints const& hints) {
   if (hints.node != -1) text += concat(" node ", hints.node);
   if (!hints.prefetch) text += " no prefetch";
   if (hints.offload) text += " offload";
+  if (hints.device >= 0) text += concat(" device ", hints.device);
   return text.empty() ? text : " hint" + text;
 }
 

@@ -3,9 +3,13 @@
 // Capacities of a ring's heaps from a plan: its tiles in heaps by lifetime instead of an arena.
 
 #include <algorithm>
+#include <bit>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -29,7 +33,7 @@ struct HeapPlan {
 
 namespace detail {
 
-/// Cuts the lengths of live ranges into three lifetimes, so that their heaps are smallest together.
+/// Chooses a heap for each buffer, so that the three are smallest together.
 class HeapPass {
  public:
   explicit HeapPass(PlanData const& plan) : plan_(plan), ranges_(passes::live_ranges(plan)) {
@@ -44,39 +48,24 @@ class HeapPass {
           events_.push_back({use.handle, begins});
         }
     set_limits();
+    set_groups();
   }
 
   HeapPlan run(OnFull on_full) const {
-    std::size_t const count = limits_.size();
-    std::vector<Heap> heaps(count * count);  // of the lengths in [limits_[i], limits_[j])
-    for (std::size_t i = 0; i < count; ++i)
-      for (std::size_t j = i + 1; j < count; ++j)
-        heaps[i * count + j] = heap(limits_[i], limits_[j]);
-    std::size_t scope = 0, step = 0;  // begin of these lifetimes
-    Index best = -1;
-    for (std::size_t i = 0; i < count; ++i)
-      for (std::size_t j = i; j < count; ++j) {
-        Index const sum =
-            heaps[i].bytes + heaps[i * count + j].bytes + heaps[j * count + count - 1].bytes;
-        if (best < 0 || sum < best) best = sum, scope = i, step = j;
-      }
+    Choice const cut = cut_lengths(), placed = place_groups();
+    Choice const& best = placed.bytes() < cut.bytes() ? placed : cut;
     HeapPlan result;
     result.lifetimes.assign(ranges_.size(), Lifetime::persistent);
-    for (Event const& event : events_) {
-      std::uint32_t const length = length_of(event.buffer);
-      result.lifetimes[event.buffer] = length < limits_[scope]  ? Lifetime::scratch
-                                       : length < limits_[step] ? Lifetime::scope
-                                                                : Lifetime::step;
-    }
+    for (Event const& event : events_)
+      result.lifetimes[event.buffer] = lifetimes[best.heap_of[group_of_[event.buffer]]];
     result.capacities.records = 1;
-    auto const fill = [&](HeapCapacity& capacity, Heap const& heap) {
-      if (heap.bytes == 0) return;
-      capacity = {static_cast<std::size_t>(heap.bytes), on_full};
-      result.capacities.records = std::max(result.capacities.records, heap.records);
-    };
-    fill(result.capacities.scratch, heaps[scope]);
-    fill(result.capacities.scope, heaps[scope * count + step]);
-    fill(result.capacities.step, heaps[step * count + count - 1]);
+    HeapCapacity* const capacities[] = {&result.capacities.scratch, &result.capacities.scope,
+                                        &result.capacities.step};
+    for (std::size_t i = 0; i < heap_count; ++i) {
+      if (best.heaps[i].bytes == 0) continue;
+      *capacities[i] = {static_cast<std::size_t>(best.heaps[i].bytes), on_full};
+      result.capacities.records = std::max(result.capacities.records, best.heaps[i].records);
+    }
     return result;
   }
 
@@ -89,6 +78,20 @@ class HeapPass {
   struct Heap {
     Index bytes = 0;
     std::uint32_t records = 0;
+  };
+  static constexpr std::size_t heap_count = 3;
+  static constexpr Lifetime lifetimes[heap_count] = {Lifetime::scratch, Lifetime::scope,
+                                                     Lifetime::step};
+  /// Buffers that live about as long and take about as much: they share a heap.
+  struct Group {
+    unsigned size = 0;       // bits of its bytes
+    std::size_t length = 0;  // index of the greatest limit that its length reaches
+    auto operator<=>(Group const&) const = default;
+  };
+  struct Choice {
+    std::vector<std::uint8_t> heap_of;  // by group; heap_count: none yet
+    Heap heaps[heap_count];
+    Index bytes() const { return heaps[0].bytes + heaps[1].bytes + heaps[2].bytes; }
   };
 
   bool in_arena(std::uint32_t buffer) const {
@@ -112,40 +115,131 @@ class HeapPass {
     limits_.push_back(greatest + 1);
   }
 
-  /// The heap of the buffers with lengths in [low, high).
+  /// Groups, the largest buffers first, and of these the longest lives.
+  void set_groups() {
+    auto const group_of = [&](std::uint32_t buffer) {
+      auto const after = std::upper_bound(limits_.begin(), limits_.end(), length_of(buffer));
+      auto const bytes = static_cast<std::uint64_t>(plan_.buffers[buffer].bytes);
+      return Group{static_cast<unsigned>(std::bit_width(bytes)),
+                   static_cast<std::size_t>(after - limits_.begin()) - 1};
+    };
+    for (Event const& event : events_)
+      if (event.begins) groups_.push_back(group_of(event.buffer));
+    std::sort(groups_.begin(), groups_.end(), std::greater<>());
+    groups_.erase(std::unique(groups_.begin(), groups_.end()), groups_.end());
+    group_of_.resize(ranges_.size());
+    for (Event const& event : events_)
+      group_of_[event.buffer] =
+          static_cast<std::uint32_t>(std::lower_bound(groups_.begin(), groups_.end(),
+                                                      group_of(event.buffer), std::greater<>()) -
+                                     groups_.begin());
+  }
+
+  /// The best of those where a heap has all buffers whose lengths are between two limits.
+  Choice cut_lengths() const {
+    std::size_t const count = limits_.size();
+    std::vector<Heap> heaps(count * count);  // of the lengths in [limits_[i], limits_[j])
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t j = i + 1; j < count; ++j)
+        heaps[i * count + j] = heap([&](std::uint32_t group) {
+          return groups_[group].length >= i && groups_[group].length < j;
+        });
+    Choice best;
+    std::size_t scope = 0, step = 0;  // begin of these lifetimes
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t j = i; j < count; ++j) {
+        Choice const choice{{}, {heaps[i], heaps[i * count + j], heaps[j * count + count - 1]}};
+        if ((i != 0 || j != 0) && choice.bytes() >= best.bytes()) continue;
+        best = choice, scope = i, step = j;
+      }
+    for (Group const& group : groups_)
+      best.heap_of.push_back(group.length < scope ? 0 : group.length < step ? 1 : 2);
+    return best;
+  }
+
+  /// Gives each group, the largest buffers first, to the heap that grows least by it; then once
+  /// more, beside all others. A large buffer is then the oldest of its heap, or alone there.
+  Choice place_groups() const {
+    Choice choice;
+    choice.heap_of.assign(groups_.size(), heap_count);
+    for (int round = 0; round < 2; ++round)
+      for (std::size_t group = 0; group < groups_.size(); ++group) place(group, choice);
+    return by_length(choice);
+  }
+  void place(std::size_t group, Choice& choice) const {
+    std::uint8_t& of = choice.heap_of[group];
+    auto const heap_of = [&](std::size_t i) {
+      return heap([&](std::uint32_t other) { return choice.heap_of[other] == i; });
+    };
+    std::uint8_t const before = std::exchange(of, std::uint8_t{heap_count});
+    if (before != heap_count) choice.heaps[before] = heap_of(before);
+    std::uint8_t best = heap_count;
+    Index least = 0;
+    Heap larger;
+    for (std::uint8_t i = heap_count; i-- > 0;) {
+      of = i;
+      Heap const with = heap_of(i);
+      Index const growth = with.bytes - choice.heaps[i].bytes;
+      if (best == heap_count || growth < least) best = i, least = growth, larger = with;
+    }
+    of = best;
+    choice.heaps[best] = larger;
+  }
+
+  /// The same heaps, that of the longest live range last.
+  Choice by_length(Choice const& choice) const {
+    std::size_t longest[heap_count] = {}, order[heap_count] = {0, 1, 2};
+    std::uint8_t place_of[heap_count] = {};
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      std::size_t& most = longest[choice.heap_of[group]];
+      most = std::max(most, groups_[group].length + 1);
+    }
+    std::stable_sort(std::begin(order), std::end(order),
+                     [&](std::size_t a, std::size_t b) { return longest[a] < longest[b]; });
+    for (std::uint8_t i = 0; i < heap_count; ++i) place_of[order[i]] = i;
+    Choice result;
+    for (std::uint8_t const heap : choice.heap_of) result.heap_of.push_back(place_of[heap]);
+    for (std::size_t i = 0; i < heap_count; ++i) result.heaps[place_of[i]] = choice.heaps[i];
+    return result;
+  }
+
+  /// The heap of the groups for which holds(group).
   ///
   /// Let d be the bytes from the oldest live buffer to the newest, which is about to be allocated,
-  /// and c the bytes of the largest of them. Where d + c - 64 bytes do, offsets may be any, and so
-  /// do not depend on when tasks end: if the older ones lie in one piece, the larger of the two
-  /// pieces that are free has room; if the end was skipped, that took less than c. The only live
-  /// one begins at offset 0.
-  Heap heap(std::uint32_t low, std::uint32_t high) const {
+  /// and c the bytes of the largest of them but the oldest. Where d + c - 64 bytes do, offsets may
+  /// be any, and so do not depend on when tasks end: if the older ones lie in one piece, the larger
+  /// of the two pieces that are free has room; if the end was skipped, that took less than c, and
+  /// came back with what lies before it if the oldest was put behind. The only live one begins at
+  /// offset 0.
+  template <class Holds> Heap heap(Holds holds) const {
     struct Given {
       std::uint32_t buffer;
       Index start;
     };
     std::vector<Given> given;
     std::vector<bool> ended(ranges_.size());
-    std::deque<Index> largest;  // sizes of live ones that no later one exceeds, from the oldest on
+    std::deque<std::size_t> largest;  // live ones that no later one exceeds, from the oldest on
     std::size_t oldest = 0;
     Index head = 0;
     Heap heap;
+    auto const bytes_of = [&](std::size_t i) { return plan_.buffers[given[i].buffer].bytes; };
     for (Event const& event : events_) {
-      if (length_of(event.buffer) < low || length_of(event.buffer) >= high) continue;
-      Index const bytes = plan_.buffers[event.buffer].bytes;
+      if (!holds(group_of_[event.buffer])) continue;
       if (event.begins) {
+        Index const bytes = plan_.buffers[event.buffer].bytes;
+        while (!largest.empty() && bytes_of(largest.back()) < bytes) largest.pop_back();
+        largest.push_back(given.size());
         given.push_back({event.buffer, head});
         head += bytes;
-        while (!largest.empty() && largest.back() < bytes) largest.pop_back();
-        largest.push_back(bytes);
         std::size_t const live = given.size() - oldest;
-        Index const slack = live == 1 ? 0 : largest.front() - 64;
+        std::size_t const behind = largest.front() == oldest ? 1 : 0;
+        Index const slack = live == 1 ? 0 : bytes_of(largest[behind]) - 64;
         heap.bytes = std::max(heap.bytes, head - given[oldest].start + slack);
         heap.records = std::max(heap.records, static_cast<std::uint32_t>(live));
       } else {
         ended[event.buffer] = true;
         for (; oldest < given.size() && ended[given[oldest].buffer]; ++oldest)
-          if (largest.front() == plan_.buffers[given[oldest].buffer].bytes) largest.pop_front();
+          if (largest.front() == oldest) largest.pop_front();
       }
     }
     return heap;
@@ -155,12 +249,15 @@ class HeapPass {
   DynamicArray<passes::LiveRange> ranges_;
   std::vector<Event> events_;
   std::vector<std::uint32_t> limits_;
+  std::vector<Group> groups_;
+  std::vector<std::uint32_t> group_of_;  // by buffer
 };
 
 }  // namespace detail
 
 /// Heaps in which the tiles of a plan have room, by three lifetimes: those of the longest live
-/// ranges are `step`. Heaps need not grow, whichever thread runs which task when: memory of tasks
+/// ranges are `step`, but where a few are so large that it takes less to keep them from the others
+/// of their lifetime. Heaps need not grow, whichever thread runs which task when: memory of tasks
 /// that are behind is waited for. Cost: linear in the tiles, times a few hundred. Throws PlanError
 /// for a plan of several locations.
 inline HeapPlan plan_heaps(Plan const& plan, OnFull on_full = OnFull::wait) {

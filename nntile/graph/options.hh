@@ -42,9 +42,10 @@ struct TilePadding {
 };
 
 /// The place of the tensors that it names: {.tensors = "*", .place = device(0)}. Ops run on the
-/// device that a result of theirs lives on, and on the host where none does. Of several rules that
-/// fit a tensor the first wins, what no rule fits lives on the host, and so do adopted inputs. A
-/// rule that fits nothing is an error, unless it names all or is `optional`.
+/// device that a result of theirs lives on, and on the host where none does; one that adds to a
+/// transient on a device runs on the device of most of its operands. Of several rules that fit a
+/// tensor the first wins, what no rule fits lives on the host, and so do adopted inputs. A rule
+/// that fits nothing is an error, unless it names all or is `optional`.
 struct PlaceRule {
   std::string tensors = "*";  // a name; each * in it stands for any text
   Role role = Role::any;
@@ -56,6 +57,14 @@ struct PlaceRule {
 struct PlaceCapacity {
   Place place = {};
   Index bytes = 0;
+};
+/// A plan needs more of a place than it may use. `least`: the bytes of it that are enough; 0 where
+/// no number of them is, or none was looked for.
+struct PlaceFull : PlanError {
+  PlaceFull(std::string const& text, Place full, Index enough = 0)
+      : PlanError(text), place(full), least(enough) {}
+  Place place;
+  Index least;
 };
 
 /// In which order a stage of a pipeline works: layer by layer, each for all micro-batches; or with
@@ -117,6 +126,10 @@ struct PlanOptions {
   /// Places of tensors on a machine of several memories. Tiles that a task needs elsewhere are
   /// copied, by tasks of the plan; kept tensors are at their place when a run ends.
   std::vector<PlaceRule> place = {};
+  /// For a runtime that moves values itself, as StarPU does (CoherentRuntime): all values are on
+  /// the host, nothing is copied by tasks, and the device of a task is a hint, heeded where there
+  /// is one. compile(graph, store) sets it for such a runtime.
+  bool places_are_hints = false;
   /// If they are given, values that are needed late leave a place that is full, a device's for the
   /// host, the host's for the disk, and come back in time.
   std::vector<PlaceCapacity> capacity = {};

@@ -12,6 +12,7 @@
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/part_digest.hh"
 #include "nntile/graph/passes/one_forward_one_backward.hh"
+#include "nntile/graph/passes/own_tiles.hh"
 #include "nntile/graph/passes/report.hh"
 #include "nntile/graph/passes/split.hh"
 #include "nntile/graph/passes/traffic_bound.hh"
@@ -57,18 +58,20 @@ struct Job {
   std::optional<passes::ThinJob> thin = {};
 };
 
-inline constexpr int all_ranks = -1;
+/// The tasks that a rank goes through to plan its part: all tasks; all, of which those of others
+/// have no arguments, as far as rules say which they are; or those of a thin job.
+enum class PartOf { whole_job, own_arguments, thin_job };
 
-/// The job for all ranks, or a thin one for one of them. Throws PlanError, and NotThin where there
-/// is no such.
+/// The job for all ranks, or what one of them goes through. Throws PlanError, and NotThin where
+/// there is no such.
 inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshShape const& mesh,
-                  int rank = all_ranks) {
+                  int rank = 0, PartOf part = PartOf::whole_job) {
   if (options.tile == PlanOptions::automatic) {
     PlanOptions alone = options;
     alone.mesh.clear(), alone.rules.clear();
     options.tile = passes::choose_tile(graph, alone).tile();
   }
-  PlanData plan = passes::to_buffers(graph, options);
+  PlanData plan = passes::to_tilings(graph, options);
   BoundDims const dims(graph, options.dims);
   DynamicArray<bool> used;
   DynamicArray<Storage> storages;
@@ -80,29 +83,29 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
   passes::HomePass places(plan, graph, options, mesh, cuts);
   places.place();
   std::optional<passes::ThinJob> thin;
-  if (rank != all_ranks) thin = places.thin(rank);
+  if (part == PartOf::thin_job) thin = places.thin(rank);
   passes::ThinJob* const of = thin ? &*thin : nullptr;
-  plan = passes::to_tasks(std::move(plan), graph, options, of);
+  passes::OwnTiles const own(plan, mesh, rank, places.cuts());
+  plan = passes::to_tasks(std::move(plan), graph, options, of,
+                          part == PartOf::whole_job ? nullptr : &own);
   std::vector<TileHome> homes = places.deal();
   if (of == nullptr) plan = passes::schedule(std::move(plan), options, mesh, places, homes);
-  for (PlannedTensor& tensor : plan.tensors)
-    if (tensor.used && tensor.storage != Storage::arena && tensor.storage != Storage::view)
+  for (std::uint32_t t = 0; t < plan.tensors.size(); ++t)
+    if (PlannedTensor& tensor = plan.tensors[t];
+        tensor.used && tensor.storage != Storage::arena && tensor.storage != Storage::view)
       for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
-        TileHome home = homes[tensor.first_buffer + static_cast<std::uint32_t>(tile)];
+        std::uint32_t const b = plan.buffer_of(t, tile);
+        TileHome home = b != no_id ? homes[b] : places.home(t, tile);
         home.first = mesh.first(home.box);
         tensor.homes.push_back(home);
       }
   return {std::move(plan), std::move(homes), std::move(thin)};
 }
 
-/// The tasks that a rank goes through to plan its part: all tasks, or those of a thin job.
-enum class PartOf { whole_job, thin_job };
-
-/// A rank's tasks and transfers. Throws PlanError, and NotThin where there is no thin job.
-
+/// A rank's tasks and transfers. Throws PlanError, and NotThin where they do not follow from those.
 inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options,
                         passes::MeshShape const& mesh, int rank, PartOf of) {
-  Job job = job_of(graph, options, mesh, of == PartOf::thin_job ? rank : all_ranks);
+  Job job = job_of(graph, options, mesh, rank, of);
   return passes::SplitPass(std::move(job.plan), mesh, std::move(job.homes), rank,
                            options.keep_received, job.thin ? &*job.thin : nullptr)
       .run();
@@ -113,12 +116,17 @@ inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options, i
     throw PlanError(
         concat("plan '", graph.name(), "': rank ", rank, " of a mesh of ", mesh.ranks(), " ranks"));
   bool const thin = mesh.is_line() && mesh.ranks() > passes::Spread::most_direct;
-  PlanData plan;
-  try {
-    plan = part_of(graph, options, mesh, rank, thin ? PartOf::thin_job : PartOf::whole_job);
-  } catch (passes::NotThin const&) {
-    plan = part_of(graph, options, mesh, rank, PartOf::whole_job);
-  }
+  auto const try_part = [&](PartOf of) -> std::optional<PlanData> {
+    try {
+      return part_of(graph, options, mesh, rank, of);
+    } catch (passes::NotThin const&) {
+      return {};
+    }
+  };
+  std::optional<PlanData> part;
+  if (thin) part = try_part(PartOf::thin_job);
+  if (!part) part = try_part(PartOf::own_arguments);
+  PlanData plan = part ? std::move(*part) : part_of(graph, options, mesh, rank, PartOf::whole_job);
   return passes::place(passes::locate(std::move(plan), graph, options), graph, options);
 }
 

@@ -36,7 +36,8 @@ struct PlannedTensor {
   Place place = {};   // of it between runs, and of the ops that make it
   Storage storage = Storage::arena;
   bool used = false;               // by an op of the plan, or a view of it is
-  std::uint32_t first_buffer = 0;  // of its tile 0; tile buffers follow one another
+  std::uint32_t first_buffer = 0;  // of its tiles, which follow one another in ascending order
+  std::uint32_t buffer_count = 0;  // all tiles, but of a rank's part those that the rank ever has
   std::uint32_t base = no_id;      // of a view; of hidden sums of groups their result
   std::size_t view_axis = 0;
   Index view_index = 0;
@@ -70,6 +71,8 @@ struct PlannedBuffer {
 
   /// Bytes of the tile, padding included: what a message carries.
   Index payload() const { return bytes - tail; }
+  /// Whether a store of that rank keeps it, if it is a tile of a tensor that outlives runs.
+  bool is_stored(int rank) const { return location.rank == rank && !copy; }
   bool operator==(PlannedBuffer const&) const = default;
 };
 
@@ -181,8 +184,10 @@ struct PlanData {
   std::span<Use<BufferId> const> uses_of(PlannedTask const& task) const {
     return {uses.data() + task.first_use, task.use_count};
   }
-  /// The buffer of a tile, a view's being its base's.
+  /// The buffer of a tile, a view's being its base's; no_id where a rank's part has none.
   inline std::uint32_t buffer_of(std::uint32_t tensor, Index tile) const;
+  /// The tile of its base that a view's tile is.
+  inline Index tile_of_base(std::uint32_t view, Index number) const;
   /// Whether a buffer takes turns with others in a slot.
   bool in_arena(BufferId buffer) const {
     return buffers[buffer].copy || tensors[buffers[buffer].tensor].storage == Storage::arena;
@@ -262,7 +267,7 @@ class Plan {
                            "' is used; a tensor that nothing reads is pruned"));
   }
   bool used(std::size_t tensor) const { return data_.tensors[tensor].used; }
-  /// The buffer of a tile, a view's being its base's.
+  /// The buffer of a tile, a view's being its base's; no_id where a rank's part has none.
   std::uint32_t buffer_of(std::uint32_t tensor, Index tile) const {
     return data_.buffer_of(tensor, tile);
   }
@@ -275,16 +280,32 @@ class Plan {
   PlanData data_;
 };
 
-inline std::uint32_t PlanData::buffer_of(std::uint32_t id, Index number) const {
-  PlannedTensor const& tensor = tensors[id];
-  if (tensor.storage != Storage::view)
-    return tensor.first_buffer + static_cast<std::uint32_t>(number);
-  Tiling const& base = tensors[tensor.base].tiling;
-  Shape const at = tensor.tiling.position(number);
+inline Index PlanData::tile_of_base(std::uint32_t id, Index number) const {
+  PlannedTensor const& view = tensors[id];
+  Tiling const& base = tensors[view.base].tiling;
+  Shape const at = view.tiling.position(number);
   Shape full;
   for (std::size_t d = 0, from = 0; d < base.rank(); ++d)
-    full.push_back(d == tensor.view_axis ? tensor.view_index : at[from++]);
-  return tensors[tensor.base].first_buffer + static_cast<std::uint32_t>(base.number(full));
+    full.push_back(d == view.view_axis ? view.view_index : at[from++]);
+  return base.number(full);
+}
+
+inline std::uint32_t PlanData::buffer_of(std::uint32_t id, Index number) const {
+  PlannedTensor const* tensor = &tensors[id];
+  if (tensor->storage == Storage::view) {
+    number = tile_of_base(id, number);
+    tensor = &tensors[tensor->base];
+  }
+  PlannedBuffer const* const first = buffers.data() + tensor->first_buffer;
+  auto const wanted = static_cast<std::uint32_t>(number);
+  if (wanted < tensor->buffer_count && first[wanted].tile == wanted)
+    return tensor->first_buffer + wanted;
+  PlannedBuffer const* const end = first + std::min(wanted, tensor->buffer_count);
+  auto const* const at = std::lower_bound(
+      first, end, wanted,
+      [](PlannedBuffer const& buffer, std::uint32_t other) { return buffer.tile < other; });
+  if (at == end || at->tile != wanted) return no_id;
+  return tensor->first_buffer + static_cast<std::uint32_t>(at - first);
 }
 
 }  // namespace nntile

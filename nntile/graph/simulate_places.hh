@@ -13,18 +13,30 @@
 
 namespace nntile {
 
-/// The host's workers, a device, of which there may be several alike, and the link between them.
-/// `device.workers` kernels run at a time, and one copy; of `link` latency and bandwidth count.
+/// The host's workers, a device, of which there may be several alike, and the link between them;
+/// and that between the host and the disk. `device.workers` kernels run at a time, and one copy of
+/// each device, and one of the disk; of links latency and bandwidth count.
 struct PlacesModel {
   MachineModel host = {};
   MachineModel device = {.workers = 1, .peak = 50e12, .bandwidth = 3e12, .task_overhead = 3e-6};
   LinkModel link = {.latency = 5e-6, .bandwidth = 50e9};
+  LinkModel disk = {.latency = 100e-6, .bandwidth = 2e9};
 };
 
-/// Seconds of a task of a plan: a copy takes latency + bytes / bandwidth of the link.
-inline double task_seconds(Plan const& plan, PlannedTask const& task, PlacesModel const& model) {
+/// The place whose workers, or stream, run a task of a plan: of a copy to or from the disk that.
+inline Place place_that_runs(Plan const& plan, PlannedTask const& task) {
   if (plan.kernels()[task.kernel].kind == KernelKind::copy)
-    return model.link.latency + static_cast<double>(task.cost.bytes) / model.link.bandwidth;
+    for (Use<BufferId> const& use : plan.uses(task))
+      if (plan.buffers()[use.handle].location.place == disk) return disk;
+  return task.location.place;
+}
+
+/// Seconds of a task of a plan: a copy takes latency + bytes / bandwidth of its link.
+inline double task_seconds(Plan const& plan, PlannedTask const& task, PlacesModel const& model) {
+  if (plan.kernels()[task.kernel].kind == KernelKind::copy) {
+    LinkModel const& link = place_that_runs(plan, task) == disk ? model.disk : model.link;
+    return link.latency + static_cast<double>(task.cost.bytes) / link.bandwidth;
+  }
   bool const there = task.location.place.kind == Place::Kind::device;
   return task_seconds(task.cost, there ? model.device : model.host);
 }
@@ -33,7 +45,7 @@ inline double task_seconds(Plan const& plan, PlannedTask const& task, PlacesMode
 struct PlaceSimulation {
   Place place = {};
   double computing = 0;
-  double copying = 0;  // to it and from it, counted at the device
+  double copying = 0;  // to it and from it, counted at the device, or at the disk
 };
 struct PlacesSimulation {
   double elapsed = 0;
@@ -41,10 +53,10 @@ struct PlacesSimulation {
 };
 
 /// Runs the plan's tasks: those of the host on its workers, those of a device in a stream for
-/// kernels, its copies in one for copies. What is free takes the task that has been ready longest,
-/// as a stream does that is given tasks when they are ready; copies in flight are few, and the next
-/// is the earliest in the plan that is ready. Transfers among ranks take no time.
-/// Cost: n log n in the number of tasks.
+/// kernels, its copies in one for copies, and those of the disk in one of its own. What is free
+/// takes the task that has been ready longest, as a stream does that is given tasks when they are
+/// ready; copies in flight are few, and the next is the earliest in the plan that is ready.
+/// Transfers among ranks take no time. Cost: n log n in the number of tasks.
 inline PlacesSimulation simulate(Plan const& plan, PlacesModel const& model) {
   TaskOrder order = order_of(plan);
   PlacesSimulation result;
@@ -67,12 +79,13 @@ inline PlacesSimulation simulate(Plan const& plan, PlacesModel const& model) {
   std::vector<std::size_t> lane_of(plan.tasks().size());
   for (std::size_t t = 0; t < lane_of.size(); ++t) {
     PlannedTask const& task = plan.tasks()[t];
-    Place const at = task.location.place;
+    Place const at = place_that_runs(plan, task);
     std::size_t place = 0;
     while (place < result.places.size() && !(result.places[place].place == at)) ++place;
     if (place == result.places.size()) result.places.push_back({at});
     bool const there = at.kind == Place::Kind::device;
-    bool const copies = there && plan.kernels()[task.kernel].kind == KernelKind::copy;
+    bool const copies =
+        at == disk || (there && plan.kernels()[task.kernel].kind == KernelKind::copy);
     std::size_t lane = 0;
     while (lane < lanes.size() && (lanes[lane].place != place || lanes[lane].copies != copies))
       ++lane;

@@ -2,20 +2,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TensorStore: the tensors that outlive a run, by name, shared by the graphs of one model.
 
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <vector>
 
 #include "nntile/core/box.hh"
 #include "nntile/core/dynamic_array.hh"
+#include "nntile/core/name_table.hh"
 #include "nntile/core/rank_link.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/adopted.hh"
 #include "nntile/graph/stored_bytes.hh"
+#include "nntile/graph/stored_ranks.hh"
 #include "nntile/runtime/device.hh"
 #include "nntile/tile/tile.hh"
 
@@ -44,6 +45,7 @@ template <Runtime R> class TensorStore {
     detail::CallerMemory memory = {}, spare_memory = {};  // of an adopted one
     bool has_release = false;                             // the caller waits for the end of `tiles`
     std::uint64_t bytes_bound = 0;                        // by `bind`, so far
+    Stored* same_name = nullptr;                          // with another shape, before it
   };
 
   explicit TensorStore(R& runtime, RankLink const& link = {}) : runtime_(runtime), link_(link) {}
@@ -56,17 +58,9 @@ template <Runtime R> class TensorStore {
   R& runtime() const { return runtime_.get("store"); }
   RankLink const& link() const { return link_; }
   /// Whether a stored tile of a plan is kept here, not on another rank.
-  bool holds(PlannedBuffer const& buffer) const {
-    return buffer.location.rank == link_.rank && !buffer.copy;
-  }
+  bool holds(PlannedBuffer const& buffer) const { return buffer.is_stored(link_.rank); }
   /// Throws PlanError where the plan is not this rank's part.
-  void check_ranks(Plan const& plan) const {
-    if (plan.rank() != link_.rank || plan.ranks() != link_.ranks)
-      throw PlanError(concat("compile: plan '", plan.name(), "' is the part of rank ", plan.rank(),
-                             " of ", plan.ranks(), ", and the store is that of rank ", link_.rank,
-                             " of ", link_.ranks,
-                             ": plan with its rank, and give the store the communicator"));
-  }
+  void check_ranks(Plan const& plan) const { detail::check_part(plan, link_); }
 
   /// The tensor of that name, an open one of that shape; a new one is allocated as the plan lists
   /// its buffers. Throws PlanError when dtype, shape or tiling differ, OutOfMemory.
@@ -86,15 +80,23 @@ template <Runtime R> class TensorStore {
                      planned.attributes, planned.open,  planned.column_unit, planned.homes,
                      planned.place};
       result.storage = planned.storage;
-      for (PlannedBuffer const& buffer : buffers) {
-        result.written.push_back(element_count(planned.tiling.box(buffer.tile).extent) == 0);
-        result.elsewhere.push_back(!holds(buffer));
-      }
+      auto const tiles = static_cast<std::size_t>(planned.tiling.tile_count());
+      for (std::size_t tile = 0; tile < tiles; ++tile)
+        result.written.push_back(
+            element_count(planned.tiling.box(static_cast<Index>(tile)).extent) == 0);
+      result.elsewhere.assign(tiles, true);
+      for (PlannedBuffer const& buffer : buffers) result.elsewhere[buffer.tile] = !holds(buffer);
       allocate(result.spec, result.tiles, planned, buffers);
       if (planned.storage == Storage::double_buffered)
         allocate(result.spec, result.spare, planned, buffers);
       result.held = detail::held_box(planned.tiling, result.elsewhere);
-      by_name_.emplace(planned.name, &result);
+      auto const index = static_cast<std::uint32_t>(tensors_.size() - 1);
+      if (std::uint32_t* const last = by_name_.find(planned.name)) {
+        result.same_name = tensors_[*last].get();
+        *last = index;
+      } else {
+        by_name_.add(planned.name, index);
+      }
     } catch (...) {
       retire(result);
       tensors_.pop_back();
@@ -116,15 +118,15 @@ template <Runtime R> class TensorStore {
   bool contains(std::string const& name) const { return by_name_.contains(name); }
   /// The tensor of that name and shape; null where there is none.
   Stored* find(std::string const& name, Shape const& shape) const {
-    for (auto [at, end] = by_name_.equal_range(name); at != end; ++at)
-      if (at->second->spec.tiling.shape() == shape) return at->second;
+    for (Stored* stored = newest(name); stored != nullptr; stored = stored->same_name)
+      if (stored->spec.tiling.shape() == shape) return stored;
     return nullptr;
   }
   /// Throws GraphError where there is none, or where plans bound an open one to several shapes.
   Stored& at(std::string const& name) const {
-    auto const [first, last] = by_name_.equal_range(name);
-    if (first != last && std::next(first) == last) return *first->second;
-    if (first != last) {
+    Stored* const found = newest(name);
+    if (found != nullptr && found->same_name == nullptr) return *found;
+    if (found != nullptr) {
       std::string shapes;
       for (auto const& stored : tensors_)
         if (stored->spec.name == name)
@@ -210,7 +212,7 @@ template <Runtime R> class TensorStore {
   /// Whether this rank holds a tile.
   bool holds(std::string const& name, Index tile) const {
     Stored const& stored = at(name);
-    check_number(stored, tile, "holds");
+    detail::check_number(stored.spec, tile, "holds");
     return !stored.elsewhere[static_cast<std::size_t>(tile)];
   }
   /// Copies a column-major array into one tile that this rank holds, and out of it; tiles are those
@@ -267,7 +269,7 @@ template <Runtime R> class TensorStore {
       std::vector<std::byte> own;
       read_tiles(
           stored, offset, to.size(),
-          [&](std::size_t tile) { return owner(stored, tile) == link_.rank; },
+          [&](std::size_t tile) { return detail::owner(stored.spec, tile, link_) == link_.rank; },
           [&](std::uint64_t, std::span<std::byte const> run) {
             own.insert(own.end(), run.begin(), run.end());
           });
@@ -276,7 +278,7 @@ template <Runtime R> class TensorStore {
     DynamicArray<std::size_t> taken(all.size());
     each_run(stored, offset, to.size(),
              [&](std::size_t tile, std::uint64_t, std::uint64_t at, std::uint64_t count) {
-               auto const owner = static_cast<std::size_t>(this->owner(stored, tile));
+               auto const owner = static_cast<std::size_t>(detail::owner(stored.spec, tile, link_));
                if (count > all[owner].size() - taken[owner])
                  throw CommError(concat("gather: rank ", owner, " gives ", all[owner].size(),
                                         " bytes of '", stored.spec.name, "', too few for tile ",
@@ -297,7 +299,7 @@ template <Runtime R> class TensorStore {
   /// Throws GraphError, naming `call`, where another rank holds some of a tensor.
   void check_here(Stored const& stored, char const* call) const {
     for (std::size_t tile = 0; tile < stored.elsewhere.size(); ++tile)
-      if (stored.elsewhere[tile]) fail_elsewhere(stored, tile, call);
+      if (stored.elsewhere[tile]) detail::fail_elsewhere(stored.spec, tile, link_, call);
   }
   /// Copies the column-major bytes from `offset` out of a tensor that is all here.
   void read_bytes(Stored const& stored, std::uint64_t offset, std::span<std::byte> to) const {
@@ -333,17 +335,19 @@ template <Runtime R> class TensorStore {
   /// nothing writes, until memory is bound.
   void allocate(StoredSpec const& spec, DynamicArray<Handle>& tiles, PlannedTensor const& planned,
                 std::span<PlannedBuffer const> buffers) {
-    tiles.reserve(buffers.size());
-    for (PlannedBuffer const& buffer : buffers) {
-      if (!holds(buffer)) {
+    auto const count = static_cast<std::size_t>(planned.tiling.tile_count());
+    tiles.reserve(count);
+    for (auto buffer = buffers.begin(); tiles.size() < count;) {
+      while (buffer != buffers.end() && (buffer->tile < tiles.size() || !holds(*buffer))) ++buffer;
+      if (buffer == buffers.end() || buffer->tile > tiles.size()) {
         tiles.push_back({});
         continue;
       }
       bool const placeholder = planned.storage == Storage::adopted;
-      tiles.push_back(runtime().allocate(placeholder ? 1 : static_cast<std::size_t>(buffer.bytes),
-                                         buffer.location.place, Lifetime::persistent));
-      if (element_count(planned.tiling.box(buffer.tile).extent) == 0)
-        (void)detail::StoredBytes<R, Access::write>(runtime(), spec, tiles.back(), buffer.tile);
+      tiles.push_back(runtime().allocate(placeholder ? 1 : static_cast<std::size_t>(buffer->bytes),
+                                         buffer->location.place, Lifetime::persistent));
+      if (element_count(planned.tiling.box(buffer->tile).extent) == 0)
+        (void)detail::StoredBytes<R, Access::write>(runtime(), spec, tiles.back(), buffer->tile);
     }
   }
   void retire(Stored& stored) {
@@ -434,34 +438,19 @@ template <Runtime R> class TensorStore {
     }
   }
 
-  static void check_number(Stored const& stored, Index tile, char const* call) {
-    if (tile < 0 || tile >= stored.spec.tiling.tile_count())
-      throw ShapeError(concat(call, ": tile ", tile, " of '", stored.spec.name, "', which has ",
-                              stored.spec.tiling.tile_count()));
-  }
   /// The extent of a tile that is here; as many values, where they are given.
   template <Element T>
   Shape check_tile(Stored const& stored, Index tile, char const* call,
                    std::optional<std::size_t> values = {}) const {
     detail::check_type<T>(stored.spec, call);
-    check_number(stored, tile, call);
+    detail::check_number(stored.spec, tile, call);
     Shape const extent = stored.spec.tiling.box(tile).extent;
     if (values && static_cast<Index>(*values) != element_count(extent))
       throw ShapeError(concat(call, ": ", *values, " values for tile ", tile, " of '",
                               stored.spec.name, "', of shape ", to_string(extent)));
     if (stored.elsewhere[static_cast<std::size_t>(tile)])
-      fail_elsewhere(stored, static_cast<std::size_t>(tile), call);
+      detail::fail_elsewhere(stored.spec, static_cast<std::size_t>(tile), link_, call);
     return extent;
-  }
-  /// The rank that gives a tile to all: the lowest that holds it.
-  int owner(Stored const& stored, std::size_t tile) const {
-    return stored.spec.homes.empty() ? link_.rank : stored.spec.homes[tile].first;
-  }
-  [[noreturn]] void fail_elsewhere(Stored const& stored, std::size_t tile, char const* call) const {
-    throw GraphError(concat(call, ": tile ", tile, " of '", stored.spec.name, "' is on rank ",
-                            owner(stored, tile), ", and this is rank ", link_.rank, " of ",
-                            link_.ranks, ": have all ranks call gather(\"", stored.spec.name,
-                            "\"), or read the tiles that are here by read_tile"));
   }
 
   template <class Run>
@@ -489,9 +478,14 @@ template <Runtime R> class TensorStore {
   /// The tensor that a plan means: of open ones there is one for each shape.
   Stored* find_for(PlannedTensor const& planned, Shape const& shape) const {
     if (Stored* const same = find(planned.name, shape)) return same;
-    for (auto [at, end] = by_name_.equal_range(planned.name); at != end; ++at)
-      if (!planned.open || !at->second->spec.open) return at->second;  // to be refused
+    for (Stored* stored = newest(planned.name); stored != nullptr; stored = stored->same_name)
+      if (!planned.open || !stored->spec.open) return stored;  // to be refused
     return nullptr;
+  }
+  /// The last of that name, null where there is none; `same_name` leads to the others.
+  Stored* newest(std::string_view name) const {
+    std::uint32_t const* const index = by_name_.find(name);
+    return index == nullptr ? nullptr : tensors_[*index].get();
   }
 
   static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
@@ -500,7 +494,7 @@ template <Runtime R> class TensorStore {
   RankLink link_;
   DynamicArray<std::shared_ptr<DynamicArray<Event>>> runs_;  // the last of each compiled graph
   DynamicArray<std::unique_ptr<Stored>> tensors_;
-  std::unordered_multimap<std::string, Stored*> by_name_;
+  NameTable by_name_;  // of the last of each name among `tensors_`
 };
 
 }  // namespace nntile

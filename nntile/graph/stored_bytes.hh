@@ -15,10 +15,6 @@
 
 namespace nntile::detail {
 
-constexpr bool host_reaches(Place const& place) {
-  return place.kind == Place::Kind::host || place.kind == Place::Kind::pinned;
-}
-
 /// Bytes of a tile, padding included.
 inline Index bytes_of(StoredSpec const& spec, Index tile) {
   return tile_bytes(spec.tiling.box(tile).extent, spec.dtype, spec.column_unit);

@@ -86,6 +86,11 @@ inline std::optional<TileBox> held_box(Tiling const& tiling, DynamicArray<bool> 
   return held;
 }
 
+inline void check_number(StoredSpec const& spec, Index tile, char const* call) {
+  if (tile < 0 || tile >= spec.tiling.tile_count())
+    throw ShapeError(concat(call, ": tile ", tile, " of '", spec.name, "', which has ",
+                            spec.tiling.tile_count()));
+}
 template <Element T> void check_type(StoredSpec const& spec, char const* call) {
   if (spec.dtype != dtype_of<T>)
     throw TypeError(concat(call, ": '", spec.name, "' is ", name_of(spec.dtype), ", not ",

@@ -13,13 +13,13 @@
 #include <string_view>
 #include <vector>
 
+#include "nntile/core/dtype.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/gradient_builder.hh"
 #include "nntile/io/directory.hh"
 #include "nntile/io/json.hh"
 #include "nntile/io/json_text.hh"
 #include "nntile/io/quotes.hh"
-#include "nntile/ops/cast.hh"
 
 namespace nntile::io {
 

@@ -27,10 +27,16 @@ class WalkedTasks {
       : plan_(plan),
         walked_(passes::lower(passes::add_buffers(unlowered(plan, graph)), graph, &recorder_)) {
     if (plan.ranks() != 1 &&
-        walked_.tasks.size() > most_job_tasks(plan.tasks().size(), plan.buffers().size()))
+        walked_.tasks.size() > most_job_tasks(plan.tasks().size(), walked_.buffers.size()))
       throw PlanError(concat("plan '", plan.name(), "': the part of rank ", plan.rank(), " has ",
                              plan.tasks().size(), " of the job's ", walked_.tasks.size(),
                              " tasks; so small a part of a job is planned anew, not saved"));
+    auto more = static_cast<std::uint32_t>(walked_.buffers.size());
+    for (std::uint32_t b = 0; b < plan.buffers().size(); ++b) {
+      PlannedBuffer const& buffer = plan.buffers()[b];
+      bool const own = plan.buffer_of(buffer.tensor, buffer.tile) == b;
+      listed_.push_back(own ? walked_.buffer_of(buffer.tensor, buffer.tile) : more++);
+    }
     for (std::size_t t = walked_.tasks.size(); t-- > 0;)
       found_[key(walked_, walked_.tasks[t])].push_back(t);
     if (plan.ranks() == 1) return;
@@ -56,6 +62,10 @@ class WalkedTasks {
   std::span<Use<BufferId> const> uses(std::size_t at) const {
     return walked_.uses_of(walked_.tasks[at]);
   }
+  /// The buffers of all tiles of the job: files number those of a part behind them.
+  std::span<PlannedBuffer const> buffers() const { return walked_.buffers; }
+  /// The number of a buffer of the plan in its file.
+  std::uint32_t listed(BufferId buffer) const { return listed_[buffer]; }
 
  private:
   /// A part has arguments of its own.
@@ -68,7 +78,24 @@ class WalkedTasks {
   PlanData const walked_;
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> found_;  // the last one first
   std::vector<std::uint32_t> number_;
+  std::vector<std::uint32_t> listed_;
 };
+
+/// A buffer of a part, or, for a tile that its rank never has, that at another rank.
+inline Json json_of_buffer(Plan const& plan, PlannedBuffer const& buffer) {
+  Json json = buffer.slot == no_id ? std::int64_t{-1} : std::int64_t{buffer.slot};
+  if (!(buffer.location == Location{plan.rank(), host}) || buffer.copy)
+    json = Json::object({{"slot", json}, {"location", json_of(buffer.location)}});
+  if (buffer.copy) json["copy"] = std::vector<Index>{buffer.tensor, buffer.tile};
+  return json;
+}
+inline Json json_of_other(Plan const& plan, PlannedBuffer buffer) {
+  PlannedTensor const& tensor = plan.tensors()[buffer.tensor];
+  buffer.location.rank = tensor.storage != Storage::arena ? tensor.homes[buffer.tile].first
+                         : plan.rank() == 0               ? 1
+                                                          : 0;
+  return json_of_buffer(plan, buffer);
+}
 
 }  // namespace detail
 
@@ -153,21 +180,24 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph,
   }
   Location const here{plan.rank(), host};
   text += ",\n\"buffers\": [";
-  for (std::size_t b = 0; b < plan.buffers().size(); ++b) {
-    PlannedBuffer const& buffer = plan.buffers()[b];
-    Json json = buffer.slot == no_id ? std::int64_t{-1} : std::int64_t{buffer.slot};
-    if (!(buffer.location == here) || buffer.copy)
-      json = Json::object({{"slot", json}, {"location", detail::json_of(buffer.location)}});
-    if (buffer.copy) json["copy"] = std::vector<Index>{buffer.tensor, buffer.tile};
-    text += concat(b == 0 ? "" : ",", to_text(json, -1));
+  for (std::size_t i = 0; i < walked.buffers().size(); ++i) {
+    PlannedBuffer const& tile = walked.buffers()[i];
+    BufferId const b = plan.buffer_of(tile.tensor, tile.tile);
+    text += concat(i == 0 ? "" : ",",
+                   to_text(b == no_id ? detail::json_of_other(plan, tile)
+                                      : detail::json_of_buffer(plan, plan.buffers()[b]),
+                           -1));
   }
+  for (BufferId b = 0; b < plan.buffers().size(); ++b)
+    if (walked.listed(b) >= walked.buffers().size())
+      text += concat(",", to_text(detail::json_of_buffer(plan, plan.buffers()[b]), -1));
   text += "],\n\"tasks\": [";
   for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
     PlannedTask const& task = plan.tasks()[t];
     std::span<Use<BufferId> const> const uses = plan.uses(task);
     if (plan.kernels()[task.kernel].kind == KernelKind::copy) {
-      text += concat(t == 0 ? "\n" : ",\n", "{\"copy\":[", uses[0].handle, ",", uses[1].handle,
-                     "],\"node\":", task.node,
+      text += concat(t == 0 ? "\n" : ",\n", "{\"copy\":[", walked.listed(uses[0].handle), ",",
+                     walked.listed(uses[1].handle), "],\"node\":", task.node,
                      ",\"location\":", to_text(detail::json_of(task.location), -1), "}");
       continue;
     }
@@ -178,8 +208,8 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph,
     if (moves) {
       TransferArgs args;
       std::memcpy(&args, plan.args(task).data(), sizeof args);
-      text += concat("{\"", plan.kernels()[task.kernel].name, "\":[", uses[0].handle, ",",
-                     args.peer, ",", args.number, "],\"node\":", task.node);
+      text += concat("{\"", plan.kernels()[task.kernel].name, "\":[", walked.listed(uses[0].handle),
+                     ",", args.peer, ",", args.number, "],\"node\":", task.node);
     } else {
       text += concat("{\"node\":", task.node, ",", walked.range(at));
       if (walked.number(at) != 0) text += concat(",\"number\":", walked.number(at));
@@ -188,10 +218,11 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph,
     if (task.hints != 0) text += concat(",\"hints\":", task.hints);
     if (!(task.location == here))
       text += concat(",\"location\":", to_text(detail::json_of(task.location), -1));
-    if (auto const own = moves ? uses : walked.uses(at);
-        !std::equal(uses.begin(), uses.end(), own.begin(), own.end())) {
-      std::vector<Index> handles;
-      for (Use<BufferId> const& use : uses) handles.push_back(use.handle);
+    std::vector<Index> handles, own;
+    for (Use<BufferId> const& use : uses) handles.push_back(walked.listed(use.handle));
+    if (!moves)
+      for (Use<BufferId> const& use : walked.uses(at)) own.push_back(use.handle);
+    if (!moves && handles != own) {
       text += concat(",\"uses\":", to_text(Json(handles), -1));
     }
     text += "}";

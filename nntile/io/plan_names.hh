@@ -73,8 +73,10 @@ inline std::uint64_t digest(Plan const& plan) {
       }
   }
   if (plan.data().hints.empty()) return hash.digest();
-  for (Hints const& hints : plan.data().hints)
+  for (Hints const& hints : plan.data().hints) {
     number(hints.worker), number(hints.node), number(hints.prefetch), number(hints.offload);
+    if (hints.device >= 0) number(hints.device);  // files from before have none
+  }
   for (PlannedTask const& task : plan.tasks()) number(task.hints);
   return hash.digest();
 }
@@ -191,10 +193,12 @@ inline Json json_of_dims(Plan const& plan, LogicalGraph const& graph) {
 }
 
 inline Json json_of(Hints const& hints) {
-  return Json::object({{"worker", hints.worker},
-                       {"node", hints.node},
-                       {"prefetch", hints.prefetch},
-                       {"offload", hints.offload}});
+  Json json = Json::object({{"worker", hints.worker},
+                            {"node", hints.node},
+                            {"prefetch", hints.prefetch},
+                            {"offload", hints.offload}});
+  if (hints.device >= 0) json["device"] = hints.device;
+  return json;
 }
 
 }  // namespace detail

@@ -23,7 +23,11 @@ constexpr char const* name_of_transfer(KernelKind kind) {
 class PlanReader {
  public:
   PlanReader(JsonView root, std::string_view source, LogicalGraph const& graph)
-      : root_(root), source_(source), graph_(graph) {}
+      : root_(root),
+        source_(source),
+        graph_(graph),
+        is_part_(root.find("ranks").has_value()),
+        rank_(is_part_ ? get<int>(root, "rank") : 0) {}
 
   Plan read() const {
     std::string const graph = to_hex(hash64(graph_text(graph_)));
@@ -33,13 +37,13 @@ class PlanReader {
            "'; load it with the graph that it was made of, or plan anew");
     std::size_t const tasks = get<JsonView>(root_, "tasks").elements().size();
     std::size_t const buffers = get<JsonView>(root_, "buffers").elements().size();
-    RangeRecorder recorder(is_part() ? most_job_tasks(tasks, buffers) : tasks);
+    RangeRecorder recorder(is_part_ ? most_job_tasks(tasks, buffers) : tasks);
     PlanData plan = passes::lower(passes::add_buffers(cut()), graph_, &recorder);
-    if (is_part()) read_part(plan);
+    if (is_part_) read_part(plan);
     read_tensors(plan);
     read_buffers(plan);
     order(plan, recorder.ranges);
-    if (is_part())
+    if (is_part_)
       finish_part(plan);
     else if (root_.find("by_phase") && get<bool>(root_, "by_phase"))
       plan = passes::list_phases(std::move(plan), graph_);
@@ -175,19 +179,17 @@ class PlanReader {
         fail("task ", tasks.size(), " {\"node\":", get<std::uint32_t>(given, "node"), ",", range,
              "} is none of its node, or comes twice");
       tasks.push_back(plan.tasks[found]);
-      if (!is_part()) at->second.pop_back();  // those that are alike follow one another
+      if (!is_part_) at->second.pop_back();  // those that are alike follow one another
       if (given.find("priority")) tasks.back().priority = get<std::int32_t>(given, "priority");
       tasks.back().location = location(given);
       if (given.find("uses")) replace_uses(plan, tasks.back(), given);
       if (given.find("hints")) tasks.back().hints = get<std::uint16_t>(given, "hints");
     }
-    if (!is_part() && tasks.size() - copies != plan.tasks.size())
+    if (!is_part_ && tasks.size() - copies != plan.tasks.size())
       fail("there are ", tasks.size() - copies, " tasks where its nodes have ", plan.tasks.size());
     plan.tasks = std::move(tasks);
   }
 
-  bool is_part() const { return root_.find("ranks").has_value(); }
-  int rank() const { return is_part() ? get<int>(root_, "rank") : 0; }
   /// Reads the places of tensors, and the ranks that hold their tiles.
   void read_tensors(PlanData& plan) const {
     auto tensor = plan.tensors.begin();
@@ -195,7 +197,7 @@ class PlanReader {
       while (!tensor->used) ++tensor;  // as cut() has checked
       PlannedTensor& its = *tensor++;
       its.place = location(given).place;
-      if (!is_part() || !given.find("homes")) continue;
+      if (!is_part_ || !given.find("homes")) continue;
       for (JsonView const home : get<JsonView>(given, "homes").elements())
         its.homes.push_back(tile_home(home, get<int>(root_, "ranks")));
       if (std::ssize(its.homes) != its.tiling.tile_count())
@@ -243,6 +245,7 @@ class PlanReader {
     }
     plan.uses = std::move(uses);
     plan.args = std::move(args);
+    keep_buffers(plan);
     if (!root_.find("phases")) return;
     std::uint32_t begin = 0;
     for (JsonView const given : get<JsonView>(root_, "phases").elements()) {
@@ -252,6 +255,18 @@ class PlanReader {
       plan.phases.push_back({get<std::string>(given, "name"), begin, end});
       begin = end;
     }
+  }
+
+  /// Leaves out buffers of tiles that the rank never has: the file lists those of all.
+  void keep_buffers(PlanData& plan) const {
+    std::size_t tiles = 0;
+    for (PlannedTensor const& tensor : plan.tensors)
+      tiles = std::max<std::size_t>(tiles, tensor.first_buffer + tensor.buffer_count);
+    std::vector<bool> here(plan.buffers.size());
+    for (BufferId b = 0; b < plan.buffers.size(); ++b)
+      here[b] = plan.buffers[b].location.rank == plan.rank;
+    for (Use<BufferId> const& use : plan.uses) here[use.handle] = true;
+    plan = passes::keep(std::move(plan), here, tiles);
   }
 
   PlannedKernel transfer_of(std::string const& kind, DType dtype) const {
@@ -354,7 +369,7 @@ class PlanReader {
       if (b == plan.buffers.size() && located && slot.find("copy")) add_copy(plan, slot);
       if (b == plan.buffers.size() || !number || *number < -1 || *number >= no_id)
         fail("buffer ", b, " of ", plan.buffers.size(), " has slot ", slot.shown());
-      plan.buffers[b].location = located ? location(slot) : Location{rank(), host};
+      plan.buffers[b].location = located ? location(slot) : Location{rank_, host};
       if (located && slot.find("copy")) plan.buffers[b].copy = true;
       plan.buffers[b++].slot = *number < 0 ? no_id : static_cast<std::uint32_t>(*number);
     }
@@ -388,12 +403,13 @@ class PlanReader {
       plan.hints.push_back({.worker = get<int>(hints, "worker"),
                             .node = get<int>(hints, "node"),
                             .prefetch = get<bool>(hints, "prefetch"),
-                            .offload = get<bool>(hints, "offload")});
+                            .offload = get<bool>(hints, "offload"),
+                            .device = hints.find("device") ? get<int>(hints, "device") : -1});
   }
 
   Location location(JsonView object) const {
     auto const given = object.find("location");
-    if (!given) return {rank(), host};
+    if (!given) return {rank_, host};
     using Kind = Place::Kind;
     auto const name = get<std::string>(*given, "place");
     for (Kind const kind : {Kind::host, Kind::pinned, Kind::device, Kind::disk})
@@ -405,6 +421,8 @@ class PlanReader {
   JsonView root_;
   std::string_view source_;
   LogicalGraph const& graph_;
+  bool is_part_;  // kept, as a search goes through the whole file
+  int rank_;
 };
 
 }  // namespace nntile::io::detail

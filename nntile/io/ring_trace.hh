@@ -3,6 +3,7 @@
 // Writes a ring's trace as a Chrome trace, the JSON that Perfetto and chrome://tracing open.
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 
 #include "nntile/io/directory.hh"
 #include "nntile/io/json_text.hh"
+#include "nntile/runtime/device_log.hh"
 #include "nntile/runtime/ring/trace.hh"
 
 namespace nntile::io {
@@ -51,9 +53,11 @@ class TracedTasks {
 
 /// A row per worker with an event per body, named by its codelet; an arrow per edge between two
 /// bodies, joins left out; a row of scopes, named by their lines; counters of the slots in use and
-/// of the bytes that heaps hold. Times begin at 0, in microseconds. Read
+/// of the bytes that heaps hold. With a log of the ring's devices also a row per stream with its
+/// kernels and its copies, which say from where to where and how many bytes, and a counter of what
+/// is allocated at each place. Times begin at 0, in microseconds. Read
 /// it behind `wait_all`. Cost: linear in bodies and edges. Source: Trace Event Format, 2016.
-inline std::string ring_trace_text(RingTrace const& trace) {
+inline std::string ring_trace_text(RingTrace const& trace, DeviceLog const* log = nullptr) {
   detail::TracedTasks const tasks(trace);
   std::int64_t origin = INT64_MAX;
   for (TracedSubmission const& task : trace.submissions()) origin = std::min(origin, task.begin);
@@ -61,6 +65,10 @@ inline std::string ring_trace_text(RingTrace const& trace) {
     if (!trace.bodies(worker).empty())
       origin = std::min(origin, trace.bodies(worker).front().begin);
   if (!trace.heaps().empty()) origin = std::min(origin, trace.heaps().front().time);
+  std::vector<LoggedJob> const jobs = log == nullptr ? std::vector<LoggedJob>() : log->jobs();
+  std::vector<LoggedBytes> const held = log == nullptr ? std::vector<LoggedBytes>() : log->memory();
+  for (LoggedJob const& job : jobs) origin = std::min(origin, job.begin);
+  for (LoggedBytes const& of : held) origin = std::min(origin, of.time);
   auto const us = [&](std::int64_t time) { return static_cast<double>(time - origin) * 1e-3; };
   auto const sequence = [](std::uint64_t number) { return static_cast<std::int64_t>(number); };
   Json events = Json::array();
@@ -108,6 +116,25 @@ inline std::string ring_trace_text(RingTrace const& trace) {
                       {"bytes", sequence(scope.bytes)},
                       {"peak of heap", sequence(scope.peak)}}));
   }
+  std::map<std::pair<int, int>, int> streams;
+  for (LoggedJob const& job : jobs) {
+    auto const [at, fresh] =
+        streams.try_emplace({job.stream.device, job.stream.lane},
+                            trace.workers() + 1 + static_cast<int>(streams.size()));
+    if (fresh)
+      name_row(at->second,
+               job.from == disk || job.to == disk
+                   ? "disk"
+                   : concat("device ", job.stream.device, ", stream ", job.stream.lane));
+    Json arguments = Json::object({{"tensor", job.tensor}, {"tile", job.tile}});
+    if (job.copied) {
+      arguments["from"] = to_string(job.from);
+      arguments["to"] = to_string(job.to);
+      arguments["bytes"] = *job.copied;
+    }
+    add(job.codelet, job.copied ? "copy" : "kernel", at->second, job.begin, job.end,
+        std::move(arguments));
+  }
   std::int64_t arrow = 0;
   for (TracedEdge const& edge : trace.edges()) {
     TracedBody const* const to = tasks.body(edge.to);
@@ -134,12 +161,15 @@ inline std::string ring_trace_text(RingTrace const& trace) {
     count("window", task.ended[submit_steps - 1], "slots in use", task.in_window);
   for (TracedHeap const& heap : trace.heaps())
     count(concat("heap ", name_of(heap.lifetime)), heap.time, "bytes", sequence(heap.used));
+  for (LoggedBytes const& of : held)
+    count(concat("memory of ", to_string(of.place)), of.time, "bytes", of.bytes);
   return to_text(Json::object({{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events)}}), 0);
 }
 
 /// Writes it. Throws Error with path, step and reason.
-inline void write_ring_trace(std::string const& path, RingTrace const& trace) {
-  write_file(path, ring_trace_text(trace));
+inline void write_ring_trace(std::string const& path, RingTrace const& trace,
+                             DeviceLog const* log = nullptr) {
+  write_file(path, ring_trace_text(trace, log));
 }
 
 }  // namespace nntile::io

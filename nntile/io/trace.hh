@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nntile/graph/plan.hh"
@@ -15,6 +16,17 @@
 namespace nntile::io {
 
 namespace detail {
+
+/// The name of a row whose first task is this: of a worker, or of a stream.
+inline std::string row_name(Plan const& plan, PlannedTask const& task, std::int64_t number) {
+  if (plan.kernels()[task.kernel].kind == KernelKind::copy)
+    for (std::size_t const use : {std::size_t{1}, std::size_t{0}})
+      if (Place const at = plan.buffers()[plan.uses(task)[use].handle].location.place;
+          !host_reaches(at))
+        return concat("copies of ", to_string(at));
+  Place const place = task.location.place;
+  return is_on_device(place) ? concat("stream of ", to_string(place)) : concat("worker ", number);
+}
 
 /// Of each place a counter of the bytes of its arena that tiles take: from the beginning of the
 /// first task of theirs that was timed to the end of the last.
@@ -64,9 +76,10 @@ inline void add_memory(Json& events, Plan const& plan, std::span<TaskTime const>
 
 }  // namespace detail
 
-/// The trace of one run: a row per thread, an event per task, named by op and result, with its
-/// flops and bytes, and the memory that tiles take at each place. Times begin at 0, in
-/// microseconds. Source: Trace Event Format, 2016.
+/// The trace of one run: a row per thread or stream, an event per task, named by op and result,
+/// with its flops and bytes, of a copy the bytes that it moves, and between which places; and the
+/// memory that tiles take at each place. with_device_times() has the times of streams. Times begin
+/// at 0, in microseconds. Source: Trace Event Format, 2016.
 inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times) {
   std::int64_t origin = 0;
   std::map<std::uint64_t, std::int64_t> threads;
@@ -76,9 +89,7 @@ inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times)
     origin = origin == 0 ? times[t].begin : std::min(origin, times[t].begin);
     auto const number = static_cast<std::int64_t>(threads.size());
     if (!threads.emplace(times[t].thread, number).second) continue;
-    Place const place = plan.tasks()[t].location.place;
-    std::string const name =
-        place == host ? concat("worker ", number) : concat("stream of ", to_string(place));
+    std::string const name = detail::row_name(plan, plan.tasks()[t], number);
     events.push_back(Json::object({{"ph", "M"},
                                    {"name", "thread_name"},
                                    {"pid", 1},
@@ -89,19 +100,27 @@ inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times)
     if (times[t].end == 0) continue;
     PlannedTask const& task = plan.tasks()[t];
     std::string const& op = plan.kernels()[task.kernel].name;
-    events.push_back(Json::object(
-        {{"ph", "X"},
-         {"name", op},
-         {"cat", op},
-         {"pid", 1},
-         {"tid", threads.at(times[t].thread)},
-         {"ts", static_cast<double>(times[t].begin - origin) * 1e-3},
-         {"dur", static_cast<double>(times[t].end - times[t].begin) * 1e-3},
-         {"args",
-          Json::object({{"result", concat(plan.tensors()[task.tensor].name, "[", task.tile, "]")},
-                        {"task", static_cast<std::int64_t>(t)},
-                        {"flops", task.cost.flops},
-                        {"bytes", task.cost.bytes}})}}));
+    Json arguments =
+        Json::object({{"result", concat(plan.tensors()[task.tensor].name, "[", task.tile, "]")},
+                      {"task", static_cast<std::int64_t>(t)}});
+    if (plan.kernels()[task.kernel].kind == KernelKind::copy) {
+      PlannedBuffer const& source = plan.buffers()[plan.uses(task)[0].handle];
+      arguments["from"] = to_string(source.location.place);
+      arguments["to"] = to_string(plan.buffers()[plan.uses(task)[1].handle].location.place);
+      arguments["bytes"] = source.payload();
+    } else {
+      arguments["flops"] = task.cost.flops;
+      arguments["bytes"] = task.cost.bytes;
+    }
+    events.push_back(
+        Json::object({{"ph", "X"},
+                      {"name", op},
+                      {"cat", op},
+                      {"pid", 1},
+                      {"tid", threads.at(times[t].thread)},
+                      {"ts", static_cast<double>(times[t].begin - origin) * 1e-3},
+                      {"dur", static_cast<double>(times[t].end - times[t].begin) * 1e-3},
+                      {"args", std::move(arguments)}}));
   }
   detail::add_memory(events, plan, times, origin);
   return to_text(Json::object({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}), 0);

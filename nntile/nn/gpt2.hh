@@ -57,7 +57,8 @@ class Gpt2 {
   }
 
   /// logits[vocab, seq, batch] of tokens int64 [seq, batch] at positions int64 [seq], both of which
-  /// may be open. Throws ShapeError.
+  /// may be open; what layer i computes is named h.<i>.<op>, and so are the gradients of that.
+  /// Throws ShapeError.
   Node logits(Node const& tokens, Node const& positions, bool inference = false) const {
     if (tokens.shape().size() != 2 || positions.shape().size() != 1)
       throw ShapeError(concat("gpt2: tokens ('", tokens.name(), "') of shape ",
@@ -73,7 +74,10 @@ class Gpt2 {
     Node const of_tokens = embedding(tokens, wte_);            // [e, s, b]
     Node const of_positions = embedding(positions, wpe_);      // [e, s]
     Node x = add_slice({.axis = 2}, of_tokens, of_positions);  // [e, s, b]
-    for (auto const& block : blocks_) {
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      // Activations are placed by name, like the parameters of their layer.
+      auto const layer = tokens.graph().prefix(concat("h.", i, "."));
+      Block const& block = blocks_[i];
       x = add(x, block.attention(block.norm_1(x)));
       Node const normed = block.norm_2(x);
       x = add(x, inference ? block.mlp.inference(normed) : block.mlp(normed));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nntile/ops/attention_tiles.hh"
+#include "nntile/ops/gradient_target.hh"
 #include "nntile/ops/softmax.hh"
 
 namespace nntile {
@@ -331,23 +332,18 @@ struct Attention {
   template <class Builder> static void gradient(Builder& b) {
     if (!b.wants(Operand::q) && !b.wants(Operand::k) && !b.wants(Operand::v)) return;
     auto const dout = b.grad(Operand::out);
-    struct Target {
-      std::remove_cvref_t<decltype(dout)> node;
-      double beta;
-      bool apart;  // of an operand that meets an earlier one: added to it afterwards
-    };
-    auto const place = [&](Operand operand) -> Target {
-      bool apart = false;
+    // An operand that meets an earlier one: its gradient is added to that one's afterwards.
+    auto const apart = [&](Operand operand) {
+      bool meets = false;
       for (Operand const earlier : {Operand::q, Operand::k})
-        apart |= earlier < operand && b.meet(operand, earlier);
-      if (apart || !b.wants(operand))
-        return {b.temporary(b.shape(operand), dout.dtype(),
-                            concat(b.name(operand), apart ? ".grad.part" : ".grad.unused")),
-                0, apart && b.wants(operand)};
-      auto const target = b.target(operand);
-      return {target.node, target.beta, false};
+        meets |= earlier < operand && b.meet(operand, earlier);
+      return meets;
     };
-    Target const dq = place(Operand::q), dk = place(Operand::k), dv = place(Operand::v);
+    auto const place = [&](Operand operand) {
+      return target_or_temporary(b, operand, b.wants(operand) && !apart(operand), b.shape(operand),
+                                 dout.dtype(), apart(operand) ? ".grad.part" : ".grad.unused");
+    };
+    auto const dq = place(Operand::q), dk = place(Operand::k), dv = place(Operand::v);
     Attrs attrs = b.template attrs<Attention>();
     attrs.beta_dq = dq.beta;
     attrs.beta_dk = dk.beta;
@@ -356,8 +352,8 @@ struct Attention {
                                      b.operand(Operand::v), b.operand(Operand::out),
                                      b.operand(Operand::max), b.operand(Operand::sum), dout,
                                      dq.node, dk.node, dv.node);
-    if (dk.apart) b.sum_trailing(dk.node, Operand::k);
-    if (dv.apart) b.sum_trailing(dv.node, Operand::v);
+    if (b.wants(Operand::k) && apart(Operand::k)) b.sum_trailing(dk.node, Operand::k);
+    if (b.wants(Operand::v) && apart(Operand::v)) b.sum_trailing(dv.node, Operand::v);
   }
 };
 

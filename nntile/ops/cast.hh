@@ -7,11 +7,6 @@
 
 namespace nntile {
 
-/// Every dtype: what casts and copies take.
-inline constexpr DType all_dtypes[] = {
-    DType::fp64,           DType::fp32,           DType::bf16,  DType::fp16,  DType::fp32_fast_tf32,
-    DType::fp32_fast_fp16, DType::fp32_fast_bf16, DType::int64, DType::int32, DType::boolean};
-
 namespace detail {
 
 /// Every dtype from every other, from itself first.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <string>
 
 #include "nntile/ops/tiled_call.hh"
@@ -189,6 +190,16 @@ class GroupPairs {
     bool const in_one_tile =
         tiling_->tile_of(cut_.begin(group)) == tiling_->tile_of(cut_.begin(group + 2) - 1);
     return in_one_tile && terms(group) <= most_ ? 2 : 1;
+  }
+  /// The most sums that wait for others while a number of groups is added, which are the ones in
+  /// the number of the first group of a task.
+  std::size_t deepest(Index groups) const {
+    auto const last = static_cast<std::uint64_t>(groups - 1);
+    auto const top = static_cast<int>(std::bit_width(last)) - 1;
+    int most = tiling_ == nullptr ? std::max(std::popcount(last), top) : 0;
+    for (Index group = 0; tiling_ != nullptr && group < groups; group += from(group))
+      most = std::max(most, std::popcount(static_cast<std::uint64_t>(group)));
+    return static_cast<std::size_t>(most);
   }
   /// Whether a pair is all that there is.
   bool all() const { return cut_.count == 2 && from(0) == 2; }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "nntile/ops/gradient_target.hh"
 #include "nntile/ops/sum_slice.hh"
 
 namespace nntile {
@@ -298,20 +299,13 @@ struct LayerNorm {
       if (x.size() < 2) b.fail("weight gradients need a token axis; give x two dimensions or more");
       Dims stage{x[0]};  // [e, j]
       for (std::size_t d = 2; d < x.size(); ++d) stage.push_back(x[d]);
-      struct Target {
-        std::remove_cvref_t<decltype(dy)> node;
-        double beta;
-      };
       bool const staged = x.size() > 2 || b.meet(Operand::gamma, Operand::beta);
-      auto const place = [&](Operand operand) -> Target {
-        if (b.wants(operand) && !staged) {
-          auto const target = b.target(operand);
-          return {target.node, target.beta};
-        }
-        return {b.temporary(stage, dy.dtype(), concat(b.name(operand), ".grad.stage")), 0};
+      auto const place = [&](Operand operand) {
+        return target_or_temporary(b, operand, b.wants(operand) && !staged, stage, dy.dtype(),
+                                   ".grad.stage");
       };
-      Target const dgamma = place(Operand::gamma);
-      Target const dbeta = place(Operand::beta);
+      auto const dgamma = place(Operand::gamma);
+      auto const dbeta = place(Operand::beta);
       b.template op<LayerNormWeightBackward>({.beta_dgamma = dgamma.beta, .beta_dbeta = dbeta.beta},
                                              b.operand(Operand::x), dy, b.operand(Operand::mean),
                                              b.operand(Operand::rstd), dgamma.node, dbeta.node);

@@ -45,10 +45,9 @@ struct TileSample {
     if (has(++tile)) return tile < count ? tile : -1;
     return tile < begin ? begin : last;
   }
-  /// Whether it visits none from a tile to another.
-  bool skips(Index from, Index to) const {
-    return from >= first && to < last && (to < begin || from >= end);
-  }
+  /// Whether none from a tile to another is one of the run: groups of all others are summed in
+  /// blocks.
+  bool skips(Index from, Index to) const { return to < begin || from >= end; }
 };
 
 /// Receives tile tasks in submission order.

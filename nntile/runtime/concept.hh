@@ -288,6 +288,14 @@ concept HintedRuntime = Runtime<R> && requires {
   requires bool(R::heeds_hints);
 };
 
+/// Keeps replicas of buffers in the memories of its workers itself: plans move nothing for it, and
+/// their places are hints.
+template <class R>
+concept CoherentRuntime = HintedRuntime<R> && requires {
+  { R::coherent } -> std::convertible_to<bool>;
+  requires bool(R::coherent);
+};
+
 /// Reads `Task::cost`: eager calls state it for these alone, plans always.
 template <class R>
 concept CostedRuntime = Runtime<R> && requires {
@@ -339,8 +347,9 @@ concept ReplayingRuntime =
 ///   submit_nesting(f, uses, hints, label)
 ///                                     runs f(nested), whose argument has the calls of a runtime
 ///                                     for tasks that are part of this one, on buffers that it
-///                                     declared or that they allocate. It ends when f has returned
-///                                     and all its tasks have ended; no thread waits for that. It
+///                                     declared or that f allocates, in scopes of its own. It ends
+///                                     when f has returned and all its tasks have ended; no thread
+///                                     waits for that, and what f has allocated ends with it. It
 ///                                     fails when f throws, or one of its tasks failed or was
 ///                                     cancelled and that was not reported to f. Throws what
 ///                                     `submit` does.

@@ -15,9 +15,12 @@
 
 namespace nntile {
 
+class DeviceLog;  // device_log.hh
+
 struct CudaOptions {
-  int devices = 0;  // uses the first ones, this many; 0: all
-  int lanes = 2;    // streams of each: kernels in the first, copies in the last
+  int devices = 0;           // uses the first ones, this many; 0: all
+  int lanes = 2;             // streams of each: kernels in the first, copies in the last
+  DeviceLog* log = nullptr;  // of what streams run, by events around each job, and of memory
 };
 
 /// The devices of this machine. Memory of devices comes from cudaMalloc, pinned memory from

@@ -13,6 +13,7 @@
 #include "nntile/core/codelet.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/place.hh"
+#include "nntile/runtime/concept.hh"
 
 namespace nntile {
 
@@ -29,11 +30,13 @@ enum class StreamProgress : std::uint8_t { running, ended, failed };
 /// The work of one task. It may be given operands that a failed task before it has left in any
 /// state: it fails then, or computes what is not used, and touches no byte beside its buffers.
 /// These stand in the order of its uses, as the device allocated them, or of the host. Both arrays
-/// live until the device says that the job has ended.
+/// live until the device says that the job has ended. It reads them when it runs: as it is
+/// launched, jobs before it on its stream may have to write them yet.
 struct DeviceJob {
   Codelet const& codelet;
   std::span<void* const> buffers;
   void const* arguments;
+  TaskLabel label = {};  // of its task
 };
 
 /// The default: no devices. A runtime with it has no instruction for them.
@@ -77,6 +80,11 @@ struct NoDevice {
 ///   place_of(pointer)               its place: host, pinned, or a device, below 0: one's that was
 ///                                   freed
 ///
+/// A device with `has_disk` = true has memory in a file beside that of its devices: allocate, free
+/// and place_of know the place `disk` too, whose addresses nothing follows, and the stream
+/// {devices(), 0} copies between it and the host; `wait` is not asked about that one. There may be
+/// no devices then.
+///
 /// After an error that lasts (a lost device) launch and query go on to fail, with one sentence that
 /// says so, allocate throws DeviceError, and free and the destructor return.
 // clang-format on
@@ -99,6 +107,9 @@ concept Device = std::same_as<D, NoDevice> ||
 static_assert(Device<NoDevice>);
 
 template <class D>
+concept DiskDevice = Device<D> && requires { requires D::has_disk; };
+
+template <class D>
 concept LocatingDevice = Device<D> && requires(D const& device, void const* pointer) {
   { device.place_of(pointer) } noexcept -> std::same_as<std::optional<Place>>;
 };
@@ -111,10 +122,10 @@ concept UnifiedDevice = Device<D> && requires(D& device, void* pointer) {
   { device.reach(pointer) } noexcept -> std::same_as<void*>;
 };
 
-/// "device 1", "a device, and was freed", "the host": where memory is, or not.
+/// "device 1", "a device, and was freed", "the disk", "the host": where memory is, or not.
 inline std::string describe_memory_at(Place place) {
-  if (!is_on_device(place))
-    return place.kind == Place::Kind::pinned ? "the host, pinned" : "the host";
+  if (place == disk) return "the disk";
+  if (host_reaches(place)) return place == host ? "the host" : "the host, pinned";
   return place.device < 0 ? "a device, and was freed" : to_string(place);
 }
 
@@ -124,7 +135,7 @@ void check_followed(D const& device, char const* call, std::string const& name,
                     void const* pointer) {
   if constexpr (!UnifiedDevice<D>) {
     std::optional<Place> const at = device.place_of(pointer);
-    if (at && is_on_device(*at))
+    if (at && !host_reaches(*at))
       throw ValueError(concat(call, ": the values of '", name, "' are memory of ",
                               describe_memory_at(*at),
                               ", which the host cannot follow: give memory of the host, to and "

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "nntile/core/call_site.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/concept.hh"
@@ -62,7 +63,8 @@ class NestedCalls {
 /// Its tasks are ordered among themselves as the runtime's are; others see the outer task alone.
 /// They may name what the outer task declared, within its access, by the same handles (`write`
 /// makes a buffer unwritten until one of them has written it), and what was allocated here;
-/// anything else is refused: LifetimeError names the buffer, ValueError the access.
+/// anything else is refused: LifetimeError names the buffer, ValueError the access. Scopes are the
+/// body's own: none of a runtime's or of another body's is open here.
 template <class Calls> class Nested : public Orchestrates<Nested<Calls>> {
  public:
   using Handle = typename Calls::Handle;
@@ -70,10 +72,22 @@ template <class Calls> class Nested : public Orchestrates<Nested<Calls>> {
   /// `body` is what calls.begin_body() returned.
   Nested(Calls& calls, std::uint64_t body) noexcept : calls_(&calls), body_(body) {}
 
-  /// Host memory, unwritten. It ends when it is retired, or with the outer task.
-  Handle allocate(std::size_t bytes) {
+  /// Host memory, unwritten. It ends when it is retired, when its scope closes, or with the outer
+  /// task: what is persistent to a body lives as long as its tasks. Throws as a runtime's, for
+  /// scopes that were opened here: LifetimeError where none of that lifetime is open.
+  Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
     Inside const inside(*this, "allocate");
-    return calls_->allocate(bytes);
+    return calls_->allocate(bytes, place, lifetime);
+  }
+  /// As a ScopedRuntime's; those that are left open end with the outer task. `site` names the scope
+  /// in errors.
+  ScopeName open_scope(Lifetime lifetime, CallSite site = CallSite::here()) {
+    Inside const inside(*this, "open_scope");
+    return calls_->open_scope(lifetime, site);
+  }
+  void close_scope(Lifetime lifetime, ScopeName name = {}) {
+    Inside const inside(*this, "close_scope");
+    calls_->close_scope(lifetime, name);
   }
   /// For what was allocated here. Throws LifetimeError for a declared operand.
   void retire(Handle handle) {
@@ -153,5 +167,50 @@ template <class Calls> class Nested : public Orchestrates<Nested<Calls>> {
   Calls* calls_;
   std::uint64_t body_;
 };
+
+/// An open scope inside a body: as Scope of a runtime.
+template <class Calls> class [[nodiscard]] NestedScope {
+ public:
+  /// Throws LifetimeError for `persistent`.
+  NestedScope(Nested<Calls> nested, Lifetime lifetime, CallSite site = CallSite::here())
+      : nested_(nested), lifetime_(lifetime), name_(nested_.open_scope(lifetime, site)) {}
+  NestedScope(NestedScope&& other) noexcept
+      : nested_(other.nested_),
+        lifetime_(other.lifetime_),
+        name_(other.name_),
+        open_(std::exchange(other.open_, false)) {}
+  NestedScope& operator=(NestedScope&&) = delete;
+  ~NestedScope() {
+    try {
+      close();
+    } catch (...) {  // a buffer in it is locked, or a scope open, or the body has returned
+    }
+  }
+
+  /// Makes a buffer of the innermost scope of this lifetime.
+  typename Calls::Handle allocate(std::size_t bytes) {
+    return nested_.allocate(bytes, host, lifetime_);
+  }
+  /// Retires the buffers, once. Throws LifetimeError while one of them is locked, or a scope is
+  /// open that was opened later.
+  void close() {
+    if (!open_) return;
+    nested_.close_scope(lifetime_, name_);
+    open_ = false;
+  }
+
+ private:
+  Nested<Calls> nested_;
+  Lifetime lifetime_;
+  ScopeName name_;
+  bool open_ = true;
+};
+
+/// Opens a scope inside a body: auto const step = scope(nested, Lifetime::step).
+template <class Calls>
+NestedScope<Calls> scope(Nested<Calls> nested, Lifetime lifetime,
+                         CallSite site = CallSite::here()) {
+  return NestedScope<Calls>(nested, lifetime, site);
+}
 
 }  // namespace nntile

@@ -73,9 +73,8 @@ template <RequiredRuntime R> class [[nodiscard]] Scope {
 };
 
 /// Opens a scope: auto const step = scope(runtime, Lifetime::step). Errors name it by `site`.
-template <Runtime R>
-Scope<R> scope(R& runtime, Lifetime lifetime, CallSite site = CallSite::here()) {
-  return Scope<R>(runtime, lifetime, site);
+template <Runtime R> auto scope(R& runtime, Lifetime lifetime, CallSite site = CallSite::here()) {
+  return Scope<R>(runtime, lifetime, site);  // not named above: clang 14 would require more of R
 }
 
 }  // namespace nntile

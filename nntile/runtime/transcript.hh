@@ -9,11 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/region.hh"
 #include "nntile/runtime/concept.hh"
 
 namespace nntile {
 
-/// One call. Buffers and tasks are numbered from 0, in the order in which they were made.
+/// One call. Buffers, regions among them, and tasks are numbered from 0, in the order in which they
+/// stand here. Behind a task that submits come the calls of its body, up to its end_body.
 struct TranscribedCall {
   enum class Kind : std::uint8_t {
     allocate,
@@ -25,22 +27,31 @@ struct TranscribedCall {
     wait,
     wait_all,
     open_scope,
-    close_scope
+    close_scope,
+    region,
+    orchestrate,  // submits a task that submits
+    end_body
   };
+  enum class Outcome : std::uint8_t { ran, threw, none };  // none: the body did not run
   Kind kind = Kind::wait_all;
   std::uint32_t buffer = 0;                  // of all that name one
   std::size_t bytes = 0;                     // allocate
   Lifetime lifetime = Lifetime::persistent;  // allocate, open_scope, close_scope
   bool read_only = false;                    // adopt
-  std::vector<std::byte> contents{};         // adopt, write
+  std::vector<std::byte> contents{};         // adopt; write: of a region its bytes alone
+  std::uint32_t of = 0;                      // region: the buffer that it is a part of
+  Region region{};                           // region
   std::uint32_t task = 0;                    // wait
-  Codelet const* codelet = nullptr;          // submit, and what follows
+  Codelet const* codelet = nullptr;          // submit, and what follows; orchestrate: uses to tile
   std::vector<Use<std::uint32_t>> uses{};
   std::vector<std::byte> arguments{};
   Hints hints{};
   std::string tensor{};  // of the label, "" for none
   std::int64_t tile = -1;
+  Outcome outcome = Outcome::ran;  // end_body
+  std::string cause{};             // end_body: what was thrown
 
+  bool is_task() const { return kind == Kind::submit || kind == Kind::orchestrate; }
   bool operator==(TranscribedCall const&) const = default;
 };
 
@@ -50,69 +61,248 @@ struct Transcript {
 
   bool operator==(Transcript const&) const = default;
 
-  /// Tasks submitted.
+  /// Tasks submitted, those in bodies included.
   std::size_t tasks() const {
     return static_cast<std::size_t>(std::count_if(
-        calls.begin(), calls.end(),
-        [](TranscribedCall const& call) { return call.kind == TranscribedCall::Kind::submit; }));
+        calls.begin(), calls.end(), [](TranscribedCall const& call) { return call.is_task(); }));
   }
 };
 
-/// The part of a run that the results of one task depend on, that task included, in the same
-/// order; waits, reads and retirements are left out, and tasks have new numbers. Cost: linear in
-/// the operands. Throws ValueError for a task that is not in it.
-inline Transcript slice(Transcript const& run, std::size_t task) {
-  using CallKind = TranscribedCall::Kind;
-  std::size_t const count = run.tasks();
-  if (task >= count)
-    throw ValueError(concat("slice: task ", task, " of a transcript of ", count, " tasks"));
-  std::size_t end = 0;
-  for (std::size_t seen = 0; seen <= task; ++end) seen += run.calls[end].kind == CallKind::submit;
+namespace detail {
 
-  // Backwards: `needed` are the buffers whose contents matter behind the call.
-  std::vector<bool> needed, named;
-  auto const set = [](std::vector<bool>& flags, std::uint32_t at, bool value) {
-    if (flags.size() <= at) flags.resize(at + 1);
-    flags[at] = value;
-  };
-  auto const is = [](std::vector<bool> const& flags, std::uint32_t at) {
-    return at < flags.size() && flags[at];
-  };
-  Transcript part;
-  for (std::size_t c = end; c-- > 0;) {
-    TranscribedCall const& call = run.calls[c];
+/// Meaning of a buffer's number in a transcript: bytes of one that was allocated or adopted.
+struct TranscribedPart {
+  std::uint32_t root = 0;
+  Region region{};
+};
+inline std::vector<TranscribedPart> transcribed_parts(Transcript const& run) {
+  using CallKind = TranscribedCall::Kind;
+  std::vector<TranscribedPart> parts;
+  for (TranscribedCall const& call : run.calls) {
+    bool const whole = call.kind == CallKind::allocate || call.kind == CallKind::adopt;
+    if (!whole && call.kind != CallKind::region) continue;
+    TranscribedPart part{call.buffer, {}};
+    if (whole) {
+      std::size_t const bytes = call.kind == CallKind::adopt ? call.contents.size() : call.bytes;
+      part.region.bytes = std::max<std::size_t>(bytes, 1);  // an empty one has a state as well
+    } else {
+      part = parts.at(call.of);
+      std::size_t const begin = part.region.offset;
+      part.region = normalize(call.region);
+      part.region.offset += begin;
+    }
+    if (parts.size() <= call.buffer) parts.resize(call.buffer + std::size_t{1});
+    parts[call.buffer] = part;
+  }
+  return parts;
+}
+
+/// Bytes of each buffer of a transcript whose contents matter.
+class NeededParts {
+ public:
+  explicit NeededParts(Transcript const& run)
+      : parts_(transcribed_parts(run)), needed_(parts_.size()) {}
+
+  bool any(std::uint32_t buffer) const {
+    TranscribedPart const& part = parts_.at(buffer);
+    return std::any_of(needed_[part.root].begin(), needed_[part.root].end(),
+                       [&](Region const& needed) { return overlap(needed, part.region); });
+  }
+  void add(std::uint32_t buffer) {
+    TranscribedPart const& part = parts_.at(buffer);
+    auto& needed = needed_[part.root];
+    for (Region const& other : needed)
+      if (other == part.region || covers(other, part.region)) return;
+    needed.push_back(part.region);
+  }
+  void remove(std::uint32_t buffer) {
+    TranscribedPart const& part = parts_.at(buffer);
+    std::erase_if(needed_[part.root], [&](Region const& needed) {
+      return needed == part.region || covers(part.region, needed);
+    });
+  }
+
+ private:
+  std::vector<TranscribedPart> parts_;
+  std::vector<std::vector<Region>> needed_;
+};
+
+/// By position, that of the end_body of an orchestrate, and the other way round. Throws ValueError
+/// where one has none.
+inline std::vector<std::size_t> transcribed_bodies(Transcript const& run) {
+  using CallKind = TranscribedCall::Kind;
+  std::vector<std::size_t> partner(run.calls.size()), open;
+  for (std::size_t c = 0; c < run.calls.size(); ++c) {
+    if (run.calls[c].kind == CallKind::orchestrate) open.push_back(c);
+    if (run.calls[c].kind != CallKind::end_body) continue;
+    if (open.empty()) throw ValueError(concat("transcript: call ", c, " ends no body"));
+    partner[c] = open.back();
+    partner[open.back()] = c;
+    open.pop_back();
+  }
+  if (!open.empty())
+    throw ValueError(concat("transcript: the body of call ", open.back(), " has no end"));
+  return partner;
+}
+
+/// Numbers the buffers of a transcript anew, from 0.
+inline void renumber(Transcript& run) {
+  using CallKind = TranscribedCall::Kind;
+  std::vector<std::uint32_t> names;  // by the former ones
+  std::uint32_t next = 0;
+  auto const rename = [&](std::uint32_t& buffer) { buffer = names.at(buffer); };
+  for (TranscribedCall& call : run.calls) {
+    for (auto& use : call.uses) rename(use.handle);
+    if (call.kind == CallKind::region) rename(call.of);
+    bool const makes = call.kind == CallKind::allocate || call.kind == CallKind::adopt ||
+                       call.kind == CallKind::region;
+    bool const names_one = call.kind == CallKind::retire || call.kind == CallKind::read ||
+                           call.kind == CallKind::write;
+    if (makes) {
+      if (names.size() <= call.buffer) names.resize(call.buffer + std::size_t{1});
+      names[call.buffer] = next++;
+    }
+    if (makes || names_one) rename(call.buffer);
+  }
+}
+
+/// Looks for what a task depends on, from it back to the begin of its run.
+class Slicer {
+  using Call = TranscribedCall;
+  using Kind = Call::Kind;
+
+ public:
+  Slicer(Transcript const& run, std::size_t task)
+      : run_(run), partner_(transcribed_bodies(run)), needed_(run), kept_(run.calls.size()) {
+    std::size_t at = 0;
+    for (std::size_t seen = 0; seen <= task; ++at) seen += run.calls[at].is_task();
+    target_ = last_ = at - 1;
+    if (run.calls[target_].kind == Kind::orchestrate) last_ = partner_[target_];
+  }
+
+  Transcript slice() {
+    for (std::size_t c = last_ + 1; c-- > 0;)
+      if (run_.calls[c].kind == Kind::end_body)
+        c = look_at_body(partner_[c], c);
+      else if (run_.calls[c].kind == Kind::orchestrate)
+        look_around(c);
+      else
+        kept_[c] = look_at(c);
+    Transcript part = kept();
+    renumber(part);
+    return part;
+  }
+
+ private:
+  /// Whether a call is kept, backwards: `needed_` are the bytes whose contents matter behind it.
+  bool look_at(std::size_t c) {
+    Call const& call = run_.calls[c];
     bool keep = false;
     switch (call.kind) {
-      case CallKind::submit:
-        keep = c + 1 == end;
-        for (auto const& use : call.uses) keep |= writes(use.access) && is(needed, use.handle);
-        if (!keep) break;
-        for (auto const& use : call.uses) set(named, use.handle, true);
-        for (auto const& use : call.uses)
-          if (use.access == Access::write) set(needed, use.handle, false);
-        for (auto const& use : call.uses)
-          if (reads(use.access)) set(needed, use.handle, true);
+      case Kind::submit:
+        keep = look_at_task(c);
         break;
-      case CallKind::write:
-        keep = is(needed, call.buffer);
-        set(needed, call.buffer, false);
-        if (keep) set(named, call.buffer, true);
+      case Kind::write:
+        keep = needed_.any(call.buffer);
+        needed_.remove(call.buffer);
+        if (keep) name(call.buffer);
         break;
-      case CallKind::allocate:
-      case CallKind::adopt:
-        keep = is(named, call.buffer);
+      case Kind::allocate:
+      case Kind::adopt:
+        keep = is_named(call.buffer);
         break;
-      case CallKind::open_scope:
-      case CallKind::close_scope:
+      case Kind::region:
+        keep = is_named(call.buffer);
+        if (keep) name(call.of);
+        break;
+      case Kind::open_scope:
+      case Kind::close_scope:
         keep = true;
         break;
       default:
         break;
     }
-    if (keep) part.calls.push_back(call);
+    return keep;
   }
-  std::reverse(part.calls.begin(), part.calls.end());
-  return part;
+  bool look_at_task(std::size_t c) {
+    Call const& call = run_.calls[c];
+    bool keep = c == target_;
+    for (auto const& use : call.uses) keep |= writes(use.access) && needed_.any(use.handle);
+    if (!keep) return false;
+    for (auto const& use : call.uses) name(use.handle);
+    for (auto const& use : call.uses)
+      if (use.access == Access::write) needed_.remove(use.handle);
+    for (auto const& use : call.uses)
+      if (reads(use.access)) needed_.add(use.handle);
+    return true;
+  }
+  /// A task that submits and has ended is kept as a whole or not at all: whether it fails, and so
+  /// what it marks, depends on each of its tasks.
+  std::size_t look_at_body(std::size_t begin, std::size_t end) {
+    if (look_at_task(begin))
+      std::fill(kept_.begin() + static_cast<std::ptrdiff_t>(begin),
+                kept_.begin() + static_cast<std::ptrdiff_t>(end) + 1, true);
+    return begin;
+  }
+  /// One around the task declares what is kept of its body. Of what this does not need it need not
+  /// have read any.
+  void look_around(std::size_t begin) {
+    Call call = run_.calls[begin];
+    std::erase_if(call.uses, [&](auto const& use) { return !is_named(use.handle); });
+    for (auto& use : call.uses) {
+      if (use.access == Access::update && !needed_.any(use.handle)) use.access = Access::write;
+      if (use.access == Access::write) needed_.remove(use.handle);
+    }
+    for (auto const& use : call.uses)
+      if (reads(use.access)) needed_.add(use.handle);
+    kept_[begin] = true;
+    around_.push_back(static_cast<Call&&>(call));
+  }
+
+  Transcript kept() {
+    Transcript part;
+    std::vector<std::uint32_t> tasks;  // new numbers, by the former ones
+    std::uint32_t next = 0;
+    std::size_t const bodies = around_.size();
+    for (std::size_t c = 0; c <= last_; ++c) {
+      Call const& call = run_.calls[c];
+      if (call.is_task()) tasks.push_back(kept_[c] ? next++ : 0);
+      if (!kept_[c]) continue;
+      bool const around = call.kind == Kind::orchestrate && partner_[c] > last_;
+      part.calls.push_back(around ? static_cast<Call&&>(around_.back()) : call);
+      if (around) around_.pop_back();
+      if (call.kind == Kind::wait) part.calls.back().task = tasks[call.task];
+    }
+    part.calls.resize(part.calls.size() + bodies, Call{.kind = Kind::end_body});
+    return part;
+  }
+
+  void name(std::uint32_t buffer) {
+    if (named_.size() <= buffer) named_.resize(buffer + std::size_t{1});
+    named_[buffer] = true;
+  }
+  bool is_named(std::uint32_t buffer) const { return buffer < named_.size() && named_[buffer]; }
+
+  Transcript const& run_;
+  std::vector<std::size_t> const partner_;
+  NeededParts needed_;
+  std::vector<bool> kept_, named_;
+  std::vector<Call> around_;  // from the innermost outwards
+  std::size_t target_, last_;
+};
+
+}  // namespace detail
+
+/// The part of a run that the results of one task depend on, that task included, in the same
+/// order; waits, reads and retirements are left out, and buffers and tasks have new numbers. Other
+/// tasks that submit are there with all that is inside them; those that the task is inside of end
+/// behind it. Cost: linear in the operands, times the regions of a buffer that matter at a time.
+/// Throws ValueError for a task that is not in it.
+inline Transcript slice(Transcript const& run, std::size_t task) {
+  std::size_t const count = run.tasks();
+  if (task >= count)
+    throw ValueError(concat("slice: task ", task, " of a transcript of ", count, " tasks"));
+  return detail::Slicer(run, task).slice();
 }
 
 }  // namespace nntile

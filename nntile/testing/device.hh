@@ -16,6 +16,7 @@
 
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/device.hh"
+#include "nntile/runtime/device_log.hh"
 #include "nntile/testing/device/clock.hh"
 #include "nntile/testing/device/copies.hh"
 #include "nntile/testing/device/memory.hh"
@@ -30,6 +31,7 @@ struct EmulatedOptions {
   std::uint64_t seed = 0;                       // of delays; 0: none
   std::int64_t longest_delay_ns = 200'000;      // of a job, and of a mark's being seen
   EmulatedFault fault = {};
+  DeviceLog* log = nullptr;   // of what streams run, and of memory
   MachineModel machine = {};  // virtual time of jobs, tasks of the host, and copies
   MachineModel host = {};
   LinkModel link = {};
@@ -47,10 +49,11 @@ class EmulatedDevice {
       : options_(options),
         memory_(options.devices, options.capacity),
         clock_(options.machine, options.host, options.link, options.virtual_order),
-        machine_(memory_, clock_, options.fault) {
+        machine_(memory_, clock_, options.fault, options.log) {
     for (int i = 0; i < options.devices * options.lanes; ++i)
       streams_.push_back(std::make_unique<EmulatedStream>(
-          machine_, options.seed == 0 ? 0 : options.seed * 1000 + static_cast<std::uint64_t>(i) + 1,
+          machine_, Stream{i / options.lanes, i % options.lanes},
+          options.seed == 0 ? 0 : options.seed * 1000 + static_cast<std::uint64_t>(i) + 1,
           options.longest_delay_ns));
   }
 
@@ -60,9 +63,12 @@ class EmulatedDevice {
     if (machine_.lost()) throw DeviceError(concat("allocate: ", machine_.why()));
     if (machine_.fails(EmulatedCall::allocate))
       throw OutOfMemory(concat("allocate: ", bytes, " bytes: ", machine_.failure()));
-    return machine_.memory.allocate(bytes, place);
+    void* const pointer = machine_.memory.allocate(bytes, place);
+    if (options_.log != nullptr) options_.log->changed(place, static_cast<std::int64_t>(bytes));
+    return pointer;
   }
-  void free(void* pointer, std::size_t, Place place) noexcept {
+  void free(void* pointer, std::size_t bytes, Place place) noexcept {
+    if (options_.log != nullptr) options_.log->changed(place, -static_cast<std::int64_t>(bytes));
     std::string const wrong = machine_.memory.free(pointer, place);
     if (!wrong.empty()) machine_.lose(wrong);
   }

@@ -11,6 +11,7 @@
 
 #include "nntile/comm/self.hh"
 #include "tests/comm/broken.hh"
+#include "tests/comm/forked_ranks.hh"
 #include "tests/comm/local_ranks.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/skip.hh"
@@ -103,6 +104,18 @@ TEST_CASE("ranks that are threads pass the battery", "[comm][conformance]") {
   for (int size = 1; size <= 4; ++size) {
     pass_on_ranks(size, {});
     pass_on_ranks(size, {.seed = 7, .most_delay = 5, .eager_bytes = 4096});
+  }
+}
+
+TEST_CASE("ranks that are processes pass the battery", "[comm][conformance]") {
+  if (!test::may_read_processes()) return;
+  for (int size = 1; size <= 4; ++size) {
+    ProcessWorld world(size);
+    auto const texts = test::on_processes(world, [](ProcessComm& comm) {
+      auto const report = testing::communicator_conformance(comm);
+      return report.passed() && report.left_out() == 0 ? std::string() : to_string(report);
+    });
+    CHECK(texts == std::vector<std::string>(texts.size()));
   }
 }
 

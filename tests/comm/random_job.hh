@@ -30,16 +30,20 @@ template <class R> void give_values(TensorStore<R>& store) {
 struct RandomRuns {
   std::vector<PlannedTraffic> traffic;
   std::size_t large_before = 0;
+  Index memory = 0;  // bytes of its buffers by the plan
 };
 /// Runs it twice, one run behind the other or both in flight. Throws Error where this rank takes
-/// another number of bytes for buffers than the plan says, from first to last.
-template <class R>
-RandomRuns run_random(RandomParts const& parts, PlanOptions const& options, TensorStore<R>& store) {
+/// another number of bytes for buffers than the plan says, from first to last. Calls before_runs()
+/// when only these are left.
+template <class R, class Before>
+RandomRuns run_random(RandomParts const& parts, PlanOptions const& options, TensorStore<R>& store,
+                      Before before_runs) {
   int const rank = store.link().rank;
   std::size_t const before = thread_aligned_bytes();
   CompiledGraph<R> step = compile_any(parts.graph(), store, options, {.replay = rank % 2 == 0});
   give_values(store);
   std::size_t const large = allocation_totals().large;
+  before_runs();
   if (parts.graph().op_count() % 2 == 0) {
     for (int run = 0; run < 2; ++run) step.execute();
   } else {
@@ -50,7 +54,11 @@ RandomRuns run_random(RandomParts const& parts, PlanOptions const& options, Tens
   Index const planned = step.plan().memory({rank, host}).total();
   if (allocations_are_counted() && taken != planned)
     throw Error(concat("rank ", rank, " takes ", taken, " bytes, not ", planned));
-  return {times(traffic(step.plan()), 2), large};
+  return {times(traffic(step.plan()), 2), large, planned};
+}
+template <class R>
+RandomRuns run_random(RandomParts const& parts, PlanOptions const& options, TensorStore<R>& store) {
+  return run_random(parts, options, store, [] {});
 }
 
 }  // namespace nntile::test

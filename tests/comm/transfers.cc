@@ -15,6 +15,7 @@
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/runtimes.hh"
+#include "tests/support/sanitized.hh"
 
 namespace {
 
@@ -110,12 +111,14 @@ TEMPLATE_LIST_TEST_CASE("random sums over ranks are those of one", "[comm][trans
                         test::AllRuntimes) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     auto const expected = random_sums<Serial>(seed, 1, 1, {});
-    for (int ranks = 2; ranks <= 4; ++ranks)
+    for (int ranks = 2; ranks <= 4; ++ranks) {
+      if (test::sanitized && ranks != static_cast<int>(seed) + 1) continue;  // each of both once
       for (int const workers : {1, 2}) {
         if (workers > test::most_workers<TestType>) continue;
         INFO("seed " << seed << " ranks " << ranks << " workers " << workers);
         CHECK(random_sums<TestType>(seed, ranks, workers, {.most_delay = 3}) == expected);
       }
+    }
   }
 }
 

@@ -173,13 +173,15 @@ TEST_CASE("conversions are usable in constant expressions", "[core][dtype]") {
   SUCCEED();
 }
 
-TEST_CASE("for_dtype and dtype_of are inverse to each other, and sizes follow", "[core][dtype]") {
+TEST_CASE("for_dtype and dtype_of are inverse, sizes follow, and all_dtypes has their order",
+          "[core][dtype]") {
   constexpr std::array<std::size_t, dtype_count> sizes{8, 4, 2, 2, 4, 4, 4, 8, 4, 1};
   for (int i = 0; i < dtype_count; ++i) {
     auto const dtype = static_cast<DType>(i);
     CHECK(for_dtype(dtype, [](auto tag) { return dtype_of<typename decltype(tag)::type>; }) ==
           dtype);
     CHECK(size_of(dtype) == sizes[static_cast<std::size_t>(i)]);
+    CHECK(all_dtypes[i] == dtype);
   }
 }
 

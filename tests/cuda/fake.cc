@@ -65,7 +65,9 @@ struct CUstream_st {
   std::thread thread;
 };
 struct CUevent_st {
+  bool timed = true;
   std::atomic<std::uint64_t> recorded{0}, reached{0};
+  std::atomic<std::int64_t> time{0};  // of the last
 };
 
 namespace nntile::test::fake {
@@ -227,10 +229,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   });
   return says();
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (cudaError_t const error = says(); error != cudaSuccess) return error;
   ++state().objects;
   *event = new CUevent_st;
+  (*event)->timed = (flags & cudaEventDisableTiming) == 0;
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -240,7 +243,16 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   std::uint64_t const number = ++event->recorded;
-  stream->push([event, number] { event->reached = number; });
+  stream->push([event, number] {
+    event->time = nntile::detail::monotonic_ns();
+    event->reached = number;
+  });
+  return says();
+}
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
+  if (!from->timed || !to->timed || from->reached < from->recorded || to->reached < to->recorded)
+    return says(cudaErrorInvalidResourceHandle);
+  *ms = static_cast<float>(1e-6 * static_cast<double>(to->time - from->time));
   return says();
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {

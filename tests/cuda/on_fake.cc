@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/lists.hh"
+#include "nntile/runtime/device_log.hh"
 #include "nntile/runtime/engine/nest.hh"
 #include "nntile/runtime/ring/cuda.hh"
 #include "nntile/runtime/serial/nest.hh"
@@ -51,7 +52,8 @@ TEMPLATE_LIST_TEST_CASE("random programs through the policy leave what the host 
     auto const steps = draw_steps(seed, devices + 2, 0);
     Outcome got;
     {
-      TestType runtime(RuntimeOptions{}, CudaOptions{});
+      DeviceLog log;
+      TestType runtime(RuntimeOptions{}, CudaOptions{.log = seed % 2 == 0 ? &log : nullptr});
       got = run_steps(runtime, steps, places);
     }
     Serial oracle;
@@ -64,6 +66,52 @@ TEMPLATE_LIST_TEST_CASE("random programs through the policy leave what the host 
     CHECK(fake::live_objects() == 0);
   }
   CHECK(losses >= (sanitized ? 2 : 8));
+}
+
+TEST_CASE("a log has the times of kernels and copies, by events", "[cuda][on_fake]") {
+  fake::reset({.devices = 2}, 3);
+  DeviceLog log;
+  std::int64_t const before = detail::monotonic_ns();
+  {
+    fake::OnFake<CudaRing> runtime(RuntimeOptions{}, CudaOptions{.log = &log});
+    auto const here = runtime.allocate(sizeof(long), pinned);
+    auto const there = runtime.allocate(sizeof(long), device(1));
+    submit(runtime, put_codelet, {{here, Access::write}}, 5L);
+    for (int round = 0; round < 20; ++round) {
+      submit(runtime, copy_codelet, {{here, Access::read}, {there, Access::write}},
+             std::int64_t{sizeof(long)});
+      submit(runtime, step_codelet, {{there, Access::update}}, 3L);
+      submit(runtime, copy_codelet, {{there, Access::read}, {here, Access::write}},
+             std::int64_t{sizeof(long)});
+    }
+    runtime.wait_all();
+  }
+  std::int64_t const after = detail::monotonic_ns();
+  auto const jobs = log.jobs();
+  REQUIRE(jobs.size() == 60);
+  std::int64_t last = before, last_of[2] = {before, before};
+  constexpr std::int64_t rounding = 200;  // ns, of milliseconds in fp32
+  // Each stream has its origin when the host wakes up from a wait for it, sooner or later.
+  constexpr std::int64_t between_streams = 10'000'000;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    CHECK(jobs[i].stream == Stream{1, i % 3 == 1 ? 0 : 1});
+    CHECK(jobs[i].begin >= last - between_streams);
+    std::int64_t& own = last_of[jobs[i].stream.lane];
+    CHECK(jobs[i].begin >= own - rounding);
+    last = own = jobs[i].end;
+    CHECK(last >= jobs[i].begin);
+    CHECK(jobs[i].copied.has_value() == (i % 3 != 1));
+    if (!jobs[i].copied) continue;
+    CHECK(*jobs[i].copied == sizeof(long));
+    CHECK((jobs[i].from == host) == (i % 3 == 0));
+    CHECK((i % 3 == 0 ? jobs[i].to : jobs[i].from) == device(1));
+  }
+  CHECK(last <= after + between_streams);
+  std::vector<std::int64_t> counted;
+  for (LoggedBytes const& of : log.memory())
+    if (of.place == device(1)) counted.push_back(of.bytes);
+  CHECK(counted == std::vector<std::int64_t>{sizeof(long), 0});
+  CHECK(fake::live_objects() == 0);
 }
 
 TEST_CASE("what the machine lacks is said in one line", "[cuda][on_fake]") {

@@ -43,6 +43,17 @@ int __wrap_starpu_init(starpu_conf* conf) {
   return __real_starpu_init(conf);
 }
 unsigned __wrap_starpu_cuda_worker_get_count() { return there; }
+// The last workers of the host stand in for those of devices.
+unsigned __real_starpu_worker_get_ids_by_type(starpu_worker_archtype type, int* ids, unsigned most);
+unsigned __wrap_starpu_worker_get_ids_by_type(starpu_worker_archtype type, int* ids,
+                                              unsigned most) {
+  if (type != STARPU_CUDA_WORKER) return __real_starpu_worker_get_ids_by_type(type, ids, most);
+  int all[STARPU_NMAXWORKERS];
+  unsigned const count =
+      __real_starpu_worker_get_ids_by_type(STARPU_CPU_WORKER, all, STARPU_NMAXWORKERS);
+  for (unsigned i = 0; i < there; ++i) ids[i] = all[count - 1 - i % count];
+  return there;
+}
 cudaStream_t starpu_cuda_get_local_stream() {
   return reinterpret_cast<cudaStream_t>(&stream_of_worker);
 }
@@ -84,6 +95,33 @@ TEST_CASE("devices that the machine has not are refused in one line", "[cuda][on
     CHECK(starpu_is_initialized() == 0);
   }
   CHECK(StarPU({}, {.devices = 1}).workers().cuda == 1);
+}
+
+TEST_CASE("a task runs on the device that its hint names, where there is one",
+          "[cuda][on_starpu]") {
+  static std::atomic<int> ran_on{-1};
+  static constexpr auto note = +[](KernelCall const&) noexcept -> Status {
+    ran_on = starpu_worker_get_id();
+    return {};
+  };
+  static constexpr Codelet both{"noted", note, on_device}, host_alone{"host", note};
+  there = 1;
+  StarPU runtime({.workers = 2}, {.devices = 1});
+  int ids[STARPU_NMAXWORKERS];
+  REQUIRE(__real_starpu_worker_get_ids_by_type(STARPU_CPU_WORKER, ids, STARPU_NMAXWORKERS) == 2);
+  DataHandle const buffer = runtime.allocate(sizeof(long));
+  auto const run = [&](Codelet const& codelet, Hints const& hints) {
+    Use<DataHandle> const uses[] = {{buffer, Access::write}};
+    runtime.wait(runtime.submit({&codelet, uses, {}, hints, {}}));
+    return ran_on.load();
+  };
+  for (int round = 0; round < 20; ++round) {
+    CHECK(run(both, {.device = 0}) == ids[1]);
+    CHECK(run(both, {.worker = 2}) == ids[1]);
+    CHECK(run(both, {.worker = 0, .device = 0}) == ids[0]);
+    CHECK(run(both, {.device = 1}) >= 0);
+    CHECK(run(host_alone, {.device = 0}) >= 0);
+  }
 }
 
 TEST_CASE("an entry for devices is given the stream of StarPU's worker", "[cuda][on_starpu]") {

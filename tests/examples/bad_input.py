@@ -50,6 +50,45 @@ FORGED_RUNS = [
 ]
 
 
+# Ways to share a model among 4 ranks that cannot be, and words of the refusal, which `info` gives without starting any.
+SHARED = [
+    (['--parallel', 'fdsp'], ["--parallel: no preset 'fdsp'", 'ddp, zero1, fsdp, tensor, sequence, pipeline', 'tensor+zero1']),
+    (['--parallel', 'tensor+'], ["--parallel: no preset '' in 'tensor+'"]),
+    (['--parallel', '+tensor'], ["--parallel: no preset '' in '+tensor'"]),
+    (['--parallel', 'tensor+ddp'], ['--parallel: tensor+ddp', '--mesh tensor=2,data=2 for 4 ranks']),
+    (['--parallel', 'zero1', '--mesh', 'tensor=4'], ["nothing is shared out over axis 'tensor' of tensor=4", 'data is of ddp']),
+    (['--parallel', 'ddp+tensor', '--mesh', 'data=4'], ["tensor is over axis 'tensor'", 'data=4 lacks']),
+    (['--mesh', 'data=3'], ['data=3 is a mesh of 3 ranks', 'there are 4', 'mpiexec -n 3', 'a mesh of 4']),
+    (['--mesh', 'date=4'], ["axis 'date'", 'seq of sequence, pipe of pipeline']),
+    (['--mesh', 'data'], ['--mesh', "'data'", 'data=2,tensor=2']),
+    (['--mesh', 'data=0'], ['--mesh', 'data=0', 'data=2,tensor=2']),
+    (['--mesh', 'data=2,data=2'], ["'data'"]),
+    (['--parallel', 'pipeline'], ['a pipeline of 4 stages', 'the model has 1 blocks', "'pipe'"]),
+    (['--parallel', 'ddp', '--groups', 'batch=2'], ['2 canonical groups for 4 ranks', 'at most 2']),
+    (['--parallel', 'ddp'], ["2 indices along 'batch' for 4 ranks", 'at most 2']),
+]
+
+
+# Numbers of a run that train nothing, and words of the refusal.
+NUMBERS = [(option, value, [f'{option}: {value}', 'give 0', 'such as'])
+           for option in ('--lr', '--weight-decay', '--clip') for value in ('nan', 'inf', '-1')]
+NUMBERS += [(option, value, [f'{option}: {value}', 'below 1', '0.9']) for option in ('--beta1', '--beta2')
+            for value in ('nan', '1', '-0.5')]
+NUMBERS += [('--minutes', value, [f'--minutes: {value}', '--steps', '1000000']) for value in ('nan', 'inf')]
+NUMBERS += [('--lr', '1e300', ['--lr: 1e+300', 'such as']), ('--lr', '3,5', ['--lr', '3,5']),
+            ('--warmup', '-1', ['--warmup', 'less than 0']), ('--warmup', 'nan', ['--warmup', 'nan']), ('--seed', '-1', ['--seed', 'less than 0'])]
+NUMBERS += [(option, '1' + 30 * '0', [option, 'digits']) for option in ('--steps', '--warmup', '--seed', '--save-every')]
+DRAWN = [('--temperature', value, ['--temperature: ' + value, '0.8']) for value in ('nan', 'inf', '-1')]
+DRAWN += [('--top-p', value, ['--top-p: ' + value, '1 (all)']) for value in ('nan', '0', '1.5')]
+DRAWN += [('--top-k', '-1', ['--top-k: -1', '0 means all']), ('--tokens', '-5', ['--tokens', 'less than 0']),
+          ('--tokens', 'many', ['--tokens', 'many']), ('--tokens', '1' + 30 * '0', ['--tokens', 'digits']),
+          ('--seed', '-1', ['--seed', 'less than 0'])]
+# Options that take no empty text, as of a variable that was not set.
+EMPTY = {'train': ('--data', '--out', '--trace', '--disk', '--tile', '--groups', '--parallel', '--mesh'),
+         'generate': ('--run', '--disk', '--tile'),
+         'info': ('--run', '--dot', '--plan', '--draw', '--part', '--save-parts')}
+
+
 def limited():
     """Neither time nor memory to build what a forged number asks for."""
     resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
@@ -68,6 +107,46 @@ def forged_manifests(runs, cases, out):
             else:
                 words = ['generate', '--run', copy]
             cases.refused(f'{words[0]} with {new}', pieces, *words, preexec_fn=limited)
+
+
+def newcomers(runs, cases, out):
+    """What one tries at first, or a script by mistake."""
+    for words in ([], ['trian', '--steps', 3], ['--steps', 3]):
+        cases.refused(f'no subcommand: {" ".join(map(str, words))}', ['give train, generate or info', *map(str, words[:1])],
+                      *words)
+    cases.refused('a text behind generate', ['hello', '--help'], 'generate', 'hello')
+    for command, options in EMPTY.items():
+        for option in options:
+            cases.refused(f'{command} with {option} of nothing', [f'{option}: is empty', 'leave the option out'], command,
+                          option, '')
+    for option, value, pieces in DRAWN:
+        cases.refused(f'generate with {option} {value}', pieces, 'generate', '--run', out, option, value)
+    cases.refused('a file for a run', ["text.txt'", 'Not a directory'], 'generate', '--run', runs.data)
+    for option in ('--dot', '--plan', '--draw'):
+        cases.refused(f'{option} in no folder', [f"{option}: '/nowhere/x.dot'", 'No such file or directory'], 'info', option,
+                      '/nowhere/x.dot')
+    cases.refused('a drawing of another kind', ["--draw: 'x.png'", '.html', '.dot'], 'info', '--draw', 'x.png')
+    cases.refused('a drawing of nothing', ['--draw-end: 10', '--draw-begin 100'], 'info', '--draw', runs.folder / 'x.dot',
+                  '--draw-begin', 100, '--draw-end', 10)
+    cases.refused('a part of a drawing, and no drawing', ['--draw-begin', '--draw'], 'info', '--draw-begin', 3)
+    cases.refused('a runtime of a place', ["--runtime: 'ring-emulated'", 'serial'], 'info', '--runtime', 'ring-emulated')
+    for command in (['info'], ['generate', '--run', out, '--tokens', 2]):
+        cases.refused(f'{command[0]} into a full disk', ['standard output', 'No space left'], *command,
+                      launcher=['sh', '-c', 'exec "$0" "$@" > /dev/full'])
+    first = runs.start('train', *TINY, '--data', runs.data, '--out', runs.folder / 'two', '--minutes', 1)
+    try:
+        first.stdout.readline()  # it has the folder
+        cases.refused('two runs in one folder', ["two' is in use by another run"], 'train', *TINY, '--data', runs.data,
+                      '--out', runs.folder / 'two', '--steps', 2)
+    finally:
+        first.kill()
+        first.communicate()
+    copy = pathlib.Path(runs.new_folder())
+    shutil.copytree(out, copy)
+    behind = runs.call('train', *TINY[:-2], '--data', runs.data, '--out', copy, '--resume', '--steps', 2)
+    said = behind.returncode == 0 and 'nothing to train: step 3 of 2' in behind.stdout
+    cases.wrong += not said
+    print(f'{"ok " if said else "BAD"} fewer steps than there were: exit {behind.returncode}: {behind.stdout.strip()[-200:]}')
 
 
 def folders(runs, cases, out):
@@ -109,15 +188,50 @@ def main():
     train('an unknown place', ["--place: 'gpu'", 'host', 'emulated'], *TINY, *data, '--place', 'gpu')
     if not os.path.exists('/dev/nvidiactl'):
         train('a device that is not there', ['CUDA'], *TINY, *data, '--place', 'device')
-    train('a device of StarPU', ['starpu', 'serial', 'ring'], *TINY, *data, '--place', 'device', '--runtime', 'starpu')
+        if 'starpu' in runs.runtimes():
+            train('a device of StarPU that is not there', ['--place device', 'CUDA'], *TINY, *data, '--place', 'device',
+                  '--runtime', 'starpu')
+    train('an emulated device of StarPU', ['--place emulated', 'starpu', 'serial', 'ring', '--place device'], *TINY,
+          *data, '--place', 'emulated', '--runtime', 'starpu')
+    cases.refused('memory of a device of StarPU', ['--device-memory', 'STARPU_LIMIT_CUDA_MEM', 'ring'], 'info',
+                  *TINY[:-2], '--place', 'device', '--runtime', 'starpu', '--device-memory', '5MB')
     on_device = ['--place', 'emulated']
     train('something else to offload', ["'all'", 'none', 'optimizer', 'parameters'], *TINY, *data, *on_device,
           '--offload', 'all')
     train('an offload without a device', ['--offload', '--place'], *TINY, *data, '--offload', 'optimizer')
+    train('memory of the host without a disk', ['--host-memory', '--disk'], *TINY, *data, '--host-memory', '5MB')
+    train('something else on the disk', ["'all'", 'none', 'optimizer', 'parameters'], *TINY, *data, '--disk', '/tmp',
+          '--disk-keeps', 'all')
+    for keeps, ways in (('none', '--disk-keeps optimizer or parameters'), ('optimizer', '--disk-keeps parameters')):
+        train(f'too little of the host, {keeps} on the disk', ['--host-memory: 1000 bytes', "'train'", '; give ', ways, '--tile'],
+              *TINY, *data, '--disk', '/tmp', '--disk-keeps', keeps, '--host-memory', 1000)
+    train('too little of the host, all on the disk', ['--host-memory: 1000 bytes', '; give ', '--tile'], *TINY, *data,
+          '--disk', '/tmp', '--disk-keeps', 'parameters', '--host-memory', 1000)
+    cases.refused('too little of the host, as info says', ['--host-memory: 1000 bytes', '--disk-keeps optimizer or parameters'],
+                  'info', *TINY[:-2], '--disk', '/tmp', '--host-memory', 1000)
+    train('more of the host than there can be', ['--host-memory: 10995116277760000000', 'at most'], *TINY, *data,
+          '--disk', '/tmp', '--host-memory', '10000000TB')
+    train('a disk that keeps nothing', ['--disk', '--disk-keeps', '--host-memory'], *TINY, *data, '--disk', '/tmp')
+    train('negative bytes of the host', ['--host-memory', '-5 is less than 0'], *TINY, *data, '--disk', '/tmp', '--host-memory', -5)
+    train('negative bytes of a device', ['--device-memory', '-1MB is less than 0'], *TINY, *data, '--place', 'emulated',
+          '--device-memory', '-1MB')
+    train('more devices than layers', ['--devices: 8', '1 layers', '--layers'], *TINY, *data, '--place', 'emulated',
+          '--devices', 8)
+    for option in ('--steps', '--minutes', '--save-every', '--eval-every'):
+        train(f'a negative {option}', [option, '-3 is less than 0'], *TINY, *data, option, -3)
+    for option, value, pieces in NUMBERS:
+        train(f'{option} {value}', pieces, *TINY, *data, option, value)
+    train('a trace in no folder', ["--trace: '/nowhere/x.json'", 'No such file or directory'], *TINY, *data, '--trace',
+          '/nowhere/x.json')
+    train('a disk of StarPU', ['--disk', 'starpu', 'serial', 'ring'], *TINY, *data, '--disk', '/tmp', '--runtime', 'starpu')
+    train('a disk without its directory', ["'/nowhere'", 'No such file or directory'], *TINY, *data, '--disk', '/nowhere',
+          '--disk-keeps', 'optimizer')
     train('devices without a place', ['--devices', '--place'], *TINY, *data, '--devices', 2)
     train('no devices', ['--devices', '64'], *TINY, *data, *on_device, '--devices', 0)
-    train('a device that is too small', ['device 0', 'smaller tiles'], *TINY, *data, *on_device,
+    train('a device that is too small', ['--device-memory: 1024', 'device 0', 'smaller tiles'], *TINY, *data, *on_device,
           '--offload', 'parameters', '--device-memory', '1024')
+    train('a device that is too small for all', ['--device-memory: 1024', '--offload optimizer or parameters'], *TINY, *data,
+          *on_device, '--device-memory', '1024')
     train('an unknown preset', ["'huge'", 'tiny', 'small', '124m'], *data, '--preset', 'huge')
     train('0 workers', ['0', '1024'], *TINY, *data, '--workers', 0)
     train('1,025 workers', ['1025', '1024'], *TINY, *data, '--workers', 1025)
@@ -168,6 +282,9 @@ def main():
         cases.refused(f'a flipped bit in {name}', [name], 'generate', '--run', copy)
         path.write_bytes(content[:len(content) // 2])
         cases.refused(f'half of {name}', [name], 'generate', '--run', copy)
+    for share, pieces in SHARED:
+        cases.refused(f'4 ranks with {" ".join(share)}', pieces, 'info', *TINY[:-2], '--ranks', 4, *share)
+    newcomers(runs, cases, out)
     forged_manifests(runs, cases, out)
     folders(runs, cases, out)
     if cases.wrong:

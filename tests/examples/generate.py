@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The trainer's life: train, be interrupted, resume, draw a picture, generate; and help texts are there."""
+import collections
 import json
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -12,12 +14,43 @@ import xml.etree.ElementTree
 from runs import Runs
 
 SIZES = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--batch', 4]
+# Of two layers on two devices, 2 sequences in tiles of 64, to the byte.
+PLACED = ['device 0 1295680 bytes: 822848 stored, 472832 arena (lower bound 412288)',
+          'device 1 1012864 bytes: 599808 stored, 413056 arena (lower bound 346240)',
+          'host     1152 bytes: 1152 stored, 0 arena (lower bound 0)',
+          'copies   33536 bytes a step from device 0 to device 1, 5 tiles',
+          'copies   32768 bytes a step from device 1 to device 0, 2 tiles']
 
 
 def need(condition, what):
     print(f'{"ok " if condition else "BAD"} {what}', flush=True)
     if not condition:
         sys.exit(what)
+
+
+BATCHES, STATES = "tensors '*', role any, axis 'batch', mesh 'data'", "tensors '*', role state, axis '', mesh 'data'"
+STAGES = [f"tensors '{there}{name}.*', role any, axis '', mesh 'pipe', at {at}"
+          for name, at in [('wte', 0), ('wpe', 0), ('h.0', 0), ('h.1', 1), ('ln_f', 1)] for there in ('', '*/')]
+TENSOR = [f"tensors '*', role any, axis '{axis}', mesh 'tensor'" for axis in ('head', 'hidden', 'vocab')]
+# The rules that --parallel and --mesh mean for ranks, as `info` prints them.
+RULES = [
+    (2, ['--parallel', 'ddp'], 'data=2', [BATCHES]),
+    (2, ['--parallel', 'zero1'], 'data=2', [BATCHES, STATES]),
+    (2, ['--parallel', 'fsdp'], 'data=2', [BATCHES, STATES, "tensors '*', role parameter, axis '', mesh 'data'"]),
+    (2, ['--parallel', 'tensor'], 'tensor=2', TENSOR),
+    (2, ['--parallel', 'sequence'], 'seq=2', ["tensors '*', role any, axis 'seq', mesh 'seq'"]),
+    (2, ['--parallel', 'pipeline'], 'pipe=2', STAGES),
+    (4, ['--parallel', 'zero1+tensor', '--mesh', 'tensor=2,data=2'], 'tensor=2,data=2', [BATCHES, STATES, *TENSOR]),
+    (2, [], 'data=2', [BATCHES]),
+    (4, ['--mesh', 'pipe=2,data=2'], 'pipe=2,data=2', [*STAGES, BATCHES]),
+]
+
+
+def check_rules(runs):
+    for ranks, share, mesh, rules in RULES:
+        done = runs.call('info', *SIZES, '--layers', 2, '--ranks', ranks, *share)
+        found = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.startswith(('mesh ', 'rule '))]
+        need(found == [['mesh', mesh], *(['rule', rule] for rule in rules)], f'{ranks} ranks {" ".join(share)} have their rules: {found}')
 
 
 def main():
@@ -35,6 +68,35 @@ def main():
     need(done.returncode == 0 and 'waiting and overhead' in done.stdout, 'a profile says where the time goes')
     events = json.loads(pathlib.Path(profiled, 'trace.json').read_text())['traceEvents']
     need(sum(event['name'] == 'gemm' for event in events) > 8, 'the trace holds the tasks of a step')
+
+    def traced(*options):
+        """Of a step on devices: what is copied, by pair of places; the rows; the largest of each counter."""
+        folder = runs.new_folder()
+        path = pathlib.Path(folder + '.json')
+        done = runs.call('train', '--data', runs.data, '--out', folder, *SIZES, '--steps', 3, '--trace', path,
+                         '--place', 'emulated', *options)
+        need(done.returncode == 0, f'a traced run ends well: {options}')
+        events = json.loads(path.read_text())['traceEvents']
+        path.unlink()
+        copied, counters = collections.Counter(), {}
+        for event in events:
+            if event['ph'] == 'X' and event['name'] == 'copy':
+                copied[event['args']['from'], event['args']['to']] += event['args']['bytes']
+            if event['ph'] == 'C':
+                counters[event['name']] = max(counters.get(event['name'], 0), event['args']['bytes'])
+        said = {tuple(match[1:]): int(match[0]) for match in
+                re.findall(r'copies +(\d+) bytes a step from (.*) to (.*), \d+ tiles', done.stdout)}
+        return copied, {event['args']['name'] for event in events if event['ph'] == 'M'}, counters, said
+
+    for options in (['--offload', 'parameters'], ['--devices', 2, '--layers', 2, '--runtime', 'serial'],
+                    ['--accumulate', 2, '--offload', 'optimizer']):
+        copied, rows, counters, said = traced(*options)
+        need({'stream of device 0', 'copies of device 0'} <= rows and counters['arena of device 0'] > 0,
+             f'a trace has a row for each stream of a device, and its memory: {rows} {counters}')
+        if '--accumulate' not in options:  # there the trace has the last micro-batch, and what is said all
+            need(said == dict(copied) != {},
+                 f'its copies have the bytes that the plan says: {said} {copied}')
+
     unwritable = runs.new_folder()
     pathlib.Path(unwritable, 'trace.json').mkdir(parents=True)
     done = runs.call('train', '--data', runs.data, '--out', unwritable, *SIZES, '--steps', 4, '--profile')
@@ -59,6 +121,15 @@ def main():
     info = runs.call('info', '--run', out)
     need(info.returncode == 0 and 'step 60' in info.stdout and 'all right' in info.stdout, 'info checks a run')
 
+    placed = runs.call('info', *SIZES[:-1], 2, '--layers', 2, '--tile', 64, '--place', 'emulated', '--devices', 2)
+    for line in PLACED:
+        need(line in placed.stdout.splitlines(), f'info says bytes at places: {line}\n{placed.stdout}')
+
+    hinted = runs.call('info', *SIZES, '--layers', 2, '--runtime', 'starpu', '--place', 'device', '--devices', 2).stdout
+    need(all(f'device {device}   ' in hinted for device in (0, 1)) and 'copies ' not in hinted,
+         f'info says which tasks are hinted to devices of StarPU\n{hinted}')
+
+    check_rules(runs)
     parts = runs.new_folder()
     shared = [*SIZES, '--groups', 'batch=2', '--parallel', 'fsdp']
     saved = runs.call('info', *shared, '--ranks', 2, '--save-parts', parts)
@@ -93,6 +164,16 @@ def main():
     rest = process.stdout.read()
     need(process.wait() == 0 and '--resume' in rest, 'Ctrl-C saves, says how to go on, and ends cleanly')
     need(list(pathlib.Path(stopped).glob('step-*')), 'there is a checkpoint after Ctrl-C')
+
+    slow = ['--preset', 'small', '--seq', 256, '--batch', 64, '--accumulate', 8, '--workers', 1]
+    process = subprocess.Popen([runs.program, 'train', '--data', str(runs.data), '--out', runs.new_folder(), *map(str, slow)],
+                               stdout=subprocess.PIPE, text=True, env=runs.environment)
+    need(any(line.startswith('step ') for line in process.stdout), 'a slow run is at its first step')
+    time.sleep(0.5)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(1.2)
+    need(process.wait() == -signal.SIGINT, 'a second Ctrl-C ends a step that takes long')
 
     nothing = runs.call('train', '--data', runs.data, '--out', runs.new_folder(), *SIZES, '--steps', 50, '--lr', 1e30, '--warmup', 1)
     need(nothing.returncode == 3 and 'the loss of step' in nothing.stderr, f'a loss that is not finite stops: {nothing.stderr.strip()}')

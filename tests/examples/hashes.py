@@ -19,14 +19,13 @@ def tilings():
     return ['0', '128', every]
 
 
-def share_of_arena(runs, share, *options):
-    """Bytes that device 0 keeps, and a share of its arena, as info says them."""
-    units = {'kB': 10**3, 'MB': 10**6, 'GB': 10**9}
+def share_of_arena(runs, place, share, *options):
+    """Bytes that a place keeps, and a share of its arena, as info says them."""
     for line in runs.call('info', *options).stdout.splitlines():
-        if line.startswith('device 0'):
-            stored, stored_unit, _, _, arena, arena_unit = line.split()[2:8]
-            return int(float(stored) * units[stored_unit] + share * float(arena) * units[arena_unit])
-    sys.exit(f'info {options} names no device 0')
+        if line.startswith(place + ' ') and ' stored, ' in line:
+            _, _, stored, _, arena = line[len(place):].split()[:5]
+            return int(stored) + int(share * int(arena))
+    sys.exit(f'info {options} names no {place}')
 
 
 def main():
@@ -63,12 +62,22 @@ def main():
             check(f'{name}, {runtime}', runs.train(*size, '--runtime', runtime, '--place', 'emulated', *options))
     for devices in (1, 2, 4):
         shared = ['--place', 'emulated', '--devices', devices, '--offload', 'parameters']
-        capacity = share_of_arena(runs, 0.4, *size[:size.index('--steps')], *shared)
+        capacity = share_of_arena(runs, 'device 0', 0.4, *size[:size.index('--steps')], *shared)
         for runtime in ('serial', 'ring'):
             check(f'{devices} devices, {runtime}',
                   runs.train(*size, '--runtime', runtime, '--place', 'emulated', '--devices', devices))
             check(f'{devices} devices of {capacity} bytes, {runtime}',
                   runs.train(*size, '--runtime', runtime, *shared, '--device-memory', capacity))
+    shape = size[:size.index('--steps')]
+    for name, disk, share in (('', ['--disk-keeps', 'optimizer'], 0.4),
+                              (' and a device', ['--disk-keeps', 'optimizer', '--place', 'emulated', '--offload',
+                                                 'parameters'], 0.5)):
+        disk += ['--disk', runs.folder]
+        if '--place' in disk:
+            disk += ['--device-memory', share_of_arena(runs, 'device 0', 0.4, *shape, *disk)]
+        disk += ['--host-memory', share_of_arena(runs, 'host', share, *shape, *disk)]
+        for runtime in ('serial', 'ring'):
+            check(f'a disk{name}, a host of {disk[-1]} bytes, {runtime}', runs.train(*size, '--runtime', runtime, *disk))
     out = runs.new_folder()
     steps = size.index('--steps') + 1
     runs.train(*size[:steps], half, *size[steps + 1:], out=out)

@@ -2,7 +2,8 @@
 """Ranks that end before their time. One that is killed at a random instant ends the job, within two seconds in the long
 form, half of the times under a launcher that would not, and the run goes on from its last checkpoint on another number of ranks, to the
 hash of the uninterrupted run. Ctrl-C at one rank makes all save the same step. One that is stopped is named by what the
-others say that they wait for. A rank of another host, as its name says, is found dead, and silent, by heartbeats.
+others say that they wait for; asked to end meanwhile, they do, and leave the last checkpoint as it was. A rank of another
+host, as its name says, is found dead, and silent, by heartbeats.
 
     ranks_end.py build/examples/gpt2 mpiexec.mpich               10 kills, 4 times Ctrl-C: the suite
     ranks_end.py build/examples/gpt2 mpiexec.mpich --kills 100   100 kills, 20 times Ctrl-C
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from runs import Runs
+from runs import Runs, digest
 
 SIZES = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 64, '--batch', 4, '--eval-every', 0,
          '--groups', 'batch=4,head=2', '--workers', 1, '--hash']
@@ -145,6 +146,33 @@ def check_death_elsewhere(runs, launcher, wrapper, victim, step_time, must_say):
     return said
 
 
+def check_stalled(runs, launcher, signals, seconds):
+    """Signals to one of two ranks, the other one of which is stopped: the step does not end, but the job does."""
+    out = runs.new_folder()
+    Job(runs, launcher, 2, 'ddp', out, 3).wait()
+    kept = digest(out)
+    job = Job(runs, launcher, 2, 'ddp', out, 1_000_000, save_every=0)
+    pids = job.pids()
+    time.sleep(1)
+    os.kill(pids[1], signal.SIGSTOP)
+    time.sleep(0.5)
+    for number in range(signals):
+        time.sleep(1.2 * number)  # what comes within a second of the first is taken for the same wish
+        os.kill(pids[0], signal.SIGTERM)
+        os.kill(pids[0], signal.SIGTERM)
+    began = time.monotonic()
+    text = job.wait(GUARD)
+    took = time.monotonic() - began
+    said = [line for line in text.splitlines() if line.startswith('gpt2: ') and ' takes ' not in line]
+    words = 'a second time' if signals > 1 else 'asked to end 10 s ago'
+    need(len(said) == 1 and words in said[0] and re.search(r' (from|to) rank 1, ', said[0]) and out in said[0],
+         f'said of a step that cannot end: {text}')
+    need(job.process.returncode not in (0, None) and not job.alive(pids), f'exit {job.process.returncode}: {text}')
+    need(seconds - 1 < took < seconds + 20, f'{took:.1f} s from the last of {signals} signals to the end: {text}')
+    need(digest(out) == kept, f'the checkpoint is another: {text}')
+    print(f'SIGTERM to a rank whose step cannot end, {signals} times: ended in {took:.2f} s: {said[0]}', flush=True)
+
+
 def main():
     runs = Runs(sys.argv[1])
     runs.need_mpi(sys.argv[2])
@@ -221,6 +249,8 @@ def main():
     print(waits.search(job.text())[0])
     os.kill(pids[0], signal.SIGINT)
     need('interrupted' in job.wait(60), f'a rank that goes on: {job.text()}')
+    check_stalled(runs, plain, 1, 10)
+    check_stalled(runs, plain, 2, 0)
     check_hosts(runs, plain, step_time)
     print(f'{kills} kills, the slowest end {slowest:.2f} s, {lost} of them said by the launcher alone: hash {found}')
 

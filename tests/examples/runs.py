@@ -108,6 +108,11 @@ class Runs:
         return subprocess.run([*launcher, self.program, *map(str, arguments)], capture_output=True, text=True,
                               errors='replace', env=self.environment, **options)
 
+    def start(self, *arguments):
+        """Starts one subcommand; the caller reads what it prints, and ends it."""
+        return subprocess.Popen([self.program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                text=True, errors='replace', env=self.environment)
+
     def train(self, *arguments, out=None):
         """Trains and returns the hash. Exits when that fails."""
         done = self.call('train', '--data', self.data, '--out', out or self.new_folder(), '--hash', '--eval-every', 0,

@@ -56,7 +56,8 @@ std::vector<double> results(LogicalGraph& graph, Node const& loss, std::vector<N
 
 }  // namespace
 
-TEST_CASE("random graphs with one tensor in four padded have the same bits", "[graph][pad]") {
+TEST_CASE("random graphs with one tensor in four padded have the same bits",
+          "[graph][pad][single-threaded]") {
   int compared = 0, padded = 0;
   for (std::uint64_t seed = 1; seed <= 120; ++seed) {
     RandomGraph random(seed);

@@ -266,6 +266,29 @@ TEST_CASE("more ranks than canonical groups are refused", "[graph][parts]") {
   CHECK_NOTHROW(Plan(of.graph, options, 0));
 }
 
+TEST_CASE("groups that are shorter than a block are named where they keep an axis whole",
+          "[graph][parts]") {
+  for (int const groups : {0, 2}) {
+    Numerics numerics;
+    if (groups > 0) numerics.groups = {{"in", groups}};
+    LogicalGraph graph("layer", numerics);
+    Node const x = graph.input({.shape = {96, 8}, .axes = "in batch"}, "x");
+    sum_slice({.axis = 0}, x).named("y").mark_output();  // in blocks of 64
+    PlanOptions options{.tile = 64, .mesh = {{"tensor", 2}}};
+    options.rules = {{.axis = "in", .mesh = "tensor"}};
+    if (groups == 0) {
+      CHECK_NOTHROW(Plan(graph, options, 0));
+      continue;
+    }
+    CHECK(
+        message_of<PlanError>([&] { Plan(graph, options, 0); }) ==
+        "plan 'layer': rule (tensors '*', role any, axis 'in', mesh 'tensor'): 'x' has 1 tiles "
+        "along 'in' for 2 ranks of mesh axis 'tensor', since its 2 canonical groups of 96 indices "
+        "are shorter than the blocks of 64 that it is added in: leave 'in' out of "
+        "Numerics::groups, or share out another axis");
+  }
+}
+
 TEST_CASE("a stage's layers run where they are, and send activations alone", "[graph][parts]") {
   LogicalGraph graph("layers");
   Node x = graph.input({.shape = {64, 8}, .axes = "embed batch"}, "x");
@@ -286,6 +309,31 @@ TEST_CASE("a stage's layers run where they are, and send activations alone", "[g
   }
   CHECK(first.memory({0, host}).stored == (2 * 64 + 8) * 64 * 4);
   CHECK(second.memory({1, host}).stored == (2 * 64 + 8 + 8) * 64 * 4);
+}
+
+TEST_CASE("a stage's rule for many names leaves transients where they are used", "[graph][parts]") {
+  LogicalGraph graph("backward");
+  TensorSpec const square{.shape = {64, 64}, .axes = "out embed"};
+  Node const x = graph.input({.shape = {64, 8}, .axes = "embed batch"}, "x");
+  Node const first = graph.parameter(square, "h.0.weight");
+  Node const second = graph.parameter(square, "h.1.weight");
+  Node const y = gemm(second, gemm(first, x).named("h.0.z")).named("y").mark_output();
+  Node const back = gemm({.trans_a = true}, second, y).named("h.0.z.grad");
+  gemm({.trans_a = true}, first, back).named("dx").mark_output();
+  Node const gradient = gelutanh(y).named("h.0.weight.grad");
+  gelutanh(gradient).named("dy").mark_output();
+  PlanOptions options{.tile = 64, .mesh = {{"pipe", 2}}};
+  auto const received = [&](ShardRule const& more) {
+    options.rules = pipeline({{"h.0.*", "dx"}, {"h.1.*", "y", "dy"}});
+    options.rules.push_back(more);
+    return traffic(Plan(graph, options, 0)).at(0).bytes_received;
+  };
+  Index const values = 64 * 8 * 4, weight = 64 * 64 * 4;
+  // The gradient of z, and y for that of a weight, which is made where the weight is.
+  CHECK(received({.axis = "none", .mesh = "pipe", .optional = true}) == 2 * values);
+  CHECK(received({.tensors = "h.0.z.grad", .mesh = "pipe", .at = 0}) == values + weight);
+  CHECK(received({.tensors = "h.0.z.*", .role = Role::transient, .mesh = "pipe", .at = 0}) ==
+        values + weight);
 }
 
 TEST_CASE("phases of a part are those of the plan, and some may be empty", "[graph][parts]") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Plans for several places: what is copied where, memory at each, and the same bits.
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "tests/support/catch.hh"
 #include "tests/support/copied.hh"
 #include "tests/support/device_runtimes.hh"
+#include "tests/support/disk_runtimes.hh"
 #include "tests/support/message.hh"
 #include "tests/support/places.hh"
 #include "tests/support/tiny_gpt.hh"
@@ -55,11 +58,24 @@ std::vector<Case> const& cases() {
       {"states on the disk", {{.role = Role::state, .place = disk}, all_on(0)}, 0, 0, false, true},
       {"0.4 of the arena", kept_on_host, 0.4},
       {"0.4 of the arena, by phase", kept_on_host, 0.4, 0, true},
-      {"the host full, too", kept_on_host, 0.4, 0.5, false, true}};
+      {"the host full, too", kept_on_host, 0.4, 0.5, false, true},
+      {"the host alone, 0.4 of its arena", {}, 0, 0.4, false, true},
+      {"the same by phase, its states on the disk",
+       {{.role = Role::state, .place = disk}},
+       0,
+       0.4,
+       true,
+       true}};
   return all;
 }
 
-PlanOptions options_of(TinyGptGraph const& of, Case const& each, PlanOptions options) {
+bool uses_device(Case const& each) {
+  return std::any_of(each.place.begin(), each.place.end(),
+                     [](PlaceRule const& rule) { return is_on_device(rule.place); });
+}
+
+PlanOptions options_of(TinyGptGraph const& of, Case const& each) {
+  PlanOptions options{.tile = 64, .check = true};
   options.place = each.place;
   options.by_phase = each.by_phase;
   auto const limit = [&](Place const& place, double share) {
@@ -72,6 +88,19 @@ PlanOptions options_of(TinyGptGraph const& of, Case const& each, PlanOptions opt
   limit(host, each.host_capacity);  // what the device has no room for is there
   return options;
 }
+/// What all runtimes bind.
+struct Planned {
+  TinyGptGraph of;
+  PlanOptions options;
+  std::shared_ptr<Plan const> plan;
+
+  explicit Planned(Case const& each)
+      : options(options_of(of, each)), plan(std::make_shared<Plan const>(of.graph, options)) {}
+};
+Planned const& planned(Case const& each) {
+  static std::map<Case const*, Planned> all;
+  return all.try_emplace(&each, each).first->second;
+}
 
 /// Kept tiles and the loss after three steps; before each, ready(plan), and checks() behind it.
 template <class R> struct Trained {
@@ -79,13 +108,12 @@ template <class R> struct Trained {
   float loss = 0;
 };
 template <class R, class Ready, class Checks>
-Trained<R> train(R& runtime, TinyGptGraph const& of, PlanOptions const& options, bool replay,
-                 Ready ready, Checks checks) {
-  TinyGptRun<R> run(runtime, of, options, {.replay = replay});
+Trained<R> train(R& runtime, Planned const& planned, bool replay, Ready ready, Checks checks) {
+  TinyGptRun<R> run(runtime, planned.of, planned.plan, {.replay = replay});
   for (int number = 1; number <= 3; ++number) {
     run.bind(number);
     ready();
-    if (options.by_phase)
+    if (planned.options.by_phase)
       for (char const* phase : {"forward", "backward", "optimizer"}) run.step.execute(phase);
     else
       run.step.execute();
@@ -100,9 +128,27 @@ Trained<R> train(R& runtime, TinyGptGraph const& of, PlanOptions const& options,
 Trained<Serial> const& trained_on_host() {
   static Trained<Serial> const result = [] {
     Serial serial;
-    return train(serial, TinyGptGraph(), {.tile = 64}, true, [] {}, [](Plan const&) {});
+    return train(serial, Planned({"host", {}}), true, [] {}, [](Plan const&) {});
   }();
   return result;
+}
+
+/// Trains, with what a plan says of copies and of the disk, and without a touch of its addresses.
+template <class R> void compare_on_disk(Planned const& planned, bool replay, R& runtime) {
+  auto const got = train(
+      runtime, planned, replay, [&] { (void)copied_on(runtime); },
+      [&](Plan const& plan) {
+        CHECK(copied_on(runtime) == copied_by(plan));
+        CHECK(place_traffic(plan).size() >= 2);
+        auto const use = runtime.device().disk_use();
+        CHECK(use.peak == static_cast<std::size_t>(plan.memory({0, disk}).total()));
+        CHECK(use.peak > 0);
+        for (PlaceCapacity const& capacity : planned.options.capacity)
+          CHECK(plan.memory({0, capacity.place}).total() <= capacity.bytes);
+      });
+  CHECK(got.loss == trained_on_host().loss);
+  CHECK(got.tiles == trained_on_host().tiles);
+  runtime.wait_all();
 }
 
 }  // namespace
@@ -123,34 +169,34 @@ TEST_CASE("an op runs on the device that its result lives on", "[graph][places]"
         std::vector<PlaceTraffic>{{host, device(0), 2, 96}, {device(0), host, 4, 192}});
 }
 
-TEST_CASE("a training step has the same bits wherever its tensors live", "[graph][places]") {
-  TinyGptGraph const of;
+TEST_CASE("a training step has the same bits wherever its tensors live",
+          "[graph][places][single-threaded]") {
   for (Case const& each : cases()) {
     INFO(each.name);
-    PlanOptions const options = options_of(of, each, {.tile = 64, .check = true});
+    Planned const& of = planned(each);
     Places<Serial> runtime;
     auto const checks = [&](Plan const& plan) {
       typename Places<Serial>::Moved moved;
       for (PlaceTraffic const& traffic : place_traffic(plan))
         moved[{to_string(traffic.from), to_string(traffic.to)}] = traffic.bytes;
       CHECK(runtime.moved == moved);
-      for (PlaceCapacity const& capacity : options.capacity)
+      for (PlaceCapacity const& capacity : of.options.capacity)
         CHECK(plan.memory({0, capacity.place}).total() <= capacity.bytes);
     };
-    auto const got = train(runtime, of, options, false, [&] { runtime.moved.clear(); }, checks);
+    auto const got = train(runtime, of, false, [&] { runtime.moved.clear(); }, checks);
     CHECK(got.loss == trained_on_host().loss);
     CHECK(got.tiles == trained_on_host().tiles);
   }
 }
 
-TEST_CASE("a place holds what the plan says, and moves what it must", "[graph][places]") {
-  TinyGptGraph const of;
+TEST_CASE("a place holds what the plan says, and moves what it must",
+          "[graph][places][single-threaded]") {
   for (Case const& each : cases()) {
     INFO(each.name);
-    PlanOptions const options = options_of(of, each, {.tile = 64});
+    TinyGptGraph const& of = planned(each).of;
     Places<Serial> runtime;
     TensorStore<Places<Serial>> store(runtime);
-    auto step = compile(of.graph, store, options);
+    auto step = compile(of.graph, store, planned(each).options);
     auto const holds = [&](std::map<std::string, Index>& bytes) {
       for (MemoryReport const& memory : step.plan().memories())
         CHECK(bytes[to_string(memory.location.place)] == memory.total());
@@ -181,18 +227,16 @@ TEST_CASE("an adopted input stays where the caller has it", "[graph][places]") {
 
 TEMPLATE_LIST_TEST_CASE("a training step on emulated devices has the bits of the host",
                         "[graph][places]", DeviceRuntimes) {
-  TinyGptGraph const of;
   for (Case const& each : cases()) {
     if (each.disk) continue;
     bool const replay = each.by_phase || each.capacity != 0;
     INFO(each.name << (replay ? ", replayed" : ""));
-    PlanOptions const options = options_of(of, each, {.tile = 64, .check = true});
     std::uint64_t const seed = each.capacity != 0 ? 5 : 0;  // of delays
     TestType runtime(
         RuntimeOptions{.workers = 1},
         testing::EmulatedOptions{.devices = 2, .seed = seed, .longest_delay_ns = 20'000});
     auto const got = train(
-        runtime, of, options, replay, [&] { (void)runtime.device().copies().take(); },
+        runtime, planned(each), replay, [&] { (void)runtime.device().copies().take(); },
         [&](Plan const& plan) {
           CHECK(copied_on(runtime) == copied_by(plan));
           for (int const i : {0, 1})
@@ -205,7 +249,32 @@ TEMPLATE_LIST_TEST_CASE("a training step on emulated devices has the bits of the
   }
 }
 
-TEST_CASE("an automatic tile is one that fits", "[graph][places]") {
+TEMPLATE_LIST_TEST_CASE("a training step with memory on the disk has the bits of the host",
+                        "[graph][places]", DiskRuntimes) {
+  for (Case const& each : cases()) {
+    if (!each.disk || !uses_device(each)) continue;
+    for (bool const replay : {false, true}) {
+      INFO(each.name << (replay ? ", replayed" : ""));
+      TestType runtime(RuntimeOptions{.workers = 1}, DiskOptions{.capacity = std::size_t{1} << 30},
+                       testing::EmulatedOptions{.seed = 7, .longest_delay_ns = 20'000});
+      compare_on_disk(planned(each), replay, runtime);
+      CHECK(runtime.device().memory().peak(0) ==
+            static_cast<std::size_t>(planned(each).plan->memory({0, device(0)}).total()));
+    }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("a training step on a host with a disk has the bits of the host",
+                        "[graph][places]", HostDiskRuntimes) {
+  for (Case const& each : cases()) {
+    if (!each.disk || uses_device(each)) continue;
+    INFO(each.name);
+    TestType runtime(RuntimeOptions{.workers = 1}, DiskOptions{.capacity = std::size_t{1} << 30});
+    compare_on_disk(planned(each), true, runtime);
+  }
+}
+
+TEST_CASE("an automatic tile is one that fits", "[graph][places][single-threaded]") {
   TinyGptGraph const of(
       {.config = {.vocab = 96, .positions = 128, .width = 256, .layers = 1, .heads = 2}});
   PlanOptions options;
@@ -285,12 +354,15 @@ TEST_CASE("what cannot be at its place is refused in one line", "[graph][places]
       {.place = {{.tensors = "z*", .place = device(0)}}},
       "plan 'layer': place rule 0 (tensors 'z*', role any, place device 0) fits no tensor, or none "
       "that no rule before it fits");
-  says({.place = {all_on(0)}, .capacity = {{device(0), 400}}},
-       "plan 'layer': tensors that live at device 0 have 512 bytes, and it may hold 400: keep some "
-       "elsewhere by PlanOptions::place, the largest is 'y' of 256, or give it more");
+  says(
+      {.place = {all_on(0)}, .capacity = {{device(0), 400}}},
+      "plan 'layer': tensors that live at device 0 have 512 bytes, and it may hold 400: keep some "
+      "elsewhere by PlanOptions::place, the largest is 'y' of 256, or give it more; the least that "
+      "fits is 576 bytes of device 0");
   says({.place = {{.tensors = "h", .place = device(0)}}, .capacity = {{device(0), 128}}},
        "plan 'layer': device 0 has 128 bytes besides the tensors that it keeps, and gemm of 'h', "
-       "tile 0, uses 192 at once; give it more, smaller tiles, or keep fewer tensors there");
+       "tile 0, uses 192 at once, a tile of 'w' the most, 64; give it more, smaller tiles, or keep "
+       "fewer tensors there; the least that fits is 192 bytes of device 0");
   says({.place = {all_on(0)}, .capacity = {{device(1), 400}, {device(1), 500}}},
        "plan 'layer': two capacities of device 1, 400 and 500 bytes");
   says({.place = {{.tensors = "h", .place = device(-1)}}},
@@ -301,6 +373,45 @@ TEST_CASE("what cannot be at its place is refused in one line", "[graph][places]
             [&] { (void)compile(of.graph, store, {.tile = 4, .place = {all_on(0)}}); }) ==
         "compile: plan 'layer' has tensors at device 0: allocate: this runtime has memory on the "
         "host only");
+}
+
+TEST_CASE("a place too small is told the least that fits, which does",
+          "[graph][places][single-threaded]") {
+  TinyGptGraph const of;
+  for (Index const tile : {Index{64}, PlanOptions::automatic}) {
+    PlanOptions options{.tile = tile, .place = cases()[6].place};
+    options.capacity = {{device(0), 1000}};
+    std::string text;
+    try {
+      Plan(of.graph, options);
+    } catch (PlaceFull const& full) {
+      text = full.what();
+      CHECK(full.place == device(0));
+      options.capacity[0].bytes = full.least;
+    }
+    INFO(text);
+    std::size_t const at = text.find("; the least that fits is ");
+    REQUIRE(at != std::string::npos);
+    CHECK(options.capacity[0].bytes == std::stol(text.substr(at + 25)));
+    CHECK(Plan(of.graph, options).memory({0, device(0)}).total() <= options.capacity[0].bytes);
+    --options.capacity[0].bytes;
+    CHECK_THROWS_AS(Plan(of.graph, options), PlanError);
+  }
+}
+
+TEST_CASE("memory that a plan lacks at binding is told with plan and place", "[graph][places]") {
+  Layer const of;
+  BasicSerial<testing::EmulatedDevice> runtime(RuntimeOptions{},
+                                               testing::EmulatedOptions{.capacity = 600});
+  TensorStore<decltype(runtime)> store(runtime);
+  CHECK(message_of<OutOfMemory>(
+            [&] { (void)compile(of.graph, store, {.tile = 4, .place = {all_on(0)}}); }) ==
+        "compile: plan 'layer' needs 768 bytes at device 0: allocate: 64 bytes on device 0, where "
+        "576 of 600 bytes are taken; free some, evict to the host, or use smaller tensors; or keep "
+        "the plan within what there is by PlanOptions::capacity, or by PlanOptions::place");
+  auto step =
+      compile(of.graph, store, {.tile = 4, .place = {all_on(0)}, .capacity = {{device(0), 600}}});
+  CHECK(runtime.device().memory().peak(0) == 576);
 }
 
 TEST_CASE("a plan around a store leaves tensors where they are", "[graph][places]") {

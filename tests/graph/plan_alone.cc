@@ -21,6 +21,7 @@ PlanData copy_plan() {
     tensor.storage = Storage::stored;
     tensor.used = true;
     tensor.first_buffer = t;
+    tensor.buffer_count = 1;
     data.tensors.push_back(tensor);
   }
   data.buffers = {{.tensor = 0, .bytes = 64}, {.tensor = 1, .bytes = 64}};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Random graphs whose tensors live at random places: the bits of the host, on a runtime that checks
-// who touches what and on emulated devices. NNTILE_RANDOM_PLACES says how many run on devices,
-// NNTILE_RANDOM_SEED (1) from which seed on.
+// who touches what, on emulated devices and with a disk. NNTILE_RANDOM_PLACES says how many run on
+// devices, and how many with a disk, NNTILE_RANDOM_SEED (1) from which seed on.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -14,6 +14,7 @@
 #include "tests/support/copied.hh"
 #include "tests/support/device_runtimes.hh"
 #include "tests/support/differences.hh"
+#include "tests/support/disk_runtimes.hh"
 #include "tests/support/message.hh"
 #include "tests/support/places.hh"
 #include "tests/support/sanitized.hh"
@@ -61,27 +62,19 @@ struct OnHost {
         for (double const value : evaluation.read(node)) result.push_back(value);
     return result;
   }
-  /// Gives each tensor one of these places. For every second seed device 0 has room for little
+  /// Gives each tensor one of these places. For every second seed one of them has room for little
   /// beside what it keeps. Returns the plan without that.
-  Plan scatter(std::vector<Place> const& places) {
+  Plan scatter(std::vector<Place> const& places, Place const& cramped = device(0)) {
     std::mt19937 draw(static_cast<unsigned>(seed));
     for (std::uint32_t id = 0; id < random.graph.tensor_count(); ++id)
-      options.place.push_back(
-          {random.graph.tensor_at(id).name, Role::any, places[draw() % places.size()]});
-    std::erase_if(options.place, [&](PlaceRule const& rule) {  // of what is pruned, or a view
-      PlanOptions alone = options;
-      alone.place = {rule};
-      try {
-        return (void)Plan(random.graph, alone), false;
-      } catch (PlanError const&) {
-        return true;
-      }
-    });
+      options.place.push_back({.tensors = random.graph.tensor_at(id).name,
+                               .place = places[draw() % places.size()],
+                               .optional = true});  // what is pruned, or a view, has none
     Plan roomy(random.graph, options);
-    Index const least = largest_task(roomy, device(0));
+    Index const least = largest_task(roomy, cramped);
     if (seed % 2 == 0)
-      options.capacity = {{device(0), roomy.memory({0, device(0)}).stored + least +
-                                          64 * static_cast<Index>(draw() % 2)}};
+      options.capacity = {{cramped, roomy.memory({0, cramped}).stored + least +
+                                        64 * static_cast<Index>(draw() % 2)}};
     return roomy;
   }
 
@@ -95,7 +88,7 @@ struct OnHost {
 }  // namespace
 
 TEST_CASE("random graphs have the same bits wherever their tensors live",
-          "[graph][random_places]") {
+          "[graph][random_places][single-threaded]") {
   int compared = 0, cramped = 0, refused = 0;
   for (std::uint64_t seed = 1; seed <= 120; ++seed) {
     OnHost of(seed);
@@ -116,6 +109,18 @@ TEST_CASE("random graphs have the same bits wherever their tensors live",
   CHECK(compared >= 80);
   CHECK(cramped >= 10);
   CHECK(refused <= 15);
+}
+
+/// Most graphs could be planned, some with little memory, and values moved.
+void check_counts(char const* name, std::uint64_t graphs, std::uint64_t compared,
+                  std::uint64_t cramped, std::int64_t copies) {
+  if (std::getenv("NNTILE_RANDOM_PLACES") != nullptr)
+    std::printf("%s: %llu graphs, %llu cramped, %lld copies\n", name,
+                static_cast<unsigned long long>(compared), static_cast<unsigned long long>(cramped),
+                static_cast<long long>(copies));
+  CHECK(compared >= graphs * 2 / 3);
+  if (graphs >= 36) CHECK(cramped >= graphs / 18);
+  CHECK(copies >= static_cast<std::int64_t>(graphs));
 }
 
 TEMPLATE_LIST_TEST_CASE("random graphs on 1, 2 and 4 emulated devices have the bits of the host",
@@ -156,11 +161,45 @@ TEMPLATE_LIST_TEST_CASE("random graphs on 1, 2 and 4 emulated devices have the b
     ++compared;
     cramped += !(plan == roomy);
   }
-  if (std::getenv("NNTILE_RANDOM_PLACES") != nullptr)
-    std::printf("random places: %llu graphs, %llu cramped, %lld copies\n",
-                static_cast<unsigned long long>(compared), static_cast<unsigned long long>(cramped),
-                static_cast<long long>(copies));
-  CHECK(compared >= graphs * 2 / 3);
-  if (graphs >= 36) CHECK(cramped >= graphs / 18);
-  CHECK(copies >= static_cast<std::int64_t>(graphs));
+  check_counts("random places", graphs, compared, cramped, copies);
+}
+
+TEMPLATE_LIST_TEST_CASE("random graphs with memory on the disk have the bits of the host",
+                        "[graph][random_places]", DiskRuntimes) {
+  std::uint64_t const graphs = setting("NNTILE_RANDOM_PLACES", sanitized ? 12 : 60);
+  std::uint64_t const first = setting("NNTILE_RANDOM_SEED", 1);
+  std::uint64_t compared = 0, cramped = 0;
+  std::int64_t copies = 0;
+  for (std::uint64_t seed = first; seed < first + graphs; ++seed) {
+    OnHost of(seed);
+    bool const alone = seed % 4 >= 2;  // the host and the disk
+    INFO("seed " << seed << (alone ? "" : ", a device") << "\n" << of.random.listing());
+    if (!of.expected) continue;
+    Plan const roomy = alone ? of.scatter({host, host, disk}, host)
+                             : of.scatter({host, device(0), device(0), disk});
+    try {
+      (void)Plan(of.random.graph, of.options);
+    } catch (PlanError const& error) {  // one task needs as much
+      CHECK(contains(error.what(), "at once"));
+      of.options.capacity.clear();
+    }
+    testing::EmulatedOptions const emulated{.seed = seed % 4 == 1 ? seed : 0,
+                                            .longest_delay_ns = 20'000};
+    EvaluationOn<TestType> evaluation(of.random.graph, of.random.loss, seed, of.options,
+                                      RuntimeOptions{.workers = 1},
+                                      DiskOptions{.capacity = std::size_t{1} << 26}, emulated);
+    CHECK(of.results(evaluation) == of.expected);
+    Plan const& plan = evaluation.plan();
+    (void)copied_on(evaluation.runtime());
+    evaluation.execute();
+    Copied const copied = copied_on(evaluation.runtime());
+    CHECK(copied == copied_by(plan));
+    for (auto const& [way, count] : copied)
+      if (contains(way, "disk")) copies += count.first;
+    CHECK(evaluation.runtime().device().disk_use().peak ==
+          static_cast<std::size_t>(plan.memory({0, disk}).total()));
+    ++compared;
+    cramped += !(plan == roomy);
+  }
+  check_counts("random disks", graphs, compared, cramped, copies);
 }

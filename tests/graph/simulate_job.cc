@@ -154,21 +154,23 @@ TEST_CASE("more workers than tasks, and tasks of higher priority first", "[graph
 
 TEST_CASE("a job of one rank takes as long as its plan alone", "[graph][simulate]") {
   TinyGptGraph const gpt;
-  for (Index const tile : {16, 32, 64})
+  for (Index const tile : {16, 32, 64}) {
+    PlanOptions options{.tile = tile};
+    Plan const plan(gpt.graph, options);
+    options.mesh = {{"data", 1}};
+    options.rules = ddp();
+    auto const walk = job_tasks(gpt.graph, options);
     for (int const workers : {1, 2, 3, 8}) {
       INFO("tile " << tile << ", " << workers << " workers");
-      PlanOptions options{.tile = tile};
-      Plan const plan(gpt.graph, options);
       ClusterModel cluster;
       cluster.rank.workers = workers;
       Simulation const alone = simulate(plan, cluster.rank);
       JobSimulation const job = simulate(std::span(&plan, 1), cluster);
       CHECK(job.elapsed == alone.elapsed);
       CHECK(job.ranks[0].busy == Approx(alone.busy));
-      options.mesh = {{"data", 1}};
-      options.rules = ddp();
-      CHECK(simulate(job_tasks(gpt.graph, options), cluster).elapsed == alone.elapsed);
+      CHECK(simulate(walk, cluster).elapsed == alone.elapsed);
     }
+  }
 }
 
 TEST_CASE("the walk through a job gives what its parts give", "[graph][simulate]") {

@@ -15,32 +15,37 @@ using namespace nntile::test;
 
 namespace {
 
-/// The part of a thin job; why there is none otherwise.
+using detail::PartOf;
+
+/// The part of what a rank goes through; why there is none otherwise.
 struct ThinPart {
   PlanData plan;
   std::string why;
 };
-ThinPart thin_part(LogicalGraph const& graph, PlanOptions const& options, int rank) {
+ThinPart thin_part(LogicalGraph const& graph, PlanOptions const& options, int rank, PartOf of) {
   passes::MeshShape const mesh(options.mesh);
   try {
-    return {detail::part_of(graph, options, mesh, rank, detail::PartOf::thin_job), ""};
+    return {detail::part_of(graph, options, mesh, rank, of), ""};
   } catch (passes::NotThin const& reason) {
     return {{}, reason.why};
   }
 }
 
-/// Compares parts at both ends of the mesh and within; whether they are those of thin jobs.
-bool compare(LogicalGraph const& graph, PlanOptions const& options) {
+/// Compares parts at both ends of the mesh and within; whether they are those of thin jobs, or of
+/// jobs with the arguments of one rank.
+bool compare(LogicalGraph const& graph, PlanOptions const& options, PartOf of = PartOf::thin_job) {
   passes::MeshShape const mesh(options.mesh);
+  detail::Job const job = detail::job_of(graph, options, mesh);
   bool thin = true;
   for (int const rank :
        std::set<int>{0, 1, mesh.ranks() / 3, mesh.ranks() / 2 + 1, mesh.ranks() - 1}) {
     INFO("rank " << rank << " of " << mesh.ranks());
-    ThinPart const part = thin_part(graph, options, rank);
+    ThinPart const part = thin_part(graph, options, rank, of);
     INFO(part.why);
     thin = thin && part.why.empty();
     if (!part.why.empty()) continue;
-    PlanData const whole = detail::part_of(graph, options, mesh, rank, detail::PartOf::whole_job);
+    PlanData const whole =
+        passes::SplitPass(job.plan, mesh, job.homes, rank, options.keep_received, nullptr).run();
     CHECK(part.plan.tasks == whole.tasks);
     CHECK((part.plan == whole));
   }
@@ -68,7 +73,8 @@ TEST_CASE("a part of a thin job is the part of the job", "[graph][parts]") {
                          {"fsdp of 13", {{"data", 13}}, fsdp(), 13, true},
                          {"ddp of 9, pairs", {{"data", 9}}, ddp(), 36, true, 2},
                          {"fsdp of 10, pairs", {{"data", 10}}, fsdp(), 40, true, 4},
-                         {"ddp of 9, 3 a tile", {{"data", 9}}, ddp(), 27, true, 3}})
+                         {"ddp of 9, 3 a tile", {{"data", 9}}, ddp(), 27, true, 3},
+                         {"fsdp of 67", {{"data", 67}}, fsdp(), 67, true}})
     for (bool const groups : {false, true}) {
       INFO(of.name << (groups ? ", groups" : ""));
       TinyGpt sizes{.batch = of.batch};
@@ -79,7 +85,43 @@ TEST_CASE("a part of a thin job is the part of the job", "[graph][parts]") {
       options.rules = of.rules;
       if (of.batch % 2 != 0) options.keep_received = 6;
       CHECK(compare(step.graph, options) == (of.thin || !groups));
+      CHECK(compare(step.graph, options, PartOf::own_arguments));
     }
+}
+
+TEST_CASE("a part of two axes needs no arguments of other ranks' tasks", "[graph][parts]") {
+  for (bool const groups : {false, true})
+    for (auto const& rules :
+         {product({tensor_parallel(), fsdp()}), product({tensor_parallel(), zero1()}),
+          product({tensor_parallel(), ddp()})}) {
+      INFO("groups " << groups);
+      TinyGpt sizes{.batch = 6};
+      if (groups) sizes.numerics.groups = {{"batch", 6}, {"head", 2}, {"hidden", 2}};
+      TinyGptGraph const step(sizes);
+      PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}, {"head", {1}}}};
+      options.mesh = {{"tensor", 2}, {"data", 3}};
+      options.rules = rules;
+      CHECK(compare(step.graph, options, PartOf::own_arguments));
+    }
+}
+
+TEST_CASE("a rank that runs a task which rules give another plans with all arguments",
+          "[graph][parts]") {
+  LogicalGraph graph("product");
+  Node const w = graph.parameter({.shape = {8, 8}, .axes = "out in"}, "w");
+  Node const x = graph.input({.shape = {8, 4}, .axes = "in batch"}, "x");
+  gemm(w, x).named("y").mark_output();
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}}};
+  options.mesh = {{"data", 2}};
+  options.rules = ddp();
+  options.owners = [](std::string_view tensor, Index tile) {
+    return tensor == "y" ? 1 - static_cast<int>(tile / 2) : TileOwners::by_rules;
+  };
+  CHECK_FALSE(compare(graph, options, PartOf::own_arguments));
+  Plan const part(graph, options, 0);
+  passes::MeshShape const mesh(options.mesh);
+  CHECK(part.tasks().size() ==
+        detail::part_of(graph, options, mesh, 0, PartOf::whole_job).tasks.size());
 }
 
 TEST_CASE("each rank is sent what it reads in turn, tile after tile", "[graph][parts]") {
@@ -103,4 +145,33 @@ TEST_CASE("a rank that reads what all others compute plans the whole job", "[gra
   options.mesh = {{"data", 6}};
   options.rules = {{.axis = "batch", .mesh = "data"}, {.role = Role::output, .mesh = "data"}};
   CHECK_FALSE(compare(graph, options));
+}
+
+TEST_CASE("a part has buffers of the tiles that its rank has, in ascending order",
+          "[graph][parts]") {
+  std::vector<std::size_t> buffers;
+  for (int const ranks : {4, 16, 64}) {
+    INFO(ranks << " ranks");
+    TinyGptGraph const step({.batch = ranks, .numerics = {.groups = {{"batch", ranks}}}});
+    PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}, {"head", {1}}}};
+    options.mesh = {{"data", ranks}};
+    options.rules = ddp();
+    options.check = true;
+    Plan const part(step.graph, options, 1);
+    std::vector<bool> used(part.buffers().size());
+    for (PlannedTask const& task : part.tasks())
+      for (Use<BufferId> const& use : part.uses(task)) used[use.handle] = true;
+    for (BufferId b = 0; b < part.buffers().size(); ++b) {
+      PlannedBuffer const& buffer = part.buffers()[b];
+      CHECK(buffer.location == Location{1, host});
+      CHECK((used[b] || part.tensors()[buffer.tensor].storage != Storage::arena));
+      CHECK(part.buffer_of(buffer.tensor, buffer.tile) == b);
+      if (b > 0 && part.buffers()[b - 1].tensor == buffer.tensor)
+        CHECK(part.buffers()[b - 1].tile < buffer.tile);
+    }
+    CHECK(part.buffer_of(part.tensor("tokens"), 0) == no_id);
+    buffers.push_back(part.buffers().size());
+  }
+  // Where there are 16 times as many ranks, sums have more levels.
+  CHECK(buffers[2] < buffers[0] + buffers[0] / 2);
 }

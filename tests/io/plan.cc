@@ -77,7 +77,8 @@ TEST_CASE("a graph and a plan that were saved are equal, and run to the same has
   CHECK(trained(loaded) == trained(plan));
 }
 
-TEST_CASE("an automatic plan, its priorities and uneven cuts come back", "[io][plan]") {
+TEST_CASE("an automatic plan, its priorities and uneven cuts come back",
+          "[io][plan][single-threaded]") {
   TinyGptGraph const gpt;
   for (PlanOptions const& options :
        {PlanOptions{.machine = {.workers = 8}}, PlanOptions{.tile = 0},
@@ -102,7 +103,7 @@ TEST_CASE("inputs that are adopted or double-buffered come back", "[io][plan]") 
                  "storage 'arena' of 'labels' is neither adopted nor double_buffered"));
 }
 
-TEST_CASE("random graphs with views and ops in place come back", "[io][plan]") {
+TEST_CASE("random graphs with views and ops in place come back", "[io][plan][single-threaded]") {
   std::size_t padded = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     INFO("seed " << seed);
@@ -259,7 +260,8 @@ TEST_CASE("a product of more tasks than are listed is refused", "[io][plan]") {
                  "tasks that are listed"));
 }
 
-TEST_CASE("a file with a changed byte is refused, or says the same", "[io][plan]") {
+TEST_CASE("a file with a changed byte is refused, or says the same",
+          "[io][plan][single-threaded]") {
   Layer const layer;
   std::string const plan_file = layer.plan(), graph_file = layer.text();
   Plan const plan = plan_of(plan_file, "p", layer.graph);
@@ -294,7 +296,8 @@ TEST_CASE("a plan is saved with its own graph alone", "[io][plan]") {
   CHECK_THROWS_AS(plan_text(Plan(gpt.graph), layer.graph), PlanError);
 }
 
-TEST_CASE("a plan for several places comes back, copies and evictions included", "[io][plan]") {
+TEST_CASE("a plan for several places comes back, copies and evictions included",
+          "[io][plan][single-threaded]") {
   TinyGptGraph const of;
   std::vector<PlaceRule> const on_device{{.place = device(0)}};
   std::vector<PlaceRule> const two{{.tensors = "*h.0.*", .place = device(1)},

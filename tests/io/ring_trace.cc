@@ -7,6 +7,7 @@
 
 #include "nntile/io/json.hh"
 #include "nntile/runtime/ring/ring.hh"
+#include "nntile/testing/device.hh"
 #include "tests/support/catch.hh"
 
 using namespace nntile;
@@ -70,6 +71,79 @@ TEST_CASE("a ring's trace has its scopes, and what heaps hold", "[io][trace]") {
     }
   }
   CHECK((scopes == 2 && samples == 6));
+}
+
+namespace {
+
+struct TracedDevices : RingTracePolicy {
+  using Device = testing::EmulatedDevice;
+};
+
+}  // namespace
+
+TEST_CASE("a ring's trace has a row for each stream, and counts memory by place", "[io][trace]") {
+  DeviceLog log;
+  BasicRing<TracedDevices> ring(RuntimeOptions{.workers = 1},
+                                testing::EmulatedOptions{.devices = 2, .log = &log});
+  std::int64_t const bytes = 48;
+  DataHandle const here = ring.allocate(48);
+  for (int const number : {0, 1}) {
+    DataHandle const there = ring.allocate(static_cast<std::size_t>(100 + number), device(number));
+    Use<DataHandle> const write[] = {{here, Access::write}};
+    Use<DataHandle> const copy[] = {{here, Access::read}, {there, Access::write}};
+    Use<DataHandle> const update[] = {{there, Access::update}};
+    ring.submit({&quoted, write, {}, {}, {}});
+    ring.submit({&copy_codelet, copy, std::as_bytes(std::span(&bytes, 1)), {}, {"x", 7}});
+    ring.submit({&quoted, update, {}, {}, {"y", 3}});
+    ring.wait_all();
+    ring.retire(there);
+  }
+  ring.wait_all();
+  std::string const text = io::ring_trace_text(ring.trace(), &log);
+  auto const events = *io::parse_json(text, "trace")["traceEvents"].as<std::vector<io::JsonView>>();
+  std::map<std::string, int> rows, copies;
+  std::map<std::string, std::vector<std::int64_t>> memory;
+  int kernels = 0;
+  for (io::JsonView const& event : events) {
+    auto const phase = *event["ph"].as<std::string>(), name = *event["name"].as<std::string>();
+    auto const args = event["args"];
+    if (phase == "M") ++rows[*args["name"].as<std::string>()];
+    if (phase == "C" && name != "window") memory[name].push_back(*args["bytes"].as<std::int64_t>());
+    if (phase != "X" || *event["cat"].as<std::string>() == "task") continue;
+    CHECK(*event["tid"].as<std::int64_t>() > 0);
+    if (*event["cat"].as<std::string>() == "kernel") {
+      ++kernels;
+      CHECK(args["tensor"].as<std::string>() == "y");
+      continue;
+    }
+    CHECK(args["tile"].as<std::int64_t>() == 7);
+    CHECK(args["bytes"].as<std::int64_t>() == bytes);
+    ++copies[*args["from"].as<std::string>() + " to " + *args["to"].as<std::string>()];
+  }
+  CHECK(rows == std::map<std::string, int>{{"worker 0", 1},
+                                           {"device 0, stream 0", 1},
+                                           {"device 0, stream 1", 1},
+                                           {"device 1, stream 0", 1},
+                                           {"device 1, stream 1", 1}});
+  CHECK(kernels == 2);
+  CHECK(copies == std::map<std::string, int>{{"host to device 0", 1}, {"host to device 1", 1}});
+  using Counted = std::vector<std::int64_t>;
+  CHECK(memory["memory of device 0"] == Counted{100, 0});
+  CHECK(memory["memory of device 1"] == Counted{101, 0});
+}
+
+TEST_CASE("a log forgets what has run, and not what places hold", "[io][trace]") {
+  DeviceLog log;
+  testing::EmulatedDevice devices({.log = &log});
+  void* const kept = devices.allocate(100, device(0));
+  void* const gone = devices.allocate(20, device(0));
+  log.clear();
+  devices.free(gone, 20, device(0));
+  auto const memory = log.memory();
+  REQUIRE(memory.size() == 2);
+  CHECK((memory[0].bytes == 120 && memory[1].bytes == 100));
+  CHECK(memory[0].time <= memory[1].time);
+  devices.free(kept, 100, device(0));
 }
 
 TEST_CASE("the trace of an idle ring is empty", "[io][trace]") {

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/io/trace.hh"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
+#include "nntile/graph/device_times.hh"
+#include "nntile/graph/places.hh"
 #include "nntile/graph/profile.hh"
 #include "nntile/io/json.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/disk_runtimes.hh"
+#include "tests/support/tiny_gpt.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -76,4 +85,119 @@ TEST_CASE("a profile adds up runs by op", "[io][trace]") {
   CHECK(profile.rows()[0].tasks == 4);
   CHECK(std::lround(profile.busy() * 1e9) == 7000);
   CHECK(std::lround(profile.elapsed() * 1e9) == 8000);
+}
+
+namespace {
+
+struct Bytes {
+  std::map<std::string, std::int64_t> copied;         // by "from to"
+  std::map<std::string, std::int64_t> most, counted;  // of counters
+  std::map<std::string, int> rows;
+};
+/// What a trace says of copies and memory.
+Bytes bytes_in(std::string const& text) {
+  Bytes bytes;
+  auto const events = *io::parse_json(text, "trace")["traceEvents"].as<std::vector<io::JsonView>>();
+  for (io::JsonView const& event : events) {
+    std::string const phase = *event["ph"].as<std::string>();
+    std::string const name = *event["name"].as<std::string>();
+    auto const args = event["args"];
+    if (phase == "M") ++bytes.rows[*args["name"].as<std::string>()];
+    if (phase == "X" && name.starts_with("copy"))
+      bytes.copied[*args["from"].as<std::string>() + " to " + *args["to"].as<std::string>()] +=
+          *args["bytes"].as<std::int64_t>();
+    if (phase != "C") continue;
+    auto const value = *args["bytes"].as<std::int64_t>();
+    CHECK(value >= 0);
+    bytes.most[name] = std::max(bytes.most[name], value);
+    ++bytes.counted[name];
+  }
+  return bytes;
+}
+
+/// The times of a step, and what its trace shows: the copies that its plan says, in bytes.
+struct TracedStep {
+  std::vector<TaskTime> times;
+  Bytes seen;
+};
+template <class Run> TracedStep traced_step(Run& run, DeviceLog& log) {
+  run.bind(1);
+  log.clear();
+  run.step.execute();
+  Plan const& plan = run.step.plan();
+  auto times = with_device_times(plan, run.step.times(), log);
+  Bytes seen = bytes_in(io::trace_text(plan, times));
+  std::map<std::string, std::int64_t> planned;
+  for (PlaceTraffic const& traffic : place_traffic(plan))
+    planned[to_string(traffic.from) + " to " + to_string(traffic.to)] = traffic.bytes;
+  CHECK(seen.copied == planned);
+  return {std::move(times), std::move(seen)};
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("the trace of a run on a device has its copies and its memory",
+                        "[io][trace]", DeviceRuntimes) {
+  TinyGptGraph const of;
+  PlanOptions options{.tile = 64};
+  options.place = {{.role = Role::state},
+                   {.role = Role::parameter},
+                   {.role = Role::input},
+                   {.place = device(0)}};
+  MemoryReport const whole = Plan(of.graph, options).memory({0, device(0)});
+  options.capacity = {{device(0), whole.stored + whole.arena * 2 / 5}};
+  DeviceLog log;
+  TestType runtime(RuntimeOptions{.workers = 1}, testing::EmulatedOptions{.log = &log});
+  TinyGptRun<TestType> run(runtime, of, options, {.trace = true});
+  auto const [times, seen] = traced_step(run, log);
+  for (std::size_t t = 0; t < times.size(); ++t) CHECK(times[t].end >= times[t].begin);
+  CHECK(seen.copied.size() == 2);
+  CHECK(seen.rows.at("stream of device 0") == 1);
+  CHECK(seen.rows.at("copies of device 0") == 1);
+  MemoryReport const memory = run.step.plan().memory({0, device(0)});
+  CHECK(seen.most.at("arena of device 0") <= memory.arena);
+  CHECK(seen.most.at("arena of device 0") > memory.arena / 2);
+  CHECK(seen.counted.at("arena of device 0") > 10);
+}
+
+TEMPLATE_LIST_TEST_CASE("the trace of a run with a disk has its copies", "[io][trace]",
+                        DiskRuntimes) {
+  TinyGptGraph const of;
+  PlanOptions const options{.tile = 64,
+                            .place = {{.role = Role::state, .place = disk}, {.place = device(0)}}};
+  DeviceLog log;
+  TestType runtime(RuntimeOptions{.workers = 1}, DiskOptions{.capacity = 1 << 24, .log = &log},
+                   testing::EmulatedOptions{.log = &log});
+  TinyGptRun<TestType> run(runtime, of, options, {.trace = true});
+  auto const [times, seen] = traced_step(run, log);
+  for (TaskTime const& time : times) CHECK(time.end != 0);
+  CHECK(seen.copied.at("host to disk") != 0);
+  CHECK(seen.copied.at("disk to host") != 0);
+  CHECK(seen.rows.at("copies of disk") == 1);
+  CHECK(seen.rows.at("copies of device 0") == 1);
+}
+
+TEST_CASE("every task of a run has a time, and those of a stream do not overlap", "[io][trace]") {
+  TinyGptGraph const of;
+  PlanOptions options{.tile = 64, .place = {{.role = Role::state}, {.place = device(0)}}};
+  DeviceLog log;
+  using R = SerialOn<testing::EmulatedDevice>;
+  R runtime(RuntimeOptions{},
+            testing::EmulatedOptions{.seed = 3, .longest_delay_ns = 5'000, .log = &log});
+  TinyGptRun<R> run(runtime, of, options, {.trace = true});
+  run.bind(1);
+  log.clear();
+  run.step.execute();
+  auto const times = with_device_times(run.step.plan(), run.step.times(), log);
+  std::map<std::uint64_t, std::vector<TaskTime>> threads;
+  for (TaskTime const& time : times) {
+    CHECK(time.end != 0);
+    threads[time.thread].push_back(time);
+  }
+  CHECK(threads.size() >= 2);
+  for (auto& [thread, tasks] : threads) {
+    std::sort(tasks.begin(), tasks.end(),
+              [](TaskTime const& a, TaskTime const& b) { return a.begin < b.begin; });
+    for (std::size_t i = 1; i < tasks.size(); ++i) CHECK(tasks[i].begin >= tasks[i - 1].end);
+  }
 }

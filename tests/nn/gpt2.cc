@@ -2,6 +2,8 @@
 #include "nntile/nn/gpt2.hh"
 
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "nntile/graph/compile.hh"
 #include "nntile/nn/optim.hh"
@@ -35,6 +37,31 @@ TEST_CASE("parameters have Hugging Face's names and file shapes", "[nn][gpt2]") 
   for (char const* name :
        {"wpe.weight", "h.3.ln_1.weight", "h.3.ln_2.bias", "ln_f.weight", "ln_f.bias"})
     CHECK(bool(graph.find(name)));
+}
+
+TEST_CASE("a rule by name takes all that a layer computes along", "[nn][gpt2]") {
+  TinyGptGraph const of(
+      {.config = {.vocab = 96, .positions = 128, .width = 128, .layers = 2, .heads = 2}});
+  Plan const plan(of.graph, {.tile = 0,
+                             .place = {{.tensors = "h.1.*", .place = device(1)},
+                                       {.tensors = "optim.*h.1.*", .place = device(1)},
+                                       {.place = device(0)}}});
+  std::map<std::string, int> first, second;
+  for (PlannedTask const& task : plan.tasks()) {
+    std::string const name = plan.kernels()[task.kernel].name;
+    ++(task.location.place == device(1) ? second : first)[name];
+  }
+  // A layer of two on each; the gradient of what the last one gives begins at its device.
+  CHECK(second["attention"] == 1);
+  CHECK(second["attention_backward"] == 1);
+  CHECK(second["gelutanh_backward"] == 1);
+  CHECK(second["layer_norm_backward"] == 3);
+  CHECK(second["adamw_step"] == 16);
+  CHECK(first["attention"] == 1);
+  CHECK(first["layer_norm_backward"] == 2);
+  CHECK(first["adamw_step"] == 20);
+  MemoryReport const one = plan.memory({0, device(0)}), other = plan.memory({0, device(1)});
+  CHECK(other.arena > one.arena / 2);
 }
 
 TEST_CASE("a sequence longer than the positions is refused", "[nn][gpt2]") {

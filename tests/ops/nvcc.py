@@ -3,12 +3,15 @@
 """Compiles CUDA sources; skipped where there is no nvcc. No GPU is needed.
 
 usage: nvcc.py ROOT SOURCE                a test's
-       nvcc.py --kernels TARGET REPORT... kernels of the library, by what nvcc said of them: none may
-                                          warn or spill; prints what each needs of registers
+       nvcc.py --kernels NVCC TARGET REPORT...
+                                          kernels of the library, by what nvcc said of them: none may
+                                          warn or spill, nor take more registers than the table of
+                                          this version says; prints what each file needs of them
        nvcc.py --table LAUNCHES ROOT SOURCE...
                                           the same for each target, with the occupancy of each kernel:
                                           LAUNCHES is what the emulator notes of its launches, by
-                                          NNTILE_SIMT_LAUNCHES=LAUNCHES test_ops '[simt]'
+                                          NNTILE_SIMT_LAUNCHES=LAUNCHES test_ops '[simt],[simt_edges]'
+                                          Its output is kept as nvcc_VERSION.txt beside this file.
 """
 import concurrent.futures
 import os
@@ -38,7 +41,7 @@ def compile_one(nvcc, root, source, flags):
 
 def version_of(nvcc):
     version = subprocess.run([nvcc, "--version"], check=True, capture_output=True, text=True)
-    return re.search("release .*", version.stdout)[0]
+    return re.search(r"release .*, V([\d.]+)", version.stdout)[1]
 
 
 def compile_all(nvcc, root, sources, target):
@@ -72,56 +75,95 @@ def blocks_at_once(registers, threads, shared, shared_kib):
                shared_kib * 1024 // (shared + RESERVED))
 
 
-def print_table(nvcc, launches, root, sources):
+def launches_in(file):
+    """What the emulator noted: {kernel: (threads of a block, most bytes of shared memory)}."""
     shapes = {}
-    with open(launches, encoding="utf-8") as file:
-        for line in file:
+    with open(file, encoding="utf-8") as lines:
+        for line in lines:
             name, threads, shared = line.split()
             name = demangled(name, "-t").strip()
             shapes[name] = (int(threads), max(int(shared), shapes.get(name, (0, 0))[1]))
-    print(f"# tests/ops/nvcc.py --table; nvcc {version_of(nvcc)}\n"
-          "# registers a thread, threads and bytes of shared memory a block, blocks that a multiprocessor\n"
-          "# has at once, and the share of its threads that they are; no kernel spills, nothing warns")
+    return shapes
+
+
+def print_table(nvcc, launches, root, sources):
+    shapes = launches_in(launches)
+    needs = {}  # {kernel: {target: registers}}
     failed = False
-    for target, shared_kib in TARGETS.items():
-        print(f"\n{target}\n{'kernel':72} registers threads shared blocks occupancy")
+    for target in TARGETS:
         for source, result in zip(sources, compile_all(nvcc, root, sources, target)):
             if result.returncode != 0:
-                print(f"{os.path.basename(source)}: does not compile\n{result.stdout}")
+                print(f"{target}: {os.path.basename(source)} does not compile\n{result.stdout}")
                 failed = True
                 continue
-            for name, (registers, spilt) in sorted(resources(result.stdout).items()):
-                failed = failed or spilt > 0
-                threads, shared = shapes.get(name, (0, 0))
-                blocks = blocks_at_once(registers, threads, shared, shared_kib) if threads else 0
-                print(f"{name:72} {registers:9} {threads or '?':>7} {shared:6} {blocks or '?':>6} "
-                      f"{100 * blocks * threads // THREADS:8}%" + (f" {spilt} bytes spilt" if spilt else ""))
+            for name, (registers, spilt) in resources(result.stdout).items():
+                needs.setdefault(name, {})[target] = registers
+                if spilt > 0:
+                    print(f"{target}: {name}: {spilt} bytes spilt")
+                    failed = True
+    width = max(map(len, needs), default=0)
+    print(f"# tests/ops/nvcc.py --table; nvcc {version_of(nvcc)}; no kernel spills, nothing warns\n"
+          "# threads and bytes of shared memory a block, and for each target: registers a thread, blocks that a\n"
+          "# multiprocessor has at once, and the share of its threads that they are\n"
+          f"{'kernel':{width}} threads shared" + "".join(f" {target:>7} blocks share" for target in TARGETS))
+    for name, registers in sorted(needs.items()):
+        threads, shared = shapes.get(name, (0, 0))
+        line = f"{name:{width}} {threads or '?':>7} {shared:6}"
+        for target, shared_kib in TARGETS.items():
+            taken = registers.get(target)
+            blocks = blocks_at_once(taken, threads, shared, shared_kib) if taken and threads else 0
+            line += f" {taken or '?':>7} {blocks or '?':>6} {100 * blocks * threads // THREADS:4}%"
+        print(line)
     return 1 if failed else 0
 
 
-def check_kernels(target, reports):
+def kept_table(version, target):
+    """Registers of each kernel by the table that was kept of this version; None without one."""
+    file = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"nvcc_{version}.txt")
+    if not os.path.exists(file):
+        return None
+    with open(file, encoding="utf-8") as table:
+        rows = [line.split() for line in table if not line.startswith("#")]
+    columns = rows[0][3:]
+    if target not in columns:
+        return None
+    back = columns.index(target) - len(columns)
+    return {" ".join(row[:1 - len(rows[0])]): int(row[back]) for row in rows[1:]}
+
+
+def check_kernels(nvcc, target, reports):
+    version = version_of(nvcc)
+    kept = kept_table(version, target)
+    if kept is None:
+        print(f"there is no table of nvcc {version} for {target}: registers are compared with none")
     failed = False
     for report in reports:
         with open(report, encoding="utf-8") as file:
             text = file.read()
-        spills = [int(n) for n in re.findall(r"(\d+) bytes spill stores", text)]
-        registers = [int(n) for n in re.findall(r"Used (\d+) registers", text)]
-        if not registers:
+        kernels = resources(text)
+        if not kernels:
             sys.exit(f"{report}: names no kernel")
+        registers = [needed for needed, _ in kernels.values()]
+        spills = max(spilt for _, spilt in kernels.values())
         print(f"{os.path.basename(report):20} {target}: {len(registers):3} kernels, {min(registers)} to "
-              f"{max(registers)} registers, {max(spills)} bytes spilt")
+              f"{max(registers)} registers, {spills} bytes spilt")
         if "warning" in text:
             print(text)
-        failed = failed or max(spills) > 0 or "warning" in text
+        failed = failed or spills > 0 or "warning" in text
+        for name, (needed, _) in kernels.items() if kept is not None else ():
+            if needed > kept.get(name, 0):
+                print(f"{name}: {needed} registers, and {kept.get(name, 'none')} in nvcc_{version}.txt: spare "
+                      "some, or renew it by --table")
+                failed = True
     return 1 if failed else 0
 
 
 def main(arguments):
     if arguments[0] == "--kernels":
-        if not arguments[2:]:
+        if not arguments[3:]:
             print("skipped: nntile_cuda is not built: there is no nvcc, or no CUDA to link with")
             return 77
-        return check_kernels(arguments[1], arguments[2:])
+        return check_kernels(arguments[1], arguments[2], arguments[3:])
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         print("skipped: there is no nvcc")

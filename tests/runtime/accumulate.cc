@@ -11,6 +11,7 @@
 
 #include "nntile/runtime/engine/engine.hh"
 #include "nntile/runtime/ring/ring.hh"
+#include "tests/runtime/gate.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/runtimes.hh"
 
@@ -18,20 +19,7 @@ namespace {
 
 using namespace nntile;
 
-/// A token that the test completes, and whether tasks met.
-struct Gate {
-  Completion token;
-  std::atomic<bool> open{false};
-};
-
-constexpr Codelet wait_codelet{"wait", nullptr, nullptr,
-                               +[](KernelCall const& call, Completion token) noexcept -> Status {
-                                 Gate* gate;
-                                 std::memcpy(&gate, call.arguments, sizeof gate);
-                                 gate->token = token;
-                                 gate->open = true;
-                                 return {};
-                               }};
+using test::Gate, test::wait_codelet;
 
 /// buffer 0 += the argument.
 constexpr Codelet add_codelet{"add", +[](KernelCall const& call) noexcept -> Status {

@@ -10,16 +10,12 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <vector>
 
-#include "nntile/runtime/engine/nest.hh"
-#include "nntile/runtime/ring/nest.hh"
-#include "nntile/runtime/serial/nest.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
-#include "tests/support/runtimes.hh"
+#include "tests/support/nesting.hh"
 #include "tests/support/sanitized.hh"
 #include "tests/support/skip.hh"
 
@@ -29,11 +25,6 @@ using namespace nntile::test;
 namespace {
 
 using Handle = DataHandle;
-using NestingRuntimes = std::tuple<Serial, DynamicRing, Threads, Ring>;
-
-constexpr Use<Handle> reading(Handle handle) { return {handle, Access::read}; }
-constexpr Use<Handle> writing(Handle handle) { return {handle, Access::write}; }
-constexpr Use<Handle> updating(Handle handle) { return {handle, Access::update}; }
 
 template <class Submitter> Event put(Submitter& submitter, Handle handle, long value) {
   return submit(submitter, put_codelet, {writing(handle)}, value);
@@ -303,6 +294,37 @@ TEMPLATE_LIST_TEST_CASE("a Nested is refused behind its body, elsewhere, and ins
     CHECK(contains(later, "has returned"));
     CHECK(was_done);
     CHECK(read(runtime, a) == 3);
+  });
+}
+
+TEMPLATE_LIST_TEST_CASE("the driver may look at a task inside another, and waits for it in vain",
+                        "[runtime][nesting]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    static constexpr bool ring =
+        !std::same_as<TestType, Serial> && !std::same_as<TestType, Threads>;
+    static constexpr int rounds = 300;  // of few slots, which are used again meanwhile
+    Handle const a = cell(runtime, 1);
+    std::atomic<std::uint64_t> newest = 0, first = 0;
+    Event const outer = runtime.orchestrate(
+        [&, a](auto& nested) {
+          for (int round = 0; round < rounds; ++round) {
+            Event const event = submit(nested, step_codelet, {updating(a)}, 1);
+            if (round == 0) first = event.sequence;
+            newest = event.sequence;
+            nested.wait(event);
+          }
+        },
+        updating(a));
+    while (first == 0) (void)runtime.done(outer);
+    auto const inner = [&](std::uint64_t sequence) { return Event{outer.runtime, sequence}; };
+    while (!runtime.done(outer)) {
+      CHECK_THROWS_AS(runtime.wait(inner(newest)), LifetimeError);
+      if (ring) (void)runtime.done(inner(newest));
+    }
+    if (ring) CHECK(runtime.done(inner(first)));
+    CHECK(contains(message_of<LifetimeError>([&] { runtime.wait(inner(first)); }),
+                   ring ? "its body alone may wait for it" : "was never given by this runtime"));
+    runtime.wait_all();
   });
 }
 

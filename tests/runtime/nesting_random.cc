@@ -19,8 +19,23 @@
 using namespace nntile;
 using namespace nntile::test;
 
+namespace {
+
+/// Domains and heaps of bodies are as small as can be, and nearly all of them grow; the ids of some
+/// wrap.
+struct TinyChildPolicy : RingPolicy {
+  struct Sizes : RingSizes {
+    static constexpr std::uint32_t child_window = 2;
+    static constexpr std::uint32_t larger_child_window = 8;
+    static constexpr std::size_t child_heap_bytes = 64;
+    static constexpr std::uint64_t first_sequence = (std::uint64_t{1} << 32) - 20;
+  };
+};
+
+}  // namespace
+
 TEMPLATE_TEST_CASE("random programs whose tasks submit leave what one task at a time leaves",
-                   "[runtime][nesting]", Serial, Threads, Ring) {
+                   "[runtime][nesting]", Serial, Threads, Ring, BasicRing<TinyChildPolicy>) {
   char const* const asked = std::getenv("NNTILE_NESTED");
   std::uint64_t const programs = asked != nullptr ? std::strtoull(asked, nullptr, 10)
                                  : sanitized      ? 40

@@ -17,6 +17,7 @@
 #include "nntile/runtime/regions.hh"
 #include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/serial/nest.hh"
+#include "tests/runtime/gate.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/runtimes.hh"
@@ -32,20 +33,8 @@ constexpr Access unordered = Access::unordered;
 using Threaded = std::tuple<test::Threads, test::DynamicRing, Ring>;
 using All = std::tuple<Serial, test::Threads, test::DynamicRing, Ring>;
 
-/// A token that the test completes.
-struct Gate {
-  Completion token;
-  std::atomic<bool> open{false};
-};
+using test::Gate, test::wait_codelet;
 
-constexpr Codelet wait_codelet{"wait", nullptr, nullptr,
-                               +[](KernelCall const& call, Completion token) noexcept -> Status {
-                                 Gate* gate;
-                                 std::memcpy(&gate, call.arguments, sizeof gate);
-                                 gate->token = token;
-                                 gate->open = true;
-                                 return {};
-                               }};
 /// byte `argument` of buffer 0 = argument.
 constexpr Codelet set_codelet{"set", +[](KernelCall const& call) noexcept -> Status {
                                 std::int64_t at;

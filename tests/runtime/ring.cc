@@ -32,6 +32,7 @@ struct SmallPolicy : RingPolicy {
     static constexpr std::uint32_t timed_every = 1;
     static constexpr std::int64_t tiny_ns = std::int64_t{1} << 40;
     static constexpr std::uint32_t most_rounds = 32;
+    static constexpr std::uint32_t most_kept = 1;  // every task lets another go before it
     static constexpr std::uint32_t deque = 2;
     static constexpr std::uint32_t argument_bytes = 8192;
     static constexpr std::uint64_t first_sequence = (std::uint64_t{1} << 32) - 1000;

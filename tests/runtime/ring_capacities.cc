@@ -125,6 +125,22 @@ TEST_CASE("with room for operands and arguments tasks take none", "[runtime][rin
   CHECK(ring.stats().growths.operands > 0);
 }
 
+TEST_CASE("tasks whose operands fit into a slot need no room of their own",
+          "[runtime][ring_capacities]") {
+  static constexpr std::size_t fit = detail::ring::Payload::inline_operands;
+  std::size_t const operands = fit + GENERATE(0u, 1u);
+  Ring ring(workers(1), {.buffers = fit + 1, .tokens = 1});
+  auto const cells = cells_of(ring, operands);
+  std::vector<Use<DataHandle>> uses;
+  for (DataHandle const cell : cells) uses.push_back({cell, Access::update});
+  for (Codelet const* const codelet : {&noop_codelet, &end_codelet})
+    (void)ring.submit({codelet, uses, {}, {}, {}});
+  ring.wait_all();
+  RingGrowths const growths = ring.stats().growths;
+  CHECK((growths.operands == 0) == (operands == fit));
+  CHECK((growths.tokens == 0) == (operands == fit));
+}
+
 TEST_CASE("with room for operands there is room for all that they wait for",
           "[runtime][ring_capacities]") {
   constexpr std::size_t widest = 32;
@@ -269,6 +285,51 @@ TEST_CASE("with room for regions making them takes none", "[runtime][ring_capaci
     for (std::size_t i = 0; i < 4 * each; ++i) (void)ring.region(whole, {64 * i, 32, {}});
   }
   CHECK(ring.stats().growths.regions > first.regions);
+}
+
+TEST_CASE("with room for priorities, named workers and kinds they take none",
+          "[runtime][ring_capacities]") {
+  bool const kinds = GENERATE(false, true);
+  int const count = GENERATE(1, 3);
+  if (kinds && count == 1) return;
+  WorkerKinds const served = kinds ? WorkerKinds{.cube = 1, .vector = 1} : WorkerKinds{};
+  std::vector<int> names{-1, 0, count - 1};
+  if (kinds) names = {-1, any_of(WorkerKind::cpu), any_of(WorkerKind::cube), count - 1};
+  auto const growths = [&](RingCapacities const& capacities) {
+    Ring ring(workers(count), capacities, served);
+    auto const cells = cells_of(ring, 8);
+    AllocationCount const allocations;
+    for (int round = 0; round < 3; ++round)
+      for (int priority = -3; priority <= 6; ++priority)
+        for (int const name : names)
+          for (Codelet const* const codelet : {&sum_codelet, &end_codelet}) {
+            Use<DataHandle> const use{cells[static_cast<std::size_t>(priority + 3) % 8],
+                                      Access::update};
+            Hints const hints{.worker = name, .priority = priority};
+            long const one = 1;
+            (void)ring.submit({codelet, {&use, 1}, std::as_bytes(std::span(&one, 1)), hints, {}});
+            if (codelet == &end_codelet) ring.wait_all();
+          }
+    ring.wait_all();
+    RingGrowths const all = ring.stats().growths;
+    if (all.sum() == 0) CHECK(allocations.calls() == 0);
+    CHECK(all.sum() == all.queues);
+    return all.queues;
+  };
+  RingCapacities capacities{.priorities = 7,
+                            .named_workers = true,
+                            .buffers = 8,
+                            .argument_bytes = sizeof(long),
+                            .tokens = 1};
+  CHECK(growths(capacities) == 0);
+  capacities.priorities = 100;
+  CHECK(growths(capacities) == 0);
+  capacities.priorities = 3;
+  CHECK(growths(capacities) > 0);
+  capacities.priorities = 0;
+  capacities.named_workers = false;
+  // Of all workers, of two kinds but for the three queues that each ring of three keeps, inboxes.
+  CHECK(growths(capacities) == (kinds ? 7 + 2 * 8 - 3 + 1 : count == 1 ? 7 + 1 : 7 + 2));
 }
 
 TEST_CASE("a ring without capacities counts what it takes", "[runtime][ring_capacities]") {

@@ -164,9 +164,9 @@ TEST_CASE("a wait for an event of one domain waits for no other", "[runtime][rin
     CHECK(!a.done(kept));
     CHECK(!a.done(behind));
     token.complete({});
-    stage.root.wait(behind);  // the root's submitter may wait for any domain's
-    stage.root.wait(kept);    // its body may still be about to return
-    CHECK(a.done(kept));
+    a.wait(behind);
+    a.wait(kept);                  // its body may still be about to return
+    CHECK(stage.root.over(kept));  // the root's submitter may look, and waits for its own
     CHECK(stage.value(0) == 5);
   }
 }

@@ -152,6 +152,7 @@ struct Yard {
   }
   void flush(std::uint32_t) {}
   static bool should_wait(std::uint32_t, ReadyTask) { return false; }
+  static ReadyTask take_turns(std::uint32_t, ReadyTask kept) { return kept; }
   static void give(ReadyTask) {}
 
   void work(std::uint32_t self) { detail::ring::Worker<StepPolicy, Yard>(*this, self)(); }

@@ -22,6 +22,7 @@ struct TinyPolicy : RingPolicy {
     static constexpr std::uint32_t deque = 2;
     static constexpr std::uint32_t argument_bytes = 256;
     static constexpr std::uint32_t flights = 2;
+    static constexpr std::uint32_t most_kept = 1;  // every task lets another go before it
     static constexpr std::uint64_t first_sequence = (std::uint64_t{1} << 32) - 5;
   };
 };

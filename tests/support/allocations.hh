@@ -29,6 +29,18 @@ struct LargeAllocation {
 /// The number-th since the process began, which is one of the last 64.
 LargeAllocation large_allocation(std::size_t number);
 
+/// Bytes that are on the heap at a time, of those that were allocated since the watch began.
+struct HeapBytes {
+  std::size_t buffers = 0;  // of posix_memalign, as asked for
+  std::size_t others = 0;   // of all else, as malloc rounds them up
+};
+/// From now on; false where that cannot be done.
+bool watch_heap();
+HeapBytes heap_bytes();
+/// The most of each since the watch began, or since `others` were last begun anew.
+HeapBytes heap_peak();
+void begin_heap_peak();
+
 /// What was allocated since this object was made, by any thread.
 class AllocationCount {
  public:

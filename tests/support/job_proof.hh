@@ -71,13 +71,13 @@ class JobProof {
   }
 
   /// The buffer that a tile has of itself; values that are sent again have more.
-  static BufferId tile_of(Plan const& plan, BufferId buffer) {
+  BufferId tile_of(Plan const& plan, BufferId buffer) const {
     PlannedBuffer const& its = plan.buffers()[buffer];
-    return plan.tensors()[its.tensor].first_buffer + its.tile;
+    return whole_.buffer_of(its.tensor, its.tile);
   }
   BufferId tile_of(At at, BufferId buffer) const { return tile_of(parts_[at.rank], buffer); }
   /// What a task of an op does, in bytes: the same on every rank that runs it.
-  static std::string key(Plan const& plan, PlannedTask const& task) {
+  std::string key(Plan const& plan, PlannedTask const& task) const {
     std::string key = concat(task.node, " ", plan.kernels()[task.kernel].name, " ");
     for (Use<BufferId> const& use : plan.uses(task))
       key += concat(tile_of(plan, use.handle), " ", name_of(use.access), " ");
@@ -144,7 +144,8 @@ class JobProof {
     for (std::size_t r = 0; r < parts_.size(); ++r) {
       numbers_.emplace_back(parts_[r].tasks().size(), none);
       for (BufferId b = 0; b < parts_[r].buffers().size(); ++b)
-        if (is_home(r, b) && given(parts_[r], b)) held_[r][holder(r, b)] = {b, none};
+        if (is_home(r, b) && given(parts_[r], b))
+          held_[r][holder(r, b)] = {tile_of(parts_[r], b), none};
     }
     std::vector<std::size_t> at(parts_.size());
     for (bool moved = true; moved;) {
@@ -167,9 +168,11 @@ class JobProof {
       bool const lasts = !whole_.data().in_arena(b) && (last[b] != none || given(whole_, b));
       bool stored = !lasts;
       for (std::size_t r = 0; lasts && r < parts_.size(); ++r) {
-        if (!is_home(r, b)) continue;
+        PlannedBuffer const& its = whole_.buffers()[b];
+        BufferId const own = parts_[r].buffer_of(its.tensor, its.tile);
+        if (own == no_id || !is_home(r, own)) continue;
         stored = true;
-        if (!(held_[r][holder(r, b)] == Value{b, last[b]}))
+        if (!(held_[r][holder(r, own)] == Value{b, last[b]}))
           fail("rank ", r, " has not the last value of buffer ", b, ", which it stores");
       }
       if (!stored) fail("no rank stores buffer ", b);
@@ -313,16 +316,20 @@ inline std::vector<Plan> parts_of(LogicalGraph const& graph, PlanOptions const& 
   return parts;
 }
 
-/// The first rank whose part differs where it is planned from a thin job; "" where there is none.
+/// The first rank whose part differs where it is planned from a thin job, or from one without the
+/// arguments of others; "" where there is none.
 inline std::string difference_of(LogicalGraph const& graph, PlanOptions const& options) {
   passes::MeshShape const mesh(options.mesh);
-  for (int rank = 0; rank < mesh.ranks(); ++rank) try {
-      PlanData const thin = detail::part_of(graph, options, mesh, rank, detail::PartOf::thin_job);
-      if (!(thin == detail::part_of(graph, options, mesh, rank, detail::PartOf::whole_job)))
-        return concat("rank ", rank, "'s part of a thin job is not that of the whole one");
-    } catch (passes::NotThin const&) {
-      break;
-    }
+  for (detail::PartOf const of : {detail::PartOf::thin_job, detail::PartOf::own_arguments})
+    for (int rank = 0; rank < mesh.ranks(); ++rank) try {
+        if (!(detail::part_of(graph, options, mesh, rank, of) ==
+              detail::part_of(graph, options, mesh, rank, detail::PartOf::whole_job)))
+          return concat("rank ", rank, "'s part of a ",
+                        of == detail::PartOf::thin_job ? "thin job" : "job of own arguments",
+                        " is not that of the whole one");
+      } catch (passes::NotThin const&) {
+        break;
+      }
   return {};
 }
 

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nntile/graph/compile.hh"
@@ -19,6 +21,7 @@ struct TinyGpt {
   Index seq = 128;
   Index batch = 2;
   double clip = 1;
+  int accumulate = 1;  // micro-batches of a step
   Numerics numerics = {};
 };
 
@@ -28,7 +31,10 @@ struct TinyGptGraph {
       : sizes(given),
         graph("tiny", sizes.numerics),
         model(graph, sizes.config),
-        step(model, {.seq = sizes.seq, .batch = sizes.batch, .adamw = {.clip = sizes.clip}}) {}
+        step(model, {.seq = sizes.seq,
+                     .batch = sizes.batch,
+                     .accumulate = sizes.accumulate,
+                     .adamw = {.clip = sizes.clip}}) {}
 
   TinyGpt sizes;
   LogicalGraph graph;
@@ -57,10 +63,13 @@ template <Runtime R> class TinyGptRun {
   TinyGptRun(R& runtime, TinyGptGraph const& of, PlanOptions const& options,
              BindOptions const& bind = {})
       : of_(of), store(runtime), step(compile(of.graph, store, options, bind)) {
-    LogicalGraph init("init");
-    nn::initialize(init, of.step, 1);
-    compile(init, store, {.tile = options.tile}, bind).execute();  // it lacks the axes of batches
-    store.template write<Index>("positions", of.step.position_values());
+    initialize(options.tile, bind);
+  }
+  /// A plan that several runs share.
+  TinyGptRun(R& runtime, TinyGptGraph const& of, std::shared_ptr<Plan const> plan,
+             BindOptions const& bind = {})
+      : of_(of), store(runtime), step(detail::bind(of.graph, std::move(plan), store, bind)) {
+    initialize(step.plan().tile(), bind);
   }
 
   void bind(int number) {
@@ -87,6 +96,13 @@ template <Runtime R> class TinyGptRun {
   }
 
  private:
+  void initialize(Index tile, BindOptions const& bind) {
+    LogicalGraph init("init");
+    nn::initialize(init, of_.step, 1);
+    compile(init, store, {.tile = tile}, bind).execute();  // it lacks the axes of batches
+    store.template write<Index>("positions", of_.step.position_values());
+  }
+
   TinyGptGraph const& of_;
 
  public:

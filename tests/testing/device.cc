@@ -59,9 +59,9 @@ TEMPLATE_LIST_TEST_CASE("the host locks no memory of a device, and is told to co
   for (Access const access : {Access::read, Access::write, Access::update})
     CHECK(says<ValueError>([&] { (void)runtime.lock(there, access); }, "lives on device 0",
                            "copy_codelet"));
-  auto const pinned = runtime.allocate(sizeof(long), {Place::Kind::pinned});
-  runtime.lock(pinned, Access::write);
-  runtime.unlock(pinned);
+  auto const reached = runtime.allocate(sizeof(long), pinned);
+  runtime.lock(reached, Access::write);
+  runtime.unlock(reached);
 }
 
 TEMPLATE_LIST_TEST_CASE("a place that a runtime with devices lacks is refused", "[testing][device]",
@@ -196,9 +196,8 @@ TEMPLATE_LIST_TEST_CASE("programs replay on devices", "[testing][device]", Repla
   CHECK(read(runtime, bindings[0]) == 364);
 }
 
-using Ahead = std::tuple<EngineOn<EmulatedDevice>>;
 TEMPLATE_LIST_TEST_CASE("tasks of a stream are launched before those before them have ended",
-                        "[testing][device]", Ahead) {
+                        "[testing][device]", DeviceRuntimes) {
   TestType runtime(RuntimeOptions{});
   auto const there = runtime.allocate(sizeof(long), on(0)), result = cell(runtime);
   std::atomic<bool> open{false};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <type_traits>
 #include <vector>
 
 #include "tests/support/catch.hh"
@@ -47,8 +48,9 @@ TEMPLATE_LIST_TEST_CASE("random programs on devices leave what the host alone le
     std::vector<Place> places{host, pinned};
     for (int i = 0; i < devices; ++i) places.push_back(device(i));
     auto const steps = draw_steps(seed, devices + 2, seed % 4 == 1 ? 5 : 0);
+    bool const alone = std::is_same_v<TestType, SerialOn<testing::EmulatedDevice>>;
     TestType runtime(
-        RuntimeOptions{},
+        RuntimeOptions{.workers = alone ? 1 : 1 + program / 3 % 2},
         EmulatedOptions{
             .devices = devices, .seed = seed, .longest_delay_ns = 20'000, .fault = fault});
     Outcome const got = run_steps(runtime, steps, places);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Virtual time of emulated devices: by hand, and against the simulator of plans.
 #include <cstdio>
+#include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "nntile/graph/simulate_places.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
-#include "tests/support/device_runtimes.hh"
+#include "tests/support/disk_runtimes.hh"
 #include "tests/support/sanitized.hh"
 #include "tests/support/tiny_gpt.hh"
 
@@ -27,13 +29,17 @@ PlacesModel model_of(double link_bandwidth) {
           .device = {.workers = 1, .peak = 50e9, .bandwidth = 3e9, .task_overhead = 3e-6},
           .link = {.latency = 5e-6, .bandwidth = link_bandwidth}};
 }
-/// `mixed`: the host computes what needs its share of the tensors.
+/// `mixed`: the host computes what needs its share of the tensors; `disk_bandwidth`: the states
+/// live on a disk.
 struct Case {
   double link_bandwidth, share;
   bool mixed = false, replay = true;
+  double disk_bandwidth = 0;
 };
 PlanOptions options_of(LogicalGraph const& graph, Case const& of) {
   PlanOptions options{.tile = 64, .place = {{.place = device(0)}}};
+  if (of.disk_bandwidth != 0)
+    options.place.insert(options.place.begin(), {.role = Role::state, .place = disk});
   if (of.mixed) options.place.insert(options.place.begin(), {.tensors = "h.0.mlp*"});
   MemoryReport const memory = Plan(graph, options).memory({0, device(0)});
   auto const arena = static_cast<double>(memory.arena);
@@ -41,29 +47,42 @@ PlanOptions options_of(LogicalGraph const& graph, Case const& of) {
   return options;
 }
 
+template <class R>
+constexpr bool has_disk = DiskDevice<std::remove_cvref_t<decltype(std::declval<R&>().device())>>;
+
 /// Seconds of a training step of the tiny GPT: on devices, and simulated.
 struct Step {
-  double took, simulated, copying, on_host;
+  double took, simulated, copying, on_host, on_disk;
 };
 template <class R> Step step(Case const& what) {
   TinyGptGraph const of;
-  PlacesModel const model = model_of(what.link_bandwidth);
-  testing::Timed<R> runtime(
-      RuntimeOptions{.workers = 1},
-      EmulatedOptions{
-          .machine = model.device, .host = model.host, .link = model.link, .virtual_order = true});
+  PlacesModel model = model_of(what.link_bandwidth);
+  EmulatedOptions const options{
+      .machine = model.device, .host = model.host, .link = model.link, .virtual_order = true};
+  std::optional<testing::Timed<R>> made;
+  if constexpr (has_disk<R>) {
+    model.disk = {.latency = 20e-6, .bandwidth = what.disk_bandwidth};
+    made.emplace(RuntimeOptions{.workers = 1}, DiskOptions{.capacity = 1 << 24}, options,
+                 model.disk);
+  } else {
+    made.emplace(RuntimeOptions{.workers = 1}, options);
+  }
+  testing::Timed<R>& runtime = *made;
   TinyGptRun run(runtime, of, options_of(of.graph, what), {.replay = what.replay});
   PlacesSimulation const expected = simulate(run.step.plan(), model);
   run.bind(1);
   double const begin = runtime.device().clock().wait_all();
   run.step.execute();
-  Step step{runtime.device().clock().wait_all() - begin, expected.elapsed, 0, 0};
+  Step step{runtime.device().clock().wait_all() - begin, expected.elapsed, 0, 0, 0};
   for (PlaceSimulation const& place : expected.places)
-    (place.place == host ? step.on_host : step.copying) +=
-        place.place == host ? place.computing : place.copying;
+    (place.place == host   ? step.on_host
+     : place.place == disk ? step.on_disk
+                           : step.copying) += place.place == host ? place.computing : place.copying;
   return step;
 }
-template <class R> constexpr bool in_order = std::is_same_v<R, SerialOn<testing::EmulatedDevice>>;
+template <class R>
+constexpr bool in_order = std::is_same_v<R, SerialOn<testing::EmulatedDevice>> ||
+                          std::is_same_v<R, SerialOn<EmulatedWithDisk>>;
 
 }  // namespace
 
@@ -108,6 +127,19 @@ TEMPLATE_LIST_TEST_CASE("eviction costs what the plan says", "[testing][device_t
       CHECK(whole.took == Approx(whole.simulated).epsilon(0.001));
       CHECK(cramped.took == Approx(cramped.simulated).epsilon(in_order<TestType> ? 0.05 : 0.02));
       if (bandwidth < 0.5e9) CHECK(cramped.took > 1.4 * whole.took);
+    }
+}
+
+TEMPLATE_LIST_TEST_CASE("a disk costs what the plan says", "[testing][device_time]", DiskRuntimes) {
+  for (double const bandwidth : {2e9, 0.05e9})
+    for (bool const replay : {false, true}) {
+      if (replay && !ReplayingRuntime<TestType>) continue;
+      if (sanitized && (replay || bandwidth == 2e9)) continue;
+      Step const of = step<TestType>({0.5e9, 1, false, replay, bandwidth});
+      INFO(bandwidth << " bytes/s: " << of.took << " s, and simulated " << of.simulated
+                     << " s, of which the disk " << of.on_disk << " s");
+      CHECK(of.on_disk > (bandwidth < 1e9 ? 0.5 : 0.05) * of.simulated);
+      CHECK(of.took == Approx(of.simulated).epsilon(in_order<TestType> ? 0.05 : 0.02));
     }
 }
 

@@ -98,6 +98,58 @@ Transcript gelu_of_gemm(std::vector<float>& result) {
   return runtime.transcript();
 }
 
+/// Adds 1 to both bytes of a strided region, which are 8 apart, and the number of the call.
+Status raise(KernelCall const& call) noexcept {
+  auto* const bytes = static_cast<unsigned char*>(call.buffers[0]);
+  for (int i : {0, 8}) bytes[i] = static_cast<unsigned char>(2 * bytes[i] + 1);
+  return {};
+}
+Status wrong_raise(KernelCall const& call) noexcept {
+  static_cast<unsigned char*>(call.buffers[0])[8] ^= 1;
+  return raise(call);
+}
+constexpr Codelet raise_codelet{"raise", raise}, wrong_raise_codelet{"raise", wrong_raise};
+std::vector<io::NamedCodelet> const with_raise{
+    {"a step", &step_codelet}, {"join%", &join_codelet}, {"raise", &raise_codelet}};
+
+/// Counters of 8 bytes, 0 to 3, in one buffer: a region each, and one of a byte of 2 and of 3.
+template <class R> Transcript regions_of(R& runtime) {
+  auto const whole = runtime.allocate(32), other = runtime.allocate(8);
+  auto const half = runtime.region(whole, {16, 16, {}});
+  auto const a = runtime.region(whole, {0, 8, {}}), b = runtime.region(whole, {8, 8, {}}),
+             c = runtime.region(half, {0, 8, {}}), d = runtime.region(half, {8, 8, {}}),
+             bytes = runtime.region(half, {3, 1, {{2, 8}}});
+  auto const put = [&](auto const& to, unsigned value) {
+    auto const span = runtime.lock(to, Access::write);
+    std::fill(span.begin(), span.end(), std::byte(value));
+    runtime.unlock(to);
+  };
+  put(a, 0);
+  put(b, 1);
+  put(half, 2);
+  put(other, 0);
+  using U = Use<typename R::Handle>;
+  auto const call = [&](Codelet const& codelet, auto... uses) {
+    U const list[] = {uses...};
+    return runtime.submit({&codelet, list, {}, {}, {"whole", 1}});
+  };
+  call(step_codelet, U{a, Access::update});                                         // 0
+  call(step_codelet, U{b, Access::update});                                         // 1
+  call(step_codelet, U{other, Access::update});                                     // 2
+  call(raise_codelet, U{bytes, Access::update});                                    // 3
+  call(join_codelet, U{a, Access::read}, U{b, Access::read}, U{c, Access::write});  // 4
+  call(step_codelet, U{d, Access::update});                                         // 5
+  auto const locked = runtime.lock(bytes, Access::update);
+  locked.front() = locked.back();
+  runtime.unlock(bytes);
+  call(join_codelet, U{c, Access::read}, U{d, Access::read}, U{other, Access::write});  // 6
+  call(step_codelet, U{half, Access::update});                                          // 7
+  runtime.wait_all();
+  runtime.retire(bytes);
+  runtime.retire(whole);
+  return runtime.transcript();
+}
+
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("a transcript of tiles gives the same results on every runtime",
@@ -183,6 +235,9 @@ TEST_CASE("the first task that differs is named, with what it depends on",
   CHECK(part.tasks() == 4);  // 1, 4, 5, 6
   auto const of_part = testing::run(part, serial);
   CHECK(of_part == std::vector{right[1], right[4], right[5], right[6]});
+  Transcript const saved = io::transcript_of(io::transcript_text(part, own), "text", own);
+  CHECK(saved == part);
+  CHECK(testing::run(saved, ring) == of_part);
   auto const allocates = std::ranges::count_if(
       part.calls, [](TranscribedCall const& call) { return call.kind == CallKind::allocate; });
   CHECK(allocates == 4);  // a, b, d, e
@@ -190,6 +245,79 @@ TEST_CASE("the first task that differs is named, with what it depends on",
                  "slice: task 10 of a transcript of 10 tasks"));
   CHECK(contains(message_of<ValueError>([&] { (void)first_difference(run, right, {}); }),
                  "results of 10 and 0 tasks of a transcript with 10"));
+}
+
+TEMPLATE_TEST_CASE("regions are repeated by their bytes alone", "[testing][transcript]", Serial,
+                   Threads, Ring) {
+  Transcribe<Ring> ring(RuntimeOptions{.workers = 2});
+  Transcribe<Serial> recorder;
+  Transcript const run = regions_of(ring);
+  CHECK(run == regions_of(recorder));
+  Transcript const loaded =
+      io::transcript_of(io::transcript_text(run, with_raise), "text", with_raise);
+  CHECK(loaded == run);
+  Serial serial;
+  auto const expected = testing::run(loaded, serial);
+  REQUIRE(expected.size() == 8);
+  TestType runtime;
+  CHECK(testing::run(loaded, runtime) == expected);
+
+  std::uint64_t const a = 1, b = 0x0101010101010102, c = 5 * a + b + 1,
+                      d = 0x0202020202020202 + 0x03000000 + 1;
+  auto const hash = [](std::uint64_t value) {
+    return io::hash64(std::as_bytes(std::span(&value, 1)));
+  };
+  CHECK(expected[0].hashes == std::vector{hash(a)});
+  CHECK(expected[4].hashes == std::vector{hash(c)});
+  CHECK(expected[5].hashes == std::vector{hash(d)});
+  std::uint64_t const mask = 0xff000000, patched = (c & ~mask) | (d & mask);
+  CHECK(expected[6].hashes == std::vector{hash(5 * patched + d + 1)});
+}
+
+TEST_CASE("the first task that differs in a region is reduced to what its bytes depend on",
+          "[testing][transcript]") {
+  Transcribe<Serial> recorder;
+  Transcript const run = regions_of(recorder);
+  Transcript wrong = run;
+  for (TranscribedCall& call : wrong.calls)
+    if (call.codelet == &raise_codelet) call.codelet = &wrong_raise_codelet;
+  Serial serial;
+  auto const right = testing::run(run, serial);
+  auto const first = first_difference(run, right, testing::run(wrong, serial));
+  REQUIRE(first);
+  CHECK(first->task == 3);
+  CHECK(first->reduced.tasks() == 1);  // none has written its bytes before
+  auto const needed = [&](std::size_t task) {
+    Transcript const part = slice(run, task);
+    Transcript const saved =
+        io::transcript_of(io::transcript_text(part, with_raise), "text", with_raise);
+    CHECK(saved == part);
+    Ring ring(RuntimeOptions{.workers = 2});
+    auto const results = testing::run(saved, ring);
+    CHECK(results.back() == right[task]);
+    return results.size();
+  };
+  CHECK(needed(4) == 3);  // 0, 1 and itself: it overwrites all that 3 left there
+  CHECK(needed(5) == 2);  // 3, and itself
+  CHECK(needed(6) == 6);  // 0 and 1 for 4, 3 for 5, and itself
+  CHECK(needed(7) == 6);
+}
+
+TEST_CASE("what a task accesses in no order is not looked at", "[testing][transcript]") {
+  Transcribe<Ring> ring(RuntimeOptions{.workers = 2});
+  auto const a = ring.allocate(8), b = ring.allocate(8);
+  for (auto const& handle : {a, b}) {
+    auto const bytes = ring.lock(handle, Access::write);
+    std::fill(bytes.begin(), bytes.end(), std::byte{0});
+    ring.unlock(handle);
+  }
+  Use<Transcribe<Ring>::Handle> const uses[] = {{a, Access::update}, {b, Access::unordered}};
+  ring.submit({&step_codelet, uses, {}, {}, {}});
+  ring.wait_all();
+  std::uint64_t const one = 1;
+  std::uint64_t const left = io::hash64(std::as_bytes(std::span(&one, 1)));
+  CHECK(testing::run(ring.transcript(), ring.inner())[0].hashes ==
+        std::vector{left, std::uint64_t{0}});
 }
 
 TEST_CASE("a transcript is saved and loaded", "[testing][transcript]") {
@@ -230,6 +358,15 @@ TEST_CASE("a transcript that was cut or changed is refused", "[testing][transcri
   CHECK(contains(line("retire"), "buffer is missing"));
   CHECK(contains(line("retire 0 "), "two spaces, or one at an end"));
   CHECK(contains(line("retire 0 1"), "'1' stands behind the call"));
+  CHECK(contains(line("region 1 0 8 -"), "buffer 1 of 1 so far"));
+  CHECK(contains(line("region 0 0 8"), "steps is missing"));
+  CHECK(contains(line("region 0 -1 8 -"), "offset is '-1', which is no such number"));
+  CHECK(contains(line("region 0 0 8 2"), "step '2' is no count, x and stride"));
+  CHECK(contains(line("region 0 0 8 2x"), "stride is '', which is no such number"));
+  CHECK(contains(line("region 0 0 8 2x8,"), "step '' is no count, x and stride"));
+  CHECK(contains(line("region 0 0 1 2x8,2x8,2x8,2x8,2x8,2x8,2x8,2x8,2x8"), "more than 8 steps"));
+  CHECK(contains(line("region 0 0 8 9999999999x9999999999"), "has more than 2^63 - 1 from"));
+  CHECK(contains(line("region 0 9999999999999999999 8 -"), "at 9999999999999999999 has more than"));
   CHECK(contains(line("open_scope never"), "lifetime is 'never', and none of"));
   CHECK(contains(line("allocate 99999999999999999999 step"), "which is no such number"));
   CHECK(contains(line("jump 0"), "'jump' is no call"));
@@ -267,6 +404,16 @@ TEST_CASE("a transcript that no runtime can run ends in an error, and the runtim
   CHECK(contains(run("allocate 8 persistent\nretire 0\nretire 0\n"), "retire"));
   CHECK(contains(run("allocate 8 persistent\nwrite 0 00\n"),
                  "1 bytes are written to buffer 0, which has 8"));
+  CHECK(contains(run("allocate 8 persistent\nregion 0 4 8 -\n"), "region"));
+  CHECK(contains(run("allocate 8 persistent\nregion 0 0 1 2x4\nwrite 1 000000\n"),
+                 "3 bytes are written to buffer 1, which has 2"));
+  CHECK(contains(message_of<ValueError>([] {
+                   Transcribe<Serial> recorder,
+                       without;  // it takes no addresses, and so is none of regions
+                   (void)recorder.region(recorder.allocate(8), {0, 4, {}});
+                   testing::run(recorder.transcript(), without);
+                 }),
+                 "it has regions, and this runtime has none"));
   CHECK(contains(run("allocate 8 step\n"), "scope"));
   CHECK(contains(run("close_scope step\n"), "scope"));
   CHECK(contains(run("adopt w 0000000000000000\nallocate 8 persistent\n"

@@ -64,10 +64,16 @@ class CheckPass {
     if (tensor.storage == Storage::adopted && !is_consecutive(tensor.tiling))
       fail(concat("tiles of the adopted '", tensor.name, "' are not pieces of its memory"));
     auto const count = static_cast<std::size_t>(tensor.tiling.tile_count());
-    for (std::size_t i = 0; i < count; ++i) {
+    if (plan_.ranks == 1 && tensor.buffer_count != count)
+      fail(concat("'", tensor.name, "' has ", tensor.buffer_count, " buffers for ", count,
+                  " tiles"));
+    std::size_t tile = 0;
+    for (std::size_t i = 0; i < tensor.buffer_count; ++i, ++tile) {
       std::size_t const b = tensor.first_buffer + i;
-      if (b >= plan_.buffers.size() || plan_.buffers[b].tensor != t || plan_.buffers[b].tile != i)
-        fail(concat("buffer ", b, " is not that of tile ", i, " of '", tensor.name, "'"));
+      bool const ours = b < plan_.buffers.size() && plan_.buffers[b].tensor == t;
+      if (ours && plan_.ranks > 1) tile = std::max<std::size_t>(tile, plan_.buffers[b].tile);
+      if (!ours || plan_.buffers[b].tile != tile)
+        fail(concat("buffer ", b, " is not that of tile ", tile, " of '", tensor.name, "'"));
     }
   }
   /// Whether each tile is one piece of the column-major array: one axis at most is cut, and those
@@ -105,7 +111,7 @@ class CheckPass {
     if (buffer.tensor >= plan_.tensors.size())
       fail(concat("buffer ", b, " is of tensor ", buffer.tensor, " of ", plan_.tensors.size()));
     PlannedTensor const& tensor = plan_.tensors[buffer.tensor];
-    bool const own = b >= tensor.first_buffer && b - tensor.first_buffer == buffer.tile;
+    bool const own = b - tensor.first_buffer < tensor.buffer_count;
     if ((!own && !buffer.copy) || buffer.tile >= tensor.tiling.tile_count())
       fail(concat("buffer ", b, " is tile ", buffer.tile, " of '", tensor.name, "', which has ",
                   tensor.tiling.tile_count(), " from buffer ", tensor.first_buffer));
@@ -204,8 +210,7 @@ class CheckPass {
   }
   /// The buffer that a tile has of itself; copies at other places, and what comes again, have more.
   BufferId own(BufferId b) const {
-    PlannedBuffer const& buffer = plan_.buffers[b];
-    return plan_.tensors[buffer.tensor].first_buffer + buffer.tile;
+    return plan_.buffer_of(plan_.buffers[b].tensor, plan_.buffers[b].tile);
   }
 
   /// Each buffer has a version of its tile's value, 0 before anything has written it.

@@ -22,14 +22,15 @@ inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options) {
     PlanOptions candidate = options;
     candidate.tile = side;
     candidate.even = true;
+    bool const first = best.tensors().empty();
+    bool const last = side == 64 && first;
     Plan plan{PlanData()};
     try {
-      plan = Plan(run_all(graph, candidate));
+      plan = Plan(run_all(graph, candidate, !last));
     } catch (PlanError const&) {
-      if (options.capacity.empty() || (side == 64 && best.tensors().empty())) throw;
+      if (options.capacity.empty() || last) throw;
       continue;
     }
-    bool const first = best.tensors().empty();
     if (!first && plan.tasks().size() == best.tasks().size()) continue;  // nothing more was cut
     double const seconds = simulate(plan, options.machine).elapsed;
     // Smaller tiles only add overhead from here on.

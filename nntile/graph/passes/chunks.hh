@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <span>
 #include <type_traits>
 
@@ -36,11 +35,10 @@ class Chunks {
 
   /// All values in one array; nothing is left here.
   DynamicArray<T> join() {
-    DynamicArray<T> all(size_);
-    T* to = all.data();
+    DynamicArray<T> all;
+    all.reserve(size_);
     for (Chunk& chunk : chunks_) {
-      std::memcpy(to, chunk.values.get(), chunk.size * sizeof(T));
-      to += chunk.size;
+      all.append(std::span<T const>(chunk.values.get(), chunk.size));
       chunk.values = {};
     }
     chunks_.clear();

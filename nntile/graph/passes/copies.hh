@@ -18,7 +18,8 @@
 namespace nntile::passes {
 
 /// Places of tensors, by the rules of the options, and of the tasks of each node: on the device
-/// that a result of it lives on, the first of them, or else on the host.
+/// that a result of it lives on, the first of them, or else on the host; but what adds to a
+/// transient, which lives where it is used, on the device of most operands.
 class Homes {
  public:
   Homes(PlanData& plan, LogicalGraph const& graph, PlanOptions const& options) : plan_(plan) {
@@ -70,10 +71,29 @@ class Homes {
       std::uint32_t const t = plan_.buffers[use.handle].tensor;
       if (!writes(use.access) || t >= tensors) continue;
       if (plan_.tensors[t].place.kind != Place::Kind::device) continue;
-      of_node_[task.node] = plan_.tensors[t].place;
+      bool const moves = reads(use.access) && plan_.in_arena(use.handle);
+      of_node_[task.node] = moves ? most_operands(task, tensors, t) : plan_.tensors[t].place;
       return true;
     }
     return false;
+  }
+  /// The device that has most operands of a task; of several that of tensor `result`.
+  Place most_operands(PlannedTask const& task, std::size_t tensors, std::uint32_t result) const {
+    auto const count = [&](Place const& place) {
+      std::size_t sum = 0;
+      for (Use<BufferId> const& use : plan_.uses_of(task)) {
+        std::uint32_t const t = plan_.buffers[use.handle].tensor;
+        sum += t < tensors && plan_.tensors[t].place == place ? 1U : 0U;
+      }
+      return sum;
+    };
+    Place best = plan_.tensors[result].place;
+    for (Use<BufferId> const& use : plan_.uses_of(task)) {
+      std::uint32_t const t = plan_.buffers[use.handle].tensor;
+      if (t >= tensors || plan_.tensors[t].place.kind != Place::Kind::device) continue;
+      if (count(plan_.tensors[t].place) > count(best)) best = plan_.tensors[t].place;
+    }
+    return best;
   }
 
   PlanData& plan_;
@@ -289,17 +309,15 @@ class CopyPass {
     move(b, from, at, when);
     drop_unneeded(b);
   }
-  /// Between the disk and a device by way of the host.
+  /// Between the disk and a device by way of the host, which then keeps what it needs itself.
   void move(BufferId b, std::uint8_t from, std::uint8_t to, std::uint32_t when) {
     bool const far = state_[from].place == disk || state_[to].place == disk;
-    if (far && from != 0 && to != 0) {
-      bool const there = state_[0].buffer[b] != no_id;
-      if (!there && !make_room_for(b, 0, when / 2)) fail(0, when / 2);
-      if (!there) copy(b, from, 0, when);
-      from = 0;
-    }
-    copy(b, from, to, when);
-    if (far) drop_unneeded(b);
+    if (!far || from == 0 || to == 0) return copy(b, from, to, when);
+    bool const there = state_[0].buffer[b] != no_id;
+    if (!there && !make_room_for(b, 0, when / 2)) fail(0, when / 2);
+    if (!there) copy(b, from, 0, when);
+    copy(b, 0, to, when);
+    if (state_[0].next[b] == never && !fixed(b, 0)) drop(b, 0);
   }
   /// A task that copies: before task t where `when` is 2 t, behind it where it is 2 t + 1.
   void copy(BufferId b, std::uint8_t from, std::uint8_t to, std::uint32_t when) {
@@ -362,12 +380,19 @@ class CopyPass {
   [[noreturn]] void fail(std::uint8_t at, std::uint32_t t) const {
     PlannedTask const& task = plan_.tasks[t];
     Index bytes = 0;
-    for (Use<BufferId> const& use : plan_.uses_of(task)) bytes += plan_.buffers[use.handle].bytes;
-    throw PlanError(concat("plan '", plan_.name, "': ", to_string(state_[at].place), " has ",
-                           state_[at].limit, " bytes besides the tensors that it keeps, and ",
-                           plan_.kernels[task.kernel].name, " of '",
-                           plan_.tensors[task.tensor].name, "', tile ", task.tile, ", uses ", bytes,
-                           " at once; give it more, smaller tiles, or keep fewer tensors there"));
+    BufferId largest = plan_.uses_of(task).front().handle;
+    for (Use<BufferId> const& use : plan_.uses_of(task)) {
+      bytes += plan_.buffers[use.handle].bytes;
+      if (plan_.buffers[use.handle].bytes > plan_.buffers[largest].bytes) largest = use.handle;
+    }
+    throw PlaceFull(
+        concat("plan '", plan_.name, "': ", to_string(state_[at].place), " has ", state_[at].limit,
+               " bytes besides the tensors that it keeps, and ", plan_.kernels[task.kernel].name,
+               " of '", plan_.tensors[task.tensor].name, "', tile ", task.tile, ", uses ", bytes,
+               " at once, a tile of '", plan_.tensors[plan_.buffers[largest].tensor].name,
+               "' the most, ", plan_.buffers[largest].bytes,
+               "; give it more, smaller tiles, or keep fewer tensors there"),
+        state_[at].place);
   }
 
   /// Puts the copies among the tasks.

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -33,15 +35,18 @@ class HomePass {
         cuts_(cuts),
         axes_(cuts.class_names(plan.nodes)) {}
 
-  /// Finds the homes that rules give tiles of the graph's tensors, which have buffers.
+  /// Finds the homes that rules give tiles of the graph's tensors, which need no buffers yet.
   void place() {
     for (ShardRule const& rule : options_.rules) check(rule);
     used_.resize(options_.rules.size());
     cuts_of_.resize(graph_.tensor_count());
     for (auto& axes : cuts_of_) axes.fill(ThinJob::uncut);
-    homes_.resize(plan_.buffers.size());
-    dealt_.resize(plan_.buffers.size());
+    at_.resize(graph_.tensor_count());
+    dealt_of_.resize(graph_.tensor_count());
+    kept_of_.resize(graph_.tensor_count());
     load_.resize(static_cast<std::size_t>(mesh_.ranks()));
+    for (PlannedTensor const& tensor : plan_.tensors)
+      if (tensor.attributes.persistent) kept_names_.insert(tensor.name);
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
       if (plan_.tensors[t].used && plan_.tensors[t].storage != Storage::view) place(t);
     for (std::size_t r = 0; r < used_.size(); ++r)
@@ -50,14 +55,39 @@ class HomePass {
         fail_unused(rule);
     check_axes();
   }
-  /// Deals out what tasks write together, and places hidden tensors; returns all homes. Behind
-  /// `place`. Of a thin job, the same homes as of the whole one.
+  /// Deals out what tasks write together, and places hidden tensors; returns the homes of all
+  /// buffers. Behind `place`. Of a thin job, the same homes as of the whole one.
   std::vector<TileHome> deal() {
     homes_.resize(plan_.buffers.size());
     dealt_.resize(plan_.buffers.size());
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+      std::uint32_t const t = plan_.buffers[b].tensor;
+      if (t >= graph_.tensor_count()) continue;
+      homes_[b] = home(t, plan_.buffers[b].tile);
+      dealt_[b] = kept_of_[t] == nullptr ? dealt_of_[t] : dealt_axes(homes_[b]);
+    }
+    for (std::uint32_t t = 0; options_.owners && t < graph_.tensor_count(); ++t)
+      if (plan_.tensors[t].used && plan_.tensors[t].storage != Storage::view &&
+          kept_of_[t] == nullptr)
+        own(t);
     for (std::size_t a = 0; a < mesh_.axes(); ++a) deal(a);
     place_partials();
     return std::move(homes_);
+  }
+  /// The home that rules give a tile of one of the graph's tensors, before tiles are dealt out.
+  TileHome home(std::uint32_t t, Index tile) const {
+    if (kept_of_[t] != nullptr) return (*kept_of_[t])[static_cast<std::size_t>(tile)];
+    TileHome home{at_[t], 0};
+    for (std::size_t a = 0; a < mesh_.axes(); ++a) {
+      if (int const d = cuts_of_[t][a]; d >= 0) {
+        Tiling const& tiling = plan_.tensors[t].tiling;
+        auto const axis = static_cast<std::size_t>(d);
+        TileRuns const runs{tiling.axis(axis).count(), mesh_.axis(a).size};
+        home.box.at[a] = static_cast<std::int16_t>(runs.of(tiling.position(tile)[axis]));
+      }
+      if (home.box.at[a] != RankBox::all) home.cut = static_cast<std::uint8_t>(home.cut | 1u << a);
+    }
+    return home;
   }
   /// Names of the dimensions of the graph's tensors.
   std::vector<std::vector<std::string>> const& axes() const { return axes_; }
@@ -88,8 +118,19 @@ class HomePass {
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) job.cut.push_back(cut_of(t, axis));
     return job;
   }
+  /// By tensor and axis of the mesh: the dimension that rules cut; else negative. Behind `place`.
+  std::vector<std::array<int, max_mesh_axes>> const& cuts() const { return cuts_of_; }
 
  private:
+  /// A coordinate, in a heap of which the first one has the fewest bytes.
+  struct Loaded {
+    Index bytes;
+    std::int16_t at;
+    bool operator<(Loaded const& other) const {
+      return bytes != other.bytes ? bytes > other.bytes : at > other.at;
+    }
+  };
+
   /// The dimension of a tensor that is cut over an axis of the mesh. Throws NotThin where its tiles
   /// are elsewhere, or shared out over another axis too.
   int cut_of(std::uint32_t t, std::size_t a) const {
@@ -102,9 +143,7 @@ class HomePass {
     }
     int const cut = cuts_of_[t][a];
     if (cut < ThinJob::uncut) throw NotThin{"a stage, or tiles that exist elsewhere"};
-    for (Index tile = 0; cut >= 0 && tile < tensor.tiling.tile_count(); ++tile)
-      if (dealt_[tensor.first_buffer + static_cast<std::uint32_t>(tile)] != 0)
-        throw NotThin{"tiles that are cut and dealt out"};
+    if (cut >= 0 && dealt_of_[t] != 0) throw NotThin{"tiles that are cut and dealt out"};
     return cut;
   }
 
@@ -129,12 +168,8 @@ class HomePass {
       cut(t, d, a, *rule);
     }
     ShardRule const* const rule = rule_for(t, "", taken);
-    if (rule != nullptr && !rule->mesh.empty() && tensor.storage != Storage::arena) {
-      auto const bit = static_cast<std::uint8_t>(1u << mesh_.find(rule->mesh));
-      for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile)
-        dealt_[tensor.first_buffer + static_cast<std::uint32_t>(tile)] |= bit;
-    }
-    if (options_.owners) own(t);
+    if (rule != nullptr && !rule->mesh.empty() && tensor.storage != Storage::arena)
+      dealt_of_[t] = static_cast<std::uint8_t>(1u << mesh_.find(rule->mesh));
   }
   /// Puts a tensor at the coordinates of stages; bits of the axes.
   std::uint32_t put(std::uint32_t t) {
@@ -142,16 +177,29 @@ class HomePass {
     std::uint32_t taken = 0;
     for (std::size_t r = 0; r < options_.rules.size(); ++r) {
       ShardRule const& rule = options_.rules[r];
-      if (rule.at == ShardRule::anywhere || !fits(rule, tensor)) continue;
+      if (rule.at == ShardRule::anywhere || !fits(rule, tensor) || passes_over(rule, tensor))
+        continue;
       std::size_t const a = mesh_.find(rule.mesh);
       if ((taken >> a & 1u) != 0) continue;
       used_[r] = true;
       taken |= 1u << a;
       cuts_of_[t][a] = ThinJob::irregular;
-      for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile)
-        cut_at(tensor.first_buffer + static_cast<std::uint32_t>(tile), a, rule.at);
+      at_[t].at[a] = static_cast<std::int16_t>(rule.at);
     }
     return taken;
+  }
+  /// Whether a stage's rule for many names leaves a transient to the tasks that make and read it:
+  /// its activations, which are sent where the next stage needs them. Gradients, which are named
+  /// after what is kept, go with that.
+  bool passes_over(ShardRule const& rule, PlannedTensor const& tensor) const {
+    if (rule.role != Role::any || rule.tensors.find('*') == std::string::npos) return false;
+    if (role_of(tensor.attributes) != Role::transient) return false;
+    std::string_view name = tensor.name;
+    for (std::size_t dot = name.rfind('.'); dot != name.npos; dot = name.rfind('.')) {
+      name = name.substr(0, dot);
+      if (kept_names_.contains(name)) return false;
+    }
+    return true;
   }
   void cut_at(std::uint32_t b, std::size_t a, Index coordinate) {
     homes_[b].box.at[a] = static_cast<std::int16_t>(coordinate);
@@ -177,14 +225,17 @@ class HomePass {
   }
   /// Takes over the homes that a tensor has already.
   void keep(std::uint32_t t, std::vector<TileHome> const& homes) {
-    for (std::uint32_t tile = 0; tile < homes.size(); ++tile) {
-      std::uint32_t const b = plan_.tensors[t].first_buffer + tile;
-      homes_[b] = homes[tile];
-      for (std::size_t a = 0; a < mesh_.axes(); ++a)
-        if (homes[tile].box.at[a] != RankBox::all && (homes[tile].cut >> a & 1u) == 0)
-          dealt_[b] = static_cast<std::uint8_t>(dealt_[b] | 1u << a);
-    }
+    kept_of_[t] = &homes;
+    for (TileHome const& home : homes)
+      dealt_of_[t] = static_cast<std::uint8_t>(dealt_of_[t] | dealt_axes(home));
     for (std::size_t a = 0; a < mesh_.axes(); ++a) cuts_of_[t][a] = kept_cut(t, homes, a);
+  }
+  /// Bits of the mesh's axes over which a tile has been dealt out.
+  std::uint8_t dealt_axes(TileHome const& home) const {
+    std::uint32_t axes = 0;
+    for (std::size_t a = 0; a < mesh_.axes(); ++a)
+      if (home.box.at[a] != RankBox::all && (home.cut >> a & 1u) == 0) axes |= 1u << a;
+    return static_cast<std::uint8_t>(axes);
   }
   /// The dimension along which homes are runs of tiles.
   int kept_cut(std::uint32_t t, std::vector<TileHome> const& homes, std::size_t a) const {
@@ -227,17 +278,7 @@ class HomePass {
     if (!tensor.groups.empty() && tensor.groups[d] != PlannedTensor::no_groups)
       check_groups(rule, plan_.numerics.groups[tensor.groups[d]], parts);
     if (tiles < parts) fail_tiles(t, d, rule, tiles, parts);
-    TileRuns const runs{tiles, parts};
     cuts_of_[t][a] = static_cast<int>(d);
-    Index inside = 1, outside = 1;  // tiles along the dimensions before, and behind
-    for (std::size_t other = 0; other < tensor.tiling.rank(); ++other)
-      if (other != d) (other < d ? inside : outside) *= tensor.tiling.axis(other).count();
-    std::uint32_t b = tensor.first_buffer;
-    for (Index outer = 0; outer < outside; ++outer)
-      for (Index at = 0; at < tiles; ++at) {
-        Index const coordinate = runs.of(at);
-        for (Index inner = 0; inner < inside; ++inner) cut_at(b++, a, coordinate);
-      }
   }
   /// Deals out the tiles over an axis of the mesh, to one coordinate those that some task writes
   /// together, and the same tiles of what it reads: a gradient that is kept goes where its
@@ -256,7 +297,7 @@ class HomePass {
       for (std::uint32_t t = 0; t < graph_.tensor_count() && !kept.homes.empty(); ++t)
         if (plan_.tensors[t].used && plan_.tensors[t].name == kept.tensor)
           for (std::uint32_t tile = 0; tile < kept.homes.size(); ++tile)
-            exists[plan_.tensors[t].first_buffer + tile] = true;
+            if (std::uint32_t const b = plan_.buffer_of(t, tile); b != no_id) exists[b] = true;
     for (PlannedTask const& task : plan_.tasks) {
       std::uint32_t first = no_id;
       for (Use<BufferId> const& use : plan_.uses_of(task)) {
@@ -276,8 +317,9 @@ class HomePass {
       for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
         if (plan_.tensors[t].used && plan_.tensors[t].name == kept.tensor)
           for (std::uint32_t tile = 0; tile < kept.homes.size(); ++tile) {
-            std::uint32_t const b = plan_.tensors[t].first_buffer + tile, root = find(b);
-            if (!is_dealt(dealt_[b])) continue;
+            std::uint32_t const b = plan_.buffer_of(t, tile);
+            if (b == no_id || !is_dealt(dealt_[b])) continue;
+            std::uint32_t const root = find(b);
             std::int16_t& at = homes_[root].box.at[a];
             if (at != RankBox::all && at != kept.homes[tile].box.at[a])
               fail("tile ", tile, " of '", kept.tensor, "' exists at ", kept.homes[tile].box.at[a],
@@ -286,12 +328,22 @@ class HomePass {
             at = kept.homes[tile].box.at[a];
             load(homes_[b].box, a, at, std::exchange(bytes[root], 0));
           }
+    std::vector<Loaded> heap;  // of a mesh of one axis, where a coordinate is a rank
+    for (std::int16_t at = 0; mesh_.is_line() && at < mesh_.axis(a).size; ++at)
+      heap.push_back({load({}, a, at), at});
+    std::make_heap(heap.begin(), heap.end());
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) {
       if (!is_dealt(dealt_[b])) continue;
       std::uint32_t const root = find(b);
       if (homes_[root].box.at[a] == RankBox::all) {  // the first of its group
         std::int16_t least = 0;
-        for (std::int16_t at = 1; at < mesh_.axis(a).size; ++at)
+        if (!heap.empty()) {
+          std::pop_heap(heap.begin(), heap.end());
+          least = heap.back().at;
+          heap.back().bytes += bytes[root];
+          std::push_heap(heap.begin(), heap.end());
+        }
+        for (std::int16_t at = 1; heap.empty() && at < mesh_.axis(a).size; ++at)
           if (load(homes_[b].box, a, at) < load(homes_[b].box, a, least)) least = at;
         load(homes_[b].box, a, least, std::exchange(bytes[root], 0));
         homes_[root].box.at[a] = least;
@@ -327,7 +379,9 @@ class HomePass {
     }
     for (std::uint32_t b = 0; b < homes_.size(); ++b) {
       if (!is_partial(b)) continue;
-      TileHome const& result = homes_[plan_.buffer_of(base(b), plan_.buffers[b].tile)];
+      std::uint32_t const own = plan_.buffer_of(base(b), plan_.buffers[b].tile);
+      if (own == no_id) continue;
+      TileHome const& result = homes_[own];
       for (std::size_t a = 0; a < mesh_.axes(); ++a)
         if ((result.cut >> a & 1u) != 0 && (spread[plan_.buffers[b].tensor] >> a & 1u) == 0)
           cut_at(b, a, result.box.at[a]);
@@ -432,10 +486,14 @@ class HomePass {
   TilePass& cuts_;
   std::vector<std::vector<std::string>> const axes_;     // names of a tensor's dimensions
   std::vector<std::array<int, max_mesh_axes>> cuts_of_;  // dimensions, by tensor
+  std::vector<RankBox> at_;                              // coordinates of stages, by tensor
+  std::vector<std::uint8_t> dealt_of_;                   // bits of the mesh's axes, by tensor
+  std::vector<std::vector<TileHome> const*> kept_of_;    // homes that a tensor has already
   std::vector<std::uint8_t> dealt_;                      // bits of the mesh's axes, by buffer
   std::vector<TileHome> homes_;
   std::vector<Index> load_;  // bytes that have been dealt to each rank
   std::vector<bool> used_;
+  std::unordered_set<std::string_view> kept_names_;
 };
 
 }  // namespace nntile::passes

@@ -4,33 +4,37 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
+#include "nntile/core/hints.hh"
 #include "nntile/graph/passes/copies.hh"
 
 namespace nntile::passes {
 
-/// Bytes that a place keeps between runs. Throws PlanError where they are more than it may hold.
+/// Bytes that a place keeps between runs. Throws PlaceFull where they are more than it may hold.
 inline Index kept_bytes(PlanData const& plan, PlaceCapacity const& capacity) {
   Index sum = 0, most = 0;
   std::string largest;
   for (PlannedTensor const& tensor : plan.tensors) {
     MemoryReport own;
     bool const tiles = tensor.used && tensor.storage != Storage::view;
-    for (Index tile = 0;
-         tiles && tensor.place == capacity.place && tile < tensor.tiling.tile_count(); ++tile) {
-      auto const& buffer = plan.buffers[tensor.first_buffer + static_cast<std::uint32_t>(tile)];
+    for (std::uint32_t i = 0; tiles && tensor.place == capacity.place && i < tensor.buffer_count;
+         ++i) {
+      auto const& buffer = plan.buffers[tensor.first_buffer + i];
       if (buffer.location.rank == plan.rank) own.add(tensor, buffer);
     }
     sum += own.stored;
     if (own.stored > most) most = own.stored, largest = tensor.name;
   }
   if (sum > capacity.bytes)
-    throw PlanError(concat("plan '", plan.name, "': tensors that live at ",
+    throw PlaceFull(concat("plan '", plan.name, "': tensors that live at ",
                            to_string(capacity.place), " have ", sum, " bytes, and it may hold ",
                            capacity.bytes, ": keep some elsewhere by PlanOptions::place, the ",
-                           "largest is '", largest, "' of ", most, ", or give it more"));
+                           "largest is '", largest, "' of ", most, ", or give it more"),
+                    capacity.place);
   return sum;
 }
 
@@ -41,31 +45,96 @@ inline bool on_host_alone(PlanOptions const& options) {
                      [](KeptTiling const& kept) { return kept.place == host; });
 }
 
-/// Fills in places, copies, slots and the reports of memory. Throws PlanError where a place is too
-/// small. Where capacities are given, slots may waste some of them: then it tries with less.
-inline PlanData locate(PlanData plan, LogicalGraph const& graph, PlanOptions const& options) {
-  if (on_host_alone(options)) return lifetime(std::move(plan));
-  Homes const homes(plan, graph, options);
-  std::vector<PlaceCapacity> limits = options.capacity;
-  for (std::size_t i = 0; i < limits.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j)
-      if (limits[j].place == limits[i].place)
-        throw PlanError(concat("plan '", plan.name, "': two capacities of ",
-                               to_string(limits[i].place), ", ", options.capacity[j].bytes, " and ",
-                               limits[i].bytes, " bytes"));
-    limits[i].bytes -= kept_bytes(plan, limits[i]);
+/// Leaves all values on the host, and each task of a device a hint at it.
+inline PlanData hint_places(PlanData plan, LogicalGraph const& graph, PlanOptions const& options) {
+  DynamicArray<int> devices;
+  {
+    Homes const homes(plan, graph, options);
+    for (PlannedTask const& task : plan.tasks) {
+      Place const place = homes.of(task);
+      devices.push_back(is_on_device(place) ? place.device : -1);
+    }
   }
+  for (PlannedTensor& tensor : plan.tensors) tensor.place = host;
+  plan = lifetime(std::move(plan));
+  for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
+    if (devices[t] < 0) continue;
+    Hints const hints{.device = devices[t]};
+    auto const at = std::find(plan.hints.begin(), plan.hints.end(), hints);
+    plan.tasks[t].hints = static_cast<std::uint16_t>(at - plan.hints.begin() + 1);
+    if (at == plan.hints.end()) plan.hints.push_back(hints);
+  }
+  return plan;
+}
+
+/// Fills in copies, slots and the reports of memory. Throws PlaceFull. Slots may waste some of the
+/// capacities: then it tries with less.
+inline PlanData fit(PlanData const& plan, Homes const& homes,
+                    std::vector<PlaceCapacity> const& capacity) {
+  std::vector<PlaceCapacity> limits = capacity;
+  for (PlaceCapacity& limit : limits) limit.bytes -= kept_bytes(plan, limit);
   for (;;) {
-    PlanData result = lifetime(CopyPass(plan, homes, limits).run(), options.capacity);
+    PlanData result = lifetime(CopyPass(plan, homes, limits).run(), capacity);
     bool fits = true;
     for (std::size_t i = 0; i < limits.size(); ++i)
       for (MemoryReport const& report : result.memory)
-        if (Index const over = report.total() - options.capacity[i].bytes;
+        if (Index const over = report.total() - capacity[i].bytes;
             report.location.place == limits[i].place && over > 0) {
           limits[i].bytes -= std::max(over, limits[i].bytes / 16);
           fits = false;
         }
     if (fits) return result;
+  }
+}
+
+/// The least bytes of a place with which the plan fits, and with one less it does not; 0 where no
+/// number of them is enough. Cost: `fit` for each bit of them.
+inline Index least_capacity(PlanData const& plan, Homes const& homes,
+                            std::vector<PlaceCapacity> capacity, Place const& place) {
+  auto const at = std::find_if(capacity.begin(), capacity.end(),
+                               [&](PlaceCapacity const& of) { return of.place == place; });
+  auto const fits = [&](Index bytes) {
+    at->bytes = bytes;
+    try {
+      (void)fit(plan, homes, capacity);
+      return true;
+    } catch (PlaceFull const&) {
+      return false;
+    }
+  };
+  Index too_few = at->bytes, enough = 1;
+  for (PlannedBuffer const& buffer : plan.buffers) enough += buffer.bytes;
+  enough = std::max(enough, too_few);
+  if (!fits(enough)) return 0;
+  while (enough - too_few > 1) {
+    Index const middle = too_few + (enough - too_few) / 2;
+    (fits(middle) ? enough : too_few) = middle;
+  }
+  return enough;
+}
+
+/// The same with places. Throws PlaceFull where a place is too small, which says how much is
+/// enough unless the tile is one of several that are tried.
+inline PlanData locate(PlanData plan, LogicalGraph const& graph, PlanOptions const& options,
+                       bool tried = false) {
+  if (on_host_alone(options)) return lifetime(std::move(plan));
+  if (options.places_are_hints) return hint_places(std::move(plan), graph, options);
+  Homes const homes(plan, graph, options);
+  for (std::size_t i = 0; i < options.capacity.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (options.capacity[j].place == options.capacity[i].place)
+        throw PlanError(concat(
+            "plan '", plan.name, "': two capacities of ", to_string(options.capacity[i].place),
+            ", ", options.capacity[j].bytes, " and ", options.capacity[i].bytes, " bytes"));
+  try {
+    return fit(plan, homes, options.capacity);
+  } catch (PlaceFull const& full) {
+    if (tried) throw;
+    Index const least = least_capacity(plan, homes, options.capacity, full.place);
+    if (least == 0) throw;
+    throw PlaceFull(concat(std::string_view(full.what()), "; the least that fits is ", least,
+                           " bytes of ", to_string(full.place)),
+                    full.place, least);
   }
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The pass that lowers: from nodes and tilings to tile tasks, their buffers and arguments.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -11,6 +12,7 @@
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/passes/chunks.hh"
+#include "nntile/graph/passes/own_tiles.hh"
 #include "nntile/graph/passes/thin.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/ops/combine.hh"
@@ -18,17 +20,20 @@
 
 namespace nntile::passes {
 
-/// Adds the buffers of a tensor's tiles to a plan.
-inline void add_buffers(PlanData& plan, std::uint32_t id) {
+/// Adds the buffers of a tensor's tiles to a plan; of a thin job those of tiles that it has.
+inline void add_buffers(PlanData& plan, std::uint32_t id, ThinJob const* thin = nullptr) {
   PlannedTensor& tensor = plan.tensors[id];
   tensor.first_buffer = static_cast<std::uint32_t>(plan.buffers.size());
   if (!tensor.used || tensor.storage == Storage::view) return;
+  std::size_t const rank = tensor.tiling.rank();
+  int const cut = thin == nullptr ? ThinJob::uncut : thin->cut[id];
+  TileSample const sample = cut < 0 ? TileSample{} : thin->sample(tensor.tiling, cut);
   Shape at, extent, before;
-  for (std::size_t d = 0; d < tensor.tiling.rank(); ++d)
+  for (std::size_t d = 0; d < rank; ++d)
     at.push_back(0), extent.push_back(tensor.tiling.axis(d).size(0));
   Index payload = tile_bytes(extent, tensor.dtype, tensor.column_unit);
-  Index const count = tensor.tiling.tile_count();
-  for (Index tile = 0; tile < count; ++tile) {
+  Index tile = 0;
+  for (bool more = true; more;) {
     if (!(extent == before)) payload = tile_bytes(extent, tensor.dtype, tensor.column_unit);
     before = extent;
     Index const bytes = buffer_bytes(payload);
@@ -36,31 +41,37 @@ inline void add_buffers(PlanData& plan, std::uint32_t id) {
                             .tile = static_cast<std::uint32_t>(tile),
                             .bytes = bytes,
                             .tail = static_cast<std::uint8_t>(bytes - payload)});
-    for (std::size_t d = 0; d < tensor.tiling.rank(); ++d) {
+    more = false;
+    for (std::size_t d = 0; d < rank && !more; ++d) {
       AxisTiling const& axis = tensor.tiling.axis(d);
-      bool const more = ++at[d] < axis.count();
-      if (!more) at[d] = 0;
+      Index next = at[d] + 1;
+      if (sample.axis == d) next = sample.next(at[d]);
+      more = next > 0 && next < axis.count();
+      at[d] = more ? next : 0;
       extent[d] = axis.size(at[d]);
-      if (more) break;
     }
+    tile = cut < 0 ? tile + 1 : tensor.tiling.number(at);
   }
+  tensor.buffer_count = static_cast<std::uint32_t>(plan.buffers.size()) - tensor.first_buffer;
 }
 
-/// Fills in the buffers of the graph's tensors.
-inline PlanData add_buffers(PlanData plan) {
+/// Fills in the buffers of the graph's tensors; of a thin job those that it has.
+inline PlanData add_buffers(PlanData plan, ThinJob const* thin = nullptr) {
   Index tiles = 0;
   for (PlannedTensor const& tensor : plan.tensors)
-    if (tensor.used && tensor.storage != Storage::view) tiles += tensor.tiling.tile_count();
+    if (thin == nullptr && tensor.used && tensor.storage != Storage::view)
+      tiles += tensor.tiling.tile_count();
   plan.buffers.reserve(static_cast<std::size_t>(tiles + tiles / 8));  // and hidden operands
-  for (std::uint32_t t = 0; t < plan.tensors.size(); ++t) add_buffers(plan, t);
+  for (std::uint32_t t = 0; t < plan.tensors.size(); ++t) add_buffers(plan, t, thin);
   return plan;
 }
 
 /// Walks the nodes of a plan and notes what it visits. One object a plan.
 class LowerPass final : private TileVisitor {
  public:
-  LowerPass(PlanData plan, LogicalGraph const& graph, TileVisitor* watcher, ThinJob* thin)
-      : plan_(std::move(plan)), graph_(graph), watcher_(watcher), thin_(thin) {}
+  LowerPass(PlanData plan, LogicalGraph const& graph, TileVisitor* watcher, ThinJob* thin,
+            OwnTiles const* own)
+      : plan_(std::move(plan)), graph_(graph), watcher_(watcher), thin_(thin), own_(own) {}
 
   PlanData run() {
     for (PlannedTensor const& tensor : plan_.tensors) note_buffers(tensor);
@@ -76,16 +87,15 @@ class LowerPass final : private TileVisitor {
   void note_buffers(PlannedTensor const& tensor) {
     if (!tensor.used || tensor.storage == Storage::view) return;
     bool const given = tensor.attributes.persistent || tensor.attributes.external;
-    written_.resize(tensor.first_buffer + static_cast<std::size_t>(tensor.tiling.tile_count()),
-                    given);
+    written_.resize(tensor.first_buffer + std::size_t{tensor.buffer_count}, given);
   }
   /// Adds a hidden tensor, which is cut along the dimension as its tasks are.
   std::uint32_t add(PlannedTensor tensor, int cut) {
     auto const id = static_cast<std::uint32_t>(plan_.tensors.size());
     plan_.tensors.push_back(std::move(tensor));
-    add_buffers(plan_, id);
-    note_buffers(plan_.tensors[id]);
     if (thin_ != nullptr) thin_->cut.push_back(cut);
+    add_buffers(plan_, id, thin_);
+    note_buffers(plan_.tensors[id]);
     return id;
   }
 
@@ -94,13 +104,13 @@ class LowerPass final : private TileVisitor {
     Operands const declared = op.info->operands(op.attrs.data());
     call_ = {op.info, op.attrs.data(), op.element, op.second, declared, op.axes, {}, {}};
     call_.mode = plan_.numerics.mode;
-    tilings_.clear();  // copies: the list of tensors grows by hidden operands below
-    for (std::size_t id = 0; id < op.axes.axes.size(); ++id) tilings_.push_back(tiling_of(op, id));
-    for (AxisTiling const& tiling : tilings_) call_.tilings.push_back(&tiling);
+    for (std::size_t id = 0; id < op.axes.axes.size(); ++id)
+      call_.tilings.push_back(&tiling_of(op, id));
     if (op.axes.open()) bind(op);
     if (!plan_.numerics.groups.empty()) group(op);
     cut_axis_ = thin_ == nullptr ? TileSample::none : thin_->axis_of(op);
     if (cut_axis_ != TileSample::none) call_.sample = thin_->sample(call_, cut_axis_);
+    if (own_ != nullptr) others_ = OthersTasks(*own_, op, call_);
     node_ = position;
     kernel_ = kernel(op.info->name, op.element, op.second);
     operands_.assign(op.operands);
@@ -126,7 +136,7 @@ class LowerPass final : private TileVisitor {
         std::uint8_t const id = op.axes.operands[o][d];
         Axis& axis = call_.table.axes[id];
         if (!axis.open()) continue;
-        axis.extent = tilings_[id].extent();
+        axis.extent = call_.tilings[id]->extent();
         text += concat(text.empty() ? "" : ", ",
                        graph_.tensor_at(op.operands[o]).spec.shape[d].name(), "=", axis.extent);
       }
@@ -155,7 +165,8 @@ class LowerPass final : private TileVisitor {
                              plan_.tensors[op.operands.back()].name, "': ", why));
   }
 
-  /// Of a visible operand that has the axis: resolve_axes() refuses an axis that none has.
+  /// Of a visible operand that has the axis: resolve_axes() refuses an axis that none has. It stays
+  /// where it is while the list of tensors grows by hidden operands, as these are moved.
   AxisTiling const& tiling_of(OpNode const& op, std::size_t axis) const {
     for (std::size_t o = 0; o < op.operands.size(); ++o)
       for (std::size_t d = 0; d < op.axes.operands[o].size(); ++d)
@@ -210,10 +221,8 @@ class LowerPass final : private TileVisitor {
     Phase const& phase = phases[static_cast<std::size_t>(std::max(0, tile.range.phase))];
     detail::GroupPairs const pairs(call_, detail::reduced_axes(call_, phase),
                                    detail::bit(cut_axis_));
-    int deepest = 0;
-    for (Index group = 0; group < call_.groups[cut_axis_]; group += pairs.from(group))
-      deepest = std::max(deepest, std::popcount(static_cast<std::uint64_t>(group)));
-    for (std::size_t level = 2; level <= static_cast<std::size_t>(deepest); ++level)
+    std::size_t const deepest = pairs.deepest(call_.groups[cut_axis_]);
+    for (std::size_t level = 2; level <= deepest; ++level)
       for (Use<OperandTile> const& use : tile.uses)
         if (use.handle.partial != 0) (void)partial(use.handle.operand, level);
   }
@@ -250,17 +259,11 @@ class LowerPass final : private TileVisitor {
                       : kernel_;
     task.first_use = offset(uses_.size(), "operands");
     task.use_count = static_cast<std::uint8_t>(tile.uses.size());
-    task.args = offset(args_.size(), "bytes of arguments");
-    task.args_bytes = static_cast<std::uint16_t>(op.args_bytes);
-    std::size_t const bytes = (op.args_bytes + 7) / 8 * 8;
-    std::span<std::byte> const args = args_.append(bytes);
-    std::memset(args.data() + bytes - 8, 0, 8);  // and the op zeroes its own: equal plans are equal
-    if (tile.combines)
-      write_combine_arguments(call_, tile, args.data());
+    bool const is_others = own_ != nullptr && others_.has(tile);
+    if (is_others)
+      task.args = no_id;
     else
-      call_.op->args(call_.attrs, tile.range, args.data());
-    task.cost = cost_of(call_, tile);
-    plan_.flops += task.cost.flops;
+      describe(task, tile);
     if (call_.sample.axis != TileSample::none) mark(task, tile);
     bool labelled = false;
     std::size_t const partials = partials_.size();
@@ -270,7 +273,8 @@ class LowerPass final : private TileVisitor {
       std::uint32_t const tensor = use.handle.partial == 0
                                        ? operands_[use.handle.operand]
                                        : partial(use.handle.operand, use.handle.partial - 1u);
-      std::uint32_t const buffer = plan_.buffer_of(tensor, use.handle.tile);
+      std::uint32_t buffer = plan_.buffer_of(tensor, use.handle.tile);
+      if (buffer == no_id) buffer = left_out(tensor, use.handle.tile);
       check(tensor, buffer, use);
       uses[position++] = {buffer, use.access};
       if (!labelled && writes(use.access)) {
@@ -282,11 +286,55 @@ class LowerPass final : private TileVisitor {
     if (call_.sample.axis != TileSample::none && partials_.size() > partials &&
         tile.uses.back().handle.partial == 2)
       add_levels(tile);
-    task.replaces = replaceable(tile, uses);
+    if (!is_others) task.replaces = replaceable(tile, uses);
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) written_[use.handle] = true;
     tasks_.append(1)[0] = task;
     if (watcher_ != nullptr) watcher_->visit(tile);
+  }
+
+  /// Fills in the arguments of a task and its cost.
+  void describe(PlannedTask& task, TileTask const& tile) {
+    OpInfo const& op = tile.combines ? *combine_op : *call_.op;
+    task.args = offset(args_.size(), "bytes of arguments");
+    task.args_bytes = static_cast<std::uint16_t>(op.args_bytes);
+    std::size_t const bytes = (op.args_bytes + 7) / 8 * 8;
+    std::span<std::byte> const args = args_.append(bytes);
+    std::memset(args.data() + bytes - 8, 0, 8);  // and the op zeroes its own: equal plans are equal
+    if (tile.combines)
+      write_combine_arguments(call_, tile, args.data());
+    else
+      call_.op->args(call_.attrs, tile.range, args.data());
+    task.cost = cost_of(call_, tile);
+    plan_.flops += task.cost.flops;
+  }
+
+  /// The buffer of a tile that a thin job leaves out, which a task of a block of groups reads.
+  std::uint32_t left_out(std::uint32_t id, Index tile) {
+    std::uint32_t base = id;
+    Index number = tile;
+    if (PlannedTensor const& view = plan_.tensors[id]; view.storage == Storage::view) {
+      base = view.base;
+      number = plan_.tile_of_base(id, tile);
+    }
+    left_out_.resize(std::max(left_out_.size(), base + std::size_t{1}));
+    auto const wanted = static_cast<std::uint32_t>(number);
+    auto const place = std::lower_bound(
+        left_out_[base].begin(), left_out_[base].end(), wanted,
+        [&](std::uint32_t b, std::uint32_t t) { return plan_.buffers[b].tile < t; });
+    if (place != left_out_[base].end() && plan_.buffers[*place].tile == wanted) return *place;
+    PlannedTensor const& tensor = plan_.tensors[base];
+    Index const payload =
+        tile_bytes(tensor.tiling.box(number).extent, tensor.dtype, tensor.column_unit);
+    Index const bytes = buffer_bytes(payload);
+    auto const added = static_cast<std::uint32_t>(plan_.buffers.size());
+    plan_.buffers.push_back({.tensor = base,
+                             .tile = wanted,
+                             .bytes = bytes,
+                             .tail = static_cast<std::uint8_t>(bytes - payload)});
+    written_.push_back(false);
+    left_out_[base].insert(place, added);
+    return added;
   }
 
   /// Notes in a task of a sampled call where it is along the axis of the mesh.
@@ -355,12 +403,15 @@ class LowerPass final : private TileVisitor {
   LogicalGraph const& graph_;
   TileVisitor* watcher_;
   ThinJob* thin_;
+  OwnTiles const* own_;  // null: tasks of all ranks are described
+  OthersTasks others_;   // of the node
   Chunks<PlannedTask> tasks_;
   Chunks<Use<BufferId>> uses_;
   Chunks<std::byte> args_;
   DynamicArray<bool> written_;  // of a buffer
+  std::vector<std::vector<std::uint32_t>>
+      left_out_;  // buffers of a thin job's other tiles, by tensor, ascending by tile
   TiledCall call_;
-  std::vector<AxisTiling> tilings_;
   DynamicArray<std::uint32_t> operands_;
   DynamicArray<Partial> partials_;  // of the node
   std::size_t node_ = 0;
@@ -370,10 +421,11 @@ class LowerPass final : private TileVisitor {
 
 /// Fills in tasks, hidden buffers, kernels and arguments of the plan's nodes, whose tensors have
 /// buffers; `watcher`, if any, sees what became a task; of a thin job those tasks alone that it
-/// has. Throws PlanError where a value is read that nothing has written, NotThin.
+/// has; with the tiles of one rank, tasks that are others' have no_id in place of arguments, and no
+/// cost. Throws PlanError where a value is read that nothing has written, NotThin.
 inline PlanData lower(PlanData plan, LogicalGraph const& graph, TileVisitor* watcher = nullptr,
-                      ThinJob* thin = nullptr) {
-  return LowerPass(std::move(plan), graph, watcher, thin).run();
+                      ThinJob* thin = nullptr, OwnTiles const* own = nullptr) {
+  return LowerPass(std::move(plan), graph, watcher, thin, own).run();
 }
 
 }  // namespace nntile::passes

@@ -16,6 +16,8 @@ namespace nntile::passes {
 /// Numbers of ranks by their coordinates.
 class MeshShape {
  public:
+  static constexpr int most_ranks = 1 << 16;
+
   /// Throws PlanError: no axis name, one given twice, a size below 1, too many axes or ranks.
   explicit MeshShape(std::vector<MeshAxis> const& axes) : axes_(axes) {
     if (axes.size() > max_mesh_axes)
@@ -70,6 +72,12 @@ class MeshShape {
       if (box.at[a] == RankBox::all && axes_[a].size > 1) return false;
     return true;
   }
+  /// Whether a box is all ranks.
+  bool is_all(RankBox const& box) const {
+    for (std::size_t a = 0; a < axes_.size(); ++a)
+      if (box.at[a] != RankBox::all && axes_[a].size > 1) return false;
+    return true;
+  }
   /// Whether a box has all ranks of another.
   bool covers(RankBox const& box, RankBox const& other) const {
     for (std::size_t a = 0; a < axes_.size(); ++a)
@@ -93,7 +101,6 @@ class MeshShape {
     for (int c = begin; c < end; ++c) each(box, visit, axes - 1, first + c * strides_[axes - 1]);
   }
 
-  static constexpr int most_ranks = 1 << 16;
   std::vector<MeshAxis> const& axes_;
   std::array<int, max_mesh_axes> strides_{};
   int ranks_ = 1;

@@ -142,7 +142,8 @@ inline PlanData pad(PlanData plan, LogicalGraph const& graph, PlanOptions const&
   bool const any = !options.pad.empty() ||
                    std::any_of(options.keep.begin(), options.keep.end(),
                                [](KeptTiling const& kept) { return kept.column_unit != 1; });
-  return any ? PadPass(std::move(plan), graph, options).run() : plan;
+  if (!any) return plan;
+  return PadPass(std::move(plan), graph, options).run();
 }
 
 }  // namespace nntile::passes

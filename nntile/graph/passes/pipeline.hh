@@ -16,9 +16,9 @@
 
 namespace nntile::passes {
 
-/// The passes up to tilings and the buffers of the graph's tensors, for the tile of the options,
-/// which is not automatic. Throws PlanError.
-inline PlanData to_buffers(LogicalGraph const& graph, PlanOptions const& options) {
+/// The passes up to tilings of the graph's tensors, for the tile of the options, which is not
+/// automatic. Throws PlanError.
+inline PlanData to_tilings(LogicalGraph const& graph, PlanOptions const& options) {
   PlanData plan;
   plan.name = graph.name();
   plan.tile = options.tile;
@@ -31,23 +31,24 @@ inline PlanData to_buffers(LogicalGraph const& graph, PlanOptions const& options
         concat("plan '", graph.name(), "': none of its ", graph.op_count(),
                " ops leads to an output or a kept tensor; mark one with mark_output()"));
   plan = tile(std::move(plan), graph, options, dims);
-  return add_buffers(pad(std::move(plan), graph, options));
+  return pad(std::move(plan), graph, options);
 }
 
-/// Those from there to ordered tile tasks, without memory; of a thin job those that it has. Throws
+/// Those from there to ordered tile tasks and their buffers, without memory; of a thin job those
+/// that it has, with the tiles of one rank without arguments of those that are others'. Throws
 /// PlanError, NotThin.
 inline PlanData to_tasks(PlanData plan, LogicalGraph const& graph, PlanOptions const& options,
-                         ThinJob* thin = nullptr) {
-  plan = lower(std::move(plan), graph, nullptr, thin);
+                         ThinJob* thin = nullptr, OwnTiles const* own = nullptr) {
+  plan = lower(add_buffers(std::move(plan), thin), graph, nullptr, thin, own);
   plan = by_tile(std::move(plan), thin);
   if (options.by_phase) plan = list_phases(std::move(plan), graph, thin);
   return plan;
 }
 
-/// All of them. Throws PlanError.
-inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options) {
-  return place(locate(to_tasks(to_buffers(graph, options), graph, options), graph, options), graph,
-               options);
+/// All of them. Throws PlanError; whether the tile is one of several that are `tried`.
+inline PlanData run_all(LogicalGraph const& graph, PlanOptions const& options, bool tried = false) {
+  PlanData plan = to_tasks(to_tilings(graph, options), graph, options);
+  return place(locate(std::move(plan), graph, options, tried), graph, options);
 }
 
 }  // namespace nntile::passes

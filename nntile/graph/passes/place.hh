@@ -46,6 +46,7 @@ inline PlanData place(PlanData plan, LogicalGraph const& graph, PlanOptions cons
     Hints hints = hints_of(policy, seen, options.machine.workers);
     for (std::size_t r = 0; r < used.size(); ++r) used[r] = used[r] || names(policy.rules[r], seen);
     task.priority = std::exchange(hints.priority, 0);
+    if (task.hints != 0 && hints.device < 0) hints.device = plan.hints[task.hints - 1u].device;
     if (hints == Hints{}) continue;
     auto const at = std::find(plan.hints.begin(), plan.hints.end(), hints);
     task.hints = static_cast<std::uint16_t>(at - plan.hints.begin() + 1);

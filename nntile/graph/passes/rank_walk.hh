@@ -29,12 +29,10 @@ namespace nntile::passes {
 /// each phase, the ranks that store a tile have its last value.
 class RankWalk {
  public:
-  /// A message of a tile, whose value the node has written. Numbers count those from one rank to
-  /// another.
+  /// A message of a tile, whose value the node has written.
   struct Message {
     std::uint32_t buffer, node;
     int from, to;
-    std::int64_t number;
     bool again;  // the receiver may have had this value, and dropped it
   };
 
@@ -55,7 +53,10 @@ class RankWalk {
         written_by_(plan.buffers.size()),
         read_by_(keep_received == PlanOptions::to_last_reader ? 0 : plan.buffers.size(), no_id),
         dropped_(read_by_.size()),
-        numbers_(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(ranks_)) {}
+        everywhere_(words_, ~std::uint64_t{0}) {
+    valid_.reserve((plan.buffers.size() + 1) * words_);
+    if (ranks_ % 64 != 0) everywhere_.back() >>= 64 - ranks_ % 64;
+  }
 
   /// Calls sink.task(task, box) for each and sink.message(message), in the common order, and
   /// sink.end_phase() behind each phase of the plan, or once. Cost: linear in the tasks of all
@@ -69,8 +70,7 @@ class RankWalk {
     if (thin_ != nullptr) note_written();
     Spread spread(plan_, mesh_, targets_, thin_);
     auto const settle = [&] {
-      places_.each_stored(
-          [&](std::uint32_t b) { move_to(spread.box(homes_[b].box, sources_[b]), b, sink); });
+      places_.each_stored([&](std::uint32_t b) { move_to(homes_[b].box, b, spread, sink); });
       sink.end_phase();
     };
     std::size_t phase = 0;
@@ -83,23 +83,15 @@ class RankWalk {
       catch_up(&plan_.tasks[t], spread, sink);
       if (PlannedTask const& task = plan_.tasks[t];
           task.location.rank > 0 && (task.priority > 0 || !thin_->has(task.location.rank - 1)))
-        stand_in(t);
+        stand_in(t, spread, sink);
       else
         visit(t, spread, sink);
     }
     if (thin_ != nullptr) catch_up(nullptr, spread, sink);
     settle();
   }
-  /// The most messages from a rank to another, or to it from one. Behind `run`.
-  std::int64_t most_messages(int rank) const {
-    std::int64_t most = 0;
-    for (int other = 0; other < ranks_; ++other)
-      most = std::max({most, numbers_[pair(rank, other)], numbers_[pair(other, rank)]});
-    return most;
-  }
 
  private:
-  std::size_t pair(int from, int to) const { return static_cast<std::size_t>(from * ranks_ + to); }
   bool valid(std::uint32_t b, int rank) const {
     auto const at = static_cast<std::size_t>(rank);
     return (valid_[rows_[b] + at / 64] >> at % 64 & 1u) != 0;
@@ -114,13 +106,38 @@ class RankWalk {
       rows_[b] = valid_.size();
       valid_.resize(valid_.size() + words_);
     }
+    if (mesh_.is_all(box)) return set_valid_everywhere(b);
     std::fill_n(valid_.begin() + static_cast<std::ptrdiff_t>(rows_[b]), words_, 0);
     mesh_.each(box, [&](int rank) { set_valid(b, rank); });
   }
+  /// Of ranks from one to another.
+  void set_valid(std::uint32_t b, int begin, int end) {
+    for (int rank = begin; rank < end;) {
+      if (rank % 64 == 0 && rank + 64 <= end) {
+        valid_[rows_[b] + static_cast<std::size_t>(rank) / 64] = ~std::uint64_t{0};
+        rank += 64;
+      } else {
+        set_valid(b, rank++);
+      }
+    }
+  }
+  void set_valid_everywhere(std::uint32_t b) {
+    std::copy(everywhere_.begin(), everywhere_.end(),
+              valid_.begin() + static_cast<std::ptrdiff_t>(rows_[b]));
+  }
   bool valid_everywhere(std::uint32_t b) const {
-    int count = 0;
-    for (std::size_t w = 0; w < words_; ++w) count += std::popcount(valid_[rows_[b] + w]);
-    return count == ranks_;
+    return std::equal(everywhere_.begin(), everywhere_.end(),
+                      valid_.begin() + static_cast<std::ptrdiff_t>(rows_[b]));
+  }
+  bool valid_at_one(std::uint32_t b) const {
+    bool found = false;
+    for (std::size_t w = 0; w < words_; ++w) {
+      std::uint64_t const word = valid_[rows_[b] + w];
+      if (word == 0) continue;
+      if (found || (word & (word - 1)) != 0) return false;
+      found = true;
+    }
+    return found;
   }
 
   template <class Sink> void visit(std::size_t t, Spread& spread, Sink& sink) {
@@ -133,9 +150,9 @@ class RankWalk {
     if (thin_ != nullptr) check_reads(uses, box);
     for (Use<BufferId> const& use : uses)
       if (reads(use.access)) {
-        move_to(spread.readers(t, use.handle, sources_[use.handle]), use.handle, sink);
+        move_to_readers(t, use.handle, spread, sink);
         if (cut) note_read(task, use, spread.boxes());
-        move_to(spread.box(box, sources_[use.handle]), use.handle, sink);
+        move_to(box, use.handle, spread, sink);
         if (cut) note_read(task, use, {&box, 1});
       }
     if (cut) check_terms(uses);
@@ -233,10 +250,34 @@ class RankWalk {
     for (Hop const& hop : hops) {
       if (valid(b, hop.to) || !valid(b, hop.from)) continue;  // an output that nothing computes
       set_valid(b, hop.to);
-      std::int64_t const number = numbers_[pair(hop.from, hop.to)]++;
-      bool const again = !dropped_.empty() && dropped_[b];
-      sink.message(Message{b, written_by_[b], hop.from, hop.to, number, again});
+      send(hop, b, sink);
     }
+  }
+  template <class Sink> void send(Hop const& hop, std::uint32_t b, Sink& sink) {
+    bool const again = !dropped_.empty() && dropped_[b];
+    sink.message(Message{b, written_by_[b], hop.from, hop.to, again});
+  }
+  /// Sends a tile to ranks of a box that lack its present value. Of a thin job's messages from one
+  /// rank to all those of its own coordinate alone.
+  template <class Sink>
+  void move_to(RankBox const& box, std::uint32_t b, Spread& spread, Sink& sink) {
+    if (mesh_.is_all(box) && valid_everywhere(b)) return;
+    if (thin_ == nullptr || !spread.along_trees() || !mesh_.is_all(box) ||
+        !mesh_.is_one(sources_[b]) || !valid_at_one(b) || !valid(b, mesh_.first(sources_[b])))
+      return move_to(spread.box(box, sources_[b]), b, sink);
+    set_valid_everywhere(b);
+    for (Hop const& hop : spread.to_all_by(thin_->own, mesh_.first(sources_[b])))
+      send(hop, b, sink);
+  }
+
+  /// Sends a tile to all that read it in tasks of this one's node, where it goes along trees.
+  template <class Sink>
+  void move_to_readers(std::size_t t, std::uint32_t b, Spread& spread, Sink& sink) {
+    auto const hops = spread.readers(t, b, sources_[b]);
+    if (spread.to_all())
+      move_to(RankBox{}, b, spread, sink);
+    else
+      move_to(hops, b, sink);
   }
 
   bool is_cut(std::uint32_t b) const { return thin_->cut[plan_.buffers[b].tensor] >= 0; }
@@ -253,9 +294,11 @@ class RankWalk {
     auto const sends = [&](std::uint32_t b) { return sources_[b].at[thin_->axis] == thin_->own; };
     left_out_.before(task, [&](int begin, int end) {
       for (LeftOut::Read const& read : left_out_.reads())
-        for (int c = begin; c < end && !sends(read.buffer); ++c)
-          if (valid(read.buffer, mesh_.first(sources_[read.buffer]))) set_valid(read.buffer, c);
-      for (int c = begin; c < end; ++c)
+        if (!sends(read.buffer) && valid(read.buffer, mesh_.first(sources_[read.buffer])))
+          set_valid(read.buffer, begin, end);
+      bool const any = std::any_of(left_out_.reads().begin(), left_out_.reads().end(),
+                                   [&](LeftOut::Read const& read) { return sends(read.buffer); });
+      for (int c = begin; c < end && any; ++c)
         for (LeftOut::Read const& read : left_out_.reads())
           if (sends(read.buffer))
             move_to(spread.at(read.boxes, thin_->axis, c, sources_[read.buffer]), read.buffer,
@@ -297,10 +340,11 @@ class RankWalk {
   /// A task of a coordinate that a thin job leaves out, or of a block of them: the sums that it
   /// stands for are at the rank of the block that is nearest to their target, as choosing between
   /// two sums at a time gives, too.
-  void stand_in(std::size_t t) {
+  template <class Sink> void stand_in(std::size_t t, Spread& spread, Sink& sink) {
     PlannedTask const& task = plan_.tasks[t];
     for (Use<BufferId> const& use : plan_.uses_of(task)) {
       if (is_cut(use.handle)) continue;
+      if (!writes(use.access)) move_to_readers(t, use.handle, spread, sink);
       if (!writes(use.access) && !valid_everywhere(use.handle))
         throw NotThin{"terms that are sent to each coordinate"};
       if (!writes(use.access)) continue;
@@ -318,9 +362,11 @@ class RankWalk {
   /// Of the coordinates from one to another the one nearest to a target.
   int nearest(int first, int last, Target const& target) const {
     int const wanted = mesh_.nearest(target.box, target.root == no_id ? 0 : roots_[target.root]);
-    int best = first;
-    for (int c = first; c <= last; ++c)
-      if ((c ^ wanted) < (best ^ wanted)) best = c;
+    int best = 0;
+    for (int bit = MeshShape::most_ranks; bit > 0; bit /= 2) {  // taken where one of them has it
+      int const with = best | (wanted & bit);
+      best = with <= last && (with | (bit - 1)) >= first ? with : with ^ bit;
+    }
     return best;
   }
 
@@ -344,7 +390,7 @@ class RankWalk {
   std::vector<std::uint32_t> written_by_;  // node of the present value
   std::vector<std::uint32_t> read_by_;     // node that last read a buffer; empty: all are kept
   std::vector<bool> dropped_;              // buffers whose value is sent again
-  std::vector<std::int64_t> numbers_;      // of the next message from each rank to each
+  std::vector<std::uint64_t> everywhere_;  // all ranks
 };
 
 }  // namespace nntile::passes

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nntile/core/dynamic_array.hh"
+#include "nntile/graph/passes/keep.hh"
 #include "nntile/graph/passes/rank_walk.hh"
 
 namespace nntile::passes {
@@ -24,7 +25,9 @@ class SplitPass {
         homes_(std::move(homes)),
         rank_(rank),
         keep_received_(keep_received),
-        thin_(thin) {
+        thin_(thin),
+        sent_(static_cast<std::size_t>(mesh.ranks())),
+        received_(sent_) {
     if (keep_received_ == PlanOptions::to_last_reader) return;
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) now_.push_back(b);
   }
@@ -35,7 +38,8 @@ class SplitPass {
     RankWalk walk(plan_, mesh_, homes_, keep_received_, thin_);
     walk.run(*this);
     plan_.buffers.append(part_.again);
-    plan_.messages = walk.most_messages(rank_);
+    for (std::vector<std::int64_t> const* counts : {&sent_, &received_})
+      plan_.messages = std::max(plan_.messages, *std::max_element(counts->begin(), counts->end()));
     plan_.tasks = std::move(part_.tasks);
     plan_.uses = std::move(part_.uses);
     plan_.args = std::move(part_.args);
@@ -46,13 +50,14 @@ class SplitPass {
     }
     plan_.rank = rank_;
     plan_.ranks = ranks;
-    locate();
+    keep_buffers();
     return std::move(plan_);
   }
 
   /// Called by the walk.
   void task(PlannedTask const& task, RankBox const& box) {
     if (!mesh_.contains(box, rank_)) return;
+    if (task.args == no_id) throw NotThin{"a task without arguments that is this rank's"};
     auto const uses = plan_.uses_of(task);
     PlannedTask own = task;
     own.hints = 0, own.priority = 0;  // marks of a thin job
@@ -67,6 +72,7 @@ class SplitPass {
     if (message.again) {
       now_[message.buffer] = static_cast<std::uint32_t>(plan_.buffers.size() + part_.again.size());
       part_.again.push_back(plan_.buffers[message.buffer]);
+      part_.again_of.push_back(message.buffer);
     }
     add_transfer(KernelKind::receive, message, message.from);
   }
@@ -87,7 +93,8 @@ class SplitPass {
     task.tensor = plan_.buffers[b].tensor;
     task.tile = plan_.buffers[b].tile;
     part_.uses.push_back({now(b), kind == KernelKind::send ? Access::read : Access::write});
-    TransferArgs const args{message.number, peer, 0};
+    auto& numbers = kind == KernelKind::send ? sent_ : received_;
+    TransferArgs const args{numbers[static_cast<std::size_t>(peer)]++, peer, 0};
     add(task, std::as_bytes(std::span(&args, 1)));
   }
 
@@ -101,27 +108,29 @@ class SplitPass {
     part_.tasks.push_back(task);
   }
 
-  /// Sets the locations of the part's buffers; those that the rank never has are at another rank.
-  void locate() {
+  /// Keeps the buffers that the rank ever has.
+  void keep_buffers() {
     std::vector<bool> here(plan_.buffers.size());
     for (Use<BufferId> const& use : plan_.uses) here[use.handle] = true;
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) {
       PlannedBuffer& buffer = plan_.buffers[b];
       bool const stored = plan_.tensors[buffer.tensor].storage != Storage::arena;
       bool const home = stored && b < homes_.size() && mesh_.contains(homes_[b].box, rank_);
-      buffer.copy = stored && here[b] && !home;
-      buffer.location.rank = home || here[b] ? rank_
-                             : stored        ? mesh_.first(homes_[b].box)
-                                             : (rank_ == 0 && mesh_.ranks() > 1 ? 1 : 0);
+      buffer.copy = stored && !home;
+      buffer.location.rank = rank_;
+      here[b] = here[b] || home;
     }
+    for (std::uint32_t const b : part_.again_of) here[b] = true;  // each tile has one of its own
+    plan_ = keep(std::move(plan_), here, homes_.size());
   }
 
   struct Part {
     DynamicArray<PlannedTask> tasks;
     DynamicArray<Use<BufferId>> uses;
     DynamicArray<std::byte> args;
-    DynamicArray<PlannedBuffer> again;  // of tiles that are sent again, behind those of the job
-    std::vector<std::uint32_t> ends;    // of phases
+    DynamicArray<PlannedBuffer> again;    // of tiles that are sent again, behind those of the job
+    std::vector<std::uint32_t> again_of;  // the job's
+    std::vector<std::uint32_t> ends;      // of phases
     std::int64_t flops = 0;
   };
 
@@ -131,7 +140,8 @@ class SplitPass {
   int const rank_;
   std::uint32_t const keep_received_;
   ThinJob const* thin_;
-  std::vector<std::uint32_t> now_;  // by buffer of the job; empty: each is its own
+  std::vector<std::int64_t> sent_, received_;  // messages so far, by peer
+  std::vector<std::uint32_t> now_;             // by buffer of the job; empty: each is its own
   Part part_;
 };
 

@@ -41,6 +41,7 @@ class Spread {
   std::span<Hop const> readers(std::size_t t, std::uint32_t b, RankBox const& sources) {
     hops_.clear();
     boxes_.clear();
+    to_all_ = false;
     if (readers_of_.empty() || t < readers_of_[b].covered) return {};
     if (t >= end_) enter(t);
     Readers& its = readers_of_[b];
@@ -51,7 +52,8 @@ class Spread {
     for (std::uint32_t at = its.first; at != no_id; at = readers_[at].next) {
       Reader const& reader = readers_[at];
       if (reads(reader.access) && (last == nullptr || !(*last == reader.box))) {
-        add(reader.box, sources);
+        to_all_ = to_all_ || (thin_ != nullptr && mesh_.is_all(reader.box));
+        if (!to_all_) add(reader.box, sources);
         boxes_.push_back(reader.box);
         last = &reader.box;
       }
@@ -61,6 +63,24 @@ class Spread {
     }
     return ways();
   }
+  /// Whether the last call of `readers`, of a thin job, has found all ranks, which it does not
+  /// list.
+  bool to_all() const { return to_all_; }
+  /// Of the messages from a source to all ranks those of one: the one that brings it the value, and
+  /// those that it sends. On a mesh of one axis, for which there are trees.
+  std::span<Hop const> to_all_by(int rank, int source) {
+    hops_.clear();
+    auto const ranks = static_cast<unsigned>(mesh_.ranks());
+    auto const at = static_cast<unsigned>(rank - source + mesh_.ranks()) % ranks;
+    auto const rank_at = [&](unsigned place) {
+      return static_cast<int>((static_cast<unsigned>(source) + place) % ranks);
+    };
+    if (at != 0) hops_.push_back({rank_at(at & (at - 1)), rank});
+    for (unsigned bit = 1; at + bit < ranks && (at & bit) == 0; bit *= 2)
+      hops_.push_back({rank, rank_at(at + bit)});
+    return hops_;
+  }
+  bool along_trees() const { return mesh_.ranks() > most_direct; }
   /// Ranks that the last call of `readers` has listed.
   std::span<RankBox const> boxes() const { return boxes_; }
   /// To all ranks of some boxes at a coordinate of an axis of the mesh.
@@ -169,6 +189,7 @@ class Spread {
   std::vector<Readers> readers_of_;  // by buffer; none on a mesh of few ranks
   std::vector<Reader> readers_;      // in the run of tasks up to end_, in their order
   std::size_t end_ = 0;
+  bool to_all_ = false;
 };
 
 }  // namespace nntile::passes

@@ -64,8 +64,7 @@ class FixedPlaces {
     for (PlannedTensor const& tensor : plan_.tensors) {
       if (!tensor.used || tensor.storage == Storage::arena || tensor.storage == Storage::view)
         continue;
-      auto const tiles = static_cast<std::uint32_t>(tensor.tiling.tile_count());
-      for (std::uint32_t tile = 0; tile < tiles; ++tile) visit(tensor.first_buffer + tile);
+      for (std::uint32_t i = 0; i < tensor.buffer_count; ++i) visit(tensor.first_buffer + i);
     }
   }
   /// Whether a tile is a sum of canonical groups.
@@ -192,9 +191,16 @@ class TargetPass {
   std::vector<Target> take_blocks() { return std::move(blocks_); }
   /// Ranks of the roots. Behind `run`. Throws NotThin.
   std::vector<int> roots() const {
+    struct Least {
+      Index bytes;
+      int rank;
+      bool operator<(Least const& other) const {  // of a heap, whose first is the least
+        return bytes != other.bytes ? bytes > other.bytes : rank > other.rank;
+      }
+    };
     struct Load {
       RankBox box;
-      std::vector<Index> bytes;  // by rank
+      std::vector<Least> ranks;  // a heap
     };
     std::vector<Load> loads;
     std::vector<std::uint32_t> order(trees_.size());
@@ -209,18 +215,15 @@ class TargetPass {
         throw NotThin{"a tree of cut tiles over all coordinates"};
       auto load = std::find_if(loads.begin(), loads.end(),
                                [&](Load const& each) { return each.box == box; });
-      if (load == loads.end())
-        load =
-            loads.insert(load, {box, std::vector<Index>(static_cast<std::size_t>(mesh_.ranks()))});
-      int least = mesh_.first(box);
-      auto const bytes = [&](int rank) -> Index& {
-        return load->bytes[static_cast<std::size_t>(rank)];
-      };
-      mesh_.each(box, [&](int rank) {
-        if (bytes(rank) < bytes(least)) least = rank;
-      });
-      bytes(least) += trees_[root].bytes;
-      roots[root] = least;
+      if (load == loads.end()) {
+        load = loads.insert(load, {box, {}});
+        mesh_.each(box, [&](int rank) { load->ranks.push_back({0, rank}); });  // already a heap
+      }
+      std::pop_heap(load->ranks.begin(), load->ranks.end());
+      Least& least = load->ranks.back();
+      least.bytes += trees_[root].bytes;
+      roots[root] = least.rank;
+      std::push_heap(load->ranks.begin(), load->ranks.end());
     }
     return roots;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "nntile/graph/logical.hh"
@@ -51,6 +52,8 @@ struct ThinJob {
   /// By tensor, hidden ones too: the dimension that is cut over the axis, or uncut.
   std::vector<int> cut = {};
   std::uint16_t windows = 0;
+  /// Tilings and numbers of groups of which none is of several coordinates, as found so far.
+  std::vector<std::pair<AxisTiling, Index>> whole = {};
 
   bool has(Index coordinate) const {
     return coordinate == 0 || coordinate == own || coordinate + 1 == coordinates;
@@ -85,7 +88,7 @@ struct ThinJob {
 
   /// The tiles that are walked of an axis of a call: all, where a chain goes over it. Throws
   /// NotThin.
-  TileSample sample(TiledCall const& call, std::size_t id) const {
+  TileSample sample(TiledCall const& call, std::size_t id) {
     AxisTiling const& tiling = *call.tilings[id];
     bool groups = false;
     for (Phase const& phase : detail::phases_of(call)) {
@@ -106,6 +109,16 @@ struct ThinJob {
     }
     if (groups && call.op->tiles != nullptr) throw NotThin{"groups of an op that lists its tiles"};
     if (groups) check_groups(tiling, call.groups[id]);
+    return sample(tiling, id);
+  }
+  /// The tiles of a tensor that is cut along a dimension.
+  TileSample sample(Tiling const& tiling, int d) const {
+    auto const cut_one = static_cast<std::size_t>(d);
+    return sample(tiling.axis(cut_one), cut_one);
+  }
+
+ private:
+  TileSample sample(AxisTiling const& tiling, std::size_t id) const {
     TileRuns const runs{tiling.count(), coordinates};
     return {id,
             runs.begin(1),
@@ -114,10 +127,10 @@ struct ThinJob {
             runs.begin(coordinates - 1),
             tiling.count()};
   }
-
- private:
   /// Throws NotThin where a coordinate begins within a group.
-  void check_groups(AxisTiling const& tiling, Index count) const {
+  void check_groups(AxisTiling const& tiling, Index count) {
+    for (auto const& [known, groups] : whole)
+      if (groups == count && known == tiling) return;
     GroupCut const groups{tiling.extent(), count};
     TileRuns const runs{tiling.count(), coordinates};
     for (Index c = 1, group = 0; c < coordinates; ++c) {
@@ -125,6 +138,7 @@ struct ThinJob {
       while (group < count && groups.begin(group) < begin) ++group;
       if (groups.begin(group) != begin) throw NotThin{"a group of several coordinates"};
     }
+    whole.emplace_back(tiling, count);
   }
 };
 

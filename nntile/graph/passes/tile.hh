@@ -63,6 +63,15 @@ class TilePass {
                     "that one out, or leave '", name, "' out of PlanOptions::adopted");
     }
     keep_tilings();
+    collect_groups_of_axes();
+    if (!groups_.empty())
+      for (std::size_t const o : ops) collect_blocks(graph_.op_at(o));
+    collect_marks();
+    if (Index const extent = dims_.shape_of(t)[d]; short_groups(root, extent))
+      return concat("its ", graph_.numerics().groups[groups_[root]].groups, " canonical groups of ",
+                    extent,
+                    " indices are shorter than the blocks of 64 that it is added in: leave '",
+                    names_[root], "' out of Numerics::groups, or share out another axis");
     if (kept_[root] == nullptr) return "";
     return concat("a tensor that exists has ", kept_[root]->count(), " tiles along it: plan all ",
                   "graphs of a store with the same mesh and rules");

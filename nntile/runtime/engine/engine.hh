@@ -379,7 +379,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
       support::Workspaces::Loan const workspace(workspaces_, *node.body.codelet);
       if constexpr (D::exists)
         ran = devices_.run_body(failures_, tokens_, node.body, &node, workspace.block(),
-                                devices_.runs_ahead, [&] { launched(node); });
+                                [&] { launched(node); });
       else
         ran = support::run_body(failures_, tokens_, node.body, &node, workspace.block());
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -170,14 +171,20 @@ template <class E> class Nest : public support::NestedCalls {
     nest.nests_.notify();  // for one that is to poll
   }
 
-  DataHandle allocate(std::size_t bytes) {
+  DataHandle allocate(std::size_t bytes, Place place, Lifetime lifetime) {
     reclaim();
     dependences_.prepare(buffers_.count());
-    return buffers_.handle_of(buffers_.allocate(bytes));
+    return buffers_.handle_of(buffers_.allocate(bytes, place, lifetime));
   }
   void retire(DataHandle handle) {
-    if (retired_.size() == retired_.capacity()) retired_.reserve(2 * retired_.size() + 4);
-    retired_.push_back(&buffers_.begin_retire(handle));
+    retire_one(handle);
+    reclaim();
+  }
+  ScopeName open_scope(Lifetime lifetime, CallSite site) {
+    return {buffers_.open_scope(lifetime, site).number};
+  }
+  void close_scope(Lifetime lifetime, ScopeName name) {
+    buffers_.close_scope(lifetime, name, [this](DataHandle handle) { retire_one(handle); });
     reclaim();
   }
   Event submit(Task<DataHandle> const& task) {
@@ -206,6 +213,7 @@ template <class E> class Nest : public support::NestedCalls {
   void wait_all() {
     buffers_.check_nothing_locked();
     help_until([this] { return live_.load(std::memory_order_seq_cst) == 1; });
+    reclaim();
     engine_.failures_.report(first_, submitted_);
   }
   std::span<std::byte> lock(DataHandle handle, Access access) {
@@ -312,6 +320,13 @@ template <class E> class Nest : public support::NestedCalls {
     return *node;
   }
 
+  void retire_one(DataHandle handle) {
+    support::Buffer& buffer = buffers_.begin_retire(handle);
+    try {
+      retired_.push_back(&buffer);
+    } catch (std::bad_alloc const&) {  // no memory to note it: it ends with the outer task
+    }
+  }
   /// Frees what was retired, behind its tasks.
   void reclaim() {
     std::erase_if(retired_, [this](support::Buffer* buffer) {

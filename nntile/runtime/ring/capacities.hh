@@ -42,12 +42,16 @@ struct ProgramCapacity {
 /// Room that a ring has from its construction on. Where there is enough of it, the ring takes no
 /// memory from the system later on, but for buffers of no heap, tasks that submit, failures, and
 /// arguments of a task that fill a quarter of `RingSizes::argument_bytes`. RingStats says where it
-/// did.
+/// did. `ring_capacities` (graph/ring_capacities.hh) fills it for a plan.
 struct RingCapacities {
   /// The heaps, one a lifetime but `persistent`. Buffers of a heap come back in the order of their
   /// allocation: one that lives long holds up those behind it, and so belongs to a lifetime of its
   /// own, or to `persistent`.
   HeapCapacity step{}, scope{}, scratch{}, staging{};
+  /// Each of the heaps of a task that submits, one a lifetime of which its body opens a scope;
+  /// their memory is pieces of powers of two that all such tasks share, taken from the system when
+  /// there are too few. Where heaps grow, `bytes` are their first ones, 0 for the policy's.
+  HeapCapacity bodies{};
   /// Buffers that one heap holds at a time, rounded up to a power of two; 0 for the policy's. Where
   /// it is given, no allocation from a heap with a capacity that may not grow takes memory from the
   /// system.
@@ -55,10 +59,15 @@ struct RingCapacities {
   /// Task slots, 2 to 2^20, rounded up to a power of two; 0 for the policy's. A submitter that is
   /// further ahead of its oldest unfinished task is held back. 192 bytes a slot.
   std::uint32_t window = 0;
+  /// Priorities of tasks other than 0, of which there are 7, and whether hints name workers: a
+  /// queue for each, of 16 bytes a slot. Each kind of workers, if there are several, has as many,
+  /// and one for priority 0.
+  std::uint32_t priorities = 0;
+  bool named_workers = false;
   /// Buffers outside of heaps, and regions, that the ring names at a time before it takes memory
   /// for more; 240 bytes each. What else regions need is `reserve_regions`'.
   std::uint32_t buffers = 0;
-  /// Most operands of one task that is submitted alone; 0 for 6.
+  /// Most operands of one task that is submitted alone; 0 for 7.
   std::uint32_t operands = 0;
   /// Most bytes of arguments of one task that is asynchronous or of blocks; of another one, for
   /// which these and its operands are too many for its slot, any number.
@@ -72,6 +81,29 @@ struct RingCapacities {
   HeapCapacity const& of(Lifetime lifetime) const {
     HeapCapacity const* const all[] = {&step, &scope, &scratch, &staging};
     return *all[static_cast<int>(lifetime) - 1];
+  }
+
+  /// Room for two programs at a time, which use the heaps in turn.
+  friend RingCapacities together(RingCapacities const& a, RingCapacities const& b) {
+    auto const most = [](auto one, auto other) { return one < other ? other : one; };
+    auto const heap = [](HeapCapacity const& one, HeapCapacity const& other) {
+      return one.bytes < other.bytes ? other : one;
+    };
+    return {.step = heap(a.step, b.step),
+            .scope = heap(a.scope, b.scope),
+            .scratch = heap(a.scratch, b.scratch),
+            .staging = heap(a.staging, b.staging),
+            .bodies = heap(a.bodies, b.bodies),
+            .records = most(a.records, b.records),
+            .window = a.window == 0 || b.window == 0 ? 0 : most(a.window, b.window),
+            .priorities = a.priorities + b.priorities,
+            .named_workers = a.named_workers || b.named_workers,
+            .buffers = a.buffers + b.buffers,
+            .operands = most(a.operands, b.operands),
+            .argument_bytes = most(a.argument_bytes, b.argument_bytes),
+            .tokens = a.tokens + b.tokens,
+            .replays = a.replays + b.replays,
+            .program = larger(a.program, b.program)};
   }
 };
 
@@ -87,6 +119,16 @@ struct HeapStats {
   std::uint64_t waits = 0;         // allocations that waited for tasks
 };
 
+/// Counters of the memory that the heaps of tasks that submit share. Bytes are those of whole
+/// pieces.
+struct BodyHeapStats {
+  std::size_t capacity = 0;   // from the system
+  std::size_t used = 0;       // of them, by heaps
+  std::size_t peak = 0;       // most that were used at a time
+  std::uint64_t growths = 0;  // times that memory was taken from the system
+  std::uint64_t waits = 0;    // allocations that waited for tasks, of bodies that have ended
+};
+
 /// Times that a ring has taken memory from the system since its construction, beside heaps and the
 /// memory of buffers.
 struct RingGrowths {
@@ -95,13 +137,14 @@ struct RingGrowths {
   std::uint64_t operands = 0;  // room for those of one task
   std::uint64_t tokens = 0;    // for asynchronous tasks, their arguments, and the polls of tokens
   std::uint64_t replays = 0;   // for flights and what their programs need
+  std::uint64_t queues = 0;    // of ready tasks, for a priority, a worker or a kind of them
 
   friend RingGrowths operator-(RingGrowths const& now, RingGrowths const& before) {
-    return {now.buffers - before.buffers, now.regions - before.regions,
+    return {now.buffers - before.buffers,   now.regions - before.regions,
             now.operands - before.operands, now.tokens - before.tokens,
-            now.replays - before.replays};
+            now.replays - before.replays,   now.queues - before.queues};
   }
-  std::uint64_t sum() const { return buffers + regions + operands + tokens + replays; }
+  std::uint64_t sum() const { return buffers + regions + operands + tokens + replays + queues; }
 };
 
 }  // namespace nntile

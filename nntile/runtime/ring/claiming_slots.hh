@@ -31,7 +31,7 @@ template <class Policy> struct ClaimingSlots {
     return uses(slot(task));
   }
   std::span<Use<support::Buffer*> const> uses(Hot& slot) const {
-    ColdSlot const& cold = domain.window.cold(slot.id);
+    ColdSlot const& cold = domain.window.own_cold(slot.id);
     if (slot.runs_as == SlotKind::task) return unpacked.body(slot, cold).uses;
     return static_cast<Pending<Policy> const*>(cold.work)->body.uses;
   }

@@ -54,10 +54,32 @@ template <class Policy> struct Domain {
   Family<Policy>* family = nullptr;            // of the task whose tasks are here, if there is one
   std::int16_t outer_worker = -1;              // as in the slot of that task
   std::unique_ptr<Family<Policy>> own_family;  // for use after use
+  Domain* host = this;                         // of the tasks in its slots
+  typename Policy::template Atomic<Domain*> more{nullptr};  // lends slots for more of its tasks
 
   bool is_root() const { return number == root_domain; }
-  /// A slot's task, as queues name it.
-  ReadyTask task(HotSlot<Policy> const& slot) const { return first_task | window.slot_of(slot.id); }
+  /// The task of a slot that lies here, as queues name it.
+  ReadyTask task(HotSlot<Policy> const& slot) const {
+    return first_task | window.own_slot_of(slot.id);
+  }
+  /// The domain where the slot of one of its tasks lies. By who submits it, or has made it ready.
+  Domain& place_of(HotSlot<Policy> const& slot) {
+    return window.owns(slot) ? *this : *more.load(std::memory_order_relaxed);
+  }
+  /// Lends the slots of another domain, into which nothing is ever submitted, to its tasks, until
+  /// it gives them back. As Window's.
+  template <class Linked> void borrow(Domain& other, Linked linked) {
+    other.host = this;
+    more.store(&other, std::memory_order_seq_cst);
+    window.grow(other.window, linked);
+  }
+  void give_back_borrowed() {
+    Domain* const other = more.load(std::memory_order_relaxed);
+    if (other == nullptr) return;
+    window.shrink();
+    more.store(nullptr, std::memory_order_relaxed);
+    other->host = other;
+  }
   /// A producer among those of all domains; never 0.
   std::uint64_t name_of(Reference producer) const { return first_name | producer; }
 
@@ -65,10 +87,10 @@ template <class Policy> struct Domain {
   bool over(std::uint64_t sequence) const {
     return window.ended(sequence) && !pending.is_open(sequence);
   }
-  /// Its reference as a producer; no_reference if it has ended. Submitter only.
+  /// Its reference as a producer; no_reference if it has ended.
   Reference reference_of(std::uint64_t sequence) const {
     std::uint64_t const ticket = window.find(sequence);
-    bool const waits = ticket != window.nothing && !window.finished(ticket);
+    bool const waits = ticket != window.nothing && !window.finishing(ticket);
     return waits ? reference_to(ticket) : pending.reference_of(sequence);
   }
   /// Progress of the task of that sequence, which was submitted. Submitter only.
@@ -87,8 +109,8 @@ template <class Policy> struct Domain {
   }
   /// Whether it is, or will be without further action of this thread.
   bool finishing(Reference reference) {
-    return finished(reference) ||
-           (!is_pending(reference) && window.finishing(ticket_of(reference)));
+    if (is_pending(reference)) return finished(reference);
+    return !window.live(reference) || window.finishing(ticket_of(reference));
   }
 
  private:

@@ -22,8 +22,7 @@ class Driver {
         domain_(domain),
         reclaim_(domain),
         helps_(!machine_.options.own_driver),
-        batch_(domain.window.size() >= 1024 ? 32 : 1),
-        most_ahead_(alone() && batch_ > 1 ? lone_ahead : domain.window.size()) {}
+        batch_(domain.window.size() >= 1024 ? 32 : 1) {}
 
   Reclaim& reclaim() { return reclaim_; }
   Reclaim const& reclaim() const { return reclaim_; }
@@ -31,7 +30,9 @@ class Driver {
 
   /// The distance ahead from which the submitter should run tasks itself. Where no other thread
   /// does, a full window would only be colder.
-  std::uint64_t most_ahead() const { return most_ahead_; }
+  std::uint64_t most_ahead() const {
+    return alone() && batch_ > 1 ? lone_ahead : domain_.window.size();
+  }
 
   /// Runs some tasks, if any are ready.
   void keep_up() {
@@ -65,15 +66,26 @@ class Driver {
     if (batch_ > 1 && !machine_.parking.anyone_sleeps()) keep_up();
   }
 
-  /// A task of any domain.
-  struct Producer {
-    Domain& domain;
-    Reference reference;
-  };
+  /// Blocks until fewer tasks are in flight on devices than the window has slots: theirs are free
+  /// once they have been launched.
+  void wait_for_devices() {
+    auto const most = machine_.root.window.size();
+    if (machine_.devices.in_flight() < most) return;
+    block_until(
+        [this, most] {
+          reclaim_.collect();
+          return machine_.devices.in_flight() < most;
+        },
+        [this] {
+          Reference const pending = domain_.pending.oldest();
+          return pending != no_reference ? pending : oldest();
+        });
+  }
 
   /// Waits until over() holds. Throws LifetimeError where it does not and the ring is paused, but
   /// for bodies, which end before it is. Before it sleeps it calls target(), which returns a task
-  /// whose end will make a difference: a Producer, or a reference in the driver's domain.
+  /// of the domain whose end will make a difference. None but this thread gives its slot to
+  /// another, so that the end is seen there, or rings.
   ///
   /// Runs tasks meanwhile, one after the other and never one more than needed: a helper that ran
   /// off along a chain would stop submitting.
@@ -87,7 +99,7 @@ class Driver {
       refuse_to_wait();
     Wait wait(*this);
     while (!over())
-      if (!wait.advance()) sleep(producer(target()));
+      if (!wait.advance()) sleep(target());
     wait.end();
   }
 
@@ -150,7 +162,7 @@ class Driver {
     support::DefaultFloatEnvironment const environment;
     Spin<Policy> spin(machine_.options.oversubscribed);
     while (!over())
-      if (!advance_in_body(spin)) sleep_in_body(producer(target()));
+      if (!advance_in_body(spin)) sleep_in_body(target());
     if (machine_.scheduler.keeps_some(domain_.worker)) machine_.parking.wake(1);
   }
 
@@ -163,9 +175,9 @@ class Driver {
     return progress || spin.again();
   }
 
-  void sleep_in_body(Producer awaited) {
+  void sleep_in_body(Reference awaited) {
     machine_.sleep(*domain_.family, nap_of(machine_.tokens),
-                   [&] { return awaited.domain.finishing(awaited.reference); });
+                   [&] { return domain_.finishing(awaited); });
   }
 
   [[noreturn]] void refuse_to_wait() const {
@@ -207,7 +219,7 @@ class Driver {
       ++round_;
       auto& machine = driver_.machine_;
       if (round_ % 8 == 0) (void)driver_.poll();
-      if (round_ % 64 == 0) driver_.reclaim_.collect();
+      if (round_ % Policy::Sizes::most_kept == 0) look_around();
       if (driver_.helps_ && ready_ == no_task) ready_ = machine.scheduler.next(0);
       if (ready_ != no_task) {
         ready_ = Helping(machine).run(ready_);
@@ -228,6 +240,12 @@ class Driver {
     }
 
    private:
+    /// Once in as many rounds as a chain may have others wait.
+    [[gnu::noinline]] void look_around() {
+      driver_.reclaim_.collect();
+      if (ready_ != no_task) ready_ = driver_.machine_.take_turns(0, ready_);
+    }
+
     Driver& driver_;
     Spin<Policy> spin_;
     support::DefaultFloatEnvironment const environment_{};  // once, not at each of the tasks
@@ -254,15 +272,12 @@ class Driver {
     if (helps_ && machine_.scheduler.keeps_some(0)) machine_.parking.wake(1);
   }
 
-  Producer producer(Reference target) { return {domain_, target}; }
-  Producer producer(Producer target) { return target; }
-
-  void sleep(Producer target) {
+  void sleep(Reference target) {
     auto& parking = machine_.parking;
-    parking.expect(target.domain.name_of(target.reference));
+    parking.expect(domain_.name_of(target));
     std::uint32_t const kind = machine_.scheduler.kind(0);
     if (helps_) parking.announce(kind);
-    if (target.domain.finishing(target.reference) || (helps_ && machine_.scheduler.any(0))) {
+    if (domain_.finishing(target) || (helps_ && machine_.scheduler.any(0))) {
       if (helps_) parking.cancel(kind);
       // A push, a pop or an end may be in progress on a preempted thread.
       Policy::Clock::yield_core();
@@ -279,7 +294,6 @@ class Driver {
   Reclaim reclaim_;
   bool const helps_;
   std::uint64_t const batch_;  // tasks to run, or slots to wait for, at a time
-  std::uint64_t const most_ahead_;
 };
 
 }  // namespace nntile::detail::ring

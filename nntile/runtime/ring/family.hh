@@ -22,11 +22,14 @@ template <class Policy> struct Family {
   virtual ~Family() = default;
   /// Settles the task and gives the domain back. By the thread that has counted `live` to 0.
   virtual void close() noexcept = 0;
+  /// Makes room for more of its tasks without waiting for one; false where there is none. By the
+  /// body.
+  virtual bool grow() noexcept = 0;
 
   /// The body, and each of its tasks; one that may end after its slot counts twice.
   Atomic<std::uint32_t> live{0};
   Pending<Policy>* outer = nullptr;
-  Atomic<Domain<Policy>*> inner{nullptr};  // the body submits there
+  typename Policy::template Plain<Domain<Policy>*> inner = nullptr;  // the body submits there
 
   /// Those of its tasks that submit, in a list, for bodies that wait. Under the
   /// mutex: a thread that holds it knows that none of them closes.
@@ -57,13 +60,15 @@ template <class Policy> struct Family {
       above->first = behind;
   }
 
-  /// Calls found(domain) for the domain of this one and of all below, each before those below it,
-  /// until one returns true; then true. Needs no stack.
+  /// Calls found(domain) for the domains where the slots of this one and of all below are, each
+  /// before those below it, until one returns true; then true. Needs no stack.
   template <class Found> bool each_below(Found found) {
     Family* at = this;
     Lock guard(mutex);
     for (;;) {
-      bool const ends = found(*at->inner.load(std::memory_order_seq_cst));
+      Domain<Policy>& own = *at->inner;
+      Domain<Policy>* const more = own.more.load(std::memory_order_seq_cst);
+      bool const ends = found(own) || (more != nullptr && found(*more));
       Family* const below = ends ? nullptr : static_cast<Family*>(at->first);
       if (below != nullptr) {
         at = below;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "nntile/core/dynamic_array.hh"
+#include "nntile/runtime/device.hh"
 #include "nntile/runtime/ring/capacities.hh"
 #include "nntile/runtime/ring/lane.hh"
 #include "nntile/runtime/ring/program.hh"
@@ -30,6 +31,7 @@ template <class Policy> struct TokenTask {
 
 /// A task whose operands were unpacked when its program was replayed.
 template <class Policy> struct Prepared : TokenTask<Policy> {
+  Stream stream{-1, 0};  // that it is launched into, if any
   support::TaskBody body;
   DynamicArray<Use<support::Buffer*>> uses;
   DynamicArray<void*> pointers;
@@ -126,6 +128,18 @@ template <class Policy> class Flight {
             pointers,     arguments(task),         image_->labels[task.number]};
   }
   Prepared<Policy>& prepared(std::uint32_t index) { return *prepared_[index]; }
+  /// Behind `set_up`, where tasks run ahead: looks up the streams of those that are prepared.
+  template <class StreamOf> void find_streams(StreamOf stream_of) {
+    for (std::uint32_t i = 0; i < image_->prepared.size(); ++i)
+      prepared_[i]->stream = stream_of(prepared_[i]->body);
+  }
+  /// Whether the second task is launched into the stream of the first, and so waits for no more
+  /// than its launch.
+  bool is_behind(RecordedTask const& first, std::uint32_t second) {
+    Stream const stream = prepared(first.arguments).stream;
+    RecordedTask const& next = image_->task(second);
+    return stream.device >= 0 && next.prepared && prepared(next.arguments).stream == stream;
+  }
   /// Sets the sequence of the replay's first task; the others follow.
   void begin(Pending<Policy>& replay, std::uint64_t sequence) {
     pending_ = &replay;

@@ -15,6 +15,11 @@
 
 namespace nntile::detail::ring {
 
+/// Ends a buffer's handle: the record is a BufferTable's.
+struct EndInTable {
+  void operator()(support::Buffer& buffer) const noexcept { support::BufferTable::end(buffer); }
+};
+
 /// Buffers of one lifetime. The submitter's alone.
 ///
 /// Law: the newest chunk gives memory out; older ones are freed when their last allocation has
@@ -83,10 +88,11 @@ class Heap {
     for (HeapChunk const& chunk : older_) chunk.each(from, visit);
     newest_.each(from, visit);
   }
-  /// Ends the scope whose first buffer is at a position, and all buffers from there on; takes back
-  /// the oldest allocations as long as ended(buffer) holds for them.
-  template <class Ended> void close_scope(std::uint64_t first, Ended ended) noexcept {
-    if (newest_.position() != first) end_from(first, ended);
+  /// Ends the scope whose first buffer is at a position, and, by end(buffer), all buffers from
+  /// there on; takes back the oldest allocations as long as ended(buffer) holds for them.
+  template <class Ended, class End = EndInTable>
+  void close_scope(std::uint64_t first, Ended ended, End end = {}) noexcept {
+    if (newest_.position() != first) end_from(first, ended, end);
     if (--open_scopes_ == 0) newest_.close();
   }
   Buffer* find(std::byte const* byte) const {
@@ -127,7 +133,19 @@ class Heap {
     }
     ++growths_;
   }
+  /// Room for twice as many records in the newest chunk. Throws what `source` does.
+  template <class Records> void grow_records(Records& source) {
+    Lender<Records> lender{*this, source};
+    newest_.grow_records(lender);
+  }
   void count_wait() { ++waits_; }
+  std::uint64_t waits() const { return waits_; }
+
+  /// Gives all memory back, whatever the allocations. Only the destructor comes after.
+  template <class Memory> void give_memory_back(Memory& source) noexcept {
+    for (HeapChunk& chunk : older_) chunk.give_memory_back(source);
+    newest_.give_memory_back(source);
+  }
 
   HeapStats stats() const {
     HeapStats stats;
@@ -161,10 +179,16 @@ class Heap {
       return buffer;
     }
     void give_back(Buffer& buffer) noexcept { source.give_back(buffer); }
+    std::byte* take_memory(std::size_t bytes) { return source.take_memory(bytes); }
+    void give_memory(std::byte* memory, std::size_t bytes) noexcept {
+      source.give_memory(memory, bytes);
+    }
   };
 
   template <class Records> HeapChunk make(std::size_t bytes, Records& source) {
-    std::size_t const room = room_for(bytes), all = support::physical_memory();
+    std::size_t const room = room_for(bytes);
+    bool const small = bytes <= support::huge_page_bytes;
+    std::size_t const all = small ? 0 : support::physical_memory();
     if (room == 0 || (all != 0 && room > all)) [[unlikely]]
       throw OutOfMemory(concat("ring: a heap of ", bytes, " bytes for lifetime ",
                                name_of(lifetime_), ", and the machine has ", all,
@@ -181,15 +205,9 @@ class Heap {
       }
     return make(needed, source);
   }
-  template <class Records> void grow_records(Records& source) {
-    Lender<Records> lender{*this, source};
-    newest_.grow_records(lender);
-  }
-
-  template <class Ended>
-  [[gnu::noinline]] void end_from(std::uint64_t first, Ended ended) noexcept {
+  template <class Ended, class End>
+  [[gnu::noinline]] void end_from(std::uint64_t first, Ended ended, End end) noexcept {
     note_peak();
-    auto const end = [](Buffer& buffer) { support::BufferTable::end(buffer); };
     newest_.end_from(first, end, ended);
     for (HeapChunk& chunk : older_) chunk.end_from(first, end, ended);
     if (newest_.oldest_has_ended() || !older_.empty())

@@ -28,17 +28,15 @@ class HeapChunk {
   HeapChunk() = default;
   /// `bytes` is a multiple of 64 and not 0, `records` at least 1; position `first` is that of the
   /// first buffer. lend() returns a record, give_back(buffer) is called for those that were lent if
-  /// another throws. Throws what lend does, OutOfMemory, std::bad_alloc.
+  /// another throws; take_memory(bytes) is a block of allocate_aligned, given to give_memory(block,
+  /// bytes) if something throws. Throws what these do, std::bad_alloc.
   template <class Records>
   HeapChunk(std::size_t bytes, std::uint32_t records, std::uint64_t first, Records& source)
-      : base_(first),
-        oldest_(first),
-        capacity_(bytes),
-        memory_(static_cast<std::byte*>(support::allocate_aligned(bytes))) {
+      : base_(first), oldest_(first), capacity_(bytes), memory_(source.take_memory(bytes)) {
     try {
       enlarge(std::bit_ceil(records), source);
     } catch (...) {
-      support::free_aligned(memory_);
+      give_memory_back(source);
       throw;
     }
     begin_anew();
@@ -111,9 +109,15 @@ class HeapChunk {
     enlarge(2 * (mask_ + 1), source);
     open();
   }
-  /// Calls give_back(buffer) for each record: it has no allocations, and gives out no more.
+  /// Calls give_back(buffer) for each record, and give_memory(block, bytes): it has no allocations,
+  /// and gives out no more.
   template <class Records> void give_back(Records& source) noexcept {
     for (std::uint64_t i = 0; i <= mask_; ++i) source.give_back(*records_[i]);
+    give_memory_back(source);
+  }
+  /// The same for the memory alone, whatever the allocations. Only the destructor comes after.
+  template <class Memory> void give_memory_back(Memory& source) noexcept {
+    if (memory_ != nullptr) source.give_memory(std::exchange(memory_, nullptr), capacity_);
   }
 
   bool empty() const { return oldest_ == position(); }

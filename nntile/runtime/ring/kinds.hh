@@ -39,6 +39,13 @@ class Kinds {
     return static_cast<WorkerKind>(kind);
   }
 
+  /// The number of kinds whose tasks need queues of their own.
+  std::uint32_t apart() const {
+    std::uint32_t kinds = 0;
+    for (int const count : count_) kinds += count != 0;
+    return kinds == 1 ? 0 : kinds;
+  }
+
   /// The worker in a task's slot, for any_of(kind): -2 and below, in the order of kinds, or -1
   /// where all are of that kind. Throws ValueError where none is, naming `task`.
   std::int16_t place(int hint, char const* task) const {

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
 // The part of a ring that its domains share: threads, scheduler, buffers, failures, tokens; and the
-// running and ending of ready tasks.
+// running and ending of ready tasks, those of programs in `flight_tasks.hh`.
 
 #include <cstdint>
 #include <utility>
@@ -9,10 +9,12 @@
 #include "nntile/runtime/ring/broadcast.hh"
 #include "nntile/runtime/ring/claiming_slots.hh"
 #include "nntile/runtime/ring/domain.hh"
+#include "nntile/runtime/ring/flight_tasks.hh"
 #include "nntile/runtime/ring/kinds.hh"
 #include "nntile/runtime/ring/pause_gate.hh"
 #include "nntile/runtime/ring/payload.hh"
 #include "nntile/runtime/ring/pending.hh"
+#include "nntile/runtime/ring/pieces.hh"
 #include "nntile/runtime/ring/scheduler.hh"
 #include "nntile/runtime/ring/successors.hh"
 #include "nntile/runtime/support/buffer_table.hh"
@@ -30,8 +32,16 @@ namespace nntile::detail::ring {
 template <class Policy> class Beside;
 
 /// Runs and ends tasks on any of its threads.
-template <class Policy> class Machine {
+template <class Policy> class Machine : public FlightTasks<Policy> {
+  using Flights = FlightTasks<Policy>;
+  using Flights::end_device_task;
+  using Flights::end_program_task;
+  using Flights::launch;
+  using Flights::run_program;
+  using typename Flights::Behind;
+
  public:
+  using Flights::flush;
   using Beside = ring::Beside<Policy>;
   template <class T> using Atomic = typename Policy::template Atomic<T>;
   using Hot = HotSlot<Policy>;
@@ -169,16 +179,18 @@ template <class Policy> class Machine {
       parking.wake_kind(1, scheduler.kind_of(worker));
   }
 
+  /// For a worker that has kept one task behind the other: one of their level that waits, if there
+  /// is any, and then all may take the task in its place; else that task.
+  [[gnu::noinline]] ReadyTask take_turns(std::uint32_t self, ReadyTask kept) {
+    ReadyTask const other = scheduler.next_beside(self, level_of(kept));
+    if (other == no_task) return kept;
+    give(kept);
+    return other;
+  }
+
   /// Whether something more urgent waits for worker `self` than this task, which is its to run.
   bool should_wait(std::uint32_t self, ReadyTask ready) {
     return scheduler.more_urgent(self, level_of(ready));
-  }
-
-  /// Publishes the worker's batched sink completions to their flight; before the worker does
-  /// anything else.
-  void flush(std::uint32_t self) {
-    auto& worker = scheduler.worker(self);
-    if (worker.sinks != 0) flush(worker);
   }
 
   /// Whether a task ends after its body has returned.
@@ -210,26 +222,31 @@ template <class Policy> class Machine {
   typename Policy::Mutex families;
   Atomic<bool> stop{false};
   Atomic<bool> polling{false};  // an idle worker calls the polls
+  Pieces<Policy> pieces;        // memory of the heaps of bodies, and what each of these may have
+  HeapCapacity body_heaps{};
   Domain<Policy> root;
   DomainPool<Policy> domains{*this};
   support::BasicTokens<Policy>
       tokens;  // last, so that no thread is inside `finish` when the others die
 
  private:
+  friend class ring::FlightTasks<Policy>;
   friend struct ring::ChildSuccessors<Policy>;
   using Successors = ring::Successors<Policy>;
   using ChildSuccessors = ring::ChildSuccessors<Policy>;
 
-  /// Runs and ends a task of a domain beside the root, whose slot was taken from its offers.
-  [[gnu::noinline]] void run_child(std::uint32_t self, Domain<Policy>& domain, std::uint32_t slot) {
+  /// Runs and ends a task beside the root's, whose slot was taken from the offers of the domain
+  /// where it lies.
+  [[gnu::noinline]] void run_child(std::uint32_t self, Domain<Policy>& place, std::uint32_t slot) {
+    Domain<Policy>& domain = *place.host;
     Family<Policy>* const family = domain.family;
-    Hot& hot = domain.window.at(slot);
+    Hot& hot = place.window.at(slot);
     count(scheduler.worker(self).executed);
     flush(self);
     if (hot.kind == SlotKind::task)
-      run_task(self, domain, hot);
+      run_task(self, place, hot);
     else
-      run_pending(self, domain, hot);
+      run_pending(self, place, hot);
     ChildSuccessors successors{*this, domain, self};
     domain.window.complete(hot, successors);
     successors.end();
@@ -244,8 +261,9 @@ template <class Policy> class Machine {
   }
   void queue(std::uint32_t self, Domain<Policy>& domain, Hot const& slot) {
     auto const [level, worker] = std::pair<std::uint8_t, std::int16_t>{slot.level, slot.worker};
-    ReadyTask const task = domain.task(slot);
-    if (!domain.offers.offer(slot_of(task), group_of_worker(worker))) return;
+    Domain<Policy>& place = domain.place_of(slot);
+    ReadyTask const task = place.task(slot);
+    if (!place.offers.offer(slot_of(task), group_of_worker(worker))) return;
     if (worker < -1)
       give_named(task, level, worker);
     else if (worker >= 0)
@@ -257,9 +275,9 @@ template <class Policy> class Machine {
   }
 
   template <class Timed = NotTimed>
-  [[gnu::always_inline]] void run_task(std::uint32_t self, Domain<Policy>& domain, Hot& slot,
+  [[gnu::always_inline]] void run_task(std::uint32_t self, Domain<Policy>& place, Hot& slot,
                                        Timed timed = {}) {
-    ColdSlot const& cold = domain.window.cold(slot.id);
+    ColdSlot const& cold = place.window.own_cold(slot.id);
     auto const [pointers, arguments] = Payload::operands(slot, cold);
     auto const& codelet = *static_cast<Codelet const*>(cold.work);
     std::uint64_t const sequence = slot.sequence.load(std::memory_order_relaxed);
@@ -321,8 +339,8 @@ template <class Policy> class Machine {
     return successors.end();
   }
 
-  [[gnu::noinline]] void run_pending(std::uint32_t self, Domain<Policy>& domain, Hot& slot) {
-    void const* const work = domain.window.cold(slot.id).work;
+  [[gnu::noinline]] void run_pending(std::uint32_t self, Domain<Policy>& place, Hot& slot) {
+    void const* const work = place.window.own_cold(slot.id).work;
     auto& pending = *static_cast<Pending<Policy>*>(const_cast<void*>(work));
     if (pending.flight != nullptr) return launch(self, *pending.flight);
     std::uint64_t const sequence = slot.sequence.load(std::memory_order_relaxed);
@@ -337,111 +355,16 @@ template <class Policy> class Machine {
   }
 
   /// Runs a body that may end elsewhere; true if it has ended, else it must not be touched again.
-  template <class Task> bool run_with_token(std::uint32_t self, Task& task) {
+  template <class Task, class... Launched>
+  bool run_with_token(std::uint32_t self, Task& task, Launched... launched) {
     auto* const token = static_cast<TokenTask<Policy>*>(&task);
-    if (devices.run_body(failures, tokens, task.body, token, workspaces[self]) ==
+    if (devices.run_body(failures, tokens, task.body, token, workspaces[self], launched...) ==
         support::Ran::ended)
       return true;
     parking.wake(1);  // some thread must poll, if only to find nothing to poll
     parking.call_driver();
     bodies.wake_all();
     return false;
-  }
-
-  /// Starts a flight. The launch counts as a sink of it: otherwise a preempted worker could end the
-  /// flight amid this, and its active bit would be set while it is free, or for the next replay.
-  void launch(std::uint32_t self, Flight<Policy>& flight) {
-    if (flight.image().size() == 0) return end_pending(flight.pending());
-    auto const ready = static_cast<std::uint32_t>(flight.image().roots.size());
-    flight.open_lanes();
-    scheduler.flights.activate(flight);
-    parking.wake(ready);
-    end_sink(self, flight);
-  }
-
-  [[gnu::noinline]] ReadyTask run_program(std::uint32_t self, Flight<Policy>& flight,
-                                          std::uint32_t offset) {
-    auto& worker = scheduler.worker(self);
-    if (worker.sinks != 0 && worker.sink_flight != &flight) flush(worker);
-    RecordedTask const& task = flight.image().task(offset);
-    flight.rewind(offset, task);
-    flight.prefetch_successors(task);
-    std::uint64_t const sequence = flight.sequence() + task.number;
-    trace.begin(static_cast<int>(self), sequence, *task.codelet);
-    bool ended = true;
-    if (task.prepared)
-      ended = run_with_token(self, flight.prepared(task.arguments));
-    else
-      run_plain(self, flight, task);
-    trace.end(static_cast<int>(self), sequence);
-    return ended ? end_program_task(self, flight, task) : no_task;
-  }
-
-  /// Runs a task whose operands are unpacked here. The rest of its body lies in cold lines, and is
-  /// collected for marks and failures only.
-  void run_plain(std::uint32_t self, Flight<Policy>& flight, RecordedTask const& task) {
-    void* pointers[unpacked_operands];
-    flight.bind(task, pointers);
-    Use<support::Buffer*> uses[unpacked_operands];
-    char text[status_text_bytes];
-    (void)support::run_entry(failures, task.codelet->cpu,
-                             {pointers, flight.arguments(task), text, workspaces[self]},
-                             [&] { return flight.body(task, uses, pointers); });
-    support::DefaultFloatEnvironment::renew();
-  }
-
-  /// Counts the successors down. After the last decrement the flight may be recycled, unless this
-  /// thread still holds ready tasks of it.
-  ReadyTask end_program_task(std::uint32_t self, Flight<Policy>& flight, RecordedTask const& task) {
-    std::uint32_t const count = task.successor_count;
-    if (count == 0) {
-      end_sink(self, flight);
-      return no_task;
-    }
-    Image const& image = flight.image();
-    std::uint32_t const* const successors = task.successors();
-    bool const local = flight.local();
-    ReadyTask kept = no_task;
-    std::uint32_t shared = 0;
-    auto const share = [&](std::uint32_t offset) {
-      scheduler.push_program(self, flight, offset, local ? normal_level : image.task(offset).level);
-      ++shared;
-    };
-    auto const less_urgent = [&](std::uint32_t offset) {
-      return !local && image.task(offset).level < image.task(task_of(kept)).level;
-    };
-    // From the youngest to the oldest, as in a slot's list: see Successors.
-    for (std::uint32_t i = count; i-- > 0;) {
-      std::uint32_t const offset = successors[i] >> 1;
-      if ((successors[i] & 1) == 0 && !flight.count_down(offset)) continue;
-      if (self == outside || (kept != no_task && less_urgent(offset))) {
-        share(offset);
-        continue;
-      }
-      if (kept != no_task) share(task_of(kept));
-      kept = flight_task(flight.number(), offset);
-    }
-    if (shared != 0) parking.wake(shared);
-    return kept;
-  }
-
-  void end_sink(std::uint32_t self, Flight<Policy>& flight) {
-    if (self == outside) {
-      if (flight.count_sinks(1)) end_flight(flight);
-      return;
-    }
-    scheduler.worker(self).sink_flight = &flight;
-    ++scheduler.worker(self).sinks;
-  }
-
-  void flush(WorkerState<Policy>& worker) {
-    std::uint32_t const sinks = std::exchange(worker.sinks, 0);
-    if (worker.sink_flight->count_sinks(sinks)) end_flight(*worker.sink_flight);
-  }
-
-  void end_flight(Flight<Policy>& flight) {
-    scheduler.flights.deactivate(flight);
-    end_pending(flight.pending());
   }
 
   /// The successors of a pending task go to the shared queues: no worker is there to keep one. But
@@ -474,7 +397,11 @@ template <class Policy> class Machine {
     }
     Flight<Policy>& flight = *with_token.flight;
     self.devices.settle(self.failures, static_cast<Prepared<Policy>&>(with_token).body, status);
-    (void)self.end_program_task(outside, flight, flight.image().task(with_token.offset));
+    RecordedTask const& recorded = flight.image().task(with_token.offset);
+    if constexpr (Policy::Device::exists)
+      (void)self.end_device_task(outside, flight, recorded, Behind::end);
+    else
+      (void)self.end_program_task(outside, flight, recorded);
   }
 
   std::uint32_t level_of(ReadyTask ready) {

@@ -13,6 +13,7 @@
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/stack.hh"
 #include "nntile/runtime/nested.hh"
+#include "nntile/runtime/ring/nest_heaps.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/support/nested_buffers.hh"
 
@@ -32,14 +33,10 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
 
  public:
   using Handle = DataHandle;
-  static constexpr std::uint32_t few_slots = 8;
-  static constexpr std::uint32_t most_slots = 256;
-
   explicit Nest(Domain& domain)
       : Family<Policy>(domain.machine.families),
         machine_(domain.machine),
-        first_(domain),
-        submission_(&first_),
+        submission_(domain),
         buffers_(machine_.failures, machine_.devices.source()) {}
 
   /// Runs a task that submits, as worker `self`. Pending::start.
@@ -48,7 +45,7 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
       return end_unstarted(machine, self, task);
     Nest* nest = nullptr;
     try {
-      nest = &open(machine, few_slots);
+      nest = &open(machine, Policy::Sizes::child_window);
       nest->begin(self, task);
     } catch (std::exception const& error) {
       if (nest != nullptr) nest->give_back();
@@ -58,16 +55,31 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
     nest->run();
   }
 
-  DataHandle allocate(std::size_t bytes) {
-    submission_->driver.reclaim().collect();
-    submission_->driver.reclaim().prepare_few(buffers_.count() + 1);
-    support::Buffer const& buffer = buffers_.allocate(bytes);
-    submission_->driver.reclaim().users(buffer) = BufferUsers{};
+  DataHandle allocate(std::size_t bytes, Place place, Lifetime lifetime) {
+    if (lifetime != Lifetime::persistent && bytes != 0)
+      return allocate_in_heap(bytes, place, lifetime);
+    submission_.driver.reclaim().collect();
+    submission_.driver.reclaim().prepare_few(buffers_.count() + 1);
+    support::Buffer const& buffer = buffers_.allocate(bytes, place, lifetime);
+    submission_.driver.reclaim().users(buffer) = BufferUsers{};
     return buffers_.handle_of(buffer);
   }
   void retire(DataHandle handle) {
-    submission_->driver.reclaim().collect();
-    submission_->driver.reclaim().retire(buffers_.begin_retire(handle));
+    submission_.driver.reclaim().collect();
+    retire_one(handle);
+  }
+  ScopeName open_scope(Lifetime lifetime, CallSite site) {
+    if (lifetime != Lifetime::persistent) prepare_heap(lifetime);
+    support::Scope& scope = buffers_.open_scope(lifetime, site);
+    heaps_->open_scope(scope);
+    return {scope.number};
+  }
+  void close_scope(Lifetime lifetime, ScopeName name) {
+    support::Scope& scope = buffers_.check_close(lifetime, name);
+    if (buffers_.any_locked()) heaps_->check_close(scope);
+    submission_.driver.reclaim().collect();
+    heaps_->close_scope(scope);
+    buffers_.end_scope(scope, [this](DataHandle handle) { retire_one(handle); });
   }
 
   Event submit(Task<DataHandle> const& task) {
@@ -76,14 +88,14 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
     buffers_.bind(task, bound.uses, bound.pointers);
     std::span<Use<support::Buffer*> const> const uses(bound.uses, task.uses.size());
     return count_in(machine_.ends_later(*task.codelet, uses) ? 2 : 1, [&] {
-      return submission_->submitter.submit_unusual(task, uses, bound.pointers, trace);
+      return submission_.submitter.submit_unusual(task, uses, bound.pointers, trace);
     });
   }
   Event submit_nesting(NestingTask<Nest>&& task) {
     Bound const bound(*this, task.uses.size());
     buffers_.bind(&support::nesting_codelet, task.label, task.uses, bound.uses, bound.pointers);
     return count_in(2, [&] {
-      return submit(submission_->submitter, std::move(task), {bound.uses, task.uses.size()},
+      return submit(submission_.submitter, std::move(task), {bound.uses, task.uses.size()},
                     bound.pointers);
     });
   }
@@ -114,26 +126,26 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
   void wait(Event event) {
     check(event, "wait");
     if (event.runtime == nullptr) return;
-    submission_->wait(event.sequence);
+    submission_.wait(event.sequence);
     machine_.failures.throw_if_failed(event.sequence);
   }
   bool done(Event event) {
     check(event, "done");
-    if (event.runtime == nullptr || submission_->over(event.sequence)) return true;
+    if (event.runtime == nullptr || submission_.over(event.sequence)) return true;
     check_stack(machine_.scheduler.worker(worker()).stack, "ring");
     (void)machine_.tokens.poll(machine_.thread.is_driver());
     if (machine_.scheduler.workers() == 1) (void)machine_.help(worker(), *this);
-    submission_->driver.reclaim().collect();
-    return submission_->over(event.sequence);
+    submission_.driver.reclaim().collect();
+    return submission_.over(event.sequence);
   }
   void wait_all() {
     buffers_.check_nothing_locked();
-    submission_->wait_for_everything();
+    submission_.wait_for_everything();
     report();
   }
   std::span<std::byte> lock(DataHandle handle, Access access) {
     support::Buffer& buffer = buffers_.check_lock(handle, access);
-    auto& driver = submission_->driver;
+    auto& driver = submission_.driver;
     auto const user = [&] { return driver.next_user(buffer, access); };
     driver.block_until([&] { return user() == no_reference; }, user);
     machine_.failures.check_lock(buffer, access);
@@ -141,13 +153,24 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
   }
   void unlock(DataHandle handle) { buffers_.end_lock(handle); }
 
+  bool grow() noexcept override {
+    if (larger_ != nullptr) return false;
+    try {
+      larger_ = &open(machine_, Policy::Sizes::larger_child_window);
+    } catch (std::exception const&) {  // no memory: the few slots will do
+      return false;
+    }
+    submission_.borrow(larger_->submission_);
+    return true;
+  }
   void close() noexcept override {
-    submission_->driver.reclaim().collect();
+    submission_.driver.reclaim().collect();
     try {
       report();
     } catch (std::exception const& error) {
       if (cause_.empty()) cause_ = error.what();
     }
+    if (heaps_ != nullptr) heaps_->end();
     buffers_.end(std::exchange(cause_, {}));
     this->detach();
     give_back();
@@ -158,7 +181,6 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
   struct Bound {
     static constexpr std::size_t usual = 16;
     Bound(Nest& nest, std::size_t count) {
-      nest.make_room();
       if (count <= usual) return;
       nest.uses_.resize(count);
       nest.pointers_.resize(count);
@@ -189,25 +211,20 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
 
   void begin(std::uint32_t self, Pending<Policy>& task) {
     this->outer = &task;
-    buffers_.begin(first_.domain.number, task.body, task.handles);
-    use(self, *this);
-    this->live.store(1, std::memory_order_relaxed);
-    this->attach(task.domain->family);
-  }
-  /// Goes on in the domain of a nest that is free: this one or a larger one.
-  void use(std::uint32_t self, Nest& nest) {
-    Submission<Policy>& submission = nest.first_;
-    buffers_.forget_uses();
-    submission.driver.reclaim().restart(&buffers_, [](void* buffers, support::Buffer& buffer) {
+    buffers_.begin(submission_.domain.number, task.body, task.handles);
+    Domain& domain = submission_.domain;
+    auto& reclaim = submission_.driver.reclaim();
+    reclaim.restart(&buffers_, [](void* buffers, support::Buffer& buffer) {
       static_cast<support::NestedBuffers*>(buffers)->reclaim(buffer);
     });
-    submission.driver.reclaim().clear_few(buffers_.count());
-    submission.domain.worker = self;
-    submission.domain.family = this;
-    submission.domain.outer_worker = this->outer->worker;
-    nest.first_sequence_ = submission.domain.window.next_sequence();
-    submission_ = &submission;
-    this->inner.store(&submission.domain, std::memory_order_seq_cst);
+    reclaim.clear_few(buffers_.count());
+    domain.worker = self;
+    domain.family = this;
+    domain.outer_worker = task.worker;
+    first_sequence_ = domain.window.next_sequence();
+    this->inner = &domain;
+    this->live.store(1, std::memory_order_relaxed);
+    this->attach(task.domain->family);
   }
   void run() noexcept {
     {
@@ -219,20 +236,28 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
     machine_.leave(worker(), this, 1);
   }
   void give_back() noexcept {
-    submission_ = &first_;
-    if (Nest* const larger = std::exchange(larger_, nullptr)) larger->give_back();
-    first_.domain.family = nullptr;
-    machine_.domains.give_back(first_.domain);
+    if (Nest* const larger = std::exchange(larger_, nullptr)) {
+      submission_.give_back_borrowed();
+      machine_.domains.give_back(larger->submission_.domain);
+    }
+    submission_.domain.family = nullptr;
+    machine_.domains.give_back(submission_.domain);
   }
 
-  /// Waits, if the few slots are all in use, for their tasks and goes on with more.
-  void make_room() {
-    if (larger_ != nullptr || !first_.domain.window.full()) return;
-    first_.driver.reclaim().collect();
-    if (!first_.domain.window.full()) return;
-    first_.wait_for_everything();
-    larger_ = &open(machine_, most_slots);
-    use(worker(), *larger_);
+  [[gnu::noinline]] DataHandle allocate_in_heap(std::size_t bytes, Place place, Lifetime lifetime) {
+    buffers_.check_place(place);
+    buffers_.check_scope(lifetime);
+    return buffers_.handle_of(heaps_->allocate(bytes, lifetime));
+  }
+  [[gnu::noinline]] void prepare_heap(Lifetime lifetime) {
+    if (heaps_ == nullptr)
+      heaps_ =
+          std::make_unique<NestHeaps<Policy>>(submission_.domain, submission_.driver, buffers_);
+    heaps_->prepare(lifetime);
+  }
+  void retire_one(DataHandle handle) {
+    support::Buffer& buffer = buffers_.begin_retire(handle);
+    if (!NestHeaps<Policy>::end(buffer)) submission_.driver.reclaim().retire(buffer);
   }
 
   /// Submits a task that counts so much, unless it throws.
@@ -246,35 +271,21 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
     }
   }
 
-  std::uint32_t worker() const { return first_.domain.worker; }
+  std::uint32_t worker() const { return submission_.domain.worker; }
   void check(Event event, char const* call) const {
-    auto const given = [&](Nest const& nest) {
-      return event.sequence >= nest.first_sequence_ && event.sequence <= nest.last_sequence();
-    };
-    if (event.runtime != nullptr && (event.runtime != machine_.owner ||
-                                     !(given(*this) || (larger_ != nullptr && given(*larger_)))))
-      throw LifetimeError(support::foreign_event(call));
+    bool const given = event.runtime == machine_.owner && event.sequence >= first_sequence_ &&
+                       event.sequence <= last_sequence();
+    if (event.runtime != nullptr && !given) throw LifetimeError(support::foreign_event(call));
   }
   /// Throws the oldest failure that was not reported, and so reports all.
-  void report() {
-    if (larger_ != nullptr) {
-      try {
-        machine_.failures.report(first_sequence_, last_sequence());
-      } catch (...) {
-        machine_.failures.forget(larger_->first_sequence_, larger_->last_sequence());
-        throw;
-      }
-      return machine_.failures.report(larger_->first_sequence_, larger_->last_sequence());
-    }
-    machine_.failures.report(first_sequence_, last_sequence());
-  }
-  std::uint64_t last_sequence() const { return first_.domain.window.next_sequence() - 1; }
+  void report() { machine_.failures.report(first_sequence_, last_sequence()); }
+  std::uint64_t last_sequence() const { return submission_.domain.window.next_sequence() - 1; }
 
   Machine& machine_;
-  Submission<Policy> first_;
-  Submission<Policy>* submission_;  // `first_`, or that of `larger_`
-  Nest* larger_ = nullptr;
+  Submission<Policy> submission_;
+  Nest* larger_ = nullptr;  // lends its slots
   support::NestedBuffers buffers_;
+  std::unique_ptr<NestHeaps<Policy>> heaps_;  // once a body has opened a scope
   std::uint64_t first_sequence_ = 0;
   std::string cause_;  // of the body's failure
   DynamicArray<Use<support::Buffer*>> uses_;

@@ -187,5 +187,7 @@ struct Payload {
 
   Use<support::Buffer*> uses_[inline_operands];
 };
+static_assert(Payload::fits(Payload::inline_operands, 0) &&
+              !Payload::fits(Payload::inline_operands + 1, 0));
 
 }  // namespace nntile::detail::ring

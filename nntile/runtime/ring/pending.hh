@@ -8,6 +8,7 @@
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/threads.hh"
+#include "nntile/runtime/device.hh"
 #include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/ring/flight.hh"
 #include "nntile/runtime/ring/slot.hh"
@@ -38,6 +39,9 @@ template <class Policy> struct Pending : TokenTask<Policy> {
   DynamicArray<void*> pointers;
   DynamicArray<std::byte> arguments;
   std::int16_t worker = -1;  // as in its slot
+  // Of a task on a device, whose slot is done once it has been launched:
+  Stream stream{-1, 0};
+  std::uint64_t ticket = 0;
   /// Whether it holds claims until it ends.
   bool claims() const { return groups == support::Groups::claimed; }
   /// Of a task that submits, or of many blocks: runs it. Of the former the names of its operands.

@@ -26,6 +26,9 @@ struct RingSizes {
   /// Task slots where RingCapacities name no other number; a submitter that is further ahead of its
   /// oldest unfinished task is held back.
   static constexpr std::uint32_t window = 4096;
+  /// Slots that the tasks of a task have at first, and those where they go on if these are full.
+  static constexpr std::uint32_t child_window = 8;
+  static constexpr std::uint32_t larger_child_window = 256;
   /// Ready tasks that one worker keeps to itself; more go where every worker finds them.
   static constexpr std::uint32_t deque = 1024;
   /// Room for payloads that do not fit into a slot; a task that needs a quarter of it allocates.
@@ -33,6 +36,8 @@ struct RingSizes {
   /// Bytes that a heap takes first where no capacity is given, and buffers that it holds.
   static constexpr std::size_t heap_bytes = std::size_t{1} << 20;
   static constexpr std::uint32_t heap_records = 1024;
+  /// The same of a heap of a task that submits.
+  static constexpr std::size_t child_heap_bytes = 4096;
   /// Replays in flight at a time.
   static constexpr std::uint32_t flights = 64;
   /// Sequence of the first task.
@@ -49,6 +54,9 @@ struct RingSizes {
   static constexpr std::uint32_t timed_every = 32;
   /// Rounds, of 15 to 40 ns, of a worker's longest wait amid tiny tasks.
   static constexpr std::uint32_t most_rounds = 512;
+  /// Tasks that a worker runs each because the one before it made it ready, before it looks for
+  /// others that wait.
+  static constexpr std::uint32_t most_kept = 64;
   /// Yields of its core that follow before it sleeps.
   static constexpr int yields = 1;
 };
@@ -130,9 +138,13 @@ concept RingPolicyType = requires {
   requires std::constructible_from<typename P::Trace::Submission, typename P::Trace&>;
   requires std::has_single_bit(P::Sizes::window);
   requires P::Sizes::window >= 2 && P::Sizes::window <= detail::ring::largest_window;
+  requires std::has_single_bit(P::Sizes::child_window);
+  requires std::has_single_bit(P::Sizes::larger_child_window);
+  requires P::Sizes::child_window >= 2 && P::Sizes::child_window < P::Sizes::larger_child_window;
   requires std::has_single_bit(P::Sizes::deque);
   requires std::has_single_bit(P::Sizes::argument_bytes);
   requires P::Sizes::flights >= 1;
+  requires P::Sizes::most_kept >= 1;
   requires Device<typename P::Device>;
   requires P::Sizes::sweep_every <= (std::uint64_t{1} << 30);
 };

@@ -105,7 +105,7 @@ struct Image : support::Recorded {
   DynamicArray<std::uint32_t> roots;  // offsets, by level, and in order within it
   std::uint32_t roots_at[level_count + 1] = {};
   std::uint32_t tasks_at[level_count + 1] = {};  // counts of tasks of lower levels
-  std::uint32_t sinks = 0;                       // tasks without successors
+  std::uint32_t sinks = 0;                       // tasks without successors; with devices all
   DynamicArray<PreparedTask> prepared;
   DynamicArray<std::byte> constant;  // arguments that no parameter changes, aligned to 16
   DynamicArray<std::byte> varying;   // the others, as they were recorded

@@ -24,8 +24,7 @@ template <class Policy> class ReadyQueue {
  public:
   static constexpr std::uint32_t most = 1u << 23;
 
-  explicit ReadyQueue(std::uint32_t capacity, int its_kind = -1)
-      : kind(its_kind), mask_(capacity - 1), cells_(capacity) {
+  explicit ReadyQueue(std::uint32_t capacity) : mask_(capacity - 1), cells_(capacity) {
     for (std::uint64_t p = first - capacity; p != first; ++p)
       cells_[p & mask_].store(name_of(p), std::memory_order_relaxed);
   }
@@ -72,8 +71,8 @@ template <class Policy> class ReadyQueue {
     return tail_.load(std::memory_order_seq_cst) <= head;
   }
 
-  /// The kind of workers that its tasks are for; -1: any.
-  int const kind;
+  /// The kind of workers that its tasks are for; -1: any. Set before other threads know the queue.
+  int kind = -1;
   /// The queue that this one replaced, to which a late producer may still push.
   ReadyQueue* older = nullptr;
 

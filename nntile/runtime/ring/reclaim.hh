@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reclamation of buffers and arguments when the watermark passes.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "nntile/runtime/ring/machine.hh"
+#include "nntile/runtime/support/aligned.hh"
 
 namespace nntile::detail::ring {
 
@@ -19,10 +21,13 @@ template <class Policy> class Reclaim {
   explicit Reclaim(Domain<Policy>& domain)
       : machine_(domain.machine),
         domain_(domain),
-        claims_(std::make_unique<Claim[]>(domain.window.size())),
-        claimed_(std::make_unique<bool[]>(domain.window.size())),
-        arguments_(domain.is_root() ? Policy::Sizes::argument_bytes
-                                    : argument_bytes_a_slot * domain.window.size()),
+        own_claims_(std::make_unique<Claim[]>(domain.window.size())),
+        own_claimed_(std::make_unique<bool[]>(domain.window.size())),
+        claims_(own_claims_.get()),
+        claimed_(own_claimed_.get()),
+        own_arguments_(domain.is_root() ? Policy::Sizes::argument_bytes
+                                        : argument_bytes_a_slot * domain.window.size()),
+        arguments_(&own_arguments_),
         swept_(domain.window.head()) {}
 
   BufferUsers& users(support::Buffer const& buffer) { return users_[buffer.index]; }
@@ -42,8 +47,8 @@ template <class Policy> class Reclaim {
   }
   /// Takes the memory for arguments, which the first task that needs some does otherwise. Throws
   /// std::bad_alloc.
-  void reserve_arguments() { arguments_.make(); }
-  bool has_arguments() const { return arguments_.is_made(); }
+  void reserve_arguments() { arguments_->make(); }
+  bool has_arguments() const { return arguments_->is_made(); }
   /// Lends a record to a heap, without users. Throws OutOfMemory, std::bad_alloc.
   support::Buffer& lend() {
     users_.prepare(machine_.table.count());
@@ -52,6 +57,13 @@ template <class Policy> class Reclaim {
     return buffer;
   }
   void give_back(support::Buffer& record) noexcept { machine_.table.give_back(record); }
+  /// Memory of a heap. Throws OutOfMemory.
+  static std::byte* take_memory(std::size_t bytes) {
+    return static_cast<std::byte*>(support::allocate_aligned(bytes));
+  }
+  static void give_memory(std::byte* memory, std::size_t) noexcept {
+    support::free_aligned(memory);
+  }
   /// Makes room for the users of `count` buffers of a domain that has few. Throws std::bad_alloc.
   void prepare_few(std::uint32_t count) { users_.prepare_few(count); }
   /// The same for `count` buffers that no task has named: their users are none.
@@ -65,6 +77,26 @@ template <class Policy> class Reclaim {
     buffers_ = buffers;
     free_one_ = free_one;
     swept_ = domain_.window.head();
+  }
+  /// Goes on with what a larger window's Reclaim has for its slots, as the window does: `slots`
+  /// were its own.
+  void grow(std::uint32_t slots, Reclaim& larger) {
+    claims_ = larger.own_claims_.get();
+    claimed_ = larger.own_claimed_.get();
+    for (std::uint64_t t = domain_.window.watermark(); t < domain_.window.head(); ++t) {
+      std::uint64_t const slot = t & (slots - 1);
+      if (!std::exchange(own_claimed_[slot], false)) continue;
+      Claim& claim = claim_at(t) = std::exchange(own_claims_[slot], Claim{});
+      claim.arguments_end = 0;  // `shrink` takes its arguments back
+    }
+    arguments_ = &larger.own_arguments_;
+  }
+  /// Goes back to its own. All its tasks have ended and are taken back.
+  void shrink() {
+    claims_ = own_claims_.get();
+    claimed_ = own_claimed_.get();
+    arguments_ = &own_arguments_;
+    own_arguments_.take_back_to(own_arguments_.position());
   }
   /// Clears the users of the buffer whose handle make() returns.
   template <class Make> DataHandle begin(Make make) {
@@ -109,14 +141,15 @@ template <class Policy> class Reclaim {
     return true;
   }
 
-  /// Room for a payload until the next task to be opened is finished. Null if there is none now.
+  /// Room for a payload until the next task to be opened is finished. Null if there is none now,
+  /// in the root's.
   std::byte* take(std::size_t bytes) {
-    if (arguments_.is_large(bytes)) {
-      auto block = std::make_unique_for_overwrite<std::byte[]>(bytes);
-      return (claim_at(domain_.window.head()).large = std::move(block)).get();
-    }
-    std::byte* const block = arguments_.take(bytes);
-    if (block != nullptr) claim_at(domain_.window.head()).arguments_end = arguments_.position();
+    if (arguments_->is_large(bytes)) return take_large(bytes);
+    std::byte* const block = arguments_->take(bytes);
+    if (block != nullptr)
+      claim_at(domain_.window.head()).arguments_end = arguments_->position();
+    else if (!domain_.is_root())
+      return take_large(bytes);
     return block;
   }
 
@@ -147,6 +180,10 @@ template <class Policy> class Reclaim {
     std::uint64_t arguments_end = 0;
   };
 
+  std::byte* take_large(std::size_t bytes) {
+    auto block = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    return (claim_at(domain_.window.head()).large = std::move(block)).get();
+  }
   Claim& claim_at(std::uint64_t ticket) {
     std::uint32_t const slot = domain_.window.slot_of(ticket);
     claimed_[slot] = true;
@@ -155,7 +192,7 @@ template <class Policy> class Reclaim {
   void settle(std::uint32_t slot) {
     Claim& claim = claims_[slot];
     claimed_[slot] = false;
-    if (claim.arguments_end != 0) arguments_.take_back_to(claim.arguments_end);
+    if (claim.arguments_end != 0) arguments_->take_back_to(claim.arguments_end);
     support::Buffer* buffer = claim.buffers;
     claim = Claim{};
     while (buffer != nullptr) {
@@ -195,10 +232,13 @@ template <class Policy> class Reclaim {
 
   Machine<Policy>& machine_;
   Domain<Policy>& domain_;
-  std::unique_ptr<Claim[]> claims_;  // a slot each, and whether it has any:
-  std::unique_ptr<bool[]> claimed_;  // this is all that most of them are asked
+  std::unique_ptr<Claim[]> const own_claims_;
+  std::unique_ptr<bool[]> const own_claimed_;
+  Claim* claims_;  // a slot each, its own or a larger one's, and whether it has any:
+  bool* claimed_;  // this is all that most of them are asked
   UsersTable users_;
-  ArgumentRing<Policy> arguments_;
+  ArgumentRing<Policy> own_arguments_;
+  ArgumentRing<Policy>* arguments_;  // as well
   std::uint64_t swept_;
   void* buffers_ = nullptr;  // of a task that submits, in its domain
   void (*free_one_)(void*, support::Buffer&) = nullptr;

@@ -181,7 +181,7 @@ class Recorder {
     for (Draft const& draft : drafts_) {
       ++image_.tasks_at[draft.level + 1];
       if (draft.producers == 0) ++image_.roots_at[draft.level + 1];
-      if (draft.successors == 0) ++image_.sinks;
+      if (draft.successors == 0 || with_devices_) ++image_.sinks;
     }
     for (std::uint32_t level = 0; level < level_count; ++level) {
       image_.tasks_at[level + 1] += image_.tasks_at[level];

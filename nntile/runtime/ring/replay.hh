@@ -32,6 +32,10 @@ template <class Policy> class Replayer {
     try {
       flight = take_flight(image);
       flight->set_up(image, bindings_.buffers(), block);
+      if constexpr (Wiring<Policy>::runs_ahead)
+        flight->find_streams([this](support::TaskBody const& body) {
+          return machine_.devices.stream_of(*body.codelet, body.uses);
+        });
       pending.flight = flight;
       pending.groups = support::Groups::none;
       pending.uses.assign(bindings_.uses());

@@ -50,6 +50,7 @@ struct RingStats {
   std::uint64_t outstanding = 0;  // asynchronous tasks and replays that have not ended
   bool oversubscribed = false;    // more workers than cores: no spinning
   HeapStats step, scope, scratch, staging;
+  BodyHeapStats bodies;  // heaps of tasks that submit
   RingGrowths growths;
 };
 
@@ -254,6 +255,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     stats.scope = allocator_.stats(Lifetime::scope);
     stats.scratch = allocator_.stats(Lifetime::scratch);
     stats.staging = allocator_.stats(Lifetime::staging);
+    stats.bodies = machine_.pieces.stats();
     stats.growths = growths() - made_;
     return stats;
   }
@@ -270,6 +272,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
         replayer_(root_.domain, root_.driver, root_.submitter),
         workers_(end_of_machine_.machine) {
     machine_.owner = this;
+    machine_.body_heaps = checked(capacities.bodies);
     if (capacities.buffers != 0) root_.driver.reclaim().reserve(capacities.buffers);
     reserve(capacities);
     made_ = growths();
@@ -282,6 +285,13 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   support::StorageState state() noexcept {
     return {machine_.thread, machine_.failures, machine_.table};
   }
+  static HeapCapacity const& checked(HeapCapacity const& bodies) {
+    if (bodies.bytes == 0 && bodies.on_full != OnFull::grow)
+      throw ValueError(
+          "ring: the heaps of tasks that submit may not grow, and need a capacity: "
+          "RingCapacities::bodies");
+    return bodies;
+  }
   static std::uint32_t window_of(RingCapacities const& capacities) {
     std::uint32_t const window = capacities.window;
     if (window > detail::ring::largest_window)
@@ -290,11 +300,16 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   }
   void reserve(RingCapacities const& capacities) {
     ProgramCapacity const& program = capacities.program;
+    std::uint32_t const usual_operands = detail::ring::Payload::inline_operands;
     std::uint32_t const operands = std::max(capacities.operands, usual_operands);
     std::uint32_t const tokens = capacities.tokens + capacities.replays * program.prepared;
     if (capacities.replays > Policy::Sizes::flights)
       throw ValueError(concat("ring: ", capacities.replays, " replays in flight where ",
                               Policy::Sizes::flights, " are possible"));
+    std::uint32_t const priorities = std::min(capacities.priorities, detail::ring::level_count - 1);
+    machine_.scheduler.reserve_queues(
+        priorities + machine_.kinds.apart() * (1 + priorities) +
+        (capacities.named_workers ? machine_.scheduler.workers() : 0));
     root_.submitter.reserve(std::max(operands, program.bindings));
     if (operands > usual_operands || capacities.argument_bytes != 0)
       root_.driver.reclaim().reserve_arguments();
@@ -309,11 +324,13 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
                                    capacities.argument_bytes);
     if (capacities.replays != 0) replayer_.reserve(capacities.replays, program);
   }
-  static constexpr std::uint32_t usual_operands = 6;
   RingGrowths growths() const noexcept {
-    return {machine_.table.growths() + machine_.claims.growths(), machine_.table.region_growths(),
+    return {machine_.table.growths() + machine_.claims.growths(),
+            machine_.table.region_growths(),
             root_.submitter.growths() + root_.driver.reclaim().has_arguments(),
-            machine_.tokens.growths() + machine_.root.pending.growths(), replayer_.growths()};
+            machine_.tokens.growths() + machine_.root.pending.growths(),
+            replayer_.growths(),
+            machine_.scheduler.growths()};
   }
 
   [[gnu::noinline]] Handle allocate_slowly(std::size_t bytes, Place place, Lifetime lifetime) {

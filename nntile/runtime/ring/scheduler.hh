@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queues of ready tasks, and the order in which a worker searches them.
 
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <memory>
@@ -30,8 +31,9 @@ template <class Policy> struct alignas(apart) WorkerState {
       nullptr};  // tasks whose hint names this worker
   // Thieves look at the above, the worker alone writes what follows.
   alignas(apart) std::uint32_t victim = 0;
-  std::uint32_t kind = 0;  // of WorkerKind
-  StackOfThread stack;     // for bodies that wait
+  std::uint32_t turns = 0;  // of chains with others
+  std::uint32_t kind = 0;   // of WorkerKind
+  StackOfThread stack;      // for bodies that wait
   // Ended sinks not yet published to their flight: one word that every worker counts down would
   // cost each of them a transfer of its line.
   Flight<Policy>* sink_flight = nullptr;
@@ -63,7 +65,18 @@ template <class Policy> class Scheduler {
   WorkerState<Policy>& worker(std::uint32_t index) { return workers_[index]; }
   WorkerState<Policy> const& worker(std::uint32_t index) const { return workers_[index]; }
 
-  /// Any thread, before a task of that level or hint is published. Allocates once for each.
+  /// Keeps queues for as many levels, workers and kinds that no task has named yet. Before the
+  /// first task. Throws std::bad_alloc.
+  void reserve_queues(std::uint32_t count) {
+    Lock guard(growth_);
+    queues_.reserve(queues_.size() + count);
+    spare_.reserve(count);
+    while (spare_.size() < count) spare_.push_back(std::make_unique<Queue>(capacity()));
+  }
+  /// Queues that none was kept for. Any thread.
+  std::uint64_t growths() const { return growths_.load(std::memory_order_relaxed); }
+
+  /// Any thread, before a task of that level or hint is published. Takes a queue once for each.
   void prepare(std::uint8_t level, std::int16_t worker) {
     if (levels_[level].load(std::memory_order_relaxed) == nullptr) [[unlikely]]
       prepare_level(level);
@@ -160,6 +173,25 @@ template <class Policy> class Scheduler {
     });
   }
 
+  /// The next task of this level for a worker that has run a chain of it, or no_task. Its deque is
+  /// looked at first and last in turn: chains that take turns in a queue may never leave it empty.
+  ReadyTask next_beside(std::uint32_t self, std::uint32_t level) {
+    std::uint32_t const used = used_levels();
+    WorkerState<Policy>& own = workers_[self];
+    bool const own_first = (++own.turns & 1u) == 0;
+    ReadyTask ready;
+    if (is_paused(used)) return no_task;
+    if (own_first && level == normal_level && own.deque.pop(ready)) return ready;
+    if (level == normal_level && (used >> blocks_bit & 1u) != 0)
+      if (ready = blocks.claim(kind(self)); ready != no_task) return ready;
+    if (pop_kind(used, self, level, ready)) return ready;
+    if (level == normal_level && pop_inbox(used, self, ready)) return ready;
+    if (pop_level(used, level, ready) || (level == normal_level && lone_.pop(ready))) return ready;
+    if (flights.active() != 0)
+      if (ready = pop_lane(self, 1u << level, false); ready != no_task) return ready;
+    return level == normal_level && own.deque.pop(ready) ? ready : no_task;
+  }
+
   /// Whether a task above this level waits for this worker, or the scheduler is paused.
   bool more_urgent(std::uint32_t self, std::uint32_t level) {
     std::uint32_t const used = used_levels();
@@ -229,6 +261,11 @@ template <class Policy> class Scheduler {
     Queue* const queue = of_kind(kind(self), level).load(std::memory_order_acquire);
     return queue != nullptr && pop_grouped(*queue, ready);
   }
+  bool pop_inbox(std::uint32_t used, std::uint32_t self, ReadyTask& ready) {
+    if ((used >> named_bit & 1u) == 0) return false;
+    Queue* const inbox = workers_[self].inbox.load(std::memory_order_acquire);
+    return inbox != nullptr && inbox->pop(ready);
+  }
   static bool pop_grouped(Queue& queue, ReadyTask& ready) {
     if (!queue.pop(ready)) return false;
     ready = in_group(ready, static_cast<std::uint32_t>(queue.kind + 1));
@@ -268,8 +305,7 @@ template <class Policy> class Scheduler {
       if (ready = blocks.claim(kind(self)); ready != no_task) return ready;
     if ((used >> named_bit & 1u) == 0) return no_task;
     if (pop_kind(used, self, normal_level, ready)) return ready;
-    Queue* const inbox = workers_[self].inbox.load(std::memory_order_acquire);
-    return inbox != nullptr && inbox->pop(ready) ? ready : no_task;
+    return pop_inbox(used, self, ready) ? ready : no_task;
   }
   [[gnu::noinline]] bool any_above(std::uint32_t self, std::uint32_t level) {
     bool const kinds = (used_levels() >> named_bit & 1u) != 0;
@@ -304,13 +340,13 @@ template <class Policy> class Scheduler {
   }
 
   /// A task from the lanes of these levels. Without priorities the worker takes some more for its
-  /// own deque, which is empty when it looks for tasks of the normal level. It asks for the level
-  /// as well: whether a flight has priorities may change until the worker takes its tasks.
-  ReadyTask pop_lane(std::uint32_t self, std::uint32_t mask) {
+  /// own deque, if that is empty. It asks for the level as well: whether a flight has priorities
+  /// may change until the worker takes its tasks.
+  ReadyTask pop_lane(std::uint32_t self, std::uint32_t mask, bool empty = true) {
     ReadyTask ready = no_task;
     flights.any_lane(mask, [&](Flight<Policy>& flight, std::uint32_t level) {
       std::uint32_t tasks[batch];
-      bool const several = level == normal_level && flight.local();
+      bool const several = empty && level == normal_level && flight.local();
       std::uint32_t count = flight.lane(level).pop(tasks, several ? batch : 1, 2 * workers());
       if (count == 0) return false;
       while (--count != 0)
@@ -365,7 +401,14 @@ template <class Policy> class Scheduler {
 
   void make(Atomic<Queue*>& place, int kind = -1) {
     if (place.load(std::memory_order_relaxed) != nullptr) return;
-    queues_.push_back(std::make_unique<Queue>(capacity(), kind));
+    if (!spare_.empty() && spare_.back()->capacity() == capacity()) {
+      queues_.push_back(std::move(spare_.back()));
+      spare_.pop_back();
+    } else {
+      queues_.push_back(std::make_unique<Queue>(capacity()));
+      growths_.fetch_add(1, std::memory_order_relaxed);
+    }
+    queues_.back()->kind = kind;
     place.store(queues_.back().get(), std::memory_order_seq_cst);
   }
 
@@ -376,8 +419,9 @@ template <class Policy> class Scheduler {
   void grow(Atomic<Queue*>& place) {
     Queue* const old = place.load(std::memory_order_relaxed);
     if (old == nullptr || old->capacity() >= capacity()) return;
-    queues_.push_back(std::make_unique<Queue>(capacity(), old->kind));
+    queues_.push_back(std::make_unique<Queue>(capacity()));
     Queue* const grown = queues_.back().get();
+    grown->kind = old->kind;
     old->older = older_.load(std::memory_order_relaxed);
     older_.store(old,
                  std::memory_order_seq_cst);  // first: a sleeper looks in one place or the other
@@ -395,6 +439,8 @@ template <class Policy> class Scheduler {
   typename Policy::Mutex growth_;
   std::uint32_t slots_;
   DynamicArray<std::unique_ptr<Queue>> queues_;
+  DynamicArray<std::unique_ptr<Queue>> spare_;
+  std::atomic<std::uint64_t> growths_{0};  // not the policy's: it decides nothing
 };
 
 }  // namespace nntile::detail::ring

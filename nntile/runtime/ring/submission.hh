@@ -9,7 +9,7 @@
 namespace nntile::detail::ring {
 
 /// The driving thread's side of a domain. Sequences are packed event names, of any domain of the
-/// machine where nothing else is said.
+/// machine where a call only looks.
 template <class Policy> class Submission {
  public:
   explicit Submission(Domain<Policy>& own)
@@ -19,15 +19,26 @@ template <class Policy> class Submission {
   Driver<Policy> driver;
   Submitter<Policy> submitter;
 
+  /// Goes on with the slots of a larger one that is not in use.
+  void borrow(Submission& larger) {
+    std::uint32_t const slots = domain.window.size();
+    submitter.borrow(larger.domain);
+    driver.reclaim().grow(slots, larger.driver.reclaim());
+  }
+  /// Behind the end of all tasks.
+  void give_back_borrowed() {
+    domain.give_back_borrowed();
+    driver.reclaim().shrink();
+    submitter.restart();
+  }
+
   /// Whether that task, which was submitted, has ended. Any thread.
   bool over(std::uint64_t sequence) const { return of(sequence).over(sequence); }
-  /// Waits for its end.
+  /// Waits for the end of one of this domain: another submitter may use its slot again, and give
+  /// its name to another task, while this thread looks there before it sleeps.
   void wait(std::uint64_t sequence) {
-    Domain<Policy>& where = of(sequence);
-    driver.block_until([&] { return where.over(sequence); },
-                       [&]() -> typename Driver<Policy>::Producer {
-                         return {where, where.reference_of(sequence)};
-                       });
+    driver.block_until([&] { return domain.over(sequence); },
+                       [&] { return domain.reference_of(sequence); });
   }
   /// Does something towards its end; whether it has ended.
   bool done(std::uint64_t sequence) {

@@ -24,6 +24,10 @@ template <class Policy> class Submitter {
   }
 
   Wiring<Policy> const& wiring() const { return wiring_; }
+  /// Tasks of another submission come next.
+  void restart() { wiring_.restart(); }
+  /// Goes on in the slots of another domain, as Domain's.
+  void borrow(Domain<Policy>& other) { wiring_.borrow(other); }
 
   /// Makes room for tasks of `operands` operands. Throws std::bad_alloc.
   void reserve(std::size_t operands) {
@@ -96,6 +100,12 @@ template <class Policy> class Submitter {
     wiring_.make_room();
     trace.reached(SubmitStep::room);
     bool const parts = support::names_parts(pending.body.uses);
+    if constexpr (Wiring<Policy>::runs_ahead) {
+      bool const on_device = pending.start == nullptr && pending.flight == nullptr;
+      pending.stream = on_device ? machine_.devices.stream_of(*pending.body.codelet, pending.uses)
+                                 : Stream{-1, 0};
+    }
+    typename Wiring<Policy>::Following const following(wiring_, pending.stream);
     wiring_.collect(pending.body.uses, pending.groups, parts);
     trace.reached(SubmitStep::lookup);
     std::uint64_t const ticket = domain_.window.head(), sequence = domain_.window.next_sequence();
@@ -104,6 +114,7 @@ template <class Policy> class Submitter {
     slot.runs_as = SlotKind::pending;
     domain_.window.cold(slot.id).work = &pending;
     pending.domain = &domain_;
+    pending.ticket = ticket;
     pending.worker = worker;
     pending.body.sequence = sequence;
     if (pending.flight != nullptr) pending.flight->begin(pending, sequence);
@@ -196,6 +207,8 @@ template <class Policy> class Submitter {
                                                  typename Policy::Trace::Submission& trace) {
     Groups const groups = support::groups_of(uses, domain_.is_root());
     if (groups == Groups::claimed) machine_.claims.prepare(uses);
+    if constexpr (Wiring<Policy>::runs_ahead)
+      if (machine_.devices.own(uses)) driver_.wait_for_devices();
     if (machine_.ends_later(*task.codelet, uses))
       return submit_pending(task, uses, pointers,
                             [=](Pending<Policy>& pending) { pending.groups = groups; });

@@ -48,6 +48,7 @@ template <class Policy> struct Successors {
 /// thread is woken for the first, which the worker is about to take.
 template <class Policy> struct ChildSuccessors {
   static constexpr std::uint32_t outside = Machine<Policy>::outside;
+  using BesideRoot = void;  // edges may lead to borrowed slots
 
   Machine<Policy>& machine;
   Domain<Policy>& domain;

@@ -20,6 +20,10 @@ namespace nntile::detail::ring {
 /// Law: only the submitter opens slots and moves the watermark; workers publish `done` and nothing
 /// else. A producer that is in the window can be linked to, because only the submitter recycles
 /// slots.
+///
+/// A window that is full may go on in the slots of a larger one. No task moves: a worker finds a
+/// slot by its number, or knows its address. For the submitter all are in the larger one: a task
+/// that has not left the window has a join there, under its own ticket, which ends when it does.
 template <class Policy> class Window {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
 
@@ -29,18 +33,26 @@ template <class Policy> class Window {
 
   /// `slots` is a power of two.
   Window(std::uint32_t slots, std::uint64_t first_sequence)
-      : mask_(slots - 1),
-        hot_(std::make_unique<Hot[]>(slots)),
-        cold_(std::make_unique<ColdSlot[]>(slots)),
-        seen_(std::make_unique<std::uint32_t[]>(slots)),
+      : own_mask_(slots - 1),
+        own_hot_(std::make_unique<Hot[]>(slots)),
+        own_cold_(std::make_unique<ColdSlot[]>(slots)),
+        own_seen_(std::make_unique<std::uint32_t[]>(slots)),
         next_sequence_(first_sequence) {
-    for (std::uint64_t t = head(); t < head() + slots; ++t)  // as if the round before had finished
-      hot_[t & mask_].done.store(static_cast<std::uint32_t>(t + 1 - slots),
-                                 std::memory_order_relaxed);
+    be_in(*this);
+    finish_round(head());
   }
 
   std::uint32_t size() const { return mask_ + 1; }
-  Hot& at(std::uint32_t slot) { return hot_[slot]; }
+  // By its number, of a slot that lies here, and by its id; for any thread that runs its task:
+  Hot& at(std::uint32_t slot) { return own_hot_[slot]; }
+  ColdSlot& own_cold(std::uint32_t id) { return own_cold_[id & own_mask_]; }
+  std::uint32_t own_slot_of(std::uint32_t id) const { return id & own_mask_; }
+  bool owns(Hot const& slot) const {
+    return reinterpret_cast<std::uintptr_t>(&slot) -
+               reinterpret_cast<std::uintptr_t>(own_hot_.get()) <=
+           own_mask_ * sizeof(Hot);
+  }
+  // Submitter only:
   Hot& hot(std::uint32_t id) { return hot_[id & mask_]; }
   ColdSlot& cold(std::uint32_t id) { return cold_[id & mask_]; }
   std::uint32_t slot_of(std::uint64_t ticket) const {
@@ -56,12 +68,13 @@ template <class Policy> class Window {
 
   /// Whether that task has finished. Submitter only.
   bool finished(std::uint64_t ticket) const {
-    return ticket < watermark() || done(ticket, std::memory_order_acquire);
+    return ticket < watermark() || done(hot_[ticket & mask_], ticket, std::memory_order_acquire);
   }
-  /// True once the task has completed or has begun to complete (its edge list is closed). Submitter
-  /// only.
+  /// True once the task has completed or has begun to complete (its edge list is closed).
   bool finishing(std::uint64_t ticket) const {
-    return finished(ticket) || hot_[ticket & mask_].consumers.is_closed();
+    if (ticket < watermark()) return true;
+    Hot const& slot = holder()->own(ticket);
+    return done(slot, ticket, std::memory_order_acquire) || slot.consumers.is_closed();
   }
 
   /// Whether a task in the window waits for no other. Submitter only, who is not wiring it.
@@ -71,16 +84,22 @@ template <class Policy> class Window {
 
   /// The ticket of a submitted task; `nothing` if it left the window. Submitter only.
   static constexpr std::uint64_t nothing = ~std::uint64_t{0};
-  std::uint64_t find(std::uint64_t sequence) const { return find(sequence, watermark(), head()); }
+  std::uint64_t find(std::uint64_t sequence) const {
+    return holder()->find(sequence, watermark(), head());
+  }
 
   /// Whether the task of that sequence, which was submitted, has finished. Any thread.
   bool ended(std::uint64_t sequence) const {
     for (;;) {
       std::uint64_t const mark = watermark_.load(std::memory_order_acquire);
-      std::uint64_t const ticket = find(sequence, mark, head_.load(std::memory_order_acquire));
-      bool const over = ticket == nothing || done(ticket, std::memory_order_acquire);
-      // No slot has been opened anew as long as the mark has not moved.
-      if (watermark_.load(std::memory_order_acquire) == mark) return over;
+      Window const* const where = holder();
+      std::uint64_t const ticket =
+          where->find(sequence, mark, head_.load(std::memory_order_acquire));
+      // A join may end later than the task that it stands for.
+      bool const over = ticket == nothing || where->done(ticket, std::memory_order_acquire) ||
+                        (where != this && done(ticket, std::memory_order_acquire));
+      // No slot has been opened anew, or given up, as long as the mark has not moved.
+      if (watermark_.load(std::memory_order_acquire) == mark && holder() == where) return over;
     }
   }
 
@@ -102,7 +121,8 @@ template <class Policy> class Window {
   template <class Retired> void advance(Retired retired) {
     std::uint64_t mark = watermark();
     std::uint64_t const first = mark;
-    while (mark != head() && done(mark, std::memory_order_acquire)) retired(mark++);
+    while (mark != head() && done(hot_[mark & mask_], mark, std::memory_order_acquire))
+      retired(mark++);
     if (mark != first) watermark_.store(mark, std::memory_order_release);
   }
 
@@ -112,8 +132,8 @@ template <class Policy> class Window {
                                    std::uint64_t sequences) {
     std::uint64_t const ticket = head(), sequence = next_sequence_;
     std::uint32_t const mask = mask_;  // not read again behind each of the stores
-    Hot* const all = hot_.get();
-    ColdSlot* const all_cold = cold_.get();
+    Hot* const all = hot_;
+    ColdSlot* const all_cold = cold_;
     Hot& slot = all[ticket & mask];
     slot.id = static_cast<std::uint32_t>(ticket);
     slot.kind = kind;
@@ -131,20 +151,25 @@ template <class Policy> class Window {
 
   /// For a thread that is about to run that slot's task.
   void prefetch(std::uint32_t slot) const {
-    __builtin_prefetch(&hot_[slot], 1);
-    __builtin_prefetch(&cold_[slot]);
-    __builtin_prefetch(reinterpret_cast<std::byte const*>(&cold_[slot]) + 64);
+    __builtin_prefetch(&own_hot_[slot], 1);
+    __builtin_prefetch(&own_cold_[slot]);
+    __builtin_prefetch(reinterpret_cast<std::byte const*>(&own_cold_[slot]) + 64);
   }
 
   void prefetch_consumer(Hot const& slot) const {
     std::uint32_t const edge = slot.consumers.head.load(std::memory_order_relaxed);
-    if (edge < EdgeList<Policy>::closed) __builtin_prefetch(&hot_[edge / edges_per_slot], 1);
+    if (edge < EdgeList<Policy>::closed) __builtin_prefetch(&own_hot_[edge / edges_per_slot], 1);
   }
 
   /// Makes `consumer` wait until the list is closed; false if it is closed already.
   bool link(EdgeList<Policy>& producer, Hot& consumer, std::uint32_t place) {
-    return producer.push(edge_of(consumer.id & mask_, place), consumer.next[place]);
+    return link(producer, consumer, number_of(consumer), place);
   }
+  bool link(EdgeList<Policy>& producer, Hot& consumer, std::uint32_t number, std::uint32_t place) {
+    return producer.push(edge_of(number, place), consumer.next[place]);
+  }
+  /// That of a slot among its own and the borrowed ones.
+  std::uint32_t number_of(Hot const& slot) const { return first_number_ + (slot.id & mask_); }
 
   /// Before the wiring of a slot to `edges` producers; the one that ends last makes it ready.
   static void expect(Hot& slot, std::uint32_t edges) {
@@ -185,7 +210,7 @@ template <class Policy> class Window {
     for (;;) {
       while (edge != EdgeList<Policy>::none) {
         std::uint32_t const index = edge / edges_per_slot;
-        Hot& consumer = hot_[index];
+        Hot& consumer = numbered<Sink>(index);
         edge = consumer.next[edge % edges_per_slot];  // before the count: the slot may move on then
         if (consumer.awaited.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
         if (consumer.kind != SlotKind::join) {
@@ -196,7 +221,7 @@ template <class Policy> class Window {
         joins = index;
       }
       if (joins == EdgeList<Policy>::none) return;
-      Hot& join = hot_[joins];
+      Hot& join = numbered<Sink>(joins);
       joins = join.next[0];
       edge = finish(join, [&](Reference task) { sink.ended(task); });
     }
@@ -212,8 +237,7 @@ template <class Policy> class Window {
   /// Its slots for many looks in a row, without looks at the window behind each store.
   class Slots {
    public:
-    explicit Slots(Window& window)
-        : hot_(window.hot_.get()), seen_(window.seen_.get()), mask_(window.mask_) {}
+    explicit Slots(Window& window) : hot_(window.hot_), seen_(window.seen_), mask_(window.mask_) {}
     EdgeList<Policy>& consumers(Reference producer) const {
       return hot_[producer & mask_].consumers;
     }
@@ -228,11 +252,83 @@ template <class Policy> class Window {
   };
   Slots slots() { return Slots(*this); }
   /// Before tags come round again.
-  void forget_collections() { std::fill_n(seen_.get(), size(), 0u); }
+  void forget_collections() { std::fill_n(seen_, size(), 0u); }
+
+  /// Goes on in the slots of a larger window that nothing uses. Calls linked(slot, join) for each
+  /// task that has not ended. Submitter only.
+  template <class Linked> void grow(Window& larger, Linked linked) {
+    std::uint64_t const mark = watermark(), end = head();
+    larger.finish_round(mark);
+    for (std::uint64_t t = mark; t < end; ++t) {
+      Hot const& task = own(t);
+      Hot& join = larger.own(t);
+      join.id = static_cast<std::uint32_t>(t);
+      join.kind = SlotKind::join;
+      join.sequence.store(task.sequence.load(std::memory_order_relaxed), std::memory_order_release);
+      join.consumers.open();
+      join.awaited.store(1, std::memory_order_relaxed);
+    }
+    first_number_ = own_mask_ + 1;
+    be_in(larger);
+    more_.store(&larger, std::memory_order_release);  // before an edge leads there
+    for (std::uint64_t t = mark; t < end; ++t) {
+      Hot& task = own(t);
+      Hot& join = larger.own(t);
+      if (link(task.consumers, join, 0)) {
+        linked(task, join);
+      } else {
+        (void)join.consumers.close_own();
+        join.done.store(static_cast<std::uint32_t>(t + 1), std::memory_order_release);
+      }
+    }
+  }
+  /// Goes back to its own slots, if it is in others, behind the end of all tasks. Submitter only.
+  void shrink() {
+    if (holder() == this) return;
+    std::uint64_t const next = head() + 1;  // so that the mark moves: see `ended`
+    first_number_ = 0;
+    be_in(*this);
+    finish_round(next);
+    more_.store(nullptr, std::memory_order_release);
+    head_.store(next, std::memory_order_release);
+    watermark_.store(next, std::memory_order_release);
+  }
 
  private:
+  // Of a task that lies here:
+  Hot& own(std::uint64_t ticket) const { return own_hot_[ticket & own_mask_]; }
   bool done(std::uint64_t ticket, std::memory_order order) const {
-    return hot_[ticket & mask_].done.load(order) == static_cast<std::uint32_t>(ticket + 1);
+    return done(own(ticket), ticket, order);
+  }
+  static bool done(Hot const& slot, std::uint64_t ticket, std::memory_order order) {
+    return slot.done.load(order) == static_cast<std::uint32_t>(ticket + 1);
+  }
+  /// The window where its tasks are, each there or with a join.
+  Window const* holder() const {
+    Window const* const more = more_.load(std::memory_order_acquire);
+    return more == nullptr ? this : more;
+  }
+  /// The slot that an edge names.
+  template <class Sink> Hot& numbered(std::uint32_t number) {
+    if constexpr (requires { typename Sink::BesideRoot; })
+      if (number > own_mask_)
+        return more_.load(std::memory_order_relaxed)->own_hot_[number - own_mask_ - 1];
+    return own_hot_[number];
+  }
+
+  void be_in(Window& window) {
+    mask_ = window.own_mask_;
+    hot_ = window.own_hot_.get();
+    cold_ = window.own_cold_.get();
+    seen_ = window.own_seen_.get();
+  }
+  /// Makes its slots ready for tasks from that ticket on, as if the round before had finished.
+  void finish_round(std::uint64_t first) {
+    std::uint32_t const mask = own_mask_, begin = static_cast<std::uint32_t>(first);
+    Hot* const all = own_hot_.get();
+    for (std::uint32_t i = 0; i <= mask; ++i)
+      all[(begin + i) & mask].done.store(begin + i - mask, std::memory_order_release);
+    std::fill_n(own_seen_.get(), mask + 1, 0u);
   }
 
   /// The last ticket of [first, end) whose sequence is not above the given one: a join has that of
@@ -241,7 +337,7 @@ template <class Policy> class Window {
     std::uint64_t low = first, high = end;
     while (low < high) {
       std::uint64_t const middle = low + (high - low) / 2;
-      if (hot_[middle & mask_].sequence.load(std::memory_order_acquire) <= sequence)
+      if (own(middle).sequence.load(std::memory_order_acquire) <= sequence)
         low = middle + 1;
       else
         high = middle;
@@ -249,10 +345,17 @@ template <class Policy> class Window {
     return low == first ? nothing : low - 1;
   }
 
-  std::uint32_t const mask_;
-  std::unique_ptr<Hot[]> hot_;
-  std::unique_ptr<ColdSlot[]> cold_;
-  std::unique_ptr<std::uint32_t[]> seen_;  // the last collection that met the slot's task
+  std::uint32_t const own_mask_;
+  std::unique_ptr<Hot[]> const own_hot_;
+  std::unique_ptr<ColdSlot[]> const own_cold_;
+  std::unique_ptr<std::uint32_t[]> const own_seen_;  // the last collection that met the slot's task
+  // Those in use, here or in a larger window, whose slots have numbers behind those here.
+  std::uint32_t mask_ = 0;
+  std::uint32_t first_number_ = 0;
+  Hot* hot_ = nullptr;
+  ColdSlot* cold_ = nullptr;
+  std::uint32_t* seen_ = nullptr;
+  Atomic<Window*> more_{nullptr};  // the larger one
   // Not beside what every worker reads: the submitter writes these at each task.
   alignas(apart) support::Submitted next_sequence_;
   std::uint32_t collection_ = 0u - 256;  // every run sees it come round

@@ -9,13 +9,17 @@
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/runtime/ring/driver.hh"
+#include "nntile/runtime/ring/edges.hh"
 #include "nntile/runtime/support/groups.hh"
 
 namespace nntile::detail::ring {
 
 /// Connects one task after the other. Use: make_room, collect, Window::open, note, publish. The
 /// slot that make_room has found stays free until it is opened.
-template <class Policy> class Wiring {
+template <class Policy> class Wiring : public Edges<Policy> {
+  friend class Edges<Policy>;
+  using Edges<Policy>::link;
+  using Edges<Policy>::trace_join;
   using Hot = HotSlot<Policy>;
   using Uses = std::span<Use<support::Buffer*> const>;
   using Live = typename Window<Policy>::Live;
@@ -25,8 +29,34 @@ template <class Policy> class Wiring {
   Wiring(Domain<Policy>& domain, Driver<Policy>& driver)
       : machine_(domain.machine), domain_(domain), driver_(driver) {}
 
+  /// Whether tasks of a stream are launched before those that they depend on have ended.
+  static constexpr bool runs_ahead = support::DeviceTasks<typename Policy::Device>::runs_ahead;
+  /// As long as it lives a task of that stream is submitted: behind others of it that waits for
+  /// their launch alone.
+  class Following {
+   public:
+    Following(Wiring& wiring, Stream stream) : wiring_(wiring), before_(wiring.stream_) {
+      if constexpr (runs_ahead) wiring_.stream_ = stream;
+    }
+    Following(Following const&) = delete;
+    Following& operator=(Following const&) = delete;
+    ~Following() {
+      if constexpr (runs_ahead) wiring_.stream_ = before_;
+    }
+
+   private:
+    Wiring& wiring_;
+    Stream const before_;
+  };
+
   std::uint64_t joins() const { return joins_; }
   std::uint64_t blocked() const { return blocked_; }
+  /// Tasks of another submission come next.
+  void restart() { look_at_ = due_at_ = 0; }
+  /// Goes on in the slots of another domain, as Domain's.
+  void borrow(Domain<Policy>& other) {
+    domain_.borrow(other, [this](Hot const& task, Hot const& join) { trace_join(task, join); });
+  }
 
   /// Blocks until there is a free slot. Looks for finished tasks now and then in any case, so that
   /// what they held comes back early and producers that finished long ago are not examined.
@@ -147,6 +177,13 @@ template <class Policy> class Wiring {
   static constexpr std::uint64_t look_idly = 8;
   static constexpr std::size_t most_per_operand = most_readers + 1;  // a writer that is not kept
 
+  /// Makes room in the domain of a task that submits without waiting, if there is any.
+  bool grow() {
+    if (domain_.family == nullptr) return false;
+    driver_.reclaim().collect();
+    return !domain_.window.full() || domain_.family->grow();
+  }
+
   [[gnu::noinline]] void look_for_room() {
     auto const& window = domain_.window;
     if (window.head() >= due_at_) {
@@ -154,7 +191,7 @@ template <class Policy> class Wiring {
       driver_.reclaim().sweep_if_due();
       due_at_ = window.head() + look_every;
     }
-    if (window.full()) {
+    if (window.full() && !grow()) {
       ++blocked_;
       driver_.wait_for_slot();
     } else if (window.head() - window.watermark() >= driver_.most_ahead()) {
@@ -297,6 +334,7 @@ template <class Policy> class Wiring {
       auto& pending = domain_.pending[producer];
       if (pending.seen == tag_ || pending.consumers.is_closed()) return;
       pending.seen = tag_;
+      if (is_behind(pending) && domain_.window.finishing(pending.ticket)) return;
     } else {
       if (!live(producer) || !domain_.window.first_meeting(producer, tag_)) return;
       if (domain_.window.hot(producer).consumers.is_closed()) return;
@@ -399,6 +437,7 @@ template <class Policy> class Wiring {
   }
   /// Room for one more of the tasks of that kind.
   [[gnu::noinline]] void make_group_room(BufferUsers& users, Access kind) {
+    Following const none(*this, {-1, 0});  // the joins are others' producers, too
     (void)become_usual(users);
     users.begin_group(
         kind, [this](Readers const& group) { return join({group.begin(), group.count()}); });
@@ -408,37 +447,13 @@ template <class Policy> class Wiring {
     users.enter_group(kind, all);
   }
 
-  /// Links a task to these producers; true if all have ended, and it is ready now.
-  [[gnu::always_inline]] bool link(std::span<Reference const> producers, Hot& consumer) {
-    Live const live = domain_.window.live();  // some may have left while a join waited for room
-    std::uint32_t const count = static_cast<std::uint32_t>(producers.size());
-    std::uint64_t const name = Policy::Trace::sees_edges ? traced(consumer) : 0;
-    std::uint32_t edges = 0;
-    domain_.window.expect(consumer, count);
-    for (Reference const producer : producers) {
-      EdgeList<Policy>* list;
-      if (is_pending(producer)) [[unlikely]]
-        list = &domain_.pending[producer].consumers;
-      else if (live(producer)) [[likely]]
-        list = &domain_.window.hot(producer).consumers;
-      else
-        continue;
-      if (domain_.window.link(*list, consumer, edges)) {
-        ++edges;
-        if constexpr (Policy::Trace::sees_edges) machine_.trace.edge(traced(producer), name);
-      }
-    }
-    return domain_.window.publish(consumer, count - edges);
-  }
-
-  /// A task as the trace names it.
-  static std::uint64_t traced(Hot const& slot) {
-    if (slot.kind == SlotKind::join) return traced_join | slot.id;
-    return slot.sequence.load(std::memory_order_relaxed);
-  }
-  std::uint64_t traced(Reference producer) {
-    return is_pending(producer) ? domain_.pending[producer].body.sequence
-                                : traced(domain_.window.hot(producer));
+  /// Whether the task that is being submitted waits for the launch of that one alone, which is that
+  /// of its slot.
+  bool is_behind(Pending<Policy> const& producer) const {
+    if constexpr (runs_ahead)
+      return stream_.device >= 0 && producer.stream == stream_;
+    else
+      return false;
   }
 
   struct Joined {
@@ -454,6 +469,7 @@ template <class Policy> class Wiring {
   DynamicArray<Reference> listed_;
   DynamicArray<BufferUsers*> users_;  // of the operands of the latest collection
   std::size_t count_ = 0;
+  Stream stream_{-1, 0};       // of the task that is being submitted
   std::uint32_t tag_ = 0;      // of the current collection
   std::uint64_t due_at_ = 0;   // tickets from which on finished tasks are looked for,
   std::uint64_t look_at_ = 0;  // and from which on these or room

@@ -69,16 +69,22 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
     support::DefaultFloatEnvironment const environment;
     if (machine_.options.pin) pin();
     ReadyTask ready = no_task;
+    std::uint32_t kept = 0;
     for (;;) {
-      if (ready == no_task) ready = find();
+      if (ready == no_task) ready = find(), kept = 0;
       if (ready == no_task) return;
       ready = beside_.run(ready);
       if (machine_.tokens.due(false)) [[unlikely]]
         poll();
       if (ready == no_task) continue;
-      if (!machine_.should_wait(self_, ready)) continue;
-      machine_.give(ready);
-      ready = no_task;
+      if (machine_.should_wait(self_, ready)) {
+        machine_.give(ready);
+        ready = no_task;
+        continue;
+      }
+      // A block or a body's task may come in its place, and runs next: `give` is for the root's.
+      if (++kept == Policy::Sizes::most_kept) [[unlikely]]
+        ready = machine_.take_turns(self_, ready), kept = 0;
     }
   }
 

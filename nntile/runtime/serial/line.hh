@@ -43,7 +43,7 @@ template <class S> struct Queued : Pending {
 
 /// Tasks in the order of their submission. An open task, which waits for its token or for others,
 /// holds back those that name one of its buffers, or of a buffer that has regions one of the bytes
-/// that it names; all others pass it.
+/// that it names; all others pass it, and so do those of its stream once it is there.
 template <class S> struct Line {
   using Queued = serial::Queued<S>;
   std::deque<std::unique_ptr<Queued>> queue;  // open ones; the driver's
@@ -97,7 +97,7 @@ template <class S> struct Line {
     bool const held = holds_back(last.uses);
     enter(std::move(queued), 1);
     last.nests = static_cast<bool>(last.submits);
-    if (!held) changed = true;
+    if (!held || S::goes_ahead(last.uses)) changed = true;
     support::BufferTable::commit(last.uses, support::Ticket{last.last});
     support::commit_parts(last.uses, support::Ticket{last.last});
     return submitted;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -77,8 +78,22 @@ template <class S> class Level : public support::NestedCalls {
     task_->ended.store(true, std::memory_order_relaxed);
   }
 
-  DataHandle allocate(std::size_t bytes) { return buffers.handle_of(buffers.allocate(bytes)); }
-  void retire(DataHandle handle) { line.push_retired(buffers.begin_retire(handle)); }
+  DataHandle allocate(std::size_t bytes, Place place, Lifetime lifetime) {
+    return buffers.handle_of(buffers.allocate(bytes, place, lifetime));
+  }
+  void retire(DataHandle handle) {
+    support::Buffer& buffer = buffers.begin_retire(handle);
+    try {
+      line.push_retired(buffer);
+    } catch (std::bad_alloc const&) {  // no memory to note it: it ends with the outer task
+    }
+  }
+  ScopeName open_scope(Lifetime lifetime, CallSite site) {
+    return {buffers.open_scope(lifetime, site).number};
+  }
+  void close_scope(Lifetime lifetime, ScopeName name) {
+    buffers.close_scope(lifetime, name, [this](DataHandle handle) { retire(handle); });
+  }
   Event submit(Task<DataHandle> const& task) {
     make_room();
     return {&serial_, line.push(buffers, [&](Queued&) { return task; })};

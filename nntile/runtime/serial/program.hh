@@ -41,10 +41,14 @@ struct Image : support::Recording {
   DynamicArray<std::uint32_t> first_user_;  // of a binding; one more ends the last
 };
 
+/// The stream of a task that has not been looked up; 0: none, it runs on the host.
+inline constexpr std::uint32_t unknown_stream = ~0u;
+
 /// A task that was started or queued; its token knows it by its address.
 struct Pending {
   support::TaskBody body;
-  std::atomic<bool> ended{false};  // the thread that ends the task stores it last
+  std::uint32_t stream = unknown_stream;  // its number
+  std::atomic<bool> ended{false};         // the thread that ends the task stores it last
 };
 
 /// One replay: the program with its bindings and parameters. Stays where it is.
@@ -111,12 +115,18 @@ class Flight {
     steps_.clear();
     steps_.resize(calls_.size());
     ended_.assign(calls_.size(), false);
+    streams_.assign(calls_.size(), unknown_stream);
   }
   std::size_t size() const { return calls_.size(); }
   bool over() const { return next_ == calls_.size(); }
   /// The first task that has not ended.
   std::size_t next() const { return next_; }
   bool has_ended(std::size_t number) const { return ended_[number]; }
+  /// The number of a task's stream, where `stream_of(body)` tells; it is asked once.
+  template <class StreamOf> std::uint32_t stream(std::size_t number, StreamOf stream_of) {
+    if (streams_[number] == unknown_stream) streams_[number] = stream_of(body(number));
+    return streams_[number];
+  }
   /// Null before `begin`.
   Step* step(std::size_t number) const { return steps_[number].get(); }
   /// Throws std::bad_alloc.
@@ -187,6 +197,7 @@ class Flight {
   std::uint64_t last_ = 0;
   DynamicArray<std::unique_ptr<Step>> steps_;
   DynamicArray<bool> ended_;
+  DynamicArray<std::uint32_t> streams_;
   std::size_t next_ = 0;
   char text_[status_text_bytes];  // of a failure
 };

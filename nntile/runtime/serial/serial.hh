@@ -11,13 +11,13 @@
 #include <span>
 #include <string>
 
-#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/device.hh"
 #include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/serial/line.hh"
 #include "nntile/runtime/serial/program.hh"
+#include "nntile/runtime/serial/replays.hh"
 #include "nntile/runtime/support/bindings.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/device_tasks.hh"
@@ -37,7 +37,9 @@ namespace nntile {
 /// Cost of a submission: look-up and checks of its handles; of a replayed task: its operands'
 /// pointers. Allocates: only to record, to queue, or beyond 16 uses. The tasks of a task run in
 /// order when its body waits, or has returned.
-/// With a Device, tasks that name memory of one run there, as asynchronous tasks.
+/// With a Device, tasks that name memory of one run there, as asynchronous tasks; behind others of
+/// their stream they are launched without waiting for the ends of these, up to `most_in_flight` of
+/// them, beyond which `submit` waits.
 template <Device D = NoDevice>
 class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
                     public Orchestrates<BasicSerial<D>> {
@@ -49,6 +51,7 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   using Handle = DataHandle;
   using Program = SerialProgram;
   static constexpr char const* runtime_name = "serial";
+  static constexpr std::size_t most_in_flight = 256;
 
   BasicSerial() = default;
   /// Hands its further arguments to the device. Throws ValueError for more than one worker, or
@@ -122,7 +125,9 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
     Inside const inside(*this, "replay");
     if (!line_.queue.empty()) run_queue_and_poll();
     bindings_.bind(buffers_, program.image_.get(), bindings, block.size());
-    forget_ended();
+    // Without unreported failures, replays that have ended need not be remembered.
+    if (!replays_.empty() && failures_.unreported() == 0)
+      replays_.forget([this](std::uint64_t sequence) { return has_ended(sequence); });
     bool const at_once =
         line_.queue.empty() && !program.image_->asynchronous && !devices_.own(bindings_.uses());
     std::unique_ptr<Queued> queued;
@@ -133,7 +138,7 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
     Flight& flight = at_once ? flight_ : *queued->flight;
     flight.set_up(program.image_, bindings, bindings_.buffers(), block, line_.submitted + 1,
                   workspaces_[0]);
-    if (replays_.size() == replays_.capacity()) replays_.reserve(2 * replays_.size() + 16);
+    replays_.make_room();
     std::uint64_t const first = flight.first(), last = flight.last();
     if (at_once) {
       line_.submitted = last;
@@ -144,7 +149,7 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
     support::BufferTable::commit(bindings_.uses(), support::Ticket{last});
     support::commit_parts(bindings_.uses(), support::Ticket{last});
     bool const well = at_once && run_flight(flight);
-    if (!well) replays_.push_back({first, last});
+    if (!well) replays_.add(first, last);
     if (!at_once) run_queue(no_limit);
     return {this, last};
   }
@@ -154,7 +159,7 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
     support::check_event(event, this, line_.submitted, "wait");
     drain(event.sequence);
     if (failures_.unreported() == 0) return;
-    for (std::uint64_t s = first_of(event.sequence); s <= event.sequence; ++s)
+    for (std::uint64_t s = replays_.first_of(event.sequence); s <= event.sequence; ++s)
       failures_.throw_if_failed(s);
   }
   bool done(Event event) {
@@ -188,6 +193,7 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   friend class detail::serial::Level<BasicSerial>;
   friend class detail::serial::Levels<BasicSerial>;
   friend struct Nesting<BasicSerial>;
+  friend struct detail::serial::Line<BasicSerial>;
   static constexpr std::size_t inline_uses = 16;
 
   using Flight = detail::serial::Flight;
@@ -197,32 +203,8 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   using Levels = detail::serial::Levels<BasicSerial>;
 
   static constexpr std::uint64_t no_limit = UINT64_MAX;
-
-  /// The sequences of a replay that was queued, or in which something failed.
-  struct Replayed {
-    std::uint64_t first;
-    std::uint64_t last;
-  };
-  /// The first sequence of the replay that ends with this one, or itself.
-  std::uint64_t first_of(std::uint64_t sequence) const {
-    std::size_t low = 0, high = replays_.size();
-    while (low < high) {
-      std::size_t const middle = (low + high) / 2;
-      if (replays_[middle].last < sequence)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low < replays_.size() && replays_[low].last == sequence ? replays_[low].first : sequence;
-  }
-  /// Without unreported failures, replays that have ended need not be remembered.
-  void forget_ended() {
-    if (replays_.empty() || failures_.unreported() != 0) return;
-    std::size_t ended = 0;
-    while (ended < replays_.size() && has_ended(replays_[ended].last)) ++ended;
-    if (ended == 0) return;
-    replays_.erase(replays_.begin(), replays_.begin() + static_cast<std::ptrdiff_t>(ended));
-  }
+  static constexpr std::uint64_t look_unit = 1 << 16;
+  static constexpr bool runs_ahead = support::DeviceTasks<D>::runs_ahead;
 
   /// Runs all of a replay; false if a task of it failed or was cancelled.
   bool run_flight(Flight& flight) {
@@ -285,6 +267,10 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   Event enqueue(Task<Handle> const& task) {
     std::uint64_t const sequence = line_.push(buffers_, [&](Queued&) { return task; });
     run_queue(no_limit);
+    if constexpr (runs_ahead)
+      if (devices_.in_flight() >= most_in_flight)
+        drain([this] { run_queue(no_limit); },
+              [this] { return devices_.in_flight() < most_in_flight; });
     return {this, sequence};
   }
 
@@ -315,7 +301,7 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
     if (!line.changed && line.seen == tokens) return Looked::all;
     line.seen = tokens;
     line.changed = false;
-    ++look_;
+    look_ += look_unit;
     Looked looked = Looked::all;
     bool any_open = false;
     std::size_t count = 0;
@@ -341,8 +327,11 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
       return Looked::all;
     }
     bool held = false;
+    if (queued.stream == detail::serial::unknown_stream)
+      queued.stream = queued.nests ? 0 : number_of_stream(queued.body);
     if (!queued.started) {
-      for (Use<support::Buffer*> const& use : queued.uses) held = held || is_held(*use.handle);
+      for (Use<support::Buffer*> const& use : queued.uses)
+        held = held || is_held(*use.handle, queued.stream);
       if (!held) {
         if (most == 0) return Looked::limited;
         --most;
@@ -352,7 +341,8 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
     }
     queued.over = !held && queued.ended.load(std::memory_order_seq_cst);
     if (!queued.over)
-      for (Use<support::Buffer*> const& use : queued.uses) hold(*use.handle);
+      for (Use<support::Buffer*> const& use : queued.uses)
+        hold(*use.handle, held ? 0 : queued.stream);
     return Looked::all;
   }
   /// The same for the tasks of a replay.
@@ -361,9 +351,12 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
       if (flight.has_ended(number)) continue;
       Flight::Step* step = flight.step(number);
       bool held = false;
+      std::uint32_t stream = 0;
+      if constexpr (runs_ahead)
+        stream = flight.stream(number, [this](auto const& body) { return number_of_stream(body); });
       if (step == nullptr) {
         for (Use<Binding> const& use : flight.uses_of(number))
-          held = held || is_held(flight.buffer(use.handle));
+          held = held || is_held(flight.buffer(use.handle), stream);
         if (!held) {
           if (most == 0) return Looked::limited;
           --most;
@@ -375,7 +368,8 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
         flight.end(number);
         continue;
       }
-      for (Use<Binding> const& use : flight.uses_of(number)) hold(flight.buffer(use.handle));
+      for (Use<Binding> const& use : flight.uses_of(number))
+        hold(flight.buffer(use.handle), held ? 0 : stream);
     }
     return Looked::all;
   }
@@ -389,11 +383,30 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
       return nullptr;
     }
   }
-  /// Whether an open task named the buffer, or a byte of it, in this look.
-  bool is_held(support::Buffer& buffer) const noexcept { return buffer.look == look_; }
-  void hold(support::Buffer& buffer) const noexcept {
-    buffer.look = look_;
-    for (support::Overlap const& other : support::overlaps_of(buffer)) other.buffer->look = look_;
+  /// Whether an open task named the buffer, or a byte of it, in this look, but for those that have
+  /// been launched into that stream.
+  bool is_held(support::Buffer& buffer, std::uint64_t stream = 0) const noexcept {
+    if (buffer.look < look_) return false;
+    return !runs_ahead || stream == 0 || buffer.look != (look_ | stream);
+  }
+  /// `stream`: that into which the task was launched; 0: it holds back all.
+  void hold(support::Buffer& buffer, std::uint64_t stream) const noexcept {
+    hold_one(buffer, stream);
+    for (support::Overlap const& other : support::overlaps_of(buffer))
+      hold_one(*other.buffer, stream);
+  }
+  void hold_one(support::Buffer& buffer, std::uint64_t stream) const noexcept {
+    buffer.look = is_held(buffer, stream) ? look_ : look_ | stream;
+  }
+  std::uint32_t number_of_stream(support::TaskBody const& body) const noexcept {
+    if constexpr (runs_ahead)
+      return devices_.number_of(devices_.stream_of(*body.codelet, body.uses));
+    else
+      return 0;
+  }
+  /// Whether a task may be launched before those that it depends on have ended.
+  static bool goes_ahead(std::span<Use<support::Buffer*> const> uses) noexcept {
+    return runs_ahead && support::DeviceTasks<D>::own(uses);
   }
 
   void start(Pending& task) {
@@ -451,8 +464,8 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   void (*run_levels_)(Levels&, std::uint64_t most) = nullptr;
   support::Bindings bindings_;                  // of the latest replay
   Flight flight_;                               // likewise, if it ran at once
-  DynamicArray<Replayed> replays_;              // ascending
-  std::uint64_t look_ = 0;                      // number of the latest look
+  detail::serial::Replays replays_;             // that were queued, or in which something failed
+  std::uint64_t look_ = 0;                      // the latest look, with room for a stream's number
   std::atomic<std::uint64_t> ended_tokens_{0};  // counts what changes a queue from outside
   support::Wake wake_;
   support::Tokens tokens_{this, &token_ended, &wake_, &thread_};

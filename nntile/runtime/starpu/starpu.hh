@@ -45,6 +45,7 @@ class StarPU : public support::StorageCalls<StarPU> {
   static constexpr char const* runtime_name = "starpu";
   static constexpr bool heeds_hints = true;
   static constexpr bool reads_costs = true;
+  static constexpr bool coherent = true;
 
   /// Throws ValueError: 0 workers, more than this build of StarPU has, or others than those that
   /// run in this process already; a STARPU_NCUDA that is no number; no folder (STARPU_HOME, HOME)
@@ -403,7 +404,7 @@ class StarPU : public support::StorageCalls<StarPU> {
   support::Tokens tokens_{this, &token_ended, &wake_, &thread_};
   starpu_shim::Poller poller_{&poll, this};
 };
-static_assert(ScopedRuntime<StarPU> && HintedRuntime<StarPU> && CostedRuntime<StarPU>);
+static_assert(ScopedRuntime<StarPU> && CoherentRuntime<StarPU> && CostedRuntime<StarPU>);
 static_assert(!NestingRuntime<StarPU>);  // StarPU's tasks may not wait
 
 }  // namespace nntile

@@ -39,7 +39,7 @@ struct alignas(64) Buffer {
   static constexpr State divided = 16;      // has regions
   static constexpr State in_use = 32;       // the record is a buffer's
   static constexpr State live = 64;         // holds storage that must be released
-  static constexpr State on_device = 128;   // the host's code must not touch it
+  static constexpr State off_host = 128;    // the host's code must not touch it
   static constexpr State dropped = 256;     // to be retired when it is unlocked
   static constexpr State ranged = 512;      // its memory is among the ranges of addresses
   static constexpr State ended = 1024;      // of a heap of the ring: its handle is void
@@ -93,9 +93,9 @@ constexpr Buffer::State forbidden_states(Access access) noexcept {
 
 /// States in which the submission of a task with that access needs a closer look: what is not
 /// ordered as a read, a write or an update always does, so that others need not be asked whether
-/// they are; so does a buffer in parts, or on a device.
+/// they are; so does a buffer in parts, or off the host.
 struct ExaminedStates {
-  static constexpr Buffer::State always = Buffer::region | Buffer::divided | Buffer::on_device;
+  static constexpr Buffer::State always = Buffer::region | Buffer::divided | Buffer::off_host;
   static constexpr std::uint8_t of[] = {forbidden_states(Access::read) | always,
                                         forbidden_states(Access::write) | always,
                                         forbidden_states(Access::update) | always,

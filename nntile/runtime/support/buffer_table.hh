@@ -208,12 +208,12 @@ class BufferTable {
   }
 
   /// Throws LifetimeError: handle; locked already; unwritten, and the access reads. ValueError:
-  /// read-only, and it writes; on a device.
+  /// read-only, and it writes; on a device, or the disk.
   Buffer& check_lock(DataHandle handle, Access access) {
     Buffer& buffer = find(handle, "lock");
     check_whole(buffer, "lock");
     Buffer::State const state = state_of(buffer);
-    if ((state & (Buffer::locked | Buffer::on_device)) != 0) [[unlikely]]
+    if ((state & (Buffer::locked | Buffer::off_host)) != 0) [[unlikely]]
       check_unusual_lock(buffer);
     check_lock_access(access);
     if (writes(access) && buffer.is(Buffer::read_only))
@@ -339,22 +339,14 @@ class BufferTable {
   Scope& check_close(Lifetime lifetime, ScopeName name) {
     Scope& scope = scopes_.closing(lifetime, name);
     if (locked_ != 0) [[unlikely]]
-      for (std::uint32_t i = scope.last; i != 0; i = records_[i - 1].scope_previous)
-        check_close(records_[i - 1]);
+      Scopes::each(scope, records_, [](Buffer const& buffer) { check_close(buffer); });
     return scope;
   }
   /// For a buffer in a scope that is to close: throws LifetimeError if it is locked.
   static void check_close(Buffer const& buffer) { check_unlocked(buffer, "close_scope"); }
   bool any_locked() const noexcept { return locked_ != 0; }
   template <class RetireOne> void end_scope(Scope& scope, RetireOne&& retire_one) {
-    std::uint32_t next = scope.last;
-    scopes_.pop();
-    while (next != 0) {
-      Buffer& buffer = records_[next - 1];
-      next = buffer.scope_previous;
-      buffer.scope = 0;
-      retire_one(handle_of(buffer));
-    }
+    scopes_.end(scope, records_, [&](Buffer& buffer) { retire_one(handle_of(buffer)); });
   }
 
  private:
@@ -366,14 +358,14 @@ class BufferTable {
     if (source_.check_place != nullptr) source_.check_place(source_.state, call, place);
   }
   static int state_at(Place place) noexcept {
-    return is_on_device(place) ? int{Buffer::on_device} : 0;
+    return host_reaches(place) ? 0 : int{Buffer::off_host};
   }
   [[gnu::noinline]] void check_unusual_lock(Buffer const& buffer) const {
     Buffer const& locked = locked_part(buffer);
     if (locked.is(Buffer::locked))
       throw LifetimeError(
           concat("lock: ", describe(locked), " is locked already: unlock it first"));
-    if (source_.reach == nullptr) fail_lock_on_device(describe(buffer), buffer.place.device);
+    if (!source_.reaches(buffer.place)) fail_lock_off_host(describe(buffer), buffer.place);
   }
 
   /// Voids the handles of its regions, if it is no region. Throws as check_unlocked does.

@@ -8,6 +8,7 @@
 // To run a body, the runtime calls run_body of this instead of run_body.hh's. With NoDevice all of
 // it is nothing.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -31,12 +32,12 @@
 
 namespace nntile::support {
 
-/// The number of the device where a task runs that names these buffers: the last one's that lives
-/// on a device, so that a copy runs at its target. -1: the host.
-inline int device_of(std::span<Use<Buffer*> const> uses) noexcept {
+/// The place where a task runs that names these buffers: the last one's that lives off the host, so
+/// that a copy runs at its target. Copies between the disk and the host run at the disk.
+inline Place place_of(std::span<Use<Buffer*> const> uses) noexcept {
   for (std::size_t i = uses.size(); i-- != 0;)
-    if (is_on_device(uses[i].handle->place)) return uses[i].handle->place.device;
-  return -1;
+    if (Place const place = uses[i].handle->place; !host_reaches(place)) return place;
+  return host;
 }
 
 /// The devices of one runtime, and the tasks in flight on them. Any thread may call it.
@@ -44,14 +45,12 @@ template <Device D> class DeviceTasks {
  public:
   template <class... Arguments>
   explicit DeviceTasks(Arguments&&... arguments)
-      : device_(static_cast<Arguments&&>(arguments)...),
-        queues_(static_cast<std::size_t>(device_.devices() * device_.lanes())) {
-    for (int device = 0; device < device_.devices(); ++device)
-      for (int lane = 0; lane < device_.lanes(); ++lane) {
-        Queue& queue = queue_of({device, lane});
-        queue.device = &device_;
-        queue.stream = {device, lane};
-      }
+      : device_(static_cast<Arguments&&>(arguments)...), queues_(queue_count()) {
+    for (std::size_t i = 0; i < queue_count(); ++i) {
+      int const number = static_cast<int>(i);
+      queues_[i].device = &device_;
+      queues_[i].stream = {number / device_.lanes(), number % device_.lanes()};
+    }
   }
   DeviceTasks(DeviceTasks const&) = delete;
   DeviceTasks& operator=(DeviceTasks const&) = delete;
@@ -59,17 +58,17 @@ template <Device D> class DeviceTasks {
   D& device() noexcept { return device_; }
   /// Whether some task was launched that has not ended.
   bool busy() const noexcept {
-    for (int device = 0; device < device_.devices(); ++device)
-      for (int lane = 0; lane < device_.lanes(); ++lane) {
-        Queue& queue = queue_of({device, lane});
-        detail::Lock guard(queue.mutex);
-        if (!queue.flying.empty()) return true;
-      }
+    for (std::size_t i = 0; i < queue_count(); ++i) {
+      detail::Lock guard(queues_[i].mutex);
+      if (!queues_[i].flying.empty()) return true;
+    }
     return false;
   }
 
-  /// Whether a task that names these buffers runs on a device.
-  static bool own(std::span<Use<Buffer*> const> uses) noexcept { return device_of(uses) >= 0; }
+  /// Whether a task that names these buffers runs on a device, or copies from or to the disk.
+  static bool own(std::span<Use<Buffer*> const> uses) noexcept {
+    return !host_reaches(place_of(uses));
+  }
   StorageSource source() noexcept {
     StorageSource source{&allocate, &free, &device_, &check_place, &check_task};
     if constexpr (UnifiedDevice<D>)
@@ -85,31 +84,35 @@ template <Device D> class DeviceTasks {
   /// asynchronous one.
   ///
   /// launched() is called once the task is on its stream: tasks of that stream that come behind it
-  /// may be launched then, if `ahead`, before it has ended. A mark that stands by then says
+  /// may be launched then, if `runs_ahead`, before it has ended. A mark that stands by then says
   /// nothing: it may be cleared by a task that is on the stream already, as others may be set;
-  /// settle() says whether a task is cancelled, whatever it has computed.
+  /// settle() says whether a task is cancelled, whatever it has computed. So a task that can not be
+  /// launched ends in its turn, too.
   template <class Tokens, class Launched>
   Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
-               void* workspace, bool ahead, Launched launched) noexcept {
+               void* workspace, Launched launched) noexcept {
     if (!own(body.uses)) return support::run_body(failures, tokens, body, task, workspace);
     Codelet const& codelet = *body.codelet;
-    if (std::string const why = problem(device_, codelet, body.uses); !why.empty()) [[unlikely]]
+    std::string const why = problem(device_, codelet, body.uses);
+    Stream const stream = stream_of(codelet, body.uses);
+    if (!why.empty() && stream.device < 0) [[unlikely]]
       return fail(failures, body, why);
     if constexpr (UnifiedDevice<D>)
       if (!device_.runs(codelet)) return run_on_host(failures, tokens, body, task);
-    DeviceJob const job{codelet, {body.pointers, body.uses.size()}, body.arguments};
-    Queue& queue = queue_of(stream_of(codelet, body.uses));
+    DeviceJob const job{codelet, {body.pointers, body.uses.size()}, body.arguments, body.label};
+    Queue& queue = queue_of(stream);
     typename Queue::Flying* flying = nullptr;
     char text[status_text_bytes] = {};
     Ran const ran = run_with_token(
         failures, tokens, body, task, text, false,
         [&](KernelCall const&, Completion const& token) -> Status {
-          bool const cancelled = !ahead && failures.any_marked() && failures.meets_mark(body);
-          flying = queue.launch(cancelled ? nullptr : &job, token, body.sequence,
-                                device_.lanes() > 1 && &codelet == &copy_codelet);
+          bool const cancelled = !runs_ahead && failures.any_marked() && failures.meets_mark(body);
+          flying = queue.launch(cancelled || !why.empty() ? nullptr : &job, token, body.sequence,
+                                is_for_copies(stream) && &codelet == &copy_codelet, why.c_str());
           return flying == nullptr ? Status{"no memory for a task on a device"} : Status{};
         },
-        [this](Failures& its_failures, TaskBody const& its_body, Status status) {
+        [&](Failures& its_failures, TaskBody const& its_body, Status status) {
+          queue.wait_until_settled(tokens);
           settle(its_failures, its_body, status);
         });
     launched();
@@ -119,7 +122,20 @@ template <Device D> class DeviceTasks {
   template <class Tokens>
   Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
                void* workspace) noexcept {
-    return run_body(failures, tokens, body, task, workspace, false, [] {});
+    return run_body(failures, tokens, body, task, workspace, [] {});
+  }
+
+  /// Tasks that were launched, or are held, and have not ended.
+  std::size_t in_flight() const noexcept {
+    std::size_t all = 0;
+    for (std::size_t i = 0; i < queue_count(); ++i)
+      all += queues_[i].unsettled.load(std::memory_order_acquire);
+    return all;
+  }
+  /// A number above 0 of a stream of a device, or the disk's; 0: the host.
+  std::uint32_t number_of(Stream stream) const noexcept {
+    if (stream.device < 0) return 0;
+    return static_cast<std::uint32_t>(&queue_of(stream) - &queues_[0]) + 1;
   }
 
   /// Settles a task that has ended by its token. Tasks of one stream end in its order, so that what
@@ -132,9 +148,12 @@ template <Device D> class DeviceTasks {
 
   /// The stream of a task; a device below 0: the host.
   Stream stream_of(Codelet const& codelet, std::span<Use<Buffer*> const> uses) const noexcept {
-    if (!device_.runs(codelet)) return {-1, 0};
-    return {device_of(uses), &codelet == &copy_codelet ? device_.lanes() - 1 : 0};
+    Place const place = place_of(uses);
+    if (!device_.runs(codelet) || host_reaches(place)) return {-1, 0};
+    if (place == disk) return {device_.devices(), 0};
+    return {place.device, &codelet == &copy_codelet ? device_.lanes() - 1 : 0};
   }
+  static constexpr bool has_disk = DiskDevice<D>;
   /// Whether kernels reach memory of the host.
   static constexpr bool reaches_host = [] {
     if constexpr (requires { bool(D::reaches_host); }) return D::reaches_host;
@@ -171,14 +190,15 @@ template <Device D> class DeviceTasks {
     detail::Mutex mutex;
     std::list<Flying> flying, held;  // by position; none unless as many fly as may
     bool watched = false;            // a poll looks for the first, or is about to
+    std::atomic<std::size_t> unsettled{0};
     std::uint64_t last_mark = 0;
 
     /// Launches a job, or none: the task ends in its turn all the same, and so where that fails. Or
-    /// holds it. Null: no memory.
+    /// holds it. `why`: the reason that there is no job, or "". Null: no memory.
     Flying* launch(DeviceJob const* job, Completion const& token, std::uint64_t position,
-                   bool holds) noexcept {
+                   bool holds, char const* why) noexcept {
       detail::Lock guard(mutex);
-      auto& list = holds && job != nullptr && flying.size() >= copies_in_flight ? held : flying;
+      auto& list = holds && flying.size() >= copies_in_flight ? held : flying;
       auto at = list.end();
       while (&list == &held && at != list.begin() && position < std::prev(at)->position) --at;
       try {
@@ -186,12 +206,14 @@ template <Device D> class DeviceTasks {
       } catch (std::bad_alloc const&) {
         return nullptr;
       }
+      unsettled.fetch_add(1, std::memory_order_relaxed);
       at->token = token;
       at->position = position;
-      if (&list == &held)
-        at->job.emplace(*job);
-      else
+      if (why[0] != 0) at->fail(why);
+      if (&list != &held)
         begin(*at, job);
+      else if (job != nullptr)
+        at->job.emplace(*job);
       return &*at;
     }
     void begin(Flying& task, DeviceJob const* job) noexcept {
@@ -209,9 +231,14 @@ template <Device D> class DeviceTasks {
       flying.pop_front();
       if (held.empty()) return;
       flying.splice(flying.end(), held, held.begin());
-      DeviceJob const job = *flying.back().job;
-      flying.back().job.reset();
-      begin(flying.back(), &job);
+      Flying& next = flying.back();
+      begin(next, next.job ? &*next.job : nullptr);
+      next.job.reset();
+    }
+    /// Returns when all that was launched has ended: for a task that cannot stand among them.
+    template <class Tokens> void wait_until_settled(Tokens& tokens) noexcept {
+      while (unsettled.load(std::memory_order_acquire) != 0)
+        if (!tokens.poll(false)) detail::yield_core();
     }
     /// The task that was launched may end from here on, and is gone then.
     void let_end(Flying& task) noexcept {
@@ -267,6 +294,7 @@ template <Device D> class DeviceTasks {
         }
         text[status_text_bytes - 1] = 0;
         token.complete(progress == StreamProgress::failed ? Status{text} : Status{});
+        self.unsettled.fetch_sub(1, std::memory_order_release);
       }
     }
   };
@@ -291,6 +319,12 @@ template <Device D> class DeviceTasks {
                             });
   }
 
+  std::size_t queue_count() const noexcept {
+    return static_cast<std::size_t>(device_.devices() * device_.lanes() + (has_disk ? 1 : 0));
+  }
+  bool is_for_copies(Stream stream) const noexcept {
+    return device_.lanes() > 1 || stream.device == device_.devices();
+  }
   Queue& queue_of(Stream stream) const noexcept {
     return queues_[static_cast<std::size_t>(stream.device * device_.lanes() + stream.lane)];
   }
@@ -306,10 +340,16 @@ template <Device D> class DeviceTasks {
   static void check_place(void* state, char const* call, Place place) {
     int const devices = static_cast<D*>(state)->devices();
     bool const numbered = is_on_device(place) && place.device >= 0 && place.device < devices;
-    if (numbered || (place.kind <= Place::Kind::pinned && place.device == 0)) return;
+    bool const known =
+        place == host || (place == pinned && devices != 0) || (place == disk && has_disk);
+    if (numbered || known) return;
+    std::string there;
+    if (devices != 0)
+      there = concat(", pinned, ", has_disk ? "" : "and ", "on ", devices,
+                     devices == 1 ? " device" : " devices", ", numbered from 0");
+    if (has_disk) there += devices == 0 ? " and on the disk" : ", and on the disk";
     throw ValueError(concat(call, ": there is no ", name_of(place.kind), " ", place.device,
-                            ": this runtime has memory on the host, pinned, and on ", devices,
-                            devices == 1 ? " device" : " devices", ", numbered from 0"));
+                            ": this runtime has memory on the host", there));
   }
   static void check_memory(void* state, void const* memory, std::size_t bytes, Place place) {
     std::optional<Place> const at = static_cast<D*>(state)->place_of(memory);
@@ -321,15 +361,29 @@ template <Device D> class DeviceTasks {
   }
   static void check_task(void* state, Codelet const* codelet, TaskLabel const& label,
                          std::span<Use<Buffer*> const> uses) {
-    if (device_of(uses) < 0) return check_codelet(codelet, label);
+    if (!own(uses)) return check_codelet(codelet, label);
     if (codelet == &nesting_codelet) return;
     std::string const why = problem(*static_cast<D*>(state), *codelet, uses);
     if (!why.empty()) throw ValueError(concat("submit: ", task_name(codelet, label, 0), why));
   }
-  /// The reason that a task naming memory of a device cannot run there; "" if it can.
+  /// The reason that a task naming memory of a device, or the disk, cannot run there; "" if it can.
   static std::string problem(D const& device, Codelet const& codelet,
                              std::span<Use<Buffer*> const> uses) {
-    int const number = device_of(uses);
+    int const number = place_of(uses).device;
+    if constexpr (has_disk)
+      for (Use<Buffer*> const& use : uses) {
+        if (use.handle->place != disk) continue;
+        if (&codelet != &copy_codelet)
+          return " names memory of the disk, which only holds values: copy it to the host first, "
+                 "by "
+                 "a task of copy_codelet";
+        if (uses[0].handle->place == disk ? !host_reaches(uses[1].handle->place)
+                                          : !host_reaches(uses[0].handle->place))
+          return concat(" copies from ", to_string(uses[0].handle->place), " to ",
+                        to_string(uses[1].handle->place),
+                        ": copies of the disk are between it and the host: go by way of that");
+        return {};
+      }
     if (!device.runs(codelet) && !(UnifiedDevice<D> && codelet.async != nullptr))
       return concat(" has no entry for a device, and names memory of device ", number);
     if (&codelet == &copy_codelet || UnifiedDevice<D>) return {};

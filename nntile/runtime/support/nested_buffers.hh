@@ -6,8 +6,8 @@
 // Use by a runtime, for each body that submits:
 //   begin(number, parent, handles)   before the body; its records of the parent's operands are its
 //                                    own, so that no two submitters share one
-//   the calls of BufferTable         bind, allocate, begin_retire and reclaim, check_lock ...; to
-//                                    commit, BufferTable::commit
+//   the calls of BufferTable         bind, allocate, begin_retire and reclaim, check_lock, scopes ...;
+//                                    to commit, BufferTable::commit
 //   end(cause)                       behind the body and its last task: settles the parent, ends
 //                                    what was allocated
 // clang-format on
@@ -25,6 +25,7 @@
 #include "nntile/runtime/support/check_codelet.hh"
 #include "nntile/runtime/support/failures.hh"
 #include "nntile/runtime/support/groups.hh"
+#include "nntile/runtime/support/scopes.hh"
 #include "nntile/runtime/support/storage_source.hh"
 
 namespace nntile::support {
@@ -67,11 +68,7 @@ class NestedBuffers {
 
   /// Records in use; indices are below it.
   std::uint32_t count() const noexcept { return count_; }
-
-  /// All tasks so far have ended, and later ones have other tickets.
-  void forget_uses() noexcept {
-    for (std::uint32_t i = 0; i < count_; ++i) at(i).last_use = {};
-  }
+  Buffer& operator[](std::uint32_t index) const noexcept { return at(index); }
 
   /// As BufferTable's. Throws ValueError (codelet; access that the parent did not declare),
   /// LifetimeError (a buffer that it did not declare; locked; unwritten).
@@ -96,8 +93,12 @@ class NestedBuffers {
     }
   }
 
-  /// An unwritten buffer on the host. Throws OutOfMemory, std::bad_alloc.
-  Buffer& allocate(std::size_t bytes) {
+  /// Makes an unwritten buffer, which belongs to the innermost open scope of its lifetime. Throws
+  /// ValueError (not on the host), LifetimeError (no open scope of that lifetime), OutOfMemory,
+  /// std::bad_alloc.
+  Buffer& allocate(std::size_t bytes, Place place, Lifetime lifetime) {
+    check_place(place);
+    Scope* const scope = scopes_.of(lifetime);
     Buffer& buffer = take_record();
     try {
       buffer.pointer = allocate_aligned(bytes);
@@ -107,8 +108,47 @@ class NestedBuffers {
     }
     buffer.bytes = bytes;
     buffer.place = host;
+    buffer.lifetime = lifetime;
+    buffer.scope = 0;
     buffer.state = Buffer::live | Buffer::unwritten;
+    if (scope != nullptr) Scopes::join(*scope, buffer, *this);
     return buffer;
+  }
+  /// Throws ValueError for a place where bodies do not allocate.
+  static void check_place(Place place) {
+    if (place != host) [[unlikely]]
+      throw ValueError(concat("allocate: a body has memory on the host only, and this is ",
+                              to_string(place),
+                              ": allocate there outside, and declare it for the outer task"));
+  }
+
+  /// Opens a scope that owns later allocations of its lifetime. Throws LifetimeError for
+  /// `persistent`, std::bad_alloc.
+  Scope& open_scope(Lifetime lifetime, CallSite site) {
+    if (scopes_.number() >> count_bits != number_) scopes_.number_behind(number_ << count_bits);
+    return scopes_.open(lifetime, site);
+  }
+  /// Closes the innermost open scope, as BufferTable does: calls retire_one(handle) for each buffer
+  /// left in it. Throws likewise.
+  template <class RetireOne>
+  void close_scope(Lifetime lifetime, ScopeName name, RetireOne retire_one) {
+    end_scope(check_close(lifetime, name), retire_one);
+  }
+  /// The same in two steps.
+  Scope& check_close(Lifetime lifetime, ScopeName name) {
+    Scope& scope = scopes_.closing(lifetime, name);
+    if (locked_ != 0) Scopes::each(scope, *this, [](Buffer const& buffer) { check_close(buffer); });
+    return scope;
+  }
+  bool any_locked() const noexcept { return locked_ != 0; }
+  Scopes const& scopes() const noexcept { return scopes_; }
+  /// Throws LifetimeError: none is open.
+  void check_scope(Lifetime lifetime) { (void)scopes_.of(lifetime); }
+  static void check_close(Buffer const& buffer) {
+    check_not_locked(buffer, handle_of(buffer), "close_scope");
+  }
+  template <class RetireOne> void end_scope(Scope& scope, RetireOne retire_one) {
+    scopes_.end(scope, *this, [&](Buffer& buffer) { retire_one(handle_of(buffer)); });
   }
   /// Of a buffer that was allocated here.
   static DataHandle handle_of(Buffer const& buffer) noexcept {
@@ -121,6 +161,7 @@ class NestedBuffers {
       throw LifetimeError(concat("retire: ", name_of_buffer(handle), " is an operand of ", parent(),
                                  ", which may retire what it has allocated itself"));
     check_not_locked(buffer, handle, "retire");
+    scopes_.leave(buffer, *this);
     next_generation(buffer);
     return buffer;
   }
@@ -130,12 +171,25 @@ class NestedBuffers {
     free_aligned(buffer.pointer);
     give_back(buffer);
   }
+  /// A record for buffers in memory of the runtime's own, until give_back(), or the end. Throws
+  /// std::bad_alloc.
+  Buffer& lend() { return take_record(); }
+  void give_back(Buffer& buffer) noexcept {
+    buffer.state = 0;
+    buffer.next_free = free_;
+    free_ = &buffer;
+  }
+  /// For a lent record that a handle names: from here on the handle is void.
+  void end_lent(Buffer& buffer) const noexcept {
+    next_generation(buffer);
+    buffer.set(Buffer::ended);
+  }
 
   Buffer& check_lock(DataHandle handle, Access access) {
     Buffer& buffer = find(handle, "lock");
     check_lock_access(access);
-    if (buffer.is(Buffer::on_device) && source_.reach == nullptr)
-      fail_lock_on_device(name_of_buffer(handle), buffer.place.device);
+    if (buffer.is(Buffer::off_host) && !source_.reaches(buffer.place))
+      fail_lock_off_host(name_of_buffer(handle), buffer.place);
     std::uint8_t const forbidden =
         reads(access) ? Buffer::locked | Buffer::unwritten : Buffer::locked;
     if (!allowed(buffer, access) || buffer.is(forbidden)) fail("lock", {handle, access}, &buffer);
@@ -161,6 +215,13 @@ class NestedBuffers {
       throw LifetimeError(concat("wait_all: ", locked_, " handles are locked: unlock them first"));
   }
 
+  /// Names of the parent, and of a buffer that was allocated here, in errors.
+  std::string parent() const { return task_name(parent_.codelet, parent_.label, parent_.sequence); }
+  static std::string describe(Buffer const& buffer) {
+    return concat(name_of_buffer(handle_of(buffer)), " (", buffer.bytes, " bytes, ",
+                  nntile::name_of(buffer.lifetime), ")");
+  }
+
   /// Settles the parent behind all its tasks: it fails for `cause`, unless that is empty; else
   /// marks that its tasks have left on its operands become the operands' own. Ends all buffers.
   void end(std::string cause) noexcept {
@@ -178,8 +239,9 @@ class NestedBuffers {
 
  private:
   static constexpr std::uint32_t nested_bit = 1u << 31;
-  static constexpr unsigned count_bits = 12;  // of a generation, below the body's number
-  static constexpr unsigned chunk_bits = 2;   // 512 bytes: most bodies have few buffers
+  static constexpr unsigned count_bits = 12;  // of generations and scopes, below the body's number
+  static constexpr std::uint32_t count_mask = (1u << count_bits) - 1;
+  static constexpr unsigned chunk_bits = 2;  // 512 bytes: most bodies have few buffers
   static constexpr std::uint32_t chunk_mask = (1u << chunk_bits) - 1;
 
   /// An operand of the parent; the record at `index` stands for it here.
@@ -195,7 +257,7 @@ class NestedBuffers {
       if (declared.handle == handle) {
         if (declared.access != use.access) declared.access = Access::update;
         Buffer& same = at(declared.index);
-        Buffer::State const where = same.state & Buffer::on_device;
+        Buffer::State const where = same.state & Buffer::off_host;
         restrict_to(declared.access, same);
         return same.set(where);
       }
@@ -205,7 +267,7 @@ class NestedBuffers {
     buffer.bytes = use.handle->bytes;
     buffer.place = use.handle->place;
     restrict_to(use.access, buffer);
-    if (is_on_device(buffer.place)) buffer.set(Buffer::on_device);
+    if (!host_reaches(buffer.place)) buffer.set(Buffer::off_host);
   }
   static void restrict_to(Access access, Buffer& buffer) {
     buffer.state = access == Access::read    ? Buffer::read_only
@@ -221,7 +283,8 @@ class NestedBuffers {
       if (declared.handle == handle) return &at(declared.index);
     std::uint32_t const index = handle.index & ~nested_bit;
     bool const own = index != handle.index && index < count_ &&
-                     at(index).generation == handle.generation && at(index).is(Buffer::live);
+                     at(index).generation == handle.generation &&
+                     at(index).is(Buffer::live | Buffer::in_use);
     return own ? &at(index) : nullptr;
   }
   Buffer& find(DataHandle handle, char const* call) {
@@ -254,14 +317,8 @@ class NestedBuffers {
     buffer.native = nullptr;
     return buffer;
   }
-  void give_back(Buffer& buffer) noexcept {
-    buffer.state = 0;
-    buffer.next_free = free_;
-    free_ = &buffer;
-  }
   void next_generation(Buffer& buffer) const noexcept {
-    constexpr std::uint32_t mask = (1u << count_bits) - 1;
-    buffer.generation = number_ << count_bits | ((buffer.generation + 1) & mask);
+    buffer.generation = number_ << count_bits | ((buffer.generation + 1) & count_mask);
   }
 
   void clear() noexcept {
@@ -273,6 +330,7 @@ class NestedBuffers {
       next_generation(buffer);
     }
     declared_.clear();
+    scopes_.clear();
     count_ = locked_ = 0;
     free_ = nullptr;
   }
@@ -283,7 +341,6 @@ class NestedBuffers {
     if (cause.size() <= 4 * kept) return;
     cause.replace(kept, cause.size() - 3 * kept, 3, '.');
   }
-  std::string parent() const { return task_name(parent_.codelet, parent_.label, parent_.sequence); }
   static std::string name_of_buffer(DataHandle handle) {
     if ((handle.index & nested_bit) == 0 || handle == DataHandle{})
       return concat("buffer ", handle.index);
@@ -300,7 +357,8 @@ class NestedBuffers {
                                handle == DataHandle{} ? "an empty handle" : name_of_buffer(handle),
                                " is neither an operand of ", parent(),
                                ", inside which this is called, nor allocated there and not "
-                               "retired: declare it when submitting the outer task"));
+                               "retired, nor has its scope closed: declare it when submitting the "
+                               "outer task"));
   }
   [[noreturn, gnu::noinline]] void fail(std::string const& call, Use<DataHandle> const& use,
                                         Buffer const* buffer) const {
@@ -325,6 +383,7 @@ class NestedBuffers {
   std::uint32_t count_ = 0;
   std::uint32_t locked_ = 0;
   Buffer* free_ = nullptr;
+  Scopes scopes_;
 };
 
 }  // namespace nntile::support

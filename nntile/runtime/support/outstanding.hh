@@ -159,7 +159,7 @@ template <class Policy> class Outstanding {
       if (index == none) return make();
       std::uint64_t const rest = at(index).next.load(std::memory_order_relaxed);
       if (free_.compare_exchange_weak(head, ((head & generations) + first_generation) | rest,
-                                      std::memory_order_relaxed, std::memory_order_acquire))
+                                      std::memory_order_acquire))
         return index;
     }
   }

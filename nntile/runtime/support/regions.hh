@@ -140,7 +140,7 @@ class Regions {
     });
     buffer.pointer = static_cast<std::byte*>(whole.pointer) + part->region.offset;
     buffer.part.store(static_cast<Part*>(part.get()), std::memory_order_release);
-    int const inherited = whole.state & (Buffer::unwritten | Buffer::read_only | Buffer::on_device);
+    int const inherited = whole.state & (Buffer::unwritten | Buffer::read_only | Buffer::off_host);
     DataHandle const handle = table_.fill(buffer, span_of(part->region), whole.place,
                                           whole.lifetime, nullptr, Buffer::region | inherited, {});
     division.parts.push_back(static_cast<std::unique_ptr<RegionPart>&&>(part));

@@ -10,7 +10,6 @@
 #include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/support/buffer.hh"
-#include "nntile/runtime/support/buffer_records.hh"
 
 namespace nntile::support {
 
@@ -24,7 +23,7 @@ struct Scope {
   CallSite site;            // of the call that opened it
 };
 
-/// Driving thread only.
+/// One submitter's. Records of buffers are given by the caller: records[index] is one.
 class Scopes {
  public:
   void reserve(std::size_t count) { scopes_.reserve(count); }
@@ -43,8 +42,29 @@ class Scopes {
       return scopes_.back();
     fail_close(lifetime, name);
   }
-  /// Forgets the innermost one.
-  void pop() noexcept { scopes_.pop_back(); }
+  /// Calls visit(buffer) for each buffer in a scope's list, the latest first.
+  template <class Records, class Visit>
+  static void each(Scope const& scope, Records const& records, Visit visit) {
+    for (std::uint32_t i = scope.last; i != 0; i = records[i - 1].scope_previous)
+      visit(records[i - 1]);
+  }
+  /// Forgets the innermost one, `scope`, and calls visit(buffer) for each that was in its list, the
+  /// latest first, and is in none now.
+  template <class Records, class Visit>
+  void end(Scope const& scope, Records const& records, Visit visit) {
+    std::uint32_t next = scope.last;
+    scopes_.pop_back();
+    while (next != 0) {
+      Buffer& buffer = records[next - 1];
+      next = buffer.scope_previous;
+      buffer.scope = 0;
+      visit(buffer);
+    }
+  }
+  void clear() noexcept { scopes_.clear(); }
+  /// Number of the latest that was opened; the next one's is the one behind.
+  std::uint32_t number() const noexcept { return number_; }
+  void number_behind(std::uint32_t number) noexcept { number_ = number; }
 
   /// The scope that an allocation belongs to; null for `persistent`. Throws LifetimeError: none is
   /// open.
@@ -55,7 +75,8 @@ class Scopes {
     return outer(lifetime);
   }
   /// Adds a buffer to a scope's list.
-  static void join(Scope& scope, Buffer& buffer, BufferRecords const& records) noexcept {
+  template <class Records>
+  static void join(Scope& scope, Buffer& buffer, Records const& records) noexcept {
     buffer.scope = scope.number;
     buffer.scope_previous = scope.last;
     buffer.scope_next = 0;
@@ -63,7 +84,7 @@ class Scopes {
     scope.last = buffer.index + 1;
   }
   /// Removes a buffer from the list that it is in, if any.
-  void leave(Buffer& buffer, BufferRecords const& records) noexcept {
+  template <class Records> void leave(Buffer& buffer, Records const& records) noexcept {
     if (buffer.scope == 0) return;
     if (buffer.scope_previous != 0)
       records[buffer.scope_previous - 1].scope_next = buffer.scope_next;

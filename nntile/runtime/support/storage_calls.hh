@@ -30,11 +30,8 @@
 #include "nntile/runtime/support/failures.hh"
 
 namespace nntile {
+
 struct Region;
-}  // namespace nntile
-
-namespace nntile {
-
 struct RegionRoom;
 
 }  // namespace nntile

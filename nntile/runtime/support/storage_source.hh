@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that is not of the host's heap: of an executor's own, or of devices.
+// Memory that is not of the host's heap: of an executor's own, of devices, or of the disk.
 
 #include <cstddef>
 #include <span>
@@ -26,20 +26,25 @@ struct StorageSource {
                      std::span<Use<Buffer*> const> uses) = nullptr;
   /// The address at which the host reads and writes memory of a device itself. Null: nowhere.
   void* (*reach)(void* state, void* pointer) = nullptr;
+  /// Whether the host reads and writes memory of that place itself.
+  bool reaches(Place place) const noexcept {
+    return host_reaches(place) || (reach != nullptr && is_on_device(place));
+  }
   /// Throws ValueError: memory that is adopted is not of its place. Null: it is not known.
   void (*check_memory)(void* state, void const* memory, std::size_t bytes, Place place) = nullptr;
 
   /// The bytes that a lock shows of a buffer, which lives on the host or where the host reaches.
   std::span<std::byte> view(Buffer const& buffer) const noexcept {
-    bool const there = buffer.is(Buffer::on_device);
+    bool const there = buffer.is(Buffer::off_host);
     return {static_cast<std::byte*>(there ? reach(state, buffer.pointer) : buffer.pointer),
             buffer.bytes};
   }
 };
 
-/// Throws the error of a host that would look at memory of a device.
-[[noreturn, gnu::noinline]] inline void fail_lock_on_device(std::string const& buffer, int device) {
-  throw ValueError(concat("lock: ", buffer, " lives on device ", device,
+/// Throws the error of a host that would look at memory of a device or of the disk.
+[[noreturn, gnu::noinline]] inline void fail_lock_off_host(std::string const& buffer, Place place) {
+  throw ValueError(concat("lock: ", buffer, " lives on ", place == disk ? "the " : "",
+                          to_string(place),
                           ", where the host cannot look: copy it to a buffer of the host by a task "
                           "of copy_codelet, and lock that"));
 }

@@ -49,6 +49,16 @@ inline constexpr Codelet zero_codelet{"zero",
                                       },
                                       nullptr, nullptr};
 
+/// Its first operand's word, in the second.
+inline constexpr Codelet copy_word_codelet{
+    "copy_word",
+    +[](KernelCall const& call) noexcept -> Status {
+      *static_cast<std::uint64_t*>(call.buffers[1]) =
+          *static_cast<std::uint64_t const*>(call.buffers[0]);
+      return {};
+    },
+    nullptr, nullptr};
+
 template <class Submitter>
 Event submit_word(Submitter& submitter, Codelet const& codelet, SubjectHandle handle, Access access,
                   std::uint64_t value = 0) {
@@ -207,6 +217,147 @@ inline void undeclared_is_refused(Trial const& trial) {
   require(word_of(*runtime, declared) == 0, "a buffer could not be written anew");
 }
 
+/// Runs a body that may throw a Violation, and throws it again.
+template <class Body>
+void nest_checked(Subject& runtime, Body body, std::vector<Use<SubjectHandle>> const& uses) {
+  std::string problem;
+  nest(
+      runtime,
+      [&](SubjectNest& nested) {
+        try {
+          body(nested);
+        } catch (Violation const& violation) {
+          problem = violation.text;
+        }
+      },
+      uses);
+  runtime.wait_all();
+  require(problem.empty(), problem);
+}
+inline SubjectHandle allocate_written(SubjectNest& nested, Lifetime lifetime, std::uint64_t word) {
+  SubjectHandle const handle = nested.allocate(sizeof word, host, lifetime);
+  submit_word(nested, zero_codelet, handle, write);
+  submit_word(nested, triple_codelet, handle, update, word);
+  return handle;
+}
+
+inline void bodies_have_scopes(Trial const& trial) {
+  auto const runtime = make_nesting(trial);
+  SubjectHandle const declared = allocate_word(*runtime);
+  if (runtime->has_scopes())
+    for (Lifetime const lifetime : {Lifetime::step, Lifetime::scratch})
+      runtime->open_scope(lifetime);
+  nest_checked(
+      *runtime,
+      [&](SubjectNest& nested) {
+        for (Lifetime const lifetime :
+             {Lifetime::step, Lifetime::scope, Lifetime::scratch, Lifetime::staging})
+          require_throws<LifetimeError>(
+              [&] { nested.allocate(8, host, lifetime); },
+              "allocating in a body that has opened no scope of that lifetime");
+        SubjectHandle const kept = allocate_written(nested, Lifetime::persistent, 1);
+        nested.open_scope(Lifetime::step);
+        SubjectHandle const outer = allocate_written(nested, Lifetime::step, 2);
+        nested.open_scope(Lifetime::scratch);
+        nested.open_scope(Lifetime::step);
+        SubjectHandle const scratch = allocate_written(nested, Lifetime::scratch, 3);
+        SubjectHandle const inner = allocate_written(nested, Lifetime::step, 4);
+        Use<SubjectHandle> const uses[] = {{inner, update}};
+        nested.submit_nesting(
+            [inner](SubjectNest& deeper) {
+              submit_word(deeper, triple_codelet, inner, update, 5);
+              deeper.open_scope(Lifetime::step);  // ends with its task
+              (void)allocate_written(deeper, Lifetime::step, 6);
+            },
+            uses);
+        Use<SubjectHandle> const both[] = {{inner, read}, {declared, write}};
+        nested.submit({&copy_word_codelet, both, {}, {}, {}});
+        nested.close_scope(Lifetime::step);
+        require_throws<LifetimeError>([&] { submit_word(nested, triple_codelet, inner, update); },
+                                      "a task on a buffer of a body whose scope has closed");
+        require(word_of(nested, outer) == 2, "a buffer of an outer scope ended with the inner one");
+        nested.retire(scratch);
+        nested.close_scope(Lifetime::scratch);
+        nested.close_scope(Lifetime::step);
+        require_throws<LifetimeError>([&] { nested.allocate(8, host, Lifetime::step); },
+                                      "allocating in a body after its last scope closed");
+        require(word_of(nested, kept) == 1, "what is persistent to a body ended with a scope");
+      },
+      {{declared, write}});
+  require(word_of(*runtime, declared) == 4 * 3 + 5, "a task found something else in its buffer");
+  runtime->wait_all();
+}
+
+inline void scopes_of_bodies_nest(Trial const& trial) {
+  auto const runtime = make_nesting(trial);
+  SubjectHandle const declared = allocate_word(*runtime);
+  nest_checked(
+      *runtime,
+      [&](SubjectNest& nested) {
+        require_throws<LifetimeError>([&] { nested.close_scope(Lifetime::step); },
+                                      "closing a scope that is not open in the body");
+        require_throws<LifetimeError>([&] { nested.open_scope(Lifetime::persistent); },
+                                      "opening a scope of persistent buffers in a body");
+        require_throws<ValueError>([&] { nested.allocate(8, {Place::Kind::device, 0}); },
+                                   "allocating on a device in a body");
+        ScopeName const first = nested.open_scope(Lifetime::step);
+        SubjectHandle const own = allocate_written(nested, Lifetime::step, 7);
+        (void)nested.lock(own, read);
+        require_throws<LifetimeError>([&] { nested.close_scope(Lifetime::step); },
+                                      "closing a scope of a body while a buffer of it is locked");
+        nested.unlock(own);
+        ScopeName const second = nested.open_scope(Lifetime::step);
+        require_throws<LifetimeError>([&] { nested.close_scope(Lifetime::step, first); },
+                                      "closing a scope of a body before one that is inside it");
+        nested.close_scope(Lifetime::step, second);
+        require_throws<LifetimeError>([&] { nested.close_scope(Lifetime::step, second); },
+                                      "closing a scope of a body twice");
+        Use<SubjectHandle> const uses[] = {{own, update}};
+        nested.wait(nested.submit_nesting(
+            [own](SubjectNest& deeper) {
+              try {
+                deeper.close_scope(Lifetime::step);
+              } catch (LifetimeError const&) {
+                submit_word(deeper, triple_codelet, own, update, 1);
+              }
+            },
+            uses));
+        require(word_of(nested, own) == 7 * 3 + 1, "a body has closed a scope of another");
+        nested.close_scope(Lifetime::step, first);
+      },
+      {{declared, update}});
+}
+
+inline void closing_in_a_body_does_not_wait(Trial const& trial) {
+  auto const runtime = make_nesting(trial);
+  SubjectHandle const declared = allocate_word(*runtime);
+  Held state;
+  std::atomic<bool> closed{false};
+  Event const outer = nest(*runtime,
+                           [&, declared](SubjectNest& nested) {
+                             nested.open_scope(Lifetime::scratch);
+                             SubjectHandle const own =
+                                 allocate_written(nested, Lifetime::scratch, 9);
+                             submit_hold(nested, state, own, update);
+                             Use<SubjectHandle> const both[] = {{own, read}, {declared, write}};
+                             nested.submit({&copy_word_codelet, both, {}, {}, {}});
+                             nested.close_scope(Lifetime::scratch);
+                             nested.open_scope(Lifetime::scratch);
+                             (void)allocate_written(nested, Lifetime::scratch, 11);
+                             closed = true;
+                           },
+                           {{declared, write}});
+  while (!state.held) (void)runtime->done(outer);
+  for (int i = 0; i < 100 && !closed; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  bool const in_time = closed;
+  state.token.complete();
+  runtime->wait(outer);
+  require(in_time, "closing a scope in a body waited for a token");
+  require(word_of(*runtime, declared) == 9, "a buffer went before its last task");
+  runtime->wait_all();
+}
+
 inline void failures_come_out(Trial const& trial) {
   auto const runtime = make_nesting(trial);
   SubjectHandle const a = allocate_word(*runtime), b = allocate_word(*runtime);
@@ -296,6 +447,9 @@ inline std::vector<NamedCheck> nesting() {
       {"tasks that submit never commute with others", nests_accumulate_in_order},
       {"a body may wait for its tasks, at any number of workers", bodies_wait},
       {"a body may name what its task declared, and what it allocates", undeclared_is_refused},
+      {"scopes of a body are its own, and end what it allocated in them", bodies_have_scopes},
+      {"scopes of a body nest, and no other body closes them", scopes_of_bodies_nest},
+      {"closing a scope in a body does not wait", closing_in_a_body_does_not_wait},
       {"a task whose tasks failed fails, unless that was reported to its body", failures_come_out},
       {"a body's calls are for its thread", nests_end_with_bodies},
       {"tasks may submit a thousand levels deep", recursion_is_deep},

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "nntile/core/threads.hh"
 #include "nntile/testing/conformance/draw_regions.hh"
 #include "nntile/testing/conformance/scene.hh"
 
@@ -67,21 +69,45 @@ inline void regions_in_order(Trial const& trial) {
   calls.compare(buffer);
 }
 
+/// A task that ends when it is released; it may start later than that.
+class HeldTask {
+ public:
+  static Status start(void* state, KernelCall const&, Completion given) {
+    auto& self = *static_cast<HeldTask*>(state);
+    bool ends;
+    {
+      nntile::detail::Lock const guard(self.mutex_);
+      self.token_ = given;
+      ends = self.released_;
+    }
+    if (ends) given.complete();
+    return {};
+  }
+  void release() {
+    Completion given;
+    {
+      nntile::detail::Lock const guard(mutex_);
+      if (std::exchange(released_, true)) return;
+      given = token_;
+    }
+    if (given.finish != nullptr) given.complete();
+  }
+
+ private:
+  nntile::detail::Mutex mutex_;
+  Completion token_;
+  bool released_ = false;
+};
+
 /// Tasks on what a pending task does not name end, and those on what it names do not.
 inline void regions_apart(Trial const& trial) {
-  Completion token;
-  detail::StartNote const note{[](void* state, KernelCall const&, Completion given) {
-                                 *static_cast<Completion*>(state) = given;
-                                 return Status{};
-                               },
-                               &token};
+  HeldTask held_task;
+  detail::StartNote const note{&HeldTask::start, &held_task};
   RegionStage stage(trial);
   struct Ends {  // also where the law is broken
-    Completion& token;
-    ~Ends() {
-      if (token.finish != nullptr) token.complete();
-    }
-  } const ends{token};
+    HeldTask& task;
+    ~Ends() { task.release(); }
+  } const ends{held_task};
   Subject& runtime = stage.calls.runtime();
   std::size_t const buffer = stage.calls.add_buffer(16 * 8);
   runtime.wait(stage.task(stage.calls.whole(buffer), Access::write).first);
@@ -97,7 +123,7 @@ inline void regions_apart(Trial const& trial) {
   require(!runtime.done(across) && !runtime.done(pending),
           "a task on a region has ended before a pending one that shares a byte with it");
   runtime.wait(stage.task({buffer, {0, 5, {}}}, Access::read).first);
-  token.complete();
+  held_task.release();
   runtime.wait(across);
   stage.calls.compare(buffer);
 }

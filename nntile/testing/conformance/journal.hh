@@ -3,6 +3,7 @@
 // The journal of test tasks' bodies: concurrent users of a buffer, and the tasks that ran.
 
 #include <atomic>
+#include <concepts>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -23,6 +24,10 @@ struct Violation {
 
 inline void require(bool condition, std::string text) {
   if (!condition) throw Violation{std::move(text)};
+}
+/// The text is made of a violation alone: it takes longer than most conditions.
+template <std::invocable Text> void require(bool condition, Text&& text) {
+  if (!condition) throw Violation{text()};
 }
 
 /// Scrambles 64 bits; neither commutative nor associative, so that any other order of tasks leaves

@@ -254,6 +254,12 @@ inline constexpr Codelet late_nested_codelet{
 
 }  // namespace detail
 
+/// Lifetime of what the body of a task allocates, in a scope that is closed behind its last step
+/// or left open.
+constexpr Lifetime nested_lifetime(NestedStep const& node) {
+  return static_cast<Lifetime>(node.id % 5);
+}
+
 /// One way to run a nested program. The law is the same.
 struct NestedVariant {
   bool regions = false;          // its buffers are regions of one, apart; of a RegionRuntime
@@ -261,11 +267,12 @@ struct NestedVariant {
 };
 
 /// Submits the steps, on a runtime or in a body; `outer` is what the task of that body names as its
-/// worker, and so may its own tasks.
+/// worker, and so may its own tasks, and what the body allocates is of that lifetime.
 template <class Submitter, class Handle>
 void submit_nested_steps(Submitter& submitter, std::vector<NestedStep> const& nodes,
                          std::vector<Handle> handles, NestedRuns& ran,
-                         NestedVariant const& variant = {}, int outer = -1) {
+                         NestedVariant const& variant = {}, int outer = -1,
+                         [[maybe_unused]] Lifetime lifetime = Lifetime::persistent) {
   std::vector<Event> events(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     NestedStep const& node = nodes[i];
@@ -295,9 +302,13 @@ void submit_nested_steps(Submitter& submitter, std::vector<NestedStep> const& no
             ++ran[node.id];
             std::vector<Handle> inner;
             for (Use<Handle> const& use : uses) inner.push_back(use.handle);
+            Lifetime const own = nested_lifetime(node);
+            bool const scoped = own != Lifetime::persistent;
+            ScopeName const name = scoped ? nested.open_scope(own) : ScopeName{};
             for (std::uint32_t b = 0; b < node.own; ++b)
-              inner.push_back(nested.allocate(nested_bytes));
-            submit_nested_steps(nested, node.inside, inner, ran, variant, worker);
+              inner.push_back(nested.allocate(nested_bytes, host, own));
+            submit_nested_steps(nested, node.inside, inner, ran, variant, worker, own);
+            if (scoped && node.id % 3 != 0) nested.close_scope(own, name);
             if (node.fails) throw 1;
           };
           events[i] = submitter.submit_nesting(std::move(body), uses, hints);
@@ -312,7 +323,7 @@ void submit_nested_steps(Submitter& submitter, std::vector<NestedStep> const& no
         case NestedStep::Kind::renew:
           if constexpr (!Runtime<Submitter>) {
             submitter.retire(handles[node.which]);
-            handles[node.which] = submitter.allocate(nested_bytes);
+            handles[node.which] = submitter.allocate(nested_bytes, host, lifetime);
           }
           break;
       }

@@ -12,22 +12,15 @@
 #include <vector>
 
 #include "nntile/runtime/nested.hh"
+#include "nntile/runtime/nested_target.hh"
 
 namespace nntile::testing {
 
 /// The calls of some Nested; H is {number}.
-template <class H> struct NestedFacade : support::NestedCalls {
+template <class H> struct NestedFacade : support::NestedCalls, support::NestedTarget<H> {
   using Handle = H;
 
-  virtual Handle allocate(std::size_t bytes) = 0;
-  virtual void retire(Handle handle) = 0;
-  virtual Event submit(Task<Handle> const& task) = 0;
   virtual Event submit_nesting(NestingTask<NestedFacade>&& task) = 0;
-  virtual void wait(Event event) = 0;
-  virtual bool done(Event event) = 0;
-  virtual void wait_all() = 0;
-  virtual std::span<std::byte> lock(Handle handle, Access access) = 0;
-  virtual void unlock(Handle handle) = 0;
 
  protected:
   ~NestedFacade() = default;
@@ -52,12 +45,18 @@ template <class N, class H> class RenamedNest final : public NestedFacade<H> {
     if (!cause.empty()) throw std::runtime_error(cause);
   }
 
-  H allocate(std::size_t bytes) override {
-    H const handle{next_--};
-    names_.push_back({handle, nested_.allocate(bytes)});
-    return handle;
+  H allocate(std::size_t bytes, Place place, Lifetime lifetime) override {
+    Own const its = nested_.allocate(bytes, place, lifetime);
+    names_.push_back({H{next_}, its});
+    return {next_--};
   }
   void retire(H handle) override { nested_.retire(own(handle)); }
+  ScopeName open_scope(Lifetime lifetime, CallSite site) override {
+    return nested_.open_scope(lifetime, site);
+  }
+  void close_scope(Lifetime lifetime, ScopeName name) override {
+    nested_.close_scope(lifetime, name);
+  }
   Event submit(Task<H> const& task) override {
     auto const uses = own(task.uses);
     return nested_.submit(

@@ -85,9 +85,11 @@ class ProgramRun {
     for (std::uint32_t b = 0; b < model_.size(); ++b) expect_contents(b);
     for (std::size_t i = 0; i < adopted_.size(); ++i) {
       int const released = adopted_[i]->released;
-      require(released == 1, concat("adopted memory was released ", released, " times", where(0)));
-      require(!expected_[i].compared || adopted_[i]->hash_at_release == expected_[i].hash,
-              concat("adopted memory was not current when it was released", where(0)));
+      require(released == 1,
+              [&] { return concat("adopted memory was released ", released, " times", where(0)); });
+      require(!expected_[i].compared || adopted_[i]->hash_at_release == expected_[i].hash, [&] {
+        return concat("adopted memory was not current when it was released", where(0));
+      });
     }
     journal_.require_quiet();
   }
@@ -174,12 +176,13 @@ class ProgramRun {
     try {
       events_[s] = subject.submit({&codelet, uses, note.bytes(), step.hints, {}});
     } catch (LifetimeError const& error) {
-      require(outcome == Outcome::refused,
-              concat("submit threw '", error.what(), "' for a lawful task", where(s)));
+      require(outcome == Outcome::refused, [&] {
+        return concat("submit threw '", error.what(), "' for a lawful task", where(s));
+      });
       return;
     }
     require(outcome != Outcome::refused,
-            concat("a task that reads an unwritten buffer was accepted", where(s)));
+            [&] { return concat("a task that reads an unwritten buffer was accepted", where(s)); });
     if (outcome != Outcome::succeeds) unreported_.push_back(s);
   }
 
@@ -193,12 +196,14 @@ class ProgramRun {
     try {
       events_[s] = recorded.replay(subject, bindings, block);
     } catch (Error const& error) {
-      require(!expected.has_value(),
-              concat("replay threw '", error.what(), "' for lawful bindings", where(s)));
+      require(!expected.has_value(), [&] {
+        return concat("replay threw '", error.what(), "' for lawful bindings", where(s));
+      });
       return;
     }
-    require(expected.has_value(),
-            concat("bindings that alias, or are unwritten, were accepted", where(s)));
+    require(expected.has_value(), [&] {
+      return concat("bindings that alias, or are unwritten, were accepted", where(s));
+    });
     std::copy(expected->begin(), expected->end(), task_outcomes_.begin() + first_[s]);
     outcomes_[s] = Outcome::succeeds;
     for (Outcome const outcome : *expected) outcomes_[s] = std::max(outcomes_[s], outcome);
@@ -214,7 +219,7 @@ class ProgramRun {
     }
     auto const words = words_of(subject.lock(handles_[step.buffer], step.access));
     require(words.size() == buffer.words.size(),
-            concat("lock gave a span of another size", where(s)));
+            [&] { return concat("lock gave a span of another size", where(s)); });
     if (step.access == Access::write) {
       fill_words(words, step.salt);
       fill_words(buffer.words, step.salt);
@@ -236,17 +241,22 @@ class ProgramRun {
       subject.wait(events_[waited]);
     } catch (TaskError const& error) {
       if (program_.steps[waited].kind == Step::Kind::replay && outcome != Outcome::succeeds) return;
-      require(outcome == Outcome::fails || outcome == Outcome::cancelled,
-              concat("waiting for step ", waited, ", which ", name_of(outcome), ", threw '",
-                     error.what(), "'", where(s)));
-      require(error.cancelled() == (outcome == Outcome::cancelled),
-              concat("step ", waited, " ", name_of(outcome), ", but its TaskError says otherwise",
-                     where(s)));
+      require(outcome == Outcome::fails || outcome == Outcome::cancelled, [&] {
+        return concat("waiting for step ", waited, ", which ", name_of(outcome), ", threw '",
+                      error.what(), "'", where(s));
+      });
+      require(error.cancelled() == (outcome == Outcome::cancelled), [&] {
+        return concat("step ", waited, " ", name_of(outcome), ", but its TaskError says otherwise",
+                      where(s));
+      });
       return;
     }
-    require(outcome == Outcome::succeeds, concat("waiting for step ", waited, ", which ",
-                                                 name_of(outcome), ", threw nothing", where(s)));
-    require(subject.done(events_[waited]), concat("a task waited for is not done", where(s)));
+    require(outcome == Outcome::succeeds, [&] {
+      return concat("waiting for step ", waited, ", which ", name_of(outcome), ", threw nothing",
+                    where(s));
+    });
+    require(subject.done(events_[waited]),
+            [&] { return concat("a task waited for is not done", where(s)); });
   }
 
   void wait_all(Subject& subject, std::size_t s) {
@@ -255,22 +265,27 @@ class ProgramRun {
       subject.wait_all();
     } catch (TaskError const& error) {
       threw = true;
-      require(!unreported_.empty(),
-              concat("wait_all threw '", error.what(), "' where nothing had failed", where(s)));
+      require(!unreported_.empty(), [&] {
+        return concat("wait_all threw '", error.what(), "' where nothing had failed", where(s));
+      });
       std::size_t const oldest = unreported_.front();
-      require(
-          program_.steps[oldest].kind == Step::Kind::replay ||
-              outcomes_[oldest] != Outcome::fails || error.sequence() == events_[oldest].sequence,
-          concat("wait_all reported another failure than the oldest, of step ", oldest, where(s)));
+      require(program_.steps[oldest].kind == Step::Kind::replay ||
+                  outcomes_[oldest] != Outcome::fails ||
+                  error.sequence() == events_[oldest].sequence,
+              [&] {
+                return concat("wait_all reported another failure than the oldest, of step ", oldest,
+                              where(s));
+              });
     }
-    require(threw || unreported_.empty(),
-            concat("wait_all threw nothing, though ", unreported_.size(),
-                   " tasks had failed or were cancelled", where(s)));
+    require(threw || unreported_.empty(), [&] {
+      return concat("wait_all threw nothing, though ", unreported_.size(),
+                    " tasks had failed or were cancelled", where(s));
+    });
     unreported_.clear();
     for (std::size_t i = 0; i < s; ++i) reported_[i] = true;
     for (std::size_t i = 0; i < s; ++i)
       require(outcomes_[i] == Outcome::refused || subject.done(events_[i]),
-              concat("step ", i, " is not done after wait_all", where(s)));
+              [&] { return concat("step ", i, " is not done after wait_all", where(s)); });
   }
 
   /// Looks at a buffer through a lock.
@@ -281,21 +296,29 @@ class ProgramRun {
       auto const words = words_of(subject.lock(handles_[b], Access::read));
       std::vector<std::uint64_t> const seen(words.begin(), words.end());
       subject.unlock(handles_[b]);
-      require(buffer.written,
-              concat(name, ", which is unwritten, could be locked for reading", where(s)));
-      require(!buffer.marked, concat(name, ", marked by a failure, could be locked for reading",
-                                     where(s), history(program_, b, s)));
-      require(seen.size() == buffer.words.size(), concat(name, " has another size", where(s)));
+      require(buffer.written, [&] {
+        return concat(name, ", which is unwritten, could be locked for reading", where(s));
+      });
+      require(!buffer.marked, [&] {
+        return concat(name, ", marked by a failure, could be locked for reading", where(s),
+                      history(program_, b, s));
+      });
+      require(seen.size() == buffer.words.size(),
+              [&] { return concat(name, " has another size", where(s)); });
       for (std::size_t w = 0; w < seen.size(); ++w)
-        require(
-            seen[w] == buffer.words[w],
-            concat("word ", w, " of ", name, " is ", seen[w], " where one task at a time leaves ",
-                   buffer.words[w], where(s), history(program_, b, s)));
+        require(seen[w] == buffer.words[w], [&] {
+          return concat("word ", w, " of ", name, " is ", seen[w],
+                        " where one task at a time leaves ", buffer.words[w], where(s),
+                        history(program_, b, s));
+        });
     } catch (TaskError const& error) {
-      require(buffer.marked, concat("locking ", name, ", which is not marked, threw '",
-                                    error.what(), "'", where(s), history(program_, b, s)));
+      require(buffer.marked, [&] {
+        return concat("locking ", name, ", which is not marked, threw '", error.what(), "'",
+                      where(s), history(program_, b, s));
+      });
     } catch (LifetimeError const& error) {
-      require(!buffer.written, concat("locking ", name, " threw '", error.what(), "'", where(s)));
+      require(!buffer.written,
+              [&] { return concat("locking ", name, " threw '", error.what(), "'", where(s)); });
     }
   }
 
@@ -305,9 +328,10 @@ class ProgramRun {
         Outcome const outcome = task_outcomes_[task];
         bool const must_run = outcome == Outcome::succeeds || outcome == Outcome::fails;
         int const times = journal_.times_run(task);
-        require(times == (must_run ? 1 : 0),
-                concat(to_string(program_.steps[s], s), ", whose task ", task - first_[s], " ",
-                       name_of(outcome), ", and ran ", times, " times", where(s)));
+        require(times == (must_run ? 1 : 0), [&] {
+          return concat(to_string(program_.steps[s], s), ", whose task ", task - first_[s], " ",
+                        name_of(outcome), ", and ran ", times, " times", where(s));
+        });
       }
   }
 

@@ -88,17 +88,19 @@ class EmulatedClock {
     TimedTask const* const timed = find(job.codelet);
     if (timed == nullptr) return job;
     return {*timed->inner, job.buffers,
-            static_cast<std::byte const*>(job.arguments) + TimedTask::head_bytes};
+            static_cast<std::byte const*>(job.arguments) + TimedTask::head_bytes, job.label};
   }
   bool knows(Codelet const& codelet) const { return find(codelet) != nullptr; }
-  /// Runs a job on a stream that is free at `free`; when it ends.
-  double run(DeviceJob const& job, double free) {
+  /// Runs a job on a stream that is free at `free`; when it ends. `link`: of a copy other than
+  /// those of devices.
+  double run(DeviceJob const& job, double free) { return run(job, free, link_); }
+  double run(DeviceJob const& job, double free, LinkModel const& link) {
     std::lock_guard const lock(mutex_);
     auto const known = codelets_.find(&job.codelet);
     TimedTask const* const timed = known == codelets_.end() ? nullptr : known->second;
     bool const copies = &job.codelet == &copy_codelet;
     return run(job.buffers, free,
-               copies             ? link_seconds(job)
+               copies             ? link_seconds(job, link)
                : timed != nullptr ? timed->there
                                   : 0,
                [&](std::size_t i) {
@@ -133,6 +135,12 @@ class EmulatedClock {
     if (auto const at = unseen_.find(end); at != unseen_.end()) unseen_.erase(at);
     ++changes_;
     return true;
+  }
+  /// The host has seen a mark of that time, though it was not its turn.
+  void see(double end) {
+    std::lock_guard const lock(mutex_);
+    if (auto const at = unseen_.find(end); at != unseen_.end()) unseen_.erase(at);
+    ++changes_;
   }
   /// The latest end of a job.
   double now() const {
@@ -192,10 +200,10 @@ class EmulatedClock {
     (void)end.release();  // it is asked for again
     return false;
   }
-  double link_seconds(DeviceJob const& job) const noexcept {
+  static double link_seconds(DeviceJob const& job, LinkModel const& link) noexcept {
     std::int64_t bytes;
     std::memcpy(&bytes, job.arguments, sizeof bytes);
-    return link_.latency + static_cast<double>(bytes) / link_.bandwidth;
+    return link.latency + static_cast<double>(bytes) / link.bandwidth;
   }
 
   MachineModel const device_, host_;

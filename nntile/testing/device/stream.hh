@@ -21,6 +21,7 @@
 #include "nntile/core/random.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/device.hh"
+#include "nntile/runtime/device_log.hh"
 #include "nntile/testing/device/clock.hh"
 #include "nntile/testing/device/copies.hh"
 #include "nntile/testing/device/memory.hh"
@@ -40,15 +41,17 @@ struct EmulatedFault {
 };
 
 /// State that all streams of some devices share: their memory, their clock, what they have copied,
-/// the fault, and whether they are lost.
+/// their log, the fault, and whether they are lost.
 class EmulatedMachine {
  public:
-  EmulatedMachine(EmulatedMemory& its_memory, EmulatedClock& its_clock, EmulatedFault const& fault)
-      : memory(its_memory), clock(its_clock), fault_(fault) {}
+  EmulatedMachine(EmulatedMemory& its_memory, EmulatedClock& its_clock, EmulatedFault const& fault,
+                  DeviceLog* its_log)
+      : memory(its_memory), clock(its_clock), log(its_log), fault_(fault) {}
 
   EmulatedMemory& memory;
   EmulatedClock& clock;
   EmulatedCopies copies;
+  DeviceLog* const log;  // null: none
 
   /// Whether this call is the one that fails.
   bool fails(EmulatedCall call) {
@@ -101,8 +104,10 @@ class EmulatedDelays {
 /// several threads.
 class EmulatedStream {
  public:
-  EmulatedStream(EmulatedMachine& machine, std::uint64_t seed, std::int64_t longest_delay_ns)
+  EmulatedStream(EmulatedMachine& machine, Stream name, std::uint64_t seed,
+                 std::int64_t longest_delay_ns)
       : machine_(machine),
+        name_(name),
         delays_(seed, longest_delay_ns),
         sight_(seed, longest_delay_ns),
         workspace_(max_workspace_bytes),
@@ -195,10 +200,12 @@ class EmulatedStream {
       std::fesetenv(FE_DFL_ENV);
       char text[status_text_bytes] = {};
       DeviceJob const what = machine_.clock.inner(job);
+      std::int64_t const begin = machine_.log == nullptr ? 0 : nntile::detail::monotonic_ns();
       Status const status = what.codelet.cpu({.buffers = bytes.data(),
                                               .arguments = what.arguments,
                                               .text = text,
                                               .workspace = workspace_.get()});
+      if (machine_.log != nullptr) log(what, begin);
       text[status_text_bytes - 1] = 0;
       if (!status.ok()) fail(status.error);
       if (status.ok() && &what.codelet == &copy_codelet) count_copy(what);
@@ -207,13 +214,20 @@ class EmulatedStream {
     for (std::size_t i = 0; i < bytes.size(); ++i)
       if (bytes[i] != nullptr) machine_.memory.release(job.buffers[i]);
   }
+  Place place_of(void const* pointer) const {
+    return machine_.memory.contains(pointer) ? machine_.memory.place_of(pointer) : host;
+  }
   void count_copy(DeviceJob const& job) {
     std::int64_t bytes;
     std::memcpy(&bytes, job.arguments, sizeof bytes);
-    auto const place_of = [&](void const* pointer) {
-      return machine_.memory.contains(pointer) ? machine_.memory.place_of(pointer) : host;
-    };
     machine_.copies.count(place_of(job.buffers[0]), place_of(job.buffers[1]), bytes);
+  }
+  void log(DeviceJob const& job, std::int64_t begin) {
+    LoggedJob record =
+        DeviceLog::record(name_, job, [this](void const* pointer) { return place_of(pointer); });
+    record.begin = begin;
+    record.end = nntile::detail::monotonic_ns();
+    machine_.log->ran(std::move(record));
   }
   void fail(char const* why) {
     std::lock_guard const lock(mutex_);
@@ -221,6 +235,7 @@ class EmulatedStream {
   }
 
   EmulatedMachine& machine_;
+  Stream const name_;
   EmulatedDelays delays_;  // of jobs; the thread's
   EmulatedDelays sight_;   // of what `query` sees
   EmulatedBytes workspace_;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nntile/runtime/support/claims.hh"
-#include "tests/runtime/model/parts.hh"
+#include "tests/runtime/model/items.hh"
 
 namespace nntile::test::model {
 

@@ -21,6 +21,8 @@ template <std::uint32_t Window> struct Policy : RingPolicy {
   };
   struct Sizes : RingSizes {
     static constexpr std::uint32_t window = Window;
+    static constexpr std::uint32_t child_window = 2;
+    static constexpr std::uint32_t larger_child_window = 4;
     static constexpr std::uint32_t deque = 2;
     static constexpr std::uint32_t argument_bytes = 256;
     static constexpr std::uint32_t flights = 1;

@@ -11,8 +11,10 @@
 
 #include "tests/runtime/model/claims.hh"
 #include "tests/runtime/model/heap.hh"
-#include "tests/runtime/model/parts.hh"
+#include "tests/runtime/model/queues.hh"
 #include "tests/runtime/model/stage.hh"
+#include "tests/runtime/model/tokens.hh"
+#include "tests/runtime/model/window.hh"
 
 namespace nntile::test::model {
 
@@ -285,6 +287,8 @@ inline std::vector<Program> const& programs() {
       {"edges", -1, -1, part(&link_and_complete), true},
       {"slot again", -1, -1, part(&open_again), true},
       {"two producers", -1, -1, part(&link_to_two), true},
+      {"window that grows", -1, -1, part(&grow_window), true},
+      {"window that grows again", -1, -1, part(&grow_again), true},
       {"claims", 3, 3, part(&claim_two<>), true},
       {"record", 2, 2, part(&share_record<Entry::returns>), true},
       {"record of one that fails", 2, 2, part(&share_record<Entry::fails>), true},
@@ -321,6 +325,9 @@ inline std::vector<Program> const& programs() {
       {"nested", 1, 0, nested({{w(0)}, {u(0)}, {u(0)}}, false)},
       {"nested join", 1, 0, nested({{w(0)}, {w(1)}, {r(0), r(1), w(2)}}, false)},
       {"nested wait", 1, 0, nested({{w(0)}, {w(1)}, {u(0)}}, true)},
+      {"nested growth", 1, 0, nested({{w(0)}, {u(0)}, {u(0)}, {u(0)}}, false)},
+      {"nested growth, apart", 1, 0, nested({{w(0)}, {w(1)}, {r(0), u(1)}, {u(0)}}, false)},
+      {"nested growth, wait", 1, 0, nested({{w(0)}, {w(1)}, {r(0), u(1)}, {u(0)}}, true)},
       {"wait amid", 2, 1,
        [](auto const& options) { wait_amid<Policy<4>>({{w(0)}, {w(1)}, {u(1)}}, options); }},
       {"asked elsewhere", 1, 0, asked({{w(0)}, {w(1)}, {w(2)}})},

@@ -1,0 +1,161 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Capacities of a ring from a plan: all the room that its runs need.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "nntile/core/dynamic_array.hh"
+#include "nntile/graph/compiled.hh"
+#include "nntile/graph/heaps.hh"
+#include "nntile/runtime/ring/capacities.hh"
+#include "nntile/runtime/ring/ready_task.hh"
+
+namespace nntile {
+
+namespace detail {
+
+/// Counts what a plan's tasks need of a ring.
+class RingNeeds {
+ public:
+  RingNeeds(Plan const& plan, BindOptions const& options) : plan_(plan), trace_(options.trace) {
+    Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
+    RankLink link;
+    link.send = link.receive = &later;
+    for (PlannedKernel const& kernel : plan.kernels()) {
+      Codelet const* const codelet = find_codelet(kernel, isa, options.ops, link);
+      codelets_.push_back(codelet->cpu == nullptr ? &later : &at_once);
+    }
+  }
+
+  /// Of tasks that are submitted one by one, `runs` runs at a time.
+  void add_tasks(RingCapacities& to, std::uint32_t runs) const {
+    std::size_t pending = 0, bytes = 0, operands = 0;
+    std::uint32_t levels = 0;
+    for (PlannedTask const& task : plan_.tasks()) {
+      bool const ends_later = codelet(task) == &later || names_device(task);
+      pending += ends_later;
+      operands = std::max<std::size_t>(operands, task.use_count);
+      bytes = std::max(bytes, argument_bytes(task));
+      Hints const hints = plan_.hints(task);
+      levels |= 1u << ring::level_of(hints.priority);
+      to.named_workers |= hints.worker >= 0;
+    }
+    to.priorities = static_cast<std::uint32_t>(std::popcount(levels & ~(1u << ring::normal_level)));
+    to.operands = static_cast<std::uint32_t>(operands);
+    to.argument_bytes = static_cast<std::uint32_t>(bytes);
+    to.tokens = runs * static_cast<std::uint32_t>(pending);
+    to.window = window(runs * plan_.tasks().size());
+  }
+  /// Of replays of the plan, which R records, by phases where it has some.
+  template <class R> void add_replays(RingCapacities& to, std::uint32_t runs) const {
+    BindingTable const bindings(plan_);
+    auto const count = static_cast<std::uint32_t>(plan_.tasks().size());
+    std::uint32_t parts = 0;
+    auto const add = [&](std::uint32_t begin, std::uint32_t end) {
+      ++parts;
+      to.program = larger(to.program, program<R>(bindings, begin, end));
+    };
+    for (PlannedPhase const& phase : plan_.phases()) add(phase.begin, phase.end);
+    if (parts == 0) add(0, count);
+    to.replays = runs * parts;
+    to.window = window(to.replays);
+  }
+  /// Of the buffers that a store keeps; of an input in the caller's memory those of `runs` runs and
+  /// of two more bindings.
+  void add_stored(RingCapacities& to, std::uint32_t runs) const {
+    for (PlannedTensor const& tensor : plan_.tensors())
+      BindingTable::each_stored(plan_, tensor, [&](std::size_t) {
+        to.buffers += tensor.storage == Storage::adopted           ? runs + 2
+                      : tensor.storage == Storage::double_buffered ? 2
+                                                                   : 1;
+      });
+  }
+
+ private:
+  static constexpr Codelet at_once{
+      "at once", +[](KernelCall const&) noexcept -> Status { return {}; }, nullptr, nullptr};
+  static constexpr Codelet later{
+      "later", nullptr, nullptr,
+      +[](KernelCall const&, Completion) noexcept -> Status { return {}; }};
+  /// Slots that stay in the second-level cache; fewer than the least are no gain.
+  static constexpr std::size_t most_slots = 4096, least_slots = 64;
+
+  static std::uint32_t window(std::size_t tasks) {
+    return static_cast<std::uint32_t>(std::bit_ceil(std::clamp(tasks, least_slots, most_slots)));
+  }
+  Codelet const* codelet(PlannedTask const& task) const { return codelets_[task.kernel]; }
+  bool names_device(PlannedTask const& task) const {
+    auto const uses = plan_.uses(task);
+    return std::any_of(uses.begin(), uses.end(), [&](Use<BufferId> const& use) {
+      return plan_.buffers()[use.handle].location.place != host;
+    });
+  }
+  std::size_t argument_bytes(PlannedTask const& task) const {
+    std::size_t const bytes = codelet(task) == &later ? sizeof(TransferCall) : 0;
+    return std::max({bytes, plan_.args(task).size(), trace_ ? sizeof(TracedTask) : 0});
+  }
+
+  template <class R>
+  ProgramCapacity program(BindingTable const& bindings, std::uint32_t begin,
+                          std::uint32_t end) const {
+    DynamicArray<Use<Binding>> uses;
+    DynamicArray<ProgramTask> tasks;
+    auto const part = plan_.tasks().subspan(begin, end - begin);
+    for (PlannedTask const& task : part)
+      for (auto const& use : plan_.uses(task)) uses.push_back({bindings[use.handle], use.access});
+    Use<Binding> const* first = uses.data();
+    for (PlannedTask const& task : part) {
+      tasks.push_back({codelet(task), {first, task.use_count}, {}, {}, {}});
+      first += task.use_count;
+    }
+    return R::record(tasks, bindings.size(), std::span<ProgramParameter const>{}).capacity();
+  }
+
+  Plan const& plan_;
+  bool const trace_;
+  DynamicArray<Codelet const*> codelets_;
+};
+
+}  // namespace detail
+
+/// Room for the runs of a plan that is bound with these options, `runs` of them in flight at a
+/// time, from the construction of its ring on:
+///
+///   auto const plan = std::make_shared<Plan const>(graph, PlanOptions{.tile = 256});
+///   Ring ring({}, ring_capacities<Ring>(*plan));
+///   TensorStore<Ring> store(ring);
+///   CompiledGraph<Ring> step(plan, store);  // and ring.stats().growths stay 0
+///
+/// Room for several plans on one ring is together(ring_capacities<Ring>(init),
+/// ring_capacities<Ring>(step)). What a program does besides is added to the fields: a Watch needs
+/// three buffers and two tasks a tile. Cost: that of binding. Throws TypeError for a kernel that is
+/// nowhere.
+template <class R>
+RingCapacities ring_capacities(Plan const& plan, BindOptions const& options = {},
+                               std::uint32_t runs = 1) {
+  detail::RingNeeds const needs(plan, options);
+  RingCapacities result;
+  result.buffers = static_cast<std::uint32_t>(plan.slots().size());
+  needs.add_stored(result, runs);
+  if (options.replay)
+    needs.add_replays<R>(result, runs);
+  else
+    needs.add_tasks(result, runs);
+  return result;
+}
+
+/// The same for a program that submits the plan's tasks one by one, with its tiles in heaps.
+inline RingCapacities ring_capacities(Plan const& plan, HeapPlan const& heaps,
+                                      BindOptions const& options = {}) {
+  detail::RingNeeds const needs(plan, options);
+  RingCapacities result = heaps.capacities;
+  needs.add_stored(result, 1);
+  needs.add_tasks(result, 1);
+  return result;
+}
+
+}  // namespace nntile

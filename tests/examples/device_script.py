@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""bench/device.py, without a device: its stages have names, its commands their programs, and its records are kept."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / 'bench/device.py'
+
+
+def need(condition, what):
+    print(f'{"ok " if condition else "BAD"} {what}', flush=True)
+    if not condition:
+        sys.exit(what)
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve().parent.parent
+    command = [sys.executable, SCRIPT, '--build', build]
+
+    def call(*arguments):
+        done = subprocess.run([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False)
+        return done.returncode, done.stdout.splitlines()
+
+    status, lines = call('--list')
+    stages = [line.split()[0] for line in lines]
+    first_bench = stages.index('gemm')
+    need(status == 0 and {'golden_device', 'tests', 'sanitizer'} <= set(stages[:first_bench])
+         and {'speed_124m_fast', 'replay', 'leak'} <= set(stages[first_bench:]), f'correctness comes first: {stages}')
+    status, lines = call('--dry-run')
+    lost = {line.split(';')[0].removeprefix('not there: ') for line in lines if line.startswith('not there')}
+    programs = {line.split()[0] for line in lines if line.startswith('  ')}
+    need([line for line in lines if line in stages] == stages, 'a dry run goes through all stages')
+    need(str(build / 'examples/gpt2') in programs, 'it prints their commands')
+    here = {str(build / name) for name in ('tests/cuda/test_cuda', 'bench/bench_device_gemm')}
+    need(lost == {path for path in here if not pathlib.Path(path).exists()} and (status != 0) == bool(lost),
+         f'it says which programs are not there: {lost}')
+
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder, 'records')
+        emulated = ['--place', 'emulated', '--out', out]
+        stages = ['--stage', 'golden_device_serial', '--stage', 'golden_host']
+        with subprocess.Popen([*command, *emulated, *stages], stdout=subprocess.DEVNULL) as process:
+            while not out.exists() and process.poll() is None:
+                time.sleep(0.05)
+            process.kill()
+        records = [json.loads(line) for line in out.read_text().splitlines()]
+        need([record['stage'] for record in records] == ['golden_device_serial'],
+             'a stage is recorded before the next one begins')
+        need(records[0]['right'] and records[0]['hash'] == records[0]['golden'], 'an emulated device has the golden hash')
+
+
+main()
