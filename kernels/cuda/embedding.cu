@@ -148,7 +148,7 @@ template <class T, class Position> struct EmbeddingBackward {
       for (Index from = i; from < args.n; from += warp_size) {
         std::uint32_t left = thread.ballot(from + lane < args.n && index[from + lane] == index[i]);
         for (; left != 0; left &= left - 1) {
-          Index const number = from + std::countr_zero(left);
+          Index const number = from + first_lane(left);
           T const* const token = dy + number * args.lddy;
           for (int k = 0; k < own; ++k)
             if (Index const at = e + k * threads; at < args.e)

@@ -26,6 +26,9 @@
 //   from(value, lane)                 the value of one lane, likewise
 //   ballot(vote)                      bit l is the vote of lane l, likewise
 //
+// first_lane(votes) is the least lane whose bit is set, of votes that are not 0: nvcc 13.0 makes a constant of
+// std::countr_zero on a device.
+//
 // Every thread of a block, or of a warp, comes to the same calls in the same order. The host knows
 //
 //   multiprocessors()                 how many blocks the calling thread's device runs at once, at least
@@ -93,6 +96,8 @@ class Thread {
 };
 
 template <class T> using Shared = T*;
+
+inline __device__ int first_lane(std::uint32_t votes) { return __ffs(static_cast<int>(votes)) - 1; }
 
 inline int multiprocessors() {
   int device = 0, count = 1;

@@ -11,6 +11,7 @@
 #include "nntile/runtime/serial/nest.hh"
 #include "nntile/testing/conformance.hh"
 #include "nntile/testing/device.hh"
+#include "tests/cuda/missing_device.hh"
 #include "tests/runtime/thread_executor.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -24,27 +25,14 @@ namespace {
 
 using CudaRuntimes = std::tuple<BasicSerial<Cuda>, Engine<ThreadExecutor, Cuda>, CudaRing>;
 
-/// Why there is no device, or "".
-std::string const& missing() {
-  static std::string const why = []() -> std::string {
-    try {
-      Cuda const devices;
-      return "";
-    } catch (Error const& error) {
-      return error.what();
-    }
-  }();
-  return why;
-}
-
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("without a device a runtime is refused in one line", "[cuda][device]",
                         CudaRuntimes) {
-  if (missing().empty()) return skip("this machine has a device");
+  if (missing_device().empty()) return skip("this machine has a device");
   for (int attempt = 0; attempt < 2; ++attempt) {
     std::string const text = message_of<DeviceError>([] { TestType runtime; });
-    CHECK(text == missing());
+    CHECK(text == missing_device());
     CHECK(text.starts_with("Cuda: "));
     CHECK(text.find('\n') == text.npos);
   }
@@ -55,7 +43,7 @@ TEMPLATE_LIST_TEST_CASE("without a device a runtime is refused in one line", "[c
 TEST_CASE("numbers of devices and lanes are checked", "[cuda][device]") {
   CHECK(message_of<ValueError>([] { Cuda const devices({.devices = -1}); }) ==
         "Cuda: -1 devices; 0 takes all");
-  if (!missing().empty()) return skip(missing());
+  if (!missing_device().empty()) return skip(missing_device());
   CHECK(message_of<ValueError>([] { Cuda const devices({.lanes = 0}); }) ==
         "Cuda: 0 lanes; there must be at least 1");
   CHECK(message_of<DeviceError>([] { Cuda const devices({.devices = 1000}); }).find("1000") !=
@@ -64,7 +52,7 @@ TEST_CASE("numbers of devices and lanes are checked", "[cuda][device]") {
 
 TEMPLATE_LIST_TEST_CASE("a training step on a device has the bits of the host", "[cuda][device]",
                         CudaRuntimes) {
-  if (!missing().empty()) return skip(missing());
+  if (!missing_device().empty()) return skip(missing_device());
   TinyGptGraph const of;
   Serial serial;
   TinyGptRun expected(serial, of, {.tile = 64});
@@ -79,7 +67,7 @@ TEMPLATE_LIST_TEST_CASE("a training step on a device has the bits of the host", 
 
 TEST_CASE("fast numerics on a device train nearly as exact ones do, and again alike",
           "[cuda][device]") {
-  if (!missing().empty()) return skip(missing());
+  if (!missing_device().empty()) return skip(missing_device());
   PlanOptions const options{.tile = 64, .place = {{.place = device(0)}}};
   TinyGptGraph const exact, fast({.numerics = {.mode = Mode::fast}});
   CudaRing runtime;

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <limits>
 #include <memory>
-#include <random>
 
 #include "nntile/core/box.hh"
 #include "nntile/ops/sum_slice.hh"
@@ -31,7 +30,6 @@ char const* const parallel_runtimes[] = {"ring", "starpu"};
 using AnyRuntime = Dynamic<Cramped, Simt, Serial, Ring>;
 char const* const parallel_runtimes[] = {"ring"};
 #endif
-constexpr std::uint64_t seed = 20250611;  // printed with every failure
 
 bool overwritten(OpCase const& c, Operands const& operands, std::size_t o) {
   if (!writes(operands[o].access)) return false;
@@ -79,7 +77,7 @@ TiledArray place(AnyRuntime& runtime, Array const& array, std::vector<AxisTiling
 std::string describe(OpCase const& c, DType element, Execution const& how) {
   std::string text =
       concat(c.op->name, " ", name_of(element), " ", name_of(c.types(element).second), " ",
-             name_of(how.isa), " ", how.runtime, " seed ", seed, " shapes");
+             name_of(how.isa), " ", how.runtime, " seed ", operands_seed, " shapes");
   for (Shape const& shape : c.shapes) text += concat(" ", to_string(shape));
   for (Cut const& cut : how.cuts) {
     text += concat(" cut ", cut.axis, ":");
@@ -151,13 +149,6 @@ void check_whole_numbers(OpCase const& c, DType element) {
 
 }  // namespace
 
-Operands visible(OpCase const& c) {
-  Operands result;
-  for (OperandInfo const& operand : c.op->operands(c.attrs.data()))
-    if (operand.carry == Carry::none) result.push_back(operand);
-  return result;
-}
-
 std::vector<AxisGroups> eager_groups(OpCase const& c) {
   std::vector<AxisGroups> result = c.groups;
   AxisTable const table = axes_of(c);
@@ -167,15 +158,6 @@ std::vector<AxisGroups> eager_groups(OpCase const& c) {
     if (dimensions == 1) each.axis.resize(1);
   }
   return result;
-}
-
-AxisTable axes_of(OpCase const& c) {
-  Operands const operands = c.op->operands(c.attrs.data());
-  GivenOperands given;
-  for (std::size_t o = 0; o < operands.size(); ++o)
-    given.push_back(o < c.shapes.size() ? GivenOperand{&c.shapes[o], operands[o].name}
-                                        : GivenOperand{});
-  return axes_of(*c.op, c.attrs.data(), operands, given);
 }
 
 std::string deviation(OpCase const& c, DType element, std::vector<Array> const& got,
@@ -222,22 +204,6 @@ std::string difference(OpCase const& c, std::vector<Array> const& a, std::vector
   return {};
 }
 
-std::vector<Array> make_operands(OpCase const& c, DType element, bool whole_numbers) {
-  std::mt19937_64 random(seed);
-  std::vector<Array> result;
-  for (std::size_t o = 0; o < c.shapes.size(); ++o) {
-    OperandInfo const operand = visible(c)[o];
-    Array array(dtype_of_kind(operand.kind, c.types(element)), c.shapes[o]);
-    for (Index i = 0; i < array.count(); ++i) {
-      double const value = static_cast<double>(random() >> 11) * 0x1p-52 - 1;  // [-1, 1)
-      array.set(i, !is_float(array.dtype) ? 0 : whole_numbers ? std::floor(4 * value) : value);
-    }
-    result.push_back(std::move(array));
-  }
-  if (c.prepare) c.prepare(result);
-  return result;
-}
-
 std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array> operands,
                               Execution const& how) {
   AnyRuntime runtime(how.runtime, {.workers = how.workers});
@@ -270,29 +236,6 @@ std::vector<Array> run_kernel(OpCase const& c, DType element, std::vector<Array>
       runtime.unlock(handle);
     }
   return operands;
-}
-
-std::vector<Array> run_reference(OpCase const& c, DType element,
-                                 std::vector<Array> const& operands) {
-  ElementTypes types = usual_types(*c.op, DType::fp64);
-  if (c.op->reference(types) == nullptr) types = c.types(element);
-  Operands const declared = visible(c);
-  std::vector<Array> result;
-  inplace_vector<void*, max_operands> buffers;
-  for (std::size_t o = 0; o < operands.size(); ++o)
-    result.push_back(operands[o].as(dtype_of_kind(declared[o].kind, types)));
-  for (Array& array : result) buffers.push_back(array.bytes.data());
-  AxisTable const table = axes_of(c);
-  TileRange range(table);
-  for (std::size_t id = 0; id < table.axes.size(); ++id)
-    range.axis(id) = {0, 0, table.axes[id].extent, 0, table.axes[id].extent};
-  range.operands = {};
-  for (std::size_t o = 0; o < operands.size(); ++o) range.operands.add(table.present.at(o));
-  alignas(16) std::byte args[max_args_bytes];
-  c.op->args(c.attrs.data(), range, args);
-  char text[status_text_bytes];
-  REQUIRE(c.op->reference(types)->cpu({buffers.data(), args, text}).ok());
-  return result;
 }
 
 Cost total_cost(OpCase const& c, Cuts const& cuts, DType element) {

@@ -74,7 +74,9 @@ struct Execution {
   Mode mode = Mode::exact;
 };
 
-/// Operands of dtype `element` for a case: random numbers from a fixed seed, then `prepare`.
+/// Operands of dtype `element` for a case: random numbers from a fixed seed, which is printed with
+/// every failure, then `prepare`.
+constexpr std::uint64_t operands_seed = 20250611;
 std::vector<Array> make_operands(OpCase const& c, DType element, bool whole_numbers = false);
 
 /// Runs the op's kernel on copies of the operands, cut into tiles, and returns all of them. What

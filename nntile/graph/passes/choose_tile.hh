@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The choice of the tile: the candidate with the shortest simulated makespan.
 
+#include <algorithm>
 #include <utility>
 
 #include "nntile/graph/passes/critical_path.hh"
@@ -10,18 +11,27 @@
 
 namespace nntile::passes {
 
+/// Whether tensors live on devices, whose kernels fill them with one task: tiles only add launches.
+inline bool on_devices(PlanOptions const& options) {
+  return std::any_of(options.place.begin(), options.place.end(),
+                     [](PlaceRule const& rule) { return is_on_device(rule.place); });
+}
+
 /// Plans with each candidate and keeps the one whose simulated makespan is shortest; among equals
 /// the largest tile. Candidates that do not fit into the capacities are passed over; where none
-/// fits, the error is that of the smallest tiles.
+/// fits, the error is that of the smallest tiles. On devices tensors stay whole where that fits,
+/// and tiles may be larger than a cache.
 inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options) {
+  bool const devices = on_devices(options);
   Plan best{PlanData()};
   double least = 0;
-  for (Index const side : {1024, 768, 512, 384, 256, 192, 128, 64}) {
-    if (side > 64 && side * side * static_cast<Index>(sizeof(float)) > options.machine.cache)
+  for (Index const side : {0, 4096, 2048, 1024, 768, 512, 384, 256, 192, 128, 64}) {
+    if (!devices && (side == 0 || (side > 64 && side * side * static_cast<Index>(sizeof(float)) >
+                                                    options.machine.cache)))
       continue;
     PlanOptions candidate = options;
     candidate.tile = side;
-    candidate.even = true;
+    candidate.even = side > 0;
     bool const first = best.tensors().empty();
     bool const last = side == 64 && first;
     Plan plan{PlanData()};
@@ -38,6 +48,7 @@ inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options) {
     if (!first && seconds >= least) continue;
     least = seconds;
     best = std::move(plan);
+    if (side == 0 && options.capacity.empty()) break;
   }
   return raise_critical_path(std::move(best), options.machine, least);
 }

@@ -5,6 +5,7 @@
 // a barrier between, words that nothing has written, words outside, and threads that do not come to
 // the same barrier are errors, with both places.
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -237,6 +238,7 @@ class Thread {
   int rank_;
 };
 
+inline int first_lane(std::uint32_t votes) { return std::countr_zero(votes); }
 inline int multiprocessors() { return simt::multiprocessors(); }
 
 template <class Kernel> Status launch(Grid grid, void*, Kernel const& kernel) noexcept {
