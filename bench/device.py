@@ -158,26 +158,31 @@ def leak(run):
                                        "text": text[-200:]}
 
 
-def gemm(run):
-    """Exact products beside a loop of multiply-adds in the same run."""
-    file = run.folder.with_suffix(".json")
-    status, text = run.call(run.program("bench/bench_device_gemm"), "--json", file)
-    records = json.loads(file.read_text())[1:] if file.exists() and not run.dry else []
-    return status == 0, {"records": records, "text": text[-200:] if status else ""}
+def bench(name, what):
+    def stage(run):
+        file = run.folder.with_suffix(".json")
+        file.unlink(missing_ok=True)
+        status, text = run.call(run.program("bench/bench_device_" + name), "--json", file)
+        records = json.loads(file.read_text())[1:] if file.exists() else []
+        medians = {f"{of['case']} {of['metric']}": round(of["value"], 3) for of in records}
+        return status == 0, {"medians": medians, "text": text[-200:] if status else ""}
+    stage.__doc__ = what
+    return stage
 
 
 def replay(run):
-    """What a replayed step takes over the time that its stream runs kernels."""
-    file = run.folder.with_suffix(".trace.json")
-    status, text = run.train("--preset", "small", "--steps", "10", *NO_SAVES, "--trace", file)
+    """What a replayed step of GPT-2 124M takes over the time of its kernels, each measured without the other."""
+    tokens = 4 * 1024
+    status, text = run.train("--preset", "124m", "--seq", "1024", "--batch", "4", "--steps", "20", *NO_SAVES)
+    rates = [float(rate) for rate in re.findall(r"([0-9.]+) tok/s", text)]
+    if status == 0:
+        status, text = run.train("--preset", "124m", "--seq", "1024", "--batch", "4", "--steps", "6", *NO_SAVES,
+                                 "--profile")
     if status != 0 or run.dry:
         return status == 0, {"text": text[-200:]}
-    events = json.loads(file.read_text())["traceEvents"]
-    rows = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
-    jobs = [event for event in events if event["ph"] == "X"]
-    kernels = sum(event["dur"] for event in jobs if rows[event["tid"]].startswith("stream of device"))
-    whole = max(event["ts"] + event["dur"] for event in jobs) - min(event["ts"] for event in jobs)
-    return kernels > 0, {"step_us": whole, "kernels_us": kernels, "step_over_kernels": whole / kernels if kernels else 0}
+    kernels = sum(float(ms) for ms in re.findall(r"^\w+ +\d+ +([0-9.]+) +[0-9.]+%", text, re.M))
+    step = 1e3 * tokens / rates[-1]
+    return kernels > 0, {"step_ms": step, "kernels_ms": kernels, "step_over_kernels": step / kernels}
 
 
 def speed(name):
@@ -189,10 +194,26 @@ def speed(name):
     return stage
 
 
+def torch(*arguments):
+    def stage(run):
+        if not run.dry and subprocess.run([sys.executable, "-c", "import torch"], stderr=subprocess.DEVNULL,
+                                          check=False).returncode != 0:
+            raise Skipped("there is no PyTorch here")
+        status, text = run.call(sys.executable, SOURCE / "bench/rivals/gpt2_torch_device.py", *arguments)
+        rates = [float(rate) for rate in re.findall(r"([0-9.]+) tok/s", text)]
+        return status == 0, {"tokens_a_second": rates[-1:], "text": text[-200:]}
+    stage.__doc__ = f"PyTorch's tokens a second of GPT-2 124M: {' '.join(arguments)}."
+    return stage
+
+
 # In the order in which they run: what must be right, then speed, by what is asked first.
 CORRECTNESS = {"machine": machine, **{"golden_" + name: golden(name) for name in PLACES}, "tests": tests,
                "sanitizer": sanitizer}
-BENCHES = {"gemm": gemm, **{"speed_" + name: speed(name) for name in reversed(SPEED)}, "replay": replay, "leak": leak}
+BENCHES = {"gemm": bench("gemm", "Exact products beside a loop of multiply-adds in the same run."),
+           "ops": bench("ops", "What memory bounds, beside a copy in the same run."),
+           **{"speed_" + name: speed(name) for name in reversed(SPEED)}, "replay": replay, "leak": leak,
+           "torch_fp32": torch("16", "1024", "fp32"), "torch_tf32": torch("16", "1024", "tf32"),
+           "torch_bf16": torch("16", "1024", "bf16", "--compile")}
 STAGES = {**CORRECTNESS, **BENCHES}
 
 

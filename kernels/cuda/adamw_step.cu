@@ -16,7 +16,7 @@ template <class T, class U> struct AdamwStep {
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
     AdamwStep const kernel{DeviceCall<ops::AdamwStep>(from)};
     auto const& args = kernel.call.arguments.args;
-    return launch_over(args.n * static_cast<Index>(args.columns.count), threads, stream, kernel,
+    return launch_loop(args.n * static_cast<Index>(args.columns.count), stream, kernel,
                        2 * sizeof(double));
   }
   NNTILE_DEVICE void operator()(Thread& thread) const {
@@ -40,18 +40,23 @@ template <class T, class U> struct AdamwStep {
     AdamwElement<V> const element(args, lr, rates[0], rates[1]);
     V const scale(factor != nullptr ? static_cast<double>(*factor) : 1.0);
     auto const& leading = args.columns.leading;
-    for_each_pair(thread, args.n, args.columns.count, [&](Index i, Index c) {
-      auto const at = [&](int o) { return i + c * static_cast<Index>(leading[o]); };
-      V gradient = get(g + at(1));
-      if (factor != nullptr) gradient = scale * gradient;
-      V first = get(static_cast<U const*>(m) + at(2));
-      V second = get(static_cast<U const*>(v) + at(3));
-      V const parameter =
-          element.step(get(static_cast<T const*>(p) + at(0)), gradient, first, second);
-      put(m + at(2), first);
-      put(v + at(3), second);
-      put(p + at(0), parameter);
-    });
+    auto const at = [&](int o, Index i, Index c) { return i + c * static_cast<Index>(leading[o]); };
+    struct Element {
+      V parameter, gradient, first, second;
+    };
+    for_each_pair(
+        thread, args.n, args.columns.count,
+        [&](Index i, Index c) {
+          return Element{get(static_cast<T const*>(p) + at(0, i, c)), get(g + at(1, i, c)),
+                         get(static_cast<U const*>(m) + at(2, i, c)),
+                         get(static_cast<U const*>(v) + at(3, i, c))};
+        },
+        [&](Index i, Index c, Element e) {
+          if (factor != nullptr) e.gradient = scale * e.gradient;
+          put(p + at(0, i, c), element.step(e.parameter, e.gradient, e.first, e.second));
+          put(m + at(2, i, c), e.first);
+          put(v + at(3, i, c), e.second);
+        });
   }
 };
 

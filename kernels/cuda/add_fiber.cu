@@ -13,7 +13,7 @@ template <class T> struct AddFiber {
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
     AddFiber const kernel{DeviceCall<ops::AddFiber>(from)};
     auto const& args = kernel.call.arguments.args;
-    return launch_over(args.m * args.k * args.n, threads, stream, kernel);
+    return launch_loop(args.m * args.k * args.n, stream, kernel);
   }
   NNTILE_DEVICE void operator()(Thread& thread) const {
     using Operand = ops::AddFiber::Operand;
@@ -23,11 +23,14 @@ template <class T> struct AddFiber {
     T const* const f = buffers.template at<T const>(Operand::f);  // [k]
     T* const z = buffers.template at<T>(Operand::z);              // [m, k, n]
     Vec<compute_t<T>> const alpha(args.alpha);
-    for_each_pair(thread, args.m, args.k * args.n, [&](Index i, Index at) {
-      Index const k = at % args.k, j = at / args.k;
-      put(z + i + k * args.z.k + j * args.z.j,
-          fma(alpha, get(f + k), get(x + i + k * args.x.k + j * args.x.j)));
-    });
+    for_each_triple(
+        thread, args.m, args.k, args.n,
+        [&](Index i, Index k, Index j) {
+          return fma(alpha, get(f + k), get(x + i + k * args.x.k + j * args.x.j));
+        },
+        [&](Index i, Index k, Index j, auto value) {
+          put(z + i + k * args.z.k + j * args.z.j, value);
+        });
   }
 };
 

@@ -42,9 +42,9 @@ NNTILE_DEVICE Best<V> first_largest(Team<size> const& team, Index n, Index begin
                                 team.thread().exchange(best.where, half)});
   V values[Team<size>::sixteens];
   int count = 0;
-  team.gather(best.value, Team<size>::sixteens, [&](V other) { values[count++] = other; });
+  team.gather(best.value, [&](V other) { values[count++] = other; });
   count = 0;
-  team.gather(best.where, Team<size>::sixteens,
+  team.gather(best.where,
               [&](Index where) { best = merged(best, Best<V>{values[count++], where}); });
   return best;
 }

@@ -13,18 +13,19 @@ template <class To, class From> struct Cast {
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
     Cast const kernel{DeviceCall<ops::Cast>(from)};
     auto const& args = kernel.call.arguments.args;
-    return launch_over(args.n * static_cast<Index>(args.columns.count), threads, stream, kernel);
+    return launch_loop(args.n * static_cast<Index>(args.columns.count), stream, kernel);
   }
   NNTILE_DEVICE void operator()(Thread& thread) const {
     auto const& args = call.args();
     auto const buffers = call.buffers();
     From const* const x = buffers.template at<From const>(ops::Cast::Operand::x);
     To* const y = buffers.template at<To>(ops::Cast::Operand::y);
-    for_each_pair(thread, args.n, args.columns.count, [&](Index i, Index c) {
-      Index const of_x = static_cast<Index>(args.columns.leading[0]);
-      Index const of_y = static_cast<Index>(args.columns.leading[1]);
-      y[i + c * of_y] = nntile::detail::convert<To>(x[i + c * of_x]);
-    });
+    Index const of_x = static_cast<Index>(args.columns.leading[0]);
+    Index const of_y = static_cast<Index>(args.columns.leading[1]);
+    for_each_pair(
+        thread, args.n, args.columns.count,
+        [&](Index i, Index c) { return nntile::detail::convert<To>(x[i + c * of_x]); },
+        [&](Index i, Index c, To value) { y[i + c * of_y] = value; });
   }
 };
 

@@ -95,12 +95,15 @@ template <class T, class Label> struct CrossEntropyBackward {
           w = static_cast<V>(__builtin_nan(""));
         Vec<V> const shift = Vec<V>::raw(buffers.template at<V const>(Operand::max)[i]);
         Vec<V> const factor = Vec<V>::raw(w / buffers.template at<V const>(Operand::sum)[i]);
-        team.for_each(args.v, [&](Index p) {
-          Vec<V> value(0);
-          if (!ignored) value = exp_of_shifted(get(x + p) - shift) * factor;
-          if (!ignored && args.v_begin + p == label) value -= Vec<V>::raw(w);
-          update(dx + p, args.beta, value);
-        });
+        team.for_each(
+            args.v,
+            [&](Index p) {
+              Vec<V> value(0);
+              if (!ignored) value = exp_of_shifted(get(x + p) - shift) * factor;
+              if (!ignored && args.v_begin + p == label) value -= Vec<V>::raw(w);
+              return updated_at(static_cast<T const*>(dx) + p, args.beta, value);
+            },
+            [&](Index p, auto value) { put(dx + p, value); });
       });
     }
   };

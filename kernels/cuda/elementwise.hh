@@ -15,22 +15,30 @@ template <class Op> struct ElementwiseKernel {
     static Status enqueue(KernelCall const& from, void* stream) noexcept {
       Body const kernel{DeviceCall<Op>(from)};
       auto const& args = kernel.call.arguments.args;
-      return launch_over(args.n * static_cast<Index>(args.columns.count), threads, stream, kernel);
+      return launch_loop(args.n * static_cast<Index>(args.columns.count), stream, kernel);
     }
     NNTILE_DEVICE void operator()(Thread& thread) const {
       auto const& args = call.args();
       auto const buffers = call.buffers();
-      for_each_pair(thread, args.n, args.columns.count, [&](Index i, Index c) {
-        T* const out = Op::template column<T>(args, buffers, Op::operands.size() - 1, c) + i;
-        auto const value = [&]<std::size_t... o>(std::index_sequence<o...>) {
-          return Op::apply(args.attrs,
-                           get(Op::template column<T const>(args, buffers, o, c) + i)...);
-        }(std::make_index_sequence<Op::operands.size() - 1>{});
-        if constexpr (Op::updates())
-          update(out, args.attrs.beta, value);
-        else
-          put(out, value);
-      });
+      auto const at = [&]<class U>(U*, std::size_t position, Index i, Index c) {
+        return Op::template column<U>(args, buffers, position, c) + i;
+      };
+      constexpr std::size_t last = Op::operands.size() - 1;
+      for_each_pair(
+          thread, args.n, args.columns.count,
+          [&](Index i, Index c) {
+            constexpr T const* in = nullptr;
+            auto const value = [&]<std::size_t... o>(std::index_sequence<o...>) {
+              return Op::apply(args.attrs, get(at(in, o, i, c))...);
+            }(std::make_index_sequence<last>{});
+            if constexpr (Op::updates())
+              return updated_at(at(in, last, i, c), args.attrs.beta, value);
+            else
+              return value;
+          },
+          [&](Index i, Index c, auto value) {
+            put(at(static_cast<T*>(nullptr), last, i, c), value);
+          });
     }
   };
 };

@@ -28,7 +28,9 @@ template <class T, class Position> struct Embedding {
         Index const v = index[i] - args.v_begin;
         bool const outside = index[i] < 0 || index[i] >= args.whole_v;
         if (v >= 0 && v < args.v)
-          team.for_each(args.e, [&](Index e) { out[e] = table[e + v * args.ld_table]; });
+          team.for_each(
+              args.e, [&](Index e) { return table[e + v * args.ld_table]; },
+              [&](Index e, T value) { out[e] = value; });
         else if (args.first)
           team.for_each(args.e, [&](Index e) {
             put(out + e, Vec<compute_t<T>>(outside ? __builtin_nan("") : 0));

@@ -13,7 +13,7 @@ template <class T> struct Fill {
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
     Fill const kernel{DeviceCall<ops::Fill>(from)};
     auto const& args = kernel.call.arguments.args;
-    return launch_over(args.n * static_cast<Index>(args.columns.count), threads, stream, kernel);
+    return launch_loop(args.n * static_cast<Index>(args.columns.count), stream, kernel);
   }
   NNTILE_DEVICE void operator()(Thread& thread) const {
     auto const& args = call.args();

@@ -76,7 +76,7 @@ template <class T> struct ScaleBy {
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
     ScaleBy const kernel{DeviceCall<ops::ScaleBy>(from)};
     auto const& args = kernel.call.arguments.args;
-    return launch_over(args.n * static_cast<Index>(args.columns.count), threads, stream, kernel);
+    return launch_loop(args.n * static_cast<Index>(args.columns.count), stream, kernel);
   }
   NNTILE_DEVICE void operator()(Thread& thread) const {
     using Operand = ops::ScaleBy::Operand;
@@ -84,10 +84,13 @@ template <class T> struct ScaleBy {
     Vec<compute_t<T>> const factor(
         static_cast<double>(*call.buffers().template at<float const>(Operand::s)));
     T* const x = call.buffers().template at<T>(Operand::x);  // [n]
-    for_each_pair(thread, args.n, args.columns.count, [&](Index i, Index c) {
-      T* const at = x + i + c * static_cast<Index>(args.columns.leading[0]);
-      put(at, factor * get(static_cast<T const*>(at)));
-    });
+    auto const at = [&](Index i, Index c) {
+      return x + i + c * static_cast<Index>(args.columns.leading[0]);
+    };
+    for_each_pair(
+        thread, args.n, args.columns.count,
+        [&](Index i, Index c) { return factor * get(static_cast<T const*>(at(i, c))); },
+        [&](Index i, Index c, auto value) { put(at(i, c), value); });
   }
 };
 

@@ -38,6 +38,15 @@ inline constexpr int loop_threads = 256;
 /// Blocks that fill any device several times over; their threads take several elements each.
 inline constexpr Index most_blocks = 4096;
 
+/// Elements whose operands a thread reads before it writes the first of them: what is under way of
+/// memory decides how fast it is.
+inline constexpr int elements_ahead = 4;
+
+/// Elements of a thread of a loop over so many: several, once there are enough threads.
+inline constexpr Index elements_a_thread(Index n) {
+  return n < Index{1} << 19 ? 1 : elements_ahead;
+}
+
 /// Enqueues a kernel, none for an empty result.
 template <class Kernel>
 Status launch_over(Index items, Index items_a_block, void* stream, Kernel const& kernel,
@@ -46,31 +55,100 @@ Status launch_over(Index items, Index items_a_block, void* stream, Kernel const&
   Index const blocks = (items + items_a_block - 1) / items_a_block;
   return launch({blocks < most_blocks ? blocks : most_blocks, shared}, stream, kernel);
 }
-
-/// body(i) for this thread's share of i < n.
-template <class Body> NNTILE_DEVICE void for_each(Thread const& thread, Index n, Body body) {
-  Index const step = thread.blocks() * loop_threads;
-  for (Index i = thread.block() * loop_threads + thread.rank(); i < n; i += step) body(i);
+/// Enqueues a kernel of for_each over n elements.
+template <class Kernel>
+Status launch_loop(Index n, void* stream, Kernel const& kernel, std::size_t shared = 0) noexcept {
+  return launch_over(n, loop_threads * elements_a_thread(n), stream, kernel, shared);
 }
 
+/// body(i) for i = first, first + step, ... < n.
+template <class Body>
+NNTILE_DEVICE void for_each_from(Index first, Index step, Index n, Body body) {
+  for (Index i = first; i < n; i += step) body(i);
+}
+/// write(i, read(i)) likewise. What is written at i nothing reads at another.
+template <class Read, class Write>
+NNTILE_DEVICE void for_each_from(Index first, Index step, Index n, Read read, Write write) {
+  Index i = first;
+  for (; i + (elements_ahead - 1) * step < n; i += elements_ahead * step) {
+    decltype(read(i)) values[elements_ahead];
+    NNTILE_UNROLL()
+    for (int k = 0; k < elements_ahead; ++k) values[k] = read(i + k * step);
+    NNTILE_UNROLL()
+    for (int k = 0; k < elements_ahead; ++k) write(i + k * step, values[k]);
+  }
+  for (; i < n; i += step) write(i, read(i));
+}
+
+/// The same over this thread's share of i < n.
+template <class... Bodies>
+NNTILE_DEVICE void for_each(Thread const& thread, Index n, Bodies... bodies) {
+  for_each_from(thread.block() * loop_threads + thread.rank(), thread.blocks() * loop_threads, n,
+                bodies...);
+}
+
+/// Of the element `at` of [m, n], the first index fastest, both indices.
+struct Pair {
+  Index i, j;
+  NNTILE_DEVICE Pair(Index at, Index m, Index n) {
+    if (n == 1) {
+      i = at, j = 0;
+    } else if ((at | m) >> 32 == 0) {  // a device divides 64 bits by many instructions
+      j = static_cast<std::uint32_t>(at) / static_cast<std::uint32_t>(m);
+      i = at - j * m;
+    } else {
+      j = at / m;
+      i = at - j * m;
+    }
+  }
+};
 /// body(i, j) for this thread's share of i < m and j < n, the first index fastest.
 template <class Body>
 NNTILE_DEVICE void for_each_pair(Thread const& thread, Index m, Index n, Body body) {
   for_each(thread, m * n, [&](Index at) {
-    if (n == 1)
-      body(at, Index{0});
-    else
-      body(at % m, at / m);
+    Pair const p(at, m, n);
+    body(p.i, p.j);
   });
+}
+/// write(i, j, read(i, j)) likewise.
+template <class Read, class Write>
+NNTILE_DEVICE void for_each_pair(Thread const& thread, Index m, Index n, Read read, Write write) {
+  for_each(
+      thread, m * n,
+      [&](Index at) {
+        Pair const p(at, m, n);
+        return read(p.i, p.j);
+      },
+      [&](Index at, auto const& value) {
+        Pair const p(at, m, n);
+        write(p.i, p.j, value);
+      });
 }
 
 /// One element as what is computed with, and back with one rounding.
 template <class T> NNTILE_DEVICE Vec<compute_t<T>> get(T const* p) { return load(p, All{}); }
 template <class T> NNTILE_DEVICE void put(T* p, Vec<compute_t<T>> value) { store(p, value, All{}); }
 
-/// Stores a result: `value`, or fma(beta, before, value) where beta is not 0.
-template <class T> NNTILE_DEVICE void update(T* p, double beta, Vec<compute_t<T>> value) {
-  put(p, updated_by(beta, [=] { return get(static_cast<T const*>(p)); }, value));
+/// write(i, k, j, read(i, k, j)) for this thread's share of [m, k, n].
+template <class Read, class Write>
+NNTILE_DEVICE void for_each_triple(Thread const& thread, Index m, Index k, Index n, Read read,
+                                   Write write) {
+  for_each(
+      thread, m * k * n,
+      [&](Index at) {
+        Pair const outer(at, m, k * n), inner(outer.j, k, n);
+        return read(outer.i, inner.i, inner.j);
+      },
+      [&](Index at, auto const& value) {
+        Pair const outer(at, m, k * n), inner(outer.j, k, n);
+        write(outer.i, inner.i, inner.j, value);
+      });
+}
+
+/// `value`, or fma(beta, before, value) where beta is not 0.
+template <class T>
+NNTILE_DEVICE Vec<compute_t<T>> updated_at(T const* before, double beta, Vec<compute_t<T>> value) {
+  return updated_by(beta, [=] { return get(before); }, value);
 }
 
 }  // namespace nntile::kernels::cuda

@@ -51,9 +51,10 @@ template <class T> struct LayerNorm {
         }
         if (!all && args.phase == 1) return;
         T* const y = buffers.template at<T>(Operand::y) + i * args.ldy;
-        team.for_each(args.e, [&](Index e) {
-          put(y + e, fma((get(x + e) - mean) * rstd, get(gamma + e), get(beta + e)));
-        });
+        team.for_each(
+            args.e,
+            [&](Index e) { return fma((get(x + e) - mean) * rstd, get(gamma + e), get(beta + e)); },
+            [&](Index e, auto value) { put(y + e, value); });
       });
     }
   };
@@ -102,9 +103,13 @@ template <class T> struct LayerNormBackward {
         }
         Vec<V> const mean1 = Vec<V>::raw(c1) / count, mean2 = Vec<V>::raw(c2) / count;
         T* const dx = buffers.template at<T>(Operand::dx) + i * args.lddx;
-        team.for_each(args.e, [&](Index e) {
-          update(dx + e, args.beta, rstd * (g(e) - fma(xhat(e), mean2, mean1)));
-        });
+        team.for_each(
+            args.e,
+            [&](Index e) {
+              return updated_at(static_cast<T const*>(dx) + e, args.beta,
+                                rstd * (g(e) - fma(xhat(e), mean2, mean1)));
+            },
+            [&](Index e, auto value) { put(dx + e, value); });
       });
     }
   };
@@ -144,6 +149,7 @@ template <class T> struct LayerNormWeightBackward {
       Index const to_gamma = j * args.ld_dgamma + e, to_beta = j * args.ld_dbeta + e;
       Vec<V> by_gamma = Vec<V>::raw(dgamma.start(to_gamma));
       Vec<V> by_beta = Vec<V>::raw(dbeta.start(to_beta));
+      NNTILE_UNROLL(8)
       for (Index s = 0; s < args.s; ++s) {
         Vec<V> const slope = get(dy + (token + s) * args.lddy + e);
         Vec<V> const centred =

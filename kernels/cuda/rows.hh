@@ -13,6 +13,9 @@ inline constexpr int canonical_lanes = 16;
 inline constexpr int row_threads = 128;
 inline constexpr Index long_row = 1024;
 
+/// Canonical blocks that each sixteen threads read before they sum one.
+inline constexpr int strides_ahead = 4;
+
 /// The threads that work on a row together: a warp, or all of a block.
 template <int size> class Team {
  public:
@@ -20,9 +23,9 @@ template <int size> class Team {
   static constexpr int lanes = size;
   static constexpr int teams_a_block = row_threads / size;
   static constexpr int sixteens = size / canonical_lanes;
-  /// Of a block's shared memory: a double for each sixteen of its threads.
+  /// Of a block's shared memory: doubles for each sixteen of its threads.
   static constexpr std::size_t shared_bytes =
-      size == warp_size ? 0 : (row_threads / canonical_lanes) * sizeof(double);
+      size == warp_size ? 0 : strides_ahead * sixteens * sizeof(double);
 
   NNTILE_DEVICE explicit Team(Thread& thread) : thread_(thread) {}
 
@@ -35,25 +38,37 @@ template <int size> class Team {
     for (Index row = thread_.block() * teams_a_block + thread_.rank() / size; row < n; row += step)
       body(row);
   }
-  /// body(i) for each element i < n of a row that is this thread's.
-  template <class Body> NNTILE_DEVICE void for_each(Index n, Body body) const {
-    for (Index i = rank(); i < n; i += size) body(i);
+  /// body(i), or write(i, read(i)), for each element i < n of a row that is this thread's.
+  template <class... Bodies> NNTILE_DEVICE void for_each(Index n, Bodies... bodies) const {
+    for_each_from(rank(), size, n, bodies...);
   }
 
-  /// use(h, value) in every thread, for each sixteen h < count in turn: what its first lane has.
-  template <class T, class Use> NNTILE_DEVICE void gather(T value, int count, Use use) const {
+  /// use(value) in every thread: what the first lane of each sixteen has, the first value of all in
+  /// turn, then the second; `count` values in all.
+  template <class T, int several, class Use>
+  NNTILE_DEVICE void gather(T const (&values)[several], int count, Use use) const {
     if constexpr (size == warp_size) {
-      for (int h = 0; h < sixteens; ++h) {
-        T const other = thread_.from(value, h * canonical_lanes);
-        if (h < count) use(other);
+      NNTILE_UNROLL()
+      for (int at = 0; at < several * sixteens; ++at) {
+        T const other = thread_.from(values[at / sixteens], at % sixteens * canonical_lanes);
+        if (at < count) use(other);
       }
     } else {
-      Shared<T> const all = thread_.template shared<T>(0, sixteens);
-      if (rank() % canonical_lanes == 0) all[rank() / canonical_lanes] = value;
+      static_assert(several <= strides_ahead);
+      Shared<T> const all = thread_.template shared<T>(0, several * sixteens);
+      if (rank() % canonical_lanes == 0) {
+        NNTILE_UNROLL()
+        for (int each = 0; each < several; ++each)
+          all[each * sixteens + rank() / canonical_lanes] = values[each];
+      }
       thread_.sync();
-      for (int h = 0; h < count; ++h) use(static_cast<T>(all[h]));
+      for (int at = 0; at < count; ++at) use(static_cast<T>(all[at]));
       thread_.sync();
     }
+  }
+  template <class T, class Use> NNTILE_DEVICE void gather(T value, Use use) const {
+    T const values[] = {value};
+    gather(values, sixteens, use);
   }
 
  private:
@@ -65,24 +80,31 @@ template <int size> class Team {
 template <class T, int size, class Term>
 NNTILE_DEVICE T canonical_sum(Team<size> const& team, Index n, T start, Term term) {
   constexpr Index stride = canonical_block * Team<size>::sixteens;
+  constexpr int most = strides_ahead * Team<size>::sixteens;
   int const lane = team.rank() % canonical_lanes;
+  Index own = team.rank() / canonical_lanes * canonical_block + lane;
   T sum = start;
-  for (Index begin = 0; begin < n; begin += stride) {
-    Index const own = begin + team.rank() / canonical_lanes * canonical_block;
-    Vec<T> value(0);
-    if (own + canonical_block <= n) {
-      value = term(own + lane);
-      for (int t = 1; t < 4; ++t) value += term(own + t * canonical_lanes + lane);
-    } else {
-      for (int t = 0; t < 4; ++t)
-        if (Index const at = own + t * canonical_lanes + lane; at < n) value += term(at);
+  for (Index begin = 0; begin < n; begin += strides_ahead * stride) {
+    T blocks[strides_ahead];
+    bool const whole = begin + strides_ahead * stride <= n;
+    NNTILE_UNROLL()
+    for (int each = 0; each < strides_ahead; ++each, own += stride) {
+      Vec<T> value(0);
+      if (whole || own - lane + canonical_block <= n) {
+        value = term(own);
+        for (int t = 1; t < 4; ++t) value += term(own + t * canonical_lanes);
+      } else {
+        for (int t = 0; t < 4; ++t)
+          if (Index const at = own + t * canonical_lanes; at < n) value += term(at);
+      }
+      blocks[each] = value.v;
     }
-    T block = value.v;
-    for (int half = canonical_lanes / 2; half > 0; half /= 2)
-      block += team.thread().exchange(block, half);
+    NNTILE_UNROLL()
+    for (int half = canonical_lanes / 2; half > 0; half /= 2) NNTILE_UNROLL()
+    for (int each = 0; each < strides_ahead; ++each)
+      blocks[each] += team.thread().exchange(blocks[each], half);
     Index const left = (n - begin + canonical_block - 1) / canonical_block;
-    int const blocks = left < Team<size>::sixteens ? static_cast<int>(left) : Team<size>::sixteens;
-    team.gather(block, blocks, [&](T part) { sum += part; });
+    team.gather(blocks, left < most ? static_cast<int>(left) : most, [&](T part) { sum += part; });
   }
   return sum;
 }
@@ -93,6 +115,7 @@ template <class T, int size, class Term>
 NNTILE_DEVICE T canonical_max(Team<size> const& team, Index n, T start, Term term) {
   auto const larger = [](T a, T b) { return b > a || b != b ? b : a; };
   T best = start;
+  NNTILE_UNROLL(8)
   for (Index i = team.rank(); i < n; i += size)
     best = best != best ? best : larger(best, term(i).v);
   for (int half = canonical_lanes / 2; half > 0; half /= 2) {
@@ -100,8 +123,7 @@ NNTILE_DEVICE T canonical_max(Team<size> const& team, Index n, T start, Term ter
     best = best != best ? best : larger(best, other);
   }
   T top = best;
-  team.gather(best, Team<size>::sixteens,
-              [&](T part) { top = top != top ? top : larger(top, part); });
+  team.gather(best, [&](T part) { top = top != top ? top : larger(top, part); });
   return top + T(0);
 }
 

@@ -74,7 +74,7 @@ template <class T, int size> class Column {
     for (int half = canonical_lanes / 2; half > 0; half /= 2)
       sum += team_.thread().exchange(sum, half);
     Word all = 0;
-    team_.gather(sum, Team<size>::sixteens, [&](Word part) { all += part; });
+    team_.gather(sum, [&](Word part) { all += part; });
     return all;
   }
 

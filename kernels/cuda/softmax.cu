@@ -43,7 +43,9 @@ template <class T> struct Softmax {
         }
         Vec<V> const factor = Vec<V>(1) / Vec<V>::raw(sum);
         T* const y = results + i * args.ldy;
-        team.for_each(args.v, [&](Index p) { put(y + p, power(p) * factor); });
+        team.for_each(
+            args.v, [&](Index p) { return power(p) * factor; },
+            [&](Index p, auto value) { put(y + p, value); });
       });
     }
   };
@@ -81,9 +83,13 @@ template <class T> struct SoftmaxBackward {
           return;
         }
         T* const dx = buffers.template at<T>(Operand::dx) + i * args.lddx;
-        team.for_each(args.v, [&](Index p) {
-          update(dx + p, args.beta, get(y + p) * (get(dy + p) - Vec<V>::raw(dot)));
-        });
+        team.for_each(
+            args.v,
+            [&](Index p) {
+              return updated_at(static_cast<T const*>(dx) + p, args.beta,
+                                get(y + p) * (get(dy + p) - Vec<V>::raw(dot)));
+            },
+            [&](Index p, auto value) { put(dx + p, value); });
       });
     }
   };

@@ -66,6 +66,7 @@ template <class T> struct SumSlice {
         Index const slab = j * args.whole.j + i;
         Index const to = j * args.part + i;
         Vec<V> sum = Vec<V>::raw(y.start(to));
+        NNTILE_UNROLL(8)
         for (Index k = 0; k < args.k; ++k)
           sum = fma(from.alpha, get(from.x + slab + k * args.whole.k), sum);
         y.put(to, sum.v);
@@ -89,7 +90,7 @@ template <class T> struct BroadcastSlice {
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
     BroadcastSlice const kernel{DeviceCall<ops::BroadcastSlice>(from)};
     auto const& args = kernel.call.arguments.args;
-    return launch_over(args.m * args.k * args.n, threads, stream, kernel);
+    return launch_loop(args.m * args.k * args.n, stream, kernel);
   }
   NNTILE_DEVICE void operator()(Thread& thread) const {
     using Operand = ops::BroadcastSlice::Operand;
@@ -99,11 +100,16 @@ template <class T> struct BroadcastSlice {
     T* const z = buffers.template at<T>(Operand::z);              // [m, k, n]
     Vec<V> const alpha(
         ops::slice_factor(args.alpha, buffers.template at<double const>(Operand::divisor)));
-    for_each_pair(thread, args.m, args.k * args.n, [&](Index i, Index at) {
-      Index const k = at % args.k, j = at / args.k;
-      update(z + i + k * args.whole.k + j * args.whole.j, args.beta,
-             alpha * get(s + i + j * args.part));
-    });
+    auto const at = [&](Index i, Index k, Index j) {
+      return z + i + k * args.whole.k + j * args.whole.j;
+    };
+    for_each_triple(
+        thread, args.m, args.k, args.n,
+        [&](Index i, Index k, Index j) {
+          return updated_at(static_cast<T const*>(at(i, k, j)), args.beta,
+                            alpha * get(s + i + j * args.part));
+        },
+        [&](Index i, Index k, Index j, auto value) { put(at(i, k, j), value); });
   }
 };
 

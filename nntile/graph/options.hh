@@ -78,7 +78,7 @@ enum class PipelineSchedule : std::uint8_t { layer_by_layer, one_forward_one_bac
 /// gets what its inner axes leave.
 struct PlanOptions {
   /// Searches multiples of 64 whose square of floats fits the L2 cache for the shortest simulated
-  /// makespan; axes are cut evenly.
+  /// makespan; axes are cut evenly. On devices 0, where that fits: one task fills a device.
   static constexpr Index automatic = -1;
 
   Index tile = automatic;

@@ -35,7 +35,7 @@ def main():
     programs = {line.split()[0] for line in lines if line.startswith('  ')}
     need([line for line in lines if line in stages] == stages, 'a dry run goes through all stages')
     need(str(build / 'examples/gpt2') in programs, 'it prints their commands')
-    here = {str(build / name) for name in ('tests/cuda/test_cuda', 'bench/bench_device_gemm')}
+    here = {str(build / name) for name in ('tests/cuda/test_cuda', 'bench/bench_device_gemm', 'bench/bench_device_ops')}
     need(lost == {path for path in here if not pathlib.Path(path).exists()} and (status != 0) == bool(lost),
          f'it says which programs are not there: {lost}')
 
