@@ -69,7 +69,8 @@ class OneOp {
   template <class Stored> static void fill(TensorStore<CudaRing>& store, Stored& stored) {
     auto const count = static_cast<std::size_t>(element_count(stored.spec.tiling.shape()));
     std::vector<std::byte> bytes(count * size_of(stored.spec.dtype));
-    for (std::size_t i = 0; i < count; ++i) {
+    std::size_t const drawn = std::min<std::size_t>(count, 1 << 20);  // and repeated
+    for (std::size_t i = 0; i < drawn; ++i) {
       std::uint64_t const bits = mix_bits(i);
       auto const set = [&](auto value) {
         std::memcpy(bytes.data() + i * sizeof value, &value, sizeof value);
@@ -85,6 +86,9 @@ class OneOp {
           set(static_cast<float>(bits >> 40) * 0x1p-23f - 1);
       }
     }
+    std::size_t const known = drawn * size_of(stored.spec.dtype);
+    for (std::size_t at = known; at < bytes.size(); at += known)
+      std::memcpy(bytes.data() + at, bytes.data(), std::min(known, bytes.size() - at));
     store.write_bytes(stored, bytes.data());
   }
 

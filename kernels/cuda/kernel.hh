@@ -35,6 +35,8 @@ template <class Op> struct DeviceCall {
 
 /// Threads of a block whose work needs no others.
 inline constexpr int loop_threads = 256;
+/// The same where each thread goes through much: few of them, on as many multiprocessors as can be.
+inline constexpr int column_threads = 64;
 /// Blocks that fill any device several times over; their threads take several elements each.
 inline constexpr Index most_blocks = 4096;
 
@@ -61,30 +63,44 @@ Status launch_loop(Index n, void* stream, Kernel const& kernel, std::size_t shar
   return launch_over(n, loop_threads * elements_a_thread(n), stream, kernel, shared);
 }
 
-/// body(i) for i = first, first + step, ... < n.
-template <class Body>
-NNTILE_DEVICE void for_each_from(Index first, Index step, Index n, Body body) {
-  for (Index i = first; i < n; i += step) body(i);
-}
-/// write(i, read(i)) likewise. What is written at i nothing reads at another.
-template <class Read, class Write>
-NNTILE_DEVICE void for_each_from(Index first, Index step, Index n, Read read, Write write) {
-  Index i = first;
-  for (; i + (elements_ahead - 1) * step < n; i += elements_ahead * step) {
-    decltype(read(i)) values[elements_ahead];
-    NNTILE_UNROLL()
-    for (int k = 0; k < elements_ahead; ++k) values[k] = read(i + k * step);
-    NNTILE_UNROLL()
-    for (int k = 0; k < elements_ahead; ++k) write(i + k * step, values[k]);
+/// A function of an index from `begin` on.
+template <class Body> struct Shifted {
+  Index begin;
+  Body const& body;
+  template <class... Values> NNTILE_DEVICE auto operator()(Index i, Values const&... values) const {
+    return body(begin + i, values...);
   }
-  for (; i < n; i += step) write(i, read(i));
+};
+template <class Body> NNTILE_DEVICE Shifted<Body> shifted(Index begin, Body const& body) {
+  return {begin, body};
 }
 
-/// The same over this thread's share of i < n.
-template <class... Bodies>
+/// body(i) for i < n that thread `rank` of `size` has, which take turns; write(i, read(i))
+/// likewise. What is written at i nothing reads at another.
+template <class Body> NNTILE_DEVICE void for_each_of(Index rank, Index size, Index n, Body body) {
+  for (Index i = rank; i < n; i += size) body(i);
+}
+template <class Read, class Write>
+NNTILE_DEVICE void for_each_of(Index rank, Index size, Index n, Read read, Write write) {
+  Index i = rank;
+  for (; i + (elements_ahead - 1) * size < n; i += elements_ahead * size) {
+    decltype(read(i)) values[elements_ahead];
+    NNTILE_UNROLL()
+    for (int k = 0; k < elements_ahead; ++k) values[k] = read(i + k * size);
+    NNTILE_UNROLL()
+    for (int k = 0; k < elements_ahead; ++k) write(i + k * size, values[k]);
+  }
+  for (; i < n; i += size) write(i, read(i));
+}
+
+/// The same over this thread's share of i < n. Blocks of `threads` have runs of elements, each of
+/// them enough for `elements_ahead` a thread where a thread reads ahead.
+template <int threads = loop_threads, class... Bodies>
 NNTILE_DEVICE void for_each(Thread const& thread, Index n, Bodies... bodies) {
-  for_each_from(thread.block() * loop_threads + thread.rank(), thread.blocks() * loop_threads, n,
-                bodies...);
+  Index const run = threads * (sizeof...(Bodies) > 1 ? elements_a_thread(n) : 1);
+  for (Index begin = thread.block() * run; begin < n; begin += thread.blocks() * run)
+    for_each_of(thread.rank(), threads, n - begin < run ? n - begin : run,
+                shifted(begin, bodies)...);
 }
 
 /// Of the element `at` of [m, n], the first index fastest, both indices.
@@ -103,9 +119,9 @@ struct Pair {
   }
 };
 /// body(i, j) for this thread's share of i < m and j < n, the first index fastest.
-template <class Body>
+template <int threads = loop_threads, class Body>
 NNTILE_DEVICE void for_each_pair(Thread const& thread, Index m, Index n, Body body) {
-  for_each(thread, m * n, [&](Index at) {
+  for_each<threads>(thread, m * n, [&](Index at) {
     Pair const p(at, m, n);
     body(p.i, p.j);
   });

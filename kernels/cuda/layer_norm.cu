@@ -11,7 +11,7 @@ namespace {
 template <class T> struct LayerNorm {
   using V = compute_t<T>;
 
-  template <int size> struct Kernel {
+  template <int size, bool held> struct Kernel {
     static constexpr int threads = row_threads;
     DeviceCall<ops::LayerNorm> call;
     explicit Kernel(KernelCall const& from) : call(from) {}
@@ -30,18 +30,20 @@ template <class T> struct LayerNorm {
       Team<size> const team(thread);
       team.for_each_row(args.n, [&](Index i) {
         T const* const x = buffers.template at<T>(Operand::x) + i * args.ldx + args.skipped;
+        auto const read = [&](Index e) { return get(x + e); };
+        Row<size, held, decltype(read)> const row(team, args.e, read);
         Vec<V> mean = Vec<V>::raw(all || args.phase == 0 ? V(0) : means[i]);
         if (all || args.phase == 0) {
-          V const sum = canonical_sum<V>(team, args.e, chain.start(means, i),
-                                         [&](Index e) { return get(x + e); });
+          V const sum =
+              row.template sum<V>(chain.start(means, i), [](Index, Vec<V> of) { return of; });
           mean = chain.last ? Vec<V>::raw(sum) / count : Vec<V>::raw(sum);
           if (team.rank() == 0) means[i] = mean.v;
         }
         if (!all && args.phase == 0) return;
         Vec<V> rstd = Vec<V>::raw(all || args.phase == 1 ? V(0) : rstds[i]);
         if (all || args.phase == 1) {
-          V const sum = canonical_sum<V>(team, args.e, chain.start(rstds, i), [&](Index e) {
-            auto const centred = get(x + e) - mean;
+          V const sum = row.template sum<V>(chain.start(rstds, i), [&](Index, Vec<V> of) {
+            auto const centred = of - mean;
             return centred * centred;
           });
           rstd = chain.last ? Vec<V>(1) / sqrt(Vec<V>::raw(sum) / count +
@@ -51,24 +53,25 @@ template <class T> struct LayerNorm {
         }
         if (!all && args.phase == 1) return;
         T* const y = buffers.template at<T>(Operand::y) + i * args.ldy;
-        team.for_each(
-            args.e,
-            [&](Index e) { return fma((get(x + e) - mean) * rstd, get(gamma + e), get(beta + e)); },
-            [&](Index e, auto value) { put(y + e, value); });
+        row.for_each(
+            [&](Index e, Vec<V> of) {
+              return fma((of - mean) * rstd, get(gamma + e), get(beta + e));
+            },
+            [&](Index e, Vec<V> value) { put(y + e, value); });
       });
     }
   };
 
   static Status enqueue(KernelCall const& call, void* stream) noexcept {
     auto const args = arguments<ops::LayerNorm>(call);
-    return launch_over_rows<Kernel>(args.n, args.e, stream, call);
+    return launch_over_held_rows<Kernel>(args.n, args.e, stream, call);
   }
 };
 
 template <class T> struct LayerNormBackward {
   using V = compute_t<T>;
 
-  template <int size> struct Kernel {
+  template <int size, bool held> struct Kernel {
     static constexpr int threads = row_threads;
     DeviceCall<ops::LayerNormBackward> call;
     explicit Kernel(KernelCall const& from) : call(from) {}
@@ -88,12 +91,18 @@ template <class T> struct LayerNormBackward {
         T const* const dy = buffers.template at<T>(Operand::dy) + i * args.lddy + args.skipped;
         Vec<V> const mean = get(buffers.template at<V const>(Operand::mean) + i);
         Vec<V> const rstd = get(buffers.template at<V const>(Operand::rstd) + i);
-        auto const xhat = [&](Index e) { return (get(x + e) - mean) * rstd; };
-        auto const g = [&](Index e) { return get(dy + e) * get(gamma + e); };
+        struct Element {
+          Vec<V> x, dy;
+        };
+        auto const read = [&](Index e) { return Element{get(x + e), get(dy + e)}; };
+        Row<size, held, decltype(read)> const row(team, args.e, read);
+        auto const xhat = [&](Element const& of) { return (of.x - mean) * rstd; };
+        auto const g = [&](Index e, Element const& of) { return of.dy * get(gamma + e); };
         V c1 = chain.start(c1s, i), c2 = chain.start(c2s, i);
         if (args.phase != 1) {
-          c1 = canonical_sum<V>(team, args.e, c1, g);
-          c2 = canonical_sum<V>(team, args.e, c2, [&](Index e) { return g(e) * xhat(e); });
+          c1 = row.template sum<V>(c1, g);
+          c2 = row.template sum<V>(c2,
+                                   [&](Index e, Element const& of) { return g(e, of) * xhat(of); });
         }
         if (args.phase == 0) {
           if (team.rank() != 0) return;
@@ -103,26 +112,25 @@ template <class T> struct LayerNormBackward {
         }
         Vec<V> const mean1 = Vec<V>::raw(c1) / count, mean2 = Vec<V>::raw(c2) / count;
         T* const dx = buffers.template at<T>(Operand::dx) + i * args.lddx;
-        team.for_each(
-            args.e,
-            [&](Index e) {
+        row.for_each(
+            [&](Index e, Element const& of) {
               return updated_at(static_cast<T const*>(dx) + e, args.beta,
-                                rstd * (g(e) - fma(xhat(e), mean2, mean1)));
+                                rstd * (g(e, of) - fma(xhat(of), mean2, mean1)));
             },
-            [&](Index e, auto value) { put(dx + e, value); });
+            [&](Index e, Vec<V> value) { put(dx + e, value); });
       });
     }
   };
 
   static Status enqueue(KernelCall const& call, void* stream) noexcept {
     auto const args = arguments<ops::LayerNormBackward>(call);
-    return launch_over_rows<Kernel>(args.n, args.e, stream, call);
+    return launch_over_held_rows<Kernel>(args.n, args.e, stream, call);
   }
 };
 
 template <class T> struct LayerNormWeightBackward {
   using V = compute_t<T>;
-  static constexpr int threads = loop_threads;
+  static constexpr int threads = column_threads;
   DeviceCall<ops::LayerNormWeightBackward> call;
 
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
@@ -140,7 +148,7 @@ template <class T> struct LayerNormWeightBackward {
     };
     auto const dgamma = result(Operand::dgamma, Operand::carry_dgamma, args.beta_dgamma);
     auto const dbeta = result(Operand::dbeta, Operand::carry_dbeta, args.beta_dbeta);
-    for_each_pair(thread, args.e, args.n, [&](Index e, Index j) {
+    for_each_pair<threads>(thread, args.e, args.n, [&](Index e, Index j) {
       Index const token = j * (args.s + args.rest) + args.skipped;
       T const* const x = buffers.template at<T const>(Operand::x);
       T const* const dy = buffers.template at<T const>(Operand::dy);

@@ -3,6 +3,8 @@
 // Reductions along dimension 0 in the canonical order of kernels/cpu/reduce.hh, by the threads of a
 // warp or of a block: sixteen of them take a block of 64, its sixteen lanes.
 
+#include <utility>
+
 #include "kernels/cuda/kernel.hh"
 
 namespace nntile::kernels::cuda {
@@ -40,7 +42,7 @@ template <int size> class Team {
   }
   /// body(i), or write(i, read(i)), for each element i < n of a row that is this thread's.
   template <class... Bodies> NNTILE_DEVICE void for_each(Index n, Bodies... bodies) const {
-    for_each_from(rank(), size, n, bodies...);
+    for_each_of(rank(), size, n, bodies...);
   }
 
   /// use(value) in every thread: what the first lane of each sixteen has, the first value of all in
@@ -75,6 +77,27 @@ template <int size> class Team {
   Thread& thread_;
 };
 
+/// This thread's part of a canonical block: of(t) for four elements, the first of which is `first`.
+template <class T, class Of>
+NNTILE_DEVICE T part_of_block(Index first, Index lane, Index n, Of of) {
+  Vec<T> value(0);
+  if (first - lane + canonical_block <= n) {
+    value = of(0);
+    for (int t = 1; t < 4; ++t) value += of(t);
+  } else {
+    for (int t = 0; t < 4; ++t)
+      if (first + t * canonical_lanes < n) value += of(t);
+  }
+  return value.v;
+}
+/// The parts of several blocks, summed over the sixteen threads of each.
+template <class T, int several>
+NNTILE_DEVICE void sum_over_sixteens(Thread& thread, T (&blocks)[several]) {
+  NNTILE_UNROLL()
+  for (int half = canonical_lanes / 2; half > 0; half /= 2) NNTILE_UNROLL()
+  for (int each = 0; each < several; ++each) blocks[each] += thread.exchange(blocks[each], half);
+}
+
 /// start + the sum over i < n of term(i), the same in each thread of the team; the range begins at
 /// a canonical border. All threads of the team call it.
 template <class T, int size, class Term>
@@ -86,28 +109,78 @@ NNTILE_DEVICE T canonical_sum(Team<size> const& team, Index n, T start, Term ter
   T sum = start;
   for (Index begin = 0; begin < n; begin += strides_ahead * stride) {
     T blocks[strides_ahead];
-    bool const whole = begin + strides_ahead * stride <= n;
     NNTILE_UNROLL()
-    for (int each = 0; each < strides_ahead; ++each, own += stride) {
-      Vec<T> value(0);
-      if (whole || own - lane + canonical_block <= n) {
-        value = term(own);
-        for (int t = 1; t < 4; ++t) value += term(own + t * canonical_lanes);
-      } else {
-        for (int t = 0; t < 4; ++t)
-          if (Index const at = own + t * canonical_lanes; at < n) value += term(at);
-      }
-      blocks[each] = value.v;
-    }
-    NNTILE_UNROLL()
-    for (int half = canonical_lanes / 2; half > 0; half /= 2) NNTILE_UNROLL()
-    for (int each = 0; each < strides_ahead; ++each)
-      blocks[each] += team.thread().exchange(blocks[each], half);
+    for (int each = 0; each < strides_ahead; ++each, own += stride)
+      blocks[each] =
+          part_of_block<T>(own, lane, n, [&](int t) { return term(own + t * canonical_lanes); });
+    sum_over_sixteens(team.thread(), blocks);
     Index const left = (n - begin + canonical_block - 1) / canonical_block;
     team.gather(blocks, left < most ? static_cast<int>(left) : most, [&](T part) { sum += part; });
   }
   return sum;
 }
+
+/// A row of n elements, read(i) each, through which a team goes several times; `held`: in
+/// registers, where there are at most held_row<size>. All threads of the team make and sum it.
+template <int size> inline constexpr Index held_row = 8 * size;
+template <int size, bool held, class Read> class Row {
+ public:
+  using Value = decltype(std::declval<Read const&>()(Index{}));
+
+  NNTILE_DEVICE Row(Team<size> const& team, Index n, Read const& read)
+      : team_(team), n_(n), read_(read) {
+    if constexpr (held) {
+      NNTILE_UNROLL()
+      for (int slot = 0; slot < 4 * strides; ++slot)
+        if (Index const i = place(slot); i < n) values_[slot] = read(i);
+    }
+  }
+
+  /// canonical_sum of term(i, value of i).
+  template <class T, class Term> NNTILE_DEVICE T sum(T start, Term term) const {
+    if constexpr (!held) {
+      return canonical_sum<T>(team_, n_, start, [&](Index i) { return term(i, read_(i)); });
+    } else {
+      T blocks[strides];
+      NNTILE_UNROLL()
+      for (int each = 0; each < strides; ++each)
+        blocks[each] = part_of_block<T>(
+            place(4 * each), team_.rank() % canonical_lanes, n_,
+            [&](int t) { return term(place(4 * each + t), values_[4 * each + t]); });
+      sum_over_sixteens(team_.thread(), blocks);
+      T sum = start;
+      team_.gather(blocks, static_cast<int>((n_ + canonical_block - 1) / canonical_block),
+                   [&](T part) { sum += part; });
+      return sum;
+    }
+  }
+
+  /// write(i, make(i, value of i)) for each element that is this thread's.
+  template <class Make, class Write> NNTILE_DEVICE void for_each(Make make, Write write) const {
+    if constexpr (!held) {
+      team_.for_each(n_, [&](Index i) { return make(i, read_(i)); }, write);
+    } else {
+      NNTILE_UNROLL()
+      for (int slot = 0; slot < 4 * strides; ++slot)
+        if (Index const i = place(slot); i < n_) write(i, make(i, values_[slot]));
+    }
+  }
+
+ private:
+  static constexpr int strides =
+      static_cast<int>(held_row<size> / (canonical_block * Team<size>::sixteens));
+
+  /// The element of a slot: one of four in each canonical block.
+  NNTILE_DEVICE Index place(int slot) const {
+    int const blocks = slot / 4 * Team<size>::sixteens + team_.rank() / canonical_lanes;
+    return blocks * canonical_block + slot % 4 * canonical_lanes + team_.rank() % canonical_lanes;
+  }
+
+  Team<size> const& team_;
+  Index n_;
+  Read const& read_;
+  Value values_[held ? 4 * strides : 1];
+};
 
 /// max(start, term(i) over i < n), the same in each thread of the team: NaN if any element is, and
 /// never -0.
@@ -125,6 +198,17 @@ NNTILE_DEVICE T canonical_max(Team<size> const& team, Index n, T start, Term ter
   T top = best;
   team.gather(best, [&](T part) { top = top != top ? top : larger(top, part); });
   return top + T(0);
+}
+
+/// Enqueues the kernel whose Row suits the length.
+template <template <int, bool> class Kernel>
+Status launch_over_held_rows(Index rows, Index length, void* stream, KernelCall const& call) {
+  auto const shared = Team<row_threads>::shared_bytes;
+  if (length <= held_row<warp_size>)
+    return launch_over(rows, Team<warp_size>::teams_a_block, stream, Kernel<warp_size, true>{call});
+  if (length <= held_row<row_threads>)
+    return launch_over(rows, 1, stream, Kernel<row_threads, true>{call}, shared);
+  return launch_over(rows, 1, stream, Kernel<row_threads, false>{call}, shared);
 }
 
 /// Enqueues Kernel<warp_size> or, for long rows, Kernel<row_threads>, whose threads share

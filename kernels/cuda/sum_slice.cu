@@ -54,7 +54,7 @@ template <class T> struct SumSlice {
 
   /// Along another axis, upwards.
   struct Columns {
-    static constexpr int threads = loop_threads;
+    static constexpr int threads = column_threads;
     DeviceCall<ops::SumSlice> call;
 
     NNTILE_DEVICE void operator()(Thread& thread) const {
@@ -62,7 +62,7 @@ template <class T> struct SumSlice {
       auto const buffers = call.buffers();
       auto const y = result_of<T>(args, buffers);
       Source<T> const from(args, buffers);
-      for_each_pair(thread, args.m, args.n, [&](Index i, Index j) {
+      for_each_pair<threads>(thread, args.m, args.n, [&](Index i, Index j) {
         Index const slab = j * args.whole.j + i;
         Index const to = j * args.part + i;
         Vec<V> sum = Vec<V>::raw(y.start(to));
