@@ -168,16 +168,30 @@ template <nntile::Runtime R> class Session {
   Machine machine_;
 };
 
-/// The description of the model in a checkpoint; checkpoints of another model are refused.
+/// The description of the model in a checkpoint, without a dtype where that is fp32; checkpoints of
+/// another model are refused.
 inline nntile::io::Json describe(nntile::nn::Gpt2Config const& model, Index seq) {
-  return nntile::io::Json::object({{"model_type", "gpt2"},
-                                   {"vocab_size", model.vocab},
-                                   {"n_positions", model.positions},
-                                   {"n_embd", model.width},
-                                   {"n_layer", model.layers},
-                                   {"n_head", model.heads},
-                                   {"layer_norm_epsilon", model.eps},
-                                   {"trained_seq", seq}});
+  auto json = nntile::io::Json::object({{"model_type", "gpt2"},
+                                        {"vocab_size", model.vocab},
+                                        {"n_positions", model.positions},
+                                        {"n_embd", model.width},
+                                        {"n_layer", model.layers},
+                                        {"n_head", model.heads},
+                                        {"layer_norm_epsilon", model.eps},
+                                        {"trained_seq", seq}});
+  if (model.dtype != DType::fp32) json["dtype"] = std::string(name_of(model.dtype));
+  return json;
+}
+
+/// The dtype of a model from its description. Throws FormatError.
+inline DType dtype_from(nntile::io::JsonView json, std::string const& path) {
+  if (!json.find("dtype")) return DType::fp32;
+  auto const name = nntile::io::json_field<std::string>(json, "dtype", path);
+  try {
+    return dtype_named(nntile::concat(nntile::io::path_in_quotes(path), ": its model"), name);
+  } catch (nntile::ValueError const& error) {
+    throw nntile::FormatError(error.what());
+  }
 }
 
 /// A model from its description, and the sequence it was trained on. Throws FormatError.
@@ -199,7 +213,8 @@ inline Described model_from(nntile::io::JsonView json, std::string const& path) 
                   .width = integer("n_embd"),
                   .layers = integer("n_layer"),
                   .heads = integer("n_head"),
-                  .eps = json["layer_norm_epsilon"].as<double>().value_or(1e-5)};
+                  .eps = json["layer_norm_epsilon"].as<double>().value_or(1e-5),
+                  .dtype = dtype_from(json, path)};
   if (!(result.model.eps > 0))
     throw nntile::FormatError(nntile::concat("'", path, "': its model's 'layer_norm_epsilon' is ",
                                              result.model.eps, ", not above 0"));
