@@ -40,7 +40,7 @@ template <nntile::Runtime R> class Generator {
                         logits, step, draw.tensor({.shape = {}, .dtype = DType::int64}, "token"))
         .mark_output();
     forward_ = session_.compile(model_.graph);
-    draw_ = session_.compile(draw, Session<R>::Axes::some);
+    draw_ = session_.compile(draw);
     checkpoint_.load(nntile::io::targets_of(session_.store, nntile::io::is_parameter),
                      nntile::io::Part::model);
     session_.write_positions(model_);

@@ -188,6 +188,7 @@ inline void show_model(InfoSettings const& settings) {
   auto options = tile_options(settings.model.machine.tile);
   options.by_phase = of.step.accumulates();
   set_places(options, settings.model.machine, config.layers);
+  pad_logits(options, of, settings.model.machine);
   options.machine.cache = core_cache();
   options.machine.workers = settings.model.machine.workers.value_or(
       static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));

@@ -149,6 +149,14 @@ def main():
     need(all(f'device {device}   ' in hinted for device in (0, 1)) and 'copies ' not in hinted,
          f'info says which tasks are hinted to devices of StarPU\n{hinted}')
 
+    plan = runs.folder / 'plan.txt'
+    words = ['--preset', '124m', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--dtype', 'bf16']
+    runs.call('info', *words, '--place', 'emulated', '--numerics', 'fast', '--plan', plan)
+    padded = [line.split()[1] for line in plan.read_text().splitlines() if 'columns at multiples of 8' in line]
+    need(padded == ['gemm', 'gemm.grad'], f'columns of 50,257 logits are padded for fast products of a device: {padded}')
+    runs.call('info', *words, '--place', 'emulated', '--plan', plan)
+    need('columns at' not in plan.read_text(), 'and for no other')
+
     check_rules(runs)
     parts = runs.new_folder()
     shared = [*SIZES, '--groups', 'batch=2', '--parallel', 'fsdp']
