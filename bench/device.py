@@ -29,14 +29,18 @@ TEXT = SOURCE / "tests/examples/runs.py"  # makes the text that these hashes are
 NO_SAVES = ["--eval-every", "0", "--save-every", "0"]
 SUITE = ["--preset", "tiny", "--batch", "2", "--steps", "4", *NO_SAVES, "--hash"]  # of tests/golden/gpt2_tiny.txt
 SMALL = ["--preset", "tiny", "--layers", "1", "--seq", "64", "--batch", "2", "--steps", "2", *NO_SAVES]
-# Places that all must give the golden hash.
+# Places that all must give the golden hash; that of bf16 is another one.
 PLACES = {"host": ["--place", "host"], "device": [], "device_serial": ["--runtime", "serial"],
           "device_cut": ["--tile", "128"], "device_states_on_host": ["--offload", "optimizer"],
-          "device_5_mb": ["--offload", "parameters", "--device-memory", "5MB"]}
+          "device_5_mb": ["--offload", "parameters", "--device-memory", "5MB"], "device_tf32": ["--dtype", "fp32_fast_tf32"],
+          "device_bf16": ["--dtype", "bf16"]}
+FAST = ["--preset", "124m", "--seq", "1024", "--batch", "16", "--steps", "12", "--numerics", "fast"]
 SPEED = {"tiny": ["--preset", "tiny", "--steps", "50"],
          "small": ["--preset", "small", "--steps", "50"],
          "124m_exact": ["--preset", "124m", "--seq", "1024", "--batch", "4", "--steps", "6"],
-         "124m_fast": ["--preset", "124m", "--seq", "1024", "--batch", "16", "--steps", "12", "--numerics", "fast"]}
+         "124m_fast": FAST,
+         "124m_tf32_fast": [*FAST, "--dtype", "fp32_fast_tf32"],
+         "124m_bf16_fast": [*FAST, "--dtype", "bf16"]}
 
 
 class Skipped(Exception):
@@ -118,7 +122,7 @@ def tests(run):
 def golden(name):
     def stage(run):
         hashes = run.need(GOLDEN).read_text().splitlines()
-        wanted = dict(line.split() for line in hashes if line[:1] != "#")["suite"]
+        wanted = dict(line.split() for line in hashes if line[:1] != "#")["bf16" if "bf16" in PLACES[name] else "suite"]
         status, text = run.train(*SUITE, *PLACES[name])
         got = text.splitlines()[-1] if text else ""
         return status == 0 and got == wanted, {"hash": got, "golden": wanted}

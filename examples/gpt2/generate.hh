@@ -29,7 +29,9 @@ template <nntile::Runtime R> class Generator {
         model_(ModelGraph::Purpose::inference, described_.model, described_.seq, 1,
                numerics_of(settings.machine.numerics)) {
     LogicalGraph draw("sample", {model_.graph.numerics().mode});
-    Node const logits = draw.input({.shape = {described_.model.vocab}, .axes = "class"}, "row");
+    Node const logits = draw.input(
+        {.shape = {described_.model.vocab}, .dtype = described_.model.dtype, .axes = "class"},
+        "row");
     Node const step = draw.input({.shape = {}, .dtype = DType::int64}, "draw");
     nntile::ops::sample({.seed = settings.seed,
                          .temperature = settings.temperature,
@@ -38,7 +40,7 @@ template <nntile::Runtime R> class Generator {
                         logits, step, draw.tensor({.shape = {}, .dtype = DType::int64}, "token"))
         .mark_output();
     forward_ = session_.compile(model_.graph);
-    draw_ = session_.compile(draw, Session<R>::Axes::some);
+    draw_ = session_.compile(draw);
     checkpoint_.load(nntile::io::targets_of(session_.store, nntile::io::is_parameter),
                      nntile::io::Part::model);
     session_.write_positions(model_);
@@ -91,14 +93,28 @@ template <nntile::Runtime R> class Generator {
   std::int64_t next(std::vector<std::int64_t> const& tokens, std::size_t length, Index number) {
     forward_->template bind_input<std::int64_t>("tokens", tokens);
     forward_->execute();
-    auto const logits =
-        forward_->template get_output<float>(model_.step.logits().name());  // [vocab, seq, 1]
-    auto const vocab = static_cast<std::size_t>(described_.model.vocab);
-    draw_->template bind_input<float>(
-        "row", std::span<float const>(logits).subspan((length - 1) * vocab, vocab));
+    switch (described_.model.dtype) {
+      case DType::bf16:
+        hand_over<nntile::bf16_t>(length - 1);
+        break;
+      case DType::fp32_fast_tf32:
+        hand_over<nntile::fp32_fast_tf32_t>(length - 1);
+        break;
+      default:
+        hand_over<float>(length - 1);
+    }
     draw_->template bind_input<std::int64_t>("draw", std::vector<std::int64_t>{number});
     draw_->execute();
     return draw_->template get_output<std::int64_t>("token")[0];
+  }
+
+  /// Gives the draw the logits of a position.
+  template <class T> void hand_over(std::size_t position) {
+    auto const logits =
+        forward_->template get_output<T>(model_.step.logits().name());  // [vocab, seq, 1]
+    auto const vocab = static_cast<std::size_t>(described_.model.vocab);
+    draw_->template bind_input<T>("row",
+                                  std::span<T const>(logits).subspan(position * vocab, vocab));
   }
 
   GenerateSettings settings_;

@@ -188,16 +188,18 @@ inline void show_model(InfoSettings const& settings) {
   auto options = tile_options(settings.model.machine.tile);
   options.by_phase = of.step.accumulates();
   set_places(options, settings.model.machine, config.layers);
+  pad_logits(options, of, settings.model.machine);
   options.machine.cache = core_cache();
   options.machine.workers = settings.model.machine.workers.value_or(
       static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
   if (!settings.part.empty()) return show_part(settings, of.graph, options);
   Plan const plan =
       plan_within(settings.model.machine, of.graph.name(), [&] { return Plan(of.graph, options); });
-  std::printf("model      %lld parameters (width %lld, %lld layers, %lld heads, vocabulary %lld)\n",
-              static_cast<long long>(of.model.parameters().count()),
-              static_cast<long long>(config.width), static_cast<long long>(config.layers),
-              static_cast<long long>(config.heads), static_cast<long long>(config.vocab));
+  std::printf(
+      "model      %lld parameters (width %lld, %lld layers, %lld heads, vocabulary %lld)%s\n",
+      static_cast<long long>(of.model.parameters().count()), static_cast<long long>(config.width),
+      static_cast<long long>(config.layers), static_cast<long long>(config.heads),
+      static_cast<long long>(config.vocab), dtype_text(config).c_str());
   std::printf(
       "step       %lld tokens (batch %lld of %lld), %zu ops, %zu tasks, tiles of %lld, %.2f "
       "Gflop\n",
@@ -237,11 +239,12 @@ inline void show_run(std::string const& run) {
   auto const checkpoint = open_run(run);
   auto const described = model_from(checkpoint.model(), checkpoint.path());
   std::printf(
-      "checkpoint %s: step %llu, %zu tensors, sequence %lld, width %lld, %lld layers, %lld heads\n",
+      "checkpoint %s: step %llu, %zu tensors, sequence %lld, width %lld, %lld layers, %lld heads"
+      "%s\n",
       checkpoint.path().c_str(), static_cast<unsigned long long>(checkpoint.state().step),
       checkpoint.tensors().size(), static_cast<long long>(described.seq),
       static_cast<long long>(described.model.width), static_cast<long long>(described.model.layers),
-      static_cast<long long>(described.model.heads));
+      static_cast<long long>(described.model.heads), dtype_text(described.model).c_str());
   if (checkpoint.state().loss)
     std::printf("loss       %.4f at its last step\n", *checkpoint.state().loss);
   checkpoint.verify();

@@ -214,6 +214,11 @@ void add_model_options(CLI::App& app, TrainSettings& settings) {
   app.add_option("--accumulate", settings.accumulate,
                  "Micro-batches that a step's sequences are run in, one after another, adding up "
                  "gradients: less memory; a divisor of --batch [1; a resumed run's own]");
+  app.add_option("--dtype", settings.dtype,
+                 "Of weights in use, activations and gradients: fp32; bf16, while weights are kept "
+                 "and AdamW computes in fp32; or fp32_fast_tf32, fp32 that devices multiply in "
+                 "TF32 with --numerics fast [fp32; a resumed run's own]")
+      ->check(not_empty());
   app.add_option("--groups", settings.groups,
                  "Canonical groups of named axes, which sums are split into whatever runs them: "
                  "batch=4,head=2; 4 is batch=4 [one each; a resumed run's own]")

@@ -48,7 +48,8 @@ inline void require_runtime(Machine const& machine, std::string const& names) {
 /// Options for the place that is asked for. Inputs come from the host; gradients that a run keeps
 /// are computed where activations are. Several devices share the layers as evenly as can be, in
 /// order, each with what it keeps and computes; the first has all else. What the disk keeps is of
-/// no other place. For StarPU places are hints. Throws ValueError.
+/// no other place. Where parameters do, casts of them to bf16 live there, too: half the bytes are
+/// copied. For StarPU places are hints. Throws ValueError.
 inline void set_places(nntile::PlanOptions& options, Machine const& machine, nntile::Index layers) {
   using nntile::device, nntile::host, nntile::Role;
   (void)runtime_at(machine);
@@ -103,7 +104,10 @@ inline void set_places(nntile::PlanOptions& options, Machine const& machine, nnt
   options.place.push_back({.role = Role::input, .place = host});
   put_on_disk();
   if (optimizer || parameters) options.place.push_back({.role = Role::state, .place = host});
-  if (parameters) options.place.push_back({.role = Role::parameter, .place = host});
+  if (parameters) {
+    options.place.push_back({.role = Role::parameter, .place = host});
+    options.place.push_back({.tensors = "*.bf16", .place = host, .optional = true});
+  }
   put_layers("");
   options.place.push_back({.tensors = "*", .place = device(0)});
   for (int number = 0; number < machine.devices && machine.device_memory != 0; ++number)

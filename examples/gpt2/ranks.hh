@@ -322,10 +322,10 @@ inline std::string as_given(TrainSettings const& s, nntile::nn::Gpt2Config const
   return line("preset", s.preset) + line("width", config.width) + line("layers", config.layers) +
          line("heads", config.heads) + line("seq", seq) +
          line("batch", micro_batch_of(s) * s.accumulate.value_or(1)) +
-         line("accumulate", s.accumulate.value_or(1)) + line("steps", s.steps) +
-         line("minutes", s.minutes) + line("lr", s.lr) + line("warmup", s.warmup) +
-         line("weight-decay", s.weight_decay) + line("beta1", s.beta1) + line("beta2", s.beta2) +
-         line("clip", s.clip) + line("seed", s.seed) + line("out", s.out) +
+         line("accumulate", s.accumulate.value_or(1)) + line("dtype", name_of(config.dtype)) +
+         line("steps", s.steps) + line("minutes", s.minutes) + line("lr", s.lr) +
+         line("warmup", s.warmup) + line("weight-decay", s.weight_decay) + line("beta1", s.beta1) +
+         line("beta2", s.beta2) + line("clip", s.clip) + line("seed", s.seed) + line("out", s.out) +
          line("resume", int{s.resume}) + line("hash", int{s.hash}) +
          line("profile", int{s.profile}) + line("groups", s.groups) +
          line("place", s.machine.place) + line("devices", s.machine.devices) +

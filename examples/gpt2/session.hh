@@ -64,6 +64,17 @@ struct ModelGraph {
   std::vector<nntile::ShardRule> rules;  // of its own, besides those that share the model
 };
 
+/// Pads columns of the logits, which have an element for each word, 50,257 of GPT-2: a device's
+/// fast products read 16 bytes at once where columns begin at multiples of these.
+inline void pad_logits(nntile::PlanOptions& options, ModelGraph const& of, Machine const& machine) {
+  Node const& logits = of.step.logits();
+  Index const column = logits.shape()[0] * static_cast<Index>(size_of(logits.dtype()));
+  bool const fast = of.graph.numerics().mode == nntile::Mode::fast;
+  if (machine.place == "host" || !fast || column % 16 == 0) return;
+  for (std::string const& name : {logits.name(), logits.name() + ".grad"})
+    if (logits.graph().find(name)) options.pad.push_back({.tensor = name, .bytes = 16});
+}
+
 /// What checkpoints have of a run: parameters and the optimizer's states. Gradients are 0 between
 /// steps.
 inline bool is_saved(nntile::StoredSpec const& spec) {
@@ -95,29 +106,20 @@ template <nntile::Runtime R> class Session {
     options.keep_received = sharing.keep_received;
   }
 
-  /// Whether a graph has the axes of the model's batches, which --tile may name.
-  enum class Axes { all, some };
-
   /// Plans and binds, on all ranks together, which compare their plans. Throws OutOfMemory, before
   /// a byte is allocated on any rank, where the machine has less than the plan needs.
   std::unique_ptr<CompiledGraph<R>> compile(ModelGraph const& of, bool trace = false) {
-    return compile(of.graph, Axes::all, trace, of.rules, of.step.accumulates());
-  }
-  std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph, Axes axes = Axes::all,
-                                            bool trace = false,
-                                            std::vector<nntile::ShardRule> const& rules = {},
-                                            bool by_phase = false) {
     auto kept = options;
-    kept.by_phase = by_phase;
-    kept.rules.insert(kept.rules.end(), rules.begin(), rules.end());
-    if (axes == Axes::some) kept.cuts.clear(), kept.rules.clear();
-    auto const plan = this->plan(graph, std::move(kept));
-    (void)store.together(nntile::concat("memory of '", graph.name(), "'"), [&] {
-      require_memory(*plan);
-      return std::vector<std::byte>();
-    });
-    return std::make_unique<CompiledGraph<R>>(plan, store,
-                                              nntile::BindOptions{.isa = isa, .trace = trace});
+    kept.by_phase = of.step.accumulates();
+    kept.rules.insert(kept.rules.end(), of.rules.begin(), of.rules.end());
+    pad_logits(kept, of, machine_);
+    return compile(of.graph, std::move(kept), trace);
+  }
+  /// The same of a graph that lacks the axes of the model's batches, which --tile may name.
+  std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph) {
+    auto kept = options;
+    kept.cuts.clear(), kept.rules.clear();
+    return compile(graph, std::move(kept), false);
   }
 
   /// What a plan needs on this rank.
@@ -129,13 +131,13 @@ template <nntile::Runtime R> class Session {
   void initialize(ModelGraph const& of, std::uint64_t seed) {
     LogicalGraph init("initialize", {of.graph.numerics().mode});  // no sums, and not all axes
     nntile::nn::initialize(init, of.step, seed);
-    compile(init, Axes::some)->execute();
+    compile(init)->execute();
   }
   /// Gradients of several micro-batches, which no checkpoint has.
   void zero_gradients(ModelGraph const& of) {
     LogicalGraph zero("zero gradients", {of.graph.numerics().mode});
     of.step.zero_gradients(zero);
-    compile(zero, Axes::some)->execute();
+    compile(zero)->execute();
   }
   void write_positions(ModelGraph const& of) {
     store.template write<Index>("positions", of.step.position_values());
@@ -147,6 +149,16 @@ template <nntile::Runtime R> class Session {
   int ranks_here;
 
  private:
+  std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph, nntile::PlanOptions kept,
+                                            bool trace) {
+    auto const plan = this->plan(graph, std::move(kept));
+    (void)store.together(nntile::concat("memory of '", graph.name(), "'"), [&] {
+      require_memory(*plan);
+      return std::vector<std::byte>();
+    });
+    return std::make_unique<CompiledGraph<R>>(plan, store,
+                                              nntile::BindOptions{.isa = isa, .trace = trace});
+  }
   /// Around what the store holds.
   std::shared_ptr<Plan const> plan(LogicalGraph const& graph, nntile::PlanOptions kept) {
     return plan_within(machine_, graph.name(), [&]() -> std::shared_ptr<Plan const> {
@@ -168,16 +180,30 @@ template <nntile::Runtime R> class Session {
   Machine machine_;
 };
 
-/// The description of the model in a checkpoint; checkpoints of another model are refused.
+/// The description of the model in a checkpoint, without a dtype where that is fp32; checkpoints of
+/// another model are refused.
 inline nntile::io::Json describe(nntile::nn::Gpt2Config const& model, Index seq) {
-  return nntile::io::Json::object({{"model_type", "gpt2"},
-                                   {"vocab_size", model.vocab},
-                                   {"n_positions", model.positions},
-                                   {"n_embd", model.width},
-                                   {"n_layer", model.layers},
-                                   {"n_head", model.heads},
-                                   {"layer_norm_epsilon", model.eps},
-                                   {"trained_seq", seq}});
+  auto json = nntile::io::Json::object({{"model_type", "gpt2"},
+                                        {"vocab_size", model.vocab},
+                                        {"n_positions", model.positions},
+                                        {"n_embd", model.width},
+                                        {"n_layer", model.layers},
+                                        {"n_head", model.heads},
+                                        {"layer_norm_epsilon", model.eps},
+                                        {"trained_seq", seq}});
+  if (model.dtype != DType::fp32) json["dtype"] = std::string(name_of(model.dtype));
+  return json;
+}
+
+/// The dtype of a model from its description. Throws FormatError.
+inline DType dtype_from(nntile::io::JsonView json, std::string const& path) {
+  if (!json.find("dtype")) return DType::fp32;
+  auto const name = nntile::io::json_field<std::string>(json, "dtype", path);
+  try {
+    return dtype_named(nntile::concat(nntile::io::path_in_quotes(path), ": its model"), name);
+  } catch (nntile::ValueError const& error) {
+    throw nntile::FormatError(error.what());
+  }
 }
 
 /// A model from its description, and the sequence it was trained on. Throws FormatError.
@@ -199,7 +225,8 @@ inline Described model_from(nntile::io::JsonView json, std::string const& path) 
                   .width = integer("n_embd"),
                   .layers = integer("n_layer"),
                   .heads = integer("n_head"),
-                  .eps = json["layer_norm_epsilon"].as<double>().value_or(1e-5)};
+                  .eps = json["layer_norm_epsilon"].as<double>().value_or(1e-5),
+                  .dtype = dtype_from(json, path)};
   if (!(result.model.eps > 0))
     throw nntile::FormatError(nntile::concat("'", path, "': its model's 'layer_norm_epsilon' is ",
                                              result.model.eps, ", not above 0"));

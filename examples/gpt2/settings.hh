@@ -66,6 +66,7 @@ struct TrainSettings {
   std::string preset = "tiny";
   std::optional<Index> width, layers, heads, seq, batch;
   std::optional<int> accumulate = {};  // micro-batches of a step
+  std::string dtype = {};              // fp32; of a resumed run: its own, where none is given
   std::int64_t steps = 1000;
   double minutes = 0;  // 0: as many steps as `steps` says
   double lr = 3e-3;
@@ -174,6 +175,27 @@ inline nntile::Numerics numerics_of(std::string const& name) {
   throw nntile::ValueError(nntile::concat("--numerics: '", name, "' is neither exact nor fast"));
 }
 
+/// Dtypes that models are trained in.
+inline constexpr nntile::DType trained_dtypes[] = {
+    nntile::DType::fp32, nntile::DType::fp32_fast_tf32, nntile::DType::bf16};
+
+/// One of them, by its name. Throws ValueError that begins with `where`.
+inline nntile::DType dtype_named(std::string const& where, std::string_view name) {
+  std::string list;
+  for (nntile::DType const dtype : trained_dtypes) {
+    if (name == name_of(dtype)) return dtype;
+    list += nntile::concat(list.empty() ? "" : ", ", name_of(dtype));
+  }
+  throw nntile::ValueError(nntile::concat(where, ": no dtype '", name, "'; there are ", list));
+}
+
+/// Says that a model is of another dtype than fp32, and in which it is kept; "" where it is not.
+inline std::string dtype_text(nntile::nn::Gpt2Config const& model) {
+  if (model.dtype == nntile::DType::fp32) return {};
+  return nntile::concat(", in ", name_of(model.dtype),
+                        model.kept() == model.dtype ? "" : " with weights and AdamW in fp32");
+}
+
 inline nntile::Isa isa_of(std::string const& name) {
   using nntile::Isa;
   std::string list;
@@ -224,6 +246,7 @@ inline void check_run(TrainSettings const& settings) {
 inline nntile::nn::Gpt2Config model_of(TrainSettings const& settings) {
   Preset const& preset = preset_of(settings.preset);
   nntile::nn::Gpt2Config model = preset.model;
+  if (!settings.dtype.empty()) model.dtype = dtype_named("--dtype", settings.dtype);
   model.width = settings.width.value_or(model.width);
   model.layers = settings.layers.value_or(model.layers);
   model.heads = settings.heads.value_or(model.heads);

@@ -152,6 +152,12 @@ template <nntile::Runtime R> class Trainer {
     auto const path = directory_->latest();
     if (!path) return std::nullopt;
     auto checkpoint = nntile::io::Checkpoint::open(*path);
+    DType const dtype = dtype_from(checkpoint.model(), *path);
+    if (!settings_.dtype.empty() && config_.dtype != dtype)
+      throw nntile::ValueError(nntile::concat("--dtype: ", name_of(config_.dtype),
+                                              " but the run in '", *path, "' began with ",
+                                              name_of(dtype), ", and its bits belong to that"));
+    config_.dtype = dtype;
     checkpoint.require_model(describe(config_, seq_));
     checkpoint.check();
     auto const state = checkpoint.state();
@@ -400,14 +406,15 @@ template <nntile::Runtime R> class Trainer {
             (world_.size() / world_.ranks_here());
     std::printf(
         "model   %lld parameters: width %lld, %lld layers, %lld heads, sequence %lld, batch "
-        "%lld%s\n",
+        "%lld%s%s\n",
         static_cast<long long>(train_.model.parameters().count()),
         static_cast<long long>(config_.width), static_cast<long long>(config_.layers),
         static_cast<long long>(config_.heads), static_cast<long long>(seq_),
         static_cast<long long>(batch_),
         micro_batches_ == 1
             ? ""
-            : nntile::concat(" in ", micro_batches_, " micro-batches of ", micro_batch_).c_str());
+            : nntile::concat(" in ", micro_batches_, " micro-batches of ", micro_batch_).c_str(),
+        dtype_text(config_).c_str());
     std::printf("data    %s\n", corpus_.describe().c_str());
     StepWork const work = this->work();
     show_plan(plan, work);

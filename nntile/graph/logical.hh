@@ -216,6 +216,8 @@ class LogicalGraph {
     std::string before_;
   };
   [[nodiscard]] PrefixGuard prefix(std::string const& text) { return {*this, text}; }
+  /// The text that names begin with now.
+  std::string const& prefix() const { return prefix_; }
 
   /// Tags the ops added from now on: "forward", "backward", "optimizer".
   void set_phase(std::string const& phase) {

@@ -24,7 +24,11 @@ struct Gpt2Config {
   Index heads = 12;
   double eps = 1e-5;
   double stddev = 0.02;
+  /// Of activations, their gradients, and parameters where they are used. Those of bf16 and fp16
+  /// are kept and trained in fp32, and cast once a run (mixed precision); others in this dtype.
+  DType dtype = DType::fp32;
 
+  DType kept() const { return size_of(dtype) < size_of(DType::fp32) ? DType::fp32 : dtype; }
   bool operator==(Gpt2Config const&) const = default;
 };
 
@@ -36,15 +40,20 @@ class Gpt2 {
   Gpt2(LogicalGraph& graph, Gpt2Config const& config)
       : config_(config),
         parameters_(graph),
-        wte_(parameters_.add({{config.width, config.vocab}, DType::fp32, "embed vocab", {}},
+        wte_(parameters_.add({{config.width, config.vocab}, config.kept(), "embed vocab", {}},
                              "wte.weight", 0, config.stddev, true)),
-        wpe_(parameters_.add({{config.width, config.positions}, DType::fp32, "embed position", {}},
-                             "wpe.weight", 0, config.stddev, true)) {
+        wpe_(
+            parameters_.add({{config.width, config.positions}, config.kept(), "embed position", {}},
+                            "wpe.weight", 0, config.stddev, true)) {
     // Conv1D of the published files: weights [in, out], with a bias.
     BranchOptions const branch{
-        .linear = {.stddev = config.stddev, .bias = true, .transposed = false},
+        .linear = {.stddev = config.stddev,
+                   .bias = true,
+                   .dtype = config.dtype,
+                   .kept = config.kept(),
+                   .transposed = false},
         .projection_stddev = config.stddev / std::sqrt(2.0 * static_cast<double>(config.layers))};
-    NormOptions const norm{.eps = config.eps};
+    NormOptions const norm{.eps = config.eps, .dtype = config.dtype, .kept = config.kept()};
     for (Index i = 0; i < config.layers; ++i) {
       std::string const name = concat("h.", i);
       blocks_.push_back(
@@ -71,8 +80,10 @@ class Gpt2 {
                               "') but the model has ", config_.positions, " positions"));
     // One after the other: compilers differ in the order of a call's arguments, and nodes take
     // their numbers as they are made.
-    Node const of_tokens = embedding(tokens, wte_);            // [e, s, b]
-    Node const of_positions = embedding(positions, wpe_);      // [e, s]
+    Node const wte = in_dtype(wte_, config_.dtype);            // [e, v], of both uses
+    Node const of_tokens = embedding(tokens, wte);             // [e, s, b]
+    Node const wpe = in_dtype(wpe_, config_.dtype);            // [e, p]
+    Node const of_positions = embedding(positions, wpe);       // [e, s]
     Node x = add_slice({.axis = 2}, of_tokens, of_positions);  // [e, s, b]
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       // Activations are placed by name, like the parameters of their layer.
@@ -82,7 +93,7 @@ class Gpt2 {
       Node const normed = block.norm_2(x);
       x = add(x, inference ? block.mlp.inference(normed) : block.mlp(normed));
     }
-    return gemm({.trans_a = true}, wte_, (*final_norm_)(x));
+    return gemm({.trans_a = true}, wte, (*final_norm_)(x));
   }
 
   Gpt2Config const& config() const { return config_; }

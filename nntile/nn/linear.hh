@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Linear: y = W x + b over groups of dimensions.
 
+#include <optional>
+#include <string>
+
 #include "nntile/nn/module.hh"
 #include "nntile/ops/gemm.hh"
 
@@ -16,7 +19,9 @@ struct Group {
 struct LinearOptions {
   double stddev = 0.02;       // of the weight's first values
   bool bias = true;           // begins as 0
-  DType dtype = DType::fp32;  // of weight, bias and what they are applied to
+  DType dtype = DType::fp32;  // of what weight and bias are applied to, and theirs, unless:
+  /// Dtype in which weight and bias are kept and trained; each call casts them to `dtype`.
+  std::optional<DType> kept = {};
   /// W is stored {in.., out..}, the bytes of a row-major file of shape [out, in], as
   /// torch.nn.Linear's; otherwise {out.., in..}, those of [in, out], as GPT-2's Conv1D.
   bool transposed = false;
@@ -41,25 +46,28 @@ class Linear {
  public:
   Linear(ParameterList& parameters, std::string const& name, Group const& out, Group const& in,
          LinearOptions const& options = {})
-      : in_rank_(static_cast<int>(in.shape.size())), transposed_(options.transposed) {
+      : in_rank_(static_cast<int>(in.shape.size())),
+        transposed_(options.transposed),
+        dtype_(options.dtype) {
+    DType const kept = options.kept.value_or(options.dtype);
     Group const& inner = transposed_ ? in : out;
     Group const& outer = transposed_ ? out : in;
-    TensorSpec weight{
-        .shape = inner.shape, .dtype = options.dtype, .axes = inner.axes + " " + outer.axes};
+    TensorSpec weight{.shape = inner.shape, .dtype = kept, .axes = inner.axes + " " + outer.axes};
     for (Index const extent : outer.shape) weight.shape.push_back(extent);
     weight.file_shape = {element_count(outer.shape), element_count(inner.shape)};
     weight_ = parameters.add(weight, name + ".weight", 0, options.stddev, true);
     if (!options.bias) return;
-    TensorSpec const bias{out.shape, options.dtype, out.axes, {element_count(out.shape)}};
+    TensorSpec const bias{out.shape, kept, out.axes, {element_count(out.shape)}};
     bias_ = parameters.add(bias, name + ".bias", 0, 0, false);
   }
 
   /// Adds the product to the graph. Throws ShapeError where x does not begin with the `in` group.
   Node operator()(Node const& x, Activation activation = Activation::none) const {
     ops::Gemm::Attrs attrs{.trans_a = transposed_, .activation = activation, .ndim = in_rank_};
-    if (!bias_) return gemm(attrs, weight_, x);
+    Node const weight = in_dtype(weight_, dtype_);
+    if (!bias_) return gemm(attrs, weight, x);
     attrs.bias = true;
-    return gemm(attrs, weight_, x, bias_);
+    return gemm(attrs, weight, x, in_dtype(bias_, dtype_));
   }
 
   Node const& weight() const { return weight_; }
@@ -69,6 +77,7 @@ class Linear {
  private:
   int in_rank_;
   bool transposed_;
+  DType dtype_;
   Node weight_;
   Node bias_;
 };

@@ -16,7 +16,8 @@ class Mlp {
                     options.projection()) {}
 
   Node operator()(Node const& x) const { return projection_(gelutanh(fc_(x))); }
-  /// The same bits with the activation fused into the product; it cannot be differentiated.
+  /// The activation is fused into the product: the same bits, but of bf16 and fp16, which are not
+  /// rounded in between. It cannot be differentiated.
   Node inference(Node const& x) const { return projection_(fc_(x, Activation::gelu_tanh)); }
 
  private:

@@ -7,6 +7,7 @@
 
 #include "nntile/core/random.hh"
 #include "nntile/graph/apply.hh"
+#include "nntile/ops/cast.hh"
 #include "nntile/ops/fill.hh"
 #include "nntile/ops/randn.hh"
 
@@ -42,6 +43,19 @@ class ParameterList {
   LogicalGraph* graph_;
   std::vector<Parameter> parameters_;
 };
+
+/// A parameter as a call in `dtype` reads it: itself, or a cast of its own, `<parameter>.<dtype>`,
+/// under the graph's prefix. The gradient then goes through the cast, so that what several calls
+/// give is added up in the parameter's dtype.
+inline Node in_dtype(Node const& parameter, DType dtype) {
+  if (parameter.dtype() == dtype) return parameter;
+  LogicalGraph& graph = parameter.graph();
+  std::string name = concat(parameter.name(), ".", name_of(dtype));
+  if (name.starts_with(graph.prefix())) name.erase(0, graph.prefix().size());
+  TensorSpec const& spec = graph.tensor_of(parameter).spec;
+  return cast(parameter, graph.tensor({.shape = spec.shape, .dtype = dtype, .axes = spec.axes},
+                                      graph.unique(name)));
+}
 
 /// Fills `init` with ops that give every parameter of the list its first value: a draw that depends
 /// on the seed, the parameter's name and the element alone, never on tiles. Plan and run it once on

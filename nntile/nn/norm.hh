@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // LayerNorm over the innermost dimension.
 
-#include "nntile/nn/linear.hh"
+#include <optional>
+#include <string>
+
+#include "nntile/nn/module.hh"
 #include "nntile/ops/layer_norm.hh"
 
 namespace nntile::nn {
@@ -12,6 +15,8 @@ struct NormOptions {
   bool weight = true;  // begins as 1
   bool bias = true;    // begins as 0
   DType dtype = DType::fp32;
+  /// Dtype in which parameters are kept and trained, if not in `dtype`; each call casts them.
+  std::optional<DType> kept = {};
 };
 
 /// y = (x - mean) / sqrt(var + eps) * weight + bias over dimension 0, which is `axis` of `width`.
@@ -21,9 +26,10 @@ class LayerNorm {
  public:
   LayerNorm(ParameterList& parameters, std::string const& name, Index width,
             std::string const& axis, NormOptions const& options = {})
-      : eps_(options.eps) {
-    TensorSpec const spec{{width}, options.dtype, axis, {}};
+      : eps_(options.eps), dtype_(options.dtype) {
+    TensorSpec spec{{width}, options.dtype, axis, {}};
     auto const filled = [&](bool trained, std::string const& full, double value) {
+      spec.dtype = trained ? options.kept.value_or(options.dtype) : options.dtype;
       return trained ? parameters.add(spec, full, value, 0, false)
                      : ops::fill({.value = value}, parameters.graph().tensor(spec, full));
     };
@@ -31,13 +37,17 @@ class LayerNorm {
     bias_ = filled(options.bias, name + ".bias", 0);
   }
 
-  Node operator()(Node const& x) const { return layer_norm({.eps = eps_}, x, weight_, bias_); }
+  Node operator()(Node const& x) const {
+    Node const weight = in_dtype(weight_, dtype_);
+    return layer_norm({.eps = eps_}, x, weight, in_dtype(bias_, dtype_));
+  }
 
   Node const& weight() const { return weight_; }
   Node const& bias() const { return bias_; }
 
  private:
   double eps_;
+  DType dtype_;
   Node weight_;
   Node bias_;
 };

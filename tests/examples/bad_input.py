@@ -33,6 +33,8 @@ FORGED = [
     ('"n_head": 2', f'"n_head": {HUGE}', ['n_head', str(HUGE), "'wte.weight'"]),
     ('"trained_seq": 32', f'"trained_seq": {HUGE}', ['trained_seq', str(HUGE), "'wpe.weight'"]),
     ('"n_layer": 1', '"n_layer": 1.0', ['n_layer']),
+    ('"n_layer": 1', '"n_layer": 1, "dtype": "fp8"', ["no dtype 'fp8'", 'fp32, fp32_fast_tf32, bf16']),
+    ('"n_layer": 1', '"n_layer": 1, "dtype": 16', ['dtype', '16']),
     ('"n_layer": 1', '"n_layer": -1', ['n_layer']),
     ('"layer_norm_epsilon": ', '"layer_norm_epsilon": -', ['layer_norm_epsilon']),
     ('"step": 3', '"step": 4', ['step 4', 'step-0000000004']),
@@ -84,7 +86,7 @@ DRAWN += [('--top-k', '-1', ['--top-k: -1', '0 means all']), ('--tokens', '-5', 
           ('--tokens', 'many', ['--tokens', 'many']), ('--tokens', '1' + 30 * '0', ['--tokens', 'digits']),
           ('--seed', '-1', ['--seed', 'less than 0'])]
 # Options that take no empty text, as of a variable that was not set.
-EMPTY = {'train': ('--data', '--out', '--trace', '--disk', '--tile', '--groups', '--parallel', '--mesh'),
+EMPTY = {'train': ('--data', '--out', '--trace', '--disk', '--tile', '--dtype', '--groups', '--parallel', '--mesh'),
          'generate': ('--run', '--disk', '--tile'),
          'info': ('--run', '--dot', '--plan', '--draw', '--part', '--save-parts')}
 
@@ -185,6 +187,7 @@ def main():
     train('an empty file', ['empty'], *TINY, '--data', empty)
     train('a text shorter than a sequence', ['17 bytes', '32'], *TINY, '--data', short)
     train('an unknown runtime', ["'openmp'", 'serial', 'ring'], *TINY, *data, '--runtime', 'openmp')
+    train('an unknown dtype', ["--dtype: no dtype 'fp8'", 'fp32, fp32_fast_tf32, bf16'], *TINY, *data, '--dtype', 'fp8')
     train('an unknown place', ["--place: 'gpu'", 'host', 'emulated'], *TINY, *data, '--place', 'gpu')
     if not os.path.exists('/dev/nvidiactl'):
         train('a device that is not there', ['CUDA'], *TINY, *data, '--place', 'device')
@@ -265,6 +268,8 @@ def main():
     on_run('a folder that holds a run', ['--resume'], 'train', *TINY, *data, '--out', out)
     on_run('a checkpoint of another model', ['another model', 'n_embd'], 'train', *TINY, *data, '--out', out, '--resume',
            '--width', 128)
+    on_run('another dtype', ['--dtype: bf16 but the run', 'began with fp32'], 'train', *TINY, *data, '--out', out, '--resume',
+           '--dtype', 'bf16')
     on_run('another text', ['--data'], 'train', *TINY, '--data', __file__, '--out', out, '--resume')
     on_run('a full disk while saving', [], 'train', *TINY, *data, '--out', out, '--resume', '--steps', 4,
            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)))

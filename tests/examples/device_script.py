@@ -28,8 +28,8 @@ def main():
     status, lines = call('--list')
     stages = [line.split()[0] for line in lines]
     first_bench = stages.index('gemm')
-    need(status == 0 and {'golden_device', 'tests', 'sanitizer'} <= set(stages[:first_bench])
-         and {'speed_124m_fast', 'replay', 'leak'} <= set(stages[first_bench:]), f'correctness comes first: {stages}')
+    need(status == 0 and {'golden_device', 'golden_device_bf16', 'tests', 'sanitizer'} <= set(stages[:first_bench])
+         and {'speed_124m_fast', 'speed_124m_tf32_fast', 'speed_124m_bf16_fast', 'replay', 'leak'} <= set(stages[first_bench:]), f'correctness comes first: {stages}')
     status, lines = call('--dry-run')
     lost = {line.split(';')[0].removeprefix('not there: ') for line in lines if line.startswith('not there')}
     programs = {line.split()[0] for line in lines if line.startswith('  ')}
@@ -42,13 +42,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder, 'records')
         emulated = ['--place', 'emulated', '--out', out]
-        stages = ['--stage', 'golden_device_serial', '--stage', 'golden_host']
+        stages = ['--stage', 'golden_device_bf16', '--stage', 'golden_host']
         with subprocess.Popen([*command, *emulated, *stages], stdout=subprocess.DEVNULL) as process:
             while not out.exists() and process.poll() is None:
                 time.sleep(0.05)
             process.kill()
         records = [json.loads(line) for line in out.read_text().splitlines()]
-        need([record['stage'] for record in records] == ['golden_device_serial'],
+        need([record['stage'] for record in records] == ['golden_device_bf16'],
              'a stage is recorded before the next one begins')
         need(records[0]['right'] and records[0]['hash'] == records[0]['golden'], 'an emulated device has the golden hash')
 

@@ -118,6 +118,26 @@ def main():
     longer = runs.call('generate', '--run', out, '--tokens', 60, '--prompt', 'x' * 100, '--top-k', 5)
     need(longer.returncode == 0, 'a prompt longer than the sequence is continued')
 
+    narrow = runs.new_folder()
+    done = runs.call('train', '--data', runs.data, '--out', narrow, *SIZES, '--steps', 60, '--eval-every', 30, '--dtype', 'bf16')
+    need(done.returncode == 0 and ', in bf16 with weights and AdamW in fp32\n' in done.stdout, 'a run in bf16 says so')
+    found = [float(line.split()[4]) for line in done.stdout.splitlines() if 'validation loss' in line]
+    need(all(abs(a - b) < 0.05 for a, b in zip(found, losses, strict=True)), f'its losses are about those of fp32: {found}')
+    texts = [runs.call('generate', '--run', narrow, '--tokens', 50, '--prompt', 'The ', '--runtime', runtime, *place).stdout
+             for runtime, place in (('ring', []), ('serial', []), ('ring', ['--place', 'emulated', '--offload', 'parameters']))]
+    need(texts[0].startswith('The ') and len(texts[0]) >= 54 and len(set(texts)) == 1,
+         f'text from it is one text on every runtime: {texts}')
+    info = runs.call('info', '--run', narrow)
+    need(info.returncode == 0 and ', in bf16 with weights and AdamW in fp32\n' in info.stdout, 'info says what it is in')
+    tight = runs.new_folder()
+    done = runs.call('train', '--data', runs.data, '--out', tight, *SIZES, '--steps', 2, '--dtype', 'fp32_fast_tf32')
+    text = runs.call('generate', '--run', tight, '--tokens', 5)
+    need(done.returncode == 0 and text.returncode == 0 and ', in fp32_fast_tf32\n' in done.stdout, 'a run in TF32, and text from it')
+    sizes = {dtype: [int(n) for n in re.search(r'memory +\d+ bytes: (\d+) stored, (\d+) arena', runs.call(
+        'info', *SIZES, '--tile', 0, '--dtype', dtype).stdout).groups()] for dtype in ('fp32', 'bf16')}
+    need(sizes['bf16'][0] == sizes['fp32'][0] and sizes['bf16'][1] < 0.7 * sizes['fp32'][1],
+         f'bf16 keeps what fp32 does, and its activations have half the bytes: {sizes}')
+
     info = runs.call('info', '--run', out)
     need(info.returncode == 0 and 'step 60' in info.stdout and 'all right' in info.stdout, 'info checks a run')
 
@@ -128,6 +148,14 @@ def main():
     hinted = runs.call('info', *SIZES, '--layers', 2, '--runtime', 'starpu', '--place', 'device', '--devices', 2).stdout
     need(all(f'device {device}   ' in hinted for device in (0, 1)) and 'copies ' not in hinted,
          f'info says which tasks are hinted to devices of StarPU\n{hinted}')
+
+    plan = runs.folder / 'plan.txt'
+    words = ['--preset', '124m', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--dtype', 'bf16']
+    runs.call('info', *words, '--place', 'emulated', '--numerics', 'fast', '--plan', plan)
+    padded = [line.split()[1] for line in plan.read_text().splitlines() if 'columns at multiples of 8' in line]
+    need(padded == ['gemm', 'gemm.grad'], f'columns of 50,257 logits are padded for fast products of a device: {padded}')
+    runs.call('info', *words, '--place', 'emulated', '--plan', plan)
+    need('columns at' not in plan.read_text(), 'and for no other')
 
     check_rules(runs)
     parts = runs.new_folder()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Equal bits, end to end: one training run has one hash on every runtime, with any number of workers, for every
 canonical tiling, on both vector instruction sets, twice in a row, and when resumed; and it is the golden one. Another
-run, whose sums have canonical groups, has one of its own.
+run, whose sums have canonical groups, has one of its own, and so has one in bf16; in fp32_fast_tf32 exact bits are fp32's.
 
     hashes.py build/examples/gpt2            a few steps of 2 or 4 sequences: the suite
     hashes.py build/examples/gpt2 --full     50 steps of the preset's batch
@@ -110,6 +110,25 @@ def main():
     if '--accumulate: 4 but the run' not in other.stderr:
         sys.exit(f'other micro-batches are not refused: {other.stderr}')
     check('resumed, which knows its micro-batches', runs.train(*size, '--resume', out=out))
+    if wrong:
+        sys.exit(f'{wrong} hashes differ from {expected}')
+
+    size = ['--preset', 'tiny', '--steps', 50] if full else ['--preset', 'tiny', '--batch', 2, '--steps', 4]
+    expected = golden['full' if full else 'suite'] if fma else runs.train(*size, '--runtime', 'serial')
+    check('fp32_fast_tf32', runs.train(*size, '--dtype', 'fp32_fast_tf32'))
+    narrow = [*size, '--dtype', 'bf16']
+    expected = golden['bf16_full' if full else 'bf16'] if fma else runs.train(*narrow, '--runtime', 'serial')
+    for runtime, workers in [('serial', 1), ('ring', 1), ('ring', 4)] + [('starpu', 2)] * ('starpu' in runs.runtimes()):
+        check(f'bf16 {runtime} {workers}', runs.train(*narrow, '--runtime', runtime, '--workers', workers))
+    for tiling in tilings():
+        check(f'bf16 tile {tiling}', runs.train(*narrow, '--tile', tiling, '--workers', 2))
+    for isa in fma:
+        check(f'bf16 isa {isa}', runs.train(*narrow, '--isa', isa, '--workers', 2))
+    for options in ([], ['--devices', 2], ['--offload', 'parameters', '--device-memory', '5MB']):
+        check(f'bf16 device {options}', runs.train(*narrow, '--place', 'emulated', *options))
+    out = runs.new_folder()
+    runs.train(*narrow[:-3], half, *narrow[-2:], out=out)
+    check('bf16 resumed, which knows its dtype', runs.train(*size, '--resume', '--tile', 64, out=out))
     if wrong:
         sys.exit(f'{wrong} hashes differ from {expected}')
 

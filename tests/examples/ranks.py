@@ -98,6 +98,18 @@ def main():
     check('micro-batches, clipped, 4 ranks fsdp, then 2 tensor, then 1',
           runs.train(*micro, '--steps', steps, '--clip', 0.1, '--resume', out=out), clipped)
 
+    # In bf16, whose casts run where they are read; resumed by others, which know the dtype.
+    narrow = [*size, '--dtype', 'bf16']
+    mixed = runs.train(*narrow, '--steps', steps)
+    for (ranks, parallel, mesh), tiling in zip(SHARED if full else [(4, 'fsdp', ''), (2, 'pipeline', '')],
+                                               itertools.cycle(reversed(TILINGS))):
+        check(f'{ranks} ranks {parallel} {mesh} tile {tiling}, bf16',
+              train(ranks, parallel, mesh, *narrow, '--steps', steps, '--tile', tiling, '--workers', 1), mixed)
+    out = runs.new_folder()
+    train(3, 'zero1', '', *narrow, '--steps', steps // 3, '--workers', 1, out=out)
+    check('bf16, 3 ranks zero1, then 2 tensor',
+          train(2, 'tensor', '', *size, '--steps', steps, '--workers', 1, '--resume', out=out), mixed)
+
     out = runs.new_folder()
     train(4, 'fsdp', '', *size, '--steps', steps // 3, '--workers', 1, out=out)
     train(2, 'tensor', '', *size, '--steps', 2 * (steps // 3), '--workers', 1, '--resume', out=out)
@@ -130,6 +142,8 @@ def main():
     refuse(fail(2, 'train', *here, '--accumulate', 3), ['--accumulate: 3', '4 sequences'], 'micro-batches of no size')
     refuse(fail(1, 'train', *here, '--accumulate', 1, ':', '-n', '1', runs.program, 'train', *here, '--accumulate', 2),
            ['--accumulate'], 'other micro-batches on another rank')
+    refuse(fail(1, 'train', *here, ':', '-n', '1', runs.program, 'train', *here, '--dtype', 'bf16'),
+           ['rank 1 has --dtype bf16', 'rank 0 has --dtype fp32'], 'another dtype on a rank')
     refuse(fail(3, 'train', *here, '--batch', 2, '--groups', 'batch=2'), ['batch', '2', '3'], 'too few sequences')
     refuse(fail(2, 'generate', '--run', here[3]), ['one process'], 'text from two ranks')
     refuse(fail(1, 'train', *here, '--seed', 1, ':', '-n', '1', runs.program, 'train', *here, '--seed', 2),
