@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/runtime/forked.hh"
+#include "tests/runtime/model/late_ends.hh"
 #include "tests/runtime/model/mutants.hh"
 #include "tests/runtime/model/programs.hh"
 #include "tests/support/catch.hh"
@@ -26,6 +27,14 @@ using namespace nntile::test::model;
 int find_opposite_orders() {
   Exploration exploration({3});
   return exploration.explore([] { claim_two<true>(); }).failure.empty() ? 0 : 1;
+}
+
+/// Explores a program of two tasks in a ring with that mistake; 1 if it finds that the first has
+/// ended too late.
+template <class Run> int find_late_end(int preemptions, Run run) {
+  Exploration exploration({preemptions});
+  auto const outcome = exploration.explore([&] { run(RuntimeOptions{2, false, false}); });
+  return outcome.failure == late_end ? 1 : 0;
 }
 
 /// Explores the program that is to find the mistake; 1 if it did.
@@ -68,4 +77,19 @@ TEST_CASE("claims that are taken in different orders are found to wait for each 
           "[runtime][ring][model][mutants]") {
   if (test::sanitized) return test::skip("sanitizers do not follow routines that change stacks");
   CHECK(test::in_child(&find_opposite_orders) == 1);
+}
+
+TEST_CASE("a task that has ended later than one that waits for it is found",
+          "[runtime][ring][model][mutants]") {
+  if (test::sanitized) return test::skip("sanitizers do not follow routines that change stacks");
+  auto const found = [](int preemptions, auto run) {
+    return test::in_child([=] { return find_late_end(preemptions, run); }) == 1;
+  };
+  using Options = RuntimeOptions const&;
+  CHECK(found(2, [](Options its) { end_one_in_order<SlotEndsLast>(its, complete_codelet); }));
+  CHECK(found(2, [](Options its) { end_one_in_order<SlotEndsLast>(its, at_once_codelet); }));
+  CHECK(found(2, [](Options its) { end_blocks_in_order<SlotEndsLast>(its); }));
+  CHECK(found(2, [](Options its) { end_nest_in_order<SlotEndsLast>(its, false); }));
+  CHECK(found(1, [](Options its) { end_nest_in_order<SlotEndsLast>(its, true); }));
+  CHECK(found(2, [](Options its) { end_one_in_order<ListClosesFirst>(its, run_codelet); }));
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -11,7 +12,10 @@
 #include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "tests/runtime/codelets.hh"
+#include "tests/runtime/forked.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/sanitized.hh"
+#include "tests/support/skip.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -95,6 +99,106 @@ struct TurnsPolicy : RingPolicy {
   };
 };
 
+using TurnsRing = BasicRing<TurnsPolicy>;
+
+/// Calls the function whose address is its argument.
+Codelet const call_codelet{"call", +[](KernelCall const& call) noexcept -> Status {
+                             (**static_cast<std::function<void()> const* const*>(call.arguments))();
+                             return {};
+                           }};
+template <class R>
+Event submit_call(R& ring, std::function<void()> const& function,
+                  std::vector<Use<DataHandle>> const& uses, Hints hints = {}) {
+  auto const* const argument = &function;
+  return ring.submit({&call_codelet, uses, std::as_bytes(std::span(&argument, 1)), hints, {}});
+}
+std::function<void()> const nothing = [] {};
+void wait_for(std::atomic<bool> const& flag) {
+  while (!flag) std::this_thread::yield();
+}
+
+/// The oldest task of a ring, in the slot whose number that of another domain's first task, or the
+/// number of a block, is mistaken for.
+struct Oldest {
+  explicit Oldest(TurnsRing& ring) { ring.wait(submit_call(ring, run, {})); }
+  /// Waits for an event; true if the task runs again before.
+  bool runs_again_before(TurnsRing& ring, Event event) const {
+    while (!ring.done(event) && runs == 1) std::this_thread::yield();
+    return runs != 1;
+  }
+
+  std::atomic<int> runs{0};
+  std::function<void()> const run = [this] { ++runs; };
+};
+
+/// A worker lets a task of a body go before those of a chain while an urgent one waits: 0 if all
+/// run once.
+int let_a_task_of_a_body_go_first() {
+  std::atomic<bool> body_runs{false}, chain_waits{false}, chain_runs{false}, urgent_waits{false};
+  std::function<void()> const run_first = [&] {
+    chain_runs = true;
+    wait_for(urgent_waits);
+  };
+  TurnsRing ring({.workers = 1, .own_driver = true});
+  Oldest const oldest(ring);
+  DataHandle const chain = cell(ring, 1), of_body = cell(ring, 1);
+  ring.wait_all();
+  auto const body = [&](auto& nested) {
+    body_runs = true;
+    wait_for(chain_waits);
+    long const value = 1;
+    Use<DataHandle> const use{of_body, Access::update};
+    nested.submit(
+        {&step_codelet, {&use, 1}, std::as_bytes(std::span(&value, 1)), {.priority = 1}, {}});
+  };
+  Use<DataHandle> const in_chain{chain, Access::update};
+  Event const outer = ring.orchestrate(body, Use<DataHandle>{of_body, Access::update});
+  wait_for(body_runs);
+  (void)submit_call(ring, run_first, {in_chain}, {.priority = 1});
+  (void)submit_call(ring, nothing, {in_chain}, {.priority = 1});
+  chain_waits = true;  // the body's task comes behind the chain's first
+  wait_for(chain_runs);
+  (void)submit_call(ring, nothing, {}, {.priority = 3});
+  urgent_waits = true;
+  if (oldest.runs_again_before(ring, outer)) _exit(1);  // the body's task never runs
+  ring.wait_all();
+  return 0;
+}
+
+/// The first of two blocks waits for the other.
+std::atomic<bool> first_block_runs{false}, second_block_has_run{false};
+Status wait_for_second(KernelCall const&, Block block) noexcept {
+  (block.index == 0 ? first_block_runs : second_block_has_run) = true;
+  wait_for(second_block_has_run);
+  return {};
+}
+constexpr BlockCodelet wait_in_blocks = in_blocks<&wait_for_second>("wait_in_blocks");
+
+/// The same for a block: one worker is in the chain when the other begins the blocks.
+int let_a_block_go_first() {
+  std::atomic<bool> chain_runs{false}, urgent_waits{false};
+  std::function<void()> const run_first = [&] {
+    chain_runs = true;
+    wait_for(urgent_waits);
+  };
+  TurnsRing ring({.workers = 2, .own_driver = true});
+  Oldest const oldest(ring);
+  DataHandle const chain = cell(ring, 1), of_blocks = cell(ring, 1);
+  ring.wait_all();
+  Use<DataHandle> const in_chain{chain, Access::update},
+      in_blocks[] = {{of_blocks, Access::update}};
+  (void)submit_call(ring, run_first, {in_chain});
+  (void)submit_call(ring, nothing, {in_chain});
+  wait_for(chain_runs);
+  Event const task = submit_blocks(ring, wait_in_blocks, 2, in_blocks, {});
+  wait_for(first_block_runs);
+  (void)submit_call(ring, nothing, {}, {.priority = 3});
+  urgent_waits = true;
+  if (oldest.runs_again_before(ring, task)) _exit(1);  // the second block never runs
+  ring.wait_all();
+  return 0;
+}
+
 }  // namespace
 
 TEST_CASE("a task that is ready waits for few tasks of a chain", "[runtime][ring]") {
@@ -173,7 +277,13 @@ TEST_CASE("a replay's chain leaves few tasks behind", "[runtime][ring]") {
       });
 }
 
-TEST_CASE("blocks and tasks of bodies run once before a chain's, paused or with urgent ones about",
+TEST_CASE("blocks and tasks of bodies that go before a chain's run once", "[runtime][ring]") {
+  if (test::sanitized) return test::skip("a thread is held while the process ends");
+  CHECK(in_child(&let_a_task_of_a_body_go_first) == 0);
+  CHECK(in_child(&let_a_block_go_first) == 0);
+}
+
+TEST_CASE("chains, blocks and tasks of bodies run once, paused or with urgent ones about",
           "[runtime][ring]") {
   for (bool const own_driver : {false, true}) {
     BasicRing<TurnsPolicy> ring({.workers = 2, .own_driver = own_driver});

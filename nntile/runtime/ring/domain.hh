@@ -87,6 +87,11 @@ template <class Policy> struct Domain {
   bool over(std::uint64_t sequence) const {
     return window.ended(sequence) && !pending.is_open(sequence);
   }
+  /// Whether its slot can be taken back, too, so that what it held may be. Submitter only.
+  bool left(std::uint64_t sequence) const {
+    std::uint64_t const ticket = window.find(sequence);
+    return (ticket == window.nothing || window.finished(ticket)) && over(sequence);
+  }
   /// Its reference as a producer; no_reference if it has ended.
   Reference reference_of(std::uint64_t sequence) const {
     std::uint64_t const ticket = window.find(sequence);
@@ -96,7 +101,7 @@ template <class Policy> struct Domain {
   /// Progress of the task of that sequence, which was submitted. Submitter only.
   RingProgress progress(std::uint64_t sequence) {
     std::uint64_t const ticket = window.find(sequence);
-    if (ticket != window.nothing && !window.finished(ticket))
+    if (ticket != window.nothing && !window.finishing(ticket))
       return window.startable(ticket) ? RingProgress::ready : RingProgress::waiting;
     if (pending.is_open(sequence)) return RingProgress::ready;
     return ticket != window.nothing ? RingProgress::ended : RingProgress::past;

@@ -243,12 +243,13 @@ template <class Policy> class Machine : public FlightTasks<Policy> {
     Hot& hot = place.window.at(slot);
     count(scheduler.worker(self).executed);
     flush(self);
-    if (hot.kind == SlotKind::task)
-      run_task(self, place, hot);
-    else
-      run_pending(self, place, hot);
     ChildSuccessors successors{*this, domain, self};
-    domain.window.complete(hot, successors);
+    if (hot.kind == SlotKind::task) {
+      run_task(self, place, hot);
+      domain.window.complete(hot, successors);
+    } else {
+      run_pending(self, place, hot, successors);
+    }
     successors.end();
     if (family != nullptr) leave(self, family, 1);
   }
@@ -332,29 +333,36 @@ template <class Policy> class Machine : public FlightTasks<Policy> {
       run_task(self, root, slot);
       Payload unpacked;
       release_claims(Waiters{root, unpacked}.uses(slot), successors);
+      root.window.complete(slot, successors);
     } else {
-      run_pending(self, root, slot);
+      run_pending(self, root, slot, successors);
     }
-    root.window.complete(slot, successors);
     return successors.end();
   }
 
-  [[gnu::noinline]] void run_pending(std::uint32_t self, Domain<Policy>& place, Hot& slot) {
+  /// Its slot ends before it can, so that none who sees a task behind it run finds it unfinished:
+  /// where it begins, or where a device has it, for which others of its stream wait.
+  template <class Sink>
+  [[gnu::noinline]] void run_pending(std::uint32_t self, Domain<Policy>& place, Hot& slot,
+                                     Sink& successors) {
     void const* const work = place.window.own_cold(slot.id).work;
     auto& pending = *static_cast<Pending<Policy>*>(const_cast<void*>(work));
-    if (pending.flight != nullptr) return launch(self, *pending.flight);
     std::uint64_t const sequence = slot.sequence.load(std::memory_order_relaxed);
+    auto const end_slot = [&] { place.host->window.complete(slot, successors); };
+    if (!pending.on_device()) end_slot();
+    if (pending.flight != nullptr) return launch(self, *pending.flight);
     trace.begin(static_cast<int>(self), sequence, *pending.body.codelet);
     bool ended = false;
     if (pending.start != nullptr)
       pending.start(*this, self, pending);
     else
-      ended = run_with_token(self, pending);
+      ended = run_with_token(self, pending, end_slot);
     trace.end(static_cast<int>(self), sequence);
     if (ended) end_pending(pending, self);
   }
 
   /// Runs a body that may end elsewhere; true if it has ended, else it must not be touched again.
+  /// launched() is called where it goes to a device, before it can end.
   template <class Task, class... Launched>
   bool run_with_token(std::uint32_t self, Task& task, Launched... launched) {
     auto* const token = static_cast<TokenTask<Policy>*>(&task);

@@ -93,7 +93,7 @@ template <class Policy> class Parking {
   void stop_expecting() { expected_.store(0, std::memory_order_relaxed); }
 
   /// To be called after every end.
-  void completed(std::uint64_t producer) {
+  [[gnu::always_inline]] void completed(std::uint64_t producer) {
     std::uint64_t expected = expected_.load(std::memory_order_seq_cst);
     if (expected != producer) [[likely]]
       return;

@@ -23,8 +23,8 @@ template <class Policy> class Machine;
 template <class Policy> class Nest;
 
 /// An asynchronous task, one that submits, or a replay, from its submission to its end. Buffers'
-/// users name it in place of its slot, which is done when its body has returned: consumers wait for
-/// this one, and it alone holds its buffers.
+/// users name it in place of its slot, which is done when its body begins: consumers wait for this
+/// one, and it alone holds its buffers.
 template <class Policy> struct Pending : TokenTask<Policy> {
   Pending() { this->is_pending = true; }
 
@@ -42,6 +42,7 @@ template <class Policy> struct Pending : TokenTask<Policy> {
   // Of a task on a device, whose slot is done once it has been launched:
   Stream stream{-1, 0};
   std::uint64_t ticket = 0;
+  bool on_device() const { return Policy::Device::exists && stream.device >= 0; }
   /// Whether it holds claims until it ends.
   bool claims() const { return groups == support::Groups::claimed; }
   /// Of a task that submits, or of many blocks: runs it. Of the former the names of its operands.

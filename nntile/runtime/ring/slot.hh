@@ -47,10 +47,10 @@ template <class Policy> struct EdgeList {
   /// Ends the list and returns its first edge. Sequentially consistent, because a driver that
   /// sleeps until the producer completes announces that before it looks here (parking.hh).
   std::uint32_t close() { return head.exchange(closed, std::memory_order_seq_cst); }
-  /// The same for the submitter, the one thread that pushes and looks here.
+  /// The same for the submitter, the one thread that pushes here: others only ask.
   std::uint32_t close_own() {
     std::uint32_t const first = head.load(std::memory_order_relaxed);
-    head.store(closed, std::memory_order_relaxed);
+    head.store(closed, std::memory_order_release);
     return first;
   }
   bool is_closed() const { return head.load(std::memory_order_seq_cst) == closed; }

@@ -37,7 +37,7 @@ template <class Policy> class Submission {
   /// Waits for the end of one of this domain: another submitter may use its slot again, and give
   /// its name to another task, while this thread looks there before it sleeps.
   void wait(std::uint64_t sequence) {
-    driver.block_until([&] { return domain.over(sequence); },
+    driver.block_until([&] { return domain.left(sequence); },
                        [&] { return domain.reference_of(sequence); });
   }
   /// Does something towards its end; whether it has ended.

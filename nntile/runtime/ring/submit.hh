@@ -100,7 +100,7 @@ template <class Policy> class Submitter {
     wiring_.make_room();
     trace.reached(SubmitStep::room);
     bool const parts = support::names_parts(pending.body.uses);
-    if constexpr (Wiring<Policy>::runs_ahead) {
+    if constexpr (Policy::Device::exists) {
       bool const on_device = pending.start == nullptr && pending.flight == nullptr;
       pending.stream = on_device ? machine_.devices.stream_of(*pending.body.codelet, pending.uses)
                                  : Stream{-1, 0};

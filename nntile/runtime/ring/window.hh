@@ -66,15 +66,13 @@ template <class Policy> class Window {
   /// Sequence of the next task. A thread that holds an event sees a later one.
   std::uint64_t next_sequence() const { return next_sequence_; }
 
-  /// Whether that task has finished. Submitter only.
+  /// Whether that task has finished: its slot can be taken back. Submitter only.
   bool finished(std::uint64_t ticket) const {
     return ticket < watermark() || done(hot_[ticket & mask_], ticket, std::memory_order_acquire);
   }
   /// True once the task has completed or has begun to complete (its edge list is closed).
   bool finishing(std::uint64_t ticket) const {
-    if (ticket < watermark()) return true;
-    Hot const& slot = holder()->own(ticket);
-    return done(slot, ticket, std::memory_order_acquire) || slot.consumers.is_closed();
+    return ticket < watermark() || holder()->closed(ticket);
   }
 
   /// Whether a task in the window waits for no other. Submitter only, who is not wiring it.
@@ -88,7 +86,8 @@ template <class Policy> class Window {
     return holder()->find(sequence, watermark(), head());
   }
 
-  /// Whether the task of that sequence, which was submitted, has finished. Any thread.
+  /// Whether the task of that sequence, which was submitted, has ended: its list is closed, as that
+  /// is all that a submitter asks before one that needs it may run. Any thread.
   bool ended(std::uint64_t sequence) const {
     for (;;) {
       std::uint64_t const mark = watermark_.load(std::memory_order_acquire);
@@ -96,8 +95,9 @@ template <class Policy> class Window {
       std::uint64_t const ticket =
           where->find(sequence, mark, head_.load(std::memory_order_acquire));
       // A join may end later than the task that it stands for.
-      bool const over = ticket == nothing || where->done(ticket, std::memory_order_acquire) ||
-                        (where != this && done(ticket, std::memory_order_acquire));
+      bool const lies_here = where != this && ticket < grown_at_.load(std::memory_order_relaxed);
+      bool const over = ticket == nothing || where->closed(ticket) ||
+                        (lies_here && own(ticket).consumers.is_closed());
       // No slot has been opened anew, or given up, as long as the mark has not moved.
       if (watermark_.load(std::memory_order_acquire) == mark && holder() == where) return over;
     }
@@ -269,6 +269,7 @@ template <class Policy> class Window {
       join.awaited.store(1, std::memory_order_relaxed);
     }
     first_number_ = own_mask_ + 1;
+    grown_at_.store(end, std::memory_order_relaxed);
     be_in(larger);
     more_.store(&larger, std::memory_order_release);  // before an edge leads there
     for (std::uint64_t t = mark; t < end; ++t) {
@@ -302,6 +303,12 @@ template <class Policy> class Window {
   }
   static bool done(Hot const& slot, std::uint64_t ticket, std::memory_order order) {
     return slot.done.load(order) == static_cast<std::uint32_t>(ticket + 1);
+  }
+  /// Whether its list is closed, or was until the slot was opened anew: the latter is not to be
+  /// seen without the mark, which has moved before.
+  bool closed(std::uint64_t ticket) const {
+    Hot const& slot = own(ticket);
+    return done(slot, ticket, std::memory_order_acquire) || slot.consumers.is_closed();
   }
   /// The window where its tasks are, each there or with a join.
   Window const* holder() const {
@@ -355,7 +362,8 @@ template <class Policy> class Window {
   Hot* hot_ = nullptr;
   ColdSlot* cold_ = nullptr;
   std::uint32_t* seen_ = nullptr;
-  Atomic<Window*> more_{nullptr};  // the larger one
+  Atomic<Window*> more_{nullptr};      // the larger one
+  Atomic<std::uint64_t> grown_at_{0};  // from that ticket on tasks lie there alone
   // Not beside what every worker reads: the submitter writes these at each task.
   alignas(apart) support::Submitted next_sequence_;
   std::uint32_t collection_ = 0u - 256;  // every run sees it come round

@@ -83,11 +83,11 @@ template <Device D> class DeviceTasks {
   /// As run_body of run_body.hh; a task that names memory of a device runs there, as an
   /// asynchronous one.
   ///
-  /// launched() is called once the task is on its stream: tasks of that stream that come behind it
-  /// may be launched then, if `runs_ahead`, before it has ended. A mark that stands by then says
-  /// nothing: it may be cleared by a task that is on the stream already, as others may be set;
-  /// settle() says whether a task is cancelled, whatever it has computed. So a task that can not be
-  /// launched ends in its turn, too.
+  /// launched() is called once the task is on its stream, if `stream_of` names one, and before
+  /// another thread can end it: tasks of that stream that come behind it may be launched then, if
+  /// `runs_ahead`, before it has ended. A mark that stands by then says nothing: it may be cleared
+  /// by a task that is on the stream already, as others may be set; settle() says whether a task is
+  /// cancelled, whatever it has computed. So a task that can not be launched ends in its turn, too.
   template <class Tokens, class Launched>
   Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
                void* workspace, Launched launched) noexcept {
@@ -408,9 +408,9 @@ template <> class DeviceTasks<NoDevice> {
   static constexpr bool busy() noexcept { return false; }
   static constexpr bool own(std::span<Use<Buffer*> const>) noexcept { return false; }
   static StorageSource source() noexcept { return {}; }
-  template <class Tokens>
+  template <class Tokens, class... Launched>
   static Ran run_body(Failures& failures, Tokens& tokens, TaskBody const& body, void* task,
-                      void* workspace) noexcept {
+                      void* workspace, Launched...) noexcept {
     return support::run_body(failures, tokens, body, task, workspace);
   }
   static void settle(Failures& failures, TaskBody const& body, Status status) noexcept {

@@ -121,6 +121,10 @@ struct BlockWords {
       Exploration::current->check(word == value, "a block has not run as often as its task");
   }
 };
+struct BlockArguments {
+  nntile::detail::BlockHeader header;
+  BlockWords* words;
+};
 inline Status count_block(KernelCall const& call, Block block) noexcept {
   auto& word = (*static_cast<BlockWords* const*>(call.arguments))->of[block.index];
   word = word + 1;
@@ -137,10 +141,7 @@ inline constexpr Codelet check_codelet{
 template <class Policy>
 void submit_in_blocks(RuntimeOptions const& options, WorkerKinds const& kinds) {
   BlockWords words;
-  struct Arguments {
-    nntile::detail::BlockHeader header{2};
-    BlockWords* words;
-  } const arguments{{2}, &words};
+  BlockArguments const arguments{{2}, &words};
   CellTasks const tasks{{w(0)}};
   Cells cells(tasks);
   Stage<Policy> stage(options, kinds);
@@ -158,6 +159,71 @@ void submit_in_blocks(RuntimeOptions const& options, WorkerKinds const& kinds) {
   submit();
   stage.root.wait_for_everything();
   words.check(2);
+}
+
+inline constexpr char const* late_end = "a task has ended, and not one that it waits for";
+
+/// Submits a first task by submit_first(stage, cells, handles) and a second that waits for it; the
+/// first has ended when the second has.
+template <class Policy, class SubmitFirst>
+void end_in_order(RuntimeOptions const& options, SubmitFirst submit_first) {
+  CellTasks const tasks{{u(0)}, {u(0)}};
+  Cells cells(tasks);
+  Stage<Policy> stage(options);
+  std::vector<DataHandle> const handles = stage.adopt(cells);
+  std::uint64_t const first = submit_first(stage, cells, handles);
+  std::uint64_t const second = submit_one(stage.root.submitter, cells, tasks[1], 1, handles);
+  stage.root.wait(second);
+  Exploration::current->check(stage.root.over(first), late_end);
+  stage.root.wait_for_everything();
+  cells.check_run(1);
+}
+template <class Policy>
+void end_one_in_order(RuntimeOptions const& options, Codelet const& codelet) {
+  std::optional<Completer> completer;
+  if (&codelet == &complete_codelet) completer.emplace();
+  end_in_order<Policy>(options, [&](auto& stage, Cells& cells, auto const& handles) {
+    return submit_one(stage.root.submitter, cells, {u(0)}, 0, handles, codelet);
+  });
+}
+template <class Policy> void end_replay_in_order(RuntimeOptions const& options) {
+  end_in_order<Policy>(options, [](auto& stage, Cells& cells, auto const& handles) {
+    Use<Binding> const use{0, Access::update};
+    ProgramTask const task{&run_codelet, {&use, 1}, cells.arguments(0), {}, {}};
+    return stage.replay({task}, handles, 1);
+  });
+}
+template <class Policy> void end_blocks_in_order(RuntimeOptions const& options) {
+  BlockWords words;
+  BlockArguments const arguments{{2}, &words};
+  end_in_order<Policy>(options, [&](auto& stage, Cells&, auto const& handles) {
+    Use<DataHandle> const use{handles[0], Access::update};
+    return nntile::detail::ring::Blocks<Policy>::submit(
+        stage.machine, stage.root.submitter,
+        {&count_codelet, {&use, 1}, std::as_bytes(std::span(&arguments, 1)), {}, {}});
+  });
+}
+/// The first submits a task; or a token's and one behind that, which have ended in order.
+template <class Policy> void end_nest_in_order(RuntimeOptions const& options, bool token) {
+  using Nest = nntile::detail::ring::Nest<Policy>;
+  std::optional<Completer> completer;
+  if (token) completer.emplace();
+  CellTasks const tasks{{u(0)}, {u(0)}};
+  Cells inner(tasks);
+  std::vector<DataHandle> named;
+  auto const body = [&](Nested<Nest>& nested) {
+    Event const first =
+        submit_one(nested, inner, tasks[0], 0, named, token ? complete_codelet : run_codelet);
+    if (!token) return;
+    nested.wait(submit_one(nested, inner, tasks[1], 1, named));
+    Exploration::current->check(nested.done(first), late_end);
+  };
+  end_in_order<Policy>(options, [&](auto& stage, Cells&, auto const& handles) {
+    named = handles;
+    Use<DataHandle> const use{handles[0], Access::update};
+    return Nest::submit(stage.machine, stage.root.submitter,
+                        {NestingBody<Nest>(body), {&use, 1}, {}, {}});
+  });
 }
 
 /// Pauses behind all but the last task, which is submitted meanwhile, once or twice.
@@ -287,7 +353,7 @@ inline std::vector<Program> const& programs() {
       {"edges", -1, -1, part(&link_and_complete), true},
       {"slot again", -1, -1, part(&open_again), true},
       {"two producers", -1, -1, part(&link_to_two), true},
-      {"window that grows", -1, -1, part(&grow_window), true},
+      {"window that grows", 3, 3, part(&grow_window), true},
       {"window that grows again", -1, -1, part(&grow_again), true},
       {"claims", 3, 3, part(&claim_two<>), true},
       {"record", 2, 2, part(&share_record<Entry::returns>), true},
@@ -339,6 +405,17 @@ inline std::vector<Program> const& programs() {
       {"blocks", 1, 0, [](auto const& options) { submit_in_blocks<Ring>(options, {}); }},
       {"blocks of a kind", 1, 0,
        [](auto const& options) { submit_in_blocks<Ring>(options, {.cube = 1}); }},
+      {"ends of a chain", 2, 1,
+       [](auto const& options) { end_one_in_order<Ring>(options, run_codelet); }},
+      {"ends behind a token", 1, 0,
+       [](auto const& options) { end_one_in_order<Ring>(options, complete_codelet); }},
+      {"ends behind a void token", 2, 1,
+       [](auto const& options) { end_one_in_order<Ring>(options, at_once_codelet); }},
+      {"ends behind a replay", 2, 0, &end_replay_in_order<Ring>},
+      {"ends behind blocks", 2, 0, &end_blocks_in_order<Ring>},
+      {"ends behind a nest", 2, 0,
+       [](auto const& options) { end_nest_in_order<Ring>(options, false); }},
+      {"ends in a nest", 1, 0, [](auto const& options) { end_nest_in_order<Ring>(options, true); }},
       {"pause", 2, 1, paused({{w(0)}, {u(0)}}, 1)},
       {"pause amid a chain", 1, 0, paused({{w(0)}, {u(0)}, {u(0)}}, 2)},
   };
