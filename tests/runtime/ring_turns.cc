@@ -87,7 +87,9 @@ constexpr Codelet zero_codelet{"zero",
 constexpr Codelet sum_codelet{"sum",
                               +[](KernelCall const& call) noexcept -> Status {
                                 auto const* const words = static_cast<long*>(call.buffers[0]);
-                                cell_of(call, 1) = std::accumulate(words, words + blocks, 0L);
+                                cell_of(call, 1) = std::accumulate(
+                                    words, words + blocks, 0L,
+                                    [](long sum, long word) { return affine(sum, 1, word); });
                                 return {};
                               },
                               nullptr, nullptr};
@@ -324,7 +326,7 @@ TEST_CASE("chains, blocks and tasks of bodies run once, paused or with urgent on
     DataHandle const sum = cell(ring);
     submit(ring, sum_codelet, {{words, Access::read}, {sum, Access::write}});
     INFO("own_driver " << own_driver);
-    CHECK(read(ring, sum) == blocks * of_words);
+    CHECK(read(ring, sum) == affine(of_words, blocks, 0));
     CHECK(read(ring, chain) == of_chain);
     for (DataHandle const each : cells) CHECK(read(ring, each) == of_others);
     for (DataHandle const each : urgent) CHECK(read(ring, each) == of_others);
