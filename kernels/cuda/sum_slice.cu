@@ -66,7 +66,6 @@ template <class T> struct SumSlice {
         Index const slab = j * args.whole.j + i;
         Index const to = j * args.part + i;
         Vec<V> sum = Vec<V>::raw(y.start(to));
-        NNTILE_UNROLL(8)
         for (Index k = 0; k < args.k; ++k)
           sum = fma(from.alpha, get(from.x + slab + k * args.whole.k), sum);
         y.put(to, sum.v);
