@@ -22,13 +22,23 @@ namespace {
 struct Product {
   char const* name;
   Index m, n, k;
+  bool trans_a = false, trans_b = false;
 };
-/// A cube, and GPT-2 124M's products of 16 sequences of 1,024.
+/// A cube, and GPT-2 124M's products of 16 sequences of 1,024: forward, and the gradients of what
+/// comes in (dx) and of weights (dw).
 constexpr Product products[] = {{"cube_8192", 8192, 8192, 8192},
                                 {"qkv", 2304, 16384, 768},
                                 {"projection", 768, 16384, 768},
                                 {"mlp_up", 3072, 16384, 768},
-                                {"mlp_down", 768, 16384, 3072}};
+                                {"mlp_down", 768, 16384, 3072},
+                                {"qkv_dx", 768, 16384, 2304, true, false},
+                                {"projection_dx", 768, 16384, 768, true, false},
+                                {"mlp_up_dx", 768, 16384, 3072, true, false},
+                                {"mlp_down_dx", 3072, 16384, 768, true, false},
+                                {"qkv_dw", 2304, 768, 16384, false, true},
+                                {"projection_dw", 768, 768, 16384, false, true},
+                                {"mlp_up_dw", 3072, 768, 16384, false, true},
+                                {"mlp_down_dw", 768, 3072, 16384, false, true}};
 
 std::vector<float> draw(Index count, std::uint64_t seed) {
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -40,14 +50,16 @@ std::vector<float> draw(Index count, std::uint64_t seed) {
 /// Seconds of each run of the kernel; none where a sampled element is not the chain in ascending k.
 std::vector<double> times_of(Product const& shape, int runs) {
   LogicalGraph graph("product");
-  Node const a = graph.input({.shape = {shape.m, shape.k}}, "a");
-  Node const b = graph.input({.shape = {shape.k, shape.n}}, "b");
-  gemm(a, b).named("c").mark_output();
+  Index const m = shape.m, n = shape.n, of = shape.k;
+  bool const trans_a = shape.trans_a, trans_b = shape.trans_b;
+  Node const a = graph.input({.shape = trans_a ? Shape{of, m} : Shape{m, of}}, "a");
+  Node const b = graph.input({.shape = trans_b ? Shape{n, of} : Shape{of, n}}, "b");
+  gemm({.trans_a = trans_a, .trans_b = trans_b}, a, b).named("c").mark_output();
   DeviceLog log;
   CudaRing runtime(RuntimeOptions{}, CudaOptions{.devices = 1, .log = &log});
   TensorStore<CudaRing> store(runtime);
   auto step = compile(graph, store, {.tile = 0, .place = {{.place = device(0)}}});
-  std::vector<float> const left = draw(shape.m * shape.k, 1), right = draw(shape.k * shape.n, 2);
+  std::vector<float> const left = draw(m * of, 1), right = draw(of * n, 2);
   step.bind_input<float>("a", left);
   step.bind_input<float>("b", right);
   std::vector<double> times;
@@ -61,12 +73,12 @@ std::vector<double> times_of(Product const& shape, int runs) {
   auto const c = step.get_output<float>("c");
   for (Index sample = 0; sample < 64; ++sample) {
     auto const at = static_cast<Index>(mix_bits(static_cast<std::uint64_t>(sample)) >> 8);
-    Index const i = at % shape.m, j = at / shape.m % shape.n;
+    Index const i = at % m, j = at / m % n;
     float sum = 0;
-    for (Index k = 0; k < shape.k; ++k)
-      sum = std::fma(left[static_cast<std::size_t>(i + k * shape.m)],
-                     right[static_cast<std::size_t>(k + j * shape.k)], sum);
-    if (c[static_cast<std::size_t>(i + j * shape.m)] != sum) return {};
+    for (Index k = 0; k < of; ++k)
+      sum = std::fma(left[static_cast<std::size_t>(trans_a ? k + i * of : i + k * m)],
+                     right[static_cast<std::size_t>(trans_b ? j + k * n : k + j * of)], sum);
+    if (c[static_cast<std::size_t>(i + j * m)] != sum) return {};
   }
   return times;
 }

@@ -2,6 +2,7 @@
 // Matrix products: each element of C is one chain of FMAs in ascending k, in a register.
 #include "nntile/ops/gemm.hh"
 
+#include "kernels/cuda/gemm_pipelined.hh"
 #include "kernels/cuda/kernel.hh"
 #include "nntile/ops/chain.hh"
 
@@ -266,10 +267,25 @@ template <class S, bool pair, int quads> struct GemmKernel {
   }
 };
 
+/// Elements of C that the busiest multiprocessor computes, those of a block that are not wanted,
+/// too.
+template <class Kernel> double busiest(ops::Gemm::Args const& args) {
+  Index const blocks = Kernel::blocks(args), at_once = multiprocessors();
+  return static_cast<double>((blocks + at_once - 1) / at_once) * Kernel::rows * Kernel::columns;
+}
+
 /// Larger blocks read less of shared memory for a product, where there are enough of them and they
 /// are not half empty.
 template <class S, bool pair> Status enqueue_gemm(KernelCall const& call, void* stream) noexcept {
   auto const args = arguments<ops::Gemm>(call);
+  if constexpr (std::is_same_v<S, float> && !pair) {
+    using Large = Pipelined<12, 8>;
+    using Small = Pipelined<8, 4>;
+    constexpr double slower = 1.1;  // an element in a small one; H200
+    if (Large::suits(call) && busiest<Large::Any>(args) <= slower * busiest<Small::Any>(args))
+      return Large::enqueue(call, stream);
+    if (Small::suits(call)) return Small::enqueue(call, stream);
+  }
   using Large = GemmKernel<S, pair, 2>;
   if (args.m > Large::rows / 2 && args.n > Large::columns / 2 &&
       Large::blocks(args) >= multiprocessors())

@@ -19,12 +19,21 @@
 //   shared<T>(offset, count)          elements of the block's shared memory, from a byte on: float or double
 //   four(array, i)                    elements i to i + 3 of shared memory, or of memory, read at once: their
 //                                     place is a multiple of their bytes, or of 16
-//   set_four(array, i, values)        the same of shared memory, written
+//   set_four(array, i, values)        the same, written
+//   copy(array, i, from, wanted)      begins to copy the element of memory `from` to element i of shared memory,
+//                                     if `wanted`: 4 or 8 bytes, which nothing may touch until they have arrived
+//   copy_four(array, i, from, wanted) the same of four elements, of 16 bytes at a multiple of 16
+//   end_copies()                      what this thread began to copy since the last call is a group
+//   wait_for_copies<n>()              all groups of this thread but its last n have arrived, as if it had written
+//                                     them now; n of a thread's end is 0
 //   sync()                            all threads of the block have come here, and see what each wrote
 //   sync_warp()                       the same of the 32 threads of its warp
 //   exchange(value, mask)             the value of lane (own lane xor mask), all lanes of the warp at once
 //   from(value, lane)                 the value of one lane, likewise
 //   ballot(vote)                      bit l is the vote of lane l, likewise
+//
+// kept(value), of an int or a pointer to const, is the value, but what is computed from it is computed after this
+// place: registers need not hold it from an earlier one.
 //
 // first_lane(votes) is the least lane whose bit is set, of votes that are not 0: nvcc 13.0 makes a constant of
 // std::countr_zero on a device.
@@ -84,6 +93,27 @@ class Thread {
   template <class T> __device__ void set_four(T* array, Index i, Quad<T> const& values) const {
     *reinterpret_cast<Quad<T>*>(array + i) = values;
   }
+  template <class T> __device__ void copy(T* array, Index i, T const* from, bool wanted) const {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %2, 0; @p cp.async.ca.shared.global [%0], [%1], %3;}"
+        :
+        : "r"(place_of(array + i)), "l"(from), "r"(static_cast<int>(wanted)), "n"(sizeof(T))
+        : "memory");
+  }
+  template <class T>
+  __device__ void copy_four(T* array, Index i, T const* from, bool wanted) const {
+    static_assert(sizeof(T) == 4);
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16;}"
+        :
+        : "r"(place_of(array + i)), "l"(from), "r"(static_cast<int>(wanted))
+        : "memory");
+  }
+  __device__ void end_copies() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  template <int pending> __device__ void wait_for_copies() const {
+    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+  }
   __device__ void sync() const { __syncthreads(); }
   __device__ void sync_warp() const { __syncwarp(); }
   template <class T> __device__ T exchange(T value, int mask) const {
@@ -93,10 +123,23 @@ class Thread {
     return __shfl_sync(0xffffffffu, value, lane);
   }
   __device__ std::uint32_t ballot(bool vote) const { return __ballot_sync(0xffffffffu, vote); }
+
+ private:
+  static __device__ std::uint32_t place_of(void const* shared) {
+    return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  }
 };
 
 template <class T> using Shared = T*;
 
+template <class T> __device__ __forceinline__ T const* kept(T const* value) {
+  asm volatile("" : "+l"(value));
+  return value;
+}
+__device__ __forceinline__ int kept(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
 inline __device__ int first_lane(std::uint32_t votes) { return __ffs(static_cast<int>(votes)) - 1; }
 
 inline int multiprocessors() {

@@ -149,6 +149,85 @@ TEST_CASE("the emulator refuses what is outside of shared memory, or was never w
   CHECK(complaint([](Thread&) {}, 1 << 20) == "1048576 bytes of shared memory; a block has 49152");
 }
 
+TEST_CASE("copies to the emulator's shared memory arrive where their thread waits", "[ops][simt]") {
+  std::vector<float> from(256), got(64);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i);
+  CHECK(complaint([&](Thread& thread) {
+          Shared<float> const x = thread.shared<float>(0, 128);
+          int const rank = thread.rank();
+          thread.copy(x, rank, from.data() + rank, true);
+          thread.end_copies();
+          thread.copy(x, 64 + rank, from.data() + 64 + rank, true);
+          thread.copy(x, 999, from.data() - 999, false);  // not wanted
+          thread.end_copies();
+          thread.wait_for_copies<1>();
+          float const own = x[rank];
+          thread.sync();
+          got[static_cast<std::size_t>(rank)] = own + x[63 - rank];
+          thread.wait_for_copies<0>();
+          got[static_cast<std::size_t>(rank)] += x[64 + rank];
+        }) == "nothing");
+  CHECK(got[0] == 63 + 64);
+  CHECK(got[63] == 63 + 127);
+}
+
+TEST_CASE("the emulator refuses what touches memory to which a copy is under way", "[ops][simt]") {
+  alignas(16) static constexpr float memory[64 * 4] = {};
+  auto const after_copy = [](auto touch) {
+    return complaint([touch](Thread& thread) {
+      Shared<float> const x = thread.shared<float>(0, 64);
+      thread.copy(x, thread.rank(), memory + thread.rank(), true);
+      thread.end_copies();
+      touch(thread, x);
+    });
+  };
+  char const* const own = ", to which a copy of its own is under way";
+  CHECK(has(after_copy([](Thread& thread, Shared<float> const& x) {
+              (void)static_cast<float>(x[thread.rank()]);
+            }),
+            own));
+  CHECK(has(after_copy([](Thread& thread, Shared<float> const& x) { x[thread.rank()] = 1; }), own));
+  CHECK(has(after_copy([](Thread& thread, Shared<float> const& x) {
+              thread.copy(x, thread.rank(), memory, true);
+            }),
+            own));
+  // A barrier alone does not wait, nor does another thread's wait.
+  CHECK(has(after_copy([](Thread& thread, Shared<float> const& x) {
+              if (thread.rank() != 0) thread.wait_for_copies<0>();
+              thread.sync();
+              (void)static_cast<float>(x[0]);
+            }),
+            "is under way"));
+  CHECK(has(after_copy([](Thread& thread, Shared<float> const&) { thread.wait_for_copies<1>(); }),
+            "ends with copies for which it has not waited"));
+  // Nor does a wait show others what arrived, or keep a copy from what they read.
+  CHECK(has(after_copy([](Thread& thread, Shared<float> const& x) {
+              thread.wait_for_copies<0>();
+              (void)thread.exchange(0, 1);
+              (void)static_cast<float>(x[thread.rank() ^ 1]);
+            }),
+            "has written without a barrier between"));
+  CHECK(has(after_copy([](Thread& thread, Shared<float> const& x) {
+              thread.wait_for_copies<0>();
+              thread.sync();
+              (void)static_cast<float>(x[thread.rank() ^ 1]);
+              (void)thread.exchange(0, 1);
+              thread.copy(x, thread.rank(), memory, true);
+            }),
+            "copies to byte"));
+  CHECK(has(complaint([](Thread& thread) {
+              thread.copy(thread.shared<float>(0, 64), thread.rank(), memory, true);
+              thread.wait_for_copies<0>();  // of no group yet
+            }),
+            "ends with copies for which it has not waited"));
+  CHECK(complaint([](Thread& thread) {
+          thread.copy_four(thread.shared<float>(0, 64), 0, memory + 1, thread.rank() == 0);
+        }) == "four elements of memory that begin at no multiple of 16 bytes");
+  CHECK(complaint([](Thread& thread) {
+          thread.copy_four(thread.shared<float>(0, 64), 2, memory, thread.rank() == 0);
+        }) == "four elements from byte 8, which is not a multiple of 16");
+}
+
 TEST_CASE("the emulator refuses threads that do not come together", "[ops][simt]") {
   CHECK(has(complaint([](Thread& thread) {
               if (thread.rank() < 63) thread.sync();

@@ -148,6 +148,29 @@ TEST_CASE("products on the device have the bits of the CPU's at ragged shapes", 
   check_bits(zeros);
 }
 
+TEST_CASE("products whose panels come by copies have the bits of the CPU's", "[ops][simt]") {
+  if (!comparable()) return;
+  for (bool const trans_a : {false, true})
+    for (bool const trans_b : {false, true}) {
+      auto const product = [&](Index m, Index k, Index n, double beta) {
+        Shape const a = trans_a ? Shape{k, m} : Shape{m, k};
+        Shape const b = trans_b ? Shape{n, k} : Shape{k, n};
+        return op_case<ops::Gemm>(
+            {.trans_a = trans_a, .trans_b = trans_b, .bias = beta == 0.5, .beta = beta},
+            beta == 0.5 ? std::vector<Shape>{a, b, {m}, {m, n}} : std::vector<Shape>{a, b, {m, n}});
+      };
+      for (Index const k : {1, 16, 33, 64}) check_bits(product(96, k, 128, 0));  // one rectangle
+      check_bits(product(188, 53, 252, 0.5));                       // four that overlap
+      check_bits(product(188, 53, 252, 1), {{"k0", {17, 32, 4}}});  // partial sums
+      check_bits(product(192, 20, 256, 0), {{"m0", {100, 92}}, {"n0", {128, 128}}});
+      Multiprocessors const many(1000);  // small ones
+      check_bits(product(64, 35, 64, 0));
+      check_bits(product(100, 48, 68, 0.5), {{"k0", {15, 33}}});
+      check_bits(product(67, 18, 66, 1));
+    }
+  check_bits(op_case<ops::Gemm>({.batch_ndim = 1}, {{68, 9, 3}, {9, 64, 3}, {68, 64, 3}}));
+}
+
 TEST_CASE("attention on the device takes wide heads piece by piece, and what no multiple is",
           "[ops][simt]") {
   if (!comparable()) return;

@@ -67,6 +67,22 @@ class Calls {
                  {m, n}});
             add("gemm", c, {}, multiprocessors);
           }
+    // Panels that come by copies: large rectangles, of which the last two share rows and columns,
+    // and small ones; several panels, and steps beside them, or these alone.
+    for (bool const trans_a : {false, true})
+      for (bool const trans_b : {false, true})
+        for (auto const& [m, k, n] :
+             {std::array<Index, 3>{188, 69, 252}, {64, 35, 68}, {64, 13, 64}, {64, 5, 64}})
+          add("gemm", op_case<ops::Gemm>(
+                          {.trans_a = trans_a, .trans_b = trans_b, .bias = true, .beta = 0.5},
+                          {trans_a ? Shape{k, m} : Shape{m, k},
+                           trans_b ? Shape{n, k} : Shape{k, n},
+                           {m},
+                           {m, n}}));
+    // Results whose columns begin at no multiple of four, and infinities where beta is 0.
+    OpCase odd = op_case<ops::Gemm>({.trans_a = true}, {{33, 67}, {33, 66}, {67, 66}});
+    odd.prepare = [](std::vector<Array>& x) { set_all(x[2], INFINITY); };
+    add("gemm", odd);
     OpCase pair =
         op_case<ops::Gemm>({.trans_a = true, .ndim = 2}, {{9, 7, 70}, {9, 7, 67}, {70, 67}});
     pair.groups = {{"k1", 2}};
@@ -199,9 +215,9 @@ std::string wrong_in(Trial const& call) {
 }
 
 /// What is wrong where matrices have gaps between their lines and none after the last one, or "".
-std::string wrong_in_gaps() {
+std::string wrong_in_gaps(Index m) {
   Codelet const* const gemm = on_device("gemm", DType::fp32, DType::fp32);
-  Index const m = 66, n = 70, k = 16, gap = 2;
+  Index const n = m + 4, k = 16, gap = 2;
   for (bool const trans_a : {false, true})
     for (bool const trans_b : {false, true}) {
       auto const elements = [&](Index lines, Index of) { return lines * (of + gap) - gap; };
@@ -234,6 +250,11 @@ std::string wrong_in_gaps() {
           return concat("bits: c[", i, "]");
     }
   return {};
+}
+/// With lines that are whole fours, and others.
+std::string wrong_in_gaps() {
+  std::string const wrong = wrong_in_gaps(66);
+  return wrong.empty() ? wrong_in_gaps(68) : wrong;
 }
 
 /// What finds a mistake in one of the units that have it; "" if nothing does.

@@ -55,6 +55,7 @@ void run_thread(void* state) {
   auto const& start = *static_cast<Start*>(state);
   try {
     start.body(start.kernel, *start.block, start.rank);
+    start.block->check_end(start.rank);
   } catch (std::string const& what) {
     note_failure(start, what);
   }
@@ -232,8 +233,32 @@ void Block::note_read(Word& word, int rank) {
   word.reader_warp = warp;
 }
 
+void Block::check_copied(std::size_t word, int rank, char const* doing) const {
+  int const copier = words_[word].copier;
+  if (copier == none) return;
+  fail(concat(doing, " byte ", 4 * word, " of shared memory, to which a copy of ",
+              copier == rank ? "its own" : concat("thread ", copier), " is under way"));
+}
+
+void Block::check_write(std::size_t word, int rank, char const* doing) const {
+  Word const& touched = words_[word];
+  check_copied(word, rank, doing);
+  if (!seen(touched.writer, rank))
+    fail(concat(doing, " byte ", 4 * word, " of shared memory, which thread ", touched.writer.rank,
+                " has written without a barrier between"));
+  Touch const reader = touched.reader;
+  bool ordered = seen(reader, rank);
+  if (reader.rank == several_of_warp && reader.block == barriers_)
+    ordered = touched.reader_warp == rank / warp_size && reader.warp < touch(rank).warp;
+  if (!ordered)
+    fail(concat(doing, " byte ", 4 * word, " of shared memory, which ",
+                reader.rank >= 0 ? concat("thread ", reader.rank, " has") : "other threads have",
+                " read without a barrier between"));
+}
+
 void Block::read(int rank, std::size_t offset, void* to, std::size_t bytes) {
   for (std::size_t word = offset / 4; word < (offset + bytes) / 4; ++word) {
+    check_copied(word, rank, "reads");
     Touch const& writer = words_[word].writer;
     if (writer.rank == none)
       fail(concat("reads byte ", 4 * word, " of shared memory, which nothing has written"));
@@ -247,21 +272,39 @@ void Block::read(int rank, std::size_t offset, void* to, std::size_t bytes) {
 
 void Block::write(int rank, std::size_t offset, void const* from, std::size_t bytes) {
   for (std::size_t word = offset / 4; word < (offset + bytes) / 4; ++word) {
-    Word& touched = words_[word];
-    if (!seen(touched.writer, rank))
-      fail(concat("writes byte ", 4 * word, " of shared memory, which thread ", touched.writer.rank,
-                  " has written without a barrier between"));
-    Touch const reader = touched.reader;
-    bool ordered = seen(reader, rank);
-    if (reader.rank == several_of_warp && reader.block == barriers_)
-      ordered = touched.reader_warp == rank / warp_size && reader.warp < touch(rank).warp;
-    if (!ordered)
-      fail(concat("writes byte ", 4 * word, " of shared memory, which ",
-                  reader.rank >= 0 ? concat("thread ", reader.rank, " has") : "other threads have",
-                  " read without a barrier between"));
-    touched.writer = touch(rank);
+    check_write(word, rank, "writes");
+    words_[word].writer = touch(rank);
   }
   std::memcpy(memory_.data() + offset, from, bytes);
+}
+
+void Block::copy(int rank, std::size_t offset, void const* from, std::size_t bytes) {
+  for (std::size_t word = offset / 4; word < (offset + bytes) / 4; ++word) {
+    check_write(word, rank, "copies to");
+    words_[word].copier = rank;
+  }
+  Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+  lane.copies.push_back({lane.groups, offset, from, bytes});
+}
+
+void Block::end_copies(int rank) { ++lanes_[static_cast<std::size_t>(rank)].groups; }
+
+void Block::wait_for_copies(int rank, int pending) {
+  Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+  std::erase_if(lane.copies, [&](Copy const& copy) {
+    if (copy.group >= lane.groups - pending) return false;
+    std::memcpy(memory_.data() + copy.offset, copy.from, copy.bytes);
+    for (std::size_t word = copy.offset / 4; word < (copy.offset + copy.bytes) / 4; ++word) {
+      words_[word].copier = none;
+      words_[word].writer = touch(rank);
+    }
+    return true;
+  });
+}
+
+void Block::check_end(int rank) const {
+  if (!lanes_[static_cast<std::size_t>(rank)].copies.empty())
+    fail("ends with copies for which it has not waited");
 }
 
 void Block::fail(std::string what) const { throw what; }

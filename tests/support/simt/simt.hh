@@ -70,11 +70,23 @@ class Block {
   void check_range(std::size_t offset, std::size_t bytes, std::size_t alignment) const;
   void read(int rank, std::size_t offset, void* to, std::size_t bytes);
   void write(int rank, std::size_t offset, void const* from, std::size_t bytes);
+  /// Begins a copy from memory, which arrives where its thread waits for the group that it is in.
+  void copy(int rank, std::size_t offset, void const* from, std::size_t bytes);
+  void end_copies(int rank);
+  void wait_for_copies(int rank, int pending);
+  /// Fails where a thread ends that has not waited for its copies.
+  void check_end(int rank) const;
 
   [[noreturn]] void fail(std::string what) const;
 
  private:
   enum class Stop : std::uint8_t { none, barrier, warp, exchange, from, ballot };
+  struct Copy {
+    int group;  // how many of its thread's ended before
+    std::size_t offset;
+    void const* from;
+    std::size_t bytes;
+  };
   struct Lane {
     std::unique_ptr<Fiber> fiber;
     Stop stop = Stop::none;
@@ -82,6 +94,8 @@ class Block {
     int argument = 0;  // mask or lane
     std::uint64_t bits = 0;
     std::uint64_t result = 0;
+    std::vector<Copy> copies;  // that have not arrived
+    int groups = 0;            // that have ended
   };
   /// When a thread touched a word: the number of barriers before, of the block and of its warp.
   struct Touch {
@@ -92,6 +106,7 @@ class Block {
   struct Word {
     Touch writer, reader;
     int reader_warp = 0;
+    int copier = none;  // the thread whose copy is under way
   };
 
   void stop_at(int rank, Stop kind, Place place, int argument = 0, std::uint64_t bits = 0);
@@ -102,6 +117,9 @@ class Block {
   /// Whether what was touched then is seen by `rank` now.
   bool seen(Touch then, int rank) const;
   void note_read(Word& word, int rank);
+  /// Fails where what others did with a word may come after what `rank` does.
+  void check_write(std::size_t word, int rank, char const* doing) const;
+  void check_copied(std::size_t word, int rank, char const* doing) const;
 
   Index number_, count_;
   void const* kernel_;
@@ -164,6 +182,10 @@ template <class T> class Shared {
   void set_four(Index index, Quad<T> const& values) const {
     block_->write(rank_, place_of_four(index), values.of, sizeof values.of);
   }
+  void copy(Index index, T const* from) const { block_->copy(rank_, at(index), from, sizeof(T)); }
+  void copy_four(Index index, T const* from) const {
+    block_->copy(rank_, place_of_four(index), from, sizeof(Quad<T>));
+  }
 
  private:
   std::size_t at(Index index) const {
@@ -200,15 +222,30 @@ class Thread {
     array.set_four(i, values);
   }
   template <class T> Quad<T> four(T const* array, Index i) const {
-    if (reinterpret_cast<std::uintptr_t>(array + i) % alignof(Quad<T>) != 0)
-      block_.fail(concat("four elements of memory that begin at no multiple of ", alignof(Quad<T>),
-                         " bytes"));
-    if (std::string const what = simt::beside(array + i, sizeof(Quad<T>)); !what.empty())
-      block_.fail("touches " + what);
+    check_memory<T>(array + i, 4);
     Quad<T> values;
     for (int each = 0; each < 4; ++each) values.of[each] = array[i + each];
     return values;
   }
+  template <class T> void set_four(T* array, Index i, Quad<T> const& values) const {
+    check_memory<T>(array + i, 4);
+    for (int each = 0; each < 4; ++each) array[i + each] = values.of[each];
+  }
+  template <class T> void copy(Shared<T> const& array, Index i, T const* from, bool wanted) const {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+    if (!wanted) return;
+    check_memory<T>(from, 1);
+    array.copy(i, from);
+  }
+  template <class T>
+  void copy_four(Shared<T> const& array, Index i, T const* from, bool wanted) const {
+    static_assert(sizeof(T) == 4);
+    if (!wanted) return;
+    check_memory<T>(from, 4);
+    array.copy_four(i, from);
+  }
+  void end_copies() const { block_.end_copies(rank_); }
+  template <int pending> void wait_for_copies() const { block_.wait_for_copies(rank_, pending); }
   void sync(simt::Place place = simt::Place::here()) const { block_.sync(rank_, place); }
   void sync_warp(simt::Place place = simt::Place::here()) const { block_.sync_warp(rank_, place); }
   template <class T> T exchange(T value, int mask, simt::Place place = simt::Place::here()) const {
@@ -222,6 +259,14 @@ class Thread {
   }
 
  private:
+  template <class T> void check_memory(T const* from, int count) const {
+    if (count == 4 && reinterpret_cast<std::uintptr_t>(from) % alignof(Quad<T>) != 0)
+      block_.fail(concat("four elements of memory that begin at no multiple of ", alignof(Quad<T>),
+                         " bytes"));
+    std::size_t const bytes = static_cast<std::size_t>(count) * sizeof(T);
+    if (std::string const what = simt::beside(from, bytes); !what.empty())
+      block_.fail("touches " + what);
+  }
   template <class T> static std::uint64_t packed(T value) {
     static_assert(sizeof(T) <= sizeof(std::uint64_t));
     std::uint64_t bits = 0;
@@ -238,6 +283,7 @@ class Thread {
   int rank_;
 };
 
+template <class T> T kept(T value) { return value; }
 inline int first_lane(std::uint32_t votes) { return std::countr_zero(votes); }
 inline int multiprocessors() { return simt::multiprocessors(); }
 
