@@ -16,15 +16,32 @@
 // A thread knows
 //
 //   rank(), block(), blocks()         its place in the block, the block's in the grid, how many there are
-//   shared<T>(offset, count)          elements of the block's shared memory, from a byte on: float or double
+//   shared<T>(offset, count)          elements of the block's shared memory, from a byte on: float, double or words
 //   four(array, i)                    elements i to i + 3 of shared memory, or of memory, read at once: their
 //                                     place is a multiple of their bytes, or of 16
 //   set_four(array, i, values)        the same of shared memory, written
+//   put(to, word)                     a word of 4 or 8 bytes is written to memory, its place a multiple of them
 //   sync()                            all threads of the block have come here, and see what each wrote
 //   sync_warp()                       the same of the 32 threads of its warp
 //   exchange(value, mask)             the value of lane (own lane xor mask), all lanes of the warp at once
 //   from(value, lane)                 the value of one lane, likewise
 //   ballot(vote)                      bit l is the vote of lane l, likewise
+//   matrices(words, i)                four matrices of 8 rows of 16 bytes, of words of shared memory: row l%8 of
+//                                     matrix l/8 is 4 words from i, a place that lane l gives. Lane l has word l%4
+//                                     of row l/4 of each
+//   matrices_transposed(words, i)     the same of 16-bit elements, of which lane l has (2(l%4), l/4) and
+//                                     (2(l%4) + 1, l/4) of each: row, column
+//   multiply<of>(sums, a, b0, b1)     sums += a b by tensor cores, all lanes of the warp at once: 16 by 8 sums of 16
+//                                     products of 16-bit elements, or of 8 of tf32. With g = l/4 and t = l%4, lane l has
+//                                     words t of rows g and g+8 of a, then words t+4; words t and t+4 of column g of b;
+//                                     sums (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1). A word is one element of tf32, or
+//                                     two of 16 bits, the first in its low half. Sums are fp32, added in no stated order
+//   copy_later(words, i, from, there) 16 bytes of memory become words i to i+3 of shared memory, or zeros if not `there`;
+//                                     both places are multiples of 16 bytes. Until
+//   wait_copies()                     of this thread, the words are undefined; after it, this thread sees them
+//
+// packed<of>(low, high) is two floats as a word of 16-bit elements, rounded to nearest; rounded_to_tf32(value) a
+// word of tf32. exp2_estimate(x) is 2^x within 2 units in the last place, 0 below the normal numbers.
 //
 // first_lane(votes) is the least lane whose bit is set, of votes that are not 0: nvcc 13.0 makes a constant of
 // std::countr_zero on a device.
@@ -32,12 +49,14 @@
 // Every thread of a block, or of a warp, comes to the same calls in the same order. The host knows
 //
 //   multiprocessors()                 how many blocks the calling thread's device runs at once, at least
+//   most_shared()                     bytes of shared memory that a block of it can have
 // clang-format on
 
 #include <cstddef>
 #include <cstdint>
 
 #include "nntile/core/codelet.hh"
+#include "nntile/core/dtype.hh"
 #include "nntile/core/macros.hh"
 #include "nntile/core/shape.hh"
 
@@ -55,6 +74,12 @@ struct Grid {
 template <class T> struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Quad {
   T of[4];
 };
+
+/// Elements of what tensor cores multiply.
+enum class Factor : std::uint8_t { bf16, fp16, tf32 };
+
+/// Bytes of shared memory that a block of any device has without asking.
+inline constexpr std::size_t shared_unasked = 48 << 10;
 
 }  // namespace nntile::kernels::cuda
 
@@ -84,6 +109,9 @@ class Thread {
   template <class T> __device__ void set_four(T* array, Index i, Quad<T> const& values) const {
     *reinterpret_cast<Quad<T>*>(array + i) = values;
   }
+  template <class Word> __device__ void put(void* to, Word word) const {
+    *static_cast<Word*>(to) = word;
+  }
   __device__ void sync() const { __syncthreads(); }
   __device__ void sync_warp() const { __syncwarp(); }
   template <class T> __device__ T exchange(T value, int mask) const {
@@ -93,7 +121,69 @@ class Thread {
     return __shfl_sync(0xffffffffu, value, lane);
   }
   __device__ std::uint32_t ballot(bool vote) const { return __ballot_sync(0xffffffffu, vote); }
+
+  __device__ Quad<std::uint32_t> matrices(std::uint32_t const* words, int i) const {
+    Quad<std::uint32_t> out;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out.of[0]), "=r"(out.of[1]), "=r"(out.of[2]), "=r"(out.of[3])
+                 : "r"(place(words, i))
+                 : "memory");
+    return out;
+  }
+  __device__ Quad<std::uint32_t> matrices_transposed(std::uint32_t const* words, int i) const {
+    Quad<std::uint32_t> out;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out.of[0]), "=r"(out.of[1]), "=r"(out.of[2]), "=r"(out.of[3])
+                 : "r"(place(words, i))
+                 : "memory");
+    return out;
+  }
+#define NNTILE_MMA(shape)                                                                          \
+  asm("mma.sync.aligned." shape " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])                                 \
+      : "r"(a.of[0]), "r"(a.of[1]), "r"(a.of[2]), "r"(a.of[3]), "r"(b0), "r"(b1))
+  template <Factor of>
+  __device__ void multiply(float (&sums)[4], Quad<std::uint32_t> const& a, std::uint32_t b0,
+                           std::uint32_t b1) const {
+    if constexpr (of == Factor::bf16)
+      NNTILE_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
+    else if constexpr (of == Factor::fp16)
+      NNTILE_MMA("m16n8k16.row.col.f32.f16.f16.f32");
+    else
+      NNTILE_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
+  }
+#undef NNTILE_MMA
+  __device__ void copy_later(std::uint32_t* words, int i, void const* from, bool there) const {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place(words, i)), "l"(from),
+                 "r"(there ? 16 : 0)
+                 : "memory");
+  }
+  __device__ void wait_copies() const { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+ private:
+  static __device__ unsigned place(std::uint32_t const* words, int i) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(words)) + 4 * static_cast<unsigned>(i);
+  }
 };
+
+template <Factor of> __device__ std::uint32_t packed(float low, float high) {
+  std::uint32_t word;
+  if constexpr (of == Factor::bf16)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+inline __device__ std::uint32_t rounded_to_tf32(float value) {
+  std::uint32_t word;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(value));
+  return word;
+}
+inline __device__ float exp2_estimate(float x) {
+  float value;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+}
 
 template <class T> using Shared = T*;
 
@@ -104,6 +194,13 @@ inline int multiprocessors() {
   (void)cudaGetDevice(&device);
   (void)cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
   return count;
+}
+
+inline std::size_t most_shared() {
+  int device = 0, bytes = shared_unasked;
+  (void)cudaGetDevice(&device);
+  (void)cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return static_cast<std::size_t>(bytes);
 }
 
 template <class Kernel> consteval int least_blocks() {
@@ -121,6 +218,9 @@ __global__ void __launch_bounds__(Kernel::threads, least_blocks<Kernel>())
 }
 
 template <class Kernel> Status launch(Grid grid, void* stream, Kernel const& kernel) noexcept {
+  if (grid.shared > shared_unasked)
+    (void)cudaFuncSetAttribute(run_kernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(grid.shared));
   run_kernel<<<static_cast<unsigned>(grid.blocks), Kernel::threads, grid.shared,
                static_cast<cudaStream_t>(stream)>>>(kernel);
   cudaError_t const error = cudaGetLastError();
