@@ -41,19 +41,20 @@ template <class T, int d> struct FastAttention {
     static constexpr int threads = FastAttention::threads;
     static constexpr int least_blocks = 2;
     DeviceCall<ops::Attention> call;
+    BlockOrder order;
 
     using Sums = SumTile<d>[tiles];
     using Scores = SumTile<keys>[tiles];
-    /// Of rows l/4 and l/4 + 8 of a tile: the maximum of raw scores, and this lane's share of the
-    /// sum of powers.
+    /// Of rows l/4 and l/4 + 8 of a tile: the maximum of raw scores, what powers are less, and this
+    /// lane's share of their sum.
     using Numbers = float[tiles][2];
 
     NNTILE_DEVICE void operator()(Thread& thread) const {
       ops::AttentionArgs const& args = call.args();
       auto const buffers = call.buffers();
-      Index const blocks = (args.i + side - 1) / side, number = thread.block() / blocks;
-      int const query = static_cast<int>(blocks - 1 - thread.block() % blocks) * side;
-      HeadLayout const head = head_layout(args, number % args.h, number / args.h);
+      auto const place = order.of(thread.block());
+      int const query = (static_cast<int>(order.tiles) - 1 - place.tile) * side;
+      HeadLayout const head = head_layout(args, place.head % args.h, place.head / args.h);
       T const* const k = buffers.template at<T const>(Operand::k) + head.k;
       T const* const v = buffers.template at<T const>(Operand::v) + head.k;
       int const first = thread.rank() / warp_size * own;  // of this warp's queries
@@ -69,12 +70,12 @@ template <class T, int d> struct FastAttention {
       k_rows.fetch(k, head.ld, all);
       Quad<std::uint32_t> held[tiles][holds_queries ? Queries::steps : 1];
       Sums sums;
-      Numbers top, total;
+      Numbers top, base, total;
       NNTILE_UNROLL()
       for (int i = 0; i < tiles; ++i) {
         NNTILE_UNROLL()
         for (int r = 0; r < 2; ++r) {
-          top[i][r] = -__builtin_inff();
+          top[i][r] = base[i][r] = -__builtin_inff();
           total[i][r] = 0;
         }
         NNTILE_UNROLL()
@@ -115,10 +116,10 @@ template <class T, int d> struct FastAttention {
         if (key + keys < end) k_rows.fetch(k + (key + keys) * head.ld, head.ld, there - keys);
         if (!sees) continue;
         if (diagonal < keys - 1 || there < keys) hide(thread, scores, diagonal, there);
-        take_powers(thread, scores, top, total, sums);
+        take_powers(thread, scores, top, base, total, sums);
         add_rows<tiles, keys, d>(sums, scores, v_rows);
       }
-      finish(thread, head, query, first, queries, top, total, sums);
+      finish(thread, head, query, first, queries, top, base, total, sums);
     }
 
     /// Scores of keys that a query does not see, or that are not there, become -inf.
@@ -137,10 +138,14 @@ template <class T, int d> struct FastAttention {
       }
     }
 
-    /// Scores become powers under the new maximum, and what was summed under the old one follows.
+    /// Scores become powers of 2 less a base. It becomes the maximum where that is above it by more
+    /// than `slack`, for all rows of the warp: else powers are no more than 2^slack, and what was
+    /// summed under the base stays as it is.
     NNTILE_DEVICE void take_powers(Thread const& thread, Scores& scores, Numbers& top,
-                                   Numbers& total, Sums& sums) const {
+                                   Numbers& base, Numbers& total, Sums& sums) const {
+      constexpr float slack = 8;
       float const scale = static_cast<float>(call.args().scale) * log2_of_e;
+      bool rises = false;
       NNTILE_UNROLL()
       for (int i = 0; i < tiles; ++i) {
         NNTILE_UNROLL()
@@ -151,31 +156,56 @@ template <class T, int d> struct FastAttention {
             best = fmaxf(best, fmaxf(scores[i][c][2 * r], scores[i][c][2 * r + 1]));
           best = fmaxf(best, thread.exchange(best, 1));
           best = fmaxf(best, thread.exchange(best, 2));
-          float const base = best == -__builtin_inff() ? 0.0f : best * scale;
-          float const kept = exp2_estimate(__builtin_fmaf(top[i][r], scale, -base));
           top[i][r] = best;
+          rises |= best * scale > base[i][r] * scale + slack;
+        }
+      }
+      if (thread.ballot(rises) != 0) {
+        NNTILE_UNROLL()
+        for (int i = 0; i < tiles; ++i) {
+          NNTILE_UNROLL()
+          for (int r = 0; r < 2; ++r) {
+            float const kept = kept_of(base[i][r], top[i][r], scale);
+            base[i][r] = top[i][r];
+            total[i][r] *= kept;
+            NNTILE_UNROLL()
+            for (int c = 0; c < d / 8; ++c) {
+              sums[i][c][2 * r] *= kept;
+              sums[i][c][2 * r + 1] *= kept;
+            }
+          }
+        }
+      }
+      NNTILE_UNROLL()
+      for (int i = 0; i < tiles; ++i) {
+        NNTILE_UNROLL()
+        for (int r = 0; r < 2; ++r) {
+          float const shift = shift_of(base[i][r], scale);
           float sum = 0;
           NNTILE_UNROLL()
           for (int c = 0; c < keys / 8; ++c) {
             NNTILE_UNROLL()
             for (int e = 2 * r; e < 2 * r + 2; ++e) {
-              float const power = exp2_estimate(__builtin_fmaf(scores[i][c][e], scale, -base));
+              float const power = exp2_estimate(__builtin_fmaf(scores[i][c][e], scale, -shift));
               scores[i][c][e] = power;
               sum += power;
             }
           }
-          total[i][r] = __builtin_fmaf(total[i][r], kept, sum);
-          NNTILE_UNROLL()
-          for (int c = 0; c < d / 8; ++c) {
-            sums[i][c][2 * r] *= kept;
-            sums[i][c][2 * r + 1] *= kept;
-          }
+          total[i][r] += sum;
         }
       }
     }
+    /// The factor of what was summed under a base that is replaced; 0 or more.
+    static NNTILE_DEVICE float kept_of(float base, float next, float scale) {
+      return exp2_estimate(__builtin_fmaf(base, scale, -shift_of(next, scale)));
+    }
+    static NNTILE_DEVICE float shift_of(float base, float scale) {
+      return base == -__builtin_inff() ? 0.0f : base * scale;
+    }
 
     NNTILE_DEVICE void finish(Thread const& thread, HeadLayout const& head, int query, int first,
-                              int queries, Numbers& top, Numbers& total, Sums& sums) const {
+                              int queries, Numbers& top, Numbers& base, Numbers& total,
+                              Sums& sums) const {
       ops::AttentionArgs const& args = call.args();
       auto const buffers = call.buffers();
       T* const out = buffers.template at<T>(Operand::out) + head.q + query * head.ld;
@@ -192,9 +222,10 @@ template <class T, int d> struct FastAttention {
           int const row = first + 16 * i + lane / 4 + 8 * r;
           if (row >= queries) continue;
           if (lane % 4 == 0) {
+            auto const scale = static_cast<float>(args.scale);
             // A NaN or infinite score has made the sum NaN; the maximum joins it.
-            max[row] = all == all ? top[i][r] * static_cast<float>(args.scale) : all;
-            sum[row] = all;
+            max[row] = all == all ? top[i][r] * scale : all;
+            sum[row] = all * kept_of(base[i][r], top[i][r], scale * log2_of_e);
           }
           put_row<T, d>(thread, out + row * head.ld, sums[i], r, 1 / all, 0);
         }
@@ -204,8 +235,10 @@ template <class T, int d> struct FastAttention {
 
   static Status enqueue(KernelCall const& call, void* stream) noexcept {
     auto const args = arguments<ops::Attention>(call);
-    Index const blocks = (args.i + side - 1) / side * args.h * args.b;
-    return launch({blocks, shared_bytes}, stream, Kernel{DeviceCall<ops::Attention>(call)});
+    BlockOrder const order(Index{args.h} * args.b, (args.i + side - 1) / side,
+                           2 * args.j * d * static_cast<Index>(sizeof(T)));
+    return launch({order.blocks(), shared_bytes}, stream,
+                  Kernel{DeviceCall<ops::Attention>(call), order});
   }
 };
 

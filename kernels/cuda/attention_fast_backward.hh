@@ -90,7 +90,7 @@ template <class T, int d> struct FastAttentionBackward {
     static constexpr int threads = FastAttentionBackward::threads;
     static constexpr int tiles = d == 64 ? 2 : 1;  // of 16 keys a warp
     static constexpr int own = 16 * tiles, side = warps * own;
-    static constexpr int queries = 32;  // of a block
+    static constexpr int queries = sizeof(T) * d == 256 && tiles == 1 ? 64 : 32;  // of a block
     using Keys = HeadRows<T, d, side, threads>;
     using Queries = HeadRows<T, d, queries, threads>;
     static constexpr std::size_t number_bytes = 2 * queries * sizeof(float);
@@ -99,15 +99,16 @@ template <class T, int d> struct FastAttentionBackward {
     static constexpr int least_blocks = sizeof(T) == 4 && d == 128 ? 1 : 2;
     Call call;
     Heads heads;
+    BlockOrder order;
 
     using Sums = SumTile<d>[tiles];
     using Pairs = SumTile<queries>[tiles];
 
     NNTILE_DEVICE void operator()(Thread& thread) const {
       ops::AttentionArgs const& args = call.args();
-      Index const blocks = (args.j + side - 1) / side;
-      int const key = static_cast<int>(thread.block() % blocks) * side;  // most queries first
-      Head const head(call, heads, thread.block() / blocks);
+      auto const place = order.of(thread.block());
+      int const key = place.tile * side;
+      Head const head(call, heads, place.head);
       int const there = rest_of(args.j, key, side), first = thread.rank() / warp_size * own;
       Keys const k(thread, 0), v(thread, Keys::bytes);
       k.fetch(head.k + key * head.at.ld, head.at.ld, there);
@@ -231,7 +232,8 @@ template <class T, int d> struct FastAttentionBackward {
     static constexpr int threads = FastAttentionBackward::threads;
     static constexpr int tiles = 2;  // of 16 queries a warp
     static constexpr int own = 16 * tiles, side = warps * own;
-    static constexpr int keys = d == 128 ? 16 : 32;  // of a block
+    static constexpr bool holds = sizeof(T) * d == 128;         // queries' factors in registers
+    static constexpr int keys = sizeof(T) * d > 256 ? 16 : 32;  // of a block
     using Queries = HeadRows<T, d, side, threads>;
     using Keys = HeadRows<T, d, keys, threads>;
     static constexpr std::size_t stage_bytes = 2 * Keys::bytes;
@@ -240,21 +242,23 @@ template <class T, int d> struct FastAttentionBackward {
     static_assert(padding % side == 0);
     Call call;
     Heads heads;
+    BlockOrder order;
 
     using Sums = SumTile<d>[tiles];
     using Pairs = SumTile<keys>[tiles];
 
     NNTILE_DEVICE void operator()(Thread& thread) const {
       ops::AttentionArgs const& args = call.args();
-      Index const blocks = (args.i + side - 1) / side;
-      int const query = static_cast<int>(blocks - 1 - thread.block() % blocks) * side;
-      Head const head(call, heads, thread.block() / blocks);
+      auto const place = order.of(thread.block());
+      int const query = (static_cast<int>(order.tiles) - 1 - place.tile) * side;
+      Head const head(call, heads, place.head);
       int const there = rest_of(args.i, query, side), first = thread.rank() / warp_size * own;
       int const lane = lane_of(thread);
       Queries const q(thread, 0), dout(thread, Queries::bytes);
       q.fetch(head.q + query * head.at.ld, head.at.ld, there);
       dout.fetch(head.dout + query * head.at.ld, head.at.ld, there);
       fetch(thread, head, 0, 0);
+      Quad<std::uint32_t> held[2][tiles][holds ? Queries::steps : 1];
       Numbers numbers[tiles][2];
       Sums sums;
       NNTILE_UNROLL()
@@ -286,14 +290,27 @@ template <class T, int d> struct FastAttentionBackward {
         v.round();
         thread.sync();
         if (key + keys < end) fetch(thread, head, key + keys, stage ^ 1);
+        if (holds && key == 0) {
+          NNTILE_UNROLL()
+          for (int i = 0; i < tiles; ++i) {
+            NNTILE_UNROLL()
+            for (int s = 0; s < (holds ? Queries::steps : 1); ++s) {
+              held[0][i][s] = q.left(first + 16 * i, s);
+              held[1][i][s] = dout.left(first + 16 * i, s);
+            }
+          }
+        }
         int const diagonal = diagonal_of_all + query + first - key;
         if (diagonal + own <= 0 || first >= there) continue;
         Pairs powers, slopes;
-        multiply_rows<tiles, keys, 2>(
-            powers, [&](int i, int s) { return q.left(first + 16 * i, s); }, k);
+        auto const left = [&](Queries const& rows, int number, int i, int s) {
+          return holds ? held[number][i][holds ? s : 0] : rows.left(first + 16 * i, s);
+        };
+        multiply_rows<tiles, keys, holds ? Queries::steps : 2>(
+            powers, [&](int i, int s) { return left(q, 0, i, s); }, k);
         take_powers(lane, powers, numbers, diagonal, all - key);
-        multiply_rows<tiles, keys, 2>(
-            slopes, [&](int i, int s) { return dout.left(first + 16 * i, s); }, v);
+        multiply_rows<tiles, keys, holds ? Queries::steps : 2>(
+            slopes, [&](int i, int s) { return left(dout, 1, i, s); }, v);
         NNTILE_UNROLL()
         for (int i = 0; i < tiles; ++i) {
           NNTILE_UNROLL()
@@ -348,6 +365,15 @@ template <class T, int d> struct FastAttentionBackward {
                                                   ? OfKeys::shared_bytes
                                                   : OfQueries::shared_bytes;
 
+  /// Blocks of `rows`, each of which reads rows of `others`.
+  template <class Kernel>
+  static Status over(Index rows, Index others, Call const& call, Heads const& heads,
+                     void* stream) noexcept {
+    BlockOrder const order(heads.count, (rows + Kernel::side - 1) / Kernel::side,
+                           2 * others * d * static_cast<Index>(sizeof(T)));
+    return launch({order.blocks(), Kernel::shared_bytes}, stream, Kernel{call, heads, order});
+  }
+
   /// As many heads at once as the workspace has numbers for.
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
     Call const call(from);
@@ -359,17 +385,10 @@ template <class T, int d> struct FastAttentionBackward {
     Status status;
     for (; status.ok() && heads.first < all; heads.first += heads.count) {
       heads.count = all - heads.first < most ? all - heads.first : most;
-      auto const blocks = [&](Index extent, int side) {
-        return (extent + side - 1) / side * heads.count;
-      };
-      status =
-          launch({blocks(heads.padded, threads / Prepare::lanes)}, stream, Prepare{call, heads});
-      if (status.ok())
-        status = launch({blocks(args.j, OfKeys::side), OfKeys::shared_bytes}, stream,
-                        OfKeys{call, heads});
-      if (status.ok())
-        status = launch({blocks(args.i, OfQueries::side), OfQueries::shared_bytes}, stream,
-                        OfQueries{call, heads});
+      Index const rows = heads.count * heads.padded;
+      status = launch({rows / (threads / Prepare::lanes)}, stream, Prepare{call, heads});
+      if (status.ok()) status = over<OfKeys>(args.j, args.i, call, heads, stream);
+      if (status.ok()) status = over<OfQueries>(args.i, args.j, call, heads, stream);
     }
     return status;
   }

@@ -183,6 +183,29 @@ NNTILE_DEVICE void put_row(Thread const& thread, T* row, SumTile<d> const& sums,
   }
 }
 
+/// Which head and tile a block of threads has: tile 0 of each of `group` heads, which take longest,
+/// then tile 1 of each. What others read of the heads of a group stays in a device's cache.
+struct BlockOrder {
+  Index heads, tiles, group;
+  struct Place {
+    Index head;
+    int tile;
+  };
+
+  BlockOrder(Index heads, Index tiles, Index bytes_of_head)
+      : heads(heads), tiles(tiles), group(cached / (bytes_of_head + 1) + 1) {}
+  Index blocks() const { return heads * tiles; }
+  NNTILE_DEVICE Place of(Index block) const {
+    Index const first = block / (group * tiles) * group;
+    Index const here = heads - first < group ? heads - first : group;
+    Index const rest = block - first * tiles;
+    return {first + rest % here, static_cast<int>(rest / here)};
+  }
+
+ private:
+  static constexpr Index cached = Index{32} << 20;  // bytes, of the 50 MB of an H100
+};
+
 NNTILE_DEVICE int rest_of(Index all, Index from, int most) {
   return all - from < most ? static_cast<int>(all - from) : most;
 }
