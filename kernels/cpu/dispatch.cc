@@ -159,7 +159,7 @@ Isa best() noexcept {
 }
 
 Codelet const* find(std::string_view op, DType element, DType second, Mode mode, Isa isa) {
-  inplace_vector<Codelet const*, 5> parts;
+  inplace_vector<Codelet const*, 6> parts;
   auto const look_in = [&](Table table, Mode wanted) {
     if (auto const* found = find_in(table, op, element, second, wanted)) parts.push_back(found);
   };
@@ -177,7 +177,9 @@ Codelet const* find(std::string_view op, DType element, DType second, Mode mode,
       KernelList const* const vendors[] = {&vendor};
       look_in(table_of(vendors), mode);
     }
-    look_in({device->lists.data(), device->lists.size()}, Mode::exact);
+    Table const own_of_device{device->lists.data(), device->lists.size()};
+    if (mode == Mode::fast) look_in(own_of_device, mode);
+    look_in(own_of_device, Mode::exact);
   }
   // Never destroyed, since tasks of any lifetime know its codelets; in place, so that the first use
   // cannot fail.

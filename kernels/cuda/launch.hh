@@ -16,7 +16,7 @@
 // A thread knows
 //
 //   rank(), block(), blocks()         its place in the block, the block's in the grid, how many there are
-//   shared<T>(offset, count)          elements of the block's shared memory, from a byte on: float or double
+//   shared<T>(offset, count)          elements of the block's shared memory, from a byte on: float, double or words
 //   four(array, i)                    elements i to i + 3 of shared memory, or of memory, read at once: their
 //                                     place is a multiple of their bytes, or of 16
 //   set_four(array, i, values)        the same, written
@@ -26,11 +26,25 @@
 //   end_copies()                      what this thread began to copy since the last call is a group
 //   wait_for_copies<n>()              all groups of this thread but its last n have arrived, as if it had written
 //                                     them now; n of a thread's end is 0
+//   put(to, word)                     a word of 4 or 8 bytes is written to memory, its place a multiple of them
 //   sync()                            all threads of the block have come here, and see what each wrote
 //   sync_warp()                       the same of the 32 threads of its warp
 //   exchange(value, mask)             the value of lane (own lane xor mask), all lanes of the warp at once
 //   from(value, lane)                 the value of one lane, likewise
 //   ballot(vote)                      bit l is the vote of lane l, likewise
+//   matrices(words, i)                four matrices of 8 rows of 16 bytes, of words of shared memory: row l%8 of
+//                                     matrix l/8 is 4 words from i, a place that lane l gives. Lane l has word l%4
+//                                     of row l/4 of each
+//   matrices_transposed(words, i)     the same of 16-bit elements, of which lane l has (2(l%4), l/4) and
+//                                     (2(l%4) + 1, l/4) of each: row, column
+//   multiply<of>(sums, a, b0, b1)     sums += a b by tensor cores, all lanes of the warp at once: 16 by 8 sums of 16
+//                                     products of 16-bit elements, or of 8 of tf32. With g = l/4 and t = l%4, lane l has
+//                                     words t of rows g and g+8 of a, then words t+4; words t and t+4 of column g of b;
+//                                     sums (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1). A word is one element of tf32, or
+//                                     two of 16 bits, the first in its low half. Sums are fp32, added in no stated order
+//
+// packed<of>(low, high) is two floats as a word of 16-bit elements, rounded to nearest; rounded_to_tf32(value) a
+// word of tf32. exp2_estimate(x) is 2^x within 2 units in the last place, 0 below the normal numbers.
 //
 // kept(value), of an int or a pointer to const, is the value, but what is computed from it is computed after this
 // place: registers need not hold it from an earlier one.
@@ -41,12 +55,14 @@
 // Every thread of a block, or of a warp, comes to the same calls in the same order. The host knows
 //
 //   multiprocessors()                 how many blocks the calling thread's device runs at once, at least
+//   most_shared()                     bytes of shared memory that a block of it can have
 // clang-format on
 
 #include <cstddef>
 #include <cstdint>
 
 #include "nntile/core/codelet.hh"
+#include "nntile/core/dtype.hh"
 #include "nntile/core/macros.hh"
 #include "nntile/core/shape.hh"
 
@@ -64,6 +80,12 @@ struct Grid {
 template <class T> struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Quad {
   T of[4];
 };
+
+/// Elements of what tensor cores multiply.
+enum class Factor : std::uint8_t { bf16, fp16, tf32 };
+
+/// Bytes of shared memory that a block of any device has without asking.
+inline constexpr std::size_t shared_unasked = 48 << 10;
 
 }  // namespace nntile::kernels::cuda
 
@@ -114,6 +136,9 @@ class Thread {
   template <int pending> __device__ void wait_for_copies() const {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
   }
+  template <class Word> __device__ void put(void* to, Word word) const {
+    *static_cast<Word*>(to) = word;
+  }
   __device__ void sync() const { __syncthreads(); }
   __device__ void sync_warp() const { __syncwarp(); }
   template <class T> __device__ T exchange(T value, int mask) const {
@@ -124,11 +149,62 @@ class Thread {
   }
   __device__ std::uint32_t ballot(bool vote) const { return __ballot_sync(0xffffffffu, vote); }
 
+  __device__ Quad<std::uint32_t> matrices(std::uint32_t const* words, int i) const {
+    Quad<std::uint32_t> out;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out.of[0]), "=r"(out.of[1]), "=r"(out.of[2]), "=r"(out.of[3])
+                 : "r"(place_of(words + i))
+                 : "memory");
+    return out;
+  }
+  __device__ Quad<std::uint32_t> matrices_transposed(std::uint32_t const* words, int i) const {
+    Quad<std::uint32_t> out;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out.of[0]), "=r"(out.of[1]), "=r"(out.of[2]), "=r"(out.of[3])
+                 : "r"(place_of(words + i))
+                 : "memory");
+    return out;
+  }
+#define NNTILE_MMA(shape)                                                                          \
+  asm("mma.sync.aligned." shape " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])                                 \
+      : "r"(a.of[0]), "r"(a.of[1]), "r"(a.of[2]), "r"(a.of[3]), "r"(b0), "r"(b1))
+  template <Factor of>
+  __device__ void multiply(float (&sums)[4], Quad<std::uint32_t> const& a, std::uint32_t b0,
+                           std::uint32_t b1) const {
+    if constexpr (of == Factor::bf16)
+      NNTILE_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
+    else if constexpr (of == Factor::fp16)
+      NNTILE_MMA("m16n8k16.row.col.f32.f16.f16.f32");
+    else
+      NNTILE_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
+  }
+#undef NNTILE_MMA
+
  private:
   static __device__ std::uint32_t place_of(void const* shared) {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   }
 };
+
+template <Factor of> __device__ std::uint32_t packed(float low, float high) {
+  std::uint32_t word;
+  if constexpr (of == Factor::bf16)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+inline __device__ std::uint32_t rounded_to_tf32(float value) {
+  std::uint32_t word;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(value));
+  return word;
+}
+inline __device__ float exp2_estimate(float x) {
+  float value;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+}
 
 template <class T> using Shared = T*;
 
@@ -149,6 +225,13 @@ inline int multiprocessors() {
   return count;
 }
 
+inline std::size_t most_shared() {
+  int device = 0, bytes = shared_unasked;
+  (void)cudaGetDevice(&device);
+  (void)cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return static_cast<std::size_t>(bytes);
+}
+
 template <class Kernel> consteval int least_blocks() {
   if constexpr (requires { Kernel::least_blocks; })
     return Kernel::least_blocks;
@@ -164,6 +247,9 @@ __global__ void __launch_bounds__(Kernel::threads, least_blocks<Kernel>())
 }
 
 template <class Kernel> Status launch(Grid grid, void* stream, Kernel const& kernel) noexcept {
+  if (grid.shared > shared_unasked)
+    (void)cudaFuncSetAttribute(run_kernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(grid.shared));
   run_kernel<<<static_cast<unsigned>(grid.blocks), Kernel::threads, grid.shared,
                static_cast<cudaStream_t>(stream)>>>(kernel);
   cudaError_t const error = cudaGetLastError();

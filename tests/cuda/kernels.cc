@@ -26,8 +26,8 @@ std::vector<ElementTypes> types_of(OpInfo const& op) {
 
 }  // namespace
 
-TEST_CASE("there is one kernel of devices for each op and its dtypes", "[cuda][kernels]") {
-  std::map<std::string, int> found;
+TEST_CASE("there is one exact kernel of devices for each op and its dtypes", "[cuda][kernels]") {
+  std::map<std::string, int> found, fast;
   auto const name = [](char const* op, DType element, DType second) {
     return concat(op, " ", name_of(element), " ", name_of(second));
   };
@@ -37,14 +37,18 @@ TEST_CASE("there is one kernel of devices for each op and its dtypes", "[cuda][k
       CHECK(codelet.cuda != nullptr);
       CHECK(codelet.cpu == nullptr);
       Computation const& computation = *codelet.computation;
-      ++found[name(computation.name, computation.element, computation.second)];
+      ++(computation.mode == Mode::exact
+             ? found
+             : fast)[name(computation.name, computation.element, computation.second)];
     }
   for (OpInfo const* const op : all_ops)
     for (ElementTypes const types : types_of(*op)) {
       INFO(op->name << " of " << name_of(types.element) << " and " << name_of(types.second));
       CHECK(found[name(op->name, types.element, types.second)] == 1);
     }
-  CHECK(std::all_of(found.begin(), found.end(), [](auto const& each) { return each.second == 1; }));
+  for (auto const* const each : {&found, &fast})
+    CHECK(std::all_of(each->begin(), each->end(), [](auto const& one) { return one.second == 1; }));
+  CHECK(fast.size() == 2 * 5);  // attention and its derivative, of what allows a reduced format
 }
 
 TEST_CASE("what is found by name has both entries once devices are in use", "[cuda][kernels]") {
@@ -68,4 +72,12 @@ TEST_CASE("what is found by name has both entries once devices are in use", "[cu
   // Products of fast numerics are the library's, where there is one.
   auto const* const fast = kernels::find("gemm", DType::fp32, DType::fp32, Mode::fast, Isa::best);
   CHECK((fast->cuda != after->cuda) == Cuda::fast_products().starts_with("cuBLASLt "));
+  // Attention of fast numerics is tensor cores', of dtypes that allow them.
+  for (char const* const op : {"attention", "attention_backward"})
+    for (DType const dtype : {DType::fp32, DType::bf16, DType::fp32_fast_tf32}) {
+      auto const* const one = kernels::find(op, dtype, dtype, Mode::exact, Isa::best);
+      auto const* const other = kernels::find(op, dtype, dtype, Mode::fast, Isa::best);
+      CHECK((one->cuda != other->cuda) == (dtype != DType::fp32));
+      CHECK(one->cpu == other->cpu);
+    }
 }

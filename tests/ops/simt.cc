@@ -146,7 +146,7 @@ TEST_CASE("the emulator refuses what is outside of shared memory, or was never w
   CHECK(complaint([](Thread& thread) { (void)thread.four(memory, 1); }) ==
         "four elements of memory that begin at no multiple of 16 bytes");
   CHECK(complaint([](Thread& thread) { (void)thread.four(memory, 4); }) == "nothing");
-  CHECK(complaint([](Thread&) {}, 1 << 20) == "1048576 bytes of shared memory; a block has 49152");
+  CHECK(complaint([](Thread&) {}, 1 << 20) == "1048576 bytes of shared memory; a block has 232448");
 }
 
 TEST_CASE("copies to the emulator's shared memory arrive where their thread waits", "[ops][simt]") {
@@ -261,11 +261,97 @@ TEST_CASE("the emulator refuses threads that do not come together", "[ops][simt]
               if (thread.rank() != 40) (void)thread.ballot(true);
             }),
             "thread 32 is at ballot of simt.cc:"));
+  CHECK(has(complaint([](Thread& thread) {
+              float sums[4] = {};
+              if (thread.rank() != 40) thread.multiply<kernels::cuda::Factor::tf32>(sums, {}, 0, 0);
+            }),
+            "thread 32 is at multiply of simt.cc:"));
   CHECK(complaint([](Thread& thread) { (void)thread.from(1.0f, -1); }) == "a value from lane -1");
   // Warps need not keep step.
   CHECK(run([](Thread& thread) {
           for (int i = 0; i < thread.rank() / warp_size; ++i) (void)thread.exchange(i, 1);
         }) == "");
+}
+
+TEST_CASE("lanes of the emulator multiply together as launch.hh says", "[ops][simt]") {
+  using kernels::cuda::Factor;
+  // Element (row, k) of a and (k, column) of b, each exact in every format; one tile for a warp.
+  auto const a = [](int row, int k) { return static_cast<float>(row % 5 - 2 + k % 3); };
+  auto const b = [](int k, int column) { return static_cast<float>(k % 4 - column % 7); };
+  auto const check = [&](auto tag, int depth, auto word) {
+    constexpr Factor of = decltype(tag)::value;
+    std::vector<float> got(16 * 8);
+    CHECK(run([&](Thread& thread) {
+            int const lane = thread.rank() % 32, g = lane / 4, t = lane % 4;
+            float sums[4] = {1, 2, 3, 4};
+            thread.template multiply<of>(sums,
+                                         {{word([&](int k) { return a(g, k); }, t),
+                                           word([&](int k) { return a(g + 8, k); }, t),
+                                           word([&](int k) { return a(g, k); }, t + 4),
+                                           word([&](int k) { return a(g + 8, k); }, t + 4)}},
+                                         word([&](int k) { return b(k, g); }, t),
+                                         word([&](int k) { return b(k, g); }, t + 4));
+            for (int i = 0; i < 4 && thread.rank() < 32; ++i)
+              got[static_cast<std::size_t>(8 * (g + i / 2 * 8) + 2 * t + i % 2)] =
+                  sums[i] - static_cast<float>(i + 1);
+          }) == "");
+    for (int row = 0; row < 16; ++row)
+      for (int column = 0; column < 8; ++column) {
+        float sum = 0;
+        for (int k = 0; k < depth; ++k) sum += a(row, k) * b(k, column);
+        CHECK(got[static_cast<std::size_t>(8 * row + column)] == sum);
+      }
+  };
+  check(std::integral_constant<Factor, Factor::bf16>{}, 16, [](auto element, int w) {
+    return kernels::cuda::packed<Factor::bf16>(element(2 * w), element(2 * w + 1));
+  });
+  check(std::integral_constant<Factor, Factor::fp16>{}, 16, [](auto element, int w) {
+    return kernels::cuda::packed<Factor::fp16>(element(2 * w), element(2 * w + 1));
+  });
+  // What tf32 has no bits for is left out.
+  check(std::integral_constant<Factor, Factor::tf32>{}, 8,
+        [](auto element, int w) { return std::bit_cast<std::uint32_t>(element(w)) | 0x1fffu; });
+  CHECK(kernels::cuda::rounded_to_tf32(1 + 0x1p-11f) == std::bit_cast<std::uint32_t>(1 + 0x1p-10f));
+  CHECK(kernels::cuda::rounded_to_tf32(1 + 0x0.ffp-11f) == std::bit_cast<std::uint32_t>(1.0f));
+}
+
+TEST_CASE("lanes of the emulator share four matrices of shared memory", "[ops][simt]") {
+  std::vector<std::uint32_t> got(64 * 4), transposed(64 * 4);
+  auto const half = [](int matrix, int row, int column) {
+    return static_cast<std::uint32_t>(64 * matrix + 8 * row + column);
+  };
+  CHECK(run([&](Thread& thread) {
+          Shared<std::uint32_t> const words = thread.shared<std::uint32_t>(0, 128);
+          int const lane = thread.rank();
+          if (lane < 32)  // row lane % 8 of matrix lane / 8, from word 4 lane on
+            for (int i = 0; i < 4; ++i)
+              words[4 * lane + i] =
+                  half(lane / 8, lane % 8, 2 * i) | half(lane / 8, lane % 8, 2 * i + 1) << 16;
+          thread.sync();
+          auto const own = thread.matrices(words, 4 * (lane % 32));
+          auto const other = thread.matrices_transposed(words, 4 * (lane % 32));
+          for (int m = 0; m < 4; ++m) {
+            got[static_cast<std::size_t>(4 * lane + m)] = own.of[m];
+            transposed[static_cast<std::size_t>(4 * lane + m)] = other.of[m];
+          }
+        }) == "");
+  for (int lane = 0; lane < 64; ++lane)
+    for (int m = 0; m < 4; ++m) {
+      int const g = lane % 32 / 4, t = lane % 4;
+      auto const at = static_cast<std::size_t>(4 * lane + m);
+      CHECK(got[at] == (half(m, g, 2 * t) | half(m, g, 2 * t + 1) << 16));
+      CHECK(transposed[at] == (half(m, 2 * t, g) | half(m, 2 * t + 1, g) << 16));
+    }
+}
+
+TEST_CASE("the emulator writes words to memory", "[ops][simt]") {
+  alignas(8) static std::uint32_t to[3] = {};
+  CHECK(complaint([](Thread& thread) { thread.put(to + 1, std::uint64_t{1}); }) ==
+        "writes 8 bytes to no multiple of them");
+  CHECK(complaint([](Thread& thread) {
+          if (thread.rank() == 0) thread.put(to, std::uint64_t{1});
+        }) == "nothing");
+  CHECK(to[0] == 1);
 }
 
 TEST_CASE("a failure in a block ends its task, and the next one runs", "[ops][simt]") {

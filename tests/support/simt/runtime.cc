@@ -32,6 +32,16 @@ template <class Fits> Codelet const* find(Fits fits) {
   return nullptr;
 }
 
+/// Memory for a task of the calling thread; null for none.
+void* workspace(std::size_t bytes) {
+  struct alignas(256) Part {
+    std::byte bytes[256];
+  };
+  static thread_local std::vector<Part> parts;
+  if (parts.size() * sizeof(Part) < bytes) parts.resize((bytes + sizeof(Part) - 1) / sizeof(Part));
+  return bytes == 0 ? nullptr : parts.data();
+}
+
 }  // namespace
 
 void run_instead(std::span<Codelet const> codelets) { instead = codelets; }
@@ -42,7 +52,8 @@ Codelet const* on_device(Codelet const& codelet) {
 
 Codelet const* on_device(std::string_view op, DType element, DType second) {
   return find([&](Computation const& each) {
-    return each.name == op && each.element == element && each.second == second;
+    return each.name == op && each.element == element && each.second == second &&
+           each.mode == Mode::exact;
   });
 }
 
@@ -61,7 +72,8 @@ Status Simt::run(KernelCall const& call) noexcept {
   }
   simt::Fenced const memory(operands, simt::aligned());
   for (std::size_t o = 0; o < places.size(); ++o) buffers[places[o]] = memory.at(o);
-  Status const status = inner.device->cuda({buffers.data(), arguments, call.text}, nullptr);
+  Status const status = inner.device->cuda(
+      {buffers.data(), arguments, call.text, workspace(inner.device->device_workspace)}, nullptr);
   std::string const wrong = memory.copy_back();
   if (!status.ok() || wrong.empty()) return status;
   call.text[wrong.copy(call.text, status_text_bytes - 1)] = '\0';

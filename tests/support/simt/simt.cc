@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include "tests/support/simt/tensor.hh"
+
 namespace nntile::test::simt {
 namespace {
 
@@ -17,8 +19,7 @@ thread_local bool memory_is_aligned = true;
 thread_local Counts counted;
 thread_local int device_multiprocessors = 1;
 constexpr int warp_size = kernels::cuda::warp_size;
-/// What a device has for a block without asking for more.
-constexpr std::size_t most_shared = 48 << 10;
+thread_local std::size_t shared_of_device = 227 << 10;  // an H100's
 
 std::string at(Place place) {
   std::string_view file = place.file;
@@ -75,6 +76,8 @@ void fail_thread(std::string const& what) {
 }
 void set_multiprocessors(int count) { device_multiprocessors = count; }
 int multiprocessors() { return device_multiprocessors; }
+void set_most_shared(std::size_t bytes) { shared_of_device = bytes; }
+std::size_t most_shared() { return shared_of_device; }
 Counts const& counts() { return counted; }
 
 Block::Block(Index number, Index count, int threads, std::size_t shared_bytes, void const* kernel,
@@ -140,6 +143,15 @@ std::uint32_t Block::ballot(int rank, bool vote, Place place) {
   return static_cast<std::uint32_t>(lanes_[static_cast<std::size_t>(rank)].result);
 }
 
+void Block::multiply(int rank, Product& product, Place place) {
+  lanes_[static_cast<std::size_t>(rank)].brought = &product;
+  stop_at(rank, Stop::multiply, place, static_cast<int>(product.of));
+}
+void Block::matrices(int rank, Matrices& matrices, Place place) {
+  lanes_[static_cast<std::size_t>(rank)].brought = &matrices;
+  stop_at(rank, Stop::matrices, place);
+}
+
 bool Block::release_warps() {
   bool released = false;
   for (std::size_t w = 0; w < warp_barriers_.size(); ++w) {
@@ -149,6 +161,10 @@ bool Block::release_warps() {
       return !lane.fiber->ended() && lane.stop == one.stop && same(lane.place, one.place);
     });
     if (!together || one.stop == Stop::none || one.stop == Stop::barrier) continue;
+    void* brought[warp_size];
+    for (std::size_t i = 0; i < warp_size; ++i) brought[i] = warp[i].brought;
+    if (one.stop == Stop::multiply) multiply_by_warp(brought), ++counted.products;
+    if (one.stop == Stop::matrices) share_matrices(brought);
     std::uint64_t votes = 0;
     for (std::size_t i = 0; i < warp_size; ++i) votes |= (warp[i].bits & 1) << i;
     for (std::size_t i = 0; i < warp_size; ++i) {
@@ -180,7 +196,8 @@ bool Block::release_block() {
 }
 
 std::string Block::waiting() const {
-  static constexpr char const* names[] = {"", "sync", "sync_warp", "exchange", "from", "ballot"};
+  static constexpr char const* names[] = {"",     "sync",   "sync_warp", "exchange",
+                                          "from", "ballot", "multiply",  "matrices"};
   auto const describe = [&](Lane const& lane) {
     if (lane.fiber->ended()) return std::string("has ended");
     return concat("is at ", names[static_cast<int>(lane.stop)], " of ", at(lane.place));
@@ -317,8 +334,8 @@ Status run_grid(Index blocks, int threads, std::size_t shared_bytes, void const*
     std::string error;
     if (blocks < 1 || blocks > INT32_MAX)
       error = concat("a launch of ", blocks, " blocks");
-    else if (shared_bytes > most_shared)
-      error = concat(shared_bytes, " bytes of shared memory; a block has ", most_shared);
+    else if (shared_bytes > most_shared())
+      error = concat(shared_bytes, " bytes of shared memory; a block has ", most_shared());
     std::vector<Index> turn(error.empty() ? static_cast<std::size_t>(blocks) : 0);
     for (std::size_t i = 0; i < turn.size(); ++i) turn[i] = static_cast<Index>(i);
     std::shuffle(turn.begin(), turn.end(), order);

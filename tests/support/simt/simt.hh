@@ -6,6 +6,7 @@
 // the same barrier are errors, with both places.
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -16,6 +17,7 @@
 
 #include "nntile/core/call_site.hh"
 #include "nntile/core/codelet.hh"
+#include "nntile/core/dtype.hh"
 #include "nntile/core/error.hh"
 #include "nntile/core/shape.hh"
 #include "tests/support/simt/fiber.hh"
@@ -32,9 +34,12 @@ void fail_thread(std::string const& what);
 /// What kernels of this thread are told of their device from now on; 1 at first.
 void set_multiprocessors(int count);
 int multiprocessors();
+/// Bytes of shared memory that a block can have from now on, by this thread; 227 KiB at first.
+void set_most_shared(std::size_t bytes);
+std::size_t most_shared();
 /// What was launched by this thread so far.
 struct Counts {
-  std::uint64_t launches = 0, blocks = 0, barriers = 0, shuffles = 0;
+  std::uint64_t launches = 0, blocks = 0, barriers = 0, shuffles = 0, products = 0;
 };
 Counts const& counts();
 
@@ -43,6 +48,19 @@ Counts const& counts();
 std::string beside(void const* from, std::size_t bytes);
 
 using Place = CallSite;
+using kernels::cuda::Factor;
+
+/// What a lane brings to a product, and where its sums are.
+struct Product {
+  Factor of;
+  std::uint32_t a[4], b[2];
+  float* sums;
+};
+/// The row that a lane has read, and what it gets.
+struct Matrices {
+  bool transposed;
+  std::uint32_t row[4], got[4];
+};
 
 /// The threads of one block, and the memory that they share.
 class Block {
@@ -66,6 +84,8 @@ class Block {
   std::uint64_t from(int rank, std::uint64_t bits, int lane, Place place);
   /// Bit l: whether lane l of the warp voted so.
   std::uint32_t ballot(int rank, bool vote, Place place);
+  void multiply(int rank, Product& product, Place place);
+  void matrices(int rank, Matrices& matrices, Place place);
 
   void check_range(std::size_t offset, std::size_t bytes, std::size_t alignment) const;
   void read(int rank, std::size_t offset, void* to, std::size_t bytes);
@@ -80,7 +100,16 @@ class Block {
   [[noreturn]] void fail(std::string what) const;
 
  private:
-  enum class Stop : std::uint8_t { none, barrier, warp, exchange, from, ballot };
+  enum class Stop : std::uint8_t {
+    none,
+    barrier,
+    warp,
+    exchange,
+    from,
+    ballot,
+    multiply,
+    matrices
+  };
   struct Copy {
     int group;  // how many of its thread's ended before
     std::size_t offset;
@@ -94,6 +123,7 @@ class Block {
     int argument = 0;  // mask or lane
     std::uint64_t bits = 0;
     std::uint64_t result = 0;
+    void* brought = nullptr;   // a Product or Matrices
     std::vector<Copy> copies;  // that have not arrived
     int groups = 0;            // that have ended
   };
@@ -246,6 +276,13 @@ class Thread {
   }
   void end_copies() const { block_.end_copies(rank_); }
   template <int pending> void wait_for_copies() const { block_.wait_for_copies(rank_, pending); }
+  template <class Word> void put(void* to, Word word) const {
+    if (reinterpret_cast<std::uintptr_t>(to) % sizeof word != 0)
+      block_.fail(concat("writes ", sizeof word, " bytes to no multiple of them"));
+    if (std::string const what = simt::beside(to, sizeof word); !what.empty())
+      block_.fail("touches " + what);
+    std::memcpy(to, &word, sizeof word);
+  }
   void sync(simt::Place place = simt::Place::here()) const { block_.sync(rank_, place); }
   void sync_warp(simt::Place place = simt::Place::here()) const { block_.sync_warp(rank_, place); }
   template <class T> T exchange(T value, int mask, simt::Place place = simt::Place::here()) const {
@@ -257,6 +294,20 @@ class Thread {
   std::uint32_t ballot(bool vote, simt::Place place = simt::Place::here()) const {
     return block_.ballot(rank_, vote, place);
   }
+  Quad<std::uint32_t> matrices(Shared<std::uint32_t> const& words, int i,
+                               simt::Place place = simt::Place::here()) const {
+    return met(words.four(i), false, place);
+  }
+  Quad<std::uint32_t> matrices_transposed(Shared<std::uint32_t> const& words, int i,
+                                          simt::Place place = simt::Place::here()) const {
+    return met(words.four(i), true, place);
+  }
+  template <Factor of>
+  void multiply(float (&sums)[4], Quad<std::uint32_t> const& a, std::uint32_t b0, std::uint32_t b1,
+                simt::Place place = simt::Place::here()) const {
+    simt::Product product{of, {a.of[0], a.of[1], a.of[2], a.of[3]}, {b0, b1}, sums};
+    block_.multiply(rank_, product, place);
+  }
 
  private:
   template <class T> void check_memory(T const* from, int count) const {
@@ -266,6 +317,12 @@ class Thread {
     std::size_t const bytes = static_cast<std::size_t>(count) * sizeof(T);
     if (std::string const what = simt::beside(from, bytes); !what.empty())
       block_.fail("touches " + what);
+  }
+  Quad<std::uint32_t> met(Quad<std::uint32_t> const& row, bool transposed,
+                          simt::Place place) const {
+    simt::Matrices part{transposed, {row.of[0], row.of[1], row.of[2], row.of[3]}, {}};
+    block_.matrices(rank_, part, place);
+    return {{part.got[0], part.got[1], part.got[2], part.got[3]}};
   }
   template <class T> static std::uint64_t packed(T value) {
     static_assert(sizeof(T) <= sizeof(std::uint64_t));
@@ -286,6 +343,18 @@ class Thread {
 template <class T> T kept(T value) { return value; }
 inline int first_lane(std::uint32_t votes) { return std::countr_zero(votes); }
 inline int multiprocessors() { return simt::multiprocessors(); }
+inline std::size_t most_shared() { return simt::most_shared(); }
+
+template <Factor of> std::uint32_t packed(float low, float high) {
+  using T = std::conditional_t<of == Factor::bf16, bf16_t, fp16_t>;
+  return T(low).bits | std::uint32_t{T(high).bits} << 16;
+}
+/// The nearest, away from zero in the middle.
+inline std::uint32_t rounded_to_tf32(float value) {
+  auto const bits = std::bit_cast<std::uint32_t>(value);
+  return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
+}
+inline float exp2_estimate(float x) { return x < -126 ? 0.0f : std::exp2(x); }
 
 template <class Kernel> Status launch(Grid grid, void*, Kernel const& kernel) noexcept {
   static_assert(Kernel::threads % warp_size == 0 && Kernel::threads <= 1024);
