@@ -29,7 +29,7 @@ template <class Op, DType dtype> CudaEntry exact_entry() {
 template <class T, int d> struct FastAttention {
   using Operand = ops::Attention::Operand;
   static constexpr int threads = 128, warps = threads / warp_size;
-  static constexpr int tiles = 2;  // of 16 queries a warp
+  static constexpr int tiles = sizeof(T) * d > 256 ? 1 : 2;  // of 16 queries a warp
   static constexpr int own = 16 * tiles, side = warps * own;
   static constexpr int keys = sizeof(T) * d > 256 ? 16 : d > 64 ? 32 : 64;  // of a block
   using Queries = HeadRows<T, d, side, threads>;
@@ -55,8 +55,7 @@ template <class T, int d> struct FastAttention {
       auto const place = order.of(thread.block());
       int const query = (static_cast<int>(order.tiles) - 1 - place.tile) * side;
       HeadLayout const head = head_layout(args, place.head % args.h, place.head / args.h);
-      T const* const k = buffers.template at<T const>(Operand::k) + head.k;
-      T const* const v = buffers.template at<T const>(Operand::v) + head.k;
+      Index at = head.k;  // of the first element of a block of keys, and of values
       int const first = thread.rank() / warp_size * own;  // of this warp's queries
       int const queries = rest_of(args.i, query, side);
       // Keys that the last query sees.
@@ -67,7 +66,7 @@ template <class T, int d> struct FastAttention {
       Keys const k_rows(thread, Queries::bytes), v_rows(thread, Queries::bytes + Keys::bytes);
       q.fetch(buffers.template at<T const>(Operand::q) + head.q + query * head.ld, head.ld,
               queries);
-      k_rows.fetch(k, head.ld, all);
+      k_rows.fetch(buffers.template at<T const>(Operand::k) + at, head.ld, all);
       Quad<std::uint32_t> held[tiles][holds_queries ? Queries::steps : 1];
       Sums sums;
       Numbers top, base, total;
@@ -90,7 +89,7 @@ template <class T, int d> struct FastAttention {
         if (key == 0) q.round();
         k_rows.round();
         thread.sync();
-        v_rows.fetch(v + key * head.ld, head.ld, there);
+        v_rows.fetch(buffers.template at<T const>(Operand::v) + at, head.ld, there);
         int const diagonal = diagonal_of_all + query + first - key;
         bool const sees = diagonal + own > 0 && first < queries;
         Scores scores;
@@ -113,7 +112,9 @@ template <class T, int d> struct FastAttention {
         await_words(thread);
         v_rows.round();
         thread.sync();
-        if (key + keys < end) k_rows.fetch(k + (key + keys) * head.ld, head.ld, there - keys);
+        at += keys * head.ld;
+        if (key + keys < end)
+          k_rows.fetch(buffers.template at<T const>(Operand::k) + at, head.ld, there - keys);
         if (!sees) continue;
         if (diagonal < keys - 1 || there < keys) hide(thread, scores, diagonal, there);
         take_powers(thread, scores, top, base, total, sums);

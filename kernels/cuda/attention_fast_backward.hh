@@ -27,22 +27,15 @@ template <class T, int d> struct FastAttentionBackward {
     float* numbers;  // [2, padded i, count]
     Index padded;
   };
-  /// One head: what is in memory begins with its first element.
+  /// One head, by places: pointers are the call's, which take no registers.
   struct Head {
     HeadLayout at;
-    T const *q, *k, *v, *dout;
     float const* numbers;
 
     NNTILE_DEVICE Head(Call const& call, Heads const& heads, Index number)
         : at(head_layout(call.args(), (heads.first + number) % call.args().h,
                          (heads.first + number) / call.args().h)),
-          numbers(heads.numbers + 2 * heads.padded * number) {
-      auto const buffers = call.buffers();
-      q = buffers.template at<T const>(Operand::q) + at.q;
-      k = buffers.template at<T const>(Operand::k) + at.k;
-      v = buffers.template at<T const>(Operand::v) + at.k;
-      dout = buffers.template at<T const>(Operand::dout) + at.q;
-    }
+          numbers(heads.numbers + 2 * heads.padded * number) {}
   };
 
   /// The numbers of all queries, eight lanes for one. Those of a query that is not there make its
@@ -111,8 +104,10 @@ template <class T, int d> struct FastAttentionBackward {
       Head const head(call, heads, place.head);
       int const there = rest_of(args.j, key, side), first = thread.rank() / warp_size * own;
       Keys const k(thread, 0), v(thread, Keys::bytes);
-      k.fetch(head.k + key * head.at.ld, head.at.ld, there);
-      v.fetch(head.v + key * head.at.ld, head.at.ld, there);
+      auto const buffers = call.buffers();
+      Index const to = head.at.k + key * head.at.ld;
+      k.fetch(buffers.template at<T const>(Operand::k) + to, head.at.ld, there);
+      v.fetch(buffers.template at<T const>(Operand::v) + to, head.at.ld, there);
       int const diagonal_of_all = static_cast<int>(args.diagonal), end = static_cast<int>(args.i);
       int const seen = key - diagonal_of_all;  // by this query and later ones
       int const begin = seen > 0 ? seen / queries * queries : 0;
@@ -160,13 +155,16 @@ template <class T, int d> struct FastAttentionBackward {
     NNTILE_DEVICE void fetch(Thread const& thread, Head const& head, int query, int stage) const {
       std::size_t const at = 2 * Keys::bytes + static_cast<std::size_t>(stage) * stage_bytes;
       int const there = static_cast<int>(call.args().i) - query;
-      Queries(thread, at).fetch(head.q + query * head.at.ld, head.at.ld, there);
-      Queries(thread, at + Queries::bytes).fetch(head.dout + query * head.at.ld, head.at.ld, there);
+      auto const buffers = call.buffers();
+      Index const from = head.at.q + query * head.at.ld;
+      Queries(thread, at).fetch(buffers.template at<T const>(Operand::q) + from, head.at.ld, there);
+      Queries(thread, at + Queries::bytes)
+          .fetch(buffers.template at<T const>(Operand::dout) + from, head.at.ld, there);
       auto const numbers =
           thread.template shared<std::uint32_t>(at + 2 * Queries::bytes, 2 * queries);
       if (thread.rank() < queries / 2)
-        fetch_words(thread, numbers, 4 * thread.rank(),
-                    head.numbers + 2 * query + 4 * thread.rank(), true);
+        thread.copy_four_or_zeros(numbers, 4 * thread.rank(),
+                                  head.numbers + 2 * query + 4 * thread.rank(), true);
     }
 
     /// Products of keys and queries become powers, 0 for keys that a query does not see.
@@ -255,8 +253,10 @@ template <class T, int d> struct FastAttentionBackward {
       int const there = rest_of(args.i, query, side), first = thread.rank() / warp_size * own;
       int const lane = lane_of(thread);
       Queries const q(thread, 0), dout(thread, Queries::bytes);
-      q.fetch(head.q + query * head.at.ld, head.at.ld, there);
-      dout.fetch(head.dout + query * head.at.ld, head.at.ld, there);
+      auto const buffers = call.buffers();
+      Index const to = head.at.q + query * head.at.ld;
+      q.fetch(buffers.template at<T const>(Operand::q) + to, head.at.ld, there);
+      dout.fetch(buffers.template at<T const>(Operand::dout) + to, head.at.ld, there);
       fetch(thread, head, 0, 0);
       Quad<std::uint32_t> held[2][tiles][holds ? Queries::steps : 1];
       Numbers numbers[tiles][2];
@@ -336,8 +336,11 @@ template <class T, int d> struct FastAttentionBackward {
     NNTILE_DEVICE void fetch(Thread const& thread, Head const& head, int key, int stage) const {
       std::size_t const at = 2 * Queries::bytes + static_cast<std::size_t>(stage) * stage_bytes;
       int const there = static_cast<int>(call.args().j) - key;
-      Keys(thread, at).fetch(head.k + key * head.at.ld, head.at.ld, there);
-      Keys(thread, at + Keys::bytes).fetch(head.v + key * head.at.ld, head.at.ld, there);
+      auto const buffers = call.buffers();
+      Index const from = head.at.k + key * head.at.ld;
+      Keys(thread, at).fetch(buffers.template at<T const>(Operand::k) + from, head.at.ld, there);
+      Keys(thread, at + Keys::bytes)
+          .fetch(buffers.template at<T const>(Operand::v) + from, head.at.ld, there);
     }
 
     NNTILE_DEVICE void take_powers(int lane, Pairs& pairs, Numbers const (&numbers)[tiles][2],

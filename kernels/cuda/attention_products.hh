@@ -22,12 +22,6 @@ inline constexpr float log2_of_e = 0x1.715476p0f;
 
 NNTILE_DEVICE int lane_of(Thread const& thread) { return thread.rank() % warp_size; }
 
-/// 16 bytes of memory begin to come as words i to i + 3, or zeros are there if `wanted` is not.
-NNTILE_DEVICE void fetch_words(Thread const& thread, Shared<std::uint32_t> const& words, int i,
-                               void const* from, bool wanted) {
-  thread.copy_four(words, i, static_cast<std::uint32_t const*>(from), wanted);
-  if (!wanted) thread.set_four(words, i, Quad<std::uint32_t>{});
-}
 /// All that this thread has begun to fetch has come.
 NNTILE_DEVICE void await_words(Thread const& thread) {
   thread.end_copies();
@@ -58,7 +52,7 @@ template <class T, int d, int count, int threads> class HeadRows {
     NNTILE_UNROLL()
     for (int row = 0; row < count; row += rows_at_once) {
       if (count % rows_at_once != 0 && row + first_row() >= count) break;
-      fetch_words(thread_, words_, own_chunk() + row * line, next, row + first_row() < there);
+      thread_.copy_four_or_zeros(words_, own_chunk() + row * line, next, row + first_row() < there);
       next += rows_at_once * ld;
     }
   }
@@ -195,7 +189,7 @@ NNTILE_DEVICE void put_row(Thread const& thread, T* row, SumTile<d> const& sums,
   }
 }
 
-/// Which head and tile a block of threads has: tile 0 of each of `group` heads, which take longest,
+/// The head and tile of a block of threads: tile 0 of each of `group` heads, which take longest,
 /// then tile 1 of each. What others read of the heads of a group stays in a device's cache.
 struct BlockOrder {
   Index heads, tiles, group;

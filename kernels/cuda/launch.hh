@@ -23,6 +23,7 @@
 //   copy(array, i, from, wanted)      begins to copy the element of memory `from` to element i of shared memory,
 //                                     if `wanted`: 4 or 8 bytes, which nothing may touch until they have arrived
 //   copy_four(array, i, from, wanted) the same of four elements, of 16 bytes at a multiple of 16
+//   copy_four_or_zeros(words, i, from, wanted)   the same of words, which become zeros if not `wanted`
 //   end_copies()                      what this thread began to copy since the last call is a group
 //   wait_for_copies<n>()              all groups of this thread but its last n have arrived, as if it had written
 //                                     them now; n of a thread's end is 0
@@ -131,6 +132,12 @@ class Thread {
         :
         : "r"(place_of(array + i)), "l"(from), "r"(static_cast<int>(wanted))
         : "memory");
+  }
+  __device__ void copy_four_or_zeros(std::uint32_t* words, Index i, void const* from,
+                                     bool wanted) const {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place_of(words + i)),
+                 "l"(from), "r"(wanted ? 16 : 0)
+                 : "memory");
   }
   __device__ void end_copies() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
   template <int pending> __device__ void wait_for_copies() const {

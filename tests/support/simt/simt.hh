@@ -274,6 +274,13 @@ class Thread {
     check_memory<T>(from, 4);
     array.copy_four(i, from);
   }
+  void copy_four_or_zeros(Shared<std::uint32_t> const& words, Index i, void const* from,
+                          bool wanted) const {
+    alignas(16) static constexpr std::uint32_t zeros[4] = {};
+    auto const* const of = wanted ? static_cast<std::uint32_t const*>(from) : zeros;
+    if (wanted) check_memory<std::uint32_t>(of, 4);
+    words.copy_four(i, of);
+  }
   void end_copies() const { block_.end_copies(rank_); }
   template <int pending> void wait_for_copies() const { block_.wait_for_copies(rank_, pending); }
   template <class Word> void put(void* to, Word word) const {
