@@ -198,8 +198,8 @@ struct BlockOrder {
     int tile;
   };
 
-  BlockOrder(Index heads, Index tiles, Index bytes_of_head)
-      : heads(heads), tiles(tiles), group(cached / (bytes_of_head + 1) + 1) {}
+  BlockOrder(Index of_heads, Index of_tiles, Index bytes_of_head)
+      : heads(of_heads), tiles(of_tiles), group(cached / (bytes_of_head + 1) + 1) {}
   Index blocks() const { return heads * tiles; }
   NNTILE_DEVICE Place of(Index block) const {
     Index const first = block / (group * tiles) * group;

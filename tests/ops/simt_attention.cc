@@ -185,7 +185,9 @@ TEST_CASE("attention of operands that are not aligned is the exact kernel's",
   simt::set_seed(1);
   Codelet const& codelet = kernels::cuda::attention_fast_kernels.codelets[0];
   REQUIRE(codelet.computation->element == DType::bf16);
-  Arguments<ops::Attention> given{{.d = 64, .h = 1, .i = 1, .j = 1, .b = 1, .scale = 1}, {}};
+  ops::AttentionArgs args{};
+  args.d = 64, args.h = 1, args.i = 1, args.j = 1, args.b = 1, args.scale = 1;
+  Arguments<ops::Attention> given{args, {}};
   for (std::size_t o = 0; o < 6; ++o) given.operands.add(OperandIndex(o));
   char text[status_text_bytes] = {};
   for (int const shifted : {-1, 0, 3}) {

@@ -246,7 +246,7 @@ std::string wrong_in_gaps(Index m) {
         if (std::string const wrong = memory.copy_back(); !wrong.empty()) return wrong;
       }
       for (std::size_t i = 0; i < c.size(); ++i)
-        if (c[i] != (i % (m + gap) < m ? static_cast<float>(k) : -1.0f))
+        if (c[i] != (static_cast<Index>(i) % (m + gap) < m ? static_cast<float>(k) : -1.0f))
           return concat("bits: c[", i, "]");
     }
   return {};
