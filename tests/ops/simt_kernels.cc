@@ -98,6 +98,15 @@ TEST_CASE("pairs of groups are summed in one task of the device", "[ops][simt]")
 
 TEST_CASE("long rows are a block's on the device, with the bits of the CPU's", "[ops][simt]") {
   if (!comparable()) return;
+  for (Index const n : {255, 257, 768, 1023, 1024}) {  // held in registers
+    OpCase const norm = op_case<ops::LayerNorm>({}, {{n, 5}, {n}, {n}, {n, 5}, {5}, {5}});
+    OpCase const slope =
+        op_case<ops::LayerNormBackward>({.beta = 0.5}, {{n, 5}, {n, 5}, {n}, {5}, {5}, {n, 5}});
+    for (OpCase const& c : {norm, slope}) {
+      check_bits(c);
+      check_bits(c, {{"e0", {128, n - 128}}});
+    }
+  }
   for (Index const n : {1025, 1500}) {
     check_bits(op_case<ops::SumSlice>({.axis = 0, .beta = 0.5}, {{n, 3}, {3}}));
     check_bits(op_case<ops::Softmax>({}, {{n, 3}, {n, 3}}));
