@@ -111,7 +111,7 @@ def check_hosts(runs, launcher, step_time):
     wrapper = ['sh', '-c', f'if [ "$PMI_RANK" = 1 ]; then set -- {shlex.join(apart)} "$@"; fi; "$@" || sleep 5', 'sh']
     for victim in (0, 1):
         # Where MPI itself aborts a survivor, the launcher may kill it before it has said why: again, then.
-        for left in (2, 1, 0):
+        for left in range(7, -1, -1):
             if check_death_elsewhere(runs, launcher, wrapper, victim, step_time, must_say=left == 0):
                 break
 
