@@ -48,7 +48,7 @@ double nntile_device_fma_rate(int rounds) {
   return ms == 0 ? 0 : 2e3 * blocks * threads * static_cast<double>(chains) * rounds / ms;
 }
 
-/// Bytes read and written a second by a copy of so many on the device; 0 where it fails.
+/// Bytes a second, read and written, of a copy of `bytes` on the device; 0 where it fails.
 double nntile_device_copy_rate(std::size_t bytes) {
   void *from = nullptr, *to = nullptr;
   float ms = 0;

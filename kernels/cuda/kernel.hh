@@ -44,7 +44,7 @@ inline constexpr Index most_blocks = 4096;
 /// memory decides how fast it is.
 inline constexpr int elements_ahead = 4;
 
-/// Elements of a thread of a loop over so many: several, once there are enough threads.
+/// Elements that each thread of a loop over n takes: one, unless n fills a device several times.
 inline constexpr Index elements_a_thread(Index n) {
   return n < Index{1} << 19 ? 1 : elements_ahead;
 }
