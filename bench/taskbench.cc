@@ -26,12 +26,10 @@ constexpr double none = std::numeric_limits<double>::quiet_NaN();
 struct Figures {
   Samples ns_per_task, metg_us;
   std::vector<std::vector<EfficiencyPoint>> curves;  // a round each
+  double seconds = 0;                                // that the first round took
 
-  /// Where a rival's task takes microseconds, fewer rounds suffice.
-  bool sits_out(int round) const {
-    double const first = ns_per_task.empty() ? 0 : ns_per_task[0];
-    return first > 20'000 ? round > 0 : first > 2000 && round % 3 != 0;
-  }
+  /// Where a rival takes long, fewer rounds suffice.
+  bool sits_out(int round) const { return seconds > 3 ? round > 0 : seconds > 1 && round % 3 != 0; }
 };
 
 /// One runtime. Each round starts its program anew.
@@ -100,8 +98,10 @@ class Contest {
   }
 
   /// Asks every contender once. False if one of our own does not run.
-  bool round(int number) {
+  bool round(int number, int rounds) {
     for (auto at = all_.begin(); at != all_.end();) {
+      std::fprintf(stderr, "round %d of %d, %4.0f s: %s\n", number + 1, rounds,
+                   bench::seconds() - began_, at->runtime.c_str());
       if (run(*at, number)) {
         ++at;
         continue;
@@ -146,6 +146,7 @@ class Contest {
       figures.ns_per_task.push_back(none);
       figures.metg_us.push_back(none);
       if (skipped) continue;
+      double const asked = bench::seconds();
       auto const answer = process.ask(concat(patterns_[p], " ", width, " ", steps_,
                                              quick ? " 0.3 1 0.5 1 2" : " 60 3 0.25 0.5 1 2 4"));
       if (answer && answer->rfind("wrong", 0) == 0) {
@@ -153,6 +154,7 @@ class Contest {
         std::exit(1);
       }
       if (!answer || !read(*answer, figures)) return false;
+      if (number == 0) figures.seconds = bench::seconds() - asked;
     }
     return true;
   }
@@ -240,6 +242,7 @@ class Contest {
   bench::Records& records_;
   std::vector<std::string> const patterns_;
   int const steps_;
+  double const began_ = bench::seconds();
   std::vector<Contender> all_;
 };
 
@@ -262,12 +265,15 @@ int main(int argc, char** argv) {
           "to the end of the last of empty tasks; metg50_us: the smallest duration of a task, "
           "kernel and share of the runtime, at which two workers do half of what they do without "
           "a runtime. serial has one worker. Names that end in _replay and _rerun: recorded or "
-          "built before. Each runtime runs in a process of its own, in turn.\n"
+          "built before. Each runtime runs in a process of its own, in turn; one that takes over 3 "
+          "s "
+          "for a pattern runs it in the first round alone. Rounds are told on standard error.\n"
           "Also takes --patterns A,B and --runtimes A,B."));
   bool const quick = records.options().quick;
   Contest contest(records, patterns, runtimes, quick ? 100 : 1000);
-  for (int round = 0; round < (quick ? 2 : 7); ++round)
-    if (!contest.round(round)) {
+  int const rounds = quick ? 2 : 7;
+  for (int round = 0; round < rounds; ++round)
+    if (!contest.round(round, rounds)) {
       std::fputs("taskbench_nntile does not run\n", stderr);
       return 1;
     }
