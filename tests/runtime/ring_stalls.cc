@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Verdicts of a heap that may not grow: programs that can go on do, the others get a typed error.
 //
-// NNTILE_STALLS=n draws n programs of each kind, and prints how long the verdicts took.
+// NNTILE_STALLS=n draws n programs of each kind, from NNTILE_STALLS_SEED on, and prints how long the
+// verdicts took.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -200,6 +201,12 @@ class LiveProgram {
   std::vector<Held> held_;
 };
 
+/// The seed of a test's program `i`.
+unsigned seed_of(int i) {
+  char const* const first = std::getenv("NNTILE_STALLS_SEED");
+  return static_cast<unsigned>(first != nullptr ? std::atoi(first) : 0) + static_cast<unsigned>(i);
+}
+
 int programs(int usual) {
   char const* const asked = std::getenv("NNTILE_STALLS");
   return asked != nullptr ? std::atoi(asked) : sanitized ? usual / 10 : usual;
@@ -212,7 +219,7 @@ TEST_CASE("slow programs that can go on get no verdict", "[runtime][stalls]") {
   std::uint64_t waits = 0;
   int const count = programs(300);
   for (int i = 0; i < count; ++i) {
-    auto const seed = static_cast<unsigned>(i);
+    auto const seed = seed_of(i);
     std::size_t const capacity = line * (4 + seed % 13);
     Ring ring(workers(1 + i % 3, i % 3 != 0 && i % 2 == 0), step_heap(capacity, OnFull::wait));
     LiveProgram program(ring, capacity, seed, i % 2 == 0 ? &completer : nullptr);
@@ -230,7 +237,7 @@ TEST_CASE("constructed deadlocks are all diagnosed, and the ring goes on", "[run
   std::vector<double> seconds, behind;  // since the call, and since the last task's end
   int const count = programs(500);
   for (int i = 0; i < count; ++i) {
-    auto const seed = static_cast<unsigned>(i);
+    auto const seed = seed_of(i);
     std::size_t const capacity = line * (4 + seed % 13);
     Ring ring(workers(1 + i % 3, i % 3 != 0 && i % 2 == 0), step_heap(capacity, OnFull::wait));
     LiveProgram program(ring, capacity, seed, i % 2 == 0 ? &completer : nullptr);
