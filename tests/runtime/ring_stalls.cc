@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Verdicts of a heap that may not grow: programs that can go on do, the others get a typed error.
 //
-// NNTILE_STALLS=n draws n programs of each kind, from NNTILE_STALLS_SEED on, and prints how long the
-// verdicts took.
+// NNTILE_STALLS=n draws n programs of each kind, from NNTILE_STALLS_SEED on, and prints how long
+// the verdicts took.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
