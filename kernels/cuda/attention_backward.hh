@@ -197,12 +197,13 @@ template <class T> struct AttentionBackward {
       auto const buffers = call.buffers();
       Head const head(args, buffers, number, piece);
       int const queries = left(args.i, query);
-      ChainResult<T> const dq =
-          ChainResult<T>{buffers.template at<T>(Operand::dq),
-                         buffers.template at<V>(Operand::carry_dq), args.beta_dq, args.keys}
-              .at(head.to_queries + query * head.ld);
+      auto const dq = [&] {  // made twice: in between its addresses are registers that sm_80 lacks
+        return ChainResult<T>{buffers.template at<T>(Operand::dq),
+                              buffers.template at<V>(Operand::carry_dq), args.beta_dq, args.keys}
+            .at(head.to_queries + query * head.ld);
+      };
       typename Block::Result of_q;
-      start(block, dq, queries, head, of_q);
+      start(block, dq(), queries, head, of_q);
       take_queries(block, args, head, query, queries);
       Index const row = query * head.ld;
       Rows<T> const q{head.q + row, head.ld, queries, static_cast<V>(args.scale)};
@@ -221,7 +222,7 @@ template <class T> struct AttentionBackward {
         block.add(of_q, {k.at + piece, head.ld, keys}, head.d, diagonal >= side - 1,
                   [&](int i, int j) { return j <= i + diagonal; });
       }
-      put(block, dq, queries, head, of_q);
+      put(block, dq(), queries, head, of_q);
     }
   };
 
