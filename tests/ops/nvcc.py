@@ -7,13 +7,13 @@ usage: nvcc.py ROOT SOURCE                a test's
                                           kernels of the library, by what nvcc said of them: none may
                                           warn or spill, nor take more registers than the table of
                                           this version says; prints what each file needs of them
-       nvcc.py --table LAUNCHES ROOT SOURCE...
-                                          the same for each target, with the occupancy of each kernel:
-                                          LAUNCHES is what the emulator notes of its launches, by
-                                          NNTILE_SIMT_LAUNCHES=LAUNCHES test_ops '[simt],[simt_edges]'
+       nvcc.py --table BUILD              registers, shared memory and occupancy of each kernel on each
+                                          target; BUILD is a folder with test_ops, whose emulator says how
+                                          kernels are launched. Takes some 20 minutes on two cores.
                                           Its output is kept as nvcc_VERSION.txt beside this file.
 """
 import concurrent.futures
+import glob
 import os
 import re
 import shutil
@@ -86,8 +86,26 @@ def launches_in(file):
     return shapes
 
 
-def print_table(nvcc, launches, root, sources):
-    shapes = launches_in(launches)
+def emulated_launches(build):
+    """How the emulator of a build launches kernels, as of launches_in."""
+    program = f"{build}/tests/test_ops"
+    if not os.path.exists(program):
+        sys.exit(f"nvcc.py: {build} has no tests/test_ops; ninja -C {build} tests/test_ops makes it")
+    with tempfile.TemporaryDirectory() as folder:
+        noted = os.path.join(folder, "launches")
+        print("1 of 2: the emulator launches each kernel", file=sys.stderr)
+        run = subprocess.run([program, "[simt],[simt_edges],[simt_attention]"], check=False, text=True, stdout=subprocess.PIPE,
+                             env={**os.environ, "NNTILE_SIMT_LAUNCHES": noted})
+        if run.returncode != 0:
+            sys.exit(f"nvcc.py: {program} ended with {run.returncode}\n{run.stdout[-2000:]}")
+        return launches_in(noted)
+
+
+def print_table(nvcc, build):
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    sources = sorted(glob.glob(f"{root}/kernels/cuda/*.cu") + glob.glob(f"{build}/kernels/cuda/*.cu"))
+    shapes = emulated_launches(build)
+    print(f"2 of 2: nvcc compiles {len(sources)} files for {', '.join(TARGETS)}", file=sys.stderr)
     needs = {}  # {kernel: {target: registers}}
     failed = False
     for target in TARGETS:
@@ -102,7 +120,8 @@ def print_table(nvcc, launches, root, sources):
                     print(f"{target}: {name}: {spilt} bytes spilt")
                     failed = True
     width = max(map(len, needs), default=0)
-    print(f"# tests/ops/nvcc.py --table; nvcc {version_of(nvcc)}; no kernel spills, nothing warns\n"
+    print(f"# tests/ops/nvcc.py --table build; nvcc {version_of(nvcc)}"
+          f"{'; some kernel fails' if failed else '; no kernel spills, nothing warns'}\n"
           "# threads and bytes of shared memory a block, and for each target: registers a thread, blocks that a\n"
           "# multiprocessor has at once, and the share of its threads that they are\n"
           f"{'kernel':{width}} threads shared" + "".join(f" {target:>7} blocks share" for target in TARGETS))
@@ -159,6 +178,9 @@ def check_kernels(nvcc, target, reports):
 
 
 def main(arguments):
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0 if arguments else 2
     if arguments[0] == "--kernels":
         if not arguments[3:]:
             print("skipped: nntile_cuda is not built: there is no nvcc, or no CUDA to link with")
@@ -169,7 +191,9 @@ def main(arguments):
         print("skipped: there is no nvcc")
         return 77
     if arguments[0] == "--table":
-        return print_table(nvcc, arguments[1], arguments[2], arguments[3:])
+        if len(arguments) != 2:
+            sys.exit("nvcc.py: --table takes a build's folder; --help tells more")
+        return print_table(nvcc, arguments[1])
     result = compile_one(nvcc, *arguments, ["-arch=sm_80"])
     print(result.stdout)
     return result.returncode
