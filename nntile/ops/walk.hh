@@ -41,6 +41,12 @@ class Emitter final : public TileSink {
     visitor_.visit(task);
   }
 
+  Index next(TileRange const& range, std::size_t axis) const override {
+    Index const tile = range.axis(axis).tile;
+    if (axis == call_.sample.axis) return call_.sample.next(tile);
+    return tile + 1 < range.tiles(axis) ? tile + 1 : -1;
+  }
+
   /// Axes whose groups the phase sums one by one.
   std::uint32_t grouped() const { return sums_.grouped(); }
 
