@@ -81,6 +81,7 @@ class RankWalk {
         continue;
       }
       catch_up(&plan_.tasks[t], spread, sink);
+      if (plan_.tasks[t].priority < 0) put_block(t);
       if (PlannedTask const& task = plan_.tasks[t];
           task.location.rank > 0 && (task.priority > 0 || !thin_->has(task.location.rank - 1)))
         stand_in(t, spread, sink);
@@ -383,6 +384,16 @@ class RankWalk {
       set_valid(use.handle, box);
       written_by_[use.handle] = task.node;
     }
+  }
+  /// Puts the sum of a block for which no task stands where the task that adds it finds it.
+  void put_block(std::size_t t) {
+    PlannedTask const& task = plan_.tasks[t];
+    ThinJob::Block const& block = *thin_->block_of(task);
+    std::uint32_t const b = plan_.uses_of(task)[block.use].handle;
+    RankBox box;
+    box.at[thin_->axis] = static_cast<std::int16_t>(nearest(block.first, block.last, targets_[t]));
+    set_valid(b, box);
+    written_by_[b] = task.node;
   }
   /// Of the coordinates from one to another the one nearest to a target.
   int nearest(int first, int last, Target const& target) const {
