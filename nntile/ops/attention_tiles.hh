@@ -75,8 +75,7 @@ inline Index attention_pairs_twice(AttentionAttrs const& attrs, TileRange const&
 }
 
 /// Steps the heads and batch tiles that a sink wants, heads fastest, body(range) at each.
-template <class Body>
-void each_attention_head(TileRange range, TileSink const& sink, Body body) {
+template <class Body> void each_attention_head(TileRange range, TileSink const& sink, Body body) {
   inplace_vector<std::size_t, max_axes> ids;
   for (std::size_t id = 0; id < range.table().axes.size(); ++id)
     if (char const group = range.table().axes[id].group; group == 'h' || group == 'b')

@@ -225,10 +225,10 @@ class Emitter final : public TileSink {
   TileVisitor& visitor_;
   Phase const* phase_ = nullptr;
   GroupSums sums_;
-  int depth_ = 0;     // sums of groups that wait to be added
-  Index summed_ = 1;  // groups that the task sums
-  Index groups_ = 1;  // that it stands for
-  bool folds_ = false;        // blocks of groups have no task
+  int depth_ = 0;                                   // sums of groups that wait to be added
+  Index summed_ = 1;                                // groups that the task sums
+  Index groups_ = 1;                                // that it stands for
+  bool folds_ = false;                              // blocks of groups have no task
   std::array<TileTask::LeftOut, 64> waiting_ = {};  // sums, by depth
 };
 
