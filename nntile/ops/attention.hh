@@ -78,7 +78,7 @@ struct AttentionBackward {
   /// dv, each of one task at least.
   static void tiles(Attrs const& attrs, TileRange const& all, TileSink& sink) {
     std::size_t const i = all.axis_of('i'), j = all.axis_of('j');
-    detail::each_attention_head(all, [&](TileRange range) {
+    detail::each_attention_head(all, sink, [&](TileRange range) {
       for (Index key = 0; key < range.tiles(j); ++key) {
         range.take(j, key);
         bool first = true;
@@ -251,7 +251,7 @@ struct Attention {
   /// left out.
   static void tiles(Attrs const& attrs, TileRange const& all, TileSink& sink) {
     std::size_t const i = all.axis_of('i'), j = all.axis_of('j');
-    detail::each_attention_head(all, [&](TileRange range) {
+    detail::each_attention_head(all, sink, [&](TileRange range) {
       for (Index query = 0; query < range.tiles(i); ++query) {
         range.take(i, query);
         Index const horizon = detail::attention_horizon(attrs, range);

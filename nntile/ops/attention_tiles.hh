@@ -74,8 +74,8 @@ inline Index attention_pairs_twice(AttentionAttrs const& attrs, TileRange const&
   return 2 * (below(diagonal + queries) - below(diagonal)) - std::max<Index>(0, end - begin);
 }
 
-/// Steps heads and batch tiles, heads fastest, body(range) at each.
-template <class Body> void each_attention_head(TileRange range, Body body) {
+/// Steps the heads and batch tiles that a sink wants, heads fastest, body(range) at each.
+template <class Body> void each_attention_head(TileRange range, TileSink const& sink, Body body) {
   inplace_vector<std::size_t, max_axes> ids;
   for (std::size_t id = 0; id < range.table().axes.size(); ++id)
     if (char const group = range.table().axes[id].group; group == 'h' || group == 'b')
@@ -84,8 +84,9 @@ template <class Body> void each_attention_head(TileRange range, Body body) {
     body(range);
     more = false;
     for (std::size_t const id : ids) {
-      more = range.axis(id).tile + 1 < range.tiles(id);
-      range.take(id, more ? range.axis(id).tile + 1 : 0);
+      Index const next = sink.next(range, id);
+      more = next >= 0;
+      range.take(id, more ? next : 0);
       if (more) break;
     }
   }

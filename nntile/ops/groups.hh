@@ -196,8 +196,9 @@ class GroupPairs {
   std::size_t deepest(Index groups) const {
     auto const last = static_cast<std::uint64_t>(groups - 1);
     auto const top = static_cast<int>(std::bit_width(last)) - 1;
-    int most = tiling_ == nullptr ? std::max(std::popcount(last), top) : 0;
-    for (Index group = 0; tiling_ != nullptr && group < groups; group += from(group))
+    bool const paired = tiling_ != nullptr && may_pair();
+    int most = paired ? 0 : std::max(std::popcount(last), top);
+    for (Index group = 0; paired && group < groups; group += from(group))
       most = std::max(most, std::popcount(static_cast<std::uint64_t>(group)));
     return static_cast<std::size_t>(most);
   }
@@ -207,6 +208,15 @@ class GroupPairs {
   Index terms(Index group) const { return within_ * (cut_.begin(group + 1) - cut_.begin(group)); }
 
  private:
+  /// Whether some tile has room for two groups.
+  bool may_pair() const {
+    Index largest = 0;
+    Index begin = 0;
+    for (Index const border : tiling_->borders())
+      largest = std::max(largest, border - begin), begin = border;
+    return largest >= 2 * (tiling_->extent() / cut_.count);
+  }
+
   AxisTiling const* tiling_ = nullptr;  // of the axis with groups; null: a task for each
   GroupCut cut_;
   Index within_ = 1;  // terms of one index of the axis

@@ -26,6 +26,14 @@ struct TileTask {
   bool combines = false;
   /// Canonical groups that it stands for, from its own on: more than one where others are left out.
   Index groups = 1;
+  /// Of a task that combines: canonical groups, from one to another, of which no task is visited.
+  /// Their sum is the tile of this use.
+  struct LeftOut {
+    Index first = 0, last = -1;
+    std::size_t use = 0;
+    bool any() const { return last >= first; }
+  };
+  LeftOut left_out = {};
 };
 
 /// The tiles that a walk visits of an axis of which others are left out: the first ones, a run

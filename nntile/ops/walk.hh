@@ -3,6 +3,7 @@
 // The one walk over an op's tiles: which tile tasks there are, in which order, with which accesses.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "nntile/core/cost.hh"
@@ -25,6 +26,7 @@ class Emitter final : public TileSink {
     for (auto const& use : phase.uses)
       if (exists(call_.table.present.rank(use.handle))) operands.add(use.handle);
     sums_ = GroupSums(call_, phase);
+    folds_ = leaves_out_blocks(phase);
     return operands;
   }
 
@@ -41,12 +43,24 @@ class Emitter final : public TileSink {
     visitor_.visit(task);
   }
 
+  Index next(TileRange const& range, std::size_t axis) const override {
+    Index const tile = range.axis(axis).tile;
+    if (axis == call_.sample.axis) return call_.sample.next(tile);
+    return tile + 1 < range.tiles(axis) ? tile + 1 : -1;
+  }
+
   /// Axes whose groups the phase sums one by one.
   std::uint32_t grouped() const { return sums_.grouped(); }
 
-  /// The next tasks sum `summed` groups, or stand for a block of `groups` that are left out: a
-  /// power of two, up to the one that ends.
-  void begin_groups(Index summed, Index groups) { summed_ = summed, groups_ = groups; }
+  /// The next tasks sum `summed` groups, or stand for a block of `groups` that are left out, from
+  /// the first on: a power of two, up to the one that ends; 0: they are not left out. Whether
+  /// there are tasks.
+  bool begin_groups(Index summed, Index groups, Index first) {
+    summed_ = summed, groups_ = std::max<Index>(1, groups);
+    Index const left_out = groups == 0 || !folds_ ? 0 : std::max(groups, summed);
+    waiting_[static_cast<std::size_t>(depth_)] = {first, first + left_out - 1};
+    return left_out == 0;
+  }
 
   void end_group(TileRange const& range) override {
     if (left_out(range)) return;
@@ -106,6 +120,23 @@ class Emitter final : public TileSink {
     return tile_of(range, result, depth == 0 && sums_.in_place(result) ? 0 : depth + 1);
   }
 
+  /// Whether no task has to stand for a block of groups that are left out: one alone says where the
+  /// sum is made, and none of its terms is of several coordinates.
+  bool leaves_out_blocks(Phase const& phase) const {
+    if (call_.sample.axis == TileSample::none || sums_.grouped() != bit(call_.sample.axis))
+      return false;
+    int results = 0;
+    for (auto const& use : phase.uses) {
+      std::size_t const o = call_.table.present.rank(use.handle);
+      if (sums_.has(o))
+        ++results;
+      else if (exists(o) && sums_.summed_in(o) == GroupSums::none &&
+               (writes(use.access) || (axes_of(call_.table, o) & sums_.grouped()) == 0))
+        return false;
+    }
+    return results == 1;
+  }
+
   void visit_group(TileRange const& range) {
     TileRange own = range;
     own.operands = {};
@@ -127,11 +158,26 @@ class Emitter final : public TileSink {
     visitor_.visit({own, uses, false, groups_});
   }
 
+  /// Of two sums of which one is left out, that one is said; of two that are, the result is, too.
   void combine(TileRange const& range, std::size_t result) {
+    TileTask::LeftOut &added = waiting_[static_cast<std::size_t>(depth_)],
+                      &sum = waiting_[static_cast<std::size_t>(depth_ - 1)];
+    TileTask::LeftOut left_out = {};
+    if (added.any() && sum.any()) {
+      sum.last = added.last;
+      return;
+    }
+    if (added.any() || sum.any()) {
+      left_out = added.any() ? added : sum;
+      left_out.use = added.any() ? 0 : 1;
+      sum = {};
+    }
     visitor_.visit({range,
                     {{sum_of(range, result, depth_), Access::read},
                      {sum_of(range, result, depth_ - 1), Access::update}},
-                    true});
+                    true,
+                    1,
+                    left_out});
   }
 
   /// The op's own kernel without terms: what it adds to the sum of all groups, and how it stores
@@ -179,9 +225,11 @@ class Emitter final : public TileSink {
   TileVisitor& visitor_;
   Phase const* phase_ = nullptr;
   GroupSums sums_;
-  int depth_ = 0;     // sums of groups that wait to be added
-  Index summed_ = 1;  // groups that the task sums
-  Index groups_ = 1;  // that it stands for
+  int depth_ = 0;                                   // sums of groups that wait to be added
+  Index summed_ = 1;                                // groups that the task sums
+  Index groups_ = 1;                                // that it stands for
+  bool folds_ = false;                              // blocks of groups have no task
+  std::array<TileTask::LeftOut, 64> waiting_ = {};  // sums, by depth
 };
 
 /// The part of an axis that a chain goes through: all of it, or one canonical group.
@@ -261,7 +309,7 @@ inline void walk_chain(TiledCall const& call, TileRange& range, std::uint32_t re
 }
 
 /// The number of canonical groups that a walk takes as one block from `group` on: of a sampled axis
-/// as many as are left out and make a subtree.
+/// as many as are left out and make a subtree; 0 where they are not.
 inline Index block_of(TiledCall const& call, std::size_t id, GroupCut const& cut, Index group) {
   AxisTiling const& tiling = *call.tilings[id];
   auto const outside = [&](Index end) {  // whether the groups from `group` to `end` are left out
@@ -269,8 +317,8 @@ inline Index block_of(TiledCall const& call, std::size_t id, GroupCut const& cut
     Index const from = tiling.tile_of(cut.begin(group)), to = tiling.tile_of(cut.begin(end) - 1);
     return call.sample.skips(from, to);
   };
-  Index size = 1;
-  if (outside(group + 1))
+  Index size = outside(group + 1) ? 1 : 0;
+  if (size > 0)
     while (group % (2 * size) == 0 && outside(group + 2 * size)) size *= 2;
   return size;
 }
@@ -289,7 +337,12 @@ inline void walk_groups(TiledCall const& call, TileRange range, std::uint32_t re
   for (bool more = true; more; ++range.canonical_group) {
     Index const summed = pairs.from(range.canonical_group);
     range.left_terms = summed > 1 ? pairs.terms(range.canonical_group) : 0;
-    for (std::size_t id = 0; id < call.tilings.size(); ++id) {
+    Index block = 0;
+    if (call.sample.axis != TileSample::none && (grouped & bit(call.sample.axis)) != 0)
+      block =
+          block_of(call, call.sample.axis, range.groups(call.sample.axis), group[call.sample.axis]);
+    bool const visited = emitter.begin_groups(summed, block, range.canonical_group);
+    for (std::size_t id = 0; visited && id < call.tilings.size(); ++id) {
       if ((grouped & bit(id)) != 0) {
         GroupCut const cut = range.groups(id);
         windows[id] =
@@ -298,12 +351,7 @@ inline void walk_groups(TiledCall const& call, TileRange range, std::uint32_t re
       if ((reduced & bit(id)) != 0)
         take_tile(call, range, id, windows[id].first_tile, windows[id], (by_index & bit(id)) != 0);
     }
-    Index block = 1;
-    if (call.sample.axis != TileSample::none && (grouped & bit(call.sample.axis)) != 0)
-      block =
-          block_of(call, call.sample.axis, range.groups(call.sample.axis), group[call.sample.axis]);
-    emitter.begin_groups(summed, block);
-    walk_chain(call, range, reduced, windows, by_index, emitter);
+    if (visited) walk_chain(call, range, reduced, windows, by_index, emitter);
     if (Index const further = std::max(block, summed) - 1; further > 0) {  // of the only such axis
       range.canonical_group += static_cast<int>(further);
       group[static_cast<std::size_t>(std::countr_zero(grouped))] += further;

@@ -214,17 +214,25 @@ class LowerPass final : private TileVisitor {
     partials_.push_back({operand, level, id});
     return id;
   }
-  /// Makes the sums of all levels behind those of the second group, as the tasks that are left out
-  /// of a sampled chain would have.
+  /// Makes the sums of all levels of the results of a sampled chain, as all its tasks would have in
+  /// their order, with the first that has some.
   void add_levels(TileTask const& tile) {
+    auto const lacks = [&](Use<OperandTile> const& use) {
+      return use.handle.partial != 0 &&
+             std::none_of(partials_.begin(), partials_.end(), [&](Partial const& known) {
+               return known.operand == use.handle.operand;
+             });
+    };
+    if (std::none_of(tile.uses.begin(), tile.uses.end(), lacks)) return;
     Phases const phases = detail::phases_of(call_);
     Phase const& phase = phases[static_cast<std::size_t>(std::max(0, tile.range.phase))];
+    detail::GroupSums const sums(call_, phase);
     detail::GroupPairs const pairs(call_, detail::reduced_axes(call_, phase),
                                    detail::bit(cut_axis_));
     std::size_t const deepest = pairs.deepest(call_.groups[cut_axis_]);
-    for (std::size_t level = 2; level <= deepest; ++level)
-      for (Use<OperandTile> const& use : tile.uses)
-        if (use.handle.partial != 0) (void)partial(use.handle.operand, level);
+    for (std::size_t level = 0; level <= deepest; ++level)
+      for (std::size_t o = 0; o < call_.operands.size(); ++o)
+        if (sums.has(o) && (level > 0 || !sums.in_place(o))) (void)partial(o, level);
   }
 
   void note_canonical(OpNode const& op) {
@@ -265,8 +273,8 @@ class LowerPass final : private TileVisitor {
     else
       describe(task, tile);
     if (call_.sample.axis != TileSample::none) mark(task, tile);
+    if (call_.sample.axis != TileSample::none) add_levels(tile);
     bool labelled = false;
-    std::size_t const partials = partials_.size();
     std::span<Use<BufferId>> const uses = uses_.append(tile.uses.size());
     std::size_t position = 0;
     for (Use<OperandTile> const& use : tile.uses) {
@@ -275,6 +283,7 @@ class LowerPass final : private TileVisitor {
                                        : partial(use.handle.operand, use.handle.partial - 1u);
       std::uint32_t buffer = plan_.buffer_of(tensor, use.handle.tile);
       if (buffer == no_id) buffer = left_out(tensor, use.handle.tile);
+      if (tile.left_out.any() && tile.left_out.use == position) written_[buffer] = true;
       check(tensor, buffer, use);
       uses[position++] = {buffer, use.access};
       if (!labelled && writes(use.access)) {
@@ -283,9 +292,6 @@ class LowerPass final : private TileVisitor {
         labelled = true;
       }
     }
-    if (call_.sample.axis != TileSample::none && partials_.size() > partials &&
-        tile.uses.back().handle.partial == 2)
-      add_levels(tile);
     if (!is_others) task.replaces = replaceable(tile, uses);
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) written_[use.handle] = true;
@@ -339,6 +345,17 @@ class LowerPass final : private TileVisitor {
 
   /// Notes in a task of a sampled call where it is along the axis of the mesh.
   void mark(PlannedTask& task, TileTask const& tile) const {
+    if (tile.left_out.any()) {
+      GroupCut const groups = tile.range.groups(cut_axis_);
+      AxisTiling const& cut = *call_.tilings[cut_axis_];
+      auto const at = [&](Index element) {
+        return static_cast<int>(thin_->coordinate(cut.tile_of(element), cut.count()));
+      };
+      thin_->blocks.push_back({at(groups.begin(tile.left_out.first)),
+                               at(groups.begin(tile.left_out.last + 1) - 1), tile.left_out.use});
+      task.priority = -static_cast<std::int32_t>(thin_->blocks.size());
+      return;
+    }
     std::uint32_t axes = 0;
     for (Use<OperandTile> const& use : tile.uses)
       axes |= detail::axes_of(call_.table, use.handle.operand + std::size_t{0});

@@ -81,6 +81,7 @@ class RankWalk {
         continue;
       }
       catch_up(&plan_.tasks[t], spread, sink);
+      if (plan_.tasks[t].priority < 0) put_block(t);
       if (PlannedTask const& task = plan_.tasks[t];
           task.location.rank > 0 && (task.priority > 0 || !thin_->has(task.location.rank - 1)))
         stand_in(t, spread, sink);
@@ -146,6 +147,7 @@ class RankWalk {
     bool const cut = task.location.rank > 0;  // of a thin job
     for (Use<BufferId> const& use : uses)
       if (!read_by_.empty() && reads(use.access)) drop_old(use.handle, task.node);
+    if (thin_ != nullptr && adds_elsewhere(t, uses)) return add_elsewhere(t, uses);
     RankBox const box = place(t, uses);
     if (thin_ != nullptr) check_reads(uses, box);
     for (Use<BufferId> const& use : uses)
@@ -163,6 +165,30 @@ class RankWalk {
         if (!dropped_.empty()) dropped_[use.handle] = false;
       }
     sink.task(task, box);
+  }
+  /// Whether a task adds a sum of groups that another rank than a thin job's has to one that
+  /// another has, too.
+  bool adds_elsewhere(std::size_t t, std::span<Use<BufferId> const> uses) const {
+    return targets_[t].open != 0 && uses.size() == 2 && uses[0].access == Access::read &&
+           uses[1].access == Access::update && places_.is_partial(uses[0].handle) &&
+           plan_.buffers[uses[0].handle].bytes == plan_.buffers[uses[1].handle].bytes &&
+           is_elsewhere(uses[0].handle) && is_elsewhere(uses[1].handle);
+  }
+  bool is_elsewhere(std::uint32_t b) const {
+    return mesh_.is_one(sources_[b]) && !valid(b, thin_->own) && valid_at_one(b) &&
+           valid(b, mesh_.first(sources_[b]));
+  }
+  /// Only where the result is matters there: at one of the two, as `best` says.
+  void add_elsewhere(std::size_t t, std::span<Use<BufferId> const> uses) {
+    int const wanted = wanted_rank(targets_[t]);
+    RankBox const &from = sources_[uses[0].handle], &to = sources_[uses[1].handle];
+    if ((mesh_.first(from) ^ wanted) < (mesh_.first(to) ^ wanted))
+      set_valid(uses[1].handle, RankBox(from));
+    written_by_[uses[1].handle] = plan_.tasks[t].node;
+  }
+  /// The rank at which the result of a task is wanted.
+  int wanted_rank(Target const& target) const {
+    return mesh_.nearest(target.box, target.root == no_id ? 0 : roots_[target.root]);
   }
   /// Drops the copies of a kept tile that no op has read for long: its value stays at its home
   /// alone.
@@ -231,7 +257,7 @@ class RankWalk {
     if (thin_ != nullptr && candidates_.empty()) throw NotThin{"a sum away from its terms"};
     if (candidates_.empty()) mesh_.each(box, [&](int rank) { candidates_.push_back(rank); });
     if (candidates_.size() == 1) return candidates_[0];
-    int const wanted = mesh_.nearest(target.box, target.root == no_id ? 0 : roots_[target.root]);
+    int const wanted = wanted_rank(target);
     return *std::min_element(candidates_.begin(), candidates_.end(),
                              [&](int a, int b) { return (a ^ wanted) < (b ^ wanted); });
   }
@@ -359,9 +385,19 @@ class RankWalk {
       written_by_[use.handle] = task.node;
     }
   }
+  /// Puts the sum of a block for which no task stands where the task that adds it finds it.
+  void put_block(std::size_t t) {
+    PlannedTask const& task = plan_.tasks[t];
+    ThinJob::Block const& block = *thin_->block_of(task);
+    std::uint32_t const b = plan_.uses_of(task)[block.use].handle;
+    RankBox box;
+    box.at[thin_->axis] = static_cast<std::int16_t>(nearest(block.first, block.last, targets_[t]));
+    set_valid(b, box);
+    written_by_[b] = task.node;
+  }
   /// Of the coordinates from one to another the one nearest to a target.
   int nearest(int first, int last, Target const& target) const {
-    int const wanted = mesh_.nearest(target.box, target.root == no_id ? 0 : roots_[target.root]);
+    int const wanted = wanted_rank(target);
     int best = 0;
     for (int bit = MeshShape::most_ranks; bit > 0; bit /= 2) {  // taken where one of them has it
       int const with = best | (wanted & bit);

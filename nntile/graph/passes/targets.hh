@@ -183,6 +183,7 @@ class TargetPass {
             throw NotThin{"a root that a task of cut tiles passes on"};
         }
       }
+      if (thin_ != nullptr && task.priority < 0) take_block(task, uses, target);
     }
     weigh(targets);
     return targets;
@@ -266,6 +267,13 @@ class TargetPass {
   }
   bool is_cut(std::uint32_t b) const {
     return thin_ != nullptr && thin_->cut[plan_.buffers[b].tensor] >= 0;
+  }
+  /// The tasks of a block for which none stands, which has terms at other coordinates.
+  void take_block(PlannedTask const& task, std::span<Use<BufferId> const> uses,
+                  Target const& target) {
+    std::uint32_t const b = uses[thin_->block_of(task)->use].handle;
+    if (target.root != no_id) trees_[target.root].box.at[thin_->axis] = RankBox::all;
+    wanted_[b] = {places_.stored(b) ? places_.home(b) : RankBox{}};
   }
   void note_block(std::span<Use<BufferId> const> uses) {
     for (std::size_t u = uses.size(); u-- > 0;) {
