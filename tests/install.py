@@ -8,6 +8,8 @@ usage: install.py pkgconfig ROOT BUILD PROGRAM BLAS   installs BUILD, compiles w
        install.py subproject ROOT BUILD PROGRAM BLAS  builds a Meson project that contains this one
 BLAS is what stands behind fast numerics, as option `blas` names it.
 """
+import concurrent.futures
+import fcntl
 import os
 import pathlib
 import shutil
@@ -19,6 +21,16 @@ import tempfile
 def call(*command, **options):
     print("$", *command, flush=True)
     subprocess.run(command, check=True, **options)
+
+
+def install(build, scratch):
+    """Installs into a folder that is then moved: the installation can be, as a whole."""
+    with open(build / "install.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # all of them write one log
+        call("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", scratch)
+    moved = scratch / "elsewhere"
+    (scratch / "usr").rename(moved)
+    return moved
 
 
 def check_needs(program):
@@ -48,9 +60,7 @@ def first_program(root, scratch):
 
 def pkgconfig(root, build, program, blas, scratch):
     """Installs into a folder and compiles with what the .pc file says, and nothing else."""
-    call("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", scratch)
-    moved = scratch / "elsewhere"  # the installation can be moved as a whole
-    (scratch / "usr").rename(moved)
+    moved = install(build, scratch)
     environment = dict(os.environ)
     folder = next(moved.rglob("nntile.pc")).parent
     environment["PKG_CONFIG_PATH"] = ":".join(
@@ -59,13 +69,15 @@ def pkgconfig(root, build, program, blas, scratch):
     environment["STARPU_HOME"] = str(scratch)
     fast = root / "tests/consumer/fast.cc"
     first, prints = first_program(root, scratch)
-    sources = [("nntile", root / "tests/consumer/headers.cc"), ("nntile", program), ("nntile", fast),
-               ("nntile", first)]
+    # The one that takes longest first.
+    sources = [("nntile", first), ("nntile", root / "tests/consumer/headers.cc"), ("nntile", program),
+               ("nntile", fast)]
     if (folder / "nntile-starpu.pc").exists():
         sources.append(("nntile-starpu", root / "tests/consumer/starpu.cc"))
     if (folder / "nntile-mpi.pc").exists():
         sources.append(("nntile-mpi", root / "tests/consumer/mpi.cc"))
-    for package, source in sources:
+
+    def compiled(package, source):
         flags = subprocess.run(["pkg-config", "--cflags", "--libs", package], env=environment,
                                check=True, capture_output=True, text=True).stdout.split()
         output = scratch / pathlib.Path(source).stem
@@ -73,6 +85,11 @@ def pkgconfig(root, build, program, blas, scratch):
         strict = ["-O2", "-Wall", "-Wextra", "-Werror"] if source == first else ["-O1"]
         call(*os.environ.get("CXX", "g++").split(), "-std=c++20", *strict, str(source), *flags,
              "-o", str(output))
+        return output
+
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        outputs = list(pool.map(compiled, *zip(*sources)))
+    for (package, source), output in zip(sources, outputs):
         if package == "nntile":  # StarPU's own libraries need what they need
             check_needs(output)
         arguments = [fast_is(blas)] if source == fast else []
@@ -106,20 +123,18 @@ def plain_c(root, scratch, environment):
 
 
 def cmake(root, build, program, blas, scratch):
-    """Installs into a folder that is then moved, and builds with find_package."""
+    """Builds an installation with find_package."""
     if shutil.which("cmake") is None:
         print("skipped: there is no cmake")
         return 77
-    call("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", scratch)
-    moved = scratch / "elsewhere"
-    (scratch / "usr").rename(moved)
+    moved = install(build, scratch)
     project = scratch / "project"
     shutil.copytree(root / "tests/consumer", project)
     shutil.copy(program, project / "program.cc")
     config = next(moved.rglob("nntileConfig.cmake")).parent
     call("cmake", "-S", project, "-B", project / "build", f"-Dnntile_DIR={config}",
          "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1")
-    call("cmake", "--build", project / "build")
+    call("cmake", "--build", project / "build", "--parallel", str(len(os.sched_getaffinity(0))))
     for name in ["headers", "program"]:
         call(project / "build" / name, env={
             **os.environ, "LD_LIBRARY_PATH": str(next(moved.rglob("libnntile_kernels.*")).parent)})
@@ -144,7 +159,7 @@ def subproject(root, build, program, blas, scratch):
 def main(mode, root, build, program, blas):
     with tempfile.TemporaryDirectory(prefix="install-", dir=build) as scratch:
         return {"pkgconfig": pkgconfig, "cmake": cmake, "subproject": subproject}[mode](
-            pathlib.Path(root), build, program, blas, pathlib.Path(scratch))
+            pathlib.Path(root), pathlib.Path(build), program, blas, pathlib.Path(scratch))
 
 
 if __name__ == "__main__":

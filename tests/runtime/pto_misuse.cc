@@ -11,6 +11,7 @@
 #include "nntile/runtime/ring/pto.h"
 #include "tests/runtime/pto_errors.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/sanitized.hh"
 
 using namespace nntile::test;
 
@@ -301,7 +302,7 @@ TEST_CASE("a span may not cover what the runtime gives", "[runtime][pto_misuse]"
 }
 
 TEST_CASE("random calls do no harm", "[runtime][pto_misuse]") {
-  for (unsigned seed = 1; seed <= 200; ++seed) {
+  for (unsigned seed = 1; seed <= (sanitized ? 80u : 200u); ++seed) {
     CAPTURE(seed);
     PtoOptions const options{seed % 2 == 0 ? 2 : 1,
                              seed % 3 == 0 ? 8 : 0,

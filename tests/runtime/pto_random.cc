@@ -7,6 +7,7 @@
 
 #include "nntile/runtime/ring/pto.h"
 #include "tests/support/catch.hh"
+#include "tests/support/sanitized.hh"
 
 namespace {
 
@@ -198,7 +199,7 @@ class Orchestration {
 
 TEST_CASE("random orchestration functions leave what they would one task at a time",
           "[runtime][pto_random]") {
-  for (unsigned seed = 1; seed <= 150; ++seed) {
+  for (unsigned seed = 1; seed <= (nntile::test::sanitized ? 50u : 150u); ++seed) {
     for (int const workers : {1, 2, 8}) {
       CAPTURE(seed, workers);
       std::int32_t const of_kind = seed % 4 == 0 && workers == 8 ? 3 : 0;

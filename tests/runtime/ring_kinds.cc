@@ -309,7 +309,7 @@ TEST_CASE("a task of a body is its kind's, whatever another body left in a queue
   auto const other = [&](auto& nested) { look(nested, seen, hints); };
   (void)ring.submit_nesting(other, std::span<Use<DataHandle> const>{}, on(vector));
   bool ran = false;
-  for (int waited = 0; !ran && waited < 2'000; ++waited) {
+  for (int waited = 0; !ran && waited < 60'000; ++waited) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::lock_guard const guard(seen.mutex);
     ran = seen.tasks == 1;
@@ -334,7 +334,7 @@ TEST_CASE("a body of a kind that waits runs its tasks without one", "[runtime][r
     over = true;
   };
   (void)ring.submit_nesting(body, std::span<Use<DataHandle> const>{}, on(cube));
-  for (int waited = 0; !over && waited < 2'000; ++waited)
+  for (int waited = 0; !over && waited < 60'000; ++waited)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   CHECK(over);
   held.open = true;

@@ -25,7 +25,7 @@ testing::Report run(Defect defect, std::string const& only = {}, bool first = fa
   options.stop_at_failure = first;
   options.watchdog = testing::Watchdog::off();
   if (defect == Defect::loses_a_wakeup)
-    options.watchdog = {0.25, [](testing::Report const&) { BrokenReplay::wake_driver(); }};
+    options.watchdog = {1, [](testing::Report const&) { BrokenReplay::wake_driver(); }};
   return testing::conformance(
       [=](RuntimeOptions const& runtime_options) { return BrokenReplay(defect, runtime_options); },
       options);

@@ -59,7 +59,7 @@ template <Fault fault> testing::Report run_asleep(std::string const& check, int 
   options.helping_driver = false;
   options.rounds = 1;
   options.only = check;
-  options.watchdog = {0.25, [](testing::Report const&) { FaultyThreads<fault>::mend(); }};
+  options.watchdog = {1, [](testing::Report const&) { FaultyThreads<fault>::mend(); }};
   return run_with<fault>(options);
 }
 
@@ -67,7 +67,7 @@ template <Fault fault> testing::Report run_asleep(std::string const& check, int 
 class Hang {
  public:
   testing::Watchdog watchdog() {
-    return {0.4, [this](testing::Report const&) {
+    return {1, [this](testing::Report const&) {
               seen_ = true;
               seen_.notify_all();
             }};
@@ -112,7 +112,7 @@ TEST_CASE("a caller may live with a hang, and the check counts as failed", "[tes
   options.rounds = 1;
   options.only = "a sleeping driver wakes";
   std::string told;
-  options.watchdog = {0.25, [&](testing::Report const& so_far) {
+  options.watchdog = {1, [&](testing::Report const& so_far) {
                         told = so_far.hang;
                         test::BrokenReplay::wake_driver();
                       }};

@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Includes nothing: parse.py has headers included before it.
