@@ -169,13 +169,23 @@ class DirectoryLock {
   detail::Descriptor descriptor_;
 };
 
+/// Throws Error where something has the name that a file may not replace: a directory, or a device,
+/// pipe or socket, which whoever may write the folder would remove from the machine.
+inline void check_replaceable(std::string const& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
+  throw Error(concat("create ", path_in_quotes(path), ": there is ",
+                     S_ISDIR(status.st_mode) ? "a directory" : "a device, pipe or socket",
+                     " of that name, which no file replaces; choose another name"));
+}
+
 /// Whether a file is written beside its final name and renamed, or in place, in a directory that is
 /// renamed as a whole.
 enum class Appear : std::uint8_t { renamed, in_place };
 
 /// A file that appears under its name complete or not at all: written to `<path>.tmp`, synced,
 /// renamed. One writer at a time per path. Without commit() the destructor removes what was
-/// written.
+/// written. Throws Error, also where the name is not a regular file's.
 class PendingFile {
  public:
   explicit PendingFile(std::string path, Appear appear = Appear::renamed,
@@ -183,7 +193,7 @@ class PendingFile {
       : path_(std::move(path)),
         appear_(appear),
         fault_(fault),
-        file_(File::create(appear == Appear::renamed ? path_ + ".tmp" : path_, fault)) {}
+        file_(File::create(checked(appear), fault)) {}
   PendingFile(PendingFile const&) = delete;
   PendingFile& operator=(PendingFile const&) = delete;
   ~PendingFile() {
@@ -204,6 +214,12 @@ class PendingFile {
   }
 
  private:
+  /// The name to write under.
+  std::string checked(Appear appear) const {
+    check_replaceable(path_);
+    return appear == Appear::renamed ? path_ + ".tmp" : path_;
+  }
+
   std::string path_;
   Appear appear_;
   Fault const* fault_;
