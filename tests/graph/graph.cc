@@ -52,6 +52,20 @@ TEST_CASE("one element is set by a number and read as one", "[graph][graph]") {
   CHECK(contains(message_of<ShapeError>([&] { run[p] = 1.0; }), "1 values for 'p' of shape {4}"));
 }
 
+TEST_CASE("a value that is read too early is missed by its name", "[graph][graph]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {2, 2}}, "x"), z = scale(x).named("z").mark_output();
+  Serial runtime;
+  Graph<Serial> run(graph, runtime);
+  std::string const text = message_of<LifetimeError>([&] { (void)run[z].read<float>(); });
+  CHECK(
+      text.starts_with("store: 'z' has no value until a graph that computes it has run, or "
+                       "values are bound or written: lock for read: nothing has written"));
+  run[x] = std::vector<float>(4);
+  run();
+  CHECK(run[z].read<float>() == std::vector<float>(4));
+}
+
 TEST_CASE("graphs on one store share tensors by name", "[graph][graph]") {
   Serial runtime;
   TensorStore<Serial> store(runtime);
