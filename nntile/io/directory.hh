@@ -170,12 +170,14 @@ class DirectoryLock {
 };
 
 /// Throws Error where something has the name that a file may not replace: a directory, or a device,
-/// pipe or socket, which whoever may write the folder would remove from the machine.
+/// pipe, socket or link (/dev/stdout is one), which whoever may write the folder would remove.
 inline void check_replaceable(std::string const& path) {
   struct stat status{};
-  if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
-  throw Error(concat("create ", path_in_quotes(path), ": there is ",
-                     S_ISDIR(status.st_mode) ? "a directory" : "a device, pipe or socket",
+  if (::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
+  char const* const kind = S_ISDIR(status.st_mode)   ? "directory"
+                           : S_ISLNK(status.st_mode) ? "link"
+                                                     : "device, pipe or socket";
+  throw Error(concat("create ", path_in_quotes(path), ": there is a ", kind,
                      " of that name, which no file replaces; choose another name"));
 }
 

@@ -230,6 +230,9 @@ def main():
     pipe = runs.folder / 'trace'
     os.mkfifo(pipe)
     train('a trace into a pipe', ['--trace', 'pipe', 'another name'], *TINY, *data, '--trace', pipe)
+    link = runs.folder / 'stdout'
+    os.symlink('/proc/self/fd/1', link)
+    train('a trace into the standard output', ['--trace', 'a link', 'another name'], *TINY, *data, '--trace', link)
     cases.refused('a folder with too long a name', ['make directory', 'too long'], 'train', *TINY, *data, '--steps', 2, '--out',
                   runs.folder / (300 * 'x'))
     train('a disk of StarPU', ['--disk', 'starpu', 'serial', 'ring'], *TINY, *data, '--disk', '/tmp', '--runtime', 'starpu')
