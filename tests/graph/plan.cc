@@ -162,6 +162,16 @@ TEST_CASE("an axis that is cut twice is refused", "[graph][plan]") {
         "tile: PlanOptions::cuts has axis 'embed' twice; list it once, with all its sizes");
 }
 
+TEST_CASE("sizes that cut an axis into more tiles than have numbers are refused", "[graph][plan]") {
+  LogicalGraph graph("g");
+  gelutanh(graph.input({.shape = {Index{1} << 40}, .axes = "embed"}, "x")).mark_output();
+  CHECK(message_of<PlanError>([&] { Plan(graph, {.cuts = {{"embed", {1, 3}}}}); }) ==
+        "tile: the sizes for axis 'embed' cut its 1099511627776 elements into more than 4294967294 "
+        "tiles; use larger ones");
+  Plan const plan(graph, {.cuts = {{"embed", {Index{1} << 39, INT64_MAX, INT64_MAX}}}});
+  CHECK(plan.tasks().size() == 2);
+}
+
 TEST_CASE("more tiles than have numbers are refused with the tensor that has them",
           "[graph][plan]") {
   LogicalGraph graph("g");

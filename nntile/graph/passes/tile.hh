@@ -405,14 +405,19 @@ class TilePass {
     std::vector<Index> all;
     if (extent == 0) return AxisTiling::whole(0);
     if (sizes.empty()) throw PlanError(concat("tile: no sizes given for axis '", axis, "'"));
-    for (Index left = extent, i = 0; left > 0; ++i) {
-      if (i == AxisTiling::most)
-        throw PlanError(concat("tile: the sizes for axis '", axis, "' cut its ", extent,
-                               " elements into more than ", AxisTiling::most, " tiles"));
-      Index const size = sizes[static_cast<std::size_t>(i) % sizes.size()];
+    Index sum = 0;  // at most the extent
+    for (Index const size : sizes) {
       if (size <= 0)
         throw PlanError(
             concat("tile: size ", size, " for axis '", axis, "'; at least 1 is needed"));
+      sum += std::min(size, extent - sum);
+    }
+    if (extent / sum > AxisTiling::most / static_cast<Index>(sizes.size()))
+      throw PlanError(concat("tile: the sizes for axis '", axis, "' cut its ", extent,
+                             " elements into more than ", AxisTiling::most, " tiles; use larger ",
+                             "ones"));
+    for (Index left = extent, i = 0; left > 0; ++i) {
+      Index const size = sizes[static_cast<std::size_t>(i) % sizes.size()];
       all.push_back(std::min(size, left));
       left -= size;
     }
