@@ -28,6 +28,11 @@ inline void require_folder_of(char const* option, std::string const& file) {
   if (::access(folder.c_str(), W_OK) != 0)
     throw nntile::ValueError(nntile::concat(option, ": '", file, "' can't be written: '", folder,
                                             "': ", std::strerror(errno)));
+  try {
+    nntile::io::check_replaceable(file);
+  } catch (nntile::Error const& error) {
+    throw nntile::ValueError(nntile::concat(option, ": ", error.what()));
+  }
 }
 
 /// What this rank does in a step: the update once, the rest of the plan for each micro-batch.

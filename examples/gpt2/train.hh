@@ -132,8 +132,9 @@ template <nntile::Runtime R> class Trainer {
   std::unique_ptr<nntile::io::CheckpointDirectory> open_directory(
       TrainSettings const& settings) const {
     if (!settings.trace.empty() && world_.speaks()) require_folder_of("--trace", settings.trace);
-    bool const found =
-        std::filesystem::is_directory(settings.out) && nntile::io::latest_checkpoint(settings.out);
+    std::error_code unseen;  // what cannot be looked at is refused below, in words
+    bool const found = std::filesystem::is_directory(settings.out, unseen) &&
+                       nntile::io::latest_checkpoint(settings.out);
     bool const holds = world_.first_of(found ? 1 : 0) != 0;  // others may look when it is made
     if (holds && !settings.resume)
       throw nntile::ValueError(

@@ -36,9 +36,12 @@ struct LocalOptions {
 /// Any thread may call it.
 class LocalWorld {
  public:
-  /// Throws ValueError: no rank, a negative delay.
+  static constexpr int most_ranks = 65536;  // as many as a mesh may have
+
+  /// Throws ValueError: no rank or too many, a negative delay.
   explicit LocalWorld(int size, LocalOptions const& options = {}) : options_(options) {
-    if (size < 1) throw ValueError(concat("LocalWorld: ", size, " ranks; at least 1"));
+    if (size < 1 || size > most_ranks)
+      throw ValueError(concat("LocalWorld: ", size, " ranks; 1 to ", most_ranks));
     if (options.most_delay < 0)
       throw ValueError(concat("LocalWorld: most_delay=", options.most_delay, "; at least 0"));
     ranks_.resize(static_cast<std::size_t>(size));

@@ -75,17 +75,18 @@ class TransferQueue {
   /// Ends all open transfers, and each later one, with that error: for a program that gives its
   /// peers up and is about to end, since the communicator may still touch their bytes. Any thread.
   void give_up(std::string const& reason) {
+    std::string const text = reason.empty() ? "given up" : reason;
     std::vector<Transfer> lost;
     {
       detail::Lock guard(mutex_);
-      given_up_ = reason.empty() ? "given up" : reason;
+      given_up_ = text;
       lost.swap(open_);
       lost.insert(lost.end(), held_.begin(), held_.end());
       held_.clear();
       in_flight_.clear();
       carriers_.clear();
     }
-    for (Transfer const& one : lost) one.token.complete({reason.c_str()});
+    for (Transfer const& one : lost) one.token.complete({text.c_str()});
   }
 
   /// The reason that a tile was not computed, as it goes to those who wait for it.
@@ -381,7 +382,7 @@ template <Communicator C> class Transfers : public TransferQueue {
       try {
         request =
             one.sends ? comm_.send(one.bytes, one.message) : comm_.receive(one.bytes, one.message);
-      } catch (CommError const& cause) {
+      } catch (std::exception const& cause) {  // a communicator of the user's may throw anything
         error = cause.what();
       }
       detail::Lock guard(mutex_);
@@ -399,7 +400,7 @@ template <Communicator C> class Transfers : public TransferQueue {
     std::string broken;
     try {
       comm_.test(reported_);
-    } catch (CommError const& cause) {
+    } catch (std::exception const& cause) {
       broken = cause.what();
     }
     if (reported_.empty() && broken.empty()) return;

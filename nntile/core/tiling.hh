@@ -16,6 +16,9 @@ namespace nntile {
 /// empty tile. One tile allocates nothing.
 class AxisTiling {
  public:
+  /// Tiles of one dimension, and of all tensors of a plan: their numbers have 32 bits.
+  static constexpr Index most = 0xffff'fffe;
+
   AxisTiling() = default;
 
   /// One tile.
@@ -29,8 +32,14 @@ class AxisTiling {
   static AxisTiling uniform(Index extent, Index tile) {
     if (tile <= 0)
       throw ShapeError(concat("tiling: tile extent ", tile, " where at least 1 is needed"));
-    std::vector<Index> borders{0};
-    for (Index border = tile; border < extent; border += tile) borders.push_back(border);
+    Index const count = extent <= tile ? 1 : (extent - 1) / tile + 1;
+    if (count > most)
+      throw ShapeError(concat("tiling: ", extent, " elements in tiles of ", tile, " make ", count,
+                              " tiles where ", most, " are possible: tiles of ",
+                              (extent - 1) / most + 1, " elements or more would do"));
+    std::vector<Index> borders;
+    borders.reserve(static_cast<std::size_t>(count) + 1);
+    for (Index border = 0; border < count; ++border) borders.push_back(border * tile);
     borders.push_back(extent);
     return AxisTiling(std::move(borders));
   }
@@ -41,6 +50,9 @@ class AxisTiling {
     for (Index const extent : extents) {
       if (extent <= 0)
         throw ShapeError(concat("tiling: tile extent ", extent, " where at least 1 is needed"));
+      if (extent > INT64_MAX - borders.back())
+        throw ShapeError(concat("tiling: tiles of ", borders.back(), " and ", extent,
+                                " elements are more than 2^63 - 1"));
       borders.push_back(borders.back() + extent);
     }
     if (borders.size() == 1) throw ShapeError("tiling: no tile sizes given");

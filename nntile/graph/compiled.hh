@@ -173,7 +173,7 @@ template <Runtime R> class CompiledGraph {
     auto block = std::make_shared<detail::WatchBlock>(name, stored.spec.tiling,
                                                       stored.spec.column_unit, sizeof(T));
     Watch<T> result(block);
-    watches_.emplace_back(*runtime_, stored.spec, std::span<Handle const>(stored.tiles),
+    watches_.emplace_back(life_.get("watch"), stored.spec, std::span<Handle const>(stored.tiles),
                           std::move(block));
     return result;
   }

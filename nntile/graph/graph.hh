@@ -49,10 +49,10 @@ template <Runtime R> class GraphTensor {
       using T = typename decltype(tag)::type;
       T element{};
       if constexpr (std::integral<T>) {
+        if (!detail::holds<T>(value))
+          throw TypeError(concat("graph: ", detail::for_text(value), " for '", stored_->spec.name,
+                                 "', which is ", name_of(dtype_of<T>), " and cannot hold it"));
         element = static_cast<T>(value);
-        if (static_cast<Number>(element) != value)
-          throw TypeError(concat("graph: ", value, " for '", stored_->spec.name, "', which is ",
-                                 name_of(dtype_of<T>), " and cannot hold it"));
       } else {
         element = rounded_to<T>(static_cast<double>(value));
       }

@@ -307,8 +307,18 @@ class LogicalGraph {
   inline std::int64_t estimate_flops(std::vector<BoundDim> const& dims = {}) const;
 
  private:
-  /// Throws GraphError where a tensor has the name; `given` is what the caller wrote of it.
+  /// Throws GraphError where a tensor has the name, or none may have it, since errors and files
+  /// tell it; `given` is what the caller wrote of it.
   void check_free(std::string const& full, std::string const& given) {
+    if (full.empty())
+      throw GraphError(concat("graph '", name_, "': a tensor without a name; give it one, such as ",
+                              "unique(\"x\")"));
+    for (char const c : full)
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+        throw GraphError(concat("graph '", name_, "': the name of a tensor, ", full.size(),
+                                " bytes, holds the control character ",
+                                static_cast<int>(static_cast<unsigned char>(c)),
+                                "; no file could name it"));
     std::uint32_t const* const id = by_name_.find(full);
     if (id == nullptr) return;
     TensorSpec const& spec = tensors_[*id].spec;

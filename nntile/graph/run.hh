@@ -49,8 +49,13 @@ template <Runtime R> class GraphRun {
       : runtime_(runtime), events_(std::move(events)) {}
 
   /// Waits for this run alone. Throws TaskError for its first failed or cancelled task.
-  void wait() const { detail::wait_for(runtime_.get("run"), std::span<Event const>(*events_)); }
+  void wait() const {
+    R& runtime = runtime_.get("run");  // first: after a move there are no events
+    detail::wait_for(runtime, std::span<Event const>(*events_));
+  }
+  /// Also once the runtime has ended, which waits for all. Throws LifetimeError after a move.
   bool is_complete() const {
+    if (events_ == nullptr) (void)runtime_.get("run");
     for (Event const event : *events_)
       if (runtime_.alive() && !runtime_.get("run").done(event)) return false;
     return true;

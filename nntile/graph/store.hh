@@ -431,7 +431,7 @@ template <Runtime R> class TensorStore {
     for (std::size_t tile = 0; tile < tiles.size(); ++tile) {
       if (stored.elsewhere[tile]) continue;
       detail::StoredBytes<R, access> const bytes(runtime(), stored.spec, tiles[tile],
-                                                 static_cast<Index>(tile));
+                                                 static_cast<Index>(tile), stored.written[tile]);
       TileBox box = stored.spec.tiling.box(static_cast<Index>(tile));
       for (std::size_t d = 0; d < box.begin.size(); ++d) box.begin[d] -= within.begin[d];
       f(bytes.data(), box, size_of(stored.spec.dtype));

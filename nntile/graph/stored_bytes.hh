@@ -29,29 +29,24 @@ Event submit_copy(R& runtime, typename R::Handle from, typename R::Handle to, st
 }
 
 /// A stored tile as bytes, while it is locked. Waits for its tasks. One that the host does not
-/// reach is copied to the host first, or back at the end. Throws what lock and submit do.
+/// reach is copied to the host first, or back at the end. Throws what lock and submit do, a
+/// LifetimeError in words about the tensor, of which `written` says whether it is known to have a
+/// value.
 template <Runtime R, Access access> class StoredBytes {
  public:
   using Handle = typename R::Handle;
   using Byte = typename TileBytes<R, access>::Byte;
 
-  StoredBytes(R& runtime, StoredSpec const& spec, Handle tile, Index number)
+  StoredBytes(R& runtime, StoredSpec const& spec, Handle tile, Index number, bool written = true)
       : runtime_(runtime),
         label_{spec.name.c_str(), number},
         tile_(tile),
         bytes_(bytes_of(spec, number)),
         staged_(!host_reaches(spec.place)) {
-    if (!staged_) {
-      view_.emplace(runtime, tile);
-      return;
-    }
-    stage_ = runtime.allocate(static_cast<std::size_t>(bytes_), host, Lifetime::persistent);
     try {
-      if constexpr (access == Access::read) submit_copy(runtime, tile, stage_, bytes_, label_);
-      view_.emplace(runtime, stage_);
-    } catch (...) {
-      runtime.retire(stage_);
-      throw;
+      open(runtime);
+    } catch (LifetimeError const& error) {
+      fail_lock(spec, written || access != Access::read, error);
     }
   }
   StoredBytes(StoredBytes const&) = delete;
@@ -75,6 +70,21 @@ template <Runtime R, Access access> class StoredBytes {
   Byte* data() const { return view_->data(); }
 
  private:
+  void open(R& runtime) {
+    if (!staged_) {
+      view_.emplace(runtime, tile_);
+      return;
+    }
+    stage_ = runtime.allocate(static_cast<std::size_t>(bytes_), host, Lifetime::persistent);
+    try {
+      if constexpr (access == Access::read) submit_copy(runtime, tile_, stage_, bytes_, label_);
+      view_.emplace(runtime, stage_);
+    } catch (...) {
+      runtime.retire(stage_);
+      throw;
+    }
+  }
+
   RuntimeRef<R> runtime_;
   TaskLabel label_;
   Handle tile_, stage_ = {};

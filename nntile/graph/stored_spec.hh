@@ -86,6 +86,16 @@ inline std::optional<TileBox> held_box(Tiling const& tiling, DynamicArray<bool> 
   return held;
 }
 
+/// Throws the error of a lock of one of a tensor's tiles, in words about the tensor.
+[[noreturn, gnu::cold]] inline void fail_lock(StoredSpec const& spec, bool written,
+                                              LifetimeError const& error) {
+  throw LifetimeError(concat("store: '", spec.name,
+                             written ? "': "
+                                     : "' has no value until a graph that computes it has run, or "
+                                       "values are bound or written: ",
+                             error.what()));
+}
+
 inline void check_number(StoredSpec const& spec, Index tile, char const* call) {
   if (tile < 0 || tile >= spec.tiling.tile_count())
     throw ShapeError(concat(call, ": tile ", tile, " of '", spec.name, "', which has ",

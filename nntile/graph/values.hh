@@ -3,6 +3,8 @@
 // Values of a caller's, in arrays, vectors or spans, and their binding to an input.
 
 #include <concepts>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -25,6 +27,29 @@ concept ArrayOf = requires(std::remove_reference_t<Values> const& values) {
 template <class Values>
 inline constexpr bool is_lasting = std::is_lvalue_reference_v<Values> ||
                                    std::ranges::enable_borrowed_range<std::remove_cvref_t<Values>>;
+
+/// Whether an integer type, or bool, has a number: no fraction, sign or digit of it is lost.
+template <std::integral T, class Number> bool holds(Number value) {
+  if constexpr (std::floating_point<Number>) {
+    // A power of two, exact in any format; NaN is below nothing.
+    Number const bound =
+        2 * static_cast<Number>(std::uint64_t{1} << (std::numeric_limits<T>::digits - 1));
+    bool const inside = value < bound && (std::signed_integral<T> ? value >= -bound : value >= 0);
+    return inside && static_cast<Number>(static_cast<T>(value)) == value;
+  } else {
+    auto const element = static_cast<T>(value);
+    bool const negative = std::signed_integral<Number> && value < Number{};
+    return static_cast<Number>(element) == value &&
+           negative == (std::signed_integral<T> && element < T{});
+  }
+}
+/// A number as errors tell it, bool and characters as integers.
+template <class Number> auto for_text(Number value) {
+  if constexpr (std::floating_point<Number>)
+    return static_cast<double>(value);
+  else
+    return +value;
+}
 
 /// Binds values to an input; their elements are const unless they are a span of others.
 template <class R, class Stored, class Values>

@@ -169,13 +169,25 @@ class DirectoryLock {
   detail::Descriptor descriptor_;
 };
 
+/// Throws Error where something has the name that a file may not replace: a directory, or a device,
+/// pipe, socket or link (/dev/stdout is one), which whoever may write the folder would remove.
+inline void check_replaceable(std::string const& path) {
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
+  char const* const kind = S_ISDIR(status.st_mode)   ? "directory"
+                           : S_ISLNK(status.st_mode) ? "link"
+                                                     : "device, pipe or socket";
+  throw Error(concat("create ", path_in_quotes(path), ": there is a ", kind,
+                     " of that name, which no file replaces; choose another name"));
+}
+
 /// Whether a file is written beside its final name and renamed, or in place, in a directory that is
 /// renamed as a whole.
 enum class Appear : std::uint8_t { renamed, in_place };
 
 /// A file that appears under its name complete or not at all: written to `<path>.tmp`, synced,
 /// renamed. One writer at a time per path. Without commit() the destructor removes what was
-/// written.
+/// written. Throws Error, also where the name is not a regular file's.
 class PendingFile {
  public:
   explicit PendingFile(std::string path, Appear appear = Appear::renamed,
@@ -183,7 +195,7 @@ class PendingFile {
       : path_(std::move(path)),
         appear_(appear),
         fault_(fault),
-        file_(File::create(appear == Appear::renamed ? path_ + ".tmp" : path_, fault)) {}
+        file_(File::create(checked(appear), fault)) {}
   PendingFile(PendingFile const&) = delete;
   PendingFile& operator=(PendingFile const&) = delete;
   ~PendingFile() {
@@ -204,6 +216,12 @@ class PendingFile {
   }
 
  private:
+  /// The name to write under.
+  std::string checked(Appear appear) const {
+    check_replaceable(path_);
+    return appear == Appear::renamed ? path_ + ".tmp" : path_;
+  }
+
   std::string path_;
   Appear appear_;
   Fault const* fault_;

@@ -37,6 +37,7 @@ struct Gpt2Config {
 /// layers)), norms 1, biases 0. Source: Radford et al. 2019.
 class Gpt2 {
  public:
+  /// Throws ShapeError, ValueError.
   Gpt2(LogicalGraph& graph, Gpt2Config const& config)
       : config_(config),
         parameters_(graph),
@@ -45,6 +46,7 @@ class Gpt2 {
         wpe_(
             parameters_.add({{config.width, config.positions}, config.kept(), "embed position", {}},
                             "wpe.weight", 0, config.stddev, true)) {
+    if (config.layers < 0) throw ShapeError(concat("gpt2: ", config.layers, " layers"));
     // Conv1D of the published files: weights [in, out], with a bias.
     BranchOptions const branch{
         .linear = {.stddev = config.stddev,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ParameterList: parameters of modules, with their initial values and weight decay.
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,11 @@ class ParameterList {
   explicit ParameterList(LogicalGraph& graph) : graph_(&graph) {}
 
   LogicalGraph& graph() const { return *graph_; }
+  /// Throws ValueError for a distribution that is none, and what LogicalGraph::parameter throws.
   Node add(TensorSpec spec, std::string const& name, double mean, double stddev, bool decays) {
+    if (!std::isfinite(mean) || !std::isfinite(stddev) || stddev < 0)
+      throw ValueError(concat("parameter '", name, "': a mean of ", mean, " and a deviation of ",
+                              stddev, "; both are finite, and the latter is 0 or more"));
     parameters_.push_back({graph_->parameter(std::move(spec), name), mean, stddev, decays});
     return parameters_.back().node;
   }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // LayerNorm over the innermost dimension.
 
+#include <cmath>
 #include <optional>
 #include <string>
 
@@ -21,12 +22,14 @@ struct NormOptions {
 
 /// y = (x - mean) / sqrt(var + eps) * weight + bias over dimension 0, which is `axis` of `width`.
 /// Parameters `<name>.weight` and `<name>.bias`; one that is left out is a tensor of the graph,
-/// which each run fills.
+/// which each run fills. Throws ValueError for an eps that is none.
 class LayerNorm {
  public:
   LayerNorm(ParameterList& parameters, std::string const& name, Index width,
             std::string const& axis, NormOptions const& options = {})
       : eps_(options.eps), dtype_(options.dtype) {
+    if (!std::isfinite(eps_) || eps_ < 0)
+      throw ValueError(concat("norm '", name, "': an eps of ", eps_, "; 0 or more, such as 1e-5"));
     TensorSpec spec{{width}, options.dtype, axis, {}};
     auto const filled = [&](bool trained, std::string const& full, double value) {
       spec.dtype = trained ? options.kept.value_or(options.dtype) : options.dtype;

@@ -3,6 +3,7 @@
 // AdamW with decoupled weight decay, and clipping by the global norm.
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "nntile/graph/gradient.hh"
@@ -29,9 +30,25 @@ struct AdamWOptions {
   std::optional<DType> states = {};
 };
 
+/// Throws ValueError for a number with which no step is one.
+inline void check(AdamWOptions const& options) {
+  auto const require = [](bool works, char const* name, double value, char const* range) {
+    if (!works) throw ValueError(concat("adamw: ", name, " of ", value, "; ", range));
+  };
+  auto const is_mean = [](double beta) { return beta >= 0 && beta < 1; };  // false for NaN
+  auto const is_size = [](double value) { return value >= 0 && std::isfinite(value); };
+  require(is_mean(options.beta1), "beta1", options.beta1, "0 or more, below 1, such as 0.9");
+  require(is_mean(options.beta2), "beta2", options.beta2, "0 or more, below 1, such as 0.99");
+  require(is_size(options.eps), "eps", options.eps, "0 or more, such as 1e-8");
+  require(is_size(options.weight_decay), "weight_decay", options.weight_decay,
+          "0 (none) or more, such as 0.1");
+  require(is_size(options.clip), "clip", options.clip, "0 (none) or more, such as 1");
+}
+
 /// Appends the update of every parameter that has a gradient, in phase "optimizer". States are kept
 /// as PyTorch keeps them, named `optim.exp_avg/<parameter>` and `optim.exp_avg_sq/<parameter>`.
-/// Throws TypeError for states of a dtype that adamw_step does not take beside the parameter's.
+/// Throws TypeError for states of a dtype that adamw_step does not take beside the parameter's,
+/// ValueError as check() does.
 /// Source: Loshchilov and Hutter 2019.
 class AdamW {
  public:
@@ -45,6 +62,7 @@ class AdamW {
   AdamW(LogicalGraph& graph, ParameterList const& parameters, Gradients const& gradients,
         AdamWOptions const& options = {})
       : graph_(graph) {
+    check(options);
     graph_.set_phase("optimizer");
     lr_ = graph_.input({{}, DType::fp32, {}, {}}, "lr");
     step_ = graph_.input({{}, DType::int64, {}, {}}, "step");

@@ -19,7 +19,8 @@ struct WarmupCosine {
   /// Learning rate of a step, counted from 1. Part of the bits of a run, so its cosine is the
   /// kernel library's.
   double at(std::int64_t step) const {
-    if (step <= warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
+    if (step <= warmup)
+      return warmup > 0 ? peak * static_cast<double>(step) / static_cast<double>(warmup) : peak;
     if (step >= steps) return peak * floor;
     double const done = static_cast<double>(step - warmup) / static_cast<double>(steps - warmup);
     double const half = 0.5 + 0.5 * kernels::cosine(3.141592653589793 * done);

@@ -167,7 +167,12 @@ class OwnedTiles {
     return handles_[static_cast<std::size_t>(tile)];
   }
   template <Access access> HostView<T, R, access> view(Index tile) const {
-    return {runtime(), handles_[static_cast<std::size_t>(tile)]};
+    R& on = runtime();
+    try {
+      return {on, handles_[static_cast<std::size_t>(tile)]};
+    } catch (LifetimeError const& error) {
+      throw LifetimeError(concat(kind, " '", name_.c_str(), "': ", error.what()));
+    }
   }
 
  private:

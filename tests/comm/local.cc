@@ -149,6 +149,13 @@ TEST_CASE("below serialized another thread than the first is refused", "[comm][l
   CHECK_NOTHROW(comm.barrier());
 }
 
+TEST_CASE("a world has 1 to 65,536 ranks", "[comm][local]") {
+  for (int const size : {-1, 0, 65'537, 1'000'000'000})
+    CHECK(test::message_of<ValueError>([&] { LocalWorld{size}; }) ==
+          concat("LocalWorld: ", size, " ranks; 1 to 65536"));
+  CHECK(LocalWorld(65'536).size() == 65'536);
+}
+
 TEST_CASE("a rank is made once, and only where it is", "[comm][local]") {
   LocalWorld world(2);
   LocalComm const first(world, 0);

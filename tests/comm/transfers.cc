@@ -323,6 +323,38 @@ TEST_CASE("what a communicator fails with can be asked from any thread", "[comm]
   }
 }
 
+TEST_CASE("whatever a communicator throws ends all that it concerns", "[comm][transfers]") {
+  struct Throwing : SelfComm {
+    bool posts = false, tests = false;  // fail
+    Request send(std::span<std::byte const> bytes, Message message) {
+      if (posts) throw std::bad_alloc();
+      return SelfComm::send(bytes, message);
+    }
+    void test(std::vector<EndedRequest>& ended) {
+      if (tests) throw std::runtime_error("the network is gone");
+      SelfComm::test(ended);
+    }
+  };
+  for (bool const posts : {true, false}) {
+    Throwing comm;
+    Transfers<Throwing> engine(comm);
+    Ring runtime(RuntimeOptions{.workers = 2});
+    RankTasks tasks{runtime, engine};
+    auto const from = tasks.make(4, 1), to = tasks.allocate(4), other = tasks.allocate(4);
+    (posts ? comm.posts : comm.tests) = true;
+    Event const received = tasks.receive(to, {0, 9}, 4), more = tasks.receive(other, {0, 7}, 4);
+    Event const sent = tasks.send(from, {0, 9}, 4);
+    std::string const text = posts ? "bad_alloc" : "the network is gone";
+    CHECK(contains(failure_of([&] { runtime.wait(sent); }), text));
+    CHECK(contains(engine.broken(), text));
+    if (posts) engine.give_up("");
+    for (Event const event : {received, more})
+      CHECK(contains(failure_of([&] { runtime.wait(event); }), posts ? "given up" : text));
+    CHECK(engine.waiting().empty());
+    CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+  }
+}
+
 TEST_CASE("two runtimes of one rank share an engine", "[comm][transfers]") {
   SelfComm comm;
   Transfers<SelfComm> engine(comm);

@@ -105,3 +105,28 @@ TEST_CASE("a tiling of another rank than its shape throws ShapeError", "[core][t
 TEST_CASE("a tiling of more than eight dimensions throws ShapeError", "[core][tiling]") {
   CHECK_THROWS_AS(Tiling(std::vector<AxisTiling>(9)), ShapeError);
 }
+
+TEST_CASE("a tile larger than the extent is one tile, however large both are", "[core][tiling]") {
+  CHECK(AxisTiling::uniform(5, INT64_MAX) == AxisTiling::whole(5));
+  CHECK(AxisTiling::uniform(INT64_MAX, INT64_MAX) == AxisTiling::whole(INT64_MAX));
+  auto const two = AxisTiling::uniform(INT64_MAX, INT64_MAX / 2 + 1);
+  CHECK(two.count() == 2);
+  CHECK(two.size(1) == INT64_MAX / 2);
+}
+
+TEST_CASE("more tiles than a plan can number throw ShapeError with the least tile that would do",
+          "[core][tiling]") {
+  Index const extent = Index{1} << 40;
+  CHECK(message_of<ShapeError>([&] { (void)AxisTiling::uniform(extent, 64); }) ==
+        "tiling: 1099511627776 elements in tiles of 64 make 17179869184 tiles where 4294967294 are "
+        "possible: tiles of 257 elements or more would do");
+  CHECK((extent + 256) / 257 <= AxisTiling::most);
+  CHECK((extent + 255) / 256 > AxisTiling::most);
+}
+
+TEST_CASE("sizes of tiles whose sum does not fit throw ShapeError", "[core][tiling]") {
+  std::vector<Index> const sizes{INT64_MAX - 4, 4, 1};
+  CHECK(AxisTiling::sizes(std::span(sizes).first(2)).extent() == INT64_MAX);
+  CHECK(message_of<ShapeError>([&] { (void)AxisTiling::sizes(sizes); }) ==
+        "tiling: tiles of 9223372036854775807 and 1 elements are more than 2^63 - 1");
+}

@@ -226,6 +226,15 @@ def main():
         train(f'{option} {value}', pieces, *TINY, *data, option, value)
     train('a trace in no folder', ["--trace: '/nowhere/x.json'", 'No such file or directory'], *TINY, *data, '--trace',
           '/nowhere/x.json')
+    train('a trace of a folder', ['--trace', 'there is a directory', 'another name'], *TINY, *data, '--trace', runs.folder)
+    pipe = runs.folder / 'trace'
+    os.mkfifo(pipe)
+    train('a trace into a pipe', ['--trace', 'pipe', 'another name'], *TINY, *data, '--trace', pipe)
+    link = runs.folder / 'stdout'
+    os.symlink('/proc/self/fd/1', link)
+    train('a trace into the standard output', ['--trace', 'a link', 'another name'], *TINY, *data, '--trace', link)
+    cases.refused('a folder with too long a name', ['make directory', 'too long'], 'train', *TINY, *data, '--steps', 2, '--out',
+                  runs.folder / (300 * 'x'))
     train('a disk of StarPU', ['--disk', 'starpu', 'serial', 'ring'], *TINY, *data, '--disk', '/tmp', '--runtime', 'starpu')
     train('a disk without its directory', ["'/nowhere'", 'No such file or directory'], *TINY, *data, '--disk', '/nowhere',
           '--disk-keeps', 'optimizer')

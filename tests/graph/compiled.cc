@@ -309,6 +309,21 @@ TEMPLATE_LIST_TEST_CASE("a run outlives its graph", "[graph][compiled]", AllRunt
   CHECK(store.template read<float>("y") == std::vector<float>(64));
 }
 
+TEST_CASE("a run that was moved from says so", "[graph][compiled]") {
+  Serial runtime;
+  LogicalGraph graph;
+  gelutanh(graph.input({.shape = {64}}, "x"), graph.tensor({.shape = {64}}, "y")).mark_output();
+  TensorStore<Serial> store(runtime);
+  auto compiled = compile(graph, store);
+  compiled.bind_input("x", std::vector<float>(64));
+  auto run = compiled.execute_async();
+  auto const moved = std::move(run);
+  CHECK(moved.is_complete());
+  CHECK(
+      contains(message_of<LifetimeError>([&] { (void)run.is_complete(); }), "run was moved from"));
+  CHECK(contains(message_of<LifetimeError>([&] { run.wait(); }), "run was moved from"));
+}
+
 TEST_CASE("of two runs in flight, each reports its own failure", "[graph][compiled]") {
   bool const replay = GENERATE(false, true);
   Ring runtime({.workers = 2});

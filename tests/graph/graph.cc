@@ -2,6 +2,9 @@
 // The convenience of a planned graph with its storage: tensors by their nodes.
 #include "nntile/graph/graph.hh"
 
+#include <cmath>
+#include <cstdint>
+
 #include "nntile/nn/linear.hh"
 #include "nntile/ops/adamw_step.hh"
 #include "nntile/ops/cast.hh"
@@ -49,7 +52,45 @@ TEST_CASE("one element is set by a number and read as one", "[graph][graph]") {
   CHECK(run[count].item<std::int64_t>() == 7);
   CHECK(contains(message_of<TypeError>([&] { run[count] = 0.5; }),
                  "0.5 for 'count', which is int64 and cannot hold it"));
+  CHECK(contains(message_of<TypeError>([&] { run[count] = UINT64_MAX; }),
+                 "18446744073709551615 for 'count'"));
+  CHECK(contains(message_of<TypeError>([&] { run[count] = 1e30f; }), "1e+30 for 'count'"));
+  run[count] = true;
+  CHECK(run[count].item<std::int64_t>() == 1);
   CHECK(contains(message_of<ShapeError>([&] { run[p] = 1.0; }), "1 values for 'p' of shape {4}"));
+}
+
+TEST_CASE("an integer holds a number of which nothing is lost", "[graph][graph]") {
+  using detail::holds;
+  CHECK(holds<std::int64_t>(-0x1p63));
+  CHECK(holds<std::int64_t>(false));
+  CHECK(holds<std::int32_t>(std::uint8_t{255}));
+  CHECK(holds<std::int32_t>(-0x1p31));
+  CHECK(holds<bool>(true));
+  CHECK(holds<bool>(1.0f));
+  CHECK_FALSE(holds<std::int64_t>(UINT64_MAX));
+  CHECK_FALSE(holds<std::int64_t>(0x1p63));
+  CHECK_FALSE(holds<std::int64_t>(std::nan("")));
+  CHECK_FALSE(holds<std::int64_t>(0.5f));
+  CHECK_FALSE(holds<std::int32_t>(0xffff'ffffu));
+  CHECK_FALSE(holds<std::int32_t>(std::int64_t{1} << 31));
+  CHECK_FALSE(holds<std::int32_t>(-0x1p31 - 1));
+  CHECK_FALSE(holds<bool>(2));
+  CHECK_FALSE(holds<bool>(-1.0));
+}
+
+TEST_CASE("a value that is read too early is missed by its name", "[graph][graph]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {2, 2}}, "x"), z = scale(x).named("z").mark_output();
+  Serial runtime;
+  Graph<Serial> run(graph, runtime);
+  std::string const text = message_of<LifetimeError>([&] { (void)run[z].read<float>(); });
+  CHECK(
+      text.starts_with("store: 'z' has no value until a graph that computes it has run, or "
+                       "values are bound or written: lock for read: nothing has written"));
+  run[x] = std::vector<float>(4);
+  run();
+  CHECK(run[z].read<float>() == std::vector<float>(4));
 }
 
 TEST_CASE("graphs on one store share tensors by name", "[graph][graph]") {

@@ -111,6 +111,19 @@ TEST_CASE("a name is taken once", "[graph][logical]") {
       "give the new one another name, such as unique(\"x\")"));
 }
 
+TEST_CASE("a name is something that errors and files can tell", "[graph][logical]") {
+  LogicalGraph graph("g");
+  CHECK(message_of<GraphError>([&] { graph.input({.shape = {8}}, ""); }) ==
+        "graph 'g': a tensor without a name; give it one, such as unique(\"x\")");
+  for (auto const& name : {std::string("a\nb"), std::string("a\0b", 3), std::string("\x7f")})
+    CHECK(contains(message_of<GraphError>([&] { graph.input({.shape = {8}}, name); }),
+                   "holds the control character"));
+  Node const x = graph.input({.shape = {8}}, "\xc3\xa4 [h.0]");
+  CHECK_THROWS_AS(x.named("a\tb"), GraphError);
+  CHECK(x.name() == "\xc3\xa4 [h.0]");
+  CHECK(graph.tensor_count() == 1);
+}
+
 TEST_CASE("results are named after their op, and counted", "[graph][logical]") {
   LogicalGraph graph;
   Node const x = graph.input({.shape = {8}}, "x");

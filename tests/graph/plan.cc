@@ -154,6 +154,38 @@ TEST_CASE("an unknown axis is refused with those there are", "[graph][plan]") {
         "tile: the graph 'g' has no axis 'sequence'; it has embed, batch");
 }
 
+TEST_CASE("an axis that is cut twice is refused", "[graph][plan]") {
+  LogicalGraph graph("g");
+  gelutanh(graph.input({.shape = {8, 8}, .axes = "embed batch"}, "x")).mark_output();
+  std::vector<AxisCut> const cuts{{"embed", {4}}, {"batch", {2}}, {"embed", {2}}};
+  CHECK(message_of<PlanError>([&] { Plan(graph, {.cuts = cuts}); }) ==
+        "tile: PlanOptions::cuts has axis 'embed' twice; list it once, with all its sizes");
+}
+
+TEST_CASE("sizes that cut an axis into more tiles than have numbers are refused", "[graph][plan]") {
+  LogicalGraph graph("g");
+  gelutanh(graph.input({.shape = {Index{1} << 40}, .axes = "embed"}, "x")).mark_output();
+  CHECK(message_of<PlanError>([&] { Plan(graph, {.cuts = {{"embed", {1, 3}}}}); }) ==
+        "tile: the sizes for axis 'embed' cut its 1099511627776 elements into more than 4294967294 "
+        "tiles; use larger ones");
+  Plan const plan(graph, {.cuts = {{"embed", {Index{1} << 39, INT64_MAX, INT64_MAX}}}});
+  CHECK(plan.tasks().size() == 2);
+}
+
+TEST_CASE("more tiles than have numbers are refused with the tensor that has them",
+          "[graph][plan]") {
+  LogicalGraph graph("g");
+  Index const side = Index{1} << 26;
+  gelutanh(graph.input({.shape = {side, side}, .axes = "embed batch"}, "x")).mark_output();
+  std::string const text =
+      "plan 'g': with the 17592186044416 of 'x' it has more than 4294967294 "
+      "tiles; use larger ones: PlanOptions::tile, or cuts";
+  for (bool const even : {false, true})
+    CHECK(message_of<PlanError>([&] { Plan(graph, {.tile = 16, .even = even}); }) == text);
+  CHECK_THROWS_AS(Plan(graph), PlanError);  // the tile that was to be chosen
+  CHECK(Plan(graph, {.tile = INT64_MAX, .even = true}).tasks().size() == 1);
+}
+
 TEST_CASE("a cut at no multiple of 64 is named as one with bits of its own", "[graph][plan]") {
   LogicalGraph graph;
   Node const x = graph.input({.shape = {128, 4}, .axes = "embed batch"}, "x");

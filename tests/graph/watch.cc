@@ -139,6 +139,16 @@ TEST_CASE("what cannot be watched is refused", "[graph][watch]") {
         "watch: 'y' is fp32, not fp64");
 }
 
+TEST_CASE("a watch after the end of the runtime is refused", "[graph][watch]") {
+  Sum const sum;
+  std::optional<Ring> runtime(std::in_place, RuntimeOptions{.workers = 2});
+  TensorStore<Ring> store(*runtime);
+  auto run = compile(sum.graph, store);
+  runtime.reset();
+  CHECK(contains(message_of<LifetimeError>([&] { (void)run.watch<float>("y"); }),
+                 "watch: its runtime has ended"));
+}
+
 TEST_CASE("of a thread that trains and one that calls get_output, one is refused in words",
           "[graph][watch]") {
   Sum const sum;

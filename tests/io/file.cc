@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 
@@ -104,6 +105,33 @@ TEST_CASE("a pending file appears at commit and leaves nothing without", "[io][f
   write_file(scratch / "a", "new");
   CHECK(get(scratch / "a") == "new");
   CHECK(list_directory(scratch.path()) == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("a device, pipe, link or directory is not replaced by a file", "[io][file]") {
+  Scratch const scratch;
+  put(scratch / "file", "old");
+  REQUIRE(::mkfifo((scratch / "pipe").c_str(), 0600) == 0);
+  REQUIRE(::symlink("file", (scratch / "link").c_str()) == 0);
+  make_directory(scratch / "folder");
+  struct Name {
+    char const *name, *kind;
+  };
+  for (Name const& each :
+       {Name{"pipe", "a device, pipe"}, {"link", "a link"}, {"folder", "a directory"}}) {
+    std::string const path = scratch / each.name;
+    CHECK_THAT(thrown([&] { write_file(path, "text"); }),
+               Contains(concat("create '", path, "': there is ", each.kind)));
+    CHECK_THAT(thrown([&] { write_file(path, "text", Appear::in_place); }),
+               Contains("choose another name"));
+  }
+  CHECK(list_directory(scratch.path()) ==
+        std::vector<std::string>{"file", "folder", "link", "pipe"});
+  struct stat status{};
+  REQUIRE(::lstat((scratch / "pipe").c_str(), &status) == 0);
+  CHECK(S_ISFIFO(status.st_mode));
+  CHECK(get(scratch / "link") == "old");
+  write_file(scratch / "file", "new");
+  CHECK(get(scratch / "link") == "new");
 }
 
 TEST_CASE("directories are made with their parents and removed with their contents", "[io][file]") {

@@ -142,4 +142,6 @@ TEST_CASE("the learning rate rises linearly and falls along a half cosine", "[nn
   CHECK_THAT(schedule.at(60), Catch::Matchers::WithinAbs(0.55, 1e-12));
   CHECK_THAT(schedule.at(110), Catch::Matchers::WithinAbs(0.1, 1e-12));
   CHECK(schedule.at(1000) == 0.1);
+  CHECK(schedule.at(0) == 0);
+  CHECK(nn::WarmupCosine{.peak = 1, .warmup = 0, .steps = 10}.at(0) == 1);
 }

@@ -2,6 +2,8 @@
 // The optimizer in a graph of its own, on the store of the graph that leaves gradients there.
 #include "nntile/nn/optim.hh"
 
+#include <cmath>
+
 #include "nntile/graph/graph.hh"
 #include "nntile/nn/language_model.hh"
 #include "tests/support/catch.hh"
@@ -150,4 +152,23 @@ TEST_CASE("states of a dtype without a kernel are refused with those that have o
   CHECK(contains(
       message_of<TypeError>([&] { nn::AdamW(parameters, gradients, {.states = DType::fp64}); }),
       "with bf16 g must be fp32 or bf16"));
+}
+
+TEST_CASE("numbers with which AdamW makes no step are refused", "[nn][optim]") {
+  auto const refused = [](nn::AdamWOptions const& options) {
+    LogicalGraph graph;
+    nn::ParameterList const parameters(graph);
+    std::string const text =
+        message_of<ValueError>([&] { nn::AdamW(parameters, Gradients{}, options); });
+    CHECK(graph.tensor_count() == 0);
+    return text;
+  };
+  double const none = std::nan("");
+  CHECK(refused({.beta1 = 1}) == "adamw: beta1 of 1; 0 or more, below 1, such as 0.9");
+  CHECK(contains(refused({.beta2 = -0.5}), "beta2 of -0.5"));
+  CHECK(contains(refused({.beta2 = none}), "beta2 of nan"));
+  CHECK(contains(refused({.eps = -1}), "eps of -1"));
+  CHECK(contains(refused({.weight_decay = none}), "weight_decay of nan"));
+  CHECK(contains(refused({.clip = -1}), "clip of -1"));
+  CHECK(contains(refused({.clip = HUGE_VAL}), "clip of inf"));
 }

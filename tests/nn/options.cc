@@ -9,6 +9,7 @@
 #include "nntile/nn/norm.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 
 using namespace nntile;
 
@@ -148,4 +149,22 @@ TEST_CASE("modules in bf16 have bf16 results", "[nn][options]") {
   nn::Mlp const mlp(parameters, "mlp", width, hidden, branch);
   Node const x = graph.input({.shape = {width, seq, 1}, .dtype = DType::bf16}, "x");
   CHECK(mlp(attend(norm(x))).dtype() == DType::bf16);
+}
+
+TEST_CASE("numbers that no module can have are refused by its name", "[nn][options]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  double const none = std::nan("");
+  for (double const stddev : {-1.0, none, HUGE_VAL})
+    CHECK(test::contains(test::message_of<ValueError>([&] {
+                           nn::Linear(parameters, "fc", {{4}, "out"}, {{4}, "in"},
+                                      {.stddev = stddev});
+                         }),
+                         "parameter 'fc.weight': a mean of 0 and a deviation of "));
+  for (double const eps : {-1e-5, none, HUGE_VAL})
+    CHECK(test::contains(test::message_of<ValueError>(
+                             [&] { nn::LayerNorm(parameters, "ln", 4, "embed", {.eps = eps}); }),
+                         "norm 'ln': an eps of "));
+  CHECK(parameters.all().empty());
+  CHECK(graph.tensor_count() == 0);
 }

@@ -489,3 +489,9 @@ TEST_CASE("a child process leaves the disk to its parent", "[runtime][disk]") {
   copy(*runtime, there, result);
   CHECK(read(*runtime, result) == 5);
 }
+
+TEST_CASE("a capacity beyond all addresses is refused with its bytes", "[runtime][disk]") {
+  BasicSerial<WithDisk<>> runtime(RuntimeOptions{}, DiskOptions{.capacity = SIZE_MAX});
+  CHECK(contains(message_of<OutOfMemory>([&] { (void)runtime.allocate(8, disk); }),
+                 "disk: no address space of 18446744073709547520 bytes"));
+}

@@ -356,3 +356,20 @@ TEST_CASE("more replays than there are flights are refused", "[runtime][ring_cap
   CHECK(message_of<ValueError>([] { Ring(workers(1), {.replays = 65}); }) ==
         "ring: 65 replays in flight where 64 are possible");
 }
+
+TEST_CASE("room beyond the machine's memory is refused before any is taken",
+          "[runtime][ring_capacities]") {
+  auto const refused = [](RingCapacities const& capacities) {
+    return message_of<OutOfMemory>([&] { Ring const ring(workers(1), capacities); });
+  };
+  std::string const text = concat("and the machine has ", support::physical_memory(), " bytes");
+  std::uint32_t const most = UINT32_MAX;
+  CHECK(contains(refused({.buffers = most}),
+                 "RingCapacities::buffers of 4294967295 need 240 bytes each, " + text));
+  CHECK(contains(refused({.tokens = most}),
+                 "RingCapacities::tokens of 4294967295 need 1000 bytes each, " + text));
+  CHECK(contains(refused({.argument_bytes = most, .tokens = 1u << 20}),
+                 "RingCapacities::tokens of 1048576"));
+  CHECK(contains(refused({.operands = most, .tokens = 1u << 20}),
+                 "RingCapacities::tokens of 1048576"));
+}

@@ -204,3 +204,15 @@ TEST_CASE("a name stays where tasks in flight read it while its tile moves", "[t
   CHECK(tiles[0].operand().name == text);
   CHECK(tiles[0].name() == "a");
 }
+
+TEST_CASE("a tile that is read or locked too early is missed by its name", "[tile][tile]") {
+  Serial runtime;
+  Tile<float, Serial> const tile(runtime, Shape{4}, "weights");
+  for (auto const& text : {message_of<LifetimeError>([&] { (void)tile.read(); }),
+                           message_of<LifetimeError>([&] { (void)tile.lock<Access::read>(); })})
+    CHECK(text.starts_with("tile 'weights': lock for read: nothing has written "));
+  auto const open = tile.lock<Access::write>();
+  CHECK(message_of<LifetimeError>([&] {
+          tile.write(std::vector<float>(4));
+        }).starts_with("tile 'weights': lock: "));
+}

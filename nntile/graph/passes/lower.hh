@@ -59,8 +59,14 @@ inline void add_buffers(PlanData& plan, std::uint32_t id, ThinJob const* thin = 
 inline PlanData add_buffers(PlanData plan, ThinJob const* thin = nullptr) {
   Index tiles = 0;
   for (PlannedTensor const& tensor : plan.tensors)
-    if (thin == nullptr && tensor.used && tensor.storage != Storage::view)
-      tiles += tensor.tiling.tile_count();
+    if (thin == nullptr && tensor.used && tensor.storage != Storage::view) {
+      Index const more = tensor.tiling.tile_count();
+      if (more > AxisTiling::most - tiles)
+        throw PlanError(concat("plan '", plan.name, "': with the ", more, " of '", tensor.name,
+                               "' it has more than ", AxisTiling::most,
+                               " tiles; use larger ones: PlanOptions::tile, or cuts"));
+      tiles += more;
+    }
   plan.buffers.reserve(static_cast<std::size_t>(tiles + tiles / 8));  // and hidden operands
   for (std::uint32_t t = 0; t < plan.tensors.size(); ++t) add_buffers(plan, t, thin);
   return plan;

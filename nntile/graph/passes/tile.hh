@@ -102,9 +102,14 @@ class TilePass {
                                       : AxisTiling::whole(shape[d]));
       tilings.push_back(Tiling(std::move(dimensions)));
     }
-    for (AxisCut const& cut : options_.cuts)
+    for (AxisCut const& cut : options_.cuts) {
       if (std::find(known_.begin(), known_.end(), cut.axis) == known_.end())
         throw PlanError(unknown_axis(cut.axis));
+      for (AxisCut const* other = options_.cuts.data(); other != &cut; ++other)
+        if (other->axis == cut.axis)
+          throw PlanError(concat("tile: PlanOptions::cuts has axis '", cut.axis,
+                                 "' twice; list it once, with all its sizes"));
+    }
     return tilings;
   }
 
@@ -307,7 +312,8 @@ class TilePass {
       if (inner == root) continue;
       inside = std::max(inside, inner_extent(inner));
     }
-    Index const wished = options_.tile <= 0 ? extent : std::max<Index>(1, options_.tile / inside);
+    Index const wished =
+        options_.tile <= 0 ? extent : std::clamp<Index>(options_.tile / inside, 1, extent);
     if (ranks > 1 && ranks <= extent) return shared(root, extent, ranks, wished);
     return AxisTiling::uniform(extent, options_.even ? even(extent, wished) : wished);
   }
@@ -399,11 +405,19 @@ class TilePass {
     std::vector<Index> all;
     if (extent == 0) return AxisTiling::whole(0);
     if (sizes.empty()) throw PlanError(concat("tile: no sizes given for axis '", axis, "'"));
-    for (Index left = extent, i = 0; left > 0; ++i) {
-      Index const size = sizes[static_cast<std::size_t>(i) % sizes.size()];
+    Index sum = 0;  // at most the extent
+    for (Index const size : sizes) {
       if (size <= 0)
         throw PlanError(
             concat("tile: size ", size, " for axis '", axis, "'; at least 1 is needed"));
+      sum += std::min(size, extent - sum);
+    }
+    if (extent / sum > AxisTiling::most / static_cast<Index>(sizes.size()))
+      throw PlanError(concat("tile: the sizes for axis '", axis, "' cut its ", extent,
+                             " elements into more than ", AxisTiling::most, " tiles; use larger ",
+                             "ones"));
+    for (Index left = extent, i = 0; left > 0; ++i) {
+      Index const size = sizes[static_cast<std::size_t>(i) % sizes.size()];
       all.push_back(std::min(size, left));
       left -= size;
     }

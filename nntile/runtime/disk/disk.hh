@@ -152,9 +152,6 @@ class WithDisk : public detail::on_disk::BaseOf<D>::Type {
     return its == nullptr ? DiskTraffic{} : its->stream.take_traffic();
   }
 
- protected:
-  File& disk_file() noexcept { return opened()->memory.file(); }
-
  private:
   struct Opened {
     explicit Opened(DiskOptions const& options)

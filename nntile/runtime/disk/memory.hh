@@ -32,7 +32,7 @@ template <class File> class Memory {
   Memory(std::string directory, std::size_t capacity)
       : file_(std::move(directory)), capacity_(capacity != 0 ? capacity : room(file_)) {
     // Of a range of 0 bytes there is no address.
-    reserved_ = span(capacity_);
+    reserved_ = span(std::min(capacity_, SIZE_MAX - page));
     void* const at =
         mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)

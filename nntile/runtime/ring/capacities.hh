@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/support/aligned.hh"
 
 namespace nntile {
 
@@ -106,6 +108,24 @@ struct RingCapacities {
             .program = larger(a.program, b.program)};
   }
 };
+
+namespace detail::ring {
+
+/// Throws OutOfMemory, before any of it is taken, for room that the machine's memory has not.
+inline void check_memory(RingCapacities const& capacities) {
+  std::size_t const all = support::physical_memory();
+  auto const check = [&](char const* name, std::uint32_t count, std::size_t bytes) {
+    if (all != 0 && count > all / bytes)
+      throw OutOfMemory(concat("ring: RingCapacities::", name, " of ", count, " need ", bytes,
+                               " bytes each, and the machine has ", all, " bytes of memory"));
+  };
+  check("buffers", capacities.buffers, 240);
+  std::size_t const token = 1000, operand = 16;
+  check("tokens", capacities.tokens,
+        token + capacities.argument_bytes + capacities.operands * operand);
+}
+
+}  // namespace detail::ring
 
 /// Counters of one heap. Bytes are those from the oldest buffer that still holds memory to the
 /// newest: what a heap of that capacity would have held.

@@ -72,8 +72,8 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   using RunsBlocks = BasicRing;  // by Blocking of that
 
   /// Throws ValueError for a worker count that is not 1 to 1,024, more workers of kinds than that,
-  /// a window beyond 2^20, or a heap without capacity that may not grow; OutOfMemory for a heap
-  /// larger than memory.
+  /// a window beyond 2^20, or a heap without capacity that may not grow; OutOfMemory for a heap, or
+  /// room of RingCapacities, larger than memory.
   explicit BasicRing(RuntimeOptions const& options = {}, RingCapacities const& capacities = {},
                      WorkerKinds const& kinds = {})
       : BasicRing(Made{}, options, capacities, kinds) {}
@@ -293,6 +293,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     return bodies;
   }
   static std::uint32_t window_of(RingCapacities const& capacities) {
+    detail::ring::check_memory(capacities);
     std::uint32_t const window = capacities.window;
     if (window > detail::ring::largest_window)
       throw ValueError(concat("ring: a window of ", window, " tasks where 2^20 are possible"));
