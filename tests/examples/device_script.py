@@ -27,15 +27,18 @@ def main():
 
     status, lines = call('--list')
     stages = [line.split()[0] for line in lines]
-    first_bench = stages.index('gemm')
-    need(status == 0 and {'golden_device', 'golden_device_bf16', 'tests', 'sanitizer'} <= set(stages[:first_bench])
-         and {'speed_124m_fast', 'speed_124m_tf32_fast', 'speed_124m_bf16_fast', 'replay', 'leak'} <= set(stages[first_bench:]), f'correctness comes first: {stages}')
+    right, fast = {'golden_device', 'golden_device_bf16', 'tests'}, {
+        'speed_124m_fast', 'speed_124m_tf32_fast', 'speed_124m_bf16_fast', 'attention', 'gemm', 'ops', 'replay'}
+    first, last = min(map(stages.index, fast)), max(map(stages.index, fast))
+    need(status == 0 and right <= set(stages[:first]), f'correctness comes first: {stages}')
+    need({'sanitizer', 'leak'} <= set(stages[last:]), f'what takes minutes comes last: {stages}')
     status, lines = call('--dry-run')
     lost = {line.split(';')[0].removeprefix('not there: ') for line in lines if line.startswith('not there')}
     programs = {line.split()[0] for line in lines if line.startswith('  ')}
     need([line for line in lines if line in stages] == stages, 'a dry run goes through all stages')
     need(str(build / 'examples/gpt2') in programs, 'it prints their commands')
-    here = {str(build / name) for name in ('tests/cuda/test_cuda', 'bench/bench_device_gemm', 'bench/bench_device_ops')}
+    here = {str(build / name) for name in ('tests/cuda/test_cuda', 'bench/bench_device_attention',
+                                           'bench/bench_device_gemm', 'bench/bench_device_ops')}
     need(lost == {path for path in here if not pathlib.Path(path).exists()} and (status != 0) == bool(lost),
          f'it says which programs are not there: {lost}')
 
