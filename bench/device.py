@@ -4,7 +4,8 @@
 
 Runs stages in turn, correctness before speed, and appends each one's record to --out before the next begins, so
 that what was measured stays when the machine is taken away. After a wrong stage no speed is measured. A stage whose
-program the machine lacks is recorded as skipped with the reason. Without a device it says so and ends well.
+program the machine lacks, or that the time does not reach, is recorded as skipped with the reason. Without a device
+it says so and ends well.
 """
 import argparse
 import datetime
@@ -20,6 +21,7 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = SOURCE / "tests/golden/gpt2_tiny.txt"
+KEPT = SOURCE / "bench/results/h200/records.jsonl"
 TEXT = SOURCE / "tests/examples/runs.py"  # makes the text that these hashes are of
 NO_SAVES = ["--eval-every", "0", "--save-every", "0"]
 SUITE = ["--preset", "tiny", "--batch", "2", "--steps", "4", *NO_SAVES, "--hash"]  # of tests/golden/gpt2_tiny.txt
@@ -47,7 +49,7 @@ class Run:
 
     def __init__(self, build, out, minutes, dry, place, scratch):
         self.build, self.out, self.dry, self.place = build, out, dry, place
-        self.missing, self.wrong = [], []
+        self.missing, self.wrong, self.skipped = [], [], []
         self.end = time.monotonic() + 60 * minutes
         self.folder = pathlib.Path(scratch, "run")
         self.text = self.folder.with_suffix(".txt")  # of golden hashes, a machine may lack any other
@@ -99,6 +101,8 @@ class Run:
                 file.write(line + "\n")
         if right is False:
             self.wrong.append(stage)
+        if right is None:
+            self.skipped.append(stage)
 
 
 def machine(run):
@@ -220,9 +224,21 @@ LONG = {"sanitizer": sanitizer, "leak": leak}
 STAGES = {**CORRECTNESS, **BENCHES, **LONG}
 
 
+def table(names):
+    """A line for each stage: its name, the seconds that it took last on the H200 of KEPT, and what it does."""
+    took = {}
+    for record in map(json.loads, KEPT.read_text().splitlines() if KEPT.exists() else []):
+        if "step_us" not in record:  # of a replay that was measured in another way
+            took[record["stage"]] = f"{record['seconds']:.1f}"
+    rows = [("stage", "seconds", "what"), *((name, took.get(name, "?"), STAGES[name].__doc__) for name in names)]
+    return "\n".join(f"{name:28} {seconds:>7}  {what}" for name, seconds, what in rows)
+
+
 def run_stage(run, name):
     begin = time.monotonic()
     try:
+        if begin > run.end:
+            raise Skipped("the time was over")
         right, values = STAGES[name](run)
     except Skipped as reason:
         right, values = None, {"skipped": str(reason)}
@@ -232,7 +248,9 @@ def run_stage(run, name):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Stages in their order, and the seconds of each on an H200 (?: not measured):\n" + table(STAGES))
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), metavar="FOLDER",
                         help="a build with -Dcuda=enabled, tests, examples and benches; build")
     parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="records are added to it, a line each")
@@ -241,13 +259,12 @@ def main():
                         help="one of --list, instead of all; may be given again")
     parser.add_argument("--place", choices=("device", "emulated"), default="device",
                         help="emulated: tries stages on a device without hardware")
-    parser.add_argument("--list", action="store_true", help="prints the stages in their order, and what each does")
+    parser.add_argument("--list", action="store_true", help="prints the stages in their order, what each does and takes")
     parser.add_argument("--dry-run", action="store_true", help="prints the commands, and which programs are not there")
     given = parser.parse_args()
     names = given.stage or list(STAGES)
     if given.list:
-        for name in names:
-            print(f"{name:24} {STAGES[name].__doc__}")
+        print(table(names))
         return 0
     with tempfile.TemporaryDirectory(prefix="nntile-device-") as scratch:
         run = Run(given.build.resolve(), given.out, given.minutes, given.dry_run, given.place, scratch)
@@ -276,7 +293,9 @@ def run_all(run, names, chosen):
             print(f"no {name}: not all is right")
             continue
         run_stage(run, name)
-    print("wrong: " + ", ".join(run.wrong) if run.wrong else "all stages are right")
+    if run.skipped:
+        print("skipped: " + ", ".join(run.skipped))
+    print("wrong: " + ", ".join(run.wrong) if run.wrong else "all stages that ran are right")
     return 1 if run.wrong else 0
 
 

@@ -26,12 +26,19 @@ def main():
         return done.returncode, done.stdout.splitlines()
 
     status, lines = call('--list')
-    stages = [line.split()[0] for line in lines]
+    stages = [line.split()[0] for line in lines[1:]]
     right, fast = {'golden_device', 'golden_device_bf16', 'tests'}, {
         'speed_124m_fast', 'speed_124m_tf32_fast', 'speed_124m_bf16_fast', 'attention', 'gemm', 'ops', 'replay'}
     first, last = min(map(stages.index, fast)), max(map(stages.index, fast))
     need(status == 0 and right <= set(stages[:first]), f'correctness comes first: {stages}')
     need({'sanitizer', 'leak'} <= set(stages[last:]), f'what takes minutes comes last: {stages}')
+    status, told = call('--help')
+    need(status == 0 and set(lines) <= set(told), 'help tells all of it')
+    records = map(json.loads, (SCRIPT.parent / 'results/h200/records.jsonl').read_text().splitlines())
+    took = {record['stage']: f"{record['seconds']:.1f}" for record in records if 'step_us' not in record}
+    seconds = {name: line.split()[1] for name, line in zip(stages, lines[1:])}
+    need(took and seconds == {name: took.get(name, '?') for name in stages}, f'its seconds are recorded ones: {seconds}')
+    need(all(len(line.split()) > 3 for line in lines[1:]), 'each stage says what it does')
     status, lines = call('--dry-run')
     lost = {line.split(';')[0].removeprefix('not there: ') for line in lines if line.startswith('not there')}
     programs = {line.split()[0] for line in lines if line.startswith('  ')}
@@ -53,6 +60,12 @@ def main():
         records = [json.loads(line) for line in out.read_text().splitlines()]
         need([record['stage'] for record in records] == ['golden_device_bf16'],
              'a stage is recorded before the next one begins')
+        with subprocess.Popen([*command, *emulated, '--minutes', '0', '--stage', 'golden_host'],
+                              stdout=subprocess.PIPE, text=True) as process:
+            said = process.communicate()[0]
+        last = json.loads(out.read_text().splitlines()[-1])
+        need(last['right'] is None and last['skipped'] == 'the time was over' and process.returncode == 0
+             and 'skipped: golden_host' in said, f'a stage behind the time is not called wrong: {last}')
         need(records[0]['right'] and records[0]['hash'] == records[0]['golden'], 'an emulated device has the golden hash')
 
 
