@@ -65,6 +65,25 @@ TEST_CASE("a copy of the disk that fails is the failure of the mark behind it",
   device.free(buffers[1], sizeof value, disk);
 }
 
+TEST_CASE("of copies that fail before a mark the first is told", "[runtime][disk_stream]") {
+  WithDisk<NoDevice, RefusingFile> device{DiskOptions{.capacity = 1 << 20}};
+  long value = 7;
+  auto* const block = static_cast<std::byte*>(device.allocate(64, disk));
+  for (std::size_t const at : {0U, 16U}) {
+    void* const buffers[2] = {&value, block + at};
+    char text[status_text_bytes] = {};
+    REQUIRE(device.launch(of_disk, {copy_codelet, buffers, &badly}, text).ok());
+  }
+  char text[status_text_bytes] = {};
+  std::uint64_t const mark = device.mark(of_disk);
+  StreamProgress progress;
+  do progress = device.query(of_disk, mark, text);
+  while (progress == StreamProgress::running);
+  CHECK(progress == StreamProgress::failed);
+  CHECK(contains(text, "write 4 bytes at byte 0 of"));
+  device.free(block, 64, disk);
+}
+
 TEST_CASE("addresses of a disk end with its capacity", "[runtime][disk_stream]") {
   constexpr std::size_t page = 4096;
   WithDisk<> device{DiskOptions{.capacity = 2 * page}};
