@@ -14,6 +14,7 @@
 #include "tests/support/catch.hh"
 #include "tests/support/job_proof.hh"
 #include "tests/support/message.hh"
+#include "tests/support/sanitized.hh"
 #include "tests/support/tiny_gpt.hh"
 
 using namespace nntile;
@@ -89,7 +90,10 @@ TEST_CASE("parts of a training step do what one rank does, in one common order",
   for (Numerics const& numerics :
        {Numerics{}, Numerics{.groups = {{"batch", 4}, {"head", 2}, {"seq", 2}}}}) {
     TinyGptGraph const of({.batch = 4, .numerics = numerics});
+    bool even = false;
     for (Case const& each : cases()) {
+      even = !even;
+      if (sanitized && even != numerics.groups.empty()) continue;  // each once
       INFO(each.name << " with " << numerics.groups.size() << " grouped axes");
       CHECK(fault_of(of.graph, options_of(each)) == "");
     }
@@ -460,9 +464,10 @@ TEST_CASE("one walk reports what each part says", "[graph][parts]") {
                  {{"pipe", 2}, {"data", 2}},
                  product({pipeline({{"wte.*", "wpe.*"}, {"h.0.*", "ln_f.*"}}), fsdp()})});
   std::vector<std::pair<Case, std::uint32_t>> tried;
-  for (Case const& each : all)
-    for (std::uint32_t const keep : {PlanOptions::to_last_reader, 4u})
-      tried.push_back({each, keep});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!sanitized || i % 2 == 0) tried.push_back({all[i], PlanOptions::to_last_reader});
+    if (!sanitized || i % 2 == 1) tried.push_back({all[i], 4u});
+  }
   for (auto const& [each, keep] : tried) {
     PlanOptions options = options_of(each);
     options.keep_received = keep;
