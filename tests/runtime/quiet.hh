@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
+// SPDX-License-Identifier: BSD-3-Clause
 // Whether threads that have nothing to do leave the cores alone, on a machine that may be busy.
 
 #include <time.h>
