@@ -310,8 +310,8 @@ TEMPLATE_LIST_TEST_CASE("the driver may look at a task inside another, and waits
         [&, a](auto& nested) {
           for (int round = 0; round < rounds; ++round) {
             Event const event = submit(nested, step_codelet, {updating(a)}, 1);
+            newest = event.sequence;  // before `first`, behind which the driver looks at it
             if (round == 0) first = event.sequence;
-            newest = event.sequence;
             nested.wait(event);
           }
         },
