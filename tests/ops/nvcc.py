@@ -94,8 +94,8 @@ def emulated_launches(build):
     with tempfile.TemporaryDirectory() as folder:
         noted = os.path.join(folder, "launches")
         print("1 of 2: the emulator launches each kernel", file=sys.stderr)
-        run = subprocess.run([program, "[simt],[simt_edges],[simt_attention]"], check=False, text=True, stdout=subprocess.PIPE,
-                             env={**os.environ, "NNTILE_SIMT_LAUNCHES": noted})
+        run = subprocess.run([program, "[simt],[simt_edges],[simt_attention]"], check=False, text=True,
+                             stdout=subprocess.PIPE, env={**os.environ, "NNTILE_SIMT_LAUNCHES": noted})
         if run.returncode != 0:
             sys.exit(f"nvcc.py: {program} ended with {run.returncode}\n{run.stdout[-2000:]}")
         return launches_in(noted)
