@@ -132,7 +132,7 @@ template <nntile::Runtime R> class Trainer {
   std::unique_ptr<nntile::io::CheckpointDirectory> open_directory(
       TrainSettings const& settings) const {
     if (!settings.trace.empty() && world_.speaks()) require_folder_of("--trace", settings.trace);
-    std::error_code unseen;  // what cannot be looked at is refused below, in words
+    std::error_code unseen;  // a folder that cannot be read is an error below
     bool const found = std::filesystem::is_directory(settings.out, unseen) &&
                        nntile::io::latest_checkpoint(settings.out);
     bool const holds = world_.first_of(found ? 1 : 0) != 0;  // others may look when it is made

@@ -63,8 +63,8 @@ class AxisTiling {
   Index extent() const { return whole_[1]; }
   Index begin(Index tile) const { return data()[tile]; }
   Index size(Index tile) const { return data()[tile + 1] - data()[tile]; }
-  /// The tile that an element is in; the first or the last one of what lies outside. Cost: the
-  /// logarithm of the number of tiles.
+  /// The tile that an element is in; the first or the last one of what lies outside. Cost:
+  /// constant where tiles are equal, else the logarithm of their number.
   Index tile_of(Index element) const {
     if (Index const step = size(0), guess = step > 0 ? element / step : 0;  // of equal tiles
         element >= 0 && guess < count() && data()[guess] <= element && element < data()[guess + 1])

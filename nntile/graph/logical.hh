@@ -307,8 +307,8 @@ class LogicalGraph {
   inline std::int64_t estimate_flops(std::vector<BoundDim> const& dims = {}) const;
 
  private:
-  /// Throws GraphError where a tensor has the name, or none may have it, since errors and files
-  /// tell it; `given` is what the caller wrote of it.
+  /// Throws GraphError where a tensor has the name, or it is empty or has control characters;
+  /// `given` is what the caller wrote of it.
   void check_free(std::string const& full, std::string const& given) {
     if (full.empty())
       throw GraphError(concat("graph '", name_, "': a tensor without a name; give it one, such as ",

@@ -31,7 +31,7 @@ inline constexpr bool is_lasting = std::is_lvalue_reference_v<Values> ||
 /// Whether an integer type, or bool, has a number: no fraction, sign or digit of it is lost.
 template <std::integral T, class Number> bool holds(Number value) {
   if constexpr (std::floating_point<Number>) {
-    // A power of two, exact in any format; NaN is below nothing.
+    // A power of two, exact in any format. Comparisons with NaN are false.
     Number const bound =
         2 * static_cast<Number>(std::uint64_t{1} << (std::numeric_limits<T>::digits - 1));
     bool const inside = value < bound && (std::signed_integral<T> ? value >= -bound : value >= 0);
@@ -43,7 +43,7 @@ template <std::integral T, class Number> bool holds(Number value) {
            negative == (std::signed_integral<T> && element < T{});
   }
 }
-/// A number as errors tell it, bool and characters as integers.
+/// A number for an error message, bool and characters as integers.
 template <class Number> auto for_text(Number value) {
   if constexpr (std::floating_point<Number>)
     return static_cast<double>(value);

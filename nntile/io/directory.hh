@@ -169,8 +169,8 @@ class DirectoryLock {
   detail::Descriptor descriptor_;
 };
 
-/// Throws Error where something has the name that a file may not replace: a directory, or a device,
-/// pipe, socket or link (/dev/stdout is one), which whoever may write the folder would remove.
+/// Throws Error where the name exists and is not a regular file's: a rename would replace a device,
+/// pipe, socket or link, /dev/stdout for example.
 inline void check_replaceable(std::string const& path) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;

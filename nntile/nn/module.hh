@@ -28,7 +28,8 @@ class ParameterList {
   explicit ParameterList(LogicalGraph& graph) : graph_(&graph) {}
 
   LogicalGraph& graph() const { return *graph_; }
-  /// Throws ValueError for a distribution that is none, and what LogicalGraph::parameter throws.
+  /// Throws ValueError for a mean or deviation out of range, and what LogicalGraph::parameter
+  /// throws.
   Node add(TensorSpec spec, std::string const& name, double mean, double stddev, bool decays) {
     if (!std::isfinite(mean) || !std::isfinite(stddev) || stddev < 0)
       throw ValueError(concat("parameter '", name, "': a mean of ", mean, " and a deviation of ",

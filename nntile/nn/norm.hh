@@ -22,7 +22,7 @@ struct NormOptions {
 
 /// y = (x - mean) / sqrt(var + eps) * weight + bias over dimension 0, which is `axis` of `width`.
 /// Parameters `<name>.weight` and `<name>.bias`; one that is left out is a tensor of the graph,
-/// which each run fills. Throws ValueError for an eps that is none.
+/// which each run fills. Throws ValueError for an eps out of range.
 class LayerNorm {
  public:
   LayerNorm(ParameterList& parameters, std::string const& name, Index width,

@@ -30,7 +30,7 @@ struct AdamWOptions {
   std::optional<DType> states = {};
 };
 
-/// Throws ValueError for a number with which no step is one.
+/// Throws ValueError for an option out of range.
 inline void check(AdamWOptions const& options) {
   auto const require = [](bool works, char const* name, double value, char const* range) {
     if (!works) throw ValueError(concat("adamw: ", name, " of ", value, "; ", range));

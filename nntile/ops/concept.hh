@@ -28,8 +28,8 @@ class TileSink {
   virtual void task(TileRange const& range) = 0;
   /// After the tasks of range.canonical_group: its sums are complete.
   virtual void end_group(TileRange const& range) = 0;
-  /// The tile of an axis behind the range's, or -1 behind the last. Some may be left out, which an
-  /// op need not enumerate.
+  /// The tile of an axis behind the range's, or -1 behind the last. An op skips the
+  /// tiles between.
   virtual Index next(TileRange const& range, std::size_t axis) const = 0;
 
  protected:

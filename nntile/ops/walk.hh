@@ -120,8 +120,8 @@ class Emitter final : public TileSink {
     return tile_of(range, result, depth == 0 && sums_.in_place(result) ? 0 : depth + 1);
   }
 
-  /// Whether no task has to stand for a block of groups that are left out: one alone says where the
-  /// sum is made, and none of its terms is of several coordinates.
+  /// Whether blocks of groups that are left out need no task: the phase has one result, and all of
+  /// its terms are cut along the sampled axis.
   bool leaves_out_blocks(Phase const& phase) const {
     if (call_.sample.axis == TileSample::none || sums_.grouped() != bit(call_.sample.axis))
       return false;
@@ -158,7 +158,8 @@ class Emitter final : public TileSink {
     visitor_.visit({own, uses, false, groups_});
   }
 
-  /// Of two sums of which one is left out, that one is said; of two that are, the result is, too.
+  /// Visits the task that adds two sums, with the groups of the one that is left out. Where both
+  /// are left out, so is their sum, without a task.
   void combine(TileRange const& range, std::size_t result) {
     TileTask::LeftOut &added = waiting_[static_cast<std::size_t>(depth_)],
                       &sum = waiting_[static_cast<std::size_t>(depth_ - 1)];

@@ -220,8 +220,8 @@ class LowerPass final : private TileVisitor {
     partials_.push_back({operand, level, id});
     return id;
   }
-  /// Makes the sums of all levels of the results of a sampled chain, as all its tasks would have in
-  /// their order, with the first that has some.
+  /// Makes the hidden tensors of all levels for the results of a sampled chain, before its first
+  /// task that has one, in the order in which the whole chain makes them.
   void add_levels(TileTask const& tile) {
     auto const lacks = [&](Use<OperandTile> const& use) {
       return use.handle.partial != 0 &&
@@ -278,8 +278,10 @@ class LowerPass final : private TileVisitor {
       task.args = no_id;
     else
       describe(task, tile);
-    if (call_.sample.axis != TileSample::none) mark(task, tile);
-    if (call_.sample.axis != TileSample::none) add_levels(tile);
+    if (call_.sample.axis != TileSample::none) {
+      mark(task, tile);
+      add_levels(tile);
+    }
     bool labelled = false;
     std::span<Use<BufferId>> const uses = uses_.append(tile.uses.size());
     std::size_t position = 0;
@@ -351,14 +353,17 @@ class LowerPass final : private TileVisitor {
 
   /// Notes in a task of a sampled call where it is along the axis of the mesh.
   void mark(PlannedTask& task, TileTask const& tile) const {
-    if (tile.left_out.any()) {
-      GroupCut const groups = tile.range.groups(cut_axis_);
-      AxisTiling const& cut = *call_.tilings[cut_axis_];
-      auto const at = [&](Index element) {
-        return static_cast<int>(thin_->coordinate(cut.tile_of(element), cut.count()));
-      };
-      thin_->blocks.push_back({at(groups.begin(tile.left_out.first)),
-                               at(groups.begin(tile.left_out.last + 1) - 1), tile.left_out.use});
+    AxisTiling const& tiling = *call_.tilings[cut_axis_];
+    GroupCut const groups = tile.range.groups(cut_axis_);
+    auto const coordinate = [&](Index at) {
+      return static_cast<std::int32_t>(thin_->coordinate(at, tiling.count()));
+    };
+    auto const first = [&](Index group) { return coordinate(tiling.tile_of(groups.begin(group))); };
+    auto const last = [&](Index group) {
+      return coordinate(tiling.tile_of(groups.begin(group + 1) - 1));
+    };
+    if (TileTask::LeftOut const& block = tile.left_out; block.any()) {
+      thin_->blocks.push_back({first(block.first), last(block.last), block.use});
       task.priority = -static_cast<std::int32_t>(thin_->blocks.size());
       return;
     }
@@ -366,16 +371,8 @@ class LowerPass final : private TileVisitor {
     for (Use<OperandTile> const& use : tile.uses)
       axes |= detail::axes_of(call_.table, use.handle.operand + std::size_t{0});
     if ((axes & detail::bit(cut_axis_)) == 0) return;
-    AxisTiling const& tiling = *call_.tilings[cut_axis_];
-    auto const number = [&](Index at) {
-      return static_cast<std::int32_t>(thin_->coordinate(at, tiling.count())) + 1;
-    };
-    task.location.rank = number(tile.range.axis(cut_axis_).tile);
-    if (tile.groups > 1) {
-      GroupCut const groups = tile.range.groups(cut_axis_);
-      task.priority =
-          number(tiling.tile_of(groups.begin(tile.range.canonical_group + tile.groups) - 1));
-    }
+    task.location.rank = coordinate(tile.range.axis(cut_axis_).tile) + 1;
+    if (tile.groups > 1) task.priority = last(tile.range.canonical_group + tile.groups - 1) + 1;
   }
 
   /// Bits of the uses in whose memory the task's last result may be put, if nothing else needs it.

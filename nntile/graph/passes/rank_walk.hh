@@ -166,8 +166,7 @@ class RankWalk {
       }
     sink.task(task, box);
   }
-  /// Whether a task adds a sum of groups that another rank than a thin job's has to one that
-  /// another has, too.
+  /// Whether a task adds two sums of groups, neither of which is at the thin job's own rank.
   bool adds_elsewhere(std::size_t t, std::span<Use<BufferId> const> uses) const {
     return targets_[t].open != 0 && uses.size() == 2 && uses[0].access == Access::read &&
            uses[1].access == Access::update && places_.is_partial(uses[0].handle) &&
@@ -178,7 +177,7 @@ class RankWalk {
     return mesh_.is_one(sources_[b]) && !valid(b, thin_->own) && valid_at_one(b) &&
            valid(b, mesh_.first(sources_[b]));
   }
-  /// Only where the result is matters there: at one of the two, as `best` says.
+  /// Notes the rank of the result: one of the two, by the rule of `best`.
   void add_elsewhere(std::size_t t, std::span<Use<BufferId> const> uses) {
     int const wanted = wanted_rank(targets_[t]);
     RankBox const &from = sources_[uses[0].handle], &to = sources_[uses[1].handle];
@@ -385,7 +384,7 @@ class RankWalk {
       written_by_[use.handle] = task.node;
     }
   }
-  /// Puts the sum of a block for which no task stands where the task that adds it finds it.
+  /// Notes the rank of the sum of a block without a task, before the task that adds it.
   void put_block(std::size_t t) {
     PlannedTask const& task = plan_.tasks[t];
     ThinJob::Block const& block = *thin_->block_of(task);

@@ -268,7 +268,8 @@ class TargetPass {
   bool is_cut(std::uint32_t b) const {
     return thin_ != nullptr && thin_->cut[plan_.buffers[b].tensor] >= 0;
   }
-  /// The tasks of a block for which none stands, which has terms at other coordinates.
+  /// Notes what the tasks of a block without a task would have: terms at other coordinates, and a
+  /// new value of the sum.
   void take_block(PlannedTask const& task, std::span<Use<BufferId> const> uses,
                   Target const& target) {
     std::uint32_t const b = uses[thin_->block_of(task)->use].handle;
