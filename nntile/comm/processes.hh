@@ -331,15 +331,23 @@ class ProcessComm {
     std::uint64_t const round = 2 * ++gathers_;
     std::atomic_ref(own.gathers).store(round - 1, std::memory_order_release);
     wait_for_all(round - 1, call);
+    auto const end = [&] {
+      std::atomic_ref(own.gathers).store(round, std::memory_order_release);
+      wait_for_all(round, call);  // they have read what is this one's
+    };
     std::vector<std::vector<std::byte>> gathered;
-    for (int rank = 0; rank < size(); ++rank) {
-      Offer const offer{world_.at(rank).address, world_.at(rank).bytes};
-      auto& its = gathered.emplace_back(static_cast<std::size_t>(offer.bytes));
-      if (std::string const error = read(rank, offer, its.data()); !error.empty())
-        throw CommError(concat(call, ": ", error, " (rank ", rank, ")"));
+    try {
+      for (int rank = 0; rank < size(); ++rank) {
+        Offer const offer{world_.at(rank).address, world_.at(rank).bytes};
+        auto& its = gathered.emplace_back(static_cast<std::size_t>(offer.bytes));
+        if (std::string const error = read(rank, offer, its.data()); !error.empty())
+          throw CommError(concat(call, ": ", error, " (rank ", rank, ")"));
+      }
+    } catch (...) {
+      end();  // the others would wait for it as long as it lives
+      throw;
     }
-    std::atomic_ref(own.gathers).store(round, std::memory_order_release);
-    wait_for_all(round, call);  // they have read what is this one's
+    end();
     return gathered;
   }
   void wait_for_all(std::uint64_t gathers, char const* call) {

@@ -4,10 +4,14 @@
 #include "nntile/comm/processes.hh"
 
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -174,6 +178,37 @@ TEST_CASE("a rank that has ended ends the waits of other processes", "[comm][pro
   });
   CHECK(texts ==
         std::vector<std::string>{"barrier: rank 2 has ended", "barrier: rank 2 has ended", ""});
+}
+
+TEST_CASE("a rank whose gather fails does not hold up the others", "[comm][processes]") {
+  if (!may_read_processes()) return;
+  if (sanitized) return skip("sanitizers take addresses without end");
+  ProcessWorld world(3);
+  auto const texts = on_processes(world, [](ProcessComm& comm) -> std::string {
+    constexpr std::size_t large = 64 << 20, left = 16 << 20;
+    ::alarm(60);  // a rank that waits for ever is ended
+    Bytes bytes(comm.rank() == 0 ? large : 8, std::byte{1});
+    if (comm.rank() == 1) {
+      std::ifstream statistics("/proc/self/statm");
+      std::size_t pages = 0;
+      statistics >> pages;
+      rlimit const limit{pages * static_cast<std::size_t>(::getpagesize()) + left, RLIM_INFINITY};
+      if (pages == 0 || ::setrlimit(RLIMIT_AS, &limit) != 0) return "no limit";
+    }
+    std::string said;
+    try {
+      said = concat(comm.all_gather(bytes)[0].size(), " bytes");
+    } catch (std::bad_alloc const&) {
+      said = "no memory";
+    }
+    // It lives until another has come out of the gather, and takes part in the next one.
+    if (comm.rank() == 0) said += end_of(comm, comm.send(Bytes(4), {1, 1}));
+    Bytes room(4);
+    if (comm.rank() == 1) said += end_of(comm, comm.receive(room, {0, 1}));
+    comm.barrier();
+    return said;
+  });
+  CHECK(texts == std::vector<std::string>{"67108864 bytes", "no memory", "67108864 bytes"});
 }
 
 TEST_CASE("a rank of processes is made once, and only where it is", "[comm][processes]") {
