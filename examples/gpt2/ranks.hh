@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -95,8 +96,13 @@ inline Sharing sharing_of(std::string const& parallel, std::string const& mesh, 
     end = parallel.find('+', at);
     std::string_view const item = std::string_view(parallel).substr(at, end - at);
     std::size_t const before = chosen.size();
-    for (ParallelPreset const& preset : parallel_presets)
-      if (item == preset.name) chosen.push_back(&preset);
+    for (ParallelPreset const& preset : parallel_presets) {
+      if (item != preset.name) continue;
+      if (std::find(chosen.begin(), chosen.end(), &preset) != chosen.end())
+        throw nntile::ValueError(nntile::concat("--parallel: '", parallel, "' names ", preset.name,
+                                                " twice; leave one out"));
+      chosen.push_back(&preset);
+    }
     if (chosen.size() == before)
       throw nntile::ValueError(nntile::concat("--parallel: no preset '", item, "' in '", parallel,
                                               "'; there are ", names,

@@ -57,6 +57,7 @@ SHARED = [
     (['--parallel', 'fdsp'], ["--parallel: no preset 'fdsp'", 'ddp, zero1, fsdp, tensor, sequence, pipeline', 'tensor+zero1']),
     (['--parallel', 'tensor+'], ["--parallel: no preset '' in 'tensor+'"]),
     (['--parallel', '+tensor'], ["--parallel: no preset '' in '+tensor'"]),
+    (['--parallel', 'ddp+ddp'], ["--parallel: 'ddp+ddp' names ddp twice", 'leave one out']),
     (['--parallel', 'tensor+ddp'], ['--parallel: tensor+ddp', '--mesh tensor=2,data=2 for 4 ranks']),
     (['--parallel', 'zero1', '--mesh', 'tensor=4'], ["nothing is shared out over axis 'tensor' of tensor=4", 'data is of ddp']),
     (['--parallel', 'ddp+tensor', '--mesh', 'data=4'], ["tensor is over axis 'tensor'", 'data=4 lacks']),
