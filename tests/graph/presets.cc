@@ -113,5 +113,9 @@ TEST_CASE("a preset on a mesh without its axis is one line with the axes that th
     std::string const rule = each.lines[0].substr(0, each.lines[0].find(", optional"));
     CHECK(text == concat("plan 'y': rule (", rule,
                          "): the mesh has no axis of that name; it has rows, columns"));
+    options.mesh = {};
+    CHECK(message_of<PlanError>([&] { Plan(graph, options, 0); }) ==
+          concat("plan 'y': rule (", rule,
+                 "): there is no mesh; give one, with that axis, as .mesh"));
   }
 }

@@ -442,6 +442,7 @@ class HomePass {
     std::string names;
     for (std::size_t a = 0; a < mesh_.axes(); ++a)
       names += concat(a == 0 ? "" : ", ", mesh_.axis(a).name);
+    if (names.empty()) fail_rule(rule, ": there is no mesh; give one, with that axis, as .mesh");
     fail_rule(rule, ": the mesh has no axis of that name; it has ", names);
   }
   std::string axis_list() const {
