@@ -35,7 +35,6 @@ inline constexpr int product_vectors = 4;
 #else
 inline constexpr int product_vectors = 2;
 #endif
-inline constexpr int product_columns = 6;
 
 /// `vectors` registers by `columns`.
 template <class T, int vectors, int columns, Rhs rhs>

@@ -121,7 +121,6 @@ template <class T, int a_kib, int b_kib, int c_kib> struct Blocking {
   static constexpr Index most_kc = Vec<T>::lanes * sizeof(T) == 64 ? 384 : usual_kc;
   static constexpr Index a_elements = a_kib * 1024 / static_cast<Index>(sizeof(T));
   static constexpr Index b_elements = b_kib * 1024 / static_cast<Index>(sizeof(T));
-  static constexpr Index c_elements = c_kib * 1024 / static_cast<Index>(sizeof(T));
   static constexpr std::size_t bytes = static_cast<std::size_t>(a_kib + b_kib + c_kib) * 1024;
 
   EvenSplit depth, heights, widths;

@@ -18,9 +18,6 @@ namespace detail {
 __extension__ typedef unsigned __int128 Wide;  // for one product of 64-bit numbers
 }
 
-/// Vocabulary size of byte-level tokens.
-inline constexpr std::size_t byte_vocabulary = 256;
-
 /// A text whose bytes are tokens. The last twentieth (at least one window) is for validation, the
 /// rest for training. A window is `sequence` tokens and the one after each: labels are the tokens
 /// shifted by one.
