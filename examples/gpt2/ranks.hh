@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -95,18 +96,17 @@ inline Sharing sharing_of(std::string const& parallel, std::string const& mesh, 
   for (std::size_t at = 0, end = 0; !parallel.empty() && end != std::string::npos; at = end + 1) {
     end = parallel.find('+', at);
     std::string_view const item = std::string_view(parallel).substr(at, end - at);
-    std::size_t const before = chosen.size();
-    for (ParallelPreset const& preset : parallel_presets) {
-      if (item != preset.name) continue;
-      if (std::find(chosen.begin(), chosen.end(), &preset) != chosen.end())
-        throw nntile::ValueError(nntile::concat("--parallel: '", parallel, "' names ", preset.name,
-                                                " twice; leave one out"));
-      chosen.push_back(&preset);
-    }
-    if (chosen.size() == before)
+    ParallelPreset const* const preset =
+        std::find_if(std::begin(parallel_presets), std::end(parallel_presets),
+                     [&](ParallelPreset const& each) { return item == each.name; });
+    if (preset == std::end(parallel_presets))
       throw nntile::ValueError(nntile::concat("--parallel: no preset '", item, "' in '", parallel,
                                               "'; there are ", names,
                                               ", and several as tensor+zero1"));
+    if (std::find(chosen.begin(), chosen.end(), preset) != chosen.end())
+      throw nntile::ValueError(
+          nntile::concat("--parallel: '", parallel, "' names ", item, " twice; leave one out"));
+    chosen.push_back(preset);
   }
   Sharing result;
   result.mesh = mesh_of(mesh);
