@@ -77,7 +77,7 @@ enum class ProcessState : std::uint32_t { absent, here, ended };
 struct alignas(64) ProcessRank {
   ProcessState state;
   std::int32_t process;
-  std::uint64_t gathers;  // two for each that it has entered, less one until it has read all
+  std::uint64_t gathers;  // two for each that it has entered, less one until it reads no more
   std::uint64_t address, bytes;
 };
 
