@@ -11,10 +11,6 @@
 
 namespace nntile::kernels::cuda::sdpa {
 
-template <class T> inline constexpr Factor factor_of = Factor::tf32;
-template <> inline constexpr Factor factor_of<bf16_t> = Factor::bf16;
-template <> inline constexpr Factor factor_of<fp16_t> = Factor::fp16;
-
 /// Columns that a lane has of every eight, and 16 rows by `columns` of sums.
 template <int columns> using SumTile = float[columns / 8][4];
 

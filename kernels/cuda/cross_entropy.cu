@@ -5,6 +5,7 @@
 #include "nntile/ops/cross_entropy.hh"
 
 #include "kernels/cuda/rows.hh"
+#include "kernels/cuda/runs.hh"
 
 namespace nntile::kernels::cuda {
 namespace {
@@ -74,18 +75,17 @@ template <class T, class Label> struct CrossEntropy {
 
 template <class T, class Label> struct CrossEntropyBackward {
   using V = compute_t<T>;
+  using Operand = ops::CrossEntropyBackward::Operand;
 
-  template <int size> struct Kernel {
+  template <int length> struct Kernel {
     static constexpr int threads = row_threads;
     DeviceCall<ops::CrossEntropyBackward> call;
     explicit Kernel(KernelCall const& from) : call(from) {}
 
     NNTILE_DEVICE void operator()(Thread& thread) const {
-      using Operand = ops::CrossEntropyBackward::Operand;
       auto const& args = call.args();
       auto const buffers = call.buffers();
-      Team<size> const team(thread);
-      team.for_each_row(args.n, [&](Index i) {
+      for (Index i = thread.block(); i < args.n; i += thread.blocks()) {
         T const* const x = buffers.template at<T const>(Operand::logits) + i * args.ldx;  // [v]
         T* const dx = buffers.template at<T>(Operand::dlogits) + i * args.lddx;           // [v]
         Label const label = buffers.template at<Label const>(Operand::labels)[i];
@@ -95,22 +95,45 @@ template <class T, class Label> struct CrossEntropyBackward {
           w = static_cast<V>(__builtin_nan(""));
         Vec<V> const shift = Vec<V>::raw(buffers.template at<V const>(Operand::max)[i]);
         Vec<V> const factor = Vec<V>::raw(w / buffers.template at<V const>(Operand::sum)[i]);
-        team.for_each(
-            args.v,
-            [&](Index p) {
-              Vec<V> value(0);
-              if (!ignored) value = exp_of_shifted(get(x + p) - shift) * factor;
-              if (!ignored && args.v_begin + p == label) value -= Vec<V>::raw(w);
-              return updated_at(static_cast<T const*>(dx) + p, args.beta, value);
-            },
-            [&](Index p, auto value) { put(dx + p, value); });
-      });
+        Index const picked = ignored ? -1 : label - args.v_begin;
+        for_each_run_of<length>(
+            thread.rank(), threads, args.v, [&]<int count>(Index p, Count<count>) {
+              Run<count, Vec<V>> values;
+              if (ignored) {
+                NNTILE_UNROLL()
+                for (int k = 0; k < count; ++k) values.of[k] = Vec<V>(0);
+              } else {
+                auto const logits = get_run<count>(thread, x + p);
+                NNTILE_UNROLL()
+                for (int k = 0; k < count; ++k)
+                  values.of[k] = exp_of_shifted(get(logits.of + k) - shift) * factor;
+              }
+              if (picked >= p && picked < p + count) {
+                NNTILE_UNROLL()
+                for (int k = 0; k < count; ++k)
+                  if (p + k == picked) values.of[k] -= Vec<V>::raw(w);
+              }
+              if (args.beta != 0) {
+                auto const before = get_run<count>(thread, static_cast<T const*>(dx) + p);
+                NNTILE_UNROLL()
+                for (int k = 0; k < count; ++k)
+                  values.of[k] = updated_at(before.of + k, args.beta, values.of[k]);
+              }
+              put_run(thread, dx + p, values);
+            });
+      }
     }
   };
 
   static Status enqueue(KernelCall const& call, void* stream) noexcept {
     auto const args = arguments<ops::CrossEntropyBackward>(call);
-    return launch_over_rows<Kernel>(args.n, args.v, stream, call);
+    auto const packs = [&](Operand operand, Index leading) {
+      Index const step = args.n == 1 ? 0 : leading * Index{sizeof(T)};
+      return begins_packs(call.buffers[static_cast<int>(operand)], step);
+    };
+    return packs(Operand::logits, args.ldx) && packs(Operand::dlogits, args.lddx)
+               ? launch_over(args.n, 1, stream, Kernel<run_length<T>>{call})
+               : launch_over(args.n, 1, stream, Kernel<1>{call});
   }
 };
 

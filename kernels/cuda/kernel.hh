@@ -141,9 +141,22 @@ NNTILE_DEVICE void for_each_pair(Thread const& thread, Index m, Index n, Read re
       });
 }
 
+/// Types that a device rounds to by an instruction.
+template <class T>
+inline constexpr bool is_narrow = std::same_as<T, bf16_t> || std::same_as<T, fp16_t>;
+/// The name of a type to tensor cores, and to that instruction.
+template <class T> inline constexpr Factor factor_of = Factor::tf32;
+template <> inline constexpr Factor factor_of<bf16_t> = Factor::bf16;
+template <> inline constexpr Factor factor_of<fp16_t> = Factor::fp16;
+
 /// One element as what is computed with, and back with one rounding.
 template <class T> NNTILE_DEVICE Vec<compute_t<T>> get(T const* p) { return load(p, All{}); }
-template <class T> NNTILE_DEVICE void put(T* p, Vec<compute_t<T>> value) { store(p, value, All{}); }
+template <class T> NNTILE_DEVICE void put(T* p, Vec<compute_t<T>> value) {
+  if constexpr (is_narrow<T>)
+    p->bits = static_cast<std::uint16_t>(packed<factor_of<T>>(value.v, 0));
+  else
+    store(p, value, All{});
+}
 
 /// write(i, k, j, read(i, k, j)) for this thread's share of [m, k, n].
 template <class Read, class Write>

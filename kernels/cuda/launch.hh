@@ -20,6 +20,7 @@
 //   four(array, i)                    elements i to i + 3 of shared memory, or of memory, read at once: their
 //                                     place is a multiple of their bytes, or of 16
 //   set_four(array, i, values)        the same, written
+//   pack(from)                        the elements of 16 bytes of memory, read at once: their place is a multiple of 16
 //   copy(array, i, from, wanted)      begins to copy the element of memory `from` to element i of shared memory,
 //                                     if `wanted`: 4 or 8 bytes, which nothing may touch until they have arrived
 //   copy_four(array, i, from, wanted) the same of four elements, of 16 bytes at a multiple of 16
@@ -27,7 +28,7 @@
 //   end_copies()                      what this thread began to copy since the last call is a group
 //   wait_for_copies<n>()              all groups of this thread but its last n have arrived, as if it had written
 //                                     them now; n of a thread's end is 0
-//   put(to, word)                     a word of 4 or 8 bytes is written to memory, its place a multiple of them
+//   put(to, word)                     a word of 4 or 8 bytes, or a pack, is written to memory, its place a multiple of them
 //   sync()                            all threads of the block have come here, and see what each wrote
 //   sync_warp()                       the same of the 32 threads of its warp
 //   exchange(value, mask)             the value of lane (own lane xor mask), all lanes of the warp at once
@@ -82,6 +83,12 @@ template <class T> struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Quad 
   T of[4];
 };
 
+/// The elements of 16 bytes of memory, the most that a thread reads or writes at once.
+template <class T> struct alignas(16) Pack {
+  static constexpr int size = 16 / sizeof(T);
+  T of[size];
+};
+
 /// Elements of what tensor cores multiply.
 enum class Factor : std::uint8_t { bf16, fp16, tf32 };
 
@@ -115,6 +122,9 @@ class Thread {
   }
   template <class T> __device__ void set_four(T* array, Index i, Quad<T> const& values) const {
     *reinterpret_cast<Quad<T>*>(array + i) = values;
+  }
+  template <class T> __device__ Pack<T> pack(T const* from) const {
+    return *reinterpret_cast<Pack<T> const*>(from);
   }
   template <class T> __device__ void copy(T* array, Index i, T const* from, bool wanted) const {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8);

@@ -13,6 +13,7 @@ template <class T> struct LayerNorm {
 
   template <int size, bool held> struct Kernel {
     static constexpr int threads = row_threads;
+    static constexpr int least_blocks = sizeof(V) == 4 ? 6 : 2;
     DeviceCall<ops::LayerNorm> call;
     explicit Kernel(KernelCall const& from) : call(from) {}
 
@@ -64,7 +65,7 @@ template <class T> struct LayerNorm {
 
   static Status enqueue(KernelCall const& call, void* stream) noexcept {
     auto const args = arguments<ops::LayerNorm>(call);
-    return launch_over_held_rows<Kernel>(args.n, args.e, stream, call);
+    return launch_over_held_rows<Kernel, sizeof(V)>(args.n, args.e, stream, call);
   }
 };
 
@@ -73,6 +74,7 @@ template <class T> struct LayerNormBackward {
 
   template <int size, bool held> struct Kernel {
     static constexpr int threads = row_threads;
+    static constexpr int least_blocks = sizeof(V) == 4 ? 4 : 2;
     DeviceCall<ops::LayerNormBackward> call;
     explicit Kernel(KernelCall const& from) : call(from) {}
 
@@ -92,17 +94,16 @@ template <class T> struct LayerNormBackward {
         Vec<V> const mean = get(buffers.template at<V const>(Operand::mean) + i);
         Vec<V> const rstd = get(buffers.template at<V const>(Operand::rstd) + i);
         struct Element {
-          Vec<V> x, dy;
+          Vec<V> xhat, g;
         };
-        auto const read = [&](Index e) { return Element{get(x + e), get(dy + e)}; };
+        auto const read = [&](Index e) {
+          return Element{(get(x + e) - mean) * rstd, get(dy + e) * get(gamma + e)};
+        };
         Row<size, held, decltype(read)> const row(team, args.e, read);
-        auto const xhat = [&](Element const& of) { return (of.x - mean) * rstd; };
-        auto const g = [&](Index e, Element const& of) { return of.dy * get(gamma + e); };
         V c1 = chain.start(c1s, i), c2 = chain.start(c2s, i);
         if (args.phase != 1) {
-          c1 = row.template sum<V>(c1, g);
-          c2 = row.template sum<V>(c2,
-                                   [&](Index e, Element const& of) { return g(e, of) * xhat(of); });
+          c1 = row.template sum<V>(c1, [](Index, Element const& of) { return of.g; });
+          c2 = row.template sum<V>(c2, [](Index, Element const& of) { return of.g * of.xhat; });
         }
         if (args.phase == 0) {
           if (team.rank() != 0) return;
@@ -115,7 +116,7 @@ template <class T> struct LayerNormBackward {
         row.for_each(
             [&](Index e, Element const& of) {
               return updated_at(static_cast<T const*>(dx) + e, args.beta,
-                                rstd * (g(e, of) - fma(xhat(of), mean2, mean1)));
+                                rstd * (of.g - fma(of.xhat, mean2, mean1)));
             },
             [&](Index e, Vec<V> value) { put(dx + e, value); });
       });
@@ -124,7 +125,7 @@ template <class T> struct LayerNormBackward {
 
   static Status enqueue(KernelCall const& call, void* stream) noexcept {
     auto const args = arguments<ops::LayerNormBackward>(call);
-    return launch_over_held_rows<Kernel>(args.n, args.e, stream, call);
+    return launch_over_held_rows<Kernel, 2 * sizeof(V)>(args.n, args.e, stream, call);
   }
 };
 

@@ -17,6 +17,8 @@ inline constexpr Index long_row = 1024;
 
 /// Canonical blocks that each sixteen threads read before they sum one.
 inline constexpr int strides_ahead = 4;
+/// Blocks whose sums the threads of a block hold together before they add them in turn.
+inline constexpr int most_parts = 1024;
 
 /// The threads that work on a row together: a warp, or all of a block.
 template <int size> class Team {
@@ -25,9 +27,9 @@ template <int size> class Team {
   static constexpr int lanes = size;
   static constexpr int teams_a_block = row_threads / size;
   static constexpr int sixteens = size / canonical_lanes;
-  /// Of a block's shared memory: doubles for each sixteen of its threads.
+  /// Of a block's shared memory: doubles for the sums of canonical blocks, and that of all.
   static constexpr std::size_t shared_bytes =
-      size == warp_size ? 0 : strides_ahead * sixteens * sizeof(double);
+      size == warp_size ? 0 : (most_parts + 4) * sizeof(double);
 
   NNTILE_DEVICE explicit Team(Thread& thread) : thread_(thread) {}
 
@@ -77,12 +79,14 @@ template <int size> class Team {
   Thread& thread_;
 };
 
-/// This thread's part of a canonical block: of(t) for four elements, the first of which is `first`.
-template <class T, class Of>
+/// This thread's part of a canonical block: of(t) for four elements, the first of which is `first`;
+/// `whole`: the block is known to end before n.
+template <class T, bool whole = false, class Of>
 NNTILE_DEVICE T part_of_block(Index first, Index lane, Index n, Of of) {
   Vec<T> value(0);
-  if (first - lane + canonical_block <= n) {
+  if (whole || first - lane + canonical_block <= n) {
     value = of(0);
+    NNTILE_UNROLL()
     for (int t = 1; t < 4; ++t) value += of(t);
   } else {
     for (int t = 0; t < 4; ++t)
@@ -98,41 +102,102 @@ NNTILE_DEVICE void sum_over_sixteens(Thread& thread, T (&blocks)[several]) {
   for (int each = 0; each < several; ++each) blocks[each] += thread.exchange(blocks[each], half);
 }
 
+/// Sums of canonical blocks of term(i): those of `strides_ahead` blocks for each sixteen of the
+/// team, from the element `own` of this thread on.
+template <class T, bool whole, int size, class Term>
+NNTILE_DEVICE void sum_blocks(Team<size> const& team, Index own, Index n,
+                              T (&blocks)[strides_ahead], Term term) {
+  constexpr Index stride = canonical_block * Team<size>::sixteens;
+  int const lane = team.rank() % canonical_lanes;
+  NNTILE_UNROLL()
+  for (int each = 0; each < strides_ahead; ++each)
+    blocks[each] = part_of_block<T, whole>(own + each * stride, lane, n, [&](int t) {
+      return term(own + (each * stride + t * canonical_lanes));
+    });
+  sum_over_sixteens(team.thread(), blocks);
+}
+
 /// start + the sum over i < n of term(i), the same in each thread of the team; the range begins at
 /// a canonical border. All threads of the team call it.
 template <class T, int size, class Term>
 NNTILE_DEVICE T canonical_sum(Team<size> const& team, Index n, T start, Term term) {
-  constexpr Index stride = canonical_block * Team<size>::sixteens;
-  constexpr int most = strides_ahead * Team<size>::sixteens;
-  int const lane = team.rank() % canonical_lanes;
-  Index own = team.rank() / canonical_lanes * canonical_block + lane;
-  T sum = start;
-  for (Index begin = 0; begin < n; begin += strides_ahead * stride) {
-    T blocks[strides_ahead];
-    NNTILE_UNROLL()
-    for (int each = 0; each < strides_ahead; ++each, own += stride)
-      blocks[each] =
-          part_of_block<T>(own, lane, n, [&](int t) { return term(own + t * canonical_lanes); });
-    sum_over_sixteens(team.thread(), blocks);
-    Index const left = (n - begin + canonical_block - 1) / canonical_block;
-    team.gather(blocks, left < most ? static_cast<int>(left) : most, [&](T part) { sum += part; });
+  constexpr int sixteens = Team<size>::sixteens;
+  constexpr Index at_once = canonical_block * sixteens * strides_ahead;
+  int const sixteen = team.rank() / canonical_lanes;
+  Index const own = sixteen * canonical_block + team.rank() % canonical_lanes;
+  T sum = start, blocks[strides_ahead];
+  if constexpr (size == warp_size) {
+    for (Index begin = 0; begin < n; begin += at_once) {
+      if (begin + at_once <= n)
+        sum_blocks<T, true>(team, begin + own, n, blocks, term);
+      else
+        sum_blocks<T, false>(team, begin + own, n, blocks, term);
+      Index const left = (n - begin + canonical_block - 1) / canonical_block;
+      constexpr int most = strides_ahead * sixteens;
+      team.gather(blocks, left < most ? static_cast<int>(left) : most,
+                  [&](T part) { sum += part; });
+    }
+  } else {
+    // The first warp adds what all have summed, once for many blocks.
+    Shared<T> const parts = team.thread().template shared<T>(0, most_parts + 4);
+    for (Index base = 0; base < n; base += most_parts * canonical_block) {
+      Index const end =
+          n - base < most_parts * canonical_block ? n : base + most_parts * canonical_block;
+      auto const keep = [&](Index begin) {
+        if (team.rank() % canonical_lanes != 0) return;
+        NNTILE_UNROLL()
+        for (int each = 0; each < strides_ahead; ++each)
+          parts[(begin - base) / canonical_block + each * sixteens + sixteen] = blocks[each];
+      };
+      Index begin = base;
+      for (; begin + at_once <= end; begin += at_once) {
+        sum_blocks<T, true>(team, begin + own, n, blocks, term);
+        keep(begin);
+      }
+      if (begin < end) {
+        sum_blocks<T, false>(team, begin + own, n, blocks, term);
+        keep(begin);
+      }
+      team.thread().sync();
+      if (team.rank() < warp_size) {
+        int const count = static_cast<int>((end - base + canonical_block - 1) / canonical_block);
+        int at = 0;
+        for (; at + 4 <= count; at += 4) {
+          Quad<T> const four = team.thread().four(parts, at);
+          NNTILE_UNROLL()
+          for (int k = 0; k < 4; ++k) sum += four.of[k];
+        }
+        for (; at < count; ++at) sum += static_cast<T>(parts[at]);
+        if (team.rank() == 0) parts[most_parts] = sum;
+      }
+      team.thread().sync();
+      sum = parts[most_parts];
+    }
   }
   return sum;
 }
 
+/// Elements of a row that a team holds in registers, each of so many bytes.
+template <int size, std::size_t bytes>
+inline constexpr Index held_row = Index{size} * (size == warp_size && bytes <= 8 ? 32 : 16);
+
 /// A row of n elements, read(i) each, through which a team goes several times; `held`: in
-/// registers, where there are at most held_row<size>. All threads of the team make and sum it.
-template <int size> inline constexpr Index held_row = 8 * size;
+/// registers, where there are at most held_row. All threads of the team make and sum it.
 template <int size, bool held, class Read> class Row {
  public:
   using Value = decltype(std::declval<Read const&>()(Index{}));
 
   NNTILE_DEVICE Row(Team<size> const& team, Index n, Read const& read)
-      : team_(team), n_(n), read_(read) {
+      : team_(team), n_(n), read_(read), first_(place_of(team.rank())) {
     if constexpr (held) {
+      left_ = static_cast<int>(n - first_);
       NNTILE_UNROLL()
-      for (int slot = 0; slot < 4 * strides; ++slot)
-        if (Index const i = place(slot); i < n) values_[slot] = read(i);
+      for (int each = 0; each < strides; ++each) {
+        bool const whole = is_whole(each);
+        NNTILE_UNROLL()
+        for (int slot = 4 * each; slot < 4 * each + 4; ++slot)
+          if (whole || step(slot) < left_) values_[slot] = read(first_ + step(slot));
+      }
     }
   }
 
@@ -143,10 +208,21 @@ template <int size, bool held, class Read> class Row {
     } else {
       T blocks[strides];
       NNTILE_UNROLL()
-      for (int each = 0; each < strides; ++each)
-        blocks[each] = part_of_block<T>(
-            place(4 * each), team_.rank() % canonical_lanes, n_,
-            [&](int t) { return term(place(4 * each + t), values_[4 * each + t]); });
+      for (int each = 0; each < strides; ++each) {
+        auto const of = [&](int slot) { return term(first_ + step(slot), values_[slot]); };
+        int const slot = 4 * each;
+        Vec<T> value(0);
+        if (step(slot) < whole_to()) {
+          value = of(slot);
+          NNTILE_UNROLL()
+          for (int t = 1; t < 4; ++t) value += of(slot + t);
+        } else {
+          NNTILE_UNROLL()
+          for (int t = 0; t < 4; ++t)
+            if (step(slot + t) < left_) value += of(slot + t);
+        }
+        blocks[each] = value.v;
+      }
       sum_over_sixteens(team_.thread(), blocks);
       T sum = start;
       team_.gather(blocks, static_cast<int>((n_ + canonical_block - 1) / canonical_block),
@@ -161,24 +237,52 @@ template <int size, bool held, class Read> class Row {
       team_.for_each(n_, [&](Index i) { return make(i, read_(i)); }, write);
     } else {
       NNTILE_UNROLL()
-      for (int slot = 0; slot < 4 * strides; ++slot)
-        if (Index const i = place(slot); i < n_) write(i, make(i, values_[slot]));
+      for (int slot = 0; slot < 4 * strides; slot += 4) {
+        if (is_whole(slot / 4)) {  // no reading of `make` waits for a write
+          decltype(make(Index{}, values_[0])) made[4];
+          NNTILE_UNROLL()
+          for (int t = 0; t < 4; ++t) made[t] = make(first_ + step(slot + t), values_[slot + t]);
+          NNTILE_UNROLL()
+          for (int t = 0; t < 4; ++t) write(first_ + step(slot + t), made[t]);
+        } else {
+          NNTILE_UNROLL()
+          for (int t = 0; t < 4; ++t) {
+            if (step(slot + t) >= left_) continue;
+            Index const i = first_ + step(slot + t);
+            write(i, make(i, values_[slot + t]));
+          }
+        }
+      }
     }
   }
 
  private:
+  static constexpr int sixteens = Team<size>::sixteens;
   static constexpr int strides =
-      static_cast<int>(held_row<size> / (canonical_block * Team<size>::sixteens));
+      static_cast<int>(held_row<size, sizeof(Value)> / (canonical_block * sixteens));
 
-  /// The element of a slot: one of four in each canonical block.
-  NNTILE_DEVICE Index place(int slot) const {
-    int const blocks = slot / 4 * Team<size>::sixteens + team_.rank() / canonical_lanes;
-    return blocks * canonical_block + slot % 4 * canonical_lanes + team_.rank() % canonical_lanes;
+  /// The element of slot 0: the first of four in the first canonical block of each sixteen.
+  static NNTILE_DEVICE Index place_of(int rank) {
+    return rank / canonical_lanes * canonical_block + rank % canonical_lanes;
+  }
+  /// From there to the element of a slot.
+  static NNTILE_DEVICE int step(int slot) {
+    return slot / 4 * sixteens * static_cast<int>(canonical_block) + slot % 4 * canonical_lanes;
+  }
+  /// Whether all of the team have four elements of a stride.
+  NNTILE_DEVICE bool is_whole(int each) const {
+    return (each + 1) * sixteens * canonical_block <= n_;
+  }
+  /// From the canonical block of slot 0 to the end of the last whole one.
+  NNTILE_DEVICE int whole_to() const {
+    return (left_ + team_.rank() % canonical_lanes) & -static_cast<int>(canonical_block);
   }
 
   Team<size> const& team_;
   Index n_;
   Read const& read_;
+  Index first_;
+  int left_ = 0;  // elements from slot 0 on
   Value values_[held ? 4 * strides : 1];
 };
 
@@ -186,27 +290,38 @@ template <int size, bool held, class Read> class Row {
 /// never -0.
 template <class T, int size, class Term>
 NNTILE_DEVICE T canonical_max(Team<size> const& team, Index n, T start, Term term) {
-  auto const larger = [](T a, T b) { return b > a || b != b ? b : a; };
+  auto const larger = [](T a, T b) { return a > b || a != a ? a : b; };
   T best = start;
-  NNTILE_UNROLL(8)
-  for (Index i = team.rank(); i < n; i += size)
-    best = best != best ? best : larger(best, term(i).v);
-  for (int half = canonical_lanes / 2; half > 0; half /= 2) {
-    T const other = team.thread().exchange(best, half);
-    best = best != best ? best : larger(best, other);
+  bool nan = false;
+  auto const offer = [&](T value) {
+    nan |= value != value;
+    best = value > best ? value : best;
+  };
+  constexpr int ahead = 8;
+  Index i = team.rank();
+  for (; i + (ahead - 1) * size < n; i += ahead * size) {
+    T values[ahead];
+    NNTILE_UNROLL()
+    for (int each = 0; each < ahead; ++each) values[each] = term(i + each * size).v;
+    NNTILE_UNROLL()
+    for (int each = 0; each < ahead; ++each) offer(values[each]);
   }
+  for (; i < n; i += size) offer(term(i).v);
+  if (nan) best = static_cast<T>(__builtin_nan(""));
+  for (int half = canonical_lanes / 2; half > 0; half /= 2)
+    best = larger(best, team.thread().exchange(best, half));
   T top = best;
-  team.gather(best, [&](T part) { top = top != top ? top : larger(top, part); });
+  team.gather(best, [&](T part) { top = larger(top, part); });
   return top + T(0);
 }
 
-/// Enqueues the kernel whose Row suits the length.
-template <template <int, bool> class Kernel>
+/// Enqueues the kernel whose Row, of values of so many bytes, suits the length.
+template <template <int, bool> class Kernel, std::size_t bytes>
 Status launch_over_held_rows(Index rows, Index length, void* stream, KernelCall const& call) {
   auto const shared = Team<row_threads>::shared_bytes;
-  if (length <= held_row<warp_size>)
+  if (length <= held_row<warp_size, bytes>)
     return launch_over(rows, Team<warp_size>::teams_a_block, stream, Kernel<warp_size, true>{call});
-  if (length <= held_row<row_threads>)
+  if (length <= held_row<row_threads, bytes>)
     return launch_over(rows, 1, stream, Kernel<row_threads, true>{call}, shared);
   return launch_over(rows, 1, stream, Kernel<row_threads, false>{call}, shared);
 }

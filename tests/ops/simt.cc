@@ -144,7 +144,7 @@ TEST_CASE("the emulator refuses what is outside of shared memory, or was never w
         "four elements from byte 8, which is not a multiple of 16");
   alignas(16) static constexpr float memory[8] = {};
   CHECK(complaint([](Thread& thread) { (void)thread.four(memory, 1); }) ==
-        "four elements of memory that begin at no multiple of 16 bytes");
+        "4 elements of memory that begin at no multiple of 16 bytes");
   CHECK(complaint([](Thread& thread) { (void)thread.four(memory, 4); }) == "nothing");
   CHECK(complaint([](Thread&) {}, 1 << 20) == "1048576 bytes of shared memory; a block has 232448");
 }
@@ -222,7 +222,7 @@ TEST_CASE("the emulator refuses what touches memory to which a copy is under way
             "ends with copies for which it has not waited"));
   CHECK(complaint([](Thread& thread) {
           thread.copy_four(thread.shared<float>(0, 64), 0, memory + 1, thread.rank() == 0);
-        }) == "four elements of memory that begin at no multiple of 16 bytes");
+        }) == "4 elements of memory that begin at no multiple of 16 bytes");
   CHECK(complaint([](Thread& thread) {
           thread.copy_four(thread.shared<float>(0, 64), 2, memory, thread.rank() == 0);
         }) == "four elements from byte 8, which is not a multiple of 16");

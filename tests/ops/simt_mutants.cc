@@ -99,7 +99,8 @@ class Calls {
       set_all(x[0], -0.0);
       set_classes(x[1], 3);
     };
-    for (Index const n : {70, 128, 1500}) {
+    add("sum_slice", op_case<ops::SumSlice>({.axis = 0}, {{66000, 1}, {1}}));
+    for (Index const n : {70, 128, 1500, 1950}) {
       OpCase loss = op_case<ops::CrossEntropy>({}, {{n, 3}, {3}, {3}, {3}, {3}});
       Prepare const labels = [](std::vector<Array>& x) { set_classes(x[1], 3); };
       Prepare const odd = [=](std::vector<Array>& x) {
@@ -110,6 +111,13 @@ class Calls {
       for (Prepare const& prepare : {labels, zeros, odd}) {
         loss.prepare = prepare;
         add("cross_entropy", loss);
+      }
+      for (Index const columns : {1, 3}) {  // runs of elements, and one by one
+        OpCase slope = op_case<ops::CrossEntropyBackward>(
+            {.beta = 0.5},
+            {{n, columns}, {columns}, {columns}, {columns}, {columns}, {n, columns}});
+        slope.prepare = [](std::vector<Array>& x) { set_all(x[1], 7); };
+        add("cross_entropy", slope, {}, 1, DType::bf16);
       }
       add("sum_slice", op_case<ops::SumSlice>({.axis = 0, .beta = 0.5}, {{n, 3}, {3}}));
       add("sum_slice", op_case<ops::SumSlice>({.axis = 1, .alpha = 3, .beta = 0.5}, {{3, n}, {3}}));
@@ -161,6 +169,9 @@ class Calls {
     };
     add("cast", narrow, {}, 1, DType::bf16);
     add("cast", narrow, {}, 1, DType::fp16);
+    OpCase weights = op_case<ops::Cast>({}, {{323}, {323}});
+    weights.second = DType::fp32;
+    add("cast", weights, {}, 1, DType::bf16);
     for (Index const n : {40, 64}) {
       OpCase rows = op_case<ops::Embedding>({}, {{n}, {16, 17}, {16, n}});
       OpCase sums = op_case<ops::EmbeddingBackward>({.beta = 0.5}, {{n}, {16, n}, {16, 17}});

@@ -252,33 +252,39 @@ class Thread {
     array.set_four(i, values);
   }
   template <class T> Quad<T> four(T const* array, Index i) const {
-    check_memory<T>(array + i, 4);
+    check_memory<T>(array + i, 4, alignof(Quad<T>));
     Quad<T> values;
     for (int each = 0; each < 4; ++each) values.of[each] = array[i + each];
     return values;
   }
   template <class T> void set_four(T* array, Index i, Quad<T> const& values) const {
-    check_memory<T>(array + i, 4);
+    check_memory<T>(array + i, 4, alignof(Quad<T>));
     for (int each = 0; each < 4; ++each) array[i + each] = values.of[each];
+  }
+  template <class T> Pack<T> pack(T const* from) const {
+    check_memory<T>(from, Pack<T>::size, alignof(Pack<T>));
+    Pack<T> values;
+    for (int each = 0; each < Pack<T>::size; ++each) values.of[each] = from[each];
+    return values;
   }
   template <class T> void copy(Shared<T> const& array, Index i, T const* from, bool wanted) const {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8);
     if (!wanted) return;
-    check_memory<T>(from, 1);
+    check_memory<T>(from, 1, 1);
     array.copy(i, from);
   }
   template <class T>
   void copy_four(Shared<T> const& array, Index i, T const* from, bool wanted) const {
     static_assert(sizeof(T) == 4);
     if (!wanted) return;
-    check_memory<T>(from, 4);
+    check_memory<T>(from, 4, alignof(Quad<T>));
     array.copy_four(i, from);
   }
   void copy_four_or_zeros(Shared<std::uint32_t> const& words, Index i, void const* from,
                           bool wanted) const {
     alignas(16) static constexpr std::uint32_t zeros[4] = {};
     auto const* const of = wanted ? static_cast<std::uint32_t const*>(from) : zeros;
-    if (wanted) check_memory<std::uint32_t>(of, 4);
+    if (wanted) check_memory<std::uint32_t>(of, 4, alignof(Quad<std::uint32_t>));
     words.copy_four(i, of);
   }
   void end_copies() const { block_.end_copies(rank_); }
@@ -317,10 +323,10 @@ class Thread {
   }
 
  private:
-  template <class T> void check_memory(T const* from, int count) const {
-    if (count == 4 && reinterpret_cast<std::uintptr_t>(from) % alignof(Quad<T>) != 0)
-      block_.fail(concat("four elements of memory that begin at no multiple of ", alignof(Quad<T>),
-                         " bytes"));
+  template <class T> void check_memory(T const* from, int count, std::size_t alignment) const {
+    if (reinterpret_cast<std::uintptr_t>(from) % alignment != 0)
+      block_.fail(
+          concat(count, " elements of memory that begin at no multiple of ", alignment, " bytes"));
     std::size_t const bytes = static_cast<std::size_t>(count) * sizeof(T);
     if (std::string const what = simt::beside(from, bytes); !what.empty())
       block_.fail("touches " + what);
@@ -352,9 +358,11 @@ inline int first_lane(std::uint32_t votes) { return std::countr_zero(votes); }
 inline int multiprocessors() { return simt::multiprocessors(); }
 inline std::size_t most_shared() { return simt::most_shared(); }
 
+/// A NaN becomes the one that a device makes.
 template <Factor of> std::uint32_t packed(float low, float high) {
   using T = std::conditional_t<of == Factor::bf16, bf16_t, fp16_t>;
-  return T(low).bits | std::uint32_t{T(high).bits} << 16;
+  auto const word = [](float x) { return x != x ? std::uint32_t{0x7fff} : T(x).bits; };
+  return word(low) | word(high) << 16;
 }
 /// The nearest, away from zero in the middle.
 inline std::uint32_t rounded_to_tf32(float value) {
