@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <tuple>
 
 #include "corpus.hh"
 #include "history.hh"
@@ -72,7 +73,7 @@ template <nntile::Runtime R> class Trainer {
     describe_run();
     double const begin = seconds_now();
     begin_ = last_line_ = begin;
-    first_step_ = step_;
+    first_step_ = timed_step_ = step_;
     if (step_ == 0 && !validate()) return false;
     if (step_ > 0 && step_ >= steps_ && world_.speaks())
       std::printf(
@@ -82,6 +83,8 @@ template <nntile::Runtime R> class Trainer {
     train_begin_ = seconds_now();
     while (step_ < steps_ && !stops()) {
       if (!train_step()) return false;
+      if (step_ == first_step_ + 1 && step_ < steps_)  // that one made much for the others
+        std::tie(timed_step_, train_begin_) = std::pair(step_, seconds_now());
       calibrate();
       show_progress(false);
       if (settings_.eval_every > 0 && step_ % settings_.eval_every == 0 && step_ < steps_ &&
@@ -293,7 +296,7 @@ template <nntile::Runtime R> class Trainer {
   void calibrate() {
     if (settings_.minutes <= 0 || step_ != calibration_steps) return;
     double const per_step =
-        world_.first_of((seconds_now() - train_begin_) / static_cast<double>(step_ - first_step_));
+        world_.first_of((seconds_now() - train_begin_) / static_cast<double>(step_ - timed_step_));
     steps_ = std::max<std::int64_t>(
         2 * calibration_steps, static_cast<std::int64_t>(0.97 * settings_.minutes * 60 / per_step));
   }
@@ -434,9 +437,9 @@ template <nntile::Runtime R> class Trainer {
     double const now = seconds_now();
     bool const terminal = isatty(STDOUT_FILENO) != 0;
     if (!last && now - last_line_ < (terminal ? 0.5 : 10.0)) return;
-    if (step_ == first_step_) return;
+    if (step_ == timed_step_) return;
     last_line_ = now;
-    double const per_step = (now - train_begin_) / static_cast<double>(step_ - first_step_);
+    double const per_step = (now - train_begin_) / static_cast<double>(step_ - timed_step_);
     std::size_t const window = std::min<std::size_t>(history_.train.size(), 20);
     double loss = 0;
     for (std::size_t i = history_.train.size() - window; i < history_.train.size(); ++i)
@@ -483,7 +486,7 @@ template <nntile::Runtime R> class Trainer {
   std::vector<std::int64_t> tokens_;
   std::vector<std::int64_t> labels_;
   std::int64_t step_ = 0;
-  std::int64_t first_step_ = 0;
+  std::int64_t first_step_ = 0, timed_step_ = 0;
   std::uint64_t sample_ = 0;
   nntile::Profile profile_;
   double core_peak_ = 0;
