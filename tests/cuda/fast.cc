@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Products of fast numerics over a library in cuBLASLt's place, which computes each from what it
 // was told; kernels of devices are the emulator's.
+#include <array>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -331,5 +332,48 @@ TEST_CASE("the library in place of cuBLASLt refuses what the library would", "[c
   CHECK(all_errors() ==
         "an attribute of a layout: 8 bytes; an attribute of a layout: used after its "
         "end; a layout: used after its end; ");
+  cublaslt::reset();
+  std::array<float, 5> memory{};
+  float const factor = 1;
+  for (std::size_t const c_from : {0, 1}) {
+    kernels::cuda::KeptProducts const kept;
+    kernels::cuda::ProductShape const shape{.element = CUDA_R_32F,
+                                            .result = CUDA_R_32F,
+                                            .scale = CUDA_R_32F,
+                                            .compute = CUBLAS_COMPUTE_32F,
+                                            .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
+                                            .m = 2,
+                                            .n = 1,
+                                            .k = 1,
+                                            .batch = 1,
+                                            .lda = 2,
+                                            .ldb = 1,
+                                            .ldc = 2,
+                                            .a_stride = 0,
+                                            .b_stride = 0,
+                                            .c_stride = 0,
+                                            .trans_a = false,
+                                            .trans_b = false,
+                                            .align_a = 4,
+                                            .align_b = 4,
+                                            .align_c = 4,
+                                            .align_d = 4,
+                                            .align_bias = 16,
+                                            .workspace = 0};
+    kernels::cuda::ProductOperands const x{.alpha = &factor,
+                                           .a = &memory[0],
+                                           .b = &memory[0],
+                                           .beta = &factor,
+                                           .c = &memory[2 + c_from],
+                                           .d = &memory[2],
+                                           .bias = nullptr,
+                                           .workspace = nullptr};
+    auto const multiply = [&] { kernels::cuda::KeptProducts::here().multiply(shape, x, nullptr); };
+    if (c_from == 0)
+      multiply();
+    else
+      CHECK_THROWS_AS(multiply(), kernels::cuda::Refused);
+    CHECK(all_errors() == (c_from == 0 ? "" : "a product: C overlaps D; "));
+  }
   cublaslt::reset();
 }

@@ -57,13 +57,15 @@ template <DType dtype> struct Problem {
   std::vector<S> a, b, bias, c;
   std::vector<T> carry;
 
+  /// Columns begin at multiples of `unit` elements, where the gap does.
   Problem(Index m, Index n, Index k, Index batch, bool trans_a, bool trans_b, Index gap,
-          unsigned seed) {
+          unsigned seed, Index unit = 1) {
+    auto const padded = [&](Index extent) { return (extent + unit - 1) / unit * unit; };
     args.m = m, args.n = n, args.k = k, args.batch = batch;
     args.trans_a = trans_a, args.trans_b = trans_b, args.alpha = 1;
-    args.lda = (trans_a ? k : m) + gap;
-    args.ldb = (trans_b ? n : k) + 2 * gap;
-    args.ldc = m + 3 * gap;
+    args.lda = padded(trans_a ? k : m) + gap;
+    args.ldb = padded(trans_b ? n : k) + 2 * gap;
+    args.ldc = padded(m) + 3 * gap;
     args.a_offset = gap, args.b_offset = 2 * gap, args.c_offset = gap, args.bias_offset = gap;
     args.a_stride = args.lda * (trans_a ? m : k) + gap;
     args.b_stride = args.ldb * (trans_b ? k : n);
