@@ -140,6 +140,9 @@ std::uintptr_t alignment_of(void const* pointer) {
   return address & (~address + 1);
 }
 
+std::int64_t inner_of(Product const& product, Layout const& a) {
+  return product.trans_a == CUBLAS_OP_T ? a.rows : a.columns;
+}
 bool has_bias(Product const& product) { return (product.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
 bool has_gelu(Product const& product) { return (product.epilogue & CUBLASLT_EPILOGUE_GELU) != 0; }
 
@@ -171,9 +174,19 @@ std::string misfit(Product const& product, Layout const& a, Layout const& b, Lay
   return {};
 }
 
+/// Whether C is neither D nor apart from it: it would be read after parts of D are written.
+bool overlaps(Call const& x) {
+  std::size_t const bytes =
+      bytes_of(x.d.type) * static_cast<std::size_t>((x.d.batch - 1) * x.d.stride +
+                                                    (x.d.columns - 1) * x.d.ld + x.d.rows);
+  auto const c = reinterpret_cast<std::uintptr_t>(x.at_c),
+             d = reinterpret_cast<std::uintptr_t>(x.at_d);
+  return c != d && c < d + bytes && d < c + bytes;
+}
+
 void interpret(Call const& x) {
   bool const ta = x.product.trans_a == CUBLAS_OP_T, tb = x.product.trans_b == CUBLAS_OP_T;
-  std::int64_t const inner = ta ? x.a.rows : x.a.columns;
+  std::int64_t const inner = inner_of(x.product, x.a);
   for (std::int32_t batch = 0; batch < x.d.batch; ++batch)
     for (std::int64_t j = 0; j < x.d.columns; ++j)
       for (std::int64_t i = 0; i < x.d.rows; ++i) {
@@ -343,7 +356,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
       !why.empty())
     return wrong(call, ": ", why);
   Library const& library = state().library;
-  if (!library.multiplies || (of->epilogue != CUBLASLT_EPILOGUE_DEFAULT && !library.fuses))
+  bool const fits = choice.d.rows >= library.least_rows &&
+                    inner_of(choice.product, choice.a) >= library.least_terms;
+  if (!library.multiplies || !fits || (of->epilogue != CUBLASLT_EPILOGUE_DEFAULT && !library.fuses))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   *results = {};
   results->algo.data[0] = state().choices.size() + 1;
@@ -400,12 +415,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
       return wrong(call, ": operand ", i, " is not aligned as was said");
     if (address % bytes_of(layouts[i]->type) != 0) return wrong(call, ": operand ", i, " is odd");
   }
+  if (overlaps(x)) return wrong(call, ": C overlaps D");
   if (alignment_of(x.product.bias) < alignment_of(choice.product.bias))
     return wrong(call, ": the bias is less aligned than the one that was chosen with");
   if (workspace_bytes < choice.workspace || (workspace == nullptr && workspace_bytes != 0) ||
       reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0)
     return wrong(call, ": the workspace");
   state().calls.push_back(x);
+  if (!state().library.computes) return CUBLAS_STATUS_SUCCESS;
   if (workspace != nullptr) std::memset(workspace, 0xff, choice.workspace);
   interpret(x);
   return CUBLAS_STATUS_SUCCESS;

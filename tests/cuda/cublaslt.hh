@@ -45,8 +45,10 @@ struct Call {
 /// What the library says of itself, and what it does not do.
 struct Library {
   int version[3] = {CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR, CUBLAS_VER_PATCH};
-  bool fuses = true;       // has algorithms with epilogues
-  bool multiplies = true;  // has any
+  bool fuses = true;                             // has algorithms with epilogues
+  bool multiplies = true;                        // has any
+  std::int64_t least_rows = 1, least_terms = 1;  // of what it has algorithms for
+  bool computes = true;                          // else operands are addresses alone
   cublasStatus_t create = CUBLAS_STATUS_SUCCESS, multiply = CUBLAS_STATUS_SUCCESS;
 };
 

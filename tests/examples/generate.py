@@ -150,11 +150,13 @@ def main():
          f'info says which tasks are hinted to devices of StarPU\n{hinted}')
 
     plan = runs.folder / 'plan.txt'
-    words = ['--preset', '124m', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--dtype', 'bf16']
-    runs.call('info', *words, '--place', 'emulated', '--numerics', 'fast', '--plan', plan)
-    padded = [line.split()[1] for line in plan.read_text().splitlines() if 'columns at multiples of 8' in line]
-    need(padded == ['gemm', 'gemm.grad'], f'columns of 50,257 logits are padded for fast products of a device: {padded}')
-    runs.call('info', *words, '--place', 'emulated', '--plan', plan)
+    words = ['--preset', '124m', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--place', 'emulated']
+    for dtype, elements in ('fp32', 4), ('fp32_fast_tf32', 4), ('bf16', 8):
+        runs.call('info', *words, '--dtype', dtype, '--numerics', 'fast', '--plan', plan)
+        padded = [line.split()[1] for line in plan.read_text().splitlines() if line.endswith(f'columns at multiples of {elements}')]
+        need(padded == ['gemm', 'gemm.grad'],
+             f'columns of 50,257 logits are padded for fast products of a device, in {dtype}: {padded}')
+    runs.call('info', *words, '--dtype', 'bf16', '--plan', plan)
     need('columns at' not in plan.read_text(), 'and for no other')
 
     check_rules(runs)
