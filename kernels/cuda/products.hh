@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 
 #include "kernels/cuda/cublaslt.hh"
 #include "nntile/core/shape.hh"
@@ -68,20 +69,23 @@ struct ProductPart {
 };
 
 /// The library's products in place of one, in their order: that itself, or parts whose extents
-/// along memory are whole units of 16 bytes, and parts of the few rows or terms that are left.
+/// along memory are whole units of 16 bytes, and parts of the few rows, columns or terms that are
+/// left.
 ///
 /// An extent along memory that is odd makes the library move that operand a few bytes at once,
 /// however well its columns are aligned. On an H200, of GPT-2's logits, 50,257 rows in columns of
-/// 50,264, the product ran at a sixth, and the sum over them at a fifth of the others' rate. An odd
-/// n costs nothing like it, even where it lies along memory: it is never cut.
+/// 50,264, the product ran at an eighth, the sum over them at a seventh, and that over tokens at
+/// three fifths of the rate in parts.
 ///
-/// Rows of a part are the sums that they were. Of terms, those left come first, with beta and no
-/// epilogue; the others are added to that. So D's type rounds once more, the sum of less than one
-/// term in 512: half a unit of that sum, which is less than fast numerics allow for sums of so many
-/// terms. With beta C it would not be, and fp16 has not the range for sums in parts: there a narrow
-/// D has all terms at once.
+/// Rows and columns of a part are the sums that they were. Of terms, those left come first, with
+/// beta and no epilogue; the others are added to that. So D's type rounds once more, the sum of
+/// less than one term in 512: half a unit of that sum, which is less than fast numerics allow for
+/// sums of so many terms. With beta C it would not be, and fp16 has not the range for sums in
+/// parts: there a narrow D has all terms at once.
 class ProductParts {
  public:
+  static constexpr std::size_t most_parts = 8;
+
   /// A product of fewer flops than `least` is whole.
   ProductParts(ProductShape const& shape, ProductOperands const& operands, double least) {
     ProductPart const whole{shape, operands};
@@ -90,21 +94,21 @@ class ProductParts {
     auto const left = [&](Index extent) {
       return cuts && extent >= least_units * unit ? extent % unit : 0;
     };
-    Index const rows = left(shape.m);
+    Index const rows = left(shape.m), columns = shape.trans_b ? left(shape.n) : 0;
     Index const terms = adds_terms(whole) ? left(shape.k) : 0;
     if (terms == 0) {
-      add(whole, rows);
+      add(whole, rows, columns);
       return;
     }
     ProductPart first = terms_of(whole, shape.k - terms, terms);
     first.shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     first.operands.bias = nullptr;
     first.shape.align_bias = alignment_of(nullptr);
-    add(first, rows);
+    add(first, rows, columns);
     ProductPart others = terms_of(whole, 0, shape.k - terms);
     others.operands.c = others.operands.d;
     others.operands.beta = &one;
-    add(others, rows);
+    add(others, rows, columns);
   }
 
   std::span<ProductPart const> all() const { return {parts_.data(), count_}; }
@@ -161,15 +165,28 @@ class ProductParts {
     shape.m = count;
     return part;
   }
-  /// The part, without its last `left` rows, and then these. Addresses stay as aligned as they
+  static ProductPart columns_of(ProductPart part, Index first, Index count) {
+    ProductShape& shape = part.shape;
+    ProductOperands& x = part.operands;
+    x.b = at(x.b, shape.trans_b ? first : first * shape.ldb, shape.element);
+    x.c = at(x.c, first * shape.ldc, shape.result);
+    x.d = const_cast<void*>(at(x.d, first * shape.ldc, shape.result));
+    shape.n = count;
+    return part;
+  }
+  /// The part, without its last rows and columns, and then these. Addresses stay as aligned as they
   /// were.
-  void add(ProductPart const& part, Index left) {
-    Index const others = part.shape.m - left;
-    parts_[count_++] = rows_of(part, 0, others);
-    if (left > 0) parts_[count_++] = rows_of(part, others, left);
+  void add(ProductPart const& part, Index rows_left, Index columns_left) {
+    Index const rows = part.shape.m - rows_left, columns = part.shape.n - columns_left;
+    for (auto const& [first, count] : {std::pair(Index{0}, columns), {columns, columns_left}}) {
+      if (count == 0) continue;
+      ProductPart const of = columns_of(part, first, count);
+      parts_[count_++] = rows_of(of, 0, rows);
+      if (rows_left > 0) parts_[count_++] = rows_of(of, rows, rows_left);
+    }
   }
 
-  std::array<ProductPart, 4> parts_;
+  std::array<ProductPart, most_parts> parts_;
   std::size_t count_ = 0;
 };
 
@@ -276,7 +293,7 @@ class Products {
  private:
   /// All of them, or none.
   bool queue(std::span<ProductPart const> parts, cudaStream_t stream) {
-    std::array<Product*, 4> found{};
+    std::array<Product*, ProductParts::most_parts> found{};
     for (std::size_t i = 0; i < parts.size(); ++i) {
       found[i] = find(parts[i]);
       if (found[i] == nullptr) return false;

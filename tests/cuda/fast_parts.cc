@@ -183,6 +183,19 @@ TEMPLATE_LIST_TEST_CASE("what is odd along memory is left to parts of its own", 
             check_parts(problem(3, most + left + (chained ? 2 * one : 0)), pieces, "terms", 0,
                         left);
           }
+  // Columns, alone and beside rows, which lie along memory in B.
+  for (Index const rows : {Index{3}, dtype == DType::fp32 ? most + 1 : Index{5}}) {
+    Problem<dtype> problem(rows, most + 1, 3, 1, false, true, one, 1, one);
+    problem.args.beta = 0.5;
+    problem.biased = true;
+    Problem<dtype> const before = problem;
+    std::size_t const from = cublaslt::calls().size();
+    REQUIRE(problem.run(fast_gemm(dtype)).ok());
+    CHECK(problem.deviation(before) == "");
+    REQUIRE(all_errors() == "");
+    std::size_t const parts = dtype == DType::fp64 ? 1 : rows <= 5 ? 2 : 4;
+    CHECK(asked_since(from).size() == parts);
+  }
   if (dtype == DType::fp16) return;  // its narrow results have their terms at once
   Problem<dtype> both(most + 1, 1, most + one - 1, 1, true, false, 0, 1, one);
   both.biased = true;
@@ -216,7 +229,15 @@ TEST_CASE("products of GPT-2's logits are in parts, and no others", "[cuda][part
       CHECK(offset_of(of(back).at_d) == 0);
       CHECK(of(back).at_c == of(back).at_d);
     }
-    CHECK(asked_of<dtype>(args_of<dtype>(e, v, n, false, true)) == std::vector<Asked>{{e, v, n}});
+    CHECK(asked_of<dtype>(args_of<dtype>(e, v, n, false, true)) ==
+          std::vector<Asked>{{e, v - 1, n}, {e, 1, n}});
+    for (std::size_t const back : {1, 2}) {
+      CHECK(offset_of(of(back).at_a) == 0);
+      CHECK(offset_of(of(back).at_b) == (2 - back) * (v - 1) * bytes);
+      CHECK(offset_of(of(back).at_d) == (2 - back) * (v - 1) * e * bytes);
+      CHECK(of(back).at_c == of(back).at_d);
+    }
+    CHECK(asked_of<dtype>(args_of<dtype>(e, v, n, true, false)).size() == 1);
     CHECK(asked_of<dtype>(args_of<dtype>(3072, n, e, true, false)).size() == 1);
     ops::Gemm::Args dense = args_of<dtype>(v, n, e, true, false);
     dense.ldc = v;
@@ -246,7 +267,9 @@ TEST_CASE("what is short, small, or nowhere aligned stays whole", "[cuda][parts]
   KeptProducts::here().least_in_parts = 0;
   CHECK(asked_of<dtype>(args_of<dtype>(most - 1, 8, 8, true, false)).size() == 1);
   CHECK(asked_of<dtype>(args_of<dtype>(8, 8, most - 1, true, false)).size() == 1);
-  CHECK(asked_of<dtype>(args_of<dtype>(most, most + 1, most, true, true)).size() == 1);
+  CHECK(asked_of<dtype>(args_of<dtype>(8, most - 1, 8, true, true)).size() == 1);
+  CHECK(asked_of<dtype>(args_of<dtype>(most, most + 1, most, true, false)).size() == 1);
+  CHECK(asked_of<dtype>(args_of<dtype>(most, most + 1, most, true, true)).size() == 2);
   using Args = ops::Gemm::Args;
   for (bool const of_rows : {false, true}) {
     Args const whole = of_rows ? args_of<dtype>(most + 1, 5, 16, true, false)
@@ -350,7 +373,8 @@ TEST_CASE("a training step with padded logits has their products in parts", "[cu
                                                 {3, seq, width},
                                                 {width, seq, 3},
                                                 {width, seq, whole, 1},
-                                                {width, vocab, seq}})
+                                                {width, whole, seq},
+                                                {width, 3, seq}})
       CHECK(std::count(all.begin(), all.end(), part) == 2);
     CHECK(all_errors() == "");
     if (dtype == DType::bf16) CHECK(TinyGptRun(runtime, fast, options, submitted).train(2) == loss);
