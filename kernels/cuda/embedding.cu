@@ -47,20 +47,84 @@ template <class T, class Position> struct Embedding {
 
 /// The sums begin as beta dtable, then tokens add their rows: a block takes the tokens of a row of
 /// the table where the first of them is, in ascending order. It looks for the others by comparing:
-/// n^2 / 2 comparisons per warp of a block, of an index that stays in the cache.
+/// n^2 comparisons by threads, of an index that stays in the cache.
 template <class T, class Position> struct EmbeddingBackward {
   using V = compute_t<T>;
   using Operand = ops::EmbeddingBackward::Operand;
   using Call = DeviceCall<ops::EmbeddingBackward>;
+  /// Of a block that compares.
+  static constexpr int token_threads = 256;
+  static constexpr int token_warps = token_threads / warp_size;
+  /// Indices that a block looks for at once, and tokens that a thread reads before it compares.
+  static constexpr int group = 8, met_ahead = 4;
 
-  /// Whether a token before `end` has the index `wanted`; all of a warp call it.
-  static NNTILE_DEVICE bool is_met(Thread& thread, Position const* index, Index end,
-                                   Position wanted) {
-    int const lane = thread.rank() % warp_size;
-    for (Index from = 0; from < end; from += warp_size)
-      if (thread.ballot(from + lane < end && index[from + lane] == wanted) != 0) return true;
-    return false;
-  }
+  /// Votes of a block, each with one barrier: two places of shared memory take turns.
+  class Votes {
+   public:
+    static constexpr std::size_t shared_bytes = 2 * token_warps * sizeof(std::uint32_t);
+    NNTILE_DEVICE explicit Votes(Thread& thread) : thread_(thread) {}
+
+    /// Whether any thread votes so; all of the block call it, and `either`.
+    NNTILE_DEVICE bool any(bool vote) { return of_warps(thread_.ballot(vote)) != 0; }
+    /// The bits that any thread has.
+    NNTILE_DEVICE std::uint32_t either(std::uint32_t bits) {
+      NNTILE_UNROLL()
+      for (int half = warp_size / 2; half > 0; half /= 2) bits |= thread_.exchange(bits, half);
+      return of_warps(bits);
+    }
+
+   private:
+    NNTILE_DEVICE std::uint32_t of_warps(std::uint32_t own) {
+      auto const words = thread_.template shared<std::uint32_t>(turn_, token_warps);
+      turn_ ^= token_warps * sizeof(std::uint32_t);
+      if (thread_.rank() % warp_size == 0) words[thread_.rank() / warp_size] = own;
+      thread_.sync();
+      std::uint32_t all = 0;
+      NNTILE_UNROLL()
+      for (int warp = 0; warp < token_warps; ++warp) all |= words[warp];
+      return all;
+    }
+
+    Thread& thread_;
+    std::size_t turn_ = 0;
+  };
+
+  /// Indices that a block looks for: bit k of `open` says that number k is one, before token
+  /// end[k].
+  struct Group {
+    std::uint32_t open = 0;
+    Position wanted[group];
+    Index end[group];
+    Index last = 0;  // the largest end
+
+    NNTILE_DEVICE void set(int k, bool there, Index wanted_, Index end_) {
+      wanted[k] = static_cast<Position>(wanted_);
+      end[k] = end_;
+      if (!there) return;
+      open |= 1u << k;
+      if (end_ > last) last = end_;
+    }
+    /// Takes out of `open` those that are met; all of a block call it.
+    NNTILE_DEVICE void drop_met(Thread& thread, Votes& votes, Position const* index) {
+      for (Index begin = 0; open != 0 && begin < last; begin += met_ahead * token_threads) {
+        Index const from = begin + thread.rank(), left = last - from;
+        Position values[met_ahead];
+        NNTILE_UNROLL()
+        for (int each = 0; each < met_ahead; ++each)
+          if (each * token_threads < left) values[each] = index[from + each * token_threads];
+        std::uint32_t met = 0;
+        NNTILE_UNROLL()
+        for (int each = 0; each < met_ahead; ++each) {
+          Index const at = from + each * token_threads;
+          if (each * token_threads >= left) continue;
+          NNTILE_UNROLL()
+          for (int k = 0; k < group; ++k)
+            if (at < end[k] && values[each] == wanted[k]) met |= 1u << k;
+        }
+        open &= ~votes.either(met);
+      }
+    }
+  };
 
   /// sums = beta dtable, or what the last task makes of them.
   template <class S, bool ends> struct Table {
@@ -95,7 +159,7 @@ template <class T, class Position> struct EmbeddingBackward {
 
   /// Rows without a token times beta, where others are rounded once, with their tokens.
   template <class S> struct OtherRows {
-    static constexpr int threads = row_threads;
+    static constexpr int threads = token_threads;
     Call call;
     S* table;
 
@@ -103,20 +167,35 @@ template <class T, class Position> struct EmbeddingBackward {
       auto const& args = call.args();
       Position const* const index =
           call.buffers().template at<Position const>(Operand::index) + args.index_offset;
-      for (Index v = thread.block(); v < args.v; v += thread.blocks()) {
-        if (is_met(thread, index, args.n, static_cast<Position>(args.v_begin + v))) continue;
-        S* const row = table + v * args.ld_table;
-        for (Index e = thread.rank(); e < args.e; e += threads)
-          put(row + e, scaled_at(args.beta, row + e));
+      Votes votes(thread);
+      for (Index v = thread.block(); v < args.v; v += group * thread.blocks()) {
+        Group rows;
+        NNTILE_UNROLL()
+        for (int k = 0; k < group; ++k) {
+          Index const each = v + k * thread.blocks();
+          rows.set(k, each < args.v, args.v_begin + each, args.n);
+        }
+        rows.drop_met(thread, votes, index);
+        for (; rows.open != 0; rows.open &= rows.open - 1) {
+          S* const row = table + (v + first_lane(rows.open) * thread.blocks()) * args.ld_table;
+          for (Index e = thread.rank(); e < args.e; e += threads)
+            put(row + e, scaled_at(args.beta, row + e));
+        }
       }
     }
   };
 
   /// `begin`: by what a row is multiplied before its tokens are added. `pair`: these are of a pair
-  /// of canonical groups, and the row is finished.
+  /// of canonical groups, and the row is finished. A block takes as many elements of a row as it
+  /// has threads.
   template <class S, bool pair> struct Tokens {
-    static constexpr int threads = row_threads;
-    static constexpr int own = 8;  // sums of a thread
+    static constexpr int threads = token_threads, least_blocks = sizeof(T) == 8 ? 2 : 3;
+    /// Tokens that a thread compares at once, and rows of which it reads before it adds the first.
+    static constexpr int compared = 16, ahead = pair || sizeof(T) == 8 ? 16 : 24;
+    static constexpr int run = compared * threads;  // that the block compares
+    static constexpr std::size_t words_at = Votes::shared_bytes;
+    static constexpr std::size_t list_at = words_at + run / 8;
+    static constexpr std::size_t shared_bytes = list_at + (run + ahead) * sizeof(std::uint32_t);
     Call call;
     S* sums;
     double begin;
@@ -125,59 +204,120 @@ template <class T, class Position> struct EmbeddingBackward {
       auto const& args = call.args();
       Position const* const index =
           call.buffers().template at<Position const>(Operand::index) + args.index_offset;  // [n]
-      for (Index i = thread.block(); i < args.n; i += thread.blocks()) {
-        Index const v = index[i] - args.v_begin;
-        if (v < 0 || v >= args.v || is_met(thread, index, i, index[i])) continue;
-        for (Index e = thread.rank(); e - thread.rank() < args.e; e += threads * own)
-          add_rows(thread, index, i, e, sums + v * args.ld_table);
+      Votes votes(thread);
+      Index const all = (args.e + threads - 1) / threads, items = args.n * all;
+      for (Index at = thread.block(); at < items; at += group * thread.blocks()) {
+        Group firsts;
+        NNTILE_UNROLL()
+        for (int k = 0; k < group; ++k) {
+          Index const item = at + k * thread.blocks();
+          Index const i = item < items ? Pair(item, all, args.n).j : 0, v = index[i] - args.v_begin;
+          firsts.set(k, item < items && v >= 0 && v < args.v, index[i], i);
+        }
+        firsts.drop_met(thread, votes, index);
+        for (; firsts.open != 0; firsts.open &= firsts.open - 1) {
+          Pair const p(at + first_lane(firsts.open) * thread.blocks(), all, args.n);
+          add_rows(thread, votes, index, p.j, p.i * threads + thread.rank(),
+                   sums + (index[p.j] - args.v_begin) * args.ld_table);
+        }
       }
     }
 
-    /// Elements e, e + threads, ... of a row whose first token is i.
-    NNTILE_DEVICE void add_rows(Thread& thread, Position const* index, Index i, Index e,
-                                S* row) const {
+    /// use(from, count, list) for each run of tokens, beginning with i and `from`, where some have
+    /// the index of i: `list` says which, upwards, from `from` on, and ends with `ahead` zeros.
+    template <class Use>
+    static NNTILE_DEVICE void for_each_list(Thread& thread, Votes& votes, Position const* index,
+                                            Index i, Index n, Use use) {
+      auto const words = thread.template shared<std::uint32_t>(words_at, run / warp_size);
+      auto const list = thread.template shared<std::uint32_t>(list_at, run + ahead);
+      int const warp = thread.rank() / warp_size, lane = thread.rank() % warp_size;
+      Position const wanted = index[i];
+      for (Index from = i; from < n; from += run) {
+        std::uint32_t same = 0;  // a bit for each
+        Index const left = n - from - thread.rank();
+        Position const* const own = index + from + thread.rank();
+        NNTILE_UNROLL()
+        for (int each = 0; each < compared; ++each) {
+          if (each * threads < left && own[each * threads] == wanted) same |= 1u << each;
+        }
+        if (!votes.any(same != 0)) continue;
+        for (int each = 0; each < compared; ++each) {
+          std::uint32_t const word = thread.ballot((same >> each & 1) != 0);
+          if (lane == 0) words[each * token_warps + warp] = word;
+        }
+        thread.sync();
+        int count = 0;
+        for (int each = 0; each < compared; ++each) NNTILE_UNROLL()
+        for (int of = 0; of < token_warps; ++of) {
+          std::uint32_t const word = words[each * token_warps + of];
+          if ((same >> each & 1) != 0 && of == warp)
+            list[count + __builtin_popcount(word & ((1u << lane) - 1))] =
+                static_cast<std::uint32_t>(each * threads + thread.rank());
+          count += __builtin_popcount(word);
+        }
+        if (thread.rank() < ahead) list[count + thread.rank()] = 0;
+        thread.sync();
+        use(from, count, list);
+      }
+    }
+
+    /// Element e of a row whose first token is i.
+    NNTILE_DEVICE void add_rows(Thread& thread, Votes& votes, Position const* index, Index i,
+                                Index e, S* row) const {
       auto const& args = call.args();
-      T const* const dy = call.buffers().template at<T const>(Operand::dy) + args.dy_offset;
-      int const lane = thread.rank() % warp_size;
-      Vec<V> held[own], left_held[pair ? own : 1];
-      for (int k = 0; k < own; ++k) {
-        held[k] = Vec<V>(0);
-        if constexpr (pair) left_held[k] = Vec<V>(0);
-        if (Index const at = e + k * threads; at < args.e && begin != 0)
-          held[k] = begin == 1 ? get(static_cast<S const*>(row) + at)
-                               : Vec<V>(begin) * get(static_cast<S const*>(row) + at);
-      }
-      for (Index from = i; from < args.n; from += warp_size) {
-        std::uint32_t left = thread.ballot(from + lane < args.n && index[from + lane] == index[i]);
-        for (; left != 0; left &= left - 1) {
-          Index const number = from + first_lane(left);
-          T const* const token = dy + number * args.lddy;
-          for (int k = 0; k < own; ++k)
-            if (Index const at = e + k * threads; at < args.e)
-              (pair && number < args.left_terms ? left_held[pair ? k : 0] : held[k]) +=
-                  get(token + at);
+      T const* const dy = call.buffers().template at<T const>(Operand::dy) + args.dy_offset + e;
+      bool const own = e < args.e;
+      Vec<V> held(0), left_held(0);
+      if (own && begin != 0)
+        held = begin == 1 ? get(static_cast<S const*>(row) + e)
+                          : Vec<V>(begin) * get(static_cast<S const*>(row) + e);
+      for_each_list(thread, votes, index, i, args.n, [&](Index from, int count, auto const& list) {
+        if (!own) return;
+        T const* const base = dy + from * args.lddy;
+        for (int first = 0; first < count; first += ahead) {
+          T values[ahead];
+          NNTILE_UNROLL()
+          for (int each = 0; each < ahead; each += 4) {
+            Quad<std::uint32_t> const numbers = thread.four(list, first + each);
+            NNTILE_UNROLL()
+            for (int k = 0; k < 4; ++k) values[each + k] = base[numbers.of[k] * args.lddy];
+          }
+          NNTILE_UNROLL()
+          for (int each = 0; each < ahead; ++each) {
+            if (first + each >= count) continue;
+            if (pair && from + list[first + each] < args.left_terms)
+              left_held += get(&values[each]);
+            else
+              held += get(&values[each]);
+          }
         }
-      }
-      for (int k = 0; k < own; ++k)
-        if (Index const at = e + k * threads; at < args.e) {
-          if constexpr (pair)
-            finish(args.beta, row + at, left_held[k] + held[k]);
-          else
-            put(row + at, held[k]);
-        }
+      });
+      if (!own) return;
+      if constexpr (pair)
+        finish(args.beta, row + e, left_held + held);
+      else
+        put(row + e, held);
     }
   };
 
+  template <class Kernel> static Status launch_tokens(void* stream, Kernel const& kernel) {
+    auto const& args = kernel.call.arguments.args;
+    return launch_over(args.n * ((args.e + token_threads - 1) / token_threads), group, stream,
+                       kernel, Kernel::shared_bytes);
+  }
+  template <class Kernel> static Status scale_others(void* stream, Kernel const& kernel) {
+    return launch_over(kernel.call.arguments.args.v, group, stream, kernel, Votes::shared_bytes);
+  }
   template <class S>
   static Status add_tokens(Call const& call, S* sums, double begin, void* stream) {
-    return launch_over(call.arguments.args.n, 1, stream, Tokens<S, false>{call, sums, begin});
+    return launch_tokens(stream, Tokens<S, false>{call, sums, begin});
   }
   template <class S> static Status add_pair(Call const& call, S* sums, void* stream) {
     auto const& args = call.arguments.args;
     Status status;
-    if (args.beta != 1) status = launch_over(args.v, 1, stream, OtherRows<S>{call, sums});
+    if (args.beta != 1) status = scale_others(stream, OtherRows<S>{call, sums});
     if (!status.ok()) return status;
-    return launch_over(args.n, 1, stream, Tokens<S, true>{call, sums, 0});
+    return launch_tokens(stream, Tokens<S, true>{call, sums, 0});
   }
 
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
@@ -207,7 +347,7 @@ template <class T, class Position> struct EmbeddingBackward {
       if (args.chain.first && args.beta != 1) status = begin(dtable);
       return status.ok() ? add_tokens(call, dtable, 1, stream) : status;
     }
-    Status const status = launch_over(args.v, 1, stream, OtherRows<T>{call, dtable});
+    Status const status = scale_others(stream, OtherRows<T>{call, dtable});
     return status.ok() ? add_tokens(call, dtable, args.beta, stream) : status;
   }
 };

@@ -2,6 +2,7 @@
 // Layer normalisation, a team of threads a token, and the gradients of its weights.
 #include "nntile/ops/layer_norm.hh"
 
+#include "kernels/cuda/columns.hh"
 #include "kernels/cuda/rows.hh"
 #include "nntile/ops/chain.hh"
 
@@ -131,13 +132,14 @@ template <class T> struct LayerNormBackward {
 
 template <class T> struct LayerNormWeightBackward {
   using V = compute_t<T>;
-  static constexpr int threads = column_threads;
+  using Part = Strip<T, 2, 2>;
+  static constexpr int threads = Part::threads, least_blocks = Part::least_blocks;
   DeviceCall<ops::LayerNormWeightBackward> call;
 
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
     LayerNormWeightBackward const kernel{DeviceCall<ops::LayerNormWeightBackward>(from)};
     auto const& args = kernel.call.arguments.args;
-    return launch_over(args.e * args.n, threads, stream, kernel);
+    return launch_over_strips<Part>(args.e, args.n, stream, kernel);
   }
   NNTILE_DEVICE void operator()(Thread& thread) const {
     using Operand = ops::LayerNormWeightBackward::Operand;
@@ -149,25 +151,35 @@ template <class T> struct LayerNormWeightBackward {
     };
     auto const dgamma = result(Operand::dgamma, Operand::carry_dgamma, args.beta_dgamma);
     auto const dbeta = result(Operand::dbeta, Operand::carry_dbeta, args.beta_dbeta);
-    for_each_pair<threads>(thread, args.e, args.n, [&](Index e, Index j) {
+    struct Sums {
+      Vec<V> by_gamma, by_beta;
+    };
+    for_each_strip<Part>(thread, args.e, args.n, [&](Index begin, Index j) {
       Index const token = j * (args.s + args.rest) + args.skipped;
       T const* const x = buffers.template at<T const>(Operand::x);
       T const* const dy = buffers.template at<T const>(Operand::dy);
       V const* const mean = buffers.template at<V const>(Operand::mean);
       V const* const rstd = buffers.template at<V const>(Operand::rstd);
-      Index const to_gamma = j * args.ld_dgamma + e, to_beta = j * args.ld_dbeta + e;
-      Vec<V> by_gamma = Vec<V>::raw(dgamma.start(to_gamma));
-      Vec<V> by_beta = Vec<V>::raw(dbeta.start(to_beta));
-      NNTILE_UNROLL(8)
-      for (Index s = 0; s < args.s; ++s) {
-        Vec<V> const slope = get(dy + (token + s) * args.lddy + e);
-        Vec<V> const centred =
-            get(x + (token + s) * args.ldx + e) - get(mean + j * args.ld_mean + args.skipped + s);
-        by_gamma = fma(slope, centred * get(rstd + j * args.ld_rstd + args.skipped + s), by_gamma);
-        by_beta += slope;
-      }
-      dgamma.put(to_gamma, by_gamma.v);
-      dbeta.put(to_beta, by_beta.v);
+      Index const to_gamma = j * args.ld_dgamma + begin, to_beta = j * args.ld_dbeta + begin;
+      fold_columns(
+          thread,
+          Part{{dy + token * args.lddy + begin, x + token * args.ldx + begin},
+               {args.lddy, args.ldx},
+               {mean + j * args.ld_mean + args.skipped, rstd + j * args.ld_rstd + args.skipped}},
+          args.s, args.e - begin,
+          [&](Index e) {
+            return Sums{Vec<V>::raw(dgamma.start(to_gamma + e)),
+                        Vec<V>::raw(dbeta.start(to_beta + e))};
+          },
+          [](auto& of, auto const& row) { of[1] = (of[1] - row[0]) * row[1]; },
+          [](Sums& sums, auto const& of) {
+            sums.by_gamma = fma(of[0], of[1], sums.by_gamma);
+            sums.by_beta += of[0];
+          },
+          [&](Index e, Sums const& sums) {
+            dgamma.put(to_gamma + e, sums.by_gamma.v);
+            dbeta.put(to_beta + e, sums.by_beta.v);
+          });
     });
   }
 };

@@ -2,6 +2,7 @@
 // Sums along an axis, and slices repeated along one.
 #include "nntile/ops/sum_slice.hh"
 
+#include "kernels/cuda/columns.hh"
 #include "kernels/cuda/rows.hh"
 #include "nntile/ops/chain.hh"
 
@@ -52,7 +53,7 @@ template <class T> struct SumSlice {
     }
   };
 
-  /// Along another axis, upwards.
+  /// Along another axis, upwards: a thread a sum, of few rows or in narrow slabs.
   struct Columns {
     static constexpr int threads = column_threads;
     DeviceCall<ops::SumSlice> call;
@@ -73,9 +74,36 @@ template <class T> struct SumSlice {
     }
   };
 
+  /// The same, by strips.
+  struct Strips {
+    using Part = Strip<T, 1>;
+    static constexpr int threads = Part::threads, least_blocks = Part::least_blocks;
+    DeviceCall<ops::SumSlice> call;
+
+    NNTILE_DEVICE void operator()(Thread& thread) const {
+      auto const& args = call.args();
+      auto const buffers = call.buffers();
+      auto const y = result_of<T>(args, buffers);
+      Source<T> const from(args, buffers);
+      for_each_strip<Part>(thread, args.m, args.n, [&](Index begin, Index j) {
+        Index const to = j * args.part + begin;
+        fold_columns(
+            thread, Part{{from.x + j * args.whole.j + begin}, {args.whole.k}, {}}, args.k,
+            args.m - begin, [&](Index i) { return Vec<V>::raw(y.start(to + i)); },
+            [](auto&, auto const&) {},
+            [&](Vec<V>& sum, auto const& x) { sum = fma(from.alpha, x[0], sum); },
+            [&](Index i, Vec<V> sum) { y.put(to + i, sum.v); });
+      });
+    }
+  };
+
   static Status enqueue(KernelCall const& call, void* stream) noexcept {
+    using Part = typename Strips::Part;
     auto const args = arguments<ops::SumSlice>(call);
     if (args.inner) return launch_over_rows<Inner>(args.n, args.k, stream, call);
+    if (args.k >= long_column && 4 * args.m >= Part::columns)
+      return launch_over_strips<Part>(args.m, args.n, stream,
+                                      Strips{DeviceCall<ops::SumSlice>(call)});
     return launch_over(args.m * args.n, Columns::threads, stream,
                        Columns{DeviceCall<ops::SumSlice>(call)});
   }

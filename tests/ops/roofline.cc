@@ -62,7 +62,7 @@ std::vector<Case> cases() {
   add(op_case<ops::CrossEntropyBackward>({}, {logits, token, token, token, token, logits}));
   add(op_case<ops::Embedding>({}, {token, {e, v}, x}));
   add(op_case<ops::EmbeddingBackward>({}, {token, x, {e, v}}), 1, 1,
-      "and 5e8 comparisons by warps");
+      "and 8e8 comparisons by threads");
   add(op_case<ops::AdamwStep>({}, {{e, v}, {e, v}, {e, v}, {e, v}, {}, {}}));
   add(op_case<ops::SumSquares>({}, {{e, v}, {v}}));
   add(op_case<ops::ScaleBy>({}, {{}, {e, v}}));

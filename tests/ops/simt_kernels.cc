@@ -134,6 +134,49 @@ TEST_CASE("long rows are a block's on the device, with the bits of the CPU's", "
   }
 }
 
+TEST_CASE("sums over rows on the device begin and end anywhere in a tile", "[ops][simt]") {
+  if (!comparable()) return;
+  for (Index const k : {63, 64, 255, 256, 257, 511, 512, 513, 1100})  // tiles of 256 and 512 rows
+    for (Index const m : {2, 31, 33})                                 // strips of 8, 16 and 32
+      check_bits(op_case<ops::SumSlice>({.axis = 1, .alpha = 3, .beta = 0.5}, {{m, k, 2}, {m, 2}}));
+  OpCase const cut = op_case<ops::SumSlice>({.axis = 1, .beta = 0.5}, {{70, 400, 3}, {70, 3}});
+  check_bits(cut, {{"k0", {130, 270}}, {"i0", {33, 37}}});
+  check_bits(with_groups(cut, 3), canonical_cuts(cut));
+  check_bits(op_case<ops::SumSlice>({.axis = 1}, {{9, 65, 4100}, {9, 4100}}));  // several a block
+  for (Index const tokens : {1, 127, 128, 129, 255, 256, 257, 300})
+    for (Index const e : {7, 33}) {
+      OpCase const slope = op_case<ops::LayerNormWeightBackward>(
+          {.beta_dgamma = 0.5}, {{e, tokens}, {e, tokens}, {tokens}, {tokens}, {e}, {e}});
+      check_bits(slope);
+      if (tokens == 300) {
+        check_bits(slope, {{"s0", {131, 169}}, {"e0", {3, e - 3}}});
+        check_bits(with_groups(slope, 3), canonical_cuts(slope));
+      }
+    }
+}
+
+TEST_CASE("tokens of a row of a table are found in each run of them on the device", "[ops][simt]") {
+  if (!comparable()) return;
+  for (Index const n : {255, 256, 257, 1024, 1025, 4097}) {
+    OpCase sums = op_case<ops::EmbeddingBackward>({.beta = 0.5}, {{n}, {5, n}, {5, 40}});
+    sums.prepare = [=](std::vector<Array>& x) {  // one of them in all, others in few runs
+      for (Index i = 0; i < n; ++i) x[0].set(i, i % 250 == 249 ? static_cast<double>(i / 250) : 30);
+      x[0].set(n - 1, 35);
+      x[0].set(n - 2, 35);
+      x[0].set(0, 36);
+      x[0].set(n / 2, 36);
+    };
+    check_bits(sums);
+    check_bits(sums, {{"v0", {31, 9}}, {"i0", {n / 3, n - n / 3}}});
+  }
+  for (Index const e : {255, 256, 257, 600}) {
+    OpCase sums = op_case<ops::EmbeddingBackward>({.beta = 1}, {{70}, {e, 70}, {e, 5}});
+    sums.prepare = [](std::vector<Array>& x) { set_classes(x[0], 4); };
+    check_bits(sums);
+    check_bits(with_groups(sums, 2));
+  }
+}
+
 TEST_CASE("products on the device have the bits of the CPU's at ragged shapes", "[ops][simt]") {
   if (!comparable()) return;
   for (int const multiprocessors : {1, 1000}) {  // large blocks, small ones

@@ -37,6 +37,7 @@ class Calls {
     products();
     rows();
     attention();
+    columns();
     others();
     for (auto& [unit, calls] : of_)
       for (Trial& call : calls) {
@@ -129,6 +130,39 @@ class Calls {
       add("argmax", largest);
       add("argmax", largest, {{"v0", {64, n - 64}}});
     }
+  }
+
+  void columns() {
+    // Strips beside whole ones, a tile's rows, and those beside them.
+    for (Index const k : {64, 256, 257, 512, 530})
+      for (Index const m : {7, 17})
+        add("sum_slice",
+            op_case<ops::SumSlice>({.axis = 1, .alpha = 3, .beta = 0.5}, {{m, k, 2}, {m, 2}}));
+    for (Index const tokens : {1, 127, 128, 129, 300})
+      add("layer_norm",
+          op_case<ops::LayerNormWeightBackward>(
+              {.beta_dgamma = 0.5}, {{17, tokens}, {17, tokens}, {tokens}, {tokens}, {17}, {17}}));
+    // Runs of tokens, and indices whose first token is in a later one.
+    OpCase late = op_case<ops::EmbeddingBackward>({.beta = 0.5}, {{5200}, {3, 5200}, {3, 17}});
+    late.prepare = [](std::vector<Array>& x) {
+      for (Index i = 0; i < 5200; ++i) x[0].set(i, i / 300 == 4 || i == 20 ? 1 : 0);
+      for (Index const i : {255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4116, 5000})
+        for (Index const again : {0, 20}) x[0].set(i + again, static_cast<double>(i % 15) + 2);
+    };
+    add("embedding", late);
+    OpCase wide = op_case<ops::EmbeddingBackward>({.beta = 0.5}, {{41}, {257, 41}, {257, 17}});
+    wide.prepare = [](std::vector<Array>& x) { set_classes(x[0], 3); };
+    add("embedding", wide);
+    add("embedding", wide, {}, 1, DType::bf16);  // rows without a token are scaled alone
+    OpCase twice = op_case<ops::EmbeddingBackward>({.beta = 0.5}, {{34}, {30, 34}, {30, 17}});
+    twice.prepare = [](std::vector<Array>& x) {
+      for (Index i = 0; i < 34; ++i) x[0].set(i, static_cast<double>(i / 2));
+    };
+    add("embedding", twice);
+    OpCase pair = op_case<ops::EmbeddingBackward>({.beta = 0.5}, {{8, 5}, {30, 8, 5}, {30, 17}});
+    pair.prepare = [](std::vector<Array>& x) { set_classes(x[0], 2); };
+    pair.groups = {{"i1", 2}};
+    add("embedding", pair);
   }
 
   void attention() {
