@@ -9,17 +9,25 @@
 namespace nntile::kernels::cuda {
 namespace {
 
+/// Whether n rows that begin here, `ld` apart, lie in fours from the element `skipped` on.
+template <class T> bool in_fours(T const* first, Index n, Index ld, Index skipped) {
+  Index const bytes = Index{sizeof(T)};
+  return begins_packs(first, n == 1 ? 0 : ld * bytes, alignof(Quad<T>)) &&
+         begins_packs(nullptr, skipped * bytes, alignof(Quad<T>));
+}
+
 template <class T> struct LayerNorm {
   using V = compute_t<T>;
+  using Operand = ops::LayerNorm::Operand;
 
   template <int size, bool held> struct Kernel {
     static constexpr int threads = row_threads;
     static constexpr int least_blocks = sizeof(V) == 4 ? 6 : 2;
     DeviceCall<ops::LayerNorm> call;
-    explicit Kernel(KernelCall const& from) : call(from) {}
+    bool fours;
+    Kernel(KernelCall const& from, bool in_fours) : call(from), fours(in_fours) {}
 
     NNTILE_DEVICE void operator()(Thread& thread) const {
-      using Operand = ops::LayerNorm::Operand;
       auto const& args = call.args();
       auto const buffers = call.buffers();
       T const* const gamma = buffers.template at<T>(Operand::gamma);  // [e]
@@ -32,19 +40,24 @@ template <class T> struct LayerNorm {
       Team<size> const team(thread);
       team.for_each_row(args.n, [&](Index i) {
         T const* const x = buffers.template at<T>(Operand::x) + i * args.ldx + args.skipped;
-        auto const read = [&](Index e) { return get(x + e); };
-        Row<size, held, decltype(read)> const row(team, args.e, read);
+        auto const row =
+            row_of<Vec<V>, held>(team, args.e, fours, [&]<int count>(Index e, Count<count>) {
+              auto const elements = get_run<count>(thread, x + e);
+              Run<count, Vec<V>> values;
+              NNTILE_UNROLL()
+              for (int k = 0; k < count; ++k) values.of[k] = get(elements.of + k);
+              return values;
+            });
         Vec<V> mean = Vec<V>::raw(all || args.phase == 0 ? V(0) : means[i]);
         if (all || args.phase == 0) {
-          V const sum =
-              row.template sum<V>(chain.start(means, i), [](Index, Vec<V> of) { return of; });
+          V const sum = row.template sum<V>(chain.start(means, i), [](Vec<V> of) { return of; });
           mean = chain.last ? Vec<V>::raw(sum) / count : Vec<V>::raw(sum);
           if (team.rank() == 0) means[i] = mean.v;
         }
         if (!all && args.phase == 0) return;
         Vec<V> rstd = Vec<V>::raw(all || args.phase == 1 ? V(0) : rstds[i]);
         if (all || args.phase == 1) {
-          V const sum = row.template sum<V>(chain.start(rstds, i), [&](Index, Vec<V> of) {
+          V const sum = row.template sum<V>(chain.start(rstds, i), [&](Vec<V> of) {
             auto const centred = of - mean;
             return centred * centred;
           });
@@ -55,32 +68,48 @@ template <class T> struct LayerNorm {
         }
         if (!all && args.phase == 1) return;
         T* const y = buffers.template at<T>(Operand::y) + i * args.ldy;
-        row.for_each(
-            [&](Index e, Vec<V> of) {
-              return fma((of - mean) * rstd, get(gamma + e), get(beta + e));
-            },
-            [&](Index e, Vec<V> value) { put(y + e, value); });
+        row.for_each([&]<int count>(Index e, Run<count, Vec<V>> const& of, Count<count>) {
+          auto const factors = get_run<count>(thread, gamma + e);
+          auto const terms = get_run<count>(thread, beta + e);
+          Run<count, Vec<V>> values;
+          NNTILE_UNROLL()
+          for (int k = 0; k < count; ++k)
+            values.of[k] = fma((of.of[k] - mean) * rstd, get(factors.of + k), get(terms.of + k));
+          put_run(thread, y + e, values);
+        });
       });
     }
   };
 
   static Status enqueue(KernelCall const& call, void* stream) noexcept {
     auto const args = arguments<ops::LayerNorm>(call);
-    return launch_over_held_rows<Kernel, sizeof(V)>(args.n, args.e, stream, call);
+    Buffers<ops::LayerNorm> const buffers(call);
+    auto const fours = [&](Operand operand, Index ld, Index skipped = 0) {
+      return in_fours(buffers.template at<T const>(operand), args.n, ld, skipped);
+    };
+    return launch_over_held_rows<Kernel, Vec<V>>(
+        args.n, args.e,
+        fours(Operand::x, args.ldx, args.skipped) && fours(Operand::y, args.ldy) &&
+            fours(Operand::gamma, 0) && fours(Operand::beta, 0),
+        stream, call);
   }
 };
 
 template <class T> struct LayerNormBackward {
   using V = compute_t<T>;
+  using Operand = ops::LayerNormBackward::Operand;
+  struct Element {
+    Vec<V> xhat, g;
+  };
 
   template <int size, bool held> struct Kernel {
     static constexpr int threads = row_threads;
     static constexpr int least_blocks = sizeof(V) == 4 ? 4 : 2;
     DeviceCall<ops::LayerNormBackward> call;
-    explicit Kernel(KernelCall const& from) : call(from) {}
+    bool fours;
+    Kernel(KernelCall const& from, bool in_fours) : call(from), fours(in_fours) {}
 
     NNTILE_DEVICE void operator()(Thread& thread) const {
-      using Operand = ops::LayerNormBackward::Operand;
       auto const& args = call.args();
       auto const buffers = call.buffers();
       T const* const gamma = buffers.template at<T>(Operand::gamma) + args.skipped;  // [e]
@@ -94,17 +123,22 @@ template <class T> struct LayerNormBackward {
         T const* const dy = buffers.template at<T>(Operand::dy) + i * args.lddy + args.skipped;
         Vec<V> const mean = get(buffers.template at<V const>(Operand::mean) + i);
         Vec<V> const rstd = get(buffers.template at<V const>(Operand::rstd) + i);
-        struct Element {
-          Vec<V> xhat, g;
-        };
-        auto const read = [&](Index e) {
-          return Element{(get(x + e) - mean) * rstd, get(dy + e) * get(gamma + e)};
-        };
-        Row<size, held, decltype(read)> const row(team, args.e, read);
+        auto const row =
+            row_of<Element, held>(team, args.e, fours, [&]<int count>(Index e, Count<count>) {
+              auto const of_x = get_run<count>(thread, x + e);
+              auto const of_dy = get_run<count>(thread, dy + e);
+              auto const factors = get_run<count>(thread, gamma + e);
+              Run<count, Element> values;
+              NNTILE_UNROLL()
+              for (int k = 0; k < count; ++k)
+                values.of[k] = {(get(of_x.of + k) - mean) * rstd,
+                                get(of_dy.of + k) * get(factors.of + k)};
+              return values;
+            });
         V c1 = chain.start(c1s, i), c2 = chain.start(c2s, i);
         if (args.phase != 1) {
-          c1 = row.template sum<V>(c1, [](Index, Element const& of) { return of.g; });
-          c2 = row.template sum<V>(c2, [](Index, Element const& of) { return of.g * of.xhat; });
+          c1 = row.template sum<V>(c1, [](Element const& of) { return of.g; });
+          c2 = row.template sum<V>(c2, [](Element const& of) { return of.g * of.xhat; });
         }
         if (args.phase == 0) {
           if (team.rank() != 0) return;
@@ -114,19 +148,34 @@ template <class T> struct LayerNormBackward {
         }
         Vec<V> const mean1 = Vec<V>::raw(c1) / count, mean2 = Vec<V>::raw(c2) / count;
         T* const dx = buffers.template at<T>(Operand::dx) + i * args.lddx;
-        row.for_each(
-            [&](Index e, Element const& of) {
-              return updated_at(static_cast<T const*>(dx) + e, args.beta,
-                                rstd * (of.g - fma(of.xhat, mean2, mean1)));
-            },
-            [&](Index e, Vec<V> value) { put(dx + e, value); });
+        row.for_each([&]<int count>(Index e, Run<count, Element> const& of, Count<count>) {
+          Run<count, Vec<V>> values;
+          NNTILE_UNROLL()
+          for (int k = 0; k < count; ++k)
+            values.of[k] = rstd * (of.of[k].g - fma(of.of[k].xhat, mean2, mean1));
+          if (args.beta != 0) {
+            auto const before = get_run<count>(thread, static_cast<T const*>(dx) + e);
+            NNTILE_UNROLL()
+            for (int k = 0; k < count; ++k)
+              values.of[k] = updated_at(before.of + k, args.beta, values.of[k]);
+          }
+          put_run(thread, dx + e, values);
+        });
       });
     }
   };
 
   static Status enqueue(KernelCall const& call, void* stream) noexcept {
     auto const args = arguments<ops::LayerNormBackward>(call);
-    return launch_over_held_rows<Kernel, 2 * sizeof(V)>(args.n, args.e, stream, call);
+    Buffers<ops::LayerNormBackward> const buffers(call);
+    auto const fours = [&](Operand operand, Index ld, Index skipped) {
+      return in_fours(buffers.template at<T const>(operand), args.n, ld, skipped);
+    };
+    return launch_over_held_rows<Kernel, Element>(
+        args.n, args.e,
+        fours(Operand::x, args.ldx, args.skipped) && fours(Operand::dy, args.lddy, args.skipped) &&
+            fours(Operand::gamma, 0, args.skipped) && fours(Operand::dx, args.lddx, 0),
+        stream, call);
   }
 };
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "kernels/cuda/kernel.hh"
+#include "kernels/cuda/runs.hh"
 
 namespace nntile::kernels::cuda {
 
@@ -47,32 +47,29 @@ template <int size> class Team {
     for_each_of(rank(), size, n, bodies...);
   }
 
-  /// use(value) in every thread: what the first lane of each sixteen has, the first value of all in
-  /// turn, then the second; `count` values in all.
-  template <class T, int several, class Use>
-  NNTILE_DEVICE void gather(T const (&values)[several], int count, Use use) const {
+  /// use(value) in every thread: the value that the first lane of each sixteen has, in turn.
+  template <class T, class Use> NNTILE_DEVICE void gather(T value, Use use) const {
     if constexpr (size == warp_size) {
-      NNTILE_UNROLL()
-      for (int at = 0; at < several * sixteens; ++at) {
-        T const other = thread_.from(values[at / sixteens], at % sixteens * canonical_lanes);
-        if (at < count) use(other);
-      }
+      T const values[] = {value};
+      gather(values, sixteens, use);
     } else {
-      static_assert(several <= strides_ahead);
-      Shared<T> const all = thread_.template shared<T>(0, several * sixteens);
-      if (rank() % canonical_lanes == 0) {
-        NNTILE_UNROLL()
-        for (int each = 0; each < several; ++each)
-          all[each * sixteens + rank() / canonical_lanes] = values[each];
-      }
+      Shared<T> const all = thread_.template shared<T>(0, sixteens);
+      if (rank() % canonical_lanes == 0) all[rank() / canonical_lanes] = value;
       thread_.sync();
-      for (int at = 0; at < count; ++at) use(static_cast<T>(all[at]));
+      for (int at = 0; at < sixteens; ++at) use(static_cast<T>(all[at]));
       thread_.sync();
     }
   }
-  template <class T, class Use> NNTILE_DEVICE void gather(T value, Use use) const {
-    T const values[] = {value};
-    gather(values, sixteens, use);
+  /// The same of several of a warp, the first value of all in turn, then the second; `count` in
+  /// all.
+  template <class T, int several, class Use>
+  NNTILE_DEVICE void gather(T const (&values)[several], int count, Use use) const {
+    static_assert(size == warp_size);
+    NNTILE_UNROLL()
+    for (int at = 0; at < several * sixteens; ++at) {
+      T const other = thread_.from(values[at / sixteens], at % sixteens * canonical_lanes);
+      if (at < count) use(other);
+    }
   }
 
  private:
@@ -181,110 +178,150 @@ NNTILE_DEVICE T canonical_sum(Team<size> const& team, Index n, T start, Term ter
 template <int size, std::size_t bytes>
 inline constexpr Index held_row = Index{size} * (size == warp_size && bytes <= 8 ? 32 : 16);
 
-/// A row of n elements, read(i) each, through which a team goes several times; `held`: in
-/// registers, where there are at most held_row. All threads of the team make and sum it.
-template <int size, bool held, class Read> class Row {
+/// A row of n elements that a team holds in registers, at most held_row of them. Four threads have
+/// a canonical block, each four times four elements beside each other: read(i, Count) gives those
+/// from i on as a Run, four where the row's elements lie in `fours`, else one. All threads of the
+/// team make and sum it.
+template <int size, class Value> class HeldRow {
  public:
-  using Value = decltype(std::declval<Read const&>()(Index{}));
+  static constexpr int strides = static_cast<int>(held_row<size, sizeof(Value)>) / (16 * size);
+  /// Of a block's shared memory: doubles for the sums of canonical blocks.
+  static constexpr int parts = strides * size / 4;
+  static constexpr std::size_t shared_bytes =
+      Team<size>::teams_a_block * std::size_t{parts} * sizeof(double);
 
-  NNTILE_DEVICE Row(Team<size> const& team, Index n, Read const& read)
-      : team_(team), n_(n), read_(read), first_(place_of(team.rank())) {
-    if constexpr (held) {
-      left_ = static_cast<int>(n - first_);
-      NNTILE_UNROLL()
-      for (int each = 0; each < strides; ++each) {
-        bool const whole = is_whole(each);
+  template <class Read>
+  NNTILE_DEVICE HeldRow(Team<size> const& team, Index n, bool fours, Read read)
+      : team_(team),
+        first_(team.rank() / 4 * canonical_block + team.rank() % 4 * 4),
+        left_(static_cast<int>(n - first_)),
+        fours_(fours) {
+    NNTILE_UNROLL()
+    for (int four = 0; four < 4 * strides; ++four) {
+      if (is_whole(four)) {
+        values_[four] = read(first_ + step(four), Count<4>{});
+      } else {
         NNTILE_UNROLL()
-        for (int slot = 4 * each; slot < 4 * each + 4; ++slot)
-          if (whole || step(slot) < left_) values_[slot] = read(first_ + step(slot));
+        for (int k = 0; k < 4; ++k)
+          if (step(four) + k < left_)
+            values_[four].of[k] = read(first_ + step(four) + k, Count<1>{}).of[0];
       }
     }
   }
 
-  /// canonical_sum of term(i, value of i).
+  /// canonical_sum of term(value).
   template <class T, class Term> NNTILE_DEVICE T sum(T start, Term term) const {
-    if constexpr (!held) {
-      return canonical_sum<T>(team_, n_, start, [&](Index i) { return term(i, read_(i)); });
-    } else {
-      T blocks[strides];
-      NNTILE_UNROLL()
-      for (int each = 0; each < strides; ++each) {
-        auto const of = [&](int slot) { return term(first_ + step(slot), values_[slot]); };
-        int const slot = 4 * each;
-        Vec<T> value(0);
-        if (step(slot) < whole_to()) {
-          value = of(slot);
-          NNTILE_UNROLL()
-          for (int t = 1; t < 4; ++t) value += of(slot + t);
-        } else {
-          NNTILE_UNROLL()
-          for (int t = 0; t < 4; ++t)
-            if (step(slot + t) < left_) value += of(slot + t);
-        }
-        blocks[each] = value.v;
-      }
-      sum_over_sixteens(team_.thread(), blocks);
-      T sum = start;
-      team_.gather(blocks, static_cast<int>((n_ + canonical_block - 1) / canonical_block),
-                   [&](T part) { sum += part; });
-      return sum;
+    int const team = team_.thread().rank() / size;
+    Shared<T> const sums = team_.thread().template shared<T>(
+        static_cast<std::size_t>(team * parts) * sizeof(T), parts);
+    NNTILE_UNROLL()
+    for (int each = 0; each < strides; ++each) {
+      T const block = sum_of_block<T>(each, term);
+      if (team_.rank() % 4 == 0) sums[each * (size / 4) + team_.rank() / 4] = block;
     }
+    sync();
+    int const count = static_cast<int>((first_ + left_ + canonical_block - 1) / canonical_block);
+    T sum = start;
+    int at = 0;
+    for (; at + 4 <= count; at += 4) {
+      Quad<T> const four = team_.thread().four(sums, at);
+      NNTILE_UNROLL()
+      for (int k = 0; k < 4; ++k) sum += four.of[k];
+    }
+    for (; at < count; ++at) sum += static_cast<T>(sums[at]);
+    sync();
+    return sum;
   }
 
-  /// write(i, make(i, value of i)) for each element that is this thread's.
-  template <class Make, class Write> NNTILE_DEVICE void for_each(Make make, Write write) const {
-    if constexpr (!held) {
-      team_.for_each(n_, [&](Index i) { return make(i, read_(i)); }, write);
-    } else {
-      NNTILE_UNROLL()
-      for (int slot = 0; slot < 4 * strides; slot += 4) {
-        if (is_whole(slot / 4)) {  // no reading of `make` waits for a write
-          decltype(make(Index{}, values_[0])) made[4];
-          NNTILE_UNROLL()
-          for (int t = 0; t < 4; ++t) made[t] = make(first_ + step(slot + t), values_[slot + t]);
-          NNTILE_UNROLL()
-          for (int t = 0; t < 4; ++t) write(first_ + step(slot + t), made[t]);
-        } else {
-          NNTILE_UNROLL()
-          for (int t = 0; t < 4; ++t) {
-            if (step(slot + t) >= left_) continue;
-            Index const i = first_ + step(slot + t);
-            write(i, make(i, values_[slot + t]));
-          }
-        }
+  /// body(i, Run of values, Count) for the elements that are this thread's, as they were read.
+  template <class Body> NNTILE_DEVICE void for_each(Body body) const {
+    NNTILE_UNROLL()
+    for (int four = 0; four < 4 * strides; ++four) {
+      if (is_whole(four)) {
+        body(first_ + step(four), values_[four], Count<4>{});
+      } else {
+        NNTILE_UNROLL()
+        for (int k = 0; k < 4; ++k)
+          if (step(four) + k < left_)
+            body(first_ + step(four) + k, Run<1, Value>{{values_[four].of[k]}}, Count<1>{});
       }
     }
   }
 
  private:
-  static constexpr int sixteens = Team<size>::sixteens;
-  static constexpr int strides =
-      static_cast<int>(held_row<size, sizeof(Value)> / (canonical_block * sixteens));
+  /// From the first element of this thread to its four of this number.
+  static NNTILE_DEVICE int step(int four) { return four / 4 * (16 * size) + four % 4 * 16; }
+  NNTILE_DEVICE bool is_whole(int four) const { return fours_ && step(four) + 4 <= left_; }
+  NNTILE_DEVICE void sync() const {
+    if constexpr (size == warp_size)
+      team_.thread().sync_warp();
+    else
+      team_.thread().sync();
+  }
 
-  /// The element of slot 0: the first of four in the first canonical block of each sixteen.
-  static NNTILE_DEVICE Index place_of(int rank) {
-    return rank / canonical_lanes * canonical_block + rank % canonical_lanes;
-  }
-  /// From there to the element of a slot.
-  static NNTILE_DEVICE int step(int slot) {
-    return slot / 4 * sixteens * static_cast<int>(canonical_block) + slot % 4 * canonical_lanes;
-  }
-  /// Whether all of the team have four elements of a stride.
-  NNTILE_DEVICE bool is_whole(int each) const {
-    return (each + 1) * sixteens * canonical_block <= n_;
-  }
-  /// From the canonical block of slot 0 to the end of the last whole one.
-  NNTILE_DEVICE int whole_to() const {
-    return (left_ + team_.rank() % canonical_lanes) & -static_cast<int>(canonical_block);
+  /// That of this thread and the three beside it: as sixteen lanes would sum it, of which each has
+  /// four.
+  template <class T, class Term> NNTILE_DEVICE T sum_of_block(int stride, Term term) const {
+    int const begin = step(4 * stride), ahead = team_.rank() % 4 * 4;
+    Vec<T> lanes[4];
+    if (begin + static_cast<int>(canonical_block) <= left_ + ahead) {
+      NNTILE_UNROLL()
+      for (int lane = 0; lane < 4; ++lane) {
+        lanes[lane] = term(values_[4 * stride].of[lane]);
+        NNTILE_UNROLL()
+        for (int t = 1; t < 4; ++t) lanes[lane] += term(values_[4 * stride + t].of[lane]);
+      }
+    } else {
+      NNTILE_UNROLL()
+      for (int lane = 0; lane < 4; ++lane) {
+        lanes[lane] = Vec<T>(0);
+        NNTILE_UNROLL()
+        for (int t = 0; t < 4; ++t)
+          if (begin + t * 16 + lane < left_) lanes[lane] += term(values_[4 * stride + t].of[lane]);
+      }
+    }
+    NNTILE_UNROLL()
+    for (int half = 2; half > 0; half /= 2) NNTILE_UNROLL()
+    for (int lane = 0; lane < 4; ++lane)
+      lanes[lane] += Vec<T>::raw(team_.thread().exchange(lanes[lane].v, half));
+    return ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3])).v;
   }
 
   Team<size> const& team_;
-  Index n_;
-  Read const& read_;
   Index first_;
-  int left_ = 0;  // elements from slot 0 on
-  Value values_[held ? 4 * strides : 1];
+  int left_;  // elements from the first on
+  bool fours_;
+  Run<4, Value> values_[4 * strides];
 };
+
+/// A row of any length, likewise: read again in each use.
+template <int size, class Value, class Read> class LongRow {
+ public:
+  NNTILE_DEVICE LongRow(Team<size> const& team, Index n, Read read)
+      : team_(team), n_(n), read_(read) {}
+
+  template <class T, class Term> NNTILE_DEVICE T sum(T start, Term term) const {
+    return canonical_sum<T>(team_, n_, start,
+                            [&](Index i) { return term(read_(i, Count<1>{}).of[0]); });
+  }
+  template <class Body> NNTILE_DEVICE void for_each(Body body) const {
+    team_.for_each(n_, [&](Index i) { body(i, read_(i, Count<1>{}), Count<1>{}); });
+  }
+
+ private:
+  Team<size> const& team_;
+  Index n_;
+  Read read_;
+};
+
+/// A row that is `held` or long.
+template <class Value, bool held, int size, class Read>
+NNTILE_DEVICE auto row_of(Team<size> const& team, Index n, bool fours, Read read) {
+  if constexpr (held)
+    return HeldRow<size, Value>(team, n, fours, read);
+  else
+    return LongRow<size, Value, Read>(team, n, read);
+}
 
 /// max(start, term(i) over i < n), the same in each thread of the team: NaN if any element is, and
 /// never -0.
@@ -315,15 +352,20 @@ NNTILE_DEVICE T canonical_max(Team<size> const& team, Index n, T start, Term ter
   return top + T(0);
 }
 
-/// Enqueues the kernel whose Row, of values of so many bytes, suits the length.
-template <template <int, bool> class Kernel, std::size_t bytes>
-Status launch_over_held_rows(Index rows, Index length, void* stream, KernelCall const& call) {
-  auto const shared = Team<row_threads>::shared_bytes;
-  if (length <= held_row<warp_size, bytes>)
-    return launch_over(rows, Team<warp_size>::teams_a_block, stream, Kernel<warp_size, true>{call});
-  if (length <= held_row<row_threads, bytes>)
-    return launch_over(rows, 1, stream, Kernel<row_threads, true>{call}, shared);
-  return launch_over(rows, 1, stream, Kernel<row_threads, false>{call}, shared);
+/// Enqueues the kernel whose rows, of such values, suit the length; `fours`: their elements lie in
+/// fours.
+template <template <int, bool> class Kernel, class Value>
+Status launch_over_held_rows(Index rows, Index length, bool fours, void* stream,
+                             KernelCall const& call) {
+  if (length <= held_row<warp_size, sizeof(Value)>)
+    return launch_over(rows, Team<warp_size>::teams_a_block, stream,
+                       Kernel<warp_size, true>{call, fours},
+                       HeldRow<warp_size, Value>::shared_bytes);
+  if (length <= held_row<row_threads, sizeof(Value)>)
+    return launch_over(rows, 1, stream, Kernel<row_threads, true>{call, fours},
+                       HeldRow<row_threads, Value>::shared_bytes);
+  return launch_over(rows, 1, stream, Kernel<row_threads, false>{call, fours},
+                     Team<row_threads>::shared_bytes);
 }
 
 /// Enqueues Kernel<warp_size> or, for long rows, Kernel<row_threads>, whose threads share

@@ -33,6 +33,10 @@ template <int count, class T> NNTILE_DEVICE Run<count, T> get_run(Thread& thread
       NNTILE_UNROLL()
       for (int k = 0; k < Pack<T>::size; ++k) run.of[begin + k] = pack.of[k];
     }
+  } else if constexpr (count == 4) {
+    Quad<T> const four = thread.four(from, 0);
+    NNTILE_UNROLL()
+    for (int k = 0; k < count; ++k) run.of[k] = four.of[k];
   } else {
     NNTILE_UNROLL()
     for (int k = 0; k < count; ++k) run.of[k] = from[k];
@@ -49,6 +53,11 @@ NNTILE_DEVICE void put_run(Thread& thread, T* to, Run<count, T> const& run) {
       for (int k = 0; k < Pack<T>::size; ++k) pack.of[k] = run.of[begin + k];
       thread.put(to + begin, pack);
     }
+  } else if constexpr (count == 4) {
+    Quad<T> four;
+    NNTILE_UNROLL()
+    for (int k = 0; k < count; ++k) four.of[k] = run.of[k];
+    thread.set_four(to, 0, four);
   } else {
     NNTILE_UNROLL()
     for (int k = 0; k < count; ++k) to[k] = run.of[k];
@@ -58,7 +67,11 @@ NNTILE_DEVICE void put_run(Thread& thread, T* to, Run<count, T> const& run) {
 /// The same of what is computed with, each rounded once.
 template <int count, class T>
 NNTILE_DEVICE void put_run(Thread& thread, T* to, Run<count, Vec<compute_t<T>>> const& values) {
-  if constexpr (is_narrow<T> && count % Pack<T>::size == 0) {  // two at a time
+  if constexpr (is_narrow<T> && count == 4) {  // two at a time
+    std::uint64_t const low = packed<factor_of<T>>(values.of[0].v, values.of[1].v);
+    std::uint64_t const high = packed<factor_of<T>>(values.of[2].v, values.of[3].v);
+    thread.put(to, high << 32 | low);
+  } else if constexpr (is_narrow<T> && count % Pack<T>::size == 0) {
     NNTILE_UNROLL()
     for (int begin = 0; begin < count; begin += Pack<T>::size) {
       Pack<std::uint32_t> words;
@@ -100,10 +113,10 @@ NNTILE_DEVICE void for_each_run(Thread& thread, Index n, Index columns, Body bod
 }
 
 /// Whether elements from here on, and those of the columns that follow in such steps, begin at
-/// multiples of 16 bytes.
-inline bool begins_packs(void const* first, Index step_bytes) {
+/// multiples of 16 bytes, or of those that they are told.
+inline bool begins_packs(void const* first, Index step_bytes, std::size_t multiple = 16) {
   return (reinterpret_cast<std::uintptr_t>(first) | static_cast<std::uintptr_t>(step_bytes)) %
-             sizeof(Pack<std::uint32_t>) ==
+             multiple ==
          0;
 }
 

@@ -122,7 +122,9 @@ class Calls {
       }
       add("sum_slice", op_case<ops::SumSlice>({.axis = 0, .beta = 0.5}, {{n, 3}, {3}}));
       add("sum_slice", op_case<ops::SumSlice>({.axis = 1, .alpha = 3, .beta = 0.5}, {{3, n}, {3}}));
-      add("layer_norm", op_case<ops::LayerNorm>({}, {{n, 3}, {n}, {n}, {n, 3}, {3}, {3}}));
+      for (Index const rows : {1, 3})
+        add("layer_norm",
+            op_case<ops::LayerNorm>({}, {{n, rows}, {n}, {n}, {n, rows}, {rows}, {rows}}));
       OpCase largest = op_case<ops::Argmax>({}, {{n, 3}, {3}});
       largest.prepare = [=](std::vector<Array>& x) {
         for (Index i = 0; i < 2 * n; ++i) x[0].set(i, i % n < 5 ? 0 : static_cast<double>(i % 11));
