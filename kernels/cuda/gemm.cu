@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/gemm_pipelined.hh"
 #include "kernels/cuda/kernel.hh"
+#include "kernels/cuda/runs.hh"
 #include "nntile/ops/chain.hh"
 
 namespace nntile::kernels::cuda {
@@ -155,7 +156,7 @@ template <class S, bool pair, int quads> struct GemmKernel {
         if (i0 + place(i) < args.m && j0 + place(j) < args.n)
           sums[j][i] = Vec<T>::raw(
               c.of_pair(i0 + place(i) + (j0 + place(j)) * args.ldc, left[j][i].v, sums[j][i].v));
-    } else {  // k is 0 in the task that finishes groups
+    } else {
       add_products(thread, row, column, batch, 0, args.k, sums);
     }
     finish(thread, row, column, batch, sums);
@@ -293,10 +294,77 @@ template <class S, bool pair> Status enqueue_gemm(KernelCall const& call, void* 
   return GemmKernel<S, pair, 1>::enqueue(call, stream);
 }
 
+/// A task without terms, which starts a chain or finishes one. Bound: the bytes of C.
+template <class S> struct NoTerms {
+  using T = compute_t<S>;
+  using Operand = ops::Gemm::Operand;
+
+  template <int length> struct Kernel {
+    static constexpr int threads = loop_threads;
+    DeviceCall<ops::Gemm> call;
+    explicit Kernel(KernelCall const& from) : call(from) {}
+
+    NNTILE_DEVICE void operator()(Thread& thread) const {
+      auto const& args = call.args();
+      auto const buffers = call.buffers();
+      S* const out = buffers.template at<S>(Operand::c);
+      T* const carry = buffers.template at<T>(Operand::carry);
+      S const* const bias = args.chain.last ? buffers.template at<S const>(Operand::bias) : nullptr;
+      bool const finishes = args.finishing && carry != nullptr;
+      bool const of_out = finishes || args.chain.first ? args.beta != 0 : carry == nullptr;
+      bool const of_carry = finishes || (!args.chain.first && carry != nullptr);
+      for_each_run<length>(
+          thread, args.m, args.n * args.batch, [&]<int count>(Index i, Index column, Count<count>) {
+            Pair const of(column, args.n, args.batch);
+            Index const at = args.c_offset + i + of.i * args.ldc + of.j * args.c_stride;
+            Run<count, S> before{};
+            Run<count, T> left{};
+            if (of_out) before = get_run<count>(thread, static_cast<S const*>(out) + at);
+            if (of_carry) left = get_run<count>(thread, static_cast<T const*>(carry) + at);
+            ChainResult<S> const c{before.of, of_carry ? left.of : nullptr, args.beta, args.chain,
+                                   args.finishing};
+            Run<count, Vec<T>> sums;
+            NNTILE_UNROLL()
+            for (int k = 0; k < count; ++k) sums.of[k] = Vec<T>::raw(c.start(k));
+            if (bias != nullptr) {
+              auto const added = get_run<count>(thread, bias + args.bias_offset + i);
+              NNTILE_UNROLL()
+              for (int k = 0; k < count; ++k) sums.of[k] += get(added.of + k);
+            }
+            if (args.chain.last && args.activation == Activation::gelu_tanh) {
+              NNTILE_UNROLL()
+              for (int k = 0; k < count; ++k) sums.of[k] = ops::Gelutanh::apply({}, sums.of[k]);
+            }
+            if (args.chain.leaves_in(carry))
+              put_run(thread, carry + at, sums);
+            else
+              put_run(thread, out + at, sums);
+          });
+    }
+  };
+
+  static Status enqueue(KernelCall const& call, void* stream) noexcept {
+    auto const args = arguments<ops::Gemm>(call);
+    Buffers<ops::Gemm> const buffers(call);
+    auto const packs = [&](auto* first, Index offset, Index ld, Index stride) {
+      Index const bytes = Index{sizeof(*first)};
+      return first == nullptr || (begins_packs(first + offset, ld * bytes) &&
+                                  begins_packs(nullptr, args.batch == 1 ? 0 : stride * bytes));
+    };
+    bool const all =
+        packs(buffers.at<S const>(Operand::c), args.c_offset, args.ldc, args.c_stride) &&
+        packs(buffers.at<T const>(Operand::carry), args.c_offset, args.ldc, args.c_stride) &&
+        packs(buffers.at<S const>(Operand::bias), args.bias_offset, 0, 0);
+    return launch_over_runs<Kernel, run_length<S>>(args.m, args.n * args.batch, all, stream, call);
+  }
+};
+
 template <class S> struct Gemm {
   static Status enqueue(KernelCall const& call, void* stream) noexcept {
-    return arguments<ops::Gemm>(call).left_terms > 0 ? enqueue_gemm<S, true>(call, stream)
-                                                     : enqueue_gemm<S, false>(call, stream);
+    auto const args = arguments<ops::Gemm>(call);
+    if (args.left_terms > 0) return enqueue_gemm<S, true>(call, stream);
+    if (args.k == 0) return NoTerms<S>::enqueue(call, stream);
+    return enqueue_gemm<S, false>(call, stream);
   }
 };
 

@@ -200,7 +200,7 @@ template <int size, class Value> class HeldRow {
     for (int four = 0; four < 4 * strides; ++four) {
       if (is_whole(four)) {
         values_[four] = read(first_ + step(four), Count<4>{});
-      } else {
+      } else if (step(four) < left_) {
         NNTILE_UNROLL()
         for (int k = 0; k < 4; ++k)
           if (step(four) + k < left_)
@@ -239,7 +239,7 @@ template <int size, class Value> class HeldRow {
     for (int four = 0; four < 4 * strides; ++four) {
       if (is_whole(four)) {
         body(first_ + step(four), values_[four], Count<4>{});
-      } else {
+      } else if (step(four) < left_) {
         NNTILE_UNROLL()
         for (int k = 0; k < 4; ++k)
           if (step(four) + k < left_)
@@ -262,23 +262,22 @@ template <int size, class Value> class HeldRow {
   /// That of this thread and the three beside it: as sixteen lanes would sum it, of which each has
   /// four.
   template <class T, class Term> NNTILE_DEVICE T sum_of_block(int stride, Term term) const {
-    int const begin = step(4 * stride), ahead = team_.rank() % 4 * 4;
+    int const begin = step(4 * stride), end = left_ + team_.rank() % 4 * 4;
     Vec<T> lanes[4];
-    if (begin + static_cast<int>(canonical_block) <= left_ + ahead) {
+    NNTILE_UNROLL()
+    for (int lane = 0; lane < 4; ++lane) lanes[lane] = Vec<T>(0);
+    if (begin + static_cast<int>(canonical_block) <= end) {
       NNTILE_UNROLL()
       for (int lane = 0; lane < 4; ++lane) {
         lanes[lane] = term(values_[4 * stride].of[lane]);
         NNTILE_UNROLL()
         for (int t = 1; t < 4; ++t) lanes[lane] += term(values_[4 * stride + t].of[lane]);
       }
-    } else {
+    } else if (begin < end) {
       NNTILE_UNROLL()
-      for (int lane = 0; lane < 4; ++lane) {
-        lanes[lane] = Vec<T>(0);
-        NNTILE_UNROLL()
-        for (int t = 0; t < 4; ++t)
-          if (begin + t * 16 + lane < left_) lanes[lane] += term(values_[4 * stride + t].of[lane]);
-      }
+      for (int lane = 0; lane < 4; ++lane) NNTILE_UNROLL()
+      for (int t = 0; t < 4; ++t)
+        if (begin + t * 16 + lane < left_) lanes[lane] += term(values_[4 * stride + t].of[lane]);
     }
     NNTILE_UNROLL()
     for (int half = 2; half > 0; half /= 2) NNTILE_UNROLL()
