@@ -90,7 +90,7 @@ class Run:
                                  self.folder, "--place", self.place, *arguments, watch=watch)
         if not self.dry:
             shutil.rmtree(self.folder, ignore_errors=True)
-        return status, text
+        return status, text.replace(f"{self.folder.parent}/", "")
 
     def record(self, stage, right, seconds, values):
         date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
