@@ -146,6 +146,17 @@ TEST_CASE("the emulator refuses what is outside of shared memory, or was never w
   CHECK(complaint([](Thread& thread) { (void)thread.four(memory, 1); }) ==
         "4 elements of memory that begin at no multiple of 16 bytes");
   CHECK(complaint([](Thread& thread) { (void)thread.four(memory, 4); }) == "nothing");
+  CHECK(complaint([](Thread& thread) { (void)thread.pack(memory + 2); }) ==
+        "4 elements of memory that begin at no multiple of 16 bytes");
+  CHECK(complaint([](Thread& thread) { CHECK(thread.pack(memory + 4).of[3] == 0); }) == "nothing");
+  alignas(16) float written[8] = {};
+  kernels::cuda::Pack<float> const values{{1, 2, 3, 4}};
+  CHECK(complaint([&](Thread& thread) { thread.put(written + 1, values); }) ==
+        "writes 16 bytes to no multiple of them");
+  CHECK(complaint([&](Thread& thread) {
+          if (thread.rank() == 0) thread.put(written + 4, values);
+        }) == "nothing");
+  CHECK((written[3] == 0 && written[4] == 1 && written[7] == 4));
   CHECK(complaint([](Thread&) {}, 1 << 20) == "1048576 bytes of shared memory; a block has 232448");
 }
 

@@ -27,8 +27,10 @@ template <class Word> void set_patterns(Array& array, std::vector<Word> const& p
   std::memcpy(array.bytes.data(), patterns.data(), array.bytes.size());
 }
 
-/// CHECKs casts of these patterns of a dtype to every other; how many dtypes there are.
-template <class Word> int check_casts(DType from, std::vector<Word> const& patterns) {
+/// CHECKs casts of these patterns of a dtype to every other; how many dtypes there are. Their
+/// number is odd, so that some are left beside runs of elements.
+template <class Word> int check_casts(DType from, std::vector<Word> patterns) {
+  if (patterns.size() % 2 == 0) patterns.push_back(patterns.front());
   auto const n = static_cast<Index>(patterns.size());
   OpCase c = op_case<ops::Cast>({}, {{n}, {n}});
   c.second = from;
@@ -206,6 +208,7 @@ TEST_CASE("integers at the ends of their types are cast on the device as on the 
                                    std::numeric_limits<std::int32_t>::max()};
   for (std::int64_t const each : x) narrow.push_back(static_cast<std::int32_t>(each));
   CHECK(check_casts(DType::int32, narrow) > 5);
+  CHECK(check_casts(DType::boolean, std::vector<std::uint8_t>{0, 1, 1, 0, 1, 0, 1, 1, 1}) > 5);
 }
 
 #ifdef __SSE2__

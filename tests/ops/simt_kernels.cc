@@ -107,7 +107,7 @@ TEST_CASE("long rows are a block's on the device, with the bits of the CPU's", "
       check_bits(c, {{"e0", {128, n - 128}}});
     }
   }
-  for (Index const n : {1025, 1500}) {
+  for (Index const n : {1025, 1500, 2100}) {  // norms hold the first two
     check_bits(op_case<ops::SumSlice>({.axis = 0, .beta = 0.5}, {{n, 3}, {3}}));
     check_bits(op_case<ops::Softmax>({}, {{n, 3}, {n, 3}}));
     check_bits(op_case<ops::Softmax>({}, {{n, 3}, {n, 3}}), {{"v0", {64, n - 64}}});
@@ -124,7 +124,9 @@ TEST_CASE("long rows are a block's on the device, with the bits of the CPU's", "
     loss.prepare = slope.prepare = [](std::vector<Array>& x) { set_classes(x[1], x[0].shape[0]); };
     rows.prepare = sums.prepare = [](std::vector<Array>& x) { set_classes(x[0], 4); };
     for (OpCase const& c : {loss, slope, sample, rows, sums}) check_bits(c);
-    for (OpCase c : {loss, slope, rows, sums}) {
+    OpCase one = op_case<ops::CrossEntropyBackward>({}, {{n, 1}, {1}, {1}, {1}, {1}, {n, 1}});
+    one.prepare = slope.prepare;  // a column of which runs are left over
+    for (OpCase c : {loss, slope, one, rows, sums}) {
       c.second = DType::int32;
       check_bits(c);
     }
