@@ -4,6 +4,7 @@
 // the threads of some rivals keep spinning.
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -53,15 +54,26 @@ class Process {
     if (pid_ > 0) waitpid(pid_, nullptr, 0);
   }
 
-  /// Sends a line and waits for one; none when the child has ended.
-  std::optional<std::string> ask(std::string const& line) {
+  /// Sends a line and waits for one; none when the child has ended, or has been ended since nothing
+  /// came for as many seconds as `limit`, if that is not 0.
+  std::optional<std::string> ask(std::string const& line, int limit = 0) {
     send(SIGCONT);
     if (to_ == nullptr || std::fprintf(to_, "%s\n", line.c_str()) < 0 || std::fflush(to_) != 0)
       return std::nullopt;
+    if (limit > 0 && from_ != nullptr) {
+      pollfd answers{fileno(from_), POLLIN, 0};
+      is_late_ = poll(&answers, 1, 1000 * limit) == 0;
+      if (is_late_) {
+        send(SIGKILL);
+        return std::nullopt;
+      }
+    }
     auto answer = read();
     send(SIGSTOP);
     return answer;
   }
+  /// Whether the last question had no answer within its limit.
+  bool is_late() const { return is_late_; }
   /// Waits for a line; none when the child has ended.
   std::optional<std::string> read() {
     std::string line;
@@ -80,6 +92,7 @@ class Process {
   pid_t pid_ = -1;
   std::FILE* to_ = nullptr;
   std::FILE* from_ = nullptr;
+  bool is_late_ = false;
 };
 
 }  // namespace nntile::bench

@@ -20,6 +20,7 @@ using testing::EfficiencyPoint;
 using Samples = std::vector<double>;
 
 constexpr int width = 64;
+constexpr int limit = 60;  // seconds that a rival may take for a pattern
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
 /// What a contender did with one pattern; `none` in rounds that it was not asked in.
@@ -39,6 +40,7 @@ struct Contender {
   std::vector<std::string> arguments;
   std::string needs;             // what its program is built with; empty for our own
   std::vector<Figures> of = {};  // patterns
+  std::string late_in = {};      // a pattern that took more than `limit`
 };
 
 std::vector<Contender> contenders() {
@@ -107,8 +109,12 @@ class Contest {
         continue;
       }
       if (at->needs.empty()) return false;
-      std::printf("skipped %s: it was not built, or does not run; it needs %s\n",
-                  at->runtime.c_str(), at->needs.c_str());
+      if (at->late_in.empty())
+        std::printf("skipped %s: it was not built, or does not run; it needs %s\n",
+                    at->runtime.c_str(), at->needs.c_str());
+      else
+        std::printf("left out %s: %s took more than %d s here; --patterns names others\n",
+                    at->runtime.c_str(), at->late_in.c_str(), limit);
       at = all_.erase(at);
     }
     return true;
@@ -148,7 +154,9 @@ class Contest {
       if (skipped) continue;
       double const asked = bench::seconds();
       auto const answer = process.ask(concat(patterns_[p], " ", width, " ", steps_,
-                                             quick ? " 0.3 1 0.5 1 2" : " 60 3 0.25 0.5 1 2 4"));
+                                             quick ? " 0.3 1 0.5 1 2" : " 60 3 0.25 0.5 1 2 4"),
+                                      contender.needs.empty() ? 0 : limit);
+      if (process.is_late()) contender.late_in = patterns_[p];
       if (answer && answer->rfind("wrong", 0) == 0) {
         std::fprintf(stderr, "%s: %s\n", contender.runtime.c_str(), answer->c_str());
         std::exit(1);
@@ -267,7 +275,9 @@ int main(int argc, char** argv) {
           "a runtime. serial has one worker. Names that end in _replay and _rerun: recorded or "
           "built before. Each runtime runs in a process of its own, in turn; one that takes over 3 "
           "s "
-          "for a pattern runs it in the first round alone. Rounds are told on standard error.\n"
+          "for a pattern runs it in the first round alone, and a rival that takes over 60 s is "
+          "left "
+          "out. Rounds are told on standard error.\n"
           "Also takes --patterns A,B and --runtimes A,B."));
   bool const quick = records.options().quick;
   Contest contest(records, patterns, runtimes, quick ? 100 : 1000);
