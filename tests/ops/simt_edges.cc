@@ -157,7 +157,7 @@ TEST_CASE("numbers, ties and neighbours of 16 bits are rounded on the device as 
   if (!comparable()) return;
   std::vector<std::uint32_t> single;
   std::vector<std::uint64_t> twice;
-  auto const add = [&](std::vector<double> const& values) {
+  auto const add_near = [&](std::vector<double> const& values) {
     for (double const x : values) {
       for (float const toward : {-INFINITY, 0.0f, INFINITY}) {
         auto const near = static_cast<float>(x);
@@ -168,8 +168,8 @@ TEST_CASE("numbers, ties and neighbours of 16 bits are rounded on the device as 
       }
     }
   };
-  add(numbers_and_ties<bf16_t>(11));
-  add(numbers_and_ties<fp16_t>(11));
+  add_near(numbers_and_ties<bf16_t>(11));
+  add_near(numbers_and_ties<fp16_t>(11));
   CHECK(check_casts(DType::fp32, single) > 5);
   CHECK(check_casts(DType::fp64, twice) > 5);
 }
