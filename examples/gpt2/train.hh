@@ -83,7 +83,7 @@ template <nntile::Runtime R> class Trainer {
     train_begin_ = seconds_now();
     while (step_ < steps_ && !stops()) {
       if (!train_step()) return false;
-      if (step_ == first_step_ + 1 && step_ < steps_)  // that one made much for the others
+      if (step_ == first_step_ + 1 && step_ < steps_)  // it includes what later ones reuse
         std::tie(timed_step_, train_begin_) = std::pair(step_, seconds_now());
       calibrate();
       show_progress(false);

@@ -89,8 +89,7 @@ template <class T, class Position> struct EmbeddingBackward {
     std::size_t turn_ = 0;
   };
 
-  /// Indices that a block looks for: bit k of `open` says that number k is one, before token
-  /// end[k].
+  /// Indices that a block searches for: number k where bit k of `open` is set, before token end[k].
   struct Group {
     std::uint32_t open = 0;
     Position wanted[group];
@@ -224,7 +223,7 @@ template <class T, class Position> struct EmbeddingBackward {
     }
 
     /// use(from, count, list) for each run of tokens, beginning with i and `from`, where some have
-    /// the index of i: `list` says which, upwards, from `from` on, and ends with `ahead` zeros.
+    /// the index of i: `list` has their distances from `from`, ascending, then `ahead` zeros.
     template <class Use>
     static NNTILE_DEVICE void for_each_list(Thread& thread, Votes& votes, Position const* index,
                                             Index i, Index n, Use use) {

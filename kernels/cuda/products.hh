@@ -77,11 +77,11 @@ struct ProductPart {
 /// 50,264, the product ran at an eighth, the sum over them at a seventh, and that over tokens at
 /// three fifths of the rate in parts.
 ///
-/// Rows and columns of a part are the sums that they were. Of terms, those left come first, with
-/// beta and no epilogue; the others are added to that. So D's type rounds once more, the sum of
-/// less than one term in 512: half a unit of that sum, which is less than fast numerics allow for
-/// sums of so many terms. With beta C it would not be, and fp16 has not the range for sums in
-/// parts: there a narrow D has all terms at once.
+/// A cut along rows or columns changes no sum. Along k the terms that are left are summed first,
+/// with beta and without an epilogue, and the others are added. That sum, of less than one term in
+/// 512, is rounded to D's type: an error of half a unit of it, below the bound of fast numerics. A
+/// sum with beta C may be larger, and a partial sum may exceed the range of fp16: a narrow D is
+/// not cut along k there.
 class ProductParts {
  public:
   static constexpr std::size_t most_parts = 8;

@@ -174,7 +174,7 @@ NNTILE_DEVICE T canonical_sum(Team<size> const& team, Index n, T start, Term ter
   return sum;
 }
 
-/// Elements of a row that a team holds in registers, each of so many bytes.
+/// The most elements, of `bytes` bytes each, of a row that is kept in the registers of a team.
 template <int size, std::size_t bytes>
 inline constexpr Index held_row = Index{size} * (size == warp_size && bytes <= 8 ? 32 : 16);
 

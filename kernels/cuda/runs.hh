@@ -113,7 +113,7 @@ NNTILE_DEVICE void for_each_run(Thread& thread, Index n, Index columns, Body bod
 }
 
 /// Whether elements from here on, and those of the columns that follow in such steps, begin at
-/// multiples of 16 bytes, or of those that they are told.
+/// multiples of so many bytes.
 inline bool begins_packs(void const* first, Index step_bytes, std::size_t multiple = 16) {
   return (reinterpret_cast<std::uintptr_t>(first) | static_cast<std::uintptr_t>(step_bytes)) %
              multiple ==
