@@ -99,6 +99,20 @@ NNTILE_DEVICE void sum_over_sixteens(Thread& thread, T (&blocks)[several]) {
   for (int each = 0; each < several; ++each) blocks[each] += thread.exchange(blocks[each], half);
 }
 
+/// start + the first `count` parts, one after another.
+template <class T>
+NNTILE_DEVICE T sum_in_turn(Thread& thread, T start, Shared<T> const& parts, int count) {
+  T sum = start;
+  int at = 0;
+  for (; at + 4 <= count; at += 4) {
+    Quad<T> const four = thread.four(parts, at);
+    NNTILE_UNROLL()
+    for (int k = 0; k < 4; ++k) sum += four.of[k];
+  }
+  for (; at < count; ++at) sum += static_cast<T>(parts[at]);
+  return sum;
+}
+
 /// Sums of canonical blocks of term(i): those of `strides_ahead` blocks for each sixteen of the
 /// team, from the element `own` of this thread on.
 template <class T, bool whole, int size, class Term>
@@ -158,13 +172,7 @@ NNTILE_DEVICE T canonical_sum(Team<size> const& team, Index n, T start, Term ter
       team.thread().sync();
       if (team.rank() < warp_size) {
         int const count = static_cast<int>((end - base + canonical_block - 1) / canonical_block);
-        int at = 0;
-        for (; at + 4 <= count; at += 4) {
-          Quad<T> const four = team.thread().four(parts, at);
-          NNTILE_UNROLL()
-          for (int k = 0; k < 4; ++k) sum += four.of[k];
-        }
-        for (; at < count; ++at) sum += static_cast<T>(parts[at]);
+        sum = sum_in_turn(team.thread(), sum, parts, count);
         if (team.rank() == 0) parts[most_parts] = sum;
       }
       team.thread().sync();
@@ -221,14 +229,7 @@ template <int size, class Value> class HeldRow {
     }
     sync();
     int const count = static_cast<int>((first_ + left_ + canonical_block - 1) / canonical_block);
-    T sum = start;
-    int at = 0;
-    for (; at + 4 <= count; at += 4) {
-      Quad<T> const four = team_.thread().four(sums, at);
-      NNTILE_UNROLL()
-      for (int k = 0; k < 4; ++k) sum += four.of[k];
-    }
-    for (; at < count; ++at) sum += static_cast<T>(sums[at]);
+    T const sum = sum_in_turn(team_.thread(), start, sums, count);
     sync();
     return sum;
   }
