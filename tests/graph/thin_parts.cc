@@ -97,6 +97,7 @@ TEST_CASE("a part of a thin job is the part of the job", "[graph][parts]") {
                          {"ddp of 9, ragged", {{"data", 9}}, ddp(), 13, true},
                          {"zero1 of 12", {{"data", 12}}, zero1(), 24, true},
                          {"fsdp of 13", {{"data", 13}}, fsdp(), 13, true},
+                         {"ddp of 11, 3 a rank", {{"data", 11}}, ddp(), 33, true},
                          {"ddp of 9, pairs", {{"data", 9}}, ddp(), 36, true, 2},
                          {"fsdp of 10, pairs", {{"data", 10}}, fsdp(), 40, true, 4},
                          {"ddp of 9, 3 a tile", {{"data", 9}}, ddp(), 27, true, 3},
@@ -162,6 +163,18 @@ TEST_CASE("each rank is sent what it reads in turn, tile after tile", "[graph][p
     PlanOptions options{.tile = 64, .cuts = {{"out", {1}}, {"batch", {1}}}};
     options.mesh = {{"data", ranks}};
     options.rules = {{.axis = "out", .mesh = "data"}, {.role = Role::parameter, .mesh = "data"}};
+    CHECK(Whole(graph, options).compare());
+  }
+}
+
+TEST_CASE("a rank that reads what all others hold is sent it", "[graph][parts]") {
+  LogicalGraph graph("gram");
+  Node const w = graph.parameter({.shape = {12, 2}, .axes = "in out"}, "w");
+  gemm({.trans_a = true}, w, w).named("y").mark_output();
+  for (int const ranks : {5, 12}) {
+    PlanOptions options{.tile = 64, .cuts = {{"in", {1}}}};
+    options.mesh = {{"data", ranks}};
+    options.rules = {{.axis = "in", .mesh = "data"}, {.role = Role::output, .mesh = "data"}};
     CHECK(Whole(graph, options).compare());
   }
 }

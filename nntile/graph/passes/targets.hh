@@ -59,13 +59,11 @@ class FixedPlaces {
   bool stored(std::uint32_t b) const {
     return plan_.tensors[plan_.buffers[b].tensor].storage != Storage::arena;
   }
-  /// Calls visit(b) for each buffer that is stored, in ascending order.
+  /// Calls visit(b) for each buffer that is stored, in ascending order: of a thin job also those of
+  /// tiles which it leaves out, and some task reads.
   template <class Visit> void each_stored(Visit visit) const {
-    for (PlannedTensor const& tensor : plan_.tensors) {
-      if (!tensor.used || tensor.storage == Storage::arena || tensor.storage == Storage::view)
-        continue;
-      for (std::uint32_t i = 0; i < tensor.buffer_count; ++i) visit(tensor.first_buffer + i);
-    }
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
+      if (stored(b)) visit(b);
   }
   /// Whether a tile is a sum of canonical groups.
   bool is_partial(std::uint32_t b) const { return is_partial(tensor(b)); }
