@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@
 namespace nntile {
 
 /// Borders of one dimension: 0 = b[0] < b[1] < ... < b[n] = extent. An empty dimension has one
-/// empty tile. One tile allocates nothing.
+/// empty tile. One tile allocates nothing; copies share the borders of several.
 class AxisTiling {
  public:
   /// Tiles of one dimension, and of all tensors of a plan: their numbers have 32 bits.
@@ -59,7 +60,7 @@ class AxisTiling {
     return AxisTiling(std::move(borders));
   }
 
-  Index count() const { return several_.empty() ? 1 : static_cast<Index>(several_.size()) - 1; }
+  Index count() const { return several_ == nullptr ? 1 : static_cast<Index>(several_->size()) - 1; }
   Index extent() const { return whole_[1]; }
   Index begin(Index tile) const { return data()[tile]; }
   Index size(Index tile) const { return data()[tile + 1] - data()[tile]; }
@@ -79,17 +80,22 @@ class AxisTiling {
       if (border % step != 0 && border != extent()) return false;
     return true;
   }
-  bool operator==(AxisTiling const&) const = default;
+  bool operator==(AxisTiling const& other) const {
+    if (whole_ != other.whole_) return false;
+    if (several_ == other.several_) return true;
+    return several_ != nullptr && other.several_ != nullptr && *several_ == *other.several_;
+  }
 
  private:
   explicit AxisTiling(std::vector<Index> borders) {
     whole_[1] = borders.back();
-    if (borders.size() > 2) several_ = std::move(borders);
+    if (borders.size() > 2)
+      several_ = std::make_shared<std::vector<Index> const>(std::move(borders));
   }
-  Index const* data() const { return several_.empty() ? whole_.data() : several_.data(); }
+  Index const* data() const { return several_ == nullptr ? whole_.data() : several_->data(); }
 
   std::array<Index, 2> whole_{0, 1};
-  std::vector<Index> several_;  // of several tiles: all borders
+  std::shared_ptr<std::vector<Index> const> several_;  // of several tiles: all borders
 };
 
 /// The distance of the columns of a tile: its extent in dimension 0, or that rounded up to whole
