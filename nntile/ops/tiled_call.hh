@@ -3,6 +3,8 @@
 // A call of an op with its axes, tilings and canonical groups, and the tile tasks that it becomes.
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "nntile/core/numerics.hh"
 #include "nntile/ops/concept.hh"
@@ -26,14 +28,15 @@ struct TileTask {
   bool combines = false;
   /// Canonical groups that it stands for, from its own on: more than one where others are left out.
   Index groups = 1;
-  /// Of a task that combines: canonical groups, from one to another, of which no task is visited.
-  /// Their sum is the tile of this use.
-  struct LeftOut {
-    Index first = 0, last = -1;
-    std::size_t use = 0;
-    bool any() const { return last >= first; }
+  /// A step of a task that adds sums of canonical groups in turn: those from one to another, of
+  /// which no task is visited. Their sum is the tile of this use.
+  struct Step {
+    std::array<Use<OperandTile>, 2> uses;
+    Index first, last;
+    std::size_t left_out;
   };
-  LeftOut left_out = {};
+  /// The steps of such a task, the last of which has its uses; empty for all others.
+  std::span<Step const> steps = {};
 };
 
 /// The tiles that a walk visits of an axis of which others are left out: the first ones, a run

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
+#include <vector>
 
 #include "nntile/core/cost.hh"
 #include "nntile/ops/groups.hh"
@@ -72,12 +74,19 @@ class Emitter final : public TileSink {
         if (sums_.has(o)) combine(range, o);
     }
     if (depth_ == 1 && sums_.done(range)) {
+      take_steps(range);
       if (sums_.finishes()) finish(range);
       depth_ = 0;
     }
   }
 
  private:
+  /// Canonical groups, from one to another, of which no task is visited.
+  struct LeftOut {
+    Index first = 0, last = -1;
+    bool any() const { return last >= first; }
+  };
+
   /// Whether an op that lists its tiles itself is at one that the walk does not visit.
   bool left_out(TileRange const& range) const {
     return call_.op->tiles != nullptr && call_.sample.axis != TileSample::none &&
@@ -138,6 +147,7 @@ class Emitter final : public TileSink {
   }
 
   void visit_group(TileRange const& range) {
+    take_steps(range);
     TileRange own = range;
     own.operands = {};
     inplace_vector<Use<OperandTile>, max_operands> uses;
@@ -158,27 +168,32 @@ class Emitter final : public TileSink {
     visitor_.visit({own, uses, false, groups_});
   }
 
-  /// Visits the task that adds two sums, with the groups of the one that is left out. Where both
-  /// are left out, so is their sum, without a task.
+  /// Visits the task that adds two sums. Where one of them is left out it becomes a step of the
+  /// task that adds such in turn; where both are, so is their sum, without a task.
   void combine(TileRange const& range, std::size_t result) {
-    TileTask::LeftOut &added = waiting_[static_cast<std::size_t>(depth_)],
-                      &sum = waiting_[static_cast<std::size_t>(depth_ - 1)];
-    TileTask::LeftOut left_out = {};
+    LeftOut &added = waiting_[static_cast<std::size_t>(depth_)],
+            &sum = waiting_[static_cast<std::size_t>(depth_ - 1)];
     if (added.any() && sum.any()) {
       sum.last = added.last;
       return;
     }
-    if (added.any() || sum.any()) {
-      left_out = added.any() ? added : sum;
-      left_out.use = added.any() ? 0 : 1;
-      sum = {};
+    Use<OperandTile> const from{sum_of(range, result, depth_), Access::read},
+        to{sum_of(range, result, depth_ - 1), Access::update};
+    if (!added.any() && !sum.any()) {
+      take_steps(range);
+      visitor_.visit({range, {from, to}, true});
+      return;
     }
-    visitor_.visit({range,
-                    {{sum_of(range, result, depth_), Access::read},
-                     {sum_of(range, result, depth_ - 1), Access::update}},
-                    true,
-                    1,
-                    left_out});
+    std::size_t const which = added.any() ? 0 : 1;
+    LeftOut const left_out = std::exchange(which == 0 ? added : sum, {});
+    steps_.push_back({{from, to}, left_out.first, left_out.last, which});
+  }
+  /// Visits the task of the steps so far.
+  void take_steps(TileRange const& range) {
+    if (steps_.empty()) return;
+    auto const& [from, to] = steps_.back().uses;
+    visitor_.visit({range, {from, to}, true, 1, {steps_.data(), steps_.size()}});
+    steps_.clear();
   }
 
   /// The op's own kernel without terms: what it adds to the sum of all groups, and how it stores
@@ -226,11 +241,12 @@ class Emitter final : public TileSink {
   TileVisitor& visitor_;
   Phase const* phase_ = nullptr;
   GroupSums sums_;
-  int depth_ = 0;                                   // sums of groups that wait to be added
-  Index summed_ = 1;                                // groups that the task sums
-  Index groups_ = 1;                                // that it stands for
-  bool folds_ = false;                              // blocks of groups have no task
-  std::array<TileTask::LeftOut, 64> waiting_ = {};  // sums, by depth
+  int depth_ = 0;                             // sums of groups that wait to be added
+  Index summed_ = 1;                          // groups that the task sums
+  Index groups_ = 1;                          // that it stands for
+  bool folds_ = false;                        // blocks of groups have no task
+  std::array<LeftOut, 64> waiting_ = {};      // sums, by depth
+  inplace_vector<TileTask::Step, 64> steps_;  // of the next task
 };
 
 /// The part of an axis that a chain goes through: all of it, or one canonical group.
@@ -309,25 +325,46 @@ inline void walk_chain(TiledCall const& call, TileRange& range, std::uint32_t re
   }
 }
 
-/// The number of canonical groups that a walk takes as one block from `group` on: of a sampled axis
-/// as many as are left out and make a subtree; 0 where they are not.
-inline Index block_of(TiledCall const& call, std::size_t id, GroupCut const& cut, Index group) {
-  AxisTiling const& tiling = *call.tilings[id];
-  auto const outside = [&](Index end) {  // whether the groups from `group` to `end` are left out
-    if (end > cut.count) return false;
-    Index const from = tiling.tile_of(cut.begin(group)), to = tiling.tile_of(cut.begin(end) - 1);
-    return call.sample.skips(from, to);
+/// The canonical groups of a sampled axis that a walk takes as blocks: as many as are left out and
+/// make a subtree.
+class GroupBlocks {
+ public:
+  /// None where the phase does not sum groups of a sampled axis.
+  GroupBlocks(TiledCall const& call, std::uint32_t grouped, TileRange const& range) {
+    std::size_t const id = call.sample.axis;
+    if (id == TileSample::none || (grouped & bit(id)) == 0) return;
+    GroupCut const cut = range.groups(id);
+    for (Index group = 0; group < cut.count;) {
+      Index size = left_out(call, cut, group, group + 1) ? 1 : 0;
+      while (size > 0 && group % (2 * size) == 0 && left_out(call, cut, group, group + 2 * size))
+        size *= 2;
+      if (size > 0) blocks_.push_back({group, size});
+      group += std::max<Index>(1, size);
+    }
+  }
+  /// The number of groups in the block that begins with a group; 0 where there is none.
+  Index from(Index group) const {
+    auto const block =
+        std::find_if(blocks_.begin(), blocks_.end(), [&](Block of) { return of.group >= group; });
+    return block == blocks_.end() || block->group != group ? 0 : block->size;
+  }
+
+ private:
+  struct Block {
+    Index group, size;
   };
-  Index size = outside(group + 1) ? 1 : 0;
-  if (size > 0)
-    while (group % (2 * size) == 0 && outside(group + 2 * size)) size *= 2;
-  return size;
-}
+  static bool left_out(TiledCall const& call, GroupCut const& cut, Index group, Index end) {
+    if (end > cut.count) return false;
+    AxisTiling const& tiling = *call.tilings[call.sample.axis];
+    return call.sample.skips(tiling.tile_of(cut.begin(group)), tiling.tile_of(cut.begin(end) - 1));
+  }
+  std::vector<Block> blocks_;
+};
 
 /// A chain for each canonical group, or a task for a pair, those of the innermost axis first.
 inline void walk_groups(TiledCall const& call, TileRange range, std::uint32_t reduced,
                         std::uint32_t grouped, AxisWindows windows, std::uint32_t by_index,
-                        Emitter& emitter) {
+                        GroupBlocks const& blocks, Emitter& emitter) {
   GroupPairs const pairs(call, reduced, grouped);
   if (pairs.all()) {
     range.left_terms = pairs.terms(0);
@@ -338,10 +375,7 @@ inline void walk_groups(TiledCall const& call, TileRange range, std::uint32_t re
   for (bool more = true; more; ++range.canonical_group) {
     Index const summed = pairs.from(range.canonical_group);
     range.left_terms = summed > 1 ? pairs.terms(range.canonical_group) : 0;
-    Index block = 0;
-    if (call.sample.axis != TileSample::none && (grouped & bit(call.sample.axis)) != 0)
-      block =
-          block_of(call, call.sample.axis, range.groups(call.sample.axis), group[call.sample.axis]);
+    Index const block = blocks.from(range.canonical_group);
     bool const visited = emitter.begin_groups(summed, block, range.canonical_group);
     for (std::size_t id = 0; visited && id < call.tilings.size(); ++id) {
       if ((grouped & bit(id)) != 0) {
@@ -383,9 +417,10 @@ inline void walk_phase(TiledCall const& call, Phase const& phase, int number, Em
     windows.push_back({0, tiling.extent(), 0, tiling.count() - 1});
     take_tile(call, range, id, 0, windows[id], (by_index & bit(id)) != 0);
   }
+  GroupBlocks const blocks(call, grouped, range);
   do {
     if (grouped != 0)
-      walk_groups(call, range, reduced, grouped, windows, by_index, emitter);
+      walk_groups(call, range, reduced, grouped, windows, by_index, blocks, emitter);
     else
       walk_chain(call, range, reduced, windows, by_index, emitter);
   } while (next(call, range, used & ~reduced, windows, 0));

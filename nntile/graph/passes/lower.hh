@@ -25,6 +25,16 @@ inline void add_buffers(PlanData& plan, std::uint32_t id, ThinJob const* thin = 
   PlannedTensor& tensor = plan.tensors[id];
   tensor.first_buffer = static_cast<std::uint32_t>(plan.buffers.size());
   if (!tensor.used || tensor.storage == Storage::view) return;
+  if (PlannedTensor const* const like = tensor.base == no_id ? nullptr : &plan.tensors[tensor.base];
+      like != nullptr && like->storage != Storage::view && like->dtype == tensor.dtype) {
+    tensor.buffer_count = like->buffer_count;  // a sum of groups is tiled as its result
+    for (std::uint32_t i = 0; i < like->buffer_count; ++i) {
+      PlannedBuffer const& buffer = plan.buffers[like->first_buffer + i];
+      plan.buffers.push_back(
+          {.tensor = id, .tile = buffer.tile, .bytes = buffer.bytes, .tail = buffer.tail});
+    }
+    return;
+  }
   std::size_t const rank = tensor.tiling.rank();
   int const cut = thin == nullptr ? ThinJob::uncut : thin->cut[id];
   TileSample const sample = cut < 0 ? TileSample{} : thin->sample(tensor.tiling, cut);
@@ -129,6 +139,7 @@ class LowerPass final : private TileVisitor {
       operands_.push_back((carries >> o & 1u) != 0 ? carry(op, o) : no_id);
     }
     partials_.clear();
+    steps_.clear();
     note_canonical(op);
     walk(call_, *this);
   }
@@ -272,7 +283,6 @@ class LowerPass final : private TileVisitor {
                       ? kernel(op.name, combine_dtype(call_, tile), combine_dtype(call_, tile))
                       : kernel_;
     task.first_use = offset(uses_.size(), "operands");
-    task.use_count = static_cast<std::uint8_t>(tile.uses.size());
     bool const is_others = own_ != nullptr && others_.has(tile);
     if (is_others)
       task.args = no_id;
@@ -282,29 +292,45 @@ class LowerPass final : private TileVisitor {
       mark(task, tile);
       add_levels(tile);
     }
-    bool labelled = false;
-    std::span<Use<BufferId>> const uses = uses_.append(tile.uses.size());
-    std::size_t position = 0;
+    std::span<Use<BufferId>> const uses = tile.steps.empty() ? list(tile.uses) : list(tile.steps);
+    task.use_count = static_cast<std::uint8_t>(uses.size());
     for (Use<OperandTile> const& use : tile.uses) {
-      std::uint32_t const tensor = use.handle.partial == 0
-                                       ? operands_[use.handle.operand]
-                                       : partial(use.handle.operand, use.handle.partial - 1u);
-      std::uint32_t buffer = plan_.buffer_of(tensor, use.handle.tile);
-      if (buffer == no_id) buffer = left_out(tensor, use.handle.tile);
-      if (tile.left_out.any() && tile.left_out.use == position) written_[buffer] = true;
-      check(tensor, buffer, use);
-      uses[position++] = {buffer, use.access};
-      if (!labelled && writes(use.access)) {
-        task.tensor = tensor;
-        task.tile = static_cast<std::uint32_t>(use.handle.tile);
-        labelled = true;
-      }
+      if (!writes(use.access)) continue;
+      task.tensor = tensor_of(use.handle);
+      task.tile = static_cast<std::uint32_t>(use.handle.tile);
+      break;
     }
     if (!is_others) task.replaces = replaceable(tile, uses);
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) written_[use.handle] = true;
     tasks_.append(1)[0] = task;
     if (watcher_ != nullptr) watcher_->visit(tile);
+  }
+  std::span<Use<BufferId>> list(std::span<Use<OperandTile> const> tiles) {
+    std::span<Use<BufferId>> const uses = uses_.append(tiles.size());
+    for (std::size_t u = 0; u < tiles.size(); ++u) {
+      std::uint32_t const tensor = tensor_of(tiles[u].handle);
+      uses[u] = {buffer_of(tensor, tiles[u].handle.tile), tiles[u].access};
+      check(tensor, uses[u].handle, tiles[u]);
+    }
+    return uses;
+  }
+  /// The uses of all steps in turn. Each has what one before it has written, or the sum that is
+  /// left out.
+  std::span<Use<BufferId>> list(std::span<TileTask::Step const> steps) {
+    std::span<Use<BufferId>> const uses = uses_.append(2 * steps.size());
+    for (std::size_t u = 0; u < uses.size(); ++u) {
+      Use<OperandTile> const& use = steps[u / 2].uses[u % 2];
+      uses[u] = {buffer_of(tensor_of(use.handle), use.handle.tile), use.access};
+    }
+    return uses;
+  }
+  std::uint32_t tensor_of(OperandTile const& tile) {
+    return tile.partial == 0 ? operands_[tile.operand] : partial(tile.operand, tile.partial - 1u);
+  }
+  std::uint32_t buffer_of(std::uint32_t tensor, Index tile) {
+    std::uint32_t const buffer = plan_.buffer_of(tensor, tile);
+    return buffer == no_id ? left_out(tensor, tile) : buffer;
   }
 
   /// Fills in the arguments of a task and its cost.
@@ -352,7 +378,7 @@ class LowerPass final : private TileVisitor {
   }
 
   /// Notes in a task of a sampled call where it is along the axis of the mesh.
-  void mark(PlannedTask& task, TileTask const& tile) const {
+  void mark(PlannedTask& task, TileTask const& tile) {
     AxisTiling const& tiling = *call_.tilings[cut_axis_];
     GroupCut const groups = tile.range.groups(cut_axis_);
     auto const coordinate = [&](Index at) {
@@ -362,9 +388,17 @@ class LowerPass final : private TileVisitor {
     auto const last = [&](Index group) {
       return coordinate(tiling.tile_of(groups.begin(group + 1) - 1));
     };
-    if (TileTask::LeftOut const& block = tile.left_out; block.any()) {
-      thin_->blocks.push_back({first(block.first), last(block.last), block.use});
-      task.priority = -static_cast<std::int32_t>(thin_->blocks.size());
+    if (!tile.steps.empty()) {
+      if (!std::equal(tile.steps.begin(), tile.steps.end(), steps_.begin(), steps_.end(),
+                      [](TileTask::Step const& a, TileTask::Step const& b) {
+                        return a.first == b.first && a.last == b.last && a.left_out == b.left_out;
+                      })) {
+        steps_.assign(tile.steps.begin(), tile.steps.end());
+        blocks_ = thin_->blocks.size();
+        for (TileTask::Step const& step : tile.steps)
+          thin_->blocks.push_back({first(step.first), last(step.last), step.left_out});
+      }
+      task.priority = -1 - static_cast<std::int32_t>(blocks_);
       return;
     }
     std::uint32_t axes = 0;
@@ -433,7 +467,9 @@ class LowerPass final : private TileVisitor {
       left_out_;  // buffers of a thin job's other tiles, by tensor, ascending by tile
   TiledCall call_;
   DynamicArray<std::uint32_t> operands_;
-  DynamicArray<Partial> partials_;  // of the node
+  DynamicArray<Partial> partials_;     // of the node
+  std::vector<TileTask::Step> steps_;  // of its last task that has any,
+  std::size_t blocks_ = 0;             // and the place of their blocks in the thin job
   std::size_t node_ = 0;
   std::size_t cut_axis_ = TileSample::none;  // of the call, over the axis of a thin job's mesh
   std::uint32_t kernel_ = 0;

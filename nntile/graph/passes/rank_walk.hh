@@ -77,16 +77,17 @@ class RankWalk {
     for (std::size_t t = 0; t < plan_.tasks.size(); ++t) {
       if (phase < plan_.phases.size() && plan_.phases[phase].end == t) settle(), ++phase;
       if (thin_ == nullptr) {
-        visit(t, spread, sink);
+        visit(plan_.tasks[t], t, spread, sink);
         continue;
       }
-      catch_up(&plan_.tasks[t], spread, sink);
-      if (plan_.tasks[t].priority < 0) put_block(t);
-      if (PlannedTask const& task = plan_.tasks[t];
-          task.location.rank > 0 && (task.priority > 0 || !thin_->has(task.location.rank - 1)))
+      PlannedTask const& task = plan_.tasks[t];
+      catch_up(&task, spread, sink);
+      if (task.priority < 0)
+        add_blocks(t, spread, sink);
+      else if (task.location.rank > 0 && (task.priority > 0 || !thin_->has(task.location.rank - 1)))
         stand_in(t, spread, sink);
       else
-        visit(t, spread, sink);
+        visit(task, t, spread, sink);
     }
     if (thin_ != nullptr) catch_up(nullptr, spread, sink);
     settle();
@@ -141,17 +142,17 @@ class RankWalk {
     return found;
   }
 
-  template <class Sink> void visit(std::size_t t, Spread& spread, Sink& sink) {
-    PlannedTask const& task = plan_.tasks[t];
+  /// Of a task that is task `t`, or a step of it.
+  template <class Sink>
+  void visit(PlannedTask const& task, std::size_t t, Spread& spread, Sink& sink) {
     auto const uses = plan_.uses_of(task);
     bool const cut = task.location.rank > 0;  // of a thin job
     for (Use<BufferId> const& use : uses)
       if (!read_by_.empty() && reads(use.access)) drop_old(use.handle, task.node);
-    if (thin_ != nullptr && adds_elsewhere(t, uses)) return add_elsewhere(t, uses);
     RankBox const box = place(t, uses);
     if (thin_ != nullptr) check_reads(uses, box);
     for (Use<BufferId> const& use : uses)
-      if (reads(use.access)) {
+      if (reads(use.access) && !valid_everywhere(use.handle)) {
         move_to_readers(t, use.handle, spread, sink);
         if (cut) note_read(task, use, spread.boxes());
         move_to(box, use.handle, spread, sink);
@@ -165,25 +166,6 @@ class RankWalk {
         if (!dropped_.empty()) dropped_[use.handle] = false;
       }
     sink.task(task, box);
-  }
-  /// Whether a task adds two sums of groups, neither of which is at the thin job's own rank.
-  bool adds_elsewhere(std::size_t t, std::span<Use<BufferId> const> uses) const {
-    return targets_[t].open != 0 && uses.size() == 2 && uses[0].access == Access::read &&
-           uses[1].access == Access::update && places_.is_partial(uses[0].handle) &&
-           plan_.buffers[uses[0].handle].bytes == plan_.buffers[uses[1].handle].bytes &&
-           is_elsewhere(uses[0].handle) && is_elsewhere(uses[1].handle);
-  }
-  bool is_elsewhere(std::uint32_t b) const {
-    return mesh_.is_one(sources_[b]) && !valid(b, thin_->own) && valid_at_one(b) &&
-           valid(b, mesh_.first(sources_[b]));
-  }
-  /// Notes the rank of the result: one of the two, by the rule of `best`.
-  void add_elsewhere(std::size_t t, std::span<Use<BufferId> const> uses) {
-    int const wanted = wanted_rank(targets_[t]);
-    RankBox const &from = sources_[uses[0].handle], &to = sources_[uses[1].handle];
-    if ((mesh_.first(from) ^ wanted) < (mesh_.first(to) ^ wanted))
-      set_valid(uses[1].handle, RankBox(from));
-    written_by_[uses[1].handle] = plan_.tasks[t].node;
   }
   /// The rank at which the result of a task is wanted.
   int wanted_rank(Target const& target) const {
@@ -384,21 +366,49 @@ class RankWalk {
       written_by_[use.handle] = task.node;
     }
   }
-  /// Notes the rank of the sum of a block without a task, before the task that adds it.
-  void put_block(std::size_t t) {
+  /// A task that adds the sums of blocks in turn, each of which is at one rank, as is what it is
+  /// added to: the result is at one of the two, by the rule of `best`. Steps between other ranks
+  /// change nothing but where it is.
+  template <class Sink> void add_blocks(std::size_t t, Spread& spread, Sink& sink) {
     PlannedTask const& task = plan_.tasks[t];
-    ThinJob::Block const& block = *thin_->block_of(task);
-    std::uint32_t const b = plan_.uses_of(task)[block.use].handle;
+    auto const blocks = thin_->blocks_of(task);
+    auto const uses = plan_.uses_of(task);
+    std::uint32_t const result = uses.back().handle;
+    int const wanted = wanted_rank(targets_[t]);
+    RankBox const& from = sources_[uses[1 - blocks[0].use].handle];
+    if (!mesh_.is_one(from)) throw NotThin{"blocks that are added to a sum at several ranks"};
+    int at = mesh_.first(from);
+    for (std::size_t s = 0; s < blocks.size(); ++s) {
+      int const with = nearest(blocks[s].first, blocks[s].last, targets_[t]);
+      if (at == thin_->own || with == thin_->own) {
+        auto const two = uses.subspan(2 * s, 2);
+        put(two[blocks[s].use].handle, with, task.node);
+        put(two[1 - blocks[s].use].handle, at, task.node);
+        PlannedTask step = task;
+        step.first_use += static_cast<std::uint32_t>(2 * s);
+        step.use_count = 2;
+        if (std::uint32_t const to = two[1].handle; to != result)
+          step.tensor = plan_.buffers[to].tensor, step.tile = plan_.buffers[to].tile;
+        visit(step, t, spread, sink);
+      }
+      if ((with ^ wanted) < (at ^ wanted)) at = with;
+    }
+    put(result, at, task.node);
+    if (!read_by_.empty()) read_by_[result] = task.node, dropped_[result] = false;
+  }
+  /// Notes that a sum is at a coordinate alone.
+  void put(std::uint32_t b, int coordinate, std::uint32_t node) {
     RankBox box;
-    box.at[thin_->axis] = static_cast<std::int16_t>(nearest(block.first, block.last, targets_[t]));
+    box.at[thin_->axis] = static_cast<std::int16_t>(coordinate);
     set_valid(b, box);
-    written_by_[b] = task.node;
+    written_by_[b] = node;
   }
   /// Of the coordinates from one to another the one nearest to a target.
   int nearest(int first, int last, Target const& target) const {
     int const wanted = wanted_rank(target);
-    int best = 0;
-    for (int bit = MeshShape::most_ranks; bit > 0; bit /= 2) {  // taken where one of them has it
+    auto bit = static_cast<int>(std::bit_floor(static_cast<unsigned>(first ^ last)));
+    int best = bit == 0 ? first : first & ~(2 * bit - 1);  // the bits that all of them have
+    for (; bit > 0; bit /= 2) {                            // taken where one of them has it
       int const with = best | (wanted & bit);
       best = with <= last && (with | (bit - 1)) >= first ? with : with ^ bit;
     }

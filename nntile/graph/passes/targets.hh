@@ -165,6 +165,10 @@ class TargetPass {
       target.open = place.open;
       if (thin_ != nullptr && task.priority > 0) note_block(uses);
       if (place.open != 0) choose(uses, place.open, target);
+      if (thin_ != nullptr && task.priority < 0) {
+        pass_on(task, uses, target);
+        continue;
+      }
       Index const largest = spread(uses, place.open, target);
       for (Use<BufferId> const& use : uses) {
         bool const stored = places_.stored(use.handle);
@@ -181,7 +185,6 @@ class TargetPass {
             throw NotThin{"a root that a task of cut tiles passes on"};
         }
       }
-      if (thin_ != nullptr && task.priority < 0) take_block(task, uses, target);
     }
     weigh(targets);
     return targets;
@@ -266,13 +269,15 @@ class TargetPass {
   bool is_cut(std::uint32_t b) const {
     return thin_ != nullptr && thin_->cut[plan_.buffers[b].tensor] >= 0;
   }
-  /// Notes what the tasks of a block without a task would have: terms at other coordinates, and a
-  /// new value of the sum.
-  void take_block(PlannedTask const& task, std::span<Use<BufferId> const> uses,
-                  Target const& target) {
-    std::uint32_t const b = uses[thin_->block_of(task)->use].handle;
+  /// The sum to which blocks are added in turn is wanted where the task is. Their own terms are at
+  /// other coordinates, and their sums are new values.
+  void pass_on(PlannedTask const& task, std::span<Use<BufferId> const> uses, Target const& target) {
+    if ((target.open >> thin_->axis & 1u) == 0) throw NotThin{"blocks that are added at one rank"};
     if (target.root != no_id) trees_[target.root].box.at[thin_->axis] = RankBox::all;
-    wanted_[b] = {places_.stored(b) ? places_.home(b) : RankBox{}};
+    for (Use<BufferId> const& use : uses)
+      wanted_[use.handle] = {places_.stored(use.handle) ? places_.home(use.handle) : RankBox{}};
+    std::uint32_t const own = uses[1 - thin_->blocks_of(task)[0].use].handle;
+    want(wanted_[own], target, target.open, false);
   }
   void note_block(std::span<Use<BufferId> const> uses) {
     for (std::size_t u = uses.size(); u-- > 0;) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -41,9 +42,11 @@ struct NotThin {
 /// coordinates touch the same tiles only where these are not cut, so that what is left out changes
 /// nothing but where those tiles have been sent: the walk over ranks makes up for that. A task of
 /// cut tiles has 1 + its coordinate in place of a location's rank; one that stands for a block 1 +
-/// the last coordinate of it in place of a priority, and one that adds the sum of a block for which
-/// none stands -1 - its place among `blocks`; one that was ordered by tiles of a tensor
-/// which is cut over the axis the number of its window, from 1, in place of hints.
+/// the last coordinate of it in place of a priority; one that was ordered by tiles of a tensor
+/// which is cut over the axis the number of its window, from 1, in place of hints. Tasks that
+/// follow one another, and of which each adds the sum of a block for which none stands, are one
+/// here, with the uses of all: -1 - the place of its first block in place of a priority. What the
+/// rank adds of these the walk over ranks finds.
 struct ThinJob {
   static constexpr int uncut = -1, irregular = -2;
 
@@ -54,15 +57,17 @@ struct ThinJob {
   std::vector<int> cut = {};
   std::uint16_t windows = 0;
   /// Coordinates, from one to another, whose sum a task adds to another or another to it: the tile
-  /// of its use. No task stands for them.
+  /// of this of its two uses. No task stands for them.
   struct Block {
     int first = 0, last = 0;
     std::size_t use = 0;
   };
   std::vector<Block> blocks = {};
-  /// The block of a task, null where it has none.
-  Block const* block_of(PlannedTask const& task) const {
-    return task.priority < 0 ? &blocks[static_cast<std::size_t>(-1 - task.priority)] : nullptr;
+  /// The blocks whose sums a task adds in turn, each by two of its uses.
+  std::span<Block const> blocks_of(PlannedTask const& task) const {
+    if (task.priority >= 0) return {};
+    return std::span(blocks).subspan(static_cast<std::size_t>(-1 - task.priority),
+                                     task.use_count / std::size_t{2});
   }
   /// Tilings and numbers of groups of which none is of several coordinates, as found so far.
   std::vector<std::pair<AxisTiling, Index>> whole = {};
