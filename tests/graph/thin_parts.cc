@@ -97,7 +97,7 @@ TEST_CASE("a part of a thin job is the part of the job", "[graph][parts]") {
                          {"ddp of 9, ragged", {{"data", 9}}, ddp(), 13, true},
                          {"zero1 of 12", {{"data", 12}}, zero1(), 24, true},
                          {"fsdp of 13", {{"data", 13}}, fsdp(), 13, true},
-                         {"ddp of 11, 3 a rank", {{"data", 11}}, ddp(), 33, true},
+                         {"zero1 of 16, 3 a rank", {{"data", 16}}, zero1(), 48, true},
                          {"ddp of 9, pairs", {{"data", 9}}, ddp(), 36, true, 2},
                          {"fsdp of 10, pairs", {{"data", 10}}, fsdp(), 40, true, 4},
                          {"ddp of 9, 3 a tile", {{"data", 9}}, ddp(), 27, true, 3},
@@ -117,6 +117,16 @@ TEST_CASE("a part of a thin job is the part of the job", "[graph][parts]") {
       CHECK(whole.compare() == (of.thin || !groups));
       CHECK(whole.compare(PartOf::own_arguments));
     }
+}
+
+TEST_CASE("a thin job has hardly more tasks than its rank", "[graph][parts]") {
+  TinyGptGraph const step({.batch = 67, .numerics = {.groups = {{"batch", 67}}}});
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}, {"head", {1}}}};
+  options.mesh = {{"data", 67}};
+  options.rules = ddp();
+  passes::MeshShape const mesh(options.mesh);
+  auto const job = detail::job_of(step.graph, options, mesh, 22, PartOf::thin_job);
+  CHECK(job.plan.tasks.size() <= 2 * Plan(step.graph, options, 22).tasks().size());
 }
 
 TEST_CASE("a part of two axes needs no arguments of other ranks' tasks", "[graph][parts]") {

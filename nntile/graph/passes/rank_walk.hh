@@ -367,8 +367,8 @@ class RankWalk {
     }
   }
   /// A task that adds the sums of blocks in turn, each of which is at one rank, as is what it is
-  /// added to: the result is at one of the two, by the rule of `best`. Steps between other ranks
-  /// change nothing but where it is.
+  /// added to: the result is at one of the two, by the rule of `best`. A block is of other ranks,
+  /// and steps between such change nothing but where it is.
   template <class Sink> void add_blocks(std::size_t t, Spread& spread, Sink& sink) {
     PlannedTask const& task = plan_.tasks[t];
     auto const blocks = thin_->blocks_of(task);
@@ -380,7 +380,7 @@ class RankWalk {
     int at = mesh_.first(from);
     for (std::size_t s = 0; s < blocks.size(); ++s) {
       int const with = nearest(blocks[s].first, blocks[s].last, targets_[t]);
-      if (at == thin_->own || with == thin_->own) {
+      if (at == thin_->own) {
         auto const two = uses.subspan(2 * s, 2);
         put(two[blocks[s].use].handle, with, task.node);
         put(two[1 - blocks[s].use].handle, at, task.node);
@@ -394,7 +394,7 @@ class RankWalk {
       if ((with ^ wanted) < (at ^ wanted)) at = with;
     }
     put(result, at, task.node);
-    if (!read_by_.empty()) read_by_[result] = task.node, dropped_[result] = false;
+    if (!read_by_.empty()) read_by_[result] = task.node;
   }
   /// Notes that a sum is at a coordinate alone.
   void put(std::uint32_t b, int coordinate, std::uint32_t node) {
@@ -402,6 +402,7 @@ class RankWalk {
     box.at[thin_->axis] = static_cast<std::int16_t>(coordinate);
     set_valid(b, box);
     written_by_[b] = node;
+    if (!dropped_.empty()) dropped_[b] = false;
   }
   /// Of the coordinates from one to another the one nearest to a target.
   int nearest(int first, int last, Target const& target) const {
