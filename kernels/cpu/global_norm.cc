@@ -17,7 +17,7 @@ template <class T> struct SumSquares {
       T const* const x = buffers.at<T const>(Operand::x) + j * args.ldx + args.skipped;  // [k]
       y[j] = canonical_sum<double>(args.k, Chain{args.first}.start(y, j),
                                    [&](Index i, auto part) __attribute__((always_inline)) {
-                                     fetch_ahead(x + i, part);
+                                     fetch_ahead<Fetching::everywhere>(x + i, part);
                                      auto const value = load_as<double>(x + i, part);
                                      return value * value;
                                    });

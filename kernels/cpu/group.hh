@@ -148,18 +148,34 @@ template <class V, class T> NNTILE_ALWAYS_INLINE Group<V> load_as(T const* p, Fo
           load_as<V>(p + 3 * lanes, All{})};
 }
 
+/// The CPUs on which a kernel fetches ahead of their own prefetching. Without AVX-512 (measured:
+/// Zen 3) sums of rows are 1.2 times as fast and norms' statistics 1.05 times when they do not.
+enum class Fetching { everywhere, with_avx512 };
+
+template <Fetching on> constexpr bool fetches() {
+#if defined(__AVX512F__)
+  return true;
+#else
+  return on == Fetching::everywhere;
+#endif
+}
+
 /// Fetches what lies 4 KiB behind p + part: the row after this one, before the
 /// CPU's own prefetching has found where it begins.
-template <class T> NNTILE_ALWAYS_INLINE void fetch_ahead(T const* p, Four) {
+template <Fetching on = Fetching::with_avx512, class T>
+NNTILE_ALWAYS_INLINE void fetch_ahead(T const* p, Four) {
+  if constexpr (!fetches<on>()) return;
   constexpr Index line = 64 / static_cast<Index>(sizeof(T));
   T const* const at = p + 64 * line;
 #pragma GCC unroll 8
   for (Index i = 0; i < 4 * Vec<compute_t<T>>::lanes; i += line) __builtin_prefetch(at + i);
 }
-template <class T> NNTILE_ALWAYS_INLINE void fetch_ahead(T const* p, All) {
-  __builtin_prefetch(p + 4096 / static_cast<Index>(sizeof(T)));
+template <Fetching on = Fetching::with_avx512, class T>
+NNTILE_ALWAYS_INLINE void fetch_ahead(T const* p, All) {
+  if constexpr (fetches<on>()) __builtin_prefetch(p + 4096 / static_cast<Index>(sizeof(T)));
 }
-template <class T> NNTILE_ALWAYS_INLINE void fetch_ahead(T const*, First) {}
+template <Fetching on = Fetching::with_avx512, class T>
+NNTILE_ALWAYS_INLINE void fetch_ahead(T const*, First) {}
 
 /// The element type of lanes: float or double.
 template <class V> struct element_of;
