@@ -76,11 +76,11 @@ class RankWalk {
     std::size_t phase = 0;
     for (std::size_t t = 0; t < plan_.tasks.size(); ++t) {
       if (phase < plan_.phases.size() && plan_.phases[phase].end == t) settle(), ++phase;
+      PlannedTask const& task = plan_.tasks[t];
       if (thin_ == nullptr) {
-        visit(plan_.tasks[t], t, spread, sink);
+        visit(task, t, spread, sink);
         continue;
       }
-      PlannedTask const& task = plan_.tasks[t];
       catch_up(&task, spread, sink);
       if (task.priority < 0)
         add_blocks(t, spread, sink);
@@ -355,15 +355,12 @@ class RankWalk {
       if (!writes(use.access) && !valid_everywhere(use.handle))
         throw NotThin{"terms that are sent to each coordinate"};
       if (!writes(use.access)) continue;
-      RankBox box;
       int at = task.location.rank - 1;
       if (task.priority > 0) {
-        at = nearest(at, task.priority - 1, blocks_.back());
+        at = nearest(at, task.priority - 1, wanted_rank(blocks_.back()));
         blocks_.pop_back();
       }
-      box.at[thin_->axis] = static_cast<std::int16_t>(at);
-      set_valid(use.handle, box);
-      written_by_[use.handle] = task.node;
+      put(use.handle, at, task.node);
     }
   }
   /// A task that adds the sums of blocks in turn, each of which is at one rank, as is what it is
@@ -379,7 +376,7 @@ class RankWalk {
     if (!mesh_.is_one(from)) throw NotThin{"blocks that are added to a sum at several ranks"};
     int at = mesh_.first(from);
     for (std::size_t s = 0; s < blocks.size(); ++s) {
-      int const with = nearest(blocks[s].first, blocks[s].last, targets_[t]);
+      int const with = nearest(blocks[s].first, blocks[s].last, wanted);
       if (at == thin_->own) {
         auto const two = uses.subspan(2 * s, 2);
         put(two[blocks[s].use].handle, with, task.node);
@@ -404,9 +401,8 @@ class RankWalk {
     written_by_[b] = node;
     if (!dropped_.empty()) dropped_[b] = false;
   }
-  /// Of the coordinates from one to another the one nearest to a target.
-  int nearest(int first, int last, Target const& target) const {
-    int const wanted = wanted_rank(target);
+  /// Of the coordinates from one to another the one nearest to the one where a sum is wanted.
+  static int nearest(int first, int last, int wanted) {
     auto bit = static_cast<int>(std::bit_floor(static_cast<unsigned>(first ^ last)));
     int best = bit == 0 ? first : first & ~(2 * bit - 1);  // the bits that all of them have
     for (; bit > 0; bit /= 2) {                            // taken where one of them has it
