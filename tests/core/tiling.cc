@@ -130,3 +130,11 @@ TEST_CASE("sizes of tiles whose sum does not fit throw ShapeError", "[core][tili
   CHECK(message_of<ShapeError>([&] { (void)AxisTiling::sizes(sizes); }) ==
         "tiling: tiles of 9223372036854775807 and 1 elements are more than 2^63 - 1");
 }
+
+TEST_CASE("tilings are equal where all their borders are", "[core][tiling]") {
+  CHECK(AxisTiling::whole(8) == AxisTiling::uniform(8, 8));
+  CHECK_FALSE(AxisTiling::whole(8) == AxisTiling::whole(9));
+  CHECK(AxisTiling::uniform(8, 4) == AxisTiling::sizes(std::vector<Index>{4, 4}));
+  CHECK_FALSE(AxisTiling::uniform(8, 4) == AxisTiling::sizes(std::vector<Index>{3, 5}));
+  CHECK_FALSE(AxisTiling::uniform(8, 4) == AxisTiling::whole(8));
+}
