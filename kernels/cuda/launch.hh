@@ -153,8 +153,16 @@ class Thread {
   template <int pending> __device__ void wait_for_copies() const {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
   }
-  template <class Word> __device__ void put(void* to, Word word) const {
-    *static_cast<Word*>(to) = word;
+  /// 16 bytes at once: the compiler may write the members of a struct one by one.
+  template <class Word> __device__ void put(void* to, Word const& word) const {
+    if constexpr (sizeof(Word) == sizeof(uint4)) {
+      auto const words = __builtin_bit_cast(uint4, word);
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+                   "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w)
+                   : "memory");
+    } else {
+      *static_cast<Word*>(to) = word;
+    }
   }
   __device__ void sync() const { __syncthreads(); }
   __device__ void sync_warp() const { __syncwarp(); }

@@ -24,8 +24,7 @@ template <class T> struct LayerNorm {
     static constexpr int threads = row_threads;
     static constexpr int least_blocks = sizeof(V) == 4 ? 6 : 2;
     DeviceCall<ops::LayerNorm> call;
-    bool fours;
-    Kernel(KernelCall const& from, bool in_fours) : call(from), fours(in_fours) {}
+    explicit Kernel(KernelCall const& from) : call(from) {}
 
     NNTILE_DEVICE void operator()(Thread& thread) const {
       auto const& args = call.args();
@@ -40,14 +39,13 @@ template <class T> struct LayerNorm {
       Team<size> const team(thread);
       team.for_each_row(args.n, [&](Index i) {
         T const* const x = buffers.template at<T>(Operand::x) + i * args.ldx + args.skipped;
-        auto const row =
-            row_of<Vec<V>, held>(team, args.e, fours, [&]<int count>(Index e, Count<count>) {
-              auto const elements = get_run<count>(thread, x + e);
-              Run<count, Vec<V>> values;
-              NNTILE_UNROLL()
-              for (int k = 0; k < count; ++k) values.of[k] = get(elements.of + k);
-              return values;
-            });
+        auto const row = row_of<Vec<V>, held>(team, args.e, [&]<int count>(Index e, Count<count>) {
+          auto const elements = get_run<count>(thread, x + e);
+          Run<count, Vec<V>> values;
+          NNTILE_UNROLL()
+          for (int k = 0; k < count; ++k) values.of[k] = get(elements.of + k);
+          return values;
+        });
         Vec<V> mean = Vec<V>::raw(all || args.phase == 0 ? V(0) : means[i]);
         if (all || args.phase == 0) {
           V const sum = row.template sum<V>(chain.start(means, i), [](Vec<V> of) { return of; });
@@ -104,10 +102,9 @@ template <class T> struct LayerNormBackward {
 
   template <int size, bool held> struct Kernel {
     static constexpr int threads = row_threads;
-    static constexpr int least_blocks = sizeof(V) == 4 ? 4 : 2;
+    static constexpr int least_blocks = sizeof(V) == 4 ? 3 : 2;
     DeviceCall<ops::LayerNormBackward> call;
-    bool fours;
-    Kernel(KernelCall const& from, bool in_fours) : call(from), fours(in_fours) {}
+    explicit Kernel(KernelCall const& from) : call(from) {}
 
     NNTILE_DEVICE void operator()(Thread& thread) const {
       auto const& args = call.args();
@@ -123,18 +120,17 @@ template <class T> struct LayerNormBackward {
         T const* const dy = buffers.template at<T>(Operand::dy) + i * args.lddy + args.skipped;
         Vec<V> const mean = get(buffers.template at<V const>(Operand::mean) + i);
         Vec<V> const rstd = get(buffers.template at<V const>(Operand::rstd) + i);
-        auto const row =
-            row_of<Element, held>(team, args.e, fours, [&]<int count>(Index e, Count<count>) {
-              auto const of_x = get_run<count>(thread, x + e);
-              auto const of_dy = get_run<count>(thread, dy + e);
-              auto const factors = get_run<count>(thread, gamma + e);
-              Run<count, Element> values;
-              NNTILE_UNROLL()
-              for (int k = 0; k < count; ++k)
-                values.of[k] = {(get(of_x.of + k) - mean) * rstd,
-                                get(of_dy.of + k) * get(factors.of + k)};
-              return values;
-            });
+        auto const row = row_of<Element, held>(team, args.e, [&]<int count>(Index e, Count<count>) {
+          auto const of_x = get_run<count>(thread, x + e);
+          auto const of_dy = get_run<count>(thread, dy + e);
+          auto const factors = get_run<count>(thread, gamma + e);
+          Run<count, Element> values;
+          NNTILE_UNROLL()
+          for (int k = 0; k < count; ++k)
+            values.of[k] = {(get(of_x.of + k) - mean) * rstd,
+                            get(of_dy.of + k) * get(factors.of + k)};
+          return values;
+        });
         V c1 = chain.start(c1s, i), c2 = chain.start(c2s, i);
         if (args.phase != 1) {
           c1 = row.template sum<V>(c1, [](Element const& of) { return of.g; });

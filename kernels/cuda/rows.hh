@@ -186,10 +186,10 @@ NNTILE_DEVICE T canonical_sum(Team<size> const& team, Index n, T start, Term ter
 template <int size, std::size_t bytes>
 inline constexpr Index held_row = Index{size} * (size == warp_size && bytes <= 8 ? 32 : 16);
 
-/// A row of n elements that a team holds in registers, at most held_row of them. Four threads have
-/// a canonical block, each four times four elements beside each other: read(i, Count) gives those
-/// from i on as a Run, four where the row's elements lie in `fours`, else one. All threads of the
-/// team make and sum it.
+/// A row of n elements that a team holds in registers, at most held_row of them, n and where they
+/// lie in fours. Four threads have a canonical block, each four times four elements beside each
+/// other: read(i, Count<4>) gives those from i on as a Run. All threads of the team make and sum
+/// it.
 template <int size, class Value> class HeldRow {
  public:
   static constexpr int strides = static_cast<int>(held_row<size, sizeof(Value)>) / (16 * size);
@@ -199,22 +199,13 @@ template <int size, class Value> class HeldRow {
       Team<size>::teams_a_block * std::size_t{parts} * sizeof(double);
 
   template <class Read>
-  NNTILE_DEVICE HeldRow(Team<size> const& team, Index n, bool fours, Read read)
+  NNTILE_DEVICE HeldRow(Team<size> const& team, Index n, Read read)
       : team_(team),
         first_(team.rank() / 4 * canonical_block + team.rank() % 4 * 4),
-        left_(static_cast<int>(n - first_)),
-        fours_(fours) {
+        left_(static_cast<int>(n - first_)) {
     NNTILE_UNROLL()
-    for (int four = 0; four < 4 * strides; ++four) {
-      if (is_whole(four)) {
-        values_[four] = read(first_ + step(four), Count<4>{});
-      } else if (step(four) < left_) {
-        NNTILE_UNROLL()
-        for (int k = 0; k < 4; ++k)
-          if (step(four) + k < left_)
-            values_[four].of[k] = read(first_ + step(four) + k, Count<1>{}).of[0];
-      }
-    }
+    for (int four = 0; four < 4 * strides; ++four)
+      if (step(four) < left_) values_[four] = read(first_ + step(four), Count<4>{});
   }
 
   /// canonical_sum of term(value).
@@ -234,25 +225,16 @@ template <int size, class Value> class HeldRow {
     return sum;
   }
 
-  /// body(i, Run of values, Count) for the elements that are this thread's, as they were read.
+  /// body(i, Run of values, Count<4>) for the elements that are this thread's, as they were read.
   template <class Body> NNTILE_DEVICE void for_each(Body body) const {
     NNTILE_UNROLL()
-    for (int four = 0; four < 4 * strides; ++four) {
-      if (is_whole(four)) {
-        body(first_ + step(four), values_[four], Count<4>{});
-      } else if (step(four) < left_) {
-        NNTILE_UNROLL()
-        for (int k = 0; k < 4; ++k)
-          if (step(four) + k < left_)
-            body(first_ + step(four) + k, Run<1, Value>{{values_[four].of[k]}}, Count<1>{});
-      }
-    }
+    for (int four = 0; four < 4 * strides; ++four)
+      if (step(four) < left_) body(first_ + step(four), values_[four], Count<4>{});
   }
 
  private:
   /// From the first element of this thread to its four of this number.
   static NNTILE_DEVICE int step(int four) { return four / 4 * (16 * size) + four % 4 * 16; }
-  NNTILE_DEVICE bool is_whole(int four) const { return fours_ && step(four) + 4 <= left_; }
   NNTILE_DEVICE void sync() const {
     if constexpr (size == warp_size)
       team_.thread().sync_warp();
@@ -263,22 +245,14 @@ template <int size, class Value> class HeldRow {
   /// That of this thread and the three beside it: as sixteen lanes would sum it, of which each has
   /// four.
   template <class T, class Term> NNTILE_DEVICE T sum_of_block(int stride, Term term) const {
-    int const begin = step(4 * stride), end = left_ + team_.rank() % 4 * 4;
-    Vec<T> lanes[4];
+    int const begin = step(4 * stride);
+    // A lane of -0 alone becomes 0: it makes no odds, what it is added to is never -0.
+    Vec<T> lanes[4] = {Vec<T>(0), Vec<T>(0), Vec<T>(0), Vec<T>(0)};
     NNTILE_UNROLL()
-    for (int lane = 0; lane < 4; ++lane) lanes[lane] = Vec<T>(0);
-    if (begin + static_cast<int>(canonical_block) <= end) {
+    for (int t = 0; t < 4; ++t) {
+      if (begin + t * 16 >= left_) continue;
       NNTILE_UNROLL()
-      for (int lane = 0; lane < 4; ++lane) {
-        lanes[lane] = term(values_[4 * stride].of[lane]);
-        NNTILE_UNROLL()
-        for (int t = 1; t < 4; ++t) lanes[lane] += term(values_[4 * stride + t].of[lane]);
-      }
-    } else if (begin < end) {
-      NNTILE_UNROLL()
-      for (int lane = 0; lane < 4; ++lane) NNTILE_UNROLL()
-      for (int t = 0; t < 4; ++t)
-        if (begin + t * 16 + lane < left_) lanes[lane] += term(values_[4 * stride + t].of[lane]);
+      for (int lane = 0; lane < 4; ++lane) lanes[lane] += term(values_[4 * stride + t].of[lane]);
     }
     NNTILE_UNROLL()
     for (int half = 2; half > 0; half /= 2) NNTILE_UNROLL()
@@ -290,7 +264,6 @@ template <int size, class Value> class HeldRow {
   Team<size> const& team_;
   Index first_;
   int left_;  // elements from the first on
-  bool fours_;
   Run<4, Value> values_[4 * strides];
 };
 
@@ -316,9 +289,9 @@ template <int size, class Value, class Read> class LongRow {
 
 /// A row that is `held` or long.
 template <class Value, bool held, int size, class Read>
-NNTILE_DEVICE auto row_of(Team<size> const& team, Index n, bool fours, Read read) {
+NNTILE_DEVICE auto row_of(Team<size> const& team, Index n, Read read) {
   if constexpr (held)
-    return HeldRow<size, Value>(team, n, fours, read);
+    return HeldRow<size, Value>(team, n, read);
   else
     return LongRow<size, Value, Read>(team, n, read);
 }
@@ -352,19 +325,19 @@ NNTILE_DEVICE T canonical_max(Team<size> const& team, Index n, T start, Term ter
   return top + T(0);
 }
 
-/// Enqueues the kernel whose rows, of such values, suit the length; `fours`: their elements lie in
-/// fours.
+/// Enqueues the kernel whose rows, of such values, suit the length; `fours`: those of each operand
+/// begin where fours do.
 template <template <int, bool> class Kernel, class Value>
 Status launch_over_held_rows(Index rows, Index length, bool fours, void* stream,
                              KernelCall const& call) {
-  if (length <= held_row<warp_size, sizeof(Value)>)
-    return launch_over(rows, Team<warp_size>::teams_a_block, stream,
-                       Kernel<warp_size, true>{call, fours},
+  bool const held = fours && length % 4 == 0;
+  if (held && length <= held_row<warp_size, sizeof(Value)>)
+    return launch_over(rows, Team<warp_size>::teams_a_block, stream, Kernel<warp_size, true>{call},
                        HeldRow<warp_size, Value>::shared_bytes);
-  if (length <= held_row<row_threads, sizeof(Value)>)
-    return launch_over(rows, 1, stream, Kernel<row_threads, true>{call, fours},
+  if (held && length <= held_row<row_threads, sizeof(Value)>)
+    return launch_over(rows, 1, stream, Kernel<row_threads, true>{call},
                        HeldRow<row_threads, Value>::shared_bytes);
-  return launch_over(rows, 1, stream, Kernel<row_threads, false>{call, fours},
+  return launch_over(rows, 1, stream, Kernel<row_threads, false>{call},
                      Team<row_threads>::shared_bytes);
 }
 
