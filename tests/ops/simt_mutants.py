@@ -145,7 +145,6 @@ MUTANTS = [
     ("end of memory", "rows.hh", ("if (whole || «first - lane + canonical_block <= n»)", "first < n")),
     ("end of memory", "rows.hh", ("for_each_of(rank(), size, «n», bodies...)", "n + 1")),
     ("edge of a tile", "rows.hh", ("four % 4 * «16»;", "4")),
-    ("alignment", "rows.hh", ("bool const held = «fours» && length", "true")),
     ("end of memory", "rows.hh", ("held = fours && «length % 4 == 0»;", "true")),
     ("end of memory", "rows.hh", ("if («step(four) < left_») values_", "step(four) <= left_")),
     ("end of memory", "rows.hh", ("if («step(four) < left_») body", "step(four) <= left_")),
