@@ -31,7 +31,7 @@ def main():
         'speed_124m_fast', 'speed_124m_tf32_fast', 'speed_124m_bf16_fast', 'attention', 'gemm', 'ops', 'replay'}
     first, last = min(map(stages.index, fast)), max(map(stages.index, fast))
     need(status == 0 and right <= set(stages[:first]), f'correctness comes first: {stages}')
-    need({'sanitizer', 'leak'} <= set(stages[last:]), f'what takes minutes comes last: {stages}')
+    need({'memcheck', 'leak', 'racecheck'} <= set(stages[last:]), f'what takes minutes comes last: {stages}')
     status, told = call('--help')
     need(status == 0 and set(lines) <= set(told), 'help tells all of it')
     records = map(json.loads, (SCRIPT.parent / 'results/h200/records.jsonl').read_text().splitlines())
