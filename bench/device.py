@@ -65,7 +65,7 @@ class Run:
         return self.need(self.build / name)
 
     def call(self, *command, watch=None):
-        """(exit status, text) of a command, or Skipped: it is ended when the time is over. watch() is called meanwhile."""
+        """(exit status, text) of a command; watch() is called meanwhile. Ends it and is Skipped when the time is over."""
         command = [str(part) for part in command]
         if self.dry:
             print("  " + " ".join(command))
