@@ -9,6 +9,7 @@
 #include <thread>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/threads.hh"
@@ -282,7 +283,60 @@ struct NoTokens : support::Tokens {
   Completion open(void*, support::TaskBody const&) { throw std::bad_alloc(); }
 };
 
+/// Tokens of which the first is completed by another thread, later: as where that reads its name
+/// amid the call.
+struct HeldTokens : support::Tokens {
+  using support::Tokens::BasicTokens;
+  ~HeldTokens() { holder.join(); }
+  Completion open(void* task, support::TaskBody const& body) {
+    Completion token = support::Tokens::open(task, body);
+    if (std::exchange(finish_at_once, token.finish) == nullptr)
+      token.owner = this, token.finish = &finish_later;
+    return token;
+  }
+  static void finish_later(void* tokens, std::uint64_t id, Status status) noexcept {
+    auto& self = *static_cast<HeldTokens*>(tokens);
+    self.holder = std::thread([&self, id, text = std::string(status.error)] {
+      nntile::detail::sleep_ns(20'000'000);
+      self.finish_at_once(static_cast<support::Tokens*>(&self), id, Status{text.c_str()});
+    });
+  }
+  void (*finish_at_once)(void*, std::uint64_t, Status) noexcept = nullptr;
+  std::thread holder;
+};
+
 }  // namespace
+
+TEST_CASE("a task ends behind those on its stream that another thread ends",
+          "[testing][device_ahead]") {
+  struct Ends {
+    support::Failures failures;
+    support::DeviceTasks<WatchedDevice> tasks{EmulatedOptions{}};
+    std::vector<std::uint64_t> ended;
+  } ends;
+  HeldTokens tokens(
+      &ends, +[](void* runtime, void* task, Status status) noexcept {
+        auto& self = *static_cast<Ends*>(runtime);
+        auto const& body = *static_cast<support::TaskBody const*>(task);
+        self.ended.push_back(body.sequence);
+        self.tasks.settle(self.failures, body, status);
+      });
+  support::Buffer buffer;
+  buffer.place = there_place;
+  Use<support::Buffer*> uses[] = {{&buffer, Access::update}};
+  void* pointers[] = {ends.tasks.device().allocate(sizeof(long), there_place)};
+  long const value = 1;
+  support::TaskBody bodies[] = {{&fail_codelet, 1, uses, pointers, &value, {}},
+                                {&step_codelet, 2, uses, pointers, &value, {}}};
+  for (support::TaskBody& body : bodies)
+    CHECK(ends.tasks.run_body(ends.failures, tokens, body, &body, nullptr) ==
+          support::Ran::pending);
+  while (tokens.outstanding() != 0) (void)tokens.poll(true);
+  CHECK(ends.ended == std::vector<std::uint64_t>{1, 2});
+  CHECK(ends.tasks.in_flight() == 0);
+  CHECK(contains(message_of<TaskError>([&] { ends.failures.throw_if_failed(2); }), "cancelled"));
+  ends.tasks.device().free(pointers[0], sizeof(long), there_place);
+}
 
 TEST_CASE("a task without memory for its token ends behind those on its stream",
           "[testing][device_ahead]") {

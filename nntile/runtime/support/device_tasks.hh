@@ -113,7 +113,7 @@ template <Device D> class DeviceTasks {
         },
         [&](Failures& its_failures, TaskBody const& its_body, Status status) {
           queue.wait_until_settled(tokens);
-          settle(its_failures, its_body, status);
+          settle_on(stream, its_failures, its_body, status);
         });
     launched();
     if (flying != nullptr) queue.let_end(*flying);
@@ -142,8 +142,9 @@ template <Device D> class DeviceTasks {
   /// one marks is there for those behind it: whether these are cancelled is said now, whatever they
   /// have computed.
   void settle(Failures& failures, TaskBody const& body, Status status) noexcept {
-    bool const asks = own(body.uses) && device_.runs(*body.codelet) && failures.any_marked();
-    if (!asks || !failures.cancel_if_marked(body)) support::settle(failures, body, status);
+    Stream const stream = stream_of(*body.codelet, body.uses);
+    settle_on(stream, failures, body, status);
+    if (stream.device >= 0) queue_of(stream).ending.store(false, std::memory_order_release);
   }
 
   /// The stream of a task; a device below 0: the host.
@@ -191,6 +192,7 @@ template <Device D> class DeviceTasks {
     std::list<Flying> flying, held;  // by position; none unless as many fly as may
     bool watched = false;            // a poll looks for the first, or is about to
     std::atomic<std::size_t> unsettled{0};
+    std::atomic<bool> ending{false};  // a task was completed, and is not settled yet
     std::uint64_t last_mark = 0;
 
     /// Launches a job, or none: the task ends in its turn all the same, and so where that fails. Or
@@ -293,12 +295,19 @@ template <Device D> class DeviceTasks {
           return any;
         }
         text[status_text_bytes - 1] = 0;
+        self.ending.store(true, std::memory_order_relaxed);
         token.complete(progress == StreamProgress::failed ? Status{text} : Status{});
+        // A thread that reads its name at the moment, or registers a poll, ends it in our place.
+        while (self.ending.load(std::memory_order_acquire)) detail::yield_core();
         self.unsettled.fetch_sub(1, std::memory_order_release);
       }
     }
   };
 
+  void settle_on(Stream stream, Failures& failures, TaskBody const& body, Status status) noexcept {
+    bool const asks = stream.device >= 0 && failures.any_marked();
+    if (!asks || !failures.cancel_if_marked(body)) support::settle(failures, body, status);
+  }
   static Ran fail(Failures& failures, TaskBody const& body, std::string const& why) noexcept {
     if (!failures.any_marked() || !failures.cancel_if_marked(body))
       support::settle(failures, body, {why.c_str()});

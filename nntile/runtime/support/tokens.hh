@@ -150,10 +150,10 @@ template <class Policy> class BasicTokens {
     for (std::uint32_t index = 0; index < records_.count(); ++index) {
       Record* const record = self.records_.hold_any(index, id);
       if (record == nullptr) continue;
+      Hold const hold{self, *record, id};
       if (++count <= 4)
         names += concat(count == 1 ? "" : ", ",
                         task_name(record->name.codelet, record->name.label, record->name.sequence));
-      self.leave(*record, id);
     }
     if (count == 0) return "";
     return concat(count,
@@ -189,6 +189,14 @@ template <class Policy> class BasicTokens {
     bool driver_only;
     bool busy;
     bool dead;  // its task ended while the poll ran
+  };
+
+  /// Lets go of a record, also where its name cannot be read for want of memory.
+  struct Hold {
+    BasicTokens& self;
+    Record& record;
+    std::uint64_t id;
+    ~Hold() { self.leave(record, id); }
   };
 
   static void copy_text(char* to, char const* from) noexcept {
@@ -244,12 +252,7 @@ template <class Policy> class BasicTokens {
     auto& self = *static_cast<BasicTokens*>(owner);
     Record* const record = self.records_.hold(id);
     if (record == nullptr) return;
-    struct Hold {
-      BasicTokens& self;
-      Record& record;
-      std::uint64_t id;
-      ~Hold() { self.leave(record, id); }
-    } const hold{self, *record, id};
+    Hold const hold{self, *record, id};
     detail::Lock<Mutex> guard(self.mutex_);
     if (self.polls_.size() == self.polls_.capacity())
       self.poll_growths_.fetch_add(1, std::memory_order_relaxed);
