@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -162,12 +163,14 @@ class Cuda::Machine {
     (void)cudaGetLastError();
   }
   Status launch(Stream at, DeviceJob const& job, char* text) noexcept {
-    if (lost()) return {why_};
     Current const current(at.device);
     cudaStream_t const stream = lane(at).stream;
-    if (log_ != nullptr) begin(at, job);
+    if (log_ != nullptr && !lost()) begin(at, job);
+    std::shared_lock launching(mutex_);
+    if (lost()) return {why_};
     Status const status =
         &job.codelet == &copy_codelet ? copy(job, stream) : run(at, job, text, stream);
+    launching.unlock();
     if (status.ok()) return status;
     (void)cudaGetLastError();
     cudaError_t const now = cudaStreamQuery(stream);
@@ -323,10 +326,11 @@ class Cuda::Machine {
     keep(own, mark.begun.event);
   }
   bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
-  /// After an error that lasts: waits for what still runs, since nothing that was launched is
-  /// waited for from then on. The text is constant then; precisions keep it within its bytes.
+  /// After an error that lasts: waits for launches and then for what still runs, since nothing that
+  /// was launched is waited for from then on, and no function of a stream may write to the host
+  /// behind that. The text is constant then; precisions keep it within its bytes.
   void lose(cudaError_t error, char const* where) noexcept {
-    std::lock_guard const lock(mutex_);
+    std::unique_lock const lock(mutex_);
     if (lost()) return;
     for (Lane const& each : streams_) (void)cudaStreamSynchronize(each.stream);
     std::snprintf(why_, sizeof why_,
@@ -395,7 +399,7 @@ class Cuda::Machine {
   kernels::cuda::Staging staging_;
   DeviceLog* const log_;      // null: none
   std::deque<Lane> streams_;  // by device
-  std::mutex mutex_;          // of losing
+  std::shared_mutex mutex_;   // launches share it, losing has it alone
   std::atomic<bool> lost_{false};
   char why_[status_text_bytes] = {};
 };

@@ -28,6 +28,10 @@ struct CUstream_st {
     thread.join();
   }
   void push(std::function<void()> work) {
+    // A call has looked for errors before it queues its work, sometimes long before.
+    thread_local std::uint64_t late = 1;
+    if (state != 0 && work && (late = nntile::mix_bits(late)) % 8 == 0)
+      nntile::detail::sleep_ns(static_cast<std::int64_t>(late / 8 % 100'000));
     std::lock_guard const lock(mutex);
     queue.push_back(std::move(work));
     ++queued;
@@ -81,7 +85,7 @@ struct State {
   std::map<void*, std::size_t> pinned, there;
   std::atomic<int> jobs{0}, objects{0}, unpinned{0};
   int fails_at_job = 0;
-  std::atomic<bool> broken{false};
+  std::atomic<bool> broken{false}, holds{false}, held{false};
 };
 State& state() {
   static State the;
@@ -111,7 +115,7 @@ void reset(Machine const& machine, std::uint64_t seed, int fails_at_job) {
   the.jobs = 0;
   the.unpinned = 0;
   the.fails_at_job = fails_at_job;
-  the.broken = false;
+  the.broken = the.holds = the.held = false;
   last = cudaSuccess;
 }
 std::int64_t live_bytes() {
@@ -122,6 +126,8 @@ std::int64_t live_bytes() {
 }
 std::int64_t live_objects() { return state().objects; }
 std::int64_t unpinned_copies() { return state().unpinned; }
+void hold_a_function() { state().holds = true; }
+bool holds_a_function() { return state().held; }
 int& current_device() {
   thread_local int device = 0;
   return device;
@@ -312,7 +318,13 @@ cudaError_t cudaMemcpyAsync(void* target, void const* source, std::size_t bytes,
   return cudaSuccess;
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  bool const holds = state().holds.exchange(false);
+  if (holds) stream->synchronize();
   if (cudaError_t const error = says(); error != cudaSuccess) return error;
+  if (holds) {
+    state().held = true;
+    nntile::detail::sleep_ns(50'000'000);
+  }
   stream->push([=] { function(data); });
   return cudaSuccess;
 }

@@ -29,6 +29,10 @@ std::int64_t live_bytes();
 std::int64_t live_objects();
 /// Copies from and to memory that the library does not know: the driver would wait amid them.
 std::int64_t unpinned_copies();
+/// The next function that a stream is to call is queued 50 ms late, once what is before it has
+/// ended; whether one is held so, or was.
+void hold_a_function();
+bool holds_a_function();
 /// The calling thread's.
 int& current_device();
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The policy Cuda over a runtime library of the tests: programs, marks, staging, and errors.
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -214,6 +215,39 @@ TEST_CASE("an error that lasts ends the runtime with a sentence", "[cuda][on_fak
   CHECK(contains(message_of<TaskError>([&] { runtime.wait_all(); }), "the devices are lost"));
   CHECK(contains(message_of<DeviceError>([&] { runtime.allocate(8, device(1)); }),
                  "the devices are lost"));
+}
+
+TEST_CASE("once the devices are lost, no copy that was being launched writes", "[cuda][on_fake]") {
+  fake::reset({}, 0, 2);
+  constexpr Codelet broken{"broken", nullptr, [](KernelCall const&, void* stream) noexcept {
+                             constexpr static fake::Head head{&fail_codelet, 0};
+                             return fake::run({nullptr, &head, nullptr, nullptr}, stream);
+                           }};
+  long target = 1;
+  {
+    Cuda devices;
+    void* const there = devices.allocate(sizeof(long), device(0));
+    void* const buffers[] = {there, &target};
+    std::int64_t const bytes = sizeof(long);
+    fake::hold_a_function();
+    std::thread copies([&] {
+      char text[status_text_bytes] = {};
+      (void)devices.launch({0, 1}, {copy_codelet, buffers, &bytes}, text);
+    });
+    while (!fake::holds_a_function()) std::this_thread::yield();
+    char text[status_text_bytes] = {};
+    REQUIRE(devices.launch({0, 0}, {broken, {}, nullptr}, text).ok());
+    std::uint64_t const mark = devices.mark({0, 0});
+    StreamProgress progress;
+    while ((progress = devices.query({0, 0}, mark, text)) == StreamProgress::running) {
+    }
+    CHECK(progress == StreamProgress::failed);
+    target = 7;
+    copies.join();
+    CHECK(contains(text, "the devices are lost"));
+    devices.free(there, sizeof(long), device(0));
+  }
+  CHECK(target == 7);
 }
 
 namespace {
