@@ -25,6 +25,9 @@ KEPT = SOURCE / "bench/results/h200/records.jsonl"
 TEXT = SOURCE / "tests/examples/runs.py"  # makes the text that these hashes are of
 NO_SAVES = ["--eval-every", "0", "--save-every", "0"]
 SUITE = ["--preset", "tiny", "--batch", "2", "--steps", "4", *NO_SAVES, "--hash"]  # of tests/golden/gpt2_tiny.txt
+# Of racecheck, which takes a thousand times as long.
+SMALLEST = ["--preset", "tiny", "--layers", "1", "--width", "64", "--heads", "2", "--seq", "32", "--batch", "1", "--steps",
+            "1", *NO_SAVES]
 SMALL = ["--preset", "tiny", "--layers", "1", "--seq", "64", "--batch", "2", "--steps", "2", *NO_SAVES]
 # Places that all must give the golden hash; that of bf16 is another one.
 PLACES = {"host": ["--place", "host"], "device": [], "device_serial": ["--runtime", "serial"],
@@ -129,12 +132,12 @@ def golden(name):
     return stage
 
 
-def sanitizer(tool):
+def sanitizer(tool, step):
     def stage(run):
         program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
         if not run.dry and not pathlib.Path(program).exists():
             raise Skipped("there is no compute-sanitizer here")
-        status, text = run.train(*SMALL, before=[program, "--tool", tool, "--error-exitcode", "9"])
+        status, text = run.train(*step, before=[program, "--tool", tool, "--error-exitcode", "9"])
         return status == 0, {"text": text[-400:] if status else ""}
     stage.__doc__ = f"compute-sanitizer, {tool}, over a training step."
     return stage
@@ -228,7 +231,7 @@ BENCHES = {"speed_124m_bf16_fast": SPEEDS.pop("speed_124m_bf16_fast"),
            "ops": bench("ops", "What memory bounds, beside a copy in the same run."),
            "replay": replay, **SPEEDS,
            "torch_tf32": torch("16", "1024", "tf32"), "torch_fp32": torch("16", "1024", "fp32")}
-LONG = {"memcheck": sanitizer("memcheck"), "leak": leak, "racecheck": sanitizer("racecheck")}
+LONG = {"memcheck": sanitizer("memcheck", SMALL), "leak": leak, "racecheck": sanitizer("racecheck", SMALLEST)}
 STAGES = {**CORRECTNESS, **BENCHES, **LONG}
 
 

@@ -42,6 +42,17 @@ inline double core_peak(nntile::Isa isa) {
   return best;
 }
 
+/// How fast a run computes: as a share of the host's peak, or, where devices compute, by itself.
+inline std::string speed_text(double flops, double peak, bool on_host) {
+  char text[32];
+  if (on_host)
+    std::snprintf(text, sizeof text, "%.0f %% of peak", peak > 0 ? 100 * flops / peak : 0.0);
+  else
+    std::snprintf(text, sizeof text, "%.1f %s", flops * (flops < 1e12 ? 1e-9 : 1e-12),
+                  flops < 1e12 ? "Gflop/s" : "Tflop/s");
+  return text;
+}
+
 /// Bytes per second of one core's triad a = b + s c over arrays beyond any cache, reads and writes
 /// counted once; the best of five.
 inline double core_triad() {

@@ -6,34 +6,55 @@
 
 #include "machine.hh"
 #include "nntile/graph/profile.hh"
+#include "settings.hh"
 
 namespace gpt2 {
 
-/// Prints a line per op: time, share of all workers' time, and what it reaches of one core's peak
-/// and triad; then what the workers spent outside of bodies.
-inline void show_profile(nntile::Profile const& profile, int workers, double core_peak,
-                         double core_triad) {
+/// Prints a line per op: time, share of the time of all workers or devices, and rates, on the host
+/// beside one core's peak and triad; then what was spent outside of bodies. Copies beside kernels
+/// count, too.
+inline void show_profile(nntile::Profile const& profile, Machine const& machine, int workers,
+                         double core_peak, double core_triad) {
   if (profile.runs() == 0) return;
+  bool const on_host = machine.place == "host";
   double const runs = static_cast<double>(profile.runs());
-  double const all = profile.elapsed() * workers;
-  std::printf(
-      "\nprofile of %lld steps, %.3f ms each; a core's peak %.0f Gflop/s, triad %.1f GB/s\n",
-      static_cast<long long>(profile.runs()), profile.elapsed() / runs * 1e3, core_peak * 1e-9,
-      core_triad * 1e-9);
-  std::printf("%-24s %8s %10s %7s %9s %7s %8s %8s\n", "op", "tasks", "ms", "share", "Gflop/s",
-              "peak", "GB/s", "triad");
+  double const all = profile.elapsed() * (on_host ? workers : machine.devices);
+  std::printf("\nprofile of %lld steps, %.3f ms each; ", static_cast<long long>(profile.runs()),
+              profile.elapsed() / runs * 1e3);
+  if (on_host)
+    std::printf("a core's peak %.0f Gflop/s, triad %.1f GB/s\n", core_peak * 1e-9,
+                core_triad * 1e-9);
+  else
+    std::printf("shares of the time of %d device%s\n", machine.devices,
+                machine.devices == 1 ? "" : "s");
+  auto const beside = [&](char const* title) {  // a column of the host alone
+    if (on_host) std::printf(" %7s", title);
+  };
+  auto const share = [&](double value, double most) {
+    if (on_host) std::printf(" %6.1f%%", 100 * value / most);
+  };
+  std::printf("%-27s %6s %10s %7s %9s", "op", "tasks", "ms", "share", "Gflop/s");
+  beside("peak");
+  std::printf(" %8s", "GB/s");
+  beside("triad");
+  std::printf("\n");
   for (auto const& row : profile.rows()) {
     double const flops = static_cast<double>(row.cost.flops) / row.seconds;
     double const bytes = static_cast<double>(row.cost.bytes) / row.seconds;
-    std::printf("%-24s %8.0f %10.3f %6.1f%%", row.op.c_str(), static_cast<double>(row.tasks) / runs,
+    std::printf("%-27s %6.0f %10.3f %6.1f%%", row.op.c_str(), static_cast<double>(row.tasks) / runs,
                 row.seconds / runs * 1e3, 100 * row.seconds / all);
-    if (row.cost.flops > 0 && core_peak > 0)
-      std::printf(" %9.1f %6.1f%%", flops * 1e-9, 100 * flops / core_peak);
-    else
-      std::printf(" %9s %7s", "", "");
-    std::printf(" %8.1f %7.1f%%\n", bytes * 1e-9, 100 * bytes / core_triad);
+    if (row.cost.flops > 0 && core_peak > 0) {
+      std::printf(" %9.1f", flops * 1e-9);
+      share(flops, core_peak);
+    } else {
+      std::printf(" %9s", "");
+      beside("");
+    }
+    std::printf(" %8.1f", bytes * 1e-9);
+    share(bytes, core_triad);
+    std::printf("\n");
   }
-  std::printf("%-24s %8s %10.3f %6.1f%%\n", "waiting and overhead", "",
+  std::printf("%-27s %6s %10.3f %6.1f%%\n", "waiting and overhead", "",
               (all - profile.busy()) / runs * 1e3, 100 * (all - profile.busy()) / all);
 }
 

@@ -256,7 +256,7 @@ template <nntile::Runtime R> class Trainer {
     if (!world_.speaks()) return;
     if (micro_batches_ > 1)
       std::printf("\nof each step the profile has the last micro-batch and the update\n");
-    show_profile(profile_, runtime_.workers().cpu, core_peak_, core_triad());
+    show_profile(profile_, settings_.machine, runtime_.workers().cpu, core_peak_, core_triad());
     write_trace(settings_.out + "/trace.json");
   }
   void write_trace(std::string const& path) {
@@ -448,11 +448,11 @@ template <nntile::Runtime R> class Trainer {
         calibrated() ? readable_time(per_step * static_cast<double>(steps_ - step_)) : "?";
     std::string const total = calibrated() ? std::to_string(steps_) : "?";
     std::printf(
-        "%sstep %6lld/%s  loss %.4f  val %.4f  %.0f tok/s  %.0f %% of peak  memory %s  left %s%s",
+        "%sstep %6lld/%s  loss %.4f  val %.4f  %.0f tok/s  %s  memory %s  left %s%s",
         terminal ? "\r\033[K" : "", static_cast<long long>(step_), total.c_str(),
         loss / static_cast<double>(window), validation_loss(),
         static_cast<double>(seq_ * batch_) / per_step,
-        peak_ > 0 ? 100 * step_flops_ / per_step / peak_ : 0.0,
+        speed_text(step_flops_ / per_step, peak_, settings_.machine.place == "host").c_str(),
         readable_bytes(static_cast<double>(resident_bytes())).c_str(), left.c_str(),
         terminal && !last ? "" : "\n");
     std::fflush(stdout);

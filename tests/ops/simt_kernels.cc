@@ -136,6 +136,53 @@ TEST_CASE("long rows are a block's on the device, with the bits of the CPU's", "
   }
 }
 
+namespace {
+
+/// The operands of a kernel of fp32 that has just been called, each of 2 rows of 64 elements. The
+/// shifted one, if any, begins an element behind a multiple of 16 bytes.
+template <class Op>
+std::vector<std::vector<float>> call_shifted(typename Op::Args args, int shifted) {
+  constexpr int most = 8, elements = 2 * 64;
+  alignas(16) float memory[most][elements + 4] = {};
+  Arguments<Op> given{args, {}};
+  void* list[most] = {};
+  int const count = static_cast<int>(Op::operands.size());
+  for (int o = 0; o < count; ++o) {
+    float* const begin = memory[o] + (o == shifted ? 1 : 0);
+    for (int i = 0; i < elements; ++i) begin[i] = static_cast<float>(std::cos(o * elements + i));
+    given.operands.add(OperandIndex(o));
+    list[o] = begin;
+  }
+  char text[status_text_bytes] = {};
+  Status const status =
+      on_device(Op::name, DType::fp32, DType::fp32)->cuda({list, &given, text}, nullptr);
+  INFO((status.ok() ? "" : status.error));
+  CHECK(status.ok());
+  std::vector<std::vector<float>> result;
+  for (int o = 0; o < count; ++o) {
+    auto const* const begin = static_cast<float const*>(list[o]);
+    result.emplace_back(begin, begin + elements);
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("norms hold rows of operands that lie in fours alone", "[ops][simt]") {
+  simt::set_seed(1);
+  ops::LayerNorm::Args norm{};
+  norm.e = norm.whole_e = norm.ldx = norm.ldy = 64, norm.n = 2, norm.phase = -1, norm.eps = 1e-5;
+  ops::LayerNormBackward::Args slope{};
+  slope.e = slope.whole_e = slope.ldx = slope.lddy = slope.lddx = 64, slope.n = 2;
+  slope.phase = -1, slope.first = true;
+  auto const aligned = call_shifted<ops::LayerNorm>(norm, -1);
+  auto const slopes = call_shifted<ops::LayerNormBackward>(slope, -1);
+  for (int o = 0; o < 8; ++o) {
+    CHECK(call_shifted<ops::LayerNorm>(norm, o) == aligned);
+    CHECK(call_shifted<ops::LayerNormBackward>(slope, o) == slopes);
+  }
+}
+
 TEST_CASE("sums over rows on the device begin and end anywhere in a tile", "[ops][simt]") {
   if (!comparable()) return;
   for (Index const k : {63, 64, 255, 256, 257, 511, 512, 513, 1100})  // tiles of 256 and 512 rows
