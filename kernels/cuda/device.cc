@@ -278,14 +278,12 @@ class Cuda::Machine {
       (void)cudaEventDestroy(event);
     }
   }
-  /// An event before a job that is logged. Without memory there is no record of it.
+  /// An event before a job that is logged, the last thing before its launch: on an idle stream it
+  /// is reached at once. Without memory there is no record of the job.
   void begin(Stream at, DeviceJob const& job) noexcept {
     Lane& own = lane(at);
     std::lock_guard const lock(own.mutex);
     if (own.origin == nullptr && !set_origin(own)) return;
-    if (own.begun.event == nullptr) own.begun.event = make_event(own);
-    if (own.begun.event == nullptr) return;
-    (void)cudaEventRecord(own.begun.event, own.stream);
     try {
       own.begun.job = DeviceLog::record(at, job, [](void const* pointer) {
         cudaPointerAttributes attributes;
@@ -294,8 +292,11 @@ class Cuda::Machine {
         return known && attributes.type == cudaMemoryTypeDevice ? device(attributes.device) : host;
       });
     } catch (std::bad_alloc const&) {
-      keep(own, std::exchange(own.begun.event, nullptr));
+      if (own.begun.event != nullptr) keep(own, std::exchange(own.begun.event, nullptr));
+      return;
     }
+    if (own.begun.event == nullptr) own.begun.event = make_event(own);
+    if (own.begun.event != nullptr) (void)cudaEventRecord(own.begun.event, own.stream);
   }
   /// Waits for the stream, once: the clocks of host and device meet.
   bool set_origin(Lane& own) noexcept {
