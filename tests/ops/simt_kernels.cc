@@ -178,8 +178,9 @@ TEST_CASE("norms hold rows of operands that lie in fours alone", "[ops][simt]") 
   auto const aligned = call_shifted<ops::LayerNorm>(norm, -1);
   auto const slopes = call_shifted<ops::LayerNormBackward>(slope, -1);
   for (int o = 0; o < 8; ++o) {
-    CHECK(call_shifted<ops::LayerNorm>(norm, o) == aligned);
-    CHECK(call_shifted<ops::LayerNormBackward>(slope, o) == slopes);
+    INFO("operand " << o);
+    CHECK((call_shifted<ops::LayerNorm>(norm, o) == aligned));
+    CHECK((call_shifted<ops::LayerNormBackward>(slope, o) == slopes));
   }
 }
 
