@@ -22,7 +22,8 @@ using nntile::testing::EmulatedMemory;
 
 // A stream: a thread that runs work in order, now and then late.
 struct CUstream_st {
-  explicit CUstream_st(std::uint64_t seed) : state(seed), thread([this] { run(); }) {}
+  explicit CUstream_st(std::uint64_t seed)
+      : delays(seed != 0), state(seed), thread([this] { run(); }) {}
   ~CUstream_st() {
     push({});
     thread.join();
@@ -30,7 +31,7 @@ struct CUstream_st {
   void push(std::function<void()> work) {
     // A call has looked for errors before it queues its work, sometimes long before.
     thread_local std::uint64_t late = 1;
-    if (state != 0 && work && (late = nntile::mix_bits(late)) % 8 == 0)
+    if (delays && work && (late = nntile::mix_bits(late)) % 8 == 0)
       nntile::detail::sleep_ns(static_cast<std::int64_t>(late / 8 % 100'000));
     std::lock_guard const lock(mutex);
     queue.push_back(std::move(work));
@@ -51,7 +52,7 @@ struct CUstream_st {
       auto const work = std::move(queue.front());
       queue.pop_front();
       lock.unlock();
-      if (state != 0 && (state = nntile::mix_bits(state)) % 4 == 0)
+      if (delays && (state = nntile::mix_bits(state)) % 4 == 0)
         nntile::detail::sleep_ns(static_cast<std::int64_t>(state / 8 % 20'000));
       if (work) work();
       lock.lock();
@@ -61,7 +62,8 @@ struct CUstream_st {
     }
   }
 
-  std::uint64_t state;
+  bool const delays;
+  std::uint64_t state;  // the thread's own
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> queue;
