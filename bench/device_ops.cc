@@ -101,39 +101,39 @@ class OneOp {
 struct Case {
   char const* name;
   void (*add)(OneOp&, DType);
-  int times = 2;  // more of what takes less time than a launch
+  int times = 2;
 };
-constexpr int few_us = 8;
+constexpr int often = 8;  // what takes less time than a launch
 constexpr Case cases[] = {
     {"layer_norm",
      [](OneOp& of, DType t) { of.add<ops::LayerNorm>({}, {{width, tokens}, {width}, {width}}, t); },
-     few_us},
+     often},
     {"layer_norm_backward",
      [](OneOp& of, DType t) {
        of.add<ops::LayerNormBackward>(
            {}, {{width, tokens}, {width, tokens}, {width}, {tokens}, {tokens}}, t);
      },
-     few_us},
+     often},
     {"layer_norm_weight_backward",
      [](OneOp& of, DType t) {
        of.add<ops::LayerNormWeightBackward>(
            {}, {{width, tokens}, {width, tokens}, {tokens}, {tokens}}, t);
      },
-     few_us},
+     often},
     {"gelutanh", [](OneOp& of, DType t) { of.add<ops::Gelutanh>({}, {{4 * width, tokens}}, t); },
-     few_us},
+     often},
     {"gelutanh_backward",
      [](OneOp& of, DType t) {
        of.add<ops::GelutanhBackward>({}, {{4 * width, tokens}, {4 * width, tokens}}, t);
      },
-     few_us},
+     often},
     {"add",
      [](OneOp& of, DType t) {
        of.add<ops::Add>({.alpha = 1, .beta = 1}, {{width, tokens}, {width, tokens}}, t);
      },
-     few_us},
+     often},
     {"sum_slice",
-     [](OneOp& of, DType t) { of.add<ops::SumSlice>({.axis = 1}, {{width, tokens}}, t); }, few_us},
+     [](OneOp& of, DType t) { of.add<ops::SumSlice>({.axis = 1}, {{width, tokens}}, t); }, often},
     {"softmax", [](OneOp& of, DType t) { of.add<ops::Softmax>({}, {{classes, tokens}}, t); }},
     {"cross_entropy",
      [](OneOp& of, DType t) { of.add<ops::CrossEntropy>({}, {{classes, tokens}, {tokens}}, t); }},
