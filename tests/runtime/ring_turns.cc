@@ -22,7 +22,7 @@ using namespace nntile::test;
 
 namespace {
 
-constexpr int length = 200;  // less than a lone driver submits ahead
+constexpr int length = 200;
 constexpr int most = RingSizes::most_kept;
 
 /// Whose task has run, in turn. Tasks that hold wait until `open`.
@@ -54,15 +54,17 @@ void note(Ring& ring, Log& log, char name, std::vector<Use<DataHandle>> const& u
 }
 
 /// Calls submit(ring, log) for a ring whose one worker is the driver, and for one where it is
-/// another, which starts when all has been submitted; checks the log of each.
+/// another; either starts when all has been submitted. Checks the log of each.
 template <class Submit, class Check> void try_both(Submit submit, Check check) {
   for (bool const own_driver : {false, true}) {
     Ring ring({.workers = 1, .own_driver = own_driver});
     Log log;
     log.order.reserve(4 * length);
     log.open = !own_driver;
+    if (!own_driver) ring.pause();
     submit(ring, log);
     log.open = true;
+    if (!own_driver) ring.resume();
     ring.wait_all();
     INFO("own_driver " << own_driver);
     check(log);

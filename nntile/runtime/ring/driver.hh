@@ -22,7 +22,9 @@ class Driver {
         domain_(domain),
         reclaim_(domain),
         helps_(!machine_.options.own_driver),
-        batch_(domain.window.size() >= 1024 ? 32 : 1) {}
+        batch_(domain.window.size() < 1024 ? 1
+               : alone()                   ? 16
+                                           : 32) {}
 
   Reclaim& reclaim() { return reclaim_; }
   Reclaim const& reclaim() const { return reclaim_; }
@@ -287,7 +289,7 @@ class Driver {
     parking.stop_expecting();
   }
 
-  static constexpr std::uint64_t lone_ahead = 256;
+  static constexpr std::uint64_t lone_ahead = 128;  // slots and payloads in 48 KiB
 
   Machine& machine_;
   Domain& domain_;
