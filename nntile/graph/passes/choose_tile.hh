@@ -38,7 +38,7 @@ inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options) {
     try {
       plan = Plan(run_all(graph, candidate, !last));
     } catch (PlanError const&) {
-      if (options.capacity.empty() || last) throw;
+      if (last || (first && options.capacity.empty())) throw;
       continue;
     }
     if (!first && plan.tasks().size() == best.tasks().size()) continue;  // nothing more was cut
