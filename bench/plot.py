@@ -56,7 +56,7 @@ def draw(axes, metric, records, colours):
     if min(values) > 0 and max(values) > PLAIN_RATIO * min(values):
         axes.set_xscale("log")
     elif min(values) >= 0 and records[0]["unit"] != "ratio":
-        axes.set_xlim(left=0)
+        axes.set_xlim(0, 1.05 * max(record["high"] for record in records) or 1)
     if records[0]["unit"] == "ratio":
         axes.axvline(1, color="#999999", linewidth=0.8, zorder=0)
     axes.set_yticks(range(len(cases)), cases)
